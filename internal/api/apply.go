@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -226,20 +227,9 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		}
 		return "read on " + nodes, ""
 	case "Handler":
-		switch checks, spaces := plural(o.Landing.Checks, "check"), plural(o.Landing.Spaces, "namespace"); {
-		case o.Landing.Checks > 0 && o.Landing.Spaces > 0:
-			return "used by " + checks + " and " + spaces, ""
-		case o.Landing.Spaces > 0:
-			return "used by " + spaces, ""
-		case o.Landing.Checks > 0:
-			return "used by " + checks, ""
-		}
-		return "used by no check yet", ""
+		return usedBy(o.Landing), ""
 	case "Pipeline", "Hook":
-		if checks := plural(o.Landing.Checks, "check"); o.Landing.Checks > 0 {
-			return "used by " + checks + "; kept from Sensu", ""
-		}
-		return "used by no check yet; kept from Sensu", ""
+		return usedBy(o.Landing) + "; kept from Sensu", ""
 	case "Secret", "Asset":
 		if o.Landing.Checks > 0 {
 			return "used by " + plural(o.Landing.Checks, "check") + " on " + nodes, ""
@@ -262,6 +252,27 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		return "holds " + nodes, ""
 	}
 	return "", ""
+}
+
+// usedBy says who names a handler, pipeline or hook.
+func usedBy(l intent.Landing) string {
+	var by []string
+	for _, users := range []struct {
+		n    int
+		what string
+	}{{l.Checks, "check"}, {l.Spaces, "namespace"}, {l.Hear, "node"}} {
+		if users.n > 0 {
+			by = append(by, plural(users.n, users.what))
+		}
+	}
+	switch n := len(by); n {
+	case 0:
+		return "used by no check yet"
+	case 1:
+		return "used by " + by[0]
+	default:
+		return "used by " + strings.Join(by[:n-1], ", ") + " and " + by[n-1]
+	}
 }
 
 // within is the longest until the first result: one interval.

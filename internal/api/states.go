@@ -25,7 +25,7 @@ func (s *server) stateOf(r *model.Resource, held *holding) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Landing(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
-	out.Note, _ = landing(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: intent.Landing{Nodes: l.Nodes, Checks: l.Checks, Spaces: l.Spaces, About: l.About}})
+	out.Note, _ = landing(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: intent.Landing{Nodes: l.Nodes, Checks: l.Checks, Spaces: l.Spaces, Hear: l.Hear, About: l.About}})
 	if key.Kind == "Check" && r.Status != nil {
 		c := s.Events.CountsOf(model.CheckID(r.Status.ID))
 		by := byStatus(c.ByStatus)

@@ -25,6 +25,9 @@ func (m *Stranger) UID() uuid.UUID {
 	return uuid.NewSHA1(space, []byte(m.System+"\x00"+m.Namespace+"\x00"+m.Name))
 }
 
+// IsStranger says whether an id is that of a machine with another system's agent: ours have random ones.
+func IsStranger(uid uuid.UUID) bool { return uid.Version() == 5 }
+
 // Meet finds the node of a stranger, and makes it where it comes for the first time: with
 // its name, or that with a number behind it where another machine has it. What a machine
 // says of itself gives it no place in what is trusted. One that was forgotten comes as a new

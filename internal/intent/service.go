@@ -18,6 +18,7 @@ type Landing struct {
 	Nodes  int // that would hold it, be members of it, read it or be in it
 	Checks int // that use it
 	Spaces int // namespaces that name it, of a handler
+	Hear   int // nodes that name it, of a handler or pipeline
 	About  int // proxy nodes that it is about, of a check
 	// What the operator should look at, in words.
 	Warnings []string `json:"-"`

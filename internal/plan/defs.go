@@ -39,8 +39,10 @@ type (
 		props         values
 		notes         map[string]string // annotations
 		proxy         bool              // no machine can be it
+		stranger      bool              // its machine has another system's agent
 		behind        *front
-		hears         *hears // of its keepalive; nil: nobody is named
+		hears         *hears   // of its keepalive; nil: nobody is named
+		tell          []string // handlers that hear when it was forgotten
 	}
 	groupDef struct {
 		ref
@@ -223,7 +225,7 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
 	labels := EffectiveLabels(meta, spec)
 	d := &nodeDef{
-		ref: name, id: id, uid: uid, props: makeValues(spec.Properties), behind: frontOf(name.ns, spec.Behind),
+		ref: name, id: id, uid: uid, props: makeValues(spec.Properties), behind: frontOf(name.ns, spec.Behind), stranger: intent.IsStranger(uid),
 		labels: where.MakePairs(labels), facts: where.MakePairs(spec.Facts), notes: meta.Annotations,
 	}
 	if own := spec.ServerLabels(meta); len(labels) == len(own) { // the server's win, and are among them
@@ -250,6 +252,9 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	}
 	if h, said := spec.Hears(); h != nil {
 		d.hears = &hears{h, said}
+	}
+	if life := spec.Life(); life != nil {
+		d.tell = life.Handlers
 	}
 	return d
 }

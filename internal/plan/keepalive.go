@@ -12,19 +12,29 @@ type hears struct {
 	said bool // by its agent, which may name what is not there
 }
 
+// passes says whether a node's keepalive passes a pipeline.
+func (h *hears) passes(space string, pipeline ref) bool {
+	return pipeline.among(space, h.Pipelines) || h.said && pipeline.ns == space &&
+		slices.ContainsFunc(h.Handlers, func(name string) bool { return model.SensuPipeline(name) == pipeline.name })
+}
+
 // Keepalive is the definition of a node's own event, with the handlers and pipelines that the node
 // names. Of those that its agent names, it has what is there: a handler that reads Sensu's events
-// hears of it by the pipeline that an import made for it.
+// hears of it by the pipeline that an import made for it. As with Sensu's backend, the one called
+// keepalive is meant where the agent of Sensu names no handler.
 func (p *Planner) Keepalive(id model.NodeID) *model.Chunk {
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	f := p.fleet
 	n := f.nodes[id]
-	if n == nil || n.def.hears == nil {
+	if n == nil || n.def.hears == nil && !n.def.stranger {
 		return c
 	}
 	h, in := n.def.hears, n.def.ns
+	if h == nil {
+		h = &hears{&model.Hears{}, true}
+	}
 	room := f.namespaces[in]
 	if room == nil {
 		return c
@@ -38,7 +48,11 @@ func (p *Planner) Keepalive(id model.NodeID) *model.Chunk {
 			c.Pipelines = append(c.Pipelines, name)
 		}
 	}
-	for _, name := range h.Handlers {
+	handlers := h.Handlers
+	if len(handlers) == 0 && n.def.stranger {
+		handlers = []string{model.KeepaliveCheckName}
+	}
+	for _, name := range handlers {
 		if made := model.SensuPipeline(name); f.pipelines[ref{in, made}] {
 			if !slices.Contains(c.Pipelines, made) {
 				c.Pipelines = append(c.Pipelines, made)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -38,4 +39,37 @@ func TestWhoHearsOfAKeepalive(t *testing.T) {
 	if c := h.p.Keepalive(9999); c == nil || len(c.Handlers)+len(c.Pipelines) > 0 {
 		t.Errorf("a node that is gone: %+v", c)
 	}
+}
+
+// Where a Sensu agent names no handler, that called keepalive is meant, as with Sensu's backend, if it
+// is there; of our own agents' nodes nobody means it.
+func TestKeepalivesOfSensuAgentsHaveADefault(t *testing.T) {
+	h := newHouse(t)
+	h.node("ours", nil)
+	stranger := &intent.Stranger{System: "sensu", Namespace: "default", Name: "web01"}
+	comes := func(spec *model.NodeSpec) {
+		t.Helper()
+		spec.UID = stranger.UID().String()
+		h.put("Node", "default", "web01", nil, spec)
+	}
+	comes(&model.NodeSpec{})
+	is := func(what, node string, handlers, pipelines []string) {
+		t.Helper()
+		if c := h.p.Keepalive(h.id(node)); !slices.Equal(c.Handlers, handlers) || !slices.Equal(c.Pipelines, pipelines) {
+			t.Errorf("%s: %+v", what, c)
+		}
+	}
+	is("there is none", "web01", nil, nil)
+	h.put("Handler", "default", "keepalive", nil, &model.HandlerSpec{})
+	is("by the default", "web01", []string{"keepalive"}, nil)
+	is("an agent of ours", "ours", nil, nil)
+	h.put("Pipeline", "default", "sensu-keepalive", nil, &model.PipelineSpec{})
+	is("one that reads events", "web01", nil, []string{"sensu-keepalive"})
+	h.put("Pipeline", "default", "alerts", nil, &model.PipelineSpec{})
+	comes(&model.NodeSpec{AgentHears: &model.Hears{Pipelines: []string{"alerts"}}})
+	is("its pipelines, and the default", "web01", nil, []string{"alerts", "sensu-keepalive"})
+	comes(&model.NodeSpec{AgentHears: &model.Hears{Handlers: []string{"gone"}}})
+	is("it names another", "web01", nil, nil)
+	comes(&model.NodeSpec{Keepalive: &model.Keepalive{Pipelines: []string{"alerts"}}})
+	is("declared", "web01", nil, []string{"alerts"})
 }

@@ -15,6 +15,7 @@ type Landing struct {
 	Nodes  int // that would hold it (check), be members (group), read it (property), be in it (namespace)
 	Checks int // that use it (handler, property, group)
 	Spaces int // namespaces that name it (handler)
+	Hear   int // nodes that name it for their keepalive or their end (handler, pipeline)
 	About  int // proxy nodes that it is about (check)
 	// Nodes that joined by a token and come into trusted groups by it, in words.
 	Warnings []string
@@ -173,6 +174,7 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 		switch d.spec.(type) {
 		case *model.PipelineSpec:
 			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) []string { return c.chunk.Pipelines })
+			l.Hear = f.telling(func(n *nodeDef) bool { return n.hears != nil && n.hears.passes(n.ns, d.ref) })
 		case *model.AssetSpec:
 			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) []string { return c.assets })
 		case *model.HookSpec:
@@ -201,22 +203,37 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 		})
 	case *handlerDef:
 		for _, c := range f.checks {
-			if slices.ContainsFunc(c.def.chunk.Handlers, func(name string) bool {
-				ns, name := model.SplitRef(c.def.ns, name)
-				return ns == d.ns && name == d.name
-			}) {
+			if d.among(c.def.ns, c.def.chunk.Handlers) {
 				l.Checks++
 				l.Nodes += int(c.holders.GetCardinality())
 			}
 		}
 		for space, def := range f.namespaces {
-			if slices.ContainsFunc(def.handlers, func(name string) bool {
-				ns, name := model.SplitRef(space, name)
-				return ns == d.ns && name == d.name
-			}) {
+			if d.among(space, def.handlers) {
 				l.Spaces++
 			}
 		}
+		l.Hear = f.telling(func(n *nodeDef) bool {
+			return d.among(n.ns, n.tell) || n.hears != nil && d.among(n.ns, n.hears.Handlers)
+		})
 	}
 	return l
+}
+
+// among says whether a list of a namespace names this one.
+func (r ref) among(space string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		ns, name := model.SplitRef(space, name)
+		return ns == r.ns && name == r.name
+	})
+}
+
+// telling counts the nodes that name somebody.
+func (f *fleet) telling(names func(*nodeDef) bool) (nodes int) {
+	for _, n := range f.nodes {
+		if n.def != nil && names(n.def) {
+			nodes++
+		}
+	}
+	return nodes
 }
