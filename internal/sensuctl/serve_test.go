@@ -115,6 +115,25 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A check that is not published and runs nothing is passive, as what is shown of one reads.
+func TestAPassiveCheckIsGivenBack(t *testing.T) {
+	w := newWorld(t)
+	w.want(201, "PUT", core+"/checks/backup", `{"metadata":{"name":"backup"},"command":"","publish":false,"interval":60,"subscriptions":["linux"],"ttl":600,"check_hooks":[{"critical":["ps"]}]}`)
+	w.want(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
+	passive := func() {
+		t.Helper()
+		got, err := w.Intent.Get(t.Context(), keyOf("Check", "backup"))
+		if c, _ := got.Spec.(*model.CheckSpec); err != nil || c == nil || !c.Passive || c.Disabled || c.TTL == 0 || len(c.Hooks) != 0 {
+			t.Errorf("%+v %v", got, err)
+		}
+	}
+	passive()
+	dumped := w.want(200, "GET", core+"/checks/backup", "")
+	w.want(204, "DELETE", core+"/checks/backup", "")
+	w.want(201, "PUT", core+"/checks/backup", dumped)
+	passive()
+}
+
 // What is declared here and only named there stays as it is.
 func TestPutLeavesOthersAlone(t *testing.T) {
 	w := newWorld(t)

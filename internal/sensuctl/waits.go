@@ -94,6 +94,7 @@ func gets(m *model.Resource, kind, name string, made *converted) (found bool) {
 		}
 		found = true
 		switch {
+		case c.Passive && (kind == "hook" || kind == "asset"): // nothing runs that could use it
 		case kind == "hook" && len(words) == 3:
 			addHook(c, name, words[2])
 		case kind == "asset" && len(c.Assets) == model.MaxAssets:

@@ -15,14 +15,19 @@ func (im *importer) check(o *object) {
 	if o.kind == "Check" && s.values["executed"] != nil {
 		s.take("executed")
 	}
+	publish, said := s.take("publish").(bool)
+	if said && !publish && (s.values["command"] == nil || s.values["command"] == "") {
+		im.passive(o)
+		return
+	}
 	c := &model.CheckSpec{Command: &model.Command{Shell: im.tokens(o, "command", s.text("command"))}}
 	c.Targets = im.subscribed(o, s.texts("subscriptions"))
 	c.Timeout, c.TTL = seconds(s.whole("timeout")), seconds(s.whole("ttl"))
 	c.MaxOutput, c.DiscardOutput = model.Size(s.whole("max_output_size")), s.truth("discard_output")
 	c.Env = im.env(o, s.texts("env_vars"))
-	if publish, ok := s.take("publish").(bool); ok && !publish {
+	if said && !publish {
 		c.Disabled = true
-		im.said(o, "publish: false: it is disabled; muster run runs a command once")
+		im.said(o, "publish: false: it is disabled; muster run runs a command once; results by an agent's API or socket are refused, unless passive: true stands in place of its command, targets and times")
 	}
 	im.times(o, c)
 	im.subdued(o, c)
@@ -38,10 +43,7 @@ func (im *importer) check(o *object) {
 	}
 	im.runtimeAssets(o, c)
 	im.secrets(o, c)
-	high, low := s.whole("high_flap_threshold"), s.whole("low_flap_threshold")
-	if high > 0 && low > 0 {
-		im.alert(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}
-	}
+	im.flapping(o, c)
 	im.whoHears(o, c)
 	s.take("scheduler")
 	r := im.declare(o, c)
@@ -49,6 +51,26 @@ func (im *importer) check(o *object) {
 		if strings.HasPrefix(k, "fatigue_check/") {
 			im.said(o, "annotation %s is read by a filter only: alert.failAfter, and repeat of a Route, say the same", k)
 		}
+	}
+}
+
+// passive is a check that says nothing to run, and that nobody is asked for: agents bring its results.
+func (im *importer) passive(o *object) {
+	s := o.spec
+	c := &model.CheckSpec{Passive: true, TTL: seconds(s.whole("ttl")), MaxOutput: model.Size(s.whole("max_output_size"))}
+	for _, field := range []string{"command", "subscriptions", "interval", "cron", "round_robin", "scheduler"} {
+		s.take(field) // without publish they mean nothing to Sensu
+	}
+	im.said(o, "publish: false, and no command: it is passive, its results come by an agent's API or socket")
+	im.flapping(o, c)
+	im.whoHears(o, c)
+	im.declare(o, c)
+}
+
+func (im *importer) flapping(o *object, c *model.CheckSpec) {
+	high, low := o.spec.whole("high_flap_threshold"), o.spec.whole("low_flap_threshold")
+	if high > 0 && low > 0 {
+		im.alert(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}
 	}
 }
 

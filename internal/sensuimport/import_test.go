@@ -150,6 +150,30 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// A check that is not published is disabled, with what it runs; where there is nothing to run, its
+// results come from outside.
+func TestChecksThatAreNotPublished(t *testing.T) {
+	result, said := imports(t, check(`,"publish":false`))
+	c := result.Resources[len(result.Resources)-1].Spec.(*model.CheckSpec)
+	if !c.Disabled || c.Passive || !strings.Contains(said, "results by an agent's API or socket are refused") {
+		t.Errorf("%+v\n%s", c, said)
+	}
+	for _, command := range []string{``, `"command":"",`} {
+		result, said = imports(t, `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"backup","namespace":"default"},"spec":{`+command+
+			`"publish":false,"interval":60,"subscriptions":["linux"],"ttl":90000,"high_flap_threshold":60,"low_flap_threshold":30,"timeout":10}}`)
+		if len(result.Resources) != 1 {
+			t.Fatalf("%d resources\n%s", len(result.Resources), said)
+		}
+		c = result.Resources[0].Spec.(*model.CheckSpec)
+		if !c.Passive || c.Disabled || c.Command != nil || c.Targets != nil || c.Interval != 0 || c.TTL != model.Duration(25*time.Hour) || c.Alert == nil || c.Alert.Flapping == nil {
+			t.Errorf("%+v", c)
+		}
+		if !strings.Contains(said, "it is passive") || !strings.Contains(said, "not carried: spec.timeout: 10") || strings.Contains(said, "spec.interval") {
+			t.Error(said)
+		}
+	}
+}
+
 // Conditions over entities, as people wrote them.
 func TestConditions(t *testing.T) {
 	for source, want := range map[string]string{

@@ -33,6 +33,8 @@ func (x *session) unasked(said *sensuwire.Said) (c *model.Chunk, about plan.Prox
 	check, known := x.srv.cfg.Checks.Passive(x.namespace, name)
 	what := "an event of check " + name + ", which "
 	switch {
+	case known && check.Chunk == nil && check.Disabled:
+		return nil, about, x.complain(disabled, what+"is disabled; where nobody is to run it, passive: true in place of its command, targets and times takes such events")
 	case known && check.Chunk == nil && len(said.Proxy) > 0:
 		return nil, about, x.notOurs(said)
 	case known && check.Chunk == nil:

@@ -48,16 +48,17 @@ func TestEventsThatNobodyAskedFor(t *testing.T) {
 			w.passives["backup_db"] = plan.Passive{Chunk: passive(11, "backup_db")}
 			w.passives["off"] = plan.Passive{Chunk: passive(12, "off"), Disabled: true}
 			w.passives["load"] = plan.Passive{}
+			w.passives["unpublished"] = plan.Passive{Disabled: true}
 			w.passives["host-down"] = plan.Passive{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
 			a := w.agent("web", json)
 			a.bring("Backup_DB", "", 2, "no space")
-			for _, name := range []string{"off", "load", "host-down", "nothing", "keepalive"} {
+			for _, name := range []string{"off", "load", "unpublished", "host-down", "nothing", "keepalive"} {
 				a.bring(name, "", 0, "fine")
 			}
 			a.bring("backup_db", "switch1", 0, "of somebody else")
 			a.alive()
 			w.wait("all of them", func() bool { return w.count(alive) == 2 })
-			for out, want := range map[outcome]int{kept: 1, disabled: 1, unassigned: 4, other: 1} {
+			for out, want := range map[outcome]int{kept: 1, disabled: 2, unassigned: 4, other: 1} {
 				if got := w.count(out); got != want {
 					t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
 				}
