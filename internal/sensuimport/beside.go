@@ -23,6 +23,9 @@ func (im *importer) hearsBeside(o *object, c *model.CheckSpec, handler string, f
 	ref := name(handler)
 	pipeline := PipelineOf(handler)
 	if p := im.there(o, "Pipeline", pipeline); p != nil {
+		if slices.Contains(c.Pipelines, pipeline) {
+			return true
+		}
 		if len(filters) > 0 {
 			pipeline += "-metrics"
 			im.add(im.ns(o), pipeline, &model.PipelineSpec{Workflows: withFilters(p.Spec.(*model.PipelineSpec).Workflows, filters)})

@@ -97,6 +97,9 @@ func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters
 			continue
 		}
 		pipeline := model.SensuPipeline(ours.Metadata.Name)
+		if slices.Contains(c.Pipelines, pipeline) {
+			continue // a handler hears once of an event, also where the check names it for metrics besides
+		}
 		if len(named) > len(h.spec.texts("filters")) {
 			pipeline += "-metrics"
 		}

@@ -260,6 +260,28 @@ func TestWhoHears(t *testing.T) {
 	}
 }
 
+// Handlers of output metrics get events that carry some, and one of them comes once to each handler.
+func TestHandlersOfMetrics(t *testing.T) {
+	handler := func(name, filters string) string {
+		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{"type":"tcp","socket":{"host":"h","port":1},"filters":[` + filters + `]}}` + "\n"
+	}
+	for name, tt := range map[string]struct{ filters, check, want string }{
+		"of metrics alone": {"", `,"output_metric_handlers":["h"]`, `"pipelines":["sensu-h-metrics"]`},
+		"with its filters": {`"mine"`, `,"output_metric_handlers":["h"]`, `"filters":["mine","has_metrics"]`},
+		"one that asks":    {`"has_metrics"`, `,"output_metric_handlers":["h"]`, `"pipelines":["sensu-h"]`},
+		"of both":          {"", `,"handlers":["h"],"output_metric_handlers":["h"]`, `"pipelines":["sensu-h"]`},
+		"who is missing":   {"", `,"output_metric_handlers":["gone"]`, `handler gone is not in these files`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			result, said := imports(t, handler("h", tt.filters)+check(`,"output_metric_format":"graphite_plaintext"`+tt.check))
+			data, err := json.Marshal(result.Resources)
+			if err != nil || !strings.Contains(string(data)+said, tt.want) || name != "of both" && strings.Count(string(data), `"pipelines":[`) > 1 {
+				t.Errorf("%s\n%s", data, said)
+			}
+		})
+	}
+}
+
 // Who hears of a silent machine: whom its entity names, as a check's handlers hear of it.
 func TestWhoHearsOfKeepalives(t *testing.T) {
 	handler := func(name, spec string) string {
