@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-func TestAFleetThatFallsSilentIsOneEvent(t *testing.T) {
+// How many of how large a fleet within a time-out are many, when that is a new episode, and for how long it holds.
+func TestWhatCountsAsMany(t *testing.T) {
 	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	m := &many{timeout: 2 * time.Minute}
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }

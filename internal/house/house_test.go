@@ -318,7 +318,8 @@ func TestTheMapLeadsToPlacesThatExist(t *testing.T) {
 	}
 }
 
-// Pages of docs/parity name the tests that show what they say.
+// Pages of docs/parity name the tests that show what they say. Of times and sizes of fleets, which no test
+// asserts, they say that these are measured.
 func TestParityIsShownByTestsThatExist(t *testing.T) {
 	tests := map[string]bool{}
 	for _, f := range goFiles(t) {
@@ -332,7 +333,7 @@ func TestParityIsShownByTestsThatExist(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("pages %v, %v", pages, err)
 	}
-	row := regexp.MustCompile(`(?m)^\| .* \|$`)
+	row, figures := regexp.MustCompile(`(?m)^\| .* \|$`), regexp.MustCompile(`[0-9.]+ (µs|ms|s)\b|[0-9]+,000 (are|new|agents|nodes)`)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -343,6 +344,9 @@ func TestParityIsShownByTestsThatExist(t *testing.T) {
 			named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(cells[len(cells)-2], -1)
 			if len(named) == 0 && !strings.Contains(line, "shown by") {
 				t.Errorf("%s: no test shows this: %s", page, line)
+			}
+			if figure := figures.FindString(cells[2]); figure != "" && !strings.Contains(cells[len(cells)-2], "measured") {
+				t.Errorf("%s: %s: say where it was measured: %s", page, figure, line)
 			}
 			for _, name := range named {
 				if !tests[name[1]] {
