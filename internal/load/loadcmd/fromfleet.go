@@ -67,7 +67,7 @@ each take some minutes, in which the server works on as before.`,
 			return err
 		}
 		if err := os.WriteFile(out, text, 0o644); err != nil {
-			return fmt.Errorf("write the scenario: %w", err)
+			return model.Errorf(model.Invalid, "write the scenario: %w", err).WithHint("-o FILE, in a folder that is there and where you may write")
 		}
 		say("%s: %s", out, shape.Scenario.Brief())
 		return nil

@@ -25,8 +25,8 @@ func reportCommand() *cobra.Command {
 	var open bool
 	cmd := &cobra.Command{
 		Use:   "report RUN.json|FOLDER",
-		Short: "Write a run's report as one HTML file, and open it",
-		Long: `Reads what muster load run left (run.json, or the folder that holds it) and writes one HTML
+		Short: "Show a run's summary, write its report as one HTML file, and open it",
+		Long: `Reads what muster load run left (run.json, or the folder that holds it), prints the summary and writes one HTML
 file with the verdict, the charts and all figures. The file needs nothing else and asks no
 other host for anything.`,
 		Example: "  muster load report bench/results/rate-16k.json\n" +
@@ -57,7 +57,8 @@ other host for anything.`,
 			if err := os.WriteFile(out, text.Bytes(), 0o644); err != nil {
 				return fmt.Errorf("write the report: %w", err)
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), out)
+			fmt.Fprint(cmd.OutOrStdout(), rep.Text())
+			fmt.Fprintln(cmd.OutOrStdout(), "page:", out)
 			if open && hasScreen(cmd.OutOrStdout()) {
 				if err := show(out); err != nil {
 					fmt.Fprintf(cmd.ErrOrStderr(), "the browser was not started (%v): open the file yourself\n", err)

@@ -36,8 +36,8 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 		}
 		if c.file != "" {
 			path := filepath.Join(dir, c.file)
-			if out != path+"\n" {
-				t.Errorf("%v: said %q, want %s", c.args, out, path)
+			if !strings.HasSuffix(out, "\npage: "+path+"\n") || !strings.Contains(out, "\n  ledger ") {
+				t.Errorf("%v: said %q, want the summary and %s", c.args, out, path)
 			}
 			text, err := os.ReadFile(path)
 			if err != nil {

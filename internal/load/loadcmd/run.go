@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // options are the flags of run.
@@ -87,6 +88,10 @@ A second one, or one before anything was sent, ends at once, without a report (1
 			}
 			if err := fits(cmd.Flags(), unscripted); err != nil {
 				return err
+			}
+			if !slices.ContainsFunc(append(shapeFlags(), "server", "server-pid", "admin"), cmd.Flags().Changed) {
+				return model.Errorf(model.Invalid, "which scenario is to be played?").
+					WithHint("muster load list shows those that are shipped: muster load run sensu-4000x40x5s --quick. Without one: --server and --agents, docs/load-targets.md")
 			}
 			return o.short.play(cmd, o)
 		},

@@ -26,13 +26,13 @@ func tiles(rep *report.Report) []tile {
 	b, beyond := rep.Balance, rep.BeyondLinger
 	_, _, meant := rep.Offered()
 	add(rep.Rate > 0, tile{strings.ToUpper(done(rep)[:1]) + done(rep)[1:], count(rep.Rate), "/s", fmt.Sprintf("of %s offered", count(meant))})
-	note := "beyond the linger"
+	note := "later than agents wait for others"
 	if rep.Plan.Linger > 0 {
-		note = fmt.Sprintf("beyond the linger of %s", bare(millis)(rep.Plan.Linger))
+		note = fmt.Sprintf("the linger is %s", bare(millis)(rep.Plan.Linger))
 	}
-	add(beyond.P50 > 0, split("Latency p50", millis(beyond.P50), note))
-	add(beyond.P99 > 0, split("Latency p99", millis(beyond.P99), note))
-	add(beyond.P999 > 0, split("Latency p99.9", millis(beyond.P999), "at most "+millis(beyond.Max)))
+	add(beyond.P50 > 0, split("Beyond linger p50", millis(beyond.P50), note))
+	add(beyond.P99 > 0, split("Beyond linger p99", millis(beyond.P99), note))
+	add(beyond.P999 > 0, split("Beyond linger p99.9", millis(beyond.P999), "at most "+millis(beyond.Max)))
 	if l := rep.Latency; rep.Asked() {
 		add(l.P50 > 0, split("Latency p50", millis(l.P50), "from the second of the request"))
 		add(l.P99 > 0, split("Latency p99", millis(l.P99), "at most "+millis(l.Max)))

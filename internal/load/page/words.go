@@ -68,7 +68,7 @@ func words(rep *report.Report) []string {
 	if count(high) != rate {
 		rate += " to " + count(high)
 	}
-	say("%s sent %s results a second for %s to %s, %s.", agents(rep), rate, span(rep.Lasted()), where, over)
+	say("%s sent together %s results a second for %s to %s, %s.", agents(rep), rate, span(rep.Lasted()), where, over)
 	if rep.Asked() {
 		say("%s results a second left: half of them within %s of the second in which they were asked for, 99 of 100 within %s, and all within %s. Nothing is acknowledged.",
 			count(rep.Rate), millis(rep.Latency.P50), millis(rep.Latency.P99), millis(rep.Latency.Max))

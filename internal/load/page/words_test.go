@@ -15,8 +15,8 @@ func TestWords(t *testing.T) {
 		want   string
 		not    string
 	}{
-		{"phases of several rates", func(*report.Report) {}, "sent 1,600 to 3,200 results a second for 110 s", ""},
-		{"one rate", func(r *report.Report) { r.Phases = nil }, "sent 1,600 results a second", ""},
+		{"phases of several rates", func(*report.Report) {}, "sent together 1,600 to 3,200 results a second for 110 s", ""},
+		{"one rate", func(r *report.Report) { r.Phases = nil }, "sent together 1,600 results a second", ""},
 		{"classes", func(*report.Report) {}, "200 agents (150 web, 50 db)", "checks each"},
 		{"one class", func(r *report.Report) { r.Scenario = nil }, "200 agents with 40 checks each", ""},
 		{"some with TLS", func(*report.Report) {}, "mutual TLS for 150 of them", ""},
@@ -31,8 +31,8 @@ func TestWords(t *testing.T) {
 		}, "There were 3 outages. The worst: At 20 s 9 agents lost their sessions; all were back 4.00 s later.", ""},
 		{"alone", func(*report.Report) {}, "", "not alone"},
 		{"not alone", func(r *report.Report) { r.Others = 1.2 }, "others used 1.2 of its 2 cores", ""},
-		{"a phase of faults", func(r *report.Report) { r.Phases[4].Kind = "fault" }, "sent 1,600 to 2,400 results a second for 100 s", ""},
-		{"an overload", func(r *report.Report) { r.Phases[2].Apart, r.Phases[4].Apart = true, true }, "sent 1,600 to 2,400 results a second for 70 s", ""},
+		{"a phase of faults", func(r *report.Report) { r.Phases[4].Kind = "fault" }, "sent together 1,600 to 2,400 results a second for 100 s", ""},
+		{"an overload", func(r *report.Report) { r.Phases[2].Apart, r.Phases[4].Apart = true, true }, "sent together 1,600 to 2,400 results a second for 70 s", ""},
 		{"left out", func(r *report.Report) { r.Operators, r.Scenario.Operators = nil, scenario.Operators{Lists: 2} }, "Not played, though the scenario has it: people at work.", "changes"},
 		{"elsewhere", func(r *report.Report) { r.Server = report.Usage{} }, "to a server,", "same machine"},
 		{"another system by ws://", func(r *report.Report) { r.Targeted, r.Plan.TLS = &report.Targeted{Name: "sensu"}, false }, ", without TLS.", "mutual"},

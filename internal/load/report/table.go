@@ -99,6 +99,10 @@ func (rep *Report) row(b *strings.Builder) {
 	if c := rep.Calls; c != nil {
 		commits, frames, syncs = f(c.ResultsPerCommit, 0), f(c.FramesPerRead, 2), f(c.Syncs, 0)
 	}
+	session := "–" // not known where the server gave memory back while agents came
+	if rep.SessionBytes > 0 {
+		session = f(rep.SessionBytes/1000, 1)
+	}
 	states := "–"
 	if rep.StateBytes > 0 {
 		states = f(rep.StateBytes, 0)
@@ -115,7 +119,7 @@ func (rep *Report) row(b *strings.Builder) {
 	}
 	row(b, rep.Title, agents, offered, f(rep.Rate, 0), f(rep.Batch.Mean, 1), commits, frames, syncs,
 		f(rep.BeyondLinger.P50, 1)+" / "+f(rep.BeyondLinger.P99, 1), f(rep.Lag.P99, 1), cores(rep.Server), cores(rep.Loader), f(rep.Others, 2),
-		f(float64(rep.Server.RSS>>20), 0), f(rep.SessionBytes/1000, 1), rep.eachAgent(), f(rep.ConnectSeconds, 1), rep.outages(), states, rep.ledger(), rep.Machine.Load, rep.commit())
+		f(float64(rep.Server.RSS>>20), 0), session, rep.eachAgent(), f(rep.ConnectSeconds, 1), rep.outages(), states, rep.ledger(), rep.Machine.Load, rep.commit())
 }
 
 // stepped are the phases that looked for the end.
