@@ -24,6 +24,9 @@ func (s *Server) users(ctx context.Context, r *request) (answer, error) {
 	}
 	out := []object{}
 	for i := range got.Items {
+		if groupOf[got.Items[i].Role] == "" {
+			continue // what brings alerts is nobody there
+		}
 		out = append(out, user(&got.Items[i]))
 	}
 	return answer{http.StatusOK, out, ""}, nil
