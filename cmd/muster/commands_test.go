@@ -73,6 +73,9 @@ var notCommands = regexp.MustCompile(`^(muster journal|muster join token|muster 
 // A command line up to where prose goes on.
 var line = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+)+)`)
 
+// quoted is one word, whatever is in it.
+var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+
 type commands struct {
 	root  *cobra.Command
 	agent map[string]bool
@@ -81,7 +84,7 @@ type commands struct {
 
 func (c *commands) check(t *testing.T, path, text string) {
 	for _, m := range line.FindAllStringSubmatch(text, -1) {
-		words := strings.Fields(m[2])
+		words := strings.Fields(quoted.ReplaceAllString(m[2], "QUOTED"))
 		if notCommands.MatchString(m[0]) || !regexp.MustCompile(`^[a-z][a-z-]+$|^--?[a-z]`).MatchString(strings.TrimRight(words[0], ",:.")) {
 			continue
 		}

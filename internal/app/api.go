@@ -152,6 +152,8 @@ func limitField(limit string) string {
 		return "nodeResultsPerSec"
 	case "namespace_rate":
 		return "resultsPerSec"
+	case "namespace_nodes":
+		return "nodes"
 	case "labels":
 		return "labels"
 	case "node_passive":

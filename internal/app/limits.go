@@ -1,9 +1,11 @@
 package app
 
 import (
+	"slices"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/source/muster"
 )
 
 // limitsOf are the limits in force in a namespace beside what is used of them.
@@ -17,9 +19,11 @@ func (s *Server) limitsOf(namespace string) []v1.LimitUse {
 	for _, node := range s.view.Summaries(s.planner.Nodes(namespace)) {
 		largest = max(largest, node.Held())
 	}
+	nodes := uint64(len(s.planner.Nodes(namespace)))
 	all := []v1.LimitUse{
 		{Name: "states", Limit: float64(l.States), Used: &states},
 		{Name: "statesPerNode", Limit: float64(l.StatesPerNode), Used: &largest},
+		{Name: "nodes", Limit: float64(l.Nodes), Used: &nodes},
 		{Name: "labels", Limit: float64(l.Labels)},
 		{Name: "outputBytes", Limit: float64(l.OutputBytes)},
 		{Name: "resultsPerSec", Limit: l.ResultsPerSec},
@@ -39,4 +43,15 @@ func (s *Server) limitsOf(namespace string) []v1.LimitUse {
 		}
 	}
 	return out
+}
+
+// full is intent.Options.Full: a limit kept a machine out, which is told of a node that is there.
+func (s *Server) full(namespace, limit, reason string) {
+	id, ok := s.planner.NamespaceByName(namespace)
+	nodes := s.planner.Nodes(namespace)
+	if !ok || len(nodes) == 0 {
+		return
+	}
+	_, name, _ := s.planner.NodeName(slices.Min(nodes))
+	s.sessions.Budget(&muster.Node{ID: slices.Min(nodes), Name: name, Namespace: id}).Hit(limit, reason)
 }

@@ -28,7 +28,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	}
 	s.intent = intent.NewService(intent.Options{
 		AuditRetention: time.Duration(s.cfg.AuditRetention),
-		Store:          store, Validate: func(r *model.Resource) error { return lint.Rules().Check(r).Err() }, Impact: s.impact, NodeChanged: s.nodeChanged, Connected: s.connected, Absent: s.absent, Trusted: s.trusted, CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
+		Store:          store, Validate: func(r *model.Resource) error { return lint.Rules().Check(r).Err() }, Impact: s.impact, NodeChanged: s.nodeChanged, Connected: s.connected, Absent: s.absent, Trusted: s.trusted, Full: s.full, CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
 		Limits: model.Limits{
 			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput),
 			ResultsPerSec: s.cfg.NamespaceRate, NodeResultsSec: s.cfg.NodeRate,

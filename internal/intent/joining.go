@@ -2,6 +2,7 @@ package intent
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 
@@ -89,13 +90,14 @@ type together struct {
 	names  map[Key]bool
 	uids   map[uuid.UUID]bool
 	tokens map[string]*usedToken
+	room   map[string]int // for nodes in namespaces that have a limit
 }
 
 // joinTogether writes those of a list whose nodes are new. Who takes the place of another
 // machine, or of a node that was declared, is left for joinAlone; and all are, where somebody
 // wrote meanwhile what they were held against.
 func (s *Service) joinTogether(ctx context.Context, list []*joiner) {
-	t := &together{names: map[Key]bool{}, uids: map[uuid.UUID]bool{}, tokens: map[string]*usedToken{}}
+	t := &together{names: map[Key]bool{}, uids: map[uuid.UUID]bool{}, tokens: map[string]*usedToken{}, room: map[string]int{}}
 	defer s.nodes.disclaim()
 	for _, j := range list {
 		if err := s.joinOne(ctx, t, j); err != nil {
@@ -151,9 +153,16 @@ func (s *Service) joinOne(ctx context.Context, t *together, j *joiner) error {
 			return err
 		}
 	}
+	if _, known := t.room[namespace]; !known {
+		t.room[namespace] = s.roomIn(namespace)
+	}
+	if t.room[namespace] <= 0 {
+		return s.full(namespace)
+	}
 	if _, taken := s.nodes.claim(j.key); taken {
 		return nil
 	}
+	t.room[namespace]--
 	body, err := newNode(j, name, uid)
 	if err != nil {
 		return err
@@ -169,6 +178,25 @@ func (s *Service) joinOne(ctx context.Context, t *together, j *joiner) error {
 	}
 	t.of, t.as = append(t.of, j), append(t.as, pki.Member{UID: uid, Name: name, Namespace: namespace})
 	return nil
+}
+
+// roomIn is for how many more machines a namespace has room.
+func (s *Service) roomIn(namespace string) int {
+	most := s.LimitsFor(namespace).Nodes
+	if most <= 0 {
+		return math.MaxInt
+	}
+	return most - len(s.nodes.names([]string{namespace}))
+}
+
+// full refuses a machine that would be one too many, and says so where limits are told.
+func (s *Service) full(namespace string) error {
+	err := model.Errorf(model.Limited, "namespace %s has its %d nodes, the limit nodes", namespace, s.LimitsFor(namespace).Nodes).
+		WithHint("spec.limits.nodes: muster edit namespace %s; machines that are gone: muster node retire NAME", namespace)
+	if s.opts.Full != nil {
+		s.opts.Full(namespace, "namespace_nodes", err.Message)
+	}
+	return err
 }
 
 // newNode is the row of a machine that was no node before.

@@ -3,6 +3,7 @@ package intent_test
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -119,4 +120,52 @@ func TestManyNewMachinesCostFewCommits(t *testing.T) {
 func (w *world) await(t *testing.T, n int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprint(n, " machines wait"), func() bool { return w.Joining() >= n })
+}
+
+// A namespace that has its nodes takes no more machines, however they come and however many at once; one
+// that was declared may come.
+func TestANamespaceThatIsFull(t *testing.T) {
+	var told atomic.Int64
+	w, ctx := newWorld(t), t.Context()
+	w.full = func(namespace, limit, reason string) {
+		if namespace != "room" || limit != "namespace_nodes" || reason != "namespace room has its 10 nodes, the limit nodes" {
+			t.Errorf("told %q, %q, %q", namespace, limit, reason)
+		}
+		told.Add(1)
+	}
+	resources := []model.Resource{
+		{Kind: "Namespace", Metadata: model.Metadata{Name: "room"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Nodes: 10}}},
+		{Kind: "Node", Metadata: model.Metadata{Name: "declared", Namespace: "room"}, Spec: &model.NodeSpec{}},
+	}
+	if _, err := w.Apply(ctx, ada, resources, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var came, refused atomic.Int64
+	var group sync.WaitGroup
+	for i := range 40 {
+		group.Go(func() {
+			switch _, err := w.join(t, fmt.Sprint("key", i), fmt.Sprint("web", i), pki.JoinToken{Namespace: "room"}); model.ClassOf(err) {
+			case model.Limited:
+				refused.Add(1)
+			default:
+				came.Add(1)
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if came.Load() != 10 || refused.Load() != 30 || told.Load() != 30 {
+		t.Errorf("%d came, %d were refused, %d times it was told", came.Load(), refused.Load(), told.Load())
+	}
+	if _, err := w.Meet(ctx, ada, &intent.Stranger{System: "sensu", Namespace: "room", Name: "another"}); model.ClassOf(err) != model.Limited {
+		t.Errorf("an agent of another system: %v", err)
+	}
+	if _, err := w.join(t, "late", "declared", pki.JoinToken{Namespace: "room"}); err != nil {
+		t.Errorf("who was declared: %v", err)
+	}
+	if _, err := w.join(t, "elsewhere", "web", pki.JoinToken{}); err != nil {
+		t.Errorf("another namespace: %v", err)
+	}
 }

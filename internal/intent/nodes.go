@@ -272,6 +272,9 @@ func (s *Service) joinAlone(ctx context.Context, j *joiner) (pki.Member, error) 
 	if member, ok, err := s.takeDeclared(ctx, j.by, Key{"Node", namespace, base}, key, token, request, named); ok || err != nil {
 		return member, err
 	}
+	if s.roomIn(namespace) <= 0 {
+		return pki.Member{}, s.full(namespace)
+	}
 	uid := idFor(request)
 	for i := 1; i <= 1000; i++ {
 		name := base

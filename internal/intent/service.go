@@ -44,6 +44,8 @@ type Options struct {
 	// Trusted names a trusted group that a node is in, as of all that is committed when it
 	// is called; empty, or nil: none. Where it does not know, it is an error.
 	Trusted func(context.Context, model.NodeID) (string, error)
+	// Full hears of a machine that was refused because of a limit of its namespace. May be nil.
+	Full func(namespace, limit, reason string)
 	// CertificateLife is how long a certificate is good for; zero: pki's default.
 	CertificateLife time.Duration
 	// Limits are the server's defaults; a namespace's own win.
@@ -249,6 +251,7 @@ func (s *Service) tookNamespace(row Row) error {
 		}
 		merge(&info.limits.States, own.States)
 		merge(&info.limits.StatesPerNode, own.StatesPerNode)
+		merge(&info.limits.Nodes, own.Nodes)
 		merge(&info.limits.Labels, own.Labels)
 		merge(&info.limits.OutputBytes, own.OutputBytes)
 		merge(&info.limits.PassivePerNode, own.PassivePerNode)

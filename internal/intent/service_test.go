@@ -20,6 +20,7 @@ import (
 var ada = intent.Who{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
 type world struct {
+	full func(namespace, limit, reason string)
 	*intent.Service
 	affected int
 	between  func()
@@ -60,8 +61,13 @@ func (w *world) open(t *testing.T) {
 			return w.connected
 		},
 		NodeChanged: func(was, is intent.NodeInfo) { w.changed = append(w.changed, is.Name+":"+was.Key+">"+is.Key) },
-		Impact:      w.impact,
-		Absent:      func(intent.NodeInfo) time.Duration { return w.wait },
+		Full: func(namespace, limit, reason string) {
+			if w.full != nil {
+				w.full(namespace, limit, reason)
+			}
+		},
+		Impact: w.impact,
+		Absent: func(intent.NodeInfo) time.Duration { return w.wait },
 		Trusted: func(context.Context, model.NodeID) (string, error) {
 			if w.judging != nil {
 				w.judging()

@@ -91,6 +91,9 @@ type Limits struct {
 	States int `json:"states,omitempty"`
 	// Event states of one node; default 1000.
 	StatesPerNode int `json:"statesPerNode,omitempty"`
+	// Machines that have joined, with a token or as agents of Sensu. One more is refused, unless its
+	// node is declared, or it takes the place of another.
+	Nodes int `json:"nodes,omitempty"`
 	// Labels of one node.
 	Labels int `json:"labels,omitempty"`
 	// Bytes of one result's output.

@@ -242,7 +242,7 @@ func (v *validator) limits(l *Limits) {
 		name  string
 		value float64
 	}{
-		{"states", float64(l.States)}, {"statesPerNode", float64(l.StatesPerNode)}, {"labels", float64(l.Labels)},
+		{"states", float64(l.States)}, {"nodes", float64(l.Nodes)}, {"statesPerNode", float64(l.StatesPerNode)}, {"labels", float64(l.Labels)},
 		{"outputBytes", float64(l.OutputBytes)}, {"resultsPerSec", l.ResultsPerSec}, {"nodeResultsPerSec", l.NodeResultsSec},
 		{"passivePerNode", float64(l.PassivePerNode)},
 	} {

@@ -26,9 +26,9 @@ func reportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report RUN.json|FOLDER",
 		Short: "Show a run's summary, write its report as one HTML file, and open it",
-		Long: `Reads what muster load run left (run.json, or the folder that holds it), prints the summary and writes one HTML
-file with the verdict, the charts and all figures. The file needs nothing else and asks no
-other host for anything.`,
+		Long: `Reads what muster load run left (run.json, or the folder that holds it), prints the summary
+and writes one HTML file with the verdict, the charts and all figures. The file needs nothing
+else and asks no other host for anything.`,
 		Example: "  muster load report bench/results/rate-16k.json\n" +
 			"  muster load report FOLDER -o - --open=false >report.html",
 		Args:          cobra.ExactArgs(1),
