@@ -1,0 +1,17 @@
+//go:build !unix
+
+package testenv
+
+import (
+	"fmt"
+	"net"
+)
+
+// hold only looks whether the port is free.
+func hold(port int) (release func(), err error) {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return nil, err
+	}
+	return func() {}, l.Close()
+}

@@ -1,0 +1,24 @@
+//go:build unix
+
+package testenv
+
+import "golang.org/x/sys/unix"
+
+// hold binds a socket to the port that does not listen. It gets no port that anybody has; a server may listen beside
+// it nevertheless, for from then on both say SO_REUSEADDR.
+func hold(port int) (release func(), err error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(fd)
+	err = unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	if err == nil {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return func() { unix.Close(fd) }, nil
+}
