@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -33,12 +34,8 @@ func (a *Agent) watchFacts(ctx context.Context) {
 			default:
 			}
 		}
-		timer := time.NewTimer(every - every/4 + rand.N(every/2+1))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if pause.For(ctx, every-every/4+rand.N(every/2+1)) != nil {
 			return
-		case <-timer.C:
 		}
 	}
 }

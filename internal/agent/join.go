@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
@@ -36,13 +37,13 @@ func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
 			a.cfg.Log.Info("joined", "node", id.Name, "id", id.Node, "namespace", id.Namespace)
 			return id, nil
 		}
-		pause, again := Again(err, wait)
+		rest, again := Again(err, wait)
 		if !again {
 			return nil, err
 		}
 		a.cfg.State(Waits + ": " + oneLine(err))
-		a.cfg.Log.Warn("cannot join yet, trying again", "err", err, "in", pause)
-		if !sleep(ctx, pause) {
+		a.cfg.Log.Warn("cannot join yet, trying again", "err", err, "in", rest)
+		if pause.For(ctx, rest) != nil {
 			return nil, nil
 		}
 	}
@@ -63,17 +64,6 @@ func Again(err error, wait time.Duration) (pause time.Duration, again bool) {
 		return wait/2 + rand.N(time.Minute), true
 	}
 	return 0, false
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // enrolment is what this machine asks with: its token, or, to be accepted by a person,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
@@ -102,11 +103,7 @@ func (a *Agent) keepCertificate(ctx context.Context) {
 				look.Reset(again)
 				continue
 			}
-			rest := time.NewTimer(min(pace, restAfter))
-			select {
-			case <-rest.C:
-			case <-ctx.Done():
-				rest.Stop()
+			if pause.For(ctx, min(pace, restAfter)) != nil {
 				return
 			}
 		}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // alarms hears, from outside, whom a server tells of what: of checks by a webhook that the

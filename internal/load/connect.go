@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // waitReady waits until every agent has a session and its checks.
@@ -29,10 +30,8 @@ func (r *run) waitReady(ctx context.Context, rep *reporting) error {
 		if time.Since(idle) > patience {
 			return r.whyNot()
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	rep.ReadySeconds = time.Since(began).Seconds()

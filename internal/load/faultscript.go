@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // faultScript plays what goes wrong in a run: the scenario's faults at their times, and the

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/pause"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // house is the timetable of what agents do beside their results: sessions tick, and who has sent

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/usage"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // A process may have some thousand connections open, but a fleet has more nodes: they
@@ -108,10 +108,8 @@ func (r *run) forever(ctx context.Context) error {
 	defer crew.leave()
 	r.deal(0)
 	for r.ready.Load() < int64(r.cfg.Agents) {
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, 100*time.Millisecond) != nil {
 			return nil
-		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	crew.readers.Go(func() { r.keepHouse(ctx) })

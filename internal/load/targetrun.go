@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/pause"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // RunTarget plays a scenario against another system, and compares what that holds with what
@@ -209,7 +209,7 @@ func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []Targ
 		}
 	}
 	for i, a := range agents {
-		if err := wait(ctx, time.Until(r.began.Add(length*time.Duration(i)/time.Duration(len(agents))))); err != nil {
+		if err := pause.For(ctx, time.Until(r.began.Add(length*time.Duration(i)/time.Duration(len(agents))))); err != nil {
 			return err
 		}
 		all.Go(func() { a.Run(ctx) })
@@ -233,7 +233,7 @@ func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []Targ
 			}
 			return model.Errorf(model.Unavailable, "%d of %d agents are registered; the others: %s", ready, len(agents), why)
 		}
-		if err := wait(ctx, 20*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -352,7 +352,7 @@ func (r *targetRun) settle(ctx context.Context) error {
 		if b.OK() || time.Now().After(end) {
 			return nil
 		}
-		if err := wait(ctx, min(time.Second, r.cfg.Drain/4)); err != nil {
+		if err := pause.For(ctx, min(time.Second, r.cfg.Drain/4)); err != nil {
 			return nil // what was compared last counts
 		}
 	}
@@ -386,9 +386,4 @@ func (r *targetRun) finish() {
 			rep.Verdict = append(rep.Verdict, fmt.Sprintf("short: %s", g))
 		}
 	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	pause.For(ctx, d)
-	return ctx.Err()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/usage"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // watch looks at a run every ten milliseconds: it samples it, reads both processes at the
@@ -53,10 +54,8 @@ func (w *watch) watch(ctx context.Context) {
 	w.prev = r.usage()
 	ramp := r.now() + int64(time.Second)
 	for {
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, 10*time.Millisecond) != nil {
 			return
-		case <-time.After(10 * time.Millisecond):
 		}
 		now, begin := r.now(), r.begin.Load()
 		if begin == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
@@ -114,15 +115,11 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 			j.asked(pending)
 			told = true
 		}
-		pause, again := agent.Again(err, wait)
+		rest, again := agent.Again(err, wait)
 		if err == nil || !told || !again || j.f.service {
 			return id, err
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if pause.For(ctx, rest) != nil {
 			return nil, model.Errorf(model.Unavailable, "this machine has not been let in yet").WithHint("it keeps its key: the same command goes on asking")
 		}
 	}

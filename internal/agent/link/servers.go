@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // order is the servers to try: those that the last session told of, and behind them the
@@ -32,11 +34,7 @@ var errHome = errors.New("the first server answers again")
 // with another one, and says so when it answers: it shakes hands and goes away.
 func (r *runner) lookHome(ctx context.Context, server string, home chan<- struct{}) {
 	for {
-		timer := time.NewTimer(time.Duration((0.5 + r.random()) * float64(r.cfg.HomeAfter)))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if pause.For(ctx, time.Duration((0.5+r.random())*float64(r.cfg.HomeAfter))) != nil {
 			return
 		}
 		first := r.first.Load()

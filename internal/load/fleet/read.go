@@ -10,6 +10,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/when"
 )
 
@@ -57,14 +58,7 @@ func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 	return r.fleet, nil
 }
 
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(min(d, time.Second)):
-		return nil
-	}
-}
+func rest(ctx context.Context, d time.Duration) error { return pause.For(ctx, min(d, time.Second)) }
 
 // paced asks for one page and rests after it.
 func (r *reader) paced(ctx context.Context, ask func() error) error {

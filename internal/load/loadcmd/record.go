@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/stream"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // recording is what `muster load record` was told.
@@ -147,12 +148,7 @@ func write(ctx context.Context, o record.Options, file *os.File) (h *stream.Head
 func listen(ctx context.Context, until time.Time) func() bool {
 	const look, after = 250 * time.Millisecond, 5 * time.Second
 	return func() bool {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(look):
-			return time.Now().Before(until.Add(after))
-		}
+		return pause.For(ctx, look) == nil && time.Now().Before(until.Add(after))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // Metrics sums a server's /metrics by name; nil where there are none.
@@ -71,10 +73,7 @@ func (m *Meter) Run(ctx context.Context) {
 			m.last = Metered{time.Now(), sums, queues}
 			m.mu.Unlock()
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second - time.Since(began)):
-		}
+		pause.For(ctx, time.Second-time.Since(began))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -144,10 +145,7 @@ func (s *Server) accept(ctx context.Context, tcp net.Listener, serve func(*guest
 		}
 		if err != nil { // out of descriptors, or the peer gave up: it passes
 			s.cfg.Log.Warn("accept connection", "address", tcp.Addr(), "error", err)
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-ctx.Done():
-			}
+			pause.For(ctx, 50*time.Millisecond)
 			continue
 		}
 		if g := s.places.enter(nc); g != nil {

@@ -3,6 +3,8 @@ package muster
 import (
 	"fmt"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // maxPause bounds one pause, so that a stopped server is not waited for.
@@ -44,11 +46,7 @@ func (x *session) wait(wait time.Duration) {
 				return
 			}
 		}
-		timer := time.NewTimer(min(wait, maxPause))
-		select {
-		case <-timer.C:
-		case <-x.srv.base.Done():
-			timer.Stop()
+		if pause.For(x.srv.base, min(wait, maxPause)) != nil {
 			return
 		}
 		x.mu.Lock()

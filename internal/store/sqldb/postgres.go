@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // oldestPostgres is the oldest major version that the statements are meant for.
@@ -140,12 +141,8 @@ func (c *claim) take(ctx context.Context, conn *pgx.Conn) error {
 			return model.Errorf(model.Conflict, "%w: %s%s, since %s", errTaken, holder, where, since.UTC().Format(time.RFC3339)).
 				WithHint("stop that one, or give this server a database of its own: --%s postgres://…", c.setting)
 		}
-		timer := time.NewTimer(100 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
