@@ -178,7 +178,7 @@ func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resour
 
 // leaves says where something landed that goes.
 func leaves(o intent.Outcome) string {
-	nodes := plural(o.Landing.Nodes, "node")
+	nodes := model.Counted(o.Landing.Nodes, "node")
 	switch o.Key.Kind {
 	case "Check":
 		return "runs on " + nodes
@@ -194,9 +194,9 @@ func leaves(o intent.Outcome) string {
 
 // landing says where a resource lands, and warns where it lands nowhere.
 func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
-	nodes := plural(o.Landing.Nodes, "node")
+	nodes := model.Counted(o.Landing.Nodes, "node")
 	if o.Landing.About > 0 {
-		nodes += ", about " + plural(o.Landing.About, "proxy node")
+		nodes += ", about " + model.Counted(o.Landing.About, "proxy node")
 	}
 	switch o.Key.Kind {
 	case "Check":
@@ -232,14 +232,14 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		return usedBy(o.Landing) + "; kept from Sensu", ""
 	case "Secret", "Asset":
 		if o.Landing.Checks > 0 {
-			return "used by " + plural(o.Landing.Checks, "check") + " on " + nodes, ""
+			return "used by " + model.Counted(o.Landing.Checks, "check") + " on " + nodes, ""
 		}
 		return "used by no check yet", ""
 	case "Filter", "Mutator":
 		return "kept from Sensu", ""
 	case "Route":
 		spec, ok := r.Spec.(*model.RouteSpec)
-		switch checks := plural(o.Landing.Checks, "check"); {
+		switch checks := model.Counted(o.Landing.Checks, "check"); {
 		case o.Landing.Checks > 0:
 			return "used by " + checks, ""
 		case ok && spec.Match != nil:
@@ -262,7 +262,7 @@ func usedBy(l intent.Landing) string {
 		what string
 	}{{l.Checks, "check"}, {l.Spaces, "namespace"}, {l.Hear, "node"}} {
 		if users.n > 0 {
-			by = append(by, plural(users.n, users.what))
+			by = append(by, model.Counted(users.n, users.what))
 		}
 	}
 	switch n := len(by); n {
@@ -288,11 +288,4 @@ func seconds(d model.Duration) string {
 		return d.String()
 	}
 	return fmt.Sprintf("%d s", s)
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

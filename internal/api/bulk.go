@@ -111,7 +111,7 @@ func (s *server) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*bo
 		return nil, model.Errorf(model.Guarded, "this would be done to %d events; without --yes at most to %d", len(list), most).
 			WithHint("look at which with --dry-run, then repeat with --yes, or with --max-affected %d", len(list))
 	}
-	what := fmt.Sprintf("a bulk %s of %s (%s)", v.verb, plural(len(list), "event"), cmp.Or(said, "all"))
+	what := fmt.Sprintf("a bulk %s of %s (%s)", v.verb, model.Counted(len(list), "event"), cmp.Or(said, "all"))
 	if in.Note != "" {
 		what += ": " + in.Note
 	}

@@ -122,7 +122,7 @@ func (s *server) routingState(out *v1.State, r *model.Resource, held *holding) {
 		}
 	case *model.HandlerSpec:
 		if n := s.Routing.RoutesTo(name); n > 0 && out.Checks == 0 {
-			out.Note = "used by " + plural(n, "route")
+			out.Note = "used by " + model.Counted(n, "route")
 		}
 	}
 }

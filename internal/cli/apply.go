@@ -130,7 +130,7 @@ func (a *app) printApplied(applied v1.Applied, f format) error {
 		}
 	}
 	if applied.DryRun {
-		fmt.Fprintf(a.Stdout, "dry run: nothing was changed; %s would get a new assignment\n", count(applied.Affected, "node"))
+		fmt.Fprintf(a.Stdout, "dry run: nothing was changed; %s would get a new assignment\n", model.Counted(applied.Affected, "node"))
 		a.printRefused(applied)
 	}
 	return nil
@@ -155,17 +155,6 @@ func refOf(kind, namespace, name string) string {
 		name = namespace + "/" + name
 	}
 	return strings.ToLower(kind) + "/" + name
-}
-
-// count is a number with its noun: 1 node, 2 nodes.
-func count[N int | int64 | uint64](n N, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if stem, ok := strings.CutSuffix(noun, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 func (a *app) diffCmd() *cobra.Command {

@@ -95,7 +95,7 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 	a.field("namespace", "%s", n.Namespace)
 	switch bad := wrong(n.Events); {
 	case bad > 0:
-		a.field("events", "%s are not OK; %s open", notOK(n.Events), count(n.Problems, "problem"))
+		a.field("events", "%s are not OK; %s open", notOK(n.Events), model.Counted(n.Problems, "problem"))
 	case n.Events.OK > 0:
 		a.field("events", "%d, all OK", n.Events.OK)
 	default:
@@ -184,11 +184,11 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		a.describeLimits(state.Limits)
 	case *model.GroupSpec:
 		a.field("who", "%s", members(s))
-		a.field("checks", "%s", "targeted by "+count(state.Checks, "check"))
+		a.field("checks", "%s", "targeted by "+model.Counted(state.Checks, "check"))
 	case *model.PropertySpec:
 		a.field("scope", "%s", first(s.Scope, "namespace"))
 		a.field("value", "%s", compact(s.Value))
-		a.field("read by", "%s", count(state.Checks, "check"))
+		a.field("read by", "%s", model.Counted(state.Checks, "check"))
 	case *model.HandlerSpec:
 		a.field("tells", "%s", tells(s))
 		a.needsAssets(s.Assets)
@@ -197,7 +197,7 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		}
 	case *model.SecretSpec:
 		a.field("value is in", "%s", s.Place())
-		a.field("used by", "%s", count(state.Checks, "check"))
+		a.field("used by", "%s", model.Counted(state.Checks, "check"))
 	case *model.FilterSpec:
 		a.field("passes", "%s", passes(s))
 		a.needsAssets(s.Assets)
@@ -267,12 +267,12 @@ func (a *app) describeCheck(s *model.CheckSpec, state v1.State) {
 	case len(s.Pipelines) > 0:
 		tells = "tells nobody but routes that match"
 	}
-	a.field("problem", "opens after %s not OK, closes after %d OK; %s", count(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), tells)
+	a.field("problem", "opens after %s not OK, closes after %d OK; %s", model.Counted(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), tells)
 	if len(s.Pipelines) > 0 {
 		a.field("pipelines", "%s get every event", strings.Join(s.Pipelines, ", "))
 	}
 	if e := state.Events; e != nil {
-		a.field("events", "%d: %d critical, %d unknown, %d warning, %d ok; %s open", e.OK+wrong(*e), e.Critical, e.Unknown, e.Warning, e.OK, count(state.Problems, "problem"))
+		a.field("events", "%d: %d critical, %d unknown, %d warning, %d ok; %s open", e.OK+wrong(*e), e.Critical, e.Unknown, e.Warning, e.OK, model.Counted(state.Problems, "problem"))
 	}
 }
 

@@ -32,15 +32,15 @@ func (a *app) describeStream(s *v1.HandlerStream) {
 	if s.Trouble != "" {
 		a.field("because", "%s", clean(s.Trouble, false))
 	}
-	a.field("wrote", "%s over %s since the server started", count(s.Lines, "line"), count(s.Connections, "connection"))
+	a.field("wrote", "%s over %s since the server started", model.Counted(s.Lines, "line"), model.Counted(s.Connections, "connection"))
 	if s.Again > 0 {
-		a.field("again", "connections broke, and what was written lately came again: %s", count(s.Again, "time"))
+		a.field("again", "connections broke, and what was written lately came again: %s", model.Counted(s.Again, "time"))
 	}
 	if s.Withheld > 0 {
-		a.field("withheld", "%s of namespaces of which nothing is sent (notifications: shadow)", count(s.Withheld, "result"))
+		a.field("withheld", "%s of namespaces of which nothing is sent (notifications: shadow)", model.Counted(s.Withheld, "result"))
 	}
 	if s.Skipped > 0 || !s.SkippedAt.IsZero() {
-		a.field("passed over", "%s that it was never told of, because it was too far behind; last %s ago", count(s.Skipped, "result"), age(a.Now(), s.SkippedAt))
+		a.field("passed over", "%s that it was never told of, because it was too far behind; last %s ago", model.Counted(s.Skipped, "result"), age(a.Now(), s.SkippedAt))
 	}
 	if s.News != "" {
 		a.field("began", "%s", clean(s.News, false))

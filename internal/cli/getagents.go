@@ -84,7 +84,7 @@ func agentSummary(list v1.AgentList) string {
 		}
 		parts = append(parts, fmt.Sprintf("%d of %s", v.Agents, first(v.Version, "an unknown version")))
 	}
-	text := count(list.Total, "agent") + ": " + strings.Join(parts, ", ")
+	text := model.Counted(list.Total, "agent") + ": " + strings.Join(parts, ", ")
 	if list.Disconnected > 0 {
 		text += fmt.Sprintf("; %d not connected", list.Disconnected)
 	}

@@ -217,7 +217,7 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 	case *model.GroupSpec:
 		return []string{nodes, checks, short(members(s), 60)}
 	case *model.PropertySpec:
-		return []string{first(s.Scope, "namespace"), short(compact(s.Value), 40), count(state.Nodes, "node")}
+		return []string{first(s.Scope, "namespace"), short(compact(s.Value), 40), model.Counted(state.Nodes, "node")}
 	case *model.CheckSpec:
 		failing := "-"
 		if state.Events != nil {
@@ -269,7 +269,7 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 func members(s *model.GroupSpec) string {
 	var from []string
 	if len(s.Nodes) > 0 {
-		from = append(from, count(len(s.Nodes), "node")+" listed")
+		from = append(from, model.Counted(len(s.Nodes), "node")+" listed")
 	}
 	if len(s.Groups) > 0 {
 		from = append(from, "groups "+strings.Join(s.Groups, ","))

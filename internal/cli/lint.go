@@ -34,7 +34,7 @@ func (a *app) lintCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Stdout, "%s, nothing found\n", count(len(docs), "resource"))
+			fmt.Fprintf(a.Stdout, "%s, nothing found\n", model.Counted(len(docs), "resource"))
 			for _, note := range keptNotes(docs) {
 				fmt.Fprintln(a.Stdout, note)
 			}

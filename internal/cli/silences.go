@@ -54,7 +54,7 @@ func (a *app) silenceEnd() *cobra.Command {
 					return err
 				}
 				if ended = append(ended, one); !output.machine() {
-					fmt.Fprintf(a.Stdout, "silence %s ended; it held %s\n", clean(name, false), count(one.Holds, "problem"))
+					fmt.Fprintf(a.Stdout, "silence %s ended; it held %s\n", clean(name, false), model.Counted(one.Holds, "problem"))
 				}
 			}
 			if output.machine() {
@@ -118,7 +118,7 @@ func (a *app) silenceCells(s *model.SilenceSpec, state v1.State) []string {
 	case s.UntilResolved:
 		until = "the problem closes"
 	}
-	return []string{selected(&s.Selector), until, dash(s.Creator), count(state.Holds, "problem"), s.Reason}
+	return []string{selected(&s.Selector), until, dash(s.Creator), model.Counted(state.Holds, "problem"), s.Reason}
 }
 
 // windowCells are those of a window in a list.

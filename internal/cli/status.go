@@ -67,17 +67,17 @@ func howWell(s v1.Status) int {
 // concerns are what is not well beside events.
 func concerns(s v1.Status) (list []string) {
 	if s.Faulty > 0 {
-		list = append(list, count(s.Faulty, "node")+" with errors")
+		list = append(list, model.Counted(s.Faulty, "node")+" with errors")
 	}
 	if s.Spooling > 0 {
-		list = append(list, count(s.Spooling, "agent")+" with results waiting")
+		list = append(list, model.Counted(s.Spooling, "agent")+" with results waiting")
 	}
 	failing := 0
 	for _, u := range s.Unsent {
 		failing += u.Failing
 	}
 	if failing > 0 {
-		list = append(list, count(failing, "message")+" not delivered")
+		list = append(list, model.Counted(failing, "message")+" not delivered")
 	}
 	if len(s.Warnings) > 0 {
 		list = append(list, "the server warns")
@@ -105,7 +105,7 @@ func (a *app) printStatus(server string, s v1.Status) {
 		fmt.Fprintln(w)
 		_ = a.wrongTable(s.Wrong).write(a.Env)
 		if s.WrongMore > 0 {
-			fmt.Fprintf(w, "%s more: muster get events --status critical,unknown,warning%s\n", count(s.WrongMore, "check"), a.scope())
+			fmt.Fprintf(w, "%s more: muster get events --status critical,unknown,warning%s\n", model.Counted(s.WrongMore, "check"), a.scope())
 		}
 	}
 	fmt.Fprintln(w)
@@ -134,7 +134,7 @@ func (a *app) wrongTable(list []v1.Wrong) *table {
 		if x.Nodes == 1 {
 			what = x.Examples[0] + "/" + x.Check
 		} else {
-			what += " on " + count(x.Nodes, "node")
+			what += " on " + model.Counted(x.Nodes, "node")
 			more := ""
 			if x.Nodes > uint64(len(x.Examples)) {
 				more = ", …"
@@ -166,7 +166,7 @@ func (a *app) statusOfAgents(s v1.Status) {
 	if a.namespace != "" {
 		a.line("nodes", "%d in namespace %s", s.Nodes, a.namespace)
 	} else {
-		text := fmt.Sprintf("%d connected of %s", s.Connected, count(s.Nodes, "node"))
+		text := fmt.Sprintf("%d connected of %s", s.Connected, model.Counted(s.Nodes, "node"))
 		if up := s.Now.Sub(s.Started); up < model.DefaultReconnectGrace && s.Connected < s.Nodes {
 			text += fmt.Sprintf("; the server started %s ago, they are coming back", span(up))
 		}
@@ -178,10 +178,10 @@ func (a *app) statusOfAgents(s v1.Status) {
 			st := x.Session.Stats
 			parts[i] = fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, span(time.Duration(st.OldestSeconds)*time.Second))
 		}
-		a.line("behind", "results wait on %s: %s; muster get agents --spooling%s", count(s.Spooling, "agent"), strings.Join(parts, ", "), a.scope())
+		a.line("behind", "results wait on %s: %s; muster get agents --spooling%s", model.Counted(s.Spooling, "agent"), strings.Join(parts, ", "), a.scope())
 	}
 	if s.Pending > 0 {
-		a.line("pending", "%s to be accepted: muster node list --pending", count(s.Pending, "machine"))
+		a.line("pending", "%s to be accepted: muster node list --pending", model.Counted(s.Pending, "machine"))
 	}
 }
 
@@ -226,12 +226,12 @@ func (a *app) statusOfServer(server string, s v1.Status) {
 		}
 		a.line("journal", "%s", text)
 		if j.BehindCommits > behindShown || j.QueuedBytes > 0 && j.Blocked != "" {
-			a.line("", "%s wait to be kept; events are %s behind", model.Size(j.QueuedBytes).About(), count(j.BehindCommits, "commit"))
+			a.line("", "%s wait to be kept; events are %s behind", model.Size(j.QueuedBytes).About(), model.Counted(j.BehindCommits, "commit"))
 		}
 	}
 	if r := s.Reactions; r.Waiting > 0 || r.Rederiving {
 		ago := span(time.Duration(r.BehindSeconds * float64(time.Second)))
-		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", count(r.Waiting, "change"), ago)
+		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", model.Counted(r.Waiting, "change"), ago)
 		if r.Rederiving {
 			text = fmt.Sprintf("%s behind: changes are made again from %s of the journal", ago, model.Size(r.BehindBytes).About())
 		}
@@ -307,7 +307,7 @@ func nodesText(n int, examples []string) string {
 	if n > len(examples) {
 		more = ", …"
 	}
-	return fmt.Sprintf("%s (%s%s)", count(n, "node"), strings.Join(examples, ", "), more)
+	return fmt.Sprintf("%s (%s%s)", model.Counted(n, "node"), strings.Join(examples, ", "), more)
 }
 
 // scope are the words that make a list cover what status covered.
@@ -324,7 +324,7 @@ func (a *app) silent(s v1.Status) string {
 	for i, e := range s.SilentNow {
 		names[i] = qualified(e.Namespace, e.Node) + " for " + age(a.Now(), e.Changed)
 	}
-	text := count(s.Silent, "node") + ": " + strings.Join(names, ", ")
+	text := model.Counted(s.Silent, "node") + ": " + strings.Join(names, ", ")
 	if more := s.Silent - uint64(len(names)); more > 0 {
 		text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, a.scope())
 	}
@@ -344,13 +344,13 @@ func (a *app) verdict(s v1.Status) string {
 			bad = append(bad, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	events := count(s.Events, "event")
+	events := model.Counted(s.Events, "event")
 	var how []string
 	if len(bad) > 0 {
 		how = append(how, strings.Join(bad, ", ")+" of "+events)
 	}
 	if s.Silent > 0 {
-		how = append(how, count(s.Silent, "node")+" silent")
+		how = append(how, model.Counted(s.Silent, "node")+" silent")
 	}
 	level := howWell(s)
 	if level == nearlyWell { // else they stand below what is worse

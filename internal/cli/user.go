@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) authUser() *cobra.Command {
@@ -114,7 +115,7 @@ func (a *app) authUserDelete() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Stdout, "user %s deleted; ended: %s, %s\n", clean(u.Name, false), count(u.Sessions, "session"), count(u.Tokens, "token"))
+				fmt.Fprintf(a.Stdout, "user %s deleted; ended: %s, %s\n", clean(u.Name, false), model.Counted(u.Sessions, "session"), model.Counted(u.Tokens, "token"))
 			}
 			return nil
 		},

@@ -78,19 +78,10 @@ func (a *application) foreigners() error {
 		if len(owners[owner]) > 1 {
 			verb = " belong to "
 		}
-		said[i] = few(owners[owner]) + verb + owner
+		said[i] = model.FirstOf(owners[owner], 10) + verb + owner
 	}
 	return model.Errorf(model.Guarded, "%s; nothing was changed", strings.Join(said, "; ")).
 		WithHint("agree with them, or take it out of your files; to have it from now on: --take-over")
-}
-
-// few are the first of many names, and how many more there are.
-func few(names []string) string {
-	const most = 10
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return strings.Join(names[:most], ", ") + " and " + counted(len(names)-most, "more")
 }
 
 // ownerOf is the owner on record; empty: nobody.

@@ -199,12 +199,5 @@ func (a *application) pruned() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; it would delete %s that %s declares no more: %s", counted(len(names), "resource"), a.opts.Owner, few(names))
-}
-
-func counted(n int, noun string) string {
-	if n == 1 || noun == "more" {
-		return fmt.Sprintf("%d %s", n, noun)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("; it would delete %s that %s declares no more: %s", model.Counted(len(names), "resource"), a.opts.Owner, model.FirstOf(names, 10))
 }

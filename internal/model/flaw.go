@@ -53,13 +53,7 @@ const MaxFlaws = 100
 type Flaws []*Flaw
 
 // Brief cuts what somebody else wrote down to what fits a message.
-func Brief(text string) string {
-	const most = 500
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}
+func Brief(text string) string { return Cut(text, 500) }
 
 // Err is an Invalid error with one line for each flaw and the Flaws as its cause;
 // nil if there is none.

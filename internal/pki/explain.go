@@ -153,8 +153,5 @@ func list(names []string) string {
 	if len(names) == 0 {
 		return "nothing"
 	}
-	if len(names) > maxNames {
-		return strings.Join(names[:maxNames], ", ") + fmt.Sprintf(" and %d more", len(names)-maxNames)
-	}
-	return strings.Join(names, ", ")
+	return model.FirstOf(names, maxNames)
 }

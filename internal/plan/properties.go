@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -122,7 +122,7 @@ func resolve(name string, levels [][]source) *wire.Property {
 		return nil
 	}
 	if c := firstClash(value); c != nil {
-		return &wire.Property{Name: name, Error: fmt.Sprintf("%s is set differently by %s and by %s", shorten(c.path), shorten(c.a), shorten(c.b))}
+		return &wire.Property{Name: name, Error: fmt.Sprintf("%s is set differently by %s and by %s", model.Brief(c.path), model.Brief(c.a), model.Brief(c.b))}
 	}
 	var out bytes.Buffer
 	write(&out, value)
@@ -130,15 +130,6 @@ func resolve(name string, levels [][]source) *wire.Property {
 		return &wire.Property{Name: name, Error: fmt.Sprintf("all that is said of it together has %d bytes here, at most %d", out.Len(), wire.MaxBody)}
 	}
 	return &wire.Property{Name: name, Value: out.Bytes()}
-}
-
-// shorten keeps a sentence about keys that somebody made long.
-func shorten(text string) string {
-	const most = 600
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // maxDepth is how deep objects are merged; what lies deeper is one value.

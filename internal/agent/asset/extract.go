@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Limits bound what an archive may become.
@@ -324,9 +326,4 @@ func told(at string, err error) error {
 	return fmt.Errorf("%q: %w", short(at), err)
 }
 
-func short(name string) string {
-	if len(name) > 200 {
-		return strings.ToValidUTF8(name[:200], "") + "…"
-	}
-	return name
-}
+func short(name string) string { return model.Cut(name, 200) }
