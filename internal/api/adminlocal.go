@@ -55,10 +55,7 @@ func fromHere(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != "" || site != "" && site != "none" && site != "same-origin" {
 		return false
 	}
-	name := r.Host
-	if h, _, err := net.SplitHostPort(name); err == nil {
-		name = h
-	}
+	name := model.HostOf(r.Host)
 	_, err = netip.ParseAddr(strings.Trim(name, "[]"))
 	return err == nil || name == "localhost"
 }

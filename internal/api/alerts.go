@@ -28,7 +28,7 @@ func fromOutside(path string) bool {
 func (s *server) outside(what string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, whence string) error) http.Handler {
 	tries := tries.New(s.Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		whence := host(r.RemoteAddr)
+		whence := model.HostOf(r.RemoteAddr)
 		if tries.Tired(whence) {
 			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
 			writeError(w, model.Errorf(model.Limited, "too many wrong tokens, passwords or signatures from %s", whence).WithHint("wait a minute"))

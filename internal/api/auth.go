@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"path"
 	"slices"
@@ -60,7 +59,7 @@ func open(path string) bool {
 // authenticated lets nobody through without a token. A viewer may look, and preview an apply.
 func (s *server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := caller{whence: host(r.RemoteAddr)}
+		c := caller{whence: model.HostOf(r.RemoteAddr)}
 		if !open(r.URL.Path) {
 			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			if !ok {
@@ -150,13 +149,6 @@ func refusal(err error) *model.Error {
 		return said
 	}
 	return model.Errorf(model.Unauthenticated, "the token cannot be checked").WithHint("muster login")
-}
-
-func host(address string) string {
-	if h, _, err := net.SplitHostPort(address); err == nil {
-		return h
-	}
-	return address
 }
 
 func (s *server) authRoutes() {

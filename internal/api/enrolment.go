@@ -54,7 +54,7 @@ func (s *server) renewal() http.Handler {
 func (s *server) newcomers(what, wrong string, tries *guesses, serve func(*recorder, *http.Request) (wrong bool, shown string)) http.Handler {
 	var under underWay
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		whence := host(r.RemoteAddr)
+		whence := model.HostOf(r.RemoteAddr)
 		if tries.Tired(whence) {
 			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
 			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens or certificates from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))

@@ -86,5 +86,5 @@ func (s *server) note(r *http.Request, status int, took time.Duration) {
 		level = slog.LevelInfo
 	}
 	s.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", status,
-		"took", took, "from", host(r.RemoteAddr))
+		"took", took, "from", model.HostOf(r.RemoteAddr))
 }

@@ -78,7 +78,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 	if sizeOf(&request) > pendingBytes {
 		return 0, model.Errorf(model.TooLarge, "labels and facts of this machine are longer than %d bytes", pendingBytes)
 	}
-	whence := host(request.Whence)
+	whence := model.HostOf(request.Whence)
 	from := tries.Network(whence)
 	p.mu.Lock()
 	defer p.mu.Unlock()

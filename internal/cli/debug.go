@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,8 +89,8 @@ func (a *app) bundle(ctx context.Context, b bundling) error {
 		return err
 	}
 	b.api, b.apiErr = a.connect()
-	b.admin = adminURL(first(b.admin, b.where.Admin, defaultAdmin))
-	b.data = first(b.data, b.where.Data, dataFolder())
+	b.admin = adminURL(cmp.Or(b.admin, b.where.Admin, defaultAdmin))
+	b.data = cmp.Or(b.data, b.where.Data, dataFolder())
 	now := a.Now()
 	folder := "muster-bundle-" + now.UTC().Format("20060102-150405")
 	if b.out == "" {
@@ -241,14 +242,4 @@ func adminURL(text string) string {
 		return strings.TrimRight(text, "/")
 	}
 	return "http://" + text
-}
-
-// first is the first text that is not empty.
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,10 +21,10 @@ var known = [...]string{
 // describeMachine says what an agent measured, a line for what belongs together.
 func (a *app) describeMachine(facts map[string]string) {
 	for _, line := range [...]struct{ name, text string }{
-		{"host", first(facts["fqdn"], facts["hostname"])},
+		{"host", cmp.Or(facts["fqdn"], facts["hostname"])},
 		{"system", systemOf(facts)},
 		{"hardware", hardwareOf(facts)},
-		{"cloud", joined(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], first(facts["cloudZone"], facts["cloudRegion"]))},
+		{"cloud", joined(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"]))},
 		{"addresses", strings.ReplaceAll(facts["addresses"], ",", ", ")},
 	} {
 		if line.text != "" {
@@ -43,7 +44,7 @@ func (a *app) describeMachine(facts map[string]string) {
 
 // systemOf is what runs on a machine: debian 12 amd64, kernel 6.12.
 func systemOf(facts map[string]string) string {
-	name := joined(" ", first(facts["distribution"], facts["os"]), facts["distributionVersion"], facts["arch"])
+	name := joined(" ", cmp.Or(facts["distribution"], facts["os"]), facts["distributionVersion"], facts["arch"])
 	if facts["kernel"] != "" {
 		name = joined(", ", name, "kernel "+facts["kernel"])
 	}
@@ -150,7 +151,7 @@ func (a *app) describeLabels(labels []v1.LabelOrigin, facts map[string]string) {
 			fmt.Fprintln(a.Stdout, head)
 			head = ""
 		}
-		text := fmt.Sprintf("%-20s %s", first(l.Value, `""`), l.Owner)
+		text := fmt.Sprintf("%-20s %s", cmp.Or(l.Value, `""`), l.Owner)
 		for _, h := range l.Hides {
 			text += fmt.Sprintf("; hides %q of the %s", h.Value, h.Owner)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -186,7 +187,7 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		a.field("who", "%s", members(s))
 		a.field("checks", "%s", "targeted by "+model.Counted(state.Checks, "check"))
 	case *model.PropertySpec:
-		a.field("scope", "%s", first(s.Scope, "namespace"))
+		a.field("scope", "%s", cmp.Or(s.Scope, "namespace"))
 		a.field("value", "%s", compact(s.Value))
 		a.field("read by", "%s", model.Counted(state.Checks, "check"))
 	case *model.HandlerSpec:

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,19 +38,19 @@ func (a *app) doctorCmd() *cobra.Command {
 			}
 			given := func(name string) bool {
 				file, _ := c.Flags().GetString("config")
-				return c.Flags().Changed(name) || a.Getenv("MUSTER_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) != "" || first(file, a.Getenv("MUSTER_CONFIG")) != ""
+				return c.Flags().Changed(name) || a.Getenv("MUSTER_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) != "" || cmp.Or(file, a.Getenv("MUSTER_CONFIG")) != ""
 			}
 			p.Data, p.Journal, p.Budget = cfg.Data, cfg.Journal, int64(cfg.JournalBudget)
 			if where, err := a.context(); err == nil {
-				p.URL, p.CA, admin = where.Server, []byte(where.CA), first(admin, where.Admin)
+				p.URL, p.CA, admin = where.Server, []byte(where.CA), cmp.Or(admin, where.Admin)
 				if !given("data") {
-					p.Data = first(where.Data, p.Data)
+					p.Data = cmp.Or(where.Data, p.Data)
 				}
 			}
 			if !given("data") && p.Data == cfg.Data {
 				p.Data = dataFolder()
 			}
-			asRunning(c.Context(), adminURL(first(admin, defaultAdmin)), &p, given)
+			asRunning(c.Context(), adminURL(cmp.Or(admin, defaultAdmin)), &p, given)
 			findings := doctor.Examine(c.Context(), p)
 			bad := 0
 			for _, f := range findings {

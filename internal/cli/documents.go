@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (a *app) twice(docs []document) (flaws model.Flaws) {
 	seen := map[string]*model.Flaw{}
 	for _, d := range docs {
 		r := &d.located.Resource
-		ref := refOf(r.Kind, first(r.Metadata.Namespace, a.ns()), r.Metadata.Name)
+		ref := refOf(r.Kind, cmp.Or(r.Metadata.Namespace, a.ns()), r.Metadata.Name)
 		f := d.located.At(model.Flaws{{Field: "metadata.name"}})[0]
 		if was := seen[ref]; was != nil {
 			f.Text, f.Hint = ref+" is declared twice", fmt.Sprintf("first in %s:%d; keep one of them", was.File, was.Line)

@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"net"
 	"strings"
 	"time"
 
@@ -82,7 +82,7 @@ func agentSummary(list v1.AgentList) string {
 			parts = append(parts, fmt.Sprintf("%d other versions", len(list.Versions)-i))
 			break
 		}
-		parts = append(parts, fmt.Sprintf("%d of %s", v.Agents, first(v.Version, "an unknown version")))
+		parts = append(parts, fmt.Sprintf("%d of %s", v.Agents, cmp.Or(v.Version, "an unknown version")))
 	}
 	text := model.Counted(list.Total, "agent") + ": " + strings.Join(parts, ", ")
 	if list.Disconnected > 0 {
@@ -134,7 +134,7 @@ func (a *app) agentTable(agents []v1.Agent, g *getFlags) *table {
 			if !s.CertificateExpires.IsZero() {
 				expires = a.until(s.CertificateExpires)
 			}
-			row = append(row, hostOf(s.Address), clockText(s.ClockOffsetMs), expires, dash(strings.Join(s.Refuses, ", ")))
+			row = append(row, model.HostOf(s.Address), clockText(s.ClockOffsetMs), expires, dash(strings.Join(s.Refuses, ", ")))
 		}
 		t.add(row...)
 	}
@@ -194,13 +194,6 @@ func rate(perMinute float64) string {
 		return fmt.Sprintf("%.1f", perMinute)
 	}
 	return fmt.Sprintf("%.0f", perMinute)
-}
-
-func hostOf(address string) string {
-	if host, _, err := net.SplitHostPort(address); err == nil {
-		return host
-	}
-	return address
 }
 
 // clockText is how far a machine's clock is off the server's.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -237,7 +238,7 @@ func nodeCheck(text string) (node, check string, err error) {
 	node, check, ok := strings.Cut(text, "/")
 	if !ok || node == "" || check == "" {
 		return "", "", model.Errorf(model.Invalid, "%q names no event: that is NODE/CHECK, for example web01/disk", text).
-			WithHint("all of a node: muster get events --node %s", first(node, "web01"))
+			WithHint("all of a node: muster get events --node %s", cmp.Or(node, "web01"))
 	}
 	return node, check, nil
 }

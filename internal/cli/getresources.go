@@ -2,11 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -217,7 +218,7 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 	case *model.GroupSpec:
 		return []string{nodes, checks, short(members(s), 60)}
 	case *model.PropertySpec:
-		return []string{first(s.Scope, "namespace"), short(compact(s.Value), 40), model.Counted(state.Nodes, "node")}
+		return []string{cmp.Or(s.Scope, "namespace"), short(compact(s.Value), 40), model.Counted(state.Nodes, "node")}
 	case *model.CheckSpec:
 		failing := "-"
 		if state.Events != nil {
@@ -366,12 +367,7 @@ func compact(raw json.RawMessage) string {
 }
 
 func pairs(m map[string]string) string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	keys = slices.Compact(keys)
+	keys := slices.Sorted(maps.Keys(m))
 	for i, k := range keys {
 		keys[i] = k + "=" + m[k]
 	}

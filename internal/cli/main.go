@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +184,7 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if named := first(a.contextFile, a.Getenv("MUSTER_CONTEXT")); named != "" && c.Server == "" {
+	if named := cmp.Or(a.contextFile, a.Getenv("MUSTER_CONTEXT")); named != "" && c.Server == "" {
 		if _, err := os.Stat(named); errors.Is(err, fs.ErrNotExist) {
 			return nil, model.Errorf(model.NotFound, "there is no context file %s", named).
 				WithHint("muster login URL and muster up write it; see --context-file and MUSTER_CONTEXT")

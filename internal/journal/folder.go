@@ -7,8 +7,9 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,12 +54,7 @@ func (f *folder) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "muster journal %d\n", version)
 	fmt.Fprintf(&b, "partitions %d\n", f.partitions)
-	names := make([]string, 0, len(f.stores))
-	for name := range f.stores {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(f.stores)) {
 		fmt.Fprintf(&b, "store %s %d\n", name, f.stores[name])
 	}
 	for _, a := range f.ancestors {

@@ -43,6 +43,14 @@ func CheckHostPort(text string) error {
 	return bad("%q: an IPv6 address stands in brackets, write [%s]:%s", text, text[:at], text[at+1:])
 }
 
+// HostOf is the host of HOST:PORT; what has no port is a host as it is.
+func HostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
+
 func isIP(text string) bool { _, err := netip.ParseAddr(text); return err == nil }
 
 func isPort(text string) bool {

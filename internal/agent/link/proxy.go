@@ -118,13 +118,7 @@ func connect(nc net.Conn, user *url.Userinfo, addr string) (status int, err erro
 }
 
 // around is how to go without the proxy.
-func around(addr string) string {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = addr
-	}
-	return "or go around it: NO_PROXY=" + host
-}
+func around(addr string) string { return "or go around it: NO_PROXY=" + model.HostOf(addr) }
 
 func unreached(proxy *url.URL, addr string, err error) error {
 	var op *net.OpError

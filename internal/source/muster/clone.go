@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
-	"net"
 	"strconv"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -63,10 +63,7 @@ func hashOf(text string) uint64 {
 }
 
 func (x *session) peer() Peer {
-	p := Peer{Address: x.conn.NetConn().RemoteAddr().String(), Since: time.Unix(0, x.about.since).Truncate(time.Second).UTC()}
-	if host, _, err := net.SplitHostPort(p.Address); err == nil {
-		p.Address = host
-	}
+	p := Peer{Address: model.HostOf(x.conn.NetConn().RemoteAddr().String()), Since: time.Unix(0, x.about.since).Truncate(time.Second).UTC()}
 	if x.origin.machine != 0 {
 		p.Machine = fmt.Sprintf("%08x", x.origin.machine>>32)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -213,7 +214,7 @@ func (l *Listener) failed(g *guest, err error) {
 	case "proxy_not_listed":
 		l.told.unlisted.Do(func() {
 			l.log.Warn("a connection begins with a PROXY header, and is refused: only peers that are listed are believed; if this is your balancer, "+
-				"add --proxy-from "+host(g.RemoteAddr())+"; of others within a minute only the metrics tell", "peer", g.RemoteAddr())
+				"add --proxy-from "+model.HostOf(g.RemoteAddr().String())+"; of others within a minute only the metrics tell", "peer", g.RemoteAddr())
 		})
 	case "tls_plain_http":
 		_, _ = io.WriteString(g, plainHTTPAnswer)
@@ -231,14 +232,6 @@ func (l *Listener) failed(g *guest, err error) {
 		})
 	}
 	wsconn.Part(g, partWithin)
-}
-
-func host(address net.Addr) string {
-	h, _, err := net.SplitHostPort(address.String())
-	if err != nil {
-		return address.String()
-	}
-	return h
 }
 
 // proven cannot fail: VerifyConnection has read the same certificate.
