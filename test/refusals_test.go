@@ -3,7 +3,6 @@
 package test
 
 import (
-	"flag"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,10 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // golden compares a text with testdata/<name>, after the replacements that make it the
 // same on every machine.
@@ -23,15 +21,7 @@ func golden(t *testing.T, name, got string, replace ...string) {
 	t.Helper()
 	got = strings.NewReplacer(replace...).Replace(got)
 	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || string(want) != got {
-		t.Errorf("%s (%v; -update writes it)\ngot:\n%s\nwant:\n%s", path, err, got, want)
-	}
+	testenv.Golden(t, path, got)
 }
 
 // What stops a start: the message names the thing and what to type, the exit code its

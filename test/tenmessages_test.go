@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -378,9 +379,6 @@ func TestTroubleshootingShowsTheTen(t *testing.T) {
 			t.Errorf("the page does not speak of %s", m.name)
 			continue
 		}
-		if text[place[0]:place[1]] != want && !*update {
-			t.Errorf("of %s the page shows\n%s\nand what is said is\n%s", m.name, text[place[0]:place[1]], want)
-		}
 		if place[0] < at {
 			t.Errorf("%s stands in another place than in the list", m.name)
 		}
@@ -389,9 +387,5 @@ func TestTroubleshootingShowsTheTen(t *testing.T) {
 	if strings.Count(text, "<!-- ") != len(tenMessages) {
 		t.Error("the page shows more than the ten")
 	}
-	if *update {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	testenv.Golden(t, path, text)
 }

@@ -3,17 +3,14 @@
 package main
 
 import (
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/cli"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the reference page")
 
 const referencePage = "../../docs/reference/cli.md"
 
@@ -27,15 +24,7 @@ func tree() *cobra.Command {
 
 func TestReferencePageIsUpToDate(t *testing.T) {
 	page := cli.Reference(tree())
-	if *update {
-		if err := os.WriteFile(referencePage, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(referencePage)
-	if err != nil || string(got) != page {
-		t.Fatalf("%s is not what the commands say (%v): run make docs", referencePage, err)
-	}
+	testenv.Golden(t, referencePage, page)
 }
 
 // Every command says in some lines what it is for, and shows one (which exists: see

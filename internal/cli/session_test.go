@@ -3,7 +3,6 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,9 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/cli"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const disk = `apiVersion: muster/v1
 kind: Check
@@ -78,21 +76,7 @@ func (x *terminal) run(stdin, line string) (stdout string, code int) {
 func (x *terminal) golden(name string) {
 	x.t.Helper()
 	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			x.t.Fatal(err)
-		}
-		if err := os.WriteFile(path, x.text.Bytes(), 0o644); err != nil {
-			x.t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	if got := x.text.String(); got != string(want) {
-		x.t.Errorf("differs from %s (go test ./internal/cli -update writes it anew):\n%s", path, got)
-	}
+	testenv.Golden(x.t, path, x.text.Bytes())
 }
 
 func (x *terminal) file(name, text string) {

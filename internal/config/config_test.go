@@ -1,7 +1,6 @@
 package config
 
 import (
-	"flag"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,25 +12,16 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
-
-var update = flag.Bool("update", false, "write the reference page")
 
 //go:generate go test . -run TestReferencePageIsUpToDate -update
 
 const referencePage = "../../docs/reference/configuration.md"
 
 func TestReferencePageIsUpToDate(t *testing.T) {
-	if *update {
-		if err := os.WriteFile(referencePage, []byte(Reference()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	page, err := os.ReadFile(referencePage)
-	if err != nil || string(page) != Reference() {
-		t.Fatalf("%s is not what the code says (%v): run make docs", referencePage, err)
-	}
+	testenv.Golden(t, referencePage, Reference())
 }
 
 func load(t *testing.T, env map[string]string, args ...string) (*Server, error) {

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,9 +15,8 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // notifications are one of each kind, of a problem with texts that no envelope likes.
 func notifications() map[string]*Notification {
@@ -167,15 +164,7 @@ func TestRequestsGolden(t *testing.T) {
 
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\ngot %s", file, err, got)
-	}
+	testenv.Golden(t, file, got)
 }
 
 // Texts without end are cut to what each service takes, with a mark.

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // The table that people read is the one that the code goes by.
@@ -18,12 +20,5 @@ func TestAnswersPage(t *testing.T) {
 	if !ok || !found {
 		t.Fatalf("%s has no place for the table", file)
 	}
-	want := before + begin + AnswersPage() + end + after
-	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if want != string(page) {
-		t.Errorf("%s is not what the code says: go test ./internal/handler -run TestAnswersPage -update", file)
-	}
+	testenv.Golden(t, file, before+begin+AnswersPage()+end+after)
 }

@@ -2,7 +2,6 @@ package house
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -11,11 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 //go:generate go test . -run TestThirdPartyLicensesAreThere -update
-
-var update = flag.Bool("update", false, "write THIRD_PARTY_LICENSES anew")
 
 const licences = "../../THIRD_PARTY_LICENSES"
 
@@ -44,15 +43,7 @@ func TestThirdPartyLicensesAreThere(t *testing.T) {
 			t.Errorf("%s has no licence in its folder", name)
 		}
 	}
-	if *update {
-		if err := os.WriteFile(licences, page.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(licences)
-	if err != nil || !bytes.Equal(got, page.Bytes()) {
-		t.Fatalf("%s is not what is linked (%v): go generate ./internal/house", filepath.Base(licences), err)
-	}
+	testenv.Golden(t, licences, page.Bytes())
 }
 
 // linked are the modules in the binaries: their name and version, and the folders of

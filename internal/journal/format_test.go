@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,8 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 // stopped is a clock that moves a second with every look at it.
 type stopped struct{ wall, mono int64 }
@@ -72,22 +69,7 @@ func TestGoldenBytes(t *testing.T) {
 			got = []byte(hex.Dump(got))
 		}
 		path := filepath.Join("testdata", "golden", name)
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("%s: the format changed; if it must, raise version and run with -update\n%s", name, got)
-		}
+		testenv.Golden(t, path, got, "raise version")
 	}
 }
 

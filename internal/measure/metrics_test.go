@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -13,9 +12,8 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 // Each file of testdata is what a plug-in prints, with the values that are found in it below
 // a line of dashes.
@@ -30,16 +28,10 @@ func TestFormatsGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			output, want, _ := strings.Cut(string(text), "\n----\n")
+			output, _, _ := strings.Cut(string(text), "\n----\n")
 			values, bad := Parse(format, []byte(output), false, map[string]string{"team": "web"})
 			got := shown(values) + fmt.Sprintf("passed over: %d\n", bad)
-			if *update {
-				if err := os.WriteFile(file, []byte(output+"\n----\n"+got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else if got != want {
-				t.Errorf("%s:\ngot\n%s\nwant\n%s", file, got, want)
-			}
+			testenv.Golden(t, file, output+"\n----\n"+got)
 		}
 	}
 }

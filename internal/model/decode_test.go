@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // Each testdata/resources/NAME.yaml (or .json) is decoded and checked; the golden file
@@ -29,15 +31,7 @@ func TestDecodeGolden(t *testing.T) {
 			}
 			got := decodeAndCheck(name, data)
 			golden := strings.TrimSuffix(file, ".in") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil || got != string(want) {
-				t.Errorf("%v; got:\n%s\nwant:\n%s", err, got, want)
-			}
+			testenv.Golden(t, golden, got)
 		})
 	}
 }

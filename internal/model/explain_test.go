@@ -1,23 +1,16 @@
 package model
 
 import (
-	"os"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 const referencePage = "../../docs/reference/resources.md"
 
 func TestReferencePageIsUpToDate(t *testing.T) {
-	if *update {
-		if err := os.WriteFile(referencePage, []byte(ReferencePage()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	page, err := os.ReadFile(referencePage)
-	if err != nil || string(page) != ReferencePage() {
-		t.Fatalf("%s is not what the code says (%v): run make docs", referencePage, err)
-	}
+	testenv.Golden(t, referencePage, ReferencePage())
 }
 
 func TestEveryFieldIsExplained(t *testing.T) {

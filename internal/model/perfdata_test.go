@@ -1,16 +1,15 @@
 package model
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite golden files")
+	"github.com/muster-fleet/muster/internal/testenv"
+)
 
 // TestParseOutputGolden reads testdata/perfdata/*.txt (outputs of plug-ins) and
 // compares what is understood with the .golden beside each.
@@ -31,15 +30,7 @@ func TestParseOutputGolden(t *testing.T) {
 			fmt.Fprintf(&b, "%s\n", d.Append(nil))
 		}
 		golden := strings.TrimSuffix(file, ".txt") + ".golden"
-		if *update {
-			if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil || string(want) != b.String() {
-			t.Errorf("%s (%v): got\n%s\nwant\n%s", file, err, b.String(), want)
-		}
+		testenv.Golden(t, golden, b.String())
 	}
 }
 

@@ -3,11 +3,11 @@ package queue
 import (
 	"context"
 	"errors"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestFullQueueFollowsItsPolicy(t *testing.T) {
@@ -68,19 +68,9 @@ func TestRegistryLists(t *testing.T) {
 
 //go:generate go test . -run TestReferencePageIsUpToDate -update
 
-var update = flag.Bool("update", false, "write the reference page")
-
 func TestReferencePageIsUpToDate(t *testing.T) {
 	const path = "../../docs/reference/queues.md"
-	if *update {
-		if err := os.WriteFile(path, []byte(Reference()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	page, err := os.ReadFile(path)
-	if err != nil || string(page) != Reference() {
-		t.Fatalf("%s is not what the code says (%v): run make docs", path, err)
-	}
+	testenv.Golden(t, path, Reference())
 }
 
 func TestSettings(t *testing.T) {

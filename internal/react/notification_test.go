@@ -3,16 +3,13 @@ package react
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestNotificationGolden(t *testing.T) {
 	for kind, transition := range map[string]event.Transition{"opened": opening("p1", 1), "closed": closing("p1", 61)} {
@@ -29,14 +26,6 @@ func TestNotificationGolden(t *testing.T) {
 		}
 		got.WriteByte('\n')
 		file := filepath.Join("testdata", "notification-"+kind+".json")
-		if *update {
-			if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil || !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%s: %v\ngot %s", file, err, got.Bytes())
-		}
+		testenv.Golden(t, file, got.Bytes())
 	}
 }

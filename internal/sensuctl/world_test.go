@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,9 +16,8 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // world is a server with its API over real stores, and what is said to it.
 type world struct {
@@ -105,17 +102,5 @@ func (w *world) say(method, path, body string) {
 func (w *world) golden(name string) {
 	w.t.Helper()
 	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, w.said.Bytes(), 0o600); err != nil {
-			w.t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if !bytes.Equal(want, w.said.Bytes()) {
-		w.t.Errorf("%s differs (go test ./internal/sensuctl -update writes it anew):\n%s", file, w.said.String())
-	}
+	testenv.Golden(w.t, file, w.said.Bytes())
 }

@@ -3,7 +3,6 @@ package sensuimport_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,9 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
@@ -56,15 +54,7 @@ func golden(t *testing.T, name string) {
 		fmt.Fprintf(&out, "# %s: %s: lost %t: %s\n", n.Where, n.What, n.Lost, n.Text)
 	}
 	path := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil || !bytes.Equal(want, out.Bytes()) {
-		t.Errorf("differs from %s (%v): go test ./internal/sensuimport -update, then look at the difference", path, err)
-	}
+	testenv.Golden(t, path, out.Bytes())
 }
 
 func imports(t *testing.T, text string) (*sensuimport.Result, string) {

@@ -3,9 +3,10 @@ package sensuwire
 import (
 	"bytes"
 	"encoding/hex"
-	"os"
 	"reflect"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // beside is a request and an answer with what lies beside them.
@@ -65,14 +66,7 @@ func TestBesideGolden(t *testing.T) {
 			text.Write(append(body, '\n'))
 		}
 		file := "testdata/beside." + name
-		if *update {
-			if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(want, text.Bytes()) {
-			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, text.Bytes(), want)
-		}
+		testenv.Golden(t, file, text.Bytes())
 	}
 }
 

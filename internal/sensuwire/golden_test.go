@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"flag"
-	"os"
 	"reflect"
 	"testing"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"github.com/muster-fleet/muster/internal/testenv"
+)
 
 func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf{}, "json": JSON{}} }
 
@@ -51,15 +49,7 @@ func TestGolden(t *testing.T) {
 			text.WriteString(m.kind + "\n" + string(body) + "\n")
 		}
 		file := "testdata/messages." + name
-		if *update {
-			if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil || !bytes.Equal(want, text.Bytes()) {
-			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, text.Bytes(), want)
-		}
+		testenv.Golden(t, file, text.Bytes())
 	}
 }
 

@@ -3,9 +3,10 @@ package sensuwire
 import (
 	"bytes"
 	"encoding/hex"
-	"os"
 	"reflect"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // The bytes of a request with secrets, and that an event of it brings none of them back.
@@ -33,13 +34,6 @@ func TestSecretsGolden(t *testing.T) {
 		}
 		text = append(text, '\n')
 		file := "testdata/secrets." + name
-		if *update {
-			if err := os.WriteFile(file, text, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(want, text) {
-			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, text, want)
-		}
+		testenv.Golden(t, file, text)
 	}
 }

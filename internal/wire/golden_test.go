@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,9 +16,8 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files again")
 
 var goldenNode = uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21")
 
@@ -176,22 +174,7 @@ func TestGoldenBytes(t *testing.T) {
 		for line := range slices.Chunk(g.bytes, 32) {
 			out.WriteString(hex.EncodeToString(line) + "\n")
 		}
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(out.String()), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := out.String(); got != string(want) {
-			t.Errorf("%s: bytes of the protocol changed\ngot:\n%s\nwant:\n%s", g.name, got, want)
-		}
+		testenv.Golden(t, path, out.String(), "agents and journals out there have these bytes: only what is new may differ")
 	}
 }
 
@@ -202,18 +185,7 @@ func TestHashesAndSignedBytes(t *testing.T) {
 	signed := SignedBytes(goldenNode, Generation{1764000000, 42}, sum)
 	got := hex.EncodeToString(chunk.Hash[:]) + "\n" + hex.EncodeToString(sum[:]) + "\n" + hex.EncodeToString(signed) + "\n"
 	path := filepath.Join("testdata", "golden", "30-hashes.txt")
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
+	testenv.Golden(t, path, got, "agents and journals out there have these bytes: only what is new may differ")
 	// What stands in one property must not be able to stand in two.
 	a := AssignmentHash(nil, []Property{{Name: "ab", Value: []byte("c")}}, nil)
 	if b := AssignmentHash(nil, []Property{{Name: "a", Value: []byte("bc")}}, nil); a == b {

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // large is an assignment as a server sends it to a node of 40 checks.
@@ -67,7 +68,7 @@ func TestPackedSaysTheSame(t *testing.T) {
 // The golden file is read, not written: encoders of one format need not agree.
 func TestGoldenPackedAssignment(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
-	if *update {
+	if testenv.Updating() {
 		frame := AppendPackedAssignment(nil, large())
 		m := dynamicpb.NewMessage(definition(t)("muster.v1.Frame"))
 		if err := proto.Unmarshal(frame, m); err != nil {

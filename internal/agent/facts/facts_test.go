@@ -2,7 +2,6 @@ package facts
 
 import (
 	"context"
-	"flag"
 	"maps"
 	"net/netip"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // machine is a tree of files by path, as it was found on a machine of that kind.
@@ -197,22 +198,12 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the reference page")
-
 //go:generate go test . -run TestReferencePageIsUpToDate -update
 
 const referencePage = "../../../docs/reference/facts.md"
 
 func TestReferencePageIsUpToDate(t *testing.T) {
-	if *update {
-		if err := os.WriteFile(referencePage, []byte(Reference()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	page, err := os.ReadFile(referencePage)
-	if err != nil || string(page) != Reference() {
-		t.Fatalf("%s is not what the code says (%v): run make docs", referencePage, err)
-	}
+	testenv.Golden(t, referencePage, Reference())
 }
 
 // Whatever stands in the files, facts are short lines of text.

@@ -3,7 +3,6 @@ package probe
 import (
 	"context"
 	"encoding/pem"
-	"flag"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,8 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files and docs/probes.md")
 
 // expect runs a probe and compares status and a part of the text.
 func expect(t *testing.T, env *Env, name string, args map[string]string, status model.Status, parts ...string) string {
@@ -369,15 +366,7 @@ func TestLint(t *testing.T) {
 func TestDocs(t *testing.T) {
 	path := "../../../docs/probes.md"
 	want := Markdown()
-	if *update {
-		if err := os.WriteFile(path, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(path)
-	if err != nil || string(got) != string(want) {
-		t.Errorf("docs/probes.md is not what the probes say (%v): go test ./internal/agent/probe -update", err)
-	}
+	testenv.Golden(t, path, want)
 }
 
 func BenchmarkDisk(b *testing.B) {

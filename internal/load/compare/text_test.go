@@ -2,15 +2,12 @@ package compare
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // sides are three sets of reports made by hand: the second allocates more and is slower,
 // the third is better, and its disk is another.
@@ -48,18 +45,7 @@ func TestText(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := filepath.Join("testdata", name+".golden")
-			if *update {
-				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got.String() != string(want) {
-				t.Errorf("got\n%s\nwant\n%s", got.String(), want)
-			}
+			testenv.Golden(t, file, got.Bytes())
 		})
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // manual is the folder of the four pages of load tests, and figuresPage the one of them that has
@@ -111,13 +113,5 @@ func TestFiguresOfTheManual(t *testing.T) {
 	if !found || end < 0 {
 		t.Fatalf("%s has no table of figures", figuresPage)
 	}
-	if strings.TrimSpace(after[:end]) == strings.TrimSpace(table.String()) {
-		return
-	}
-	if !*update {
-		t.Fatalf("the figures of %s are not those of Figures: go test ./internal/load/scenario -update", figuresPage)
-	}
-	if err := os.WriteFile(figuresPage, []byte(before+table.String()+after[end:]), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Golden(t, figuresPage, before+table.String()+after[end:])
 }

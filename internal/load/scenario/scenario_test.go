@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -14,21 +13,13 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // golden compares with a file beside the input.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(file); err != nil || got != string(want) {
-		t.Errorf("%s (%v); got:\n%s", file, err, got)
-	}
+	testenv.Golden(t, file, got)
 }
 
 // Each testdata/NAME.yaml is read; the golden file holds every flaw or, without one, the

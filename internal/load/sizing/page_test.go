@@ -2,16 +2,14 @@ package sizing
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the page, and the golden file")
 
 //go:generate go test . -run TestPageIsUpToDate -update
 
@@ -20,20 +18,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "../../../docs/sizing.md", got, "docs/sizing.md is not what bench/results says: run make docs")
-}
-
-// same compares with a file, or writes it.
-func same(t *testing.T, path, got, otherwise string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if kept, err := os.ReadFile(path); err != nil || string(kept) != got {
-		t.Errorf("%s (%v)\n%s", otherwise, err, got)
-	}
+	testenv.Golden(t, "../../../docs/sizing.md", got)
 }
 
 // The page of made reports: rows, rules of thumb that are what the reports were made of, and
@@ -65,7 +50,7 @@ func TestPageOfReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, "testdata/sizing.golden.md", got, "the page of made reports")
+	testenv.Golden(t, "testdata/sizing.golden.md", got)
 	for _, want := range []string{
 		"| 4,000 | 3,332 | 0.40 | 222 MB | 1.20 MB/s | 60.0 | 600 kB/s | 160 kB/s | 25.0 ms | [sizing-4000](../bench/results/sizing-4000.json) |",
 		"| cores | 0 | 0.10 | 0.12 |", "| memory | 62.0 MB | 40.0 MB | 48.0 MB |", "| disk writes | 0 B/s | 300 kB/s | 360 kB/s |",

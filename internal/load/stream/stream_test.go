@@ -3,7 +3,6 @@ package stream
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -15,9 +14,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write the golden file again")
 
 // written is a file of these signals.
 func written(t testing.TB, h *Head, list []Signal) []byte {
@@ -88,20 +86,10 @@ func example() (*Head, []Signal) {
 func TestGolden(t *testing.T) {
 	path := filepath.Join("testdata", "v1.hex")
 	h, list := example()
-	if *update {
-		if err := os.WriteFile(path, []byte(hex.Dump(written(t, h, list))), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := hex.Dump(written(t, h, list)); got != string(text) {
-		t.Errorf("written as\n%s\nwas\n%s", got, text)
-	}
+	text := hex.Dump(written(t, h, list))
+	testenv.Golden(t, path, text, "a new version of the format")
 	var data []byte
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if digits, _, ok := strings.Cut(line[min(len(line), 10):], "|"); ok {
 			some, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))
 			if err != nil {

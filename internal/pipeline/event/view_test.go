@@ -18,10 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -297,18 +296,7 @@ func TestGoldenSnapshot(t *testing.T) {
 	body, _ := v.Snapshot(1, nil)
 	got := hex.Dump(body)
 	const golden = "testdata/snapshot-v4.hex"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Fatalf("the format has changed: a new SnapshotVersion, please\n%s\nwant\n%s", got, want)
-	}
+	testenv.Golden(t, golden, got, "a new SnapshotVersion")
 }
 
 // What versions before wrote is read. The first knew of no watermark and no acknowledgement.

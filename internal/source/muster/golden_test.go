@@ -3,20 +3,17 @@ package muster
 import (
 	"crypto/ed25519"
 	"encoding/hex"
-	"flag"
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
-
-var update = flag.Bool("update", false, "write testdata anew")
 
 // TestGoldenSession holds the server to the bytes of a whole short session: what the
 // agent sends, what the server answers. An agent that was released must go on
@@ -72,19 +69,5 @@ func TestGoldenSession(t *testing.T) {
 	hear("Refuse", wire.KindRefuse)
 
 	path := filepath.Join("testdata", "session.golden")
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text.String() != string(want) {
-		t.Fatalf("the session's bytes changed (run with -update if that is meant):\n%s", text.String())
-	}
+	testenv.Golden(t, path, text.String(), "agents out there speak these bytes: only what is new may differ")
 }

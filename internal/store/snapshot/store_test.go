@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,9 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/faultfs"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-var update = flag.Bool("update", false, "write golden files")
 
 const dir = "/snapshots"
 
@@ -85,18 +82,7 @@ func TestGoldenBytes(t *testing.T) {
 		Partition: 200, At: journal.Position{Log: 0x0102030405060708, Number: 99}, Revision: 5, Body: body(200, 99),
 	}))
 	const golden = "testdata/v1.hex"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Fatalf("the format has changed:\n%s\nwant\n%s", got, want)
-	}
+	testenv.Golden(t, golden, got, "a new version of the format")
 }
 
 func TestTheLastTwoAreKept(t *testing.T) {
