@@ -10,9 +10,7 @@ import (
 
 // Archive says how an archive of an Asset is on the server.
 func (c *Client) Archive(ctx context.Context, sha512 string) (v1.Archive, error) {
-	var out v1.Archive
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/archives/"+sha512, nil, nil, nil, &out)
-	return out, err
+	return get[v1.Archive](ctx, c, "/api/v1/archives/"+sha512, nil)
 }
 
 // PutArchive uploads one; r is read to its end.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/http"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
@@ -10,7 +9,5 @@ import (
 // Bulk does one thing to all events that a selection picks: acknowledge, unacknowledge,
 // resolve or delete; kept before it returns.
 func (c *Client) Bulk(ctx context.Context, verb string, r v1.BulkRequest) (v1.BulkDone, error) {
-	var out v1.BulkDone
-	_, err := c.call(ctx, http.MethodPost, "/api/v1/events/"+verb, nil, nil, r, &out)
-	return out, err
+	return post[v1.BulkDone](ctx, c, "/api/v1/events/"+verb, r)
 }

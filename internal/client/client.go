@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,6 +119,59 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 		return nil, model.Errorf(model.Unavailable, "read the answer of %s: %w", c.base.Host, err)
 	}
 	return answer.Header, nil
+}
+
+// ask is one request whose answer is a T.
+func ask[T any](ctx context.Context, c *Client, method, path string, query url.Values, in any) (out T, err error) {
+	_, err = c.call(ctx, method, path, query, nil, in, &out)
+	return out, err
+}
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	return ask[T](ctx, c, http.MethodGet, path, query, nil)
+}
+
+func post[T any](ctx context.Context, c *Client, path string, in any) (T, error) {
+	return ask[T](ctx, c, http.MethodPost, path, nil, in)
+}
+
+// queryOf has these names and values, without those that are empty.
+func queryOf(pairs ...string) url.Values {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		set(query, pairs[i], pairs[i+1])
+	}
+	return query
+}
+
+func set(query url.Values, name, value string) {
+	if value != "" {
+		query.Set(name, value)
+	}
+}
+
+// flag is true, or nothing.
+func flag(yes bool) string {
+	if yes {
+		return "true"
+	}
+	return ""
+}
+
+// most is a limit, or nothing.
+func most(n int) string {
+	if n > 0 {
+		return strconv.Itoa(n)
+	}
+	return ""
+}
+
+// at is a time, or nothing.
+func at(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
 }
 
 // send makes one request; an answer above 299 becomes an error.

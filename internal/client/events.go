@@ -16,29 +16,13 @@ import (
 )
 
 func eventQuery(f v1.EventFilter) url.Values {
-	query := url.Values{}
-	set(query, "namespace", f.Namespace)
-	set(query, "node", f.Node)
-	set(query, "check", f.Check)
-	set(query, "status", f.Status)
-	set(query, "group", f.Group)
-	set(query, "selector", f.Selector)
-	set(query, "where", f.Where)
-	set(query, "after", f.After)
-	if f.Problem {
-		query.Set("problem", "true")
-	}
-	if f.Limit > 0 {
-		query.Set("limit", strconv.Itoa(f.Limit))
-	}
-	return query
+	return queryOf("namespace", f.Namespace, "node", f.Node, "check", f.Check, "status", f.Status, "group", f.Group,
+		"selector", f.Selector, "where", f.Where, "after", f.After, "problem", flag(f.Problem), "limit", most(f.Limit))
 }
 
 // Events returns a page of events, worst first.
 func (c *Client) Events(ctx context.Context, f v1.EventFilter) (v1.EventList, error) {
-	var out v1.EventList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/events", eventQuery(f), nil, nil, &out)
-	return out, err
+	return get[v1.EventList](ctx, c, "/api/v1/events", eventQuery(f))
 }
 
 func eventPath(namespace, node, check string) string {
@@ -47,80 +31,39 @@ func eventPath(namespace, node, check string) string {
 
 // Event returns one event.
 func (c *Client) Event(ctx context.Context, namespace, node, check string) (v1.Event, error) {
-	var out v1.Event
-	_, err := c.call(ctx, http.MethodGet, eventPath(namespace, node, check), nil, nil, nil, &out)
-	return out, err
+	return get[v1.Event](ctx, c, eventPath(namespace, node, check), nil)
 }
 
 // History returns what happened to an event, newest first.
 func (c *Client) History(ctx context.Context, namespace, node, check string, limit int) (v1.EntryList, error) {
-	var out v1.EntryList
-	_, err := c.call(ctx, http.MethodGet, eventPath(namespace, node, check)+"/history",
-		url.Values{"limit": {strconv.Itoa(limit)}}, nil, nil, &out)
-	return out, err
+	return get[v1.EntryList](ctx, c, eventPath(namespace, node, check)+"/history", url.Values{"limit": {strconv.Itoa(limit)}})
 }
 
 // Entries returns a page of what happened to events, newest first.
 func (c *Client) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, error) {
-	query := url.Values{}
-	set(query, "namespace", q.Namespace)
-	set(query, "node", q.Node)
-	set(query, "check", q.Check)
-	set(query, "after", q.After)
-	narrowed(query, []v1.Narrow{q.Narrow})
-	setPeriod(query, q.Since, q.Until)
-	if q.Limit > 0 {
-		query.Set("limit", strconv.Itoa(q.Limit))
-	}
-	var out v1.EntryList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/history", query, nil, nil, &out)
-	return out, err
+	query := queryOf("namespace", q.Namespace, "node", q.Node, "check", q.Check, "after", q.After,
+		"selector", q.Narrow.Selector, "where", q.Narrow.Where, "since", at(q.Since), "until", at(q.Until), "limit", most(q.Limit))
+	return get[v1.EntryList](ctx, c, "/api/v1/history", query)
 }
 
 // Availability returns a page of how long events had which status.
 func (c *Client) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.AvailabilityList, error) {
-	query := url.Values{}
-	set(query, "namespace", q.Namespace)
-	set(query, "node", q.Node)
-	set(query, "check", q.Check)
-	set(query, "group", q.Group)
-	set(query, "selector", q.Selector)
-	set(query, "where", q.Where)
-	set(query, "after", q.After)
-	setPeriod(query, q.Since, q.Until)
-	var out v1.AvailabilityList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/availability", query, nil, nil, &out)
-	return out, err
+	query := queryOf("namespace", q.Namespace, "node", q.Node, "check", q.Check, "group", q.Group, "selector", q.Selector,
+		"where", q.Where, "after", q.After, "since", at(q.Since), "until", at(q.Until))
+	return get[v1.AvailabilityList](ctx, c, "/api/v1/availability", query)
 }
 
 // GroupAvailability returns for which part of a time the nodes of groups were up.
 func (c *Client) GroupAvailability(ctx context.Context, q v1.AvailabilityQuery) (v1.GroupAvailabilityList, error) {
-	query := url.Values{}
-	set(query, "namespace", q.Namespace)
-	set(query, "check", q.Check)
-	set(query, "group", q.Group)
-	setPeriod(query, q.Since, q.Until)
-	var out v1.GroupAvailabilityList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/availability/groups", query, nil, nil, &out)
-	return out, err
+	query := queryOf("namespace", q.Namespace, "check", q.Check, "group", q.Group, "since", at(q.Since), "until", at(q.Until))
+	return get[v1.GroupAvailabilityList](ctx, c, "/api/v1/availability/groups", query)
 }
 
 // PastEvents returns a page of events as they were at a time.
-func (c *Client) PastEvents(ctx context.Context, f v1.EventFilter, at time.Time) (v1.PastEventList, error) {
+func (c *Client) PastEvents(ctx context.Context, f v1.EventFilter, then time.Time) (v1.PastEventList, error) {
 	query := eventQuery(f)
-	query.Set("at", at.Format(time.RFC3339Nano))
-	var out v1.PastEventList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/history/events", query, nil, nil, &out)
-	return out, err
-}
-
-func setPeriod(query url.Values, since, until time.Time) {
-	if !since.IsZero() {
-		query.Set("since", since.Format(time.RFC3339Nano))
-	}
-	if !until.IsZero() {
-		query.Set("until", until.Format(time.RFC3339Nano))
-	}
+	query.Set("at", at(then))
+	return get[v1.PastEventList](ctx, c, "/api/v1/history/events", query)
 }
 
 // Resolve sets an event to OK by hand; kept before it returns.
@@ -144,43 +87,24 @@ func (c *Client) Unacknowledge(ctx context.Context, namespace, node, check, note
 
 // DeleteEvent forgets an event; kept before it returns.
 func (c *Client) DeleteEvent(ctx context.Context, namespace, node, check, note string) error {
-	query := url.Values{}
-	set(query, "note", note)
-	_, err := c.call(ctx, http.MethodDelete, eventPath(namespace, node, check), query, nil, nil, nil)
+	_, err := c.call(ctx, http.MethodDelete, eventPath(namespace, node, check), queryOf("note", note), nil, nil, nil)
 	return err
 }
 
 // Problems returns problems, newest first.
 func (c *Client) Problems(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.Narrow) (v1.ProblemList, error) {
-	query := url.Values{}
-	narrowed(query, narrow)
-	set(query, "namespace", namespace)
-	set(query, "node", node)
-	set(query, "check", check)
-	set(query, "after", after)
-	if open {
-		query.Set("open", "true")
-	}
-	if limit > 0 {
-		query.Set("limit", strconv.Itoa(limit))
-	}
-	var out v1.ProblemList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/problems", query, nil, nil, &out)
-	return out, err
+	query := queryOf("namespace", namespace, "node", node, "check", check, "after", after, "open", flag(open), "limit", most(limit))
+	return get[v1.ProblemList](ctx, c, "/api/v1/problems", narrowed(query, narrow))
 }
 
 // Problem returns one problem.
 func (c *Client) Problem(ctx context.Context, id string) (v1.Problem, error) {
-	var out v1.Problem
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/problems/"+id, nil, nil, nil, &out)
-	return out, err
+	return get[v1.Problem](ctx, c, "/api/v1/problems/"+id, nil)
 }
 
 // Deliveries returns what was sent about a problem, oldest first.
 func (c *Client) Deliveries(ctx context.Context, problem string) (v1.DeliveryList, error) {
-	var out v1.DeliveryList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/problems/"+problem+"/deliveries", nil, nil, nil, &out)
-	return out, err
+	return get[v1.DeliveryList](ctx, c, "/api/v1/problems/"+problem+"/deliveries", nil)
 }
 
 // maxLine bounds one line of a watch: an event with its output as JSON.
@@ -231,7 +155,5 @@ func (c *Client) Why(ctx context.Context, namespace, node, check string) (v1.Why
 	if check != "" {
 		path += "/" + check
 	}
-	var out v1.Why
-	_, err := c.call(ctx, http.MethodGet, path, nil, nil, nil, &out)
-	return out, err
+	return get[v1.Why](ctx, c, path, nil)
 }

@@ -13,30 +13,22 @@ func nodePath(namespace, name string) string { return "/api/v1/nodes/" + namespa
 
 // RenameNode gives a node another name.
 func (c *Client) RenameNode(ctx context.Context, namespace, name string, r v1.NodeRename) (v1.Applied, error) {
-	var out v1.Applied
-	_, err := c.call(ctx, http.MethodPost, nodePath(namespace, name)+"/rename", nil, nil, r, &out)
-	return out, err
+	return post[v1.Applied](ctx, c, nodePath(namespace, name)+"/rename", r)
 }
 
 // ReplaceNode makes a token with which another machine becomes a node's.
 func (c *Client) ReplaceNode(ctx context.Context, namespace, name string, r v1.NodeReplace) (v1.JoinToken, error) {
-	var out v1.JoinToken
-	_, err := c.call(ctx, http.MethodPost, nodePath(namespace, name)+"/replace", nil, nil, r, &out)
-	return out, err
+	return post[v1.JoinToken](ctx, c, nodePath(namespace, name)+"/replace", r)
 }
 
 // RetireNodes takes nodes out of service.
 func (c *Client) RetireNodes(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) {
-	var out v1.Applied
-	_, err := c.call(ctx, http.MethodPost, "/api/v1/retire", nil, nil, r, &out)
-	return out, err
+	return post[v1.Applied](ctx, c, "/api/v1/retire", r)
 }
 
 // Tombstones are machines that are nodes no more, the newest first, at most limit.
 func (c *Client) Tombstones(ctx context.Context, limit int, narrow ...v1.Narrow) (v1.TombstoneList, error) {
-	var out v1.TombstoneList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/tombstones", narrowed(url.Values{"limit": {strconv.Itoa(limit)}}, narrow), nil, nil, &out)
-	return out, err
+	return get[v1.TombstoneList](ctx, c, "/api/v1/tombstones", narrowed(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
 }
 
 // Forgive takes a tombstone away.

@@ -13,9 +13,7 @@ import (
 
 // Apply declares resources.
 func (c *Client) Apply(ctx context.Context, r v1.ApplyRequest) (v1.Applied, error) {
-	var out v1.Applied
-	_, err := c.call(ctx, http.MethodPost, "/api/v1/apply", nil, nil, r, &out)
-	return out, err
+	return post[v1.Applied](ctx, c, "/api/v1/apply", r)
 }
 
 func resourcePath(k model.KindInfo, namespace, name string) string {
@@ -38,64 +36,28 @@ func (c *Client) Get(ctx context.Context, k model.KindInfo, namespace, name stri
 
 // State says where a resource lands, and how its events are.
 func (c *Client) State(ctx context.Context, k model.KindInfo, namespace, name string) (v1.State, error) {
-	var out v1.State
-	_, err := c.call(ctx, http.MethodGet, resourcePath(k, namespace, name)+"/state", nil, nil, nil, &out)
-	return out, err
+	return get[v1.State](ctx, c, resourcePath(k, namespace, name)+"/state", nil)
 }
 
 // NodeStates returns machines as the server sees them, worst first.
 func (c *Client) NodeStates(ctx context.Context, f v1.NodeFilter) (v1.NodeStateList, error) {
-	query := url.Values{"limit": {strconv.Itoa(f.Limit)}}
-	set(query, "namespace", f.Namespace)
-	set(query, "name", f.Name)
-	set(query, "group", f.Group)
-	set(query, "selector", f.Selector)
-	set(query, "where", f.Where)
-	var out v1.NodeStateList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/nodestates", query, nil, nil, &out)
-	return out, err
+	query := queryOf("limit", strconv.Itoa(f.Limit), "namespace", f.Namespace, "name", f.Name, "group", f.Group,
+		"selector", f.Selector, "where", f.Where)
+	return get[v1.NodeStateList](ctx, c, "/api/v1/nodestates", query)
 }
 
 // Agents returns a page of agents, the oldest version first.
 func (c *Client) Agents(ctx context.Context, f v1.AgentFilter) (v1.AgentList, error) {
-	query := url.Values{}
-	if f.Limit > 0 {
-		query.Set("limit", strconv.Itoa(f.Limit))
-	}
-	set(query, "namespace", f.Namespace)
-	set(query, "name", f.Name)
-	set(query, "selector", f.Selector)
-	set(query, "where", f.Where)
-	set(query, "version", f.Version)
-	set(query, "after", f.After)
-	if f.Spooling {
-		query.Set("spooling", "true")
-	}
-	if f.Disconnected {
-		query.Set("disconnected", "true")
-	}
-	var out v1.AgentList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/agents", query, nil, nil, &out)
-	return out, err
+	query := queryOf("limit", most(f.Limit), "namespace", f.Namespace, "name", f.Name, "selector", f.Selector, "where", f.Where,
+		"version", f.Version, "after", f.After, "spooling", flag(f.Spooling), "disconnected", flag(f.Disconnected))
+	return get[v1.AgentList](ctx, c, "/api/v1/agents", query)
 }
 
 // List returns a page of resources; namespace empty: of all. With state it holds where
 // each lands, too.
 func (c *Client) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
-	query := url.Values{}
-	if state {
-		query.Set("state", "true")
-	}
-	set(query, "namespace", namespace)
-	set(query, "selector", f.Selector)
-	set(query, "where", f.Where)
-	set(query, "after", after)
-	if limit > 0 {
-		query.Set("limit", strconv.Itoa(limit))
-	}
-	var out v1.ResourceList
-	_, err := c.call(ctx, http.MethodGet, resourcePath(k, "", ""), query, nil, nil, &out)
-	return out, err
+	query := queryOf("state", flag(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", most(limit))
+	return get[v1.ResourceList](ctx, c, resourcePath(k, "", ""), query)
 }
 
 // Put makes one resource so, if it still has the ETag; an empty one: whatever it is now.
@@ -107,9 +69,7 @@ func (c *Client) Put(ctx context.Context, k model.KindInfo, namespace, name stri
 
 // DeleteMany removes resources, all or none.
 func (c *Client) DeleteMany(ctx context.Context, r v1.DeleteRequest) (v1.Applied, error) {
-	var out v1.Applied
-	_, err := c.call(ctx, http.MethodPost, "/api/v1/delete", nil, nil, r, &out)
-	return out, err
+	return post[v1.Applied](ctx, c, "/api/v1/delete", r)
 }
 
 // Delete removes a resource, if it still has the ETag; an empty one: whatever it is now.
@@ -120,18 +80,7 @@ func (c *Client) Delete(ctx context.Context, k model.KindInfo, namespace, name s
 }
 
 func changeQuery(message string, maxAffected int, dryRun, yes bool) url.Values {
-	query := url.Values{}
-	set(query, "message", message)
-	if maxAffected > 0 {
-		query.Set("maxAffected", strconv.Itoa(maxAffected))
-	}
-	if dryRun {
-		query.Set("dryRun", "true")
-	}
-	if yes {
-		query.Set("yes", "true")
-	}
-	return query
+	return queryOf("message", message, "maxAffected", most(maxAffected), "dryRun", flag(dryRun), "yes", flag(yes))
 }
 
 func ifMatch(etag string) http.Header {
@@ -143,15 +92,8 @@ func ifMatch(etag string) http.Header {
 
 // Changes returns recorded changes, newest first.
 func (c *Client) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.ChangeList, error) {
-	query := url.Values{"limit": {strconv.Itoa(limit)}}
-	narrowed(query, narrow)
-	set(query, "kind", kind)
-	set(query, "namespace", namespace)
-	set(query, "name", name)
-	set(query, "after", after)
-	var out v1.ChangeList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/changes", query, nil, nil, &out)
-	return out, err
+	query := queryOf("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
+	return get[v1.ChangeList](ctx, c, "/api/v1/changes", narrowed(query, narrow))
 }
 
 // narrowed is what picks rows of a list.
@@ -161,10 +103,4 @@ func narrowed(query url.Values, narrow []v1.Narrow) url.Values {
 		set(query, "where", n.Where)
 	}
 	return query
-}
-
-func set(query url.Values, name, value string) {
-	if value != "" {
-		query.Set(name, value)
-	}
 }

@@ -11,25 +11,17 @@ import (
 
 // Status says whether all is well.
 func (c *Client) Status(ctx context.Context, namespace string) (v1.Status, error) {
-	query := url.Values{}
-	set(query, "namespace", namespace)
-	var out v1.Status
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/status", query, nil, nil, &out)
-	return out, err
+	return get[v1.Status](ctx, c, "/api/v1/status", queryOf("namespace", namespace))
 }
 
 // Version is the server's.
 func (c *Client) Version(ctx context.Context) (version.Info, error) {
-	var out version.Info
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/version", nil, nil, nil, &out)
-	return out, err
+	return get[version.Info](ctx, c, "/api/v1/version", nil)
 }
 
 // Queues lists the server's bounded queues.
 func (c *Client) Queues(ctx context.Context, narrow ...v1.Narrow) (v1.QueueList, error) {
-	var out v1.QueueList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/queues", narrowed(url.Values{}, narrow), nil, nil, &out)
-	return out, err
+	return get[v1.QueueList](ctx, c, "/api/v1/queues", narrowed(url.Values{}, narrow))
 }
 
 // Login opens a session; the client uses it from now on.
@@ -50,23 +42,17 @@ func (c *Client) Logout(ctx context.Context) error {
 
 // Me says who we are.
 func (c *Client) Me(ctx context.Context) (v1.Me, error) {
-	var out v1.Me
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/me", nil, nil, nil, &out)
-	return out, err
+	return get[v1.Me](ctx, c, "/api/v1/me", nil)
 }
 
 // CreateToken makes an API token; its secret is in the answer and nowhere else.
 func (c *Client) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, error) {
-	var out v1.Token
-	_, err := c.call(ctx, http.MethodPost, "/api/v1/tokens", nil, nil, r, &out)
-	return out, err
+	return post[v1.Token](ctx, c, "/api/v1/tokens", r)
 }
 
 // Tokens lists API tokens.
 func (c *Client) Tokens(ctx context.Context, narrow ...v1.Narrow) (v1.TokenList, error) {
-	var out v1.TokenList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/tokens", narrowed(url.Values{}, narrow), nil, nil, &out)
-	return out, err
+	return get[v1.TokenList](ctx, c, "/api/v1/tokens", narrowed(url.Values{}, narrow))
 }
 
 // RevokeToken ends an API token.
@@ -77,23 +63,17 @@ func (c *Client) RevokeToken(ctx context.Context, id string) error {
 
 // Users lists users.
 func (c *Client) Users(ctx context.Context, narrow ...v1.Narrow) (v1.UserList, error) {
-	var out v1.UserList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/users", narrowed(url.Values{}, narrow), nil, nil, &out)
-	return out, err
+	return get[v1.UserList](ctx, c, "/api/v1/users", narrowed(url.Values{}, narrow))
 }
 
 // CreateUser makes a user; a password that the server made is in the answer and nowhere else.
 func (c *Client) CreateUser(ctx context.Context, r v1.UserRequest) (v1.User, error) {
-	var out v1.User
-	_, err := c.call(ctx, http.MethodPost, "/api/v1/users", nil, nil, r, &out)
-	return out, err
+	return post[v1.User](ctx, c, "/api/v1/users", r)
 }
 
 // DeleteUser ends a user with all sessions and tokens, and says who it was.
 func (c *Client) DeleteUser(ctx context.Context, name string) (v1.User, error) {
-	var out v1.User
-	_, err := c.call(ctx, http.MethodDelete, "/api/v1/users/"+name, nil, nil, nil, &out)
-	return out, err
+	return ask[v1.User](ctx, c, http.MethodDelete, "/api/v1/users/"+name, nil, nil)
 }
 
 // ChangePassword changes our own.
@@ -104,16 +84,12 @@ func (c *Client) ChangePassword(ctx context.Context, r v1.PasswordChange) error 
 
 // CreateJoinToken makes a token with which machines join.
 func (c *Client) CreateJoinToken(ctx context.Context, r v1.JoinTokenRequest) (v1.JoinToken, error) {
-	var out v1.JoinToken
-	_, err := c.call(ctx, http.MethodPost, "/api/v1/jointokens", nil, nil, r, &out)
-	return out, err
+	return post[v1.JoinToken](ctx, c, "/api/v1/jointokens", r)
 }
 
 // JoinTokens lists them.
 func (c *Client) JoinTokens(ctx context.Context, narrow ...v1.Narrow) (v1.JoinTokenList, error) {
-	var out v1.JoinTokenList
-	_, err := c.call(ctx, http.MethodGet, "/api/v1/jointokens", narrowed(url.Values{}, narrow), nil, nil, &out)
-	return out, err
+	return get[v1.JoinTokenList](ctx, c, "/api/v1/jointokens", narrowed(url.Values{}, narrow))
 }
 
 // DeleteJoinToken ends one; nodes that joined with it stay.
