@@ -97,14 +97,6 @@ func (s *server) entryPlace(token string) (time.Time, int64, error) {
 	return time.Unix(0, ns), n, nil
 }
 
-func entriesOf(entries []history.Entry) []v1.Entry {
-	out := make([]v1.Entry, len(entries))
-	for i := range entries {
-		out[i] = entryOf(&entries[i])
-	}
-	return out
-}
-
 func entryOf(e *history.Entry) v1.Entry {
 	out := v1.Entry{
 		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,

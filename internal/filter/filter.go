@@ -48,23 +48,6 @@ func New(action Action, expressions []string, when func(time.Time) bool, librari
 	return f, nil
 }
 
-// Builtin finds one of the filters that every Sensu backend has.
-func Builtin(name string) (f *Filter, ok bool) {
-	source, ok := map[string]string{
-		"is_incident":  "event.is_incident || event.is_resolution",
-		"not_silenced": "!event.is_silenced",
-		"has_metrics":  "event.has_metrics",
-	}[name]
-	if !ok {
-		return nil, false
-	}
-	f, err := New(Allow, []string{source}, nil)
-	if err != nil {
-		panic("BUG: built-in filter " + name + ": " + err.Error())
-	}
-	return f, true
-}
-
 // Verdict is what a filter says of an event.
 type Verdict struct {
 	Pass   bool

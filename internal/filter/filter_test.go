@@ -209,10 +209,13 @@ func TestDecide(t *testing.T) {
 	if _, err := New("maybe", []string{"true"}, nil); err == nil {
 		t.Error("an action that is none")
 	}
-	for name, want := range map[string]bool{"is_incident": true, "not_silenced": true, "has_metrics": false} {
-		f, ok := Builtin(name)
-		if v := f.Decide(t.Context(), failing(), moment()); !ok || v.Pass != want || v.Failed != nil {
-			t.Errorf("%s: %+v", name, v)
+	for built, want := range map[string]bool{"event.is_incident || event.is_resolution": true, "!event.is_silenced": true, "event.has_metrics": false} {
+		f, err := New(Allow, []string{built}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := f.Decide(t.Context(), failing(), moment()); v.Pass != want || v.Failed != nil {
+			t.Errorf("%s: %+v", built, v)
 		}
 	}
 }

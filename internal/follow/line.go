@@ -13,18 +13,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// LineVersion is raised when a field changes its meaning; new fields do not raise it.
-const LineVersion = 1
-
-// KindResult tells a line of a result from the notifications that routes send the same way.
-const KindResult = "result"
-
 // Line is what a handler gets for each result: one line of JSON, as whoever reads it may
 // declare it. docs/handlers.md says what the fields are.
 type Line struct {
-	Version   int               `json:"version"`
-	Kind      string            `json:"kind"`
-	ID        string            `json:"id"` // place in the journal: the same however often the line comes
+	Version   int               `json:"version"` // 1; raised when a field changes its meaning, not by new ones
+	Kind      string            `json:"kind"`    // result: routes send notifications the same way
+	ID        string            `json:"id"`      // place in the journal: the same however often the line comes
 	Namespace string            `json:"namespace"`
 	Node      string            `json:"node"`
 	Labels    map[string]string `json:"labels,omitempty"`

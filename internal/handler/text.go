@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -250,15 +249,6 @@ func link(address string, n *Notification) string {
 func (n *Notification) severity() model.Severity {
 	s, _ := model.ParseSeverity(n.Severity)
 	return s
-}
-
-// jsonText is a text as it stands between the quotes of JSON.
-func jsonText(s string) string {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return s
-	}
-	return string(data[1 : len(data)-1])
 }
 
 // details are facts as names and values, each value and all together in so many bytes. What does not fit is left

@@ -45,9 +45,7 @@ func ParseOutput(output []byte) Output {
 	return out
 }
 
-// ParsePerfdata reads words of perfdata; bad counts those that are none.
-func ParsePerfdata(text []byte) (perf []Perfdatum, bad int) { return appendPerfdata(nil, text) }
-
+// appendPerfdata adds words of perfdata; bad counts those that are none.
 func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	for {
 		text = bytes.TrimLeft(text, " \t\r\n")
@@ -216,7 +214,7 @@ func parseNumber(text []byte) (float64, error) {
 	return v, nil
 }
 
-// Append prints the datum in the form that ParsePerfdata reads.
+// Append prints the datum in the form that ParseOutput reads.
 func (d Perfdatum) Append(dst []byte) []byte {
 	if bytes.ContainsAny([]byte(d.Label), " \t\r\n'=|") {
 		dst = append(dst, '\'')
