@@ -55,7 +55,7 @@ type agent struct {
 	filling    *frame
 	assigned   *link.Held
 	assignedAt int64    // ns
-	held       []*frame // closed, not acknowledged, by number; the first toSend are sent
+	held       []*frame // closed, not acknowledged, by number; the first sent of them are sent
 	sent       int
 	spooled    int    // bytes in filling and held
 	maxBatch   int    // of the session before, or of this one; zero: there was none

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// unitHead and unitBody are the unit that --service writes. Who changes a line says why
+// unitHead, then unitSystem or unitUser, are the unit that --service writes. Who changes a line says why
 // in its comment: an operator reads them before letting it run as root.
 const unitHead = `# Written by muster-agent join --service, and again by the next one: change it with
 # systemctl edit muster-agent.

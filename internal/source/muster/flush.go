@@ -113,7 +113,7 @@ func (x *session) sendRest(w *scratch, due dueBits) error {
 	return nil
 }
 
-// closeCodes are WebSocket's for some of our refusals; the others are of a peer that
+// WebSocket's close codes for some of our refusals; the others are of a peer that
 // may not.
 const (
 	closeProtocol = 1002
