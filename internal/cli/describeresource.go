@@ -89,7 +89,7 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 		return err
 	}
 	if len(list.Items) == 0 {
-		return model.Errorf(model.NotFound, "node %s was deleted meanwhile", o.Metadata.Name)
+		return model.Errorf(model.NotFound, "node %s was deleted meanwhile", o.Metadata.Name).WithHint("muster get nodes; muster audit says who did it")
 	}
 	n := list.Items[0]
 	a.title(o, nodeStatus(n))

@@ -191,7 +191,7 @@ func (a *app) nodeCA() *cobra.Command {
 				return a.printValue(*output, ca)
 			}
 			if len(ca.Addresses) == 0 {
-				return model.Errorf(model.Internal, "the server knows no address for agents")
+				return model.Errorf(model.Internal, "the server knows no address for agents").WithHint("start the server with --listen :PORT, or with --advertise NAME")
 			}
 			fmt.Fprintf(a.Stdout, "%s\n\nOn a machine: muster-agent join --server %s --ca-hash %s\n", ca.Hash, clean(ca.Addresses[0], false), ca.Hash)
 			return nil
