@@ -8,9 +8,10 @@ import (
 // DecodeDocument reads one document that a person wrote, YAML or JSON, into what v points
 // to, as strictly as resources are read: an unknown field, a wrong type, a duration
 // without unit are flaws with file, line and what to write. check then finds what else is
-// wrong with what was read, and names fields as decoding does: agents[0].checks[1].ttl.
+// wrong with what was read, and names fields as decoding does: agents[0].checks[1].ttl; it is told
+// which fields are written: count: 0 is not what a count that was left out is.
 // All flaws come in one Invalid error, in the order of the file, whose cause they are.
-func DecodeDocument(file string, data []byte, v any, check func() Flaws) error {
+func DecodeDocument(file string, data []byte, v any, check func(written func(field string) bool) Flaws) error {
 	r := &reader{file: file}
 	docs := slices.DeleteFunc(r.documents(data), func(t *tree) bool { return t.kind == null })
 	if len(docs) == 0 && len(r.flaws) == 0 { // empty: check says what is missing
@@ -28,7 +29,7 @@ func DecodeDocument(file string, data []byte, v any, check func() Flaws) error {
 			w.flawed = append(w.flawed, f.Field)
 		}
 		if !slices.Contains(w.flawed, "") && !r.full() { // else nothing is known of the whole
-			r.flaws = append(r.flaws, w.At(slices.DeleteFunc(check(), w.followsFrom))...)
+			r.flaws = append(r.flaws, w.At(slices.DeleteFunc(check(w.stands), w.followsFrom))...)
 		}
 	}
 	r.flaws.sort()

@@ -108,10 +108,15 @@ func (w *written) followsFrom(f *Flaw) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
-	_, there := w.places[f.Field]
-	return len(w.flawed) > 0 && f.Absent && !(f.Zero && there) || slices.ContainsFunc(w.flawed, func(field string) bool {
+	return len(w.flawed) > 0 && f.Absent && !(f.Zero && w.stands(f.Field)) || slices.ContainsFunc(w.flawed, func(field string) bool {
 		return within(field, f.Field) || within(f.Field, field)
 	})
+}
+
+// stands says whether a field is there.
+func (w *written) stands(field string) bool {
+	_, there := w.places[field]
+	return there
 }
 
 func (w *written) find(field string) place {

@@ -29,12 +29,17 @@ const MaxOutput = 1000 << 10
 // checker finds all that is wrong with a scenario by itself.
 type checker struct {
 	*Scenario
-	flaws model.Flaws
+	flaws   model.Flaws
+	written func(field string) bool // by whoever wrote the file
 }
 
-// check finds what decoding cannot see. Fields that were left out have no value yet.
-func (s *Scenario) check() model.Flaws {
-	v := &checker{Scenario: s}
+// check finds what decoding cannot see of a scenario that no file stands for.
+func (s *Scenario) check() model.Flaws { return s.checkWritten(func(string) bool { return false }) }
+
+// checkWritten finds what decoding cannot see. Fields that were left out have no value yet; written
+// says of the others that they stand there.
+func (s *Scenario) checkWritten(written func(field string) bool) model.Flaws {
+	v := &checker{Scenario: s, written: written}
 	v.head()
 	v.server()
 	v.classes()
@@ -116,6 +121,13 @@ func (v *checker) name(field, text string) {
 		} else {
 			v.flaw(field, hint, "%v", err)
 		}
+	}
+}
+
+// nought refuses a number of nothing that somebody wrote where to leave it out means something else.
+func (v *checker) nought(field, hint string, n float64, want string, args ...any) {
+	if n == 0 && v.written(field) {
+		v.flaw(field, hint, want+", not 0", args...)
 	}
 }
 

@@ -72,6 +72,7 @@ func (v *checker) shape(at string, c *Class) {
 		item, field := &c.Values[j], fmt.Sprintf("%s.values[%d]", at, j)
 		v.name(field+".name", item.Name)
 		v.whole(field+".count", item.Count, 0, maxAgents)
+		v.nought(field+".count", "leave count out for one value, or leave out the value", float64(item.Count), "want 1 to %d", maxAgents)
 		v.interval(field, item.Interval)
 		if item.Type != "" {
 			v.oneOf(field+".type", "type of value", item.Type, []string{"float", "integer", "text"})
@@ -128,6 +129,7 @@ func (v *checker) checks(at string, c *Class) bool {
 // check checks all of a check but its name.
 func (v *checker) check(field string, k *Check) {
 	v.whole(field+".count", k.Count, 0, model.DefaultStatesPerNode)
+	v.nought(field+".count", "leave count out for one check, or leave out the check", float64(k.Count), "want 1 to %d", model.DefaultStatesPerNode)
 	v.interval(field, k.Interval)
 	if k.TTL != 0 && k.TTL <= k.Interval {
 		v.flaw(field+".ttl", "two to three intervals are usual", "%s must be longer than the interval %s", k.TTL, k.Interval)

@@ -56,7 +56,9 @@ func (v *checker) pick(at string, p *Pick) {
 	if p.Count < 0 || p.Count > most && most > 0 {
 		v.flaw(at+".count", "", "want 1 to %d, not %d", most, p.Count)
 	}
+	v.nought(at+".count", "leave count out for all of them, or leave out the fault", float64(p.Count), "want 1 to %d", max(1, most))
 	v.share(at+".share", p.Share)
+	v.nought(at+".share", "leave share out for all of them, or leave out the fault", p.Share, "want more than 0 and at most 1")
 	if p.Count != 0 && p.Share != 0 {
 		v.flaw(at, "keep one of them", "both count and share")
 	}

@@ -211,7 +211,9 @@ func (s *Scenario) describeAbout(k *Check) (text string) {
 func (v *checker) failingThings(at string, f *FailCheck, things int) {
 	v.whose(at, f.Class, f.Group)
 	v.whole(at+".count", f.Count, 0, things)
+	v.nought(at+".count", "leave count out for all of them, or leave out the fault", float64(f.Count), "want 1 to %d", max(1, things))
 	v.share(at+".share", f.Share)
+	v.nought(at+".share", "leave share out for all of them, or leave out the fault", f.Share, "want more than 0 and at most 1")
 	if f.Count != 0 && f.Share != 0 {
 		v.flaw(at, "keep one of them", "both count and share")
 	}

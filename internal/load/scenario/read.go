@@ -19,7 +19,9 @@ import (
 // file's name without its ending is the scenario's, where it has none.
 func Parse(file string, data []byte) (*Scenario, error) {
 	var s Scenario
-	if err := model.DecodeDocument(file, data, &s, func() model.Flaws { return append(s.recordings(file), s.check()...) }); err != nil {
+	if err := model.DecodeDocument(file, data, &s, func(written func(string) bool) model.Flaws {
+		return append(s.recordings(file), s.checkWritten(written)...)
+	}); err != nil {
 		return nil, err
 	}
 	if s.Name == "" {

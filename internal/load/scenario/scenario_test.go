@@ -341,6 +341,28 @@ func TestSoak(t *testing.T) {
 	}
 }
 
+// None of something is not one of it, nor all: a number of 0 that is written down is refused, though
+// whoever leaves it out means one, or all.
+func TestNoneIsNeitherOneNorAll(t *testing.T) {
+	_, err := Parse("none.yaml", []byte(`scenario: muster.load/v1
+agents:
+  - {name: web, count: 9, checks: [{name: http, interval: 1s}, {name: disk, count: 0, interval: 1s}]}
+phases: [{steady: 10s}]
+faults:
+  - {at: 1s, cut: {class: web}}
+  - {at: 2s, cut: {class: web, count: 0}}
+  - {at: 3s, for: 5s, stop: {share: 0}}
+  - {at: 4s, for: 2s, fail: {check: http, count: 0}}
+`))
+	want := `none.yaml:3:77: agents[0].checks[1].count: want 1 to 1000, not 0; leave count out for one check, or leave out the check
+none.yaml:7:32: faults[1].cut.count: want 1 to 9, not 0; leave count out for all of them, or leave out the fault
+none.yaml:8:30: faults[2].stop.share: want more than 0 and at most 1, not 0; leave share out for all of them, or leave out the fault
+none.yaml:9:43: faults[3].fail.count: want 1 to 9, not 0; leave count out for all of them, or leave out the fault`
+	if err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
 // What is there and of no use is named beside what cannot be read; a swap is one slip; and what
 // may be written is listed once.
 func TestFlawsAllAtOnce(t *testing.T) {
