@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -27,9 +26,12 @@ func sayWhatIsWrong(c *cobra.Command) {
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		err := check(c, args)
+		var said *model.Error
 		switch {
 		case err == nil:
 			return nil
+		case errors.As(err, &said) && said.Hint != "": // the command says it better
+			return err
 		case c.HasSubCommands() && len(args) > 0:
 			return unknownCommand(c, args)
 		}
@@ -162,65 +164,4 @@ func oneDash(root *cobra.Command, args []string) error {
 		}
 	}
 	return nil
-}
-
-// wrongFlag names the flag that was meant, or what a flag's value has to be.
-func wrongFlag(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	var value *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &unknown) && c.Name() == "describe" && strings.Contains("output", unknown.GetSpecifiedName()):
-		return model.Errorf(model.Invalid, "a description is for people, and knows no -o").WithHint("for programs: muster get KIND NAME -o json")
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		name := unknown.GetSpecifiedName()
-		e := model.Errorf(model.Invalid, "unknown flag --%s", name)
-		if near := nearestFlag(c, name); near != "" {
-			return e.WithHint("did you mean %s? all flags: %s --help", near, c.CommandPath())
-		}
-		return e.WithHint("all flags: %s --help", c.CommandPath())
-	case errors.As(err, &unknown):
-		return model.Errorf(model.Invalid, "unknown flag -%s", unknown.GetSpecifiedName()[:1]).WithHint("all flags: %s --help", c.CommandPath())
-	case errors.As(err, &value):
-		return model.Errorf(model.Invalid, "--%s: %w", value.GetFlag().Name, reason(value)).WithHint("all flags: %s --help", c.CommandPath())
-	}
-	return model.Errorf(model.Invalid, "%w", err).WithHint("all flags: %s --help", c.CommandPath())
-}
-
-// reason is why a value is none, in our words where the flag's own are Go's.
-func reason(e *pflag.InvalidValueError) error {
-	switch e.GetFlag().Value.Type() {
-	case "int", "int64":
-		return model.Errorf(model.Invalid, "%q is no whole number", e.GetValue())
-	case "uint64":
-		return model.Errorf(model.Invalid, "%q is no whole number from 0 on", e.GetValue())
-	case "float64":
-		return model.Errorf(model.Invalid, "%q is no number", e.GetValue())
-	}
-	return e.Unwrap()
-}
-
-// nearestFlag is what other programs' word means here, the flag that begins with the word
-// or with which the word begins, or one that differs by a slip of the finger.
-func nearestFlag(c *cobra.Command, word string) string {
-	for _, other := range [][3]string{{"json", "output", "-o json"}, {"yaml", "output", "-o yaml"}, {"wide", "output", "-o wide"},
-		{"force", "yes", "--yes"}, {"filename", "file", "--file"}, {"labels", "selector", "--selector"}} {
-		if word == other[0] && c.Flags().Lookup(other[1]) != nil {
-			return other[2]
-		}
-	}
-	var names []string
-	begins := ""
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		names = append(names, f.Name)
-		if min(len(word), len(f.Name)) > 2 && (strings.HasPrefix(f.Name, word) || strings.HasPrefix(word, f.Name)) && (begins == "" || len(f.Name) < len(begins)) {
-			begins = f.Name
-		}
-	})
-	if begins == "" {
-		begins = model.Nearest(word, names)
-	}
-	if begins != "" {
-		begins = "--" + begins
-	}
-	return begins
 }

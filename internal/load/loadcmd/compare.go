@@ -59,7 +59,8 @@ With --interleave it plays the runs itself: a SCENARIO in turns, with one server
 				return turns.one(args)
 			}
 			if len(args) < 2 {
-				return model.Errorf(model.Invalid, "want two runs or more, and have %d", len(args)).WithHint("muster load compare old/ new/")
+				return model.Errorf(model.Invalid, "a comparison needs two runs or more, the base first, and has %d", len(args)).
+					WithHint("such as muster load compare old/ new/, or old/run.json new/run.json; muster load report shows one run")
 			}
 			return nil
 		},

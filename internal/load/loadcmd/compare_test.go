@@ -125,7 +125,7 @@ func TestCompareSaysWhatItWants(t *testing.T) {
 		class model.Class
 		says  string
 	}{
-		{[]string{rate}, model.Invalid, "want two runs or more, and have 1"},
+		{[]string{rate}, model.Invalid, "needs two runs or more, the base first, and has 1"},
 		{[]string{rate, "missing"}, model.NotFound, "there is no missing"},
 		{[]string{rate, empty}, model.NotFound, "there is no run in " + empty},
 		{[]string{rate, broken}, model.Invalid, "is not a report of muster.load/1"},

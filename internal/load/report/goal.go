@@ -287,12 +287,20 @@ func (rep *Report) Figures() map[string]float64 {
 	return all
 }
 
-// ParseGoal reads NAME=LIMIT; a limit without a unit is in the figure's own.
+// ParseGoal reads NAME=LIMIT, as --goal has it; a limit without a unit is in the figure's own.
 func ParseGoal(text string) (Goal, error) {
 	name, limit, _ := strings.Cut(text, "=")
 	f, ok := figureOf(name)
-	if !ok || limit == "" {
-		return Goal{}, model.Errorf(model.Invalid, "goal %q: want NAME=LIMIT", text).WithHint("names: %s", strings.Join(goalNames(), ", "))
+	if !ok {
+		hint := "want NAME=LIMIT, such as --goal p99=800ms; muster load run --goal help lists the names"
+		if near := model.Nearest(name, goalNames()); near != "" {
+			hint = fmt.Sprintf("did you mean %s? %s", near, hint)
+		}
+		return Goal{}, model.Errorf(model.Invalid, "--goal %q: there is no figure %q", text, name).WithHint("%s", hint)
+	}
+	example := fmt.Sprintf("%s is in %s: such as --goal %s=%s", name, f.Unit, name, example(f.Unit))
+	if limit == "" {
+		return Goal{}, model.Errorf(model.Invalid, "--goal %q: the limit is missing", text).WithHint("%s", example)
 	}
 	want, err := strconv.ParseFloat(limit, 64)
 	if err != nil {
@@ -302,15 +310,26 @@ func ParseGoal(text string) (Goal, error) {
 		err = errors.New("want a limit above 0")
 	}
 	if err != nil {
-		return Goal{}, model.Errorf(model.Invalid, "goal %q: %v", text, err).WithHint("%s is in %s", name, f.Unit)
+		return Goal{}, model.Errorf(model.Invalid, "--goal %q: %v", text, err).WithHint("%s", example)
 	}
 	return Goal{Name: name, Want: want}, nil
 }
 
-// goalNames are all figures with their units.
+// example is a limit in a unit, as people type it.
+func example(unit string) string {
+	switch unit {
+	case "ms", "s", "%", "B", "kB", "MB":
+		return "60" + unit
+	case "µs":
+		return "60us"
+	}
+	return "60"
+}
+
+// goalNames are all figures.
 func goalNames() (names []string) {
 	for _, f := range scenario.Figures() {
-		names = append(names, f.Name+" ("+f.Unit+")")
+		names = append(names, f.Name)
 	}
 	return names
 }
