@@ -15,6 +15,7 @@ func fromFleetCommand() *cobra.Command {
 	var all bool
 	var out, key string
 	var classes int
+	var over overwrite
 	cmd := &cobra.Command{
 		Use:   "from-fleet",
 		Short: "Write a scenario with the shape of a live installation, and nothing that names it",
@@ -32,12 +33,16 @@ each take some minutes, in which the server works on as before.`,
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all-namespaces", "A", false, "the nodes of all namespaces")
 	f.StringVarP(&out, "out", "o", "", "the file to write; default: the standard output")
+	over.add(f)
 	f.StringVar(&key, "key", "", "a text to hash names with: the same one gives the same hashes again. Whoever has it can try names out")
 	f.IntVar(&classes, "classes", fleet.DefaultClasses, "classes at most: nodes that differ more than they need to are put together")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
 		if classes < 1 || classes > 1000 {
 			return model.Errorf(model.Invalid, "--classes %d: want 1 to 1000", classes)
+		}
+		if err := over.mayWrite(out); err != nil {
+			return err
 		}
 		names := fleet.Names{Key: []byte(key)}
 		if key == "" {

@@ -22,6 +22,7 @@ import (
 type recording struct {
 	data, since, until, out string
 	length                  time.Duration
+	over                    overwrite
 }
 
 func recordCommand() *cobra.Command {
@@ -48,10 +49,10 @@ docs/load-targets.md says how a scenario plays it, docs/stream-format.md what is
 	f := cmd.Flags()
 	f.StringVar(&r.data, "data", "./muster-data", "the server's data folder, or the folder of its journal; who owns it may read it")
 	f.StringVarP(&r.out, "out", "o", "", "the file to write")
+	r.over.add(f)
 	f.StringVar(&r.since, "since", "", "leave out what came in before: a time (2026-11-23T08:00:00Z, or 2026-11-23 08:00 of here), or so long ago (10m)")
 	f.StringVar(&r.until, "until", "", "leave out what came in from then on; a time to come is waited for")
 	f.DurationVar(&r.length, "for", 0, "so long from --since on; without --since from now on")
-	_ = cmd.MarkFlagRequired("output")
 	return cmd
 }
 
@@ -98,6 +99,12 @@ func moment(flag, text string, now time.Time) (time.Time, error) {
 
 func (r *recording) record(cmd *cobra.Command, now time.Time) error {
 	o, err := r.options(now)
+	if err == nil && r.out == "" {
+		err = model.Errorf(model.Invalid, "which file is to be written?").WithHint("name it: -o last.stream")
+	}
+	if err == nil {
+		err = r.over.mayWrite(r.out)
+	}
 	if err != nil {
 		return err
 	}
