@@ -157,9 +157,9 @@ func TestLoadRecord(t *testing.T) {
 	}
 	for name, args := range map[string][]string{
 		"was cut short":         {"lint", mine},
-		"holds no journal":      {"record", "--data", dir, "-o", live},
-		"is no time":            {"record", "--data", s.Data, "--since", "noon", "-o", live},
-		"no result is recorded": {"record", "--data", s.Data, "--until", "2020-01-01", "-o", live},
+		"holds no journal":      {"record", "--data", dir, "-o", live + "2"},
+		"is no time":            {"record", "--data", s.Data, "--since", "noon", "-o", live + "2"},
+		"no result is recorded": {"record", "--data", s.Data, "--until", "2020-01-01", "-o", live + "2"},
 	} {
 		if ran := harness.Run(t, nil, append([]string{"load"}, args...)...); ran.Code == 0 || !strings.Contains(ran.Errors, name) {
 			t.Errorf("%s: code %d\n%s", args, ran.Code, ran.Errors)
