@@ -40,8 +40,8 @@ sentence. Server and simulated agents share this machine; where those break firs
 The scenario is a file (muster load from-fleet writes that of your installation) or one of muster load list.
 Without a latency among its objectives, 500 ms beyond the linger are asked (p99). The reports of the runs
 stay in the folder. A size that is not carried is played once more, and the second run decides. Exit code
-0: there is an answer, whatever it is; 21: something was lost, or an alert was wrong; 22: Ctrl-C stopped it,
-and the sizes before that are the answer.`,
+0: there is an answer, whatever it is; 9: the server did not come up for the first size; 21: something was
+lost, or an alert was wrong; 22: Ctrl-C stopped it, and the sizes before that are the answer.`,
 		Example: "  muster load size -f mine.yaml\n" +
 			"  muster load size muster-sizing --factors 1,10 --seconds 60",
 		Args: cobra.MaximumNArgs(1), SilenceUsage: true, SilenceErrors: true,
@@ -113,6 +113,9 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 	if dir == "" {
 		dir = folder.Name("size-"+sc.Name, time.Now())
 	}
+	if _, err := os.Stat(dir); err != nil {
+		defer func() { _ = os.Remove(dir) }() // where nothing was kept in it
+	}
 	var tries []sizing.Try
 	var stopped error
 	for _, factor := range s.factors {
@@ -125,6 +128,9 @@ func (s *sizer) size(ctx context.Context, cmd *cobra.Command, name string) error
 		}
 		if err != nil {
 			return err
+		}
+		if len(tries) == 0 && t.Report == nil && model.ClassOf(t.Err) == model.Unavailable {
+			return t.Err // it says nothing of the machine: of a server that never came up nothing is known
 		}
 		t.Factor = factor
 		if t.Report != nil && t.Report.Stopped != nil {

@@ -1,0 +1,27 @@
+package loadcmd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A server that does not come up for the first size says nothing of the machine: that is no answer, and
+// no 0. Nothing is left behind.
+func TestSizeWithoutAServer(t *testing.T) {
+	dir := t.TempDir()
+	program, out := filepath.Join(dir, "broken"), filepath.Join(dir, "out")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho no such flag >&2\nexit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text, err := loadCommand(t, "", "size", "muster-sizing", "--factors", "0.01,0.02", "--seconds", "1", "--server-binary", program, "--out", out)
+	if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "no such flag") || strings.Contains(text, "does not carry") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	if left, err := os.ReadDir(out); err == nil {
+		t.Errorf("left behind: %v", left)
+	}
+}
