@@ -650,7 +650,7 @@ func TestStates(t *testing.T) {
 		note          string
 	}{
 		{"check", "disk", 3, 1, "runs on 3 nodes"}, {"check", "load", 2, 1, "runs on 2 nodes"}, {"group", "web", 2, 0, "has 2 nodes"},
-		{"group", "all", 3, 1, "has 3 nodes"}, {"property", "unread", 0, 0, "read by no check yet"}, {"handler", "pager", 0, 0, "used by no check yet"},
+		{"group", "all", 3, 1, "has 3 nodes"}, {"property", "unread", 0, 0, "read by no check yet"}, {"handler", "pager", 0, 0, "used by nobody yet"},
 		{"node", "web01", 1, 2, ""},
 	} {
 		k, _ := model.KindOf(want.kind)

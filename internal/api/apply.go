@@ -187,7 +187,7 @@ func leaves(o intent.Outcome) string {
 	case "Property":
 		return "read on " + nodes
 	case "Handler":
-		return "named by no check that stays"
+		return "named by nobody that stays"
 	}
 	return "nobody misses it"
 }
@@ -227,14 +227,14 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		}
 		return "read on " + nodes, ""
 	case "Handler":
-		return usedBy(o.Landing), ""
-	case "Pipeline", "Hook":
-		return usedBy(o.Landing) + "; kept from Sensu", ""
-	case "Secret", "Asset":
-		if o.Landing.Checks > 0 {
-			return "used by " + model.Counted(o.Landing.Checks, "check") + " on " + nodes, ""
+		if spec, ok := r.Spec.(*model.HandlerSpec); ok && spec.Stream != nil && spec.Stream.Results == model.AllResults {
+			return strings.TrimSuffix("told of every result; used by "+usedBy(o.Landing, ""), "; used by "), ""
 		}
-		return "used by no check yet", ""
+		return "used by " + cmp.Or(usedBy(o.Landing, ""), "nobody yet"), ""
+	case "Pipeline", "Hook":
+		return "used by " + cmp.Or(usedBy(o.Landing, ""), "nobody yet") + "; kept from Sensu", ""
+	case "Secret", "Asset":
+		return "used by " + cmp.Or(usedBy(o.Landing, " on "+nodes), "nobody yet"), ""
 	case "Filter", "Mutator":
 		return "kept from Sensu", ""
 	case "Route":
@@ -254,25 +254,25 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 	return "", ""
 }
 
-// usedBy says who names a handler, pipeline or hook.
-func usedBy(l intent.Landing) string {
+// usedBy says who names a handler, pipeline, hook, secret or asset, and where its checks are; empty: nobody.
+func usedBy(l intent.Landing, where string) string {
 	var by []string
 	for _, users := range []struct {
 		n    int
 		what string
-	}{{l.Checks, "check"}, {l.Spaces, "namespace"}, {l.Hear, "node"}} {
+	}{{l.Checks, "check"}, {l.Routes, "route"}, {l.Flows, "pipeline"}, {l.Spaces, "namespace"}, {l.Hear, "node"},
+		{l.Handlers, "handler"}, {l.Mutators, "mutator"}, {l.Filters, "filter"}} {
 		if users.n > 0 {
 			by = append(by, model.Counted(users.n, users.what))
 		}
 	}
-	switch n := len(by); n {
-	case 0:
-		return "used by no check yet"
-	case 1:
-		return "used by " + by[0]
-	default:
-		return "used by " + strings.Join(by[:n-1], ", ") + " and " + by[n-1]
+	if l.Checks > 0 {
+		by[0] += where
 	}
+	if last := len(by) - 1; last > 0 {
+		return strings.Join(by[:last], ", ") + " and " + by[last]
+	}
+	return strings.Join(by, "")
 }
 
 // within is the longest until the first result: one interval.

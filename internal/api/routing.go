@@ -19,7 +19,6 @@ type Routing interface {
 	Holds(m *route.Matter, r *route.Route, now time.Time) []route.Hold
 	Window(name route.Name, now time.Time) (route.WindowNow, bool)
 	Maintained(name route.Name) func(*route.Matter) bool
-	RoutesTo(handler route.Name) int
 }
 
 // holdsOf is what keeps back that people are told of an open problem now.
@@ -106,7 +105,7 @@ func (s *server) problems(ctx context.Context, fn func(*route.Matter)) error {
 	}
 }
 
-// routingState is what is so now of a silence or a window, and who else uses a handler.
+// routingState is what is so now of a silence or a window.
 func (s *server) routingState(out *v1.State, r *model.Resource, held *holding) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
@@ -119,10 +118,6 @@ func (s *server) routingState(out *v1.State, r *model.Resource, held *holding) {
 			if out.InForce, out.Begins, out.Ends = at.Inside, at.Begins, at.Ends; at.Inside && spec.Maintenance != nil {
 				out.Holds = held.of(name)
 			}
-		}
-	case *model.HandlerSpec:
-		if n := s.Routing.RoutesTo(name); n > 0 && out.Checks == 0 {
-			out.Note = "used by " + model.Counted(n, "route")
 		}
 	}
 }

@@ -25,7 +25,11 @@ func (s *server) stateOf(r *model.Resource, held *holding) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Landing(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
-	out.Note, _ = landing(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: intent.Landing{Nodes: l.Nodes, Checks: l.Checks, Spaces: l.Spaces, Hear: l.Hear, About: l.About}})
+	out.Note, _ = landing(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: l.Landing})
+	switch key.Kind {
+	case "Handler", "Pipeline", "Secret", "Asset":
+		out.UsedBy = usedBy(l.Landing, "")
+	}
 	if key.Kind == "Check" && r.Status != nil {
 		c := s.Events.CountsOf(model.CheckID(r.Status.ID))
 		by := byStatus(c.ByStatus)

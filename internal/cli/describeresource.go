@@ -198,7 +198,6 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.Ki
 		}
 	case *model.SecretSpec:
 		a.field("value is in", "%s", s.Place())
-		a.field("used by", "%s", model.Counted(state.Checks, "check"))
 	case *model.FilterSpec:
 		a.field("passes", "%s", passes(s))
 		a.needsAssets(s.Assets)

@@ -174,11 +174,11 @@ func kindColumns(kind string) []string {
 	case "Check":
 		return []string{"NODES", "NOT OK", "EVERY", "ON", "RUNS"}
 	case "Handler":
-		return []string{"CHECKS", "TELLS"}
+		return []string{"USED BY", "TELLS"}
 	case "Namespace":
 		return []string{"NODES", "DESCRIPTION"}
 	case "Secret":
-		return []string{"CHECKS", "VALUE IS IN"}
+		return []string{"USED BY", "VALUE IS IN"}
 	case "Silence":
 		return []string{"COVERS", "UNTIL", "BY", "HOLDS", "REASON"}
 	case "Window":
@@ -192,9 +192,9 @@ func kindColumns(kind string) []string {
 	case "Hook":
 		return []string{"CHECKS", "RUNS"}
 	case "Asset":
-		return []string{"CHECKS", "FOR"}
+		return []string{"USED BY", "FOR"}
 	case "Pipeline":
-		return []string{"CHECKS", "WORKFLOWS"}
+		return []string{"USED BY", "WORKFLOWS"}
 	}
 	return nil
 }
@@ -230,11 +230,11 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 		if state.Stream != nil {
 			text += "; " + streamBehind(state.Stream)
 		}
-		return []string{checks, short(text, 60)}
+		return []string{dash(state.UsedBy), short(text, 60)}
 	case *model.NamespaceSpec:
 		return []string{nodes, dash(o.Metadata.DisplayName)}
 	case *model.SecretSpec:
-		return []string{checks, short(s.Place(), 60)}
+		return []string{dash(state.UsedBy), short(s.Place(), 60)}
 	case *model.SilenceSpec:
 		cells := a.silenceCells(s, state)
 		cells[0], cells[4] = short(cells[0], 50), short(cells[4], 50)
@@ -250,9 +250,9 @@ func (a *app) kindValues(o object, state v1.State, wide bool) []string {
 	case *model.HookSpec:
 		return []string{checks, short(commandText(s.Command), 60)}
 	case *model.AssetSpec:
-		return []string{checks, short(machines(s), 80)}
+		return []string{dash(state.UsedBy), short(machines(s), 80)}
 	case *model.PipelineSpec:
-		return []string{checks, short(flows(s), 80)}
+		return []string{dash(state.UsedBy), short(flows(s), 80)}
 	case *model.RouteSpec:
 		takes := "what names it"
 		switch {

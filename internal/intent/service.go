@@ -15,11 +15,17 @@ import (
 
 // Landing says where one write lands; the planner knows.
 type Landing struct {
-	Nodes  int // that would hold it, be members of it, read it or be in it
-	Checks int // that use it
-	Spaces int // namespaces that name it, of a handler
-	Hear   int // nodes that name it, of a handler or pipeline
-	About  int // proxy nodes that it is about, of a check
+	Nodes int // that would hold it (check), be members (group), read it (property), be in it (namespace)
+	About int // proxy nodes that it is about (check)
+	// Who names it: a handler, pipeline, hook, secret, asset, property, group or route.
+	Checks   int
+	Routes   int // a handler
+	Flows    int // pipelines; a handler
+	Spaces   int // namespaces; a handler
+	Hear     int // nodes, for their keepalive or their end; a handler or pipeline
+	Handlers int // a secret or asset
+	Mutators int // …
+	Filters  int // an asset
 	// What the operator should look at, in words.
 	Warnings []string `json:"-"`
 }

@@ -57,13 +57,24 @@ func (f *fleet) define(p *pass, e edit) {
 			f.secrets[new.ref] = new
 		}
 	case *routingDef:
-		if _, ok := def.spec.(*model.PipelineSpec); !ok {
-			return
+		_, there := e.new.(*routingDef)
+		switch spec := def.spec.(type) {
+		case *model.PipelineSpec:
+			keep(f.pipelines, def.ref, spec, there)
+		case *model.RouteSpec:
+			keep(f.routes, def.ref, spec, there)
+		case *model.FilterSpec:
+			keep(f.filters, def.ref, spec, there)
+		case *model.MutatorSpec:
+			keep(f.mutators, def.ref, spec, there)
 		}
-		delete(f.pipelines, def.ref)
-		if new, ok := e.new.(*routingDef); ok {
-			f.pipelines[new.ref] = true
-		}
+	}
+}
+
+// keep keeps what is there, and nothing else.
+func keep[S any](in map[ref]S, at ref, spec S, there bool) {
+	if delete(in, at); there {
+		in[at] = spec
 	}
 }
 

@@ -45,7 +45,10 @@ type fleet struct {
 	namespaceOf map[model.NamespaceID]string
 	handlers    map[ref]*handlerDef
 	secrets     map[ref]*secretDef
-	pipelines   map[ref]bool // that there are
+	pipelines   map[ref]*model.PipelineSpec
+	routes      map[ref]*model.RouteSpec
+	filters     map[ref]*model.FilterSpec
+	mutators    map[ref]*model.MutatorSpec
 
 	groupSets *sets[gid]
 	checkSets *sets[model.CheckID]
@@ -122,7 +125,9 @@ func newFleet(g *gids) *fleet {
 		checks: map[model.CheckID]*check{}, checkByName: map[ref]model.CheckID{},
 		readers: map[string][]model.CheckID{}, properties: map[propertyPlace][]*propertyDef{},
 		namespaces: map[string]*namespaceDef{}, namespaceOf: map[model.NamespaceID]string{},
-		handlers: map[ref]*handlerDef{}, secrets: map[ref]*secretDef{}, pipelines: map[ref]bool{}, groupSets: newSets[gid](), checkSets: newSets[model.CheckID](),
+		handlers: map[ref]*handlerDef{}, secrets: map[ref]*secretDef{}, pipelines: map[ref]*model.PipelineSpec{}, routes: map[ref]*model.RouteSpec{},
+		filters: map[ref]*model.FilterSpec{}, mutators: map[ref]*model.MutatorSpec{},
+		groupSets: newSets[gid](), checkSets: newSets[model.CheckID](),
 		candidate: where.NewNode(), operators: where.NewNode(),
 	}
 }

@@ -12,6 +12,19 @@ type hears struct {
 	said bool // by its agent, which may name what is not there
 }
 
+// names is who is to hear of a node's keepalive; nil: nobody is named. As with Sensu's backend, the
+// handler called keepalive is meant where an agent of Sensu names none.
+func (n *nodeDef) names() *hears {
+	h := n.hears
+	if h == nil && n.stranger {
+		h = &hears{&model.Hears{}, true}
+	}
+	if h != nil && h.said && n.stranger && len(h.Handlers) == 0 {
+		h = &hears{&model.Hears{Handlers: []string{model.KeepaliveCheckName}, Pipelines: h.Pipelines}, true}
+	}
+	return h
+}
+
 // passes says whether a node's keepalive passes a pipeline.
 func (h *hears) passes(space string, pipeline ref) bool {
 	return pipeline.among(space, h.Pipelines) || h.said && pipeline.ns == space &&
@@ -20,23 +33,19 @@ func (h *hears) passes(space string, pipeline ref) bool {
 
 // Keepalive is the definition of a node's own event, with the handlers and pipelines that the node
 // names. Of those that its agent names, it has what is there: a handler that reads Sensu's events
-// hears of it by the pipeline that an import made for it. As with Sensu's backend, the one called
-// keepalive is meant where the agent of Sensu names no handler.
+// hears of it by the pipeline that an import made for it.
 func (p *Planner) Keepalive(id model.NodeID) *model.Chunk {
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	f := p.fleet
 	n := f.nodes[id]
-	if n == nil || n.def.hears == nil && !n.def.stranger {
+	if n == nil {
 		return c
 	}
-	h, in := n.def.hears, n.def.ns
-	if h == nil {
-		h = &hears{&model.Hears{}, true}
-	}
+	h, in := n.def.names(), n.def.ns
 	room := f.namespaces[in]
-	if room == nil {
+	if h == nil || room == nil {
 		return c
 	}
 	if !h.said {
@@ -44,16 +53,12 @@ func (p *Planner) Keepalive(id model.NodeID) *model.Chunk {
 		return c
 	}
 	for _, name := range h.Pipelines {
-		if f.pipelines[ref{in, name}] {
+		if f.pipelines[ref{in, name}] != nil {
 			c.Pipelines = append(c.Pipelines, name)
 		}
 	}
-	handlers := h.Handlers
-	if len(handlers) == 0 && n.def.stranger {
-		handlers = []string{model.KeepaliveCheckName}
-	}
-	for _, name := range handlers {
-		if made := model.SensuPipeline(name); f.pipelines[ref{in, made}] {
+	for _, name := range h.Handlers {
+		if made := model.SensuPipeline(name); f.pipelines[ref{in, made}] != nil {
 			if !slices.Contains(c.Pipelines, made) {
 				c.Pipelines = append(c.Pipelines, made)
 			}

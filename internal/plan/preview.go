@@ -11,14 +11,8 @@ import (
 
 // Landing says where one write would land.
 type Landing struct {
-	Key    intent.Key
-	Nodes  int // that would hold it (check), be members (group), read it (property), be in it (namespace)
-	Checks int // that use it (handler, property, group)
-	Spaces int // namespaces that name it (handler)
-	Hear   int // nodes that name it for their keepalive or their end (handler, pipeline)
-	About  int // proxy nodes that it is about (check)
-	// Nodes that joined by a token and come into trusted groups by it, in words.
-	Warnings []string
+	Key intent.Key
+	intent.Landing
 }
 
 // previewIDs are given to resources that have no id yet: far above what intent has
@@ -174,9 +168,13 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 		switch d.spec.(type) {
 		case *model.PipelineSpec:
 			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) []string { return c.chunk.Pipelines })
-			l.Hear = f.telling(func(n *nodeDef) bool { return n.hears != nil && n.hears.passes(n.ns, d.ref) })
+			l.Hear = f.telling(func(n *nodeDef) bool {
+				h := n.names()
+				return h != nil && h.passes(n.ns, d.ref)
+			})
 		case *model.AssetSpec:
 			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) []string { return c.assets })
+			f.needing(&l, d.ref, func(n needs) []string { return n.assets })
 		case *model.HookSpec:
 			l.Checks, l.Nodes = f.checksNaming(d.ref, func(c *checkDef) (names []string) {
 				for i := range c.hooks {
@@ -201,11 +199,22 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 			}
 			return names
 		})
+		f.needing(&l, d.ref, func(n needs) []string { return n.secrets })
 	case *handlerDef:
 		for _, c := range f.checks {
 			if d.among(c.def.ns, c.def.chunk.Handlers) {
 				l.Checks++
 				l.Nodes += int(c.holders.GetCardinality())
+			}
+		}
+		for at, spec := range f.routes {
+			if slices.ContainsFunc(spec.Steps, func(s model.RouteStep) bool { return d.among(at.ns, s.To) }) {
+				l.Routes++
+			}
+		}
+		for at, spec := range f.pipelines {
+			if slices.ContainsFunc(spec.Workflows, func(w model.Workflow) bool { return d.among(at.ns, []string{w.Handler}) }) {
+				l.Flows++
 			}
 		}
 		for space, def := range f.namespaces {
@@ -214,10 +223,41 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 			}
 		}
 		l.Hear = f.telling(func(n *nodeDef) bool {
-			return d.among(n.ns, n.tell) || n.hears != nil && d.among(n.ns, n.hears.Handlers)
+			h := n.names()
+			return d.among(n.ns, n.tell) || h != nil && d.among(n.ns, h.Handlers)
 		})
 	}
 	return l
+}
+
+// needs is what a handler, mutator or filter needs, by name.
+type needs struct{ assets, secrets []string }
+
+// needing counts the handlers, mutators and filters that need something.
+func (f *fleet) needing(l *Landing, at ref, names func(needs) []string) {
+	for by, d := range f.handlers {
+		n := needs{assets: d.spec.Assets}
+		for _, s := range d.spec.NamedSecrets() {
+			n.secrets = append(n.secrets, s.Ref)
+		}
+		if at.among(by.ns, names(n)) {
+			l.Handlers++
+		}
+	}
+	for by, spec := range f.mutators {
+		n := needs{assets: spec.Assets}
+		for _, s := range spec.Secrets {
+			n.secrets = append(n.secrets, s.Secret)
+		}
+		if at.among(by.ns, names(n)) {
+			l.Mutators++
+		}
+	}
+	for by, spec := range f.filters {
+		if at.among(by.ns, names(needs{assets: spec.Assets})) {
+			l.Filters++
+		}
+	}
 }
 
 // among says whether a list of a namespace names this one.

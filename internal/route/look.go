@@ -1,7 +1,6 @@
 package route
 
 import (
-	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -58,16 +57,4 @@ func Picks(namespace string, s *model.Selector) (func(*Matter) bool, error) {
 		return nil, err
 	}
 	return c.takes, nil
-}
-
-// RoutesTo is how many routes tell a handler.
-func (t *Table) RoutesTo(handler Name) (n int) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	for _, r := range t.routes {
-		if slices.ContainsFunc(r.Steps, func(s Step) bool { return slices.Contains(s.To, handler) }) {
-			n++
-		}
-	}
-	return n
 }

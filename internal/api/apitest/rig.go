@@ -186,7 +186,7 @@ func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Landi
 	landings, affected, err := r.Planner.Preview(ctx, writes)
 	out := make([]intent.Landing, len(landings))
 	for i, l := range landings {
-		out[i] = intent.Landing{Nodes: l.Nodes, Checks: l.Checks, Spaces: l.Spaces, Hear: l.Hear, About: l.About, Warnings: l.Warnings}
+		out[i] = l.Landing
 	}
 	return out, affected, err
 }

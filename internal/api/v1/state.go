@@ -12,6 +12,7 @@ type State struct {
 	Nodes    int       `json:"nodes" doc:"Where it lands: nodes that run the check, are members of the group, read the property, live in the namespace."`
 	Checks   int       `json:"checks" doc:"Checks that use it."`
 	Note     string    `json:"note,omitempty" doc:"The same in words."`
+	UsedBy   string    `json:"usedBy,omitempty" doc:"Of a handler, pipeline, secret or asset: who names it, in words."`
 	Events   *ByStatus `json:"events,omitempty" doc:"Of a check: its events by status."`
 	Problems uint64    `json:"problems,omitempty" doc:"Of a check: open ones."`
 
