@@ -239,6 +239,12 @@ func (b *bulk) rest() {
 	}
 }
 
+// begunAs is the revision of what began with a note, as the record has it in a line.
+func begunAs(line, note string) (revision string, ok bool) {
+	revision, _, _ = strings.Cut(strings.TrimSpace(line), " ")
+	return revision, strings.Contains(line, " picked (") && strings.HasSuffix(line, ": "+note)
+}
+
 func (b *bulk) problems(open bool) (all []v1.Problem) {
 	b.t.Helper()
 	for after := ""; ; {
@@ -282,9 +288,15 @@ func (b *bulk) matches() {
 		}
 	}
 	record := b.server.CLI("audit", "run", "--limit", "200")
+	lines := strings.Split(record, "\n")
 	for note, said := range b.asked {
 		if said.verb != "silence" && !strings.Contains(record, ": "+note) {
 			fail("the record says nothing of %s:\n%s", note, record)
+		}
+		for _, line := range lines { // each that began has an end, or is said to have none
+			if id, ok := begunAs(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool { return strings.Contains(end, "its end (revision "+id+")") }) {
+				fail("the record does not say what became of %q:\n%s", line, record)
+			}
 		}
 		if n := noted[note]; said.verb == "acknowledge" && (n < said.done || said.cut == 0 && n > said.done+said.over) {
 			fail("%s was said to be done to %d events (%d closed meanwhile, %d times no answer), and history has %d of them", note, said.done, said.over, said.cut, n)

@@ -45,6 +45,7 @@ type Intent interface {
 	Users() []intent.User
 	CreateUser(ctx context.Context, by intent.Who, u intent.User, password string) (string, error)
 	RecordRun(ctx context.Context, by intent.Who) error
+	BeginRun(ctx context.Context, by intent.Who, picked, note string) (ended func(came string) error, err error)
 	DeleteUser(ctx context.Context, by intent.Who, name string) (intent.User, error)
 	ChangePassword(ctx context.Context, by intent.Who, session, was, password string) error
 	TombstoneNamed(namespace, name string) (intent.Tombstone, bool)

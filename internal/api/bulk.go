@@ -111,11 +111,13 @@ func (s *server) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*bo
 		return nil, model.Errorf(model.Guarded, "this would be done to %d events; without --yes at most to %d", len(list), most).
 			WithHint("look at which with --dry-run, then repeat with --yes, or with --max-affected %d", len(list))
 	}
-	what := fmt.Sprintf("a bulk %s of %s (%s)", v.verb, model.Counted(len(list), "event"), cmp.Or(said, "all"))
+	picked := model.Counted(len(list), "event") + " picked"
+	note := " (" + cmp.Or(said, "all") + ")"
 	if in.Note != "" {
-		what += ": " + in.Note
+		note += ": " + in.Note
 	}
-	if err := s.record(ctx, what); err != nil {
+	ended, err := s.begin(ctx, "a bulk "+v.verb, picked, note)
+	if err != nil {
 		return nil, err
 	}
 	left := s.doAll(ctx, v, list, action)
@@ -124,7 +126,17 @@ func (s *server) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*bo
 		out.Done -= left[i].Count
 	}
 	out.Left = left
+	ended(became(&out))
 	return &body[v1.BulkDone]{out}, nil
+}
+
+// became says how many of them it was done to, and why not to the others.
+func became(out *v1.BulkDone) string {
+	text := fmt.Sprintf("done to %d of %d", out.Done, out.Matched)
+	for i := range out.Left {
+		text += fmt.Sprintf("; %d not, because %s", out.Left[i].Count, out.Left[i].Reason)
+	}
+	return text
 }
 
 // selection says in words what picks the events; empty: nothing does.

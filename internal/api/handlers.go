@@ -81,6 +81,21 @@ func (s *server) record(ctx context.Context, what string) error {
 	return nil
 }
 
+// begin keeps who begins what by hand, before it is done; ended keeps what became of it.
+func (s *server) begin(ctx context.Context, what, picked, note string) (ended func(came string), err error) {
+	end, err := s.Intent.BeginRun(ctx, who(ctx, what), picked, note)
+	if err != nil {
+		s.Logger.Error("what is done by hand cannot be recorded, and is not done", "what", what, "err", err)
+		return nil, model.Errorf(model.Unavailable, "%s cannot be recorded now, and is not done", what).WithHint("the server's log says why; try again")
+	}
+	s.Logger.Info("by hand", "user", callerOf(ctx).User, "from", callerOf(ctx).whence, "what", what+": "+picked+note)
+	return func(came string) {
+		if err := end(came); err != nil {
+			s.Logger.Error("what became of what was done by hand cannot be recorded; the next start says that its end is not known", "what", what, "came", came, "err", err)
+		}
+	}, nil
+}
+
 func (s *server) deadLetters(ctx context.Context, in *struct {
 	NodePath
 	WhereInput

@@ -35,7 +35,10 @@ func (s *Server) openIntent(ctx context.Context) error {
 		},
 	})
 	s.listFacts()
-	return s.intent.Load(ctx)
+	if err := s.intent.Load(ctx); err != nil {
+		return err
+	}
+	return s.intent.CutRuns(ctx)
 }
 
 // impact asks the planner what writes would change.

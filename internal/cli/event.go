@@ -15,7 +15,8 @@ func (a *app) eventCmd() *cobra.Command {
 	c := &cobra.Command{Use: "event", Short: "Acknowledge, resolve or delete events by hand", RunE: helpOf,
 		Long: "Says that you look after an event's problem, sets it to OK, or forgets it, by hand. All of it is\nkept with who did it and why. An acknowledgement ends with the problem; a status that was set\n" +
 			"lasts until the next result says otherwise. Events are named, or picked by what they are and where\n" +
-			"(-l, --where, --status, --check, --node, --group, which must all hold): how many and which is shown first.",
+			"(-l, --where, --status, --check, --node, --group, which must all hold): how many and which is shown first.\n" +
+			"'muster audit run' says what became of it. To type it again is safe: it is done where it is not yet.",
 		Example: "  muster event ack web01/disk --for 2h -m \"new disk is on its way\"\n  muster event resolve web01/disk -m \"cleaned up\"\n" +
 			"  muster event ack --group web --status critical -m \"the switch\" --dry-run",
 	}
