@@ -18,7 +18,6 @@ import (
 // until it is recorded; what is left then was lost.
 type missed struct {
 	at     journal.Position   // what the view emitted up to there is on its way
-	open   int                // problems, in the view
 	opened []*model.Problem   // in the view, and not open in history
 	closed map[string]eventOf // open in history, and not in the view
 }
@@ -29,7 +28,6 @@ func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem)
 	m := &missed{at: at, closed: r.router.known}
 	r.router.known = nil
 	each(func(p *model.Problem) {
-		m.open++
 		if _, known := m.closed[p.ID]; known {
 			delete(m.closed, p.ID)
 		} else {
@@ -55,15 +53,9 @@ func (r *Reactor) makeUp(ctx context.Context) error {
 	return r.closeLate(ctx, m)
 }
 
-// manyMissed is a share of the open problems, and fewMissed a number of them, beyond which it is not
-// changes that were lost: history is another one than it was.
-const (
-	manyMissed = 5 // one in so many
-	fewMissed  = 50
-)
-
-// openLate opens the problems whose opening was lost. Of a history that was begun or restored after
-// they opened nobody can tell who was told: they are written down, so that they are asked about once.
+// openLate opens the problems whose opening was lost. Of those that opened when this history was not there,
+// for it was begun or restored later, nobody can tell who was told: they are written down, so that they are
+// asked about once.
 func (r *Reactor) openLate(ctx context.Context, m *missed) error {
 	var known map[string]bool
 	if err := r.insist(ctx, "history cannot be read", 0, func() (err error) {
@@ -81,17 +73,15 @@ func (r *Reactor) openLate(ctx context.Context, m *missed) error {
 		return known[p.ID] || !ok || s.Problem == nil || s.Problem.ID != p.ID // its end, too, is on its way
 	})
 	slices.SortFunc(lost, func(a, b *model.Problem) int { return cmp.Compare(a.ID, b.ID) })
-	strange := r.empty || len(lost) > max(fewMissed, m.open/manyMissed)
-	if strange && len(lost) > 0 {
-		r.opts.Logger.Warn("history was begun or restored after problems opened that are open still: they are written down, and nobody is told of them", "problems", len(lost))
-	}
+	strange := 0
 	for some := range slices.Chunk(lost, r.opts.BatchSize) {
 		var b rows
 		for _, p := range some {
 			t := r.openingNow(p)
 			of := turn{Transition: t, problem: r.problem(t), late: true}
-			if b.Opened = append(b.Opened, of.problem); strange {
+			if b.Opened = append(b.Opened, of.problem); !r.before(p.Opened) {
 				b.strange = append(b.strange, of)
+				strange++
 				r.metrics.missed.WithLabelValues("adopted").Inc()
 				continue
 			}
@@ -103,6 +93,9 @@ func (r *Reactor) openLate(ctx context.Context, m *missed) error {
 		if err := r.write(ctx, b, 0); err != nil {
 			return err
 		}
+	}
+	if strange > 0 {
+		r.opts.Logger.Warn("history was begun or restored after problems opened that are open still: they are written down, and nobody is told of them", "problems", strange, "attended", r.attended)
 	}
 	return nil
 }

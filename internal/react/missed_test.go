@@ -149,37 +149,34 @@ func elsewhere(commit uint64) event.Transition {
 	return t
 }
 
-// A history that is empty, or lacks more than a loss explains, is another one than it was: nobody is
-// told anew of what was told already, now or at the next start.
+// Of a history that was not there when they opened, for it was begun or restored later, nobody can tell who was
+// told of problems that are open: nobody is told anew, now or at the next start, however few they are. Those that
+// opened when it was there were lost, however many.
 func TestAnotherHistoryTellsNobody(t *testing.T) {
 	for name, row := range map[string]struct {
-		before, open int
-		done         string
+		attended time.Time // until when the copy was there; zero: it is empty
+		open     int
+		done     string
 	}{
-		"empty":                       {0, 1, "adopted"},
-		"restored":                    {1, fewMissed + 1, "adopted"},
-		"a few were lost":             {1, fewMissed, "opened"},
-		"more, and a small part only": {400, fewMissed + 1, "opened"},
+		"empty":        {time.Time{}, 1, "adopted"},
+		"restored":     {noon.Add(-5 * time.Minute), 1, "adopted"},
+		"a large one":  {noon.Add(-24 * time.Hour), 200, "adopted"},
+		"one was lost": {noon.Add(-5 * time.Second), 1, "opened"},
+		"many were":    {noon.Add(time.Hour), 200, "opened"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, n, v := sqlite(t), someNames(map[string]*model.HandlerSpec{}), &seenOpen{}
 			n.chunk.Handlers = []string{"pager"}
 			o := Options{Store: s, Names: n, Present: v.present}
-			r := run(t, o)
-			var ts []event.Transition
-			for i := range row.before {
-				one := opening(fmt.Sprintf("before%d", i), 1)
-				one.Index, one.Node, one.Problem.NodeID = uint32(i), model.NodeID(1000+i), model.NodeID(1000+i)
-				v.opens(one.Node, one.Problem.ID)
-				ts = append(ts, one)
+			if !row.attended.IsZero() {
+				if err := s.Attend(t.Context(), row.attended); err != nil {
+					t.Fatal(err)
+				}
 			}
-			r.Emit(ts)
-			r.recorded(pos(1))
-			r.stop()
 			for i := range row.open {
 				v.opens(model.NodeID(10+i), fmt.Sprintf("lost%d", i))
 			}
-			r = run(t, o, v.compared(5))
+			r := run(t, o, v.compared(5))
 			r.Emit([]event.Transition{elsewhere(6)})
 			r.recorded(pos(6))
 			if n := missedOf(r, row.done); n != float64(row.open) {
@@ -198,6 +195,34 @@ func TestAnotherHistoryTellsNobody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// That history is there is noted at the start and again and again while it is idle, but not while it has to make up
+// for what it missed: the next server could not tell that any more. What waits to be recorded, it has not.
+func TestHistoryIsAttended(t *testing.T) {
+	s, v := sqlite(t), &seenOpen{}
+	now := noon
+	r := New(Options{Store: s, Names: someNames(nil), Present: v.present, Now: func() time.Time { return now }})
+	is := func(what string, want time.Time) {
+		t.Helper()
+		r.attend(t.Context())
+		if got, err := s.Attended(t.Context()); err != nil || !got.Equal(want) {
+			t.Errorf("%s: %v, want %v, %v", what, got, want, err)
+		}
+	}
+	r.missed = &missed{}
+	is("it misses something", time.Time{})
+	r.missed = nil
+	is("it is there", noon)
+	now = now.Add(attendEach - time.Second)
+	is("not that often", noon)
+	now = now.Add(time.Second)
+	is("later", now)
+	waits := opening("p1", 1)
+	waits.Received = now.Add(-time.Second).UnixNano()
+	r.Emit([]event.Transition{waits})
+	now = now.Add(attendEach)
+	is("something waits", time.Unix(0, waits.Received).UTC())
 }
 
 // What was withheld, is silenced or waits for its group is known: it is not told as lost.

@@ -134,7 +134,8 @@ type Reactor struct {
 	ending   []SilenceEnd
 	endAgain time.Time
 	clock    time.Time // when goOn was there last; Run's goroutine only
-	empty    bool      // history had nothing when it was loaded
+	attended time.Time // until when history was there before it was loaded
+	noted    time.Time // when that was noted last; Run's goroutine only
 	missed   *missed   // Run's goroutine only, once it runs; nil: history misses nothing
 }
 
@@ -188,7 +189,9 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	if err != nil {
 		return err
 	}
-	r.empty = len(places) == 0
+	if r.attended, err = r.opts.Store.Attended(ctx); err != nil {
+		return err
+	}
 	if err := r.deliver.load(ctx); err != nil {
 		return err
 	}
@@ -323,6 +326,7 @@ func (r *Reactor) run(ctx context.Context) error {
 		if err := r.makeUp(ctx); err != nil {
 			return err
 		}
+		r.attend(ctx)
 		if err := r.await(ctx, last); err != nil {
 			return err
 		}
@@ -344,12 +348,8 @@ func (r *Reactor) run(ctx context.Context) error {
 	}
 }
 
-// clockLook is how often the clock is looked at while something waits for a time: it may have
-// been set, and the machine may have slept.
-const clockLook = time.Minute
-
 // await waits for something to record, for what is due to be told, and for a change of who
-// is told.
+// is told; not for long: the clock may have been set, and the machine may have slept.
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -357,10 +357,12 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	if len(r.ending) > 0 && (next.IsZero() || r.endAgain.Before(next)) {
 		next = r.endAgain
 	}
+	wait := attendEach
 	if !next.IsZero() {
-		timer := time.AfterFunc(min(next.Sub(r.now()), clockLook), cancel)
-		defer timer.Stop()
+		wait = min(next.Sub(r.now()), wait)
 	}
+	timer := time.AfterFunc(wait, cancel)
+	defer timer.Stop()
 	changed := r.router.changed
 	go func() {
 		select {

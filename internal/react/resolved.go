@@ -60,6 +60,6 @@ func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
 	}
 	if err := r.opts.EndSilences(ctx, ends); err != nil && ctx.Err() == nil {
 		r.opts.Logger.Warn("silences could not be ended with their problems; trying again in a minute", "silences", ends, "err", err)
-		r.ending, r.endAgain = ends, r.now().Add(clockLook)
+		r.ending, r.endAgain = ends, r.now().Add(time.Minute)
 	}
 }

@@ -83,5 +83,7 @@ func schema() []string {
 	CREATE TABLE history_seen (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
 `, `
 	CREATE TABLE history_paces (route {text} NOT NULL, shadow BIGINT NOT NULL, ends BIGINT NOT NULL, sent BIGINT NOT NULL, PRIMARY KEY (route, shadow));
+`, `
+	CREATE TABLE history_attended (one BIGINT PRIMARY KEY, until BIGINT NOT NULL);
 `}
 }

@@ -22,6 +22,11 @@ type Store interface {
 	// SeenPlaces is how far what passed pipelines was recorded.
 	SeenPlaces(ctx context.Context) (map[model.Partition]Place, error)
 
+	// Attend notes up to when history was there and had all that happened, and Attended says it; zero: it
+	// was never noted. A copy of history says what was so when it was made.
+	Attend(ctx context.Context, until time.Time) error
+	Attended(ctx context.Context) (time.Time, error)
+
 	// Problems lists by opening time, newest first.
 	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)
 	Problem(ctx context.Context, id string) (Problem, error)

@@ -67,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) (reopen func() history.Store)) {
 		"after the clock was set back":    testHasten,
 		"hurried":                         testHurry,
 		"rates":                           testPaces,
+		"until when it was there":         testAttended,
 		"attempts, and who was told":      testAttempts,
 		"dead letters come again":         testDead,
 		"escalations until they are over": testEscalations,
@@ -400,6 +401,27 @@ func testHasten(t *testing.T, open func() history.Store) {
 	must(t, err)
 	equal(t, "due", keys(list), []string{"p1/opened/pager"})
 	equal(t, "what waits no longer than it may goes on waiting", next, at(4))
+}
+
+// testAttended: until when history was there is what was noted last.
+func testAttended(t *testing.T, open func() history.Store) {
+	s := open()
+	defer func() { s.Close() }()
+	is := func(want time.Time) {
+		t.Helper()
+		if got, err := s.Attended(t.Context()); err != nil || !got.Equal(want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	}
+	is(time.Time{})
+	at := time.Unix(1_770_000_000, 123).UTC()
+	must(t, s.Attend(t.Context(), at))
+	is(at)
+	must(t, s.Attend(t.Context(), at.Add(-time.Hour))) // the clock was set back
+	is(at.Add(-time.Hour))
+	must(t, s.Close())
+	s = open()
+	is(at.Add(-time.Hour))
 }
 
 // testPaces: what is used of a rate is what was recorded last.
