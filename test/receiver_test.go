@@ -81,19 +81,7 @@ alerting:
     tls_config: {ca_file: %q}
     static_configs: [{targets: [%q]}]
 `, rules, strings.TrimPrefix(target.URL, "http://"), token, ca, s.Listen))
-	var said bytes.Buffer
-	cmd := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "tsdb"), "--web.listen-address="+harness.Port(t), "--rules.alert.resend-delay=1s", "--log.level=warn")
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("Prometheus: %s", said.String())
-		}
-	}()
+	runPrometheus(t, program, config)
 	api := s.Client()
 	sees := func(node, check string, status model.Status, words ...string) string {
 		t.Helper()
@@ -145,6 +133,92 @@ alerting:
 	})
 	if after := sees("db1", "diskfull", model.Warning, "/ is nearly full"); after != again {
 		t.Errorf("another problem after a restart: %s, was %s", after, again)
+	}
+}
+
+// runPrometheus runs a real Prometheus until the test ends.
+func runPrometheus(t *testing.T, program, config string) {
+	t.Helper()
+	var said bytes.Buffer
+	cmd := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(filepath.Dir(config), "tsdb"), "--web.listen-address="+harness.Port(t), "--rules.alert.resend-delay=1s", "--log.level=warn")
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("Prometheus: %s", said.String())
+		}
+	})
+}
+
+// A real Prometheus whose clock seems to be ten minutes behind, because somebody between it and Muster sets its times
+// back: what fires fires, says whose clock is wrong, and ends at once.
+func TestAPrometheusWhoseClockIsBehind(t *testing.T) {
+	t.Parallel()
+	program := testenv.Program(t, "prometheus", "prometheus")
+	var free atomic.Int64
+	free.Store(7)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "disk_free %d\n", free.Load()) }))
+	t.Cleanup(target.Close)
+	s := harness.StartServer(t)
+	s.Login()
+	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "-m", "alerts"))
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var alerts []map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&alerts); err != nil {
+			t.Error(err)
+			return
+		}
+		for _, a := range alerts {
+			for _, name := range []string{"startsAt", "endsAt"} {
+				at, err := time.Parse(time.RFC3339, a[name].(string))
+				if err != nil {
+					t.Error(err)
+				}
+				a[name] = at.Add(-10 * time.Minute)
+			}
+		}
+		text, err := json.Marshal(alerts)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		code, said := post(t, s, r.URL.Path, "", token, string(text))
+		w.WriteHeader(code)
+		fmt.Fprint(w, said)
+	}))
+	t.Cleanup(late.Close)
+	dir := t.TempDir()
+	rules, config := filepath.Join(dir, "rules.yml"), filepath.Join(dir, "prometheus.yml")
+	for path, text := range map[string]string{
+		rules: "groups: [{name: disks, rules: [{alert: DiskFull, expr: disk_free < 10, labels: {severity: critical, node: db1}}]}]\n",
+		config: fmt.Sprintf(`global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
+rule_files: [%q]
+scrape_configs: [{job_name: disks, static_configs: [{targets: [%q]}]}]
+alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{targets: [%q]}]}]}
+`, rules, strings.TrimPrefix(target.URL, "http://"), strings.TrimPrefix(late.URL, "http://")),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runPrometheus(t, program, config)
+	api := s.Client()
+	is := func(status model.Status, words string) {
+		t.Helper()
+		harness.Until(t, 60*time.Second, fmt.Sprintf("db1/diskfull is %s", status), func() (string, bool) {
+			e, err := api.Event(context.Background(), "default", "db1", "diskfull")
+			return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Status == status && strings.Contains(e.Output, words)
+		})
+	}
+	is(model.Critical, "is behind this server's, by 9m at least")
+	free.Store(50)
+	is(model.OK, "resolved: DiskFull")
+	if n := s.Metric("muster_alerts_behind_total"); n < 1 {
+		t.Errorf("%v alerts were found out", n)
 	}
 }
 

@@ -20,6 +20,10 @@ type Alert struct {
 	StartsAt     time.Time         `json:"startsAt"`
 	EndsAt       time.Time         `json:"endsAt"`
 	GeneratorURL string            `json:"generatorURL"`
+
+	// See Server.date.
+	left   time.Duration // how long it fires that nobody says again; not positive: it fires no more
+	behind time.Duration // how far its sender's clock is behind, at least; zero: that is not known
 }
 
 // refusal is an alert of a request that is not taken, and why.

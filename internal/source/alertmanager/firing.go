@@ -12,6 +12,7 @@ type firing struct {
 	line   string // in one line
 	text   string // whole
 	until  time.Duration
+	lag    lag
 }
 
 // place is what one event is of: the alerts of one name about one node. Times are of the
@@ -52,7 +53,15 @@ func (p *place) verdict() (status model.Status, text string) {
 	}
 	switch {
 	case len(list) > 0:
-		return status, together(list)
+		text = together(list)
+		note := ""
+		for _, f := range list {
+			note = max(note, f.lag.note)
+		}
+		if note != "" {
+			text += "\n" + note
+		}
+		return status, text
 	case p.ended != "":
 		return model.OK, "resolved: " + p.ended
 	}

@@ -25,6 +25,7 @@ type metrics struct {
 	alerts   [outcomes]prometheus.Counter
 	results  prometheus.Counter
 	ended    prometheus.Counter
+	behind   prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, firing func() float64) *metrics {
@@ -37,6 +38,7 @@ func newMetrics(r prometheus.Registerer, firing func() float64) *metrics {
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_alerts_requests_total", Help: "Requests that bring alerts in, as to an Alertmanager, by outcome: ok, or the class of the error."}, []string{"outcome"}),
 		results:  counter("results_total", "Results that were made of alerts."),
 		ended:    counter("ended_total", "Alerts that ended because nobody said them any more."),
+		behind:   counter("behind_total", "Alerts that fire though their endsAt was over when they came: the clock of their sender is behind."),
 	}
 	alerts := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "muster_alerts_received_total", Help: "Alerts that came in, by what became of them."}, []string{"outcome"})
 	r.MustRegister(m.requests, alerts, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_alerts_firing", Help: "Alerts that fire now."}, firing))

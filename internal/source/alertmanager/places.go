@@ -55,7 +55,7 @@ func (s *Server) find(ctx context.Context, by intent.Who, namespace string, aler
 	refused = slices.Clone(refused)
 	for i := range alerts {
 		if of[i] == outcomes && (found[i].check.Chunk == nil || found[i].node == 0) && !slices.ContainsFunc(refused, func(r refusal) bool { return r.index == i }) {
-			if s.left(&alerts[i]) <= 0 {
+			if alerts[i].left <= 0 {
 				of[i] = resolved // of what nobody knows
 				continue
 			}
@@ -68,7 +68,7 @@ func (s *Server) find(ctx context.Context, by intent.Who, namespace string, aler
 // locate finds the place of one alert; why is set where it can have none, and missing names what is to
 // be made.
 func (s *Server) locate(at *spot, a *Alert) (missing []model.Resource, out outcome, why string) {
-	fires := s.left(a) > 0
+	fires := a.left > 0
 	name := model.CleanName(a.Labels["alertname"])
 	if name == "" {
 		return nil, malformed, "its alertname has nothing of which a name could be made"

@@ -23,6 +23,8 @@ type Server struct {
 	last    time.Time     // when it was moved
 	places  map[placeKey]*place
 	firing  int
+	ends    map[ending]end           // see date
+	warned  map[string]time.Duration // senders whose clock is wrong, and when the log said so
 }
 
 // New checks the configuration and registers the metrics; what comes in waits for Run.
@@ -30,7 +32,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, ready: make(chan struct{}), places: map[placeKey]*place{}, last: cfg.Now()}
+	s := &Server{cfg: cfg, ready: make(chan struct{}), places: map[placeKey]*place{}, ends: map[ending]end{}, warned: map[string]time.Duration{}, last: cfg.Now()}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 {
 		s.writing.Lock()
 		defer s.writing.Unlock()
@@ -81,7 +83,7 @@ func (s *Server) open(ctx context.Context) error {
 			}
 			s.places[placeKey{st.Node, st.Check}] = &place{
 				node: st.Node, namespace: namespace, check: check, known: true, said: st.Status, output: st.Output,
-				before: &firing{status: st.Status, text: st.Output, line: oneLine(st.Output), until: s.clock + resolveAfter},
+				before: &firing{status: st.Status, text: st.Output, line: oneLine(st.Output), until: s.clock + saidAgain(st.Output)},
 			}
 		}
 		if q.After = page.Next; q.After == "" {
@@ -102,6 +104,7 @@ func (s *Server) now() time.Duration {
 func (s *Server) end(ctx context.Context) error {
 	s.writing.Lock()
 	now := s.now()
+	s.forget(now)
 	var changed []*place
 	for key, p := range s.places {
 		n := p.end(now)

@@ -32,13 +32,14 @@ func (s *Server) take(ctx context.Context, by intent.Who, namespace string, body
 		}
 	}
 	refuse(refused...)
+	s.date(by, alerts, of)
 	found, more, err := s.find(ctx, by, namespace, alerts, of)
 	if err != nil {
 		return err
 	}
 	refuse(more...)
 	refused = append(refused, more...)
-	more, changed, err := s.note(ctx, alerts, of, found)
+	more, changed, err := s.note(ctx, by, alerts, of, found)
 	refuse(more...)
 	refused = append(refused, more...)
 	for i := range of {
@@ -77,7 +78,7 @@ func (s *Server) refusal(all int, alerts []Alert, refused []refusal) error {
 }
 
 // note notes what fires and writes what differs. The places come back for unwritten.
-func (s *Server) note(ctx context.Context, alerts []Alert, of []outcome, found []spot) (refused []refusal, changed []*place, err error) {
+func (s *Server) note(ctx context.Context, by intent.Who, alerts []Alert, of []outcome, found []spot) (refused []refusal, changed []*place, err error) {
 	s.writing.Lock()
 	now := s.now()
 	touched := map[*place]bool{}
@@ -85,7 +86,7 @@ func (s *Server) note(ctx context.Context, alerts []Alert, of []outcome, found [
 		if of[i] != outcomes {
 			continue
 		}
-		p, out, why := s.one(&alerts[i], &found[i], now)
+		p, out, why := s.one(by, &alerts[i], &found[i], now)
 		if of[i] = out; why != "" {
 			refused = append(refused, refusal{i, out, why})
 		}
@@ -107,11 +108,11 @@ func (s *Server) note(ctx context.Context, alerts []Alert, of []outcome, found [
 }
 
 // one notes one alert. nil: nothing came of it.
-func (s *Server) one(a *Alert, at *spot, now time.Duration) (p *place, out outcome, why string) {
+func (s *Server) one(by intent.Who, a *Alert, at *spot, now time.Duration) (p *place, out outcome, why string) {
 	key := placeKey{at.node, at.check.Chunk.Check}
 	p = s.places[key]
 	id := a.identity()
-	if left := s.left(a); left <= 0 {
+	if a.left <= 0 {
 		if p == nil {
 			return nil, resolved, "" // nobody said that it fires
 		}
@@ -149,19 +150,12 @@ func (s *Server) one(a *Alert, at *spot, now time.Duration) (p *place, out outco
 			p.alerts = map[[32]byte]*firing{}
 		}
 		s.firing++
-		p.alerts[id] = &firing{until: now + left}
+		p.alerts[id] = &firing{until: now + a.left}
 	} else {
-		p.alerts[id].until = now + left
+		p.alerts[id].until = now + a.left
 	}
 	f := p.alerts[id]
 	f.status, f.line, f.text = statusOf(a.Labels), a.line(), a.text()
+	f.lag = a.lagAfter(f.lag, by, now)
 	return p, fires, ""
-}
-
-// left is how long an alert fires that nobody says again; not positive: it fires no more.
-func (s *Server) left(a *Alert) time.Duration {
-	if a.EndsAt.IsZero() {
-		return resolveAfter
-	}
-	return min(a.EndsAt.Sub(s.cfg.Now()), longest)
 }

@@ -1,6 +1,7 @@
 package alertmanager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type world struct {
 	applies  int
 	open     []event.State
 	full     bool // no event finds room
+	sender   string
 
 	mu    sync.Mutex
 	said  []string // node check status output
@@ -150,7 +152,7 @@ func (w *world) post(lines ...string) error {
 		}
 		list = append(list, fmt.Sprintf(`{"labels":{%s}%s}`, strings.Join(labels, ","), ends))
 	}
-	return w.s.take(w.t.Context(), intent.Who{User: "prometheus"}, "default", []byte("["+strings.Join(list, ",")+"]"))
+	return w.s.take(w.t.Context(), intent.Who{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
 }
 
 // expect compares what was written since it was asked last.

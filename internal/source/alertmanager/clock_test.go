@@ -1,0 +1,145 @@
+package alertmanager
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/plan"
+)
+
+// says posts, and expects what is written.
+func (w *world) says(line, what string, want ...string) {
+	w.t.Helper()
+	if err := w.post(line); err != nil {
+		w.t.Errorf("%s: %v", what, err)
+	}
+	w.expect(what, want...)
+}
+
+// A Prometheus whose clock is six minutes behind: the ends of alerts that fire, four minutes ahead of it, are over
+// here. They move on, and so it is found out; an end that stays is one.
+func TestASenderWhoseClockIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.run(t)
+		const (
+			fires    = "Down instance=new1 severity=critical until=-2m"
+			resolved = "Down instance=new1 severity=critical until=-6m"
+			down     = "2 down CRITICAL Down (instance=new1 severity=critical)\nthe clock of prometheus at 10.0.0.7 is behind this server's, by 2m at least: its alerts come late here"
+		)
+		for _, again := range []string{"first", "second"} {
+			w.says(fires, again)
+			time.Sleep(time.Minute)
+		}
+		if len(w.nodes) != 1 {
+			t.Errorf("made of what may have ended: %v", w.nodes)
+		}
+		w.says(fires, "it moved on twice", down)
+		w.says(fires, "twice in a moment")
+		for range 5 {
+			time.Sleep(time.Minute)
+			w.says(fires, "it goes on", down)
+		}
+		time.Sleep(30 * time.Second)
+		w.says(resolved, "it ends", "2 down OK resolved: Down (instance=new1 severity=critical)")
+		for _, end := range []string{"-7m", "-8m", "-9m"} { // the same moment
+			time.Sleep(time.Minute)
+			w.says("Down instance=new1 severity=critical until="+end, "it has ended")
+		}
+		time.Sleep(time.Minute)
+		w.says(fires, "again")
+		time.Sleep(time.Minute)
+		w.says(fires, "it moved on twice again", down)
+		if n := testutil.ToFloat64(w.s.metrics.behind); n != 8 {
+			t.Errorf("%v were found out", n)
+		}
+		time.Sleep(forgetEnds + tick)
+		synctest.Wait()
+		w.s.writing.Lock()
+		defer w.s.writing.Unlock()
+		if len(w.s.ends) != 0 {
+			t.Errorf("%d ends are known", len(w.s.ends))
+		}
+	})
+}
+
+// Of two that say the same, one has a clock that is behind: when that is found out, the alert goes on.
+func TestOneOfTwoSendersIsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.run(t)
+		changes := 0
+		for range 10 {
+			w.sender = "a"
+			if err := w.post("Down instance=web1 until=4m"); err != nil {
+				t.Error(err)
+			}
+			w.sender = "b"
+			if err := w.post("Down instance=web1 until=-6m"); err != nil {
+				t.Error(err)
+			}
+			w.mu.Lock()
+			changes, w.said = len(w.said), nil
+			w.mu.Unlock()
+			time.Sleep(time.Minute)
+		}
+		w.s.writing.Lock()
+		firing := w.s.firing
+		w.s.writing.Unlock()
+		if changes > 1 || firing != 1 {
+			t.Errorf("%d changes in the last minute, %d fire", changes, firing)
+		}
+	})
+}
+
+// An alert that comes and goes ends each time, though its ends move on.
+func TestWhatComesAndGoesEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.run(t)
+		for range 5 {
+			w.says("Down instance=web1 until=4m", "it fires", "1 down WARNING Down (instance=web1)")
+			time.Sleep(time.Minute)
+			w.says("Down instance=web1 until=-1s", "it ends", "1 down OK resolved: Down (instance=web1)")
+			time.Sleep(time.Minute)
+		}
+	})
+}
+
+// A clock that is behind by nearly as much as an alert may be late: it fires until it may be said again.
+func TestAnAlertLastsUntilItMayBeSaidAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		w.run(t)
+		for range 4 {
+			w.says("Down instance=web1 until=20s", "it fires", "1 down WARNING Down (instance=web1)")
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(soon - time.Minute + tick)
+		w.expect("nobody says it", "1 down OK resolved: Down (instance=web1) (nobody says it any more)")
+	})
+}
+
+// A contact point of Grafana says an alert without an end, and again after hours: until then it fires, also
+// after a start.
+func TestGrafanaSaysAnAlertSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(w *world, _ *Config) {
+			w.checks["open"] = plan.Passive{Chunk: &model.Chunk{Check: 7, CheckName: "open", MaxOutput: 4096}}
+			w.open = []event.State{{Node: 1, Check: 7, Status: model.Warning, Output: "Open (grafana_folder=Shop instance=web1)"}}
+		})
+		w.run(t)
+		w.says("Slow grafana_folder=Shop instance=web1", "it fires", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
+		time.Sleep(4*time.Hour + time.Minute)
+		w.says("Slow grafana_folder=Shop instance=web1", "it goes on", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
+		w.says("Slow grafana_folder=Shop instance=web1 until=-1s", "it ends",
+			"1 slow OK resolved: Slow (grafana_folder=Shop instance=web1)")
+		time.Sleep(15 * time.Minute)
+		w.expect("nobody said the other", "1 open OK resolved: nobody says it any more since this server started")
+	})
+}
