@@ -313,6 +313,36 @@ func TestSilences(t *testing.T) {
 	p.heard("pager closed p3", "lead closed p3")
 }
 
+// What a route mutes, and what is in maintenance, is held: it is told at the end of that time if it is open still, and
+// its record says why it was not told otherwise.
+func TestWhatIsMutedIsToldAtItsEnd(t *testing.T) {
+	lunch := "13:00-14:00 Europe/Paris" // noon in UTC
+	muted := pages("pager", nil)
+	muted.Mute = []model.RouteMute{{During: lunch}}
+	for why, specs := range map[string]map[string]model.Spec{
+		"muted by default/default":    {"default": muted},
+		"maintenance by default/rack": {"default": pages("pager", nil), "rack": &model.WindowSpec{TimeZone: "Europe/Paris", Spans: []model.WindowSpan{{During: "13:00-14:00"}}, Maintenance: &model.Selector{Checks: []string{"disk"}}}},
+	} {
+		t.Run(why, func(t *testing.T) {
+			p := newPlay(t, specs)
+			p.opens("p1", 10)
+			p.after(20 * time.Minute)
+			p.opens("p2", 11)
+			p.after(20 * time.Minute)
+			p.closes("p2")
+			p.heard("pager withheld p2 (" + why + " until it closed)")
+			p.restart()
+			p.after(19 * time.Minute)
+			p.heard()
+			p.after(2 * time.Minute)
+			p.heard("pager opened p1")
+			p.opens("p3", 12)
+			p.after(time.Minute)
+			p.heard("pager opened p1+p3") // under the id of the group
+		})
+	}
+}
+
 func TestAcknowledgements(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	p.opens("p1", 10)
