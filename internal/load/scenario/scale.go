@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -111,7 +110,6 @@ func (s *Scenario) Quick(m Machine) *Scenario {
 	out := s.Scaled(m.share(s))
 	out.shorten(QuickTime)
 	out.Name += "-quick"
-	out.Scale = cmp.Or(out.Scale, 1) // said in the title even where it is all of them
 	return out
 }
 
@@ -296,7 +294,7 @@ const stopMargin = model.Duration(7 * time.Second)
 // Label is what must be said wherever figures of the scenario are shown; empty: nothing.
 func (s *Scenario) Label() string {
 	label := s.recordedLabel()
-	if s.Scale == 0 {
+	if s.Scale == 0 || s.Scale == 1 {
 		return label
 	}
 	if label != "" {

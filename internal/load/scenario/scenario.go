@@ -37,7 +37,7 @@ type Scenario struct {
 	Stream     *Stream          `json:"stream,omitempty"`     // a handler that is told of every result, with the loader as its peer; nil: none
 	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
 
-	Scale float64 `json:"scale,omitempty"` // that the number of agents had been brought to already; 0 and 1: whole. Set by Scaled, shown in every title
+	Scale float64 `json:"scale,omitempty"` // that the number of agents had been brought to already; 0 and 1: whole. Set by Scaled, else shown in every title
 }
 
 // Server is how the server that the run starts is held short.

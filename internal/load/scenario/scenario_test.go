@@ -218,7 +218,7 @@ func TestShipped(t *testing.T) {
 		if q.Rate() > 2*easyRate*1.05 || q.Nodes("") > 2*easyAgents*1.05 {
 			t.Errorf("%s-quick: %.0f results/s of %d agents", name, q.Rate(), q.Nodes(""))
 		}
-		if (q.Scale != 1) != (q.Nodes("") != s.Nodes("")) || !strings.HasSuffix(q.FullTitle(), " % of the agents)") {
+		if fewer := q.Nodes("") != s.Nodes(""); (q.Scale != 0) != fewer || strings.HasSuffix(q.FullTitle(), " % of the agents)") != fewer {
 			t.Errorf("%s-quick: scale %v, %d of %d agents, %q", name, q.Scale, q.Nodes(""), s.Nodes(""), q.FullTitle())
 		}
 		if per, whole := q.Rate()/float64(q.Nodes("")), s.Rate()/float64(s.Nodes("")); math.Abs(per-whole) > 0.05*whole {
