@@ -33,11 +33,11 @@ func newBook(r *run) *book {
 	return &book{of: r, reasons: map[string]uint64{}, second: newSecond()}
 }
 
-// newSecond has two digits of precision: enough for a plot, small enough to be made
-// anew each second.
+// newSecond has two digits of precision, enough for a plot, but for what stands in latency.hlog: of
+// that others make percentiles, which must be those of the report.
 func newSecond() second {
-	short := func() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, 2) }
-	return second{whole: short(), beyond: short(), lag: short()}
+	whole, beyond, lag := newSeen()
+	return second{whole: whole, beyond: beyond, lag: lag}
 }
 
 // tallyAt is that of what was due at an instant; nil: it is not measured. Caller holds the

@@ -87,6 +87,10 @@ type Config struct {
 	isShort bool     // Scenario stands for the flat fields
 }
 
+// usualLag is how late a generator may be (p99) whose run says something of the server. Who allows more
+// is told so wherever the figures are shown.
+const usualLag = 50 * time.Millisecond
+
 func (c Config) withDefaults() (Config, error) {
 	set := func(d *time.Duration, preset time.Duration) {
 		if *d == 0 {
@@ -122,7 +126,7 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Duration, time.Minute)
 	set(&c.Warmup, 5*time.Second)
 	set(&c.Drain, 30*time.Second)
-	set(&c.MaxLag, 50*time.Millisecond)
+	set(&c.MaxLag, usualLag)
 	if c.Changes == 0 {
 		c.Changes = 0.02
 	}

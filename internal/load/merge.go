@@ -18,15 +18,11 @@ import (
 // compared with the view. Alone, all of this is nothing.
 
 // connectOthers has the agents of the others connect, once all would play the same.
-func (r *run) connectOthers(ctx context.Context) error {
+func (r *run) connectOthers(ctx context.Context, plan string) error {
 	if r.cfg.Others == nil {
 		return nil
 	}
 	r.joined = r.cfg.Others.Loaders()
-	plan, err := r.planHash()
-	if err != nil {
-		return err
-	}
 	return r.cfg.Others.Connect(ctx, plan)
 }
 

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -8,11 +9,13 @@ import (
 	"hash"
 
 	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // planHash is the same for two runs that play the same, of all loaders' parts together: the
-// machines and their names, when each check runs, the first statuses, whom each fault strikes,
-// and how fast virtual time runs.
+// machines and their names, when each check runs, the first statuses and words, whom each fault strikes,
+// who comes and goes first, and how fast virtual time runs. It is in run.json: another version of this
+// program that plays another plan for the same seed is seen there.
 func (r *run) planHash() (string, error) {
 	h := sha256.New()
 	base := uint64(0)
@@ -59,6 +62,8 @@ func (r *run) planHash() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	s.hashChurn(h)
+	r.hashWords(h)
 	for _, x := range s.strikes {
 		fmt.Fprintln(h, what(&x.fault), r.checksOf(x))
 		for _, m := range x.members {
@@ -69,6 +74,35 @@ func (r *run) planHash() (string, error) {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// firstComings is how many of those who come and go are in the hash: what follows is of the same numbers.
+const firstComings = 50
+
+func (s *faultScript) hashChurn(h hash.Hash) {
+	churn := s.newChurn()
+	for i, f := range churn.flows {
+		f.do = func(_ context.Context, member int) {
+			numbers(h, uint64(i), uint64(f.at-s.run.begin.Load()), uint64(member))
+		}
+	}
+	for range firstComings {
+		if next := churn.next(); next.do != nil {
+			next.do(context.Background())
+			churn.step()
+		}
+	}
+}
+
+// hashWords has what the first machine of each class says first of each check.
+func (r *run) hashWords(h hash.Hash) {
+	for _, c := range r.classes {
+		for i := range c.checks[:c.own] {
+			if c.tape == nil {
+				_, _ = h.Write(c.checks[i].says.Output(nil, 0, i, nil, uint64(i), model.OK))
+			}
+		}
+	}
 }
 
 // checksOf are those that a strike strikes, class by class.

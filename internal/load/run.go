@@ -218,6 +218,11 @@ func (r *run) lost(a *agent, err error) {
 // do is the run from top to bottom.
 func (r *run) do(ctx context.Context) (*report.Report, error) {
 	rep := newReport(r.cfg)
+	plan, err := r.planHash()
+	if err != nil {
+		return nil, err
+	}
+	rep.Plan.Digest = plan
 	defer r.dock.serve()()
 	before, err := r.readBaseline(ctx)
 	if err != nil {
@@ -241,7 +246,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	defer r.lines.End()
-	if err := r.connectOthers(ctx); err != nil {
+	if err := r.connectOthers(ctx, plan); err != nil {
 		return nil, err
 	}
 	crew := r.open(ctx)

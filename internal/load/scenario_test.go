@@ -145,7 +145,7 @@ func TestSameSeedSamePlan(t *testing.T) {
 	}
 }
 
-const goldenPlan = "e3f1abddc087cd37"
+const goldenPlan = "c529b897571b201f"
 
 // What a scenario does to machines, and the ledger closes.
 func TestFaultsStrike(t *testing.T) {

@@ -126,7 +126,7 @@ func (c Config) asked(t Target) (Config, error) {
 	c.Sources = (c.Agents + 19_999) / 20_000 // as its agents do on loopback
 	c.Checks, c.Duration = sc.States()/max(1, c.Agents), sc.Measured()
 	if c.MaxLag == 0 {
-		c.MaxLag = 50 * time.Millisecond
+		c.MaxLag = usualLag
 	}
 	for _, name := range slices.Sorted(maps.Keys(sc.Objectives)) {
 		if name == "loader-memory" {

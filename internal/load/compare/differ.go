@@ -70,10 +70,27 @@ func differences(base, other Set) (list []string) {
 		}
 	}
 	list = append(list, played(base, other)...)
+	list = append(list, plans(base, other)...)
 	list = append(list, limits(base, other)...)
 	list = append(list, builds(base)...)
 	list = append(list, builds(other)...)
 	return append(append(list, conditions(base, other)...), left(base, other)...)
+}
+
+// plans says where the same scenario with the same seed came to another plan.
+func plans(base, other Set) []string {
+	asked := func(r *report.Report) string {
+		scale := ""
+		if r.Scenario != nil {
+			scale = r.Scenario.Label()
+		}
+		return fmt.Sprint(r.Plan.Seed, r.Plan.Duration, scale)
+	}
+	what := apart(base, other, func(r *report.Report) string { return r.Plan.Digest })
+	if what == "" || len(played(base, other)) > 0 || apart(base, other, asked) != "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("The plans differ (%s), though scenario and seed do not: versions of the loader play it otherwise, with other agents at other moments.", what)}
 }
 
 // controls are what makes a control none.
@@ -166,7 +183,7 @@ func parts(r *report.Report) map[string]string {
 		data = s.Played()
 	} else {
 		p := r.Plan
-		p.Seed, p.Duration = 0, 0
+		p.Seed, p.Duration, p.MaxLag, p.Digest = 0, 0, 0, ""
 		data, _ = json.Marshal(p)
 	}
 	var raw map[string]json.RawMessage

@@ -131,6 +131,8 @@ type Plan struct {
 	TLS      bool    `json:"tls"`
 	Storm    bool    `json:"storm"`
 	Seed     uint64  `json:"seed"`
+	MaxLag   float64 `json:"maxLagMs,omitempty"` // of the generator, p99, beyond which the run is invalid
+	Digest   string  `json:"digest,omitempty"`   // of who sends what when, whom faults strike, who comes and goes: what the seed came to
 }
 
 // Latency in milliseconds.
