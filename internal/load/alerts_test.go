@@ -113,6 +113,13 @@ func TestAlertsOfFailingChecks(t *testing.T) {
 			x.post(0, "closed", false)
 			x.post(1, "closed", false)
 		}, 4, 0, 1, "web-00001/web-http-000: an alert that it fails, 2 of them and 1 had to come"},
+		{"told before it fails, and not when it does", func(x *alarmed) {
+			x.check(0).came = append(x.check(0).came, flip{at: int64(5 * time.Second), open: true})
+			x.post(1, "opened", false)
+			time.Sleep(30 * time.Second)
+			x.post(0, "closed", false)
+			x.post(1, "closed", false)
+		}, 4, 1, 1, ""},
 		{"told of a state that is well", func(x *alarmed) {
 			x.post(0, "opened", false)
 			x.post(1, "opened", false)

@@ -32,7 +32,10 @@ type told struct{ node, check string }
 // outstanding is what of one state has no counterpart yet: messages that have not come, and
 // messages whose result is not acknowledged yet. Openings and closings are apart: deliveries
 // may overtake each other.
-type outstanding struct{ due, came [2][]int64 }
+//
+// A message that came before its result was meant is of no result. It is put aside, so that it does
+// not stand for one that is missing.
+type outstanding struct{ due, came, aside [2][]int64 }
 
 func newTelling(r *run) *telling {
 	return &telling{run: r, open: map[told]*outstanding{}, unclear: map[told]bool{}, took: hdrhistogram.New(1, maxLatency, 3)}
@@ -75,6 +78,9 @@ func (t *telling) due(of told, open bool, intended int64) {
 	}
 	t.sum.Due++
 	w, k := t.of(of), side(open)
+	for len(w.came[k]) > 0 && w.came[k][0] < intended-early {
+		w.aside[k], w.came[k] = append(w.aside[k], w.came[k][0]), w.came[k][1:]
+	}
 	if came := w.came[k]; len(came) > 0 {
 		t.time(intended, came[0])
 		w.came[k] = came[1:]
@@ -126,7 +132,7 @@ func (t *telling) of(of told) *outstanding {
 
 // rest forgets a state of which nothing is outstanding.
 func (t *telling) rest(of told, w *outstanding) {
-	if len(w.due[0])+len(w.due[1])+len(w.came[0])+len(w.came[1]) == 0 {
+	if len(w.due[0])+len(w.due[1])+len(w.came[0])+len(w.came[1])+len(w.aside[0])+len(w.aside[1]) == 0 {
 		delete(t.open, of)
 	}
 }
@@ -164,13 +170,14 @@ func (t *telling) report(gone map[string]bool) *report.Told {
 			continue
 		}
 		for k, verb := range [...]string{verb(false), verb(true)} {
+			strange := slices.Concat(w.aside[k], w.came[k])
 			sum.Missing += uint64(len(w.due[k]))
-			sum.Extra += uint64(len(w.came[k]))
+			sum.Extra += uint64(len(strange))
 			switch name := of.node + "/" + of.check; {
 			case len(w.due[k]) > 0:
 				sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: no message that it %s at %.1f s", name, verb, t.run.since(w.due[k][0])))
-			case len(w.came[k]) > 0:
-				sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: a message at %.1f s that it %s, which no result brought about", name, t.run.since(w.came[k][0]), verb))
+			case len(strange) > 0:
+				sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: a message at %.1f s that it %s, which no result brought about", name, t.run.since(strange[0]), verb))
 			}
 		}
 	}

@@ -70,6 +70,11 @@ func TestMessagesAreHeldAgainstResults(t *testing.T) {
 			x.post(0, "opened", false)
 			x.post(0, "opened", false)
 		}, report.Told{Due: 1, Timed: 1, Extra: 1, Example: "web-00000/web-http-000: a message at 60.0 s that it fails, which no result brought about"}},
+		{"one is made up, and the next one does not come", func(x *alarmed) {
+			x.post(0, "opened", false)
+			time.Sleep(time.Minute)
+			x.result(0, bad)
+		}, report.Told{Due: 1, Missing: 1, Extra: 1, Example: "web-00000/web-http-000: no message that it fails at 120.0 s"}},
 		{"a state had a problem before", func(x *alarmed) {
 			x.al.telling.muddle(told{"web-00000", watchedCheck})
 			x.result(0, bad)
