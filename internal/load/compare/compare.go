@@ -92,8 +92,9 @@ func Compare(base, other Set, control *Set) *Comparison {
 		first, second = a, valid(control.Runs)
 	}
 	c.Rows = append(c.Rows, wrongs(base.Runs, other.Runs)...)
+	c.Rows = append(c.Rows, failures(a, b, first, second)...)
 	x, y, one, two := measure(a), measure(b), measure(first), measure(second)
-	lost := gone(base, other, x, y)
+	lost, fewer := gone(base, other, x, y)
 	for _, f := range scenario.Figures() {
 		var r Row
 		switch n := f.Name; {
@@ -101,7 +102,9 @@ func Compare(base, other Set, control *Set) *Comparison {
 			r = notAnyMore(f, x[n])
 			delete(x, n) // it is told
 		case len(x[n]) > 0 && len(y[n]) > 0:
-			r = judge(f, x[n], y[n], one[n], two[n])
+			if r = judge(f, x[n], y[n], one[n], two[n]); fewer[n] {
+				r.without(f, len(b)-len(y[n]))
+			}
 		default:
 			continue
 		}

@@ -21,7 +21,7 @@ func oneRun(at int, noise float64) *report.Report {
 	return &report.Report{
 		Schema: report.Schema, Began: time.Unix(1_800_000_000+60*int64(at), 0), Commit: "1234567890abcdef", Valid: true, Balance: &report.Balance{Sent: 1000, Acknowledged: 1000},
 		Machine:  report.Machine{CPU: "a CPU", Cores: 2, Memory: 8 << 30, Kernel: "6.1", Go: "go1.26", Load: "0.10 0.20 0.30"},
-		Plan:     report.Plan{Agents: 100, Checks: 10, Offered: 1000, Duration: 60, Seed: 1},
+		Plan:     report.Plan{Agents: 100, Checks: 10, Offered: 1000, Duration: 60, Seed: 1, Digest: "0123456789abcdef"},
 		Scenario: &scenario.Scenario{Name: "tiny", Seed: 1, Agents: []scenario.Class{{Name: "a", Count: 100}}},
 		Environment: &report.Environment{FileSystem: "ext4", Device: "/dev/vda", Virtual: "kvm", Fsync: report.Latency{P50: 1, P99: 2}, Limits: map[string]string{"open files": "1024"},
 			Server: map[string]string{"program": "muster", "commit": "1234567890abcdef"}},
@@ -296,5 +296,67 @@ func TestAFigureThatIsGone(t *testing.T) {
 		if said := strings.Contains(text.String(), "not measured any more"); said != (len(c.want) > 0) || len(c.want) > 0 && strings.Contains(text.String(), "left out: "+c.want[0]) {
 			t.Errorf("%s:\n%s", name, text.String())
 		}
+	}
+}
+
+// Of a figure that some runs of the other do not have, because what it is of did not come to its end, the
+// rest is not all there is: the worst runs left out, the median would be better than it is.
+func TestAFigureThatSomeRunsLack(t *testing.T) {
+	for name, c := range map[string]struct {
+		back []float64 // of the other's runs, in seconds; -1: never. The base's are 4 to 4.4 s
+		want Verdict
+	}{
+		"three of five never back":         {[]float64{4.1, 4.2, -1, -1, -1}, Worse},
+		"two, and the others later":        {[]float64{4.5, 5, 6, -1, -1}, Worse},
+		"one of five, which may be chance": {[]float64{4.1, 4.2, 4.3, 4.25, -1}, Same},
+		"one of five, the others sooner":   {[]float64{1, 1.1, 1.2, 1.3, -1}, Same},
+		"all back":                         {[]float64{4.1, 4.2, 4.3, 4.25, 4.05}, Same},
+	} {
+		a, b := set("a", 0, make([]float64, 5)...), set("b", 1, make([]float64, 5)...)
+		for i, back := range c.back {
+			a.Runs[i].Outages = []report.Outage{{Seconds: 4 + float64(i)/10, Serving: 1, Acked: 2}}
+			b.Runs[i].Outages = []report.Outage{{Seconds: back, Serving: 1, Acked: 2}}
+		}
+		list := Compare(a, b, nil)
+		i := slices.IndexFunc(list.Rows, func(r Row) bool { return r.Figure == "back" })
+		if r := list.Rows[i]; r.Verdict != c.want || (r.Why != "") != slices.Contains(c.back, -1) {
+			t.Errorf("%s: %s, p %g, %q", name, r.Verdict, r.P, r.Why)
+		}
+		if _, err := json.Marshal(list); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A build that refuses good results in each of its runs answers them in time, and misses no objective.
+func TestRunsThatFailWithoutAFigure(t *testing.T) {
+	fails := func(s Set, runs int) Set {
+		failed := false
+		for _, r := range s.Runs[:runs] {
+			r.Passed, r.Verdict = &failed, []string{"600 results were refused: map[rate:600]"}
+		}
+		return s
+	}
+	five := make([]float64, 5)
+	for name, c := range map[string]struct {
+		base, other int
+		want        Verdict // empty: no row
+	}{
+		"none": {0, 0, ""}, "all": {0, 5, Worse}, "one": {0, 1, Same}, "as before": {5, 5, Same}, "no more": {5, 0, Better},
+	} {
+		list := Compare(fails(set("a", 0, five...), c.base), fails(set("b", 1, five...), c.other), nil)
+		if got := verdicts(list)[failedRuns]; got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if worse := len(list.Regressed(scenario.Count, scenario.Relative)) > 0; worse != (c.want == Worse) {
+			t.Errorf("%s: regressed %t", name, worse)
+		}
+	}
+	missed := fails(set("b", 1, five...), 5)
+	for _, r := range missed.Runs {
+		r.Goals = []report.Goal{{Name: "p99", Want: 100, Got: 520}}
+	}
+	if got := verdicts(Compare(set("a", 0, five...), missed, nil))[failedRuns]; got != "" {
+		t.Errorf("of missed objectives: %q", got)
 	}
 }

@@ -1,6 +1,8 @@
 package compare
 
 import (
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -9,19 +11,43 @@ import (
 
 // gone are the figures, by name, that every run of the base has and none of the other, where that
 // means that something did not happen any more: agents that were never back, people who were never
-// answered. Whatever was not looked at, or not asked for, is none of them.
-func gone(base, other Set, x, y map[string][]float64) map[string]bool {
-	list := map[string]bool{}
+// answered. fewer are those that only some of the other's runs have. Whatever was not looked at, or not
+// asked for, is none of them.
+func gone(base, other Set, x, y map[string][]float64) (all, fewer map[string]bool) {
+	all, fewer = map[string]bool{}, map[string]bool{}
 	a, b := valid(base.Runs), valid(other.Runs)
 	if min(len(a), len(b)) < Enough || len(played(base, other)) > 0 || apart(base, other, system) != "" || slices.ContainsFunc(slices.Concat(a, b), stopped) {
-		return list
+		return all, fewer
 	}
 	for _, f := range scenario.Figures() {
-		if len(x[f.Name]) == len(a) && len(y[f.Name]) == 0 && had(f, b) {
-			list[f.Name] = true
+		switch n := len(y[f.Name]); {
+		case len(x[f.Name]) < len(a) || n == len(b) || !had(f, b):
+		case n == 0:
+			all[f.Name] = true
+		default:
+			fewer[f.Name] = true
 		}
 	}
-	return list
+	return all, fewer
+}
+
+// without judges a figure that so many runs of the other do not have, and every run of the base: what
+// it is of did not come to its end there, which is worse than any value. Left out, the worst runs would
+// make the median better.
+func (r *Row) without(f scenario.Figure, runs int) {
+	worst := math.Inf(1)
+	if f.Least {
+		worst = math.Inf(-1)
+	}
+	all := append(slices.Clone(r.Other.Values), slices.Repeat([]float64{worst}, runs)...)
+	r.P = chance(r.Base.Values, all)
+	r.Why = fmt.Sprintf("not measured in %d of %d runs: what it is of did not come to its end", runs, len(all))
+	switch {
+	case r.P <= alpha || 2*runs > len(all):
+		r.Verdict = Worse
+	case r.Verdict != Worse:
+		r.Verdict = Same
+	}
 }
 
 func stopped(r *report.Report) bool { return r.Stopped != nil }

@@ -187,6 +187,37 @@ func wrongs(base, other []*report.Report) (list []Row) {
 	return list
 }
 
+// failedRuns is the figure of runs that failed whatever was asked of them.
+const failedRuns = "failed-runs"
+
+// failures are a row for runs in which nothing was lost and no objective was missed, and that failed: good
+// results were refused, people were not answered, no step held. They have no other figure: what was
+// refused was answered in time. No row: there are none.
+func failures(base, other, first, second []*report.Report) []Row {
+	each := func(runs []*report.Report) (values []float64) {
+		for _, r := range runs {
+			values = append(values, 0)
+			if failedItself(r) {
+				values[len(values)-1] = 1
+			}
+		}
+		return values
+	}
+	x, y := each(base), each(other)
+	if len(x) == 0 || len(y) == 0 || !slices.Contains(slices.Concat(x, y), 1) {
+		return nil
+	}
+	f := scenario.Figure{Name: failedRuns, What: "runs that failed, and missed no objective", Kind: scenario.Relative}
+	return []Row{judge(f, x, y, each(first), each(second))}
+}
+
+// failedItself says whether a run failed, and no objective says why. What was late is of a phase, and has
+// figures.
+func failedItself(r *report.Report) bool {
+	return r.Stopped == nil && !r.OK() && !r.Lost() && len(r.Late()) == 0 &&
+		!slices.ContainsFunc(r.Goals, func(g report.Goal) bool { return !g.Met })
+}
+
 // ranks are the verdicts, what matters most first.
 func ranks() []Verdict { return []Verdict{Worse, Better, Noise, Untold, Same} }
 

@@ -42,8 +42,8 @@ how much the base differs from itself: "noise" is what it shows without any chan
 comparison doubtful (another machine, another scenario, ...) is said in sentences.
 
 Ends with 20 if a figure is worse, or is there no more though it had to be; with 21 if anything was lost,
-came twice or was a wrong alert in a run that is not the base's. Folders of several scenarios are compared
-scenario by scenario.
+came twice or was a wrong alert in a run that is not the base's; with 7 if a side has no run whose generator
+kept up. Folders of several scenarios are compared scenario by scenario.
 
 With --interleave it plays the runs itself: a SCENARIO in turns, with one server (--a) and with the other
 (--b), A B, B A and so on, each run on a fresh server of its own. Ctrl-C ends it, and compares what is done.`,
@@ -220,7 +220,21 @@ func regression(groups [][]*compare.Comparison, gate []scenario.Kind) error {
 		}
 	}
 	if len(words) == 0 {
-		return nil
+		return notCompared(groups)
 	}
 	return &failed{model.Errorf(model.Invalid, "regression: %s", strings.Join(words, ", ")), code}
+}
+
+// notCompared is the error of a comparison of which a side has no run that counts: whoever waits for
+// its exit code must not take that for good.
+func notCompared(groups [][]*compare.Comparison) error {
+	for _, c := range slices.Concat(groups...) {
+		for _, s := range []compare.Side{c.Base, c.Other} {
+			if s.Runs == 0 {
+				return &failed{model.Errorf(model.Limited, "nothing is compared: the generator fell behind in all %d runs of %s", s.Invalid, s.Name).
+					WithHint("muster load report FOLDER says who had the cores"), model.Limited.Exit()}
+			}
+		}
+	}
+	return nil
 }

@@ -70,11 +70,13 @@ func TestCompareEndsWithItsVerdict(t *testing.T) {
 			r.Balance.Missing = 1
 		}
 	})
+	late := runs(t, "late", func(_ int, r *report.Report) { r.Valid = false })
 	for _, x := range []struct {
 		args []string
 		code int
 		says string
 	}{
+		{[]string{old, late}, model.Limited.Exit(), "Nothing to compare"},
 		{[]string{old, old}, 0, "No regression: none of "},
 		{[]string{old, slow}, exitMissed, "Regression in slow: beyond-p99 +100 %; 1 of "},
 		{[]string{old, slow, "--gate", "count,relative"}, 0, "Regression in slow: beyond-p99"},
