@@ -174,6 +174,7 @@ func TestVerdict(t *testing.T) {
 		{"not as sent", func(r *report.Report) { r.Balance.Imbalances = 1 }, "failed", "differ"},
 		{"for a reason that is not in the file", func(r *report.Report) { no := false; r.Passed, r.Verdict = &no, []string{"the command failed"} }, "failed", "did not go"},
 		{"generator behind", func(r *report.Report) { r.Valid = false }, "invalid", "No figure below counts"},
+		{"behind, and lost all the same", func(r *report.Report) { r.Valid, r.Balance.Missing = false, 3 }, "failed", "What was sent and what the server holds differ. The generator fell behind as well"},
 		{"behind and short", func(r *report.Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "No figure below counts"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

@@ -38,7 +38,7 @@ func newVerdict(rep *report.Report) verdict {
 		}
 	}
 	switch {
-	case !rep.Valid:
+	case !rep.Valid && !rep.Lost(): // what was lost is lost, however late the generator was
 		v.State, v.Sign, v.Word = "invalid", "?", "Invalid"
 		v.Because = "The generator fell behind its timetable: what was measured is not what was meant to be measured. No figure below counts."
 	case rep.OnlyStopped():
@@ -55,6 +55,9 @@ func newVerdict(rep *report.Report) verdict {
 			v.Because = fmt.Sprintf("%s missed.", ofAll(missed, len(rep.Goals)))
 		default:
 			v.Because = "It did not go as it had to."
+		}
+		if !rep.Valid {
+			v.Because += " The generator fell behind as well: no figure of time or rate counts."
 		}
 	default:
 		v.State, v.Sign, v.Word = "passed", "✓", "Passed"
