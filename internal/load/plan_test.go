@@ -134,3 +134,28 @@ func TestEveryScenarioHasOnePlanForASeed(t *testing.T) {
 		t.Errorf("only %d scenarios run", played)
 	}
 }
+
+// The same seed is the same plan for every version of the program, on every machine: who compares runs of
+// two releases has the same timetable in both. Whoever means to change a plan says so in CHANGELOG.md, for
+// figures of before and after are of other runs then, and writes down here what it is now.
+func TestPlansStayAsTheyAre(t *testing.T) {
+	for name, want := range map[string]string{
+		"sensu-4000x40x5s":  "0fe781d72bf6464e",
+		"muster-bad-day":    "7ed390d6d7e066d4",
+		"muster-churn":      "7a8baab12b146390",
+		"sensu-12000x7x10s": "ecdeb3b45f301dc2",
+	} {
+		sc, err := scenario.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := hashOf(Config{Server: "127.0.0.1:1", Scenario: sc.Scaled(0.01), API: &client.Client{}, Control: noControl{},
+			TLS: func(uuid.UUID) (*tls.Config, error) { return &tls.Config{}, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("%s: the plan is %s now, and was %s", name, got, want)
+		}
+	}
+}
