@@ -48,7 +48,8 @@ type Side struct {
 	Runs    int      `json:"runs"`              // whose figures count
 	Invalid int      `json:"invalid,omitempty"` // whose generator fell behind: they are left out
 	Failed  int      `json:"failed,omitempty"`  // of those that count: an objective was missed, or worse
-	Why     string   `json:"why,omitempty"`     // of the first that failed
+	Stopped int      `json:"stopped,omitempty"` // of those that count: somebody ended them early, and nothing else was wrong
+	Why     string   `json:"why,omitempty"`     // of the first that failed, or else was stopped
 }
 
 // Row is one figure of both.
@@ -165,6 +166,10 @@ func side(s Set) Side {
 		switch {
 		case !r.Valid:
 			out.Invalid++
+		case r.OnlyStopped():
+			if out.Runs, out.Stopped = out.Runs+1, out.Stopped+1; out.Why == "" {
+				out.Why = r.Stopped.Sentence()
+			}
 		case !r.OK():
 			if out.Runs, out.Failed = out.Runs+1, out.Failed+1; out.Failed == 1 && len(r.Verdict) > 0 {
 				out.Why = r.Verdict[0]

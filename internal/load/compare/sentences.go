@@ -43,6 +43,16 @@ func (c *Comparison) sentences() (list []string) {
 		if s.Failed > 0 {
 			list = append(list, strings.TrimSuffix(fmt.Sprintf("%s of %s failed: %s", count(s.Failed, "run", "runs"), s.Name, s.Why), ": "))
 		}
+		if s.Stopped > 0 {
+			text := fmt.Sprintf("1 run of %s was stopped", s.Name)
+			if s.Stopped > 1 {
+				text = fmt.Sprintf("%d runs of %s were stopped, the first", s.Stopped, s.Name)
+			}
+			if s.Failed == 0 { // else it says why that was
+				text += strings.TrimPrefix(s.Why, "stopped")
+			}
+			list = append(list, text)
+		}
 	}
 	return list
 }

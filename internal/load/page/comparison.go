@@ -165,7 +165,7 @@ func reach(rows []compare.Row) (most float64) {
 }
 
 func sidesTable(c *compare.Comparison) table {
-	t := newTable("", "", "'build of the server", "runs", "left out", "failed", "'why")
+	t := newTable("", "", "'build of the server", "runs", "left out", "failed", "stopped", "'why")
 	add := func(what string, s compare.Side) {
 		none := func(n int) string {
 			if n == 0 {
@@ -173,7 +173,7 @@ func sidesTable(c *compare.Comparison) table {
 			}
 			return strconv.Itoa(n)
 		}
-		t.add(s.Name+what, strings.Join(s.Builds, ", "), strconv.Itoa(s.Runs), none(s.Invalid), none(s.Failed), s.Why)
+		t.add(s.Name+what, strings.Join(s.Builds, ", "), strconv.Itoa(s.Runs), none(s.Invalid), none(s.Failed), none(s.Stopped), s.Why)
 	}
 	add(" (base)", c.Base)
 	add("", c.Other)
