@@ -80,10 +80,11 @@ func (rep *reporting) judgeable(goals []report.Goal) []report.Goal {
 	}
 	var left []string
 	goals = slices.DeleteFunc(goals, func(g report.Goal) bool {
-		if g.Why != "" {
+		unknown := g.Why != "" && !g.Met
+		if unknown {
 			left = append(left, g.Name)
 		}
-		return g.Why != ""
+		return unknown
 	})
 	if len(left) > 0 {
 		rep.Label = append(rep.Label, "not judged, because the run was stopped before: "+strings.Join(left, ", "))

@@ -46,7 +46,10 @@ func (c *Comparison) sentences() (list []string) {
 		if s.Stopped > 0 {
 			text := fmt.Sprintf("1 run of %s was stopped", s.Name)
 			if s.Stopped > 1 {
-				text = fmt.Sprintf("%d runs of %s were stopped, the first", s.Stopped, s.Name)
+				text = fmt.Sprintf("%d runs of %s were stopped", s.Stopped, s.Name)
+			}
+			if s.Stopped > 1 && s.Failed == 0 {
+				text += ", the first"
 			}
 			if s.Failed == 0 { // else it says why that was
 				text += strings.TrimPrefix(s.Why, "stopped")

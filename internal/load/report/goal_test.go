@@ -132,7 +132,7 @@ func TestNothingMayBeMeasured(t *testing.T) {
 		figure string
 		rate   float64
 		met    bool
-	}{{"rate", 0, false}, {"held", 0, false}, {"lock-share", 0, true}, {"agent-memory", 0, true}, {"gc-cpu", 5, true}, {"fsyncs", 5, true}} {
+	}{{"rate", 0, false}, {"held", 0, false}, {"lock-share", 0, true}, {"gc-cpu", 5, true}, {"fsyncs", 5, true}} {
 		rep.Rate = c.rate
 		if g := (Goal{Name: c.figure, Want: 1}).Judged(rep); g.Why != "" || g.Got != 0 || g.Met != c.met {
 			t.Errorf("%s: %+v", c.figure, g)
@@ -140,6 +140,12 @@ func TestNothingMayBeMeasured(t *testing.T) {
 		if g := (Goal{Name: c.figure, Want: 1}).Judged(&Report{}); g.Why == "" || g.Met {
 			t.Errorf("%s of a run that measured nothing: %+v", c.figure, g)
 		}
+	}
+	if g := (Goal{Name: "agent-memory", Want: 1}).Judged(rep); !g.Met || !strings.HasPrefix(g.Why, "not known: ") {
+		t.Errorf("memory of agents whose server shrank: %+v", g)
+	}
+	if v, there := rep.Figures()["agent-memory"]; there {
+		t.Errorf("memory of agents whose server shrank: %g", v)
 	}
 	phase := Played{Name: "steady", Kind: "steady", Offered: 10, To: 10, Asked: map[string]scenario.Limit{"lock-share": "5%", "rate": "1"}}
 	rep.Phases = []Played{phase}
