@@ -64,7 +64,7 @@ func besideTable(rep *report.Report) []table {
 			values[k][n] = besideValue(b)
 		}
 	}
-	t := newTable("What shared the server with the results", head...)
+	rows := [][]string{head}
 	for _, k := range keys {
 		what := k.figure
 		if f, ok := scenario.FigureOf(k.figure); ok {
@@ -73,7 +73,15 @@ func besideTable(rep *report.Report) []table {
 		if k.class != "" {
 			what = "class " + k.class + ": " + what
 		}
-		t.add(append([]string{what}, values[k]...)...)
+		rows = append(rows, append([]string{what}, values[k]...))
+	}
+	if len(phases) > max(8, len(keys)) { // steps: each has a line
+		rows = turned(rows)
+		rows[0][0] = "phase"
+	}
+	t := newTable("What shared the server with the results", rows[0]...)
+	for _, r := range rows[1:] {
+		t.add(r...)
 	}
 	return t.list()
 }

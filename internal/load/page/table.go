@@ -31,7 +31,21 @@ func newTable(name string, columns ...string) table {
 	return t
 }
 
+// Dense says whether there are so many columns that they have to stand close, to be seen at once.
+func (t table) Dense() bool { return len(t.Head) > 9 }
+
 func (t *table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// turned is a table whose columns were rows.
+func turned(rows [][]string) [][]string {
+	out := make([][]string, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			out[i] = append(out[i], cell)
+		}
+	}
+	return out
+}
 
 // list is t alone, without the columns in which there is nothing; none where it has no
 // rows.
