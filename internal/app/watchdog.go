@@ -47,7 +47,7 @@ func (s *Server) courierNode() (muster.Node, bool) {
 	if s.courier == nil {
 		return muster.Node{}, false
 	}
-	return muster.Node{ID: model.ServerNode, Name: model.ServerNodeName, Namespace: model.DefaultNamespace, Key: s.courier.Key()}, true
+	return muster.Node{ID: model.ServerNode, Name: model.ServerNodeName, Namespace: model.DefaultNamespace, Key: s.courier.Key(), Visitor: true}, true
 }
 
 // dialOneself connects to the listener of agents.

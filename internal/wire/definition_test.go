@@ -157,7 +157,7 @@ func codecs() []codec {
 		},
 		recordCodec(RecordSession, "muster.journal.v1.SessionRecord", func(t *rapid.T) *Record {
 			return &Record{Node: model.NodeID(u32(t)), Session: &SessionMark{Session: u64(t), Begun: yes(t), Clean: yes(t),
-				Namespace: model.NamespaceID(u32(t)), KeepaliveMs: u32(t), TimeoutMs: u32(t), Backlog: u64(t), WarningMs: u32(t)}}
+				Namespace: model.NamespaceID(u32(t)), KeepaliveMs: u32(t), TimeoutMs: u32(t), Backlog: u64(t), WarningMs: u32(t), Visit: yes(t)}}
 		}),
 		recordCodec(RecordStarted, "muster.journal.v1.StartedRecord", func(t *rapid.T) *Record { return &Record{} }),
 		recordCodec(RecordIntent, "muster.journal.v1.IntentRecord", func(t *rapid.T) *Record {

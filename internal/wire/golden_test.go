@@ -138,6 +138,7 @@ func golden() []struct {
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
+		{"28-record-visit", "SessionRecord", record(Record{Kind: RecordSession, Node: model.ServerNode, Session: &SessionMark{Session: 0xfeedface, Begun: true, Namespace: 1, Visit: true}})},
 		{"22-record-started", "StartedRecord", record(Record{Kind: RecordStarted})},
 		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: 42})},
 		{"24-record-left", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Gone: true, Left: "default/web01", Tell: "default/cmdb,shared/log", Why: "no session for 1h"}})},

@@ -49,6 +49,7 @@ type SessionMark struct {
 	TimeoutMs   uint32
 	Backlog     uint64 // signals still spooled, from Hello
 	WarningMs   uint32 // of silence after which the keepalive warns; zero: it does not
+	Visit       bool   // for a result, not for a life: no sign of life is expected of the node
 }
 
 // ForgetMark says that results of a check, or of a node, are expected no more.

@@ -27,7 +27,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = appendUint(dst, 6, uint64(m.KeepaliveMs))
 		dst = appendUint(dst, 7, uint64(m.TimeoutMs))
 		dst = appendUint(dst, 8, m.Backlog)
-		return appendUint(dst, 9, uint64(m.WarningMs))
+		dst = appendUint(dst, 9, uint64(m.WarningMs))
+		return appendBool(dst, 10, m.Visit)
 	case RecordStarted:
 		return append(dst, byte(r.Kind))
 	case RecordIntent:
@@ -161,6 +162,8 @@ func (r *Record) decodeSession(f *fields) {
 			m.Backlog = f.uint64("backlog")
 		case 9:
 			m.WarningMs = f.uint32("warning_ms")
+		case 10:
+			m.Visit = f.bool("visit")
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (s *story) step(line string) {
 		s.down += d
 	case "begin", "end":
 		mark(&wire.Record{Kind: wire.RecordSession, Session: &wire.SessionMark{
-			Session: w.num("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"),
+			Session: w.num("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"), Visit: w.has("visit"),
 			Namespace: model.NamespaceID(w.num("namespace", 1)), Backlog: w.num("backlog", 0),
 			TimeoutMs: uint32(w.dur("timeout", 0) / time.Millisecond), WarningMs: uint32(w.dur("warning", 0) / time.Millisecond),
 		}})
@@ -284,6 +284,8 @@ func describe(t *Transition) string {
 		return event + ":steady"
 	case TextChanged:
 		return event + ":text"
+	case Beat:
+		return event + ":beat"
 	}
 	return "?"
 }

@@ -22,6 +22,8 @@ type Node struct {
 	Keepalive time.Duration // how often it must be heard of; zero: Limits.Keepalive
 	Timeout   time.Duration // after which it is missed; zero: Limits.Timeout
 	Warning   time.Duration // of silence, after which people are warned; zero: never
+
+	Visitor bool // comes for a result and goes: no sign of life is expected of it
 }
 
 // Gone is why a machine is no node (any more): what it is refused with.

@@ -237,10 +237,7 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 	defer cancel()
 	defer context.AfterFunc(s.base, cancel)()
 	kept := make(begun, 1)
-	mark := wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
-		Session: x.id, Begun: true, Namespace: x.node.Namespace, Backlog: hello.Backlog,
-		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()), WarningMs: uint32(x.node.Warning.Milliseconds()),
-	}})
+	mark := x.mark(&wire.SessionMark{Begun: true, Backlog: hello.Backlog})
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {
 		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two agents have one identity",
@@ -251,7 +248,7 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 		old.mu.Lock()
 		clean := old.clean
 		old.mu.Unlock()
-		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(false, clean)})
+		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(&wire.SessionMark{Clean: clean})})
 	}
 	entries = append(entries, journal.Entry{Section: x.section, Data: mark, Waiter: kept})
 	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {

@@ -246,7 +246,7 @@ func (x *session) end(cause string) {
 		x.srv.watch.add(x.srv.clock.Load(), x.srv.Sessions())
 	}
 	x.srv.cfg.Log.Debug("session ended", "node", x.node.Name, "cause", cause)
-	mark := x.mark(false, clean)
+	mark := x.mark(&wire.SessionMark{Clean: clean})
 	_ = x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: mark})
 }
 
@@ -270,11 +270,11 @@ func (x *session) hasBeenTold() {
 }
 
 // mark is the journal record of a beginning or an end.
-func (x *session) mark(begun, clean bool) []byte {
-	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
-		Session: x.id, Begun: begun, Clean: clean, Namespace: x.node.Namespace,
-		KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()), TimeoutMs: uint32(x.node.Timeout.Milliseconds()), WarningMs: uint32(x.node.Warning.Milliseconds()),
-	}})
+func (x *session) mark(m *wire.SessionMark) []byte {
+	n := &x.node
+	m.Session, m.Namespace, m.Visit = x.id, n.Namespace, n.Visitor
+	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
+	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: m})
 }
 
 // frame handles one message. Every way out is an outcome.
