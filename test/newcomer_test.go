@@ -192,6 +192,7 @@ func (f *firstRun) typeIn(line string) {
 func TestFirstRun(t *testing.T) {
 	t.Parallel()
 	s, _ := newcomer(t)
+	s.Context = filepath.Join(filepath.Dir(s.Dir), "elsewhere", "context.yaml") // as MUSTER_CONTEXT says
 	s.Start()
 	page, err := os.ReadFile(filepath.Join(harness.Root(), "docs/first-run.md"))
 	if err != nil {
@@ -248,6 +249,16 @@ func TestFirstRun(t *testing.T) {
 		t.Errorf("problems: %+v, %v", problems, err)
 	}
 	s.Stop()
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "rm ") {
+			f.typeIn(strings.TrimSpace(line))
+		}
+	}
+	for _, file := range []string{s.Data, s.Context, notebook, filepath.Join(s.Dir, "files.yaml"), filepath.Join(s.Dir, "limit.yaml")} {
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the page leaves %s (%v)", file, err)
+		}
+	}
 }
 
 // Who is logged in elsewhere finds that context again: it is moved aside, and said.

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/agent"
-	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -40,7 +39,7 @@ type Up struct {
 	Log     *slog.Logger
 	Book    *Logbook // where Log writes; nil: elsewhere
 
-	aside string // where the context of another server lies now that was at Context; empty: there was none
+	kept, aside string // of which server a context was at Context, and where it lies now; empty: none was, or it was ours
 }
 
 // Run runs both until ctx ends.
@@ -61,14 +60,9 @@ func (u *Up) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.firstChecks(ctx); err != nil {
-		return err
-	}
-	if err := u.saveContext(ctx, s); err != nil {
-		return err
-	}
-	a, err := u.agent(ctx, s)
+	a, err := u.prepare(ctx, s)
 	if err != nil {
+		u.tell(password) // nobody makes it again
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -118,6 +112,17 @@ func (u *Up) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// prepare makes what a first start needs, and the agent.
+func (u *Up) prepare(ctx context.Context, s *Server) (*agent.Agent, error) {
+	if err := s.firstChecks(ctx); err != nil {
+		return nil, err
+	}
+	if err := u.saveContext(ctx, s); err != nil {
+		return nil, err
+	}
+	return u.agent(ctx, s)
+}
+
 // guestsLeave is how long a stop waits for agents: a command that runs is given 5 s.
 const guestsLeave = 6 * time.Second
 
@@ -132,9 +137,7 @@ func (u *Up) welcome(ctx context.Context, s *Server, password string) {
 	for len(s.NotReady()) > 0 {
 		select {
 		case <-ctx.Done():
-			if password != "" {
-				fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
-			}
+			u.tell(password)
 			return
 		case <-late:
 			why := strings.Join(s.NotReady(), "; ")
@@ -147,6 +150,13 @@ func (u *Up) welcome(ctx context.Context, s *Server, password string) {
 		}
 	}
 	u.greet(s, password)
+}
+
+// tell shows a password that was made, where nothing else is said.
+func (u *Up) tell(password string) {
+	if password != "" {
+		fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
+	}
 }
 
 // firstAdmin makes the user admin where nobody can log in, and returns the password
@@ -191,42 +201,6 @@ func (s *Server) firstChecks(ctx context.Context) error {
 	}
 	_, err = s.intent.Apply(ctx, intent.Who{User: "server", Whence: "local", Why: "first start: the starter set"}, resources, intent.ApplyOptions{Yes: true})
 	return err
-}
-
-// saveContext lets the command line find this server. A token that is there and good
-// is kept, and so is the context of another server, beside this one.
-func (u *Up) saveContext(ctx context.Context, s *Server) error {
-	was, err := client.LoadContext(u.Context)
-	if err != nil {
-		return err
-	}
-	c := client.Context{Server: s.localURL(), CA: string(s.authority.CAPEM()), User: "admin", Namespace: was.Namespace}
-	if s.admin != nil {
-		c.Admin = s.admin.Addr().String()
-	}
-	if c.Data, err = filepath.Abs(u.Config.Data); err != nil {
-		return fmt.Errorf("write context file: %w", err)
-	}
-	if _, err := s.intent.Authenticate(was.Token); err == nil {
-		c.Token = was.Token
-	} else {
-		c.Token, _, err = s.intent.CreateToken(ctx, intent.Who{User: "admin", Whence: "local", Why: "muster up"},
-			intent.AccessToken{User: "admin", Role: intent.Admin, Note: "context file of muster up"})
-		if err != nil {
-			return err
-		}
-	}
-	if was.Server != "" && was.Server != c.Server {
-		if u.aside, err = client.KeepContext(u.Context, was); err != nil {
-			return err
-		}
-	}
-	return client.SaveContext(u.Context, c)
-}
-
-func (s *Server) localURL() string {
-	_, port, _ := net.SplitHostPort(s.people.Addr().String())
-	return "https://" + net.JoinHostPort("localhost", port)
 }
 
 // agent makes the agent of this machine: an ordinary one, over a real session.
@@ -276,7 +250,7 @@ func (u *Up) greet(s *Server, password string) {
 	}
 	fmt.Fprintf(u.Out, "  context   %s\n", u.Context)
 	if u.aside != "" {
-		fmt.Fprintf(u.Out, "            it was another server's, which is now\n            %s (--context-file FILE, or mv it back)\n", u.aside)
+		fmt.Fprintf(u.Out, "            the one that was there, of %s, is kept as\n            %s (--context-file FILE, or mv it back)\n", u.kept, u.aside)
 	}
 	all := ""
 	if u.Demo > 0 {

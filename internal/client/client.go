@@ -240,7 +240,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &dns):
 		return model.Errorf(model.Unavailable, "cannot find the host %s", c.base.Hostname()).
-			WithHint("check the name, or name another server with --server")
+			WithHint("is the name right? This machine looks it up with: getent hosts %s", c.base.Hostname())
 	}
 	var wrapped *url.Error // with method and address, which stand below
 	if errors.As(err, &wrapped) {

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -66,46 +65,37 @@ func LoadContext(path string) (Context, error) {
 
 func decodeContext(data []byte) (c Context, err error) { return c, yaml.Unmarshal(data, &c) }
 
-// KeepContext moves a context file, in which c is, out of the way of another server's: beside
-// it, with the name of c's server behind its own.
-func KeepContext(path string, c Context) (aside string, err error) {
-	host := strings.TrimPrefix(c.Server, "https://")
-	host = strings.Map(func(r rune) rune {
-		if r == '/' || r == filepath.Separator || r == ':' {
-			return '-'
-		}
-		return r
-	}, strings.TrimRight(host, "/"))
-	aside = path + "." + host
-	if err := os.Rename(path, aside); err != nil {
-		return "", fmt.Errorf("keep the context file of %s: %w", c.Server, err)
-	}
-	return aside, nil
-}
-
-// SaveContext writes a context file that only its owner can read, whole or not at all.
+// SaveContext writes a context file that only its owner can read, whole or not at all: what
+// was there stays until the new one is.
 func SaveContext(path string, c Context) error {
 	data, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write context file: %w", err)
 	}
+	if err := saveContext(path, data); err != nil {
+		return model.Errorf(model.Invalid, "write context file: %w", err).
+			WithHint("it can lie elsewhere: --context-file FILE, or MUSTER_CONTEXT=FILE for all commands")
+	}
+	return nil
+}
+
+func saveContext(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("write context file: %w", err)
+		return err
 	}
 	tmp, err := os.CreateTemp(dir, ".context-*") // mode 0600
 	if err != nil {
-		return fmt.Errorf("write context file: %w", err)
+		return err
 	}
 	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err == nil {
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(tmp.Name())
-		return fmt.Errorf("write context file: %w", err)
 	}
-	return nil
+	return err
 }
 
 // WithEnv lets MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA win over the file. Another

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// oneUp is a server whose context file can be written, without an agent.
+func oneUp(t *testing.T, context string) (*Up, *Server) {
+	t.Helper()
+	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
+	s, _ := start(t, cfg)
+	if _, err := s.firstAdmin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
+}
+
+func saved(t *testing.T, u *Up, s *Server) client.Context {
+	t.Helper()
+	u.kept, u.aside = "", ""
+	if err := u.saveContext(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.LoadContext(u.Context)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.intent.Authenticate(c.Token); err != nil {
+		t.Errorf("the context's token: %v", err)
+	}
+	return c
+}
+
+// A server is told by its CA and its tokens, not by its address: another data folder at the same
+// one is another server.
+func TestUpKeepsTheContextOfAnotherServerAtItsAddress(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "context.yaml")
+	u, s := oneUp(t, path)
+	other, err := pki.Open(filepath.Join(t.TempDir(), "other"), []string{"localhost"}, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := client.Context{Server: s.localURL(), CA: string(other.CAPEM()), Token: "theirs", User: "ada", Namespace: "prod", Data: "/srv/other"}
+	where := path + "." + strings.ReplaceAll(strings.TrimPrefix(s.localURL(), "https://"), ":", "-")
+	earlier := "token: of an earlier one\n"
+	if err := errors.Join(client.SaveContext(path, theirs), os.WriteFile(where, []byte(earlier), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	c := saved(t, u, s)
+	if c.User != "admin" || c.Namespace != "" {
+		t.Errorf("taken from another server: %+v", c)
+	}
+	if kept, err := client.LoadContext(u.aside); err != nil || kept != theirs {
+		t.Errorf("%s holds %+v, %v", u.aside, kept, err)
+	}
+	if was, err := os.ReadFile(where); err != nil || string(was) != earlier {
+		t.Errorf("what was kept before is %q, %v", was, err)
+	}
+	if u.kept != theirs.Server {
+		t.Errorf("said of %q", u.kept)
+	}
+}
+
+// Two servers take turns at one context file: each finds its own login again.
+func TestTwoServersTakeTurnsAtOneContextFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "context.yaml")
+	a, of := oneUp(t, path)
+	b, other := oneUp(t, path)
+	first := saved(t, a, of)
+	first.Namespace = "web"
+	if err := client.SaveContext(path, first); err != nil {
+		t.Fatal(err)
+	}
+	second := saved(t, b, other)
+	if second.Namespace != "" {
+		t.Errorf("the other one's namespace: %+v", second)
+	}
+	for range 3 {
+		if c := saved(t, a, of); c != first {
+			t.Errorf("%+v, want %+v", c, first)
+		}
+		if c := saved(t, b, other); c != second {
+			t.Errorf("%+v, want %+v", c, second)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 3 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// What is there of this server stays as it is, also when it moved to another port.
+func TestUpKeepsItsOwnLogin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "context.yaml")
+	u, s := oneUp(t, path)
+	by := intent.Who{User: "admin"}
+	if _, err := s.intent.CreateUser(t.Context(), by, intent.User{Name: "ada", Role: intent.Viewer}, "correct horse battery"); err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := s.intent.CreateToken(t.Context(), by, intent.AccessToken{User: "ada", Role: intent.Viewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := saved(t, u, s)
+	c.Token, c.User, c.Namespace, c.Server = token, "ada", "web", "https://localhost:1"
+	if err := client.SaveContext(path, c); err != nil {
+		t.Fatal(err)
+	}
+	got := saved(t, u, s)
+	if c.Server = s.localURL(); got != c || u.aside != "" {
+		t.Errorf("%+v, want %+v; %s", got, c, u.aside)
+	}
+}
