@@ -88,12 +88,13 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 	if out.Revision, err = s.Intent.Store().Revision(ctx); err != nil {
 		return err
 	}
-	if namespace == "" && out.Nodes > 0 {
+	if namespace == "" {
 		checks, err := s.Intent.Store().List(ctx, intent.ListQuery{Kind: "Check", Limit: 1})
 		if err != nil {
 			return err
 		}
 		out.NoChecks = len(checks) == 0
+		out.NoResults = !out.NoChecks && out.Nodes > 0 && out.Events == s.builtin()
 	}
 	unsent, err := s.History.Unsent(ctx)
 	if err != nil {
@@ -124,6 +125,14 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 		}
 	}
 	return nil
+}
+
+// builtin is how many events are not of declared checks.
+func (s *server) builtin() (sum uint64) {
+	for check := model.KeepaliveCheck; model.BuiltinCheckName(check) != ""; check++ {
+		sum += s.Events.CountsOf(check).States
+	}
+	return sum
 }
 
 // changesCounted bounds how many changes of the last hour are counted.

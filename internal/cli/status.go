@@ -108,6 +108,9 @@ func (a *app) printStatus(server string, s v1.Status) {
 			fmt.Fprintf(w, "%s more: muster get events --status critical,unknown,warning%s\n", model.Counted(s.WrongMore, "check"), a.scope())
 		}
 	}
+	if began := a.beginning(s); began != nil && howWell(s) == 0 {
+		began.write(w)
+	}
 	fmt.Fprintln(w)
 	a.statusOfNodes(s)
 	a.statusOfEvents(s)
@@ -165,6 +168,8 @@ func (a *app) statusOfNodes(s v1.Status) {
 func (a *app) statusOfAgents(s v1.Status) {
 	if a.namespace != "" {
 		a.line("nodes", "%d in namespace %s", s.Nodes, a.namespace)
+	} else if s.Nodes == 0 && s.Connected == 0 {
+		a.line("agents", "none has joined")
 	} else {
 		text := fmt.Sprintf("%d connected of %s", s.Connected, model.Counted(s.Nodes, "node"))
 		if up := s.Now.Sub(s.Started); up < model.DefaultReconnectGrace && s.Connected < s.Nodes {
@@ -186,7 +191,11 @@ func (a *app) statusOfAgents(s v1.Status) {
 }
 
 func (a *app) statusOfEvents(s v1.Status) {
-	a.line("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
+	if s.Events == 0 {
+		a.line("events", "none yet")
+	} else {
+		a.line("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
+	}
 	if len(s.Rooms) > 0 {
 		names := make([]string, len(s.Rooms))
 		for i, r := range s.Rooms {
@@ -369,13 +378,8 @@ func (a *app) verdict(s v1.Status) string {
 	case nearlyWell:
 		return a.paint(yellow, "Nearly well: "+text+".")
 	}
-	switch {
-	case s.Events == 0 && s.Nodes == 0:
-		return "Nothing is watched yet: no machine has joined. Type: muster node token"
-	case s.NoChecks:
-		return "Little is watched yet: no check is declared. Type: muster apply -f docs/examples/starter.yaml, or muster explain check"
-	case s.Events == 0:
-		return "Nothing is watched yet: no result has come in. Type: muster get nodes -A, or muster explain check"
+	if began := a.beginning(s); began != nil {
+		return began.text
 	}
 	return a.paint(green, fmt.Sprintf("All is well: %s, none is wrong.", events))
 }

@@ -118,14 +118,26 @@ func TestStatusOfABadNight(t *testing.T) {
 	}
 }
 
-// TestStatus of servers that are well, nearly well, just started, not ready, and not there.
+// TestStatus of servers that watch nothing yet, are well, nearly well, just started, not ready, and not there.
 func TestStatus(t *testing.T) {
 	rig := apitest.New(t)
 	x := newTerminal(t, rig)
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
 	x.wide = 80
+	rig.Change = func(s *v1.Status) { s.Connected = 0 }
+	x.run("", "status")
+	rig.Pending = 1
+	x.run("", "status")
+	rig.Pending = 0
 	rig.Nodes("default", nil, "web01", "web02", "web03")
+	rig.Mark("web01", true, false)
+	x.run("", "status")
 	rig.Apply(disk)
+	if _, code := x.run("", "status --exit-code"); code != 0 {
+		t.Errorf("nothing is wrong, exit code %d", code)
+	}
+	rig.Apply("kind: Namespace\nmetadata: {name: web}\n")
+	x.run("", "status -n web")
 	for _, node := range []string{"web01", "web02", "web03"} {
 		rig.Mark(node, true, false)
 		rig.Result("default", node, "disk", model.OK, "DISK OK")

@@ -18,7 +18,8 @@ type Status struct {
 	Events      uint64      `json:"events"`
 	ByStatus    ByStatus    `json:"byStatus"`
 	Rooms       []Room      `json:"namespaces,omitempty" doc:"What of it is where, if more than one namespace has events: at most 5, those with the most that is not OK first."`
-	NoChecks    bool        `json:"noChecks,omitempty" doc:"There are nodes, and no check is declared: only their keepalives are judged."`
+	NoChecks    bool        `json:"noChecks,omitempty" doc:"No check is declared: of nodes only their keepalives are judged. Of all namespaces."`
+	NoResults   bool        `json:"noResults,omitempty" doc:"There are nodes and checks, and no result of a check has come in yet. Of all namespaces."`
 	Problems    uint64      `json:"problems"`
 	LastHour    LastHour    `json:"lastHour"`
 	Wrong       []Wrong     `json:"wrong,omitempty" doc:"What is not OK, check by check, the worst first, at most 10; silent nodes are left out."`
