@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/model"
@@ -43,6 +44,12 @@ func (a *app) doctorCmd() *cobra.Command {
 			p.Data, p.Journal, p.Budget = cfg.Data, cfg.Journal, int64(cfg.JournalBudget)
 			if where, err := a.context(); err == nil {
 				p.URL, p.CA, admin = where.Server, []byte(where.CA), cmp.Or(admin, where.Admin)
+				if api, err := client.New(where); err == nil {
+					p.URL = api.Server() // with https:// before it
+				}
+				if where.CA == "" && where.CAFile != "" {
+					p.CA, _ = os.ReadFile(where.CAFile) // where there is none, nothing is trusted, which is said
+				}
 				if !given("data") {
 					p.Data = cmp.Or(where.Data, p.Data)
 				}

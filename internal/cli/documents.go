@@ -47,7 +47,14 @@ func (a *app) readFiles(paths []string) ([]document, error) {
 }
 
 func noResource(paths []string) error {
-	return model.Errorf(model.Invalid, "%s holds no resource", strings.Join(paths, ", ")).WithHint("an example: muster explain check")
+	hint := "an example: muster explain check"
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			hint = "of a folder, files are read whose names end in .yaml, .yml or .json and begin with no dot; " + hint
+			break
+		}
+	}
+	return model.Errorf(model.Invalid, "%s holds no resource", strings.Join(paths, ", ")).WithHint("%s", hint)
 }
 
 // twice finds resources that are declared more than once.

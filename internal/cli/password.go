@@ -34,7 +34,7 @@ func (a *app) passwordFile(file string) (string, error) {
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return "", model.Errorf(model.Invalid, "read password: %w", err)
+		return "", model.Errorf(model.Invalid, "read password: %w", err).WithHint("--password-file names a file that holds it, or is - for standard input")
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
 }

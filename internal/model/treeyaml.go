@@ -67,15 +67,16 @@ func (r *reader) yamlUntil(data []byte) (docs []*tree, line int) {
 		if at.line == 0 {
 			at = place{wrong.ContextMark.Line, wrong.ContextMark.Column}
 		}
-		hint := ""
-		if strings.Contains(wrong.Message, "cannot start any token") {
-			hint = "indent with spaces, and quote text that begins with a special character"
-		} else if strings.Contains(wrong.Message, "did not find expected") || strings.Contains(wrong.Message, "mapping values are not allowed") {
-			hint = "look at quotes and indentation, here and in the line above; text with quotes, : or # goes between single quotes"
+		text, hint := notYAML(wrong.Message, lineOf(data, at.line))
+		if line = at.line; line == 0 { // it did not come to lines
+			if at, hint = notText(data); at.line > 0 {
+				text = "not text: " + wrong.Message
+			}
 		}
-		line = at.line
-		at.line += r.skipped
-		r.flaw(at, "", hint, "not YAML: %s", wrong.Message)
+		if at.line > 0 {
+			at.line += r.skipped
+		}
+		r.flaw(at, "", hint, "%s", text)
 	default:
 		r.flaw(place{}, "", "", "not YAML: %v", err)
 	}

@@ -178,7 +178,8 @@ func (v *validator) schedule(s *CheckSpec) {
 		} else if len(fields) != 5 {
 			v.flaw("spec.cron", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`, "want five fields, not %d", len(fields))
 		} else if !gronx.IsValid(s.Cron) {
-			v.flaw("spec.cron", "", "%q is no cron expression", s.Cron)
+			text, hint := wrongCron(fields)
+			v.flaw("spec.cron", hint, "%q is no cron expression%s", s.Cron, text)
 		}
 	}
 	if s.TimeZone != "" {
@@ -187,6 +188,23 @@ func (v *validator) schedule(s *CheckSpec) {
 		}
 		v.timeZone("spec.timeZone", s.TimeZone)
 	}
+}
+
+// cronFields are the five of an expression.
+var cronFields = [...]struct{ name, values string }{
+	{"minute", "0 to 59"}, {"hour", "0 to 23"}, {"day of the month", "1 to 31"}, {"month", "1 to 12 or JAN to DEC"}, {"weekday", "0 to 6 or SUN to SAT"},
+}
+
+// wrongCron finds the field that makes five of them no cron expression.
+func wrongCron(fields []string) (text, hint string) {
+	for i, field := range fields {
+		alone := []string{"*", "*", "*", "*", "*"}
+		alone[i] = field
+		if f := cronFields[i]; !gronx.IsValid(strings.Join(alone, " ")) {
+			return fmt.Sprintf(": %q is no %s", field, f.name), fmt.Sprintf("write %s, a list (1,3), a range (1-3), a step (*/2) or *", f.values)
+		}
+	}
+	return "", `minute, hour, day, month, weekday: "0 3 * * *" is every day at three`
 }
 
 // timeZone accepts none, which means the default.

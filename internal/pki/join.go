@@ -128,8 +128,12 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		}
 		failed = append(failed, another)
 	}
-	return nil, model.Errorf(model.Unavailable, "%w", errors.Join(failed...)).
-		WithHint("does the server run, and does nothing between refuse its port? Other addresses: --server HOST:PORT")
+	none := model.Errorf(model.Unavailable, "%w", errors.Join(failed...))
+	var unknown *net.DNSError
+	if errors.As(none, &unknown) && unknown.IsNotFound {
+		return nil, none.WithHint("is the name right? This machine looks it up with: getent hosts %s. Other addresses: --server HOST:PORT", unknown.Name)
+	}
+	return nil, none.WithHint("does the server run, and does nothing between refuse its port? Other addresses: --server HOST:PORT")
 }
 
 // pinned trusts a server whose chain holds a CA certificate with this sum, whatever

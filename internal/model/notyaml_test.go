@@ -1,0 +1,40 @@
+package model
+
+import (
+	"strings"
+	"testing"
+)
+
+// What is no YAML says why in words, with its place, and what to write.
+func TestWhatIsNoYAML(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"tab":               {"kind: Check\nspec:\n\tinterval: 30s\n", "f.yaml:3:1: not YAML: this line is indented with a TAB; indent with spaces"},
+		"tab behind spaces": {"kind: Check\nspec:\n  interval: 30s\n \tcommand: date\n", "f.yaml:4:2: not YAML: this line is indented with a TAB; indent with spaces"},
+		"tab, second":       {"kind: Check\n---\nkind: Check\nspec:\n\tinterval: 30s\n", "f.yaml:5:1: not YAML: this line is indented with a TAB; indent with spaces"},
+		"special":           {"kind: @x\n", "f.yaml:1:7: not YAML: found character that cannot start any token; quote text that begins with a special character"},
+		"program":           {"kind: Check\nx: \x7fELF\x02\n", "f.yaml:2:4: not text: "},
+		"latin-1":           {"kind: Check\nmetadata: {displayName: M\xfcnchen}\n", "f.yaml:2:26: not text: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := DecodeResources("f.yaml", []byte(c.text))
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("got  %v\nwant %s", err, c.want)
+			}
+		})
+	}
+}
+
+// A cron expression that is none says which field is wrong.
+func TestWrongCron(t *testing.T) {
+	for cron, want := range map[string]string{
+		"61 * * * *":   `: "61" is no minute`,
+		"0 25 * * *":   `: "25" is no hour`,
+		"0 0 32 * *":   `: "32" is no day of the month`,
+		"0 0 * JANU *": `: "JANU" is no month`,
+		"0 0 * * 9":    `: "9" is no weekday`,
+	} {
+		if text, hint := wrongCron(strings.Fields(cron)); text != want || hint == "" {
+			t.Errorf("%s: %q, %q", cron, text, hint)
+		}
+	}
+}
