@@ -38,10 +38,12 @@ type block struct {
 
 // figureList are figures of one verdict.
 type figureList struct {
-	Title  string
-	Folded bool
-	Ticks  []chart.Label
-	Rows   []figureRow
+	Title       string
+	Folded      bool
+	Base, Other string // whose the two rows of each drawing are
+	Tone        string
+	Ticks       []chart.Label
+	Rows        []figureRow
 }
 
 type figureRow struct {
@@ -103,7 +105,7 @@ func newBlock(id string, c *compare.Comparison) block {
 		{compare.Untold, "Too few runs to tell", "open", "?", "blue", false},
 		{compare.Same, "The same", "open", "=", "blue", true},
 	} {
-		l := figureList{Title: kind.title, Folded: kind.folded, Ticks: f.Ticks()}
+		l := figureList{Title: kind.title, Folded: kind.folded, Base: c.Base.Name, Other: c.Other.Name, Tone: kind.tone, Ticks: f.Ticks()}
 		for _, r := range c.Rows {
 			if r.Verdict == kind.verdict {
 				l.Rows = append(l.Rows, newFigureRow(f, c, r, kind.state, kind.sign, kind.tone))

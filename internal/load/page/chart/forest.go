@@ -1,6 +1,10 @@
 package chart
 
-import "math"
+import (
+	"math"
+	"slices"
+	"unicode/utf8"
+)
 
 // Forest is how several samples lie beside one base: each a small drawing, all with the
 // same axis of changes, which is fine around nought and coarse far from it.
@@ -41,21 +45,35 @@ func (f Forest) place(change float64) float64 {
 	return round(50 + 48*min(1, max(-1, at)))
 }
 
-// Ticks are the divisions. On a long axis the finest has no room for words.
+// Ticks are the divisions: nought, then the coarse ones, those of the ends first. Where there is no room
+// beside the words of these, a finer one has none.
 func (f Forest) Ticks() []Label {
 	list := []Label{{At: f.place(0), Text: "0"}}
-	for _, t := range forestTicks() {
-		switch right, left := f.place(t.change), f.place(-t.change); {
+	add := func(change float64, text string) {
+		l := Label{At: f.place(change), Text: text}
+		if slices.ContainsFunc(list, l.covers) {
+			l.Text = ""
+		}
+		list = append(list, l)
+	}
+	for _, t := range slices.Backward(forestTicks()) {
+		switch {
 		case t.change > f.reach:
 		case t.change > 1:
-			list = append(list, Label{At: right, Text: t.text})
-		case t.change == fine && f.reach > 1:
-			list = append(list, Label{At: right}, Label{At: left})
+			add(t.change, t.text)
 		default:
-			list = append(list, Label{At: right, Text: "+" + t.text}, Label{At: left, Text: "−" + t.text})
+			add(t.change, "+"+t.text)
+			add(-t.change, "−"+t.text)
 		}
 	}
 	return list
+}
+
+// covers says whether the words of two divisions of a forest would touch: one is 250 pixels wide at least,
+// a letter 7.
+func (l Label) covers(other Label) bool {
+	letters := utf8.RuneCountInString(l.Text) + utf8.RuneCountInString(other.Text)
+	return l.Text != "" && other.Text != "" && math.Abs(l.At-other.At) < 100*(7*float64(letters)/2+4)/250
 }
 
 // Sample is one side: its centre, its interval (none: From and To are equal), its values.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestAForestHasRoomForAll(t *testing.T) {
@@ -24,10 +25,13 @@ func TestAForestHasRoomForAll(t *testing.T) {
 		if at := f.place(0); at != 50 {
 			t.Errorf("up to %g: nought lies at %g", largest, at)
 		}
+		if n := len(slices.DeleteFunc(f.Ticks(), func(l Label) bool { return l.Text == "" })); n < 3 {
+			t.Errorf("up to %g: %d divisions have words", largest, n)
+		}
 		words := slices.DeleteFunc(f.Ticks(), func(l Label) bool { return l.Text == "" })
 		slices.SortFunc(words, func(a, b Label) int { return int(100 * (a.At - b.At)) })
 		for i, l := range words[1:] {
-			if l.At-words[i].At < 6 {
+			if need := 2.8 * float64(utf8.RuneCountInString(l.Text+words[i].Text)) / 2; l.At-words[i].At < need {
 				t.Errorf("up to %g: %s at %g covers %s at %g", largest, l.Text, l.At, words[i].Text, words[i].At)
 			}
 		}
