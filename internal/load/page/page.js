@@ -25,11 +25,13 @@
     chart.cursor.setAttribute("x2", row.at + "%");
     chart.cursor.style.display = "";
     chart.keys.forEach((key, i) => { key.value.textContent = row.cells[i + 1].textContent || "–"; });
+    chart.figure.classList.add("pointed");
     chart.unit.textContent = "at " + row.cells[0].textContent;
   };
   const rest = chart => {
     chart.cursor.style.display = "none";
     chart.keys.forEach(key => { key.value.textContent = key.usual; });
+    chart.figure.classList.remove("pointed");
     chart.unit.textContent = chart.usual;
   };
   for (const chart of charts) {

@@ -23,18 +23,23 @@ type series struct {
 }
 
 // fold makes one value of several.
-type fold func([]float64) float64
-
-func mean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(len(v))
+type fold struct {
+	name string // the mean, the highest
+	of   func([]float64) float64
 }
 
-func worst(v []float64) float64  { return slices.Max(v) }
-func fewest(v []float64) float64 { return slices.Min(v) }
+func mean() fold {
+	return fold{"mean", func(v []float64) float64 {
+		sum := 0.0
+		for _, x := range v {
+			sum += x
+		}
+		return sum / float64(len(v))
+	}}
+}
+
+func worst() fold  { return fold{"highest", slices.Max[[]float64]} }
+func fewest() fold { return fold{"lowest", slices.Min[[]float64]} }
 
 // over is a chart of series over time; ok is false where none of them has a value
 // other than nought.
@@ -49,7 +54,7 @@ func over(rep *report.Report, id, title, unit string, y chart.Axis, all ...serie
 	}
 	c.X.From, c.X.To = float64(samples[0].Second), float64(samples[len(samples)-1].Second)
 	each := (len(samples) + most - 1) / most
-	var said []string
+	var said, folds []string
 	for _, s := range all {
 		line := chart.Line{Name: s.name, Tone: s.tone, Dashed: s.dashed, Filled: s.filled}
 		var measured []float64
@@ -67,18 +72,25 @@ func over(rep *report.Report, id, title, unit string, y chart.Axis, all ...serie
 			}
 			p := chart.Point{X: float64(part[len(part)/2].Second), Y: chart.Gap()}
 			if len(values) > 0 {
-				p.Y = s.fold(values)
+				p.Y = s.fold.of(values)
 			}
 			line.Points = append(line.Points, p)
 		}
 		if something {
-			c.Lines = append(c.Lines, line)
-			said = append(said, inWords(s.name, measured, y))
+			text := ""
+			text, line.Value = inWords(s.name, measured, y)
+			if line.Value != "" {
+				line.Of = "median"
+			}
+			c.Lines, said = append(c.Lines, line), append(said, text)
+			if !slices.Contains(folds, s.fold.name) {
+				folds = append(folds, s.fold.name)
+			}
 		}
 	}
 	c.Summary = upper(strings.Join(said, "; ")) + "."
 	if each > 1 {
-		c.Summary += fmt.Sprintf(" Each point stands for %d"+nb+"s.", each)
+		c.Summary += fmt.Sprintf(" Each point is the %s of %d"+nb+"s.", strings.Join(folds, ", or the "), each)
 	}
 	return c, len(c.Lines) > 0
 }
@@ -92,17 +104,18 @@ func counted(rep *report.Report) []report.Sample {
 	return rep.Samples
 }
 
-// inWords is the middle and the ends of a series over the measured time.
-func inWords(name string, values []float64, y chart.Axis) string {
+// inWords is the middle and the ends of a series over the measured time, and the middle alone.
+func inWords(name string, values []float64, y chart.Axis) (text, middle string) {
 	if len(values) == 0 {
-		return ""
+		return name + ": not while it was measured", ""
 	}
 	slices.Sort(values)
-	low, middle, high := say(y, values[0]), say(y, values[len(values)/2]), say(y, values[len(values)-1])
+	low, high := say(y, values[0]), say(y, values[len(values)-1])
+	middle = say(y, values[len(values)/2])
 	if low == high {
-		return fmt.Sprintf("%s %s throughout", name, middle)
+		return fmt.Sprintf("%s %s throughout", name, middle), middle
 	}
-	return fmt.Sprintf("%s mostly %s (%s to %s)", name, middle, low, high)
+	return fmt.Sprintf("%s: median %s (%s to %s)", name, middle, low, high), middle
 }
 
 func say(a chart.Axis, v float64) string {

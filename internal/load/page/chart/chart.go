@@ -48,6 +48,8 @@ const (
 // Line is one series. Points are in the order of X; a Y that is not a number is a gap.
 type Line struct {
 	Name   string
+	Value  string // of the whole line, beside its name; empty: none
+	Of     string // what that is: median
 	Tone   string // of its colour; a class of the style sheet
 	Points []Point
 	Dashed bool // what was meant, not what came

@@ -65,7 +65,7 @@ type Moment struct {
 type Key struct {
 	Name, Tone string
 	At         float64
-	Value      string // typical, of a line over time: the median
+	Of, Value  string // of the line
 	Dashed     bool
 }
 

@@ -14,17 +14,11 @@ const apart = 17
 // cover each other.
 func (d *Drawing) keys(up ruler) {
 	for _, l := range d.Lines {
-		k := Key{Name: l.Name, Tone: l.Tone, Dashed: l.Dashed, At: 50}
-		var values []float64
+		k := Key{Name: l.Name, Tone: l.Tone, Dashed: l.Dashed, At: 50, Of: l.Of, Value: l.Value}
 		for _, p := range l.Points {
 			if !math.IsNaN(p.Y) && !math.IsInf(p.Y, 0) {
-				values = append(values, p.Y)
 				k.At = 100 - 100*up.place(p.Y)
 			}
-		}
-		if len(values) > 0 && d.X.Scale == Seconds {
-			slices.Sort(values)
-			k.Value = d.Y.exact(values[len(values)/2])
 		}
 		d.Keys = append(d.Keys, k)
 	}
