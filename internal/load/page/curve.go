@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/muster-fleet/muster/internal/load/page/chart"
@@ -56,7 +57,10 @@ func percentiles(rep *report.Report) (chart.Chart, bool) {
 	l, b := rep.Latency, rep.BeyondLinger
 	c.Summary = fmt.Sprintf("From the intended time: half within %s, 99 of 100 within %s, all within %s.", millis(l.P50), millis(l.P99), millis(l.Max))
 	if b.Max > 0 {
-		c.Summary += fmt.Sprintf(" Beyond the linger, in which results wait for company: %s, %s, %s.", millis(b.P50), millis(b.P99), millis(b.Max))
+		c.Summary += fmt.Sprintf(" Beyond the linger, in which results wait for company: half within %s, 99 of 100 within %s, all within %s.", millis(b.P50), millis(b.P99), millis(b.Max))
+	}
+	if slices.ContainsFunc(c.Lines, func(l chart.Line) bool { return l.Dots }) {
+		c.Summary += " A point by itself at the right edge is the slowest of all."
 	}
 	logarithmic(&c)
 	return c, true
