@@ -34,7 +34,7 @@ one that runs. Without a scenario it makes those of the short form: so many agen
 				if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, p) }); err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s\n", p.Agents, p.Checks, p.Interval, simulated.Namespace)
+				fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s of the server in %s\n", p.Agents, p.Checks, p.Interval, simulated.Namespace, data)
 				return nil
 			}
 			sc, err := scenario.Load(args[0])
@@ -47,7 +47,7 @@ one that runs. Without a scenario it makes those of the short form: so many agen
 			if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return simulated.PrepareScenario(ctx, s, sc) }); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes with %d event states in namespace %s\n", sc.Nodes(""), sc.States(), simulated.Namespace)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes with %d event states in namespace %s of the server in %s\n", sc.Nodes(""), sc.States(), simulated.Namespace, data)
 			return nil
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -84,13 +85,29 @@ func findRun(path string) (run, beside string, err error) {
 	case info.IsDir():
 		run = filepath.Join(path, "run.json")
 		if _, err := os.Stat(run); err != nil {
-			return "", "", model.Errorf(model.NotFound, "there is no run.json in %s", path).WithHint("give a run.json, or the folder that muster load run wrote")
+			hint := "give a run.json, or the folder that muster load run wrote"
+			if last := lastRun(path); last != "" {
+				hint = "give one of the folders in it: muster load report " + last
+			}
+			return "", "", model.Errorf(model.NotFound, "there is no run.json in %s", path).WithHint("%s", hint)
 		}
 		return run, filepath.Join(path, "report.html"), nil
 	case filepath.Base(path) == "run.json":
 		return path, filepath.Join(filepath.Dir(path), "report.html"), nil
 	}
 	return path, strings.TrimSuffix(path, filepath.Ext(path)) + ".html", nil
+}
+
+// lastRun is the newest of the runs whose folders are in one; empty: there is none.
+func lastRun(dir string) (folder string) {
+	var newest time.Time
+	runs, _ := filepath.Glob(filepath.Join(dir, "*", "run.json"))
+	for _, run := range runs {
+		if info, err := os.Stat(run); err == nil && info.ModTime().After(newest) {
+			folder, newest = filepath.Dir(run), info.ModTime()
+		}
+	}
+	return folder
 }
 
 // hasScreen says whether somebody reads out who would see a browser too.
