@@ -43,6 +43,14 @@ func figures(v float64) string {
 	return strings.Replace(strconv.FormatFloat(v, 'f', digits, 64), "-", "−", 1)
 }
 
+// little is a share in a sentence: one of no matter is not told to its last digit.
+func little(v float64) string {
+	if v > 0 && v < 0.0001 {
+		return "less than 0.01" + nb + "%"
+	}
+	return percent(v)
+}
+
 // bare leaves out the noughts at the end of a figure, for axes and whole numbers.
 func bare(f func(float64) string) func(float64) string {
 	return func(v float64) string {

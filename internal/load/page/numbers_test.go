@@ -19,7 +19,7 @@ func TestNumbersAreToldAsPeopleReadThem(t *testing.T) {
 		{seconds, 2.6, "2.60 s"}, {seconds, 0.7465, "747 ms"}, {seconds, 7200, "2.00 h"},
 		{clock, 30.0027, "30 s"}, {clock, -15, "−15 s"}, {clock, 61.25, "61.2 s"}, {clock, 600, "10:00"}, {minutes, 90, "1:30"}, {minutes, -5, "−0:05"}, {clock, 3725, "1:02:05"},
 		{size, 25163.9, "25.2 kB"}, {size, 493.86, "494 B"}, {size, 1.0163e9, "1.02 GB"}, {size, 0, "0 B"},
-		{percent, 0.05, "5 %"}, {percent, 1.2, "120 %"}, {nines, 99.9, "99.9 %"}, {nines, 50, "50 %"},
+		{percent, 0.05, "5 %"}, {little, 0.05, "5 %"}, {little, 0, "0 %"}, {little, 8.4e-7, "less than 0.01 %"}, {ofCores, 0.003, "less than 1 % of a core"}, {ofCores, 0.04, "4 % of a core"}, {percent, 1.2, "120 %"}, {nines, 99.9, "99.9 %"}, {nines, 50, "50 %"},
 	} {
 		if got := strings.ReplaceAll(c.how(c.v), nb, " "); got != c.want {
 			t.Errorf("%g: %q, want %q", c.v, got, c.want)

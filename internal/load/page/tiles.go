@@ -108,7 +108,7 @@ func costSection(rep *report.Report) section {
 		s.Text = append(s.Text, fmt.Sprintf("The server's garbage collector used %s.", ofCores(in.GC)))
 		if share := rep.Server.LockShare; share > 0 {
 			s.Text = append(s.Text, fmt.Sprintf("Its goroutines waited for locks for %s of the time that its processors had (what passed × GOMAXPROCS: 100 %% is as many waiting, all the time, as could run), those of the load generator for %s.",
-				percent(share), percent(rep.Loader.LockShare)))
+				little(share), little(rep.Loader.LockShare)))
 		} else {
 			s.Text = append(s.Text, fmt.Sprintf("Within it %s goroutines waited for a lock in the mean.", trim(in.LockWait, 2)))
 		}

@@ -135,6 +135,9 @@ func notPlayed(rep *report.Report) string {
 
 // ofCores is CPU in words.
 func ofCores(v float64) string {
+	if v > 0 && v < 0.005 {
+		return "less than 1" + nb + "% of a core"
+	}
 	if v < 0.995 {
 		return trim(100*v, 0) + nb + "% of a core"
 	}
