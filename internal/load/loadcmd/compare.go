@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -152,7 +153,34 @@ func readSets(paths []string) (sets []compare.Set, err error) {
 			sets[i].Name = short(path)
 		}
 	}
+	if times := timesOf(sets); len(sets) > 1 && times != nil {
+		for i := range sets {
+			sets[i].Name = times[i]
+		}
+	}
 	return sets, nil
+}
+
+// timesOf are the names without what they have in common, where they are of one scenario and differ in
+// their times, as muster load run names folders: SCENARIO-20261123-120918. nil: they are not.
+func timesOf(sets []compare.Set) (times []string) {
+	const length = len("20261123-120918")
+	scenarios := map[string]bool{}
+	for _, s := range sets {
+		cut := len(s.Name) - length
+		if cut < 1 {
+			return nil
+		}
+		if _, err := time.Parse("20060102-150405", s.Name[cut:]); err != nil || slices.Contains(times, s.Name[cut:]) {
+			return nil
+		}
+		scenarios[s.Name[:cut]] = true
+		times = append(times, s.Name[cut:])
+	}
+	if len(scenarios) > 1 {
+		return nil
+	}
+	return times
 }
 
 // compareAll holds all sets beside the first, scenario by scenario.
