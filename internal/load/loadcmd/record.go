@@ -151,11 +151,16 @@ func write(ctx context.Context, o record.Options, file *os.File) (h *stream.Head
 }
 
 // listen waits for more, until a time and a little longer: what was received before it may
-// still be on its way to the disk.
+// still be on its way to the disk. Who ends it gets what came in since the last look, too.
 func listen(ctx context.Context, until time.Time) func() bool {
 	const look, after = 250 * time.Millisecond, 5 * time.Second
+	ended := false
 	return func() bool {
-		return pause.For(ctx, look) == nil && time.Now().Before(until.Add(after))
+		if ended {
+			return false
+		}
+		ended = pause.For(ctx, look) != nil
+		return ended || time.Now().Before(until.Add(after))
 	}
 }
 

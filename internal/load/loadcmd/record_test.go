@@ -1,6 +1,7 @@
 package loadcmd
 
 import (
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,6 +9,19 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 )
+
+// Who ends the listening gets one look more: what came in since the one before is kept.
+func TestRecordLooksOnceMore(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	more := listen(ctx, time.Now().Add(time.Hour))
+	if first, second := more(), more(); !first || second {
+		t.Errorf("after the end: %t, then %t", first, second)
+	}
+	if listen(t.Context(), time.Now().Add(-time.Hour))() {
+		t.Error("it listens beyond the time")
+	}
+}
 
 // What is recorded is said in times of here, of anywhere, or ago.
 func TestRecordTimes(t *testing.T) {
