@@ -17,8 +17,8 @@ import (
 )
 
 // certificates runs the commands of docs/sensu.md that make an authority and the certificates of
-// these machines in a folder.
-func certificates(t *testing.T, dir string, machines ...string) {
+// these machines in a folder. revoke runs those that revoke one.
+func certificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		testenv.LeftOut(t, "there is no openssl", "sudo apt-get install openssl")
@@ -33,8 +33,8 @@ func certificates(t *testing.T, dir string, machines ...string) {
 			blocks = append(blocks, block[1])
 		}
 	}
-	if len(blocks) != 2 || !strings.HasPrefix(blocks[1], "name=web01") {
-		t.Fatalf("docs/sensu.md makes certificates by %q", blocks)
+	if len(blocks) != 3 || !strings.HasPrefix(blocks[1], "name=web01") || !strings.Contains(blocks[2], "-gencrl") {
+		t.Fatalf("docs/sensu.md makes certificates and lists by %q", blocks)
 	}
 	run := func(script string) {
 		t.Helper()
@@ -48,6 +48,7 @@ func certificates(t *testing.T, dir string, machines ...string) {
 	for _, name := range machines {
 		run(strings.Replace(blocks[1], "name=web01", "name="+name, 1))
 	}
+	return func(name string) { run(strings.ReplaceAll(blocks[2], "web01.crt", name+".crt")) }
 }
 
 // A real sensu-agent of Sensu Go 6, with a certificate that docs/sensu.md made: it needs no password,
@@ -63,7 +64,8 @@ func TestSensuAgentWithACertificate(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	certificates(t, dir, "web01", "web02", "web09")
+	revoke := certificates(t, dir, "web01", "web02", "web09")
+	revoke("web09")
 	values := map[string]string{"db": random(t)}
 	write := func(name, text string) string {
 		t.Helper()
@@ -75,7 +77,8 @@ func TestSensuAgentWithACertificate(t *testing.T) {
 	}
 	file := write("db", values["db"]+"\n")
 	listen := harness.Port(t)
-	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"), "--log-level", "debug")
+	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"),
+		"--sensu-client-crl", filepath.Join(dir, "sensu-ca.crl"), "--log-level", "debug")
 	s.Login()
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", write("password", "P@ssw0rd!"))
 	start := func(name string, more ...string) *harness.Process {
@@ -89,7 +92,7 @@ func TestSensuAgentWithACertificate(t *testing.T) {
 	}
 	proven := start("web01", with("web01")...)
 	byPassword := start("web02", "--user", "agent", "--password", "P@ssw0rd!")
-	start("web03", with("web09")...) // another machine's
+	start("web03", with("web02")...) // another machine's
 	harness.Until(t, time.Minute, "the agents are nodes", func() (string, bool) {
 		out := s.CLI("get", "nodes")
 		return out, strings.Contains(out, "web01") && strings.Contains(out, "web02")
@@ -124,13 +127,18 @@ spec:
 		log := s.Log()
 		return log, strings.Contains(log, "that of the machine web03")
 	})
+	start("web09", with("web09")...) // revoked
+	harness.Until(t, time.Minute, "the machine with a revoked certificate is refused", func() (string, bool) {
+		n := s.Metric("muster_sensu_logins_total", `outcome="forbidden"`)
+		return fmt.Sprint(n), n > 0
+	})
 	start("web02", with("web02")...)
 	shown += event("the proven one has the name", "web02", digest(values["db"]))
 	harness.Until(t, time.Minute, "the other one is refused", func() (string, bool) {
 		out := byPassword.Log()
 		return out, strings.Contains(out, "409")
 	})
-	if out := s.CLI("get", "nodes"); strings.Contains(out, "web03") {
+	if out := s.CLI("get", "nodes"); strings.Contains(out, "web03") || strings.Contains(out, "web09") {
 		t.Errorf("%s", out)
 	}
 	shown += s.CLI("describe", "node", "web01")
@@ -172,6 +180,12 @@ spec:
 	if now := s.Metric("muster_sensu_ended_total"); now != ended {
 		t.Errorf("%v sessions ended", now-ended)
 	}
+	// A certificate is revoked while its machine is connected.
+	revoke("web01")
+	harness.Until(t, time.Minute, "the machine is let go", func() (string, bool) {
+		out := proven.Log()
+		return out, strings.Contains(out, "403")
+	})
 	s.Stop()
 	if find.folder(s.Data, "web01") == 0 {
 		t.Error("no file of the server names a node: where was looked?")

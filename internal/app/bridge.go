@@ -23,6 +23,11 @@ func (s *Server) openBridge(context.Context) (err error) {
 			return err
 		}
 	}
+	if s.cfg.SensuClientCRL != "" {
+		if err = authorities.OpenRevoked(s.cfg.SensuClientCRL, s.now()); err != nil {
+			return err
+		}
+	}
 	s.sensuCA = authorities
 	s.bridge, err = sensu.New(sensu.Config{
 		Authorities: authorities,

@@ -97,6 +97,9 @@ func (s *Server) check() []error {
 	if s.SensuTLS == "off" && s.SensuClientCA != "" {
 		bad("sensu-client-ca (%s) with sensu-tls off: without TLS nobody shows a certificate", s.SensuClientCA)
 	}
+	if s.SensuClientCRL != "" && s.SensuClientCA == "" {
+		bad("sensu-client-crl (%s) without sensu-client-ca: whose certificates are they?", s.SensuClientCRL)
+	}
 	for _, name := range s.Advertise {
 		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || !strings.ContainsAny(name, ":/") {
 			continue

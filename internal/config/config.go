@@ -8,16 +8,17 @@ type Server struct {
 	Data    string `name:"data" default:"./muster-data" doc:"Folder for everything that Muster keeps."`
 	Journal string `name:"journal" doc:"Folder of the journal, to place it on a disk of its own. Default: journal in the data folder."`
 
-	Listen        string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
-	ListenAgents  string   `name:"listen-agents" doc:"A separate address for agents: they join and connect there and nowhere else, and nothing else is answered there. Agents that joined before are told of it by their own --server."`
-	AgentServers  []string `name:"agent-servers" doc:"Where agents connect, as HOST:PORT in order of preference, for join tokens and for agents that are connected: they learn it with their next session, and try their own list behind it. Default: join tokens name what advertise says, and connected agents stay with what they have."`
-	ListenAdmin   string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; profiles, log and settings are answered there to every user of this machine. off: none."`
-	ListenPlain   string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: whoever connects is believed."`
-	SensuListen   string   `name:"sensu-listen" doc:"Address for agents of Sensu Go 6, usually :8081, with the certificate of --listen. Default: none. See docs/sensu.md."`
-	SensuTLS      string   `name:"sensu-tls" default:"on" doc:"off: Sensu's agents come without TLS, by ws://, and whoever listens on the way reads their password and results."`
-	SensuClientCA string   `name:"sensu-client-ca" doc:"File with authorities of Sensu's agents' certificates, in PEM. One whose common name is that of a user with the role agent is as good as its password; one that names the machine proves who that is, and checks with secrets run there. It is read again when it changes. See docs/sensu.md."`
-	ProxyFrom     []string `name:"proxy-from" doc:"Addresses or networks of balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, whose address is then the peer's everywhere; nobody else's is believed. See docs/listeners.md."`
-	Advertise     []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
+	Listen         string   `name:"listen" default:":8443" doc:"Address for people and, unless listen-agents is set, for agents."`
+	ListenAgents   string   `name:"listen-agents" doc:"A separate address for agents: they join and connect there and nowhere else, and nothing else is answered there. Agents that joined before are told of it by their own --server."`
+	AgentServers   []string `name:"agent-servers" doc:"Where agents connect, as HOST:PORT in order of preference, for join tokens and for agents that are connected: they learn it with their next session, and try their own list behind it. Default: join tokens name what advertise says, and connected agents stay with what they have."`
+	ListenAdmin    string   `name:"listen-admin" default:"127.0.0.1:8444" doc:"Address for /metrics, /livez and /readyz, without authentication; profiles, log and settings are answered there to every user of this machine. off: none."`
+	ListenPlain    string   `name:"listen-plain" doc:"Address for agents without TLS, for measurements. Loopback only: whoever connects is believed."`
+	SensuListen    string   `name:"sensu-listen" doc:"Address for agents of Sensu Go 6, usually :8081, with the certificate of --listen. Default: none. See docs/sensu.md."`
+	SensuTLS       string   `name:"sensu-tls" default:"on" doc:"off: Sensu's agents come without TLS, by ws://, and whoever listens on the way reads their password and results."`
+	SensuClientCA  string   `name:"sensu-client-ca" doc:"File with authorities of Sensu's agents' certificates, in PEM. One whose common name is that of a user with the role agent is as good as its password; one that names the machine proves who that is, and checks with secrets run there. It is read again when it changes. See docs/sensu.md."`
+	SensuClientCRL string   `name:"sensu-client-crl" doc:"File with revocation lists of these authorities, in PEM or DER: agents whose certificates they name are refused, and let go. It is read again when it changes; a list that is out of date holds on. See docs/sensu.md."`
+	ProxyFrom      []string `name:"proxy-from" doc:"Addresses or networks of balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, whose address is then the peer's everywhere; nobody else's is believed. See docs/listeners.md."`
+	Advertise      []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 
 	Pending string `name:"pending" default:"on" doc:"on: a machine without a join token may ask to be let in, and waits for muster node accept. off: it is refused."`
 

@@ -1,7 +1,6 @@
 package sensu
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -17,25 +17,24 @@ import (
 // Authorities are those of agents' certificates, as a file has them now: the housekeeper reads it
 // again (Refresh). What cannot be read leaves those that were there before.
 type Authorities struct {
-	path string
+	file reread
 	log  *slog.Logger
 	now  atomic.Pointer[authorities]
 
-	// of the housekeeper
-	told string // what was wrong when it was read last
-	last []byte // what it held then
+	revoked *revoked // nil: there are no lists
 }
 
 // authorities are those of one reading.
 type authorities struct {
-	text []byte
-	pool *x509.CertPool
-	sums map[[32]byte]struct{} // of the certificates in it
+	text  []byte
+	certs []*x509.Certificate
+	pool  *x509.CertPool
+	sums  map[[32]byte]struct{} // of the certificates in it
 }
 
 // OpenAuthorities reads the file, which must have at least one.
 func OpenAuthorities(path string, log *slog.Logger) (*Authorities, error) {
-	a := &Authorities{path: path, log: log}
+	a := &Authorities{file: reread{path: path}, log: log}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "read the authorities of Sensu's agents: %w", err).WithHint("--sensu-client-ca FILE")
@@ -59,6 +58,7 @@ func parseAuthorities(text []byte) (*authorities, error) {
 		if err != nil {
 			return nil, fmt.Errorf("certificate %d: %w", len(out.sums)+1, err)
 		}
+		out.certs = append(out.certs, cert)
 		out.pool.AddCert(cert)
 		out.sums[sha256.Sum256(cert.Raw)] = struct{}{}
 	}
@@ -69,34 +69,26 @@ func parseAuthorities(text []byte) (*authorities, error) {
 }
 
 // Refresh reads the file again; what it held twice in turn holds: nobody is writing it. Whoever is
-// connected stays while the authority by which it came is there.
-func (a *Authorities) Refresh() {
-	text, err := os.ReadFile(a.path)
-	was, twice := a.now.Load(), bytes.Equal(text, a.last)
-	a.last = text
-	if err == nil && bytes.Equal(text, was.text) {
-		a.told = ""
-		return
-	}
-	if err == nil && !twice {
-		return
-	}
-	var read *authorities
-	if err == nil {
-		read, err = parseAuthorities(text)
-	}
-	if err != nil {
-		if a.told != err.Error() {
-			a.told = err.Error()
-			a.log.Error("the authorities of Sensu's agents were not read again: those that were there before hold", "file", a.path, "err", err)
+// connected stays while the authority by which it came is there, and its certificate in no
+// revocation list.
+func (a *Authorities) Refresh(at time.Time) {
+	was := a.now.Load()
+	err := a.file.again(was.text, func(text []byte) error {
+		read, err := parseAuthorities(text)
+		if err != nil {
+			return err
 		}
-		return
+		a.now.Store(read)
+		if came, gone := read.less(was), was.less(read); came+gone > 0 {
+			a.log.Info("the authorities of Sensu's agents were read again", "file", a.file.path, "authorities", len(read.sums), "new", came, "gone", gone)
+		}
+		return nil
+	})
+	if err != nil {
+		a.log.Error("the authorities of Sensu's agents were not read again: those that were there before hold", "file", a.file.path, "err", err)
 	}
-	a.told = ""
-	a.now.Store(read)
-	came, gone := read.less(was), was.less(read)
-	if came+gone > 0 {
-		a.log.Info("the authorities of Sensu's agents were read again", "file", a.path, "authorities", len(read.sums), "new", came, "gone", gone)
+	if a.revoked != nil {
+		a.revoked.refresh(a, at)
 	}
 }
 

@@ -27,7 +27,7 @@ type authority struct {
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	a := &authority{t: t}
-	made := a.make(&x509.Certificate{Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	made := a.make(&x509.Certificate{Subject: pkix.Name{CommonName: "CA"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		NotAfter: time.Now().Add(24 * time.Hour)})
 	a.cert, a.key = made.Leaf, made.PrivateKey.(*ecdsa.PrivateKey)
 	return a

@@ -40,7 +40,7 @@ type metrics struct {
 	guessing   prometheus.Counter
 }
 
-func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
+func newMetrics(r prometheus.Registerer, sessions, listsUntil func() float64) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_sensu_" + name, Help: help})
 		r.MustRegister(c)
@@ -71,5 +71,6 @@ func newMetrics(r prometheus.Registerer, sessions func() float64) *metrics {
 		m.messages[i] = messages.WithLabelValues(outcomeNames[i])
 	}
 	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_sensu_sessions", Help: "Nodes whose Sensu agents are connected now."}, sessions))
+	r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "muster_sensu_crl_until_timestamp_seconds", Help: "When the first of the revocation lists of Sensu's agents is out of date. 0: never, or there are none."}, listsUntil))
 	return m
 }

@@ -12,10 +12,11 @@ import (
 
 // proof is what a connection proves of its agent.
 type proof struct {
-	proven bool       // that it is the machine that it says it is, in that namespace
-	why    string     // it is not
-	until  time.Time  // its certificate is good; zero: it has none
-	roots  [][32]byte // the authorities that say so
+	proven  bool       // that it is the machine that it says it is, in that namespace
+	why     string     // it is not
+	until   time.Time  // its certificate is good; zero: it has none
+	roots   [][32]byte // the authorities that say so
+	serials []serial   // what they could revoke
 }
 
 const (
@@ -33,6 +34,11 @@ func (s *Server) certified(state *tls.ConnectionState, o *offer) error {
 	leaf := state.VerifiedChains[0][0]
 	common, in, machines := leaf.Subject.CommonName, leaf.Subject.Organization, s.machines(leaf)
 	name, namespace := o.said.Get("Sensu-Agentname"), o.said.Get("Sensu-Namespace")
+	o.serials = serialsOf(state.VerifiedChains)
+	if since, ok := s.cfg.Authorities.recalled(o.serials); ok {
+		return model.Errorf(model.Forbidden, "the certificate of %q was revoked, %s", leaf.Subject.String(), since.UTC().Format(time.RFC3339)).
+			WithHint("give the machine another one, if it is still yours")
+	}
 	user, err := s.cfg.Intent.AgentUser(common)
 	if err != nil {
 		if !isMachine(common) || common != name || !slices.Contains(in, namespace) || len(machines) > 0 && !slices.Contains(machines, name) {

@@ -63,7 +63,7 @@ func New(cfg Config) (*Server, error) {
 	s.told, s.unheard = rate.Sometimes{Interval: time.Minute}, rate.Sometimes{Interval: time.Minute}
 	s.tries = tries.New(cfg.Now)
 	s.base, s.stop = context.WithCancel(context.Background())
-	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) })
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.listsUntil)
 	s.timetable.wake = make(chan struct{}, 1)
 	s.outbox.init(cfg.Queues, cfg.Limits.Sessions)
 	s.saids.New = func() any { return new(sensuwire.Said) }
@@ -156,7 +156,7 @@ func (s *Server) keepHouse(ctx context.Context) {
 // lookAgain ends the sessions of those who would not be let in now.
 func (s *Server) lookAgain(at time.Time) {
 	if s.cfg.Authorities != nil {
-		s.cfg.Authorities.Refresh()
+		s.cfg.Authorities.Refresh(at)
 	}
 	s.registry.each(func(x *session) {
 		if !s.stillGood(x, at) {
@@ -167,7 +167,8 @@ func (s *Server) lookAgain(at time.Time) {
 
 // stillGood says whether what let a session in lets it in now.
 func (s *Server) stillGood(x *session, at time.Time) bool {
-	return s.cfg.Intent.StillAgent(&x.user) && (x.until.IsZero() || at.Before(x.until)) && s.cfg.Authorities.have(x.roots)
+	_, recalled := s.cfg.Authorities.recalled(x.serials)
+	return !recalled && s.cfg.Intent.StillAgent(&x.user) && (x.until.IsZero() || at.Before(x.until)) && s.cfg.Authorities.have(x.roots)
 }
 
 // Agent says what the session of a node knows; not ok: there is none.
