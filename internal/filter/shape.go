@@ -68,6 +68,10 @@ func Shape(s Subject) map[string]any {
 		"is_incident": e.Status != model.OK, "is_resolution": known && before != model.OK && e.Status == model.OK,
 		"is_silenced": len(s.Silenced) > 0, "is_flapping_start": s.FlappingBegan, "is_flapping_end": s.FlappingEnded,
 	}
+	if e.CheckID == model.MetricsCheck { // values alone: Sensu has no check of them
+		delete(shape, "check")
+		shape["has_check"] = false
+	}
 	if len(e.Values) > 0 {
 		shape["metrics"] = map[string]any{"handlers": []string{}, "points": points(e)}
 	}

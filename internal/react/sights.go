@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipes"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // sights shows events to the pipelines of their checks, apart from all that routes do: a queue
@@ -138,11 +139,17 @@ func (s *sights) persist(ctx context.Context, ts []event.Transition) error {
 // show asks the workflows of one event's check, and makes messages for those that it passes.
 func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (list []history.Delivery) {
 	chunk := definition(s.opts.Names, t)
-	if chunk == nil || len(chunk.Pipelines) == 0 || t.Seen == nil {
+	if chunk == nil || t.Seen == nil {
 		return nil
 	}
 	ns, ok := s.opts.Names.NamespaceName(chunk.Namespace)
-	if !ok {
+	if t.Check == model.MetricsCheck { // each of its results says who is to see it
+		x, _ := wire.DecodeExtra(t.Seen.Raw)
+		of := *chunk
+		of.Pipelines, chunk = x.Pipelines, &of
+		ns, _, ok = s.opts.Names.NodeName(t.Node)
+	}
+	if len(chunk.Pipelines) == 0 || !ok {
 		return nil
 	}
 	seen := s.seen(t, chunk, now)

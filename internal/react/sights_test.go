@@ -118,6 +118,30 @@ func TestEventsPassPipelines(t *testing.T) {
 	}
 }
 
+// Values of no check reach the pipelines that their result names, of the node's namespace, without a
+// check, as Sensu has them.
+func TestValuesOfNoCheckPassPipelines(t *testing.T) {
+	hook, got := hook(t, nil)
+	n := someNames(map[string]*model.HandlerSpec{"influx": hook})
+	table := kept(t, map[string]model.Spec{"sensu-influx": one("influx", "", "has_metrics", "alone"), "alone": allow("!event.check && !event.has_check")})
+	r := run(t, Options{Store: sqlite(t), Names: n, Pipelines: table})
+	x := sighting(1, 0)
+	x.Check, x.Chunk, x.Seen.Check, x.Seen.Chunk = model.MetricsCheck, model.BuiltinChunk(model.MetricsCheck), model.MetricsCheck, model.BuiltinChunk(model.MetricsCheck)
+	x.Seen.Raw = wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}, Pipelines: []string{"sensu-influx", "sensu-gone"}})
+	r.Emit([]event.Transition{x})
+	var e map[string]any
+	if err := json.Unmarshal([]byte(receive(t, "the values", got).body), &e); err != nil {
+		t.Fatal(err)
+	}
+	if e["check"] != nil || e["metrics"] == nil || e["entity"] == nil {
+		t.Errorf("%+v", e)
+	}
+	r.recorded(pos(1))
+	if v, _ := r.Verdicts(10, model.MetricsCheck); len(v.List) != 2 || !v.List[0].Pass || v.List[1].Pass {
+		t.Errorf("%+v", v)
+	}
+}
+
 // One expression that never ends, and one that throws, hold back neither history nor routes;
 // the event says which, and passes.
 func TestAnExpressionThatFailsSaysSo(t *testing.T) {

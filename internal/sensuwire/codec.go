@@ -34,6 +34,8 @@ type Codec interface {
 	ReadPipelines(s *Said) ([]string, error)
 	// ReadHooks reads at most so many of what the check's hooks brought.
 	ReadHooks(s *Said, most int) ([]Hooked, error)
+	// ReadMetricHandlers reads the names of the handlers that the event's metrics name.
+	ReadMetricHandlers(s *Said) ([]string, error)
 	// ReadPoints calls f with each point of the metrics that the event carries.
 	ReadPoints(s *Said, f func(*Point)) error
 }
@@ -97,8 +99,9 @@ type Event struct {
 	Hooks    []Hooked
 
 	Pipelines   []string
-	Points      []Point // nil: no metrics
-	MetricsOnly bool    // and no check
+	Points      []Point  // nil: no metrics
+	Handlers    []string // of these
+	MetricsOnly bool     // and no check
 }
 
 // Entity is the machine that an agent says it is on.

@@ -37,6 +37,9 @@ func (p *Point) At() time.Time {
 
 // appendPoints is a Metrics.
 func (e *Event) appendPoints(b []byte) []byte {
+	for _, name := range e.Handlers {
+		b = appendText(b, 1, name)
+	}
 	for i := range e.Points {
 		p := &e.Points[i]
 		b = appendMessage(b, 2, func(b []byte) []byte {
@@ -106,7 +109,39 @@ func (e *Event) metricsJSON() any {
 		}
 		list[i] = map[string]any{"name": p.Name, "value": p.Value, "timestamp": p.Time, "tags": tags}
 	}
-	return map[string]any{"handlers": nil, "points": list}
+	return map[string]any{"handlers": e.Handlers, "points": list}
+}
+
+// ReadMetricHandlers implements Codec.
+func (Protobuf) ReadMetricHandlers(s *Said) (names []string, err error) {
+	for rest := s.points; len(rest) > 0; {
+		g, _, content, after, ok := next(rest)
+		if !ok {
+			return nil, unreadable("metrics")
+		}
+		rest = after
+		if g == 1<<3|ofBytes {
+			names = addItem(names, string(content))
+		}
+	}
+	return names, nil
+}
+
+// ReadMetricHandlers implements Codec.
+func (JSON) ReadMetricHandlers(s *Said) (names []string, err error) {
+	if s.points == nil {
+		return nil, nil
+	}
+	ok := members(s.points, func(key, value []byte) bool {
+		return string(key) != "handlers" || string(value) == "null" || elements(value, func(value []byte) bool {
+			names = addItem(names, stringOf(value))
+			return true
+		})
+	})
+	if !ok {
+		return nil, notJSON("metrics")
+	}
+	return names, nil
 }
 
 // ReadPoints implements Codec.

@@ -301,6 +301,7 @@ func drawExtra(t *rapid.T) *Extra {
 			}
 			return v
 		}),
+		Pipelines: list(t, text),
 	}
 }
 

@@ -11,14 +11,17 @@ import (
 const (
 	fieldHook  = 6
 	fieldValue = 7
+	fieldPipe  = 9
 	tagHook    = fieldHook<<3 | typeBytes
 	tagValue   = fieldValue<<3 | typeBytes
+	tagPipe    = fieldPipe<<3 | typeBytes
 )
 
 // Extra is what a result carries beside its output.
 type Extra struct {
-	Hooks  []model.HookResult
-	Values []model.Value
+	Hooks     []model.HookResult
+	Values    []model.Value
+	Pipelines []string // that are to see values which are of no check
 }
 
 // AppendExtra writes it as Signal.Extra holds it.
@@ -36,6 +39,9 @@ func AppendExtra(dst []byte, x *Extra) []byte {
 	}
 	for i := range x.Values {
 		dst = AppendValue(dst, &x.Values[i])
+	}
+	for _, name := range x.Pipelines {
+		dst = appendItem(dst, fieldPipe, name)
 	}
 	return dst
 }
@@ -64,6 +70,10 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 		case fieldValue:
 			if f.room("values", len(x.Values), model.MaxValues) {
 				x.Values = append(x.Values, f.measured())
+			}
+		case fieldPipe:
+			if f.room("pipelines", len(x.Pipelines), model.MaxHooks) {
+				x.Pipelines = append(x.Pipelines, f.string("pipelines", maxName))
 			}
 		}
 	}
@@ -117,7 +127,7 @@ func (f *fields) measured() (v model.Value) {
 // other ones stand among them.
 func extras(data []byte) int {
 	i := 0
-	for i < len(data) && (data[i] == tagHook || data[i] == tagValue) {
+	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipe) {
 		size, n := uvarint(data, i+1)
 		if n < 0 || size > uint64(len(data)-n) {
 			return -1

@@ -135,6 +135,9 @@ func golden() []struct {
 			{Name: "default/db", Value: []byte("correct horse"), LeaseMs: 300000}, {Name: "shared/key", Error: "the server has no file /etc/muster/key"}}}})},
 		{"40-chunk-discards", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "traffic", Command: &model.Command{Shell: "measure"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true})},
+		{"41-batch-pipelines", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 906, NowMs: 7200800, Signals: []Signal{
+			{Kind: SignalResult, Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 7200790, Output: []byte("1 values"),
+				Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})}}})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

@@ -238,10 +238,10 @@ func (s *Signal) decodeResult(data []byte) error {
 			if s.Cut, i = uvarint(data, i+1); i < 0 {
 				return resultError("cut")
 			}
-		case tagHook, tagValue:
+		case tagHook, tagValue, tagPipe:
 			size, n := uvarint(data, i+1)
 			if n < 0 || size > uint64(len(data)-n) {
-				return resultError("hooks or values")
+				return resultError("hooks, values or pipelines")
 			}
 			s.Extra = append(s.Extra, data[i:n+int(size)]...)
 			i = n + int(size)
@@ -251,7 +251,7 @@ func (s *Signal) decodeResult(data []byte) error {
 			}
 			s.Node = model.NodeID(v)
 		default:
-			n, err := skip("Result", data[i:], 1, 2, 3, 4, 5, fieldHook, fieldValue, 8)
+			n, err := skip("Result", data[i:], 1, 2, 3, 4, 5, fieldHook, fieldValue, 8, fieldPipe)
 			if err != nil {
 				return err
 			}

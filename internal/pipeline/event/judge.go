@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // verdict is a new status for a state, from a result, a deadline or an operator.
@@ -96,11 +97,19 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 	switch {
 	case c != nil && len(c.Pipelines) > 0:
 		w.seen(p, id, s, flapped, v.beside)
+	case s.check == model.MetricsCheck && named(v.beside):
+		w.seen(p, id, s, flapped, v.beside)
 	case changed && s.check == model.KeepaliveCheck:
 		w.order-- // it has the number of the change: what comes after it is numbered as before there was this
 		w.seen(p, id, s, flapped, v.beside)
 	}
 	w.view.watchers.changed(p, id)
+}
+
+// named says whether values of no check name pipelines.
+func named(beside []byte) bool {
+	x, _ := wire.DecodeExtra(beside)
+	return len(x.Pipelines) > 0
 }
 
 // seen shows the event to pipelines, as it is now.

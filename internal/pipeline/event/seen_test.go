@@ -70,6 +70,34 @@ func TestEventsWithPipelinesAreSeen(t *testing.T) {
 	}
 }
 
+// Values of no check are shown where they say to which pipelines, and only then.
+func TestValuesOfNoCheckAreSeen(t *testing.T) {
+	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
+	alone := wire.AppendExtra(nil, &values)
+	values.Pipelines = []string{"sensu-influx"}
+	named := wire.AppendExtra(nil, &values)
+	v := run(t, Options{Workers: 2}, nil)
+	for i, extra := range [][]byte{alone, named, named} {
+		c := newCommit(uint64(i+1), time.Duration(i)*time.Second, 0)
+		c.batch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + i), NowMs: 1 << 40, Signals: []wire.Signal{
+			{Kind: wire.SignalResult, Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 1 << 40, Output: []byte("1 value"), Extra: extra}}})
+		v.apply(c)
+	}
+	var seen int
+	for _, x := range v.take() {
+		if x.Kind != Seen {
+			continue
+		}
+		seen++
+		if x.Check != model.MetricsCheck || string(x.Seen.Raw) != string(named) {
+			t.Errorf("%+v", x)
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d are seen", seen)
+	}
+}
+
 // Each change of a keepalive is shown, as it was at that moment; it moves the number of nothing
 // else, and no two of a commit have the same.
 func TestChangesOfKeepalivesAreSeen(t *testing.T) {

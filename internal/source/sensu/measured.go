@@ -3,6 +3,7 @@ package sensu
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/measure"
@@ -88,12 +89,17 @@ func (x *session) measured(said *sensuwire.Said) (out outcome, cause string) {
 	if err != nil {
 		return x.complain(malformed, err.Error()), ""
 	}
+	seenBy, err := x.metricPipelines(said)
+	if err != nil {
+		return x.complain(malformed, err.Error()), ""
+	}
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.MetricsCheck))
 	if code, reason := x.srv.cfg.View.Admit(x.node.ID, c); code != "" {
 		x.srv.metrics.valuesLost.Add(float64(len(values)))
 		return x.full(code, reason), ""
 	}
-	room := min(maxBeside, x.budget.OutputBytes()) - 64 // of the sentence
+	to := wire.AppendExtra(nil, &wire.Extra{Pipelines: seenBy})
+	room := min(maxBeside, x.budget.OutputBytes()) - 64 - len(to) // of the sentence, and of whom it is for
 	text := fmt.Sprintf("%d values that the agent measured without a check", len(values))
 	for {
 		part := values[:min(len(values), model.MaxValues)]
@@ -106,12 +112,39 @@ func (x *session) measured(said *sensuwire.Said) (out outcome, cause string) {
 		if extra == nil && len(values) > 0 {
 			continue
 		}
-		signal := &wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Output: []byte(text), Extra: extra}
+		signal := &wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Output: []byte(text), Extra: append(extra, to...)}
 		if len(values) == 0 {
 			return x.add(signal, plan.Proxy{})
 		}
 		x.keep(signal, plan.Proxy{})
 	}
+}
+
+// metricPipelines are those that are to see an event without a check: those that it names, and those
+// that an import made for the handlers that its metrics name.
+func (x *session) metricPipelines(said *sensuwire.Said) (names []string, err error) {
+	handlers, err := x.codec.ReadMetricHandlers(said)
+	if err != nil {
+		return nil, err
+	}
+	pipelines, err := x.codec.ReadPipelines(said)
+	if err != nil {
+		return nil, err
+	}
+	add := func(name string) {
+		if model.NameError(name) == nil && !slices.Contains(names, name) && len(names) < model.MaxHooks {
+			names = append(names, name)
+		}
+	}
+	for _, name := range pipelines {
+		add(model.CleanName(name))
+	}
+	for _, name := range handlers {
+		if name = model.CleanName(name); name != "" {
+			add(model.SensuPipeline(name))
+		}
+	}
+	return names, nil
 }
 
 // full says that there is no room for another event.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,23 @@ func TestMetricsWithoutACheck(t *testing.T) {
 	w.wait("its outcome", func() bool { return w.count(kept) == 1 })
 	if lost := testutil.ToFloat64(w.server.metrics.valuesLost); len(found) != 2498 || found["counter2499"] != 2499 || lost != 2 {
 		t.Errorf("%d found, %v lost", len(found), lost)
+	}
+}
+
+// Values of no check are for the pipelines that their event names, and for those of the handlers that
+// its metrics name; what is no name is nobody's.
+func TestMetricsNameWhoSeesThem(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		w := newWorld(t, nil)
+		a := w.agent("web", json)
+		points := []sensuwire.Point{{Name: "load", Value: 1, Time: 1795236430}}
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, MetricsOnly: true, Points: points})
+		a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, MetricsOnly: true, Points: points, Handlers: []string{"Influx", "graphite", "influx", ""}, Pipelines: []string{"Flow"}})
+		for n, want := range map[int][]string{2: nil, 3: {"flow", "sensu-influx", "sensu-graphite"}} {
+			if _, extra := w.last(n); !slices.Equal(extra.Pipelines, want) || len(extra.Values) != 1 {
+				t.Errorf("json %v, %d: %+v, want %v", json, n, extra, want)
+			}
+		}
 	}
 }
 
