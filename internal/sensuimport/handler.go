@@ -112,6 +112,23 @@ func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters
 	}
 }
 
+// unnamed makes the pipeline of each handler that reads Sensu's events and that nothing in these
+// files names: agents name handlers, too, for their keepalives and for what their local API brings.
+func (im *importer) unnamed() {
+	for i := range im.objects {
+		o := &im.objects[i]
+		if o.kind != "Handler" && o.kind != "TCPStreamHandler" {
+			continue
+		}
+		ours := im.made[made{"Handler", im.ns(o), name(o.name)}]
+		if ours == nil || !kept(ours.Spec.(*model.HandlerSpec)) || im.made[made{"Pipeline", im.ns(o), model.SensuPipeline(ours.Metadata.Name)}] != nil {
+			continue
+		}
+		var nobody model.CheckSpec
+		im.hears(o, &nobody, o.name, nil)
+	}
+}
+
 // incidents says whether filters let pass what opens and closes a problem, as routes do by
 // themselves: silences hold, and nothing else is asked.
 func incidents(filters []string) bool {

@@ -74,6 +74,7 @@ func ImportBeside(files []File, there []*model.Resource, rules model.Rules, now 
 		}
 	}
 	im.assetsOfHooks()
+	im.unnamed()
 	im.unknown()
 	im.leftovers()
 	return im.result(), nil

@@ -296,6 +296,24 @@ func TestWhoHearsOfKeepalives(t *testing.T) {
 	}
 }
 
+// A handler that nothing in the files names reads Sensu's events all the same: agents name handlers.
+func TestHandlersThatNobodyNames(t *testing.T) {
+	handler := func(name, spec string) string {
+		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
+	}
+	result, said := imports(t, handler("keepalive", `"type":"pipe","command":"cat","filters":["is_incident"]`)+handler("Log", `"type":"udp","socket":{"host":"127.0.0.1","port":514}`)+
+		handler("page", `"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident"]`)+handler("all", `"type":"set","handlers":["keepalive","Log"]`))
+	data, err := json.Marshal(result.Resources)
+	for _, want := range []string{`"name":"sensu-keepalive"`, `"filters":["is_incident"],"handler":"keepalive"`, `"name":"sensu-log"`} {
+		if err != nil || strings.Count(string(data), want) != 1 {
+			t.Errorf("want %s once: %s\n%s", want, data, said)
+		}
+	}
+	if strings.Contains(string(data), "sensu-page") || strings.Contains(string(data), "sensu-all") {
+		t.Errorf("%s", data)
+	}
+}
+
 // Silences that have ended are left out, those that end keep their end.
 func TestSilences(t *testing.T) {
 	silence := func(spec string) string {
