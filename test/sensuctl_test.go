@@ -137,7 +137,7 @@ func TestSensuctlsRequests(t *testing.T) {
 		t.Errorf("%d %s", code, text)
 	}
 	resolvedBy(t, s, "admin")
-	if code, text := ask("GET", "/api/core/v2/clusterroles", ""); code != 501 || !strings.Contains(text, "muster auth user list") {
+	if code, text := ask("PUT", "/api/core/v2/clusterroles/mine", "{}"); code != 501 || !strings.Contains(text, "muster auth user create") {
 		t.Errorf("%d %s", code, text)
 	}
 	if n := s.Metric("muster_sensuctl_requests_total", `class="write"`); n < 4 {
@@ -225,7 +225,7 @@ func TestSensuctl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"type: Asset", "type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace", "type: User"} {
+	for _, want := range []string{"type: Asset", "type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace", "type: User", "type: ClusterRole", "type: ClusterRoleBinding"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("dump has no %s", want)
 		}
@@ -253,6 +253,13 @@ func TestSensuctl(t *testing.T) {
 	refuses("occurrences", "event", "list", "--field-selector", `event.check.state_of == failing`)
 	refuses("there is no namespace", "--namespace", "nope", "check", "list")
 	does("cluster-admins", "user", "list")
+	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
+		does("operator", "cluster-role", "list", "--format", format)
+		does("silenced", "cluster-role", "info", "operator", "--format", format)
+		does("operators", "cluster-role-binding", "info", "operator", "--format", format)
+		does("", "role", "list", "--format", format)
+	}
+	refuses("muster auth user create", "cluster-role", "create", "mine", "--verb", "get", "--resource", "checks")
 	refuses("muster auth user create", "user", "create", "vera", "--password", "four other test words")
 	refuses("muster run", "check", "execute", "Disk_Root")
 	does("Deleted", "check", "delete", "Disk_Root", "--skip-confirm")

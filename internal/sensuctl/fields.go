@@ -20,6 +20,7 @@ var fields = map[string]string{
 	"events":   "check entity timestamp sequence pipelines is_silenced",
 	"filters":  "action expressions runtime_assets when", "hooks": "command timeout runtime_assets stdin",
 	"handlers": "type command socket timeout env_vars filters handlers runtime_assets secrets mutator", "mutators": "type command eval timeout env_vars runtime_assets secrets",
+	"clusterroles": "rules", "clusterrolebindings": "subjects role_ref", "roles": "rules", "rolebindings": "subjects role_ref",
 	"pipelines": "workflows", "silenced": "subscription check begin expire expire_at expire_on_resolve creator reason",
 }
 
@@ -29,6 +30,7 @@ const ofResults = "duration executed issued history output state status total_st
 // words are what a type is called at the beginning of a field.
 var words = map[string]string{
 	"namespaces": "namespace", "entity-configs": "entity_config", "entity-states": "entity_state", "assets": "asset", "checks": "check", "entities": "entity", "events": "event", "filters": "filter",
+	"clusterroles": "clusterrole", "clusterrolebindings": "clusterrolebinding", "roles": "role", "rolebindings": "rolebinding",
 	"hooks": "hook", "handlers": "handler", "mutators": "mutator", "pipelines": "pipeline", "silenced": "silenced",
 }
 

@@ -28,6 +28,9 @@ func (s *Server) operationOf(method string, r *request) operation {
 	if r.kind == "users" && r.group == "core/v2" {
 		return s.userOperation(method, r)
 	}
+	if isRole(r.kind) && r.group == "core/v2" {
+		return s.roleOperation(method, r)
+	}
 	if r.namespace == "" && r.kind != "namespaces" && (method != http.MethodGet || len(r.names) > 0) {
 		return nil
 	}

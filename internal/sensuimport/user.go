@@ -35,7 +35,7 @@ func roleOf(groups []string) string {
 }
 
 // roles of Sensu that have a counterpart.
-var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "view": "viewer", "system:agent": "agent"}
+var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "operator": "operator", "view": "viewer", "system:agent": "agent"}
 
 // binding says who has which role.
 func (im *importer) binding(o *object) {
