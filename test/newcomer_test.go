@@ -282,6 +282,23 @@ func TestUpKeepsTheContextOfAnotherServer(t *testing.T) {
 		t.Errorf("asked: %s", out)
 	}
 	s.Stop()
+	if err := os.WriteFile(s.Context, []byte(elsewhere), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := filepath.Join(filepath.Dir(s.Context), "own.yaml")
+	s.Args = append(s.Args, "--context-file", own)
+	s.Start()
+	harness.Until(t, 20*time.Second, "up says which context file it wrote", func() (string, bool) {
+		out := s.Log()
+		return out, strings.Contains(out, own)
+	})
+	if out := s.CLI("--context-file", own, "get", "namespaces"); !strings.Contains(out, "default") {
+		t.Errorf("asked: %s", out)
+	}
+	if is, err := os.ReadFile(s.Context); err != nil || string(is) != elsewhere {
+		t.Errorf("beside --context-file, MUSTER_CONTEXT holds %q, %v", is, err)
+	}
+	s.Stop()
 }
 
 // A simulated fleet leaves before its server does: after the next start its machines are

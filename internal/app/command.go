@@ -43,9 +43,14 @@ here is a setting of muster server, and works too: muster server --help.`,
 			if err != nil {
 				return err
 			}
-			path, err := client.ContextPath(os.Getenv)
-			if err != nil {
-				return err
+			path := ""
+			if f := cmd.Flags().Lookup("context-file"); f != nil { // which all of muster's commands share
+				path = f.Value.String()
+			}
+			if path == "" {
+				if path, err = client.ContextPath(os.Getenv); err != nil {
+					return err
+				}
 			}
 			log := book.Logger(cfg.LogFormat)
 			warnOfMisspelt(log)
