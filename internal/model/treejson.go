@@ -12,19 +12,20 @@ import (
 func (r *reader) jsonDocuments(data []byte) (docs []*tree) {
 	j := &jsonReader{reader: r, data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
 	j.dec.UseNumber()
-	for {
+	for !j.atEnd() {
 		t, err := j.value(0)
-		if errors.Is(err, io.EOF) && j.atEnd() {
-			return docs
+		switch {
+		case err == nil:
+			docs = append(docs, t)
+			continue
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			r.flaw(j.at(int64(len(data))), "", "is the file whole?", "not JSON: it ends in the middle of an object, a list or a text")
+		case !errors.Is(err, errTooBig):
+			r.flaw(j.at(j.dec.InputOffset()), "", "", "not JSON: %v", err)
 		}
-		if err != nil {
-			if !errors.Is(err, errTooBig) {
-				r.flaw(j.at(j.dec.InputOffset()), "", "", "not JSON: %v", err)
-			}
-			return docs
-		}
-		docs = append(docs, t)
+		return docs
 	}
+	return docs
 }
 
 // jsonReader reads JSON token by token, because positions come with tokens only.
