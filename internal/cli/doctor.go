@@ -44,8 +44,12 @@ func (a *app) doctorCmd() *cobra.Command {
 			p.Data, p.Journal, p.Budget = cfg.Data, cfg.Journal, int64(cfg.JournalBudget)
 			if where, err := a.context(); err == nil {
 				p.URL, p.CA, admin = where.Server, []byte(where.CA), cmp.Or(admin, where.Admin)
-				if api, err := client.New(where); err == nil {
+				api, err := client.New(where)
+				switch {
+				case err == nil:
 					p.URL = api.Server() // with https:// before it
+				case a.server != "" || a.ca != "": // typed wrong, or the wrong file
+					return err
 				}
 				if where.CA == "" && where.CAFile != "" {
 					p.CA, _ = os.ReadFile(where.CAFile) // where there is none, nothing is trusted, which is said

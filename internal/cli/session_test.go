@@ -175,6 +175,7 @@ func TestMistakes(t *testing.T) {
 		"get event web01", "get events --node web99", "get events -n nowhere", "get events -o xml", "get checks -w",
 		"apply", "apply -f DIR/missing.yaml", "apply -f DIR/wrong.yaml", "describe check", "delete check", "delete check nothing",
 		"apply --fiel x", "help exit-codes", "--server http://muster.example.org status", "--server https://127.0.0.1:1 status", "login --password-file DIR/missing",
+		"doctor --ca DIR/missing", "doctor --ca DIR/wrong.yaml", "doctor --server http://muster.example.org",
 	} {
 		if _, code := x.run("", line); code == 0 && line != "help exit-codes" && line != "audit node nope" {
 			t.Errorf("%q ends with 0", line)

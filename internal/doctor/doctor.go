@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -277,7 +278,10 @@ func reachable(ctx context.Context, p Patient) []Finding {
 		if e := shown.ForPeople(err); e != nil {
 			return []Finding{{Bad, "server", e.Message, p.URL + " answers", e.Hint}}
 		}
+		var dns *net.DNSError
 		switch {
+		case errors.As(err, &dns) && dns.IsNotFound:
+			err, mend = errors.New("cannot find the host "+req.URL.Hostname()), "is the name right? This machine looks it up with: getent hosts "+req.URL.Hostname()
 		case errors.Is(err, context.DeadlineExceeded):
 			err, mend = errors.New("listens, and does not answer within 5 s"), "look at its log: it starts still, its disk is full, or it hangs"
 		}

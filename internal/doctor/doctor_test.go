@@ -43,6 +43,15 @@ func TestFindingsNameWhatMendsThem(t *testing.T) {
 	}
 }
 
+// A name that nothing knows is no server that is to be started.
+func TestAServerWithAWrongName(t *testing.T) {
+	list := reachable(t.Context(), Patient{URL: "https://nosuch..invalid:8443"})
+	f := find(t, list, "server")
+	if f.Verdict != Bad || f.Measured != "cannot find the host nosuch..invalid" || !strings.Contains(f.Mend, "getent hosts nosuch..invalid") {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestAHealthyPatient(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
