@@ -22,10 +22,12 @@ func (d date) weekday() time.Weekday {
 	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// instants are the first and the last instant at which the wall clock of the zone shows
-// so many minutes after midnight of the day. They differ where that hour comes twice. Where
-// clocks skip it, both are the instant of the change.
-func (d date) instants(minute int, zone *time.Location) (first, last time.Time) {
+// instants are when something that begins, and something that ends, so many minutes after
+// midnight of the day does so by the wall clock of the zone. They differ where that hour comes
+// twice: it begins the first time, and ends the second time, unless clocks are set back to
+// just that minute, because nothing before it comes again then. Where clocks skip it, both are
+// the instant of the change.
+func (d date) instants(minute int, zone *time.Location) (begin, end time.Time) {
 	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
 	at := func(day time.Time) time.Time {
 		_, offset := day.In(zone).Zone()
@@ -39,6 +41,9 @@ func (d date) instants(minute int, zone *time.Location) (first, last time.Time) 
 	case shows(before) && shows(after):
 		if before.After(after) {
 			before, after = after, before
+		}
+		if setBack, _ := after.ZoneBounds(); setBack.Equal(after) {
+			return before, before
 		}
 		return before, after
 	case shows(before):

@@ -48,6 +48,9 @@ func TestInside(t *testing.T) {
 		{"long after it", []model.WindowSpan{{Cron: "0 2 * * sun", For: model.Duration(3 * time.Hour)}}, "2026-11-22 05:00", false, ""},
 		{"holidays", []model.WindowSpan{{From: "2026-12-24 18:00", To: "2026-12-27 08:00"}}, "2026-12-25 00:00", true, "2026-12-27 08:00"},
 		{"the night that skips 02:00 to 03:00", []model.WindowSpan{{During: "01:00-03:00"}}, "2026-03-29 01:30", true, "2026-03-29 03:00"},
+		{"the night that has 02:00 to 03:00 twice, until 02:00", []model.WindowSpan{{During: "00:00-02:00"}}, "2026-10-25 01:30", true, "Sun 2026-10-25 02:00 CEST"},
+		{"it is over before the hour comes twice", []model.WindowSpan{{During: "00:00-02:00"}}, "Sun 2026-10-25 02:30 CEST", false, ""},
+		{"a day that ends where clocks are set back to", []model.WindowSpan{{From: "2026-10-24 18:00", To: "2026-10-25 02:00"}}, "2026-10-25 01:30", true, "Sun 2026-10-25 02:00 CEST"},
 		{"what it skips has no length", []model.WindowSpan{{During: "02:00-03:00"}}, "2026-03-29 03:00", false, ""},
 	} {
 		c, err := New("Europe/Paris", test.spans)
@@ -137,9 +140,12 @@ func TestTicksInBothNights(t *testing.T) {
 // by minute, says of them, in zones whose clocks change by an hour, by half an hour, at
 // midnight, and never.
 func TestWeeklyAsTheWallClockHasIt(t *testing.T) {
-	zones := map[string]string{"Europe/Paris": "2026-03-29", "America/New_York": "2026-11-01", "Australia/Lord_Howe": "2026-04-05",
-		"America/Santiago": "2026-09-06", "Africa/Cairo": "2026-04-24", "Asia/Kolkata": "2026-06-01", "UTC": "2026-06-01"}
-	for name, change := range zones {
+	for _, night := range [][2]string{
+		{"Europe/Paris", "2026-03-29"}, {"Europe/Paris", "2026-10-25"}, {"America/New_York", "2026-03-08"}, {"America/New_York", "2026-11-01"},
+		{"Australia/Lord_Howe", "2026-04-05"}, {"Australia/Lord_Howe", "2026-10-04"}, {"America/Santiago", "2026-04-05"}, {"America/Santiago", "2026-09-06"},
+		{"Africa/Cairo", "2026-04-24"}, {"Africa/Cairo", "2026-10-30"}, {"Asia/Kolkata", "2026-06-01"}, {"UTC", "2026-06-01"},
+	} {
+		name, change := night[0], night[1]
 		zone, err := time.LoadLocation(name)
 		if err != nil {
 			t.Fatal(err)
