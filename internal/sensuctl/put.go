@@ -3,6 +3,7 @@ package sensuctl
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -29,9 +30,25 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 	if err != nil || same {
 		return answer{http.StatusOK, nil, ""}, err
 	}
-	made, err := s.convert(ctx, r, types[r.kind].sensu)
+	doc, err := s.sent(r)
 	if err != nil {
 		return answer{}, err
+	}
+	made, err := s.convert(ctx, r, doc)
+	if err != nil {
+		return answer{}, err
+	}
+	shown, err := s.shown(ctx, r)
+	if errors.As(err, new(*refusal)) {
+		return answer{}, byEdit(made.main, "there is one that Sensu has no words for")
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	if shown != nil {
+		if err := s.keep(ctx, r, made, doc, shown); err != nil {
+			return answer{}, err
+		}
 	}
 	if r.Method == http.MethodPost {
 		if _, err := resource(ctx, r, made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name); err == nil {
@@ -94,16 +111,8 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-3], "") + "…"
 }
 
-// convert reads the body, and makes of it what an import would.
-func (s *Server) convert(ctx context.Context, r *request, sensu string) (*converted, error) {
-	data, err := bodyOf(r)
-	if err != nil {
-		return nil, err
-	}
-	doc, err := parseBody(data, sensu, r.namespace, sensuName(r))
-	if err != nil {
-		return nil, err
-	}
+// convert makes of a document what an import would.
+func (s *Server) convert(ctx context.Context, r *request, doc *document) (*converted, error) {
 	there, err := s.there(ctx, r, doc)
 	if err != nil {
 		return nil, err

@@ -176,7 +176,11 @@ func (s *Server) makeSilence(ctx context.Context, r *request) (answer, error) {
 // silenceAsked is the silence that a request describes, and the one that covers the same already, if
 // there is one.
 func (s *Server) silenceAsked(ctx context.Context, r *request) (made *converted, was *model.Resource, err error) {
-	if made, err = s.convert(ctx, r, "Silenced"); err != nil {
+	doc, err := s.sent(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if made, err = s.convert(ctx, r, doc); err != nil {
 		return nil, nil, err
 	}
 	all, err := silencesOf(ctx, r)

@@ -15,40 +15,48 @@ import (
 // managedBy is the label that sensuctl create writes into all that it sends.
 const managedBy = "sensu.io/managed_by"
 
-// unchanged says whether what is sent is what a list shows of it: then it stays as it is, also in what
-// Sensu has no words for, so that what was dumped may be given back. The body can be read again.
-func (s *Server) unchanged(ctx context.Context, r *request) (bool, error) {
+// sent is the document in the body, which can be read again.
+func (s *Server) sent(r *request) (*document, error) {
 	data, err := bodyOf(r)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	if r.Method != http.MethodPut || len(r.names) == 0 {
-		return false, nil
-	}
-	doc, err := parseBody(data, types[r.kind].sensu, r.namespace, sensuName(r))
-	if err != nil {
-		return false, err
-	}
+	return parseBody(data, types[r.kind].sensu, r.namespace, sensuName(r))
+}
+
+// shown is what a list shows of what is sent; nil: it is not there. What is there and has no form
+// in Sensu's words is an error.
+func (s *Server) shown(ctx context.Context, r *request) (*document, error) {
 	read := s.operationOf(http.MethodGet, r)
-	if read == nil {
-		return false, nil
+	if r.Method != http.MethodPut || len(r.names) == 0 || read == nil {
+		return nil, nil
 	}
 	shown, err := read(ctx, r)
-	if refused := (*refusal)(nil); errors.As(err, &refused) || model.ClassOf(err) == model.NotFound {
-		return false, nil // it is not there, or has no form
+	if model.ClassOf(err) == model.NotFound {
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	text, err := json.Marshal(shown.body)
 	if err != nil {
+		return nil, err
+	}
+	return parseBody(text, types[r.kind].sensu, r.namespace, sensuName(r))
+}
+
+// unchanged says whether what is sent is what a list shows of it: then it stays as it is, also in what
+// Sensu has no words for, so that what was dumped may be given back.
+func (s *Server) unchanged(ctx context.Context, r *request) (bool, error) {
+	was, err := s.shown(ctx, r)
+	if errors.As(err, new(*refusal)) {
+		return false, nil
+	}
+	if err != nil || was == nil {
 		return false, err
 	}
-	was, err := parseBody(text, doc.kind, doc.namespace, doc.name)
-	if err != nil {
-		return false, err
-	}
-	return reflect.DeepEqual(doc.said(), was.said()), nil
+	doc, err := s.sent(r)
+	return err == nil && doc.same(was), err
 }
 
 // bodyOf reads the body, and puts it back.
@@ -66,6 +74,9 @@ func bodyOf(r *request) ([]byte, error) {
 
 // measured are fields of entities that nobody declares.
 var measured = []string{"last_seen", "system", "sensu_agent_version", "redact", "user"}
+
+// same says whether two documents say the same. It leaves out of both what does not count.
+func (d *document) same(as *document) bool { return reflect.DeepEqual(d.said(), as.said()) }
 
 // said is what a document says, without what sensuctl adds and without what is empty.
 func (d *document) said() any {

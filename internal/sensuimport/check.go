@@ -69,8 +69,13 @@ func (im *importer) passive(o *object) {
 
 func (im *importer) flapping(o *object, c *model.CheckSpec) {
 	high, low := o.spec.whole("high_flap_threshold"), o.spec.whole("low_flap_threshold")
-	if high > 0 && low > 0 {
+	switch {
+	case high > 0 && low > 0:
 		im.alert(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}
+	case high > 0:
+		im.lost(o, "high_flap_threshold %d without low_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", high)
+	case low > 0:
+		im.lost(o, "low_flap_threshold %d without high_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", low)
 	}
 }
 
