@@ -54,7 +54,7 @@ func TestDeadAndLivingAfterTheServerDidNotListen(t *testing.T) {
 			s.Apply(fmt.Sprintf("{apiVersion: muster/v1, kind: Check, metadata: {name: load-000, namespace: load}, spec: {targets: {groups: [agents]}, command: 'true', interval: 1s, ttl: %s}}", timeout))
 
 			// The last of the fleet die with the process that plays them, without a goodbye.
-			doomed := harness.Launch(t, s.Env(), "load", "run", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),
+			doomed := harness.Launch(t, s.Env(), "load", "run", "--uncompared", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),
 				"--checks", "2", "--interval", "1s", "--duration", "1h", "--max-lag", "1h", "--status-changes", "-1")
 			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
 			cfg.Changes = -1

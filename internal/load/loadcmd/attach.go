@@ -26,6 +26,9 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 	server := &subject.Subject{TLS: c.Server, Plain: o.plain, Admin: strings.TrimSuffix(c.AdminURL, "/")}
 	c.ServerPID = pid
 	if cmd.Flags().Changed("data") {
+		if err := o.comparable(c.AdminURL); err != nil {
+			return nil, err
+		}
 		server.Data = o.data
 		authority, err := server.Authority()
 		if err != nil {
@@ -53,6 +56,15 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 		}
 	}
 	return server, nil
+}
+
+// comparable refuses a run whose ledger would have nothing beside it, unless that is meant.
+func (o *options) comparable(admin string) error {
+	if admin != "" || o.uncompared {
+		return nil
+	}
+	return model.Errorf(model.Invalid, "nobody could say whether the server holds what it acknowledged: there is no --admin").
+		WithHint("--admin http://127.0.0.1:8444 (its listen-admin); --uncompared if the answers alone are to count")
 }
 
 // otherServer says that --server names the agents' listener, and that its API is known by a

@@ -70,7 +70,7 @@ func meant(flag string) kind {
 		return unscripted | running | other | bridged
 	case "admin":
 		return unscripted | running | bridged
-	case "data":
+	case "data", "uncompared":
 		return unscripted | running
 	case "server-plain", "identities":
 		return running

@@ -36,8 +36,9 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 		"is for a Sensu backend, and this run is against a stage alone":                                                {{file, "--target", "stage:view", "--sensu-user", "me"}},
 		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--syscalls"}, {file, "--target", "sensu", "--admin", "x"},
 			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--senders", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
-		", and this run is against a bridge of Muster": {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}, {file, "--target", "sensu", "--sensu-bridge", "--syscalls"}},
-		", and this run is against a stage alone":      {{file, "--target", "stage:view", "--server", "127.0.0.1:1"}, {file, "--target", "stage:journal", "--syscalls"}, {file, "--target", "stage:view", "--identities", dir}},
+		", and this run is against a bridge of Muster":                   {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}, {file, "--target", "sensu", "--sensu-bridge", "--syscalls"}},
+		", and this run is against a stage alone":                        {{file, "--target", "stage:view", "--server", "127.0.0.1:1"}, {file, "--target", "stage:journal", "--syscalls"}, {file, "--target", "stage:view", "--identities", dir}},
+		"nobody could say whether the server holds what it acknowledged": {{"--agents", "5"}, {file, "--server", "127.0.0.1:1", "--data", dir}},
 	} {
 		for _, args := range cases {
 			_, err := loadCommand(t, "", append([]string{"run", "--out", out}, args...)...)
@@ -67,9 +68,9 @@ func TestFlagsThatFit(t *testing.T) {
 		}
 	})
 	for k, args := range map[kind]string{
-		unscripted: "--server=x:1 --admin=x --server-pid=1 --data=x --tls --agents=5 --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1 --sources=1 --parallel=1 --spool-bytes=1",
+		unscripted: "--server=x:1 --admin=x --server-pid=1 --data=x --uncompared --tls --agents=5 --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1 --sources=1 --parallel=1 --spool-bytes=1",
 		own:        "--quick --scale=2 --server-binary=x --server-flag=x --syscalls --loaders=2 --listen-join=x --listen-loader=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
-		running:    "--quick --server=x:1 --server-plain=x --identities=x --data=x --admin=x --server-pid=1 --syscalls --loaders=2 --listen-loader=x",
+		running:    "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --syscalls --loaders=2 --listen-loader=x",
 		other:      "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
 		bridged:    "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
 		alone:      "--quick --target=stage:view --listen-loader=x --senders=1 --spool-bytes=1 --goal=rate=1 --max-lag=1s",

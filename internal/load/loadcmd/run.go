@@ -31,6 +31,7 @@ type options struct {
 	pid        string
 	data       string
 	identities string
+	uncompared bool
 	out, title string
 	syscalls   bool
 	unprofiled bool // no profiles: taking them costs the server allocations, which are counted
@@ -68,7 +69,7 @@ A second one, or one before anything was sent, ends at once, without a report (1
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
 			"  muster load run sensu-4000x8x5s --scale 0.05 --target sensu --server ws://127.0.0.1:8081\n" +
 			"  muster load run muster-saturation --quick --target stage:journal\n" +
-			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --agents 2000 --checks 40 --interval 5s",
+			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --admin http://127.0.0.1:8444 --agents 2000 --checks 40",
 		Args:          cobra.MaximumNArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -132,6 +133,7 @@ func (o *options) ofBoth(f *pflag.FlagSet) {
 	f.StringVar(&c.AdminURL, "admin", "", "with --server: its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
 	f.StringVar(&o.pid, "server-pid", "", "with --server: its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
 	f.StringVar(&o.data, "data", "./muster-data", "with --server: its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
+	f.BoolVar(&o.uncompared, "uncompared", false, "do without --admin: nobody looks whether the server holds what it acknowledged")
 	f.StringVarP(&o.out, "out", "o", "", "the folder of the report; default: muster-load/NAME-TIME. Without a scenario: the file run.json, default none")
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")

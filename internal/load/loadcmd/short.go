@@ -58,6 +58,9 @@ func shapeFlags() (names []string) {
 // play runs the short form.
 func (s *short) play(cmd *cobra.Command, o *options) error {
 	c := o.config
+	if err := o.comparable(c.AdminURL); err != nil {
+		return err
+	}
 	if s.withTLS {
 		authority, err := subject.Authority(o.data)
 		if err != nil {
