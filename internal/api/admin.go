@@ -4,15 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/pprof"
-	"runtime"
-	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/profiles"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -41,42 +37,8 @@ func Admin(o AdminOptions) http.Handler {
 			_, _ = w.Write(o.Log())
 		}
 	})
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	// Not cmdline: the address of a database may stand there, with its password.
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	mux.Handle("/debug/pprof/mutex", sampled("mutex", func(on bool) {
-		if on {
-			runtime.SetMutexProfileFraction(10) // one wait in ten
-		} else {
-			runtime.SetMutexProfileFraction(0)
-		}
-	}))
-	mux.Handle("/debug/pprof/block", sampled("block", func(on bool) {
-		if on {
-			runtime.SetBlockProfileRate(int(100 * time.Microsecond))
-		} else {
-			runtime.SetBlockProfileRate(0)
-		}
-	}))
+	profiles.Handle(mux, writeError)
 	return mux
-}
-
-// sampled takes samples only while somebody asks for a profile of some seconds: these
-// two cost something all the time they are on.
-func sampled(name string, sample func(on bool)) http.Handler {
-	var one sync.Mutex // the switch is the whole process's
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !one.TryLock() {
-			writeError(w, model.Errorf(model.Conflict, "somebody else takes a %s profile now", name).WithHint("try again in some seconds"))
-			return
-		}
-		defer one.Unlock()
-		sample(true)
-		defer sample(false)
-		pprof.Handler(name).ServeHTTP(w, r)
-	})
 }
 
 func writeJSON(w http.ResponseWriter, v any) {

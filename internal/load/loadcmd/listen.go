@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/profiles"
 )
 
 // listenLoader shows this program's own metrics and profiles until ctx ends, if asked to.
@@ -42,10 +43,7 @@ func (o *options) listenLoader(ctx context.Context, say func(string, ...any)) (f
 
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	profiles.Handle(mux, func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) })
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return nil, fmt.Errorf("listen for --listen-loader: %w", err)

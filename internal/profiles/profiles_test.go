@@ -1,0 +1,92 @@
+package profiles
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A profile of locks has the waits of the seconds that it was asked for.
+func TestLocksAreSampledWhileSomebodyAsks(t *testing.T) {
+	mux := http.NewServeMux()
+	Handle(mux, func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+
+	var lock sync.Mutex
+	stop := make(chan struct{})
+	var waiting sync.WaitGroup
+	for range 4 {
+		waiting.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					lock.Lock()
+					for end := time.Now().Add(time.Millisecond); time.Now().Before(end); {
+					}
+					lock.Unlock()
+				}
+			}
+		})
+	}
+	for _, name := range []string{"mutex", "block"} {
+		for tries := 1; !strings.Contains(ask(t, server.URL+"/debug/pprof/"+name+"?seconds=1"), "TestLocksAreSampled"); tries++ {
+			if tries == 20 { // one wait in ten is sampled: a second may have none on a busy machine
+				t.Fatalf("%s: 20 profiles without the name of this test", name)
+			}
+		}
+	}
+	close(stop)
+	waiting.Wait()
+}
+
+// ask returns a profile unpacked: protobuf, in which names are as they are.
+func ask(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	unpacked, err := gzip.NewReader(answer.Body)
+	if err != nil {
+		t.Fatal(url, answer.Status, err)
+	}
+	text, err := io.ReadAll(unpacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestOneAtATime(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	h := sampled("goroutine", func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) }, func(on bool) {
+		if on {
+			entered <- struct{}{}
+			<-leave
+		}
+	})
+	done := make(chan struct{})
+	go func() {
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		close(done)
+	}()
+	<-entered
+	second := httptest.NewRecorder()
+	h.ServeHTTP(second, httptest.NewRequest(http.MethodGet, "/", nil))
+	if second.Code != http.StatusConflict || !strings.Contains(second.Body.String(), "somebody else takes a goroutine profile") {
+		t.Errorf("%d %s", second.Code, second.Body)
+	}
+	close(leave)
+	<-done
+}
