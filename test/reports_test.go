@@ -67,7 +67,8 @@ func TestManyEventsAtOnce(t *testing.T) {
 	if out := s.CLI("get", "events", "--where", "event.acknowledged", "-o", "wide"); !strings.Contains(out, "disk") || !strings.Contains(out, "load") {
 		t.Errorf("%s", out)
 	}
-	if out := s.CLI("audit", "run"); strings.Count(out, "a bulk acknowledge of 2 events (namespace default, node web01, status critical,warning): the switch") != 1 {
+	if out := s.CLI("audit", "run"); !strings.Contains(out, "ran a bulk acknowledge: 2 events picked (namespace default, node web01, status critical,warning): the switch") ||
+		!strings.Contains(out, "ran a bulk acknowledge to its end (revision 8): done to 2 of 2") {
 		t.Errorf("%s", out)
 	}
 	before := time.Now().UTC().Format(time.RFC3339Nano)
