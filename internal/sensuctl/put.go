@@ -229,6 +229,9 @@ func (d *document) convert(there []*model.Resource, s *Server) (*converted, erro
 	if out.main == nil {
 		return nil, model.Errorf(model.Invalid, "nothing of this %s can be kept here: %s", d.kind, cut(strings.Join(said, "; "), 900)).WithHint("muster import sensu FILE says it line by line; muster help lists the commands")
 	}
+	if set, ok := out.main.Spec.(*model.PipelineSpec); ok && d.kind == "Handler" {
+		asItsMembers(set, there)
+	}
 	return out, nil
 }
 
@@ -241,7 +244,8 @@ func (d *document) file(kind, name string, spec object) sensuimport.File {
 	return sensuimport.File{Name: "sensuctl", Data: data}
 }
 
-// workflows are those of the pipeline that lets a handler hear: with its filters and mutator.
+// workflows are those of the pipeline that lets a handler hear: with its filters and mutator. What
+// a set says of these is nothing to Sensu.
 func (d *document) workflows() object {
 	names := []string{d.name}
 	if d.spec["type"] == "set" {
@@ -251,13 +255,15 @@ func (d *document) workflows() object {
 	for _, name := range names {
 		flow := object{"name": name, "handler": object{"name": name}}
 		filters := []any{}
-		for _, f := range texts(d.spec["filters"]) {
-			filters = append(filters, object{"name": f})
+		if d.spec["type"] != "set" {
+			for _, f := range texts(d.spec["filters"]) {
+				filters = append(filters, object{"name": f})
+			}
+			if m, _ := d.spec["mutator"].(string); m != "" {
+				flow["mutator"] = object{"name": m}
+			}
 		}
 		flow["filters"] = filters
-		if m, _ := d.spec["mutator"].(string); m != "" {
-			flow["mutator"] = object{"name": m}
-		}
 		flows = append(flows, flow)
 	}
 	return object{"workflows": flows}
@@ -275,9 +281,34 @@ func (c *converted) onlyWhatReads(d *document) {
 			return
 		}
 		h, _ := c.main.Spec.(*model.HandlerSpec)
-		if h != nil && h.Command == nil && h.TCP == nil && h.UDP == nil && h.Stream == nil && onlyIncidents(texts(d.spec["filters"])) {
+		if h != nil && speaks(h) && onlyIncidents(texts(d.spec["filters"])) {
 			c.beside = append(c.beside[:i], c.beside[i+1:]...)
 			return
+		}
+	}
+}
+
+// speaks says whether a handler speaks for itself, where others read Sensu's events.
+func speaks(h *model.HandlerSpec) bool {
+	return h.Command == nil && h.TCP == nil && h.UDP == nil && h.Stream == nil
+}
+
+// asItsMembers gives each handler of a set the filters and the mutator that it has by itself. One
+// that speaks for itself has none, and is told of incidents.
+func asItsMembers(set *model.PipelineSpec, there []*model.Resource) {
+	for i := range set.Workflows {
+		flow := &set.Workflows[i]
+		for _, m := range there {
+			switch own := m.Spec.(type) {
+			case *model.HandlerSpec:
+				if m.Metadata.Name == flow.Handler && speaks(own) && flow.Filters == nil {
+					flow.Filters = []string{model.FilterIncident, model.FilterNotSilenced}
+				}
+			case *model.PipelineSpec:
+				if m.Metadata.Name == model.SensuPipeline(flow.Handler) && len(own.Workflows) == 1 {
+					flow.Filters, flow.Mutator = own.Workflows[0].Filters, own.Workflows[0].Mutator
+				}
+			}
 		}
 	}
 }

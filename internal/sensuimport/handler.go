@@ -113,19 +113,41 @@ func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters
 }
 
 // unnamed makes the pipeline of each handler that reads Sensu's events and that nothing in these
-// files names: agents name handlers, too, for their keepalives and for what their local API brings.
+// files names, and of each set: agents name handlers, too, for their keepalives and for what their
+// local API brings.
 func (im *importer) unnamed() {
 	for i := range im.objects {
 		o := &im.objects[i]
-		if o.kind != "Handler" && o.kind != "TCPStreamHandler" {
+		if o.kind != "Handler" && o.kind != "TCPStreamHandler" || im.made[made{"Pipeline", im.ns(o), model.SensuPipeline(name(o.name))}] != nil {
 			continue
 		}
 		ours := im.made[made{"Handler", im.ns(o), name(o.name)}]
-		if ours == nil || !kept(ours.Spec.(*model.HandlerSpec)) || im.made[made{"Pipeline", im.ns(o), model.SensuPipeline(ours.Metadata.Name)}] != nil {
-			continue
+		switch {
+		case ours != nil && kept(ours.Spec.(*model.HandlerSpec)):
+			var nobody model.CheckSpec
+			im.hears(o, &nobody, o.name, nil)
+		case ours == nil && o.spec.text("type") == "set":
+			im.set(o)
 		}
-		var nobody model.CheckSpec
-		im.hears(o, &nobody, o.name, nil)
+	}
+}
+
+// set makes the pipeline that an agent reaches by the name of a set. Checks that name it name its
+// handlers instead.
+func (im *importer) set(o *object) {
+	spec := &model.PipelineSpec{}
+	for _, h := range im.apart(o, o.name, 0) {
+		flow := model.Workflow{Name: name(h.name), Handler: name(h.name)}
+		switch {
+		case im.made[made{"Handler", im.ns(o), flow.Handler}] == nil:
+			im.lost(o, "handler %s was not carried", h.name)
+		case !slices.ContainsFunc(spec.Workflows, func(w model.Workflow) bool { return w.Handler == flow.Handler }):
+			im.filtered(h, &flow, h.spec.texts("filters"), h.spec.text("mutator"))
+			spec.Workflows = append(spec.Workflows, flow)
+		}
+	}
+	if len(spec.Workflows) > 0 {
+		im.add(im.ns(o), model.SensuPipeline(name(o.name)), spec)
 	}
 }
 
