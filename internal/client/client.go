@@ -261,11 +261,12 @@ func (c *Client) explain(ctx context.Context, err error) error {
 		return model.Errorf(model.Unavailable, "no answer from %s: %w", c.base.Host, err).
 			WithHint("something listens there: is it still starting, or is its disk full? the server's log says so; on its machine: muster doctor")
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, op.Err).
-			WithHint("is it running? On its machine: systemctl status muster, or start one: muster up; or name another with --server")
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err
 	}
-	return model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, err).
-		WithHint("is it running? On its machine: systemctl status muster, or start one: muster up; or name another with --server")
+	unreached := model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", c.base.Host, err)
+	if c.base.Port() == "" {
+		return unreached.WithHint("without a port that is %s's own; servers usually listen at %s://%s", c.base.Scheme, c.base.Scheme, net.JoinHostPort(c.base.Hostname(), "8443"))
+	}
+	return unreached.WithHint("is it running? On its machine: systemctl status muster, or start one: muster up; or name another with --server")
 }

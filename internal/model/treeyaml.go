@@ -68,6 +68,9 @@ func (r *reader) yamlUntil(data []byte) (docs []*tree, line int) {
 			at = place{wrong.ContextMark.Line, wrong.ContextMark.Column}
 		}
 		text, hint := notYAML(wrong.Message, lineOf(data, at.line))
+		if began := wrong.ContextMark; began.Line > 0 && strings.Contains(wrong.Message, "unexpected end of stream") {
+			at, text, hint = place{began.Line, began.Column}, "not YAML: the quote that begins here has no end", "write the quote that is missing behind it"
+		}
 		if line = at.line; line == 0 { // it did not come to lines
 			if at, hint = notText(data); at.line > 0 {
 				text = "not text: " + wrong.Message
