@@ -1,9 +1,12 @@
 package sensu
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
+	"encoding/binary"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,9 +39,9 @@ const (
 	tick = 20 * time.Millisecond
 
 	// A message costs most of what a run costs. So what an agent has to run soon goes out
-	// together with what it has to run now: up to a quarter of its interval, at most
-	// mostEarly, before its time, and at most mostTogether of them, which is what a machine
-	// may start at once. The time of each stays what it was: they meet again and again.
+	// together with what it has to run now: what lies in the same stretch (job.stretch) of the
+	// agent's time, and at most mostTogether of them, which is what a machine may start at once.
+	// Who leads a stretch leads it each time, so a check runs each time as early as the last.
 	mostEarly    = 5 * time.Second
 	mostTogether = 8
 )
@@ -74,6 +77,24 @@ func (j *job) interval() time.Duration {
 	return max(interval, time.Second)
 }
 
+// stretch is how long the pieces of time are in which runs go out together: of a length that fits
+// the interval a whole number of times, so that a run lies at the same place in its piece each time.
+func (j *job) stretch() time.Duration {
+	interval := j.interval()
+	if interval%mostEarly == 0 {
+		return mostEarly
+	}
+	return interval / max(4, (interval+mostEarly-1)/mostEarly)
+}
+
+// with says whether a run goes out with one that is due at a time. It waits for none that comes
+// more seldom: that one's time is another each time.
+func (j *job) with(at int64, leads time.Duration) bool {
+	w := int64(j.stretch())
+	beside := int64(binary.BigEndian.Uint32(j.x.uid[:])) * 1000 // machines begin theirs at different times
+	return j.interval() >= leads && (j.at+beside)/w == (at+beside)/w
+}
+
 func (s *Server) nextInterval(j *job, now int64) {
 	interval := j.interval()
 	j.at = int64(when.OnGrid(time.Duration(now), interval, j.phase(interval)))
@@ -97,6 +118,8 @@ func (t *timetable) set(x *session, jobs []*job) {
 	if x.row.gone {
 		return
 	}
+	// Those that come seldom find no room before those that come often.
+	slices.SortStableFunc(jobs, func(a, b *job) int { return cmp.Compare(a.interval(), b.interval()) })
 	x.row.jobs = jobs
 	x.row.next()
 	if !x.row.in {
@@ -131,10 +154,10 @@ func (r *row) next() {
 
 // turn appends what a session is to be asked for now, and says when the next is due.
 func (s *Server) turn(r *row, now int64, due []*job) []*job {
-	n := 0
+	n, leads := 0, time.Duration(math.MaxInt64)
 	for _, j := range r.jobs {
 		if j.at <= now {
-			n++
+			n, leads = n+1, min(leads, j.interval())
 		}
 	}
 	for _, j := range r.jobs {
@@ -148,7 +171,7 @@ func (s *Server) turn(r *row, now int64, due []*job) []*job {
 			}
 			s.nextCron(j, now)
 			continue
-		case j.at > now && (n >= mostTogether || j.at-now > int64(min(j.interval()/4, mostEarly))):
+		case j.at > now && (n >= mostTogether || !j.with(r.at, leads)):
 			continue
 		case j.at > now:
 			n++

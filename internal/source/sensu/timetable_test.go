@@ -14,18 +14,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Over some minutes each check has one run for each of its intervals, at most a quarter of it
-// before its time, and what goes out together is bounded.
+// Over some minutes each check has one run for each of its intervals, at most a stretch before
+// its time and as long after the last as its interval is, and what goes out together is bounded.
 func TestTurns(t *testing.T) {
 	for _, c := range []struct {
 		intervals []time.Duration
 		turns     [2]int // in ten minutes, at least and at most
 	}{
 		{[]time.Duration{5 * time.Second}, [2]int{120, 120}},
-		{repeat(8, 5*time.Second), [2]int{120, 480}},
-		{repeat(40, 5*time.Second), [2]int{600, 1200}},
+		{repeat(8, 5*time.Second), [2]int{120, 125}},
+		{repeat(40, 5*time.Second), [2]int{600, 610}},
+		{repeat(8, 2*time.Second), [2]int{300, 1200}},
+		{repeat(8, 7*time.Second), [2]int{85, 344}},
 		{repeat(4, time.Hour), [2]int{0, 4}},
 		{append(repeat(8, 5*time.Second), repeat(30, time.Minute)...), [2]int{120, 600}},
+		{append(repeat(6, 10*time.Second), append(repeat(6, 30*time.Second), repeat(6, time.Minute)...)...), [2]int{60, 240}},
 	} {
 		began := time.Unix(1_000_000, 0)
 		s := &Server{began: began}
@@ -38,15 +41,15 @@ func TestTurns(t *testing.T) {
 			x.row.jobs = append(x.row.jobs, j)
 			due[j] = []int64{j.at}
 		}
-		x.row.next()
-		turns := 0
+		s.timetable.set(x, x.row.jobs)
+		turns, ran := 0, map[*job]int64{}
 		for end := s.boot() + int64(10*time.Minute); x.row.at <= end; turns++ {
 			now := x.row.at + int64(tick) // it is never there in time
 			list := s.turn(&x.row, now, nil)
 			onTime := 0
 			for _, j := range list {
 				early := due[j][len(due[j])-1] - now
-				if early > int64(min(j.interval()/4, mostEarly)) {
+				if early > int64(j.stretch()) {
 					t.Errorf("%v: %v early", j.interval(), time.Duration(early))
 				}
 				if early <= 0 {
@@ -56,6 +59,10 @@ func TestTurns(t *testing.T) {
 					t.Errorf("%v: the next is %v beside its time", j.interval(), time.Duration(j.at-next))
 				}
 				due[j] = append(due[j], j.at)
+				if off := now - ran[j] - int64(j.interval()); ran[j] > 0 && (off > int64(2*tick) || off < -int64(2*tick) && len(due[j]) > 3) {
+					t.Errorf("%v: the run %d comes %v after the last", j.interval(), len(due[j]), time.Duration(now-ran[j]))
+				}
+				ran[j] = now
 			}
 			if onTime == 0 || len(list) > max(onTime, mostTogether) {
 				t.Errorf("%d at once, %d of them due", len(list), onTime)
