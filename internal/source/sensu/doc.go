@@ -5,8 +5,8 @@
 // of its handshake who it is (login.go), and becomes a session (session.go). With its first
 // keepalive it becomes the session of a node (begin.go), which is made where there is none.
 // What the node's assignment names is asked for by the server's own timetable (jobs.go,
-// timetable.go), with the offsets that our agents keep, but that what is due soon goes out
-// with what is due: a system call and a wake-up for each message are what a run costs. Writers
+// timetable.go), with the offsets that our agents keep, but that an agent's runs share times as
+// far as they can (together.go): a system call and a wake-up for each message are what a run costs. Writers
 // send it (outbox.go), many requests by one write. What came by one read becomes signals of
 // one entry in the journal (result.go), in a stream that the server numbers: the protocol has
 // no acknowledgements, so that nothing is ever sent twice. What lies beside an output (beside.go:

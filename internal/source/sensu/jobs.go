@@ -59,8 +59,10 @@ type job struct {
 	due     bool         // stands in the session's asks
 
 	// The timetable's.
-	at   int64     // when it is due, by boot
-	tick time.Time // of cron: when that is by the wall clock
+	at      int64         // when it is due, by boot
+	slot    time.Duration // when that is within its interval; see together
+	tick    time.Time     // of cron: when that is by the wall clock
+	unknown bool          // nobody has run it yet
 }
 
 // find is the job of a check about a proxy entity (empty: the agent's own), in a sorted list.
@@ -144,10 +146,10 @@ func (x *session) plan() {
 			continue // it is asked for when it is its turn: see Give
 		}
 		if timed = append(timed, j); !old[j] {
-			x.srv.first(j, j.before == nil && !x.srv.cfg.View.Known(x.subject(j), j.recipe.chunk.Check))
+			j.unknown = j.before == nil && !x.srv.cfg.View.Known(x.subject(j), j.recipe.chunk.Check)
 		}
 	}
-	x.srv.timetable.set(x, timed)
+	x.srv.setJobs(x, timed)
 }
 
 // recipeOf makes a definition ready for this session's node, or the proxy node that it is about.

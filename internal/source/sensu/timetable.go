@@ -1,12 +1,9 @@
 package sensu
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
-	"encoding/binary"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -37,33 +34,16 @@ const (
 	// tick is how long the timetable sleeps at least: what comes due meanwhile is asked for in
 	// one go. A request bears whole seconds.
 	tick = 20 * time.Millisecond
-
-	// A message costs most of what a run costs. So what an agent has to run soon goes out
-	// together with what it has to run now: what lies in the same stretch (job.stretch) of the
-	// agent's time, and at most mostTogether of them, which is what a machine may start at once.
-	// Who leads a stretch leads it each time, so a check runs each time as early as the last.
-	mostEarly    = 5 * time.Second
-	mostTogether = 8
 )
 
-// phase is that of our own agents: runs for proxy nodes spread over the interval too.
-func (j *job) phase(interval time.Duration) time.Duration {
-	node := j.x.uid
-	for i := range 4 {
-		node[i] ^= byte(j.about.ID >> (8 * i))
-	}
-	return when.Phase(node, j.recipe.chunk.Check, interval)
-}
-
-// first is when a new job is due; unknown: nobody has run it, so it comes soon.
-func (s *Server) first(j *job, unknown bool) {
-	now := s.boot()
-	c := j.recipe.chunk
+// first is when a new job is due. One that nobody has run yet comes soon.
+func (s *Server) first(j *job, now int64) {
+	within := s.cfg.Limits.FirstWithin
 	switch {
 	case j.recipe.location != nil:
 		s.nextCron(j, now)
-	case unknown && c.Interval > s.cfg.Limits.FirstWithin:
-		j.at = now + int64(j.phase(s.cfg.Limits.FirstWithin))
+	case j.unknown && j.recipe.chunk.Interval > within:
+		j.at = now + int64(j.slot%within)
 	default:
 		s.nextInterval(j, now)
 	}
@@ -77,27 +57,8 @@ func (j *job) interval() time.Duration {
 	return max(interval, time.Second)
 }
 
-// stretch is how long the pieces of time are in which runs go out together: of a length that fits
-// the interval a whole number of times, so that a run lies at the same place in its piece each time.
-func (j *job) stretch() time.Duration {
-	interval := j.interval()
-	if interval%mostEarly == 0 {
-		return mostEarly
-	}
-	return interval / max(4, (interval+mostEarly-1)/mostEarly)
-}
-
-// with says whether a run goes out with one that is due at a time. It waits for none that comes
-// more seldom: that one's time is another each time.
-func (j *job) with(at int64, leads time.Duration) bool {
-	w := int64(j.stretch())
-	beside := int64(binary.BigEndian.Uint32(j.x.uid[:])) * 1000 // machines begin theirs at different times
-	return j.interval() >= leads && (j.at+beside)/w == (at+beside)/w
-}
-
 func (s *Server) nextInterval(j *job, now int64) {
-	interval := j.interval()
-	j.at = int64(when.OnGrid(time.Duration(now), interval, j.phase(interval)))
+	j.at = int64(when.OnGrid(time.Duration(now), j.interval(), j.slot))
 }
 
 func (s *Server) nextCron(j *job, now int64) {
@@ -111,15 +72,22 @@ func (s *Server) nextCron(j *job, now int64) {
 	j.at = now + int64(min(tick.Sub(wall), cronLook))
 }
 
-// set makes these the jobs of a session.
-func (t *timetable) set(x *session, jobs []*job) {
+// setJobs makes these the jobs of a session. Those that it had stay due when they were; that is
+// the last time before they keep to a slot that is another by now.
+func (s *Server) setJobs(x *session, jobs []*job) {
+	t := &s.timetable
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if x.row.gone {
 		return
 	}
-	// Those that come seldom find no room before those that come often.
-	slices.SortStableFunc(jobs, func(a, b *job) int { return cmp.Compare(a.interval(), b.interval()) })
+	together(x.uid, jobs)
+	now := s.boot()
+	for _, j := range jobs {
+		if j.at == 0 {
+			s.first(j, now)
+		}
+	}
 	x.row.jobs = jobs
 	x.row.next()
 	if !x.row.in {
@@ -154,30 +122,18 @@ func (r *row) next() {
 
 // turn appends what a session is to be asked for now, and says when the next is due.
 func (s *Server) turn(r *row, now int64, due []*job) []*job {
-	n, leads := 0, time.Duration(math.MaxInt64)
-	for _, j := range r.jobs {
-		if j.at <= now {
-			n, leads = n+1, min(leads, j.interval())
-		}
-	}
 	for _, j := range r.jobs {
 		switch {
-		case j.recipe.location != nil:
-			if j.at > now {
-				continue
-			}
-			if !s.cfg.Now().Before(j.tick) {
-				due = append(due, j)
-			}
-			s.nextCron(j, now)
-			continue
-		case j.at > now && (n >= mostTogether || !j.with(r.at, leads)):
-			continue
 		case j.at > now:
-			n++
+			continue
+		case j.recipe.location == nil:
+			due = append(due, j)
+			s.nextInterval(j, now)
+			continue
+		case !s.cfg.Now().Before(j.tick):
+			due = append(due, j)
 		}
-		due = append(due, j)
-		s.nextInterval(j, max(now, j.at))
+		s.nextCron(j, now)
 	}
 	r.next()
 	return due

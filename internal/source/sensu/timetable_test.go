@@ -2,83 +2,129 @@ package sensu
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Over some minutes each check has one run for each of its intervals, at most a stretch before
-// its time and as long after the last as its interval is, and what goes out together is bounded.
+// From run to run of a check it is its interval, also beside checks with other ones and beside
+// cron, and what goes out together is bounded. Each is at most mostEarly before its time on our own agent.
 func TestTurns(t *testing.T) {
 	for _, c := range []struct {
 		intervals []time.Duration
 		turns     [2]int // in ten minutes, at least and at most
 	}{
-		{[]time.Duration{5 * time.Second}, [2]int{120, 120}},
-		{repeat(8, 5*time.Second), [2]int{120, 125}},
+		{repeat(1, 5*time.Second), [2]int{120, 120}},
+		{repeat(8, 5*time.Second), [2]int{120, 120}},
 		{repeat(40, 5*time.Second), [2]int{600, 610}},
-		{repeat(8, 2*time.Second), [2]int{300, 1200}},
-		{repeat(8, 7*time.Second), [2]int{85, 344}},
+		{repeat(8, 2*time.Second), [2]int{300, 300}},
+		{repeat(8, 7*time.Second), [2]int{85, 172}},
 		{repeat(4, time.Hour), [2]int{0, 4}},
-		{append(repeat(8, 5*time.Second), repeat(30, time.Minute)...), [2]int{120, 600}},
-		{append(repeat(6, 10*time.Second), append(repeat(6, 30*time.Second), repeat(6, time.Minute)...)...), [2]int{60, 240}},
+		{slices.Concat(repeat(8, 5*time.Second), repeat(30, time.Minute)), [2]int{120, 600}},
+		{slices.Concat(repeat(6, 10*time.Second), repeat(6, 30*time.Second), repeat(6, time.Minute)), [2]int{60, 240}},
+		{slices.Concat(repeat(10, 10*time.Second), repeat(10, 30*time.Second), repeat(10, time.Minute)), [2]int{120, 360}},
+		{slices.Concat(repeat(1, 20*time.Second), repeat(1, 30*time.Second)), [2]int{30, 50}},
+		{slices.Concat(repeat(1, 10*time.Second), repeat(1, 15*time.Second)), [2]int{60, 100}},
+		{slices.Concat(repeat(1, 4*time.Second), repeat(1, 5*time.Second)), [2]int{150, 270}},
+		{slices.Concat(repeat(2, 4*time.Second), repeat(2, 5*time.Second), repeat(6, 20*time.Second), repeat(6, 30*time.Second), repeat(6, time.Minute)), [2]int{150, 500}},
+		{slices.Concat(repeat(2, 10*time.Second), repeat(1, 5*time.Minute), []time.Duration{cron, cron}), [2]int{60, 160}},
 	} {
-		began := time.Unix(1_000_000, 0)
-		s := &Server{began: began}
-		s.cfg.Now = func() time.Time { return began }
-		x := &session{srv: s, uid: uuid.MustParse("5d1c9a0e-6f3b-4c55-9a59-0d6f1c2b7e44")}
-		due := map[*job][]int64{} // by its own time
-		for i, interval := range c.intervals {
-			j := &job{x: x, recipe: &recipe{chunk: check(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.Chunk) { c.Interval = interval })}}
-			s.nextInterval(j, s.boot())
-			x.row.jobs = append(x.row.jobs, j)
-			due[j] = []int64{j.at}
-		}
-		s.timetable.set(x, x.row.jobs)
-		turns, ran := 0, map[*job]int64{}
-		for end := s.boot() + int64(10*time.Minute); x.row.at <= end; turns++ {
-			now := x.row.at + int64(tick) // it is never there in time
-			list := s.turn(&x.row, now, nil)
-			onTime := 0
-			for _, j := range list {
-				early := due[j][len(due[j])-1] - now
-				if early > int64(j.stretch()) {
-					t.Errorf("%v: %v early", j.interval(), time.Duration(early))
+		for node := range byte(20) {
+			began := time.Unix(1_000_000, 0)
+			now := began
+			s := &Server{began: began}
+			s.cfg.Now = func() time.Time { return now }
+			x := &session{srv: s, uid: uuid.NewSHA1(uuid.NameSpaceDNS, []byte{node})}
+			var jobs []*job
+			for i, interval := range c.intervals {
+				r := &recipe{chunk: check(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.Chunk) { c.Interval = interval })}
+				if interval == cron {
+					r.chunk.Interval, r.chunk.Cron, r.location = 0, "*/7 * * * *", time.UTC
 				}
-				if early <= 0 {
-					onTime++
-				}
-				if next := due[j][len(due[j])-1] + int64(j.interval()); j.at != next {
-					t.Errorf("%v: the next is %v beside its time", j.interval(), time.Duration(j.at-next))
-				}
-				due[j] = append(due[j], j.at)
-				if off := now - ran[j] - int64(j.interval()); ran[j] > 0 && (off > int64(2*tick) || off < -int64(2*tick) && len(due[j]) > 3) {
-					t.Errorf("%v: the run %d comes %v after the last", j.interval(), len(due[j]), time.Duration(now-ran[j]))
-				}
-				ran[j] = now
+				jobs = append(jobs, &job{x: x, recipe: r})
 			}
-			if onTime == 0 || len(list) > max(onTime, mostTogether) {
-				t.Errorf("%d at once, %d of them due", len(list), onTime)
+			s.setJobs(x, jobs)
+			for _, j := range jobs {
+				if early := (j.phase(x.uid) - j.slot + j.interval()) % j.interval(); j.recipe.location == nil && early >= mostEarly {
+					t.Errorf("%v: %v early", j.interval(), early)
+				}
 			}
-		}
-		if turns < c.turns[0] || turns > c.turns[1] {
-			t.Errorf("%v: %d turns", c.intervals, turns)
+			turns, ran := 0, map[*job]time.Time{}
+			for end := s.boot() + int64(10*time.Minute); x.row.at <= end; {
+				now = began.Add(time.Duration(x.row.at-began.UnixNano()) + tick) // it is never there in time
+				list := s.turn(&x.row, s.boot(), nil)
+				if len(list) > 0 {
+					turns++
+				}
+				if len(list) > mostTogether {
+					t.Errorf("%v: %d at once", c.intervals, len(list))
+				}
+				for _, j := range list {
+					if j.recipe.location != nil {
+						if late := now.Sub(now.Truncate(time.Minute)); now.UTC().Minute()%7 != 0 || late > 2*tick {
+							t.Errorf("cron: at %v", now.UTC())
+						}
+						continue
+					}
+					if off := now.Sub(ran[j]) - j.interval(); !ran[j].IsZero() && off.Abs() > 2*tick {
+						t.Errorf("%v: %v: the next run %v after the last", c.intervals, j.interval(), now.Sub(ran[j]))
+					}
+					ran[j] = now
+				}
+			}
+			if turns < c.turns[0] || turns > c.turns[1] {
+				t.Errorf("%v: %d turns", c.intervals, turns)
+			}
 		}
 	}
 }
+
+const cron = -1 // in the place of an interval
 
 func repeat(n int, interval time.Duration) (list []time.Duration) {
 	for range n {
 		list = append(list, interval)
 	}
 	return list
+}
+
+// Who asks for thousands of proxy nodes asks for eight at a time, and machines do not ask at the same time.
+func TestTogether(t *testing.T) {
+	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*job) {
+		for i := range n {
+			jobs = append(jobs, &job{about: plan.Proxy{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: check(1, "c", "x", func(c *model.Chunk) { c.Interval = interval })}})
+		}
+		together(node, jobs)
+		return jobs
+	}
+	slots := map[time.Duration]int{}
+	for _, j := range of(uuid.NameSpaceDNS, 8000, time.Minute) {
+		slots[j.slot]++
+	}
+	for at, n := range slots {
+		if n > mostTogether {
+			t.Errorf("%d at %v", n, at)
+		}
+	}
+	if len(slots) > 1010 {
+		t.Errorf("8000 runs in %d parts", len(slots))
+	}
+	var machines [10]int
+	for i := range 2000 {
+		machines[of(uuid.NewSHA1(uuid.NameSpaceDNS, []byte(fmt.Sprint(i))), 8, 5*time.Second)[0].slot/(500*time.Millisecond)]++
+	}
+	if slices.Min(machines[:]) < 150 || slices.Max(machines[:]) > 250 {
+		t.Errorf("machines in each half second: %v", machines)
+	}
 }
 
 // What an agent sends together comes to the journal together.
