@@ -113,8 +113,8 @@ func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters
 }
 
 // unnamed makes the pipeline of each handler that reads Sensu's events and that nothing in these
-// files names, and of each set: agents name handlers, too, for their keepalives and for what their
-// local API brings.
+// files names, of each that is filtered by more than routes do by themselves, and of each set: agents
+// name handlers, too, for their keepalives and for what their local API brings.
 func (im *importer) unnamed() {
 	for i := range im.objects {
 		o := &im.objects[i]
@@ -123,7 +123,7 @@ func (im *importer) unnamed() {
 		}
 		ours := im.made[made{"Handler", im.ns(o), name(o.name)}]
 		switch {
-		case ours != nil && kept(ours.Spec.(*model.HandlerSpec)):
+		case ours != nil && (kept(ours.Spec.(*model.HandlerSpec)) || slices.ContainsFunc(o.spec.texts("filters"), byHand)):
 			var nobody model.CheckSpec
 			im.hears(o, &nobody, o.name, nil)
 		case ours == nil && o.spec.text("type") == "set":
@@ -154,8 +154,12 @@ func (im *importer) set(o *object) {
 // incidents says whether filters let pass what opens and closes a problem, as routes do by
 // themselves: silences hold, and nothing else is asked.
 func incidents(filters []string) bool {
-	return slices.Contains(filters, model.FilterIncident) &&
-		!slices.ContainsFunc(filters, func(f string) bool { return f != model.FilterIncident && f != model.FilterNotSilenced })
+	return slices.Contains(filters, model.FilterIncident) && !slices.ContainsFunc(filters, byHand)
+}
+
+// byHand says whether a filter asks for more than routes do by themselves.
+func byHand(filter string) bool {
+	return filter != model.FilterIncident && filter != model.FilterNotSilenced
 }
 
 // apart are the handlers of a set, and of sets in it.

@@ -302,15 +302,18 @@ func TestHandlersThatNobodyNames(t *testing.T) {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
 	}
 	result, said := imports(t, handler("keepalive", `"type":"pipe","command":"cat","filters":["is_incident"]`)+handler("Log", `"type":"udp","socket":{"host":"127.0.0.1","port":514}`)+
-		handler("page", `"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident"]`)+handler("all", `"type":"set","handlers":["keepalive","Log","keepalive"]`))
+		handler("page", `"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident"]`)+handler("all", `"type":"set","handlers":["keepalive","Log","keepalive"]`)+
+		handler("pagew", `"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident","hourly"]`)+
+		`{"type":"EventFilter","metadata":{"name":"hourly","namespace":"default"},"spec":{"action":"allow","expressions":["event.check.occurrences == 1"]}}`)
 	data, err := json.Marshal(result.Resources)
 	for _, want := range []string{`"name":"sensu-keepalive"`, `{"workflows":[{"name":"keepalive","filters":["is_incident"],"handler":"keepalive"}]}`, `"name":"sensu-log"`,
+		`"metadata":{"name":"sensu-pagew","namespace":"default"},"spec":{"workflows":[{"name":"pagew","filters":["is_incident","hourly"],"handler":"pagew"}]}`,
 		`"metadata":{"name":"sensu-all","namespace":"default"},"spec":{"workflows":[{"name":"keepalive","filters":["is_incident"],"handler":"keepalive"},{"name":"log","handler":"log"}]}`} {
 		if err != nil || strings.Count(string(data), want) != 1 {
 			t.Errorf("want %s once: %s\n%s", want, data, said)
 		}
 	}
-	if strings.Contains(string(data), "sensu-page") {
+	if strings.Contains(string(data), `"sensu-page"`) {
 		t.Errorf("%s", data)
 	}
 }
