@@ -17,10 +17,11 @@ type lists struct {
 	by      map[[32]byte]bool    // authorities that have a list
 	until   time.Time            // the first of them is out of date; zero: none ever is
 	whose   string               // that list is
+	others  []string             // who is no authority and has a list here: it says nothing
 }
 
 // parseLists takes a file whole or not at all: lists in PEM, or one in DER, each signed by one of
-// the authorities.
+// the authorities. Those of somebody who is none, perhaps no longer, are passed over beside others.
 func parseLists(text []byte, authorities []*x509.Certificate) (*lists, error) {
 	out := &lists{text: text, entries: map[serial]time.Time{}, by: map[[32]byte]bool{}}
 	n := 0
@@ -42,6 +43,9 @@ func parseLists(text []byte, authorities []*x509.Certificate) (*lists, error) {
 			return nil, err
 		}
 	}
+	if len(out.by) == 0 {
+		return nil, model.Errorf(model.Invalid, "it has a list of %s, which is no authority of --sensu-client-ca, and none of those that are", out.others[0])
+	}
 	return out, nil
 }
 
@@ -59,6 +63,10 @@ func (l *lists) add(der []byte, authorities []*x509.Certificate) error {
 	if err != nil {
 		return err
 	}
+	if signer == nil {
+		l.others = append(l.others, list.Issuer.String())
+		return nil
+	}
 	by := keyOf(signer)
 	l.by[by] = true
 	for i := range list.RevokedCertificateEntries {
@@ -71,7 +79,7 @@ func (l *lists) add(der []byte, authorities []*x509.Certificate) error {
 	return nil
 }
 
-// signerOf is the authority that signed a list.
+// signerOf is the authority that signed a list; nil: none has the name of its issuer.
 func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) (*x509.Certificate, error) {
 	var wrong error
 	for _, cert := range authorities {
@@ -87,5 +95,5 @@ func signerOf(list *x509.RevocationList, authorities []*x509.Certificate) (*x509
 	if wrong != nil {
 		return nil, model.Errorf(model.Invalid, "the list of %s is not signed by the authority of this name: %w", list.Issuer, wrong)
 	}
-	return nil, model.Errorf(model.Invalid, "the list is one of %s, which is no authority of --sensu-client-ca", list.Issuer)
+	return nil, nil
 }

@@ -1,12 +1,19 @@
 package sensu
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
+	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // made reads a file that openssl made.
@@ -64,6 +71,24 @@ func TestListsOfOpenSSL(t *testing.T) {
 	}
 	if _, err := parseLists(made(t, "list.crl"), nil); err == nil || !strings.Contains(err.Error(), "no authority of --sensu-client-ca") {
 		t.Errorf("of nobody here: %v", err)
+	}
+}
+
+// A list of an authority that is none any more is passed over, beside those of others.
+func TestListOfAnAuthorityThatWasTakenOut(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := &x509.Certificate{Subject: pkix.Name{CommonName: "Old agents"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}
+	der, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}, old, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), made(t, "list.crl"))
+	got, err := parseLists(text, []*x509.Certificate{certificateOf(t, "ca.crt")})
+	if err != nil || len(got.entries) != 1 || got.whose != "CN=Sensu agents" || !slices.Equal(got.others, []string{"CN=Old agents"}) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -68,6 +68,9 @@ func (a *Authorities) sayLists(read *lists) {
 		}
 	}
 	a.log.Info("revocation lists of Sensu's agents were read", "file", a.revoked.file.path, "revoked", len(read.entries), "authorities", len(read.by), "without", without)
+	for _, who := range read.others {
+		a.log.Warn("a revocation list is of nobody in --sensu-client-ca: it is passed over", "file", a.revoked.file.path, "authority", who)
+	}
 }
 
 // outOfDate says so, once in an hour.
