@@ -2,10 +2,13 @@ package sensuctl
 
 import (
 	"encoding/json"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 const ours = `---
@@ -95,6 +98,7 @@ func TestAChangeKeepsWhatIsNotShown(t *testing.T) {
 		{"a label", func(o object) { o["metadata"].(object)["labels"].(object)["tier"] = "1" }, `"labels":{"team":"db"}`, `"labels":{"team":"db","tier":"1"}`},
 		{"a label less", func(o object) { delete(o["metadata"].(object)["labels"].(object), "team") }, `"team":"db",`, ``},
 		{"remove-handlers", func(o object) { o["handlers"] = []any{} }, `,"handlers":["chat"]`, ``},
+		{"no hooks", func(o object) { o["check_hooks"] = []any{} }, `{"when":["critical"],"hook":"top"},`, ``}, // the one with its own command stays
 	} {
 		w.change(201, path, c.change)
 		if was = strings.Replace(was, c.gone, c.become, 1); !sameJSON(t, text(), was) {
@@ -135,14 +139,89 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return string(a2) == string(b2)
 }
 
+// A file that was sent is sent again, as it is kept beside its code: nothing changes, and what is changed in it does.
+func TestAFileIsSentAgain(t *testing.T) {
+	w := newWorld(t)
+	w.Apply(`apiVersion: muster/v1
+kind: Group
+metadata: {name: switch, namespace: default}
+spec: {}
+---
+apiVersion: muster/v1
+kind: Group
+metadata: {name: lab, namespace: default}
+spec: {where: 'node.labels["a"] == "b"'}
+`)
+	send := func(o string) {
+		path, body, _ := strings.Cut(o, " ")
+		answer := w.ask("PUT", core+"/"+path, body)
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode > 201 {
+			t.Errorf("%s: %d %s %v", path, answer.StatusCode, text, err)
+		}
+	}
+	for _, o := range []string{
+		`filters/hourly {"action":"allow","expressions":["event.check.occurrences == 1"]}`,
+		`mutators/strip {"type":"pipe","command":"strip","secrets":[{"name":"T","secret":"tok"}]}`,
+		`hooks/df {"command":"df","timeout":5,"runtime_assets":["tool"]}`,
+		`assets/tool {"builds":[{"url":"https://example.com/tool.tgz","sha512":"` + strings.Repeat("ab", 64) + `"}]}`,
+		`handlers/chat {"type":"pipe","command":"cat","filters":["hourly"],"mutator":"strip"}`,
+		`handlers/log {"type":"udp","socket":{"host":"127.0.0.1","port":514}}`,
+		`handlers/page {"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident"]}`,
+		`handlers/pagew {"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["hourly"]}`,
+		`handlers/all {"type":"set","handlers":["chat","page"]}`,
+		`pipelines/p {"workflows":[{"name":"a","handler":{"name":"chat","type":"Handler","api_version":"core/v2"}}]}`,
+		`checks/c {"command":"check_disk","interval":60,"subscriptions":["linux"],"publish":true,"handlers":["chat","page","pagew"],"check_hooks":[{"critical":["df"]}],"ttl":180,"high_flap_threshold":50,"low_flap_threshold":20,"pipelines":[{"name":"p","type":"Pipeline","api_version":"core/v2"}],"output_metric_format":"nagios_perfdata","output_metric_handlers":["chat"],"proxy_requests":{"entity_attributes":["entity.labels.x == 'y'"],"splay":true,"splay_coverage":50},"subdues":[{"begin":"2026-01-01T17:00:00Z","end":"2026-01-02T09:00:00Z","repeat":["daily"]}]}`,
+		`checks/d {"command":"check_x","cron":"*/5 * * * *","subscriptions":["linux","web"],"publish":true,"proxy_entity_name":"sw1","runtime_assets":["tool"],"stdin":true,"env_vars":["A=b"]}`,
+		`checks/nowhere {"command":"check_x","interval":60,"publish":true}`,
+		`entities/sw1 {"entity_class":"proxy","subscriptions":["switch"],"metadata":{"name":"sw1","namespace":"default","labels":{"a":"b"}}}`,
+	} {
+		send(o)
+		was := w.revisions()
+		send(o)
+		send(o)
+		if now := w.revisions(); now != was {
+			t.Errorf("%s\nis another:\n%s\nwas\n%s", o, now, was)
+		}
+	}
+	testenv.Until(t, "sw1 is in the group of its label", func() bool { return strings.Contains(w.want(200, "GET", core+"/entities/sw1", ""), `"lab"`) })
+	for _, o := range []string{
+		`entities/sw1 {"entity_class":"proxy","subscriptions":["switch","floor2"],"metadata":{"name":"sw1","namespace":"default","labels":{"a":"b"}}}`,
+		`handlers/page {"type":"pipe","command":"sensu-pagerduty-handler --token k2","filters":["is_incident"]}`,
+	} {
+		send(o)
+	}
+	if n := w.declared("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2"}) {
+		t.Errorf("sw1 is in %v", n.Groups)
+	}
+	if text, _ := json.Marshal(w.declared("Handler", "page").Spec); !strings.Contains(string(text), `"k2"`) {
+		t.Errorf("page is %s", text)
+	}
+	w.change(201, core+"/entities/sw1", func(o object) { o["subscriptions"] = append(o["subscriptions"].([]any), "rack3") })
+	if n := w.declared("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2", "rack3"}) {
+		t.Errorf("after entity update sw1 is in %v", n.Groups)
+	}
+	if said := w.want(501, "PUT", core+"/handlers/page", `{"type":"set","handlers":["chat"]}`); !strings.Contains(said, "no words for; type muster edit") {
+		t.Error(said)
+	}
+	for _, o := range []string{
+		`checks/nowhere {"command":"check_x","interval":30,"publish":true}`,
+		`checks/d {"command":"check_x","interval":60,"publish":true}`,
+	} {
+		path, body, _ := strings.Cut(o, " ")
+		if said := w.want(501, "PUT", core+"/"+path, body); !strings.Contains(said, "a check without subscriptions runs nowhere") {
+			t.Error(said)
+		}
+	}
+}
+
 // What sensuctl is shown in part cannot be changed by it: the answer says by what.
 func TestWhatIsShownInPartIsNotChanged(t *testing.T) {
 	w := newWorld(t)
 	w.Apply(ours)
 	before := w.revisions()
 	for what, said := range map[string]string{
-		w.change(501, core+"/checks/disk", func(o object) { o["subscriptions"] = []any{"linux", "windows"} }):                         "targets only; type muster edit check disk",
-		w.change(501, core+"/checks/disk", func(o object) { o["check_hooks"] = []any{} }):                                             "hooks only; type muster edit check disk",
+		w.change(501, core+"/checks/disk", func(o object) { o["subscriptions"] = []any{"linux", "windows"} }):                         "does not show its targets as they are; type muster edit check disk",
 		w.change(422, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                  "probe",
 		w.want(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "words for; type muster edit handler chat",
 	} {

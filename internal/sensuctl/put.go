@@ -39,16 +39,14 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 		return answer{}, err
 	}
 	shown, err := s.shown(ctx, r)
-	if errors.As(err, new(*refusal)) {
-		return answer{}, byEdit(made.main, "there is one that Sensu has no words for")
+	switch {
+	case errors.As(err, new(*refusal)):
+		made.main, err = s.merged(ctx, r, nil, made.main)
+	case err == nil && shown != nil:
+		err = s.keep(ctx, r, made, doc, shown)
 	}
 	if err != nil {
 		return answer{}, err
-	}
-	if shown != nil {
-		if err := s.keep(ctx, r, made, doc, shown); err != nil {
-			return answer{}, err
-		}
 	}
 	if r.Method == http.MethodPost {
 		if _, err := resource(ctx, r, made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name); err == nil {
