@@ -61,6 +61,11 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 			return answer{}, err
 		}
 	}
+	if r.kind == "handlers" {
+		if err := s.regroup(ctx, r, made.name); err != nil {
+			return answer{}, err
+		}
+	}
 	return answer{http.StatusCreated, nil, ""}, nil
 }
 
@@ -91,7 +96,12 @@ func (s *Server) apply(ctx context.Context, r *request, made *converted) error {
 		in.Message = cut("by sensuctl; not carried: "+text, 900)
 		s.log.Warn("sensuctl: not carried", "user", r.user, "kind", made.main.Kind, "namespace", made.main.Metadata.Namespace, "name", made.main.Metadata.Name, "what", text)
 	}
-	for _, m := range append(made.beside, made.main) {
+	return s.send(ctx, r, in, append(made.beside, made.main))
+}
+
+// send applies resources.
+func (s *Server) send(ctx context.Context, r *request, in v1.ApplyRequest, list []*model.Resource) error {
+	for _, m := range list {
 		data, err := json.Marshal(m)
 		if err != nil {
 			return err
@@ -111,6 +121,9 @@ func cut(text string, most int) string {
 
 // convert makes of a document what an import would.
 func (s *Server) convert(ctx context.Context, r *request, doc *document) (*converted, error) {
+	if doc.kind == "Handler" && doc.spec["type"] == "set" {
+		return s.set(ctx, r, doc)
+	}
 	there, err := s.there(ctx, r, doc)
 	if err != nil {
 		return nil, err
@@ -227,9 +240,6 @@ func (d *document) convert(there []*model.Resource, s *Server) (*converted, erro
 	if out.main == nil {
 		return nil, model.Errorf(model.Invalid, "nothing of this %s can be kept here: %s", d.kind, cut(strings.Join(said, "; "), 900)).WithHint("muster import sensu FILE says it line by line; muster help lists the commands")
 	}
-	if set, ok := out.main.Spec.(*model.PipelineSpec); ok && d.kind == "Handler" {
-		asItsMembers(set, there)
-	}
 	return out, nil
 }
 
@@ -242,40 +252,26 @@ func (d *document) file(kind, name string, spec object) sensuimport.File {
 	return sensuimport.File{Name: "sensuctl", Data: data}
 }
 
-// workflows are those of the pipeline that lets a handler hear: with its filters and mutator. What
-// a set says of these is nothing to Sensu.
+// workflows are those of the pipeline that lets a handler hear: with its filters and mutator.
 func (d *document) workflows() object {
-	names := []string{d.name}
-	if d.spec["type"] == "set" {
-		names = texts(d.spec["handlers"])
+	filters := []any{}
+	for _, f := range texts(d.spec["filters"]) {
+		filters = append(filters, object{"name": f})
 	}
-	flows := []any{}
-	for _, name := range names {
-		flow := object{"name": name, "handler": object{"name": name}}
-		filters := []any{}
-		if d.spec["type"] != "set" {
-			for _, f := range texts(d.spec["filters"]) {
-				filters = append(filters, object{"name": f})
-			}
-			if m, _ := d.spec["mutator"].(string); m != "" {
-				flow["mutator"] = object{"name": m}
-			}
-		}
-		flow["filters"] = filters
-		flows = append(flows, flow)
+	flow := object{"name": d.name, "handler": object{"name": d.name}, "filters": filters}
+	if m, _ := d.spec["mutator"].(string); m != "" {
+		flow["mutator"] = object{"name": m}
 	}
-	return object{"workflows": flows}
+	return object{"workflows": []any{flow}}
 }
 
-// onlyWhatReads takes the pipeline of a handler away that speaks for itself, as an import does;
-// of a set the pipeline is all there is.
+// onlyWhatReads takes the pipeline of a handler away that speaks for itself, as an import does.
 func (c *converted) onlyWhatReads(d *document) {
 	for i, m := range c.beside {
 		if m.Kind != "Pipeline" {
 			continue
 		}
 		if c.main == nil {
-			c.main, c.beside = m, append(c.beside[:i], c.beside[i+1:]...)
 			return
 		}
 		h, _ := c.main.Spec.(*model.HandlerSpec)
@@ -289,26 +285,6 @@ func (c *converted) onlyWhatReads(d *document) {
 // speaks says whether a handler speaks for itself, where others read Sensu's events.
 func speaks(h *model.HandlerSpec) bool {
 	return h.Command == nil && h.TCP == nil && h.UDP == nil && h.Stream == nil
-}
-
-// asItsMembers gives each handler of a set the filters and the mutator that it has by itself. One
-// that speaks for itself has none, and is told of incidents.
-func asItsMembers(set *model.PipelineSpec, there []*model.Resource) {
-	for i := range set.Workflows {
-		flow := &set.Workflows[i]
-		for _, m := range there {
-			switch own := m.Spec.(type) {
-			case *model.HandlerSpec:
-				if m.Metadata.Name == flow.Handler && speaks(own) && flow.Filters == nil {
-					flow.Filters = []string{model.FilterIncident, model.FilterNotSilenced}
-				}
-			case *model.PipelineSpec:
-				if m.Metadata.Name == model.SensuPipeline(flow.Handler) && len(own.Workflows) == 1 {
-					flow.Filters, flow.Mutator = own.Workflows[0].Filters, own.Workflows[0].Mutator
-				}
-			}
-		}
-	}
 }
 
 func onlyIncidents(filters []string) bool {

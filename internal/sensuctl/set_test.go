@@ -29,3 +29,51 @@ func TestASetHasItsMembersFilters(t *testing.T) {
 		t.Errorf("%s %v\nwant %s", data, err, want)
 	}
 }
+
+// A set follows its members: what they are filtered by, those that come later, and sets within it.
+func TestASetFollowsItsMembers(t *testing.T) {
+	w := newWorld(t)
+	put := func(status int, o string) string {
+		path, body, _ := strings.Cut(o, " ")
+		return w.want(status, "PUT", core+"/"+path, body)
+	}
+	is := func(set, want string) {
+		t.Helper()
+		var flows []string
+		for _, f := range w.declared("Pipeline", model.SensuPipeline(set)).Spec.(*model.PipelineSpec).Workflows {
+			flows = append(flows, f.Handler+":"+strings.Join(f.Filters, "+"))
+		}
+		if got := strings.Join(flows, " "); got != want {
+			t.Errorf("%s is %s, want %s", set, got, want)
+		}
+	}
+	if said := put(422, `handlers/all {"type":"set","handlers":["chat","page"]}`); !strings.Contains(said, "after its handlers") {
+		t.Error(said)
+	}
+	put(201, `filters/hourly {"action":"allow","expressions":["event.check.occurrences == 1"]}`)
+	put(201, `filters/often {"action":"allow","expressions":["event.check.occurrences == 2"]}`)
+	put(201, `handlers/chat {"type":"pipe","command":"cat","filters":["hourly"]}`)
+	put(201, `handlers/all {"type":"set","handlers":["chat","page","inner"]}`)
+	is("all", "chat:hourly")
+	if said := w.declared("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "handler page is not there yet; handler inner is not there yet" {
+		t.Error(said)
+	}
+	put(201, `handlers/chat {"type":"pipe","command":"cat","filters":["often"]}`)
+	is("all", "chat:often")
+	put(201, `handlers/page {"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident"]}`)
+	is("all", "chat:often page:is_incident+not_silenced")
+	put(201, `handlers/log {"type":"udp","socket":{"host":"127.0.0.1","port":514}}`)
+	put(201, `handlers/inner {"type":"set","handlers":["log","chat"]}`)
+	is("all", "chat:often page:is_incident+not_silenced log:")
+	if said := w.declared("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "" {
+		t.Error(said)
+	}
+	put(201, `handlers/log {"type":"udp","socket":{"host":"127.0.0.1","port":514},"filters":["hourly"]}`)
+	is("all", "chat:often page:is_incident+not_silenced log:hourly")
+	is("inner", "log:hourly chat:often")
+	put(201, `handlers/outer {"type":"set","handlers":["inner"]}`)
+	is("outer", "log:hourly chat:often")
+	put(201, `handlers/inner {"type":"set","handlers":["log","inner"]}`)
+	is("inner", "log:hourly")
+	is("outer", "log:hourly")
+}

@@ -44,7 +44,7 @@ func (d *document) named() (out [][2]string) {
 	if d.kind != "HookConfig" { // it has those of the checks that name it
 		add("Asset", texts(d.spec["runtime_assets"])...)
 	}
-	if d.kind == "CheckConfig" || d.spec["type"] == "set" {
+	if d.kind == "CheckConfig" {
 		for _, h := range handlers {
 			add("Pipeline", sensuimport.PipelineOf(h))
 		}

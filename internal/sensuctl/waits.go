@@ -2,7 +2,6 @@ package sensuctl
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -51,32 +50,26 @@ func (d *document) waits(there []*model.Resource) (out []string) {
 
 // arrived gives the checks that wait for a handler, pipeline, hook or asset what they waited for.
 func (s *Server) arrived(ctx context.Context, r *request, made *converted) error {
-	in := v1.ApplyRequest{Message: "by sensuctl: " + r.kind + " " + made.name + " is there now"}
+	var waited []*model.Resource
 	for after := ""; ; {
 		list, next, err := resources(ctx, r, "Check", pageSize, after)
 		if err != nil {
 			return err
 		}
 		for _, m := range list {
-			if !gets(m, strings.TrimSuffix(r.kind, "s"), made.name, made) {
-				continue
+			if gets(m, strings.TrimSuffix(r.kind, "s"), made.name, made) {
+				waited = append(waited, m)
 			}
-			data, err := json.Marshal(m)
-			if err != nil {
-				return err
-			}
-			in.Resources = append(in.Resources, data)
 		}
 		if next == "" {
 			break
 		}
 		after = next
 	}
-	if len(in.Resources) == 0 {
+	if len(waited) == 0 {
 		return nil
 	}
-	_, err := r.muster.Apply(ctx, in)
-	return byHand(err, applyByHand)
+	return s.send(ctx, r, v1.ApplyRequest{Message: "by sensuctl: " + r.kind + " " + made.name + " is there now"}, waited)
 }
 
 // gets lets a check have what it waits for, if it does.

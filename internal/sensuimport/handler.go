@@ -3,6 +3,7 @@ package sensuimport
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -132,6 +133,12 @@ func (im *importer) unnamed() {
 	}
 }
 
+// SetOf is the annotation of a pipeline that is a set of Sensu's: its members, NAME, NAME. By it the set
+// follows handlers that sensuctl changes.
+const SetOf = "sensuctl/set-of"
+
+const mostSetOf = 16 << 10
+
 // set makes the pipeline that an agent reaches by the name of a set. Checks that name it name its
 // handlers instead.
 func (im *importer) set(o *object) {
@@ -146,8 +153,18 @@ func (im *importer) set(o *object) {
 			spec.Workflows = append(spec.Workflows, flow)
 		}
 	}
-	if len(spec.Workflows) > 0 {
-		im.add(im.ns(o), model.SensuPipeline(name(o.name)), spec)
+	if len(spec.Workflows) == 0 {
+		return
+	}
+	var members []string
+	for _, h := range o.spec.texts("handlers") {
+		if h = name(h); !slices.Contains(members, h) {
+			members = append(members, h)
+		}
+	}
+	text := strings.Join(members, ", ")
+	if m := im.add(im.ns(o), model.SensuPipeline(name(o.name)), spec); m.Spec == spec && len(text) <= mostSetOf {
+		m.Metadata.Annotations = map[string]string{SetOf: text}
 	}
 }
 

@@ -308,7 +308,7 @@ func TestHandlersThatNobodyNames(t *testing.T) {
 	data, err := json.Marshal(result.Resources)
 	for _, want := range []string{`"name":"sensu-keepalive"`, `{"workflows":[{"name":"keepalive","filters":["is_incident"],"handler":"keepalive"}]}`, `"name":"sensu-log"`,
 		`"metadata":{"name":"sensu-pagew","namespace":"default"},"spec":{"workflows":[{"name":"pagew","filters":["is_incident","hourly"],"handler":"pagew"}]}`,
-		`"metadata":{"name":"sensu-all","namespace":"default"},"spec":{"workflows":[{"name":"keepalive","filters":["is_incident"],"handler":"keepalive"},{"name":"log","handler":"log"}]}`} {
+		`"metadata":{"name":"sensu-all","namespace":"default","annotations":{"sensuctl/set-of":"keepalive, log"}},"spec":{"workflows":[{"name":"keepalive","filters":["is_incident"],"handler":"keepalive"},{"name":"log","handler":"log"}]}`} {
 		if err != nil || strings.Count(string(data), want) != 1 {
 			t.Errorf("want %s once: %s\n%s", want, data, said)
 		}
