@@ -49,6 +49,30 @@ metadata: {name: router, namespace: default}
 spec: {entity_class: proxy}
 `
 
+// keptResources are a file as it is kept beside the code, and sent whenever that changes.
+const keptResources = sensuResources + `---
+type: Handler
+api_version: core/v2
+metadata: {name: page, namespace: default}
+spec: {type: pipe, command: sensu-pagerduty-handler --token k, filters: [is_incident]}
+---
+type: Handler
+api_version: core/v2
+metadata: {name: tell, namespace: default}
+spec: {type: set, handlers: [keep, page]}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: backup, namespace: default}
+spec:
+  command: check_backup
+  interval: 3600
+  publish: true
+  subscriptions: [db]
+  handlers: [tell]
+  subdues: [{begin: "2026-01-01T17:00:00Z", end: "2026-01-02T09:00:00Z", repeat: [daily]}]
+`
+
 // failing is a server with what sensuctl declared, and with an agent that runs it.
 func failing(t *testing.T, create func(s *harness.Server)) *harness.Server {
 	s := harness.StartServer(t, "--sensu-listen", harness.Port(t))
@@ -230,20 +254,33 @@ func TestSensuctl(t *testing.T) {
 			t.Errorf("dump has no %s", want)
 		}
 	}
-	recorded := func() int { return strings.Count(s.CLI("audit", "-o", "json"), `"user": "admin"`) } // agents' facts are recorded, too
-	before := recorded()
+	changes := func() int { // agents' facts are recorded, too
+		return strings.Count(s.CLI("audit", "-o", "json"), `"user": "admin"`)
+	}
+	before := changes()
 	does("", "create", "-f", dumped) // as it was: with events, and all that Sensu has no words for
 	does("type: EntityConfig", "dump", "core/v3.EntityConfig,core/v3.EntityState", "--format", "yaml")
 	does("", "dump", "core/v3.EntityConfig,core/v3.EntityState", "--file", dumped)
 	does("", "create", "-f", dumped)
 	does("", "dump", "assets,checks,hooks,handlers,pipelines", "--format", "wrapped-json", "--file", dumped)
 	does("", "create", "-f", dumped)
-	if after := recorded(); after != before {
+	if after := changes(); after != before {
 		t.Errorf("what was dumped and is given back made %d changes:\n%s", after-before, s.CLI("audit"))
 	}
 	does("", "dump", "core/v2.CheckConfig,core/v2.HookConfig,core/v2.Handler,core/v2.Pipeline,core/v2.Asset", "--format", "yaml", "--file", dumped)
 	if out := s.CLI("import", "sensu", "--strict", dumped); !strings.Contains(out, "sensu-keep") {
 		t.Errorf("%s", out)
+	}
+	again := filepath.Join(home, "again.yaml")
+	if err := os.WriteFile(again, []byte(keptResources), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	does("", "create", "-f", again)
+	once := changes()
+	does("", "create", "-f", again)
+	does("", "create", "-f", again)
+	if n := changes(); n != once {
+		t.Errorf("a file that is sent again made %d changes:\n%s", n-once, s.CLI("audit"))
 	}
 	does("default", "check", "list", "--field-selector", `check.name == "Disk_Root"`, "--format", "json")
 	does("Disk_Root", "event", "list", "--field-selector", `event.check.name == Disk_Root && "entity:web01" in event.entity.subscriptions`)
@@ -262,6 +299,10 @@ func TestSensuctl(t *testing.T) {
 	refuses("muster auth user create", "cluster-role", "create", "mine", "--verb", "get", "--resource", "checks")
 	refuses("muster auth user create", "user", "create", "vera", "--password", "four other test words")
 	refuses("muster run", "check", "execute", "Disk_Root")
+	does("", "hook", "create", "procs", "--command", "ps aux", "--timeout", "5")
+	does("Added", "check", "set-hooks", "Disk_Root", "--type", "critical", "--hooks", "procs")
+	does("procs", "check", "info", "Disk_Root", "--format", "json")
+	does("Removed", "check", "remove-hook", "Disk_Root", "critical", "procs")
 	does("Deleted", "check", "delete", "Disk_Root", "--skip-confirm")
 	does("Deleted", "asset", "delete", "Tools", "--skip-confirm")
 	does("logged out", "logout")

@@ -107,6 +107,33 @@ func TestAChangeKeepsWhatIsNotShown(t *testing.T) {
 	}
 }
 
+// Hooks of a check are added and taken away one by one; those that stand in it stay.
+func TestHooksOfACheck(t *testing.T) {
+	w := newWorld(t)
+	w.Apply(ours)
+	is := func(want string) {
+		t.Helper()
+		if data, err := json.Marshal(w.declared("Check", "disk").Spec.(*model.CheckSpec).Hooks); err != nil || string(data) != want {
+			t.Errorf("it is %s, want %s (%v)", data, want, err)
+		}
+	}
+	hooks := core + "/checks/disk/hooks"
+	w.want(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
+	w.want(204, "PUT", hooks+"/critical", `{"type":"HookList","api_version":"core/v2","metadata":{},"spec":{"critical":["ps","top"]}}`)
+	is(`[{"when":["critical"],"hook":"top"},{"name":"space","when":["critical"],"command":"df -h"},{"when":["critical"],"hook":"ps"}]`)
+	w.want(204, "PUT", hooks+"/non-zero", `{"non-zero":["ps"]}`)
+	is(`[{"when":["critical"],"hook":"top"},{"name":"space","when":["critical"],"command":"df -h"},{"when":["critical","non-ok"],"hook":"ps"}]`)
+	w.want(204, "DELETE", hooks+"/critical/hook/top", "")
+	w.want(204, "DELETE", hooks+"/critical/hook/ps", "")
+	is(`[{"name":"space","when":["critical"],"command":"df -h"},{"when":["non-ok"],"hook":"ps"}]`)
+	w.want(404, "DELETE", hooks+"/critical/hook/ps", "")
+	w.want(404, "DELETE", core+"/checks/nothing/hooks/critical/hook/ps", "")
+	w.want(422, "PUT", hooks+"/critical", `{"warning":["ps"]}`)
+	if said := w.want(422, "PUT", hooks+"/critical", `{"critical":["nothing"]}`); !strings.Contains(said, "nothing") {
+		t.Error(said)
+	}
+}
+
 // A check whose targets are no subscriptions is shown without any, and runs.
 func TestWhereNoSubscriptionIs(t *testing.T) {
 	w := newWorld(t)

@@ -199,7 +199,7 @@ func TestTheRestNamesACommand(t *testing.T) {
 		"PUT " + core + "/roles/mine":                     "muster auth user create",
 		"PUT " + core + "/rolebindings/x":                 "muster auth user create",
 		"POST " + core + "/checks/disk/execute":           "muster run disk",
-		"PUT " + core + "/checks/disk/hooks/critical":     "muster edit check disk",
+		"PATCH " + core + "/checks/disk/hooks/critical":   "muster edit check disk",
 		"DELETE " + core + "/entities/web01":              "muster node retire web01",
 		"POST " + core + "/events":                        "muster run CHECK",
 		"DELETE /api/core/v2/namespaces/team":             "muster delete namespace team",

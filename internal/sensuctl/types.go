@@ -41,6 +41,9 @@ func (s *Server) operationOf(method string, r *request) operation {
 	default:
 		return nil
 	}
+	if ofHooks(method, r) {
+		return s.changeHooks
+	}
 	_, declared := types[r.kind]
 	declared = declared && r.kind != "silenced" && r.kind != "entity-configs"
 	_, keeps := kept[r.kind]

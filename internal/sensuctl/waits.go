@@ -125,27 +125,6 @@ func (c *converted) reads() bool {
 	return c.main.Kind == "Pipeline" || slices.ContainsFunc(c.beside, func(m *model.Resource) bool { return m.Kind == "Pipeline" })
 }
 
-func addHook(c *model.CheckSpec, name, when string) {
-	for ours, theirs := range hookTypes {
-		if theirs == when {
-			when = ours
-		}
-	}
-	switch when {
-	case "0":
-		when = "ok"
-	case "1":
-		when = "warning"
-	case "2":
-		when = "critical"
-	}
-	if i := slices.IndexFunc(c.Hooks, func(h model.Hook) bool { return h.Hook == name }); i >= 0 {
-		c.Hooks[i].When = with(c.Hooks[i].When, when)
-		return
-	}
-	c.Hooks = append(c.Hooks, model.Hook{Hook: name, When: []string{when}})
-}
-
 func with(list []string, one string) []string {
 	if slices.Contains(list, one) {
 		return list
