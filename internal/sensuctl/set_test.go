@@ -76,4 +76,13 @@ func TestASetFollowsItsMembers(t *testing.T) {
 	put(201, `handlers/inner {"type":"set","handlers":["log","inner"]}`)
 	is("inner", "log:hourly")
 	is("outer", "log:hourly")
+	for _, name := range []string{"outer", "inner", "all", "log"} {
+		w.want(204, "DELETE", core+"/handlers/"+name, "")
+	}
+	w.want(404, "DELETE", core+"/handlers/log", "")
+	w.want(404, "GET", core+"/pipelines/sensu-log", "")
+	put(201, `checks/c {"command":"x","interval":60,"subscriptions":["linux"],"publish":true,"handlers":["chat"]}`)
+	if said := w.want(409, "DELETE", core+"/handlers/chat", ""); !strings.Contains(said, "check/c") {
+		t.Error(said)
+	}
 }

@@ -162,3 +162,31 @@ func (s *Server) regroup(ctx context.Context, r *request, sent string) error {
 	}
 	return s.send(ctx, r, v1.ApplyRequest{Message: "by sensuctl: sets with handler " + sent}, list)
 }
+
+// handlerIs are the resources that are a handler of Sensu's: a Handler, and the pipeline by which it hears
+// if that has nothing else; of a set, its pipeline.
+func handlerIs(ctx context.Context, r *request) ([]v1.Ref, error) {
+	own := v1.Ref{Kind: "Handler", Namespace: r.namespace, Name: r.name(0)}
+	piped := v1.Ref{Kind: "Pipeline", Namespace: r.namespace, Name: model.SensuPipeline(r.name(0))}
+	_, err := resource(ctx, r, own.Kind, own.Namespace, own.Name)
+	is := err == nil
+	if !is && model.ClassOf(err) != model.NotFound {
+		return nil, err
+	}
+	m, err := resource(ctx, r, piped.Kind, piped.Namespace, piped.Name)
+	if model.ClassOf(err) == model.NotFound && err != nil {
+		return []v1.Ref{own}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	set := m.Metadata.Annotations[sensuimport.SetOf] != ""
+	flows := m.Spec.(*model.PipelineSpec).Workflows
+	switch {
+	case !is && set:
+		return []v1.Ref{piped}, nil
+	case is && !set && len(flows) == 1 && flows[0].Handler == own.Name:
+		return []v1.Ref{own, piped}, nil
+	}
+	return []v1.Ref{own}, nil
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -161,6 +162,13 @@ func (s *Server) remove(ctx context.Context, r *request) (answer, error) {
 	if r.name(0) == "" {
 		return answer{}, model.Errorf(model.NotFound, "this names no %s", k.Name)
 	}
-	_, err := r.muster.Delete(ctx, k, r.namespace, r.name(0), "", "by sensuctl", 0, false, false)
+	refs := []v1.Ref{{Kind: k.Name, Namespace: r.namespace, Name: r.name(0)}}
+	if r.kind == "handlers" {
+		var err error
+		if refs, err = handlerIs(ctx, r); err != nil {
+			return answer{}, err
+		}
+	}
+	_, err := r.muster.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: "by sensuctl"})
 	return answer{http.StatusNoContent, nil, ""}, byHand(err, deleteByHand(k.Name, r.namespace, r.name(0)))
 }
