@@ -47,14 +47,54 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 	if len(resources) == 0 && !r.Prune {
 		return nil, model.Errorf(model.Invalid, "resources: nothing is declared").WithHint("want at least one")
 	}
+	expect, err := expectedOf(r.Expect, resources)
+	if err != nil {
+		return nil, err
+	}
 	applied, err := s.Intent.Apply(ctx, who(ctx, r.Message), resources, intent.ApplyOptions{
-		DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
+		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
 		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: !mayChange(ctx),
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &body[v1.Applied]{s.applied(applied, r.DryRun, resources)}, nil
+}
+
+// expectedOf are the revisions that resources of an apply must have.
+func expectedOf(list []v1.Expected, resources []model.Resource) (map[intent.Key]int64, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	applied := make(map[intent.Key]bool, len(resources))
+	for i := range resources {
+		applied[intent.KeyOf(&resources[i])] = true
+	}
+	out := make(map[intent.Key]int64, len(list))
+	for _, e := range list {
+		key, err := refKey(e.Ref)
+		if err != nil {
+			return nil, err
+		}
+		if !applied[key] {
+			return nil, model.Errorf(model.Invalid, "expect: %s is not among the resources", key)
+		}
+		out[key] = e.Revision
+	}
+	return out, nil
+}
+
+// refKey is what a reference names; one without a namespace is of the default one.
+func refKey(ref v1.Ref) (intent.Key, error) {
+	k, ok := model.KindOf(ref.Kind)
+	if !ok {
+		return intent.Key{}, model.UnknownKind(ref.Kind)
+	}
+	key := intent.Key{Kind: k.Name, Name: ref.Name}
+	if k.Namespaced {
+		key.Namespace = cmp.Or(ref.Namespace, model.DefaultNamespaceName)
+	}
+	return key, nil
 }
 
 // inNamespace puts a resource that names no namespace into the caller's.
@@ -118,14 +158,11 @@ func (s *server) remove(ctx context.Context, key intent.Key, in ChangeInput) (*b
 func (s *server) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequest }) (*body[v1.Applied], error) {
 	keys, seen := make([]intent.Key, len(in.Body.Resources)), map[intent.Key]bool{}
 	for i, ref := range in.Body.Resources {
-		k, ok := model.KindOf(ref.Kind)
-		if !ok {
-			return nil, model.UnknownKind(ref.Kind)
+		key, err := refKey(ref)
+		if err != nil {
+			return nil, err
 		}
-		keys[i] = intent.Key{Kind: k.Name, Name: ref.Name}
-		if k.Namespaced {
-			keys[i].Namespace = cmp.Or(ref.Namespace, model.DefaultNamespaceName)
-		}
+		keys[i] = key
 		if seen[keys[i]] {
 			return nil, model.Errorf(model.Invalid, "%s stands twice in the list", keys[i])
 		}

@@ -24,28 +24,32 @@ func ofHooks(method string, r *request) bool {
 
 // changeHooks adds hooks to those that a check has after results of a type, or takes one away.
 func (s *Server) changeHooks(ctx context.Context, r *request) (answer, error) {
+	return answer{http.StatusNoContent, nil, ""}, again(ctx, func() error { return s.changeHooksOf(ctx, r) })
+}
+
+func (s *Server) changeHooksOf(ctx context.Context, r *request) error {
 	m, err := resource(ctx, r, "Check", r.namespace, r.name(0))
 	if err != nil {
-		return answer{}, err
+		return err
 	}
 	c, ok := m.Spec.(*model.CheckSpec)
 	if !ok {
-		return answer{}, model.Errorf(model.NotFound, "this names no check")
+		return model.Errorf(model.NotFound, "this names no check")
 	}
 	if r.Method == http.MethodDelete {
 		if !takeHook(c, r.name(4), afterWhat(r.names[2])) {
-			return answer{}, model.Errorf(model.NotFound, "check %s has no hook %s after %s", r.name(0), r.names[4], r.names[2])
+			return model.Errorf(model.NotFound, "check %s has no hook %s after %s", r.name(0), r.names[4], r.names[2])
 		}
 	} else {
 		names, err := hooksSent(r)
 		if err != nil {
-			return answer{}, err
+			return err
 		}
 		for _, name := range names {
 			addHook(c, model.CleanName(name), r.names[2])
 		}
 	}
-	return answer{http.StatusNoContent, nil, ""}, s.send(ctx, r, v1.ApplyRequest{Message: "by sensuctl"}, []*model.Resource{m})
+	return s.send(ctx, r, v1.ApplyRequest{Message: "by sensuctl"}, []*model.Resource{m})
 }
 
 // hooksSent are those of {TYPE: [NAME, …]}, wrapped as {type, api_version, spec} or not.

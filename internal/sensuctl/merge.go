@@ -20,9 +20,6 @@ func (s *Server) keep(ctx context.Context, r *request, made *converted, sent, sh
 	if err != nil {
 		return byEdit(made.main, "it is more than Sensu has words for")
 	}
-	if was.main.Kind != made.main.Kind { // a handler that was a set, or becomes one
-		return byEdit(was.main, "what is there is a "+was.main.Kind+", and this would be a "+made.main.Kind)
-	}
 	if was.main.Kind != made.main.Kind { // a handler that was a set, or became one
 		return byEdit(was.main, "what is there is a "+was.main.Kind+", and this would be a "+made.main.Kind)
 	}

@@ -2,9 +2,11 @@ package sensuctl
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -131,6 +133,31 @@ func TestHooksOfACheck(t *testing.T) {
 	w.want(422, "PUT", hooks+"/critical", `{"warning":["ps"]}`)
 	if said := w.want(422, "PUT", hooks+"/critical", `{"critical":["nothing"]}`); !strings.Contains(said, "nothing") {
 		t.Error(said)
+	}
+}
+
+// Who changes a thing at the moment when somebody else does loses nothing of it.
+func TestSeveralChangeOneCheck(t *testing.T) {
+	w := newWorld(t)
+	w.Apply(ours)
+	var all, want []string
+	for i := range 12 {
+		name := fmt.Sprintf("hook-%02d", i)
+		w.want(201, "PUT", core+"/hooks/"+name, `{"command":"ps aux","timeout":5}`)
+		all = append(all, name)
+	}
+	var group sync.WaitGroup
+	for _, name := range all {
+		group.Go(func() { w.want(204, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["`+name+`"]}`) })
+	}
+	group.Wait()
+	for _, h := range w.declared("Check", "disk").Spec.(*model.CheckSpec).Hooks {
+		if strings.HasPrefix(h.Hook, "hook-") {
+			want = append(want, h.Hook)
+		}
+	}
+	if slices.Sort(want); !slices.Equal(all, want) {
+		t.Errorf("left are %q of %q", want, all)
 	}
 }
 

@@ -26,17 +26,49 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 	if r.kind == "namespaces" && r.name(0) == model.DefaultNamespaceName {
 		return answer{http.StatusOK, nil, ""}, nil
 	}
+	var made *converted
+	err := again(ctx, func() (err error) {
+		made, err = s.write(ctx, r)
+		return err
+	})
+	if err != nil || made == nil {
+		return answer{http.StatusOK, nil, ""}, err
+	}
+	if r.kind == "handlers" || r.kind == "hooks" || r.kind == "pipelines" || r.kind == "assets" {
+		if err := again(ctx, func() error { return s.arrived(ctx, r, made) }); err != nil {
+			return answer{}, err
+		}
+	}
+	if r.kind == "handlers" {
+		if err := again(ctx, func() error { return s.regroup(ctx, r, made.name) }); err != nil {
+			return answer{}, err
+		}
+	}
+	return answer{http.StatusCreated, nil, ""}, nil
+}
+
+// again repeats what reads and then writes while somebody else wrote in between: then that one got on.
+func again(ctx context.Context, do func() error) error {
+	for {
+		if err := do(); model.ClassOf(err) != model.Stale || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// write applies what is sent; nil: it is so already.
+func (s *Server) write(ctx context.Context, r *request) (*converted, error) {
 	same, err := s.unchanged(ctx, r)
 	if err != nil || same {
-		return answer{http.StatusOK, nil, ""}, err
+		return nil, err
 	}
 	doc, err := s.sent(r)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	made, err := s.convert(ctx, r, doc)
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	shown, err := s.shown(ctx, r)
 	switch {
@@ -46,27 +78,14 @@ func (s *Server) put(ctx context.Context, r *request) (answer, error) {
 		err = s.keep(ctx, r, made, doc, shown)
 	}
 	if err != nil {
-		return answer{}, err
+		return nil, err
 	}
 	if r.Method == http.MethodPost {
 		if _, err := resource(ctx, r, made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name); err == nil {
-			return answer{}, model.Errorf(model.Conflict, "there is a %s %s already", made.main.Kind, made.main.Metadata.Name)
+			return nil, model.Errorf(model.Conflict, "there is a %s %s already", made.main.Kind, made.main.Metadata.Name)
 		}
 	}
-	if err := s.apply(ctx, r, made); err != nil {
-		return answer{}, err
-	}
-	if r.kind == "handlers" || r.kind == "hooks" || r.kind == "pipelines" || r.kind == "assets" {
-		if err := s.arrived(ctx, r, made); err != nil {
-			return answer{}, err
-		}
-	}
-	if r.kind == "handlers" {
-		if err := s.regroup(ctx, r, made.name); err != nil {
-			return answer{}, err
-		}
-	}
-	return answer{http.StatusCreated, nil, ""}, nil
+	return made, s.apply(ctx, r, made)
 }
 
 // putSilence makes a silence, or makes the one that covers the same so.
@@ -99,7 +118,7 @@ func (s *Server) apply(ctx context.Context, r *request, made *converted) error {
 	return s.send(ctx, r, in, append(made.beside, made.main))
 }
 
-// send applies resources.
+// send applies resources: those that were read only if nobody has changed them since.
 func (s *Server) send(ctx context.Context, r *request, in v1.ApplyRequest, list []*model.Resource) error {
 	for _, m := range list {
 		data, err := json.Marshal(m)
@@ -107,6 +126,9 @@ func (s *Server) send(ctx context.Context, r *request, in v1.ApplyRequest, list 
 			return err
 		}
 		in.Resources = append(in.Resources, data)
+		if m.Status != nil {
+			in.Expect = append(in.Expect, v1.Expected{Ref: v1.Ref{Kind: m.Kind, Namespace: m.Metadata.Namespace, Name: m.Metadata.Name}, Revision: m.Status.Revision})
+		}
 	}
 	_, err := r.muster.Apply(ctx, in)
 	return byHand(err, applyByHand)

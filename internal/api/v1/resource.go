@@ -19,6 +19,13 @@ type ApplyRequest struct {
 	MaxAffected int               `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
 	Yes         bool              `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
 	Namespace   string            `json:"namespace,omitempty" doc:"For resources that name none."`
+	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse all of it (412) if one of these resources is not as its reader left it; If-Match for many."`
+}
+
+// Expected is a resource of an apply as it was when its sender read it.
+type Expected struct {
+	Ref
+	Revision int64 `json:"revision" minimum:"0" doc:"status.revision of what was read; 0: it must not be there."`
 }
 
 // DeleteRequest takes many resources away in one transaction: all of them, or none.
