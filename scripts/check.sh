@@ -11,6 +11,10 @@ name=; since=0; running=; blackbox=
 # In CI the whole may take 20 minutes. It is laid out to end within 16, fuzzing too: what a slow
 # machine has no time for by then is shortened or left out, and named.
 whole=$((16 * 60))
+# What everything goes through: what the race detector looks at where there is no time for more.
+through="internal/journal internal/queue internal/source/muster internal/pipeline/event internal/react internal/agent/schedule"
+# late MINUTES: in CI, and the time that is kept for what comes last has begun.
+late() { [ "${CI:-}" = true ] && [ "$SECONDS" -gt $((whole - $1 * 60)) ]; }
 trap 'kill $running $blackbox 2>/dev/null || true; rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
 
@@ -61,7 +65,9 @@ export MUSTER_LEFT_OUT=$left_out
 bounded 14 go test -vet=off -timeout 13m ./test/... >"$tmp/blackbox" 2>&1 & blackbox=$!
 
 step "agent and CLI for the other platforms, at the lowest priority"
-within 15 nice -n 19 scripts/cross.sh
+seconds=
+[ "${CI:-}" != true ] || seconds=$((whole - 9 * 60 - SECONDS))
+within 15 nice -n 19 scripts/cross.sh $seconds
 
 step "tests of packages"
 # shellcheck disable=SC2046
@@ -69,11 +75,19 @@ within 10 go test -vet=off -timeout 8m $(go list ./... | grep -v /muster/test)
 
 if command -v gcc >/dev/null; then
   step "building tests under the race detector, at the lowest priority"
-  within 15 nice -n 19 scripts/race.sh build "$tmp/race"
+  # A slow machine builds and runs those that everything goes through.
+  most=
+  ! late 7 || most=$through
+  # shellcheck disable=SC2086
+  within 15 nice -n 19 scripts/race.sh build "$tmp/race" $most
 fi
 
-step "building fuzz targets, at the lowest priority"
-within 15 nice -n 19 scripts/fuzz.sh build "$tmp/fuzz"
+if late 4; then
+  echo "fuzzing (the seeds were tested): this machine is too slow; make fuzz" | tee -a "$left_out"
+else
+  step "building fuzz targets, at the lowest priority"
+  within 15 nice -n 19 scripts/fuzz.sh build "$tmp/fuzz"
+fi
 
 step "tests of the built binary, which began above"
 failed=0; wait "$blackbox" || failed=$?
@@ -93,12 +107,8 @@ fi
 
 step "race detector, on packages that start goroutines or lock"
 if [ -d "$tmp/race" ]; then
-  most=
-  # A slow machine has few minutes left: then those that everything goes through.
-  if [ "${CI:-}" = true ] && [ "$SECONDS" -gt $((whole - 240)) ]; then
-    most="internal/journal internal/queue internal/source/muster internal/pipeline/event internal/react internal/agent/schedule"
-    echo "the race detector on other packages than $most: this machine is too slow; make race" | sed 's# internal/# #g' | tee -a "$left_out"
-  fi
+  ! late 4 || most=$through
+  [ -z "$most" ] || echo "the race detector on other packages than $most: this machine is too slow; make race" | sed 's# internal/# #g' | tee -a "$left_out"
   # shellcheck disable=SC2086
   within 10 scripts/race.sh run "$tmp/race" $most
   rm -rf "$tmp/race"
@@ -111,8 +121,9 @@ if [ "${CI:-}" = true ] && [ -z "${FUZZTIME:-}" ]; then
   each=$(((whole - SECONDS) * $(scripts/fuzz.sh jobs) / targets))
   fuzztime=$((each < 2 ? 2 : each > 5 ? 5 : each))s
 fi
-if [ "${CI:-}" = true ] && [ "$SECONDS" -gt "$whole" ]; then
-  step "fuzzing"
+if [ ! -d "$tmp/fuzz" ]; then
+  : # it was left out above
+elif late 0; then
   echo "fuzzing (the seeds were tested): this machine is too slow; make fuzz" | tee -a "$left_out"
 else
   step "fuzzing, $targets targets, $fuzztime each"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# race.sh build FOLDER: builds the tests of every package that starts goroutines or locks, for
-# the race detector. race.sh run [-j JOBS] FOLDER [PACKAGE…]: runs them, or those of these
+# race.sh build FOLDER [PACKAGE…]: builds the tests of every package that starts goroutines or
+# locks, or of these, for the race detector. race.sh run [-j JOBS] FOLDER [PACKAGE…]: runs them, or those of these
 # packages, -short. Apart, because building has no deadlines and can go on beside what waits.
 # race.sh list: the packages.
 set -eu
@@ -26,9 +26,10 @@ case "${1:-}" in
   list) list ;;
   # go test hands each binary, in its package's folder, to race.sh keep, which keeps it.
   build)
-    mkdir -p "$2"
-    # shellcheck disable=SC2046
-    CGO_ENABLED=1 go test -race -vet=off -count=1 "${blind[@]}" -exec "'$PWD/scripts/race.sh' keep '$2' '$PWD'" $(list | sed 's#^#./#') >"$2/said" || { cat "$2/said"; exit 1; }
+    mkdir -p "$2"; folder=$2; shift 2
+    [ $# -gt 0 ] || mapfile -t all < <(list)
+    CGO_ENABLED=1 go test -race -vet=off -count=1 "${blind[@]}" -exec "'$PWD/scripts/race.sh' keep '$folder' '$PWD'" \
+      $(printf './%s ' "${@:-${all[@]}}") >"$folder/said" || { cat "$folder/said"; exit 1; }
     ;;
   keep) package=${OLDPWD#"$3"/}; mv "$4" "$2/${package//\//+}.test" ;;
   run)
