@@ -40,12 +40,17 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 		t.Fatal(err)
 	}
 	ran := harness.Run(t, os.Environ(), "load", "run", file, "--max-lag", "1h", "--out", out)
-	if ran.Code != 0 {
-		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-	}
 	rep, err := report.Read(filepath.Join(out, "run.json"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("code %d, %v\n%s%s", ran.Code, err, ran.Out, ran.Errors)
+	}
+	// On a machine that others keep busy one pipeline may starve another; nothing else may be wrong.
+	starved := 0
+	for _, p := range rep.Phases {
+		starved += len(p.Starved)
+	}
+	if want := map[bool]int{false: 0, true: 20}[starved > 0]; ran.Code != want || len(rep.Late()) != starved {
+		t.Fatalf("code %d, want %d; late is %q\n%s%s", ran.Code, want, rep.Late(), ran.Out, ran.Errors)
 	}
 	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
