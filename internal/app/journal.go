@@ -30,9 +30,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 	for _, place := range places {
 		o.Seen = append(o.Seen, place.At)
 	}
-	// Fewer and fuller commits, for latency that the goal leaves room for:
-	// docs/decisions/0006-journal-linger.md
-	o.Linger = 20 * time.Millisecond
+	o.Linger = journal.ServerLinger
 	o.QueueBytes, _ = s.queues.Bounds("journal")
 	o.Clock = journalClock{now: s.now, began: s.now()}
 	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log

@@ -11,6 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
+// ServerLinger is the Linger of a server's journal: fewer and fuller commits, for latency that the
+// goal leaves room for (docs/decisions/0006-journal-linger.md).
+const ServerLinger = 20 * time.Millisecond
+
 // Options of a Log. The zero value is the server's journal.
 type Options struct {
 	FS    disk.FS   // default disk.OS{}

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -93,7 +92,7 @@ func began(ctx context.Context, to appender) error {
 // makes of it once the run is over.
 func (d *Driven) journal(ctx context.Context, fleet *spine.Fleet) error {
 	shown := metrics.NewJournal(d.metric, "journal")
-	log, err := journal.Open(filepath.Join(d.dir, "journal"), journal.Options{Reserve: -1, Budget: unlimited, Linger: 5 * time.Millisecond, // as the server
+	log, err := journal.Open(filepath.Join(d.dir, "journal"), journal.Options{Reserve: -1, Budget: unlimited, Linger: journal.ServerLinger,
 		Deliver: func(journal.Commit) {}, Committed: shown.Committed, Queues: &queue.Registry{}})
 	if err != nil {
 		return err
