@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,13 @@ type shelf[T any] struct {
 	// compare orders the newest first; at is in its order.
 	compare func(a, b *T) int
 	time    func(*T) int64
+	ends    *sql.Stmt // see end; kept, because it is asked with every batch
+}
+
+// prepare readies what is asked with every batch.
+func (f *shelf[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
+	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
+	return err
 }
 
 // segmentRows: of a hundred million rows there are 3,000 segments, 10 µs each to look into;
@@ -53,8 +61,7 @@ func (f *shelf[T]) sql(query string) string {
 
 // end is the last row that is in a segment, and the id of the next row that is written.
 func (f *shelf[T]) end(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
-	err = tx.QueryRow(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`)).Scan(&filed, &next)
-	if err != nil {
+	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
 	}
 	return filed, max(filed, next) + 1, nil

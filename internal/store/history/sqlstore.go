@@ -37,7 +37,7 @@ func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	s := &sqlStore{db: db, entries: entryShelf(segment), problems: problemShelf(segment)}
-	if err := s.prepare(ctx, db); err != nil {
+	if err := errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	if err := s.file(ctx); err != nil {

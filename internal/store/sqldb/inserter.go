@@ -3,7 +3,6 @@ package sqldb
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strings"
 )
 
@@ -27,9 +26,8 @@ func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, ro
 	values := "(" + strings.Repeat("?, ", in.columns-1) + "?)"
 	for i, n := range rowsAtOnce {
 		var err error
-		in.stmts[i], err = db.writer.PrepareContext(ctx, db.Rebind("INSERT INTO "+into+" VALUES "+strings.Repeat(values+", ", n-1)+values+" "+onConflict))
-		if err != nil {
-			return nil, db.explain(fmt.Errorf("prepare INSERT INTO %s: %w", into, err))
+		if in.stmts[i], err = db.Prepare(ctx, "INSERT INTO "+into+" VALUES "+strings.Repeat(values+", ", n-1)+values+" "+onConflict); err != nil {
+			return nil, err
 		}
 	}
 	return in, nil

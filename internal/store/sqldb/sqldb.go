@@ -201,6 +201,16 @@ func (tx *Tx) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return tx.PrepareContext(ctx, tx.db.Rebind(query))
 }
 
+// Prepare makes a statement of ? arguments for all transactions to come (Tx.StmtContext). It is made
+// after Migrate, and lives as long as the DB.
+func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
+	stmt, err := db.writer.PrepareContext(ctx, db.Rebind(query))
+	if err != nil {
+		return nil, db.explain(fmt.Errorf("prepare %.60s: %w", query, err))
+	}
+	return stmt, nil
+}
+
 // Write runs fn in one transaction: all of it is kept, durably, or none. There is one
 // writer at a time: this process, on one connection.
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
