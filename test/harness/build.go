@@ -56,10 +56,21 @@ func Main(m *testing.M) int {
 // Binary is the path of muster.
 func Binary() string { return os.Getenv(binaryEnv) }
 
-// Root is the root of the source tree.
+// Root returns the root of the source tree: the folder of go.mod at or above the working
+// directory. Paths from the runtime would be wrong in a test built with -trimpath.
 func Root() string {
-	_, self, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(self), "..", "..")
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(fmt.Sprintf("BUG: no working directory: %v", err))
+	}
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
+			return d
+		}
+		if d == filepath.Dir(d) {
+			panic(fmt.Sprintf("BUG: no go.mod at or above %s", dir))
+		}
+	}
 }
 
 // Result is how a command ended.
