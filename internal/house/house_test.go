@@ -51,8 +51,9 @@ func layerOf(path string) (string, int, bool) {
 }
 
 type file struct {
-	path string // from the root
-	ast  *ast.File
+	path  string // from the root
+	lines int
+	ast   *ast.File
 }
 
 func goFiles(t *testing.T) []file {
@@ -78,7 +79,7 @@ func goFiles(t *testing.T) []file {
 			return err
 		}
 		rel, err := filepath.Rel(root, path)
-		files = append(files, file{rel, f})
+		files = append(files, file{rel, set.File(f.FileStart).LineCount(), f})
 		return err
 	})
 	if err != nil {
