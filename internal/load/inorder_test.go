@@ -36,9 +36,9 @@ func TestOrderIsCompared(t *testing.T) {
 		{name: "lost", kept: Kept{Results: 2, Order: ofNumbers(4, 9)}, kind: lost},
 		{name: "behind what was there", before: began{results: 2, order: ofNumbers(1, 2)}, kept: Kept{Results: 5, Order: ofNumbers(1, 2, 4, 5, 9)}},
 		{name: "turned round behind what was there", before: began{results: 2, order: ofNumbers(1, 2)}, kept: Kept{Results: 5, Order: ofNumbers(1, 2, 5, 4, 9)}, kind: reordered},
-		{name: "an older server", kept: Kept{Results: 3}, why: orderUntold},
-		{name: "an older server's state", before: began{results: 2}, kept: Kept{Results: 5}, why: orderUntold},
-		{name: "an older server, replaced meanwhile", before: began{results: 2}, kept: Kept{Results: 5, Order: ofNumbers(1, 2, 5, 4, 9)}, why: orderUntold},
+		{name: "a target without orders", kept: Kept{Results: 3}, why: orderUntold},
+		{name: "a target without orders, and a state before the run", before: began{results: 2}, kept: Kept{Results: 5}, why: orderUntold},
+		{name: "a state without an order before the run", before: began{results: 2}, kept: Kept{Results: 5, Order: ofNumbers(1, 2, 5, 4, 9)}, why: orderUntold},
 		{name: "one without an answer", kept: Kept{Results: 4, Order: ofNumbers(4, 5, 9, 11), Number: 11}, open: 1, why: orderOpen},
 	} {
 		b := &report.Balance{}

@@ -89,17 +89,13 @@ func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
 // parseKept reads a line of StatesHandler: there are millions.
 func parseKept(text string) (k Kept, ok bool) {
 	var all [8]uint64
-	n := all[:]
-	if words := strings.Count(text, " ") + 1; words == 5 || words == 7 {
-		n = n[:words] // an older server's
-	}
-	for i := range n {
+	for i := range all {
 		word, rest, more := strings.Cut(text, " ")
 		v, err := strconv.ParseUint(word, 10, 64)
-		if err != nil || more != (i < len(n)-1) {
+		if err != nil || more != (i < len(all)-1) {
 			return k, false
 		}
-		n[i], text = v, rest
+		all[i], text = v, rest
 	}
 	return Kept{model.NodeID(all[0]), model.CheckID(all[1]), all[2], all[3], all[4], uint32(all[5]), all[6] > 0, model.Order(all[7])}, true
 }

@@ -7,7 +7,7 @@ import (
 
 // Order is which results came, by their streams and numbers, and in which order: 32 bits of
 // digest, so that of two lists that differ one in four billion has the same. Zero is the order of
-// no result, and stands for one that is not known. docs/snapshot-format.md says what is in it:
+// no result. docs/snapshot-format.md says what is in it:
 // snapshots hold it, so it stays as it is.
 type Order uint32
 

@@ -16,9 +16,8 @@ var errSnapshot = errors.New("snapshot is malformed")
 
 // decoder reads a snapshot; after the first error it reads zeros.
 type decoder struct {
-	b       []byte
-	err     error
-	version byte
+	b   []byte
+	err error
 }
 
 func (d *decoder) fail(what string) {
@@ -110,8 +109,8 @@ func (d *decoder) count() int {
 
 func (p *partition) decode(body []byte) error {
 	d := &decoder{b: body}
-	if d.version = d.byte(); d.err == nil && (d.version == 0 || d.version > SnapshotVersion) {
-		return fmt.Errorf("%w: version %d, this program reads those up to %d", errSnapshot, d.version, SnapshotVersion)
+	if version := d.byte(); d.err == nil && version != SnapshotVersion {
+		return fmt.Errorf("%w: version %d, this program reads version %d", errSnapshot, version, SnapshotVersion)
 	}
 	var id model.NodeID
 	for i := range d.count() {
@@ -144,9 +143,7 @@ func (p *partition) decodeNode(d *decoder, id model.NodeID) {
 	n.stopped = d.byte()&nodeStopped != 0
 	n.session = d.fixed64()
 	n.timeout = d.int()
-	if d.version > 2 {
-		n.warning = d.int()
-	}
+	n.warning = d.int()
 	n.heard = d.int()
 	n.backlog = d.uint()
 	n.backlogUntil = d.int()
@@ -191,18 +188,14 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 	s.history = d.uint() & historyMask
 	s.streak = d.uint32()
 	s.occurrences = d.uint32()
-	if s.watermark = s.occurrences; d.version > 1 {
-		s.watermark = d.uint32()
-	}
+	s.watermark = d.uint32()
 	s.stateChanges = d.uint32()
 	s.durationMs = d.uint32()
 	s.results = d.uint()
 	s.lost = d.uint()
 	s.stream = d.fixed64()
 	s.number = d.uint()
-	if d.version > 3 {
-		s.order = model.Order(d.fixed32())
-	}
+	s.order = model.Order(d.fixed32())
 	s.received = p.nodes[n].heard - d.int()
 	s.executed = s.received - d.int()
 	s.lastOK = s.executed - d.int()
@@ -228,13 +221,11 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 	o.Status, o.Severity = model.Status(d.byte()), model.Severity(d.byte())
 	o.Opened = time.Unix(0, d.int()).UTC()
 	o.Output = string(d.bytes())
-	if d.version > 1 {
-		o.Texts = int(d.uint32())
-		if d.byte() != 0 {
-			o.Ack = &model.Ack{By: string(d.bytes()), Note: string(d.bytes()), At: unixNano(d.int())}
-			if until := d.int(); until != 0 {
-				o.Ack.Until = unixNano(until)
-			}
+	o.Texts = int(d.uint32())
+	if d.byte() != 0 {
+		o.Ack = &model.Ack{By: string(d.bytes()), Note: string(d.bytes()), At: unixNano(d.int())}
+		if until := d.int(); until != 0 {
+			o.Ack.Until = unixNano(until)
 		}
 	}
 	p.setProblem(id, s, o)

@@ -58,16 +58,3 @@ func TestOrderOfResults(t *testing.T) {
 		t.Errorf("restored and continued: %d results, order %s, want 6 and %s", got.Results, got.Order, want)
 	}
 }
-
-// What versions before 4 left is without an order, and remains so; a state that comes later has one.
-func TestOrderThatIsNotKnown(t *testing.T) {
-	var s slot
-	s.results = 3
-	if s.count(1, 4); s.results != 4 || s.order != 0 {
-		t.Errorf("%d results, order %s", s.results, s.order)
-	}
-	var fresh slot
-	if fresh.count(1, 4); fresh.order != model.Order(0).Then(1, 4) {
-		t.Errorf("order %s", fresh.order)
-	}
-}

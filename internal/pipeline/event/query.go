@@ -30,7 +30,7 @@ type State struct {
 	Lost         uint64
 	Stream       uint64
 	Number       uint64
-	Order        model.Order // of all results; zero: not known
+	Order        model.Order // of all results
 	Received     int64       // Unix ns
 	Executed     int64
 	LastOK       int64

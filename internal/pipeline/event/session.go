@@ -12,13 +12,10 @@ func (w *worker) session(p *partition, id model.NodeID, m *wire.SessionMark) {
 	if w.gone(p, id) {
 		return
 	}
-	n, ok := p.findNode(id)
 	if m.Visit {
-		if ok {
-			w.visited(p, n)
-		}
-		return
+		return // no sign of life is expected of a visitor
 	}
+	n, ok := p.findNode(id)
 	if !ok {
 		if !m.Begun {
 			return
@@ -29,17 +26,6 @@ func (w *worker) session(p *partition, id model.NodeID, m *wire.SessionMark) {
 		w.begun(p, n, m)
 	} else {
 		w.ended(p, n, m)
-	}
-}
-
-// visited applies a session that is no agent's life: the server comes to its own door for one
-// synthetic result and leaves. A keepalive would say between two visits that it stopped; one
-// that an older release made goes.
-func (w *worker) visited(p *partition, n uint32) {
-	node := &p.nodes[n]
-	node.session, node.timeout, node.stopped = 0, 0, false
-	if id, ok := node.find(model.KeepaliveCheck); ok {
-		w.withdraw(p, id, "no sign of life is expected of it")
 	}
 }
 

@@ -26,7 +26,7 @@ type slot struct {
 	watermark    uint32
 	stateChanges uint32
 	durationMs   uint32
-	order        model.Order // of all results; zero: not known
+	order        model.Order // of all results
 	output       outputRef
 
 	status     model.Status
@@ -78,12 +78,9 @@ func (s *slab) give(i uint32) {
 	s.free = append(s.free, i)
 }
 
-// count notes one result more. The order of those that were there before it was kept is not
-// known, and stays so.
+// count adds one result to the counters of the state.
 func (s *slot) count(stream wire.StreamID, number uint64) {
-	if s.results == 0 || s.order != 0 {
-		s.order = s.order.Then(uint64(stream), number)
-	}
+	s.order = s.order.Then(uint64(stream), number)
 	s.results++
 }
 

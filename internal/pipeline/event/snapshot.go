@@ -8,9 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// SnapshotVersion is the first byte of a snapshot's body. Restore reads this one
-// and those before it.
-const SnapshotVersion = 4
+// SnapshotVersion is the first byte of a snapshot's body. Restore reads no other.
+const SnapshotVersion = 1
 
 // Snapshot appends the partition's body to dst and says which position it reflects.
 //
