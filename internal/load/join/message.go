@@ -14,7 +14,7 @@ import (
 
 // Version is of the wire. Loaders of another one are refused: what a run measures depends
 // on all of them doing the same.
-const Version = 5
+const Version = 1
 
 // Kinds of frames, never used again for something else. F: from a follower, L: from the
 // lead.
@@ -42,8 +42,8 @@ const (
 	kindOver       = 21 // L over: last
 	kindFailed     = 22 // F and L failed: last
 	kindAlive      = 23 // F and L: nothing
-	kindOrder      = 25 // L order, by the follower's clock
 	kindStop       = 24 // F: the run is to end its present phase, and then be compared
+	kindOrder      = 25 // L order, by the follower's clock
 )
 
 // hello is the first frame. Its fields stay in every version, so that each understands that
