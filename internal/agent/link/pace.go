@@ -11,7 +11,6 @@ import (
 const (
 	maxLinger = time.Minute
 	maxSlow   = 5 * time.Minute
-	slowLasts = time.Minute // where the server does not say for how long: an older one
 )
 
 // Pace is for how long results wait for company: usually as long as their owner likes, for
@@ -23,19 +22,15 @@ type Pace struct{ linger, first, until time.Duration }
 // before, what waits first leaves after that share (from 0 to 1, by chance) of the time: all
 // are asked at once, and would otherwise all be silent first and then come together.
 func (p *Pace) Ask(now time.Duration, m *wire.Slow, share float64) {
-	lasts := time.Duration(m.LastsMs) * time.Millisecond
-	switch {
-	case m.LingerMs == 0: // as usual
+	if m.LingerMs == 0 || m.LastsMs == 0 { // as usual
 		*p = Pace{}
 		return
-	case lasts == 0:
-		lasts = slowLasts
 	}
 	slow := p.Slow(now)
 	if p.linger = min(time.Duration(m.LingerMs)*time.Millisecond, maxLinger); !slow {
 		p.first = now + time.Duration(share*float64(p.linger))
 	}
-	p.until = now + min(lasts, maxSlow)
+	p.until = now + min(time.Duration(m.LastsMs)*time.Millisecond, maxSlow)
 }
 
 // Slow says whether nothing leaves before its time, however urgent.

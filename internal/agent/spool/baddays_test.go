@@ -176,18 +176,6 @@ func TestStartedAgainWithoutAServer(t *testing.T) {
 	}
 }
 
-// A state that an earlier version wrote says nothing of what was sent.
-func TestStateOfAnEarlierVersion(t *testing.T) {
-	var r record
-	if err := r.decode([]byte{recordOlder, 1, 99, 2, 5, 9, 1, 1, 'b', 'o', 'o', 't'}); err != nil {
-		t.Fatal(err)
-	}
-	want := state{epoch: 1, stream: 99, boot: 2, bootID: "boot", first: [2]uint64{5, 1}, next: [2]uint64{9, 1}}
-	if r.kind != recordState || r.state != want {
-		t.Fatalf("%+v", r)
-	}
-}
-
 // A bad byte in the middle of the log takes what is in its commit and nothing else:
 // while the spool is open, and after a restart.
 func TestDamageInTheMiddle(t *testing.T) {

@@ -10,13 +10,9 @@ import (
 
 // Kinds of record in the spool's log; never reused.
 const (
-	recordSignal    = 1 // epoch, lane, number, then the signal
-	recordGoneOlder = 2 // as recordGone, each a result lost
-	recordOlder     = 3 // as recordState, without unsent
-	recordState     = 4 // epoch, stream, boot, boot id, first, next and unsent of both lanes
-	recordExtra     = 6 // as recordSignal, with the length of Extra, and Extra, before the output
-	recordAbout     = 7 // as recordSignal, with the node it is about, and what lies beside the output with its length before, before the output
-	recordGone      = 5 // epoch, lane, number, reason, then chunk and results lost of each consecutive number
+	recordSignal = 1 // epoch, lane, number, then the signal
+	recordGone   = 2 // epoch, lane, number, reason, then chunk and results lost of each consecutive number
+	recordState  = 3 // epoch, stream, boot, boot id, first, next and unsent of both lanes
 )
 
 // held is a signal as it is spooled.
@@ -27,27 +23,15 @@ type held struct {
 }
 
 func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *held) []byte {
-	kind := byte(recordSignal)
-	switch {
-	case h.signal.Node != 0:
-		kind = recordAbout
-	case len(h.signal.Extra) > 0:
-		kind = recordExtra
-	}
-	dst = append(dst, kind)
+	dst = append(dst, recordSignal)
 	for _, v := range [...]uint64{
 		epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs), uint64(h.signal.Kind),
 		uint64(h.signal.Chunk), uint64(h.signal.Status), uint64(h.signal.DurationMs), h.signal.Cut,
+		uint64(h.signal.Node), uint64(len(h.signal.Extra)),
 	} {
 		dst = binary.AppendUvarint(dst, v)
 	}
-	if kind == recordAbout {
-		dst = binary.AppendUvarint(dst, uint64(h.signal.Node))
-	}
-	if kind != recordSignal {
-		dst = binary.AppendUvarint(dst, uint64(len(h.signal.Extra)))
-		dst = append(dst, h.signal.Extra...)
-	}
+	dst = append(dst, h.signal.Extra...)
 	return append(dst, h.signal.Output...)
 }
 
@@ -120,49 +104,34 @@ func (r *record) decode(data []byte) error {
 	}
 	r.epoch = next()
 	switch r.kind {
-	case recordSignal, recordExtra, recordAbout:
+	case recordSignal:
 		lane := next()
 		r.number, r.held.boot = next(), next()
 		s := &r.held.signal
 		s.AtMs, r.held.wallMs = next(), int64(next())
 		s.Kind, s.Chunk, s.Status = wire.SignalKind(next()), model.ChunkID(next()), model.Status(next())
 		s.DurationMs, s.Cut = uint32(next()), next()
-		if r.kind == recordAbout {
-			s.Node = model.NodeID(next())
+		s.Node = model.NodeID(next())
+		if size := next(); size > uint64(len(rest)) {
+			return errRecord
+		} else if size > 0 {
+			s.Extra, rest = rest[:size:size], rest[size:]
 		}
-		if r.kind != recordSignal {
-			if size := next(); size > uint64(len(rest)) {
-				return errRecord
-			} else if size > 0 {
-				s.Extra, rest = rest[:size:size], rest[size:]
-			}
-		}
-		r.kind = recordSignal
 		s.Output = rest
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes
-	case recordGone, recordGoneOlder:
+	case recordGone:
 		lane := next()
 		r.number, r.why = next(), reason(next())
 		for ok && len(rest) > 0 {
-			it := item{chunk: model.ChunkID(next())}
-			if r.kind == recordGone {
-				it.size = uint32(next())
-			} else if it.chunk != 0 {
-				it.size = 1
-			}
-			r.gone = append(r.gone, it)
+			r.gone = append(r.gone, item{chunk: model.ChunkID(next()), size: uint32(next())})
 		}
-		r.kind = recordGone
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > kept && r.why < reasons
-	case recordState, recordOlder:
+	case recordState:
 		st := &r.state
 		st.epoch, st.stream, st.boot = r.epoch, wire.StreamID(next()), next()
 		st.first[0], st.next[0] = next(), next()
 		st.first[1], st.next[1] = next(), next()
-		if r.kind == recordState {
-			st.unsent[0], st.unsent[1] = next(), next()
-		}
-		r.kind = recordState
+		st.unsent[0], st.unsent[1] = next(), next()
 		st.bootID = string(rest)
 		ok = ok && st.first[0] <= st.next[0] && st.first[1] <= st.next[1] && st.first[0] > 0 && st.first[1] > 0
 	default:
