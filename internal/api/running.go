@@ -125,7 +125,7 @@ func (x *running) overdue() error {
 	for node, until := range x.until {
 		if now.After(until) {
 			x.runs.Forget(node)
-			if err := x.end(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for its turn there, or the agent is of an older version"}); err != nil {
+			if err := x.end(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for its turn there"}); err != nil {
 				return err
 			}
 		}

@@ -256,7 +256,7 @@ const SlowEasing = 5
 type Slow struct {
 	LingerMs uint32 // zero: as usual again
 	Reason   string
-	LastsMs  uint32 // zero: a minute
+	LastsMs  uint32 // zero: as usual again
 }
 
 // Bye announces an end: a drain (from the server) or a planned stop (from the agent).

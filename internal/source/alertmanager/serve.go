@@ -69,8 +69,7 @@ func parsePath(path string) (namespace string, ok bool) {
 	return "", false
 }
 
-// login finds out who brings alerts in: a token of the role alerts or admin (or agent, as an older Muster
-// called it), or a user with the role alerts and the password. The password of Sensu's agents, which
+// login finds out who brings alerts in: a token of the role alerts or admin, or a user with the role alerts and the password. The password of Sensu's agents, which
 // stands on every machine, opens nothing here.
 func (s *Server) login(r *http.Request, namespace string) (user string, err error) {
 	var of []string
@@ -79,7 +78,7 @@ func (s *Server) login(r *http.Request, namespace string) (user string, err erro
 		if err != nil {
 			return "", model.Errorf(model.Unauthenticated, "the server does not know this token, or it has ended").WithHint("muster auth token create --role alerts -m \"alerts\"")
 		}
-		if who.Role != intent.Alerts && who.Role != intent.Agents && who.Role != intent.Admin {
+		if who.Role != intent.Alerts && who.Role != intent.Admin {
 			return "", model.Errorf(model.Forbidden, "a token with the role %s brings no alerts in", who.Role).WithHint("muster auth token create --role alerts -m \"alerts\"")
 		}
 		user, of = who.User, who.Namespaces

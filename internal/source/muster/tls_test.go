@@ -251,7 +251,7 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 		if r := a.refusal(); r.Code != "replaced" {
 			t.Fatalf("refusal %+v", r)
 		}
-		node.Key = "" // a node of an earlier version: the key that comes first is put on record
+		node.Key = "" // made with its uid alone: the key that comes first is put on record
 		h.nodes.set(good.Node, node)
 		if a, err = h.openWith(good, good.Node, config); err != nil {
 			t.Fatal(err)
