@@ -12,12 +12,6 @@ import (
 
 const everybodyName = "all"
 
-// seededKind is the row that says what was once given to all that was there: it is not given
-// again to who has taken it away since.
-const seededKind = "seeded"
-
-func everybodySeeded() Key { return Key{Kind: seededKind, Name: "group-" + everybodyName} }
-
 func everybodyKey(namespace string) Key { return Key{"Group", namespace, everybodyName} }
 
 // everybody is the group of all nodes of a namespace.
@@ -125,35 +119,4 @@ func (a *application) disown(row Row, o Outcome) error {
 	o.Op, o.Diff = Updated, a.difference(row.Key, row.Body, body)
 	a.add(Write{Key: row.Key, Expect: row.Revision, Body: body}, o)
 	return nil
-}
-
-// seedEverybody gives the group to the namespaces of a state that was written before all had it.
-func (s *Service) seedEverybody(ctx context.Context) error {
-	if _, err := s.opts.Store.Get(ctx, everybodySeeded()); model.ClassOf(err) != model.NotFound {
-		return err // nil: it was done
-	}
-	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: "Namespace"})
-	if err != nil {
-		return err
-	}
-	writes := []Write{{Key: everybodySeeded(), Body: []byte("{}")}}
-	for _, row := range rows {
-		if row.Name == model.DefaultNamespaceName || row.Name == model.SharedNamespaceName {
-			continue // have had it from the first start
-		}
-		group := everybody(row.Name)
-		if _, err := s.opts.Store.Get(ctx, KeyOf(&group)); model.ClassOf(err) != model.NotFound {
-			if err != nil {
-				return err
-			}
-			continue // somebody has declared it
-		}
-		body, err := encode(&group)
-		if err != nil {
-			return err
-		}
-		writes = append(writes, Write{Key: KeyOf(&group), Body: body})
-	}
-	_, err = s.opts.Store.Commit(ctx, server("the group all in every namespace"), writes)
-	return err
 }

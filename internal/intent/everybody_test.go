@@ -84,38 +84,6 @@ func TestTheGroupAllGoesWithItsNamespace(t *testing.T) {
 	}
 }
 
-// A state that an older server wrote has the group in default and shared alone.
-func TestAnOlderStateGetsTheGroupAll(t *testing.T) {
-	w, ctx := newWorld(t), t.Context()
-	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), namespace("own"), in("own", group("all", "web")), namespace("bare")}, intent.ApplyOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	gone := []intent.Write{{Key: everybodyOf("shop"), Expect: -1}, {Key: everybodyOf("bare"), Expect: -1}, {Key: everybodyOf("default"), Expect: -1}, {Key: intent.Key{Kind: "seeded", Name: "group-all"}, Expect: -1}}
-	if _, err := w.Store().Commit(ctx, ada, gone); err != nil {
-		t.Fatal(err)
-	}
-	w.open(t)
-	for _, namespace := range []string{"shop", "bare"} {
-		if r := w.everybody(t, namespace); r == nil || r.Spec.(*model.GroupSpec).Where != "true" {
-			t.Errorf("%s: %+v", namespace, r)
-		}
-	}
-	if r := w.everybody(t, "own"); r == nil || len(r.Spec.(*model.GroupSpec).Groups) != 1 {
-		t.Errorf("what was declared is another now: %+v", r)
-	}
-	if r := w.everybody(t, "default"); r != nil {
-		t.Errorf("it was there from the first start, and somebody took it away: %+v", r)
-	}
-	revision, err := w.Store().Revision(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.open(t)
-	if again, err := w.Store().Revision(ctx); err != nil || again != revision {
-		t.Errorf("revision %d after %d, %v", again, revision, err)
-	}
-}
-
 // What is made by itself belongs to nobody, so that no apply of files fights with it.
 func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()

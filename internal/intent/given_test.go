@@ -97,9 +97,8 @@ func TestWhatATokenGaveStays(t *testing.T) {
 	}
 }
 
-// A row of a node that joined before there was a place of its own for what it was given is
-// read, and keeps that where it stands.
-func TestOldNodesHoldWhatTheyWereGiven(t *testing.T) {
+// A node whose resource declares groups, labels and a lifecycle has them, also where no token gave it any.
+func TestDeclaredNodeHasWhatItDeclares(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	uid := uuid.New()
 	body := `{"apiVersion":"muster/v1","kind":"Node","metadata":{"name":"old","namespace":"default","labels":{"os":"linux"}},` +

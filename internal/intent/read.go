@@ -81,7 +81,7 @@ type AuditEntry struct {
 // Audit returns recorded changes, newest first; with their differences, if the query
 // wants bodies. With redact, these show no more than model.Redacted does.
 func (s *Service) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
-	q.NotKinds = []string{"chunk", seededKind} // compiled from what stands beside it, or no word of anybody's
+	q.NotKinds = []string{"chunk"} // compiled from what stands beside it
 	changes, err := s.opts.Store.ChangesBefore(ctx, q)
 	if err != nil {
 		return nil, err

@@ -111,9 +111,6 @@ func (s *Service) Load(ctx context.Context) error {
 	if err := s.seed(ctx); err != nil {
 		return err
 	}
-	if err := s.seedEverybody(ctx); err != nil {
-		return err
-	}
 	for _, load := range []struct {
 		kind string
 		take func(Row) error
@@ -152,7 +149,6 @@ func (s *Service) seed(ctx context.Context) error {
 		}
 		writes[i] = Write{Key: KeyOf(&seeds[i]), Body: body}
 	}
-	writes = append(writes, Write{Key: everybodySeeded(), Body: []byte("{}")})
 	_, err = s.opts.Store.Commit(ctx, server("first start"), writes)
 	return err
 }

@@ -65,7 +65,7 @@ func TestTombstoneOfAKey(t *testing.T) {
 	}
 }
 
-// A node of an earlier version has no key on record: it gets the one that comes first,
+// A node that was made with its uid alone has no key on record: it gets the one that comes first,
 // at once and for good, whatever is written beside it.
 func TestFirstKey(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()

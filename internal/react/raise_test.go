@@ -1,7 +1,6 @@
 package react
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -58,37 +57,6 @@ func TestWorseIsToldOnceAndBringsNoStepForward(t *testing.T) {
 			p.heard(row.later...)
 		})
 	}
-}
-
-// Escalations that were written before it was kept how bad a problem was told to be: what was told
-// is as bad as it opened.
-func TestWhatWasToldBeforeItWasKeptHowBadIsNotWorse(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.opens("p1", 10)
-	p.warns("p2", 11)
-	p.after(time.Minute)
-	p.heard("pager summary p1+p2")
-	p.record(func(o *telling) error {
-		for _, e := range p.r.all {
-			e.Severity = 0
-			o.write(e)
-		}
-		return nil
-	})
-	var rows []history.Problem
-	for _, id := range []string{"p1", "p2"} {
-		rows = append(rows, history.Problem{Problem: *p.open[id], Namespace: "default", Node: "web01", Check: "disk"})
-	}
-	if err := p.store.Record(context.Background(), history.Batch{Opened: rows}); err != nil {
-		t.Fatal(err)
-	}
-	p.restart()
-	p.status("p1", model.Warning, model.High) // its worst is what it was told as
-	p.after(time.Minute)
-	p.heard()
-	p.status("p2", model.Critical, model.High)
-	p.after(time.Minute)
-	p.heard("pager reminder p1+p2")
 }
 
 // Everybody who knows reads that it is worse and what it was: the second step too, and in a message

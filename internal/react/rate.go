@@ -3,7 +3,6 @@ package react
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"time"
 
@@ -89,16 +88,6 @@ func (r *router) loadPaces(ctx context.Context) error {
 		r.paces[paceKey{p.Route, p.Shadow}] = &pace{ends: p.Ends, sent: p.Sent}
 	}
 	return err
-}
-
-// resume goes on with a rate that was used up when an older server stopped, which did not record it.
-func (r *router) resume(e *escalation) {
-	if !e.overRate() {
-		return
-	}
-	if p := r.paces[e.pace()]; p == nil || p.ends.Before(e.Held.Until) {
-		r.paces[e.pace()] = &pace{ends: e.Held.Until, sent: math.MaxInt / 2} // it is counted up still
-	}
 }
 
 // excess tells in one message what the rate held back: problems that are open, which are one

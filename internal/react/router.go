@@ -81,14 +81,6 @@ func (r *router) load(ctx context.Context) error {
 	for i := range rows {
 		r.enter(&escalation{Escalation: rows[i], index: -1})
 	}
-	return r.adopt(ctx)
-}
-
-// adopt takes up problems that were told before there were escalations: who knows of them is
-// to hear of their end.
-func (r *router) adopt(ctx context.Context) error {
-	var missing []string
-	problems := map[string]history.Problem{}
 	for q := (history.ProblemQuery{Open: true, Limit: 1000}); ; {
 		page, err := r.opts.Store.Problems(ctx, q)
 		if err != nil {
@@ -96,35 +88,12 @@ func (r *router) adopt(ctx context.Context) error {
 		}
 		for _, p := range page {
 			r.known[p.ID] = eventOf{p.NodeID, p.CheckID}
-			if len(r.of[p.ID]) == 0 {
-				missing = append(missing, p.ID)
-				problems[p.ID] = p
-			}
-			for _, e := range r.of[p.ID] {
-				if e.Severity == 0 && len(e.Told) > 0 { // the row is from before it was kept
-					e.Severity = p.Severity
-				}
-			}
 		}
 		if len(page) < q.Limit {
-			break
+			return nil
 		}
 		q.Before, q.BeforeID = page[len(page)-1].Opened, page[len(page)-1].ID
 	}
-	told, err := r.opts.Store.Told(ctx, missing)
-	if err != nil {
-		return err
-	}
-	for id, handlers := range told {
-		p := problems[id]
-		var knows []history.Told
-		for _, ref := range handlers {
-			knows = append(knows, history.Told{HandlerRef: ref, Under: id})
-		}
-		r.enter(&escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: id}, NodeID: p.NodeID, CheckID: p.CheckID,
-			Group: id, Lead: id, Opened: p.Opened, Direct: handlers, Next: make(route.Climb, 1), Told: knows, Severity: p.Severity}})
-	}
-	return nil
 }
 
 // enter begins to look after an escalation.
@@ -136,7 +105,6 @@ func (r *router) enter(e *escalation) {
 	if e.Closing != nil && len(e.Told) > 0 && e.Due.After(g.ends) {
 		g.ends = e.Due
 	}
-	r.resume(e)
 	r.plan(e)
 }
 

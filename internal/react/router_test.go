@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
@@ -379,23 +378,6 @@ func TestARouteThatChanges(t *testing.T) {
 	p.after(time.Minute)
 	p.heard("pager closed p1", "boss closed p1", "chief closed p1")
 	p.left(0)
-}
-
-// What was told before this version is told to its end.
-func TestProblemsFromBefore(t *testing.T) {
-	p := newPlay(t, nil)
-	p.open["old"] = &model.Problem{ID: "old", NodeID: 10, CheckID: 1001, Chunk: 3, Status: model.Critical, Opened: p.now}
-	if err := p.store.Record(context.Background(), history.Batch{
-		Opened:     []history.Problem{{Problem: *p.open["old"], Namespace: "default", Node: "web01", Check: "disk"}},
-		Deliveries: []history.Delivery{{Key: "k", Problem: "old", Handler: history.HandlerRef{Namespace: "default", Name: "mail"}, Kind: handler.Opened, Payload: []byte("{}"), Created: p.now}},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	p.restart()
-	p.after(time.Hour)
-	p.heard()
-	p.closes("old")
-	p.heard("mail closed old")
 }
 
 // A storm costs what it is: one message, one row each.

@@ -9,13 +9,6 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-const escalationSchema = `
-	CREATE TABLE history_escalations (
-		problem {text} NOT NULL, route {text} NOT NULL, body {blob} NOT NULL, PRIMARY KEY (problem, route));
-	CREATE TABLE history_told (key {text} NOT NULL, problem {text} NOT NULL, PRIMARY KEY (problem, key));
-	CREATE INDEX history_told_key ON history_told (key);
-`
-
 // alsoTold is one problem more of a message that tells of several.
 type alsoTold struct{ key, problem string }
 
@@ -47,26 +40,7 @@ func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
 		return e, fmt.Errorf("read escalation of problem %s on route %s: %w", key.Problem, key.Route, err)
 	}
 	e.EscalationKey = key
-	return e, e.older(body)
-}
-
-// older completes what was written before each handler had ids of its own.
-func (e *Escalation) older(body []byte) error {
-	var was struct {
-		Acked bool `json:"acked"`
-	}
-	for i := range e.Told {
-		if e.Told[i].Under != "" {
-			return nil
-		}
-		if i == 0 {
-			if err := json.Unmarshal(body, &was); err != nil {
-				return fmt.Errorf("read escalation of problem %s on route %s: %w", e.Problem, e.Route, err)
-			}
-		}
-		e.Told[i].Under, e.Told[i].Acked = e.Lead, e.Told[i].Acked || was.Acked
-	}
-	return nil
+	return e, nil
 }
 
 // escalate writes what a batch says of escalations.

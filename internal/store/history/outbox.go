@@ -59,34 +59,6 @@ func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []Handl
 	return due, fromNanos(next), nil
 }
 
-func (s *sqlStore) Told(ctx context.Context, problems []string) (map[string][]HandlerRef, error) {
-	told := map[string][]HandlerRef{}
-	for some := range slices.Chunk(problems, 500) {
-		args := make([]any, len(some))
-		for i, id := range some {
-			args[i] = id
-		}
-		rows, err := s.db.Query(ctx, `SELECT problem, handler_ns, handler FROM history_outbox
-			WHERE problem IN (?`+strings.Repeat(", ?", len(some)-1)+`) AND kind = 'opened' ORDER BY id`, args...)
-		if err != nil {
-			return nil, fmt.Errorf("read outbox: %w", err)
-		}
-		for rows.Next() {
-			var problem string
-			var ref HandlerRef
-			if err := rows.Scan(&problem, &ref.Namespace, &ref.Name); err != nil {
-				rows.Close()
-				return nil, fmt.Errorf("read outbox: %w", err)
-			}
-			told[problem] = append(told[problem], ref)
-		}
-		if err := rows.Err(); err != nil {
-			return nil, fmt.Errorf("read outbox: %w", err)
-		}
-	}
-	return told, nil
-}
-
 func (s *sqlStore) Hasten(ctx context.Context, now, latest time.Time) error {
 	var waits int64
 	err := s.db.QueryRow(ctx, `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, nanos(latest)).Scan(&waits)

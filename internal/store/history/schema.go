@@ -1,58 +1,20 @@
 package history
 
-// schema is history's, step by step. Of the tables that grow, each index grows at its end:
-// what nodes and checks had is found by history_index (see shelf.go).
-func schema() []string {
-	return []string{`
-	CREATE TABLE history_entries (
-		partition_no BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL,
-		at BIGINT NOT NULL, executed BIGINT NOT NULL, kind {text} NOT NULL,
-		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
-		check_name {text} NOT NULL, check_id BIGINT NOT NULL,
-		status BIGINT NOT NULL, previous BIGINT NOT NULL, output {text} NOT NULL, count BIGINT NOT NULL, expired BIGINT NOT NULL);
-	CREATE INDEX history_entries_event ON history_entries (namespace, node, check_name, at);
-	CREATE INDEX history_entries_at ON history_entries (at);
-	CREATE TABLE history_problems (
-		id {text} PRIMARY KEY, namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
-		check_name {text} NOT NULL, check_id BIGINT NOT NULL, chunk BIGINT NOT NULL,
-		status BIGINT NOT NULL, severity BIGINT NOT NULL, opened BIGINT NOT NULL, closed BIGINT NOT NULL, output {text} NOT NULL);
-	CREATE INDEX history_problems_opened ON history_problems (opened, id);
-	CREATE INDEX history_problems_open ON history_problems (opened, id) WHERE closed = 0;
-	CREATE INDEX history_problems_closed ON history_problems (closed) WHERE closed > 0;
-	CREATE INDEX history_problems_event ON history_problems (namespace, node, check_name, opened);
-	CREATE TABLE history_outbox (
-		id {serial}, key {text} NOT NULL UNIQUE, problem {text} NOT NULL,
-		handler_ns {text} NOT NULL, handler {text} NOT NULL, kind {text} NOT NULL, payload {blob} NOT NULL,
-		created BIGINT NOT NULL, state {text} NOT NULL, attempts BIGINT NOT NULL, next_at BIGINT NOT NULL,
-		last_error {text} NOT NULL, ended BIGINT NOT NULL);
-	CREATE INDEX history_outbox_problem ON history_outbox (problem, id);
-	CREATE INDEX history_outbox_due ON history_outbox (state, next_at);
-	CREATE INDEX history_outbox_ended ON history_outbox (ended);
-	CREATE TABLE history_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
-`, `
-	CREATE INDEX history_entries_node ON history_entries (node_id, check_name, at);
-	CREATE INDEX history_problems_node ON history_problems (node_id, opened);
-`, `
-	ALTER TABLE history_outbox ADD COLUMN replayed BIGINT NOT NULL DEFAULT 0;
-	CREATE INDEX history_outbox_dead ON history_outbox (handler_ns, handler, id) WHERE state = 'dead';
-`, escalationSchema, `
-	ALTER TABLE history_entries RENAME TO history_entries_4;
+// schema has one step for each version of history's tables. Of the tables that grow, each index
+// grows at its end: rows of a node and check are found by history_index (see shelf.go).
+var schema = []string{`
 	CREATE TABLE history_entries (
 		id {id}, partition_no BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL,
 		at BIGINT NOT NULL, executed BIGINT NOT NULL, kind {text} NOT NULL,
 		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
 		check_name {text} NOT NULL, check_id BIGINT NOT NULL,
 		status BIGINT NOT NULL, previous BIGINT NOT NULL, output {text} NOT NULL, count BIGINT NOT NULL, expired BIGINT NOT NULL);
-	INSERT INTO history_entries SELECT ROW_NUMBER() OVER (), history_entries_4.* FROM history_entries_4;
-	DROP TABLE history_entries_4;
 	CREATE INDEX history_entries_at ON history_entries (at);
-	ALTER TABLE history_problems RENAME TO history_problems_4;
+	CREATE INDEX history_entries_marks ON history_entries (at) WHERE kind IN ('flapping', 'acknowledged');
 	CREATE TABLE history_problems (
 		no {id}, id {text} NOT NULL UNIQUE, namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
 		check_name {text} NOT NULL, check_id BIGINT NOT NULL, chunk BIGINT NOT NULL,
 		status BIGINT NOT NULL, severity BIGINT NOT NULL, opened BIGINT NOT NULL, closed BIGINT NOT NULL, output {text} NOT NULL);
-	INSERT INTO history_problems SELECT ROW_NUMBER() OVER (), history_problems_4.* FROM history_problems_4;
-	DROP TABLE history_problems_4;
 	CREATE INDEX history_problems_opened ON history_problems (opened, id);
 	CREATE INDEX history_problems_open ON history_problems (opened, id) WHERE closed = 0;
 	CREATE INDEX history_problems_closed ON history_problems (closed) WHERE closed > 0;
@@ -64,26 +26,23 @@ func schema() []string {
 	CREATE TABLE history_names (
 		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL, last BIGINT NOT NULL, PRIMARY KEY (namespace, node, node_id)){clustered};
 	CREATE INDEX history_names_last ON history_names (last);
-	ALTER TABLE history_escalations RENAME TO history_escalations_4;
+	CREATE TABLE history_outbox (
+		id {serial}, key {text} NOT NULL UNIQUE, problem {text} NOT NULL,
+		handler_ns {text} NOT NULL, handler {text} NOT NULL, kind {text} NOT NULL, payload {blob} NOT NULL,
+		created BIGINT NOT NULL, state {text} NOT NULL, attempts BIGINT NOT NULL, next_at BIGINT NOT NULL,
+		last_error {text} NOT NULL, ended BIGINT NOT NULL, replayed BIGINT NOT NULL DEFAULT 0,
+		route {text} NOT NULL, tells {text} NOT NULL, problems BIGINT NOT NULL);
+	CREATE INDEX history_outbox_problem ON history_outbox (problem, id);
+	CREATE INDEX history_outbox_due ON history_outbox (next_at) WHERE state = 'pending';
+	CREATE INDEX history_outbox_ended ON history_outbox (ended) WHERE ended > 0;
+	CREATE INDEX history_outbox_dead ON history_outbox (handler_ns, handler, id) WHERE state = 'dead';
+	CREATE INDEX history_outbox_shadow ON history_outbox (ended, id) WHERE state = 'shadow';
 	CREATE TABLE history_escalations (
 		problem {text} NOT NULL, route {text} NOT NULL, body {blob} NOT NULL, PRIMARY KEY (problem, route)){clustered};
-	INSERT INTO history_escalations SELECT * FROM history_escalations_4;
-	DROP TABLE history_escalations_4;
-	DROP INDEX history_outbox_due;
-	CREATE INDEX history_outbox_due ON history_outbox (next_at) WHERE state = 'pending';
-	DROP INDEX history_outbox_ended;
-	CREATE INDEX history_outbox_ended ON history_outbox (ended) WHERE ended > 0;
-`, `
-	ALTER TABLE history_outbox ADD COLUMN route {text} NOT NULL DEFAULT '';
-	ALTER TABLE history_outbox ADD COLUMN tells {text} NOT NULL DEFAULT '';
-	ALTER TABLE history_outbox ADD COLUMN problems BIGINT NOT NULL DEFAULT 0;
-	CREATE INDEX history_outbox_shadow ON history_outbox (ended, id) WHERE state = 'shadow';
-	CREATE INDEX history_entries_marks ON history_entries (at) WHERE kind IN ('flapping', 'acknowledged');
-`, `
+	CREATE TABLE history_told (key {text} NOT NULL, problem {text} NOT NULL, PRIMARY KEY (problem, key));
+	CREATE INDEX history_told_key ON history_told (key);
+	CREATE TABLE history_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
 	CREATE TABLE history_seen (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
-`, `
 	CREATE TABLE history_paces (route {text} NOT NULL, shadow BIGINT NOT NULL, ends BIGINT NOT NULL, sent BIGINT NOT NULL, PRIMARY KEY (route, shadow));
-`, `
 	CREATE TABLE history_attended (one BIGINT PRIMARY KEY, until BIGINT NOT NULL);
 `}
-}

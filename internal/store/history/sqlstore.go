@@ -25,7 +25,7 @@ type sqlStore struct {
 	recorded  map[model.Partition]Place // what history_places holds; nil: that is to be read. Under recording
 }
 
-// Open opens the history store at dsn (see sqldb.Open) and brings its schema up to date.
+// Open opens the history store at dsn (see sqldb.Open) and makes its schema.
 func Open(ctx context.Context, dsn string) (Store, error) { return open(ctx, dsn, segmentRows) }
 
 func open(ctx context.Context, dsn string, segment int64) (Store, error) {
@@ -33,35 +33,14 @@ func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := db.Migrate(ctx, schema()); err != nil {
+	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	s := &sqlStore{db: db, entries: entryShelf(segment), problems: problemShelf(segment)}
 	if err := errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	if err := s.file(ctx); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
 	return s, nil
-}
-
-// file makes segments of what an older Muster left, each in a transaction.
-func (s *sqlStore) file(ctx context.Context) error {
-	for more := true; more; {
-		if err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-			entries, err := s.entries.file(ctx, tx)
-			if err != nil {
-				return err
-			}
-			problems, err := s.problems.file(ctx, tx)
-			more = entries || problems
-			return err
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (s *sqlStore) Close() error   { return s.db.Close() }

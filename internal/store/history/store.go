@@ -44,8 +44,6 @@ type Store interface {
 	EscalationsOf(ctx context.Context, problem string) ([]Escalation, error)
 	// Paces are those of all routes that ever had a rate.
 	Paces(ctx context.Context) ([]Pace, error)
-	// Told names the handlers that were given the openings of problems, by problem.
-	Told(ctx context.Context, problems []string) (map[string][]HandlerRef, error)
 	// Due returns pending deliveries whose time has come, oldest first, but none of
 	// the handlers in except; of one problem and handler only the oldest. next is when
 	// the next one comes due, zero: none waits.
@@ -257,7 +255,7 @@ type Delivery struct {
 	Kind    string     `json:"kind"`            // opened | closed
 	Route   string     `json:"route,omitempty"` // NAMESPACE/NAME; empty: its handlers are named without one
 	// Tells is what a message of one or several problems says of them: opened, reminder,
-	// closed or acknowledged; Kind is how it says so. Empty: an older Muster did not note it.
+	// closed or acknowledged; Kind is how it says so.
 	Tells     string        `json:"tells,omitempty"`
 	Count     int           `json:"count,omitempty"` // of the problems that it tells of
 	Payload   []byte        `json:"-"`

@@ -22,6 +22,7 @@ type sqlStore struct {
 	now func() time.Time
 }
 
+// schema has one step for each version of the tables.
 var schema = []string{`
 	CREATE TABLE intent_rows (
 		kind {text} NOT NULL, namespace {text} NOT NULL, name {text} NOT NULL,
@@ -32,23 +33,19 @@ var schema = []string{`
 		revision BIGINT NOT NULL, part BIGINT NOT NULL, at BIGINT NOT NULL,
 		who {text} NOT NULL, whence {text} NOT NULL, why {text} NOT NULL, owner {text} NOT NULL,
 		kind {text} NOT NULL, namespace {text} NOT NULL, name {text} NOT NULL,
-		id BIGINT NOT NULL, op {text} NOT NULL, before_body {blob}, after_body {blob},
+		id BIGINT NOT NULL, op {text} NOT NULL, before_body {blob}, after_body {blob}, was {text} NOT NULL,
 		PRIMARY KEY (revision, part));
+	CREATE INDEX intent_changes_key ON intent_changes (kind, namespace, name, revision);
+	CREATE INDEX intent_changes_was ON intent_changes (kind, namespace, was) WHERE was <> '';
 	CREATE TABLE intent_ids (kind {text} PRIMARY KEY, last BIGINT NOT NULL);
 	CREATE TABLE intent_revision (one BIGINT PRIMARY KEY, revision BIGINT NOT NULL);
 	INSERT INTO intent_revision (one, revision) VALUES (1, 0);
-`, `
 	CREATE TABLE intent_life (one BIGINT PRIMARY KEY, incarnation {text} NOT NULL, skipped BIGINT NOT NULL);
 	INSERT INTO intent_life (one, incarnation, skipped) VALUES (1, '', 0);
-`, `
-	CREATE INDEX intent_changes_key ON intent_changes (kind, namespace, name, revision);
-`, `
-	ALTER TABLE intent_changes ADD COLUMN was {text} NOT NULL DEFAULT '';
-	CREATE INDEX intent_changes_was ON intent_changes (kind, namespace, was) WHERE was <> '';
 `}
 
-// Open opens the intent store at dsn (see sqldb.Open) and brings its schema up
-// to date. now is for the times of changes.
+// Open opens the intent store at dsn (see sqldb.Open) and makes its
+// schema. now is for the times of changes.
 func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "intent")
 	if err != nil {
