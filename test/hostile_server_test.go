@@ -59,7 +59,7 @@ func TestAgentsSurviveALyingServer(t *testing.T) {
 		"many packed ones in one":          append(fine, frame(manyPacked())...),
 		"an assignment that nobody signed": append(fine, frame(wire.AppendPackedAssignment(nil, &wire.Assignment{Generation: wire.Generation{Epoch: 1 << 62}, HasProps: true, Signature: make([]byte, 64)}))...),
 		"a Welcome with limits of one":     welcome(func(w *wire.Welcome) { w.MaxFrame, w.MaxUnacked, w.MaxOutput, w.KeepaliveMs = 1, 1, 1, 1 }),
-		"slow for ever":                    append(fine, frame(wire.AppendSlow(nil, &wire.Slow{LingerMs: 1<<32 - 1}))...),
+		"slow for ever":                    append(fine, frame(wire.AppendSlow(nil, &wire.Slow{LingerMs: 1<<32 - 1, LastsMs: 1<<32 - 1}))...),
 		"text":                             append(fine, header(ws.Header{Fin: true, OpCode: ws.OpText}, "hello")...),
 		"masked":                           append(fine, header(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "x")...),
 		"no protobuf":                      append(fine, frame([]byte("\xff\xff\xff"))...),
