@@ -95,12 +95,12 @@ func TestFirstWeek(t *testing.T) {
 	}
 }
 
-// docs/teams.md, every command: a room is made, has a token of its own, and nothing of the
+// docs/namespaces.md, every command: a room is made, has a token of its own, and nothing of the
 // others' is in it.
 func TestTeamsPage(t *testing.T) {
 	t.Parallel()
 	f := typist(t)
-	f.do(page(t, "teams.md"), "")
+	f.do(page(t, "namespaces.md"), "")
 	for line, want := range map[string]string{
 		"muster apply -f shop.yaml":      `handler/shop/mail-team-b created   used by 1 namespace`,
 		"muster get nodes -n shop":       `no nodes in namespace shop`,
@@ -112,5 +112,34 @@ func TestTeamsPage(t *testing.T) {
 	}
 	if out := f.s.CLI("node", "token", "list", "-n", "shop"); !regexp.MustCompile(`shop +- +0 of 50`).MatchString(out) {
 		t.Errorf("tokens:\n%s", out)
+	}
+}
+
+// docs/story.md, every command: an incident from the check to the report.
+func TestStoryPage(t *testing.T) {
+	t.Parallel()
+	f := typist(t)
+	text := page(t, "story.md")
+	deliveries := func() string {
+		out, _ := os.ReadFile(filepath.Join(f.s.Dir, "pages.jsonl"))
+		return string(out)
+	}
+	f.replace = strings.NewReplacer("interval: 30s", "interval: 1s", "cat >> ", "cat >> "+f.s.Dir+"/")
+	rest := f.do(text, "## The engineer")
+	harness.Until(t, 30*time.Second, "the pager receives the problem", func() (string, bool) {
+		out := deliveries()
+		return out, strings.Contains(out, `"kind":"opened"`)
+	})
+	rest = f.do(rest, "## Morning")
+	harness.Until(t, 30*time.Second, "the pager receives the recovery", func() (string, bool) {
+		out := deliveries()
+		return out, strings.Contains(out, `"kind":"closed"`)
+	})
+	f.do(rest, "")
+	if lead, err := os.ReadFile(filepath.Join(f.s.Dir, "lead.jsonl")); err == nil {
+		t.Errorf("the lead was notified despite the acknowledgement: %s", lead)
+	}
+	if f.typed < 14 {
+		t.Errorf("only %d commands were typed", f.typed)
 	}
 }

@@ -226,7 +226,7 @@ func TestFirstRun(t *testing.T) {
 	}
 	rest := f.do(string(page), "## 4.")
 	status(model.OK, false)
-	rest = f.do(rest, "After two results")
+	rest = f.do(rest, "After two failures")
 	status(model.Warning, true)
 	told(1)
 	rest = f.do(rest, "## 5.")
