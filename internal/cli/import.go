@@ -45,7 +45,7 @@ func (a *app) importSensuCmd() *cobra.Command {
 			if err := a.printImport(result, out, *output); err != nil {
 				return err
 			}
-			if strict && result.Lost() > 0 {
+			if strict && result.LostCount() > 0 {
 				return &exitError{20}
 			}
 			return nil
@@ -115,7 +115,7 @@ func (a *app) printImport(result *sensuimport.Result, path string, f format) err
 		fmt.Fprintf(a.Stderr, "%s %s: %s: %s\n", mark, note.Where, note.What, note.Text)
 	}
 	fmt.Fprintf(a.Stderr, "%s of Sensu's became %s", model.Counted(result.Read, "resource"), model.Counted(len(result.Resources), "resource"))
-	if n := result.Lost(); n > 0 {
+	if n := result.LostCount(); n > 0 {
 		fmt.Fprintf(a.Stderr, "; %s not carried, marked !", model.Counted(n, "thing"))
 	}
 	fmt.Fprintln(a.Stderr)

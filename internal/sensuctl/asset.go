@@ -6,31 +6,30 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// asset is one with its builds, in Sensu's words for the machines that they are for, of which an
-// import makes the same.
-func asset(m *model.Resource) object {
+// asset writes an asset with filters for the machines of each build. An import of it makes the same builds.
+func (v *view) asset(m *model.Resource) (object, error) {
 	a, ok := m.Spec.(*model.AssetSpec)
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	o := object{"metadata": metadata(m), "url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
+	o := object{"metadata": metadata(m, sensuName(m)), "url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
 	if len(a.Builds) == 1 {
 		b := &a.Builds[0]
 		o["url"], o["sha512"], o["filters"] = b.URL, b.SHA512, assetFilters(b)
-		return o
+		return o, nil
 	}
 	builds, most := make([]object, len(a.Builds)), 0
 	for i := len(builds) - 1; i >= 0; i-- {
 		b := &a.Builds[i]
 		filters := assetFilters(b)
-		for len(filters) < most { // Sensu takes the one with the most, and here it is the first
+		for len(filters) < most { // Sensu takes the build with most filters, Muster the first
 			filters = append(filters, "true")
 		}
 		most = len(filters)
 		builds[i] = object{"url": b.URL, "sha512": b.SHA512, "filters": filters, "headers": nil}
 	}
 	o["builds"] = builds
-	return o
+	return o, nil
 }
 
 func assetFilters(b *model.AssetBuild) []string {

@@ -23,13 +23,13 @@ func TestAssetsAreShownAsTheyAreRead(t *testing.T) {
 		{{SHA512: a, URL: url, Distribution: "redhat", DistributionVersion: "9.4"}, {SHA512: a, URL: url, Distribution: "rhel", DistributionVersion: "9.4"}},
 	} {
 		spec := &model.AssetSpec{Builds: builds}
-		shown := asset(&model.Resource{Kind: "Asset", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec})
+		shown, _ := (&view{}).asset(&model.Resource{Kind: "Asset", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec})
 		data, err := json.Marshal(object{"type": "Asset", "api_version": "core/v2", "spec": shown})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, lint.Rules(), time.Unix(0, 0))
-		if err != nil || len(got.Resources) != 1 || !reflect.DeepEqual(got.Resources[0].Spec, spec) || got.Lost() > 0 {
+		if err != nil || len(got.Resources) != 1 || !reflect.DeepEqual(got.Resources[0].Spec, spec) || got.LostCount() > 0 {
 			t.Errorf("%s: %+v %v", data, got, err)
 		}
 	}

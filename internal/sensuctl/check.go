@@ -1,39 +1,24 @@
 package sensuctl
 
 import (
-	"context"
-	"maps"
-	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-func (s *Server) checks(ctx context.Context, r *request) (answer, error) {
-	return s.list(ctx, r, "Check", checkConfig)
-}
-
-func (s *Server) check(ctx context.Context, r *request) (answer, error) {
-	m, err := resource(ctx, r, "Check", r.namespace, r.name(0))
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{http.StatusOK, checkConfig(m), ""}, nil
-}
-
-// checkConfig is a check as a CheckConfig. What Sensu has no word for is left out.
-func checkConfig(m *model.Resource) object {
+// check writes a check as a CheckConfig, without the fields that Sensu does not have.
+func (v *view) check(m *model.Resource) (object, error) {
 	c, ok := m.Spec.(*model.CheckSpec)
 	if !ok {
-		return nil
+		return nil, nil
 	}
 	o := object{
-		"metadata": metadata(m), "command": commandText(c.Command), "handlers": []string{}, "high_flap_threshold": 0, "low_flap_threshold": 0,
-		"interval": seconds(c.Interval), "publish": !c.Disabled && !c.Passive, "runtime_assets": orElse(c.Assets), "subscriptions": subscriptions(c.Targets),
-		"proxy_entity_name": "", "check_hooks": hookLists(c.Hooks), "stdin": false, "subdue": subdued(c.Schedule), "ttl": seconds(c.TTL), "timeout": seconds(c.Timeout),
-		"round_robin": c.RoundRobin, "output_metric_format": "", "output_metric_handlers": []string{}, "env_vars": lines(c.Env), "secrets": []object{},
+		"metadata": metadata(m, sensuName(m)), "command": shellCommand(c.Command), "handlers": []string{}, "high_flap_threshold": 0, "low_flap_threshold": 0,
+		"interval": seconds(c.Interval), "publish": !c.Disabled && !c.Passive, "runtime_assets": nonNil(c.Assets), "subscriptions": subscriptions(c.Targets),
+		"proxy_entity_name": "", "check_hooks": hookLists(c.Hooks), "stdin": false, "subdue": nil, "ttl": seconds(c.TTL), "timeout": seconds(c.Timeout),
+		"round_robin": c.RoundRobin, "output_metric_format": "", "output_metric_handlers": []string{}, "env_vars": envVars(c.Env), "secrets": secrets(c.Secrets),
 		"pipelines": references("Pipeline", c.Pipelines),
 	}
 	if cron := cronOf(c); cron != "" {
@@ -49,7 +34,7 @@ func checkConfig(m *model.Resource) object {
 		o["discard_output"] = true
 	}
 	if a := c.Alert; a != nil {
-		o["handlers"] = orElse(a.Handlers)
+		o["handlers"] = nonNil(a.Handlers)
 		if f := a.Flapping; f != nil {
 			o["high_flap_threshold"], o["low_flap_threshold"] = f.Start, f.End
 			if f.End == 0 {
@@ -60,8 +45,10 @@ func checkConfig(m *model.Resource) object {
 	if p := c.Proxy; p != nil && len(p.Nodes) == 1 && len(p.Groups) == 0 && p.Where == "" {
 		o["proxy_entity_name"] = p.Nodes[0]
 	}
-	if requests := proxyRequests(c); requests != nil {
-		o["proxy_requests"] = requests
+	if p := c.Proxy; p != nil && p.Where != "" && len(p.Nodes)+len(p.Groups) == 0 && p.Except == nil {
+		if attributes, ok := sensuimport.Attributes(p.Where); ok {
+			o["proxy_requests"] = object{"entity_attributes": attributes, "splay": false, "splay_coverage": 0}
+		}
 	}
 	if c.Metrics != nil {
 		o["output_metric_format"] = metricFormats[c.Metrics.Format]
@@ -72,44 +59,116 @@ func checkConfig(m *model.Resource) object {
 	if len(c.Thresholds) > 0 {
 		o["output_metric_thresholds"] = thresholds(c.Thresholds)
 	}
-	for _, secret := range c.Secrets {
-		o["secrets"] = append(o["secrets"].([]object), object{"name": secret.Env, "secret": secret.Secret})
-	}
-	return o
+	addMissing(o, m)
+	return o, v.subdued(o, m, c.Schedule)
 }
 
 var metricFormats = map[string]string{
 	"nagios": "nagios_perfdata", "graphite": "graphite_plaintext", "influxdb": "influxdb_line", "opentsdb": "opentsdb_line", "prometheus": "prometheus_text",
 }
 
-// hookTypes are Sensu's words for after which results a hook runs.
+// hookTypes are Sensu's words for the results that a hook runs after.
 var hookTypes = map[string]string{"non-ok": "non-zero", "ok": "ok", "warning": "warning", "critical": "critical", "unknown": "unknown"}
 
+// hookLists leaves out hooks whose command is part of the check. An import of the lists makes the same hooks in the
+// same order.
 func hookLists(hooks []model.Hook) []object {
-	by := map[string][]string{}
+	out := []object{}
 	for _, h := range hooks {
 		if h.Hook == "" {
-			continue // its command stands in the check
+			continue
 		}
 		for _, when := range h.When {
-			kind := when
 			if t, ok := hookTypes[when]; ok {
-				kind = t
+				when = t
 			}
-			by[kind] = append(by[kind], h.Hook)
+			out = addToList(out, when, h.Hook)
 		}
-	}
-	out := []object{}
-	for _, kind := range sorted(by) {
-		out = append(out, object{kind: by[kind]})
 	}
 	return out
 }
 
-func references(kind string, names []string) []object {
+// addToList adds a hook to the last of the lists, if that is of its type.
+func addToList(lists []object, when, hook string) []object {
+	if n := len(lists); n > 0 {
+		if names, ok := lists[n-1][when].([]string); ok {
+			lists[n-1][when] = append(names, hook)
+			return lists
+		}
+	}
+	return append(lists, object{when: []string{hook}})
+}
+
+// thresholds writes the thresholds of values.
+func thresholds(list []model.Threshold) []object {
 	out := []object{}
-	for _, name := range names {
-		out = append(out, object{"name": name, "type": kind, "api_version": "core/v2"})
+	for i := range list {
+		t := &list[i]
+		rules := []object{}
+		for _, of := range [...]struct {
+			bounds *model.Bounds
+			status int
+		}{{t.Warning, 1}, {t.Critical, 2}, {t.Unknown, 3}} {
+			if of.bounds != nil {
+				rules = append(rules, object{"min": bound(of.bounds.Min), "max": bound(of.bounds.Max), "status": of.status})
+			}
+		}
+		out = append(out, object{"name": t.Metric, "tags": metricTags(t.Tags), "null_status": map[string]int{"warning": 1, "critical": 2, "unknown": 3}[t.Missing], "thresholds": rules})
 	}
 	return out
+}
+
+// subdued writes the times in which a check does not run: times by day in UTC, and the windows that an import made.
+func (v *view) subdued(o object, m *model.Resource, s *model.Schedule) error {
+	if s == nil {
+		return nil
+	}
+	var spans []string
+	var subdues []object
+	for _, e := range s.Except {
+		if during, utc := strings.CutSuffix(e.During, " UTC"); utc {
+			spans = append(spans, during)
+			continue
+		}
+		w, err := v.find("Window", m.Metadata.Namespace, e.Window)
+		if err != nil || w == nil || !strings.HasPrefix(e.Window, model.CleanName("subdue-"+sensuName(m))) {
+			return err
+		}
+		subdue, ok := sensuimport.Subdue(w.Spec.(*model.WindowSpec))
+		if !ok {
+			return nil
+		}
+		subdues = append(subdues, subdue)
+	}
+	times, ok := weekdayTimes(spans)
+	if !ok {
+		return nil
+	}
+	if o["subdue"] = times; len(spans) == 0 {
+		o["subdue"] = nil
+	}
+	if len(subdues) > 0 {
+		o["subdues"] = subdues
+	}
+	return nil
+}
+
+// addMissing adds the resources that a check waits for (waitsFor), so that the form has all that sensuctl sent.
+func addMissing(o object, m *model.Resource) {
+	for _, entry := range splitList(m.Metadata.Annotations[waitsFor]) {
+		words := strings.Fields(entry)
+		if len(words) < 2 {
+			continue
+		}
+		switch kind, name := words[0], words[1]; {
+		case kind == "handler":
+			o["handlers"] = append(slices.Clone(o["handlers"].([]string)), name)
+		case kind == "pipeline":
+			o["pipelines"] = append(o["pipelines"].([]object), references("Pipeline", []string{name})...)
+		case kind == "asset":
+			o["runtime_assets"] = append(slices.Clone(o["runtime_assets"].([]string)), name)
+		case kind == "hook" && len(words) == 3:
+			o["check_hooks"] = addToList(o["check_hooks"].([]object), words[2], name)
+		}
+	}
 }

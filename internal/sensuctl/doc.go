@@ -1,11 +1,12 @@
-// Package sensuctl answers an unmodified sensuctl of Sensu Go 6, as a Sensu backend would.
+// Package sensuctl serves the HTTP API of a Sensu Go 6 backend, so that an unmodified sensuctl works with Muster.
 //
-// A request is taken apart (path.go), and becomes requests of the API in the same process, with
-// the caller's own token: who may do what, how many passwords may be tried and how many requests
-// are answered at once is looked at there and nowhere else (client.Inside). What the API answers
-// is written in Sensu's shapes (check.go, entity.go, entityv3.go, event.go, silence.go, kept.go); what is
-// declared goes through sensuimport (put.go), unless it is what was shown (unchanged.go). What sensuctl can ask and Muster has another
-// command for is answered 501 with that command (instead.go).
+// Input: requests to /auth, /version, /health and /api/core/v2, /api/core/v3 (path.go). Output: requests to Muster's own
+// API in the same process with the caller's token (client.Inside), which decides on permissions, limits and guards.
 //
-// No goroutines, no locks. Start reading at Server.ServeHTTP in serve.go.
+// Reads: a view (view.go) writes resources in Sensu's forms (check.go, entity.go, event.go, pipeline.go, silence.go, …).
+// Writes: a document (document.go) is imported by sensuimport and replaces the resource whole (write.go), if that is
+// expressible in Sensu's forms and belongs to nobody or to the owner "sensu" (ownership.go). Everything else is answered
+// 501 with the command of Muster to type (alternative.go).
+//
+// No goroutines, no locks. Start reading at Server.ServeHTTP in server.go.
 package sensuctl

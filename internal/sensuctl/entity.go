@@ -10,75 +10,30 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (s *Server) entities(ctx context.Context, r *request) (answer, error) {
-	heard, err := machines(ctx, r, "")
-	if err != nil {
-		return answer{}, err
-	}
-	return s.list(ctx, r, "Node", func(m *model.Resource) object { return entity(m, heard[key{m.Metadata.Namespace, m.Metadata.Name}]) })
-}
-
-func (s *Server) entity(ctx context.Context, r *request) (answer, error) {
-	m, err := resource(ctx, r, "Node", r.namespace, r.name(0))
-	if err != nil {
-		return answer{}, err
-	}
-	heard, err := machines(ctx, r, r.name(0))
-	if err != nil {
-		return answer{}, err
-	}
-	return answer{http.StatusOK, entity(m, heard[key{m.Metadata.Namespace, m.Metadata.Name}]), ""}, nil
-}
-
-type key struct{ namespace, name string }
-
-// statesMost is of how many machines a list says when they were heard and which groups they
-// are in; of those beyond, what is declared.
-const statesMost = 1000
-
-// machines are what the server sees of nodes; name is of one.
-func machines(ctx context.Context, r *request, name string) (map[key]*v1.NodeState, error) {
-	list, err := r.muster.NodeStates(ctx, v1.NodeFilter{Namespace: r.namespace, Name: name, Limit: statesMost})
-	if err != nil && model.ClassOf(err) != model.NotFound { // made a moment ago, or not there
-		return nil, err
-	}
-	out := map[key]*v1.NodeState{}
-	for i := range list.Items {
-		n := &list.Items[i]
-		out[key{n.Namespace, n.Name}] = n
-	}
-	return out, nil
-}
-
-// entity is a node as Sensu's entity; seen may be nil.
-func entity(m *model.Resource, seen *v1.NodeState) object {
+// entity writes a node as an Entity.
+func (v *view) entity(m *model.Resource) (object, error) {
 	n, ok := m.Spec.(*model.NodeSpec)
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	class, groups, md := "agent", n.Groups, m.Metadata
+	state, err := v.state(m.Metadata.Namespace, m.Metadata.Name)
+	if err != nil {
+		return nil, err
+	}
+	class, lastSeen := "agent", int64(0)
 	if n.Proxy {
 		class = "proxy"
 	}
-	var heard int64
-	if seen != nil {
-		groups, heard, md.Labels = seen.Groups, unix(seen.Heard), map[string]string{}
-		for k, v := range seen.Labels {
-			if fact, measured := n.Facts[k]; !measured || fact != v {
-				md.Labels[k] = v
-			}
-		}
+	if state != nil {
+		lastSeen = unixTime(state.Heard)
 	}
-	name := shownAs(md.Name, n.Facts["sensuEntity"])
-	if name == md.Name {
-		name = called(m)
+	name := originalName(m.Metadata.Name, n.Facts["sensuEntity"])
+	if name == m.Metadata.Name {
+		name = sensuName(m)
 	}
-	subs := []string{"entity:" + name}
-	for _, g := range groups {
-		if g != "all" && !strings.Contains(g, "/") && !slices.Contains(subs, g) {
-			subs = append(subs, g)
-		}
-	}
+	labels, groups := effective(m, n, state)
+	shown := *m
+	shown.Metadata.Labels = labels
 	f := n.Facts
 	system := object{"network": object{"interfaces": nil}, "libc_type": "", "vm_system": f["virtualisation"], "vm_role": "", "cloud_provider": f["cloud"], "processes": nil}
 	for field, fact := range map[string]string{"hostname": "hostname", "os": "os", "platform": "distribution", "platform_version": "distributionVersion", "arch": "arch"} {
@@ -86,16 +41,97 @@ func entity(m *model.Resource, seen *v1.NodeState) object {
 			system[field] = f[fact]
 		}
 	}
-	return object{
-		"metadata": meta(name, md.Namespace, md), "entity_class": class, "system": system, "subscriptions": subs, "last_seen": heard,
+	o := object{
+		"metadata": metadata(&shown, name), "entity_class": class, "system": system, "subscriptions": append([]string{"entity:" + name}, groups...), "last_seen": lastSeen,
 		"deregister": n.Life().Forget() > 0, "deregistration": deregistration(n.Life()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
 	}
+	if k := n.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
+		handlers := slices.Clone(k.Handlers)
+		for _, p := range k.Pipelines {
+			handlers = append(handlers, strings.TrimPrefix(p, model.SensuPipeline("")))
+		}
+		o["keepalive_handlers"] = handlers
+	}
+	return o, nil
 }
 
-// deregistration has one handler in Sensu: the first.
+// effective returns the labels and groups of a node: the declared ones; with state, also its agent's and the groups
+// whose conditions it matches.
+func effective(m *model.Resource, n *model.NodeSpec, state *v1.NodeState) (labels map[string]string, groups []string) {
+	labels, all := m.Metadata.Labels, n.Groups
+	if state != nil {
+		labels, all = map[string]string{}, state.Groups
+		for k, v := range state.Labels {
+			if fact, measured := n.Facts[k]; !measured || fact != v {
+				labels[k] = v
+			}
+		}
+	}
+	for _, g := range all {
+		if g != "all" && !strings.Contains(g, "/") && !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	}
+	return labels, groups
+}
+
+// deregistration writes the first handler: Sensu has one.
 func deregistration(l *model.Lifecycle) object {
 	if l == nil || len(l.Handlers) == 0 {
 		return object{}
 	}
 	return object{"handler": l.Handlers[0]}
+}
+
+// entityConfig and entityState are the two parts of an Entity in core/v3: its declaration and its measurements.
+func (v *view) entityConfig(m *model.Resource) (object, error) {
+	return v.entityPart(m, "EntityConfig", "entity_class", "subscriptions", "deregister", "deregistration", "keepalive_handlers")
+}
+
+func (v *view) entityState(m *model.Resource) (object, error) {
+	return v.entityPart(m, "EntityState", "system", "last_seen", "sensu_agent_version")
+}
+
+// entityPart wraps some fields of an Entity, as all objects of core/v3 are wrapped.
+func (v *view) entityPart(m *model.Resource, kind string, fields ...string) (object, error) {
+	whole, err := v.entity(m)
+	spec := object{}
+	for _, field := range fields {
+		if value, ok := whole[field]; ok {
+			spec[field] = value
+		}
+	}
+	return object{"type": kind, "api_version": "core/v3", "metadata": whole["metadata"], "spec": spec}, err
+}
+
+// putState accepts measurements of an entity and drops them: the agent measures.
+func (s *Server) putState(ctx context.Context, r *request) (answer, error) {
+	_, err := r.get(ctx, "Node", r.namespace, r.name(0))
+	return answer{http.StatusOK, nil, ""}, err
+}
+
+// keepNode puts the declared fields of an imported node into the node of the server, which has more: its machine's
+// id, key and facts. Labels and groups that the server shows of the node and that are not declared stay with the
+// agent, the token and the conditions that they come from.
+func (v *view) keepNode(made, is *model.Resource) error {
+	now, ok := made.Spec.(*model.NodeSpec)
+	was, ok2 := is.Spec.(*model.NodeSpec)
+	if !ok || !ok2 {
+		return nil
+	}
+	state, err := v.state(is.Metadata.Namespace, is.Metadata.Name)
+	if err != nil {
+		return err
+	}
+	labels, groups := effective(is, was, state)
+	spec := *was
+	spec.Proxy, spec.Keepalive, spec.Lifecycle = now.Proxy, now.Keepalive, now.Lifecycle
+	spec.Groups = slices.DeleteFunc(now.Groups, func(g string) bool { return slices.Contains(groups, g) && !slices.Contains(was.Groups, g) })
+	for name, value := range made.Metadata.Labels {
+		if _, declared := is.Metadata.Labels[name]; !declared && labels[name] == value {
+			delete(made.Metadata.Labels, name)
+		}
+	}
+	made.Spec = &spec
+	return nil
 }

@@ -2,6 +2,7 @@ package sensuctl
 
 import (
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"strings"
@@ -12,99 +13,52 @@ import (
 )
 
 func (s *Server) events(ctx context.Context, r *request) (answer, error) {
-	chosen, err := parseSelectors(r.URL.Query(), "events")
-	if err != nil {
-		return answer{}, err
-	}
-	limit, after := page(r)
+	limit, after := readPage(r)
 	got, err := r.muster.Events(ctx, v1.EventFilter{Namespace: r.namespace, Node: r.name(0), Limit: limit, After: after})
 	if err != nil {
 		return answer{}, err
 	}
-	known := parts{r: r}
-	if known.heard, err = machines(ctx, r, r.name(0)); err != nil {
-		return answer{}, err
-	}
-	out := []object{}
+	v, forms := newView(ctx, r), []object{}
 	for i := range got.Items {
-		o, err := known.event(ctx, &got.Items[i])
+		o, err := v.event(&got.Items[i])
 		if err != nil {
 			return answer{}, err
 		}
-		if chosen.take("events", o) {
-			out = append(out, o)
-		}
+		forms = append(forms, o)
 	}
-	if err := s.namespaceIsThere(ctx, r, len(got.Items)); err != nil {
-		return answer{}, err
-	}
-	return answer{http.StatusOK, out, got.Next}, nil
+	return selectForms(ctx, r, forms, got.Next)
 }
 
 func (s *Server) event(ctx context.Context, r *request) (answer, error) {
-	if r.name(0) == "" || r.name(1) == "" {
-		return answer{}, model.Errorf(model.NotFound, "this names no event")
-	}
-	e, err := r.muster.Event(ctx, r.namespace, r.name(0), r.name(1))
+	node, check, err := eventName(r)
 	if err != nil {
 		return answer{}, err
 	}
-	known := parts{r: r}
-	if known.heard, err = machines(ctx, r, r.name(0)); err != nil {
-		return answer{}, err
-	}
-	o, err := known.event(ctx, &e)
+	e, err := r.muster.Event(ctx, r.namespace, node, check)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{http.StatusOK, o, ""}, nil
+	o, err := newView(ctx, r).event(&e)
+	return answer{http.StatusOK, o, ""}, err
 }
 
-// parts are the entities, checks and silences of events, each read once.
-type parts struct {
-	r        *request
-	heard    map[key]*v1.NodeState
-	entities map[key]object
-	checks   map[key]object
-	silences map[key]object
+func eventName(r *request) (node, check string, err error) {
+	if node, check = r.name(0), r.name(1); node == "" || check == "" {
+		err = model.Errorf(model.NotFound, "the path has no valid names of an entity and a check")
+	}
+	return node, check, err
 }
 
-// part is one of them; what is not declared, such as the check keepalive, is its name alone.
-func (p *parts) part(ctx context.Context, of *map[key]object, kind, namespace, name string, form func(*model.Resource) object) (object, error) {
-	if *of == nil {
-		*of = map[key]object{}
-	}
-	at := key{namespace, name}
-	o, ok := (*of)[at]
-	if ok {
-		return o, nil
-	}
-	m, err := resource(ctx, p.r, kind, namespace, name)
-	switch {
-	case err == nil:
-		o = form(m)
-	case model.ClassOf(err) != model.NotFound:
-		return nil, err
-	}
-	if o == nil {
-		o = object{"metadata": object{"name": name, "namespace": namespace}}
-	}
-	(*of)[at] = o
-	return o, nil
-}
-
-// event is an event in Sensu's shape.
-func (p *parts) event(ctx context.Context, e *v1.Event) (object, error) {
-	who, err := p.part(ctx, &p.entities, "Node", e.Namespace, e.Node, func(m *model.Resource) object { return entity(m, p.heard[key{e.Namespace, e.Node}]) })
+// event writes an event with its entity and its check. An undeclared check, such as keepalive, has a name only.
+func (v *view) event(e *v1.Event) (object, error) {
+	entity, err := v.part("Node", e.Namespace, e.Node, v.entity)
 	if err != nil {
 		return nil, err
 	}
-	def, err := p.part(ctx, &p.checks, "Check", e.Namespace, e.Check, checkConfig)
+	config, err := v.part("Check", e.Namespace, e.Check, v.check)
 	if err != nil {
 		return nil, err
 	}
-	check := object{}
-	maps.Copy(check, def)
 	var silencedBy []string
 	if e.Problem != nil {
 		for _, hold := range e.Problem.Holds {
@@ -112,32 +66,86 @@ func (p *parts) event(ctx context.Context, e *v1.Event) (object, error) {
 				continue
 			}
 			namespace, name, _ := strings.Cut(hold.By, "/")
-			by, err := p.part(ctx, &p.silences, "Silence", namespace, name, silenced)
+			silence, err := v.part("Silence", namespace, name, v.silence)
 			if err != nil {
 				return nil, err
 			}
-			silencedBy = append(silencedBy, nameOf(by))
+			silencedBy = append(silencedBy, nameOf(silence))
 		}
 	}
 	history := []object{}
 	for i, status := range e.History {
-		executed := int64(0) // when the earlier ones ran is not kept with an event
+		executed := int64(0) // events have the time of the last execution only
 		if i == len(e.History)-1 {
-			executed = unix(e.Executed)
+			executed = unixTime(e.Executed)
 		}
 		history = append(history, object{"status": status, "executed": executed})
 	}
-	seen := object{
-		"duration": time.Duration(e.Duration).Seconds(), "executed": unix(e.Executed), "issued": unix(e.Executed), "history": history, "output": e.Output,
-		"state": e.State, "status": int(e.Status), "total_state_change": e.Change, "last_ok": unix(e.LastOK), "occurrences": e.Occurrences,
+	check := maps.Clone(config)
+	maps.Copy(check, object{
+		"duration": time.Duration(e.Duration).Seconds(), "executed": unixTime(e.Executed), "issued": unixTime(e.Executed), "history": history, "output": e.Output,
+		"state": e.State, "status": int(e.Status), "total_state_change": e.Change, "last_ok": unixTime(e.LastOK), "occurrences": e.Occurrences,
 		"occurrences_watermark": e.Watermark, "is_silenced": len(silencedBy) > 0, "scheduler": "",
-	}
-	maps.Copy(check, seen)
+	})
 	if len(silencedBy) > 0 {
 		check["silenced"] = silencedBy
 	}
 	return object{
-		"timestamp": unix(e.Received), "entity": who, "check": check, "metadata": object{"namespace": e.Namespace},
+		"timestamp": unixTime(e.Received), "entity": entity, "check": check, "metadata": object{"namespace": e.Namespace},
 		"sequence": e.Results, "pipelines": []object{},
 	}, nil
+}
+
+// part writes a resource of an event. One that does not exist has a name only.
+func (v *view) part(kind, namespace, name string, form func(*model.Resource) (object, error)) (o object, err error) {
+	m, err := v.find(kind, namespace, name)
+	if err == nil && m != nil {
+		o, err = form(m)
+	}
+	if o == nil {
+		o = object{"metadata": object{"name": name, "namespace": namespace}}
+	}
+	return o, err
+}
+
+// resolvedOutput is the output of the event that sensuctl event resolve sends; no other command sends it.
+const resolvedOutput = "Resolved manually by sensuctl"
+
+// putEvent resolves an event. Other events come from agents: here one is refused, unless the server has it already, such
+// as an event of a dump.
+func (s *Server) putEvent(ctx context.Context, r *request) (answer, error) {
+	var sent struct {
+		Check struct {
+			Status   *int   `json:"status"`
+			Output   string `json:"output"`
+			Executed int64  `json:"executed"`
+		} `json:"check"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&sent); err != nil {
+		return answer{}, model.Errorf(model.Invalid, "the body is not an event: %v", err)
+	}
+	node, check, err := eventName(r)
+	if err != nil {
+		return answer{}, err
+	}
+	c := sent.Check
+	if c.Status != nil && *c.Status == 0 && c.Output == resolvedOutput {
+		return answer{http.StatusCreated, nil, ""}, r.muster.Resolve(ctx, r.namespace, node, check, "by sensuctl")
+	}
+	e, err := r.muster.Event(ctx, r.namespace, node, check)
+	switch {
+	case err != nil && model.ClassOf(err) != model.NotFound:
+		return answer{}, err
+	case err == nil && c.Executed > 0 && c.Executed <= unixTime(e.Executed):
+		return answer{http.StatusOK, nil, ""}, nil
+	}
+	return answer{}, noOperation(r)
+}
+
+func (s *Server) deleteEvent(ctx context.Context, r *request) (answer, error) {
+	node, check, err := eventName(r)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{http.StatusNoContent, nil, ""}, r.muster.DeleteEvent(ctx, r.namespace, node, check, "by sensuctl")
 }

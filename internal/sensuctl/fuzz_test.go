@@ -43,7 +43,7 @@ func FuzzRequest(f *testing.F) {
 	s := New(Options{API: http.HandlerFunc(played), Now: func() time.Time { return time.Unix(1_795_000_000, 0) }})
 	f.Fuzz(func(t *testing.T, method, path, query, body string) {
 		r, err := http.NewRequest(method, "http://muster"+path, strings.NewReader(body))
-		if err != nil || !Takes(r.URL.EscapedPath()) {
+		if err != nil || !IsSensuPath(r.URL.EscapedPath()) {
 			return
 		}
 		r.URL.RawQuery = query

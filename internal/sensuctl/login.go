@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// login answers what is below /auth: users, passwords and sessions are Muster's own.
+// login answers the paths below /auth with users, passwords and sessions of Muster.
 func (s *Server) login(r *http.Request) (answer, error) {
 	inside := func(token string) *client.Client { return client.Inside(s.api, r.RemoteAddr, token) }
 	switch r.Method + " " + r.URL.Path {
@@ -26,7 +26,7 @@ func (s *Server) login(r *http.Request) (answer, error) {
 			return answer{}, err
 		}
 		return answer{http.StatusOK, nil, ""}, c.Logout(r.Context())
-	case "POST /auth/token": // a session is good for as long as it says; there is no other one behind it
+	case "POST /auth/token": // a session ends at its time: it is not refreshed
 		token := tokenOf(r)
 		c := inside(token)
 		me, err := c.Me(r.Context())
@@ -42,26 +42,25 @@ func (s *Server) login(r *http.Request) (answer, error) {
 				return answer{http.StatusOK, tokens(token, t.Expires), ""}, nil
 			}
 		}
-		return answer{}, model.Errorf(model.Unauthenticated, "this session has ended")
+		return answer{}, model.Errorf(model.Unauthenticated, "the session has ended")
 	case "POST /auth/logout":
 		return answer{http.StatusOK, nil, ""}, inside(tokenOf(r)).Logout(r.Context())
 	}
-	return answer{}, model.Errorf(model.NotFound, "there is nothing at %s", model.Brief(r.URL.Path))
+	return answer{}, model.Errorf(model.NotFound, "there is no path %s", model.Brief(r.URL.Path))
 }
 
 func openSession(r *http.Request, c *client.Client) (session v1.Session, err error) {
 	user, password, ok := r.BasicAuth()
 	if !ok || user == "" || password == "" {
-		return session, model.Errorf(model.Unauthenticated, "this needs a user and a password")
+		return session, model.Errorf(model.Unauthenticated, "a user and a password are required")
 	}
 	return c.Login(r.Context(), user, password)
 }
 
-// forever is the time that sensuctl is told of a token without an end.
+// forever is the lifetime that sensuctl gets for a token without an end.
 const forever = 10 * 365 * 24 * time.Hour
 
-// tokens are the answer to a login. The one that refreshes is the session's own: sensuctl wants
-// to have one, and ends the session by it.
+// tokens returns the answer to a login. The refresh token, which sensuctl requires, is the session's own.
 func tokens(secret string, expires time.Time) object {
 	if expires.IsZero() {
 		expires = time.Now().Add(forever)

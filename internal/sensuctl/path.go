@@ -7,45 +7,40 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Takes says whether a path is one that sensuctl asks, and none of Muster's own.
-func Takes(path string) bool {
+// IsSensuPath reports whether a path belongs to Sensu's API.
+func IsSensuPath(path string) bool {
 	switch path {
 	case "/auth", "/version", "/health":
 		return true
 	}
-	if strings.HasPrefix(path, "/auth/") {
-		return true
-	}
 	_, ok := parsePath(path)
-	return ok
+	return ok || strings.HasPrefix(path, "/auth/")
 }
 
-// place is what a path names: /api/GROUP/VERSION/[namespaces/NAMESPACE/]TYPE[/NAME…].
+// place holds the parts of a path: /api/GROUP/VERSION/[namespaces/NAMESPACE/]TYPE[/NAME…].
 type place struct {
 	group     string // core/v2
-	namespace string // as it is called here; empty: all of them
+	namespace string // Muster's name of it; empty: all namespaces
 	kind      string // checks
 	names     []string
 }
 
-// maxDepth is how many parts of a path are told apart.
-const maxDepth = 16
+const maxPathParts = 16
 
-// parsePath takes an escaped path apart.
+// parsePath splits an escaped path. Muster's own paths (/api/v1) are not ok.
 func parsePath(path string) (p place, ok bool) {
 	rest, ok := strings.CutPrefix(path, "/api/")
 	if !ok {
 		return p, false
 	}
-	parts := strings.SplitN(rest, "/", maxDepth)
+	parts := strings.SplitN(rest, "/", maxPathParts)
 	for i, part := range parts {
-		clear, err := url.PathUnescape(part)
-		if err != nil {
+		var err error
+		if parts[i], err = url.PathUnescape(part); err != nil {
 			return p, false
 		}
-		parts[i] = clear
 	}
-	if parts[0] == "v1" || len(parts) < 3 || len(parts) == maxDepth { // Muster's own
+	if parts[0] == "v1" || len(parts) < 3 || len(parts) == maxPathParts {
 		return p, false
 	}
 	if p.group, parts = parts[0]+"/"+parts[1], parts[2:]; len(parts) > 1 && strings.HasPrefix(p.group, "enterprise/") {
@@ -64,7 +59,7 @@ func parsePath(path string) (p place, ok bool) {
 	return p, p.kind != ""
 }
 
-// name is the i-th name after the type as it is called here; empty: there is none.
+// name returns Muster's form of the i-th name after the type; empty: there is none.
 func (p *place) name(i int) string {
 	if i >= len(p.names) {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// selectors are the terms of a field and of a label selector, all of which hold for what is
-// chosen: check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
+// selectors are the terms of a field selector and a label selector, all of which an object must match:
+// check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
 type selectors []term
 
 // term compares one operand with others.
@@ -42,7 +42,7 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 			}
 			for i := range list {
 				list[i].label = of == "labelSelector"
-				if err := list[i].known(kind); err != nil {
+				if err := list[i].checkField(kind); err != nil {
 					return nil, err
 				}
 			}
@@ -59,7 +59,7 @@ func parseSelector(text string) (list selectors, err error) {
 		return nil, err
 	}
 	bad := func() error {
-		return model.Errorf(model.Invalid, "selector %s: want NAME == VALUE, !=, in [A, B], notin, or matches, with && between them", model.Brief(text))
+		return model.Errorf(model.Invalid, "selector %s: expected NAME == VALUE, !=, in [A, B], notin, or matches, with && between them", model.Brief(text))
 	}
 	for {
 		if len(words) < 3 {
@@ -95,7 +95,7 @@ func parseSelector(text string) (list selectors, err error) {
 	}
 }
 
-// selectorWords splits at blanks and at signs; what is quoted stays together.
+// selectorWords splits a selector at blanks and signs, but not inside quotation marks.
 func selectorWords(text string) (words []operand, err error) {
 	for text = strings.TrimLeft(text, " \t"); text != ""; text = strings.TrimLeft(text, " \t") {
 		switch {
@@ -120,36 +120,36 @@ func selectorWords(text string) (words []operand, err error) {
 	return words, nil
 }
 
-// take says whether all terms hold for an object of a type (checks).
-func (l selectors) take(kind string, o object) bool {
+// match reports whether an object of a type (checks) matches all terms.
+func (l selectors) match(kind string, o object) bool {
 	for i := range l {
-		if !l[i].holds(kind, o) {
+		if !l[i].match(kind, o) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *term) holds(kind string, o object) bool {
+func (t *term) match(kind string, o object) bool {
 	left := t.values(t.left, kind, o, false)
 	var right []string
 	for _, w := range t.right {
 		right = append(right, t.values(w, kind, o, true)...)
 	}
-	meet := slices.ContainsFunc(left, func(v string) bool { return slices.Contains(right, v) })
+	common := slices.ContainsFunc(left, func(v string) bool { return slices.Contains(right, v) })
 	switch t.op {
 	case "!=", "notin":
-		return !meet
+		return !common
 	case "matches":
 		return slices.ContainsFunc(left, func(v string) bool {
 			return slices.ContainsFunc(right, func(part string) bool { return strings.Contains(v, part) })
 		})
 	}
-	return meet
+	return common
 }
 
-// values are what an operand stands for: what is at its path, or a text. A path that leads nowhere
-// is a text on the right, and nothing on the left.
+// values returns the values at the path of an operand, or its text. An unknown path is a text on the right and empty on
+// the left.
 func (t *term) values(w operand, kind string, o object, right bool) []string {
 	if w.quoted {
 		return []string{w.text}
@@ -160,7 +160,7 @@ func (t *term) values(w operand, kind string, o object, right bool) []string {
 		}
 		return labelOf(o, w.text)
 	}
-	if got := at(kind, o, w.text); got != nil {
+	if got := valuesAt(kind, o, w.text); got != nil {
 		return got
 	}
 	first, _, dotted := strings.Cut(w.text, ".")
@@ -170,7 +170,7 @@ func (t *term) values(w operand, kind string, o object, right bool) []string {
 	return []string{""}
 }
 
-// labelOf is a label of an object; of an event, those of its entity and check too.
+// labelOf returns a label of an object; of an event, also one of its entity or check.
 func labelOf(o object, name string) []string {
 	for _, of := range []any{o, o["entity"], o["check"]} {
 		of, _ := of.(object)
@@ -183,9 +183,8 @@ func labelOf(o object, name string) []string {
 	return []string{""}
 }
 
-// at is what an object has at a path as Sensu writes them: check.name, event.entity.name.
-// nil: the path leads nowhere.
-func at(kind string, o object, path string) []string {
+// valuesAt returns the values at a path in Sensu's form: check.name, event.entity.name. nil: there is no such field.
+func valuesAt(kind string, o object, path string) []string {
 	first, rest, ok := strings.Cut(path, ".")
 	if !ok || first == "" || !strings.HasPrefix(kind, first[:min(3, len(first))]) { // entity: entities
 		return nil

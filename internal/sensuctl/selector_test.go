@@ -52,7 +52,7 @@ func TestSelectors(t *testing.T) {
 		chosen, err := parseSelectors(query, "events")
 		if err != nil {
 			t.Errorf("%v: %v", one, err)
-		} else if got := chosen.take("events", event); got != one.want {
+		} else if got := chosen.match("events", event); got != one.want {
 			t.Errorf("%v: %v", one, got)
 		}
 	}
@@ -62,7 +62,7 @@ func TestSelectors(t *testing.T) {
 		"entities": {`entity.command == x`, `event.entity.name == web`},
 	} {
 		for _, text := range texts {
-			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "is no field here") || !strings.Contains(err.Error(), words[kind]+".") {
+			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "is no field of this list") || !strings.Contains(err.Error(), words[kind]+".") {
 				t.Errorf("%s: %s: %v", kind, text, err)
 			}
 		}

@@ -10,83 +10,48 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// silences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C. sensuctl does
-// not ask for further pages of these: all are in one answer.
+// silences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C in one page: sensuctl asks for one.
 func (s *Server) silences(ctx context.Context, r *request) (answer, error) {
-	chosen, err := parseSelectors(r.URL.Query(), "silenced")
+	all, err := r.all(ctx, "Silence")
 	if err != nil {
 		return answer{}, err
 	}
-	all, err := silencesOf(ctx, r)
-	if err != nil {
-		return answer{}, err
-	}
-	out := []object{}
-	for _, m := range all {
-		o := silenced(m)
-		if o == nil || !chosen.take("silenced", o) {
-			continue
-		}
+	v, forms := newView(ctx, r), make([]object, len(all))
+	for i, m := range all {
+		o, _ := v.silence(m)
 		if len(r.names) == 2 {
-			field := strings.TrimSuffix(r.names[0], "s")
-			if got, _ := o[field].(string); !same(got, r.names[1]) {
-				continue
+			if value, _ := o[strings.TrimSuffix(r.names[0], "s")].(string); !sameName(value, r.names[1]) {
+				o = nil
 			}
 		}
-		out = append(out, o)
+		forms[i] = o
 	}
-	if err := s.namespaceIsThere(ctx, r, len(all)); err != nil {
-		return answer{}, err
-	}
-	return answer{http.StatusOK, out, ""}, nil
+	return selectForms(ctx, r, forms, "")
 }
 
-// silencesMost is how many are read for one answer.
-const silencesMost = 100_000
-
-func silencesOf(ctx context.Context, r *request) (all []*model.Resource, err error) {
-	for after := ""; len(all) < silencesMost; {
-		list, next, err := resources(ctx, r, "Silence", pageSize, after)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list...)
-		if next == "" {
-			return all, nil
-		}
-		after = next
-	}
-	return all, nil
-}
-
-// same compares names as they are here.
-func same(a, b string) bool {
-	return a == b || model.CleanName(a) == model.CleanName(b)
-}
-
-// oneSilence is that of a name of Sensu's, SUBSCRIPTION:CHECK, or of its name here.
 func (s *Server) oneSilence(ctx context.Context, r *request) (answer, error) {
-	found, err := named(ctx, r)
+	found, err := silencesOf(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{http.StatusOK, silenced(found[0]), ""}, nil
+	o, err := newView(ctx, r).silence(found[0])
+	return answer{http.StatusOK, o, ""}, err
 }
 
-// named are the silences that go by the name of a request: several may cover the same.
-func named(ctx context.Context, r *request) (found []*model.Resource, err error) {
-	all, err := silencesOf(ctx, r)
+// silencesOf returns the silences with the name in the path, Sensu's SUBSCRIPTION:CHECK or Muster's. Several may have
+// the same of Sensu's.
+func silencesOf(ctx context.Context, r *request) (found []*model.Resource, err error) {
+	all, err := r.all(ctx, "Silence")
 	if err != nil {
 		return nil, err
 	}
-	asked := r.names[0]
 	for _, m := range all {
-		if name := nameOf(silenced(m)); m.Metadata.Name == asked || sameCover(name, asked) {
+		if m.Metadata.Name == r.names[0] || sameSilence(silenceName(m), r.names[0]) {
 			found = append(found, m)
 		}
 	}
 	if len(found) == 0 {
-		return nil, model.Errorf(model.NotFound, "there is no silence %s", model.Brief(asked)).WithHint("muster get silences -n %s", r.namespace)
+		return nil, model.Errorf(model.NotFound, "there is no silence %s", model.Brief(r.names[0])).WithHint("muster get silences -n %s", r.namespace)
 	}
 	return found, nil
 }
@@ -97,60 +62,56 @@ func nameOf(o object) string {
 	return name
 }
 
-// sameCover compares SUBSCRIPTION:CHECK part by part.
-func sameCover(a, b string) bool {
-	subA, checkA := cover(a)
-	subB, checkB := cover(b)
-	return same(subA, subB) && same(checkA, checkB) && strings.Contains(b, ":")
+func silenceName(m *model.Resource) string {
+	o, _ := (&view{}).silence(m)
+	return nameOf(o)
 }
 
-func cover(name string) (subscription, check string) {
-	i := strings.LastIndexByte(name, ':')
-	if i < 0 {
-		return name, ""
-	}
-	return name[:i], name[i+1:]
+// sameName compares two names in Muster's form.
+func sameName(a, b string) bool { return a == b || model.CleanName(a) == model.CleanName(b) }
+
+// sameSilence compares SUBSCRIPTION:CHECK part by part; the last colon divides.
+func sameSilence(a, b string) bool {
+	i, j := strings.LastIndexByte(a, ':'), strings.LastIndexByte(b, ':')
+	return i >= 0 && j >= 0 && sameName(a[:i], b[:j]) && sameName(a[i+1:], b[j+1:])
 }
 
-// silenced is a silence in Sensu's shape. One that covers what no subscription says has its own
-// name, and says so in its reason.
-func silenced(m *model.Resource) object {
+// silence writes a silence as Silenced. One with another scope than a subscription and a check has Muster's name, and
+// its reason has the command that shows the scope.
+func (v *view) silence(m *model.Resource) (object, error) {
 	spec, ok := m.Spec.(*model.SilenceSpec)
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	subscription, check, whole := "*", "*", len(spec.Statuses) == 0 && len(spec.Labels) == 0 && spec.Severity == ""
+	subscription, check := "*", "*"
+	expressible := len(spec.Statuses) == 0 && len(spec.Labels) == 0 && spec.Severity == "" && len(spec.Checks) < 2
 	if t := spec.Targets; t != nil {
-		whole = whole && t.Where == "" && t.Except == nil && len(t.Groups)+len(t.Nodes) == 1
-		if whole {
+		if expressible = expressible && t.Where == "" && t.Except == nil && len(t.Groups)+len(t.Nodes) == 1; expressible {
 			subscription = subscriptions(t)[0]
 		}
 	}
-	switch len(spec.Checks) {
-	case 0:
-	case 1:
+	if len(spec.Checks) == 1 {
 		check = spec.Checks[0]
-	default:
-		whole = false
 	}
 	reason, creator := spec.Reason, spec.Creator
-	if before, by, ok := strings.Cut(reason, " (by "); ok && strings.HasSuffix(by, ")") { // as an import wrote it
+	if before, by, ok := strings.Cut(reason, " (by "); ok && strings.HasSuffix(by, ")") { // written by an import
 		reason, creator = before, strings.TrimSuffix(by, ")")
 	}
-	o := object{
-		"metadata": meta(subscription+":"+check, m.Metadata.Namespace, m.Metadata), "expire": int64(-1), "expire_on_resolve": spec.UntilResolved,
-		"creator": creator, "reason": reason, "begin": unix(spec.Begin.Time), "expire_at": unix(spec.Until.Time),
+	begin := unixTime(spec.Begin.Time)
+	if begin == 0 && m.Status != nil {
+		begin = unixTime(m.Status.Created)
 	}
-	if o["begin"] == int64(0) && m.Status != nil {
-		o["begin"] = unix(m.Status.Created)
+	o := object{
+		"metadata": metadata(m, subscription+":"+check), "expire": int64(-1), "expire_on_resolve": spec.UntilResolved,
+		"creator": creator, "reason": reason, "begin": begin, "expire_at": unixTime(spec.Until.Time),
 	}
 	if !spec.Until.IsZero() {
-		o["expire"] = unix(spec.Until.Time) - o["begin"].(int64)
+		o["expire"] = unixTime(spec.Until.Time) - begin
 	}
-	if !whole {
-		o["metadata"] = meta(m.Metadata.Name, m.Metadata.Namespace, m.Metadata)
-		o["reason"] = spec.Reason + " (what it covers: muster describe silence " + m.Metadata.Name + ")"
-		return o
+	if !expressible {
+		o["metadata"] = metadata(m, m.Metadata.Name)
+		o["reason"] = spec.Reason + " (scope: muster describe silence " + m.Metadata.Name + ")"
+		return o, nil
 	}
 	if subscription != "*" {
 		o["subscription"] = subscription
@@ -158,58 +119,45 @@ func silenced(m *model.Resource) object {
 	if check != "*" {
 		o["check"] = check
 	}
-	return o
+	return o, nil
 }
 
-// makeSilence is sensuctl silenced create: operators may, as with muster silence.
-func (s *Server) makeSilence(ctx context.Context, r *request) (answer, error) {
-	made, was, err := s.silenceAsked(ctx, r)
+// putSilence creates a silence (POST, PUT), or replaces the one with the same scope (PUT).
+func (s *Server) putSilence(ctx context.Context, r *request) (answer, error) {
+	doc, same, err := s.readDocument(ctx, r)
+	if err != nil || same {
+		return answer{http.StatusOK, nil, ""}, err
+	}
+	made, err := s.convert(ctx, r, doc)
 	if err != nil {
 		return answer{}, err
 	}
-	if was != nil {
-		return answer{}, model.Errorf(model.Conflict, "there is a silence %s already", nameOf(silenced(made.main)))
-	}
-	return s.newSilence(ctx, r, made)
-}
-
-// silenceAsked is the silence that a request describes, and the one that covers the same already, if
-// there is one.
-func (s *Server) silenceAsked(ctx context.Context, r *request) (made *converted, was *model.Resource, err error) {
-	doc, err := s.sent(r)
+	all, err := r.all(ctx, "Silence")
 	if err != nil {
-		return nil, nil, err
+		return answer{}, err
 	}
-	if made, err = s.convert(ctx, r, doc); err != nil {
-		return nil, nil, err
-	}
-	all, err := silencesOf(ctx, r)
-	if err != nil {
-		return nil, nil, err
-	}
-	name := nameOf(silenced(made.main))
-	for _, one := range all {
-		if sameCover(nameOf(silenced(one)), name) {
-			return made, one, nil
+	name := silenceName(made.main)
+	for _, is := range all {
+		switch {
+		case !sameSilence(silenceName(is), name):
+		case r.Method == http.MethodPost:
+			return answer{}, model.Errorf(model.Conflict, "silence %s exists already", name)
+		default:
+			made.main.Metadata.Name, made.others = is.Metadata.Name, nil
+			return answer{http.StatusCreated, nil, ""}, s.apply(ctx, r, made)
 		}
 	}
-	return made, nil, nil
-}
-
-func (s *Server) newSilence(ctx context.Context, r *request, made *converted) (answer, error) {
 	spec, err := json.Marshal(made.main.Spec)
 	if err != nil {
 		return answer{}, err
 	}
-	if _, err := r.muster.Silence(ctx, v1.SilenceRequest{Namespace: r.namespace, Spec: spec}); err != nil {
-		return answer{}, byHand(err, silenceByHand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
-	}
-	return answer{http.StatusCreated, nil, ""}, nil
+	_, err = r.muster.Silence(ctx, v1.SilenceRequest{Namespace: r.namespace, Spec: spec})
+	return answer{http.StatusCreated, nil, ""}, withCommand(err, silenceCommand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
 }
 
-// endSilence ends all that cover what the name says.
-func (s *Server) endSilence(ctx context.Context, r *request) (answer, error) {
-	found, err := named(ctx, r)
+// deleteSilence ends all silences with the name in the path.
+func (s *Server) deleteSilence(ctx context.Context, r *request) (answer, error) {
+	found, err := silencesOf(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// world is a server with its API over real stores, and what is said to it.
+// world is a server with its API over real stores, and a transcript of requests.
 type world struct {
 	*apitest.Rig
-	t        *testing.T
-	server   *Server
-	registry *prometheus.Registry
-	token    string
-	said     bytes.Buffer
+	t          *testing.T
+	server     *Server
+	registry   *prometheus.Registry
+	token      string
+	transcript bytes.Buffer
 }
 
 func newWorld(t *testing.T) *world {
@@ -46,7 +46,7 @@ func (w *world) as(user, role string) {
 	w.token = secret
 }
 
-// ask makes a request as sensuctl does, and returns the answer.
+// ask makes a request as sensuctl does and returns the answer.
 func (w *world) ask(method, path, body string) *http.Response {
 	w.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -62,7 +62,7 @@ func (w *world) do(r *http.Request) *http.Response {
 	return answer.Result()
 }
 
-// want asks, and holds the status.
+// want makes a request and compares the status.
 func (w *world) want(status int, method, path, body string) string {
 	w.t.Helper()
 	answer := w.ask(method, path, body)
@@ -76,31 +76,31 @@ func (w *world) want(status int, method, path, body string) string {
 	return string(data)
 }
 
-// say asks, and writes down request and answer.
-func (w *world) say(method, path, body string) {
+// exchange makes a request and appends it with its answer to the transcript.
+func (w *world) exchange(method, path, body string) {
 	w.t.Helper()
 	answer := w.ask(method, path, body)
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	fmt.Fprintf(&w.said, "> %s %s\n", method, path)
+	fmt.Fprintf(&w.transcript, "> %s %s\n", method, path)
 	if body != "" {
-		fmt.Fprintf(&w.said, "> %s\n", body)
+		fmt.Fprintf(&w.transcript, "> %s\n", body)
 	}
-	fmt.Fprintf(&w.said, "< %d\n", answer.StatusCode)
+	fmt.Fprintf(&w.transcript, "< %d\n", answer.StatusCode)
 	if next := answer.Header.Get("Sensu-Continue"); next != "" {
-		fmt.Fprintf(&w.said, "< Sensu-Continue\n")
+		fmt.Fprintf(&w.transcript, "< Sensu-Continue\n")
 	}
 	var pretty bytes.Buffer
 	if json.Indent(&pretty, data, "", " ") == nil {
 		data = pretty.Bytes()
 	}
-	fmt.Fprintf(&w.said, "%s\n\n", bytes.TrimSpace(data))
+	fmt.Fprintf(&w.transcript, "%s\n\n", bytes.TrimSpace(data))
 }
 
 func (w *world) golden(name string) {
 	w.t.Helper()
 	file := filepath.Join("testdata", name)
-	testenv.Golden(w.t, file, w.said.Bytes())
+	testenv.Golden(w.t, file, w.transcript.Bytes())
 }

@@ -30,8 +30,8 @@ func (im *importer) asset(o *object) {
 			builds = append(builds, build{at: fmt.Sprintf("builds[%d]: ", i), spec: s})
 		}
 		for _, unused := range []string{"url", "sha512", "filters", "headers"} {
-			if !nothing(o.spec.take(unused)) {
-				im.said(o, "%s beside builds: Sensu does not use it either", unused)
+			if !isEmpty(o.spec.value(unused)) {
+				im.noteChanged(o, "%s beside builds: Sensu does not use it either", unused)
 			}
 		}
 	} else {
@@ -49,14 +49,14 @@ func (im *importer) asset(o *object) {
 		im.machines(o, spec, &good[i])
 	}
 	if len(spec.Builds) == 0 {
-		im.lost(o, "no archive of it was carried: muster asset add NAME --url URL --sha512 SUM")
+		im.noteLost(o, "no archive of it was carried: muster asset add NAME --url URL --sha512 SUM")
 		return
 	}
 	if spec.Builds[len(spec.Builds)-1].For() != (&model.AssetBuild{}).For() {
-		im.said(o, "where none of its builds fits, Sensu runs the command without it; here the check is UNKNOWN there, with the reason")
+		im.noteChanged(o, "where none of its builds fits, Sensu runs the command without it; here the check is UNKNOWN there, with the reason")
 	}
 	if ours, theirs := assetVariable(name(o.name)), strings.ToUpper(keyOfSensu.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
-		im.said(o, "where it lies is in the variable %s, in Sensu in %s", ours, theirs)
+		im.noteChanged(o, "where it lies is in the variable %s, in Sensu in %s", ours, theirs)
 	}
 	im.declare(o, spec)
 }
@@ -68,48 +68,48 @@ func (im *importer) build(o *object, b *build) bool {
 	headers := b.spec.labels("headers")
 	address := b.spec.text("url")
 	if _, err := model.ParseAssetSum(sum); err != nil {
-		im.lost(o, "%ssha512: it is no SHA-512, 128 of 0-9 and a-f: the archive is left out", b.at)
+		im.noteLost(o, "%ssha512: it is no SHA-512, 128 of 0-9 and a-f: the archive is left out", b.at)
 		return false
 	}
 	b.archive = model.AssetBuild{SHA512: sum, URL: im.address(o, b.at, address, headers)}
 	list, wider, err := machinesOf(b.filters)
 	if err != nil {
-		im.lost(o, "%sfilters: %v: the archive is left out, and its machines take another that fits; muster asset add %s --url URL --sha512 SUM with --os, --arch, --distribution, --distribution-version adds it", b.at, err, name(o.name))
+		im.noteLost(o, "%sfilters: %v: the archive is left out, and its machines take another that fits; muster asset add %s --url URL --sha512 SUM with --os, --arch, --distribution, --distribution-version adds it", b.at, err, name(o.name))
 		return false
 	}
 	for _, version := range wider {
-		im.said(o, "%splatform_version == %q is distributionVersion: %s, which is also %s.1", b.at, version, version, version)
+		im.noteChanged(o, "%splatform_version == %q is distributionVersion: %s, which is also %s.1", b.at, version, version, version)
 	}
 	b.machines = list
 	return true
 }
 
-// address is where the server may fetch the archive; empty: somebody has to upload it. What
-// may be a password is in no note.
+// address returns the address from which the server may fetch the archive; empty: somebody has to upload it. Notes hold
+// no passwords.
 func (im *importer) address(o *object, at, text string, headers map[string]string) string {
 	upload := "fetch the archive yourself, and type muster asset add " + name(o.name) + " FILE"
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
-		im.said(o, "%sno url: the archive has to be uploaded: muster asset add %s FILE", at, name(o.name))
+		im.noteChanged(o, "%sno url: the archive has to be uploaded: muster asset add %s FILE", at, name(o.name))
 		return ""
 	case strings.Contains(text, "{{"):
-		im.lost(o, "%surl: the server fetches one archive for all, and an address has no tokens: %s", at, upload)
+		im.noteLost(o, "%surl: the server fetches one archive for all, and an address has no tokens: %s", at, upload)
 		return ""
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-		im.lost(o, "%surl: the server fetches by https and http only: %s", at, upload)
+		im.noteLost(o, "%surl: the server fetches by https and http only: %s", at, upload)
 		return ""
 	case u.User != nil:
-		im.lost(o, "%surl: it holds a user or password, which whoever may look would see: %s", at, upload)
+		im.noteLost(o, "%surl: it holds a user or password, which whoever may look would see: %s", at, upload)
 		return ""
 	}
 	var secret bool
 	for _, header := range slices.Sorted(maps.Keys(headers)) {
 		if credential(header) {
-			im.lost(o, "%sheaders: %s: an Asset names no Secret, and the server fetches without it, so its url is left out: %s", at, header, upload)
+			im.noteLost(o, "%sheaders: %s: an Asset names no Secret, and the server fetches without it, so its url is left out: %s", at, header, upload)
 			secret = true
 		} else {
-			im.lost(o, "%sheaders: %s: the server fetches without it; if the address wants it, %s", at, header, upload)
+			im.noteLost(o, "%sheaders: %s: the server fetches without it; if the address wants it, %s", at, header, upload)
 		}
 	}
 	if secret {
@@ -128,7 +128,7 @@ func credential(header string) bool {
 // would never be used, as in Sensu.
 func (im *importer) machines(o *object, spec *model.AssetSpec, b *build) {
 	if len(b.machines) == 0 {
-		im.said(o, "%sits filters are true of no machine: left out", b.at)
+		im.noteChanged(o, "%sits filters are true of no machine: left out", b.at)
 	}
 	var beyond, never []string
 	for _, m := range b.machines {
@@ -145,9 +145,9 @@ func (im *importer) machines(o *object, spec *model.AssetSpec, b *build) {
 		}
 	}
 	if len(never) > 0 {
-		im.said(o, "%snever used for %s: another build is for the same, in Sensu, too", b.at, strings.Join(never, ", "))
+		im.noteChanged(o, "%snever used for %s: another build is for the same, in Sensu, too", b.at, strings.Join(never, ", "))
 	}
 	if len(beyond) > 0 {
-		im.lost(o, "%snot for %s: an asset has at most %d builds", b.at, strings.Join(beyond, ", "), model.MaxBuilds)
+		im.noteLost(o, "%snot for %s: an asset has at most %d builds", b.at, strings.Join(beyond, ", "), model.MaxBuilds)
 	}
 }

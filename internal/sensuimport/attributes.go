@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// words of conditions over nodes, and what Sensu writes for them.
+// attributeWords are parts of conditions over nodes with Sensu's form of them.
 var attributeWords = []struct {
 	ours  *regexp.Regexp
 	sensu string
@@ -18,10 +18,10 @@ var attributeWords = []struct {
 	{regexp.MustCompile(`node\.(name|namespace)\b`), `entity.$1`},
 }
 
-// Attributes writes a condition over proxy nodes as Sensu's expressions over entities. not ok: it has
-// no words for it, which is known by reading back what was written.
+// Attributes writes a condition over proxy nodes as Sensu's expressions over entities. not ok: an import of the
+// expressions makes another condition.
 func Attributes(where string) (expressions []string, ok bool) {
-	expressions = []string{"entity.entity_class == 'proxy'"} // who else is asked for here is none
+	expressions = []string{"entity.entity_class == 'proxy'"} // Muster's condition selects proxy nodes only
 	for _, part := range conjuncts(where) {
 		for _, w := range attributeWords {
 			part = w.ours.ReplaceAllString(part, w.sensu)

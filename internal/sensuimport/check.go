@@ -13,43 +13,43 @@ import (
 func (im *importer) check(o *object) {
 	s := o.spec
 	if o.kind == "Check" && s.values["executed"] != nil {
-		s.take("executed")
+		s.value("executed")
 	}
-	publish, said := s.take("publish").(bool)
+	publish, said := s.value("publish").(bool)
 	if said && !publish && (s.values["command"] == nil || s.values["command"] == "") {
 		im.passive(o)
 		return
 	}
 	c := &model.CheckSpec{Command: &model.Command{Shell: im.tokens(o, "command", s.text("command"))}}
-	c.Targets = im.subscribed(o, s.texts("subscriptions"))
-	c.Timeout, c.TTL = seconds(s.whole("timeout")), seconds(s.whole("ttl"))
-	c.MaxOutput, c.DiscardOutput = model.Size(s.whole("max_output_size")), s.truth("discard_output")
+	c.Targets = im.targets(o, s.texts("subscriptions"))
+	c.Timeout, c.TTL = seconds(s.integer("timeout")), seconds(s.integer("ttl"))
+	c.MaxOutput, c.DiscardOutput = model.Size(s.integer("max_output_size")), s.boolean("discard_output")
 	c.Env = im.env(o, s.texts("env_vars"))
 	if said && !publish {
 		c.Disabled = true
-		im.said(o, "publish: false: it is disabled; muster run runs a command once; results by an agent's API or socket are refused, unless passive: true stands in place of its command, targets and times")
+		im.noteChanged(o, "publish: false: it is disabled; muster run runs a command once; results by an agent's API or socket are refused, unless passive: true stands in place of its command, targets and times")
 	}
 	im.times(o, c)
-	im.subdued(o, c)
+	im.subdues(o, c)
 	im.proxy(o, c)
 	im.hooks(o, c)
 	im.metrics(o, c)
-	if s.truth("stdin") {
-		im.lost(o, "stdin: true: commands do not get the event before; what they need can stand in stdin: TEXT")
+	if s.boolean("stdin") {
+		im.noteLost(o, "stdin: true: commands do not get the event before; what they need can stand in stdin: TEXT")
 	}
 	if c.Disabled = c.Disabled || o.broken || c.Targets == nil; c.Targets == nil {
-		im.said(o, "no subscriptions: it is disabled, until targets says where it runs")
+		im.noteChanged(o, "no subscriptions: it is disabled, until targets says where it runs")
 		c.Targets = &model.Targets{Groups: []string{"all"}}
 	}
 	im.runtimeAssets(o, c)
 	im.secrets(o, c)
 	im.flapping(o, c)
-	im.whoHears(o, c)
-	s.take("scheduler")
+	im.recipients(o, c)
+	s.value("scheduler")
 	r := im.declare(o, c)
 	for k := range r.Metadata.Annotations {
 		if strings.HasPrefix(k, "fatigue_check/") {
-			im.said(o, "annotation %s is read by a filter only: alert.failAfter, and repeat of a Route, say the same", k)
+			im.noteChanged(o, "annotation %s is read by a filter only: alert.failAfter, and repeat of a Route, say the same", k)
 		}
 	}
 }
@@ -57,25 +57,25 @@ func (im *importer) check(o *object) {
 // passive is a check that says nothing to run, and that nobody is asked for: agents bring its results.
 func (im *importer) passive(o *object) {
 	s := o.spec
-	c := &model.CheckSpec{Passive: true, TTL: seconds(s.whole("ttl")), MaxOutput: model.Size(s.whole("max_output_size"))}
+	c := &model.CheckSpec{Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
 	for _, field := range []string{"command", "subscriptions", "interval", "cron", "round_robin", "scheduler"} {
-		s.take(field) // without publish they mean nothing to Sensu
+		s.value(field) // without publish they mean nothing to Sensu
 	}
-	im.said(o, "publish: false, and no command: it is passive, its results come by an agent's API or socket")
+	im.noteChanged(o, "publish: false, and no command: it is passive, its results come by an agent's API or socket")
 	im.flapping(o, c)
-	im.whoHears(o, c)
+	im.recipients(o, c)
 	im.declare(o, c)
 }
 
 func (im *importer) flapping(o *object, c *model.CheckSpec) {
-	high, low := o.spec.whole("high_flap_threshold"), o.spec.whole("low_flap_threshold")
+	high, low := o.spec.integer("high_flap_threshold"), o.spec.integer("low_flap_threshold")
 	switch {
 	case high > 0 && low > 0:
 		im.alert(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}
 	case high > 0:
-		im.lost(o, "high_flap_threshold %d without low_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", high)
+		im.noteLost(o, "high_flap_threshold %d without low_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", high)
 	case low > 0:
-		im.lost(o, "low_flap_threshold %d without high_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", low)
+		im.noteLost(o, "low_flap_threshold %d without high_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", low)
 	}
 }
 
@@ -89,7 +89,7 @@ func (im *importer) alert(c *model.CheckSpec) *model.Alert {
 func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
 // subscribed are the nodes that subscriptions reach.
-func (im *importer) subscribed(o *object, subscriptions []string) *model.Targets {
+func (im *importer) targets(o *object, subscriptions []string) *model.Targets {
 	if len(subscriptions) == 0 {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (im *importer) env(o *object, list []string) map[string]string {
 	for _, line := range list {
 		k, v, ok := strings.Cut(line, "=")
 		if !ok {
-			im.lost(o, "env_vars: %q is not NAME=VALUE", line)
+			im.noteLost(o, "env_vars: %q is not NAME=VALUE", line)
 			continue
 		}
 		out[k] = im.tokens(o, "env_vars "+k, v)
@@ -127,7 +127,7 @@ var macros = map[string]string{
 }
 
 func (im *importer) times(o *object, c *model.CheckSpec) {
-	c.Interval = seconds(o.spec.whole("interval"))
+	c.Interval = seconds(o.spec.integer("interval"))
 	cron := o.spec.text("cron")
 	if cron == "" {
 		return
@@ -147,15 +147,15 @@ func (im *importer) times(o *object, c *model.CheckSpec) {
 	c.Interval, c.Cron = 0, cmp.Or(macros[cron], cron)
 	if c.TimeZone == "" {
 		c.TimeZone = "UTC"
-		im.said(o, "cron without a zone ran by the backend's time: it is taken for UTC")
+		im.noteChanged(o, "cron without a zone ran by the backend's time: it is taken for UTC")
 	}
 }
 
 func (im *importer) proxy(o *object, c *model.CheckSpec) {
 	s := o.spec
-	c.RoundRobin = s.truth("round_robin")
+	c.RoundRobin = s.boolean("round_robin")
 	if entity := s.text("proxy_entity_name"); entity != "" {
-		node := im.called(o, "Node", o.namespace, entity)
+		node := im.uniqueName(o, "Node", o.namespace, entity)
 		c.Proxy = &model.Targets{Nodes: []string{node}}
 		if im.entityOf(o.namespace, entity) == nil {
 			im.add(im.ns(o), node, &model.NodeSpec{Proxy: true})
@@ -165,13 +165,13 @@ func (im *importer) proxy(o *object, c *model.CheckSpec) {
 	if attributes := requests.texts("entity_attributes"); len(attributes) > 0 {
 		where, err := condition(attributes)
 		if err != nil {
-			im.lost(o, "proxy_requests.entity_attributes: %v: write proxy: {where: …}; it is disabled", err)
+			im.noteLost(o, "proxy_requests.entity_attributes: %v: write proxy: {where: …}; it is disabled", err)
 			c.Disabled, where = true, "false"
 		}
 		c.Proxy = &model.Targets{Where: where}
 	}
-	requests.take("splay") // each proxy node has an offset of its own here, always
-	requests.take("splay_coverage")
+	requests.value("splay") // each proxy node has an offset of its own here, always
+	requests.value("splay_coverage")
 }
 
 func (im *importer) entityOf(namespace, name string) *object {
@@ -205,13 +205,13 @@ func (im *importer) hooks(o *object, c *model.CheckSpec) {
 			case "2":
 				when = "critical"
 			case "severity":
-				im.lost(o, "hooks of the type severity are not known")
+				im.noteLost(o, "hooks of the type severity are not known")
 				continue
 			}
 			for _, hook := range byType[kind] {
 				ref := name(hook)
-				if im.made[made{"Hook", im.ns(o), ref}] == nil {
-					im.lost(o, "hook %s is not in these files", hook)
+				if im.find("Hook", im.ns(o), ref) == nil {
+					im.missing(o, "hook", hook, kind)
 					continue
 				}
 				i, ok := at[ref]
@@ -236,31 +236,31 @@ func (im *importer) metrics(o *object, c *model.CheckSpec) {
 	s := o.spec
 	if format := s.text("output_metric_format"); format != "" {
 		if formats[format] == "" {
-			im.lost(o, "output_metric_format %s is not known", format)
+			im.noteLost(o, "output_metric_format %s is not known", format)
 		} else {
 			c.Metrics = &model.Metrics{Format: formats[format], Tags: im.tags(o, s.objects("output_metric_tags"))}
 		}
 	}
 	status := func(n int) string { return map[int]string{1: "warning", 2: "critical", 3: "unknown"}[n] }
 	for _, t := range s.objects("output_metric_thresholds") {
-		into := model.Threshold{Metric: t.text("name"), Tags: im.tags(o, t.objects("tags")), Missing: status(t.whole("null_status"))}
+		into := model.Threshold{Metric: t.text("name"), Tags: im.tags(o, t.objects("tags")), Missing: status(t.integer("null_status"))}
 		for _, rule := range t.objects("thresholds") {
 			bounds := &model.Bounds{}
 			for side, at := range map[string]**float64{"min": &bounds.Min, "max": &bounds.Max} {
-				if text := rule.take(side); text != nil && text != "" {
+				if text := rule.value(side); text != nil && text != "" {
 					if n, ok := numberOf(text); ok {
 						*at = &n
 					} else {
-						im.lost(o, "threshold of %s: %v is no number", into.Metric, text)
+						im.noteLost(o, "threshold of %s: %v is no number", into.Metric, text)
 					}
 				}
 			}
-			at := map[int]**model.Bounds{1: &into.Warning, 2: &into.Critical, 3: &into.Unknown}[rule.whole("status")]
+			at := map[int]**model.Bounds{1: &into.Warning, 2: &into.Critical, 3: &into.Unknown}[rule.integer("status")]
 			switch {
 			case at == nil:
-				im.lost(o, "threshold of %s: its status is none of 1, 2, 3", into.Metric)
+				im.noteLost(o, "threshold of %s: its status is none of 1, 2, 3", into.Metric)
 			case *at != nil:
-				im.lost(o, "threshold of %s: a second one of the same status", into.Metric)
+				im.noteLost(o, "threshold of %s: a second one of the same status", into.Metric)
 			default:
 				*at = bounds
 			}
@@ -281,21 +281,21 @@ func (im *importer) tags(o *object, list []*fields) map[string]string {
 }
 
 // whoHears are the pipelines and handlers of a check.
-func (im *importer) whoHears(o *object, c *model.CheckSpec) {
+func (im *importer) recipients(o *object, c *model.CheckSpec) {
 	for _, ref := range o.spec.objects("pipelines") {
-		ref.take("api_version")
-		ref.take("type")
+		ref.value("api_version")
+		ref.value("type")
 		of := ref.text("name")
-		if im.made[made{"Pipeline", im.ns(o), name(of)}] == nil {
-			im.lost(o, "pipeline %s is not in these files", of)
+		if im.find("Pipeline", im.ns(o), name(of)) == nil {
+			im.missing(o, "pipeline", of, "")
 			continue
 		}
 		c.Pipelines = append(c.Pipelines, name(of))
 	}
 	for _, h := range o.spec.texts("handlers") {
-		im.hears(o, c, h, nil)
+		im.routeTo(o, c, h, nil)
 	}
 	for _, h := range o.spec.texts("output_metric_handlers") {
-		im.hears(o, c, h, []string{model.FilterHasMetrics})
+		im.routeTo(o, c, h, []string{model.FilterHasMetrics})
 	}
 }

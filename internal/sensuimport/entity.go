@@ -12,11 +12,11 @@ func (im *importer) entity(o *object) {
 	s := o.spec
 	class := s.text("entity_class")
 	for _, measured := range []string{"system", "last_seen", "sensu_agent_version", "user", "redact"} {
-		s.take(measured) // redact: secrets are redacted whatever they are called
+		s.value(measured) // redact: secrets are redacted whatever they are called
 	}
 	handlers := s.texts("keepalive_handlers")
 	subscriptions := s.texts("subscriptions")
-	deregister := s.truth("deregister")
+	deregister := s.boolean("deregister")
 	tell := s.object("deregistration").text("handler")
 	n := &model.NodeSpec{}
 	switch class {
@@ -24,11 +24,11 @@ func (im *importer) entity(o *object) {
 	case "proxy", "switch", "router", "firewall", "":
 		n.Proxy = true
 	case "backend":
-		im.said(o, "this is the backend itself: left out")
+		im.noteChanged(o, "this is the backend itself: left out")
 		return
 	default:
 		n.Proxy = true
-		im.said(o, "entities of the class %s are taken for proxy nodes", class)
+		im.noteChanged(o, "entities of the class %s are taken for proxy nodes", class)
 	}
 	for _, sub := range subscriptions {
 		if !strings.HasPrefix(sub, "entity:") {
@@ -40,16 +40,16 @@ func (im *importer) entity(o *object) {
 	}
 	switch {
 	case tell == "" || n.Lifecycle == nil:
-	case im.made[made{"Handler", im.ns(o), name(tell)}] == nil:
-		im.lost(o, "deregistration.handler %s: it is not in these files, or was not carried", tell)
+	case im.find("Handler", im.ns(o), name(tell)) == nil:
+		im.noteLost(o, "deregistration.handler %s: it is not in these files, or was not carried", tell)
 	default:
-		if service := im.made[made{"Handler", im.ns(o), name(tell)}].Spec.(*model.HandlerSpec).ProblemsOnly(); service != "" {
-			im.lost(o, "deregistration.handler %s: %s takes problems only; name a command, a webhook, mail or a chat in lifecycle.handlers", tell, service)
+		if service := im.find("Handler", im.ns(o), name(tell)).Spec.(*model.HandlerSpec).ProblemsOnly(); service != "" {
+			im.noteLost(o, "deregistration.handler %s: %s takes problems only; name a command, a webhook, mail or a chat in lifecycle.handlers", tell, service)
 			break
 		}
 		n.Lifecycle.Handlers = []string{name(tell)}
 	}
-	im.hearsKeepalive(o, n, handlers)
+	im.keepaliveHandlers(o, n, handlers)
 	labels, annotations := o.meta.labels("labels"), o.meta.labels("annotations")
 	for prop, t := range im.props[o.namespace] {
 		if value, ok := t.of(o, labels, annotations); ok {
@@ -68,23 +68,23 @@ func (im *importer) entity(o *object) {
 
 // hearsKeepalive lets the handlers of an entity's keepalive hear of its node's. Where an entity
 // names none, Sensu tells one called keepalive, if there is one.
-func (im *importer) hearsKeepalive(o *object, n *model.NodeSpec, handlers []string) {
+func (im *importer) keepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	said := len(handlers) > 0
 	if !said {
 		handlers = []string{model.KeepaliveCheckName}
 	}
-	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && im.by[key{"Handler", o.namespace, handlers[0]}] == nil && im.there(o, "Handler", handlers[0]) == nil {
+	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && im.by[key{"Handler", o.namespace, handlers[0]}] == nil && im.existing(im.ns(o), "Handler", handlers[0]) == nil {
 		return
 	}
 	if n.Proxy {
 		if said {
-			im.lost(o, "keepalive_handlers %s: nobody waits for the keepalive of a proxy node", strings.Join(handlers, ", "))
+			im.noteLost(o, "keepalive_handlers %s: nobody waits for the keepalive of a proxy node", strings.Join(handlers, ", "))
 		}
 		return
 	}
 	var hear model.CheckSpec
 	for _, h := range handlers {
-		im.hears(o, &hear, h, nil)
+		im.routeTo(o, &hear, h, nil)
 	}
 	k := &model.Keepalive{Pipelines: hear.Pipelines}
 	if hear.Alert != nil {

@@ -71,16 +71,16 @@ func truth(e ast.Expression) (string, error) {
 	case *ast.BinaryExpression:
 		switch e.Operator {
 		case token.LOGICAL_AND, token.LOGICAL_OR:
-			return both(e)
+			return conjunction(e)
 		case token.EQUAL, token.STRICT_EQUAL, token.NOT_EQUAL, token.STRICT_NOT_EQUAL:
 			return equality(e)
 		case token.GREATER_OR_EQUAL, token.GREATER: // subscriptions.indexOf("x") >= 0
 			if call, ok := e.Left.(*ast.CallExpression); ok && number(e.Right) == map[bool]string{true: "0", false: "-1"}[e.Operator == token.GREATER_OR_EQUAL] {
-				return called(call, "indexOf")
+				return callOf(call, "indexOf")
 			}
 		}
 	case *ast.CallExpression:
-		return called(e, "match", "startsWith", "endsWith", "includes")
+		return callOf(e, "match", "startsWith", "endsWith", "includes")
 	case *ast.DotExpression, *ast.BracketExpression: // a label that is there
 		text, err := value(e)
 		if err == nil && strings.HasPrefix(text, "node.labels") {
@@ -90,7 +90,7 @@ func truth(e ast.Expression) (string, error) {
 	return "", fmt.Errorf("there is no such condition over a node")
 }
 
-func both(e *ast.BinaryExpression) (string, error) {
+func conjunction(e *ast.BinaryExpression) (string, error) {
 	left, err := truth(e.Left)
 	if err != nil {
 		return "", err
@@ -142,8 +142,8 @@ func equality(e *ast.BinaryExpression) (string, error) {
 	return of + " != " + strconv.Quote(literal.Value.String()), nil
 }
 
-// called is a function of a text or of the subscriptions, one of those that are named.
-func called(e *ast.CallExpression, allowed ...string) (string, error) {
+// callOf translates a call of one of the allowed functions on a text or on the subscriptions.
+func callOf(e *ast.CallExpression, allowed ...string) (string, error) {
 	dot, ok := e.Callee.(*ast.DotExpression)
 	if !ok || len(e.ArgumentList) != 1 {
 		return "", fmt.Errorf("there is no such function")
@@ -187,7 +187,7 @@ func called(e *ast.CallExpression, allowed ...string) (string, error) {
 	return of + "." + function + "(" + text + ")", nil
 }
 
-// value is what an expression reads of an entity.
+// value translates an expression that reads a field of an entity.
 func value(e ast.Expression) (string, error) {
 	path, err := pathOf(e)
 	if err != nil {

@@ -9,56 +9,56 @@ import (
 	"strings"
 )
 
-// fields are the values of an object by name. Those that nobody took are left at the end.
+// fields are the values of an object by name. It remembers which were read: unread returns the others.
 type fields struct {
 	path   string
 	values map[string]any
-	taken  map[string]bool
+	read   map[string]bool
 	inner  []*fields
 }
 
 func newFields(path string, v map[string]any) *fields {
-	return &fields{path: path, values: v, taken: map[string]bool{}}
+	return &fields{path: path, values: v, read: map[string]bool{}}
 }
 
-// take is a value, whatever it is; nil: there is none.
-func (f *fields) take(name string) any {
-	f.taken[name] = true
+// value returns a value of any type; nil: there is none.
+func (f *fields) value(name string) any {
+	f.read[name] = true
 	return f.values[name]
 }
 
 func (f *fields) text(name string) string {
-	switch v := f.take(name).(type) {
+	switch v := f.value(name).(type) {
 	case string:
 		return v
 	case nil:
 	default:
-		delete(f.taken, name) // it is something else, and is reported
+		delete(f.read, name) // it has another type, and is reported
 	}
 	return ""
 }
 
-func (f *fields) truth(name string) bool {
-	v, ok := f.take(name).(bool)
+func (f *fields) boolean(name string) bool {
+	v, ok := f.value(name).(bool)
 	if !ok && f.values[name] != nil {
-		delete(f.taken, name)
+		delete(f.read, name)
 	}
 	return v
 }
 
 func (f *fields) number(name string) float64 {
-	v, ok := numberOf(f.take(name))
+	v, ok := numberOf(f.value(name))
 	if !ok && f.values[name] != nil {
-		delete(f.taken, name)
+		delete(f.read, name)
 	}
 	return v
 }
 
 // whole is a number without a fraction that an int holds.
-func (f *fields) whole(name string) int {
+func (f *fields) integer(name string) int {
 	v := f.number(name)
 	if v != math.Trunc(v) || math.Abs(v) > 1<<40 {
-		delete(f.taken, name)
+		delete(f.read, name)
 		return 0
 	}
 	return int(v)
@@ -83,15 +83,15 @@ func numberOf(v any) (float64, bool) {
 
 // texts is a list of texts.
 func (f *fields) texts(name string) (list []string) {
-	items, ok := f.take(name).([]any)
+	items, ok := f.value(name).([]any)
 	if !ok && f.values[name] != nil {
-		delete(f.taken, name)
+		delete(f.read, name)
 	}
 	for _, item := range items {
 		if s, ok := item.(string); ok {
 			list = append(list, s)
 		} else {
-			delete(f.taken, name)
+			delete(f.read, name)
 		}
 	}
 	return list
@@ -99,9 +99,9 @@ func (f *fields) texts(name string) (list []string) {
 
 // labels are texts by name.
 func (f *fields) labels(name string) map[string]string {
-	of, ok := f.take(name).(map[string]any)
+	of, ok := f.value(name).(map[string]any)
 	if !ok && f.values[name] != nil {
-		delete(f.taken, name)
+		delete(f.read, name)
 	}
 	out := map[string]string{}
 	for k, v := range of {
@@ -119,50 +119,50 @@ func (f *fields) labels(name string) map[string]string {
 	return out
 }
 
-// object is what stands below a name; empty if nothing does.
+// object returns the object of a name; empty: there is none.
 func (f *fields) object(name string) *fields {
-	v, ok := f.take(name).(map[string]any)
+	v, ok := f.value(name).(map[string]any)
 	if !ok && f.values[name] != nil {
-		delete(f.taken, name)
+		delete(f.read, name)
 	}
 	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
 	f.inner = append(f.inner, inner)
 	return inner
 }
 
-// objects are those of a list.
+// objects returns the objects of a list.
 func (f *fields) objects(name string) (list []*fields) {
-	items, ok := f.take(name).([]any)
+	items, ok := f.value(name).([]any)
 	if !ok && f.values[name] != nil {
-		delete(f.taken, name)
+		delete(f.read, name)
 	}
 	for i, item := range items {
 		if v, ok := item.(map[string]any); ok {
 			inner := newFields(fmt.Sprintf("%s[%d]", strings.TrimPrefix(f.path+"."+name, "."), i), v)
 			f.inner, list = append(f.inner, inner), append(list, inner)
 		} else {
-			delete(f.taken, name)
+			delete(f.read, name)
 		}
 	}
 	return list
 }
 
-// left are the names and values that nobody took and that say something.
-func (f *fields) left() (list []string) {
+// unread returns the names and values of fields that nobody read, without empty ones.
+func (f *fields) unread() (list []string) {
 	for name, v := range f.values {
-		if !f.taken[name] && !nothing(v) {
+		if !f.read[name] && !isEmpty(v) {
 			list = append(list, strings.TrimPrefix(f.path+"."+name, ".")+": "+short(v))
 		}
 	}
 	for _, inner := range f.inner {
-		list = append(list, inner.left()...)
+		list = append(list, inner.unread()...)
 	}
 	slices.Sort(list)
 	return list
 }
 
-// nothing says whether a value is what is there when nobody wrote it.
-func nothing(v any) bool {
+// isEmpty reports whether a value is the default of its type.
+func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true
@@ -178,7 +178,7 @@ func nothing(v any) bool {
 		return len(v) == 0
 	case map[string]any:
 		for _, one := range v {
-			if !nothing(one) {
+			if !isEmpty(one) {
 				return false
 			}
 		}

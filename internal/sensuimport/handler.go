@@ -8,12 +8,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// handler keeps what Sensu had. One that is a set is taken apart where it is named.
+// handler imports a handler. A set becomes workflows in the checks and pipelines that name it (members).
 func (im *importer) handler(o *object) {
 	s := o.spec
-	spec := &model.HandlerSpec{Timeout: seconds(s.whole("timeout")), Env: im.env(o, s.texts("env_vars"))}
-	s.take("filters") // by who names it: hears
-	s.take("mutator")
+	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: im.env(o, s.texts("env_vars"))}
+	s.value("filters") // read by routeTo
+	s.value("mutator")
 	switch kind := s.text("type"); kind {
 	case "pipe":
 		command := s.text("command")
@@ -24,29 +24,29 @@ func (im *importer) handler(o *object) {
 		spec.Command = &model.Command{Shell: command}
 	case "tcp", "udp":
 		socket := s.object("socket")
-		address := fmt.Sprintf("%s:%d", socket.text("host"), socket.whole("port"))
+		address := fmt.Sprintf("%s:%d", socket.text("host"), socket.integer("port"))
 		if kind == "tcp" {
 			spec.TCP = &model.TCP{Address: address}
 		} else {
 			spec.UDP = &model.UDP{Address: address}
 		}
 	case "set":
-		s.take("handlers")
+		s.value("handlers")
 		return
 	default:
-		im.lost(o, "handlers of the type %q are not known", kind)
+		im.noteLost(o, "handlers of the type %q are not known", kind)
 		return
 	}
 	if spec.Command != nil {
 		spec.Assets = im.assetsOf(o, "handler")
 	}
-	s.take("runtime_assets") // what speaks for itself needs none
+	s.value("runtime_assets") // Muster's own handlers need none
 	if spec.Command != nil {
 		spec.Secrets = im.commandSecrets(o, "handler")
 	} else {
 		for _, secret := range s.objects("secrets") {
 			of, as := secret.text("secret"), secret.text("name")
-			im.lost(o, "secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
+			im.noteLost(o, "secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
 		}
 	}
 	im.declare(o, spec)
@@ -55,32 +55,32 @@ func (im *importer) handler(o *object) {
 // stream is a pool of connections.
 func (im *importer) stream(o *object) {
 	s := o.spec
-	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.whole("max_connections")}}
+	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.integer("max_connections")}}
 	if spec.Stream.Connections > model.MaxStreamConnections {
-		im.said(o, "max_connections: %d connections are the most here, and are enough: they are never waited for", model.MaxStreamConnections)
+		im.noteChanged(o, "max_connections: %d connections are the most here, and are enough: they are never waited for", model.MaxStreamConnections)
 		spec.Stream.Connections = model.MaxStreamConnections
 	}
-	s.take("min_reconnect_delay")
-	s.take("max_reconnect_delay")
+	s.value("min_reconnect_delay")
+	s.value("max_reconnect_delay")
 	im.declare(o, spec)
 }
 
-// kept says whether a handler gets Sensu's events, by a pipeline: it is a program or socket
+// readsEvents says whether a handler gets Sensu's events by a pipeline: it is a program or a socket
 // that reads them.
-func kept(h *model.HandlerSpec) bool {
+func readsEvents(h *model.HandlerSpec) bool {
 	return h.Command != nil || h.TCP != nil || h.UDP != nil || h.Stream != nil
 }
 
-// hears lets a handler hear of a check's events: one that speaks for itself is told of
-// problems, others get events as Sensu wrote them, by a pipeline that is made for them.
-func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters []string) {
-	if im.hearsBeside(o, c, handler, filters) {
+// routeTo sends a check's events to a handler: one that sends messages by itself gets problems, a program or a socket
+// gets events in Sensu's form by a pipeline that is made for it.
+func (im *importer) routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
+	if im.routeToExisting(o, c, handler, filters) {
 		return
 	}
-	for _, h := range im.apart(o, handler, 0) {
-		ours, ok := im.made[made{"Handler", im.ns(o), name(h.name)}]
-		if !ok {
-			im.lost(o, "handler %s is not in these files, or was not carried", h.name)
+	for _, h := range im.members(o, handler, 0) {
+		ours := im.find("Handler", im.ns(o), name(h.name))
+		if ours == nil {
+			im.noteLost(o, "handler %s is not in these files, or was not carried", h.name)
 			continue
 		}
 		named := h.spec.texts("filters")
@@ -90,7 +90,7 @@ func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters
 			}
 		}
 		mutator := h.spec.text("mutator")
-		if !kept(ours.Spec.(*model.HandlerSpec)) && incidents(named) {
+		if !readsEvents(ours.Spec.(*model.HandlerSpec)) && incidents(named) {
 			alert := im.alert(c)
 			if !slices.Contains(alert.Handlers, ours.Metadata.Name) {
 				alert.Handlers = append(alert.Handlers, ours.Metadata.Name)
@@ -105,7 +105,7 @@ func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters
 			pipeline += "-metrics"
 		}
 		flow := model.Workflow{Name: ours.Metadata.Name, Handler: ours.Metadata.Name}
-		im.filtered(h, &flow, named, mutator)
+		im.addFilters(h, &flow, named, mutator)
 		im.add(im.ns(o), pipeline, &model.PipelineSpec{Workflows: []model.Workflow{flow}})
 		if !slices.Contains(c.Pipelines, pipeline) {
 			c.Pipelines = append(c.Pipelines, pipeline)
@@ -113,20 +113,20 @@ func (im *importer) hears(o *object, c *model.CheckSpec, handler string, filters
 	}
 }
 
-// unnamed makes the pipeline of each handler that reads Sensu's events and that nothing in these
-// files names, of each that is filtered by more than routes do by themselves, and of each set: agents
-// name handlers, too, for their keepalives and for what their local API brings.
-func (im *importer) unnamed() {
+// handlerPipelines makes the pipeline of each handler that reads Sensu's events and that nothing in these files names, of
+// each handler with filters beyond those of routes, and of each set: agents also name handlers for their keepalives
+// and for events of their local API.
+func (im *importer) handlerPipelines() {
 	for i := range im.objects {
 		o := &im.objects[i]
-		if o.kind != "Handler" && o.kind != "TCPStreamHandler" || im.made[made{"Pipeline", im.ns(o), model.SensuPipeline(name(o.name))}] != nil {
+		if o.kind != "Handler" && o.kind != "TCPStreamHandler" || im.made[resourceKey{"Pipeline", im.ns(o), model.SensuPipeline(name(o.name))}] != nil {
 			continue
 		}
-		ours := im.made[made{"Handler", im.ns(o), name(o.name)}]
+		ours := im.made[resourceKey{"Handler", im.ns(o), name(o.name)}]
 		switch {
-		case ours != nil && (kept(ours.Spec.(*model.HandlerSpec)) || slices.ContainsFunc(o.spec.texts("filters"), byHand)):
+		case ours != nil && (readsEvents(ours.Spec.(*model.HandlerSpec)) || slices.ContainsFunc(o.spec.texts("filters"), isCustomFilter)):
 			var nobody model.CheckSpec
-			im.hears(o, &nobody, o.name, nil)
+			im.routeTo(o, &nobody, o.name, nil)
 		case ours == nil && o.spec.text("type") == "set":
 			im.set(o)
 		}
@@ -143,13 +143,13 @@ const mostSetOf = 16 << 10
 // handlers instead.
 func (im *importer) set(o *object) {
 	spec := &model.PipelineSpec{}
-	for _, h := range im.apart(o, o.name, 0) {
+	for _, h := range im.members(o, o.name, 0) {
 		flow := model.Workflow{Name: name(h.name), Handler: name(h.name)}
 		switch {
-		case im.made[made{"Handler", im.ns(o), flow.Handler}] == nil:
-			im.lost(o, "handler %s was not carried", h.name)
+		case im.find("Handler", im.ns(o), flow.Handler) == nil:
+			im.noteLost(o, "handler %s was not carried", h.name)
 		case !slices.ContainsFunc(spec.Workflows, func(w model.Workflow) bool { return w.Handler == flow.Handler }):
-			im.filtered(h, &flow, h.spec.texts("filters"), h.spec.text("mutator"))
+			im.addFilters(h, &flow, h.spec.texts("filters"), h.spec.text("mutator"))
 			spec.Workflows = append(spec.Workflows, flow)
 		}
 	}
@@ -168,38 +168,39 @@ func (im *importer) set(o *object) {
 	}
 }
 
-// incidents says whether filters let pass what opens and closes a problem, as routes do by
-// themselves: silences hold, and nothing else is asked.
+// incidents reports whether filters pass exactly the events that open and close a problem and are not silenced, as
+// routes do.
 func incidents(filters []string) bool {
-	return slices.Contains(filters, model.FilterIncident) && !slices.ContainsFunc(filters, byHand)
+	return slices.Contains(filters, model.FilterIncident) && !slices.ContainsFunc(filters, isCustomFilter)
 }
 
-// byHand says whether a filter asks for more than routes do by themselves.
-func byHand(filter string) bool {
+// isCustomFilter reports whether a filter selects by more than routes do.
+func isCustomFilter(filter string) bool {
 	return filter != model.FilterIncident && filter != model.FilterNotSilenced
 }
 
-// apart are the handlers of a set, and of sets in it.
-func (im *importer) apart(o *object, handler string, depth int) []*object {
+// members returns the handlers of a set and of the sets in it; of another handler, that handler.
+func (im *importer) members(o *object, handler string, depth int) []*object {
 	h := im.by[key{"Handler", o.namespace, handler}]
 	if h == nil {
 		h = im.by[key{"TCPStreamHandler", o.namespace, handler}]
 	}
+	if h == nil {
+		h = im.existingHandler(o, handler)
+	}
 	switch {
-	case h == nil && im.there(o, "Handler", name(handler)) != nil:
-		return []*object{{kind: "Handler", name: handler, namespace: o.namespace, meta: newFields("", nil), spec: newFields("", nil)}}
 	case h == nil:
-		im.lost(o, "handler %s is not in these files", handler)
+		im.missing(o, "handler", handler, "")
 		return nil
 	case h.spec.text("type") != "set":
 		return []*object{h}
 	case depth > 3:
-		im.lost(o, "handler %s: sets within sets within sets", handler)
+		im.noteLost(o, "handler %s: sets within sets within sets", handler)
 		return nil
 	}
 	var list []*object
 	for _, inner := range h.spec.texts("handlers") {
-		list = append(list, im.apart(o, inner, depth+1)...)
+		list = append(list, im.members(o, inner, depth+1)...)
 	}
 	return list
 }
@@ -210,46 +211,46 @@ func (im *importer) pipeline(o *object) {
 	for _, w := range o.spec.objects("workflows") {
 		ref := func(field string) string {
 			r := w.object(field)
-			r.take("api_version")
-			r.take("type")
+			r.value("api_version")
+			r.value("type")
 			return r.text("name")
 		}
 		handler := ref("handler")
 		var filters []string
 		for _, f := range w.objects("filters") {
-			f.take("api_version")
-			f.take("type")
+			f.value("api_version")
+			f.value("type")
 			filters = append(filters, f.text("name"))
 		}
 		mutator := ref("mutator")
-		list := im.apart(o, handler, 0)
+		list := im.members(o, handler, 0)
 		for i, h := range list {
-			if im.made[made{"Handler", im.ns(o), name(h.name)}] == nil {
-				im.lost(o, "handler %s was not carried", h.name)
+			if im.find("Handler", im.ns(o), name(h.name)) == nil {
+				im.noteLost(o, "handler %s was not carried", h.name)
 				continue
 			}
 			flow := model.Workflow{Name: name(w.text("name")), Handler: name(h.name)}
 			if len(list) > 1 {
 				flow.Name = fmt.Sprintf("%s-%d", flow.Name, i+1)
 			}
-			im.filtered(o, &flow, filters, mutator)
+			im.addFilters(o, &flow, filters, mutator)
 			spec.Workflows = append(spec.Workflows, flow)
 		}
 	}
 	if len(spec.Workflows) == 0 {
-		im.lost(o, "no workflow of it was carried")
+		im.noteLost(o, "no workflow of it was carried")
 		return
 	}
 	im.declare(o, spec)
 }
 
-// filtered gives a workflow its filters and mutator. One that is not there would let pass what
-// nobody wanted: it denies all instead, and says so.
-func (im *importer) filtered(o *object, flow *model.Workflow, filters []string, mutator string) {
+// addFilters gives a workflow its filters and its mutator. A filter that does not exist is created to deny all, because
+// without it the workflow would pass every event.
+func (im *importer) addFilters(o *object, flow *model.Workflow, filters []string, mutator string) {
 	for _, f := range filters {
 		ref := name(f)
-		if !model.BuiltinFilter(f) && im.made[made{"Filter", im.ns(o), ref}] == nil {
-			im.lost(o, "filter %s is not in these files: the workflow passes nothing until it is written", f)
+		if !model.BuiltinFilter(f) && im.find("Filter", im.ns(o), ref) == nil {
+			im.noteLost(o, "filter %s "+im.absent()+": the workflow passes nothing until it is written", f)
 			im.add(im.ns(o), ref, &model.FilterSpec{Action: "allow", Expressions: []string{"false"}})
 		}
 		flow.Filters = append(flow.Filters, ref)
@@ -257,8 +258,8 @@ func (im *importer) filtered(o *object, flow *model.Workflow, filters []string, 
 	if mutator == "" || mutator == model.MutatorJSON {
 		return
 	}
-	if !model.BuiltinMutator(mutator) && im.made[made{"Mutator", im.ns(o), name(mutator)}] == nil {
-		im.lost(o, "mutator %s is not in these files: the handler gets the event as it is", mutator)
+	if !model.BuiltinMutator(mutator) && im.find("Mutator", im.ns(o), name(mutator)) == nil {
+		im.noteLost(o, "mutator %s "+im.absent()+": the handler gets the event as it is", mutator)
 		return
 	}
 	flow.Mutator = name(mutator)

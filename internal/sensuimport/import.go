@@ -16,23 +16,27 @@ type File struct {
 	Data []byte
 }
 
-// Note is what somebody should know of one resource of Sensu's.
+// Note is a remark on one resource of Sensu's.
 type Note struct {
 	Where string // FILE:LINE
 	What  string // CheckConfig default/disk
 	Text  string
 	Lost  bool // it was not carried; else it was, in another way than one might think
+
+	// Missing is the resource that the files name and that neither they nor the server have: "handler NAME",
+	// "pipeline NAME", "hook NAME TYPE" or "asset NAME". Empty: the note has another subject.
+	Missing string
 }
 
-// Result is what becomes of some files.
+// Result is the outcome of an import.
 type Result struct {
 	Resources []*model.Resource // valid each by itself; in the order in which they build on each other
 	Notes     []Note            // in the order of the files
 	Read      int               // resources of Sensu's
 }
 
-// Lost counts what was not carried.
-func (r *Result) Lost() (n int) {
+// LostCount returns the number of fields that were not carried.
+func (r *Result) LostCount() (n int) {
 	for _, note := range r.Notes {
 		if note.Lost {
 			n++
@@ -41,20 +45,15 @@ func (r *Result) Lost() (n int) {
 	return n
 }
 
-// Import translates files. rules say what is wrong with a resource; now is what silences that
-// end after a time are counted from. The error is of a file that is none of Sensu's.
+// Import translates files. rules decide which resources are valid; now is the start of silences that end after a time.
+// It fails on a file that holds no Sensu resource.
 func Import(files []File, rules model.Rules, now time.Time) (*Result, error) {
-	return ImportBeside(files, nil, rules, now)
+	return ImportInto(nil, files, rules, now)
 }
 
-// ImportBeside is Import where some resources are there already: files may name them, and none
-// of them is in the result.
-func ImportBeside(files []File, there []*model.Resource, rules model.Rules, now time.Time) (*Result, error) {
-	im := &importer{providers: map[string]provider{}, hookAssets: map[made][]string{}, hookNamed: map[made]bool{}, rules: rules, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[made]*model.Resource{}, names: map[made]string{}, props: map[string]map[string]placeholder{}}
-	for _, r := range there {
-		im.made[made{r.Kind, r.Metadata.Namespace, r.Metadata.Name}] = r
-	}
-	im.beside = len(there) > 0
+// ImportInto is Import into a server that has resources already: files may name these, and the result holds none of them.
+func ImportInto(server Lookup, files []File, rules model.Rules, now time.Time) (*Result, error) {
+	im := &importer{server: server, providers: map[string]provider{}, hookAssets: map[resourceKey][]string{}, hookNamed: map[resourceKey]bool{}, rules: rules, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[resourceKey]*model.Resource{}, names: map[resourceKey]string{}, props: map[string]map[string]placeholder{}}
 	for _, f := range files {
 		list, err := read(f.Name, f.Data)
 		if err != nil {
@@ -69,22 +68,22 @@ func ImportBeside(files []File, there []*model.Resource, rules model.Rules, now 
 	for _, kind := range order {
 		for i := range im.objects {
 			if o := &im.objects[i]; o.kind == kind.name {
-				kind.take(im, o)
+				kind.read(im, o)
 			}
 		}
 	}
 	im.assetsOfHooks()
-	im.unnamed()
-	im.unknown()
-	im.leftovers()
-	return im.result(), nil
+	im.handlerPipelines()
+	im.unknownTypes()
+	im.unreadFields()
+	return im.result(), im.failure
 }
 
-// order is that in which types are taken: what is named comes before what names it, but for
-// entities, which come after the checks whose tokens say what of them is needed.
+// order is the order in which types are imported: a type comes after the types that it names. Entities come after
+// checks, whose tokens need fields of them.
 var order = [...]struct {
 	name string
-	take func(*importer, *object)
+	read func(*importer, *object)
 }{
 	{"Namespace", (*importer).namespace},
 	{"Asset", (*importer).asset},
@@ -99,7 +98,7 @@ var order = [...]struct {
 	{"User", (*importer).user}, {"ClusterRoleBinding", (*importer).binding}, {"RoleBinding", (*importer).binding},
 }
 
-// why a type is not carried.
+// others are the types that are not imported, with the reason.
 var others = map[string]string{
 	"Role":                    "the roles are admin, operator, viewer, agent and alerts: see who is bound to it",
 	"ClusterRole":             "the roles are admin, operator, viewer, agent and alerts: see who is bound to it",
@@ -116,46 +115,51 @@ var others = map[string]string{
 	"SumoLogicMetricsHandler": "there is no such handler",
 }
 
-// silent are types of which nothing is missed.
+// silent are the types that are not imported and need no note.
 var silent = []string{"TessenConfig", "Tessen", "LicenseFile", "EntityState"}
 
 type key struct{ kind, namespace, name string }
 
-type made struct{ kind, namespace, name string }
+type resourceKey struct{ kind, namespace, name string }
 
-// importer has what was read and made so far.
+// importer holds the objects that were read and the resources that were made.
 type importer struct {
 	rules   model.Rules
 	now     time.Time
 	objects []object
 	by      map[key]*object
-	made    map[made]*model.Resource
-	order   []made
-	names   map[made]string                   // Sensu's names by ours
+	made    map[resourceKey]*model.Resource
+	order   []resourceKey
+	names   map[resourceKey]string            // Sensu's names by ours
 	props   map[string]map[string]placeholder // properties that commands read, by namespace
 	notes   []Note
-	beside  bool // some of made are there already
+	server  Lookup // nil: the files stand alone
+	failure error  // the first of server
 
-	providers  map[string]provider // of secrets
-	hookAssets map[made][]string   // runtime_assets of hooks, for the checks that name these
-	hookNamed  map[made]bool       // by a check
+	providers  map[string]provider      // of secrets
+	hookAssets map[resourceKey][]string // runtime_assets of hooks, for the checks that name these
+	hookNamed  map[resourceKey]bool     // by a check
 }
 
 func (im *importer) note(o *object, lost bool, format string, args ...any) {
-	im.notes = append(im.notes, Note{o.where(), o.title(), fmt.Sprintf(format, args...), lost})
+	im.notes = append(im.notes, Note{o.where(), o.title(), fmt.Sprintf(format, args...), lost, ""})
 }
 
-// lost says what of an object was not carried.
-func (im *importer) lost(o *object, format string, args ...any) { im.note(o, true, format, args...) }
+// noteLost notes a field of an object that was not carried.
+func (im *importer) noteLost(o *object, format string, args ...any) {
+	im.note(o, true, format, args...)
+}
 
-// said says how it was carried.
-func (im *importer) said(o *object, format string, args ...any) { im.note(o, false, format, args...) }
+// noteChanged notes a field that was carried in another form.
+func (im *importer) noteChanged(o *object, format string, args ...any) {
+	im.note(o, false, format, args...)
+}
 
-// add keeps a resource. One of that name that is there stays.
+// add keeps a resource. An earlier one of that name, or one of the server, stays as it is.
 func (im *importer) add(namespace, name string, spec model.Spec) *model.Resource {
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: name, Namespace: namespace}, Spec: spec}
-	m := made{r.Kind, namespace, name}
-	if was := im.made[m]; was != nil {
+	m := resourceKey{r.Kind, namespace, name}
+	if was := im.find(r.Kind, namespace, name); was != nil {
 		return was
 	}
 	im.made[m] = r
@@ -163,28 +167,28 @@ func (im *importer) add(namespace, name string, spec model.Spec) *model.Resource
 	return r
 }
 
-// declare is add for what an object says, with its labels and annotations.
+// declare is add with the name, labels and annotations of an object.
 func (im *importer) declare(o *object, spec model.Spec) *model.Resource {
-	r := im.add(im.ns(o), im.called(o, spec.Kind(), o.namespace, o.name), spec)
+	r := im.add(im.ns(o), im.uniqueName(o, spec.Kind(), o.namespace, o.name), spec)
 	if r.Spec != spec {
-		im.lost(o, "there is another %s of the name %s already", r.Kind, r.Metadata.Name)
+		im.noteLost(o, "there is another %s of the name %s already", r.Kind, r.Metadata.Name)
 		return r
 	}
 	if r.Metadata.Name != o.name {
 		r.Metadata.DisplayName = o.name
 	}
-	r.Metadata.Labels, r.Metadata.Annotations = im.plain(o, "labels"), im.plain(o, "annotations")
+	r.Metadata.Labels, r.Metadata.Annotations = im.metadataOf(o, "labels"), im.metadataOf(o, "annotations")
 	return r
 }
 
-// plain are labels without those that Sensu's tools write for themselves.
-func (im *importer) plain(o *object, name string) map[string]string {
+// metadataOf returns labels or annotations without those that Sensu's tools write for themselves.
+func (im *importer) metadataOf(o *object, name string) map[string]string {
 	out := map[string]string{}
 	for k, v := range o.meta.labels(name) {
 		switch {
 		case strings.HasPrefix(k, "sensu.io/"):
 		case len(v) > maxLabel && name == "labels":
-			im.lost(o, "label %s is longer than %d characters", k, maxLabel)
+			im.noteLost(o, "label %s is longer than %d characters", k, maxLabel)
 		default:
 			out[k] = v
 		}
@@ -204,22 +208,22 @@ func (im *importer) namespace(o *object) {
 	}
 }
 
-// unknown says of every object of a type that nothing was made of why.
-func (im *importer) unknown() {
+// unknownTypes notes the reason for every object of a type that is not imported.
+func (im *importer) unknownTypes() {
 	for i := range im.objects {
 		o := &im.objects[i]
-		if o.takenBy() || slices.Contains(silent, o.kind) {
+		if o.isKnown() || slices.Contains(silent, o.kind) {
 			continue
 		}
 		why, ok := others[o.kind]
 		if !ok {
 			why = "this type is not known"
 		}
-		im.lost(o, "%s", why)
+		im.noteLost(o, "%s", why)
 	}
 }
 
-func (o *object) takenBy() bool {
+func (o *object) isKnown() bool {
 	for _, kind := range order {
 		if kind.name == o.kind {
 			return true
@@ -228,21 +232,20 @@ func (o *object) takenBy() bool {
 	return false
 }
 
-// leftovers reports every field that says something and that nobody took.
-func (im *importer) leftovers() {
+// unreadFields notes every field that is not empty and that nobody read.
+func (im *importer) unreadFields() {
 	for i := range im.objects {
 		o := &im.objects[i]
-		if !o.takenBy() {
+		if !o.isKnown() {
 			continue
 		}
-		for _, text := range append(o.spec.left(), o.meta.left()...) {
-			im.lost(o, "not carried: %s", text)
+		for _, text := range append(o.spec.unread(), o.meta.unread()...) {
+			im.noteLost(o, "not carried: %s", text)
 		}
 	}
 }
 
-// result puts what was made into the order in which resources build on each other, without
-// what the rules refuse.
+// result returns the resources in the order in which they build on each other, without those that the rules refuse.
 func (im *importer) result() *Result {
 	out := &Result{Read: len(im.objects)}
 	for _, kind := range model.Kinds() {
@@ -273,7 +276,7 @@ func compareWhere(a, b string) int {
 func splitWhere(where string) (file string, line int) {
 	i := strings.LastIndexByte(where, ':')
 	if i < 0 {
-		return "\xff" + where, 0 // what has no place comes last
+		return "\xff" + where, 0 // notes without a place come last
 	}
 	_, _ = fmt.Sscanf(where[i+1:], "%d", &line)
 	return where[:i], line

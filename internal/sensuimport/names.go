@@ -6,31 +6,31 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ns is the namespace that an object's resources live in.
+// ns returns the namespace of an object's resources.
 func (im *importer) ns(o *object) string {
 	if o.kind == "Namespace" {
 		return ""
 	}
-	return im.room(o.namespace)
+	return im.namespaceName(o.namespace)
 }
 
-func (im *importer) room(namespace string) string {
+func (im *importer) namespaceName(namespace string) string {
 	return cmp.Or(model.CleanName(namespace), "default")
 }
 
-// called is our name for one of Sensu's, which may hold capitals and colons. Two that become
+// uniqueName returns our name for one of Sensu's, which may hold capitals and colons. Two that become
 // one are reported.
-func (im *importer) called(o *object, kind, namespace, name string) string {
+func (im *importer) uniqueName(o *object, kind, namespace, name string) string {
 	clean := cmp.Or(model.CleanName(name), "unnamed")
-	m := made{kind, im.room(namespace), clean}
+	m := resourceKey{kind, im.namespaceName(namespace), clean}
 	switch was, ok := im.names[m]; {
 	case !ok:
 		im.names[m] = name
 		if clean != name {
-			im.said(o, "%s is called %s: names are lower-case letters, digits, and . _ -", name, clean)
+			im.noteChanged(o, "%s is called %s: names are lower-case letters, digits, and . _ -", name, clean)
 		}
 	case was != name:
-		im.lost(o, "%s and %s have the same name here, %s", was, name, clean)
+		im.noteLost(o, "%s and %s have the same name here, %s", was, name, clean)
 	}
 	return clean
 }
@@ -41,7 +41,7 @@ func name(of string) string { return cmp.Or(model.CleanName(of), "unnamed") }
 // group is the group of a subscription, made when it is first named: agents may put themselves
 // into it, as agents of Sensu choose their subscriptions.
 func (im *importer) group(o *object, namespace, subscription string) string {
-	clean := im.called(o, "Group", namespace, subscription)
-	im.add(im.room(namespace), clean, &model.GroupSpec{SelfJoin: true})
+	clean := im.uniqueName(o, "Group", namespace, subscription)
+	im.add(im.namespaceName(namespace), clean, &model.GroupSpec{SelfJoin: true})
 	return clean
 }

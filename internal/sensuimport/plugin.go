@@ -64,15 +64,15 @@ func (im *importer) plugin(o *object, command string, h *model.HandlerSpec) bool
 	default:
 		return false
 	}
-	if kept(h) || h.Slack == nil && h.Mattermost == nil && h.PagerDuty == nil && h.Opsgenie == nil && h.Email == nil {
-		im.said(o, "Muster has a handler of its own for this, but the command does not say %s: it is kept as a command", missing)
+	if readsEvents(h) || h.Slack == nil && h.Mattermost == nil && h.PagerDuty == nil && h.Opsgenie == nil && h.Email == nil {
+		im.noteChanged(o, "Muster has a handler of its own for this, but the command does not say %s: it is kept as a command", missing)
 		return false
 	}
-	im.said(o, "%s has become Muster's own handler: it is told of problems, under their ids; templates and other flags of the command are gone", path.Base(words[0]))
+	im.noteChanged(o, "%s has become Muster's own handler: it is told of problems, under their ids; templates and other flags of the command are gone", path.Base(words[0]))
 	return true
 }
 
-// flags are those of a command line, by name: -w X, --webhook-url X, --webhook-url=X, quoted or
+// flags returns the flags of a command line by name: -w X, --webhook-url X, --webhook-url=X, quoted or
 // not.
 func flags(words []string) map[string]string {
 	out := map[string]string{}

@@ -22,7 +22,7 @@ type object struct {
 	namespace string
 	meta      *fields
 	spec      *fields
-	broken    bool // it holds what cannot be translated, and must not run as it is
+	broken    bool // it has an expression that cannot be translated, and must not run
 }
 
 // maxDocument is how many bytes of one file are read.
@@ -129,20 +129,20 @@ func wrapped(file string, line int, v map[string]any) (object, error) {
 	if o.meta = top.object("metadata"); len(o.meta.values) == 0 {
 		o.meta = o.spec.object("metadata")
 	} else {
-		o.spec.take("metadata")
+		o.spec.value("metadata")
 	}
 	o.name, o.namespace = o.meta.text("name"), o.meta.text("namespace")
-	o.meta.take("created_by")
+	o.meta.value("created_by")
 	if o.group == "" {
 		o.group = "core/v2"
 	}
 	return o, nil
 }
 
-// where is the object's place, for people.
+// where returns the object's place as FILE:LINE.
 func (o *object) where() string { return fmt.Sprintf("%s:%d", o.file, o.line) }
 
-// title is what it is called there.
+// title returns its type and Sensu's name.
 func (o *object) title() string {
 	return strings.TrimSuffix(o.kind+" "+strings.TrimPrefix(o.namespace+"/"+o.name, "/"), " ")
 }

@@ -19,11 +19,11 @@ func (im *importer) provider(o *object) {
 		client := o.spec.object("client")
 		p.vault = model.Vault{Address: client.text("address"), Engine: cmp.Or(client.text("version"), "v2"), Namespace: client.text("namespace"),
 			TokenFile: "/etc/muster/vault-token", CA: client.object("tls").text("ca_cert")}
-		client.take("token")
-		client.take("max_retries")
-		client.take("timeout")
-		client.take("agent_address")
-		im.said(o, "its token is not carried: write one into %s, which the server's user may read, or have Vault Agent do that", p.vault.TokenFile)
+		client.value("token")
+		client.value("max_retries")
+		client.value("timeout")
+		client.value("agent_address")
+		im.noteChanged(o, "its token is not carried: write one into %s, which the server's user may read, or have Vault Agent do that", p.vault.TokenFile)
 	}
 	im.providers[o.name] = p
 }
@@ -36,10 +36,10 @@ func (im *importer) secret(o *object) {
 	case ok && p.env, !ok && of == "env":
 		spec.Env = id
 		if strings.HasPrefix(id, "MUSTER_") {
-			im.lost(o, "id: variables MUSTER_… are the server's own settings: give it another name")
+			im.noteLost(o, "id: variables MUSTER_… are the server's own settings: give it another name")
 			return
 		}
-		im.said(o, "set %s in the environment of the server", id)
+		im.noteChanged(o, "set %s in the environment of the server", id)
 	case ok:
 		at, key, found := strings.Cut(id, "#")
 		mount, path, _ := strings.Cut(strings.Trim(at, "/"), "/")
@@ -47,25 +47,25 @@ func (im *importer) secret(o *object) {
 			path = strings.TrimPrefix(path, "data/")
 		}
 		if !found || path == "" || key == "" {
-			im.lost(o, "id %q does not say mount/path#key", id)
+			im.noteLost(o, "id %q does not say mount/path#key", id)
 			return
 		}
 		vault := p.vault
 		vault.Mount, vault.Path, vault.Key = mount, path, key
 		spec.Vault = &vault
 	default:
-		im.lost(o, "provider %q: a Secret is in the environment, in files or in Vault: muster explain secret", of)
+		im.noteLost(o, "provider %q: a Secret is in the environment, in files or in Vault: muster explain secret", of)
 		return
 	}
 	im.declare(o, spec)
 }
 
-// secrets are those of a check. What the server knows it hands only to machines that cannot bring
-// themselves in, which people have to look at.
+// secrets imports the secrets of a check. The server hands their values only to machines of trusted groups, which people
+// have to declare.
 func (im *importer) secrets(o *object, c *model.CheckSpec) {
 	c.Secrets = im.commandSecrets(o, "check")
 	if len(c.Secrets) > 0 {
-		im.said(o, "secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")
+		im.noteChanged(o, "secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")
 	}
 }
 
@@ -74,10 +74,10 @@ func (im *importer) commandSecrets(o *object, what string) (list []model.Command
 	for _, secret := range o.spec.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")
 		switch named := model.CleanName(of); {
-		case im.made[made{"Secret", im.ns(o), named}] == nil:
-			im.lost(o, "secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
+		case im.find("Secret", im.ns(o), named) == nil:
+			im.noteLost(o, "secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
 		case len(list) == model.MaxCheckSecrets:
-			im.lost(o, "secret %s as %s: a %s has at most %d", of, as, what, model.MaxCheckSecrets)
+			im.noteLost(o, "secret %s as %s: a %s has at most %d", of, as, what, model.MaxCheckSecrets)
 		default:
 			list = append(list, model.CommandSecret{Env: as, Secret: named})
 		}

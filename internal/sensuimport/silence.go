@@ -19,7 +19,7 @@ func (im *importer) silenced(o *object) {
 			subscription = "entity:" + subscription
 		}
 	}
-	spec := &model.SilenceSpec{Reason: cmp.Or(s.text("reason"), "silenced in Sensu"), UntilResolved: s.truth("expire_on_resolve")}
+	spec := &model.SilenceSpec{Reason: cmp.Or(s.text("reason"), "silenced in Sensu"), UntilResolved: s.boolean("expire_on_resolve")}
 	if by := s.text("creator"); by != "" {
 		spec.Reason += " (by " + by + ")"
 	}
@@ -32,11 +32,11 @@ func (im *importer) silenced(o *object) {
 	if check != "" && check != "*" {
 		spec.Checks = []string{name(check)}
 	} else if spec.Targets != nil && spec.Targets.Groups != nil {
-		im.said(o, "it holds for all checks of the nodes of group %s, their keepalive too; in Sensu for those that subscribe to it: say which with checks", spec.Targets.Groups[0])
+		im.noteChanged(o, "it holds for all checks of the nodes of group %s, their keepalive too; in Sensu for those that subscribe to it: say which with checks", spec.Targets.Groups[0])
 	}
-	begin := unix(s.whole("begin"))
-	until := unix(s.whole("expire_at"))
-	if expire := s.whole("expire"); until.IsZero() && expire > 0 { // what is left of it, where it has begun
+	begin := unix(s.integer("begin"))
+	until := unix(s.integer("expire_at"))
+	if expire := s.integer("expire"); until.IsZero() && expire > 0 { // the rest of it, if it has begun
 		from := im.now
 		if begin.After(from) {
 			from = begin
@@ -44,7 +44,7 @@ func (im *importer) silenced(o *object) {
 		until = from.Add(time.Duration(expire) * time.Second)
 	}
 	if !until.IsZero() && !until.After(im.now) {
-		im.said(o, "it has ended: left out")
+		im.noteChanged(o, "it has ended: left out")
 		return
 	}
 	if begin.After(im.now) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 
 // subdued are the times in which a check does not run: subdue by days of the week, subdues by a
 // first time and how it comes again.
-func (im *importer) subdued(o *object, c *model.CheckSpec) {
+func (im *importer) subdues(o *object, c *model.CheckSpec) {
 	add := func(e model.Except) {
 		if c.Schedule == nil {
 			c.Schedule = &model.Schedule{}
@@ -25,7 +26,7 @@ func (im *importer) subdued(o *object, c *model.CheckSpec) {
 			if during, ok := dayTime(day, span.text("begin"), span.text("end")); ok {
 				add(model.Except{During: during + " UTC"})
 			} else {
-				im.lost(o, "subdue: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
+				im.noteLost(o, "subdue: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
 			}
 		}
 	}
@@ -34,13 +35,13 @@ func (im *importer) subdued(o *object, c *model.CheckSpec) {
 		end, err2 := time.Parse(time.RFC3339, s.text("end"))
 		repeat := s.texts("repeat")
 		if err1 != nil || err2 != nil || !end.After(begin) {
-			im.lost(o, "subdues: %v to %v is no time", s.values["begin"], s.values["end"])
+			im.noteLost(o, "subdues: %v to %v is no time", s.values["begin"], s.values["end"])
 			continue
 		}
 		zone, in := zoneOf(begin)
 		spans, err := repeated(begin.In(in), end.In(in), repeat)
 		if err != nil {
-			im.lost(o, "subdues: %v", err)
+			im.noteLost(o, "subdues: %v", err)
 			continue
 		}
 		window := name("subdue-" + o.name)
@@ -49,7 +50,7 @@ func (im *importer) subdued(o *object, c *model.CheckSpec) {
 		}
 		im.add(im.ns(o), window, &model.WindowSpec{TimeZone: zone, Spans: spans, Reason: "subdues of check " + o.name})
 		add(model.Except{Window: window})
-		im.said(o, "subdues became the window %s in %s, which knows no summer time: give it the zone in which the times are meant", window, zone)
+		im.noteChanged(o, "subdues became the window %s in %s, which knows no summer time: give it the zone in which the times are meant", window, zone)
 	}
 }
 
@@ -97,4 +98,51 @@ func repeated(begin, end time.Time, repeat []string) (spans []model.WindowSpan, 
 		spans = append(spans, model.WindowSpan{Cron: fmt.Sprintf("%d %d %s %s %s", begin.Minute(), begin.Hour(), day, month, weekday), For: model.Duration(end.Sub(begin))})
 	}
 	return spans, nil
+}
+
+// Subdue writes a window that an import made of one of a check's subdues as Sensu had it. not ok: it has another form.
+func Subdue(w *model.WindowSpec) (subdue map[string]any, ok bool) {
+	in, err := time.LoadLocation(w.TimeZone)
+	if err != nil || len(w.Spans) == 0 {
+		return nil, false
+	}
+	first := w.Spans[0]
+	if first.Cron == "" {
+		const layout = "2006-01-02 15:04"
+		begin, err1 := time.ParseInLocation(layout, first.From, in)
+		end, err2 := time.ParseInLocation(layout, first.To, in)
+		return map[string]any{"begin": begin.Format(time.RFC3339), "end": end.Format(time.RFC3339), "repeat": []string{}}, err1 == nil && err2 == nil && len(w.Spans) == 1
+	}
+	var minute, hour int
+	day, month := 1, 1
+	var repeat []string
+	for _, s := range w.Spans {
+		cron := strings.Fields(s.Cron)
+		if len(cron) != 5 || s.For != first.For {
+			return nil, false
+		}
+		var err error
+		for i, at := range []*int{&minute, &hour, &day, &month} {
+			if cron[i] != "*" && err == nil {
+				*at, err = strconv.Atoi(cron[i])
+			}
+		}
+		how := map[string]string{"* * *": "daily", "* * 1-5": "weekdays", "* * 0,6": "weekends"}[strings.Join(cron[2:], " ")]
+		for name, weekday := range weekdays {
+			if strings.Join(cron[2:], " ") == fmt.Sprint("* * ", int(weekday)) {
+				how = name
+			}
+		}
+		switch {
+		case err != nil:
+			return nil, false
+		case how == "" && cron[3] != "*":
+			how = "annually"
+		case how == "" && cron[2] != "*":
+			how = "monthly"
+		}
+		repeat = append(repeat, how)
+	}
+	begin := time.Date(2026, time.Month(month), day, hour, minute, 0, 0, in)
+	return map[string]any{"begin": begin.Format(time.RFC3339), "end": begin.Add(time.Duration(first.For)).Format(time.RFC3339), "repeat": repeat}, true
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// placeholder is what of an entity a property stands for.
+// placeholder is the field of an entity that a property has the value of.
 type placeholder struct{ field, key string } // {labels disk_warn}, {name ""}
 
 var (
@@ -17,8 +17,7 @@ var (
 	notInName  = regexp.MustCompile(`[^A-Za-z0-9_]`)
 )
 
-// tokens translates {{ .labels.x | default "y" }} in a text; what is read becomes properties
-// of the nodes.
+// tokens translates {{ .labels.x | default "y" }} in a text; the labels that it reads become properties of the nodes.
 func (im *importer) tokens(o *object, field, text string) string {
 	return tokenText.ReplaceAllStringFunc(text, func(whole string) string {
 		inner := tokenText.FindStringSubmatch(whole)[1]
@@ -30,7 +29,7 @@ func (im *importer) tokens(o *object, field, text string) string {
 		t, ok := parseToken(what)
 		deflt, isDefault := strings.CutPrefix(rest, "default")
 		if !ok || piped && !isDefault {
-			im.lost(o, "%s: %s is no token that Muster knows: write a property, {{ .props.NAME | default \"…\" }}; a check is disabled until then", field, whole)
+			im.noteLost(o, "%s: %s is no token that Muster knows: write a property, {{ .props.NAME | default \"…\" }}; a check is disabled until then", field, whole)
 			o.broken = true
 			return `{{ "{{" }}` + strings.TrimPrefix(whole, "{{")
 		}
@@ -40,7 +39,7 @@ func (im *importer) tokens(o *object, field, text string) string {
 		}
 		im.props[o.namespace][prop] = t
 		if t.field == "system" {
-			im.said(o, "%s: %s reads the property %s: set it for the nodes, or let the command ask the system", field, whole, prop)
+			im.noteChanged(o, "%s: %s reads the property %s: set it for the nodes, or let the command ask the system", field, whole, prop)
 		}
 		if !piped {
 			return "{{ .props." + prop + " }}"
@@ -78,7 +77,7 @@ func (t placeholder) property() string {
 	return "entity_" + t.field
 }
 
-// of is what it stands for of an entity; false: it has no such thing.
+// of returns the value for an entity; false: the entity has no such field.
 func (t placeholder) of(o *object, labels, annotations map[string]string) (value string, ok bool) {
 	switch t.field {
 	case "labels":

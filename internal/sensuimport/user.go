@@ -7,16 +7,16 @@ func (im *importer) user(o *object) {
 	s := o.spec
 	user, groups := s.text("username"), s.texts("groups")
 	for _, known := range []string{"password", "password_hash"} {
-		s.take(known)
+		s.value(known)
 	}
 	switch {
-	case s.truth("disabled"):
-		im.said(o, "user %s is disabled: left out", user)
+	case s.boolean("disabled"):
+		im.noteChanged(o, "user %s is disabled: left out", user)
 	case user == "agent":
-		im.said(o, "agents of Sensu come as such a user: muster auth user create agent --role agent")
+		im.noteChanged(o, "agents of Sensu come as such a user: muster auth user create agent --role agent")
 	default:
 		role := roleOf(groups)
-		im.lost(o, "user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), name(user), role)
+		im.noteLost(o, "user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), name(user), role)
 	}
 }
 
@@ -37,22 +37,22 @@ func roleOf(groups []string) string {
 // roles of Sensu that have a counterpart.
 var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "operator": "operator", "view": "viewer", "system:agent": "agent"}
 
-// binding says who has which role.
+// binding records the role of a user or group.
 func (im *importer) binding(o *object) {
 	s := o.spec
 	ref := s.object("role_ref")
-	ref.take("type")
+	ref.value("type")
 	role := ref.text("name")
 	var who []string
 	for _, subject := range s.objects("subjects") {
 		who = append(who, strings.ToLower(subject.text("type"))+" "+subject.text("name"))
 	}
 	if strings.HasPrefix(o.name, "system:") || strings.HasPrefix(role, "system:") {
-		return // what every backend has
+		return // every backend has it
 	}
 	if ours := roles[role]; ours != "" {
-		im.lost(o, "role %s for %s: give these users --role %s", role, strings.Join(who, ", "), ours)
+		im.noteLost(o, "role %s for %s: give these users --role %s", role, strings.Join(who, ", "), ours)
 		return
 	}
-	im.lost(o, "role %s for %s: the roles are admin, operator, viewer, agent and alerts", role, strings.Join(who, ", "))
+	im.noteLost(o, "role %s for %s: the roles are admin, operator, viewer, agent and alerts", role, strings.Join(who, ", "))
 }

@@ -156,7 +156,7 @@ func TestPutLeavesOthersAlone(t *testing.T) {
 func TestChecksWaitForWhatTheyName(t *testing.T) {
 	w := newWorld(t)
 	w.want(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
-	if text := w.want(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "handler keep, handler chat, pipeline flow, hook ps non-zero, hook df critical, asset tools") {
+	if text := w.want(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "hook ps non-zero, hook df critical, asset tools, pipeline flow, handler keep, handler chat") {
 		t.Error(text)
 	}
 	w.want(201, "PUT", core+"/handlers/Keep", `{"metadata":{"name":"Keep"},"type":"pipe","command":"cat","filters":["is_incident"]}`)

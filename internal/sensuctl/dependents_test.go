@@ -55,7 +55,7 @@ func TestASetFollowsItsMembers(t *testing.T) {
 	put(201, `handlers/chat {"type":"pipe","command":"cat","filters":["hourly"]}`)
 	put(201, `handlers/all {"type":"set","handlers":["chat","page","inner"]}`)
 	is("all", "chat:hourly")
-	if said := w.declared("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "handler page is not there yet; handler inner is not there yet" {
+	if said := w.declared("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "handler page does not exist yet; handler inner does not exist yet" {
 		t.Error(said)
 	}
 	put(201, `handlers/chat {"type":"pipe","command":"cat","filters":["often"]}`)

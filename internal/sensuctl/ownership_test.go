@@ -51,7 +51,20 @@ metadata: {name: ping, namespace: default}
 spec: {targets: {groups: [linux]}, probe: {name: http, args: {url: "https://example.com/"}}, interval: 1m}
 `
 
-// change is what sensuctl does for check set-…: it sends all that it was shown, with one change.
+// theirs is disk without the fields that Sensu has no form for.
+const theirs = `---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: disk, namespace: default, labels: {team: db}, annotations: {runbook: "https://example.com/disk"}}
+spec:
+  targets: {groups: [linux]}
+  command: check_disk -w 10%
+  interval: 1m
+  hooks: [{when: [critical], hook: top}]
+  alert: {handlers: [chat]}
+`
+
+// change does what sensuctl check set-… does: it reads the form of a resource and sends it with one change.
 func (w *world) change(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
@@ -75,44 +88,48 @@ func (w *world) declared(kind, name string) *model.Resource {
 	return m
 }
 
-// A change by sensuctl changes what it was shown, and leaves what Sensu has no words for.
-func TestAChangeKeepsWhatIsNotShown(t *testing.T) {
+// A check whose fields all have a form in Sensu is replaced whole, and belongs to sensu from then on.
+func TestSensuctlReplacesAResource(t *testing.T) {
 	w := newWorld(t)
 	w.Apply(ours)
+	w.Apply(theirs)
 	path := core + "/checks/disk"
 	text := func() string {
 		m := w.declared("Check", "disk")
-		data, err := json.Marshal(object{"spec": m.Spec, "labels": m.Metadata.Labels, "annotations": m.Metadata.Annotations, "name": m.Metadata.DisplayName})
+		data, err := json.Marshal(object{"spec": m.Spec, "labels": m.Metadata.Labels, "annotations": m.Metadata.Annotations, "name": m.Metadata.DisplayName, "owner": m.Metadata.Owner})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(data)
 	}
-	was := text()
+	was := strings.Replace(text(), `"owner":""`, `"owner":"sensu"`, 1)
 	for _, c := range []struct {
-		what         string
-		change       func(object)
-		gone, become string // in what is declared
+		command     string
+		change      func(object)
+		before, now string // in the declared resource
 	}{
 		{"set-interval", func(o object) { o["interval"] = 30 }, `"interval":"1m"`, `"interval":"30s"`},
 		{"set-command", func(o object) { o["command"] = "check_disk -w 5%" }, `10%`, `5%`},
 		{"set-timeout", func(o object) { o["timeout"] = 7 }, `"interval":"30s"`, `"interval":"30s","timeout":"7s"`},
-		{"a label", func(o object) { o["metadata"].(object)["labels"].(object)["tier"] = "1" }, `"labels":{"team":"db"}`, `"labels":{"team":"db","tier":"1"}`},
+		{"set-subscriptions", func(o object) { o["subscriptions"] = []any{"linux", "web"} }, `["linux"]`, `["linux","web"]`},
+		{"a label more", func(o object) { o["metadata"].(object)["labels"].(object)["tier"] = "1" }, `"labels":{"team":"db"}`, `"labels":{"team":"db","tier":"1"}`},
 		{"a label less", func(o object) { delete(o["metadata"].(object)["labels"].(object), "team") }, `"team":"db",`, ``},
-		{"remove-handlers", func(o object) { o["handlers"] = []any{} }, `,"handlers":["chat"]`, ``},
-		{"no hooks", func(o object) { o["check_hooks"] = []any{} }, `{"when":["critical"],"hook":"top"},`, ``}, // the one with its own command stays
+		{"remove-handlers", func(o object) { o["handlers"] = []any{} }, `,"alert":{"handlers":["chat"]}`, ``},
+		{"no hooks", func(o object) { o["check_hooks"] = []any{} }, `,"hooks":[{"when":["critical"],"hook":"top"}]`, ``},
+		{"set-subscriptions to none", func(o object) { o["subscriptions"] = []any{} }, `"targets":{"groups":["linux","web"]}`, `"targets":{"groups":["all"]},"disabled":true`},
 	} {
 		w.change(201, path, c.change)
-		if was = strings.Replace(was, c.gone, c.become, 1); !sameJSON(t, text(), was) {
-			t.Fatalf("%s:\n%s\nwant\n%s", c.what, text(), was)
+		if was = strings.Replace(was, c.before, c.now, 1); !sameJSON(t, text(), was) {
+			t.Fatalf("%s:\n%s\nwant\n%s", c.command, text(), was)
 		}
 	}
 }
 
-// Hooks of a check are added and taken away one by one; those that stand in it stay.
+// Hooks of a check are added and removed one by one.
 func TestHooksOfACheck(t *testing.T) {
 	w := newWorld(t)
 	w.Apply(ours)
+	w.Apply(theirs)
 	is := func(want string) {
 		t.Helper()
 		if data, err := json.Marshal(w.declared("Check", "disk").Spec.(*model.CheckSpec).Hooks); err != nil || string(data) != want {
@@ -122,12 +139,12 @@ func TestHooksOfACheck(t *testing.T) {
 	hooks := core + "/checks/disk/hooks"
 	w.want(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
 	w.want(204, "PUT", hooks+"/critical", `{"type":"HookList","api_version":"core/v2","metadata":{},"spec":{"critical":["ps","top"]}}`)
-	is(`[{"when":["critical"],"hook":"top"},{"name":"space","when":["critical"],"command":"df -h"},{"when":["critical"],"hook":"ps"}]`)
+	is(`[{"when":["critical"],"hook":"top"},{"when":["critical"],"hook":"ps"}]`)
 	w.want(204, "PUT", hooks+"/non-zero", `{"non-zero":["ps"]}`)
-	is(`[{"when":["critical"],"hook":"top"},{"name":"space","when":["critical"],"command":"df -h"},{"when":["critical","non-ok"],"hook":"ps"}]`)
+	is(`[{"when":["critical"],"hook":"top"},{"when":["critical","non-ok"],"hook":"ps"}]`)
 	w.want(204, "DELETE", hooks+"/critical/hook/top", "")
 	w.want(204, "DELETE", hooks+"/critical/hook/ps", "")
-	is(`[{"name":"space","when":["critical"],"command":"df -h"},{"when":["non-ok"],"hook":"ps"}]`)
+	is(`[{"when":["non-ok"],"hook":"ps"}]`)
 	w.want(404, "DELETE", hooks+"/critical/hook/ps", "")
 	w.want(404, "DELETE", core+"/checks/nothing/hooks/critical/hook/ps", "")
 	w.want(422, "PUT", hooks+"/critical", `{"warning":["ps"]}`)
@@ -136,10 +153,11 @@ func TestHooksOfACheck(t *testing.T) {
 	}
 }
 
-// Who changes a thing at the moment when somebody else does loses nothing of it.
+// Concurrent changes of one check are all kept.
 func TestSeveralChangeOneCheck(t *testing.T) {
 	w := newWorld(t)
 	w.Apply(ours)
+	w.Apply(theirs)
 	var all, want []string
 	for i := range 12 {
 		name := fmt.Sprintf("hook-%02d", i)
@@ -161,25 +179,6 @@ func TestSeveralChangeOneCheck(t *testing.T) {
 	}
 }
 
-// A check whose targets are no subscriptions is shown without any, and runs.
-func TestWhereNoSubscriptionIs(t *testing.T) {
-	w := newWorld(t)
-	w.Apply(ours)
-	load := func() *model.CheckSpec { return w.declared("Check", "load").Spec.(*model.CheckSpec) }
-	w.change(201, core+"/checks/load", func(o object) { o["interval"] = 30 })
-	if c := load(); c.Disabled || c.Targets.Where == "" || len(c.Targets.Groups) > 0 {
-		t.Errorf("with another interval it is %+v", c)
-	}
-	w.change(201, core+"/checks/load", func(o object) { o["publish"] = false })
-	if c := load(); !c.Disabled || c.Targets.Where == "" {
-		t.Errorf("not published it is %+v", c)
-	}
-	w.change(201, core+"/checks/load", func(o object) { o["publish"] = true })
-	if c := load(); c.Disabled || c.Targets.Where == "" {
-		t.Errorf("published again it is %+v", c)
-	}
-}
-
 func sameJSON(t *testing.T, a, b string) bool {
 	var as, bs any
 	if err := json.Unmarshal([]byte(a), &as); err != nil {
@@ -193,7 +192,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return string(a2) == string(b2)
 }
 
-// A file that was sent is sent again, as it is kept beside its code: nothing changes, and what is changed in it does.
+// A file that is sent again changes nothing; a change in it is taken, whatever an import makes of the document.
 func TestAFileIsSentAgain(t *testing.T) {
 	w := newWorld(t)
 	w.Apply(`apiVersion: muster/v1
@@ -237,6 +236,13 @@ spec: {where: 'node.labels["a"] == "b"'}
 		if now := w.revisions(); now != was {
 			t.Errorf("%s\nis another:\n%s\nwas\n%s", o, now, was)
 		}
+		if path, _, _ := strings.Cut(o, " "); path != "handlers/all" { // of a set, the members are the form
+			labeled := strings.TrimSuffix(o, "}") + `,"metadata":{"labels":{"a":"b"}}}`
+			if send(labeled); w.revisions() == was && !strings.Contains(o, `"labels"`) {
+				t.Errorf("%s\nis not changed", labeled)
+			}
+			send(o)
+		}
 	}
 	testenv.Until(t, "sw1 is in the group of its label", func() bool { return strings.Contains(w.want(200, "GET", core+"/entities/sw1", ""), `"lab"`) })
 	for _, o := range []string{
@@ -255,32 +261,57 @@ spec: {where: 'node.labels["a"] == "b"'}
 	if n := w.declared("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2", "rack3"}) {
 		t.Errorf("after entity update sw1 is in %v", n.Groups)
 	}
-	if said := w.want(501, "PUT", core+"/handlers/page", `{"type":"set","handlers":["chat"]}`); !strings.Contains(said, "no words for; type muster edit") {
-		t.Error(said)
+	if text := w.want(501, "PUT", core+"/handlers/page", `{"type":"set","handlers":["chat"]}`); !strings.Contains(text, "type muster delete handler page") {
+		t.Error(text)
 	}
 	for _, o := range []string{
 		`checks/nowhere {"command":"check_x","interval":30,"publish":true}`,
 		`checks/d {"command":"check_x","interval":60,"publish":true}`,
 	} {
 		path, body, _ := strings.Cut(o, " ")
-		if said := w.want(501, "PUT", core+"/"+path, body); !strings.Contains(said, "a check without subscriptions runs nowhere") {
-			t.Error(said)
+		w.want(201, "PUT", core+"/"+path, body)
+		if c := w.declared("Check", strings.TrimPrefix(path, "checks/")).Spec.(*model.CheckSpec); !c.Disabled { // in Sensu it runs nowhere
+			t.Errorf("%s: %+v", path, c)
 		}
 	}
 }
 
-// What sensuctl is shown in part cannot be changed by it: the answer says by what.
-func TestWhatIsShownInPartIsNotChanged(t *testing.T) {
+// A resource is refused whose fields have no form in Sensu, or that belongs to another owner: the answer has the command
+// of Muster for it, and nothing changes.
+func TestOwnership(t *testing.T) {
 	w := newWorld(t)
-	w.Apply(ours)
+	w.Apply(ours + `---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: team, namespace: default, owner: team-a}
+spec: {targets: {groups: [linux]}, command: check_team, interval: 1m}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: changed, namespace: default, owner: sensu}
+spec: {targets: {groups: [linux]}, command: check_changed, interval: 1m, alert: {failAfter: 3}}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: title, namespace: default, displayName: The title}
+spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
+`)
+	w.want(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
 	before := w.revisions()
-	for what, said := range map[string]string{
-		w.change(501, core+"/checks/disk", func(o object) { o["subscriptions"] = []any{"linux", "windows"} }):                         "does not show its targets as they are; type muster edit check disk",
-		w.change(422, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                  "probe",
-		w.want(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "words for; type muster edit handler chat",
+	interval := func(o object) { o["interval"] = 30 }
+	for text, want := range map[string]string{
+		w.change(501, core+"/checks/disk", interval):                                                                                  "no form for its alert.failAfter; type muster edit check disk",
+		w.change(501, core+"/checks/load", interval):                                                                                  "no form for its targets.where; type muster edit check load",
+		w.change(501, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                  "no form for its probe; type muster edit check ping",
+		w.change(501, core+"/checks/changed", interval):                                                                               "no form for its alert; type muster edit check changed",
+		w.change(501, core+"/checks/title", interval):                                                                                 "no form for its displayName; type muster edit check title",
+		w.change(501, core+"/checks/team", interval):                                                                                  "belongs to team-a; type muster edit check team",
+		w.want(501, "DELETE", core+"/checks/team", ""):                                                                                "belongs to team-a; type muster delete check team",
+		w.want(501, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["ps"]}`):                                                   "type muster edit check disk",
+		w.want(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "no form for its kind of handler; type muster edit handler chat",
 	} {
-		if !strings.Contains(what, said) {
-			t.Errorf("it says %s, want %s", what, said)
+		if !strings.Contains(text, want) {
+			t.Errorf("it says %s, want %s", text, want)
 		}
 	}
 	if after := w.revisions(); after != before {

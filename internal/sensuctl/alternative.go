@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// instead names the command of Muster for what is not answered here.
-func instead(r *request) error {
-	// sensuctl dump goes on with the next type by this code, whatever the status.
+// noOperation is the error for a request that Muster answers by another command.
+func noOperation(r *request) error {
 	text := commandFor(r)
 	if strings.HasPrefix(text, "muster ") {
 		text = "type " + text
 	}
-	return &refusal{http.StatusNotImplemented, "not by sensuctl: " + text, codeNotFound}
+	return &sensuError{http.StatusNotImplemented, "not by sensuctl: " + text, codeNotFound}
 }
 
-// commands by type, and by what is asked: to read, to make, to delete. %s is the name.
+// commands are the commands of Muster for reading, creating and deleting, by type. %s is the name.
 var commands = map[string][3]string{
 	"checks":              {"muster get checks", "muster apply -f FILE", "muster delete check %s"},
 	"entities":            {"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
@@ -43,7 +42,7 @@ var commands = map[string][3]string{
 	"license":             {"there are no licences", "there are no licences", "there are no licences"},
 }
 
-// commandFor is what to type.
+// commandFor returns the command of Muster for a request.
 func commandFor(r *request) string {
 	switch kind, last := r.kind, len(r.names)-1; {
 	case kind == "checks" && last == 1 && r.names[1] == "execute":

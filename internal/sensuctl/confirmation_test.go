@@ -38,7 +38,7 @@ func TestWhatIsGuardedNamesACommand(t *testing.T) {
 	refused("PUT", core+"/silenced/linux:disk", silence, command)
 	refused("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"linux","expire":-1,"expire_on_resolve":true,"reason":"x"}`,
 		"muster silence --group linux --until-resolved -m x --yes")
-	refused("PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`, applyByHand)
+	refused("PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`, applyCommand)
 	refused("DELETE", core+"/checks/disk", "", "muster delete check disk --yes")
 	w.want(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"entity:web01","expire":60,"reason":"x"}`)
 }
@@ -53,7 +53,7 @@ func TestTheCommandOfASilence(t *testing.T) {
 			Begin: at, Until: at, UntilResolved: true, Reason: "$(x) `y`"},
 		"muster silence --check disk --forever -m '-x' -n eu --yes": {Selector: model.Selector{Checks: []string{"disk"}}, Reason: "-x"},
 	} {
-		if got := silenceByHand("eu", &s); got != want {
+		if got := silenceCommand("eu", &s); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
 	}

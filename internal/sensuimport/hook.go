@@ -11,20 +11,20 @@ import (
 
 func (im *importer) hook(o *object) {
 	s := o.spec
-	spec := &model.HookSpec{Command: &model.Command{Shell: im.tokens(o, "command", s.text("command"))}, Timeout: seconds(s.whole("timeout")), Stdin: s.truth("stdin")}
+	spec := &model.HookSpec{Command: &model.Command{Shell: im.tokens(o, "command", s.text("command"))}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin")}
 	if most := seconds(60); spec.Timeout > most {
-		im.said(o, "timeout: a hook may take 60s at most: the result leaves when it has ended")
+		im.noteChanged(o, "timeout: a hook may take 60s at most: the result leaves when it has ended")
 		spec.Timeout = most
 	}
 	assets := s.texts("runtime_assets")
 	if r := im.declare(o, spec); r.Spec == spec && len(assets) > 0 {
-		im.hookAssets[made{"Hook", im.ns(o), r.Metadata.Name}] = assets
+		im.hookAssets[resourceKey{"Hook", im.ns(o), r.Metadata.Name}] = assets
 	}
 }
 
 func (im *importer) mutator(o *object) {
 	s := o.spec
-	spec := &model.MutatorSpec{Env: im.env(o, s.texts("env_vars")), Timeout: seconds(s.whole("timeout"))}
+	spec := &model.MutatorSpec{Env: im.env(o, s.texts("env_vars")), Timeout: seconds(s.integer("timeout"))}
 	if s.text("type") == "javascript" {
 		spec.Javascript = s.text("eval")
 	} else {
@@ -45,7 +45,7 @@ func (im *importer) filter(o *object) {
 		for _, span := range days.objects(day) {
 			during, ok := dayTime(day, span.text("begin"), span.text("end"))
 			if !ok {
-				im.lost(o, "when: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
+				im.noteLost(o, "when: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
 				continue
 			}
 			spans = append(spans, model.WindowSpan{During: during})

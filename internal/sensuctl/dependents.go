@@ -1,0 +1,160 @@
+package sensuctl
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
+)
+
+// Sensu accepts documents that name resources which do not exist yet, and sensuctl create sends checks before their
+// handlers and hooks. Muster has no dangling references. So a check keeps the missing names in the annotation waitsFor,
+// and a set its members in sensuimport.SetOf; when such a resource is written, the form of the check or the set is
+// imported again.
+
+// dependencies are the types whose resources others may wait for, by their words in waitsFor.
+var dependencies = map[string]string{"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset"}
+
+// updateDependents imports the checks and sets again that depend on a resource which was written.
+func (s *Server) updateDependents(ctx context.Context, r *request, name string) error {
+	word := dependencies[r.kind]
+	if word == "" {
+		return nil
+	}
+	var list []*converted
+	add := func(path string, m *model.Resource) error { // path is the word of its type
+		in := *r
+		in.kind, in.names = path, nil
+		doc, err := formOf(ctx, &in, m)
+		if err != nil || doc == nil {
+			return err
+		}
+		made, err := s.convert(ctx, &in, doc)
+		if err != nil {
+			return err
+		}
+		if made.main.Status = m.Status; !sameSpec(made.main, m) || !slices.Equal(made.missing, splitList(m.Metadata.Annotations[waitsFor])) {
+			list = append(list, made)
+		}
+		return nil
+	}
+	checks, err := r.all(ctx, "Check")
+	if err != nil {
+		return err
+	}
+	for _, m := range checks {
+		if slices.ContainsFunc(splitList(m.Metadata.Annotations[waitsFor]), func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }) {
+			if err := add("checks", m); err != nil {
+				return err
+			}
+		}
+	}
+	if word == "handler" {
+		pipelines, err := r.all(ctx, "Pipeline")
+		if err != nil {
+			return err
+		}
+		for _, m := range pipelines {
+			if members := splitList(m.Metadata.Annotations[sensuimport.SetOf]); len(members) > 0 {
+				if err := add("handlers", m); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return s.apply(ctx, r, list...)
+}
+
+func sameSpec(a, b *model.Resource) bool {
+	x, err1 := json.Marshal(a.Spec)
+	y, err2 := json.Marshal(b.Spec)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}
+
+// setForm returns a pipeline that an import made of a set as that set; nil: it is another pipeline.
+func setForm(m *model.Resource) *document {
+	members := splitList(m.Metadata.Annotations[sensuimport.SetOf])
+	if len(members) == 0 {
+		return nil
+	}
+	names := make([]any, len(members))
+	for i, name := range members {
+		names[i] = name
+	}
+	name := strings.TrimPrefix(m.Metadata.Name, model.SensuPipeline(""))
+	return newDocument("handlers", m.Metadata.Namespace, object{"metadata": object{"name": name}, "type": "set", "handlers": names})
+}
+
+// isHookChange reports requests of sensuctl check set-hooks and remove-hook: PUT checks/NAME/hooks/TYPE and DELETE
+// checks/NAME/hooks/TYPE/hook/NAME.
+func isHookChange(method string, r *request) bool {
+	if r.kind != "checks" || len(r.names) < 3 || r.names[1] != "hooks" {
+		return false
+	}
+	return method == http.MethodPut && len(r.names) == 3 || method == http.MethodDelete && len(r.names) == 5 && r.names[3] == "hook"
+}
+
+// changeHooks adds hooks to those that run after results of a type, or removes one.
+func (s *Server) changeHooks(ctx context.Context, r *request) (answer, error) {
+	var body object
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil && r.Method == http.MethodPut {
+		return answer{}, model.Errorf(model.Invalid, "the body is not a JSON object: %v", err)
+	}
+	if spec, ok := body["spec"].(object); ok {
+		body = spec
+	}
+	added := texts(body[r.names[2]])
+	if r.Method == http.MethodPut && (len(added) == 0 || len(added) > maxLookups) {
+		return answer{}, model.Errorf(model.Invalid, "expected {%q: [NAME, …]} with 1 to %d names of hooks", r.names[2], maxLookups)
+	}
+	for _, hook := range added {
+		if m, err := r.find(ctx, "Hook", r.namespace, model.CleanName(hook)); err != nil || m == nil {
+			return answer{}, model.Errorf(model.Invalid, "there is no hook %s", model.Brief(hook)).WithHint("sensuctl hook create %s", model.Brief(hook))
+		}
+	}
+	return answer{http.StatusNoContent, nil, ""}, retryStale(ctx, func() error { return s.replaceHooks(ctx, r, added) })
+}
+
+// replaceHooks replaces a check by its form with other hooks.
+func (s *Server) replaceHooks(ctx context.Context, r *request, added []string) error {
+	m, err := r.get(ctx, "Check", r.namespace, r.name(0))
+	if err != nil {
+		return err
+	}
+	doc, err := formOf(ctx, r, m)
+	if err != nil {
+		return err
+	}
+	lists, _ := doc.spec["check_hooks"].([]any)
+	for _, hook := range added {
+		lists = append(lists, object{r.names[2]: []any{hook}})
+	}
+	if r.Method == http.MethodDelete && !removeHook(lists, r.names[2], r.name(4)) {
+		return model.Errorf(model.NotFound, "check %s has no hook %s of type %s", r.name(0), r.names[4], r.names[2])
+	}
+	doc.spec["check_hooks"] = lists
+	made, err := s.convert(ctx, r, doc)
+	if err != nil {
+		return err
+	}
+	return s.replace(ctx, r, m, made)
+}
+
+// removeHook removes a hook from the lists of a type.
+func removeHook(lists []any, when, hook string) (found bool) {
+	for _, item := range lists {
+		list, _ := item.(object)
+		names, _ := list[when].([]any)
+		if i := slices.Index(names, any(hook)); i >= 0 {
+			list[when], found = slices.Delete(names, i, i+1), true
+		}
+	}
+	return found
+}

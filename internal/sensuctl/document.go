@@ -1,0 +1,172 @@
+package sensuctl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
+)
+
+// document is a resource in Sensu's form.
+type document struct {
+	kind, namespace, name string // kind is Sensu's type
+	spec, meta            object
+}
+
+// readDocument reads the body of a request. same reports that it equals the form that the server shows of the resource:
+// then nothing changes, also where Sensu has no words for all of it, so that a dump can be applied again.
+func (s *Server) readDocument(ctx context.Context, r *request) (doc *document, same bool, err error) {
+	data, err := io.ReadAll(r.Body)
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return nil, false, model.Errorf(model.TooLarge, "the resource has more than %d bytes", tooLarge.Limit)
+	}
+	if err != nil {
+		return nil, false, model.Errorf(model.Invalid, "read the request: %v", err)
+	}
+	if doc, err = parseDocument(data, r); err != nil || r.Method != http.MethodPut {
+		return doc, false, err
+	}
+	is, err := s.operation(http.MethodGet, r)(ctx, r)
+	switch {
+	case errors.As(err, new(*sensuError)), err != nil && model.ClassOf(err) == model.NotFound:
+		return doc, false, nil
+	case err != nil:
+		return nil, false, err
+	}
+	if data, err = json.Marshal(is.body); err != nil {
+		return nil, false, err
+	}
+	shown, err := parseDocument(data, r)
+	return doc, err == nil && reflect.DeepEqual(doc.content(), shown.content()), err
+}
+
+// parseDocument reads a resource with or without a wrapper {type, api_version, metadata, spec}. The name in the path
+// wins.
+func parseDocument(data []byte, r *request) (*document, error) {
+	var body object
+	if err := json.Unmarshal(data, &body); err != nil || body == nil {
+		return nil, model.Errorf(model.Invalid, "the body is not a JSON object")
+	}
+	d := newDocument(r.kind, r.namespace, body)
+	if len(r.names) > 0 {
+		d.name = r.names[0]
+	}
+	if d.name == "" && d.kind == "Silenced" {
+		d.name = orStar(d.spec["subscription"]) + ":" + orStar(d.spec["check"])
+	}
+	d.meta["name"] = d.name
+	return d, nil
+}
+
+func newDocument(path, namespace string, body object) *document {
+	d := &document{kind: types[path].sensu, namespace: namespace, spec: body}
+	if spec, ok := body["spec"].(object); ok && body["type"] != nil {
+		d.spec = spec
+		d.meta, _ = body["metadata"].(object)
+	}
+	if inner, ok := d.spec["metadata"].(object); ok && len(d.meta) == 0 {
+		d.meta = inner
+	}
+	delete(d.spec, "metadata")
+	if d.meta == nil {
+		d.meta = object{}
+	}
+	if d.name, _ = d.meta["name"].(string); d.name == "" && d.kind == "Namespace" {
+		d.name, _ = d.spec["name"].(string)
+	}
+	if annotations, ok := d.meta["annotations"].(object); ok {
+		delete(annotations, notCarried)
+		delete(annotations, waitsFor)
+	}
+	d.meta["name"], d.meta["namespace"] = d.name, namespace
+	return d
+}
+
+func orStar(v any) string {
+	if text, _ := v.(string); text != "" {
+		return text
+	}
+	return "*"
+}
+
+// file returns the document as a file for sensuimport.
+func (d *document) file() sensuimport.File {
+	data, _ := json.Marshal(object{"type": d.kind, "api_version": "core/v2", "metadata": d.meta, "spec": d.spec}) // parsed from JSON
+	return sensuimport.File{Name: "sensuctl", Data: data}
+}
+
+// managedBy is the label that sensuctl create writes on all that it sends.
+const managedBy = "sensu.io/managed_by"
+
+// measuredFields are fields of entities that agents report.
+var measuredFields = []string{"last_seen", "system", "sensu_agent_version", "redact", "user"}
+
+// content returns the fields of a document without empty ones, which sensuctl and the server write differently, and
+// without those that nobody declares.
+func (d *document) content() any {
+	if d.kind == "Entity" || d.kind == "EntityConfig" {
+		for _, field := range measuredFields {
+			delete(d.spec, field)
+		}
+	}
+	if labels, ok := d.meta["labels"].(object); ok {
+		delete(labels, managedBy)
+	}
+	delete(d.meta, "created_by")
+	return withoutEmpty(object{"spec": d.spec, "metadata": d.meta})
+}
+
+func withoutEmpty(v any) any {
+	switch v := v.(type) {
+	case object:
+		out := object{}
+		for name, field := range v {
+			if field = withoutEmpty(field); field != nil {
+				out[name] = field
+			}
+		}
+		if len(out) > 0 {
+			return out
+		}
+		return nil
+	case []any:
+		var out []any
+		for _, item := range v {
+			out = append(out, withoutEmpty(item))
+		}
+		if len(out) > 0 {
+			return out
+		}
+		return nil
+	}
+	if v == nil || reflect.ValueOf(v).IsZero() {
+		return nil
+	}
+	return v
+}
+
+// texts returns the texts of a JSON list.
+func texts(v any) (out []string) {
+	list, _ := v.([]any)
+	for _, item := range list {
+		if text, ok := item.(string); ok {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// toJSON returns a value as the types of encoding/json.
+func toJSON(v any) (out object, err error) {
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = json.NewDecoder(bytes.NewReader(data)).Decode(&out)
+	}
+	return out, err
+}

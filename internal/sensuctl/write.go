@@ -1,0 +1,259 @@
+package sensuctl
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
+)
+
+// owner is the owner of all resources that sensuctl writes.
+const owner = "sensu"
+
+// Annotations of a resource that sensuctl wrote.
+const (
+	notCarried = "sensuctl/not-carried" // the fields that Muster does not have, "; " between them
+	waitsFor   = "sensuctl/waits-for"   // resources that the document names and that do not exist yet: see dependents.go
+)
+
+// converted is a document as resources of Muster.
+type converted struct {
+	main    *model.Resource
+	others  []*model.Resource // resources that main needs and that did not exist
+	lost    []string          // for notCarried
+	missing []string          // for waitsFor
+}
+
+// put creates or replaces a resource: sensuctl create -f, and all commands that change one.
+func (s *Server) put(ctx context.Context, r *request) (answer, error) {
+	if r.kind == "namespaces" && r.name(0) == model.DefaultNamespaceName {
+		return answer{http.StatusOK, nil, ""}, nil
+	}
+	doc, same, err := s.readDocument(ctx, r)
+	if err != nil || same {
+		return answer{http.StatusOK, nil, ""}, err
+	}
+	err = retryStale(ctx, func() error { return s.create(ctx, r, doc) })
+	if err == nil {
+		err = retryStale(ctx, func() error { return s.updateDependents(ctx, r, model.CleanName(doc.name)) })
+	}
+	return answer{http.StatusCreated, nil, ""}, err
+}
+
+// retryStale repeats a read and write that failed because somebody else wrote in between. It ends: each time one
+// writer succeeds.
+func retryStale(ctx context.Context, do func() error) error {
+	for {
+		if err := do(); err == nil || model.ClassOf(err) != model.Stale || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// create applies a document in place of the resource of its name.
+func (s *Server) create(ctx context.Context, r *request, doc *document) error {
+	made, err := s.convert(ctx, r, doc)
+	if err != nil {
+		return err
+	}
+	is, err := r.find(ctx, made.main.Kind, made.main.Metadata.Namespace, made.main.Metadata.Name)
+	switch {
+	case err != nil:
+		return err
+	case is == nil:
+		return s.apply(ctx, r, made)
+	case r.Method == http.MethodPost:
+		return model.Errorf(model.Conflict, "%s %s exists already", made.main.Kind, made.main.Metadata.Name)
+	}
+	return s.replace(ctx, r, is, made)
+}
+
+// replace applies an imported document in place of a resource, if that may be replaced and has the revision of is.
+func (s *Server) replace(ctx context.Context, r *request, is *model.Resource, made *converted) error {
+	if err := s.replaceable(ctx, r, is); err != nil {
+		return err
+	}
+	if err := newView(ctx, r).keepNode(made.main, is); err != nil {
+		return err
+	}
+	made.main.Status = is.Status
+	return s.apply(ctx, r, made)
+}
+
+// apply sends resources to the API. Fields that were not carried are recorded in an annotation, the audit log and the
+// server's log.
+func (s *Server) apply(ctx context.Context, r *request, list ...*converted) error {
+	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner}
+	for _, made := range list {
+		annotate(made.main, waitsFor, made.missing, ", ")
+		annotate(made.main, notCarried, made.lost, "; ")
+		if len(made.lost) > 0 {
+			text := strings.Join(made.lost, "; ")
+			in.Message = truncate("by sensuctl; not carried: "+text, 900)
+			s.log.Warn("sensuctl: not carried", "user", r.user, "kind", made.main.Kind, "namespace", made.main.Metadata.Namespace, "name", made.main.Metadata.Name, "what", text)
+		}
+		for _, m := range append(made.others, made.main) {
+			data, err := json.Marshal(m)
+			if err != nil {
+				return err
+			}
+			in.Resources = append(in.Resources, data)
+			if m.Status != nil {
+				in.Expect = append(in.Expect, v1.Expected{Ref: refOf(m), Revision: m.Status.Revision})
+			}
+		}
+	}
+	_, err := r.muster.Apply(ctx, in)
+	return withCommand(err, applyCommand)
+}
+
+func refOf(m *model.Resource) v1.Ref {
+	return v1.Ref{Kind: m.Kind, Namespace: m.Metadata.Namespace, Name: m.Metadata.Name}
+}
+
+// annotate writes a list into an annotation; an empty one removes it.
+func annotate(m *model.Resource, name string, list []string, separator string) {
+	if len(list) == 0 {
+		delete(m.Metadata.Annotations, name)
+		return
+	}
+	if m.Metadata.Annotations == nil {
+		m.Metadata.Annotations = map[string]string{}
+	}
+	m.Metadata.Annotations[name] = truncate(strings.Join(list, separator), 16<<10)
+}
+
+func splitList(annotation string) []string {
+	if annotation == "" {
+		return nil
+	}
+	return strings.Split(annotation, ", ")
+}
+
+func truncate(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-3], "") + "…"
+}
+
+// maxLookups bounds the resources that one document may name.
+const maxLookups = 500
+
+// convert imports a document into the resources of its namespace. The resource of its own name is not one of these:
+// it is replaced whole.
+func (s *Server) convert(ctx context.Context, r *request, doc *document) (*converted, error) {
+	name, kind := model.CleanName(doc.name), kindOf(doc)
+	own := sensuimport.PipelineOf(doc.name)
+	set := kind == "Handler" && doc.spec["type"] == "set"
+	if set {
+		kind, name = "Pipeline", own
+	}
+	v, lookups := newView(ctx, r), 0
+	server := func(k, namespace, n string) (*model.Resource, error) {
+		if k == kind && n == name || k == "Window" || doc.kind == "Handler" && k == "Pipeline" && n == own {
+			return nil, nil // the import makes these anew
+		}
+		if lookups++; lookups > maxLookups {
+			return nil, model.Errorf(model.TooLarge, "%s %s names more than %d resources", doc.kind, doc.name, maxLookups)
+		}
+		return v.find(k, namespace, n)
+	}
+	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.file()}, lint.Rules(), s.now())
+	if err != nil {
+		return nil, err
+	}
+	made := &converted{}
+	var notes []string
+	for _, n := range got.Notes {
+		if n.Lost {
+			made.lost = append(made.lost, n.Text)
+		}
+		if n.Missing != "" && doc.kind == "CheckConfig" && len(made.missing) < maxLookups && !slices.Contains(made.missing, n.Missing) {
+			made.missing = append(made.missing, n.Missing)
+		}
+		notes = append(notes, n.Text)
+	}
+	for _, m := range got.Resources {
+		if m.Kind == kind && made.main == nil && (m.Metadata.Name == name || doc.kind == "Silenced") {
+			made.main = m
+			continue
+		}
+		made.others = append(made.others, m)
+	}
+	if made.main == nil {
+		hint := "muster import sensu FILE shows it line by line; muster help lists the commands"
+		if set {
+			hint = "send a set after its handlers, below them in a file; muster import sensu FILE takes them in any order"
+		}
+		return nil, model.Errorf(model.Invalid, "Muster can keep nothing of %s %s: %s", doc.kind, model.Brief(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
+	}
+	return made, s.sameHandlerKind(v, doc, made, set)
+}
+
+// sameHandlerKind refuses a set in place of a handler, and a handler in place of a set.
+func (s *Server) sameHandlerKind(v *view, doc *document, made *converted, set bool) error {
+	if doc.kind != "Handler" {
+		return nil
+	}
+	kind, name := "Handler", model.CleanName(doc.name)
+	if !set {
+		kind, name = "Pipeline", sensuimport.PipelineOf(doc.name)
+	}
+	m, err := v.find(kind, made.main.Metadata.Namespace, name)
+	if err != nil || m == nil || !set && m.Metadata.Annotations[sensuimport.SetOf] == "" {
+		return err
+	}
+	return refusal(m, "a handler cannot become a set, nor a set a handler", "delete")
+}
+
+func kindOf(doc *document) string {
+	for _, t := range types {
+		if t.sensu == doc.kind {
+			return t.kind
+		}
+	}
+	return ""
+}
+
+// remove deletes a resource; a handler with the pipeline that sends it events.
+func (s *Server) remove(ctx context.Context, r *request) (answer, error) {
+	m, err := r.find(ctx, types[r.kind].kind, r.namespace, r.name(0))
+	if err != nil {
+		return answer{}, err
+	}
+	list := []*model.Resource{m}
+	if r.kind == "handlers" {
+		own, err := r.find(ctx, "Pipeline", r.namespace, model.SensuPipeline(r.name(0)))
+		if err != nil {
+			return answer{}, err
+		}
+		if own != nil {
+			set, flows := own.Metadata.Annotations[sensuimport.SetOf] != "", own.Spec.(*model.PipelineSpec).Workflows
+			if m == nil && set || m != nil && !set && len(flows) == 1 && flows[0].Handler == m.Metadata.Name {
+				list = append(list, own)
+			}
+		}
+	}
+	refs := []v1.Ref{}
+	for _, m := range list {
+		if m == nil {
+			continue
+		}
+		if m.Metadata.Owner != "" && m.Metadata.Owner != owner {
+			return answer{}, refusal(m, "it belongs to "+m.Metadata.Owner, "delete")
+		}
+		refs = append(refs, refOf(m))
+	}
+	if len(refs) == 0 { // the API decides between not found and forbidden
+		refs = append(refs, v1.Ref{Kind: types[r.kind].kind, Namespace: r.namespace, Name: r.name(0)})
+	}
+	_, err = r.muster.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: "by sensuctl"})
+	return answer{http.StatusNoContent, nil, ""}, withCommand(err, deleteCommand(refs[0]))
+}
