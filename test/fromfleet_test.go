@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
@@ -69,7 +70,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 		n := len(s.FleetStates())
 		return fmt.Sprintf("%d states", n), n == sc.States()
 	})
-	viewer, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: intent.Viewer})
+	viewer, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
 	if err != nil {
 		t.Fatal(err)
 	}

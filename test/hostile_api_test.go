@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -27,11 +27,11 @@ func TestNothingAnswersWithoutAToken(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	api := s.Client()
-	viewer, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: intent.Viewer})
+	viewer, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expired, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: intent.Admin, ExpiresIn: 1})
+	expired, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

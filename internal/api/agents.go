@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
 func (s *server) agentRoutes() {
-	handle(s, also(operation("listAgents", http.MethodGet, "/api/v1/agents", "nodes", "Agents, the oldest version first, then by trouble"), model.NotFound), s.listAgents)
+	handle(s, also(operation("listAgents", http.MethodGet, "/api/v1/agents", "nodes", "Agents, the oldest version first, then by trouble"), model.NotFound), access.On(access.Read, "Node"), (*server).listAgents)
 }
 
 type listAgentsInput struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -37,17 +38,8 @@ type Intent interface {
 	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
 	Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error)
 	Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error)
-	Login(ctx context.Context, user, password, whence string) (string, intent.AccessToken, error)
-	Authenticate(token string) (intent.Identity, error)
-	CreateToken(ctx context.Context, by intent.Who, t intent.AccessToken) (string, intent.AccessToken, error)
-	Tokens() []intent.AccessToken
-	RevokeToken(ctx context.Context, by intent.Who, id string) error
-	Users() []intent.User
-	CreateUser(ctx context.Context, by intent.Who, u intent.User, password string) (string, error)
 	RecordRun(ctx context.Context, by intent.Who) error
 	BeginRun(ctx context.Context, by intent.Who, picked, note string) (ended func(came string) error, err error)
-	DeleteUser(ctx context.Context, by intent.Who, name string) (intent.User, error)
-	ChangePassword(ctx context.Context, by intent.Who, session, was, password string) error
 	TombstoneNamed(namespace, name string) (intent.Tombstone, bool)
 	Accept(ctx context.Context, by intent.Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error)
 	HasMachine(namespace, name string) bool
@@ -80,6 +72,7 @@ type Actions interface {
 
 // Options are what the API needs of its surroundings.
 type Options struct {
+	Access    *access.Service
 	Intent    Intent
 	Events    event.Reader
 	Directory plan.Directory
@@ -152,6 +145,7 @@ type server struct {
 	slots    *queue.Slots // of all other requests
 	uploads  *queue.Slots
 	metrics  *metrics
+	needs    map[string]access.Need // by operation id; not written after newServer
 }
 
 // New makes the handler of a listener for people and agents.
@@ -192,7 +186,7 @@ func newServer(o Options) *server {
 	if o.Chunk == nil {
 		o.Chunk = func(model.ChunkID) *model.Chunk { return nil }
 	}
-	s := &server{Options: o, mux: http.NewServeMux(), tries: tries.New(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"), slots: queue.NewSlots(o.Queues, "requests"), uploads: queue.NewSlots(o.Queues, "uploads"),
+	s := &server{Options: o, needs: map[string]access.Need{}, mux: http.NewServeMux(), tries: tries.New(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"), slots: queue.NewSlots(o.Queues, "requests"), uploads: queue.NewSlots(o.Queues, "uploads"),
 		// A password takes 19 MiB and some 20 ms to check.
 		logins: newTurns("logins", o.Queues), applies: newTurns("applies", o.Queues), reports: newTurns("reports", o.Queues), metrics: newMetrics(o.Registry)}
 	s.api = humago.New(s.mux, config())
@@ -239,8 +233,11 @@ const (
 	changeWithin = 100 * time.Second
 )
 
-// handle registers one operation: its errors take the one form they have.
-func handle[I, O any](s *server, op huma.Operation, fn func(context.Context, *I) (*O, error)) {
+// handle registers one operation with the access that it needs. fn gets the server as the subject
+// of the request may see it (see as). Its errors take the one form they have.
+func handle[I, O any](s *server, op huma.Operation, need access.Need, fn func(*server, context.Context, *I) (*O, error)) {
+	s.declare(op.OperationID, need)
+	op.Middlewares = append(huma.Middlewares{s.authorized(need)}, op.Middlewares...)
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = 1 << 20
 	}
@@ -252,12 +249,35 @@ func handle[I, O any](s *server, op huma.Operation, fn func(context.Context, *I)
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
-		out, err := fn(ctx, in)
+		out, err := fn(s.as(ctx, need), ctx, in)
 		if err != nil {
 			return nil, s.errorOf(op.OperationID, err)
 		}
 		return out, nil
 	})
+}
+
+// handleRaw registers an operation that reads its body by itself: it is described like the others.
+func (s *server) handleRaw(op huma.Operation, need access.Need, fn http.HandlerFunc) {
+	s.declare(op.OperationID, need)
+	s.api.OpenAPI().AddOperation(&op)
+	s.mux.HandleFunc(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
+		c := callerOf(r.Context())
+		if err := c.Allow(need); err != nil {
+			s.metrics.refused.WithLabelValues("role").Inc()
+			writeError(w, refusal(err))
+			return
+		}
+		fn(w, r)
+	})
+}
+
+// declare notes what an operation needs.
+func (s *server) declare(operation string, need access.Need) {
+	if !need.Declared() {
+		panic("BUG: operation " + operation + " declares no access")
+	}
+	s.needs[operation] = need
 }
 
 // operation names one operation.

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -125,11 +125,11 @@ func TestLoginTokensAndRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	viewer, err := c.CreateToken(ctx, v1.TokenRequest{Note: "dashboard", ExpiresIn: 3600})
-	if err != nil || viewer.Role != intent.Viewer || viewer.Secret == "" {
+	if err != nil || viewer.Role != access.Viewer || viewer.Secret == "" {
 		t.Fatalf("token: %+v %v", viewer, err)
 	}
 	look := dial(t, r, viewer.Secret)
-	if me, err := look.Me(ctx); err != nil || me.User != "admin" || me.Role != intent.Viewer {
+	if me, err := look.Me(ctx); err != nil || me.User != "admin" || me.Role != access.Viewer {
 		t.Fatalf("me: %+v %v", me, err)
 	}
 	if _, err := look.CreateToken(ctx, v1.TokenRequest{}); model.ClassOf(err) != model.Forbidden {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -35,8 +36,12 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 	if err != nil && !errors.Is(err, errEnough) {
 		return nil, err
 	}
-	if !r.DryRun && !mayChange(ctx) {
-		return nil, s.lookOnly(callerOf(ctx))
+	if c, change := callerOf(ctx), access.On(access.Change, "resource"); !r.DryRun {
+		if err := c.Allow(change); err != nil {
+			s.metrics.refused.WithLabelValues("role").Inc()
+			return nil, err
+		}
+		s = s.as(ctx, change)
 	}
 	if err := flaws.Err(); err != nil {
 		return nil, err.(*model.Error).WithHint("muster lint FILE names the lines; muster explain KIND the fields")
@@ -53,7 +58,7 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 	}
 	applied, err := s.Intent.Apply(ctx, who(ctx, r.Message), resources, intent.ApplyOptions{
 		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
-		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: !mayChange(ctx),
+		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: s.redacts(ctx, resources),
 	})
 	if err != nil {
 		return nil, err

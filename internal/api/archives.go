@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -26,15 +27,13 @@ func (s *server) archiveRoutes() {
 	if s.Archives == nil {
 		return
 	}
-	handle(s, also(operation("getArchive", http.MethodGet, "/api/v1/archives/{sha512}", "resources", "How an archive of an Asset is on the server")), s.getArchive)
+	handle(s, also(operation("getArchive", http.MethodGet, "/api/v1/archives/{sha512}", "resources", "How an archive of an Asset is on the server")), access.On(access.Read, "Asset"), (*server).getArchive)
 	// The body is streamed to the disk, which huma does not do: it is only described there.
 	op := operation("putArchive", http.MethodPut, "/api/v1/archives/{sha512}", "resources", "Upload an archive of an Asset; an Asset has to name it within an hour")
 	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
 	op.Parameters = []*huma.Param{{Name: "sha512", In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}
 	op.Responses = map[string]*huma.Response{"204": {Description: "It is stored and durable."}}
-	page := s.api.OpenAPI()
-	page.AddOperation(&op)
-	s.mux.HandleFunc("PUT /api/v1/archives/{sha512}", s.putArchive)
+	s.handleRaw(op, access.On(access.Change, "Asset"), s.putArchive)
 }
 
 type getArchiveInput struct {

@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"path"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// caller is who makes a request, and whence.
+// caller is the subject of a request, with the address it comes from.
 type caller struct {
-	intent.Identity
+	access.Subject
 	whence string
 }
 
@@ -28,26 +29,28 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// mayChange says whether the caller may change resources; who may only look does not
-// see secrets in them.
-func mayChange(ctx context.Context) bool { return callerOf(ctx).Role == intent.Admin }
+// mayChange reports whether the caller may change resources of a namespace. Secrets in them are
+// hidden from others.
+func mayChange(ctx context.Context, namespace string) bool {
+	c := callerOf(ctx)
+	return c.May(access.Change, namespace)
+}
 
 // shown is a resource as the caller may see it.
 func shown(ctx context.Context, r *model.Resource) *model.Resource {
-	if mayChange(ctx) {
+	if mayChange(ctx, intent.KeyOf(r).Namespace) {
 		return r
 	}
 	return model.Redacted(r)
 }
 
-// who is how a change by this request is recorded.
+// who names the caller in the record of changes.
 func who(ctx context.Context, why string) intent.Who {
 	c := callerOf(ctx)
 	return intent.Who{User: c.User, Whence: c.whence, Why: why}
 }
 
-// open are the paths that need no token: they tell nothing, or ask for their own
-// proof.
+// open reports whether a path needs no token: it shows nothing, or asks for a proof of its own.
 func open(path string) bool {
 	switch path {
 	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
@@ -56,7 +59,8 @@ func open(path string) bool {
 	return fromOutside(path)
 }
 
-// authenticated lets nobody through without a token. A viewer may look, and preview an apply.
+// authenticated finds the subject of a request by its token. Roles of programs have doors of their
+// own and are refused here; every operation refuses other subjects by its declaration.
 func (s *server) authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := caller{whence: model.HostOf(r.RemoteAddr)}
@@ -68,7 +72,7 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 				return
 			}
 			var err error
-			if c.Identity, err = s.Intent.Authenticate(token); err != nil {
+			if c.Subject, err = s.Access.Authenticate(token); err != nil {
 				s.metrics.refused.WithLabelValues("bad_token").Inc()
 				writeError(w, refusal(err))
 				return
@@ -76,8 +80,9 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 			if s.Vouch != nil {
 				s.Vouch(r.Context())
 			}
-			if !mayDo(c.Role, r) {
-				writeError(w, s.notFor(&c, forOperators(r)))
+			if err := c.Allow(access.ByAnybody("api")); err != nil {
+				s.metrics.refused.WithLabelValues("role").Inc()
+				writeError(w, refusal(err))
 				return
 			}
 		}
@@ -85,60 +90,48 @@ func (s *server) authenticated(next http.Handler) http.Handler {
 	})
 }
 
-// forViewers are paths of requests that change nothing of others, or (an apply) may be dry:
-// that is asked where the request is read.
-func forViewers(path string) bool {
-	return path == "/api/v1/logout" || path == ownPassword || path == "/api/v1/apply"
+// authorized refuses a request before its body is read, where the subject may not do this at all
+// or not in the namespace that the path or the query names.
+func (s *server) authorized(need access.Need) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		if err := allow(ctx, need); err != nil {
+			s.metrics.refused.WithLabelValues("role").Inc()
+			refused := refusal(err)
+			p := problem(refused.Class, refused.Message, refused.Hint)
+			ctx.SetHeader("Content-Type", p.ContentType(""))
+			ctx.SetStatus(p.Status)
+			_ = huma.DefaultJSONFormat.Marshal(ctx.BodyWriter(), p)
+			return
+		}
+		next(ctx)
+	}
 }
 
-// mayDo says whether a role may make a request: a viewer looks, an operator also runs checks,
-// acknowledges and resolves events, makes and ends silences, tries handlers and replays their dead letters; an administrator
-// does all. Who has the role agent or alerts has ways in of their own. Who may run commands is looked at where
-// they are run.
-func mayDo(role string, r *http.Request) bool {
+func allow(ctx huma.Context, need access.Need) error {
+	c := callerOf(ctx.Context())
+	err := c.Allow(need)
+	if err != nil || need.Scope != access.Namespaced {
+		return err
+	}
+	for _, namespace := range []string{ctx.Param("namespace"), ctx.Query("namespace")} {
+		if namespace != "" {
+			if err := c.AllowIn(need, namespace); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayGive refuses to give rights that the caller does not have.
+func mayGive(ctx context.Context, g *access.Grants) error {
+	c := callerOf(ctx)
 	switch {
-	case role == intent.Agents, role == intent.Alerts:
-		return false
-	case role == intent.Admin, r.Method == http.MethodGet, r.Method == http.MethodHead:
-		return true
-	case forViewers(r.URL.Path):
-		return true
-	}
-	return role == intent.Operator && forOperators(r)
-}
-
-func forOperators(r *http.Request) bool {
-	return r.Method == http.MethodPost &&
-		(r.URL.Path == runsPath || r.URL.Path == silencesPath || strings.HasPrefix(r.URL.Path, silencesPath+"/") && path.Base(r.URL.Path) == "end" ||
-			strings.HasPrefix(r.URL.Path, "/api/v1/events/") && slices.Contains([]string{"resolve", "acknowledge", "unacknowledge"}, path.Base(r.URL.Path)) ||
-			strings.HasPrefix(r.URL.Path, "/api/v1/handlers/") && slices.Contains([]string{"test", "replay"}, path.Base(r.URL.Path)))
-}
-
-// lookOnly refuses a change by somebody who may make none.
-func (s *server) lookOnly(c caller) *model.Error { return s.notFor(&c, false) }
-
-// notFor says why somebody may not do this, and who may: administrators, or operators too.
-func (s *server) notFor(c *caller, operators bool) *model.Error {
-	s.metrics.refused.WithLabelValues("role").Inc()
-	may := "look and not change"
-	if c.Role == intent.Operator {
-		may = "look, run checks, silence, acknowledge and resolve events, and not change what is declared"
-	}
-	if c.Role == intent.Agents || c.Role == intent.Alerts {
-		may = "bring alerts in, and nothing else"
-	}
-	e := model.Errorf(model.Forbidden, "%s may %s (role %s)", c.User, may, c.Role)
-	if operators {
-		return e.WithHint("log in as somebody with the role operator or admin: muster login -u NAME")
-	}
-	return e.WithHint("log in as somebody who may: muster login -u admin")
-}
-
-// mayGive lets nobody give a right that he has not.
-func mayGive(ctx context.Context, run bool) error {
-	if c := callerOf(ctx); run && !c.Run {
+	case g.Run && !c.Run:
 		return model.Errorf(model.Forbidden, "%s may not run commands, and so cannot let others", c.User).
 			WithHint("who may: muster auth user list; on the server's machine: muster auth reset-password --data DIR --user %s --may-run-commands", c.User)
+	case !g.CoveredBy(&c.Grants):
+		return model.Errorf(model.Forbidden, "%s has %s, and cannot give %s", c.User, &c.Grants, g)
 	}
 	return nil
 }
@@ -155,12 +148,12 @@ func (s *server) authRoutes() {
 	login := operation("login", http.MethodPost, "/api/v1/login", "auth", "Open a session")
 	login.Security = []map[string][]string{{}}
 	login.MaxBodyBytes = 16 << 10 // whoever comes may send one
-	handle(s, also(login, model.Limited), s.login)
-	handle(s, operation("logout", http.MethodPost, "/api/v1/logout", "auth", "End the session or token of this request"), s.logout)
-	handle(s, operation("me", http.MethodGet, "/api/v1/me", "auth", "Who am I?"), s.me)
-	handle(s, operation("listTokens", http.MethodGet, "/api/v1/tokens", "auth", "List API tokens and sessions"), s.listTokens)
-	handle(s, operation("createToken", http.MethodPost, "/api/v1/tokens", "auth", "Make an API token; its secret is shown once"), s.createToken)
-	handle(s, operation("revokeToken", http.MethodDelete, "/api/v1/tokens/{id}", "auth", "End an API token or session at once"), s.revokeToken)
+	handle(s, also(login, model.Limited), access.Open("session"), (*server).login)
+	handle(s, operation("logout", http.MethodPost, "/api/v1/logout", "auth", "End the session or token of this request"), access.ByAnybody("session"), (*server).logout)
+	handle(s, operation("me", http.MethodGet, "/api/v1/me", "auth", "Who am I?"), access.ByAnybody("session"), (*server).me)
+	handle(s, operation("listTokens", http.MethodGet, "/api/v1/tokens", "auth", "List API tokens and sessions"), access.ByAnybody("token"), (*server).listTokens)
+	handle(s, operation("createToken", http.MethodPost, "/api/v1/tokens", "auth", "Make an API token; its secret is shown once"), access.On(access.Change, "token"), (*server).createToken)
+	handle(s, operation("revokeToken", http.MethodDelete, "/api/v1/tokens/{id}", "auth", "End an API token or session at once"), access.On(access.Change, "token"), (*server).revokeToken)
 }
 
 func (s *server) login(ctx context.Context, in *struct{ Body v1.Login }) (*body[v1.Session], error) {
@@ -175,7 +168,7 @@ func (s *server) login(ctx context.Context, in *struct{ Body v1.Login }) (*body[
 		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment; tokens go on working")
 	}
 	defer leave()
-	token, t, err := s.Intent.Login(ctx, in.Body.User, in.Body.Password, whence)
+	token, t, err := s.Access.Login(ctx, in.Body.User, in.Body.Password, whence)
 	if err != nil {
 		s.metrics.refused.WithLabelValues("password").Inc()
 		s.Logger.Warn("login refused", "user", in.Body.User, "from", whence)
@@ -185,7 +178,7 @@ func (s *server) login(ctx context.Context, in *struct{ Body v1.Login }) (*body[
 }
 
 func (s *server) logout(ctx context.Context, _ *none) (*none, error) {
-	return nil, s.Intent.RevokeToken(ctx, who(ctx, "logout"), callerOf(ctx).Token)
+	return nil, s.Access.RevokeToken(ctx, who(ctx, "logout"), callerOf(ctx).Token)
 }
 
 func (s *server) me(ctx context.Context, _ *none) (*body[v1.Me], error) {
@@ -196,8 +189,8 @@ func (s *server) me(ctx context.Context, _ *none) (*body[v1.Me], error) {
 func (s *server) listTokens(ctx context.Context, in *WhereInput) (*body[v1.TokenList], error) {
 	c := callerOf(ctx)
 	items := []v1.Token{}
-	for _, t := range s.Intent.Tokens() {
-		if c.Role == intent.Admin || t.User == c.User {
+	for _, t := range s.Access.Tokens() {
+		if c.MayEverywhere(access.Change) || t.User == c.User {
 			items = append(items, tokenOf(t))
 		}
 	}
@@ -208,25 +201,25 @@ func (s *server) listTokens(ctx context.Context, in *WhereInput) (*body[v1.Token
 	return &body[v1.TokenList]{v1.TokenList{Items: items}}, nil
 }
 
-func tokenOf(t intent.AccessToken) v1.Token {
+func tokenOf(t access.AccessToken) v1.Token {
 	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
 }
 
 func (s *server) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*body[v1.Token], error) {
-	t := intent.AccessToken{User: in.Body.User, Role: in.Body.Role, Run: in.Body.Run, Note: in.Body.Note, Namespaces: in.Body.Namespaces}
+	t := access.AccessToken{User: in.Body.User, Note: in.Body.Note, Grants: access.Grants{Role: in.Body.Role, Namespaces: in.Body.Namespaces, Run: in.Body.Run}}
 	if t.User == "" {
 		t.User = callerOf(ctx).User
 	}
 	if t.Role == "" {
-		t.Role = intent.Viewer
+		t.Role = access.Viewer
 	}
 	if in.Body.ExpiresIn > 0 {
 		t.Expires = s.Now().Add(time.Duration(in.Body.ExpiresIn) * time.Second).UTC()
 	}
-	if err := mayGive(ctx, t.Run); err != nil {
+	if err := mayGive(ctx, &t.Grants); err != nil {
 		return nil, err
 	}
-	secret, made, err := s.Intent.CreateToken(ctx, who(ctx, in.Body.Note), t)
+	secret, made, err := s.Access.CreateToken(ctx, who(ctx, in.Body.Note), t)
 	if err != nil {
 		return nil, err
 	}
@@ -240,5 +233,5 @@ type idPath struct {
 }
 
 func (s *server) revokeToken(ctx context.Context, in *idPath) (*none, error) {
-	return nil, s.Intent.RevokeToken(ctx, who(ctx, "revoked"), in.ID)
+	return nil, s.Access.RevokeToken(ctx, who(ctx, "revoked"), in.ID)
 }

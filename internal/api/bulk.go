@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -30,6 +31,7 @@ const (
 // bulkVerb is one thing that may be done to many events.
 type bulkVerb struct {
 	verb, summary string
+	need          access.Verb
 	// nothing says why there is nothing to do to an event; empty: there is.
 	nothing func(*event.State) string
 }
@@ -42,27 +44,27 @@ func bulkVerbs() []bulkVerb {
 		return ""
 	}
 	return []bulkVerb{
-		{"acknowledge", "Say who looks after the open problems of many events", open},
-		{"unacknowledge", "Say that nobody does any more", func(s *event.State) string {
+		{"acknowledge", "Say who looks after the open problems of many events", access.Operate, open},
+		{"unacknowledge", "Say that nobody does any more", access.Operate, func(s *event.State) string {
 			if s.Problem == nil || s.Problem.Ack == nil {
 				return "it is not acknowledged any more"
 			}
 			return ""
 		}},
-		{"resolve", "Set many events to OK until their next results", func(s *event.State) string {
+		{"resolve", "Set many events to OK until their next results", access.Operate, func(s *event.State) string {
 			if s.Status == model.OK && s.Problem == nil {
 				return "it is OK already"
 			}
 			return ""
 		}},
-		{"delete", "Forget many events; they come back with their next results", func(*event.State) string { return "" }},
+		{"delete", "Forget many events; they come back with their next results", access.Change, func(*event.State) string { return "" }},
 	}
 }
 
 func (s *server) bulkRoutes() {
 	for _, v := range bulkVerbs() {
 		op := operation(v.verb+"Events", http.MethodPost, "/api/v1/events/"+v.verb, "events", v.summary)
-		handle(s, also(changing(op), model.NotFound), func(ctx context.Context, in *struct{ Body v1.BulkRequest }) (*body[v1.BulkDone], error) {
+		handle(s, also(changing(op), model.NotFound), access.On(v.need, "event"), func(s *server, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*body[v1.BulkDone], error) {
 			return s.bulk(ctx, &v, &in.Body)
 		})
 	}

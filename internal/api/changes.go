@@ -46,7 +46,7 @@ func (s *server) changes(ctx context.Context, in *changesInput) (*body[v1.Change
 		if q.Limit = size; behind != nil {
 			q.Revision, q.Part = behind.Revision, behind.Part
 		}
-		return s.Intent.Audit(ctx, q, !mayChange(ctx))
+		return s.Intent.Audit(ctx, q, !mayChange(ctx, in.Namespace))
 	}
 	items, behind, err := paged(s, n, in.Limit, read, func(e *intent.AuditEntry) (model.NodeID, v1.Change) { return 0, changeOf(e) })
 	if err != nil {

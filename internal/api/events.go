@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -22,14 +23,14 @@ const searchWithin = 200 * time.Millisecond
 
 func (s *server) eventRoutes() {
 	const one = "/api/v1/events/{namespace}/{node}/{check}"
-	handle(s, also(operation("listEvents", http.MethodGet, "/api/v1/events", "events", "List events, worst first"), model.NotFound), s.listEvents)
+	handle(s, also(operation("listEvents", http.MethodGet, "/api/v1/events", "events", "List events, worst first"), model.NotFound), access.On(access.Read, "event"), (*server).listEvents)
 	s.watchRoute()
-	handle(s, operation("getEvent", http.MethodGet, one, "events", "Get one"), s.getEvent)
-	handle(s, operation("eventHistory", http.MethodGet, one+"/history", "events", "What happened to it, newest first"), s.eventHistory)
-	handle(s, operation("resolveEvent", http.MethodPost, one+"/resolve", "events", "Set it to OK until the next result"), s.resolveEvent)
-	handle(s, operation("acknowledgeEvent", http.MethodPost, one+"/acknowledge", "events", "Say who looks after its open problem"), s.acknowledgeEvent)
-	handle(s, operation("unacknowledgeEvent", http.MethodPost, one+"/unacknowledge", "events", "Say that nobody does any more"), s.unacknowledgeEvent)
-	handle(s, operation("deleteEvent", http.MethodDelete, one, "events", "Forget it; it comes back with the next result"), s.deleteEvent)
+	handle(s, operation("getEvent", http.MethodGet, one, "events", "Get one"), access.On(access.Read, "event"), (*server).getEvent)
+	handle(s, operation("eventHistory", http.MethodGet, one+"/history", "events", "What happened to it, newest first"), access.On(access.Read, "event"), (*server).eventHistory)
+	handle(s, operation("resolveEvent", http.MethodPost, one+"/resolve", "events", "Set it to OK until the next result"), access.On(access.Operate, "event"), (*server).resolveEvent)
+	handle(s, operation("acknowledgeEvent", http.MethodPost, one+"/acknowledge", "events", "Say who looks after its open problem"), access.On(access.Operate, "event"), (*server).acknowledgeEvent)
+	handle(s, operation("unacknowledgeEvent", http.MethodPost, one+"/unacknowledge", "events", "Say that nobody does any more"), access.On(access.Operate, "event"), (*server).unacknowledgeEvent)
+	handle(s, operation("deleteEvent", http.MethodDelete, one, "events", "Forget it; it comes back with the next result"), access.On(access.Change, "event"), (*server).deleteEvent)
 }
 
 // FilterInput selects events. (What is embedded in inputs is exported because huma

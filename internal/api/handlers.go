@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -23,9 +24,9 @@ type Handlers interface {
 
 func (s *server) handlerRoutes() {
 	const one = "/api/v1/handlers/{namespace}/{name}"
-	handle(s, also(operation("testHandler", http.MethodPost, one+"/test", "handlers", "Send a test message now, and say what was sent and answered"), model.NotFound), s.testHandler)
-	handle(s, also(operation("listDeadLetters", http.MethodGet, one+"/dead", "handlers", "Messages that were given up, newest first"), model.NotFound), s.deadLetters)
-	handle(s, also(operation("replayHandler", http.MethodPost, one+"/replay", "handlers", "Send messages again that were given up"), model.NotFound, model.Limited), s.replayHandler)
+	handle(s, also(operation("testHandler", http.MethodPost, one+"/test", "handlers", "Send a test message now, and say what was sent and answered"), model.NotFound), access.On(access.Operate, "Handler"), (*server).testHandler)
+	handle(s, also(operation("listDeadLetters", http.MethodGet, one+"/dead", "handlers", "Messages that were given up, newest first"), model.NotFound), access.On(access.Read, "Handler"), (*server).deadLetters)
+	handle(s, also(operation("replayHandler", http.MethodPost, one+"/replay", "handlers", "Send messages again that were given up"), model.NotFound, model.Limited), access.On(access.Operate, "Handler"), (*server).replayHandler)
 }
 
 // handlerThere is the handler as it is declared; its dead letters may outlive it.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -171,7 +171,7 @@ func TestSecretsAreForThoseWhoMayWrite(t *testing.T) {
 	r.Apply(yaml)
 	r.Apply(strings.ReplaceAll(yaml, "s3cret", "another-s3cret"))
 	c := dial(t, r, r.Token)
-	made, err := c.CreateToken(ctx, v1.TokenRequest{Role: intent.Viewer, Note: "dashboard"})
+	made, err := c.CreateToken(ctx, v1.TokenRequest{Role: access.Viewer, Note: "dashboard"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,16 +5,17 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
 func (s *server) joinTokenRoutes() {
-	handle(s, also(operation("authority", http.MethodGet, "/api/v1/ca", "nodes", "The server's CA, by which machines know it"), model.NotFound), s.authority)
-	handle(s, operation("listJoinTokens", http.MethodGet, "/api/v1/jointokens", "nodes", "List tokens with which machines join"), s.listJoinTokens)
-	handle(s, also(operation("createJoinToken", http.MethodPost, "/api/v1/jointokens", "nodes", "Make one; it is shown once"), model.NotFound), s.createJoinToken)
-	handle(s, operation("deleteJoinToken", http.MethodDelete, "/api/v1/jointokens/{id}", "nodes", "Take one back; nodes that joined with it stay"), s.deleteJoinToken)
+	handle(s, also(operation("authority", http.MethodGet, "/api/v1/ca", "nodes", "The server's CA, by which machines know it"), model.NotFound), access.ByAnybody("server"), (*server).authority)
+	handle(s, operation("listJoinTokens", http.MethodGet, "/api/v1/jointokens", "nodes", "List tokens with which machines join"), access.On(access.Read, "jointoken"), (*server).listJoinTokens)
+	handle(s, also(operation("createJoinToken", http.MethodPost, "/api/v1/jointokens", "nodes", "Make one; it is shown once"), model.NotFound), access.On(access.Change, "jointoken"), (*server).createJoinToken)
+	handle(s, operation("deleteJoinToken", http.MethodDelete, "/api/v1/jointokens/{id}", "nodes", "Take one back; nodes that joined with it stay"), access.On(access.Change, "jointoken"), (*server).deleteJoinToken)
 }
 
 // authority is public: who has it can tell the server from others, and no more.

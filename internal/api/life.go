@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -17,14 +18,14 @@ import (
 // lifeRoutes are what happens to a node after it joined.
 func (s *server) lifeRoutes() {
 	rename := operation("renameNode", http.MethodPost, "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Give a node another name; it keeps its events and history")
-	handle(s, changing(also(rename, model.NotFound)), s.renameNode)
+	handle(s, changing(also(rename, model.NotFound)), access.On(access.Change, "Node"), (*server).renameNode)
 	replace := operation("replaceNode", http.MethodPost, "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Make a token with which another machine becomes this node's; it is shown once")
-	handle(s, also(replace, model.NotFound, model.Conflict), s.replaceNode)
+	handle(s, also(replace, model.NotFound, model.Conflict), access.On(access.Change, "Node"), (*server).replaceNode)
 	retire := operation("retireNodes", http.MethodPost, "/api/v1/retire", "nodes", "Take nodes out of service, in one transaction")
 	retire.MaxBodyBytes = 8 << 20 // 10,000 names
-	handle(s, changing(also(retire, model.NotFound)), s.retireNodes)
-	handle(s, operation("listTombstones", http.MethodGet, "/api/v1/tombstones", "nodes", "Machines that are nodes no more, and why; the newest first"), s.tombstones)
-	handle(s, also(operation("deleteTombstone", http.MethodDelete, "/api/v1/tombstones/{id}", "nodes", "Take one away: its machine may ask to join"), model.NotFound), s.forgive)
+	handle(s, changing(also(retire, model.NotFound)), access.On(access.Change, "Node"), (*server).retireNodes)
+	handle(s, operation("listTombstones", http.MethodGet, "/api/v1/tombstones", "nodes", "Machines that are nodes no more, and why; the newest first"), access.On(access.Read, "tombstone"), (*server).tombstones)
+	handle(s, also(operation("deleteTombstone", http.MethodDelete, "/api/v1/tombstones/{id}", "nodes", "Take one away: its machine may ask to join"), model.NotFound), access.On(access.Change, "tombstone"), (*server).forgive)
 }
 
 // NodePath names one node.

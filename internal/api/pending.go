@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -219,10 +220,10 @@ func sizeOf(r *pki.EnrolRequest) int {
 }
 
 func (s *server) pendingRoutes() {
-	handle(s, operation("listPending", http.MethodGet, "/api/v1/pending", "nodes", "Machines that asked to join without a token"), s.listPending)
-	handle(s, also(operation("acceptPending", http.MethodPost, "/api/v1/pending/accept", "nodes", "Let one in"), model.NotFound, model.Conflict), s.acceptPending)
-	handle(s, operation("acceptReturning", http.MethodPost, "/api/v1/pending/accept-returning", "nodes", "Let all in that were nodes which the server does not know any more"), s.acceptReturning)
-	handle(s, also(operation("refusePending", http.MethodPost, "/api/v1/pending/refuse", "nodes", "Refuse one for good"), model.NotFound, model.Conflict), s.refusePending)
+	handle(s, operation("listPending", http.MethodGet, "/api/v1/pending", "nodes", "Machines that asked to join without a token"), access.OnCluster(access.Read, "pending"), (*server).listPending)
+	handle(s, also(operation("acceptPending", http.MethodPost, "/api/v1/pending/accept", "nodes", "Let one in"), model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*server).acceptPending)
+	handle(s, operation("acceptReturning", http.MethodPost, "/api/v1/pending/accept-returning", "nodes", "Let all in that were nodes which the server does not know any more"), access.OnCluster(access.Change, "pending"), (*server).acceptReturning)
+	handle(s, also(operation("refusePending", http.MethodPost, "/api/v1/pending/refuse", "nodes", "Refuse one for good"), model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*server).refusePending)
 }
 
 func (s *server) listPending(_ context.Context, in *LabelledInput) (*body[v1.PendingList], error) {

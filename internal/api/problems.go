@@ -7,15 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 func (s *server) problemRoutes() {
-	handle(s, operation("listProblems", http.MethodGet, "/api/v1/problems", "problems", "List problems, newest first"), s.listProblems)
-	handle(s, operation("getProblem", http.MethodGet, "/api/v1/problems/{id}", "problems", "Get one"), s.getProblem)
-	handle(s, operation("listDeliveries", http.MethodGet, "/api/v1/problems/{id}/deliveries", "problems", "Who was told of it"), s.listDeliveries)
+	handle(s, operation("listProblems", http.MethodGet, "/api/v1/problems", "problems", "List problems, newest first"), access.On(access.Read, "problem"), (*server).listProblems)
+	handle(s, operation("getProblem", http.MethodGet, "/api/v1/problems/{id}", "problems", "Get one"), access.On(access.Read, "problem"), (*server).getProblem)
+	handle(s, operation("listDeliveries", http.MethodGet, "/api/v1/problems/{id}/deliveries", "problems", "Who was told of it"), access.On(access.Read, "problem"), (*server).listDeliveries)
 }
 
 type listProblemsInput struct {

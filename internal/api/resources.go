@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -20,12 +21,12 @@ func (s *server) resourceRoutes() {
 	apply.MaxBodyBytes = maxBody
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(s.api.OpenAPI().Components.Schemas), true
 	apply.Middlewares = huma.Middlewares{s.applyTurn}
-	handle(s, changing(apply), s.apply)
+	handle(s, changing(apply), access.On(access.Read, "resource"), (*server).apply)
 	remove := operation("delete", http.MethodPost, "/api/v1/delete", "resources", "Take many resources away, in one transaction")
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
-	handle(s, changing(also(remove, model.NotFound)), s.removeMany)
-	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), s.changes)
-	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), s.kinds)
+	handle(s, changing(also(remove, model.NotFound)), access.On(access.Change, "resource"), (*server).removeMany)
+	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), access.On(access.Read, "change"), (*server).changes)
+	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), access.ByAnybody("server"), (*server).kinds)
 	for _, k := range model.Kinds() {
 		s.kindRoutes(k)
 	}
@@ -39,6 +40,7 @@ func changing(op huma.Operation) huma.Operation {
 
 // kindRoutes registers list, get, put and delete of one kind.
 func (s *server) kindRoutes(k model.KindInfo) {
+	read, change := access.On(access.Read, k.Name), access.On(access.Change, k.Name)
 	schema := resourceSchema(s.api.OpenAPI().Components.Schemas, k)
 	collection := "/api/v1/" + k.Plural
 	one := collection + "/{namespace}/{name}"
@@ -46,7 +48,9 @@ func (s *server) kindRoutes(k model.KindInfo) {
 		one = collection + "/{name}"
 	}
 	list := operation("list"+k.Name, http.MethodGet, collection, k.Plural, "List "+k.Plural)
-	handle(s, list, func(ctx context.Context, in *listInput) (*body[v1.ResourceList], error) { return s.list(ctx, k, in) })
+	handle(s, list, read, func(s *server, ctx context.Context, in *listInput) (*body[v1.ResourceList], error) {
+		return s.list(ctx, k, in)
+	})
 
 	get := operation("get"+k.Name, http.MethodGet, one, k.Plural, "Get one")
 	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}, "304": {Description: "It still has an ETag of If-None-Match"}}
@@ -57,20 +61,20 @@ func (s *server) kindRoutes(k model.KindInfo) {
 	put.SkipValidateBody = true // read strictly by the model, which names line and field
 	remove := changing(operation("delete"+k.Name, http.MethodDelete, one, k.Plural, "Take one away"))
 	if !k.Namespaced {
-		handle(s, get, func(ctx context.Context, in *NameGet) (*resourceOutput, error) {
+		handle(s, get, read, func(s *server, ctx context.Context, in *NameGet) (*resourceOutput, error) {
 			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
 		})
-		handle(s, state, func(ctx context.Context, in *NamePath) (*body[v1.State], error) {
+		handle(s, state, read, func(s *server, ctx context.Context, in *NamePath) (*body[v1.State], error) {
 			return s.state(ctx, intent.Key{Kind: k.Name, Name: in.Name})
 		})
-		handle(s, put, func(ctx context.Context, in *struct {
+		handle(s, put, change, func(s *server, ctx context.Context, in *struct {
 			NamePath
 			ChangeInput
 			RawBody []byte
 		}) (*putOutput, error) {
 			return s.put(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput, in.RawBody)
 		})
-		handle(s, remove, func(ctx context.Context, in *struct {
+		handle(s, remove, change, func(s *server, ctx context.Context, in *struct {
 			NamePath
 			ChangeInput
 		}) (*body[v1.Applied], error) {
@@ -78,19 +82,19 @@ func (s *server) kindRoutes(k model.KindInfo) {
 		})
 		return
 	}
-	handle(s, get, func(ctx context.Context, in *struct {
+	handle(s, get, read, func(s *server, ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
 		NameGet
 	}) (*resourceOutput, error) {
 		return s.get(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.IfNoneMatch)
 	})
-	handle(s, state, func(ctx context.Context, in *struct {
+	handle(s, state, read, func(s *server, ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
 		NamePath
 	}) (*body[v1.State], error) {
 		return s.state(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name})
 	})
-	handle(s, put, func(ctx context.Context, in *struct {
+	handle(s, put, change, func(s *server, ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
 		NamePath
 		ChangeInput
@@ -98,7 +102,7 @@ func (s *server) kindRoutes(k model.KindInfo) {
 	}) (*putOutput, error) {
 		return s.put(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput, in.RawBody)
 	})
-	handle(s, remove, func(ctx context.Context, in *struct {
+	handle(s, remove, change, func(s *server, ctx context.Context, in *struct {
 		Namespace string `path:"namespace" maxLength:"253"`
 		NamePath
 		ChangeInput

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
 )
 
 func (s *server) routeRoutes() {
-	handle(s, operation("testRoute", http.MethodGet, "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Who would hear of a problem, when, and what would hold it"), s.testRoute)
+	handle(s, operation("testRoute", http.MethodGet, "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Who would hear of a problem, when, and what would hold it"), access.On(access.Read, "Route"), (*server).testRoute)
 }
 
 func (s *server) testRoute(ctx context.Context, in *struct {

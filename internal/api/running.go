@@ -51,9 +51,10 @@ func (x *running) all(ctx context.Context, authorization string) error {
 		case <-look.C:
 			err = x.overdue()
 		case <-beat.C:
-			who, bad := s.Intent.Authenticate(strings.TrimPrefix(authorization, "Bearer "))
-			if bad != nil || x.check == 0 && !who.Run {
-				return x.out.write("event: end\n: the token is not valid any more, or may not run commands any more\n\n")
+			c := callerOf(ctx)
+			now, bad := s.Access.Authenticate(strings.TrimPrefix(authorization, "Bearer "))
+			if bad != nil || !now.Equal(&c.Grants) {
+				return x.out.write("event: end\n: the token is not valid any more, or its rights were changed\n\n")
 			}
 			err = x.out.write(":\n\n")
 		}

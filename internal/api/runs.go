@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -44,7 +45,7 @@ func (s *server) runRoutes() {
 		Description: "Each message's data is a RunLine as JSON; the last one is the summary. Who goes away takes back what still runs.",
 		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
 	}}
-	handle(s, also(op, model.NotFound, model.Limited, model.Guarded), s.run)
+	handle(s, also(op, model.NotFound, model.Limited, model.Guarded), access.On(access.Operate, "run"), (*server).run)
 }
 
 // order is one request, looked through.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -16,8 +17,8 @@ import (
 const silencesPath = "/api/v1/silences"
 
 func (s *server) silenceRoutes() {
-	handle(s, changing(also(operation("silence", http.MethodPost, silencesPath, "silences", "Keep people from being told of some problems, for a while"), model.NotFound)), s.silence)
-	handle(s, changing(also(operation("endSilence", http.MethodPost, silencesPath+"/{namespace}/{name}/end", "silences", "End a silence: what it holds and is still open is told"), model.NotFound)), s.endSilence)
+	handle(s, changing(also(operation("silence", http.MethodPost, silencesPath, "silences", "Keep people from being told of some problems, for a while"), model.NotFound)), access.On(access.Operate, "Silence"), (*server).silence)
+	handle(s, changing(also(operation("endSilence", http.MethodPost, silencesPath+"/{namespace}/{name}/end", "silences", "End a silence: what it holds and is still open is told"), model.NotFound)), access.On(access.Operate, "Silence"), (*server).endSilence)
 }
 
 // silence makes one. Operators may, who may not apply.

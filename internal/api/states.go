@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -17,7 +18,7 @@ import (
 )
 
 func (s *server) stateRoutes() {
-	handle(s, also(operation("listNodeStates", http.MethodGet, "/api/v1/nodestates", "nodes", "Machines as the server sees them, worst first"), model.NotFound), s.nodeStates)
+	handle(s, also(operation("listNodeStates", http.MethodGet, "/api/v1/nodestates", "nodes", "Machines as the server sees them, worst first"), model.NotFound), access.On(access.Read, "Node"), (*server).nodeStates)
 }
 
 // stateOf is what the server knows of a resource beside what was declared.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -13,9 +14,9 @@ import (
 )
 
 func (s *server) serverRoutes() {
-	handle(s, also(operation("status", http.MethodGet, "/api/v1/status", "server", "Is all well? Worst first"), model.NotFound), s.status)
-	handle(s, operation("version", http.MethodGet, "/api/v1/version", "server", "Which build this is"), s.version)
-	handle(s, operation("listQueues", http.MethodGet, "/api/v1/queues", "server", "The bounded queues of the server"), s.queues)
+	handle(s, also(operation("status", http.MethodGet, "/api/v1/status", "server", "Is all well? Worst first"), model.NotFound), access.On(access.Read, "server"), (*server).status)
+	handle(s, operation("version", http.MethodGet, "/api/v1/version", "server", "Which build this is"), access.ByAnybody("server"), (*server).version)
+	handle(s, operation("listQueues", http.MethodGet, "/api/v1/queues", "server", "The bounded queues of the server"), access.OnCluster(access.Read, "queue"), (*server).queues)
 }
 
 func (s *server) version(context.Context, *none) (*body[version.Info], error) {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -13,17 +13,17 @@ import (
 const ownPassword = "/api/v1/me/password"
 
 func (s *server) userRoutes() {
-	handle(s, operation("listUsers", http.MethodGet, "/api/v1/users", "auth", "List users; a viewer sees the own name"), s.listUsers)
-	handle(s, operation("createUser", http.MethodPost, "/api/v1/users", "auth", "Make a user; a password that the server made is shown once"), s.createUser)
-	handle(s, operation("deleteUser", http.MethodDelete, "/api/v1/users/{name}", "auth", "End a user, with all sessions and tokens; the answer is who it was"), s.deleteUser)
-	handle(s, operation("changePassword", http.MethodPost, ownPassword, "auth", "Change the own password; the caller's other sessions end"), s.changePassword)
+	handle(s, operation("listUsers", http.MethodGet, "/api/v1/users", "auth", "List users; a viewer sees the own name"), access.ByAnybody("user"), (*server).listUsers)
+	handle(s, operation("createUser", http.MethodPost, "/api/v1/users", "auth", "Make a user; a password that the server made is shown once"), access.OnCluster(access.Change, "user"), (*server).createUser)
+	handle(s, operation("deleteUser", http.MethodDelete, "/api/v1/users/{name}", "auth", "End a user, with all sessions and tokens; the answer is who it was"), access.OnCluster(access.Change, "user"), (*server).deleteUser)
+	handle(s, operation("changePassword", http.MethodPost, ownPassword, "auth", "Change the own password; the caller's other sessions end"), access.ByAnybody("user"), (*server).changePassword)
 }
 
 func (s *server) listUsers(ctx context.Context, in *WhereInput) (*body[v1.UserList], error) {
 	c := callerOf(ctx)
 	items := []v1.User{}
-	for _, u := range s.Intent.Users() {
-		if c.Role == intent.Admin || u.Name == c.User {
+	for _, u := range s.Access.Users() {
+		if c.MayEverywhere(access.Change) || u.Name == c.User {
 			items = append(items, userOf(u))
 		}
 	}
@@ -34,23 +34,20 @@ func (s *server) listUsers(ctx context.Context, in *WhereInput) (*body[v1.UserLi
 	return &body[v1.UserList]{v1.UserList{Items: items}}, nil
 }
 
-func userOf(u intent.User) v1.User {
+func userOf(u access.User) v1.User {
 	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
 }
 
 func (s *server) createUser(ctx context.Context, in *struct{ Body v1.UserRequest }) (*body[v1.User], error) {
 	r := in.Body
 	if r.Role == "" {
-		r.Role = intent.Viewer
+		r.Role = access.Viewer
 	}
-	if err := mayGive(ctx, r.Run); err != nil {
+	g := access.Grants{Role: r.Role, Run: r.Run, Namespaces: r.Namespaces}
+	if err := mayGive(ctx, &g); err != nil {
 		return nil, err
 	}
-	why := "role " + r.Role
-	if r.Run {
-		why += ", may run commands"
-	}
-	password, err := s.Intent.CreateUser(ctx, who(ctx, why), intent.User{Name: r.Name, Role: r.Role, Run: r.Run, Namespaces: r.Namespaces}, r.Password)
+	password, err := s.Access.CreateUser(ctx, who(ctx, "role "+g.String()), access.User{Name: r.Name, Grants: g}, r.Password)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +61,7 @@ func (s *server) createUser(ctx context.Context, in *struct{ Body v1.UserRequest
 func (s *server) deleteUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 }) (*body[v1.User], error) {
-	u, err := s.Intent.DeleteUser(ctx, who(ctx, "user deleted"), in.Name)
+	u, err := s.Access.DeleteUser(ctx, who(ctx, "user deleted"), in.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -84,5 +81,5 @@ func (s *server) changePassword(ctx context.Context, in *struct{ Body v1.Passwor
 		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment")
 	}
 	defer leave()
-	return nil, s.Intent.ChangePassword(ctx, who(ctx, "own password"), c.Token, in.Body.Old, in.Body.New)
+	return nil, s.Access.ChangePassword(ctx, who(ctx, "own password"), c.Token, in.Body.Old, in.Body.New)
 }

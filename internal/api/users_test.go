@@ -3,9 +3,9 @@ package api_test
 import (
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -16,16 +16,16 @@ func TestUsers(t *testing.T) {
 	ctx := t.Context()
 	admin, ada := dial(t, r, r.Token), dial(t, r, "")
 	made, err := admin.CreateUser(ctx, v1.UserRequest{Name: "ada"})
-	if err != nil || made.Role != intent.Viewer || len(made.Password) < 16 {
+	if err != nil || made.Role != access.Viewer || len(made.Password) < 16 {
 		t.Fatal(made, err)
 	}
-	if other, err := admin.CreateUser(ctx, v1.UserRequest{Name: "bob", Role: intent.Admin, Password: "battery staple"}); err != nil || other.Password != "" {
+	if other, err := admin.CreateUser(ctx, v1.UserRequest{Name: "bob", Role: access.Admin, Password: "battery staple"}); err != nil || other.Password != "" {
 		t.Fatal(other, err)
 	}
 	if _, err := ada.Login(ctx, "ada", made.Password); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ada.CreateUser(ctx, v1.UserRequest{Name: "eve", Role: intent.Admin}); model.ClassOf(err) != model.Forbidden {
+	if _, err := ada.CreateUser(ctx, v1.UserRequest{Name: "eve", Role: access.Admin}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("a viewer makes a user: %v", err)
 	}
 	if _, err := ada.DeleteUser(ctx, "bob"); model.ClassOf(err) != model.Forbidden {

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
@@ -29,7 +30,7 @@ func (s *server) watchRoute() {
 		Description: "Each message's data is an event as JSON. A slow reader gets the newest state of each event, not every one; when the stream ends, list again.",
 		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
 	}}
-	handle(s, also(op, model.NotFound, model.Limited), s.watchEvents)
+	handle(s, also(op, model.NotFound, model.Limited), access.On(access.Read, "event"), (*server).watchEvents)
 }
 
 func (s *server) watchEvents(ctx context.Context, in *FilterInput) (*huma.StreamResponse, error) {
@@ -74,8 +75,9 @@ func (s *server) stream(ctx context.Context, w http.ResponseWriter, authorizatio
 	beat := time.NewTicker(watchBeat)
 	defer beat.Stop()
 	valid := func() bool {
-		_, err := s.Intent.Authenticate(strings.TrimPrefix(authorization, "Bearer "))
-		return err == nil
+		c := callerOf(ctx)
+		now, err := s.Access.Authenticate(strings.TrimPrefix(authorization, "Bearer "))
+		return err == nil && now.Equal(&c.Grants)
 	}
 	const revoked = "event: end\n: the token is not valid any more\n\n"
 	for {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -18,9 +19,9 @@ import (
 )
 
 func (s *server) whyRoutes() {
-	handle(s, operation("whyNode", http.MethodGet, "/api/v1/why/{namespace}/{node}", "nodes", "Why a node is in its groups and runs its checks"), s.whyNode)
+	handle(s, operation("whyNode", http.MethodGet, "/api/v1/why/{namespace}/{node}", "nodes", "Why a node is in its groups and runs its checks"), access.On(access.Read, "Node"), (*server).whyNode)
 	handle(s, operation("whyCheck", http.MethodGet, "/api/v1/why/{namespace}/{node}/{check}", "events",
-		"The chain from who put a check on a node to who was told; what did not happen, with the reason"), s.whyCheck)
+		"The chain from who put a check on a node to who was told; what did not happen, with the reason"), access.On(access.Read, "event"), (*server).whyCheck)
 }
 
 // reasons are the planner's, as links.

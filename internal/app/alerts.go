@@ -14,7 +14,7 @@ import (
 // openAlerts makes the receiver of alerts.
 func (s *Server) openAlerts(context.Context) (err error) {
 	s.alerts, err = alertmanager.New(alertmanager.Config{
-		Intent: s.intent, Plan: s.planner, View: s.view, Write: s.writeAlerts,
+		Access: s.access, Intent: s.intent, Plan: s.planner, View: s.view, Write: s.writeAlerts,
 		Hit: func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string) {
 			s.sessions.Budget(&muster.Node{ID: node, Name: name, Namespace: namespace}).Hit(limit, reason)
 		},

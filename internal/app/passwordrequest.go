@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -32,7 +32,7 @@ const (
 
 // askForPassword leaves a request in the folder and waits until the server took it.
 func askForPassword(ctx context.Context, data, user, password string, mayRun bool) (string, error) {
-	password, hash, err := intent.HashPassword(password)
+	password, hash, err := access.HashPassword(password)
 	if err != nil {
 		return "", err
 	}
@@ -111,7 +111,7 @@ func (s *Server) takePasswordRequest(ctx context.Context) error {
 	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
 		return errors.Join(fmt.Errorf("%s is no request of ours: %w", path, err), os.Remove(path))
 	}
-	err = s.intent.ResetPassword(ctx, resetBy(), r.User, r.Hash, r.Run)
+	err = s.access.ResetPassword(ctx, resetBy(), r.User, r.Hash, r.Run)
 	if said := (*model.Error)(nil); errors.As(err, &said) && (said.Class == model.NotFound || said.Class == model.Invalid) {
 		if body, err = json.Marshal(model.Error{Class: said.Class, Message: said.Message, Hint: said.Hint}); err == nil {
 			err = disk.WriteFile(disk.OS{}, s.cfg.Data, passwordRefusedFile, body)

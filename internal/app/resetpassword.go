@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -106,11 +107,11 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 		return "", err
 	}
 	defer store.Close()
-	service := intent.NewService(intent.Options{Store: store})
+	service := access.NewService(access.Options{Store: store})
 	if err := service.Load(ctx); err != nil {
 		return "", err
 	}
-	password, hash, err := intent.HashPassword(password)
+	password, hash, err := access.HashPassword(password)
 	if err != nil {
 		return "", err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/guard"
@@ -57,6 +58,7 @@ type Server struct {
 	guard    *guard.Guard // of commands: kill -9 of us ends them too
 
 	intent    *intent.Service
+	access    *access.Service
 	history   history.Store
 	planner   *plan.Planner
 	routes    *route.Table // windows, routes and silences in force

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
@@ -35,6 +36,10 @@ func (s *Server) openIntent(ctx context.Context) error {
 		},
 	})
 	s.listFacts()
+	s.access = access.NewService(access.Options{Store: store, Now: s.now, Logger: s.log})
+	if err := s.access.Load(ctx); err != nil {
+		return err
+	}
 	if err := s.intent.Load(ctx); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/agent"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -162,7 +163,7 @@ func (u *Up) tell(password string) {
 // firstAdmin makes the user admin where nobody can log in, and returns the password
 // if one was made.
 func (s *Server) firstAdmin(ctx context.Context) (string, error) {
-	if s.intent.HasUsers() {
+	if s.access.HasUsers() {
 		return "", nil
 	}
 	given := ""
@@ -173,7 +174,7 @@ func (s *Server) firstAdmin(ctx context.Context) (string, error) {
 		}
 	}
 	by := intent.Who{User: "server", Whence: "local", Why: "first start"}
-	made, err := s.intent.CreateUser(ctx, by, intent.User{Name: "admin", Role: intent.Admin, Run: true}, given)
+	made, err := s.access.CreateUser(ctx, by, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, given)
 	if err != nil || given != "" {
 		return "", err
 	}

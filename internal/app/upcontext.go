@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -36,11 +37,11 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 		was = s.keptOf(u.Context, &c)
 	}
 	c.Namespace, c.Token = was.Namespace, was.Token
-	who, err := s.intent.Authenticate(was.Token)
+	who, err := s.access.Authenticate(was.Token)
 	if c.User = who.User; err != nil {
 		c.User = "admin"
-		c.Token, _, err = s.intent.CreateToken(ctx, intent.Who{User: "admin", Whence: "local", Why: "muster up"},
-			intent.AccessToken{User: "admin", Role: intent.Admin, Note: "context file of muster up"})
+		c.Token, _, err = s.access.CreateToken(ctx, intent.Who{User: "admin", Whence: "local", Why: "muster up"},
+			access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Admin}, Note: "context file of muster up"})
 		if err != nil {
 			return err
 		}
@@ -58,7 +59,7 @@ func (s *Server) isOurs(was, now *client.Context) bool {
 	if was.CA != "" && pki.SumOfPEM([]byte(was.CA)) == pki.SumOfPEM([]byte(now.CA)) {
 		return true
 	}
-	_, err := s.intent.Authenticate(was.Token)
+	_, err := s.access.Authenticate(was.Token)
 	return err == nil
 }
 
@@ -69,7 +70,7 @@ func (s *Server) keptOf(path string, now *client.Context) client.Context {
 		if err != nil || !s.isOurs(&kept, now) {
 			continue
 		}
-		if _, err := s.intent.Authenticate(kept.Token); err == nil {
+		if _, err := s.access.Authenticate(kept.Token); err == nil {
 			return kept
 		}
 	}

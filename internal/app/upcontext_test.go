@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -35,7 +36,7 @@ func saved(t *testing.T, u *Up, s *Server) client.Context {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.intent.Authenticate(c.Token); err != nil {
+	if _, err := s.access.Authenticate(c.Token); err != nil {
 		t.Errorf("the context's token: %v", err)
 	}
 	return c
@@ -105,10 +106,10 @@ func TestUpKeepsItsOwnLogin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := oneUp(t, path)
 	by := intent.Who{User: "admin"}
-	if _, err := s.intent.CreateUser(t.Context(), by, intent.User{Name: "ada", Role: intent.Viewer}, "correct horse battery"); err != nil {
+	if _, err := s.access.CreateUser(t.Context(), by, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, "correct horse battery"); err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := s.intent.CreateToken(t.Context(), by, intent.AccessToken{User: "ada", Role: intent.Viewer})
+	token, _, err := s.access.CreateToken(t.Context(), by, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -59,7 +60,7 @@ func TestEventsInBulk(t *testing.T) {
 func TestWhoMayDoMuch(t *testing.T) {
 	rig, x := manyWrong(t)
 	for role, want := range map[string]map[string]int{"operator": {"ack": 0, "resolve": 0, "delete": 6}, "viewer": {"ack": 6, "delete": 6}} {
-		token, _, err := rig.Intent.CreateToken(t.Context(), intent.Who{User: "server"}, intent.AccessToken{User: "admin", Role: role})
+		token, _, err := rig.Access.CreateToken(t.Context(), intent.Who{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: role}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ var notFuzzed = map[string]string{
 	"internal/intent/runs.go":                "rows of the server's own database",
 	"internal/intent/service.go":             "rows of the server's own database",
 	"internal/intent/tombstone.go":           "rows of the server's own database",
-	"internal/intent/users.go":               "rows of the server's own database",
+	"internal/access/service.go":             "rows of the server's own database",
 	"internal/plan/collect.go":               "rows of the server's own database",
 	"internal/react/mutate.go":               "events that it encoded itself, in its own database",
 	"internal/load/compare/differ.go":        "a scenario that it has just encoded",

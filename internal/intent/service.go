@@ -69,7 +69,6 @@ type Service struct {
 	opts    Options
 	wake    chan struct{}
 	nodes   nodeIndex
-	users   userIndex
 	trusted trustedNames
 	joins   joinQueue
 
@@ -98,7 +97,7 @@ func NewService(o Options) *Service {
 	}
 	return &Service{
 		opts: o, wake: make(chan struct{}, 1), namespaces: map[string]namespaceInfo{}, limits: map[model.NamespaceID]model.Limits{},
-		nodes: newNodeIndex(), users: newUserIndex(), trusted: newTrustedNames(),
+		nodes: newNodeIndex(), trusted: newTrustedNames(),
 	}
 }
 
@@ -115,7 +114,7 @@ func (s *Service) Load(ctx context.Context) error {
 		kind string
 		take func(Row) error
 	}{
-		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {"Group", s.tookGroup}, {"Check", s.tookCheck}, {tombstoneKind, s.nodes.tookTombstone}, {userKind, s.users.tookUser}, {tokenRowKind, s.users.tookToken},
+		{"Namespace", s.tookNamespace}, {"Node", s.tookNode}, {"Group", s.tookGroup}, {"Check", s.tookCheck}, {tombstoneKind, s.nodes.tookTombstone},
 	} {
 		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: load.kind})
 		if err != nil {
@@ -223,18 +222,6 @@ func (s *Service) took(row Row, deleted bool) error {
 			return nil
 		}
 		return s.tookCheck(row)
-	case userKind:
-		if deleted {
-			s.users.removeUser(row.Name)
-			return nil
-		}
-		return s.users.tookUser(row)
-	case tokenRowKind:
-		if deleted {
-			s.users.removeToken(row.Name)
-			return nil
-		}
-		return s.users.tookToken(row)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -39,7 +40,7 @@ func newWorld(t *testing.T) *world {
 // as makes a user and gives requests its token.
 func (w *world) as(user, role string) {
 	w.t.Helper()
-	secret, _, err := w.Intent.CreateToken(context.Background(), intent.Who{User: "server"}, intent.AccessToken{User: user, Role: role})
+	secret, _, err := w.Access.CreateToken(context.Background(), intent.Who{User: "server"}, access.AccessToken{User: user, Grants: access.Grants{Role: role}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -41,6 +42,7 @@ const Password = "correct horse"
 type Rig struct {
 	T       testing.TB
 	Intent  *intent.Service
+	Access  *access.Service
 	Planner *plan.Planner
 	Routes  *route.Table
 	View    *event.View
@@ -76,7 +78,9 @@ func New(t testing.TB) *Rig {
 		Trusted: func(ctx context.Context, node model.NodeID) (string, error) { return r.Planner.TrustedGroup(ctx, node) },
 	})
 	must(t, r.Intent.Load(ctx))
-	_, err = r.Intent.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, intent.User{Name: "admin", Role: intent.Admin, Run: true}, Password)
+	r.Access = access.NewService(access.Options{Store: store, Now: r.Now})
+	must(t, r.Access.Load(ctx))
+	_, err = r.Access.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
 	must(t, err)
 	r.Routes = route.NewTable()
 	r.Planner = plan.New(plan.Options{Store: store, Epoch: 1, Routing: r.Routes})
@@ -90,7 +94,7 @@ func New(t testing.TB) *Rig {
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor, Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil },
+		Access: r.Access, Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor, Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil },
 		Routing: r.Routes, Chunk: r.chunk, Assigned: r.assigned,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
@@ -98,7 +102,7 @@ func New(t testing.TB) *Rig {
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
-	r.Token, _, err = r.Intent.CreateToken(ctx, intent.Who{User: "server"}, intent.AccessToken{User: "admin", Role: intent.Admin, Run: true})
+	r.Token, _, err = r.Access.CreateToken(ctx, intent.Who{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Admin, Run: true}})
 	must(t, err)
 	t.Cleanup(func() {
 		listener.CloseClientConnections()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -17,6 +18,7 @@ import (
 
 // Config is everything that the receiver needs.
 type Config struct {
+	Access Access
 	Intent Intent
 	Plan   Plan
 	View   View
@@ -31,10 +33,14 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Intent says who may bring alerts in, and makes what they are about.
+// Access decides who may bring alerts in: *access.Service.
+type Access interface {
+	Authenticate(token string) (access.Subject, error)
+	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
+}
+
+// Intent makes the checks and nodes of alerts.
 type Intent interface {
-	Authenticate(token string) (intent.Identity, error)
-	LoginAgent(ctx context.Context, role, name, password string, begin intent.Begin) (intent.AgentUser, error)
 	HasNamespace(name string) error
 	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -74,16 +75,16 @@ func parsePath(path string) (namespace string, ok bool) {
 func (s *Server) login(r *http.Request, namespace string) (user string, err error) {
 	var of []string
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		who, err := s.cfg.Intent.Authenticate(strings.TrimSpace(token))
+		who, err := s.cfg.Access.Authenticate(strings.TrimSpace(token))
 		if err != nil {
 			return "", model.Errorf(model.Unauthenticated, "the server does not know this token, or it has ended").WithHint("muster auth token create --role alerts -m \"alerts\"")
 		}
-		if who.Role != intent.Alerts && who.Role != intent.Admin {
-			return "", model.Errorf(model.Forbidden, "a token with the role %s brings no alerts in", who.Role).WithHint("muster auth token create --role alerts -m \"alerts\"")
+		if who.Role != access.Alerts && !who.May(access.Change, namespace) {
+			return "", model.Errorf(model.Forbidden, "a token with the role %s brings no alerts in", &who.Grants).WithHint("muster auth token create --role alerts -m \"alerts\"")
 		}
 		user, of = who.User, who.Namespaces
 	} else if name, password, ok := r.BasicAuth(); ok {
-		who, err := s.loginAgent(r.Context(), name, password)
+		who, err := s.loginProgram(r.Context(), name, password)
 		if err != nil {
 			return "", err
 		}
@@ -99,9 +100,9 @@ func (s *Server) login(r *http.Request, namespace string) (user string, err erro
 	return user, s.cfg.Intent.HasNamespace(namespace)
 }
 
-func (s *Server) loginAgent(ctx context.Context, name, password string) (u intent.AgentUser, err error) {
-	if u, err = s.cfg.Intent.LoginAgent(ctx, intent.Alerts, name, password, nil); err != nil {
-		return u, fmt.Errorf("log in as %q: %w", cut(oneLine(name), 100), err)
+func (s *Server) loginProgram(ctx context.Context, name, password string) (p access.Program, err error) {
+	if p, err = s.cfg.Access.LoginProgram(ctx, access.Alerts, name, password, nil); err != nil {
+		return p, fmt.Errorf("log in as %q: %w", cut(oneLine(name), 100), err)
 	}
-	return u, nil
+	return p, nil
 }

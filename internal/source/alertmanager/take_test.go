@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -43,7 +44,7 @@ type world struct {
 func newWorld(t testing.TB, change func(*world, *Config)) *world {
 	t.Helper()
 	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[string]model.NodeID{"web1": 1}, checks: map[string]plan.Passive{}}
-	cfg := Config{Intent: w, Plan: w, View: w, Write: w.write, Registerer: w.metrics}
+	cfg := Config{Access: w, Intent: w, Plan: w, View: w, Write: w.write, Registerer: w.metrics}
 	if change != nil {
 		change(w, &cfg)
 	}
@@ -66,9 +67,9 @@ func (w *world) write(_ context.Context, results []Result) (func(context.Context
 	return func(context.Context) error { return nil }, nil
 }
 
-func (w *world) Authenticate(string) (intent.Identity, error) { return intent.Identity{}, nil }
-func (w *world) LoginAgent(context.Context, string, string, string, intent.Begin) (intent.AgentUser, error) {
-	return intent.AgentUser{}, nil
+func (w *world) Authenticate(string) (access.Subject, error) { return access.Subject{}, nil }
+func (w *world) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
+	return access.Program{}, nil
 }
 func (w *world) HasNamespace(string) error { return nil }
 func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
@@ -23,6 +24,7 @@ import (
 type Config struct {
 	Agents      *muster.Server // whose places, limits and budgets it shares
 	Journal     journal.Journal
+	Access      Access
 	Intent      Intent
 	View        View
 	Assignments plan.Assignments
@@ -54,11 +56,15 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
+// Access decides which agents may connect: *access.Service.
+type Access interface {
+	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
+	AgentProgram(name string) (access.Program, error)
+	Current(p *access.Program) bool
+}
+
 // Intent is what is declared, answered from memory but for Meet, Get and Apply.
 type Intent interface {
-	LoginAgent(ctx context.Context, role, name, password string, begin intent.Begin) (intent.AgentUser, error)
-	AgentUser(name string) (intent.AgentUser, error)
-	StillAgent(u *intent.AgentUser) bool
 	HasNamespace(name string) error
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
 	Tombstone(uid uuid.UUID) (intent.Tombstone, bool)

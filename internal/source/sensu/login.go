@@ -12,6 +12,7 @@ import (
 
 	"github.com/gobwas/ws"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
@@ -25,7 +26,7 @@ type offer struct {
 	path  string
 	host  string // by which the agent reaches us
 	said  http.Header
-	user  intent.AgentUser
+	user  access.Program
 	proto bool
 	proof
 }
@@ -154,7 +155,7 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *offer) (err error) {
 		return model.Errorf(model.Unauthenticated, "missing credentials").WithHint("user and password of the agent are those of a user here: muster auth user create NAME --role agent; " +
 			"an agent with cert-file shows that only where an authority of --sensu-client-ca made it")
 	}
-	o.user, err = s.cfg.Intent.LoginAgent(ctx, intent.Agents, user, password, func(ctx context.Context) (func(bool), error) { return s.beginTry(ctx, hostOf(nc)) })
+	o.user, err = s.cfg.Access.LoginProgram(ctx, access.Agent, user, password, func(ctx context.Context) (func(bool), error) { return s.beginTry(ctx, hostOf(nc)) })
 	return err
 }
 

@@ -39,13 +39,13 @@ func (s *Server) certified(state *tls.ConnectionState, o *offer) error {
 		return model.Errorf(model.Forbidden, "the certificate of %q was revoked, %s", leaf.Subject.String(), since.UTC().Format(time.RFC3339)).
 			WithHint("give the machine another one, if it is still yours")
 	}
-	user, err := s.cfg.Intent.AgentUser(common)
+	user, err := s.cfg.Access.AgentProgram(common)
 	if err != nil {
 		if !isMachine(common) || common != name || !slices.Contains(in, namespace) || len(machines) > 0 && !slices.Contains(machines, name) {
 			return model.Errorf(model.Unauthenticated, "the certificate of %q: its common name is neither that of a user with the role agent, nor, with the namespace %s as its organization, that of the machine %s",
 				leaf.Subject.String(), namespace, name).WithHint("docs/sensu.md, Certificates, says how to make one")
 		}
-		if user, err = s.cfg.Intent.AgentUser(defaultUser); err != nil {
+		if user, err = s.cfg.Access.AgentProgram(defaultUser); err != nil {
 			return model.Errorf(model.Unauthenticated, "the certificate is that of a machine, and there is no user %s that lets it in", defaultUser).
 				WithHint("muster auth user create %s --role agent", defaultUser)
 		}
@@ -82,7 +82,7 @@ func (s *Server) machines(leaf *x509.Certificate) (names []string) {
 		if !isMachine(name) {
 			continue
 		}
-		if _, err := s.cfg.Intent.AgentUser(name); err != nil {
+		if _, err := s.cfg.Access.AgentProgram(name); err != nil {
 			names = append(names, name)
 		}
 	}

@@ -168,7 +168,7 @@ func (s *Server) lookAgain(at time.Time) {
 // stillGood says whether what let a session in lets it in now.
 func (s *Server) stillGood(x *session, at time.Time) bool {
 	_, recalled := s.cfg.Authorities.recalled(x.serials)
-	return !recalled && s.cfg.Intent.StillAgent(&x.user) && (x.until.IsZero() || at.Before(x.until)) && s.cfg.Authorities.have(x.roots)
+	return !recalled && s.cfg.Access.Current(&x.user) && (x.until.IsZero() || at.Before(x.until)) && s.cfg.Authorities.have(x.roots)
 }
 
 // Agent says what the session of a node knows; not ok: there is none.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -26,7 +27,7 @@ type session struct {
 	srv   *Server
 	conn  *wsconn.Conn
 	codec sensuwire.Codec
-	user  intent.AgentUser
+	user  access.Program
 	proof
 	entity, namespace string // as the agent has them
 	reached           string // scheme and host by which it reaches us

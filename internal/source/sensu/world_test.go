@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
@@ -80,7 +81,7 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Agents: agents, Journal: w, Intent: w, View: w, Assignments: w, Checks: w, Handler: w.handler, Registerer: w.metrics,
+	cfg := Config{Agents: agents, Journal: w, Access: w, Intent: w, View: w, Assignments: w, Checks: w, Handler: w.handler, Registerer: w.metrics,
 		OnClone: func(c muster.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }}
 	cfg.Limits.Away = 50 * time.Millisecond
 	cfg.Limits.FirstWithin = 100 * time.Millisecond
@@ -186,27 +187,27 @@ func (w *world) Close() error                                                   
 
 // Intent.
 
-func (w *world) LoginAgent(ctx context.Context, _, name, password string, begin intent.Begin) (intent.AgentUser, error) {
+func (w *world) LoginProgram(ctx context.Context, _, name, password string, begin access.Admit) (access.Program, error) {
 	if password != "secret" {
 		end, err := begin(ctx)
 		if err != nil {
-			return intent.AgentUser{}, err
+			return access.Program{}, err
 		}
 		end(true)
-		return intent.AgentUser{}, model.Errorf(model.Unauthenticated, "wrong")
+		return access.Program{}, model.Errorf(model.Unauthenticated, "wrong")
 	}
-	return intent.AgentUser{Name: name, Namespaces: []string{"default", "other"}}, nil
+	return access.Program{Name: name, Namespaces: []string{"default", "other"}}, nil
 }
-func (w *world) AgentUser(name string) (intent.AgentUser, error) {
+func (w *world) AgentProgram(name string) (access.Program, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	namespaces, ok := w.users[name]
 	if !ok {
-		return intent.AgentUser{}, model.Errorf(model.Unauthenticated, "no user %s", name)
+		return access.Program{}, model.Errorf(model.Unauthenticated, "no user %s", name)
 	}
-	return intent.AgentUser{Name: name, Namespaces: namespaces}, nil
+	return access.Program{Name: name, Namespaces: namespaces}, nil
 }
-func (w *world) StillAgent(*intent.AgentUser) bool { return true }
+func (w *world) Current(*access.Program) bool { return true }
 func (w *world) HasNamespace(name string) error {
 	if name != "default" && name != "secret" && name != "prod" {
 		return model.Errorf(model.NotFound, "no namespace %s", name)

@@ -1,9 +1,10 @@
-package intent_test
+package access_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -11,42 +12,42 @@ import (
 func TestUsersComeAndGo(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	create := func(name, role, password string) error {
-		_, err := w.CreateUser(ctx, ada, intent.User{Name: name, Role: role}, password)
+		_, err := w.CreateUser(ctx, ada, access.User{Name: name, Grants: access.Grants{Role: role}}, password)
 		return err
 	}
-	if err := create("admin", intent.Admin, "correct horse"); err != nil {
+	if err := create("admin", access.Admin, "correct horse"); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
 		name, role, password string
 		want                 model.Class
 	}{
-		{"admin", intent.Viewer, "correct horse", model.Conflict}, {"", intent.Viewer, "correct horse", model.Invalid},
-		{"server", intent.Admin, "correct horse", model.Invalid}, {"agent:1", intent.Admin, "correct horse", model.Invalid},
-		{"a b", intent.Admin, "correct horse", model.Invalid}, {"eve", "captain", "correct horse", model.Invalid}, {"eve", intent.Admin, "short", model.Invalid},
+		{"admin", access.Viewer, "correct horse", model.Conflict}, {"", access.Viewer, "correct horse", model.Invalid},
+		{"server", access.Admin, "correct horse", model.Invalid}, {"agent:1", access.Admin, "correct horse", model.Invalid},
+		{"a b", access.Admin, "correct horse", model.Invalid}, {"eve", "captain", "correct horse", model.Invalid}, {"eve", access.Admin, "short", model.Invalid},
 	} {
 		if err := create(c.name, c.role, c.password); model.ClassOf(err) != c.want || err == nil {
 			t.Errorf("user %q, role %q, password %q: got %v", c.name, c.role, c.password, err)
 		}
 	}
-	if err := create("ada@example.org", intent.Viewer, "battery staple"); err != nil {
+	if err := create("ada@example.org", access.Viewer, "battery staple"); err != nil {
 		t.Fatal(err)
 	}
 	session, made, err := w.Login(ctx, "ada@example.org", "battery staple", "here")
-	if err != nil || made.Role != intent.Viewer {
+	if err != nil || made.Role != access.Viewer {
 		t.Fatal(made, err)
 	}
-	program, _, err := w.CreateToken(ctx, ada, intent.AccessToken{User: "ada@example.org", Role: intent.Viewer})
+	program, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada@example.org", Grants: access.Grants{Role: access.Viewer}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	others, _, err := w.CreateToken(ctx, ada, intent.AccessToken{User: "dashboard", Role: intent.Viewer})
+	others, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "dashboard", Grants: access.Grants{Role: access.Viewer}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.open(t) // as after a restart
 	users := w.Users()
-	if len(users) != 2 || users[0].Name != "ada@example.org" || users[0].Sessions != 1 || users[0].Tokens != 1 || !users[0].Created.Equal(w.now) || users[1].Role != intent.Admin {
+	if len(users) != 2 || users[0].Name != "ada@example.org" || users[0].Sessions != 1 || users[0].Tokens != 1 || !users[0].Created.Equal(w.now) || users[1].Role != access.Admin {
 		t.Errorf("users: %+v", users)
 	}
 	if _, err := w.DeleteUser(ctx, ada, "admin"); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "last administrator") {
@@ -72,7 +73,7 @@ func TestUsersComeAndGo(t *testing.T) {
 	if _, _, err := w.Login(ctx, "ada@example.org", "battery staple", "here"); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("login of who was deleted: got %v", err)
 	}
-	if err := create("second", intent.Admin, "battery staple"); err != nil {
+	if err := create("second", access.Admin, "battery staple"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.DeleteUser(ctx, ada, "admin"); err != nil {
@@ -84,7 +85,7 @@ func TestUsersComeAndGo(t *testing.T) {
 func TestOwnPassword(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	const was, is = "correct horse", "battery staple"
-	if _, err := w.CreateUser(ctx, ada, intent.User{Name: "ada", Role: intent.Viewer}, was); err != nil {
+	if _, err := w.CreateUser(ctx, ada, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, was); err != nil {
 		t.Fatal(err)
 	}
 	login := func(password string) (string, string) {
@@ -126,7 +127,7 @@ func TestOwnPassword(t *testing.T) {
 		t.Errorf("the old password: %v", err)
 	}
 	login(is)
-	_, hash, err := intent.HashPassword("yet another")
+	_, hash, err := access.HashPassword("yet another")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestOwnPassword(t *testing.T) {
 	}
 	w.open(t)
 	token, _ := login("yet another")
-	if who, err := w.Authenticate(token); err != nil || who.Role != intent.Viewer {
+	if who, err := w.Authenticate(token); err != nil || who.Role != access.Viewer {
 		t.Errorf("after a reset: %v %v", who, err)
 	}
 }

@@ -1,10 +1,10 @@
-package intent_test
+package access_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -12,13 +12,16 @@ import (
 // fifty sessions the oldest end.
 func TestSessionsAreBounded(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	if _, _, err := w.CreateToken(ctx, ada, intent.AccessToken{User: "ada", Role: intent.Viewer, Expires: w.now.Add(time.Minute)}); err != nil {
+	if _, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.CreateToken(ctx, ada, intent.AccessToken{User: "ada", Role: intent.Viewer, Note: "for ever"}); err != nil {
+	if _, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Note: "for ever"}); err != nil {
 		t.Fatal(err)
 	}
 	w.now = w.now.Add(time.Hour)
+	if _, err := w.CreateUser(ctx, ada, access.User{Name: "ada", Grants: access.Grants{Role: access.Admin}}, "correct horse"); err != nil {
+		t.Fatal(err)
+	}
 	var first, last string
 	for i := range 55 {
 		w.now = w.now.Add(time.Second)

@@ -1,0 +1,135 @@
+package access_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// The password of agents is checked once for all that come with it, and opens nothing else.
+func TestAgentsLogIn(t *testing.T) {
+	s := newWorld(t)
+	ctx := t.Context()
+	by := intent.Who{User: "admin"}
+	if _, err := s.CreateUser(ctx, by, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent, Namespaces: []string{"a"}}}, "P@ssw0rd!"); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	var all sync.WaitGroup
+	var asked atomic.Int64
+	for range 2000 {
+		all.Go(func() {
+			if u, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", func(context.Context) (func(bool), error) {
+				asked.Add(1)
+				return func(bool) {}, nil
+			}); err != nil || !u.May("a") || u.May("b") || !s.Current(&u) {
+				t.Errorf("%v %+v", err, u)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(began); took > 15*time.Second { // 2,000 hashes are a minute
+		t.Errorf("2,000 agents took %v", took)
+	}
+	if n := asked.Load(); n != 1 {
+		t.Errorf("one password of 2,000 agents was %d tries", n)
+	}
+	for _, c := range [][2]string{{"sensu", "wrong"}, {"nobody", "P@ssw0rd!"}} {
+		if _, err := s.LoginProgram(ctx, access.Agent, c[0], c[1], nil); model.ClassOf(err) != model.Unauthenticated {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	if _, err := s.LoginProgram(ctx, access.Alerts, "sensu", "P@ssw0rd!", nil); model.ClassOf(err) != model.Unauthenticated {
+		t.Errorf("the password on every machine brings alerts in of any: %v", err)
+	}
+	if _, _, err := s.Login(ctx, "sensu", "P@ssw0rd!", "here"); model.ClassOf(err) != model.Unauthenticated {
+		t.Errorf("somebody logs in with it: %v", err)
+	}
+	u, _ := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", nil)
+	_, hash, err := access.HashPassword("another one")
+	if err == nil {
+		err = s.ResetPassword(ctx, by, "sensu", hash, false)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", nil); err == nil || s.Current(&u) {
+		t.Error("the password before is good still")
+	}
+	for _, u := range []access.User{{Name: "x", Grants: access.Grants{Role: access.Agent, Run: true}}, {Name: "x", Grants: access.Grants{Role: access.Admin, Namespaces: []string{"a"}}}} {
+		if _, err := s.CreateUser(ctx, by, u, "long enough"); model.ClassOf(err) != model.Invalid {
+			t.Errorf("%+v: %v", u, err)
+		}
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.LoginProgram(over, access.Agent, "sensu", "never seen", nil); model.ClassOf(err) != model.Unavailable {
+		t.Errorf("who cannot wait: %v", err)
+	}
+}
+
+// Before a password is looked at that was not seen before somebody may refuse that, for who shows
+// it; what is known costs nothing, wrong or right.
+func TestWhoGuessesIsHeldBackAndNobodyElse(t *testing.T) {
+	s := newWorld(t)
+	ctx := t.Context()
+	if _, err := s.CreateUser(ctx, intent.Who{User: "admin"}, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent}}, "P@ssw0rd!"); err != nil {
+		t.Fatal(err)
+	}
+	tired := model.Errorf(model.Limited, "too many wrong passwords")
+	refuses := func(context.Context) (func(bool), error) { return nil, tired }
+	if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", refuses); !errors.Is(err, tired) {
+		t.Fatalf("nobody has seen it: %v", err)
+	}
+	// One who waits for what another one may not look at looks at it himself.
+	held, let := make(chan struct{}), make(chan struct{})
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", func(context.Context) (func(bool), error) { close(held); <-let; return nil, tired })
+		if !errors.Is(err, tired) {
+			t.Errorf("who guesses: %v", err)
+		}
+	})
+	<-held
+	var ended atomic.Int64
+	begins := func(context.Context) (func(bool), error) {
+		return func(wrong bool) {
+			if ended.Add(1); wrong {
+				ended.Add(100)
+			}
+		}, nil
+	}
+	both.Go(func() {
+		if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", begins); err != nil {
+			t.Errorf("who has tries left: %v", err)
+		}
+	})
+	close(let)
+	both.Wait()
+	if n := ended.Load(); n != 1 {
+		t.Errorf("looked at: %d", n)
+	}
+	if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", refuses); err != nil {
+		t.Errorf("what is known to be right: %v", err)
+	}
+	for range 3 {
+		if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "wrong", begins); model.ClassOf(err) != model.Unauthenticated {
+			t.Errorf("a wrong one: %v", err)
+		}
+	}
+	if n := ended.Load(); n != 102 {
+		t.Errorf("one wrong password, shown three times: %d", n)
+	}
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if _, err := s.LoginProgram(gone, access.Agent, "sensu", "another", func(ctx context.Context) (func(bool), error) { return nil, ctx.Err() }); model.ClassOf(err) != model.Unavailable {
+		t.Errorf("who has gone: %v", err)
+	}
+}

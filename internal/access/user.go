@@ -1,0 +1,188 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// User is a person or a program with a password.
+type User struct {
+	Name string
+	Grants
+	Created  time.Time
+	Sessions int // open ones
+	Tokens   int // tokens of programs that bear the name
+}
+
+var userName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,62}$`)
+
+// reservedNames stand for the server itself in the record of changes.
+var reservedNames = []string{"server", "local"}
+
+// Users lists all, by name.
+func (s *Service) Users() []User {
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	out := make([]User, 0, len(s.index.users))
+	for _, name := range slices.Sorted(maps.Keys(s.index.users)) {
+		row := s.index.users[name]
+		u := User{Name: name, Grants: row.Grants, Created: row.created}
+		for _, t := range s.index.tokens {
+			switch {
+			case t.User != name || t.expired(s.opts.Now()):
+			case t.Session:
+				u.Sessions++
+			default:
+				u.Tokens++
+			}
+		}
+		out = append(out, u)
+	}
+	return out
+}
+
+// HasUsers reports whether anybody can log in.
+func (s *Service) HasUsers() bool {
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	return len(s.index.users) > 0
+}
+
+// CreateUser makes a user of u's name and grants. An empty password is replaced by a generated
+// one; it is returned either way.
+func (s *Service) CreateUser(ctx context.Context, by intent.Who, u User, password string) (string, error) {
+	if !userName.MatchString(u.Name) || slices.Contains(reservedNames, u.Name) {
+		return "", model.Errorf(model.Invalid, "%q cannot be a user's name", u.Name).
+			WithHint("letters, digits and . _ @ - in between, at most 63; server and local are the server's own")
+	}
+	if err := u.Validate(); err != nil {
+		return "", err
+	}
+	if _, ok := s.index.user(u.Name); ok { // before the hash, which takes its time
+		return "", errUserExists(u.Name)
+	}
+	password, hash, err := s.hash(ctx, password)
+	if err != nil {
+		return "", err
+	}
+	s.accounts.Lock()
+	defer s.accounts.Unlock()
+	if _, ok := s.index.user(u.Name); ok {
+		return "", errUserExists(u.Name)
+	}
+	body, err := json.Marshal(userRow{Hash: hash, Grants: u.Grants})
+	if err != nil {
+		return "", err
+	}
+	return password, s.commit(ctx, by, []intent.Write{{Key: userKey(u.Name), Body: body}})
+}
+
+// Grant replaces the grants of a user and returns the user as it is then. The user's sessions have
+// them at once; tokens of that name that permit more end in the same transaction. The last
+// administrator stays one.
+func (s *Service) Grant(ctx context.Context, by intent.Who, name string, g Grants) (User, error) {
+	if err := g.Validate(); err != nil {
+		return User{}, err
+	}
+	s.accounts.Lock()
+	defer s.accounts.Unlock()
+	row, ok := s.index.user(name)
+	switch {
+	case !ok:
+		return User{}, s.errNoUser(name)
+	case forPrograms(row.Role) != forPrograms(g.Role):
+		return User{}, model.Errorf(model.Conflict, "%s has the role %s: a program does not become a person, nor a person a program", name, row.Role).
+			WithHint("delete the user and make another one: muster auth user delete %s", name)
+	case g.Role != Admin && s.lastAdmin(name):
+		return User{}, errLastAdmin(name)
+	}
+	row.Grants = g
+	body, err := json.Marshal(row)
+	if err != nil {
+		return User{}, err
+	}
+	err = s.writeUser(ctx, by, intent.Write{Key: userKey(name), Body: body, Expect: -1},
+		func(t AccessToken) bool { return t.User == name && !t.Session && !t.CoveredBy(&g) })
+	if err != nil {
+		return User{}, err
+	}
+	all := s.Users()
+	return all[slices.IndexFunc(all, func(u User) bool { return u.Name == name })], nil
+}
+
+// DeleteUser ends a user, and in the same transaction all sessions and tokens of that name. The
+// last administrator stays. It returns the user as it was.
+func (s *Service) DeleteUser(ctx context.Context, by intent.Who, name string) (User, error) {
+	s.accounts.Lock()
+	defer s.accounts.Unlock()
+	all := s.Users()
+	i := slices.IndexFunc(all, func(u User) bool { return u.Name == name })
+	if i < 0 {
+		return User{}, s.errNoUser(name)
+	}
+	if s.lastAdmin(name) {
+		return User{}, errLastAdmin(name)
+	}
+	return all[i], s.writeUser(ctx, by, intent.Write{Key: userKey(name), Expect: -1},
+		func(t AccessToken) bool { return t.User == name })
+}
+
+// writeUser writes a user and ends tokens in one transaction. A token that is revoked meanwhile
+// is missing from the next attempt.
+func (s *Service) writeUser(ctx context.Context, by intent.Who, user intent.Write, ends func(AccessToken) bool) (err error) {
+	for range 5 {
+		writes := []intent.Write{user}
+		for _, t := range s.Tokens() {
+			if ends(t) {
+				writes = append(writes, intent.Write{Key: tokenKey(t.ID), Expect: -1})
+			}
+		}
+		if err = s.commit(ctx, by, writes); model.ClassOf(err) != model.NotFound {
+			break
+		}
+	}
+	return err
+}
+
+// lastAdmin reports whether a user is the only administrator.
+func (s *Service) lastAdmin(name string) bool {
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	for other, u := range s.index.users {
+		if other != name && u.Role == Admin {
+			return false
+		}
+	}
+	return s.index.users[name].Role == Admin
+}
+
+func errLastAdmin(name string) error {
+	return model.Errorf(model.Conflict, "%s is the last administrator", name).
+		WithHint("make another first: muster auth user create NAME --role admin")
+}
+
+func errUserExists(name string) error {
+	return model.Errorf(model.Conflict, "user %s exists already", name).
+		WithHint("a forgotten password, on the server: muster auth reset-password --data DIR --user %s", name)
+}
+
+func (s *Service) errNoUser(name string) error {
+	e := model.Errorf(model.NotFound, "there is no user %q", name)
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	names := slices.Sorted(maps.Keys(s.index.users))
+	if near := model.Nearest(name, names); near != "" {
+		return e.WithHint("did you mean %s? muster auth user create NAME makes one", near)
+	}
+	if len(names) == 0 {
+		return e.WithHint("nobody is there yet: the server's first start makes admin")
+	}
+	return e.WithHint("all users: muster auth user list; muster auth user create NAME makes one")
+}
