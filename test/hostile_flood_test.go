@@ -273,6 +273,7 @@ func TestHeaderBombs(t *testing.T) {
 		if said := answer(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500)); !strings.Contains(said, "431") {
 			t.Errorf("got %.200q", said)
 		}
+		//lint:ignore SA1019 it speaks HTTP/2 and nothing else, and sends headers of any size
 		client := &http.Client{Timeout: 20 * time.Second, Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		request, _ := http.NewRequest("GET", "https://"+h.Listen+"/livez", nil)
 		for i := range 500 {
@@ -398,6 +399,7 @@ func TestWatchesThatAreNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(e.Conn, watch)
+		//lint:ignore SA1019 it speaks HTTP/2 and nothing else
 		client := &http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		defer client.CloseIdleConnections()
 		request, _ := http.NewRequestWithContext(t.Context(), "GET", "https://"+h.Listen+"/api/v1/events/watch", nil)

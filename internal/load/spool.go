@@ -190,8 +190,8 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 // What a fault of the kind `wrong` sends beside each result: it names a definition that
 // no server has.
 const (
-	wrongChunk model.ChunkID = 0xfffe_ffff
 	wrongCheck               = -2
+	wrongChunk model.ChunkID = 0xfffe_ffff
 )
 
 func (a *agent) fill(intended int64) (f *frame, began bool) {

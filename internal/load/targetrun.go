@@ -154,7 +154,6 @@ type targetRun struct {
 	whole  int       // phases so far
 	sum    *tally
 	used   usage.Gained
-	states int
 	server usage.Odometer
 	phase  string        // that is played …
 	nth    int           // … of the scenario, from 1

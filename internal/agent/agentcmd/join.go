@@ -131,10 +131,6 @@ func (j *joiner) trusted(ca [32]byte) {
 }
 
 func (j *joiner) asked(p *pki.PendingError) {
-	name := j.o.Agent.Name
-	if name == "" {
-		name, _ = os.Hostname()
-	}
 	fmt.Fprintf(j.env.Out, "Asked %s to let this machine in. Its key, to compare:\n\n  %s\n\nOn the server: muster node list --pending, then: muster node accept %s\n", p.Server, p.Key, p.Key[:16])
 	if !j.f.service {
 		fmt.Fprintf(j.env.Out, "Waiting; Ctrl-C ends that, and the same command goes on later.\n")

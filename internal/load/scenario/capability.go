@@ -53,9 +53,6 @@ func Capabilities() []Capability {
 	}, waiting()...)
 }
 
-// noField is what something waits for that servers may have, and no scenario can ask for.
-const noField = "a field of scenarios that says how much of it is played"
-
 func capabilityOf(name string) (Capability, bool) {
 	for _, c := range Capabilities() {
 		if c.Name == name {
