@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// Names and comments use the words of the field. TestWords holds three rules per package:
+// Names and comments use the words of docs/glossary.md. TestWords holds three rules per package:
 //
 //   - names: no file, type, function or method is named by a stop word alone, and no exported name
 //     says team, room or space for a namespace;
