@@ -8,11 +8,18 @@ COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 PACKAGE := github.com/muster-fleet/muster/internal/version
 LDFLAGS := -s -w -X $(PACKAGE).version=$(VERSION) -X $(PACKAGE).commit=$(COMMIT)
 BUILD := $(GO) build -trimpath -ldflags "$(LDFLAGS)"
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+SHORT ?= -short
+FUZZTIME ?= 1m
 
-.PHONY: help up build check deps test race fuzz corpus cross bench measure docs clean
+.PHONY: help up build test check nightly lint race cross fuzz fuzz-api corpus audit bench measure deps docs clean
 
-help: ## list what there is to make
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-8s %s\n", $$1, $$2}'
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+up: build ## build, then run a server and an agent for this machine (ARGS="--demo 300" for a simulated fleet)
+	@bin/muster up $(ARGS)
 
 build: ## bin/muster and bin/muster-agent
 	@mkdir -p bin
@@ -20,35 +27,45 @@ build: ## bin/muster and bin/muster-agent
 	@$(BUILD) -o bin/muster ./cmd/muster
 	@$(BUILD) -o bin/muster-agent ./cmd/muster-agent
 
-up: build ## build, then run a server and an agent for this machine (ARGS="--demo 300" for a simulated fleet)
-	@bin/muster up $(ARGS)
+test: ## package tests, 2 min: type it all day (SHORT= runs the long ones too)
+	@$(GO) test -vet=off $(SHORT) -timeout 8m $$($(GO) list ./... | grep -v /muster/test)
 
-check: ## format, vet, build, cross-build, tests, race, fuzz: what CI runs
+check: ## everything that must hold before a change lands, 6 min: format, build, vet, tests, smoke, race on the spine, lint
 	@scripts/check.sh
 
-deps: ## install the Debian packages that the tests use (asks for root)
-	@scripts/deps.sh install
+nightly: ## everything else, 90 min: scripts/nightly.sh names the parts, PARTS="fuzz race" runs some
+	@scripts/nightly.sh $(PARTS)
 
-test: ## the tests alone
-	$(GO) test ./...
+lint: ## staticcheck, as staticcheck.conf says
+	@$(GO) run $(STATICCHECK) ./...
 
-race: ## the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -short ./...
+race: ## the tests of all packages with goroutines or locks under the race detector (needs gcc)
+	@scripts/race.sh all
 
-fuzz: ## every fuzz target for FUZZTIME (default 20s)
-	@scripts/fuzz.sh $${FUZZTIME:-20s}
+cross: ## build agent and command line for the other platforms
+	@scripts/cross.sh
 
-corpus: ## keep in the tree what fuzzing found and nothing else reaches
+fuzz: ## every fuzz target for FUZZTIME (1m)
+	@scripts/fuzz.sh $(FUZZTIME)
+
+fuzz-api: ## the fuzz targets of the API, its client and its documents for FUZZTIME (1m)
+	@scripts/fuzz.sh $(FUZZTIME) internal/api internal/client internal/model
+
+corpus: ## keep in the tree the fuzzing inputs that reach new code
 	@scripts/corpus.sh
 
-cross: ## build agent and CLI for the other platforms
-	@scripts/cross.sh
+audit: ## known vulnerabilities (needs vuln.go.dev) and the licences of all modules that the binaries link
+	@$(GO) test -count=1 -run Licen ./internal/house
+	@$(GO) run $(GOVULNCHECK) ./...
 
 bench: build ## the release check, 9 min: does a result cost more than it did? SCENARIOS="muster-churn" for some, BASELINE=write (bench/README.md)
 	@bin/muster load check $(if $(filter write,$(BASELINE)),--write) $(if $(RUNS),--runs $(RUNS)) $(SCENARIOS)
 
 measure: build ## measure this machine, 25 min: SCENARIOS="rate-16k crash-500k" for some (bench/run.sh list), SECONDS_EACH=15, DIVIDE=20
 	@bench/run.sh $(SCENARIOS)
+
+deps: ## install the Debian packages that the tests use (asks for root)
+	@scripts/deps.sh install
 
 docs: ## write the generated reference pages
 	$(GO) generate ./...

@@ -20,7 +20,7 @@ import (
 // kills hit the start, before the server is ready, and before some its acknowledgements
 // are lost on the way, so that what it has kept is sent again. What was acknowledged is
 // in the view, once.
-func TestKilledTwentyTimesUnderLoad(t *testing.T) {
+func TestSmokeKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := 20
 	if testing.Short() {
@@ -57,7 +57,7 @@ func TestKilledTwentyTimesUnderLoad(t *testing.T) {
 			s.Launch()
 			kills--
 			if time.Now().After(enough) && kills > 0 && kills <= 15 {
-				testenv.Shortened(t, fmt.Sprintf("%d of 20 kills, for this machine is slow", 20-kills), "go test ./test -run TwentyTimes, while nothing else runs")
+				testenv.Shortened(t, fmt.Sprintf("%d of 20 kills, for this machine is slow", 20-kills), "go test ./test -run SmokeKilled, while nothing else runs")
 				kills = 0
 			}
 		}

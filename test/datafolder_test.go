@@ -68,7 +68,7 @@ func TestDataFoldersThatAreRefused(t *testing.T) {
 		}},
 		{"folder-read-only", 9, true, func(t *testing.T, s *harness.Server) {
 			if err := syscall.Mount(s.Data, s.Data, "", syscall.MS_BIND, ""); err != nil {
-				testenv.LeftOut(t, "nothing can be mounted here: "+err.Error(), "sudo make check")
+				testenv.LeftOut(t, "nothing can be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
 			}
 			t.Cleanup(func() {
 				if err := syscall.Unmount(s.Data, syscall.MNT_DETACH); err != nil {

@@ -81,7 +81,7 @@ func smallDisk(t *testing.T, s *harness.Server, size string) {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", s.Data, "tmpfs", 0, "size="+size); err != nil {
-		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo make check")
+		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
 	}
 	t.Cleanup(func() {
 		if s.Process != nil {

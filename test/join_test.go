@@ -105,7 +105,7 @@ func nodesOf(t *testing.T, s *harness.Server) (names []string) {
 
 // A machine joins with the line that was pasted; the settings it was given are kept, the
 // token is not, and the agent needs no word more. Joining again changes nothing.
-func TestJoinWithThePastedLine(t *testing.T) {
+func TestSmokeJoin(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Client()

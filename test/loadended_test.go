@@ -77,7 +77,7 @@ func TestLoadOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), t.TempDir()
 	if err := syscall.Mount("tmpfs", out, "tmpfs", 0, "size=4k"); err != nil {
-		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo make check")
+		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(out, syscall.MNT_DETACH); err != nil {

@@ -189,7 +189,7 @@ func (f *firstRun) typeIn(line string) {
 
 // docs/first-run.md, every command, with shorter intervals: a check of one's own fails, a
 // problem opens, a handler's command is called; it recovers, and the handler hears that.
-func TestFirstRun(t *testing.T) {
+func TestSmokeFirstRun(t *testing.T) {
 	t.Parallel()
 	s, _ := newcomer(t)
 	s.Context = filepath.Join(filepath.Dir(s.Dir), "elsewhere", "context.yaml") // as MUSTER_CONTEXT says

@@ -24,7 +24,7 @@ func (a *Agent) OnMachine(machine, boot string) {
 	a.Wrap = append(enter, machineWords(a.t, machine, boot)...)
 	probe := append(append([]string{}, a.Wrap...), "true")
 	if out, err := exec.Command(probe[0], probe[1:]...).CombinedOutput(); err != nil {
-		testenv.LeftOut(a.t, "no mount namespace is to be had: "+strings.TrimSpace(string(out)), "sudo make check")
+		testenv.LeftOut(a.t, "no mount namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
 	}
 }
 

@@ -48,7 +48,7 @@ func NewNetwork(t testing.TB) *Network {
 	testenv.Root(t)
 	testenv.Program(t, "ip", "iproute2", "/usr/sbin", "/sbin")
 	if out, err := exec.Command("unshare", "--net", "--mount", "--uts", "true").CombinedOutput(); err != nil {
-		testenv.LeftOut(t, "no network namespace is to be had: "+strings.TrimSpace(string(out)), "sudo make check")
+		testenv.LeftOut(t, "no network namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
 	}
 	n := &Network{t: t, holder: holdNamespaces(t, "ip link add br0 type bridge && ip link set br0 up")}
 	return n
