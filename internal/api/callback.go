@@ -117,7 +117,7 @@ func (s *server) calledOf(ctx context.Context, id string, c handler.Called) (did
 	if err != nil {
 		return false, err
 	}
-	st, ok := s.Events.Get(p.NodeID, p.CheckID)
+	st, ok := s.Events.Get(p.NodeID, p.Source.Check()) // nothing where the source is no check
 	if !ok || st.Problem == nil || st.Problem.ID != id {
 		return false, nil // closed
 	}
@@ -125,5 +125,5 @@ func (s *server) calledOf(ctx context.Context, id string, c handler.Called) (did
 	if c.Verb == "acknowledge" && acked || c.Verb == "unacknowledge" && !acked {
 		return false, nil
 	}
-	return true, s.Actions.Act(ctx, p.NodeID, wire.Action{Verb: c.Verb, Check: p.CheckID, By: c.By, Note: c.Note, Problem: id})
+	return true, s.Actions.Act(ctx, p.NodeID, wire.Action{Verb: c.Verb, Check: p.Source.Check(), By: c.By, Note: c.Note, Problem: id})
 }

@@ -211,9 +211,6 @@ func (s *server) event(st *event.State) v1.Event {
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number, Order: st.Order,
 		Expired: st.Expired, Hooks: st.Beside.Hooks, Values: st.Beside.Values,
 	}}
-	if st.Problem != nil {
-		e.Problem = s.openProblem(*st.Problem)
-	}
 	var ok bool
 	if e.Namespace, e.Node, ok = s.Directory.NodeName(st.Node); !ok { // being deleted
 		e.Node = "#" + strconv.FormatUint(uint64(st.Node), 10)
@@ -224,6 +221,9 @@ func (s *server) event(st *event.State) v1.Event {
 	}
 	if _, e.Check, ok = s.Directory.CheckName(st.Check); !ok {
 		e.Check = "#" + strconv.FormatUint(uint64(st.Check), 10)
+	}
+	if st.Problem != nil {
+		e.Problem = s.openProblem(*st.Problem, e.Check)
 	}
 	return e
 }
@@ -251,8 +251,8 @@ func stateOf(st *event.State) string {
 	return "passing"
 }
 
-func (s *server) openProblem(p model.Problem) *v1.OpenProblem {
-	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Holds: s.holdsOf(&p)}
+func (s *server) openProblem(p model.Problem, source string) *v1.OpenProblem {
+	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Source: sourceOf(p.Source, source), Holds: s.holdsOf(&p)}
 }
 
 func moment(ns int64) time.Time {

@@ -89,7 +89,9 @@ func (s *server) goneChecks(ctx context.Context, node model.NodeID, check string
 	}
 	out := map[string][]history.Entry{}
 	for _, e := range list {
-		out[e.Check] = append(out[e.Check], e)
+		if e.Source.Kind == model.SourceCheck {
+			out[e.SourceName] = append(out[e.SourceName], e)
+		}
 	}
 	return out, nil
 }
@@ -103,8 +105,8 @@ func (s *server) lastBefore(ctx context.Context, node model.NodeID, check string
 			return nil, err
 		}
 		for _, e := range page {
-			if _, ok := out[e.Check]; !ok {
-				out[e.Check] = e
+			if _, ok := out[e.SourceName]; !ok && e.Source.Kind == model.SourceCheck {
+				out[e.SourceName] = e
 			}
 		}
 		if len(page) < q.Limit || check != "" {

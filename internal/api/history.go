@@ -100,7 +100,7 @@ func (s *server) entryPlace(token string) (time.Time, int64, error) {
 
 func entryOf(e *history.Entry) v1.Entry {
 	out := v1.Entry{
-		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Check,
+		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: checkOf(e.Source, e.SourceName), Source: sourceOf(e.Source, e.SourceName),
 		Status: e.Status, StatusName: e.Status.String(), Output: e.Output, Count: e.Count, Expired: e.Expired,
 	}
 	if e.Kind == history.StatusChanged && !e.First {

@@ -65,7 +65,7 @@ func TestACallbackMeansTheProblemThatWasTold(t *testing.T) {
 		r, problem := meant(t)
 		r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {opsgenie: {apiKey: k, callback: 0123456789abcdef0123}}\n")
 		was := *problem()
-		if err := r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: was, Namespace: "default", Node: "web01", Check: "disk"}},
+		if err := r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: was, Namespace: "default", Node: "web01", SourceName: "disk"}},
 			Deliveries: []history.Delivery{{Key: "told", Problem: was.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"), Created: r.Now()}}}); err != nil {
 			t.Fatal(err)
 		}

@@ -68,10 +68,10 @@ func narrowing(t *testing.T) *apitest.Rig {
 		if !ok {
 			id = 4000
 		}
-		p := history.Problem{Namespace: "default", Node: name, Check: "disk", Problem: model.Problem{
-			ID: "P" + name, NodeID: id, CheckID: check, Status: model.Critical, Severity: model.Severity(i + 1), Opened: r.Now().Add(-time.Duration(i+1) * time.Hour), Output: "full on " + name}}
+		p := history.Problem{Namespace: "default", Node: name, SourceName: "disk", Problem: model.Problem{
+			ID: "P" + name, NodeID: id, Source: model.CheckSource(check), Status: model.Critical, Severity: model.Severity(i + 1), Opened: r.Now().Add(-time.Duration(i+1) * time.Hour), Output: "full on " + name}}
 		b.Opened = append(b.Opened, p)
-		b.Entries = append(b.Entries, history.Entry{At: p.Opened, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: id, Check: "disk", CheckID: check, Status: model.Critical, Output: p.Output})
+		b.Entries = append(b.Entries, history.Entry{At: p.Opened, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: id, SourceName: "disk", Source: model.CheckSource(check), Status: model.Critical, Output: p.Output})
 		b.Deliveries = append(b.Deliveries, history.Delivery{Key: name, Problem: p.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"), Created: p.Opened})
 	}
 	if err := r.History.Record(t.Context(), b); err != nil {
@@ -233,7 +233,7 @@ func TestASearchOverManyPages(t *testing.T) {
 	var b history.Batch
 	var want []string
 	for i := range 1303 {
-		p := history.Problem{Namespace: "default", Node: "web01", Check: "disk", Problem: model.Problem{
+		p := history.Problem{Namespace: "default", Node: "web01", SourceName: "disk", Problem: model.Problem{
 			ID: fmt.Sprintf("P%04d", i), NodeID: 1, Status: model.Critical, Opened: r.Now().Add(-time.Duration(i/3) * time.Second), Output: fmt.Sprint("full ", i%100)}}
 		if i%100 == 7 || i%100 == 8 {
 			want = append(want, p.ID)

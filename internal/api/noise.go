@@ -31,7 +31,7 @@ type noise struct {
 	of    map[[2]string]*checkNoise // by namespace of the node and check
 	by    map[[2]string]*v1.NoisyRoute
 	acks  map[ackKey][]time.Time
-	fired map[model.CheckID]bool
+	fired map[model.Source]bool
 }
 
 type checkNoise struct {
@@ -41,8 +41,8 @@ type checkNoise struct {
 }
 
 type ackKey struct {
-	node  model.NodeID
-	check model.CheckID
+	node   model.NodeID
+	source model.Source
 }
 
 func (s *server) reportNoise(ctx context.Context, in *ReportInput) (*body[v1.Noise], error) {
@@ -63,7 +63,7 @@ func (s *server) reportNoise(ctx context.Context, in *ReportInput) (*body[v1.Noi
 	if err != nil {
 		return nil, err
 	}
-	n := &noise{server: s, ctx: ctx, in: in, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{}, acks: map[ackKey][]time.Time{}, fired: map[model.CheckID]bool{},
+	n := &noise{server: s, ctx: ctx, in: in, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{}, acks: map[ackKey][]time.Time{}, fired: map[model.Source]bool{},
 		out: v1.Noise{Since: in.Since, Until: in.Until, Notes: notes, Checks: []v1.NoisyCheck{}, Routes: []v1.NoisyRoute{}, Quiet: []v1.QuietCheck{}, Nowhere: []v1.QuietCheck{}, Silences: []v1.StaleSilence{}}}
 	for i := weeks; i > 0; i-- {
 		n.out.Weeks = append(n.out.Weeks, in.Until.Add(-time.Duration(i)*week))
@@ -126,7 +126,7 @@ func (n *noise) message(m *history.Message) {
 	if n.by[key] == nil {
 		n.by[key] = &v1.NoisyRoute{Route: m.Route, Handler: key[1], PerWeek: make([]int, len(n.out.Weeks))}
 	}
-	of, by, at := n.check(m.Namespace, m.Check), n.by[key], n.week(m.Ended)
+	of, by, at := n.check(m.Namespace, m.SourceKind.Label(m.SourceName)), n.by[key], n.week(m.Ended)
 	n.out.Pages++
 	of.Pages++
 	by.Pages++
@@ -154,10 +154,10 @@ func (n *noise) marks() error {
 		for i := range page {
 			e := &page[i]
 			if e.Kind == history.FlappingStarted {
-				n.check(e.Namespace, e.Check).Flaps++
+				n.check(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
 				continue
 			}
-			key := ackKey{e.NodeID, e.CheckID}
+			key := ackKey{e.NodeID, e.Source}
 			n.acks[key] = append(n.acks[key], e.At)
 		}
 		if len(page) < noisePage {
@@ -191,15 +191,15 @@ func (n *noise) problems() error {
 }
 
 func (n *noise) problem(p *history.Problem) {
-	of := n.check(p.Namespace, p.Check)
-	n.fired[p.CheckID] = true
+	of := n.check(p.Namespace, p.Source.Kind.Label(p.SourceName))
+	n.fired[p.Source] = true
 	of.Problems++
 	if of.nodes[p.NodeID] = true; p.Closed.IsZero() {
 		return
 	}
 	of.Closed++
 	of.lengths = append(of.lengths, p.Closed.Sub(p.Opened))
-	if !slices.ContainsFunc(n.acks[ackKey{p.NodeID, p.CheckID}], func(at time.Time) bool { return !at.Before(p.Opened) && !at.After(p.Closed) }) {
+	if !slices.ContainsFunc(n.acks[ackKey{p.NodeID, p.Source}], func(at time.Time) bool { return !at.Before(p.Opened) && !at.After(p.Closed) }) {
 		of.Unacked++
 	}
 }
@@ -214,12 +214,12 @@ func (n *noise) quiet() error {
 		r := &list[i]
 		l := n.Directory.Landing(intent.KeyOf(r))
 		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Nodes: max(l.Nodes, l.About), Made: r.Status.Created}
-		id := model.CheckID(r.Status.ID)
+		id := model.CheckSource(model.CheckID(r.Status.ID))
 		switch {
 		case r.Spec.(*model.CheckSpec).Passive:
 		case one.Nodes == 0:
 			n.out.Nowhere = append(n.out.Nowhere, one)
-		case !n.fired[id] && n.Events.CountsOf(id).Problems == 0:
+		case !n.fired[id] && n.Events.CountsOf(id.Check()).Problems == 0:
 			n.out.Quiet = append(n.out.Quiet, one)
 		}
 	}

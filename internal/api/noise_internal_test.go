@@ -36,7 +36,7 @@ func at(row int) time.Time { return time.Unix(1e9, 0).Add(-time.Duration(row) * 
 func (a *ages) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
 	out := make([]history.Message, q.Limit)
 	for i, from := 0, a.page("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
-		out[i].ID, out[i].Ended, out[i].Namespace, out[i].Check, out[i].Tells = int64(from+i+1), at(from+i), "default", "disk", "opened"
+		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Tells = int64(from+i+1), at(from+i), "default", "disk", "opened"
 	}
 	return out, nil
 }
@@ -52,7 +52,7 @@ func (a *ages) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, 
 func (a *ages) Problems(_ context.Context, q history.ProblemQuery) ([]history.Problem, error) {
 	out := make([]history.Problem, q.Limit)
 	for i, from := 0, a.page("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {
-		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].Check, out[i].NodeID = fmt.Sprint(from+i+1), at(from+i), at(from+i), "default", "disk", model.NodeID(from+i)
+		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].SourceName, out[i].NodeID = fmt.Sprint(from+i+1), at(from+i), at(from+i), "default", "disk", model.NodeID(from+i)
 	}
 	return out, nil
 }
@@ -63,7 +63,7 @@ func TestAReportOfNoiseHoldsSoMuch(t *testing.T) {
 	a := &ages{rows: map[string]int{}, t: t}
 	until := time.Unix(1e9, 0)
 	n := &noise{server: &server{Options: Options{History: a}}, ctx: t.Context(), in: &ReportInput{Period: Period{Until: until}}, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{},
-		acks: map[ackKey][]time.Time{}, fired: map[model.CheckID]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
+		acks: map[ackKey][]time.Time{}, fired: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
 	for _, step := range []func() error{n.messages, n.marks, n.problems} {
 		if err := step(); err != nil {
 			t.Fatal(err)

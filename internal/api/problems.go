@@ -82,11 +82,24 @@ func (s *server) problemOf(p history.Problem) v1.Problem {
 		p.Node = name
 	}
 	if p.Closed.IsZero() {
-		if st, ok := s.Events.Get(p.NodeID, p.CheckID); ok && st.Problem != nil && st.Problem.ID == p.ID {
+		if st, ok := s.Events.Get(p.NodeID, p.Source.Check()); ok && st.Problem != nil && st.Problem.ID == p.ID {
 			p.Status, p.Severity, p.Ack = st.Problem.Status, st.Problem.Severity, st.Problem.Ack
 		}
 	}
-	return v1.Problem{OpenProblem: *s.openProblem(p.Problem), Namespace: p.Namespace, Node: p.Node, Check: p.Check}
+	return v1.Problem{OpenProblem: *s.openProblem(p.Problem, p.SourceName), Namespace: p.Namespace, Node: p.Node,
+		Check: checkOf(p.Source, p.SourceName)}
+}
+
+func sourceOf(s model.Source, name string) v1.Source {
+	return v1.Source{Kind: s.Kind.String(), Name: name, ID: s.ID, Instance: s.Instance}
+}
+
+// checkOf returns the name of a source that is a check; empty: it is none.
+func checkOf(s model.Source, name string) string {
+	if s.Kind != model.SourceCheck {
+		return ""
+	}
+	return name
 }
 
 func (s *server) listDeliveries(ctx context.Context, in *struct {

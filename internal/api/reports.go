@@ -133,9 +133,9 @@ func (s *server) shadowNotes(ctx context.Context, namespace string, since time.T
 }
 
 func shadowOf(m *history.Message) v1.ShadowMessage {
-	out := v1.ShadowMessage{At: m.Ended, Handler: nameOf(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.Check, Problem: m.Problem, Count: m.Count}
+	out := v1.ShadowMessage{At: m.Ended, Handler: nameOf(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
 	if n, err := handler.Decode(m.Payload); err == nil { // its names are those of the worst, which is told first
-		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Check, n.Opened
+		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Source.Kind.Label(n.Source.Name), n.Opened
 		out.Status, out.Severity, out.Summary = n.Status, n.Severity, n.Summary
 	}
 	return out

@@ -49,7 +49,7 @@ func (s *server) testRoute(ctx context.Context, in *struct {
 			return nil, model.Errorf(model.Invalid, "%q is no severity", in.Severity).WithHint("information, warning, average, high or disaster")
 		}
 	}
-	c.matter = route.About(s.Directory, node, check, status, severity)
+	c.problem = route.Describe(s.Directory, node, model.CheckSource(check), status, severity)
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.routes()
 	out.Why, out.Routes = why, []v1.RouteTestOne{}
@@ -79,7 +79,7 @@ func (s *server) chunkOf(node model.NodeID, check model.CheckID) *model.Chunk {
 
 // openedBy is the definition that a problem opened under; of a keepalive, with whom its node names now.
 func (s *server) openedBy(p *model.Problem) *model.Chunk {
-	if p.CheckID == model.KeepaliveCheck {
+	if p.Source.Check() == model.KeepaliveCheck {
 		return s.Directory.Keepalive(p.NodeID)
 	}
 	return s.Chunk(p.Chunk)
@@ -96,18 +96,18 @@ func naming(check model.CheckID) string {
 // routeCase is a problem that somebody thinks up.
 type routeCase struct {
 	*server
-	check  model.CheckID
-	chunk  *model.Chunk
-	matter *route.Matter
-	at     time.Time
+	check   model.CheckID
+	chunk   *model.Chunk
+	problem *route.Problem
+	at      time.Time
 
 	masters []route.Master // that it hangs on
 }
 
 // routes are those that would take the problem, and what chose them.
 func (c *routeCase) routes() ([]*route.Route, string) {
-	routes, by := c.routesOf(c.matter, c.chunk)
-	why := "nobody is told: the check names nobody (alert.route), no route matches, none is called default, and namespace " + c.matter.Node.Namespace + " names no handlers"
+	routes, by := c.routesOf(c.problem, c.chunk)
+	why := "nobody is told: the check names nobody (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
 	switch by {
 	case route.ByHandlers:
 		why = "the check names handlers (alert.handlers)"
@@ -121,7 +121,7 @@ func (c *routeCase) routes() ([]*route.Route, string) {
 	case route.ByDefault:
 		why = "no other route matches"
 	case route.ByNamespace:
-		why = "no route matches and none is called default: the handlers of namespace " + c.matter.Node.Namespace
+		why = "no route matches and none is called default: the handlers of namespace " + c.problem.Node.Namespace
 	case route.ByPipelines:
 		why = "nobody but whom pipelines pass it on to: " + naming(c.check) + " names pipelines, no route and no handlers, and no route matches"
 	}
@@ -159,7 +159,7 @@ const maxHeld = 20
 func (c *routeCase) held(r *route.Route, due time.Time) (time.Time, []v1.Hold) {
 	var holds []route.Hold
 	for range maxHeld {
-		now := c.Routing.Holds(c.matter, r, due)
+		now := c.Routing.Holds(c.problem, r, due)
 		if hold, _ := route.Masked(c.masters, c.nowOpen); hold != nil { // it may be back by then: nobody knows
 			now = append(now, *hold)
 		}

@@ -14,11 +14,11 @@ import (
 
 // Routing is the windows, routes and silences in force (*route.Table).
 type Routing interface {
-	Routes(m *route.Matter, ref string) []*route.Route
-	Matching(m *route.Matter) []*route.Route
-	Holds(m *route.Matter, r *route.Route, now time.Time) []route.Hold
+	Routes(m *route.Problem, ref string) []*route.Route
+	Matching(m *route.Problem) []*route.Route
+	Holds(m *route.Problem, r *route.Route, now time.Time) []route.Hold
 	Window(name route.Name, now time.Time) (route.WindowNow, bool)
-	Maintained(name route.Name) func(*route.Matter) bool
+	Maintained(name route.Name) func(*route.Problem) bool
 }
 
 // holdsOf is what keeps back that people are told of an open problem now.
@@ -26,9 +26,9 @@ func (s *server) holdsOf(p *model.Problem) []v1.Hold {
 	if !p.Closed.IsZero() {
 		return nil
 	}
-	m, now := route.About(s.Directory, p.NodeID, p.CheckID, p.Status, p.Severity), s.Now()
+	m, now := route.Describe(s.Directory, p.NodeID, p.Source, p.Status, p.Severity), s.Now()
 	list := s.Routing.Holds(m, nil, now)
-	if hold, _ := route.Masked(s.Directory.Masters(p.NodeID, p.CheckID), s.nowOpen); hold != nil {
+	if hold, _ := route.Masked(s.Directory.Masters(p.NodeID, p.Source.Check()), s.nowOpen); hold != nil {
 		list = append(list, *hold)
 	}
 	routes, _ := s.routesOf(m, s.openedBy(p))
@@ -49,7 +49,7 @@ func (s *server) nowOpen(node model.NodeID, check model.CheckID) *model.Problem 
 }
 
 // routesOf are the routes of a problem that opened under a definition of its check, and what chose them.
-func (s *server) routesOf(m *route.Matter, c *model.Chunk) ([]*route.Route, route.Choice) {
+func (s *server) routesOf(m *route.Problem, c *model.Chunk) ([]*route.Route, route.Choice) {
 	return route.Choose(s.Routing, s.Directory, m, c, m.Node.Namespace)
 }
 
@@ -76,7 +76,7 @@ type holding struct {
 func (h *holding) of(name route.Name) int {
 	if !h.counted {
 		h.counted, h.by = true, map[route.Name]int{}
-		h.err = h.problems(context.Background(), func(m *route.Matter) {
+		h.err = h.problems(context.Background(), func(m *route.Problem) {
 			for _, hold := range h.Routing.Holds(m, nil, h.Now()) {
 				h.by[hold.By]++
 			}
@@ -86,7 +86,7 @@ func (h *holding) of(name route.Name) int {
 }
 
 // problems shows each open problem to fn.
-func (s *server) problems(ctx context.Context, fn func(*route.Matter)) error {
+func (s *server) problems(ctx context.Context, fn func(*route.Problem)) error {
 	q := event.Query{Problems: true, Limit: 1000}
 	for {
 		page, err := s.Events.List(ctx, q)
@@ -95,7 +95,7 @@ func (s *server) problems(ctx context.Context, fn func(*route.Matter)) error {
 		}
 		for _, st := range page.States {
 			if st.Problem != nil {
-				fn(route.About(s.Directory, st.Node, st.Check, st.Problem.Status, st.Problem.Severity))
+				fn(route.Describe(s.Directory, st.Node, st.Problem.Source, st.Problem.Status, st.Problem.Severity))
 			}
 		}
 		if page.Next == "" {
@@ -141,7 +141,7 @@ func (s *server) covers(namespace string, selector *model.Selector) (covered, al
 		of = ""
 	}
 	for _, id := range s.Directory.Nodes(of) {
-		if !names(route.About(s.Directory, id, 0, 0, 0)) {
+		if !names(route.Describe(s.Directory, id, model.Source{}, 0, 0)) {
 			continue
 		}
 		covered++

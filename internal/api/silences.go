@@ -109,7 +109,7 @@ func (s *server) picked(ctx context.Context, namespace string, selector *model.S
 	if err != nil {
 		return 0, err
 	}
-	err = s.problems(ctx, func(m *route.Matter) {
+	err = s.problems(ctx, func(m *route.Problem) {
 		if picks(m) {
 			n++
 		}

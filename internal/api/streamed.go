@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/route"
 )
@@ -21,7 +22,7 @@ func (c *chain) streamed(st *event.State) {
 	})
 	for _, name := range names {
 		picks, err := route.Picks(name.Namespace, list[name].Stream.Only)
-		if err != nil || !picks(route.About(c.Directory, c.node, c.check, st.Status, st.Severity)) {
+		if err != nil || !picks(route.Describe(c.Directory, c.node, model.CheckSource(c.check), st.Status, st.Severity)) {
 			continue
 		}
 		s, ok := c.Stream(name)

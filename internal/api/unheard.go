@@ -16,7 +16,7 @@ func (s *server) unheard(namespace string) (warnings []string) {
 		if !ok || counts.Problems == 0 || namespace != "" && name != namespace {
 			continue
 		}
-		m := &route.Matter{Node: route.Name{Namespace: name}, Status: model.Critical, Severity: model.High}
+		m := &route.Problem{Node: route.Name{Namespace: name}, Status: model.Critical, Severity: model.High}
 		if _, by := s.routesOf(m, nil); by == route.ByNobody {
 			warnings = append(warnings, fmt.Sprintf("nobody is told of problems in namespace %s that no Route matches and whose check names no handler; a Route called default would take them: muster explain route", name))
 		}

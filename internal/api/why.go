@@ -307,7 +307,7 @@ func (c *chain) told(problem *model.Problem) error {
 	if chunk == nil {
 		chunk = c.chunkOf(c.node, c.check)
 	}
-	to, by := c.routesOf(route.About(c.Directory, c.node, c.check, problem.Status, problem.Severity), chunk)
+	to, by := c.routesOf(route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), chunk)
 	switch by {
 	case route.ByPipelines:
 		c.add("told", true, "nobody but whom pipelines pass it on to: %s names pipelines, no route and no handlers, and no route matches", naming(c.check))

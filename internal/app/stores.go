@@ -72,9 +72,11 @@ func (s *Server) openHistory(ctx context.Context) error {
 // openReactions makes the reactor, which knows from the history store how far it came.
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: s.planner, Routing: s.routes, Present: s.present, Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
+		Store: s.history, Names: s.planner, Routing: s.routes, Present: react.EventPresence(s.present), Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
 		Pipelines: s.pipelines, Kept: s.planner.Kept,
-		Secret: s.secretText, Assets: s.tools.Use, Silent: s.fellSilent, Many: s.many.hold, Masters: s.planner.Masters, Shadow: s.planner.Shadow,
+		Secret: s.secretText, Assets: s.tools.Use, Silent: s.fellSilent, Many: s.many.hold, Masters: func(node model.NodeID, source model.Source) []route.Master {
+			return s.planner.Masters(node, source.Check())
+		}, Shadow: s.planner.Shadow,
 		EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
 			ends := make([]intent.SilenceEnd, len(list))
 			for i, e := range list {

@@ -78,8 +78,9 @@ func (s *Server) dialOneself(ctx context.Context) (net.Conn, error) {
 
 // callOutside tells the dead-man's switch that all is well.
 func (s *Server) callOutside(ctx context.Context, out *handler.Out) error {
-	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName, Check: model.BuiltinCheckName(model.WatchdogCheck),
+	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: s.now()}
+	note.SetSource(model.CheckSource(model.WatchdogCheck), model.BuiltinCheckName(model.WatchdogCheck))
 	payload, err := note.Encode()
 	if err != nil {
 		return err

@@ -46,7 +46,7 @@ func (a *app) completeObjects(most int) completion {
 			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
 				list, err := api.Problems(ctx, a.ns(), "", "", true, 100, "")
 				for _, p := range list.Items {
-					ids = append(ids, p.ID+"\t"+p.Node+"/"+p.Check)
+					ids = append(ids, p.ID+"\t"+p.Node+"/"+p.Source.String())
 				}
 				return ids, err
 			})

@@ -216,7 +216,7 @@ func (a *app) describeProblem(ctx context.Context, c *client.Client, id string) 
 	if !p.Closed.IsZero() {
 		state = "closed"
 	}
-	fmt.Fprintf(a.Stdout, "problem %s of %s is %s\n\n", clean(p.ID, false), clean(p.Node+"/"+p.Check, false), state)
+	fmt.Fprintf(a.Stdout, "problem %s of %s is %s\n\n", clean(p.ID, false), clean(p.Node+"/"+p.Source.String(), false), state)
 	a.field("namespace", "%s", p.Namespace)
 	a.field("worst", "%s, severity %s", p.Status, p.Severity)
 	a.field("opened", "%s", a.when(p.Opened))

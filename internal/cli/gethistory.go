@@ -102,7 +102,7 @@ func (a *app) getHistory(ctx context.Context, c *client.Client, names []string, 
 		if e.Kind == "status" {
 			what.colour = statusCell(e.Status).colour
 		}
-		t.add(append(row, e.At.In(a.Zone).Format("2006-01-02 15:04:05"), e.Node, e.Check, what)...)
+		t.add(append(row, e.At.In(a.Zone).Format("2006-01-02 15:04:05"), e.Node, e.Source.String(), what)...)
 	}
 	if err := t.write(a.narrow(*g.output)); err != nil {
 		return err

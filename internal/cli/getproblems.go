@@ -86,7 +86,7 @@ func readProblems(ctx context.Context, c *client.Client, namespace string, g *ge
 }
 
 func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
-	head := []string{"ID", "STATE", "NODE", "CHECK", "OPENED", "LASTED"}
+	head := []string{"ID", "STATE", "NODE", "SOURCE", "OPENED", "LASTED"}
 	held := anyHeld(a, items, func(p *v1.Problem) *v1.OpenProblem { return &p.OpenProblem })
 	if held {
 		head = append(head, "HELD")
@@ -111,7 +111,7 @@ func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
 		if g.all {
 			row = append(row, p.Namespace)
 		}
-		row = append(row, p.ID, state, p.Node, p.Check, age(a.Now(), p.Opened)+" ago", span(until.Sub(p.Opened)))
+		row = append(row, p.ID, state, p.Node, p.Source.String(), age(a.Now(), p.Opened)+" ago", span(until.Sub(p.Opened)))
 		if held {
 			row = append(row, dash(a.held(&p.OpenProblem)))
 		}

@@ -28,7 +28,7 @@ func (p *past) change(node model.NodeID, name, check string, after time.Duration
 	at := p.rig.Now().Add(after)
 	err := p.rig.History.Record(context.Background(), history.Batch{
 		Places: map[model.Partition]history.Place{1: place},
-		Entries: []history.Entry{{At: at, Executed: at, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, Check: check, CheckID: 2000,
+		Entries: []history.Entry{{At: at, Executed: at, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, SourceName: check, Source: model.CheckSource(2000),
 			Status: status, Previous: previous, First: previous == status, Output: output, Partition: 1, Place: place}},
 	})
 	if err != nil {

@@ -37,7 +37,7 @@ func (o *news) problem(namespace, node, check string, ago, lasted time.Duration)
 		o.t.Fatalf("no node %s", node)
 	}
 	checkID, _ := o.rig.Planner.CheckByName(namespace, check)
-	p := history.Problem{Namespace: namespace, Node: node, Check: check, Problem: model.Problem{ID: fmt.Sprint("p", o.n), NodeID: id, CheckID: checkID,
+	p := history.Problem{Namespace: namespace, Node: node, SourceName: check, Problem: model.Problem{ID: fmt.Sprint("p", o.n), NodeID: id, Source: model.CheckSource(checkID),
 		Status: model.Critical, Severity: model.High, Opened: o.rig.Now().Add(-ago), Output: check + " is bad"}}
 	b := history.Batch{Opened: []history.Problem{p}}
 	if lasted > 0 {
@@ -57,8 +57,8 @@ func (o *news) said(problem, route, handler, tells string, state history.Deliver
 		o.t.Fatal(err)
 	}
 	at := o.rig.Now().Add(-ago)
-	payload, err := json.Marshal(map[string]any{"version": 1, "kind": tells, "problem": problem, "namespace": p.Namespace, "node": p.Node, "check": p.Check,
-		"status": "CRITICAL", "severity": "high", "opened": p.Opened, "summary": "CRITICAL: " + p.Check + " on " + p.Node + ": " + p.Output})
+	payload, err := json.Marshal(map[string]any{"version": 1, "kind": tells, "problem": problem, "namespace": p.Namespace, "node": p.Node, "check": p.SourceName, "source": map[string]any{"kind": "check", "name": p.SourceName},
+		"status": "CRITICAL", "severity": "high", "opened": p.Opened, "summary": "CRITICAL: " + p.SourceName + " on " + p.Node + ": " + p.Output})
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func (o *news) mark(kind history.EntryKind, namespace, node, check string, ago t
 	checkID, _ := o.rig.Planner.CheckByName(namespace, check)
 	place := history.Place{At: journal.Position{Log: 1, Number: uint64(o.n)}}
 	o.record(history.Batch{Places: map[model.Partition]history.Place{1: place}, Entries: []history.Entry{{At: o.rig.Now().Add(-ago), Kind: kind, Namespace: namespace, Node: node, NodeID: id,
-		Check: check, CheckID: checkID, Partition: 1, Place: place}}})
+		SourceName: check, Source: model.CheckSource(checkID), Partition: 1, Place: place}}})
 }
 
 // besideFleet is a namespace that only shows, with two weeks of problems: disk is loud and

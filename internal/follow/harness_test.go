@@ -50,8 +50,8 @@ func (d *directory) NodeLabels(model.NodeID) map[string]string {
 }
 func (d *directory) NodeFacts(model.NodeID) map[string]string { return nil }
 func (d *directory) NodeGroups(model.NodeID) []string         { return nil }
-func (d *directory) CheckName(id model.CheckID) (string, string, bool) {
-	return "default", fmt.Sprint("c", id-model.CheckID(someCheck)), true
+func (d *directory) SourceName(s model.Source) (string, string, bool) {
+	return "default", fmt.Sprint("c", s.Check()-model.CheckID(someCheck)), true
 }
 func (d *directory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 func (d *directory) Chunk(id model.ChunkID) *model.Chunk {

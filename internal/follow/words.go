@@ -24,8 +24,8 @@ type Directory interface {
 // each revision of intent.
 type words struct {
 	directory Directory
-	namespace string                   // of the handler
-	picks     func(*route.Matter) bool // nil: all
+	namespace string                    // of the handler
+	picks     func(*route.Problem) bool // nil: all
 	revision  int64
 	nodes     map[model.NodeID]*nodeWords
 	checks    map[model.ChunkID]*checkWords
@@ -33,11 +33,11 @@ type words struct {
 
 // nodeWords is what lines say of a node.
 type nodeWords struct {
-	name   string // as it is for people: with its namespace where that is another
-	text   []byte // "namespace":…,"node":…,"labels":…
-	tells  bool   // whether the handler is told of it
-	shadow bool   // it would be, but nothing is sent of its namespace
-	matter *route.Matter
+	name    string // as it is for people: with its namespace where that is another
+	text    []byte // "namespace":…,"node":…,"labels":…
+	tells   bool   // whether the handler is told of it
+	shadow  bool   // it would be, but nothing is sent of its namespace
+	problem *route.Problem
 }
 
 type checkWords struct {
@@ -103,7 +103,7 @@ func (w *words) check(id model.ChunkID) *checkWords {
 	var c *checkWords
 	if chunk := w.directory.Chunk(id); chunk != nil {
 		c = &checkWords{id: chunk.Check, severities: chunk.Severities}
-		ns, name, ok := w.directory.CheckName(chunk.Check)
+		ns, name, ok := w.directory.SourceName(model.CheckSource(chunk.Check))
 		if !ok {
 			name = chunk.CheckName // deleted since
 		}
@@ -119,12 +119,12 @@ func (w *words) chosen(r *result) bool {
 	if !r.node.tells || w.picks == nil {
 		return r.node.tells
 	}
-	if r.node.matter == nil {
-		r.node.matter = route.About(w.directory, r.id, r.check.id, r.status, 0)
+	if r.node.problem == nil {
+		r.node.problem = route.Describe(w.directory, r.id, model.CheckSource(r.check.id), r.status, 0)
 	}
-	m := r.node.matter
-	m.Check, m.Status, m.Severity = r.check.name, r.status, r.check.severities[r.status&3]
-	return w.picks(m)
+	p := r.node.problem
+	p.Source.Name, p.Status, p.Severity = r.check.name, r.status, r.check.severities[r.status&3]
+	return w.picks(p)
 }
 
 func appendMap(dst []byte, m map[string]string) []byte {

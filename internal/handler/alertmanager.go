@@ -73,8 +73,11 @@ func (o *Out) alert(a *model.Alertmanager, n, opened *Notification, w *words) al
 		out.Labels[labelName(name)] = value
 	}
 	maps.Copy(out.Labels, map[string]string{
-		"alertname": n.Check, "instance": opened.Node, "node": opened.Node, "namespace": n.Space, "severity": opened.Severity,
+		"alertname": n.Source.Name, "instance": opened.Node, "node": opened.Node, "namespace": n.Space, "severity": opened.Severity,
 	})
+	if n.Source.Instance != "" {
+		out.Labels["source_instance"] = n.Source.Instance
+	}
 	for name, value := range a.Labels {
 		out.Labels[labelName(name)] = value
 	}

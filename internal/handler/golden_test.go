@@ -21,7 +21,7 @@ import (
 // notifications are one of each kind, of a problem with texts that no envelope likes.
 func notifications() map[string]*Notification {
 	base := Notification{
-		Problem: "01J9ZK3T7Q8V", Node: "web01", Labels: map[string]string{"env": "prod", "team": "ops & <web>", "9rack": "a\"b"}, Check: "disk", Space: "shop",
+		Problem: "01J9ZK3T7Q8V", Node: "web01", Labels: map[string]string{"env": "prod", "team": "ops & <web>", "9rack": "a\"b"}, Check: "disk", Source: Source{Name: "disk"}, Space: "shop",
 		Status: "CRITICAL", Worst: "CRITICAL", Severity: "high", Opened: noon, Executed: noon.Add(-time.Second),
 		Output: "disk 97% full | used=97%\n/var is `full` ```@all``` <!channel> & \"more\" *bold*\x1b[31m\nline 3\n4\n5\n6\n7\n8\n9\n10\n11\n12",
 	}
@@ -171,7 +171,7 @@ func golden(t *testing.T, file string, got []byte) {
 func TestTextsAreCutToWhatTheServiceTakes(t *testing.T) {
 	long := *notifications()[Opened]
 	long.Output = strings.Repeat("ünïcode & <b> \"q\" ", 20_000)
-	long.Node, long.Check = strings.Repeat("n", 253), strings.Repeat("c", 253)
+	long.Node, long.Source.Name = strings.Repeat("n", 253), strings.Repeat("c", 253)
 	long.Labels = map[string]string{"team": strings.Repeat("ö<", 5000)}
 	for kind := range services("") {
 		name, _, _ := strings.Cut(kind, "-")

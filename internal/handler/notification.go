@@ -33,7 +33,8 @@ type Notification struct {
 	Problem  string            `json:"problem"` // id: the deduplication key
 	Node     string            `json:"node"`
 	Labels   map[string]string `json:"labels,omitempty"` // of the node
-	Check    string            `json:"check"`
+	Check    string            `json:"check,omitempty"`  // name of the source, where it is a check
+	Source   Source            `json:"source"`
 	Space    string            `json:"namespace"`
 	Status   string            `json:"status"`            // now
 	Worst    string            `json:"worst"`             // of this problem so far
@@ -65,6 +66,27 @@ type Notification struct {
 	Mutator  string          `json:"mutator,omitempty"`
 }
 
+// Source is the origin of a problem, with its name.
+type Source struct {
+	model.Source
+	Name string `json:"name"`
+}
+
+// SetSource sets the origin of the problem; a check is also named in Check.
+func (n *Notification) SetSource(s model.Source, name string) {
+	if n.Source = (Source{s, name}); s.Kind == model.SourceCheck {
+		n.Check = name
+	}
+}
+
+// Subject names the source for people: disk, or disk-full[/var] where it is one of several instances.
+func (n *Notification) Subject() string {
+	if n.Source.Instance == "" {
+		return n.Source.Name
+	}
+	return n.Source.Name + "[" + n.Source.Instance + "]"
+}
+
 // incident is the id under which a service keeps an alert for it.
 func (n *Notification) incident() string { return cmp.Or(n.Incident, n.Problem) }
 
@@ -76,7 +98,8 @@ type Listed struct {
 	Problem  string    `json:"problem"`
 	Space    string    `json:"namespace"`
 	Node     string    `json:"node"`
-	Check    string    `json:"check"`
+	Check    string    `json:"check,omitempty"`
+	Source   Source    `json:"source"`
 	Status   string    `json:"status"`
 	Severity string    `json:"severity"`
 	Was      string    `json:"was,omitempty"` // the severity that they were told, of one that is worse now

@@ -56,7 +56,7 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 		e.Client, e.ClientURL = "Muster", w.link
 		e.Payload = &pagerdutyPayload{
 			Summary: body.Cut(w.title, pagerdutySummary), Source: n.Node, Severity: pagerdutySeverity(n), Timestamp: n.Opened.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
-			Component: n.Check, Group: n.Space, Class: n.Severity,
+			Component: n.Subject(), Group: n.Space, Class: n.Severity,
 			Details: details(w.facts, pagerdutyDetail, pagerdutyDetails),
 		}
 		e.Payload.Details["output"] = body.Cut(w.output, pagerdutyDetail)

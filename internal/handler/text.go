@@ -82,7 +82,7 @@ func (o *Out) words(n *Notification, labels []string) *words {
 // told is what is wrong where, how badly, and since when.
 func (n *Notification) told(fact func(name, format string, args ...any)) {
 	fact("node", "%s", n.Node)
-	fact("check", "%s", n.Check)
+	fact(n.Source.Kind.String(), "%s", n.Subject())
 	if n.Space != model.DefaultNamespaceName {
 		fact("namespace", "%s", n.Space)
 	}
@@ -119,12 +119,12 @@ func (n *Notification) commands() []string {
 
 // title is one line: how bad, what, where, and what it says.
 func (n *Notification) title() string {
-	what := fmt.Sprintf("%s on %s: %s", n.Check, n.Node, firstLine(n.Output))
+	what := fmt.Sprintf("%s on %s: %s", n.Subject(), n.Node, firstLine(n.Output))
 	switch n.Kind {
 	case Closed:
 		what = "RESOLVED: " + what
 	case Acknowledged:
-		what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s", n.By, n.Check, n.Node)
+		what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s", n.By, n.Subject(), n.Node)
 	case Reminder:
 		switch {
 		case n.Was != "":
@@ -137,7 +137,7 @@ func (n *Notification) title() string {
 	case Summary:
 		switch {
 		case n.By != "":
-			what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s; others of its group are open", n.By, n.Check, n.Node)
+			what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s; others of its group are open", n.By, n.Subject(), n.Node)
 			return body.Line(what)
 		case n.Status == model.OK.String():
 			return body.Line(fmt.Sprintf("%d RESOLVED, others of the group are open: %s", n.Count, firstLine(n.Output)))
@@ -242,7 +242,7 @@ func link(address string, n *Notification) string {
 		return ""
 	}
 	return strings.NewReplacer("{problem}", url.QueryEscape(n.Problem), "{node}", url.QueryEscape(n.Node),
-		"{check}", url.QueryEscape(n.Check), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
+		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
 }
 
 // severity finds ours by its word.

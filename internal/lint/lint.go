@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/handler/body"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/where"
 	"github.com/muster-fleet/muster/internal/window"
 )
@@ -22,6 +23,7 @@ func Rules() model.Rules {
 			_, err := where.Compile(expr)
 			return err
 		},
+		ProblemWhere: route.CheckCondition,
 		GroupWhere: func(expr string) error {
 			condition, err := where.Compile(expr)
 			if err == nil && condition.ReadsGroups() {

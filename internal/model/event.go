@@ -65,11 +65,11 @@ func (s *StreamID) UnmarshalText(text []byte) error {
 // Problem opens after failAfter results that are not OK and closes after
 // recoverAfter that are. Its id is the deduplication key everywhere.
 type Problem struct {
-	ID       string    `json:"id"` // derived from journal position, node and check: the same after any replay
+	ID       string    `json:"id"` // derived from journal position, node and source: the same after any replay
 	NodeID   NodeID    `json:"nodeId"`
-	CheckID  CheckID   `json:"checkId"`
-	Chunk    ChunkID   `json:"chunk"`
-	Status   Status    `json:"status"` // worst so far
+	Source   Source    `json:"-"`               // the API shows it with its name
+	Chunk    ChunkID   `json:"chunk,omitempty"` // the check's definition that judged it; other sources have none
+	Status   Status    `json:"status"`          // worst so far
 	Severity Severity  `json:"severity"`
 	Opened   time.Time `json:"opened"`
 	Closed   time.Time `json:"closed,omitzero"`

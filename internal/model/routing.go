@@ -19,6 +19,9 @@ type Selector struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// Severities from this one on.
 	Severity string `json:"severity,omitempty"`
+	// A condition over the problem (CEL): source.kind, source.name, source.namespace, source.instance,
+	// check, and the node's variables.
+	Where string `json:"where,omitempty"`
 }
 
 // RouteSpec says who is told when a problem opens, lasts and closes. Checks name it as

@@ -19,6 +19,8 @@ type Rules struct {
 	Probe func(*Probe) error
 	// Where says what is wrong with a CEL condition over a node.
 	Where func(expr string) error
+	// ProblemWhere checks a CEL condition over a problem.
+	ProblemWhere func(expr string) error
 	// GroupWhere is Where for the condition of a group.
 	GroupWhere func(expr string) error
 	// TrustedWhere is GroupWhere for the condition of a trusted group.

@@ -12,6 +12,7 @@ const maxHold = Duration(30 * 24 * time.Hour)
 
 func (v *validator) selector(field string, s *Selector) {
 	v.targets(field+".targets", s.Targets, false)
+	v.where(field+".where", s.Where, v.rules.ProblemWhere)
 	v.few(field+".checks", len(s.Checks))
 	v.names(field+".checks", s.Checks, v.sharedName)
 	v.few(field+".statuses", len(s.Statuses))

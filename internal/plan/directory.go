@@ -35,6 +35,8 @@ type Directory interface {
 	Select(namespace string, t *model.Targets) ([]model.NodeID, error)
 	CheckByName(namespace, name string) (model.CheckID, bool)
 	CheckName(id model.CheckID) (namespace, name string, ok bool)
+	// SourceName names the origin of a problem: a check today.
+	SourceName(s model.Source) (namespace, name string, ok bool)
 	ChecksOf(node model.NodeID) []model.CheckID
 	WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok bool)
 	WhyGroups(node model.NodeID) []Why
@@ -284,6 +286,14 @@ func (p *Planner) CheckName(id model.CheckID) (namespace, name string, ok bool) 
 		return "", "", false
 	}
 	return c.ns, c.name, true
+}
+
+// SourceName implements Directory.
+func (p *Planner) SourceName(s model.Source) (namespace, name string, ok bool) {
+	if s.Kind != model.SourceCheck {
+		return "", "", false
+	}
+	return p.CheckName(s.Check())
 }
 
 // ChecksOf implements Directory.

@@ -31,7 +31,7 @@ type turn struct {
 // silent is when nodes fell silent, one after the other.
 func (b *rows) silent() (at []time.Time) {
 	for i := range b.Opened {
-		if b.Opened[i].CheckID == model.KeepaliveCheck {
+		if b.Opened[i].Source == model.CheckSource(model.KeepaliveCheck) {
 			at = append(at, b.Opened[i].Opened)
 		}
 	}
@@ -101,47 +101,47 @@ var entryKinds = [...]history.EntryKind{
 }
 
 func (r *Reactor) entry(t *event.Transition) history.Entry {
-	namespace, node, check := r.names(t)
+	namespace, node, source := r.names(t)
 	return history.Entry{
 		At: time.Unix(0, t.Received), Executed: time.Unix(0, t.Executed), Kind: entryKinds[t.Kind],
-		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Check,
+		Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: source,
 		Status: t.Status, Previous: t.Previous, First: t.First, Output: t.Output, Count: t.Count, Expired: t.Expired,
 		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
 	}
 }
 
-func (r *Reactor) names(t *event.Transition) (namespace, node, check string) {
+func (r *Reactor) names(t *event.Transition) (namespace, node, source string) {
 	return namesOf(r.opts.Names, t)
 }
 
-func namesOf(names Names, t *event.Transition) (namespace, node, check string) {
+func namesOf(names Names, t *event.Transition) (namespace, node, source string) {
 	namespace, node, ok := names.NodeName(t.Node)
 	if !ok {
 		node = fmt.Sprintf("node-%d", t.Node)
 		namespace, _ = names.NamespaceName(t.Namespace)
 	}
-	if _, check, ok = names.CheckName(t.Check); !ok {
-		if c := names.Chunk(t.Chunk); c != nil {
-			check = c.CheckName
+	if _, source, ok = names.SourceName(t.Source); !ok {
+		if c := names.Chunk(t.Chunk); c != nil && t.Source.Kind == model.SourceCheck {
+			source = c.CheckName
 		} else {
-			check = fmt.Sprintf("check-%d", t.Check)
+			source = t.Source.Unnamed()
 		}
 	}
-	return namespace, node, check
+	return namespace, node, source
 }
 
 func (r *Reactor) problem(t *event.Transition) history.Problem {
-	namespace, node, check := r.names(t)
-	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, Check: check}
+	namespace, node, source := r.names(t)
+	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
 }
 
-// closing is the problem as it ends. A node or check that was deleted, which may be
+// closing is the problem as it ends. A node or source that was deleted, which may be
 // why it ends, is called what it was called when the problem opened.
 func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Problem, error) {
 	p := r.problem(t)
 	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
-	_, _, checkKnown := r.opts.Names.CheckName(t.Check)
-	if nodeKnown && checkKnown {
+	_, _, sourceKnown := r.opts.Names.SourceName(t.Source)
+	if nodeKnown && sourceKnown {
 		return p, nil
 	}
 	opened, err := r.opts.Store.Problem(ctx, p.ID)
@@ -151,7 +151,7 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	case err != nil:
 		return p, err
 	}
-	p.Namespace, p.Node, p.Check = opened.Namespace, opened.Node, opened.Check
+	p.Namespace, p.Node, p.SourceName = opened.Namespace, opened.Node, opened.SourceName
 	return p, nil
 }
 

@@ -16,8 +16,9 @@ var watchdog = history.HandlerRef{Name: "watchdog"}
 // beat is a delivery of a synthetic result: it takes the way of all messages, and then tells
 // who sent it that it arrived.
 func beat(t *event.Transition, now time.Time) (history.Delivery, error) {
-	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName, Check: model.BuiltinCheckName(model.WatchdogCheck),
+	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}
+	note.SetSource(t.Source, model.BuiltinCheckName(model.WatchdogCheck))
 	payload, err := note.Encode()
 	return history.Delivery{
 		Key: fmt.Sprintf("beat/%d/%d", t.At.Number, t.Index), Problem: watchdog.Name, Handler: watchdog,

@@ -25,7 +25,7 @@ type Trial struct {
 func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (Trial, error) {
 	now := r.opts.Now().UTC()
 	note := &handler.Notification{
-		Kind: handler.Test, Problem: "test-" + uuid.NewString(), Node: "no-node", Check: "test", Space: ref.Namespace,
+		Kind: handler.Test, Problem: "test-" + uuid.NewString(), Node: "no-node", Check: "test", Source: handler.Source{Name: "test"}, Space: ref.Namespace,
 		Status: model.OK.String(), Worst: model.OK.String(), Severity: model.Information.String(),
 		Output: fmt.Sprintf("%s tries handler %s of namespace %s; nothing is wrong", by, ref.Name, ref.Namespace),
 		Opened: now, Executed: now, By: by,

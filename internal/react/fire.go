@@ -159,7 +159,7 @@ func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, re
 	if !e.AckEnds.IsZero() && !e.AckEnds.After(o.now) {
 		r.recall(o, e)
 	}
-	hold := longest(r.holds(e, to, is.problem, o.now))
+	hold := longest(r.holds(e, to, is.Problem, o.now))
 	if hold == nil {
 		e.Held = nil
 		step, at, due := e.Next.Due()
@@ -182,14 +182,14 @@ func (r *router) ready(o *telling, e *escalation, to *route.Route) (step int, re
 }
 
 func (r *router) holds(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
-	list := r.opts.Routing.Holds(r.matter(e.NodeID, e.CheckID, p.Status, p.Severity), to, now)
+	list := r.opts.Routing.Holds(r.described(e.NodeID, e.Source, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Holds(now) {
 		list = append(list, route.Hold{Kind: route.Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
 	}
 	if hold := r.hanging(e, p, now); hold != nil {
 		list = append(list, *hold)
 	}
-	if e.CheckID == model.KeepaliveCheck && r.opts.Many != nil {
+	if e.Source == model.CheckSource(model.KeepaliveCheck) && r.opts.Many != nil {
 		if many := r.opts.Many(now); many != nil {
 			list = append(list, *many)
 		} else if e.Held != nil && e.Held.Kind == route.ManySilent && e.Held.Until.After(now) {
@@ -233,8 +233,8 @@ func (r *router) reroute(o *telling, e *escalation) {
 		return
 	}
 	inherited := len(e.Told) == 0
-	t := &event.Transition{Node: e.NodeID, Check: e.CheckID, Chunk: is.problem.Chunk, Namespace: is.namespace}
-	for _, next := range r.opened(t, &history.Problem{Problem: *is.problem}, o.now) {
+	t := &event.Transition{Node: e.NodeID, Source: e.Source, Chunk: is.Problem.Chunk, Namespace: is.Namespace}
+	for _, next := range r.opened(t, &history.Problem{Problem: *is.Problem}, o.now) {
 		next.Told, next.Severity, next.AckEnds = slices.Clone(e.Told), e.Severity, e.AckEnds
 		if next.Lead != e.Lead {
 			for i := range next.Told {
@@ -279,8 +279,8 @@ func (r *router) tell(o *telling, list []*escalation, step int, why string) erro
 			continue
 		}
 		e.Next.Told(e.route, step, o.now)
-		e.raised(e.is.problem.Severity, o.now)
-		e.is = presence{}
+		e.raised(e.is.Problem.Severity, o.now)
+		e.is = Presence{}
 		r.plan(e)
 		o.write(e)
 	}
@@ -336,7 +336,7 @@ func (r *router) told(m *message, ref history.HandlerRef, kind string) (*handler
 			ended++
 		} else {
 			note := r.note(e, e.is, kind)
-			if was := e.heard(ref); was != 0 && was < e.is.problem.Severity {
+			if was := e.heard(ref); was != 0 && was < e.is.Problem.Severity {
 				note.Was = was.String()
 			}
 			notes = append(notes, note)
@@ -354,7 +354,7 @@ const maxListed = 10
 // several is one notification of many, under one id; of one, it is that one.
 func several(notes []*handler.Notification, id, kind string) *handler.Notification {
 	slices.SortStableFunc(notes, func(a, b *handler.Notification) int {
-		return cmp.Or(cmp.Compare(rank(b.Severity), rank(a.Severity)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Check, b.Check))
+		return cmp.Or(cmp.Compare(rank(b.Severity), rank(a.Severity)), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Source.Name, b.Source.Name), cmp.Compare(a.Source.Instance, b.Source.Instance))
 	})
 	n := *notes[0]
 	if addressed(&n, id); len(notes) == 1 {
@@ -364,7 +364,7 @@ func several(notes []*handler.Notification, id, kind string) *handler.Notificati
 	var lines []string
 	for i, one := range notes {
 		if i < handler.MaxProblems {
-			n.Problems = append(n.Problems, handler.Listed{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Status: one.Status, Severity: one.Severity, Was: one.Was, Opened: one.Opened, Closed: one.Closed})
+			n.Problems = append(n.Problems, handler.Listed{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Source: one.Source, Status: one.Status, Severity: one.Severity, Was: one.Was, Opened: one.Opened, Closed: one.Closed})
 		}
 		if n.Closed.Before(one.Closed) {
 			n.Closed = one.Closed
@@ -378,7 +378,7 @@ func several(notes []*handler.Notification, id, kind string) *handler.Notificati
 			if one.Was != "" {
 				status += fmt.Sprintf(" (severity %s, was %s)", one.Severity, one.Was)
 			}
-			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.Check, status, first))
+			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.Subject(), status, first))
 		}
 	}
 	if more := len(notes) - maxListed; more > 0 {

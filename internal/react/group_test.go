@@ -7,7 +7,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
 // Who looks after one problem of a group does not quieten the others.
@@ -111,7 +110,7 @@ func TestAnAlertmanagerIsToldOfEach(t *testing.T) {
 func TestAMessageOfMany(t *testing.T) {
 	var notes []*handler.Notification
 	for range 25 {
-		notes = append(notes, &handler.Notification{Problem: "p", Node: "web01", Check: "disk", Status: "CRITICAL", Output: "bad"})
+		notes = append(notes, &handler.Notification{Problem: "p", Node: "web01", Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "bad"})
 	}
 	n := several(notes, "p1", handler.Summary)
 	if lines := strings.Split(n.Output, "\n"); len(lines) != 11 || lines[10] != "and 15 more" || len(n.Problems) != 25 || n.Count != 25 || n.Problem != "p1" {
@@ -123,11 +122,11 @@ func TestAMessageOfMany(t *testing.T) {
 func TestWhatEndsWhileItIsTold(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	present, looks := p.r.opts.Present, 0
-	p.r.opts.Present = func(node model.NodeID, check model.CheckID) (event.State, bool) {
+	p.r.opts.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
 		if looks++; looks > 2 { // of the opening, and of the step
-			return event.State{Node: node, Check: check}, true
+			return Presence{}, true
 		}
-		return present(node, check)
+		return present(node, source)
 	}
 	p.opens("p1", 10)
 	looks = 1

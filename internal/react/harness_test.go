@@ -64,9 +64,12 @@ func (n *names) NodeFacts(model.NodeID) map[string]string { return nil }
 
 func (n *names) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
 
-func (n *names) CheckName(model.CheckID) (string, string, bool) {
+func (n *names) SourceName(s model.Source) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if s.Kind != model.SourceCheck {
+		return "default", fmt.Sprint("rule", s.ID), true
+	}
 	return "default", "disk", !n.gone
 }
 
@@ -224,7 +227,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func changed(p model.Partition, commit uint64, index uint32) event.Transition {
 	return event.Transition{
-		At: pos(commit), Index: index, Partition: p, Kind: event.StatusChanged, Node: 10, Namespace: 1, Check: 1001, Chunk: 3,
+		At: pos(commit), Index: index, Partition: p, Kind: event.StatusChanged, Node: 10, Namespace: 1, Source: model.CheckSource(1001), Chunk: 3,
 		Status: model.Critical, Received: noon.Add(time.Duration(commit) * time.Second).UnixNano(),
 		Executed: noon.UnixNano(), Output: fmt.Sprintf("%d/%d/%d", p, commit, index),
 	}
@@ -234,7 +237,7 @@ func opening(id string, commit uint64) event.Transition {
 	t := changed(1, commit, 0)
 	t.Kind, t.Severity, t.Output = event.ProblemOpened, model.High, "disk 97% full | used=97%"
 	t.Problem = &model.Problem{
-		ID: id, NodeID: 10, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High,
+		ID: id, NodeID: 10, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High,
 		Opened: time.Unix(0, t.Received), Output: t.Output,
 	}
 	return t

@@ -114,7 +114,7 @@ func (r *router) acked(o *telling, g *group, ref history.HandlerRef, id string) 
 		}
 		if e.Closing != nil {
 			acked = acked || k.Acked
-		} else if is, ok := r.presence(o, e); ok && !k.Acked && !is.problem.Ack.Holds(o.now) {
+		} else if is, ok := r.presence(o, e); ok && !k.Acked && !is.Problem.Ack.Holds(o.now) {
 			return false // it calls on
 		} else {
 			acked = acked || ok || k.Acked
@@ -132,7 +132,7 @@ func (r *router) others(o *telling, e *escalation, k history.Told) bool {
 			return false
 		}
 		is, ok := r.presence(o, other)
-		return ok && !is.problem.Ack.Holds(o.now)
+		return ok && !is.Problem.Ack.Holds(o.now)
 	})
 }
 

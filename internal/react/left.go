@@ -16,17 +16,18 @@ import (
 // hears it once.
 func (r *Reactor) left(t *event.Transition, b *rows) error {
 	namespace, node, _ := strings.Cut(t.Left.Left, "/")
-	check := model.BuiltinCheckName(model.KeepaliveCheck)
+	keepalive := model.BuiltinCheckName(model.KeepaliveCheck)
 	at := time.Unix(0, t.Received)
 	b.Entries = append(b.Entries, history.Entry{
-		At: at, Executed: at, Kind: history.Left, Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Check, Output: t.Output,
+		At: at, Executed: at, Kind: history.Left, Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: keepalive, Output: t.Output,
 		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
 	})
 	id := fmt.Sprintf("left-%d", t.Node) // numbers of nodes never come back
 	note := &handler.Notification{
-		Kind: handler.Deregistered, Problem: id, Node: node, Check: check, Space: namespace, Status: model.OK.String(), Worst: model.OK.String(),
+		Kind: handler.Deregistered, Problem: id, Node: node, Space: namespace, Status: model.OK.String(), Worst: model.OK.String(),
 		Severity: model.Information.String(), Output: t.Output, Opened: at.UTC(), Executed: at.UTC(),
 	}
+	note.SetSource(t.Source, keepalive)
 	payload, err := note.Encode()
 	if err != nil {
 		return err

@@ -14,13 +14,13 @@ func (r *router) hanging(e *escalation, p *model.Problem, now time.Time) *route.
 	if r.opts.Masters == nil {
 		return nil
 	}
-	masters := r.opts.Masters(e.NodeID, e.CheckID)
+	masters := r.opts.Masters(e.NodeID, e.Source)
 	if len(masters) == 0 {
 		return nil
 	}
 	hold, master := route.Masked(masters, func(node model.NodeID, check model.CheckID) *model.Problem {
-		s, _ := r.opts.Present(node, check)
-		return s.ProblemNow()
+		now, _ := r.opts.Present(node, model.CheckSource(check))
+		return now.problemNow()
 	})
 	if hold != nil {
 		r.hangOn(e, master.ID)
@@ -43,7 +43,7 @@ func (r *router) hanging(e *escalation, p *model.Problem, now time.Time) *route.
 	var settling *route.Hold
 	for i := range masters {
 		m := &masters[i]
-		if s, ok := r.opts.Present(m.Node, m.Check); !ok || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
+		if s, ok := r.opts.Present(m.Node, model.CheckSource(m.Check)); !ok || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
 			continue // nothing is known of it, or that it is well
 		}
 		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {
@@ -55,7 +55,7 @@ func (r *router) hanging(e *escalation, p *model.Problem, now time.Time) *route.
 
 // twoIntervals of the check that has the problem: by then it was judged anew.
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
-	if c := r.opts.Names.Chunk(p.Chunk); c != nil && c.Interval > 0 {
+	if c := r.opts.Names.Chunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
 		return 2 * c.Interval
 	}
 	return 2 * time.Minute // it runs at times of the clock
@@ -85,7 +85,7 @@ func (r *router) eased(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
 	}
-	if s, ok := r.opts.Present(t.Node, t.Check); ok && s.Problem != nil {
+	if s, ok := r.opts.Present(t.Node, t.Source); ok && s.Problem != nil {
 		r.ended(s.Problem.ID, now)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // behind puts all nodes but one behind that one, which is noticed within a minute.
 func (p *play) behind(front model.NodeID) {
-	p.hangs = func(node model.NodeID, check model.CheckID) []route.Master {
+	p.hangs = func(node model.NodeID, source model.Source) []route.Master {
 		if node == front {
 			return nil
 		}
@@ -32,14 +32,14 @@ func TestAFallenSwitchSendsOneMessage(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.behind(10)
 	byNode, present := map[model.NodeID]string{}, p.r.opts.Present
-	p.r.opts.Present = func(node model.NodeID, check model.CheckID) (event.State, bool) {
+	p.r.opts.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
 		switch problem := p.open[byNode[node]]; {
-		case problem != nil && check == 1001:
-			return event.State{Node: node, Check: check, Namespace: 1, Status: problem.Status, Problem: problem}, true
+		case problem != nil && source.Check() == 1001:
+			return Presence{Namespace: 1, Status: problem.Status, Problem: problem}, true
 		case node == 10:
-			return event.State{Status: model.OK, Executed: noon.Add(-time.Minute).UnixNano()}, true
+			return Presence{Status: model.OK, Executed: noon.Add(-time.Minute).UnixNano()}, true
 		}
-		return present(node, check)
+		return present(node, source)
 	}
 	// several turn in one transaction, as the reactor takes them.
 	several := func(kind event.TransitionKind, from, to int) {
@@ -48,7 +48,7 @@ func TestAFallenSwitchSendsOneMessage(t *testing.T) {
 				id, node := fmt.Sprint("p", i), model.NodeID(10+i)
 				if kind == event.ProblemOpened {
 					byNode[node] = id
-					p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+					p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
 				}
 				if err := p.r.follow(o, p.made(kind, id, nil)); err != nil {
 					return err
@@ -102,7 +102,7 @@ func TestWhatStandsBehindIsToldByItself(t *testing.T) {
 	p.restart()
 	p.after(time.Hour)
 	p.heard()
-	p.hangs = func(model.NodeID, model.CheckID) []route.Master { return nil } // somebody says that it is not behind the switch
+	p.hangs = func(model.NodeID, model.Source) []route.Master { return nil } // somebody says that it is not behind the switch
 	p.r.recheck(p.now)
 	p.after(time.Minute)
 	p.heard("pager opened sw+p1")
@@ -111,11 +111,11 @@ func TestWhatStandsBehindIsToldByItself(t *testing.T) {
 	p.behind(10)
 	present := p.r.opts.Present
 	seen := noon.Add(-time.Second)
-	p.r.opts.Present = func(node model.NodeID, check model.CheckID) (event.State, bool) {
+	p.r.opts.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
 		if node == 10 {
-			return event.State{Status: model.OK, Executed: seen.UnixNano()}, true
+			return Presence{Status: model.OK, Executed: seen.UnixNano()}, true
 		}
-		return present(node, check)
+		return present(node, source)
 	}
 	p.opens("p1", 11)
 	p.after(50 * time.Second)

@@ -37,7 +37,7 @@ func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
 	warnings := &model.SilenceSpec{Selector: model.Selector{Statuses: []string{"warning"}}, Reason: "known"}
 	p := newPlay(t, map[string]model.Spec{
 		"chat": pages("chat", &model.Selector{}), "night": pages("pager", &model.Selector{Severity: "high"}), "known": warnings})
-	p.open["p1"] = &model.Problem{ID: "p1", NodeID: 10, CheckID: 1001, Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
+	p.open["p1"] = &model.Problem{ID: "p1", NodeID: 10, Source: model.CheckSource(1001), Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
 	p.turn(event.ProblemOpened, "p1", nil)
 	p.after(time.Minute)
 	p.heard()
@@ -58,7 +58,7 @@ func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
 func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	warn := func(id string, node model.NodeID) {
-		p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
+		p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
 		p.turn(event.ProblemOpened, id, nil)
 	}
 	warn("p1", 10)
@@ -93,7 +93,7 @@ func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 
 	o := newTelling(p.now)
 	e := p.r.of["p1"][0]
-	e.Severity, e.is = model.SeverityWarning, presence{problem: p.open["p1"], status: model.Critical}
+	e.Severity, e.is = model.SeverityWarning, Presence{Problem: p.open["p1"], Status: model.Critical}
 	if note, err := p.r.told(&message{id: e.Problem, list: []*escalation{e}}, e.Told[0].HandlerRef, handler.Reminder); err != nil || note.Was != "warning" || !o.empty() {
 		t.Errorf("%+v, %v", note, err)
 	} else if _, err := note.Encode(); err != nil || note.Summary != "WORSE, CRITICAL: disk on web01:" {
@@ -239,7 +239,7 @@ func TestTheClockIsSetBack(t *testing.T) {
 	p.after(30 * time.Minute)
 	p.heard("lead opened p1")
 	// The journal's time does not go back: what opens now seems to come from the future.
-	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, CheckID: 1001, Chunk: 3, Status: model.Critical, Opened: p.now.Add(3 * time.Hour)}
+	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Opened: p.now.Add(3 * time.Hour)}
 	p.turn(event.ProblemOpened, "p2", nil)
 	p.after(20 * time.Minute)
 	p.heard("pager opened p1+p2")
@@ -263,7 +263,7 @@ func TestOneThatCannotBeTold(t *testing.T) {
 
 func TestLinesOfASummary(t *testing.T) {
 	one := func(node string) *handler.Notification {
-		return &handler.Notification{Node: node, Check: "disk", Status: "CRITICAL", Output: "97% full\nand more"}
+		return &handler.Notification{Node: node, Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "97% full\nand more"}
 	}
 	if n := several([]*handler.Notification{one("web02"), one("web01")}, "p1", handler.Summary); n.Output != "web01/disk CRITICAL: 97% full\nweb02/disk CRITICAL: 97% full" || n.Count != 2 {
 		t.Errorf("%q", n.Output)
@@ -297,8 +297,8 @@ func TestASilenceUntilResolved(t *testing.T) {
 		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})
 	p.r.opts.EndSilences = func(context.Context, []SilenceEnd) error { return nil }
 	made := func(kind event.TransitionKind, node model.NodeID) turn {
-		problem := model.Problem{ID: "p", NodeID: node, CheckID: 1001, Status: model.Critical}
-		return turn{Transition: &event.Transition{Kind: kind, Node: node, Check: 1001, Received: p.now.UnixNano(), Problem: &problem}, problem: history.Problem{Problem: problem}}
+		problem := model.Problem{ID: "p", NodeID: node, Source: model.CheckSource(1001), Status: model.Critical}
+		return turn{Transition: &event.Transition{Kind: kind, Node: node, Source: model.CheckSource(1001), Received: p.now.UnixNano(), Problem: &problem}, problem: history.Problem{Problem: problem}}
 	}
 	end := func(kind event.TransitionKind, node model.NodeID) int {
 		return len(p.r.resolved([]turn{made(kind, node)}))

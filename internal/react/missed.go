@@ -17,9 +17,9 @@ import (
 // does not know, and the other way round. What is on its way when the server starts is among them
 // until it is recorded; what is left then was lost.
 type missed struct {
-	at     journal.Position   // what the view emitted up to there is on its way
-	opened []*model.Problem   // in the view, and not open in history
-	closed map[string]eventOf // open in history, and not in the view
+	at     journal.Position        // what the view emitted up to there is on its way
+	opened []*model.Problem        // in the view, and not open in history
+	closed map[string]sourceOnNode // open in history, and not in the view
 }
 
 // Compare notes in which open problems (each calls fn with those of the view, which has applied all
@@ -69,7 +69,7 @@ func (r *Reactor) openLate(ctx context.Context, m *missed) error {
 		return err
 	}
 	lost := slices.DeleteFunc(m.opened, func(p *model.Problem) bool {
-		s, ok := r.opts.Present(p.NodeID, p.CheckID)
+		s, ok := r.opts.Present(p.NodeID, p.Source)
 		return known[p.ID] || !ok || s.Problem == nil || s.Problem.ID != p.ID // its end, too, is on its way
 	})
 	slices.SortFunc(lost, func(a, b *model.Problem) int { return cmp.Compare(a.ID, b.ID) })
@@ -88,7 +88,7 @@ func (r *Reactor) openLate(ctx context.Context, m *missed) error {
 			b.turns = append(b.turns, of)
 			r.metrics.missed.WithLabelValues("opened").Inc()
 			r.opts.Logger.Error("a problem is open whose opening never came to history: it is told now", "problem", p.ID,
-				"namespace", of.problem.Namespace, "node", of.problem.Node, "check", of.problem.Check, "opened", p.Opened)
+				"namespace", of.problem.Namespace, "node", of.problem.Node, "source", of.problem.SourceName, "opened", p.Opened)
 		}
 		if err := r.write(ctx, b, 0); err != nil {
 			return err
@@ -102,10 +102,10 @@ func (r *Reactor) openLate(ctx context.Context, m *missed) error {
 
 // openingNow is the transition that was lost, as far as the view still knows it.
 func (r *Reactor) openingNow(p *model.Problem) *event.Transition {
-	s, _ := r.opts.Present(p.NodeID, p.CheckID)
+	s, _ := r.opts.Present(p.NodeID, p.Source)
 	return &event.Transition{
-		Kind: event.ProblemOpened, Node: p.NodeID, Namespace: s.Namespace, Check: p.CheckID, Chunk: p.Chunk, Status: s.Status, Severity: s.Severity,
-		Received: p.Opened.UnixNano(), Executed: s.Executed, Output: s.Output, Problem: cmp.Or(s.Problem, p), Hooks: s.Beside.Hooks, Expired: s.Expired,
+		Kind: event.ProblemOpened, Node: p.NodeID, Namespace: s.Namespace, Source: p.Source, Chunk: p.Chunk, Status: s.Status, Severity: s.Severity,
+		Received: p.Opened.UnixNano(), Executed: s.Executed, Output: s.Output, Problem: cmp.Or(s.Problem, p), Hooks: s.Hooks, Expired: s.Expired,
 	}
 }
 
@@ -114,16 +114,16 @@ func (r *Reactor) openingNow(p *model.Problem) *event.Transition {
 func (r *Reactor) closeLate(ctx context.Context, m *missed) error {
 	var b rows
 	for id, of := range m.closed {
-		s, ok := r.opts.Present(of.node, of.check)
+		s, ok := r.opts.Present(of.node, of.source)
 		_, _, node := r.opts.Names.NodeName(of.node)
-		_, _, check := r.opts.Names.CheckName(of.check)
-		if ok && s.Problem != nil && s.Problem.ID == id || !ok && node && check {
+		_, _, source := r.opts.Names.SourceName(of.source)
+		if ok && s.Problem != nil && s.Problem.ID == id || !ok && node && source {
 			continue
 		}
 		if err := r.insist(ctx, "history cannot be read", 0, func() error {
 			p, err := r.opts.Store.Problem(ctx, id)
 			if err == nil && p.Closed.IsZero() {
-				b.turns = append(b.turns, r.endingNow(p, &s))
+				b.turns = append(b.turns, r.endingNow(p, s, ok))
 			} else if model.ClassOf(err) == model.NotFound {
 				err = nil
 			}
@@ -138,7 +138,7 @@ func (r *Reactor) closeLate(ctx context.Context, m *missed) error {
 		b.Closed = append(b.Closed, *p)
 		r.metrics.missed.WithLabelValues("closed").Inc()
 		r.opts.Logger.Error("a problem is over whose end never came to history: it is told now", "problem", p.ID,
-			"namespace", p.Namespace, "node", p.Node, "check", p.Check, "closed", p.Closed)
+			"namespace", p.Namespace, "node", p.Node, "source", p.SourceName, "closed", p.Closed)
 	}
 	if len(b.turns) == 0 {
 		return nil
@@ -147,11 +147,11 @@ func (r *Reactor) closeLate(ctx context.Context, m *missed) error {
 }
 
 // endingNow is the transition that was lost. When it was is known where the event is well since.
-func (r *Reactor) endingNow(p history.Problem, s *event.State) turn {
-	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Namespace: s.Namespace, Check: p.CheckID, Chunk: p.Chunk, Status: model.OK,
+func (r *Reactor) endingNow(p history.Problem, s Presence, known bool) turn {
+	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Namespace: s.Namespace, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
 		Received: r.now().UnixNano(), Executed: s.Executed, Problem: &p.Problem}
 	switch {
-	case s.Node == 0:
+	case !known:
 		t.Output, t.Executed = "the event is gone", t.Received
 	case s.Status == model.OK:
 		t.Output = s.Output

@@ -29,13 +29,13 @@ func (v *seenOpen) opens(node model.NodeID, id string) {
 	if v.open == nil {
 		v.open = map[model.NodeID]*model.Problem{}
 	}
-	v.open[node] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: noon, Output: "as it opened"}
+	v.open[node] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: noon, Output: "as it opened"}
 }
 
-func (v *seenOpen) present(node model.NodeID, check model.CheckID) (event.State, bool) {
+func (v *seenOpen) present(node model.NodeID, source model.Source) (Presence, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := event.State{Node: node, Check: check, Chunk: 3, Namespace: 1, Executed: noon.UnixNano()}
+	s := Presence{Namespace: 1, Executed: noon.UnixNano()}
 	if p := v.open[node]; p != nil {
 		s.Status, s.Severity, s.Problem, s.Output = model.Critical, model.High, p, "as it is"
 		return s, true
@@ -229,7 +229,7 @@ func TestHistoryIsAttended(t *testing.T) {
 func TestWhatIsHeldWasNotLost(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(), "quiet": &model.SilenceSpec{Reason: "known"}})
 	p.opens("p1", 10)
-	if err := p.store.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: *p.open["p1"], Namespace: "default", Node: "web01", Check: "disk"}}}); err != nil {
+	if err := p.store.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: *p.open["p1"], Namespace: "default", Node: "web01", SourceName: "disk"}}}); err != nil {
 		t.Fatal(err)
 	}
 	v := &seenOpen{}
@@ -253,7 +253,7 @@ func TestALateOneOfAGroup(t *testing.T) {
 		return nil
 	}
 	p.opens("p1", 10)
-	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now.Add(-time.Hour)}
+	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now.Add(-time.Hour)}
 	made := p.made(event.ProblemOpened, "p2", nil)
 	made.late = true
 	p.record(func(o *telling) error { return p.r.follow(o, made) })

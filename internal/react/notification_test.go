@@ -13,7 +13,7 @@ import (
 
 func TestNotificationGolden(t *testing.T) {
 	for kind, transition := range map[string]event.Transition{"opened": opening("p1", 1), "closed": closing("p1", 61)} {
-		p := history.Problem{Problem: *transition.Problem, Namespace: "default", Node: "web01", Check: "disk"}
+		p := history.Problem{Problem: *transition.Problem, Namespace: "default", Node: "web01", SourceName: "disk"}
 		note := closingNote(&transition, &p, map[string]string{"env": "prod"})
 		note.Kind = kind
 		data, err := note.Encode()

@@ -8,40 +8,61 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// presence is what a problem is now.
-type presence struct {
-	namespace model.NamespaceID
-	status    model.Status
-	output    string
-	executed  int64
-	expired   bool
-	problem   *model.Problem
-	hooks     []model.HookResult
+// Presence is the present state of a source on a node, as its view shows it.
+type Presence struct {
+	Namespace model.NamespaceID
+	Status    model.Status
+	Severity  model.Severity
+	Output    string
+	Executed  int64 // Unix ns
+	Changed   int64 // Unix ns
+	Expired   bool
+	Problem   *model.Problem // the open one; nil: none
+	Hooks     []model.HookResult
 }
 
-// presence of a problem: what this very batch says of it, else what the view does. False: it
-// has closed, and that is on its way.
-func (r *router) presence(o *telling, e *escalation) (presence, bool) {
+// EventPresence returns the Presence of checks, which the event view shows. It knows no other kind of source.
+func EventPresence(get func(model.NodeID, model.CheckID) (event.State, bool)) func(model.NodeID, model.Source) (Presence, bool) {
+	return func(node model.NodeID, source model.Source) (Presence, bool) {
+		if source.Kind != model.SourceCheck {
+			return Presence{}, false
+		}
+		s, ok := get(node, source.Check())
+		return Presence{s.Namespace, s.Status, s.Severity, s.Output, s.Executed, s.Changed, s.Expired, s.Problem, s.Beside.Hooks}, ok
+	}
+}
+
+// problemNow returns the open problem with the status of now; the problem's own is the worst so
+// far. Nil: none is open.
+func (p *Presence) problemNow() *model.Problem {
+	if p.Problem == nil {
+		return nil
+	}
+	now := *p.Problem
+	now.Status = p.Status
+	return &now
+}
+
+// presence returns the present state of a problem: from this very batch, else from the view. False: the problem
+// has closed, and its transition is on its way.
+func (r *router) presence(o *telling, e *escalation) (Presence, bool) {
 	if t := o.turns[e.Problem]; t != nil {
-		return presence{t.Namespace, t.Status, t.Output, t.Executed, t.Expired, t.Problem, t.Hooks}, true
+		return Presence{t.Namespace, t.Status, t.Severity, t.Output, t.Executed, t.Received, t.Expired, t.Problem, t.Hooks}, true
 	}
-	s, ok := r.opts.Present(e.NodeID, e.CheckID)
-	if !ok || s.Problem == nil || s.Problem.ID != e.Problem {
-		return presence{}, false
+	p, ok := r.opts.Present(e.NodeID, e.Source)
+	if !ok || p.Problem == nil || p.Problem.ID != e.Problem {
+		return Presence{}, false
 	}
-	return presence{s.Namespace, s.Status, s.Output, s.Executed, s.Expired, s.Problem, s.Beside.Hooks}, true
+	return p, true
 }
 
-// note is a notification of it.
-func (r *router) note(e *escalation, p presence, kind string) *handler.Notification {
+// note returns a notification of a problem as it is now.
+func (r *router) note(e *escalation, p Presence, kind string) *handler.Notification {
 	n := &handler.Notification{Kind: kind, Problem: e.Problem, Labels: r.opts.Names.NodeLabels(e.NodeID),
-		Status: p.status.String(), Worst: p.problem.Status.String(), Severity: p.problem.Severity.String(), Output: p.output,
-		Opened: p.problem.Opened.UTC(), Executed: time.Unix(0, p.executed).UTC(), Expired: p.expired, Hooks: p.hooks}
-	n.Space, n.Node, n.Check = r.called(e.NodeID, e.CheckID, p)
+		Status: p.Status.String(), Worst: p.Problem.Status.String(), Severity: p.Problem.Severity.String(), Output: p.Output,
+		Opened: p.Problem.Opened.UTC(), Executed: time.Unix(0, p.Executed).UTC(), Expired: p.Expired, Hooks: p.Hooks}
+	space, node, source := namesOf(r.opts.Names, &event.Transition{Node: e.NodeID, Source: e.Source, Namespace: p.Namespace, Chunk: p.Problem.Chunk})
+	n.Space, n.Node = space, node
+	n.SetSource(e.Source, source)
 	return n
-}
-
-// called are the names of a problem's node and check, as they are, or what stands for them.
-func (r *router) called(node model.NodeID, check model.CheckID, p presence) (space, name, of string) {
-	return namesOf(r.opts.Names, &event.Transition{Node: node, Check: check, Namespace: p.namespace, Chunk: p.problem.Chunk})
 }

@@ -13,7 +13,7 @@ import (
 // warns opens a problem that is a warning so far.
 func (p *play) warns(id string, node model.NodeID) {
 	p.t.Helper()
-	p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
+	p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
 	p.turn(event.ProblemOpened, id, nil)
 }
 

@@ -62,7 +62,7 @@ func (r *router) limited(o *telling, list []*escalation) []*escalation {
 			return false
 		}
 		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
-		e.Due, e.is = ends, presence{}
+		e.Due, e.is = ends, Presence{}
 		r.plan(e)
 		o.write(e)
 		return true

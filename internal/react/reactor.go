@@ -23,15 +23,9 @@ import (
 
 // Names (the planner) gives what a transition's ids are called now, and what is told to whom.
 type Names interface {
-	// NodeName is not ok for a node that is gone.
-	NodeName(id model.NodeID) (namespace, name string, ok bool)
-	NodeLabels(id model.NodeID) map[string]string
-	NodeFacts(id model.NodeID) map[string]string
-	// NodeGroups are those that the node is in: NAME, or NAMESPACE/NAME of another namespace.
-	NodeGroups(id model.NodeID) []string
+	route.Directory
 	// NodeProperties are for the variables of a handler.
 	NodeProperties(id model.NodeID) model.PropertyValues
-	CheckName(id model.CheckID) (namespace, name string, ok bool)
 	NamespaceName(id model.NamespaceID) (name string, ok bool)
 	// NamespaceHandlers are told of what names nobody on the namespace's nodes.
 	NamespaceHandlers(namespace string) []string
@@ -41,10 +35,13 @@ type Names interface {
 	Keepalive(node model.NodeID) *model.Chunk
 }
 
-// definition is what a transition's event was judged by, with who is to hear of it now; nil: it is not
-// known any more.
+// definition returns the check's definition that judged a transition, with its handlers, route and pipelines
+// of now; nil: none is known any more, or another kind of source judged.
 func definition(names Names, t *event.Transition) *model.Chunk {
-	if t.Check == model.KeepaliveCheck {
+	switch {
+	case t.Source.Kind != model.SourceCheck:
+		return nil
+	case t.Source.Check() == model.KeepaliveCheck:
 		return names.Keepalive(t.Node)
 	}
 	return names.Chunk(t.Chunk)
@@ -57,7 +54,7 @@ type Options struct {
 	// Routing says who is told; nil: those whom checks and namespaces name. Present is what
 	// the view shows now; nil: nothing, so that all is told at once or never.
 	Routing Routing
-	Present func(node model.NodeID, check model.CheckID) (event.State, bool)
+	Present func(node model.NodeID, source model.Source) (Presence, bool)
 	// EndSilences takes away silences that end with the first problem which they silence, but none
 	// that was made after that closed; nil: they stay.
 	EndSilences func(ctx context.Context, ends []SilenceEnd) error
@@ -75,8 +72,8 @@ type Options struct {
 	// is never so.
 	Silent func(at []time.Time)
 	Many   func(now time.Time) *route.Hold
-	// Masters are what the problems of a check on a node hang on, see plan.Planner; nil: nothing.
-	Masters func(node model.NodeID, check model.CheckID) []route.Master
+	// Masters lists the dependencies of a source on a node, see plan.Planner; nil: nothing.
+	Masters func(node model.NodeID, source model.Source) []route.Master
 	// Shadow says that nothing is sent of problems on a namespace's nodes; nil: of all it is.
 	Shadow func(namespace string) bool
 	// Pipelines are those kept from Sensu, and Kept what their expressions see of a node and a
@@ -163,7 +160,7 @@ func New(o Options) *Reactor {
 		o.Routing = route.NewTable()
 	}
 	if o.Present == nil {
-		o.Present = func(model.NodeID, model.CheckID) (event.State, bool) { return event.State{}, false }
+		o.Present = func(model.NodeID, model.Source) (Presence, bool) { return Presence{}, false }
 	}
 	o.Retry = o.Retry.withDefaults()
 	m := newMetrics(o.Registerer)
@@ -464,7 +461,7 @@ func (r *Reactor) write(ctx context.Context, all rows, transitions int) error {
 		t := &all.unopened[i]
 		r.metrics.unopened.Inc()
 		r.opts.Logger.Error("a problem closed whose opening never came to history: nobody was told of it", "problem", t.problem.ID,
-			"namespace", t.problem.Namespace, "node", t.problem.Node, "check", t.problem.Check, "opened", t.problem.Opened)
+			"namespace", t.problem.Namespace, "node", t.problem.Node, "source", t.problem.SourceName, "opened", t.problem.Opened)
 		r.router.unopened(o, t, "its opening was not recorded")
 	}
 	for i := range all.strange {

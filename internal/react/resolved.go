@@ -28,7 +28,7 @@ func (r *router) resolved(turns []turn) (ends []SilenceEnd) {
 			continue
 		}
 		at := time.Unix(0, t.Received)
-		for _, h := range r.opts.Routing.Holds(r.matter(t.Node, t.Check, t.problem.Status, t.problem.Severity), nil, at) {
+		for _, h := range r.opts.Routing.Holds(r.described(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
 			if h.UntilResolved {
 				ends = withEnd(ends, SilenceEnd{h.By, at})
 			}

@@ -16,9 +16,9 @@ import (
 // Routing (*route.Table) says who hears of a problem, and what keeps it back.
 type Routing interface {
 	Route(name route.Name) (*route.Route, bool)
-	Routes(m *route.Matter, ref string) []*route.Route
-	Matching(m *route.Matter) []*route.Route
-	Holds(m *route.Matter, r *route.Route, now time.Time) []route.Hold
+	Routes(m *route.Problem, ref string) []*route.Route
+	Matching(m *route.Problem) []*route.Route
+	Holds(m *route.Problem, r *route.Route, now time.Time) []route.Hold
 	// Changed is closed when something of it changes, and another one takes its place.
 	Changed() <-chan struct{}
 }
@@ -34,14 +34,14 @@ type router struct {
 	groups  map[groupKey]*group
 	paces   map[paceKey]*pace
 	due     dueHeap
-	changed <-chan struct{}    // of the routing that was looked at last
-	known   map[string]eventOf // problems that are open in history, until they are compared with the view's
+	changed <-chan struct{}         // of the routing that was looked at last
+	known   map[string]sourceOnNode // problems that are open in history, until they are compared with the view's
 }
 
-// eventOf names the event that a problem is of.
-type eventOf struct {
-	node  model.NodeID
-	check model.CheckID
+// sourceOnNode is the origin of a problem, and its node.
+type sourceOnNode struct {
+	node   model.NodeID
+	source model.Source
 }
 
 // escalation is a row with its place in the heap.
@@ -51,7 +51,7 @@ type escalation struct {
 	at     time.Time      // when it is looked at next
 	index  int            // in the heap; -1: not in it
 	master string         // the problem that it waits for the end of; empty: for none
-	is     presence       // what its problem was when it was looked at, for the message of it
+	is     Presence       // what its problem was when it was looked at, for the message of it
 	was    model.Severity // that was told before Severity, while not all steps that say so have left
 }
 
@@ -66,7 +66,7 @@ type group struct {
 type groupKey struct{ route, group string }
 
 func newRouter(o Options) *router {
-	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, hangs: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, paces: map[paceKey]*pace{}, known: map[string]eventOf{}}
+	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, hangs: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, paces: map[paceKey]*pace{}, known: map[string]sourceOnNode{}}
 }
 
 // load takes up what was recorded.
@@ -87,7 +87,7 @@ func (r *router) load(ctx context.Context) error {
 			return err
 		}
 		for _, p := range page {
-			r.known[p.ID] = eventOf{p.NodeID, p.CheckID}
+			r.known[p.ID] = sourceOnNode{p.NodeID, p.Source}
 		}
 		if len(page) < q.Limit {
 			return nil
@@ -199,7 +199,7 @@ func (r *router) worse(o *telling, t *event.Transition) {
 	if t.First || t.Status == model.OK {
 		return
 	}
-	s, ok := r.opts.Present(t.Node, t.Check)
+	s, ok := r.opts.Present(t.Node, t.Source)
 	if !ok || s.Problem == nil || !s.Problem.Opened.Before(time.Unix(0, t.Received)) {
 		return // its opening is on its way, or its end
 	}
@@ -287,14 +287,14 @@ func (r *router) routeOf(e *escalation) *route.Route {
 	return found
 }
 
-// matter is a problem as routes and silences see it now.
-func (r *router) matter(node model.NodeID, check model.CheckID, status model.Status, severity model.Severity) *route.Matter {
-	return route.About(r.opts.Names, node, check, status, severity)
+// described is a problem as routes and silences see it now.
+func (r *router) described(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
+	return route.Describe(r.opts.Names, node, source, status, severity)
 }
 
 // choose says which routes hear of a problem.
-func (r *router) choose(t *event.Transition, p *history.Problem) (*route.Matter, []*route.Route) {
-	m := r.matter(t.Node, t.Check, p.Status, p.Severity)
+func (r *router) choose(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
+	m := r.described(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.opts.Names.NamespaceName(t.Namespace)
 	routes, _ := route.Choose(r.opts.Routing, r.opts.Names, m, definition(r.opts.Names, t), namespace)
 	return m, routes
@@ -310,7 +310,7 @@ func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) 
 	shadow := r.inShadow(p.ID, m.Node.Namespace)
 	for _, to := range routes {
 		e := escalationOf(p.ID, to)
-		e.NodeID, e.CheckID, e.Opened, e.Lead, e.Shadow = t.Node, t.Check, opened, p.ID, shadow
+		e.NodeID, e.Source, e.Opened, e.Lead, e.Shadow = t.Node, t.Source, opened, p.ID, shadow
 		if e.Group = p.ID; e.Route != "" {
 			e.Group = to.Group(m)
 		}

@@ -26,7 +26,7 @@ type play struct {
 	open   map[string]*model.Problem
 	shadow bool                    // of all namespaces
 	shows  map[string]model.Status // now, of a problem that was worse
-	hangs  func(model.NodeID, model.CheckID) []route.Master
+	hangs  func(model.NodeID, model.Source) []route.Master
 	sent   []string
 }
 
@@ -52,27 +52,27 @@ func (p *play) set(ref string, spec model.Spec) {
 
 // restart forgets all that is not in the store.
 func (p *play) restart() {
-	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: p.table, Present: func(node model.NodeID, check model.CheckID) (event.State, bool) {
+	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: p.table, Present: func(node model.NodeID, source model.Source) (Presence, bool) {
 		for _, problem := range p.open {
-			if problem.NodeID == node && problem.CheckID == check {
+			if problem.NodeID == node && problem.Source == source {
 				status := problem.Status
 				if now, ok := p.shows[problem.ID]; ok {
 					status = now
 				}
-				return event.State{Node: node, Check: check, Namespace: 1, Status: status, Severity: problem.Severity, Output: problem.Output, Problem: problem}, true
+				return Presence{Namespace: 1, Status: status, Severity: problem.Severity, Output: problem.Output, Problem: problem}, true
 			}
 		}
-		return event.State{}, false
+		return Presence{}, false
 	}, Many: func(now time.Time) *route.Hold {
 		if p.many == nil || !p.many.Until.After(now) {
 			return nil
 		}
 		return p.many
-	}, Masters: func(node model.NodeID, check model.CheckID) []route.Master {
+	}, Masters: func(node model.NodeID, source model.Source) []route.Master {
 		if p.hangs == nil {
 			return nil
 		}
-		return p.hangs(node, check)
+		return p.hangs(node, source)
 	}, Shadow: func(string) bool { return p.shadow }})
 	if err := p.r.load(context.Background()); err != nil {
 		p.t.Fatal(err)
@@ -88,7 +88,7 @@ func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Tra
 
 func (p *play) made(kind event.TransitionKind, id string, change func(*event.Transition)) *turn {
 	problem := *p.open[id]
-	t := &event.Transition{Kind: kind, Node: problem.NodeID, Check: problem.CheckID, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
+	t := &event.Transition{Kind: kind, Node: problem.NodeID, Source: problem.Source, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
 		Output: problem.Output, Problem: &problem}
 	if change != nil {
 		change(t)
@@ -97,7 +97,7 @@ func (p *play) made(kind event.TransitionKind, id string, change func(*event.Tra
 		problem = *t.Problem
 	}
 	ns, node, _ := p.names.NodeName(problem.NodeID)
-	return &turn{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, Check: "disk"}}
+	return &turn{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, SourceName: "disk"}}
 }
 
 // record does something and writes what came of it, as the reactor does.
@@ -129,7 +129,7 @@ func (p *play) record(do func(*telling) error) {
 
 func (p *play) opens(id string, node model.NodeID) {
 	p.t.Helper()
-	p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+	p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
 	p.turn(event.ProblemOpened, id, nil)
 }
 
@@ -258,7 +258,7 @@ func TestManyThatFallSilentWait(t *testing.T) {
 	p.names.keepalive = func(c *model.Chunk) { c.Handlers = []string{"mail"} }
 	p.many = &route.Hold{Kind: route.ManySilent, Reason: "400 of 1000 nodes fell silent within 2m", Until: noon.Add(4 * time.Minute)}
 	silent := func(id string, node model.NodeID) {
-		p.open[id] = &model.Problem{ID: id, NodeID: node, CheckID: model.KeepaliveCheck, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "silent"}
+		p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(model.KeepaliveCheck), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "silent"}
 		p.turn(event.ProblemOpened, id, nil)
 	}
 	silent("p1", 10)
@@ -387,8 +387,8 @@ func TestAStorm(t *testing.T) {
 	p.record(func(o *telling) error {
 		for i := range many {
 			id := fmt.Sprintf("p%04d", i)
-			p.open[id] = &model.Problem{ID: id, NodeID: model.NodeID(10 + i), CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
-			t := &event.Transition{Kind: event.ProblemOpened, Node: model.NodeID(10 + i), Check: 1001, Namespace: 1, Chunk: 3, Status: model.Critical, Problem: p.open[id]}
+			p.open[id] = &model.Problem{ID: id, NodeID: model.NodeID(10 + i), Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+			t := &event.Transition{Kind: event.ProblemOpened, Node: model.NodeID(10 + i), Source: model.CheckSource(1001), Namespace: 1, Chunk: 3, Status: model.Critical, Problem: p.open[id]}
 			if err := p.r.follow(o, &turn{Transition: t, problem: history.Problem{Problem: *p.open[id]}}); err != nil {
 				return err
 			}
@@ -397,9 +397,9 @@ func TestAStorm(t *testing.T) {
 	})
 	p.left(many)
 	before := p.open
-	p.r.opts.Present = func(node model.NodeID, check model.CheckID) (event.State, bool) {
+	p.r.opts.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
 		problem := before[fmt.Sprintf("p%04d", node-10)]
-		return event.State{Node: node, Check: check, Status: problem.Status, Output: "bad", Problem: problem}, true
+		return Presence{Status: problem.Status, Output: "bad", Problem: problem}, true
 	}
 	p.after(time.Minute)
 	if len(p.sent) != 1 || !strings.HasPrefix(p.sent[0], "pager summary p0000+p0001") {

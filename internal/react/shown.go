@@ -37,7 +37,7 @@ func (s *sights) seen(t *event.Transition, chunk *model.Chunk, now time.Time) *s
 		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Shadow != nil && s.opts.Shadow(namespace),
 	}
 	out.event = model.Event{
-		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Check, Status: st.Status, Severity: st.Severity, Output: st.Output,
+		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Source.Check(), Status: st.Status, Severity: st.Severity, Output: st.Output,
 		Executed: time.Unix(0, st.Executed).UTC(), Received: time.Unix(0, st.Received).UTC(), Duration: model.Duration(st.Duration), History: statuses(st),
 		Occurrences: st.Occurrences, Watermark: st.Watermark, State: "passing", Change: st.Change, Expired: st.Expired, Problem: st.Problem,
 		Hooks: x.Hooks, Values: x.Values,
@@ -63,7 +63,7 @@ func (s *sights) seen(t *event.Transition, chunk *model.Chunk, now time.Time) *s
 	out.Shape = sync.OnceValue(func() map[string]any {
 		var kept plan.Kept
 		if s.opts.Kept != nil {
-			kept = s.opts.Kept(t.Node, t.Check)
+			kept = s.opts.Kept(t.Node, t.Source.Check())
 		}
 		of := filter.Subject{
 			Event: &out.event, ID: out.id, NodeLabels: out.labels, NodeNotes: kept.NodeAnnotations, Groups: s.opts.Names.NodeGroups(t.Node),
@@ -87,7 +87,7 @@ func (s *sights) seen(t *event.Transition, chunk *model.Chunk, now time.Time) *s
 // silenced names what keeps people from being told of the event now, whatever its route:
 // silences, and maintenance.
 func (s *sights) silenced(t *event.Transition, now time.Time) (names []string) {
-	m := route.About(s.opts.Names, t.Node, t.Check, t.Status, t.Severity)
+	m := route.Describe(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
 	for _, h := range s.opts.Routing.Holds(m, nil, now) {
 		names = append(names, h.By.Name)
 	}
@@ -108,10 +108,11 @@ func statuses(st *event.State) []model.Status {
 func (s *shown) note() *handler.Notification {
 	e := &s.event
 	n := &handler.Notification{
-		Kind: handler.Opened, Problem: eventKey(e.NodeID, e.CheckID), Node: e.Node, Labels: s.labels, Check: e.Check, Space: e.Namespace,
+		Kind: handler.Opened, Problem: eventKey(e.NodeID, e.CheckID), Node: e.Node, Labels: s.labels, Space: e.Namespace,
 		Status: e.Status.String(), Worst: e.Status.String(), Severity: e.Severity.String(), Output: e.Output, Opened: e.Changed, Executed: e.Executed,
 		Expired: e.Expired, Hooks: e.Hooks,
 	}
+	n.SetSource(model.CheckSource(e.CheckID), e.Check)
 	if e.Problem != nil {
 		n.Opened, n.Worst, n.Severity = e.Problem.Opened.UTC(), e.Problem.Status.String(), e.Problem.Severity.String()
 	}

@@ -143,7 +143,7 @@ func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (
 		return nil
 	}
 	ns, ok := s.opts.Names.NamespaceName(chunk.Namespace)
-	if t.Check == model.MetricsCheck { // each of its results says who is to see it
+	if t.Source == model.CheckSource(model.MetricsCheck) { // each of its results says who is to see it
 		x, _ := wire.DecodeExtra(t.Seen.Raw)
 		of := *chunk
 		of.Pipelines, chunk = x.Pipelines, &of
@@ -177,7 +177,7 @@ func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (
 	if len(s.last) >= maxVerdicts {
 		clear(s.last) // those of events that are there come again with their next result
 	}
-	of, at := sight{t.Node, t.Check}, time.Unix(0, t.Received).UTC()
+	of, at := sight{t.Node, t.Source.Check()}, time.Unix(0, t.Received).UTC()
 	if !at.Before(s.last[of].At) { // several are shown at the same time
 		s.last[of] = Verdicts{at, verdicts}
 	}

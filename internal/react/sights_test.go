@@ -126,7 +126,7 @@ func TestValuesOfNoCheckPassPipelines(t *testing.T) {
 	table := kept(t, map[string]model.Spec{"sensu-influx": one("influx", "", "has_metrics", "alone"), "alone": allow("!event.check && !event.has_check")})
 	r := run(t, Options{Store: sqlite(t), Names: n, Pipelines: table})
 	x := sighting(1, 0)
-	x.Check, x.Chunk, x.Seen.Check, x.Seen.Chunk = model.MetricsCheck, model.BuiltinChunk(model.MetricsCheck), model.MetricsCheck, model.BuiltinChunk(model.MetricsCheck)
+	x.Source, x.Chunk, x.Seen.Check, x.Seen.Chunk = model.CheckSource(model.MetricsCheck), model.BuiltinChunk(model.MetricsCheck), model.MetricsCheck, model.BuiltinChunk(model.MetricsCheck)
 	x.Seen.Raw = wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}, Pipelines: []string{"sensu-influx", "sensu-gone"}})
 	r.Emit([]event.Transition{x})
 	var e map[string]any
@@ -301,10 +301,10 @@ func TestKeepalivesPassPipelines(t *testing.T) {
 	store := sqlite(t)
 	r := run(t, Options{Store: store, Names: n, Pipelines: kept(t, map[string]model.Spec{"alerts": one("slack", "", "is_incident")})})
 	of := func(x event.Transition, number uint64) event.Transition {
-		x.At, x.Check, x.Chunk = pos(number), model.KeepaliveCheck, model.BuiltinChunk(model.KeepaliveCheck)
+		x.At, x.Source, x.Chunk = pos(number), model.CheckSource(model.KeepaliveCheck), model.BuiltinChunk(model.KeepaliveCheck)
 		if x.Problem != nil {
 			p := *x.Problem
-			p.CheckID, p.Chunk, x.Problem = x.Check, x.Chunk, &p
+			p.Source, p.Chunk, x.Problem = x.Source, x.Chunk, &p
 		}
 		return x
 	}

@@ -164,7 +164,7 @@ func oneByOne(t testing.TB, all []*copied) (out [model.Partitions][]event.Transi
 // key is all of a transition that history has.
 func key(t *event.Transition) string {
 	problem, _ := json.Marshal(t.Problem)
-	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Check, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
+	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
 }
 
 // fleet writes what a dozen nodes in seven partitions do.

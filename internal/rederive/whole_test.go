@@ -35,8 +35,8 @@ func (names) NodeGroups(model.NodeID) []string          { return nil }
 func (names) NodeProperties(model.NodeID) model.PropertyValues {
 	return func(string) ([]byte, string, bool) { return nil, "", false }
 }
-func (names) CheckName(id model.CheckID) (string, string, bool) {
-	return "default", fmt.Sprint("check-", id), true
+func (names) SourceName(s model.Source) (string, string, bool) {
+	return "default", s.Unnamed(), true
 }
 func (names) NamespaceName(model.NamespaceID) (string, bool)    { return "default", true }
 func (names) NamespaceHandlers(string) []string                 { return nil }
@@ -137,14 +137,14 @@ func (s *server) equal(t *testing.T) {
 	}
 	var got, want []string
 	for _, e := range entries {
-		got = append(got, fmt.Sprint(e.Partition, e.Place.At.Number, e.Place.Index, e.NodeID, e.CheckID, e.Status, e.At.UnixNano(), e.Output))
+		got = append(got, fmt.Sprint(e.Partition, e.Place.At.Number, e.Place.Index, e.NodeID, e.Source, e.Status, e.At.UnixNano(), e.Output))
 	}
 	problems, err := s.history.Problems(t.Context(), history.ProblemQuery{Limit: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range problems {
-		got = append(got, fmt.Sprint("problem ", p.ID, p.NodeID, p.CheckID, p.Opened.UnixNano()))
+		got = append(got, fmt.Sprint("problem ", p.ID, p.NodeID, p.Source, p.Opened.UnixNano()))
 		if !p.Closed.IsZero() {
 			got = append(got, fmt.Sprint("closed ", p.ID, p.Closed.UnixNano()))
 		}
@@ -152,11 +152,11 @@ func (s *server) equal(t *testing.T) {
 	for _, x := range s.expected {
 		switch x.Kind {
 		case event.ProblemOpened:
-			want = append(want, fmt.Sprint("problem ", x.Problem.ID, x.Node, x.Check, x.Received))
+			want = append(want, fmt.Sprint("problem ", x.Problem.ID, x.Node, x.Source, x.Received))
 		case event.ProblemClosed:
 			want = append(want, fmt.Sprint("closed ", x.Problem.ID, x.Received))
 		default:
-			want = append(want, fmt.Sprint(x.Partition, x.At.Number, x.Index, x.Node, x.Check, x.Status, x.Received, x.Output))
+			want = append(want, fmt.Sprint(x.Partition, x.At.Number, x.Index, x.Node, x.Source, x.Status, x.Received, x.Output))
 		}
 	}
 	slices.Sort(got)

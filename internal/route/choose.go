@@ -24,14 +24,14 @@ type Rooms interface {
 
 // Routes finds the routes in force (*Table).
 type Routes interface {
-	Routes(m *Matter, ref string) []*Route
-	Matching(m *Matter) []*Route
+	Routes(m *Problem, ref string) []*Route
+	Matching(m *Problem) []*Route
 }
 
 // Choose says who is told of a problem of a check with this definition (nil: none is known) on a
 // node of this namespace: whoever asks, tells or explains asks here. Handlers without a route come
 // as one without a name.
-func Choose(t Routes, rooms Rooms, m *Matter, c *model.Chunk, namespace string) ([]*Route, Choice) {
+func Choose(t Routes, rooms Rooms, m *Problem, c *model.Chunk, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {
 		if room, ok := rooms.NamespaceName(c.Namespace); ok {
@@ -48,7 +48,7 @@ func Choose(t Routes, rooms Rooms, m *Matter, c *model.Chunk, namespace string) 
 		return nil, ByPipelines
 	}
 	routes := t.Routes(m, ref)
-	ns, name := model.SplitRef(m.Check.Namespace, ref)
+	ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
 	switch {
 	case len(routes) == 0:
 		if handlers := rooms.NamespaceHandlers(namespace); len(handlers) > 0 {

@@ -22,7 +22,7 @@ func TestWhoIsTold(t *testing.T) {
 	}
 	set("named", nil)
 	set("disks", &model.Selector{Checks: []string{"disk"}})
-	disk, swap := &Matter{Node: Name{"default", "web01"}, Check: Name{"default", "disk"}}, &Matter{Node: Name{"default", "web01"}, Check: Name{"default", "swap"}}
+	disk, swap := &Problem{Node: Name{"default", "web01"}, Source: Source{Name: Name{"default", "disk"}}}, &Problem{Node: Name{"default", "web01"}, Source: Source{Name: Name{"default", "swap"}}}
 	chunk := func(change func(*model.Chunk)) *model.Chunk {
 		c := &model.Chunk{Namespace: 1}
 		change(c)
@@ -31,7 +31,7 @@ func TestWhoIsTold(t *testing.T) {
 	piped := chunk(func(c *model.Chunk) { c.Pipelines = []string{"sensu"} })
 	for _, c := range []struct {
 		what  string
-		of    *Matter
+		of    *Problem
 		chunk *model.Chunk
 		rooms rooms
 		want  Choice

@@ -6,5 +6,5 @@
 // node, a group, a label, a check), so that a decision looks at what could concern its
 // problem and at nothing else, however many silences there are.
 //
-// Start reading at matter.go (what a decision is about), then selector.go, index.go.
+// Start reading at problem.go (the problem that a decision reads), then selector.go, index.go.
 package route

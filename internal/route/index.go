@@ -77,7 +77,7 @@ func (x *index[T]) remove(name Name) {
 }
 
 // find lists what picks the problem, by name.
-func (x *index[T]) find(m *Matter) []Name {
+func (x *index[T]) find(m *Problem) []Name {
 	var found []Name
 	look := func(p post) {
 		for _, e := range x.posted[p] {
@@ -95,7 +95,7 @@ func (x *index[T]) find(m *Matter) []Name {
 		look(post{by: byLabel, name: key, value: value})
 	}
 	for _, ns := range [...]string{m.Node.Namespace, model.SharedNamespaceName} {
-		look(post{by: byCheck, namespace: ns, name: m.Check.Name})
+		look(post{by: byCheck, namespace: ns, name: m.Check().Name})
 		look(post{by: byNamespace, namespace: ns})
 		if ns == model.SharedNamespaceName && m.Node.Namespace == ns {
 			break

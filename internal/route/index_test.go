@@ -15,11 +15,11 @@ func pick[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
 }
 
-func anyMatter(t *rapid.T) *Matter {
+func anyMatter(t *rapid.T) *Problem {
 	ns := pick(t, "namespace", "default", "team", "shared")
-	m := &Matter{
+	m := &Problem{
 		Node:   Name{ns, pick(t, "node", "a", "b", "c")},
-		Check:  Name{pick(t, "check's namespace", ns, "shared"), pick(t, "check", "disk", "load")},
+		Source: Source{Name: Name{pick(t, "check's namespace", ns, "shared"), pick(t, "check", "disk", "load")}},
 		Labels: map[string]string{"env": pick(t, "env", "prod", "test")},
 		Status: pick(t, "status", model.Warning, model.Critical, model.Unknown), Severity: pick(t, "severity", model.Severity(2), model.Severity(4)),
 	}
@@ -129,7 +129,7 @@ var crowd = map[string]func(i int) *model.Selector{
 // The cost of a decision does not grow with what does not concern it: however silences and
 // routes name their problems, a walk meets the one that does, and few others.
 func BenchmarkFind(b *testing.B) {
-	m := &Matter{Node: Name{"default", "node77"}, Check: Name{"default", "disk"}, Labels: map[string]string{"env": "prod", "team": "team77"},
+	m := &Problem{Node: Name{"default", "node77"}, Source: Source{Name: Name{"default", "disk"}}, Labels: map[string]string{"env": "prod", "team": "team77"},
 		Groups: []Name{{"default", "all"}, {"shared", "all"}, {"default", "group77"}}, Status: model.Critical, Severity: model.High}
 	for _, by := range slices.Sorted(maps.Keys(crowd)) {
 		for _, n := range []int{100, 1000, 10_000, 100_000} {
@@ -144,7 +144,7 @@ func BenchmarkFind(b *testing.B) {
 				}
 				m := *m
 				if by == "check" || by == "condition" {
-					m.Check.Name = "check77"
+					m.Source.Name.Name = "check77"
 				}
 				b.ReportAllocs()
 				for b.Loop() {

@@ -30,7 +30,7 @@ func (t *Table) Window(name Name, now time.Time) (WindowNow, bool) {
 }
 
 // Maintained says which problems a window keeps back while it is on; nil: it maintains none.
-func (t *Table) Maintained(name Name) func(*Matter) bool {
+func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if e := t.upkeep.entries[name]; e != nil {
@@ -40,18 +40,21 @@ func (t *Table) Maintained(name Name) func(*Matter) bool {
 }
 
 // Nodes says which nodes a selector of a namespace names, whatever checks, statuses and
-// severities it has: of each asks with a Matter of the node.
-func Nodes(namespace string, s *model.Selector) (func(*Matter) bool, error) {
+// severities it has: of each asks with a Problem of the node.
+func Nodes(namespace string, s *model.Selector) (func(*Problem) bool, error) {
 	c, err := compile(namespace, s)
 	if err != nil {
 		return nil, err
 	}
 	c.checks, c.statuses, c.severity = nil, [4]bool{}, 0
+	if c.where != nil && (c.where.Reads("source.") || c.where.Reads("check")) {
+		c.where = nil
+	}
 	return c.takes, nil
 }
 
 // Picks says which problems a selector of a namespace picks.
-func Picks(namespace string, s *model.Selector) (func(*Matter) bool, error) {
+func Picks(namespace string, s *model.Selector) (func(*Problem) bool, error) {
 	c, err := compile(namespace, s)
 	if err != nil {
 		return nil, err

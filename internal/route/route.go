@@ -77,14 +77,16 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 
 // Group is what the problem has in common with others that are told in one message of the
 // route: equal texts, one group.
-func (r *Route) Group(m *Matter) string {
+func (r *Route) Group(m *Problem) string {
 	parts := make([]string, len(r.groupBy))
 	for i, by := range r.groupBy {
 		switch by {
 		case "node":
 			parts[i] = m.Node.String()
 		case "check":
-			parts[i] = m.Check.String()
+			if parts[i] = m.Source.Name.String(); m.Source.Kind != model.SourceCheck {
+				parts[i] = m.Source.Kind.String() + ":" + parts[i]
+			}
 		case "namespace":
 			parts[i] = m.Node.Namespace
 		case "severity":

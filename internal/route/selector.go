@@ -15,6 +15,7 @@ type selector struct {
 	statuses  [4]bool  // all false: all
 	severity  model.Severity
 	labels    map[string]string
+	where     *where.Compiled // over the problem; nil: all
 }
 
 // targets are compiled model.Targets.
@@ -46,6 +47,11 @@ func compile(namespace string, s *model.Selector) (*selector, error) {
 		c.severity = severity
 	}
 	var err error
+	if s.Where != "" {
+		if c.where, err = problemConditions.Compile(s.Where); err != nil {
+			return nil, err
+		}
+	}
 	c.targets, err = compileTargets(namespace, s.Targets)
 	return c, err
 }
@@ -77,7 +83,7 @@ func compileTargets(namespace string, t *model.Targets) (*targets, error) {
 }
 
 // takes says whether the selector picks the problem.
-func (s *selector) takes(m *Matter) bool {
+func (s *selector) takes(m *Problem) bool {
 	if s.namespace != m.Node.Namespace && s.namespace != model.SharedNamespaceName {
 		return false
 	}
@@ -92,10 +98,10 @@ func (s *selector) takes(m *Matter) bool {
 			return false
 		}
 	}
-	return s.targets == nil || s.targets.hold(m)
+	return (s.targets == nil || s.targets.hold(m)) && (s.where == nil || s.where.Evaluate(m))
 }
 
-func (t *targets) hold(m *Matter) bool {
+func (t *targets) hold(m *Problem) bool {
 	chosen := slices.ContainsFunc(t.nodes, func(n Name) bool {
 		return n.Name == m.Node.Name && (n.Namespace == "" || n.Namespace == m.Node.Namespace)
 	}) ||

@@ -136,11 +136,11 @@ func (t *Table) Route(name Name) (*Route, bool) {
 // Routes are those that hear of a problem, by name: the one that its check names (ref, as
 // seen from the check's namespace), else every one that matches, else default of the
 // node's namespace, else default of shared. None: nobody does.
-func (t *Table) Routes(m *Matter, ref string) (list []*Route) {
+func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if ref != "" {
-		ns, name := model.SplitRef(m.Check.Namespace, ref)
+		ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
 		if r := t.routes[Name{ns, name}]; r != nil {
 			return []*Route{r}
 		}
@@ -157,7 +157,7 @@ func (t *Table) Routes(m *Matter, ref string) (list []*Route) {
 }
 
 // Matching are those routes that hear of a problem because they match it.
-func (t *Table) Matching(m *Matter) (list []*Route) {
+func (t *Table) Matching(m *Problem) (list []*Route) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, e := range t.matching.find(m) {
@@ -196,7 +196,7 @@ type Hold struct {
 
 // Holds are all reasons why the problem is not told now: silences, then maintenance,
 // then, of a route, its mutes.
-func (t *Table) Holds(m *Matter, r *Route, now time.Time) (list []Hold) {
+func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for _, name := range t.silences.find(m) {

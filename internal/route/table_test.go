@@ -23,9 +23,9 @@ func tableOf(t *testing.T, resources map[string]model.Spec) *Table {
 	return table
 }
 
-func webDisk() *Matter {
-	return &Matter{Node: Name{"default", "web1"}, Groups: []Name{{"default", "web"}, {"shared", "all"}}, Labels: map[string]string{"env": "staging", "rack": "7"},
-		Check: Name{"default", "disk"}, Status: model.Critical, Severity: model.High}
+func webDisk() *Problem {
+	return &Problem{Node: Name{"default", "web1"}, Groups: []Name{{"default", "web"}, {"shared", "all"}}, Labels: map[string]string{"env": "staging", "rack": "7"},
+		Source: Source{Name: Name{"default", "disk"}}, Status: model.Critical, Severity: model.High}
 }
 
 func to(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }

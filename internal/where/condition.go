@@ -6,6 +6,7 @@ import (
 	"weak"
 
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -76,10 +77,11 @@ func (c *Condition) Match(n *Node) bool {
 	if c.compiled.whole { // most are, and a tenth of the work this way
 		return !slices.ContainsFunc(c.compiled.needs, func(need Need) bool { return !n.has(need) })
 	}
-	return c.compiled.eval(n)
+	return c.compiled.Evaluate(n)
 }
 
-func (c *Compiled) eval(n *Node) bool {
-	out, _, err := c.Program.Eval(n)
+// Evaluate evaluates the condition. An error of evaluation (an index out of a list's range) is no match.
+func (c *Compiled) Evaluate(vars interpreter.Activation) bool {
+	out, _, err := c.Program.Eval(vars)
 	return err == nil && out == types.True
 }

@@ -100,7 +100,7 @@ func evaluate(t interface{ Fatal(...any) }, expr string, n *Node) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.eval(n)
+	return c.Evaluate(n)
 }
 
 // Who writes the same text shares the condition, and goes on to do so when others have gone.

@@ -32,7 +32,8 @@ type Event struct {
 type OpenProblem struct {
 	model.Problem
 	Names
-	Holds []Hold `json:"holds,omitempty" doc:"What keeps back that people are told of it now: silences, windows, mutes of its routes. An acknowledgement is ack."`
+	Source Source `json:"source"`
+	Holds  []Hold `json:"holds,omitempty" doc:"What keeps back that people are told of it now: silences, windows, mutes of its routes. An acknowledgement is ack."`
 }
 
 // EventList is a page of events, worst first.
@@ -78,7 +79,27 @@ type Problem struct {
 	OpenProblem
 	Namespace string `json:"namespace"`
 	Node      string `json:"node"`
-	Check     string `json:"check"`
+	Check     string `json:"check,omitempty" doc:"The source's name, where it is a check."`
+}
+
+// Source names the origin of a problem on its node.
+type Source struct {
+	Kind     string `json:"kind" doc:"check"`
+	Name     string `json:"name"`
+	ID       uint32 `json:"id"`
+	Instance string `json:"instance,omitempty" doc:"Of several that one source finds on one node; checks have none."`
+}
+
+// String names the source for people: disk, or trigger disk-full[/var].
+func (s Source) String() string {
+	name := s.Name
+	if s.Instance != "" {
+		name += "[" + s.Instance + "]"
+	}
+	if s.Kind == model.SourceCheck.String() {
+		return name
+	}
+	return s.Kind + " " + name
 }
 
 // ProblemList is a page of problems, newest first.
@@ -94,7 +115,8 @@ type Entry struct {
 	Kind       string        `json:"kind" enum:"status,lost,late,acknowledged,unacknowledged,flapping,steady,text"`
 	Namespace  string        `json:"namespace"`
 	Node       string        `json:"node"`
-	Check      string        `json:"check"`
+	Source     Source        `json:"source"`
+	Check      string        `json:"check,omitempty" doc:"The source's name, where it is a check."`
 	Status     model.Status  `json:"status"`
 	StatusName string        `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Previous   *model.Status `json:"previous,omitempty" doc:"Status before this change; none: there was no result before."`

@@ -164,7 +164,7 @@ func (s *changes) transitions(list []event.Transition, node model.NodeID, sig *w
 	}
 	chunk := s.fleet.Chunk(sig.Chunk)
 	t := event.Transition{At: at, Index: index, Partition: s.fleet.Partition(node), Kind: event.StatusChanged, Node: node, Namespace: chunk.Namespace,
-		Check: chunk.Check, Chunk: chunk.ID, Status: sig.Status, Previous: c.status, First: !c.known, Severity: chunk.Severities[sig.Status],
+		Source: model.CheckSource(chunk.Check), Chunk: chunk.ID, Status: sig.Status, Previous: c.status, First: !c.known, Severity: chunk.Severities[sig.Status],
 		Received: now.UnixNano(), Executed: now.UnixNano(), Output: string(sig.Output)}
 	list = append(list, t)
 	well := sig.Status == model.OK
@@ -175,7 +175,7 @@ func (s *changes) transitions(list []event.Transition, node model.NodeID, sig *w
 			t.Kind, t.Problem, c.problem = event.ProblemClosed, c.problem, nil
 			t.Problem.Closed = now
 		} else {
-			c.problem = &model.Problem{ID: fmt.Sprintf("%d-%d", at.Number, index), NodeID: node, CheckID: chunk.Check, Chunk: chunk.ID,
+			c.problem = &model.Problem{ID: fmt.Sprintf("%d-%d", at.Number, index), NodeID: node, Source: model.CheckSource(chunk.Check), Chunk: chunk.ID,
 				Status: sig.Status, Severity: t.Severity, Opened: now, Output: t.Output}
 			copied := *c.problem
 			t.Problem = &copied
@@ -209,15 +209,15 @@ func (s *changes) Each(ctx context.Context, fn func(load.Kept) error) error {
 		if err != nil {
 			return err
 		}
-		kept := map[model.CheckID]*load.Kept{}
+		kept := map[model.Source]*load.Kept{}
 		s.mu.Lock()
 		for i := range list { // the newest first
 			e := &list[i]
-			if kept[e.CheckID] == nil {
-				kept[e.CheckID] = &load.Kept{Node: node, Check: e.CheckID, Stream: uint64(s.streams[node]),
+			if kept[e.Source] == nil {
+				kept[e.Source] = &load.Kept{Node: node, Check: e.Source.Check(), Stream: uint64(s.streams[node]),
 					Number: s.firsts[e.Place.At.Number-1] + uint64(e.Place.Index/each), Digest: load.Digest(e.Status, e.Output)}
 			}
-			kept[e.CheckID].Results++
+			kept[e.Source].Results++
 		}
 		s.mu.Unlock()
 		for _, k := range kept {
@@ -240,8 +240,8 @@ func (n names) NodeName(id model.NodeID) (namespace, name string, ok bool) {
 	return simulated.Namespace, name, name != ""
 }
 
-func (n names) CheckName(id model.CheckID) (namespace, name string, ok bool) {
-	c := n.fleet.Chunk(model.ChunkID(id)) // they have the same numbers
+func (n names) SourceName(s model.Source) (namespace, name string, ok bool) {
+	c := n.fleet.Chunk(model.ChunkID(s.ID)) // they have the same numbers
 	if c == nil {
 		return "", "", false
 	}

@@ -264,7 +264,7 @@ func (w *worker) emit(p *partition, kind TransitionKind, s *slot) *Transition {
 	n := &p.nodes[s.node]
 	w.transitions = append(w.transitions, Transition{
 		At: w.pos, Index: index, Partition: p.id, Kind: kind,
-		Node: n.id, Namespace: n.namespace, Check: s.check, Chunk: s.chunk,
+		Node: n.id, Namespace: n.namespace, Source: model.CheckSource(s.check), Chunk: s.chunk,
 		Status: s.status, Previous: s.status, Severity: s.severity,
 		Received: w.received, Executed: s.executed, Expired: s.flags&flagExpired != 0,
 	})

@@ -217,7 +217,7 @@ func (p *partition) decodeState(d *decoder, n uint32, check model.CheckID) {
 	if flags&flagOpen == 0 {
 		return
 	}
-	o := &model.Problem{ID: string(d.bytes()), NodeID: p.nodes[n].id, CheckID: check, Chunk: model.ChunkID(d.uint32())}
+	o := &model.Problem{ID: string(d.bytes()), NodeID: p.nodes[n].id, Source: model.CheckSource(check), Chunk: model.ChunkID(d.uint32())}
 	o.Status, o.Severity = model.Status(d.byte()), model.Severity(d.byte())
 	o.Opened = time.Unix(0, d.int()).UTC()
 	o.Output = string(d.bytes())

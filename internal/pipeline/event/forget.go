@@ -75,7 +75,7 @@ func (w *worker) left(p *partition, id model.NodeID, m *wire.ForgetMark) {
 		return
 	}
 	w.transitions = append(w.transitions, Transition{
-		At: w.pos, Index: index, Partition: p.id, Kind: Left, Node: id, Check: model.KeepaliveCheck, Chunk: model.BuiltinChunk(model.KeepaliveCheck),
+		At: w.pos, Index: index, Partition: p.id, Kind: Left, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
 		Received: w.received, Executed: w.received, Output: m.Why, Left: m,
 	})
 }

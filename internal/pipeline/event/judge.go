@@ -127,7 +127,7 @@ func (w *worker) seen(p *partition, id uint32, s *slot, flapped bool, beside []b
 func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {
 	problem := &model.Problem{
 		ID:     problemID(w.pos.Number, w.received, p.nodes[s.node].id, s.check, w.order),
-		NodeID: p.nodes[s.node].id, CheckID: s.check, Chunk: s.chunk,
+		NodeID: p.nodes[s.node].id, Source: model.CheckSource(s.check), Chunk: s.chunk,
 		Status: s.status, Severity: s.severity,
 		Opened: unixNano(w.received), Output: output,
 	}

@@ -164,7 +164,7 @@ func key(t Transition) string {
 	if t.Problem != nil {
 		id = t.Problem.ID
 	}
-	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Check, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
+	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
 }
 
 func keys(list []Transition, after journal.Position) (out []string) {

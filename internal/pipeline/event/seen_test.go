@@ -89,7 +89,7 @@ func TestValuesOfNoCheckAreSeen(t *testing.T) {
 			continue
 		}
 		seen++
-		if x.Check != model.MetricsCheck || string(x.Seen.Raw) != string(named) {
+		if x.Source.Check() != model.MetricsCheck || string(x.Seen.Raw) != string(named) {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -138,7 +138,7 @@ func TestChangesOfKeepalivesAreSeen(t *testing.T) {
 	}
 	for i, x := range seen {
 		w := want[i/2]
-		if x.Check != model.KeepaliveCheck || x.Seen.Status != w.status || (x.Seen.Problem != nil) != w.open || int(x.Seen.HistoryLen) != w.history || x.Seen.Output == "" {
+		if x.Source.Check() != model.KeepaliveCheck || x.Seen.Status != w.status || (x.Seen.Problem != nil) != w.open || int(x.Seen.HistoryLen) != w.history || x.Seen.Output == "" {
 			t.Errorf("%d: %+v %+v", i, x, x.Seen)
 		}
 	}

@@ -259,7 +259,7 @@ func (s *story) step(line string) {
 // describe is a transition in a word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
 // a first result.
 func describe(t *Transition) string {
-	event := fmt.Sprintf("%d/%d", t.Node, t.Check)
+	event := fmt.Sprintf("%d/%d", t.Node, t.Source.ID)
 	switch t.Kind {
 	case StatusChanged:
 		if t.First {

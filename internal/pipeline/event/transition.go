@@ -47,7 +47,7 @@ type Transition struct {
 	Kind      TransitionKind
 	Node      model.NodeID
 	Namespace model.NamespaceID
-	Check     model.CheckID
+	Source    model.Source
 	Chunk     model.ChunkID
 	Status    model.Status
 	Previous  model.Status

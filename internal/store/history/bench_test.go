@@ -55,7 +55,7 @@ func (f *fleet) batch(n int) history.Batch {
 		place := history.Place{At: journal.Position{Log: 1 << 62, Number: f.number}}
 		b.Places[p] = place
 		e := history.Entry{At: f.now, Executed: f.now, Kind: history.StatusChanged, Namespace: "load", Node: fmt.Sprintf("web-%05d", node),
-			NodeID: model.NodeID(node + 1), Check: fmt.Sprintf("web-check-%03d", check), CheckID: model.CheckID(1000 + check),
+			NodeID: model.NodeID(node + 1), SourceName: fmt.Sprintf("web-check-%03d", check), Source: model.CheckSource(model.CheckID(1000 + check)),
 			Status: model.Critical, Previous: model.OK, Output: "DISK CRITICAL - free space: / 1024 MB (2% inode=98%):", Partition: p, Place: place}
 		if f.problems {
 			f.problem(&b, which, &e)
@@ -84,11 +84,11 @@ func (f *fleet) problem(b *history.Batch, which int, e *history.Entry) {
 	p, kind := f.open[which], "closed"
 	if p == nil {
 		kind = "opened"
-		p = &history.Problem{Problem: model.Problem{ID: f.id(), NodeID: e.NodeID, CheckID: e.CheckID, Chunk: 7,
-			Status: e.Status, Severity: model.High, Opened: f.now, Output: e.Output}, Namespace: e.Namespace, Node: e.Node, Check: e.Check}
+		p = &history.Problem{Problem: model.Problem{ID: f.id(), NodeID: e.NodeID, Source: e.Source, Chunk: 7,
+			Status: e.Status, Severity: model.High, Opened: f.now, Output: e.Output}, Namespace: e.Namespace, Node: e.Node, SourceName: e.SourceName}
 		f.open[which], f.failing = p, append(f.failing, which)
 		b.Opened = append(b.Opened, *p)
-		b.Escalations = append(b.Escalations, history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID}, NodeID: p.NodeID, CheckID: p.CheckID,
+		b.Escalations = append(b.Escalations, history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID}, NodeID: p.NodeID, Source: p.Source,
 			Group: p.ID, Lead: p.ID, Opened: p.Opened, Direct: []history.HandlerRef{pager}, Told: []history.Told{{HandlerRef: pager, Under: p.ID}}, Next: route.Climb{}})
 	} else {
 		e.Status, e.Previous = model.OK, model.Critical

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, check_name, check_id, status, previous, output, count, expired`
+const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, source_kind, source_id, source_instance, source_name, status, previous, output, count, expired`
 
 func entryShelf(size int64) shelf[Entry] {
 	return shelf[Entry]{
@@ -23,7 +23,7 @@ func entryShelf(size int64) shelf[Entry] {
 func scanEntry(scan func(...any) error) (Entry, error) {
 	var e Entry
 	var partition, log, number, index, at, executed, previous, count, expired int64
-	err := scan(&e.ID, &partition, &log, &number, &index, &at, &executed, &e.Kind, &e.Namespace, &e.Node, &e.NodeID, &e.Check, &e.CheckID,
+	err := scan(&e.ID, &partition, &log, &number, &index, &at, &executed, &e.Kind, &e.Namespace, &e.Node, &e.NodeID, &e.Source.Kind, &e.Source.ID, &e.Source.Instance, &e.SourceName,
 		&e.Status, &previous, &e.Output, &count, &expired)
 	if err != nil {
 		return e, err

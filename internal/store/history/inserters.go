@@ -80,7 +80,7 @@ func entryRow(args []any, row *numbered[Entry]) []any {
 		expired = 1
 	}
 	return append(args, row.id, int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
-		nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), e.Check, int64(e.CheckID),
+		nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), int64(e.Source.Kind), int64(e.Source.ID), cleanText(e.Source.Instance), e.SourceName,
 		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), expired)
 }
 
@@ -92,7 +92,7 @@ func closedRow(args []any, row *numbered[Problem]) []any {
 
 func problemRow(args []any, row *numbered[Problem], closed int64) []any {
 	p := row.of
-	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), p.Check, int64(p.CheckID), int64(p.Chunk),
+	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Chunk),
 		int64(p.Status), int64(p.Severity), nanos(p.Opened), closed, cleanText(p.Output))
 }
 

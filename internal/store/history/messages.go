@@ -4,24 +4,27 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Message is one delivery that has ended, as reports count them, with the names of the problem
 // under whose id it was told.
 type Message struct {
-	ID        int64
-	Ended     time.Time
-	Problem   string
-	Namespace string // empty: the problem is not kept any more
-	Node      string
-	Check     string
-	Handler   HandlerRef
-	Route     string
-	Kind      string
-	Tells     string
-	Count     int
-	State     DeliveryState
-	Payload   []byte // of those that only show what would be sent
+	ID         int64
+	Ended      time.Time
+	Problem    string
+	Namespace  string // empty: the problem is not kept any more
+	Node       string
+	SourceKind model.SourceKind
+	SourceName string
+	Handler    HandlerRef
+	Route      string
+	Kind       string
+	Tells      string
+	Count      int
+	State      DeliveryState
+	Payload    []byte // of those that only show what would be sent
 }
 
 // MessageQuery selects messages. Of those that ended; withheld ones are none.
@@ -50,7 +53,7 @@ func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, err
 		until := nanos(q.Until)
 		which, args = which+` AND o.ended <= ? AND (o.ended < ? OR o.id < ?)`, append(args, until, until, q.BeforeID)
 	}
-	rows, err := s.db.Query(ctx, `SELECT o.id, o.ended, o.problem, COALESCE(p.namespace, ''), COALESCE(p.node, ''), COALESCE(p.check_name, ''),
+	rows, err := s.db.Query(ctx, `SELECT o.id, o.ended, o.problem, COALESCE(p.namespace, ''), COALESCE(p.node, ''), COALESCE(p.source_kind, 0), COALESCE(p.source_name, ''),
 		o.handler_ns, o.handler, o.route, o.kind, CASE WHEN o.tells = '' THEN o.kind ELSE o.tells END, o.problems, o.state, `+payload+`
 		FROM history_outbox o LEFT JOIN history_problems p ON p.id = o.problem WHERE `+which+` ORDER BY o.ended DESC, o.id DESC`+limit(q.Limit), args...)
 	if err != nil {
@@ -61,7 +64,7 @@ func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, err
 	for rows.Next() {
 		var m Message
 		var ended int64
-		if err := rows.Scan(&m.ID, &ended, &m.Problem, &m.Namespace, &m.Node, &m.Check, &m.Handler.Namespace, &m.Handler.Name,
+		if err := rows.Scan(&m.ID, &ended, &m.Problem, &m.Namespace, &m.Node, &m.SourceKind, &m.SourceName, &m.Handler.Namespace, &m.Handler.Name,
 			&m.Route, &m.Kind, &m.Tells, &m.Count, &m.State, &m.Payload); err != nil {
 			return nil, fmt.Errorf("list messages: %w", err)
 		}

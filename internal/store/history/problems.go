@@ -14,12 +14,12 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-const problemColumns = `id, namespace, node, node_id, check_name, check_id, chunk, status, severity, opened, closed, output`
+const problemColumns = `id, namespace, node, node_id, source_kind, source_id, source_instance, source_name, chunk, status, severity, opened, closed, output`
 
 func scanProblem(scan func(...any) error) (Problem, error) {
 	var p Problem
 	var opened, closed int64
-	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Check, &p.CheckID, &p.Chunk, &p.Status, &p.Severity, &opened, &closed, &p.Output)
+	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Source.Kind, &p.Source.ID, &p.Source.Instance, &p.SourceName, &p.Chunk, &p.Status, &p.Severity, &opened, &closed, &p.Output)
 	p.Opened, p.Closed = fromNanos(opened), fromNanos(closed)
 	return p, err
 }

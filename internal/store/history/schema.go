@@ -7,13 +7,13 @@ var schema = []string{`
 		id {id}, partition_no BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL,
 		at BIGINT NOT NULL, executed BIGINT NOT NULL, kind {text} NOT NULL,
 		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
-		check_name {text} NOT NULL, check_id BIGINT NOT NULL,
+		source_kind BIGINT NOT NULL, source_id BIGINT NOT NULL, source_instance {text} NOT NULL, source_name {text} NOT NULL,
 		status BIGINT NOT NULL, previous BIGINT NOT NULL, output {text} NOT NULL, count BIGINT NOT NULL, expired BIGINT NOT NULL);
 	CREATE INDEX history_entries_at ON history_entries (at);
 	CREATE INDEX history_entries_marks ON history_entries (at) WHERE kind IN ('flapping', 'acknowledged');
 	CREATE TABLE history_problems (
 		no {id}, id {text} NOT NULL UNIQUE, namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
-		check_name {text} NOT NULL, check_id BIGINT NOT NULL, chunk BIGINT NOT NULL,
+		source_kind BIGINT NOT NULL, source_id BIGINT NOT NULL, source_instance {text} NOT NULL, source_name {text} NOT NULL, chunk BIGINT NOT NULL,
 		status BIGINT NOT NULL, severity BIGINT NOT NULL, opened BIGINT NOT NULL, closed BIGINT NOT NULL, output {text} NOT NULL);
 	CREATE INDEX history_problems_opened ON history_problems (opened, id);
 	CREATE INDEX history_problems_open ON history_problems (opened, id) WHERE closed = 0;
@@ -21,8 +21,8 @@ var schema = []string{`
 	CREATE TABLE history_segments (
 		shelf {text} NOT NULL, first BIGINT NOT NULL, last BIGINT NOT NULL, begun BIGINT NOT NULL, ended BIGINT NOT NULL, PRIMARY KEY (shelf, last));
 	CREATE TABLE history_index (
-		shelf {text} NOT NULL, segment BIGINT NOT NULL, node_id BIGINT NOT NULL, check_name {text} NOT NULL, row_id BIGINT NOT NULL,
-		PRIMARY KEY (shelf, segment, node_id, check_name, row_id)){clustered};
+		shelf {text} NOT NULL, segment BIGINT NOT NULL, node_id BIGINT NOT NULL, source_name {text} NOT NULL, row_id BIGINT NOT NULL,
+		PRIMARY KEY (shelf, segment, node_id, source_name, row_id)){clustered};
 	CREATE TABLE history_names (
 		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL, last BIGINT NOT NULL, PRIMARY KEY (namespace, node, node_id)){clustered};
 	CREATE INDEX history_names_last ON history_names (last);

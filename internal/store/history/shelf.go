@@ -81,8 +81,8 @@ func (f *shelf[T]) file(ctx context.Context, tx *sqldb.Tx) (done bool, err error
 		query string
 		args  []any
 	}{
-		{`INSERT INTO history_index (shelf, segment, node_id, check_name, row_id)
-			SELECT '{table}', CAST(? AS BIGINT), node_id, check_name, {id} FROM {table} WHERE {id} > ? AND {id} <= ? ORDER BY node_id, check_name, {id}`,
+		{`INSERT INTO history_index (shelf, segment, node_id, source_name, row_id)
+			SELECT '{table}', CAST(? AS BIGINT), node_id, source_name, {id} FROM {table} WHERE {id} > ? AND {id} <= ? ORDER BY node_id, source_name, {id}`,
 			[]any{last, filed, last}},
 		{`INSERT INTO history_segments (shelf, first, last, begun, ended)
 			SELECT '{table}', CAST(? AS BIGINT), CAST(? AS BIGINT), COALESCE(MIN({at}), 0), COALESCE(MAX({at}), 0) FROM {table} WHERE {id} > ? AND {id} <= ?`,
@@ -153,7 +153,7 @@ func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *where, most int) (
 			from = `FROM {table} e WHERE e.{id} IN (SELECT row_id FROM history_index WHERE shelf = '{table}' AND segment = ? AND node_id IN (` + places(len(nodes)) + `)`
 			args = append([]any{p.segment}, nodes...)
 			if w.check != "" {
-				from, args = from+` AND check_name = ?`, append(args, w.check)
+				from, args = from+` AND source_name = ?`, append(args, w.check)
 			}
 			from += `) AND ` + w.sql("+")
 		}
@@ -197,10 +197,13 @@ type where struct {
 
 func newWhere(namespace, node, check string, id model.NodeID) *where {
 	w := &where{namespace: namespace, node: node, check: check, nodeID: id}
-	for _, f := range []struct{ column, value string }{{"namespace", namespace}, {"node", node}, {"check_name", check}} {
+	for _, f := range []struct{ column, value string }{{"namespace", namespace}, {"node", node}} {
 		if f.value != "" {
 			w.and(`e.`+f.column+` = ?`, f.value)
 		}
+	}
+	if check != "" {
+		w.and(`e.source_kind = 0 AND e.source_name = ?`, check)
 	}
 	if id != 0 {
 		w.and(`e.node_id = ?`, int64(id))

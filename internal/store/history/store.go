@@ -151,15 +151,15 @@ type EscalationKey struct {
 type Escalation struct {
 	EscalationKey `json:"-"`
 
-	NodeID  model.NodeID  `json:"node"`
-	CheckID model.CheckID `json:"check"`
-	Group   string        `json:"group"`
-	Lead    string        `json:"lead"` // the problem under whose id its group is told first
-	Opened  time.Time     `json:"opened"`
-	Direct  []HandlerRef  `json:"direct,omitempty"` // those who are told, where there is no route
-	Next    route.Climb   `json:"next"`
-	Told    []Told        `json:"told,omitempty"` // they know that it is open
-	Held    *route.Hold   `json:"held,omitempty"` // why what was due was not told
+	NodeID model.NodeID `json:"node"`
+	Source model.Source `json:"source"`
+	Group  string       `json:"group"`
+	Lead   string       `json:"lead"` // the problem under whose id its group is told first
+	Opened time.Time    `json:"opened"`
+	Direct []HandlerRef `json:"direct,omitempty"` // those who are told, where there is no route
+	Next   route.Climb  `json:"next"`
+	Told   []Told       `json:"told,omitempty"` // they know that it is open
+	Held   *route.Hold  `json:"held,omitempty"` // why what was due was not told
 	// Severity is the highest that was told.
 	Severity model.Severity `json:"severity,omitempty"`
 	Shadow   bool           `json:"shadow,omitempty"` // nothing of it is sent
@@ -201,31 +201,31 @@ const (
 
 // Entry is one thing that happened to an event. Names are as they were then.
 type Entry struct {
-	At        time.Time       `json:"at"` // received
-	Executed  time.Time       `json:"executed"`
-	Kind      EntryKind       `json:"kind"`
-	Namespace string          `json:"namespace"`
-	Node      string          `json:"node"`
-	NodeID    model.NodeID    `json:"nodeId"`
-	Check     string          `json:"check"`
-	CheckID   model.CheckID   `json:"checkId"`
-	Status    model.Status    `json:"status"`
-	Previous  model.Status    `json:"previous"`
-	First     bool            `json:"first,omitempty"` // no status before: Previous means nothing
-	Output    string          `json:"output,omitempty"`
-	Count     uint64          `json:"count,omitempty"` // results lost
-	Expired   bool            `json:"expired,omitempty"`
-	Partition model.Partition `json:"-"`
-	Place     Place           `json:"-"`
-	ID        int64           `json:"-"` // given by the store: it grows
+	At         time.Time       `json:"at"` // received
+	Executed   time.Time       `json:"executed"`
+	Kind       EntryKind       `json:"kind"`
+	Namespace  string          `json:"namespace"`
+	Node       string          `json:"node"`
+	NodeID     model.NodeID    `json:"nodeId"`
+	Source     model.Source    `json:"source"`
+	SourceName string          `json:"sourceName"`
+	Status     model.Status    `json:"status"`
+	Previous   model.Status    `json:"previous"`
+	First      bool            `json:"first,omitempty"` // no status before: Previous means nothing
+	Output     string          `json:"output,omitempty"`
+	Count      uint64          `json:"count,omitempty"` // results lost
+	Expired    bool            `json:"expired,omitempty"`
+	Partition  model.Partition `json:"-"`
+	Place      Place           `json:"-"`
+	ID         int64           `json:"-"` // given by the store: it grows
 }
 
 // Problem is one problem with the names of its time.
 type Problem struct {
 	model.Problem
-	Namespace string `json:"namespace"`
-	Node      string `json:"node"`
-	Check     string `json:"check"`
+	Namespace  string `json:"namespace"`
+	Node       string `json:"node"`
+	SourceName string `json:"sourceName"`
 }
 
 // HandlerRef names a handler.

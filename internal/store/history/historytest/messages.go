@@ -40,7 +40,7 @@ func testMessages(t *testing.T, open func() history.Store) {
 			page, err := s.Messages(t.Context(), q)
 			must(t, err)
 			for _, m := range page {
-				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.Check, m.Route, m.Tells, m.Ended.Sub(at(0)), m.Count, len(m.Payload)))
+				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Tells, m.Ended.Sub(at(0)), m.Count, len(m.Payload)))
 			}
 			if q.Limit == 0 || len(page) < q.Limit {
 				return said

@@ -31,10 +31,10 @@ func place(number uint64, index uint32) history.Place {
 func problem(id, node string, opened int) history.Problem {
 	return history.Problem{
 		Problem: model.Problem{
-			ID: id, NodeID: 7, CheckID: 1001, Chunk: 3, Status: model.Critical, Severity: model.High,
+			ID: id, NodeID: 7, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High,
 			Opened: at(opened), Output: "disk full",
 		},
-		Namespace: "default", Node: node, Check: "disk",
+		Namespace: "default", Node: node, SourceName: "disk",
 	}
 }
 
@@ -48,7 +48,7 @@ func delivery(problem, kind string, to history.HandlerRef, created int) history.
 func entry(number uint64, minute int) history.Entry {
 	return history.Entry{
 		At: at(minute), Executed: at(minute), Kind: history.StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
-		Check: "disk", CheckID: 1001, Status: model.Critical, Previous: model.OK, Output: "disk full",
+		Source: model.CheckSource(1001), SourceName: "disk", Status: model.Critical, Previous: model.OK, Output: "disk full",
 		Partition: 5, Place: place(number, 0),
 	}
 }
@@ -271,13 +271,13 @@ func testMany(t *testing.T, open func() history.Store) {
 		for range 1 + random.IntN(12) {
 			e := entry(uint64(len(all)+1), batch*10+random.IntN(15)) // some are older than those of the batch before
 			e.NodeID = model.NodeID(1 + random.IntN(4))
-			e.Node, e.Check = fmt.Sprint("n", e.NodeID), fmt.Sprint("c", random.IntN(3))
+			e.Node, e.SourceName = fmt.Sprint("n", e.NodeID), fmt.Sprint("c", random.IntN(3))
 			if e.NodeID == 4 && batch > 5 {
 				e.Node = "n1" // renamed: the name was another node's
 			}
 			b.Entries, all = append(b.Entries, e), append(all, e)
 			p := problem(fmt.Sprintf("p%03d", len(all)), e.Node, batch*10+random.IntN(15))
-			p.NodeID, p.Check = e.NodeID, e.Check
+			p.NodeID, p.SourceName = e.NodeID, e.SourceName
 			if b.Opened = append(b.Opened, p); len(all)%3 > 0 {
 				p.Closed = p.Opened.Add(time.Hour)
 				b.Closed = append(b.Closed, p)
@@ -300,7 +300,7 @@ func testMany(t *testing.T, open func() history.Store) {
 			list, err := s.Entries(t.Context(), q)
 			must(t, err)
 			equal(t, fmt.Sprintf("%s, entries of %+v", what, q), given(list), firstOf(all, q.Limit, func(e *history.Entry) bool {
-				return (q.NodeID == 0 || e.NodeID == q.NodeID) && (q.Node == "" || e.Node == q.Node) && (q.Check == "" || e.Check == q.Check) &&
+				return (q.NodeID == 0 || e.NodeID == q.NodeID) && (q.Node == "" || e.Node == q.Node) && (q.Check == "" || e.SourceName == q.Check) &&
 					!e.At.Before(q.Since) && (q.Before.IsZero() || e.At.Before(q.Before))
 			}))
 		}
@@ -310,7 +310,7 @@ func testMany(t *testing.T, open func() history.Store) {
 			list, err := s.Problems(t.Context(), q)
 			must(t, err)
 			equal(t, fmt.Sprintf("%s, problems of %+v", what, q), list, firstOf(problems, q.Limit, func(p *history.Problem) bool {
-				return (q.NodeID == 0 || p.NodeID == q.NodeID) && (q.Node == "" || p.Node == q.Node) && (q.Check == "" || p.Check == q.Check) &&
+				return (q.NodeID == 0 || p.NodeID == q.NodeID) && (q.Node == "" || p.Node == q.Node) && (q.Check == "" || p.SourceName == q.Check) &&
 					(!q.Open || p.Closed.IsZero()) && (q.Before.IsZero() || p.Opened.Before(q.Before))
 			}))
 		}

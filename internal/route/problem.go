@@ -1,0 +1,139 @@
+package route
+
+import (
+	"cmp"
+	"strings"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
+)
+
+// Name is a name in a namespace.
+type Name struct{ Namespace, Name string }
+
+func (n Name) String() string { return n.Namespace + "/" + n.Name }
+
+func (n Name) compare(other Name) int {
+	return cmp.Or(cmp.Compare(n.Namespace, other.Namespace), cmp.Compare(n.Name, other.Name))
+}
+
+// Source names the origin of a problem.
+type Source struct {
+	Kind     model.SourceKind
+	Name     Name // of the node's namespace, or shared
+	Instance string
+}
+
+// Problem is a problem as a decision sees it. It is of one goroutine: conditions keep their
+// answers in it.
+type Problem struct {
+	Node     Name
+	Groups   []Name // of the node
+	Labels   map[string]string
+	Facts    map[string]string
+	Source   Source
+	Status   model.Status
+	Severity model.Severity
+
+	node  *where.Node // for conditions; made when first asked
+	holds map[*where.Condition]bool
+}
+
+// meets says whether the condition holds for the node. It keeps the answer: many selectors have the
+// same condition.
+func (p *Problem) meets(c *where.Condition) bool {
+	holds, asked := p.holds[c]
+	if !asked {
+		if p.holds == nil {
+			p.holds = map[*where.Condition]bool{}
+		}
+		holds = c.Match(p.conditionNode())
+		p.holds[c] = holds
+	}
+	return holds
+}
+
+// conditionNode returns the node for a condition.
+func (p *Problem) conditionNode() *where.Node {
+	if p.node == nil {
+		p.node = where.NewNode()
+		p.node.Set(p.Node.Namespace, p.Node.Name, where.MakePairs(p.Labels), where.MakePairs(p.Facts))
+		names := make([]string, len(p.Groups))
+		for i, g := range p.Groups {
+			names[i] = g.Name
+			if g.Namespace != p.Node.Namespace {
+				names[i] = g.String()
+			}
+		}
+		p.node.SetGroups(names)
+	}
+	return p.node
+}
+
+// Check returns the name of the problem's check; zero where another kind of source opened it.
+func (p *Problem) Check() Name {
+	if p.Source.Kind != model.SourceCheck {
+		return Name{}
+	}
+	return p.Source.Name
+}
+
+// isOf says whether the problem is of a check: NAME in any namespace, or NAMESPACE/NAME.
+func (p *Problem) isOf(check string) bool {
+	of := p.Check()
+	if of == (Name{}) {
+		return false
+	}
+	if namespace, name, ok := strings.Cut(check, "/"); ok {
+		return of == Name{namespace, name}
+	}
+	return of.Name == check
+}
+
+var _ interpreter.Activation = (*Problem)(nil)
+
+// ResolveName implements interpreter.Activation, for the conditions of selectors.
+func (p *Problem) ResolveName(name string) (any, bool) {
+	switch name {
+	case "source.kind":
+		return types.String(p.Source.Kind.String()), true
+	case "source.name":
+		return types.String(p.Source.Name.Name), true
+	case "source.namespace":
+		return types.String(p.Source.Name.Namespace), true
+	case "source.instance":
+		return types.String(p.Source.Instance), true
+	case "check":
+		return types.String(p.Check().Name), true
+	}
+	return p.conditionNode().ResolveName(name)
+}
+
+// Parent implements interpreter.Activation.
+func (p *Problem) Parent() interpreter.Activation { return nil }
+
+// Directory names nodes and sources, and describes nodes (the planner).
+type Directory interface {
+	NodeName(id model.NodeID) (namespace, name string, ok bool)
+	NodeLabels(id model.NodeID) map[string]string
+	NodeFacts(id model.NodeID) map[string]string
+	// NodeGroups lists the node's groups: NAME, or NAMESPACE/NAME of another namespace.
+	NodeGroups(id model.NodeID) []string
+	SourceName(s model.Source) (namespace, name string, ok bool)
+}
+
+// Describe returns a problem as routes and silences see it now.
+func Describe(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
+	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node)}
+	p.Node.Namespace, p.Node.Name, _ = d.NodeName(node)
+	p.Source = Source{Kind: source.Kind, Instance: source.Instance}
+	p.Source.Name.Namespace, p.Source.Name.Name, _ = d.SourceName(source)
+	for _, g := range d.NodeGroups(node) {
+		ns, name := model.SplitRef(p.Node.Namespace, g)
+		p.Groups = append(p.Groups, Name{ns, name})
+	}
+	return p
+}
