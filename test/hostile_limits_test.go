@@ -84,13 +84,13 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 		result             func(checks []model.ChunkID) wire.Signal
 	}{
 		{"outputBytes: 100", "output", "output", func(c []model.ChunkID) wire.Signal {
-			return wire.Signal{Kind: wire.SignalResult, Chunk: c[0], Output: []byte(strings.Repeat("x", 101))}
+			return wire.ResultSignal(wire.Signal{Chunk: c[0]}, wire.Result{Output: []byte(strings.Repeat("x", 101))})
 		}},
 		{"statesPerNode: 1", "node_states", "node_limit", func(c []model.ChunkID) wire.Signal {
-			return wire.Signal{Kind: wire.SignalResult, Chunk: c[1]}
+			return wire.ResultSignal(wire.Signal{Chunk: c[1]}, wire.Result{})
 		}},
 		{"states: 1", "namespace_states", "namespace_limit", func(c []model.ChunkID) wire.Signal {
-			return wire.Signal{Kind: wire.SignalResult, Chunk: c[1]}
+			return wire.ResultSignal(wire.Signal{Chunk: c[1]}, wire.Result{})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 			harness.Until(t, 20*time.Second, "the refusal", func() (string, bool) {
 				tried++
 				b := &wire.Batch{StreamKey: key, First: next, Signals: []wire.Signal{
-					{Kind: wire.SignalResult, Chunk: checks[0], Output: []byte("x")}, c.result(checks)}}
+					wire.ResultSignal(wire.Signal{Chunk: checks[0]}, wire.Result{Output: []byte("x")}), c.result(checks)}}
 				next += uint64(len(b.Signals))
 				e.say(wire.AppendBatch(nil, b))
 				for {

@@ -134,7 +134,7 @@ func (g *good) play(ctx context.Context, every time.Duration) {
 		g.sent = time.Now()
 		chunk, text := g.chunk, g.text
 		g.mu.Unlock()
-		err := g.session.Send(&wire.Batch{StreamKey: goodKey, First: number, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: chunk, Output: text}}})
+		err := g.session.Send(&wire.Batch{StreamKey: goodKey, First: number, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Output: text})}})
 		if err != nil && ctx.Err() == nil {
 			g.mu.Lock()
 			g.err = err

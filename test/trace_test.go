@@ -58,7 +58,7 @@ func TestTheJournalIsSyncedBeforeTheAcknowledgement(t *testing.T) {
 	chunk := (<-o.assigned).Chunks[0].ID
 	const results = 25
 	for n := uint64(1); n <= results; n++ {
-		b := &wire.Batch{StreamKey: key, First: n, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: chunk, Status: model.OK, Output: fmt.Append(nil, n)}}}
+		b := &wire.Batch{StreamKey: key, First: n, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Status: model.OK, Output: fmt.Append(nil, n)})}}
 		if err := session.Send(b); err != nil {
 			t.Fatal(err)
 		}

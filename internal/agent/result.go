@@ -32,10 +32,10 @@ func (a *Agent) runCheck(ctx context.Context, c *check) {
 	}
 	before := c.past.status.Swap(uint32(result.Status) + 1)
 	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
-	err := a.spool.Append(&wire.Signal{
-		Kind: wire.SignalResult, Chunk: c.chunk.ID, Status: result.Status, AtMs: a.cfg.Machine.BootMs(),
-		DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra, Node: c.about,
-	}, changed || c.chunk.RoundRobin)
+	signal := wire.ResultSignal(wire.Signal{Chunk: c.chunk.ID, Node: c.about, AtMs: a.cfg.Machine.BootMs()}, wire.Result{
+		Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra,
+	})
+	err := a.spool.Append(&signal, changed || c.chunk.RoundRobin)
 	if err != nil {
 		a.lost.Add(1)
 		a.cfg.Log.Error("result is lost", "check", c.chunk.CheckName, "err", err)

@@ -43,10 +43,10 @@ type server struct {
 	chunks   map[model.ChunkID]*model.Chunk
 	revision uint64
 	last     map[wire.StreamKey]uint64
-	results  []wire.Signal // as committed, in order
-	lanes    []wire.Lane   // of each
-	repeats  int           // numbers committed twice
-	clean    int           // sessions ended by Bye
+	results  []decoded   // as committed, in order
+	lanes    []wire.Lane // of each
+	repeats  int         // numbers committed twice
+	clean    int         // sessions ended by Bye
 }
 
 const theNode model.NodeID = 77
@@ -143,9 +143,12 @@ func (s *server) deliver(c journal.Commit) {
 				}
 				s.last[b.StreamKey] = b.First + uint64(i)
 				if sig := b.Signals[i]; sig.Kind == wire.SignalResult {
-					sig.Output = slices.Clone(sig.Output)
-					sig.Extra = slices.Clone(sig.Extra)
-					s.results, s.lanes = append(s.results, sig), append(s.lanes, b.Lane)
+					sig.Body = slices.Clone(sig.Body)
+					r, err := sig.Result()
+					if err != nil {
+						return err
+					}
+					s.results, s.lanes = append(s.results, decoded{sig, r}), append(s.lanes, b.Lane)
 				}
 			}
 			if b.Gap != nil {
@@ -191,8 +194,14 @@ func (s *server) wait(what string, ok func() bool) {
 	}
 }
 
+// decoded is a signal with what its body says; of a keepalive nothing.
+type decoded struct {
+	wire.Signal
+	wire.Result
+}
+
 // of returns the results of a chunk; the lock must be held.
-func (s *server) of(chunk model.ChunkID) (list []wire.Signal) {
+func (s *server) of(chunk model.ChunkID) (list []decoded) {
 	for _, r := range s.results {
 		if r.Chunk == chunk {
 			list = append(list, r)

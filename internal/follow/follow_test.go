@@ -209,8 +209,7 @@ func (elsewhere) Resolve(journal.Position) (journal.Position, error) {
 func TestOwnAndProxiedResults(t *testing.T) {
 	r, lake := newRig(t), newLake(t)
 	r.handler(lake.address(), 1)
-	sig := wire.Signal{Kind: wire.SignalResult, Chunk: someCheck, Status: model.Critical, AtMs: 5, Node: 3, Output: []byte("away"),
-		Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "rtt", Value: 1.5, Tags: map[string]string{"to": "x"}}}})}
+	sig := wire.ResultSignal(wire.Signal{Chunk: someCheck, AtMs: 5, Node: 3}, wire.Result{Status: model.Critical, Output: []byte("away"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "rtt", Value: 1.5, Tags: map[string]string{"to": "x"}}}})})
 	var reader wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: 1, Signals: []wire.Signal{sig}}))
 	if err := reader.Reset(body); err != nil || !reader.Next(&sig) {

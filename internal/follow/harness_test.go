@@ -152,8 +152,7 @@ func (r *rig) send(nodes, checks, count int) {
 			id := model.NodeID(n)
 			b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(n)}, First: r.numbers[id] + 1, NowMs: 1000}
 			for c := range checks {
-				b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: someCheck + model.ChunkID(c), Status: model.Status(r.numbers[id] % 2), AtMs: 900,
-					DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.noisy())})
+				b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: someCheck + model.ChunkID(c), AtMs: 900}, wire.Result{Status: model.Status(r.numbers[id] % 2), DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.noisy())}))
 			}
 			r.numbers[id] += uint64(checks)
 			_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))

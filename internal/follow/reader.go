@@ -24,6 +24,7 @@ type reader struct {
 	record wire.Record
 	batch  wire.BatchReader
 	signal wire.Signal
+	body   wire.Result // of signal
 	result result
 	take   func(*result) // of those that the handler is told of
 	shadow uint64        // results of which nothing is sent
@@ -84,7 +85,10 @@ func (x *reader) batched(rec *wire.Record) error {
 
 func (x *reader) signalled(nowMs uint64) {
 	r, s := &x.result, &x.signal
-	r.status, r.output, r.extra, r.duration = s.Status, s.Output, s.Extra, s.DurationMs
+	if x.body.Decode(s.Body) != nil {
+		return
+	}
+	r.status, r.output, r.extra, r.duration = x.body.Status, x.body.Output, x.body.Extra, x.body.DurationMs
 	r.executed = r.received
 	if s.AtMs < nowMs {
 		const year = uint64(366 * 24 * time.Hour / time.Millisecond) // as the view has it: nothing is older

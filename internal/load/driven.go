@@ -151,8 +151,12 @@ func (d *driving) Take(ctx context.Context, node model.NodeID, batch []byte, _ j
 	a, _ := ctx.Value(cableOf{}).(*agent)
 	own.results = own.results[:0]
 	var s wire.Signal
+	var body wire.Result
 	for number := r.First; r.Next(&s); number++ {
-		own.results = append(own.results, Result{Number: number, Check: d.chunks[s.Chunk], Status: s.Status, Output: s.Output, At: a.run.atBoot(s.AtMs)})
+		if err := body.Decode(s.Body); err != nil {
+			return err
+		}
+		own.results = append(own.results, Result{Number: number, Check: d.chunks[s.Chunk], Status: body.Status, Output: body.Output, At: a.run.atBoot(s.AtMs)})
 	}
 	if err := r.Err(); err != nil {
 		return err

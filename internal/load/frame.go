@@ -32,11 +32,12 @@ func (f *frame) reset(first uint64, due int64) {
 	*f = frame{first: first, due: due, signals: f.signals[:0], each: f.each[:0]}
 }
 
-func (f *frame) add(s *wire.Signal, intended int64, check int) {
+// add appends a signal; r is what its body says, of a keepalive nothing.
+func (f *frame) add(s *wire.Signal, r *wire.Result, intended int64, check int) {
 	f.signals = wire.AppendSignal(f.signals, s)
-	d := sign{intended: intended, end: int32(len(f.signals)), check: int16(check), status: s.Status}
+	d := sign{intended: intended, end: int32(len(f.signals)), check: int16(check), status: r.Status}
 	if check >= 0 {
-		d.digest = digest(s.Status, s.Output)
+		d.digest = digest(r.Status, r.Output)
 	}
 	f.each = append(f.each, d)
 }

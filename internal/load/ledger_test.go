@@ -164,6 +164,10 @@ func (s *modelServer) commit(n *modelNode) {
 			k = &Kept{Node: n.agent.node, Check: id}
 			n.states[id] = k
 		}
+		said, err := sig.Result()
+		if err != nil {
+			panic(err)
+		}
 		apply := func(number uint64) {
 			k.Results++
 			k.Order = k.Order.Then(uint64(n.stream), number)
@@ -188,7 +192,7 @@ func (s *modelServer) commit(n *modelNode) {
 			apply(again)
 			s.owes = nil
 		}
-		k.Stream, k.Number, k.Digest = uint64(n.stream), number, digest(sig.Status, sig.Output)
+		k.Stream, k.Number, k.Digest = uint64(n.stream), number, digest(said.Status, said.Output)
 		if s.tainted[k] = check != pickyCheck && s.rng.IntN(3) == 0; s.tainted[k] {
 			switch s.mutant {
 			case "keeps another output":

@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -160,7 +161,9 @@ func TestFaultsStrike(t *testing.T) {
 	}
 	unknown := 0
 	srv := &ideal{fault: func(_ uint64, s *wire.Signal) fault {
-		if s.Status.String() == "UNKNOWN" {
+		if r, err := s.Result(); err != nil {
+			t.Error(err)
+		} else if r.Status == model.Unknown {
 			unknown++
 		}
 		return right

@@ -165,13 +165,18 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 	}
 	f, began := a.fill(at)
 	before := len(f.signals)
-	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Node: node, Status: status, AtMs: a.run.bootMs(at), DurationMs: 5, Output: output, Cut: uint64(cut)}, intended, c)
+	result := &wire.Result{Status: status, DurationMs: 5, Output: output, Cut: uint64(cut)}
+	said := len(*buf)
+	*buf = wire.AppendResult(*buf, result)
+	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Node: node, AtMs: a.run.bootMs(at), Body: (*buf)[said:]}, result, intended, c)
 	last := &f.each[len(f.each)-1]
 	last.about, last.late = uint16(what.about), uint16(min((at-intended)/lateUnit, math.MaxUint16))
 	a.run.scratch.Put(buf)
 	a.ledger.sent++
 	if a.fate.wrong {
-		f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: wrongChunk, Status: status, AtMs: a.run.bootMs(at), DurationMs: 5}, intended, wrongCheck)
+		wrong := &wire.Result{Status: status, DurationMs: 5}
+		signal := wire.ResultSignal(wire.Signal{Chunk: wrongChunk, AtMs: a.run.bootMs(at)}, *wrong)
+		f.add(&signal, wrong, intended, wrongCheck)
 		a.ledger.sent++
 		a.run.wrong.Add(1)
 	}
@@ -236,7 +241,7 @@ func (a *agent) alive(now int64, next func(at int64) int64) {
 		return
 	}
 	f, _ := a.fill(intended)
-	f.add(&wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)}, intended, -1)
+	f.add(&wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)}, &wire.Result{}, intended, -1)
 	a.spooled += len(f.signals)
 	a.ledger.sent++
 	a.leave(intended)

@@ -196,8 +196,7 @@ func (f *fleet) entry(t testing.TB) journal.Entry {
 	default:
 		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: f.number[node] + 1, NowMs: 1 << 40}
 		for range 1 + f.rng.IntN(6) {
-			b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(10 + f.rng.IntN(8)), Status: model.Status(f.rng.IntN(4)),
-				AtMs: b.NowMs - f.rng.Uint64N(3000), Output: f.text()})
+			b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(10 + f.rng.IntN(8)), AtMs: b.NowMs - f.rng.Uint64N(3000)}, wire.Result{Status: model.Status(f.rng.IntN(4)), Output: f.text()}))
 		}
 		f.number[node] += uint64(len(b.Signals))
 		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))

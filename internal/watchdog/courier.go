@@ -73,7 +73,7 @@ func (c *Courier) Send(ctx context.Context, status model.Status, output string) 
 		over.ends(fmt.Errorf("the session ended before the acknowledgement: %w", err))
 	})
 	err = session.Send(&wire.Batch{StreamKey: c.stream, First: over.number,
-		Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: model.BuiltinChunk(model.WatchdogCheck), Status: status, Output: []byte(output)}}})
+		Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.BuiltinChunk(model.WatchdogCheck)}, wire.Result{Status: status, Output: []byte(output)})}})
 	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}

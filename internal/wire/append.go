@@ -60,6 +60,12 @@ func appendItem(dst []byte, field uint32, v string) []byte {
 	return append(dst, v...)
 }
 
+// appendBytesItem writes an element of a repeated field: also when it is empty.
+func appendBytesItem(dst []byte, field uint32, v []byte) []byte {
+	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(v)))
+	return append(dst, v...)
+}
+
 // appendHash leaves an all-zero hash out.
 func appendHash(dst []byte, field uint32, hash *[32]byte) []byte {
 	if *hash == [32]byte{} {

@@ -121,7 +121,7 @@ func (r *BatchReader) Reset(body []byte) error {
 	return f.err
 }
 
-// Next decodes the next signal into s, whose Output aliases the batch. It returns
+// Next decodes the next signal into s, whose Body aliases the batch. It returns
 // false at the end and at something malformed; Err tells them apart.
 func (r *BatchReader) Next(s *Signal) bool {
 	body, i := r.body, r.at
@@ -130,7 +130,7 @@ func (r *BatchReader) Next(s *Signal) bool {
 			size, n := uvarint(body, i+1) // Reset has checked it
 			r.at = n + int(size)
 			r.raw = body[n:r.at]
-			r.err = s.decode(r.raw)
+			r.err = s.Decode(r.raw)
 			return r.err == nil
 		}
 		f := fields{message: "Batch", rest: body[i:]}
@@ -155,7 +155,7 @@ func (r *BatchReader) Err() error { return r.err }
 // number instead of holding up all that follow.
 func (r *BatchReader) Pass() { r.err = nil }
 
-// Decode fills b, reusing its Signals. Outputs alias the body. Hot paths use
+// Decode fills b, reusing its Signals. Bodies alias the input. Hot paths use
 // BatchReader.
 func (b *Batch) Decode(body []byte) error {
 	var r BatchReader

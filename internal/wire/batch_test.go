@@ -14,7 +14,7 @@ func hundred() *Batch {
 		for j := range out {
 			out[j] = 'a' + byte((i+j)%26)
 		}
-		b.Signals = append(b.Signals, Signal{Kind: SignalResult, Chunk: model.ChunkID(1000 + i), Status: model.Status(i % 4), AtMs: 864_000_000 + uint64(i), DurationMs: 12, Output: out})
+		b.Signals = append(b.Signals, ResultSignal(Signal{Chunk: model.ChunkID(1000 + i), AtMs: 864_000_000 + uint64(i)}, Result{Status: model.Status(i % 4), DurationMs: 12, Output: out}))
 	}
 	return b
 }
@@ -27,13 +27,14 @@ func BenchmarkReadBatch(b *testing.B) {
 	_, body, _ := FrameKind(AppendBatch(nil, hundred()))
 	var r BatchReader
 	var s Signal
+	var result Result
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := r.Reset(body); err != nil {
 			b.Fatal(err)
 		}
 		n := 0
-		for r.Next(&s) {
+		for r.Next(&s) && result.Decode(s.Body) == nil {
 			n++
 		}
 		if n != 100 {
@@ -45,12 +46,19 @@ func BenchmarkReadBatch(b *testing.B) {
 
 func BenchmarkAppendSignal(b *testing.B) {
 	batch := hundred()
-	var buf []byte
+	results := make([]Result, len(batch.Signals))
+	for i := range batch.Signals {
+		results[i], _ = batch.Signals[i].Result()
+	}
+	var buf, body []byte
 	b.ReportAllocs()
 	for b.Loop() {
 		buf = buf[:0]
 		for i := range batch.Signals {
-			buf = AppendSignal(buf, &batch.Signals[i])
+			s := batch.Signals[i]
+			body = AppendResult(body[:0], &results[i])
+			s.Body = body
+			buf = AppendSignal(buf, &s)
 		}
 	}
 	perSignal(b, 100)

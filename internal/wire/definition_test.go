@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -49,8 +50,7 @@ func frameCodec[T any, P interface {
 	}
 }
 
-// batchCodec also looks into what results carry beside their output, which decoding a
-// batch does not.
+// batchCodec also decodes the bodies of signals, which decoding a batch does not.
 func batchCodec() codec {
 	c := frameCodec(KindBatch, "muster.v1.Batch", AppendBatch, drawBatch)
 	whole := c.decode
@@ -58,14 +58,22 @@ func batchCodec() codec {
 		v, err := whole(body)
 		for i := range v.(*Batch).Signals {
 			s := &v.(*Batch).Signals[i]
-			if len(s.Extra) == 0 {
-				continue
+			switch s.Kind {
+			case SignalResult:
+				r, bad := s.Result()
+				x, worse := DecodeExtra(r.Extra)
+				if err := errors.Join(bad, worse); err != nil {
+					return v, err
+				}
+				r.Extra = AppendExtra(nil, &x)
+				*s = ResultSignal(*s, r)
+			case SignalValueBlock:
+				var b ValueBlock
+				if err := b.Decode(s.Body); err != nil {
+					return v, err
+				}
+				s.Body = AppendValueBlock(nil, &b)
 			}
-			x, bad := DecodeExtra(s.Extra)
-			if bad != nil {
-				return v, bad
-			}
-			s.Extra = AppendExtra(nil, &x)
 		}
 		return v, err
 	}
@@ -275,14 +283,18 @@ func drawBatch(t *rapid.T) *Batch {
 	b := &Batch{StreamKey: key(t), First: rapid.Uint64Range(1, maxNumber).Draw(t, "first"), NowMs: u64(t)}
 	if rapid.IntRange(0, 9).Draw(t, "gap") == 0 {
 		b.Gap = &Gap{Last: rapid.Uint64Range(b.First, maxNumber).Draw(t, "last"), Reason: text(t),
-			Counts: list(t, func(t *rapid.T) GapCount { return GapCount{Chunk: model.ChunkID(u32(t)), Count: u64(t)} })}
+			Counts: list(t, func(t *rapid.T) GapCount {
+				return GapCount{Kind: SignalKind(rapid.IntRange(0, 31).Draw(t, "kind")), Chunk: model.ChunkID(u32(t)), Count: u64(t)}
+			})}
 		return b
 	}
 	for range rapid.IntRange(1, 6).Draw(t, "signals") {
 		s := Signal{Kind: SignalKeepalive, AtMs: u64(t)}
-		if rapid.IntRange(0, 4).Draw(t, "kind") > 0 {
-			s = Signal{Kind: SignalResult, AtMs: u64(t), Chunk: model.ChunkID(u32(t)), Status: status(t), DurationMs: u32(t),
-				Output: raw(t, 300), Cut: u64(t), Extra: AppendExtra(nil, drawExtra(t)), Node: model.NodeID(u32(t))}
+		if columns := raw(t, 40); len(columns) > 0 && yes(t) {
+			s = Signal{Kind: SignalValueBlock, AtMs: u64(t), Chunk: model.ChunkID(u32(t)),
+				Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(columns)), Columns: columns})}
+		} else if rapid.IntRange(0, 4).Draw(t, "kind") > 0 {
+			s = ResultSignal(Signal{AtMs: u64(t), Chunk: model.ChunkID(u32(t)), Node: model.NodeID(u32(t))}, Result{Status: status(t), DurationMs: u32(t), Output: raw(t, 300), Cut: u64(t), Extra: AppendExtra(nil, drawExtra(t))})
 		}
 		b.Signals = append(b.Signals, s)
 	}
@@ -509,6 +521,10 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 			v %= 2
 		case "muster.v1.Chunk.max_output":
 			v >>= 1
+		case "muster.v1.GapCount.kind":
+			v %= 32
+		case "muster.v1.ValueBlock.rows":
+			v = 1
 		}
 		return protoreflect.ValueOfUint32(v)
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
@@ -538,6 +554,9 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 			return protoreflect.ValueOfBytes(nil)
 		case "muster.v1.Chunk.severities":
 			return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.ByteRange(0, byte(model.Disaster)), 4, 4).Draw(t, "severities"))
+		}
+		if f.FullName() == "muster.v1.ValueBlock.columns" {
+			return protoreflect.ValueOfBytes(append(raw(t, 40), 1))
 		}
 		return protoreflect.ValueOfBytes(raw(t, 40))
 	}

@@ -7,16 +7,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Fields of a Result that lie beside its output, last and in this order.
-const (
-	fieldHook  = 6
-	fieldValue = 7
-	fieldPipe  = 9
-	tagHook    = fieldHook<<3 | typeBytes
-	tagValue   = fieldValue<<3 | typeBytes
-	tagPipe    = fieldPipe<<3 | typeBytes
-)
-
 // Extra is what a result carries beside its output.
 type Extra struct {
 	Hooks     []model.HookResult
@@ -24,7 +14,7 @@ type Extra struct {
 	Pipelines []string // that are to see values which are of no check
 }
 
-// AppendExtra writes it as Signal.Extra holds it.
+// AppendExtra writes x as Result.Extra holds it.
 func AppendExtra(dst []byte, x *Extra) []byte {
 	for i := range x.Hooks {
 		h := &x.Hooks[i]
@@ -41,7 +31,7 @@ func AppendExtra(dst []byte, x *Extra) []byte {
 		dst = AppendValue(dst, &x.Values[i])
 	}
 	for _, name := range x.Pipelines {
-		dst = appendItem(dst, fieldPipe, name)
+		dst = appendItem(dst, fieldPipeline, name)
 	}
 	return dst
 }
@@ -58,7 +48,7 @@ func AppendValue(dst []byte, v *model.Value) []byte {
 	return end(dst, in)
 }
 
-// DecodeExtra reads Signal.Extra. What it returns owns its memory.
+// DecodeExtra reads Result.Extra. The returned Extra owns its memory.
 func DecodeExtra(data []byte) (x Extra, err error) {
 	f := fields{message: "Result", rest: data}
 	for f.next() {
@@ -71,7 +61,7 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 			if f.room("values", len(x.Values), model.MaxValues) {
 				x.Values = append(x.Values, f.measured())
 			}
-		case fieldPipe:
+		case fieldPipeline:
 			if f.room("pipelines", len(x.Pipelines), model.MaxHooks) {
 				x.Pipelines = append(x.Pipelines, f.string("pipelines", maxName))
 			}
@@ -127,7 +117,7 @@ func (f *fields) measured() (v model.Value) {
 // other ones stand among them.
 func extras(data []byte) int {
 	i := 0
-	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipe) {
+	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline) {
 		size, n := uvarint(data, i+1)
 		if n < 0 || size > uint64(len(data)-n) {
 			return -1

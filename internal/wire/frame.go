@@ -187,29 +187,6 @@ type Batch struct {
 	Gap     *Gap // instead of Signals: covers First … Gap.Last
 }
 
-// SignalKind is the field number of the oneof inside Signal. Zero: of a kind that
-// this version does not know.
-type SignalKind uint8
-
-const (
-	SignalResult    SignalKind = 10
-	SignalKeepalive SignalKind = 11
-	// 12 value block, 13 report, 14 inventory: later.
-)
-
-// Signal is a result or a keepalive (only AtMs is set for the latter).
-type Signal struct {
-	Kind       SignalKind
-	Chunk      model.ChunkID
-	Status     model.Status
-	AtMs       uint64 // when the run ended, on the sender's clock (see Batch.NowMs)
-	DurationMs uint32
-	Output     []byte
-	Cut        uint64       // bytes of output that were cut away
-	Extra      []byte       // an encoded Extra, not looked at: see DecodeExtra
-	Node       model.NodeID // that the result speaks of; zero: the one that sends it
-}
-
 // Gap says what the spool gave up, so that the numbers still have no holes.
 type Gap struct {
 	Last   uint64
@@ -217,8 +194,10 @@ type Gap struct {
 	Counts []GapCount
 }
 
-// GapCount is how many results of one chunk were given up.
+// GapCount is the number of signals of one kind and chunk that were given up. News of the agent
+// itself is a count of zero of its keepalives.
 type GapCount struct {
+	Kind  SignalKind
 	Chunk model.ChunkID
 	Count uint64
 }

@@ -11,8 +11,9 @@ func appendGap(dst []byte, g *Gap) []byte {
 	for _, c := range g.Counts {
 		var in int
 		dst, in = begin(dst, 3)
-		dst = appendUint(dst, 1, uint64(c.Chunk))
-		dst = appendUint(dst, 2, c.Count)
+		dst = appendUint(dst, 1, uint64(c.Kind))
+		dst = appendUint(dst, 2, uint64(c.Chunk))
+		dst = appendUint(dst, 3, c.Count)
 		dst = end(dst, in)
 	}
 	return end(dst, start)
@@ -41,8 +42,10 @@ func (f *fields) gapCount() (c GapCount) {
 	for in.next() {
 		switch in.num {
 		case 1:
-			c.Chunk = model.ChunkID(in.uint32("chunk"))
+			c.Kind = SignalKind(in.uint("kind", uint64(lastSignalKind)))
 		case 2:
+			c.Chunk = model.ChunkID(in.uint32("chunk"))
+		case 3:
 			c.Count = in.uint64("count")
 		}
 	}

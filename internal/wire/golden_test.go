@@ -62,9 +62,9 @@ func golden() []struct {
 	live := StreamKey{Stream: 0x0123456789abcdef, Lane: Live}
 	back := StreamKey{Stream: 0x0123456789abcdef, Lane: Backlog}
 	batch := &Batch{StreamKey: live, First: 901, NowMs: 7200500, Signals: []Signal{
-		{Kind: SignalResult, Chunk: 17, Status: model.Warning, AtMs: 7200123, DurationMs: 31, Output: []byte("DISK WARNING - 14% free on /|/=86%;85;90")},
+		ResultSignal(Signal{Chunk: 17, AtMs: 7200123}, Result{Status: model.Warning, DurationMs: 31, Output: []byte("DISK WARNING - 14% free on /|/=86%;85;90")}),
 		{Kind: SignalKeepalive, AtMs: 7200500},
-		{Kind: SignalResult, Chunk: 18, AtMs: 7200400, DurationMs: 2, Output: []byte("OK \xff not UTF-8"), Cut: 1 << 20},
+		ResultSignal(Signal{Chunk: 18, AtMs: 7200400}, Result{DurationMs: 2, Output: []byte("OK \xff not UTF-8"), Cut: 1 << 20}),
 	}}
 	batchFrame := AppendBatch(nil, batch)
 	_, batchBody, _ := FrameKind(batchFrame)
@@ -92,13 +92,13 @@ func golden() []struct {
 		{"06-holding", "Frame", AppendHolding(nil, &Holding{Generation: gen, Hash: hash})},
 		{"07-batch", "Frame", batchFrame},
 		{"07-batch-extra", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 904, NowMs: 7200600, Signals: []Signal{
-			{Kind: SignalResult, Chunk: 17, Status: model.Critical, AtMs: 7200200, Output: []byte("load is 9|load1=9"), Extra: AppendExtra(nil, &Extra{
+			ResultSignal(Signal{Chunk: 17, AtMs: 7200200}, Result{Status: model.Critical, Output: []byte("load is 9|load1=9"), Extra: AppendExtra(nil, &Extra{
 				Hooks: []model.HookResult{{Name: "top", Status: model.OK, Output: "PID 1", Cut: 7, Duration: model.Duration(12 * time.Millisecond)}},
 				Values: []model.Value{{Name: "load1", Value: 9},
 					{Name: "cpu", Tags: map[string]string{"cpu": "0", "mode": "idle"}, Value: -0.25, At: time.UnixMilli(1764007200500)}},
-			})}}})},
+			})})}})},
 		{"08-batch-gap", "Frame", AppendBatch(nil, &Batch{StreamKey: back, First: 55, NowMs: 7200900, Gap: &Gap{Last: 1054,
-			Reason: "spool full", Counts: []GapCount{{Chunk: 17, Count: 600}, {Chunk: 18, Count: 400}}}})},
+			Reason: "spool full", Counts: []GapCount{{Kind: SignalResult, Chunk: 17, Count: 600}, {Kind: SignalReport, Chunk: 18, Count: 400}}}})},
 		{"09-ack", "Frame", AppendAck(nil, &Ack{Last: []StreamLast{{StreamKey: live, Last: 903}},
 			Refused: []Refused{{StreamKey: live, Number: 903, Code: "limited", Reason: "output of 70000 bytes, at most 65536"}}})},
 		{"10-run", "Frame", AppendRun(nil, &Run{Chunk: 17})},
@@ -118,7 +118,7 @@ func golden() []struct {
 			Sets:  []ProxySet{{Chunks: []model.ChunkID{17, 40}, Nodes: []model.NodeID{301, 302}}, {Chunks: []model.ChunkID{41}, Nodes: []model.NodeID{302}}},
 		}, Signature: bytes.Repeat([]byte{0x5a}, 64)})},
 		{"32-batch-about", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 905, NowMs: 7200700, Signals: []Signal{
-			{Kind: SignalResult, Chunk: 17, Status: model.Critical, AtMs: 7200690, DurationMs: 3, Output: []byte("no answer"), Node: 301},
+			ResultSignal(Signal{Chunk: 17, AtMs: 7200690, Node: 301}, Result{Status: model.Critical, DurationMs: 3, Output: []byte("no answer")}),
 			{Kind: SignalResult, AtMs: 7200691, Node: 302}}})},
 		{"33-turn", "Frame", AppendTurn(nil, &Turn{Given: []Given{{Chunk: 17, Node: 301}, {Chunk: 42}}})},
 		{"34-chunk-proxy", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "ping", Command: &model.Command{Shell: "check_ping -H {{ .props.address }}"},
@@ -136,8 +136,9 @@ func golden() []struct {
 		{"40-chunk-discards", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "traffic", Command: &model.Command{Shell: "measure"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true})},
 		{"41-batch-pipelines", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 906, NowMs: 7200800, Signals: []Signal{
-			{Kind: SignalResult, Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 7200790, Output: []byte("1 values"),
-				Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})}}})},
+			ResultSignal(Signal{Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
+		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{
+			{Kind: SignalValueBlock, Chunk: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: 2, Columns: []byte{1, 2, 3}})}}})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
@@ -151,7 +152,7 @@ func golden() []struct {
 		{"25-record-action-of-problem", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "Ada (PagerDuty)", Problem: "3npvq9h2m4x8ztwk"}})},
 		{"26-record-own", "OwnRecord", record(Record{Kind: RecordOwn, Node: model.ServerNode, Own: &OwnResult{Chunk: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
 		{"27-record-proxied", "ProxiedRecord", record(Record{Kind: RecordProxied, Node: 301, Proxied: &ProxiedResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,
-			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x52, 0x02, 0x08, 0x11}}})},
+			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x10, 0x11, 0x18, 0xad, 0x02, 0x52, 0x00}}})},
 	}
 }
 

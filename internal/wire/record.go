@@ -89,5 +89,5 @@ type ProxiedResult struct {
 	By        model.NodeID      // the node that ran it
 	Namespace model.NamespaceID // of the proxy node
 	NowMs     uint64            // of the batch it came in
-	Signal    []byte            // as that node encoded it: Signal.Decode
+	Signal    []byte            // as that node encoded it: see Signal.Decode
 }

@@ -284,22 +284,26 @@ func (r *runner) answer(s *Session) error {
 // frameRoom is what a frame needs beside the output of its one signal, at most.
 const frameRoom = 256
 
-// fit cuts the output of a signal, and takes away what it carries beside it, that no frame of this server can carry: it was
-// spooled before that was known, and must not hold up for ever what follows it.
+// fit shortens a result that no frame of this server can carry: first its extra fields go, then
+// the end of its output. It was spooled before the limit was known, and must not hold up for ever
+// what follows it.
 func fit(b *wire.Batch, most int) {
-	if len(b.Signals) != 1 || len(b.Signals[0].Output)+len(b.Signals[0].Extra) <= most {
+	if len(b.Signals) != 1 || len(b.Signals[0].Body) <= most || b.Signals[0].Kind != wire.SignalResult {
 		return
 	}
-	signal := &b.Signals[0]
-	if signal.Extra = nil; len(signal.Output) <= most {
-		return
+	var r wire.Result
+	if r.Decode(b.Signals[0].Body) != nil {
+		return // the server refuses it
 	}
-	keep := max(most, 0)
-	for keep > 0 && !utf8.RuneStart(signal.Output[keep]) {
-		keep--
+	if r.Extra = nil; len(r.Output) > most {
+		keep := max(most, 0)
+		for keep > 0 && !utf8.RuneStart(r.Output[keep]) {
+			keep--
+		}
+		r.Cut += uint64(len(r.Output) - keep)
+		r.Output = r.Output[:keep]
 	}
-	signal.Cut += uint64(len(signal.Output) - keep)
-	signal.Output = signal.Output[:keep]
+	b.Signals[0] = wire.ResultSignal(b.Signals[0], r)
 }
 
 // Welcomed implements Handler.

@@ -150,7 +150,7 @@ func newSpool() *spool {
 func (s *spool) add(n int, urgent bool) {
 	s.mu.Lock()
 	for range n {
-		s.signals = append(s.signals, wire.Signal{Kind: wire.SignalResult, Chunk: 1})
+		s.signals = append(s.signals, wire.ResultSignal(wire.Signal{Chunk: 1}, wire.Result{}))
 	}
 	s.urgent = s.urgent || urgent
 	s.mu.Unlock()
@@ -312,7 +312,7 @@ func TestAnOutputBeyondTheFrameIsCut(t *testing.T) {
 		p.welcome(wire.Welcome{MaxFrame: 4096, Last: []wire.StreamLast{{StreamKey: key}}})
 		for b := p.batch(); b != nil; b = p.batch() {
 			for _, signal := range b.Signals {
-				signal.Output = append([]byte(nil), signal.Output...)
+				signal.Body = bytes.Clone(signal.Body)
 				got <- signal
 			}
 			p.ack(b.First + uint64(len(b.Signals)) - 1)
@@ -321,15 +321,17 @@ func TestAnOutputBeyondTheFrameIsCut(t *testing.T) {
 	source := newSpool()
 	source.atOnce = 1
 	source.add(2, true)
-	source.signals[0].Output = bytes.Repeat([]byte("ä"), 5000)
+	source.signals[0] = wire.ResultSignal(source.signals[0], wire.Result{Output: bytes.Repeat([]byte("ä"), 5000)})
 	run(t, source, nil, s.l.Addr().String())
 	source.waitAck(t, 2)
-	first := <-got
-	if n := len(first.Output); n < 3000 || n > 4096 || !utf8.Valid(first.Output) || uint64(n)+first.Cut != 10_000 {
+	signal := <-got
+	first, err := signal.Result()
+	if n := len(first.Output); err != nil || n < 3000 || n > 4096 || !utf8.Valid(first.Output) || uint64(n)+first.Cut != 10_000 {
 		t.Fatalf("%d bytes arrived, %d cut", n, first.Cut)
 	}
-	if second := <-got; second.Cut != 0 {
-		t.Fatalf("%+v", second)
+	signal = <-got
+	if second, err := signal.Result(); err != nil || second.Cut != 0 {
+		t.Fatalf("%+v, %v", second, err)
 	}
 }
 

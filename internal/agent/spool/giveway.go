@@ -102,7 +102,7 @@ func (s *Spool) noteGone() {
 		return
 	}
 	s.noted = s.stats.GaveWay
-	s.eachGone(func(it *item) bool { return !it.noted })
+	s.eachGone(func(it *item) bool { return !it.logged })
 }
 
 // eachGone writes a record for every run of gone items that match.
@@ -119,7 +119,7 @@ func (s *Spool) eachGone(match func(*item) bool) {
 			}
 			_ = s.write(appendGoneRecord(nil, s.st.epoch, wire.Lane(l), ln.first+uint64(i), ln.items[i:end]), 0)
 			for k := i; k < end; k++ {
-				ln.items[k].noted = true
+				ln.items[k].logged = true
 			}
 			i = end - 1
 		}

@@ -56,22 +56,28 @@ type item struct {
 	commit uint64 // where the log has it; zero: not yet on disk
 	at     uint32 // when the signal was made: seconds, see Spool.nowMs
 	chunk  model.ChunkID
-	size   uint32 // of the record; of a number that is gone, how many results are told lost with it
+	size   uint32 // of the record; of a number that is gone, how many signals are told lost with it
 	gone   reason
+	kind   wire.SignalKind
 	urgent bool
-	queued bool // handed to the log
-	noted  bool // the log knows that it is gone, and its size
+	logged bool // the log has it; of a number that is gone: the log knows that, and its size
 }
 
 // waits says whether what is older may not have been handed to the log either.
-func (it *item) waits() bool { return !it.queued || it.gone != kept }
+func (it *item) waits() bool { return !it.logged || it.gone != kept }
+
+// origin is the kind and chunk of signals.
+type origin struct {
+	kind  wire.SignalKind
+	chunk model.ChunkID
+}
 
 // lane is one numbering: items[i] is number first+i. Numbers from front to first-1
 // are gone too, for one reason and with counts, but without an item each.
 type lane struct {
 	front  uint64
 	why    reason
-	counts map[model.ChunkID]uint64 // nil: nobody knows of which checks they were
+	counts map[origin]uint64 // nil: nobody knows of which checks they were
 
 	first  uint64
 	items  []item
@@ -91,8 +97,8 @@ type lane struct {
 }
 
 type loss struct {
-	chunk model.ChunkID
-	why   reason
+	origin
+	why reason
 }
 
 func newLane() lane { return lane{front: 1, first: 1, cursor: 1, told: map[loss]uint64{}} }
@@ -150,10 +156,9 @@ func (l *lane) trim(limit, hard int) (lost []uint64) {
 	start := l.next() - uint64(len(l.recent))
 	for i := 0; i < len(l.recent) && l.recentBytes > hard/8*7; i++ {
 		it := l.at(start + uint64(i))
-		if it.queued {
+		if it.logged {
 			continue
 		}
-		it.queued = true // nobody need try again
 		l.recentBytes -= len(l.recent[i])
 		l.recent[i] = nil
 		lost = append(lost, start+uint64(i))
@@ -212,14 +217,14 @@ func (l *lane) settle() {
 // collapse turns the oldest n numbers, all gone, into counts.
 func (l *lane) collapse(n int) {
 	if l.counts == nil {
-		l.counts = map[model.ChunkID]uint64{}
+		l.counts = map[origin]uint64{}
 	}
 	front, cursor, counts := l.front, l.cursor, l.counts
 	l.why = l.items[n-1].gone
 	why := l.why
 	for i := range l.items[:n] {
-		if chunk, lost := l.items[i].telling(); lost > 0 {
-			counts[chunk] += uint64(lost)
+		if of, n := l.items[i].telling(); n > 0 {
+			counts[of] += uint64(n)
 		}
 	}
 	l.drop(l.first + uint64(n) - 1)
@@ -229,13 +234,15 @@ func (l *lane) collapse(n int) {
 // frontGap describes the numbers before first.
 func (l *lane) frontGap() *wire.Gap {
 	gap := &wire.Gap{Last: l.first - 1, Reason: l.why.String()}
-	for chunk, n := range l.counts {
-		gap.Counts = append(gap.Counts, wire.GapCount{Chunk: chunk, Count: n})
+	for of, n := range l.counts {
+		gap.Counts = append(gap.Counts, wire.GapCount{Kind: of.kind, Chunk: of.chunk, Count: n})
 	}
 	if l.counts == nil {
-		gap.Counts = []wire.GapCount{{Chunk: itself, Count: l.first - l.front}}
+		gap.Counts = []wire.GapCount{{Kind: wire.SignalResult, Chunk: itself, Count: l.first - l.front}}
 	}
-	slices.SortFunc(gap.Counts, func(a, b wire.GapCount) int { return cmp.Compare(a.Chunk, b.Chunk) })
+	slices.SortFunc(gap.Counts, func(a, b wire.GapCount) int {
+		return cmp.Or(cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.Kind, b.Kind))
+	})
 	return gap
 }
 
@@ -263,42 +270,43 @@ func (l *lane) rewind(number uint64) {
 func (l *lane) gapAt(number uint64) *wire.Gap {
 	why := l.at(number).gone
 	gap := &wire.Gap{Reason: why.String()}
-	counts := map[model.ChunkID]int{} // index in gap.Counts
+	counts := map[origin]int{} // index in gap.Counts
 	for last := number; last < l.next() && l.at(last).gone == why; last++ {
-		chunk, lost := l.at(last).telling()
-		i, ok := counts[chunk]
-		if lost > 0 && !ok {
+		of, n := l.at(last).telling()
+		i, ok := counts[of]
+		if n > 0 && !ok {
 			if len(gap.Counts) == maxGapCounts {
 				return gap
 			}
 			i = len(gap.Counts)
-			counts[chunk] = i
-			gap.Counts = append(gap.Counts, wire.GapCount{Chunk: chunk})
+			counts[of] = i
+			gap.Counts = append(gap.Counts, wire.GapCount{Kind: of.kind, Chunk: of.chunk})
 		}
-		if lost > 0 {
-			gap.Counts[i].Count += uint64(lost)
+		if n > 0 {
+			gap.Counts[i].Count += uint64(n)
 		}
 		gap.Last = last
 	}
 	if why.tells() {
-		gap.Counts = []wire.GapCount{{Chunk: itself}}
+		gap.Counts = []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: itself}}
 	}
 	return gap
 }
 
-// telling is how many lost results are told with a number, and of which definition.
-func (it *item) telling() (chunk model.ChunkID, lost uint32) {
+// telling returns the origin and the count of the losses that a gap reports with this number. A
+// signal of an unknown chunk counts as a result of the node itself.
+func (it *item) telling() (of origin, n uint32) {
 	if it.chunk == 0 {
-		return itself, it.size
+		return origin{wire.SignalResult, itself}, it.size
 	}
-	return it.chunk, it.size
+	return origin{it.kind, it.chunk}, it.size
 }
 
 // lose marks a number as gone. That its result is lost is told with the newest number
 // that is gone and was not sent yet; one that was sent may be kept, and tells of itself.
 func (l *lane) lose(number uint64, why reason) {
 	it := l.at(number)
-	it.gone, it.commit, it.size, it.noted = why, 0, 0, false
+	it.gone, it.commit, it.size, it.logged = why, 0, 0, false
 	if it.chunk == 0 && why != diskLost {
 		return // a keepalive
 	}
@@ -306,12 +314,12 @@ func (l *lane) lose(number uint64, why reason) {
 	if number < l.cursor {
 		return
 	}
-	of := loss{it.chunk, why}
+	of := loss{origin{it.kind, it.chunk}, why}
 	if at := l.told[of]; at >= l.cursor && l.holds(at) && l.at(at).gone == why {
 		older, newer := l.at(min(at, number)), l.at(max(at, number))
 		newer.size += older.size
 		older.size = 0
-		older.noted, newer.noted = false, false
+		older.logged, newer.logged = false, false
 		number = max(at, number)
 	}
 	l.told[of] = number

@@ -58,7 +58,7 @@ func (s *Spool) reopen() {
 			} else if ln.memory(n) == nil {
 				s.giveWay(wire.Lane(l), n, diskLost)
 			} else {
-				it.commit, it.queued = 0, false
+				it.commit, it.logged = 0, false
 			}
 		}
 	}

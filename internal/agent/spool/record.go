@@ -11,7 +11,7 @@ import (
 // Kinds of record in the spool's log; never reused.
 const (
 	recordSignal = 1 // epoch, lane, number, then the signal
-	recordGone   = 2 // epoch, lane, number, reason, then chunk and results lost of each consecutive number
+	recordGone   = 2 // epoch, lane, number, reason, then kind, chunk and signals lost of each consecutive number
 	recordState  = 3 // epoch, stream, boot, boot id, first, next and unsent of both lanes
 )
 
@@ -26,13 +26,11 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 	dst = append(dst, recordSignal)
 	for _, v := range [...]uint64{
 		epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs), uint64(h.signal.Kind),
-		uint64(h.signal.Chunk), uint64(h.signal.Status), uint64(h.signal.DurationMs), h.signal.Cut,
-		uint64(h.signal.Node), uint64(len(h.signal.Extra)),
+		uint64(h.signal.Chunk), uint64(h.signal.Node),
 	} {
 		dst = binary.AppendUvarint(dst, v)
 	}
-	dst = append(dst, h.signal.Extra...)
-	return append(dst, h.signal.Output...)
+	return append(dst, h.signal.Body...)
 }
 
 // appendGoneRecord says that numbers from number on, one for each item, have no signal
@@ -43,6 +41,7 @@ func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 		dst = binary.AppendUvarint(dst, v)
 	}
 	for i := range items {
+		dst = binary.AppendUvarint(dst, uint64(items[i].kind))
 		dst = binary.AppendUvarint(dst, uint64(items[i].chunk))
 		dst = binary.AppendUvarint(dst, uint64(items[i].size))
 	}
@@ -78,9 +77,9 @@ type record struct {
 	epoch  uint64
 	lane   wire.Lane
 	number uint64
-	held   held // its Output and Extra alias the entry
+	held   held // its Body aliases the entry
 	why    reason
-	gone   []item // chunk and size
+	gone   []item // kind, chunk and size
 	state  state
 }
 
@@ -109,21 +108,14 @@ func (r *record) decode(data []byte) error {
 		r.number, r.held.boot = next(), next()
 		s := &r.held.signal
 		s.AtMs, r.held.wallMs = next(), int64(next())
-		s.Kind, s.Chunk, s.Status = wire.SignalKind(next()), model.ChunkID(next()), model.Status(next())
-		s.DurationMs, s.Cut = uint32(next()), next()
-		s.Node = model.NodeID(next())
-		if size := next(); size > uint64(len(rest)) {
-			return errRecord
-		} else if size > 0 {
-			s.Extra, rest = rest[:size:size], rest[size:]
-		}
-		s.Output = rest
+		s.Kind, s.Chunk, s.Node = wire.SignalKind(next()), model.ChunkID(next()), model.NodeID(next())
+		s.Body = rest
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes
 	case recordGone:
 		lane := next()
 		r.number, r.why = next(), reason(next())
 		for ok && len(rest) > 0 {
-			r.gone = append(r.gone, item{chunk: model.ChunkID(next()), size: uint32(next())})
+			r.gone = append(r.gone, item{kind: wire.SignalKind(next()), chunk: model.ChunkID(next()), size: uint32(next())})
 		}
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.why > kept && r.why < reasons
 	case recordState:

@@ -33,12 +33,12 @@ func (s *Spool) recover() error {
 			case recordSignal:
 				list[r.lane] = append(list[r.lane], found{r.epoch, r.number, r.held.boot, r.held.signal.AtMs, item{
 					commit: c.Position().Number, at: seconds(r.held.wallMs),
-					chunk: r.held.signal.Chunk, size: uint32(len(data)), queued: true,
+					chunk: r.held.signal.Chunk, kind: r.held.signal.Kind, size: uint32(len(data)), logged: true,
 				}})
 			case recordGone:
 				for i, it := range r.gone {
 					list[r.lane] = append(list[r.lane], found{r.epoch, r.number + uint64(i), 0, 0, item{
-						chunk: it.chunk, size: it.size, gone: r.why, queued: true, noted: true,
+						chunk: it.chunk, kind: it.kind, size: it.size, gone: r.why, logged: true,
 					}})
 				}
 			case recordState:
@@ -104,7 +104,7 @@ func (s *Spool) rebuild(l wire.Lane, list []found) {
 	}
 	ln.items = make([]item, next-ln.first)
 	for i := range ln.items {
-		ln.items[i] = item{gone: diskLost, size: 1, queued: true}
+		ln.items[i] = item{gone: diskLost, size: 1}
 	}
 	for _, f := range list {
 		if f.epoch != s.st.epoch || f.number < ln.first {
@@ -125,7 +125,7 @@ func (s *Spool) rebuild(l wire.Lane, list []found) {
 	ln.cursor = max(ln.first, ln.sent+1)
 	for n := ln.cursor; n < ln.next(); n++ {
 		if it := ln.at(n); it.gone != kept && it.size > 0 {
-			ln.told[loss{it.chunk, it.gone}] = n
+			ln.told[loss{origin{it.kind, it.chunk}, it.gone}] = n
 		}
 	}
 }

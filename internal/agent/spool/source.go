@@ -118,20 +118,19 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 		}
 		for n := ln.first; n < ln.next(); n++ {
 			it := *ln.at(n)
-			it.queued, it.commit = it.gone != kept, 0
+			it.logged, it.commit = false, 0
 			var data []byte
 			if it.gone == kept {
 				data = s.renumbered(wire.Lane(l), n, epoch+1, fresh[l].next())
 			}
 			if it.gone == kept && data == nil {
 				s.bytes -= int64(it.size) + itemOverhead
-				it.gone, it.queued, it.size = diskLost, true, 1
+				it.gone, it.size = diskLost, 1
 			}
 			if it.gone == kept {
 				s.bytes += int64(len(data)) - int64(it.size)
 				it.size = uint32(len(data))
 			}
-			it.noted = false
 			fresh[l].push(it, data)
 		}
 	}

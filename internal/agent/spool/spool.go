@@ -113,7 +113,7 @@ func (s *Spool) Close() error {
 // news spends a number on what became of the spool: an entry in the history of the
 // node's own event.
 func (s *Spool) news(why reason) item {
-	return item{at: seconds(s.nowMs()), chunk: itself, gone: why, queued: true}
+	return item{at: seconds(s.nowMs()), chunk: itself, gone: why}
 }
 
 // newStreamID draws a stream id, never zero.
@@ -125,7 +125,7 @@ func (s *Spool) newStreamID() (wire.StreamID, error) {
 	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
 }
 
-// Append numbers a signal and keeps it; its Output and Extra are copied. urgent: it should
+// Append numbers a signal and keeps it; its Body is copied. urgent: it should
 // leave at once. It does not wait for the disk, or for anything.
 func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	s.mu.Lock()
@@ -160,7 +160,7 @@ func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
 	number := s.lanes[l].next()
 	data := appendSignalRecord(nil, s.st.epoch, l, number, &h)
 	s.lanes[l].push(item{
-		at: seconds(s.nowMs() - age(boot, signal.AtMs)), chunk: signal.Chunk, size: uint32(len(data)), urgent: urgent,
+		at: seconds(s.nowMs() - age(boot, signal.AtMs)), chunk: signal.Chunk, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
 	}, data)
 	s.bytes += int64(len(data)) + itemOverhead
 	s.store()
@@ -201,14 +201,13 @@ func (s *Spool) store() {
 			number := ln.next() - uint64(len(ln.recent)-i)
 			it := ln.at(number)
 			if it.gone != kept {
-				it.queued = true
 				continue
 			}
 			if s.write(ln.recent[i], s.token(wire.Lane(l), number)) != nil {
 				s.behind = true
 				break
 			}
-			it.queued = true
+			it.logged = true
 		}
 	}
 }

@@ -44,10 +44,9 @@ func open(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 }
 
 func result(clock Clock, chunk int, output string) *wire.Signal {
-	return &wire.Signal{
-		Kind: wire.SignalResult, Chunk: model.ChunkID(chunk), Status: model.Status(chunk % 4),
-		AtMs: clock.BootMs(), DurationMs: 7, Output: []byte(output),
-	}
+	signal := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(chunk), AtMs: clock.BootMs()},
+		wire.Result{Status: model.Status(chunk % 4), DurationMs: 7, Output: []byte(output)})
+	return &signal
 }
 
 // flush returns once all that was appended is on disk.
@@ -131,7 +130,11 @@ func (v *server) take(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	}
 	for i := range b.Signals {
 		if b.First+uint64(i) > last {
-			v.got[string(b.Signals[i].Output)]++
+			r, err := b.Signals[i].Result()
+			if err != nil {
+				t.Error(err)
+			}
+			v.got[string(r.Output)]++
 		}
 	}
 	v.last[b.StreamKey] = max(last, end)

@@ -121,11 +121,11 @@ func TestTheJournalIsTheRecording(t *testing.T) {
 							age = 60_000 + uint64(random.IntN(1e6))
 							lates++
 						}
-						s := wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(7 + random.IntN(6)), AtMs: b.NowMs - age, Status: model.Status(random.IntN(4)),
-							Output: bytes.Repeat([]byte("secret"), random.IntN(30))}
+						r := wire.Result{Status: model.Status(random.IntN(4)), Output: bytes.Repeat([]byte("secret"), random.IntN(30))}
+						s := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(7 + random.IntN(6)), AtMs: b.NowMs - age}, r)
 						b.Signals = append(b.Signals, s)
 						of := state{node, s.Chunk}
-						want[of] = append(want[of], said{s.Status, len(s.Output)})
+						want[of] = append(want[of], said{r.Status, len(r.Output)})
 						signals++
 					}
 					if b.Gap == nil && len(b.Signals) == 0 {
@@ -197,7 +197,7 @@ func (k *kept) steady(nodes, seconds int) {
 		var entries []journal.Entry
 		for n := range nodes {
 			entries = append(entries, batchOf(model.NodeID(10+n), &wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: uint64(k.count + 1), NowMs: 1_000_000 + uint64(i)*1000,
-				Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 5, AtMs: 1_000_000 + uint64(i)*1000 - 200, Output: []byte("fine")}}}))
+				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 5, AtMs: 1_000_000 + uint64(i)*1000 - 200}, wire.Result{Output: []byte("fine")})}}))
 		}
 		k.append(time.Second, entries...)
 	}

@@ -30,6 +30,7 @@ type recorder struct {
 	record wire.Record
 	reader wire.BatchReader
 	signal wire.Signal
+	body   wire.Result // of signal
 }
 
 // node is what is known of one node.
@@ -69,6 +70,9 @@ func (r *recorder) batch(id model.NodeID, body []byte, received int64) error {
 	known := n.stream(b.StreamKey)
 	for number := b.First; b.Next(&r.signal); number++ {
 		if number > known.Last && r.signal.Kind == wire.SignalResult {
+			if err := r.body.Decode(r.signal.Body); err != nil {
+				return err
+			}
 			r.result(n, id, &r.signal, received/1e6)
 		}
 	}
@@ -112,7 +116,7 @@ func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int
 		n.index = uint32(r.head.Nodes)
 		r.head.Nodes++
 	}
-	t := taken{at: received - age, order: r.head.Signals, Signal: stream.Signal{Node: n.index, Check: check, Output: uint32(min(len(s.Output), model.MaxOutputBytes)), Status: s.Status}}
+	t := taken{at: received - age, order: r.head.Signals, Signal: stream.Signal{Node: n.index, Check: check, Output: uint32(min(len(r.body.Output), model.MaxOutputBytes)), Status: r.body.Status}}
 	if age > late {
 		t.at, t.Late = received, true
 	}

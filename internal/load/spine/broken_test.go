@@ -138,7 +138,12 @@ func TestBrokenServersAreCaught(t *testing.T) {
 				changed := false
 				for i := range b.Signals {
 					if s := &b.Signals[i]; node == firstNode+3 && s.Chunk == 104 {
-						s.Output, changed = []byte("all is well"), true
+						r, err := s.Result()
+						if err != nil {
+							panic(err)
+						}
+						r.Output, changed = []byte("all is well"), true
+						*s = wire.ResultSignal(*s, r)
 					}
 				}
 				if !changed {

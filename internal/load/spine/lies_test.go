@@ -178,7 +178,7 @@ func aside(between func(missed wire.Signal, b *wire.Batch, next wire.Signal) []*
 			return nil
 		case step == 0:
 			of, missed, step = node, b.Signals[i], 1
-			missed.Output = bytes.Clone(missed.Output)
+			missed.Body = bytes.Clone(missed.Body)
 			b.Signals[i] = wire.Signal{Kind: wire.SignalKeepalive, AtMs: b.NowMs}
 			return []*wire.Batch{b}
 		}

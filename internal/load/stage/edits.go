@@ -105,12 +105,12 @@ func (e *edits) change(r *model.Resource, id uint32) {
 
 // result is a new value of its property, and a new definition of its check where the status is
 // another one than before.
-func (e *edits) result(node model.NodeID, sig *wire.Signal, last said) {
+func (e *edits) result(node model.NodeID, sig *wire.Signal, status model.Status, last said) {
 	key := state{node, sig.Chunk}
 	s := e.states[key]
 	if s == nil {
 		_, name, _ := e.planner.NodeName(node)
-		s = &edited{id: uint32(len(e.states) + 1), check: e.planner.Chunk(sig.Chunk).Check, node: name, status: sig.Status}
+		s = &edited{id: uint32(len(e.states) + 1), check: e.planner.Chunk(sig.Chunk).Check, node: name, status: status}
 		e.states[key] = s
 	}
 	c := e.checks[s.check]
@@ -118,8 +118,8 @@ func (e *edits) result(node model.NodeID, sig *wire.Signal, last said) {
 	last.results = s.results
 	spec := &model.PropertySpec{Property: c.property, Scope: "node:" + s.node, Value: last.value()}
 	e.change(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: s.node + "-" + c.property, Namespace: simulated.Namespace}, Spec: spec}, s.id)
-	if sig.Status != s.status {
-		s.status = sig.Status
+	if status != s.status {
+		s.status = status
 		e.redefine(s.check)
 	}
 }
@@ -171,9 +171,10 @@ func (e *edits) Take(ctx context.Context, node model.NodeID, body []byte, w jour
 		return err
 	}
 	var sig wire.Signal
+	var own wire.Result
 	for number := r.First; r.Next(&sig); number++ {
-		if sig.Kind == wire.SignalResult {
-			e.result(node, &sig, said{stream: uint64(r.Stream), number: number, digest: load.Digest(sig.Status, string(sig.Output))})
+		if sig.Kind == wire.SignalResult && own.Decode(sig.Body) == nil {
+			e.result(node, &sig, own.Status, said{stream: uint64(r.Stream), number: number, digest: load.Digest(own.Status, string(own.Output))})
 		}
 	}
 	e.waiters = append(e.waiters, waiter{w, last})

@@ -136,9 +136,10 @@ func (s *changes) Take(ctx context.Context, node model.NodeID, body []byte, w jo
 	list := s.list[:0]
 	now := time.Now()
 	var sig wire.Signal
+	var own wire.Result
 	for i := uint32(0); r.Next(&sig); i++ {
-		if sig.Kind == wire.SignalResult {
-			list = s.transitions(list, node, &sig, at, i*each, now)
+		if sig.Kind == wire.SignalResult && own.Decode(sig.Body) == nil {
+			list = s.transitions(list, node, sig.Chunk, &own, at, i*each, now)
 		}
 	}
 	s.list = list
@@ -155,14 +156,14 @@ func (s *changes) Take(ctx context.Context, node model.NodeID, body []byte, w jo
 }
 
 // transitions are those of one result. Caller holds the lock.
-func (s *changes) transitions(list []event.Transition, node model.NodeID, sig *wire.Signal, at journal.Position, index uint32, now time.Time) []event.Transition {
-	key := state{node, sig.Chunk}
+func (s *changes) transitions(list []event.Transition, node model.NodeID, id model.ChunkID, sig *wire.Result, at journal.Position, index uint32, now time.Time) []event.Transition {
+	key := state{node, id}
 	c := s.states[key]
 	if c == nil {
 		c = &current{}
 		s.states[key] = c
 	}
-	chunk := s.fleet.Chunk(sig.Chunk)
+	chunk := s.fleet.Chunk(id)
 	t := event.Transition{At: at, Index: index, Partition: s.fleet.Partition(node), Kind: event.StatusChanged, Node: node, Namespace: chunk.Namespace,
 		Source: model.CheckSource(chunk.Check), Chunk: chunk.ID, Status: sig.Status, Previous: c.status, First: !c.known, Severity: chunk.Severities[sig.Status],
 		Received: now.UnixNano(), Executed: now.UnixNano(), Output: string(sig.Output)}

@@ -71,7 +71,7 @@ func (w *worker) batch(p *partition, id model.NodeID, body []byte) {
 			w.count(unknownKind, 1)
 		case s.Node != 0: // counted with the node that it speaks of: proxied
 		default:
-			w.count(w.result(p, n, s, arrival{stream: b.StreamKey, number: number, nowMs: b.NowMs}), 1)
+			w.count(w.signalResult(p, n, arrival{stream: b.StreamKey, number: number, nowMs: b.NowMs}), 1)
 		}
 		number++
 	}
@@ -113,13 +113,19 @@ type arrival struct {
 	by     model.NodeID // who ran it, of a proxy node; zero: the node itself
 }
 
-// result applies one run of a check.
-func (w *worker) result(p *partition, n uint32, r *wire.Signal, b arrival) outcome {
-	c := w.chunk(r.Chunk)
+// signalResult applies one run of a check, which w.signal is of.
+func (w *worker) signalResult(p *partition, n uint32, b arrival) outcome {
+	r := &w.body
+	if err := r.Decode(w.signal.Body); err != nil {
+		w.view.opts.Logger.Error("BUG: result in the journal cannot be read and is left out",
+			"commit", w.pos.Number, "node", p.nodes[n].id, "number", b.number, "error", err)
+		return malformed
+	}
+	c := w.chunk(w.signal.Chunk)
 	if c == nil {
 		return unknownChunk
 	}
-	age := age(b.nowMs, r.AtMs)
+	age := age(b.nowMs, w.signal.AtMs)
 	executed := w.received - age
 	id, found := p.nodes[n].find(c.Check)
 	if !found {
@@ -209,7 +215,7 @@ func (w *worker) newState(p *partition, n uint32, c *model.Chunk) (uint32, *slot
 }
 
 // lateResult tells history of a run that came after a newer one.
-func (w *worker) lateResult(p *partition, s *slot, c *model.Chunk, r *wire.Signal, executed int64) {
+func (w *worker) lateResult(p *partition, s *slot, c *model.Chunk, r *wire.Result, executed int64) {
 	if t := w.emit(p, LateResult, s); t != nil {
 		t.Chunk, t.Status, t.Previous = c.ID, r.Status, s.status
 		t.Severity = c.Severities[r.Status&3]
@@ -229,6 +235,9 @@ func (w *worker) gap(p *partition, n uint32, first uint64) {
 	}
 	w.count(lost, covered)
 	for _, given := range g.Counts {
+		if given.Kind != wire.SignalResult && given.Kind != wire.SignalKeepalive {
+			continue // another reducer's
+		}
 		c := w.chunk(given.Chunk)
 		if c == nil {
 			continue

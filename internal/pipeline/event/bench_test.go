@@ -83,11 +83,11 @@ func (f *fleet) add(c *commit, node, from, count int) {
 		f.text = append(f.text, "DISK OK - free space: / "...)
 		f.text = strconv.AppendUint(f.text, f.rng.Uint64(), 10)
 		f.text = append(f.text, filler[:fleetOutput-(len(f.text)-at)]...)
-		s := wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(100 + chunk%fleetChecks), AtMs: f.number*5 + 1_000_000, DurationMs: 20, Output: f.text[at : at+fleetOutput : at+fleetOutput]}
+		r := wire.Result{DurationMs: 20, Output: f.text[at : at+fleetOutput : at+fleetOutput]}
 		if f.rng.IntN(50) == 0 {
-			s.Status = model.Critical
+			r.Status = model.Critical
 		}
-		f.signals = append(f.signals, s)
+		f.signals = append(f.signals, wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(100 + chunk%fleetChecks), AtMs: f.number*5 + 1_000_000}, r))
 	}
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(node)*7919 + 1}, First: f.first[node] + 1, NowMs: f.number*5 + 1_000_050, Signals: f.signals}
 	f.first[node] += uint64(count)
@@ -241,7 +241,7 @@ func BenchmarkList(b *testing.B) {
 	f.fill(func(c *commit) { v.applyAll(b, c) })
 	rare := f.next() // one state in 1.5 million
 	f.chunks[500] = &model.Chunk{ID: 500, Check: 5000, Severities: f.chunks[100].Severities}
-	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 500, Status: model.Unknown, AtMs: 1}}}
+	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 500, AtMs: 1}, wire.Result{Status: model.Unknown})}}
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &rareResult))
 	rare.add(section(39_999), &wire.Record{Kind: wire.RecordBatch, Node: 39_999, Batch: body})
 	const alone, crowd = 8, 9 // a namespace of one node, and one of a thousandth

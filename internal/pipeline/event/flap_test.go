@@ -72,7 +72,7 @@ func TestCountsAsDocumented(outer *testing.T) {
 			}
 			c := newCommit(uint64(i+1), 0, 0)
 			c.batch(outer, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(i + 1), NowMs: 1 << 40,
-				Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 10, AtMs: 1 << 40, Status: status, Output: []byte(fmt.Sprint(i))}}})
+				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte(fmt.Sprint(i))})}})
 			r.continueWith(outer, []*commit{c})
 			want.next(status, float64(low), float64(high))
 			got, _ := r.View.Get(1, 1000)

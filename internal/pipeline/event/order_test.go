@@ -22,7 +22,7 @@ func TestSlotIsSmall(t *testing.T) {
 func TestOrderOfResults(t *testing.T) {
 	chunks := map[model.ChunkID]*model.Chunk{11: {ID: 11, Check: 1001, Proxy: true}, 12: {ID: 12, Check: 1002}}
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {
-		return wire.Signal{Kind: wire.SignalResult, Chunk: chunk, AtMs: at}
+		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
 	}
 	batch := func(number, first uint64, stream wire.StreamID, signals ...wire.Signal) *commit {
 		c := newCommit(number, time.Duration(number)*time.Minute, 0)

@@ -19,7 +19,7 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	r := run(t, Options{Registerer: registry, Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }}, nil)
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {
-		return wire.Signal{Kind: wire.SignalResult, Chunk: chunk, AtMs: at}
+		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
 	}
 	c := newCommit(1, time.Minute, 0)
 	c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: 1002, Gone: true}})
@@ -37,10 +37,10 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.add(section(1), &wire.Record{Kind: wire.RecordBatch, Node: 1, Batch: body})
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 4, NowMs: 1000, Signals: []wire.Signal{result(10, 1000)}})                                // duplicate
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}, First: 1, NowMs: 1000, Signals: []wire.Signal{result(10, 0)}})               // late
-	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 5, NowMs: 1000, Gap: &wire.Gap{Last: 7, Counts: []wire.GapCount{{Chunk: 10, Count: 3}}}}) // lost ×3
-	c.addBytes(section(1), append(wire.AppendBatchRecord(nil, 1), 0xff))                                                                                             // malformed
+	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 4, NowMs: 1000, Signals: []wire.Signal{result(10, 1000)}})                                                         // duplicate
+	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}, First: 1, NowMs: 1000, Signals: []wire.Signal{result(10, 0)}})                                        // late
+	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 5, NowMs: 1000, Gap: &wire.Gap{Last: 7, Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 10, Count: 3}}}}) // lost ×3
+	c.addBytes(section(1), append(wire.AppendBatchRecord(nil, 1), 0xff))                                                                                                                      // malformed
 	r.apply(c)
 
 	want := map[outcome]float64{applied: 1, unknownChunk: 1, forgotten: 1, keepalive: 1, duplicate: 1, late: 1, lost: 3, malformed: 1, unknownKind: 1}

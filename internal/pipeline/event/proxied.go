@@ -28,7 +28,7 @@ func (w *worker) proxiedResult(p *partition, id model.NodeID, r *wire.ProxiedRes
 	} else if p.nodes[n].namespace != r.Namespace && r.Namespace != 0 {
 		p.moveNode(n, r.Namespace)
 	}
-	return w.result(p, n, s, arrival{stream: r.StreamKey, number: r.Number, nowMs: r.NowMs, by: r.By})
+	return w.signalResult(p, n, arrival{stream: r.StreamKey, number: r.Number, nowMs: r.NowMs, by: r.By})
 }
 
 // ranBy notes which node ran what the state is of; zero: its own.

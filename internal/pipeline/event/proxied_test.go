@@ -29,9 +29,9 @@ func TestResultsAboutProxyNodes(t *testing.T) {
 	r := replay(t, chunks, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 1, NowMs: 5000, Signals: []wire.Signal{
-		{Kind: wire.SignalResult, AtMs: 4900, Node: 7}, {Kind: wire.SignalKeepalive, AtMs: 5000},
+		wire.ResultSignal(wire.Signal{AtMs: 4900, Node: 7}, wire.Result{}), {Kind: wire.SignalKeepalive, AtMs: 5000},
 	}})
-	c.add(3, &wire.Record{Kind: wire.RecordProxied, Node: 7, Proxied: about(1, wire.Signal{Kind: wire.SignalResult, Chunk: 11, Status: model.Critical, AtMs: 4900, Node: 7, Output: []byte("no answer")})})
+	c.add(3, &wire.Record{Kind: wire.RecordProxied, Node: 7, Proxied: about(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
 	r.continueWith(t, []*commit{c})
 	st, ok := r.Get(7, 1001)
 	if !ok || st.Status != model.Critical || st.RanBy != 1 || st.Problem == nil || st.Problem.NodeID != 7 || st.Namespace != 3 || st.Output != "no answer" || st.Results != 1 {

@@ -105,8 +105,7 @@ func (l *life) send(node model.NodeID, first uint64, rng *rand.Rand) {
 	l.t.Helper()
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1000}
 	for range 4 {
-		b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(10 + rng.IntN(8)),
-			Status: model.Status(rng.IntN(4)), AtMs: 1000, Output: fmt.Appendf(nil, "%x", rng.Uint64())})
+		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(10 + rng.IntN(8)), AtMs: 1000}, wire.Result{Status: model.Status(rng.IntN(4)), Output: fmt.Appendf(nil, "%x", rng.Uint64())}))
 	}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 	if err != nil {

@@ -82,16 +82,11 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 					b.First = max(b.First, 3) - 2
 				}
 				if rapid.IntRange(0, 9).Draw(t, "gap") == 0 {
-					b.Gap = &wire.Gap{Last: b.First + 2, Reason: "full", Counts: []wire.GapCount{{Chunk: 11, Count: 3}}}
+					b.Gap = &wire.Gap{Last: b.First + 2, Reason: "full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 11, Count: 3}}}
 					numbers[of] = max(numbers[of], b.Gap.Last)
 				} else {
 					for range rapid.IntRange(1, 4).Draw(t, "signals") {
-						s := wire.Signal{
-							Kind: wire.SignalResult, Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")),
-							Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
-							AtMs:   b.NowMs - uint64(rapid.IntRange(0, 200_000).Draw(t, "age")),
-							Output: []byte(rapid.StringN(0, 300, 300).Draw(t, "output")),
-						}
+						s := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")), AtMs: b.NowMs - uint64(rapid.IntRange(0, 200_000).Draw(t, "age"))}, wire.Result{Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")), Output: []byte(rapid.StringN(0, 300, 300).Draw(t, "output"))})
 						if rapid.IntRange(0, 9).Draw(t, "keepalive") == 0 {
 							s = wire.Signal{Kind: wire.SignalKeepalive, AtMs: b.NowMs}
 						}

@@ -29,8 +29,8 @@ func TestEventsWithPipelinesAreSeen(t *testing.T) {
 	extra := wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}})
 	for i, status := range []model.Status{model.OK, model.Critical, model.Critical} {
 		next().batch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + 2*i), NowMs: 1 << 40, Signals: []wire.Signal{
-			{Kind: wire.SignalResult, Chunk: 10, Status: status, AtMs: 1 << 40, Output: []byte{'a' + byte(i)}, Extra: extra},
-			{Kind: wire.SignalResult, Chunk: 11, Status: status, AtMs: 1 << 40, Output: []byte("other")}}})
+			wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte{'a' + byte(i)}, Extra: extra}),
+			wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte("other")})}})
 	}
 	at += 2 * time.Minute
 	next().add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
@@ -80,7 +80,7 @@ func TestValuesOfNoCheckAreSeen(t *testing.T) {
 	for i, extra := range [][]byte{alone, named, named} {
 		c := newCommit(uint64(i+1), time.Duration(i)*time.Second, 0)
 		c.batch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + i), NowMs: 1 << 40, Signals: []wire.Signal{
-			{Kind: wire.SignalResult, Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 1 << 40, Output: []byte("1 value"), Extra: extra}}})
+			wire.ResultSignal(wire.Signal{Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 1 << 40}, wire.Result{Output: []byte("1 value"), Extra: extra})}})
 		v.apply(c)
 	}
 	var seen int

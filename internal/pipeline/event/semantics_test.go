@@ -305,12 +305,9 @@ func (s *story) batch(w words, node model.NodeID) {
 	case "gap":
 		last = w.num("last", b.First)
 		b.Gap = &wire.Gap{Last: last, Reason: "spool is full", Counts: []wire.GapCount{
-			{Chunk: model.ChunkID(w.num("chunk", 0)), Count: last - b.First + 1}}}
+			{Kind: wire.SignalResult, Chunk: model.ChunkID(w.num("chunk", 0)), Count: last - b.First + 1}}}
 	default:
-		b.Signals = []wire.Signal{{
-			Kind: wire.SignalResult, Chunk: model.ChunkID(w.num("chunk", 0)), Status: w.status("status"),
-			AtMs: at, DurationMs: 250, Output: []byte(w.named["output"]),
-		}}
+		b.Signals = []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(w.num("chunk", 0)), AtMs: at}, wire.Result{Status: w.status("status"), DurationMs: 250, Output: []byte(w.named["output"])})}
 	}
 	s.streams[numbering] = last
 	s.commit.batch(s.t, node, b)

@@ -47,7 +47,7 @@ var plainChunks = func() func(model.ChunkID) *model.Chunk {
 func one(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string) *commit {
 	c := newCommit(number, time.Duration(number)*time.Second, 0)
 	c.batch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1000, Signals: []wire.Signal{
-		{Kind: wire.SignalResult, Chunk: chunk, Status: status, AtMs: 1000, Output: []byte(output)}}})
+		wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: 1000}, wire.Result{Status: status, Output: []byte(output)})}})
 	return c
 }
 
@@ -129,7 +129,7 @@ func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
 	}
 	c := one(t, 101, 1, 10, model.Critical, "last")
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 2}, First: 1, NowMs: 1, Signals: []wire.Signal{
-		{Kind: wire.SignalResult, Chunk: 11, Output: []byte("of a check not asked for")}}})
+		wire.ResultSignal(wire.Signal{Chunk: 11}, wire.Result{Output: []byte("of a check not asked for")})}})
 	r.apply(c)
 	for seen := 1; ; seen++ {
 		s := <-states
@@ -231,7 +231,7 @@ func TestAnActionOfAProblemThatClosed(t *testing.T) {
 		number++
 		c := newCommit(number, time.Duration(number)*time.Minute, 0)
 		if result != nil {
-			c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1 << 40, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 10, Status: *result, AtMs: 1 << 40}}})
+			c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1 << 40, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: *result})}})
 		} else {
 			c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: a})
 		}
@@ -279,14 +279,14 @@ func goldenView(t testing.TB) *View {
 		Session: 0x1122334455667788, Begun: true, Namespace: 3, TimeoutMs: 120_000, Backlog: 9}})
 	c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Gone: true}})
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 4, NowMs: 5000, Signals: []wire.Signal{
-		{Kind: wire.SignalResult, Chunk: 10, AtMs: 4000, DurationMs: 7, Output: []byte("fine")},
-		{Kind: wire.SignalResult, Chunk: 10, AtMs: 4500, Status: model.Critical, Output: []byte("not fine"), Extra: wire.AppendExtra(nil, &wire.Extra{
-			Hooks: []model.HookResult{{Name: "top", Output: "PID 1"}}, Values: []model.Value{{Name: "load1", Value: 1.5}}})},
-		{Kind: wire.SignalResult, Chunk: 11, AtMs: 4600},
+		wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 4000}, wire.Result{DurationMs: 7, Output: []byte("fine")}),
+		wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 4500}, wire.Result{Status: model.Critical, Output: []byte("not fine"), Extra: wire.AppendExtra(nil, &wire.Extra{
+			Hooks: []model.HookResult{{Name: "top", Output: "PID 1"}}, Values: []model.Value{{Name: "load1", Value: 1.5}}})}),
+		wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4600}, wire.Result{}),
 	}})
 	c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
 		Verb: "acknowledge", Check: 1000, By: "ann", Note: "on it", Until: 1795300000000}})
-	c.add(1, &wire.Record{Kind: wire.RecordProxied, Node: 7, Proxied: about(12, wire.Signal{Kind: wire.SignalResult, Chunk: 11, AtMs: 4900, Node: 7, Output: []byte("it answers")})})
+	c.add(1, &wire.Record{Kind: wire.RecordProxied, Node: 7, Proxied: about(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
 	r.continueWith(t, []*commit{c})
 	return r.View
 }

@@ -42,6 +42,7 @@ type worker struct {
 	record  wire.Record
 	reader  wire.BatchReader
 	signal  wire.Signal
+	body    wire.Result // of signal
 	expired []uint32
 	text    []byte
 }

@@ -156,7 +156,7 @@ func (x *session) complain(v verdict, code, reason string) {
 // hearNews logs, once per session, what an agent tells of itself: a gap in which nothing
 // was lost.
 func (x *session) hearNews(g *wire.Gap) {
-	news := []wire.GapCount{{Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
+	news := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
 	if !x.newsHeard && slices.Equal(g.Counts, news) {
 		x.newsHeard = true
 		x.srv.cfg.Log.Warn("an agent tells of itself", "node", x.node.Name, "what", g.Reason)
@@ -172,13 +172,17 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 		return admitted, "", ""
 	case wire.SignalResult:
 	default:
-		return refusedKind, "", "a signal of a kind that this server does not know"
+		return refusedKind, "", "this server takes no " + sig.Kind.String()
 	}
-	if most := x.team.limits.Load().OutputBytes; len(sig.Output)+len(sig.Extra) > most {
-		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(sig.Output)+len(sig.Extra), most)
+	var r wire.Result
+	if err := r.Decode(sig.Body); err != nil {
+		return refusedMalformed, "", err.Error()
 	}
-	if len(sig.Extra) > 0 {
-		if _, err := wire.DecodeExtra(sig.Extra); err != nil {
+	if most := x.team.limits.Load().OutputBytes; len(r.Output)+len(r.Extra) > most {
+		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(r.Output)+len(r.Extra), most)
+	}
+	if len(r.Extra) > 0 {
+		if _, err := wire.DecodeExtra(r.Extra); err != nil {
 			return refusedMalformed, "", err.Error()
 		}
 	}
@@ -242,7 +246,7 @@ func without(body []byte, refused []wire.Refused, about []spoken) []byte {
 			sig, refused = wire.Signal{Kind: wire.SignalKeepalive, AtMs: r.NowMs}, refused[1:]
 		}
 		if len(about) > 0 && about[0].number == number {
-			sig, about = wire.Signal{Kind: wire.SignalResult, AtMs: sig.AtMs, Node: sig.Node}, about[1:]
+			sig, about = wire.Signal{Kind: sig.Kind, AtMs: sig.AtMs, Node: sig.Node}, about[1:]
 		}
 		b.Signals = append(b.Signals, sig)
 	}

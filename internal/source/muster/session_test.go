@@ -118,7 +118,7 @@ func TestRepeatedIsAcknowledgedAgainAndKeptOnce(t *testing.T) {
 func TestGapExplainsAJump(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
-	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 100, Reason: "spool was full", Counts: []wire.GapCount{{Chunk: 1, Count: 100}}}})
+	a.send(&wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 100, Reason: "spool was full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 1, Count: 100}}}})
 	a.send(results(101, 1, 1))
 	a.waitAck(101)
 }
@@ -249,7 +249,7 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 	a := w.agent(w.node(1, 1, 2))
 	b := results(1, 6, 1)
 	b.Signals[1].Chunk = 99
-	b.Signals[2].Output = []byte(strings.Repeat("x", 21))
+	b.Signals[2] = wire.ResultSignal(b.Signals[2], wire.Result{Output: []byte(strings.Repeat("x", 21))})
 	b.Signals[3].Chunk = 3 // of an older assignment: fine
 	b.Signals[4].Chunk = 4
 	a.send(b)
@@ -273,7 +273,7 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 	}
 	kinds := ""
 	for _, s := range kept.Signals {
-		kinds += fmt.Sprint(s.Kind, " ")
+		kinds += fmt.Sprintf("%d ", s.Kind)
 	}
 	if kinds != "10 11 11 10 11 10 " {
 		t.Fatalf("kept kinds %s", kinds)

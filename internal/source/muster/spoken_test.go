@@ -32,6 +32,15 @@ func (m *memPlan) about(node model.NodeID, proxies ...model.NodeID) {
 	m.by[node] = &a
 }
 
+// output is that of a result; empty: it has none.
+func output(s wire.Signal) string {
+	r, err := s.Result()
+	if err != nil {
+		return err.Error()
+	}
+	return string(r.Output)
+}
+
 // proxied are the results about proxy nodes in the journal, and what stands in the senders'
 // batches.
 func (w *world) kept(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
@@ -67,7 +76,7 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 	a.wait("assignment", func() bool { return len(a.held) == 1 && len(a.held[0].Proxied.Nodes) == 2 })
 
 	say := func(chunk model.ChunkID, about model.NodeID) wire.Signal {
-		return wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Status: model.Warning, Output: []byte("so and so"), Node: about}
+		return wire.ResultSignal(wire.Signal{Chunk: chunk, Node: about}, wire.Result{Status: model.Warning, Output: []byte("so and so")})
 	}
 	first := &wire.Batch{StreamKey: live, First: 1, Signals: []wire.Signal{say(7, 50), say(1, 0), say(7, 52), say(7, 0), say(1, 50), say(7, 51), say(7, 1001)}}
 	a.send(first)
@@ -86,7 +95,7 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 	for _, r := range proxied {
 		p := r.Proxied
 		var s wire.Signal
-		if err := s.Decode(p.Signal); err != nil || string(s.Output) != "so and so" || s.Node != r.Node || p.By != 1001 || p.Namespace != 3 || p.StreamKey != live {
+		if err := s.Decode(p.Signal); err != nil || output(s) != "so and so" || s.Node != r.Node || p.By != 1001 || p.Namespace != 3 || p.StreamKey != live {
 			t.Errorf("kept %+v of %+v: %v", s, p, err)
 		}
 		got = append(got, [2]uint64{uint64(r.Node), p.Number})
@@ -95,8 +104,8 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 		t.Errorf("kept of proxy nodes %v, want %v", got, want)
 	}
 	for i, s := range own {
-		bare := s.Node != 0 && s.Chunk == 0 && len(s.Output) == 0
-		if mine := s.Chunk == 1 && string(s.Output) == "so and so"; !bare && !mine && s.Kind != wire.SignalKeepalive {
+		bare := s.Node != 0 && s.Chunk == 0 && len(s.Body) == 0
+		if mine := s.Chunk == 1 && output(s) == "so and so"; !bare && !mine && s.Kind != wire.SignalKeepalive {
 			t.Errorf("number %d of the node's own is %+v", i, s)
 		}
 	}

@@ -202,7 +202,7 @@ func refusalOf(t testing.TB, err error) wire.Refuse {
 func results(first uint64, n int, chunk model.ChunkID) *wire.Batch {
 	b := &wire.Batch{StreamKey: live, First: first}
 	for range n {
-		b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Output: []byte("all is well")})
+		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Output: []byte("all is well")}))
 	}
 	return b
 }

@@ -81,7 +81,8 @@ func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 		}{{60, 1, model.Critical, down}, {61, 1, model.OK, "up"}, {61, 2, model.Warning, "turned"}} {
 			r := w.proxies[i]
 			var s wire.Signal
-			if err := s.Decode(r.Proxied.Signal); err != nil || r.Node != want.node || r.Proxied.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
+			err := s.Decode(r.Proxied.Signal)
+			if s := decode(t, s); err != nil || r.Node != want.node || r.Proxied.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
 				t.Errorf("%d: %+v, %+v, %v", i, r.Proxied, s, err)
 			}
 		}

@@ -112,11 +112,11 @@ func (x *session) measured(said *sensuwire.Said) (out outcome, cause string) {
 		if extra == nil && len(values) > 0 {
 			continue
 		}
-		signal := &wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Output: []byte(text), Extra: append(extra, to...)}
+		result := &wire.Result{Output: []byte(text), Extra: append(extra, to...)}
 		if len(values) == 0 {
-			return x.add(signal, plan.Proxy{})
+			return x.add(c.ID, result, plan.Proxy{})
 		}
-		x.keep(signal, plan.Proxy{})
+		x.keep(c.ID, result, plan.Proxy{})
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // last is the newest signal with what lies beside its output, when there are so many.
-func (w *world) last(n int) (wire.Signal, wire.Extra) {
+func (w *world) last(n int) (decoded, wire.Extra) {
 	w.t.Helper()
 	w.wait(fmt.Sprint(n, " signals"), func() bool { return len(w.signals) >= n })
 	w.mu.Lock()

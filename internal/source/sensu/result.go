@@ -64,11 +64,11 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 		ms = uint32(min(said.Duration*1000, 1<<31))
 	}
 	x.ran(c, about.ID)
-	signal := &wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: status, DurationMs: ms, Output: text, Cut: cut, Extra: extra, Node: about.ID}
+	result := &wire.Result{Status: status, DurationMs: ms, Output: text, Cut: cut, Extra: extra}
 	if about.ID == 0 {
-		x.answer(c.Check, said.Issued, signal)
+		x.answer(c.Check, said.Issued, result)
 	}
-	return x.add(signal, about)
+	return x.add(c.ID, result, about)
 }
 
 // chunkOf is the definition that an event is judged by, that under which its run was asked
@@ -116,6 +116,7 @@ func cutText(cause string, output []byte, keep int) (text []byte, cut uint64) {
 // record carries one journal entry without an allocation.
 type record struct {
 	signals []byte // encoded
+	body    []byte // of the last of them
 	n       [outcomes]int
 	size    int // of what is charged for it
 	about   []spoken
@@ -125,21 +126,27 @@ type record struct {
 	list    [1]journal.Entry
 }
 
-func (r *record) add(signal *wire.Signal, about plan.Proxy) {
+// add appends the signal of a result, or a keepalive where there is none.
+func (r *record) add(atMs uint64, chunk model.ChunkID, result *wire.Result, about plan.Proxy) {
+	signal := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}
+	if result != nil {
+		r.body = wire.AppendResult(r.body[:0], result)
+		signal = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: about.ID, AtMs: atMs, Body: r.body}
+	}
 	if about.ID != 0 {
 		from := len(r.said)
-		r.said = wire.AppendSpoken(r.said, signal)
+		r.said = wire.AppendBareSignal(r.said, &signal)
 		r.about = append(r.about, spoken{about, r.n[alive] + r.n[kept], from, len(r.said)})
-		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: signal.AtMs, Node: about.ID})
+		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: atMs, Node: about.ID})
 	} else {
-		r.signals = wire.AppendSignal(r.signals, signal)
+		r.signals = wire.AppendSignal(r.signals, &signal)
 	}
-	if signal.Kind == wire.SignalKeepalive {
+	if result == nil {
 		r.n[alive]++
 	} else {
 		r.n[kept]++
 	}
-	r.size += len(signal.Output) + len(signal.Extra) + 64
+	r.size += len(signal.Body) + 64
 }
 
 // mostPending bounds what is handed over at once, in bytes.
@@ -149,12 +156,11 @@ const mostPending = 64 << 10
 const pending = outcomes
 
 // add notes what was said. Who reads on without a wait hands it over together.
-func (x *session) add(signal *wire.Signal, about plan.Proxy) (out outcome, cause string) {
+func (x *session) add(chunk model.ChunkID, result *wire.Result, about plan.Proxy) (out outcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*record)
 	}
-	signal.AtMs = uint64(x.srv.boot() / 1e6)
-	x.pending.add(signal, about)
+	x.pending.add(uint64(x.srv.boot()/1e6), chunk, result, about)
 	if x.pending.size >= mostPending {
 		cause = x.handOver()
 	}
@@ -171,11 +177,10 @@ func (x *session) handOver() (cause string) {
 	return x.commit(r)
 }
 
-// keep hands one signal over that the server makes by itself.
-func (x *session) keep(signal *wire.Signal, about plan.Proxy) {
+// keep hands one result over that the server makes by itself.
+func (x *session) keep(chunk model.ChunkID, result *wire.Result, about plan.Proxy) {
 	r := x.srv.records.Get().(*record)
-	signal.AtMs = uint64(x.srv.boot() / 1e6)
-	r.add(signal, about)
+	r.add(uint64(x.srv.boot()/1e6), chunk, result, about)
 	r.n = [outcomes]int{} // nobody sent it
 	x.commitOf(r, 1)
 }

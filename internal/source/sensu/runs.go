@@ -65,7 +65,7 @@ func (x *session) askNow(run *wire.Run, answer muster.Asked) error {
 }
 
 // answer hands a result to those who wait for it.
-func (x *session) answer(check model.CheckID, issued int64, result *wire.Signal) {
+func (x *session) answer(check model.CheckID, issued int64, result *wire.Result) {
 	x.mu.Lock()
 	if len(x.asked) == 0 {
 		x.mu.Unlock()

@@ -48,11 +48,11 @@ func (x *session) say(j *job, problem string) {
 	if code, _ := x.srv.cfg.View.Admit(x.subject(j), c); code != "" {
 		return
 	}
-	signal := &wire.Signal{Kind: wire.SignalResult, Chunk: c.ID, Status: model.Unknown, Output: []byte(problem), Node: j.about.ID}
-	x.keep(signal, j.about)
+	result := &wire.Result{Status: model.Unknown, Output: []byte(problem)}
+	x.keep(c.ID, result, j.about)
 	x.ran(c, j.about.ID)
 	if j.about.ID == 0 {
-		x.answer(c.Check, math.MaxInt64, signal)
+		x.answer(c.Check, math.MaxInt64, result)
 	}
 }
 

@@ -29,7 +29,7 @@ func withSecret(id model.ChunkID, name string, secrets ...model.ChunkSecret) *mo
 }
 
 // result is the newest of a check, once there is one.
-func (w *world) result(id model.ChunkID, ok func(*wire.Signal) bool) (s wire.Signal) {
+func (w *world) result(id model.ChunkID, ok func(*decoded) bool) (s decoded) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("a result of %d", id), func() bool {
 		for i := len(w.signals) - 1; i >= 0; i-- {
@@ -63,7 +63,7 @@ func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
 			coded := base64.StdEncoding.EncodeToString([]byte("user:" + horse))
 			a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, Check: r.Check, Issued: r.Issued, Status: 2, Output: "no login with " + horse + " (" + coded + ")",
 				Hooks: []sensuwire.Hooked{{Name: "why", Output: "DB=" + horse}}})
-			s := w.result(1, func(*wire.Signal) bool { return true })
+			s := w.result(1, func(*decoded) bool { return true })
 			if text := string(s.Output); !strings.HasPrefix(text, "no login with (hidden) (") || strings.Contains(text, coded[8:20]) || s.Status != model.Critical {
 				t.Errorf("kept %q", text)
 			}
@@ -75,7 +75,7 @@ func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
 				t.Fatal(status)
 			}
 			w.live(other)
-			s = w.result(1, func(s *wire.Signal) bool { return s.Status == model.Unknown })
+			s = w.result(1, func(s *decoded) bool { return s.Status == model.Unknown })
 			if !strings.Contains(string(s.Output), "given no secrets: its password is one that machines share") {
 				t.Errorf("said %q", s.Output)
 			}
@@ -98,10 +98,10 @@ func TestNoSecretsWithoutProof(t *testing.T) {
 	})
 	w.chunks = []*model.Chunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), withSecret(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
 	w.agent("web1", false)
-	if s := w.result(1, func(*wire.Signal) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "docs/sensu.md") {
+	if s := w.result(1, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "docs/sensu.md") {
 		t.Errorf("said %q", s.Output)
 	}
-	if s := w.result(2, func(*wire.Signal) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "keep it on the server") {
+	if s := w.result(2, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "keep it on the server") {
 		t.Errorf("said %q", s.Output)
 	}
 }
@@ -142,7 +142,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 		t.Fatalf("asked for %+v", r)
 	}
 	for id, want := range map[model.ChunkID]string{2: "secret default/sealed cannot be had: Vault is sealed", 3: "secret default/bytes cannot be had: it is no text"} {
-		if s := w.result(id, func(*wire.Signal) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
+		if s := w.result(id, func(*decoded) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
 			t.Errorf("said %q, want %q", s.Output, want)
 		}
 	}
@@ -155,7 +155,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 	}
 	w.set(func() { w.never = horse })
 	a.result(r, 0, horse+", "+"another one"+".")
-	if s := w.result(1, func(*wire.Signal) bool { return true }); string(s.Output) != "(hidden), (hidden)." {
+	if s := w.result(1, func(*decoded) bool { return true }); string(s.Output) != "(hidden), (hidden)." {
 		t.Errorf("kept %q", s.Output)
 	}
 	w.assign(w.chunks[0])
@@ -206,11 +206,11 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	}
 	planned()
 	event(a, "db", horse)
-	if s := w.result(1, func(*wire.Signal) bool { return true }); string(s.Output) != leftOut || s.Status != model.Warning {
+	if s := w.result(1, func(*decoded) bool { return true }); string(s.Output) != leftOut || s.Status != model.Warning {
 		t.Errorf("kept %q", s.Output)
 	}
 	event(a, "disk", "full")
-	if s := w.result(2, func(*wire.Signal) bool { return true }); string(s.Output) != "full" {
+	if s := w.result(2, func(*decoded) bool { return true }); string(s.Output) != "full" {
 		t.Errorf("kept %q", s.Output)
 	}
 	w.server.registry.givenOf(100, true).note(db, []string{horse})
@@ -219,7 +219,7 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	again := w.proven(ca, "web1", false)
 	planned()
 	event(again, "db", "with "+horse)
-	if s := w.result(1, func(s *wire.Signal) bool { return string(s.Output) != leftOut }); string(s.Output) != "with (hidden)" {
+	if s := w.result(1, func(s *decoded) bool { return string(s.Output) != leftOut }); string(s.Output) != "with (hidden)" {
 		t.Errorf("kept %q", s.Output)
 	}
 }

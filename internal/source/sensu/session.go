@@ -194,7 +194,7 @@ func (x *session) take(frame []byte) (out outcome, cause string) {
 		if said.Sum != x.sum {
 			x.seen(said, true)
 		}
-		return x.add(&wire.Signal{Kind: wire.SignalKeepalive}, plan.Proxy{})
+		return x.add(0, nil, plan.Proxy{})
 	}
 	return x.event(said)
 }

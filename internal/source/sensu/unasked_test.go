@@ -219,8 +219,9 @@ func TestPassiveChecksOfProxyNodes(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var s wire.Signal
-	if err := s.Decode(w.proxies[0].Proxied.Signal); err != nil || w.proxies[0].Node != 60 || s.Chunk != 11 || s.Status != model.Warning {
-		t.Errorf("%v %+v", err, s)
+	err := s.Decode(w.proxies[0].Proxied.Signal)
+	if r := decode(t, s); err != nil || w.proxies[0].Node != 60 || s.Chunk != 11 || r.Status != model.Warning {
+		t.Errorf("%v %+v", err, r)
 	}
 }
 

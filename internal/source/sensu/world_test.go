@@ -33,6 +33,23 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
+// decoded is a signal with what its body says; of a keepalive nothing.
+type decoded struct {
+	wire.Signal
+	wire.Result
+}
+
+func decode(t testing.TB, s wire.Signal) decoded {
+	if s.Kind != wire.SignalResult {
+		return decoded{Signal: s}
+	}
+	r, err := s.Result()
+	if err != nil {
+		t.Error(err)
+	}
+	return decoded{s, r}
+}
+
 // world is a bridge with everything around it in memory.
 type world struct {
 	t       testing.TB
@@ -47,7 +64,7 @@ type world struct {
 	chunks  []*model.Chunk
 	deleted map[uuid.UUID]bool
 	records []wire.Record
-	signals []wire.Signal // of batches, in order
+	signals []decoded     // of batches, in order
 	proxies []wire.Record // of results about proxy nodes
 	proxied *plan.Proxied
 	numbers map[wire.StreamKey]uint64
@@ -168,7 +185,9 @@ func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 					w.t.Errorf("number %d after %d", b.First, w.numbers[b.StreamKey])
 				}
 				w.numbers[b.StreamKey] = b.First + uint64(len(b.Signals)) - 1
-				w.signals = append(w.signals, b.Signals...)
+				for _, s := range b.Signals {
+					w.signals = append(w.signals, decode(w.t, s))
+				}
 			}
 		})
 		if e.Waiter != nil {
