@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
@@ -57,7 +58,7 @@ func journalFolder(cfg *config.Server) string {
 func journalOptions(cfg *config.Server) journal.Options {
 	return journal.Options{
 		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
-		Stores:        map[string]int{"snapshots": snapshot.FormatVersion, "events": event.SnapshotVersion},
+		Stores:        map[string]int{"snapshots": snapshot.FormatVersion, "partitions": shard.SnapshotVersion, "events": event.SectionVersion},
 		RepairCommand: stoppedCommand(cfg, "repair"),
 	}
 }

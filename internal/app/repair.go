@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
@@ -122,7 +122,7 @@ func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 		if snap, _, _ := store.Load(p); snap.At.Number >= at.Number {
 			continue
 		}
-		pending, err := store.Begin(p, at, snapshot.Append(nil, &snapshot.Snapshot{Partition: p, At: at, Body: event.EmptySnapshot()}))
+		pending, err := store.Begin(p, at, snapshot.Append(nil, &snapshot.Snapshot{Partition: p, At: at, Body: shard.EmptySnapshot()}))
 		if err == nil {
 			err = pending.Commit()
 		}

@@ -9,15 +9,16 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-func (s *Server) viewOptions() event.Options {
-	return event.Options{
-		Chunks: s.planner.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout),
-		Limits: s.intent.NamespaceLimits, Logger: s.log,
+// shardOptions decide the effects of a commit: also a second view takes them.
+func (s *Server) shardOptions() shard.Options {
+	return shard.Options{
+		Chunks: s.planner.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
 	}
 }
 
@@ -31,10 +32,10 @@ func (s *Server) openView(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o := s.viewOptions()
-	o.Emit, o.Workers, o.Registerer, o.Queues = s.reactor.Emit, workers(), s.registry, s.queues
-	s.view = event.New(o)
-	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.viewOptions, Parallel: workers()}
+	o := s.shardOptions()
+	o.Workers, o.Registerer, o.Queues = workers(), s.registry, s.queues
+	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
+	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workers()}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.viewEnd = end
 	s.viewDone.Go(func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -36,7 +37,7 @@ func TestASnapshotWaitsForWhatItsLastCommitCaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emits, goOn := make(chan struct{}), make(chan struct{})
 		s := &Server{reactor: react.New(react.Options{})}
-		s.view = event.New(event.Options{Workers: 1, Emit: func(ts []event.Transition) {
+		s.view = event.New(shard.New(shard.Options{}), event.Options{Emit: func(ts []event.Transition) {
 			close(emits)
 			<-goOn
 			s.reactor.Emit(ts)

@@ -78,6 +78,9 @@ func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	return dst
 }
 
+// Len bounds the ids: every id that has a deadline is below it.
+func (e *Engine) Len() int { return len(e.due) }
+
 // Entries is the size of the heap: at least the number of deadlines.
 func (e *Engine) Entries() int { return len(e.heap) }
 

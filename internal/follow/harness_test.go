@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -100,7 +101,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	r := &rig{t: t, fs: memfs.New(), directory: &directory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
-	r.view = event.New(event.Options{Chunks: r.directory.Chunk, Workers: 2})
+	r.view = event.New(shard.New(shard.Options{Chunks: r.directory.Chunk, Workers: 2}), event.Options{})
 	var err error
 	if r.log, err = journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
 // BenchmarkCatchUp makes all changes of a journal again: in one pass, and as it was done
@@ -40,9 +41,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		}},
 		{"one for each partition", model.Partitions, func() (changes int) {
 			for p := range model.Partitions {
-				o := options()
-				o.Emit = func(ts []event.Transition) { changes += len(ts) }
-				view := event.New(o)
+				view := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) { changes += len(ts) }})
 				if err := l.log.Read(b.Context(), journal.Position{}, func(c journal.Commit) error { return view.Apply(part{c, journal.Section(p)}) }); err != nil {
 					b.Fatal(err)
 				}

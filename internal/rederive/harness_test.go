@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -26,8 +27,8 @@ func chunk(id model.ChunkID) *model.Chunk {
 	return c
 }
 
-func options() event.Options {
-	return event.Options{Chunks: chunk, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
+func options() shard.Options {
+	return shard.Options{Chunks: chunk, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
 
 // hands is a clock set by hand.
@@ -55,7 +56,7 @@ func begin(t testing.TB, fs disk.FS, o journal.Options) *life {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &life{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(options()), Options: options, Parallel: 2}}
+	return &life{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(options()), event.Options{}), Options: options, Parallel: 2}}
 }
 
 // save snapshots every partition, of which history must have all.
@@ -143,15 +144,13 @@ func oneByOne(t testing.TB, all []*copied) (out [model.Partitions][]event.Transi
 	t.Helper()
 	for i := range used {
 		p := model.Partition(i * apart)
-		o := options()
-		o.Emit = func(ts []event.Transition) {
+		view := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) {
 			for _, x := range ts {
 				if x.Partition == p {
 					out[p] = append(out[p], x)
 				}
 			}
-		}
-		view := event.New(o)
+		}})
 		for _, c := range all {
 			if err := view.Apply(c.only(p)); err != nil {
 				t.Fatal(err)

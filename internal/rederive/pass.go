@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
 // Pass is one way through the journal. It has one caller.
@@ -23,10 +24,7 @@ func (s *Source) Begin() (*Pass, error) {
 	p := &Pass{source: s}
 	p.at.Store(&journal.Position{}) // nothing is cut while snapshots are chosen
 	s.set(p)
-	all := s.Options()
-	p.view = event.New(event.Options{
-		Chunks: all.Chunks, Grace: all.Grace, BacklogWait: all.BacklogWait, KeepaliveTimeout: all.KeepaliveTimeout,
-		Workers: 1, Logger: all.Logger,
+	p.view = event.New(shard.New(s.Options()), event.Options{
 		Emit: func(ts []event.Transition) { p.emitted = append(p.emitted, ts...) },
 	})
 	from, _, err := s.Snapshots.Restore(max(1, s.Parallel), p.view.Restore)

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
 // Journal is what is read: *journal.Log.
@@ -41,7 +42,7 @@ type Source struct {
 	Journal   Journal
 	Snapshots Snapshots
 	Live      *event.View          // the first view: of it snapshots are made while there is no pass
-	Options   func() event.Options // of the first view; a pass takes those that decide what a commit does
+	Options   func() shard.Options // of the first view's shard: those that decide what a commit does
 	Parallel  int                  // snapshots that are loaded at the same time
 
 	mu   sync.Mutex

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -72,9 +73,7 @@ func serve(t *testing.T, budget, queued int64) *server {
 		t.Fatal(err)
 	}
 	s := &server{history: &store{Store: db}}
-	o := options()
-	o.Emit = func(ts []event.Transition) { s.expected = append(s.expected, ts...) }
-	fast := event.New(o)
+	fast := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) { s.expected = append(s.expected, ts...) }})
 	var live *event.View
 	built := make(chan struct{}) // until then the journal's ticks wait for the view
 	fs := memfs.New()
@@ -89,8 +88,9 @@ func serve(t *testing.T, budget, queued int64) *server {
 		Store: s.history, Names: names{}, Journal: s.log, Capacity: queued, BatchSize: 25, Retention: 100 * 365 * 24 * time.Hour,
 		Rederive: func() (react.Replay, error) { return s.Begin() }, Queues: &queue.Registry{},
 	})
-	o.Emit, o.Workers = s.reactor.Emit, 2
-	live = event.New(o)
+	o := options()
+	o.Workers = 2
+	live = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit})
 	s.Live = live
 	close(built)
 	if err := s.reactor.Load(t.Context(), nil); err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -85,7 +86,7 @@ func New(t testing.TB) *Rig {
 	r.Routes = route.NewTable()
 	r.Planner = plan.New(plan.Options{Store: store, Epoch: 1, Routing: r.Routes})
 	must(t, r.Planner.Load(ctx))
-	r.View = event.New(event.Options{Chunks: r.chunk, Workers: 1})
+	r.View = event.New(shard.New(shard.Options{Chunks: r.chunk}), event.Options{})
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 

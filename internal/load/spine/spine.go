@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/source/muster"
@@ -81,7 +82,8 @@ func Open(o Options) (*Spine, error) {
 	o.Fleet.outputBytes = o.OutputBytes
 	s := &Spine{Fleet: o.Fleet, opts: o, Ready: make(chan struct{})}
 	queues := &queue.Registry{}
-	s.View = event.New(event.Options{Chunks: s.Chunk, Emit: o.Emit, Workers: runtime.GOMAXPROCS(0), Registerer: o.Registerer, Queues: queues, Logger: o.Log})
+	s.View = event.New(shard.New(shard.Options{Chunks: s.Chunk, Workers: runtime.GOMAXPROCS(0), Registerer: o.Registerer, Queues: queues, Logger: o.Log}),
+		event.Options{Emit: o.Emit, Registerer: o.Registerer, Queues: queues})
 	shown := metrics.NewJournal(o.Registerer, "journal")
 	var err error
 	s.log, err = journal.Open(filepath.Join(o.Dir, "journal"), journal.Options{Deliver: func(c journal.Commit) { s.View.Deliver(c) },

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -110,7 +111,7 @@ type replay struct {
 }
 
 func (r replay) Each(ctx context.Context, fn func(load.Kept) error) error {
-	view := event.New(event.Options{Chunks: r.fleet.Chunk, Workers: runtime.GOMAXPROCS(0)})
+	view := event.New(shard.New(shard.Options{Chunks: r.fleet.Chunk, Workers: runtime.GOMAXPROCS(0)}), event.Options{})
 	life, end := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { _ = view.Run(life) })

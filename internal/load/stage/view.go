@@ -12,13 +12,16 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/spine"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // view is the event view alone: it is fed with commits that were never on a disk, and what
 // it has applied is acknowledged.
 func (d *Driven) view(ctx context.Context, fleet *spine.Fleet) error {
-	v := event.New(event.Options{Chunks: fleet.Chunk, Workers: runtime.GOMAXPROCS(0), Registerer: d.metric, Queues: &queue.Registry{}})
+	queues := &queue.Registry{}
+	v := event.New(shard.New(shard.Options{Chunks: fleet.Chunk, Workers: runtime.GOMAXPROCS(0), Registerer: d.metric, Queues: queues}),
+		event.Options{Registerer: d.metric, Queues: queues})
 	f := newFeed(v)
 	life, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 // here is refused for good, with the reason. What the journal has is never refused:
 // the view is a function of the journal alone, whatever the limits are by now.
 //
-// Room for a state that is not there yet is promised until the state is there, or its
+// Admit reserves capacity for a new state until the state exists, or its
 // result turns out to make none, or the node's session ends. So many results under way
 // pass no limit; only a state that is removed meanwhile, and comes back, may.
 func (v *View) Admit(node model.NodeID, chunk *model.Chunk) (code, reason string) {
@@ -22,53 +22,58 @@ func (v *View) Admit(node model.NodeID, chunk *model.Chunk) (code, reason string
 	if p == nil {
 		return "", "" // a deleted node: the result is forgotten
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i, ok := p.findNode(node)
+	p.Lock()
+	defer p.Unlock()
+	i, ok := p.Find(node)
 	if !ok {
 		return "", ""
 	}
-	n := &p.nodes[i]
-	if _, found := n.find(chunk.Check); found || slices.Contains(n.promised, chunk.Check) {
+	n, ns := &p.nodes[i], p.Node(i).Namespace
+	if _, found := n.find(chunk.Check); found || slices.Contains(p.reserved[i], chunk.Check) {
 		return "", ""
 	}
-	limits := v.opts.Limits(n.namespace)
-	held := len(n.states) + len(n.promised)
-	if _, told := n.find(model.LimitsCheck); told {
-		held-- // that a limit was met takes no room from checks
+	limits := v.opts.Limits(ns)
+	held := len(n.states) + len(p.reserved[i])
+	if _, found := n.find(model.LimitsCheck); found {
+		held-- // the event that reports a limit takes no capacity from checks
 	}
 	if most := limits.StatesPerNode; most > 0 && held >= most {
 		return "node_limit", fmt.Sprintf("the node has its %d event states, the limit statesPerNode", most)
 	}
-	total := v.totals.counter(n.namespace)
+	total := v.totals.counter(ns)
 	if now := total.Add(1); limits.States > 0 && now > int64(limits.States) {
 		total.Add(-1)
 		return "namespace_limit", fmt.Sprintf("the namespace has its %d event states, the limit states", limits.States)
 	}
-	n.promised = append(n.promised, chunk.Check)
+	p.reserved[i] = append(p.reserved[i], chunk.Check)
 	return "", ""
 }
 
-// settled takes a promise back: the state is there now (and counted), or will not be.
-func (p *partition) settled(n uint32, check model.CheckID) {
-	node := &p.nodes[n]
-	if i := slices.Index(node.promised, check); i >= 0 {
-		if node.promised = slices.Delete(node.promised, i, i+1); len(node.promised) == 0 {
-			node.promised = nil
+// release ends a reservation: the state exists now (and is counted), or will not.
+func (p *partition) release(n uint32, check model.CheckID) {
+	if len(p.reserved) == 0 {
+		return
+	}
+	list := p.reserved[n]
+	if i := slices.Index(list, check); i >= 0 {
+		if list = slices.Delete(list, i, i+1); len(list) == 0 {
+			delete(p.reserved, n)
+		} else {
+			p.reserved[n] = list
 		}
-		p.view.totals.counter(node.namespace).Add(-1)
+		p.view.totals.counter(p.Node(n).Namespace).Add(-1)
 	}
 }
 
-// settleAll takes back what a session was promised that sends no more.
-func (p *partition) settleAll(n uint32) {
-	node := &p.nodes[n]
-	p.view.totals.counter(node.namespace).Add(-int64(len(node.promised)))
-	node.promised = nil
+// releaseCapacity ends all reservations of a node, whose session sends nothing more.
+func (p *partition) releaseCapacity(n uint32) {
+	if list := p.reserved[n]; len(list) > 0 {
+		p.view.totals.counter(p.Node(n).Namespace).Add(-int64(len(list)))
+		delete(p.reserved, n)
+	}
 }
 
-// totals counts the states of each namespace over all partitions, those that are there
-// and those that were promised.
+// totals counts the states of each namespace over all partitions, existing and reserved ones.
 type totals struct{ of sync.Map }
 
 func (t *totals) counter(ns model.NamespaceID) *atomic.Int64 {

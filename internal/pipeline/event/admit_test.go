@@ -24,7 +24,7 @@ func begins(c *commit, node model.NodeID, session uint64, ns model.NamespaceID) 
 // Results under way count: what was admitted has its room when the journal brings it,
 // and nobody else is promised that room.
 func TestAdmitPromisesRoom(t *testing.T) {
-	r := run(t, Options{Chunks: plainChunks, Limits: limitsOfTest}, nil)
+	r := run(t, options{Chunks: plainChunks, Limits: limitsOfTest}, nil)
 	c := newCommit(1, time.Second, 0)
 	begins(c, 1, 1, 1)
 	begins(c, 2, 1, 2)
@@ -80,7 +80,7 @@ func TestAdmitPromisesRoom(t *testing.T) {
 // do not change what the journal says.
 func TestJournalIsNotRefused(t *testing.T) {
 	hash := func(limits func(model.NamespaceID) model.Limits) [32]byte {
-		r := run(t, Options{Chunks: plainChunks, Limits: limits}, nil)
+		r := run(t, options{Chunks: plainChunks, Limits: limits}, nil)
 		c := newCommit(1, time.Second, 0)
 		begins(c, 1, 1, 1)
 		r.apply(c, one(t, 2, 1, 10, 0, ""), one(t, 3, 1, 11, 0, ""), one(t, 4, 1, 12, 0, ""))

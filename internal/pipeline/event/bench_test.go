@@ -54,8 +54,8 @@ func newFleet(nodes int) *fleet {
 	return f
 }
 
-func (f *fleet) options() Options {
-	return Options{Chunks: func(id model.ChunkID) *model.Chunk { return f.chunks[id] }, Emit: func([]Transition) {}}
+func (f *fleet) options() options {
+	return options{Chunks: func(id model.ChunkID) *model.Chunk { return f.chunks[id] }, Emit: func([]Transition) {}}
 }
 
 func (f *fleet) next() *commit {
@@ -125,11 +125,8 @@ func (f *fleet) traffic(commits int) (list []*commit, results int) {
 }
 
 func (v *View) applyAll(b *testing.B, c *commit) {
-	v.log.Store(c.pos.Log)
-	for _, w := range v.workers {
-		if err := w.apply(c); err != nil {
-			b.Fatal(err)
-		}
+	if err := v.Apply(c); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -138,7 +135,7 @@ func BenchmarkApply(b *testing.B) {
 	for _, nodes := range []int{2_000, fleetNodes} {
 		b.Run(fmt.Sprintf("states=%d", nodes*fleetChecks), func(b *testing.B) {
 			f := newFleet(nodes)
-			v := New(f.options())
+			v := newView(f.options())
 			f.fill(func(c *commit) { v.applyAll(b, c) })
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -165,7 +162,7 @@ func BenchmarkApply(b *testing.B) {
 // BenchmarkTick is a commit without entries: every partition sees its time.
 func BenchmarkTick(b *testing.B) {
 	f := newFleet(fleetNodes / 10)
-	v := New(f.options())
+	v := newView(f.options())
 	f.fill(func(c *commit) { v.applyAll(b, c) })
 	c := f.next()
 	b.ReportAllocs()
@@ -199,7 +196,7 @@ func BenchmarkMemory(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		rssBefore := rss()
-		v := New(f.options())
+		v := newView(f.options())
 		f.fill(func(c *commit) { v.applyAll(b, c) })
 		for range 2 {
 			for n := 1; n <= f.nodes; n += 100 {
@@ -224,7 +221,7 @@ func BenchmarkMemory(b *testing.B) {
 // BenchmarkWrong finds what is wrong, check by check, among all states.
 func BenchmarkWrong(b *testing.B) {
 	f := newFleet(fleetNodes)
-	v := New(f.options())
+	v := newView(f.options())
 	f.fill(func(c *commit) { v.applyAll(b, c) })
 	counts := v.Counts(0)
 	for b.Loop() {
@@ -237,7 +234,7 @@ func BenchmarkWrong(b *testing.B) {
 // BenchmarkList is a page of 100 while results flow at full speed on the other core.
 func BenchmarkList(b *testing.B) {
 	f := newFleet(fleetNodes)
-	v := New(f.options())
+	v := newView(f.options())
 	f.fill(func(c *commit) { v.applyAll(b, c) })
 	rare := f.next() // one state in 1.5 million
 	f.chunks[500] = &model.Chunk{ID: 500, Check: 5000, Severities: f.chunks[100].Severities}
@@ -269,7 +266,7 @@ func BenchmarkList(b *testing.B) {
 				number++
 				again := *c
 				again.pos.Number = number
-				_ = v.workers[0].apply(&again)
+				_ = v.Apply(&again)
 			}
 		}
 	}()
@@ -315,7 +312,7 @@ func BenchmarkList(b *testing.B) {
 // BenchmarkSnapshot is the time that a partition of about 6,000 states is held.
 func BenchmarkSnapshot(b *testing.B) {
 	f := newFleet(156)
-	v := New(f.options())
+	v := newView(f.options())
 	c := f.next()
 	for n := 1; n <= 156; n++ { // all into one partition
 		f.add(c, n, 0, fleetChecks)
@@ -338,7 +335,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.Run("restore", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		for b.Loop() {
-			if err := New(f.options()).Restore(9, journal.Position{Number: 1}, body); err != nil {
+			if err := newView(f.options()).Restore(9, journal.Position{Number: 1}, body); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -348,7 +345,7 @@ func BenchmarkSnapshot(b *testing.B) {
 // BenchmarkRecovery restores 500,000 states from snapshots, as a start does.
 func BenchmarkRecovery(b *testing.B) {
 	f := newFleet(500_000 / fleetChecks)
-	v := New(f.options())
+	v := newView(f.options())
 	f.fill(func(c *commit) { v.applyAll(b, c) })
 	var bodies [model.Partitions][]byte
 	var at journal.Position
@@ -357,7 +354,7 @@ func BenchmarkRecovery(b *testing.B) {
 		bodies[p], at = bytes.Clone(body), pos
 	}
 	for b.Loop() {
-		again := New(f.options())
+		again := newView(f.options())
 		var wg sync.WaitGroup
 		for start := range 2 {
 			wg.Go(func() {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
+
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
 const (
@@ -26,8 +28,8 @@ func (l *listing) collect() (more bool) {
 	if q.Match == nil {
 		want = min(want, q.Limit-len(l.page.States))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	if !l.candidates(p) {
 		return false
 	}
@@ -83,7 +85,7 @@ func (l *listing) candidates(p *partition) bool {
 // inhabited says whether any node of the partition is in a wanted namespace.
 func (l *listing) inhabited(p *partition) bool {
 	for _, ns := range l.query.Namespaces {
-		if p.rooms[ns] != nil {
+		if p.NodesOf(ns) != nil {
 			return true
 		}
 	}
@@ -94,56 +96,54 @@ func (l *listing) inhabited(p *partition) bool {
 // asked for, those of the namespaces, or all, whichever are the fewest.
 func (l *listing) holders(p *partition) []uint32 {
 	q := l.query
-	list := p.order
+	list := p.Order()
 	switch len(q.Namespaces) {
 	case 0:
 	case 1:
-		list = p.rooms[q.Namespaces[0]].nodes
+		list = p.NodesOf(q.Namespaces[0])
 	default:
 		l.nodes = l.nodes[:0]
 		for _, ns := range q.Namespaces {
-			if r := p.rooms[ns]; r != nil {
-				l.nodes = append(l.nodes, r.nodes...)
-			}
+			l.nodes = append(l.nodes, p.NodesOf(ns)...)
 		}
-		slices.SortFunc(l.nodes, func(a, b uint32) int { return cmp.Compare(p.nodes[a].id, p.nodes[b].id) })
+		slices.SortFunc(l.nodes, func(a, b uint32) int { return cmp.Compare(p.Node(a).ID, p.Node(b).ID) })
 		list = l.nodes
 	}
-	if wanted := q.nodes[p.id]; q.Nodes != nil && len(wanted) <= len(list) {
+	if wanted := q.nodes[p.ID]; q.Nodes != nil && len(wanted) <= len(list) {
 		l.nodes = l.nodes[:0]
 		from, _ := slices.BinarySearch(wanted, l.at.node)
 		for _, id := range wanted[from:] {
-			if n, ok := p.findNode(id); ok {
+			if n, ok := p.Find(id); ok {
 				l.nodes = append(l.nodes, n)
 			}
 		}
 		return l.nodes
 	}
-	from, _ := p.search(list, l.at.node)
+	from, _ := p.Search(list, l.at.node)
 	return list[from:]
 }
 
 // admits asks of a node what the indexes of states do not know.
-func (l *listing) admits(p *partition, n *node) bool {
-	if !l.query.admitsNamespace(n.namespace) {
+func (l *listing) admits(p *partition, n *shard.Node) bool {
+	if !l.query.admitsNamespace(n.Namespace) {
 		return false
 	}
 	if l.query.Nodes == nil {
 		return true
 	}
-	_, ok := slices.BinarySearch(l.query.nodes[p.id], n.id)
+	_, ok := slices.BinarySearch(l.query.nodes[p.ID], n.ID)
 	return ok
 }
 
 // eachOf calls fn for the candidates of the nodes in order from l.at, while it returns true.
 func (l *listing) eachOf(p *partition, nodes []uint32, fn func(slot uint32) bool) bool {
 	for _, at := range nodes {
-		n := &p.nodes[at]
+		n := p.Node(at)
 		if !l.admits(p, n) {
 			continue
 		}
-		for _, e := range n.states {
-			if l.found.has(e.slot) && (n.id != l.at.node || e.check > l.at.check) && !fn(e.slot) {
+		for _, e := range p.nodes[at].states {
+			if l.found.has(e.slot) && (n.ID != l.at.node || e.check > l.at.check) && !fn(e.slot) {
 				return false
 			}
 		}
@@ -158,11 +158,11 @@ func (l *listing) eachFound(p *partition, fn func(slot uint32) bool) bool {
 		for ; word != 0; word &= word - 1 {
 			slot := uint32(w<<6 + bits.TrailingZeros64(word))
 			s := p.slots.at(slot)
-			n := &p.nodes[s.node]
-			if n.id < l.at.node || n.id == l.at.node && s.check <= l.at.check || !l.admits(p, n) {
+			n := p.Node(s.node)
+			if n.ID < l.at.node || n.ID == l.at.node && s.check <= l.at.check || !l.admits(p, n) {
 				continue
 			}
-			l.keys = append(l.keys, slotKey{uint64(n.id)<<32 | uint64(s.check), slot})
+			l.keys = append(l.keys, slotKey{uint64(n.ID)<<32 | uint64(s.check), slot})
 		}
 	}
 	slices.SortFunc(l.keys, func(a, b slotKey) int { return cmp.Compare(a.key, b.key) })

@@ -7,87 +7,50 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// expire acts on what should have come by the commit's listening time: keepalives
-// first, because the silence of a node explains that of its checks.
-func (w *worker) expire(p *partition) {
-	if next := p.deadlines.Next(); next == 0 || next > w.listening {
-		return
-	}
-	ids := p.deadlines.Expired(w.listening, w.expired[:0])
-	w.expired = ids
-	// The engine's order depends on its past; that of a view must not.
+// Expire implements shard.Applier: TTLs ran out.
+func (w *worker) Expire(ids []uint32) {
+	p := w.p
 	slices.SortFunc(ids, func(a, b uint32) int {
 		x, y := p.slots.at(a), p.slots.at(b)
-		if k := cmp.Compare(rank(x), rank(y)); k != 0 {
-			return k
-		}
-		return cmp.Or(cmp.Compare(p.nodes[x.node].id, p.nodes[y.node].id), cmp.Compare(x.check, y.check))
+		return cmp.Or(cmp.Compare(p.Node(x.node).ID, p.Node(y.node).ID), cmp.Compare(x.check, y.check))
 	})
 	for _, id := range ids {
-		if s := p.slots.at(id); s.check == model.KeepaliveCheck {
-			w.missed(p, id, s)
-		} else {
-			w.overdue(p, id, s)
-		}
+		w.expireTTL(p, id, p.slots.at(id))
 	}
 }
 
-func rank(s *slot) int {
-	if s.check == model.KeepaliveCheck {
-		return 0
+// Period implements shard.Applier: the TTL of a state.
+func (w *worker) Period(id uint32) int64 {
+	if c := w.Chunk(w.p.slots.at(id).chunk); c != nil {
+		return int64(c.TTL)
 	}
-	return 1
+	return 0
 }
 
-// missed reports a node that was not heard of: first with a warning where it has one, and
-// when its own time-out has passed as critical.
-func (w *worker) missed(p *partition, id uint32, s *slot) {
-	n := &p.nodes[s.node]
-	status, silent := model.Critical, n.timeout
-	if n.warning > 0 && s.status == model.OK {
-		status, silent = model.Warning, n.warning
-		p.deadlines.Set(id, w.listening+n.timeout-n.warning)
-	} else {
-		w.view.metrics.keepaliveExpired.Inc()
-	}
-	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heard %s)",
-		model.Duration(silent), unixNano(n.heard).Format(time.RFC3339))
-	w.judge(p, id, s, w.keepalive(), verdict{status: status, executed: w.received, output: w.text, expired: true})
-}
-
-// overdue reports a check without a result in time, unless something explains it. A node
-// that was not heard of since may be dead, which is for its keepalive to say: the check
-// waits until the node is heard again or missed, so that a TTL shorter than the
-// keepalive's time-out opens no problem beside that of a dead node.
-func (w *worker) overdue(p *partition, id uint32, s *slot) {
-	n := &p.nodes[s.node]
-	if n.backlogUntil > w.listening {
-		p.deadlines.Set(id, n.backlogUntil) // see caughtUp
+// expireTTL reports a check without a result in time, unless the node's life explains it, or
+// a time at which the check is not scheduled.
+func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
+	switch until, why := w.Postpone(p.Partition, s.node); why {
+	case shard.ForBacklog:
+		p.deadlines.Set(id, until) // see passBacklog
 		return
+	case shard.ForHeartbeat:
+		p.deadlines.Set(id, until) // see passWaiting
+		s.flags |= flagWaits
+		return
+	case shard.WhileAway:
+		return // see restartTTLs
 	}
-	if n.stopped {
-		return // see awake
-	}
-	if k, ok := n.find(model.KeepaliveCheck); ok {
-		if p.slots.at(k).status != model.OK {
-			return // see awake
-		}
-		if until := p.deadlines.Due(k); n.heard != w.received && until > w.listening {
-			p.deadlines.Set(id, until) // see heard
-			s.flags |= flagWaits
-			n.waits = true
-			return
-		}
-	}
-	c := w.chunk(s.chunk)
+	c := w.Chunk(s.chunk)
 	if c == nil || c.TTL == 0 {
 		return
 	}
 	if len(c.Except) > 0 {
 		if left := w.pause(c, s); left > 0 {
-			p.deadlines.Set(id, w.listening+left)
+			p.deadlines.Set(id, w.Listening+left)
 			return
 		}
 	}

@@ -4,103 +4,100 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// absentKey names what is expected no more; a zero field means all.
-type absentKey struct {
+// Forget implements shard.Applier: it removes event states that are no longer expected.
+func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
+	p := w.p
+	p.expireAbsences(w.Received - int64(shard.TombstoneAge))
+	if m.Check == 0 {
+		w.forgetNode(p, id, n, m)
+		return
+	}
+	p.addAbsence(stateKey{id, m.Check}, shard.Tombstone{At: w.Received, Deleted: m.Gone})
+	nodes := p.Order() // of one node, or of all in order
+	if id != 0 {
+		nodes = []uint32{n}
+	}
+	for _, n := range nodes {
+		if n == shard.NoNode {
+			continue
+		}
+		if s, found := p.nodes[n].find(m.Check); found {
+			w.withdraw(p, s, "the check is expected no more")
+		}
+	}
+}
+
+// forgetNode withdraws all states of a node. An ephemeral node that is deleted, for the first
+// time, is reported.
+func (w *worker) forgetNode(p *partition, id model.NodeID, n uint32, m *wire.ForgetMark) {
+	if n != shard.NoNode {
+		for len(p.nodes[n].states) > 0 {
+			w.withdraw(p, p.nodes[n].states[0].slot, "the node is expected no more")
+		}
+	}
+	if m.Left == "" || !m.Gone || p.Deleted(id) { // a start may write a mark once more
+		return
+	}
+	index := w.index
+	w.index++
+	if w.silent {
+		return
+	}
+	w.transitions = append(w.transitions, Transition{ // it has no state any more
+		At: w.Position, Index: index, Partition: p.ID, Kind: Left, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
+		Received: w.Received, Executed: w.Received, Output: m.Why, Left: m,
+	})
+}
+
+// stateKey names an event state; node zero means all nodes.
+type stateKey struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
-// absence is what a forget leaves behind, so that results still under way do not
-// bring back what they speak of.
-type absence struct {
-	at   int64 // receive time of the forget
-	gone bool  // the resource is deleted: its id never comes back
-}
-
-const (
-	// settle is how long after a forget agents may still run what they were told
-	// before; a run after that means that the check is wanted again.
-	settle = 30 * time.Second
-	// remember is how long an absence is kept: longer than a spool may hold a result.
-	remember = model.MaxSpoolAge + 24*time.Hour
-)
-
-// forget removes event states that are expected no more.
-func (w *worker) forget(p *partition, id model.NodeID, m *wire.ForgetMark) {
-	p.forgetAbsences(w.received - int64(remember))
-	if id == 0 && m.Check == 0 {
-		w.view.opts.Logger.Error("BUG: a forget that names neither node nor check", "commit", w.pos.Number)
-		return
-	}
-	again := w.gone(p, id) // a start may write a mark once more
-	p.addAbsence(absentKey{id, m.Check}, absence{w.received, m.Gone})
-	if id == 0 {
-		for _, n := range p.order {
-			if s, found := p.nodes[n].find(m.Check); found {
-				w.withdraw(p, s, "the check is expected no more")
-			}
-		}
-		return
-	}
-	n, ok := p.findNode(id)
-	switch {
-	case !ok:
-	case m.Check != 0:
-		if s, found := p.nodes[n].find(m.Check); found {
-			w.withdraw(p, s, "the check is expected no more")
-		}
-	default:
-		node := &p.nodes[n]
-		for len(node.states) > 0 {
-			w.withdraw(p, node.states[0].slot, "the node is expected no more")
-		}
-		node.timeout, node.session = 0, 0 // until its next session
-		if m.Gone {
-			p.removeNode(n)
-		}
-	}
-	if m.Left != "" && m.Gone && !again {
-		w.left(p, id, m)
-	}
-}
-
-// left says that a node was forgotten. It has no state any more.
-func (w *worker) left(p *partition, id model.NodeID, m *wire.ForgetMark) {
-	index := w.order
-	w.order++
-	if w.silent {
-		return
-	}
-	w.transitions = append(w.transitions, Transition{
-		At: w.pos, Index: index, Partition: p.id, Kind: Left, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
-		Received: w.received, Executed: w.received, Output: m.Why, Left: m,
-	})
-}
-
-// addAbsence remembers an absence. They come in the order of time.
-func (p *partition) addAbsence(key absentKey, a absence) {
-	p.absent[key] = a
-	p.absences = append(p.absences, absentSince{key, a.at})
-}
-
 // absentSince stands in the order in which absences end.
 type absentSince struct {
-	key absentKey
+	key stateKey
 	at  int64
 }
 
-// forgetAbsences ends those from before a time: it looks at none that stays.
-func (p *partition) forgetAbsences(before int64) {
+// addAbsence remembers that a check was forgotten, so that results still under way do not
+// bring it back. Absences come in the order of time.
+func (p *partition) addAbsence(key stateKey, t shard.Tombstone) {
+	p.absent[key] = t
+	p.absences = append(p.absences, absentSince{key, t.At})
+}
+
+// expireAbsences ends those from before a time, and looks at no other.
+func (p *partition) expireAbsences(before int64) {
 	for len(p.absences) > 0 && p.absences[0].at < before {
 		first := p.absences[0]
 		p.absences = p.absences[1:]
-		if p.absent[first.key].at == first.at { // else it was renewed since
+		if p.absent[first.key].At == first.at { // else it was renewed since
 			delete(p.absent, first.key)
 		}
 	}
+}
+
+// suppresses says whether a run that ended at this time may not make a new state: its node or
+// check was forgotten.
+func (p *partition) suppresses(node model.NodeID, check model.CheckID, executed int64) bool {
+	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {
+		return true
+	}
+	if len(p.absent) == 0 {
+		return false
+	}
+	for _, key := range [...]stateKey{{node, check}, {0, check}} {
+		if t, ok := p.absent[key]; ok && t.Suppresses(executed) {
+			return true
+		}
+	}
+	return false
 }
 
 // withdraw removes a state, and closes its problem first: whoever was told that it
@@ -110,30 +107,15 @@ func (w *worker) withdraw(p *partition, id uint32, why string) {
 	if s := p.slots.at(id); s.flags&flagOpen != 0 {
 		w.closeProblem(p, id, s, why)
 	}
+	if s := p.slots.at(id); s.check == model.KeepaliveCheck {
+		p.EndKeepalive(s.node)
+	}
 	p.removeState(id)
-}
-
-// gone says whether the node is deleted.
-func (w *worker) gone(p *partition, node model.NodeID) bool {
-	return len(p.absent) > 0 && p.absent[absentKey{node: node}].gone
-}
-
-// absent says whether a run may not make a state that is not there.
-func (w *worker) absent(p *partition, node model.NodeID, check model.CheckID, executed int64) bool {
-	if len(p.absent) == 0 {
-		return false
-	}
-	for _, key := range [...]absentKey{{node, check}, {node, 0}, {0, check}} {
-		if a, ok := p.absent[key]; ok && (a.gone || executed <= a.at+int64(settle)) {
-			return true
-		}
-	}
-	return false
 }
 
 // action applies what an operator did to an event.
 func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
-	n, ok := p.findNode(id)
+	n, ok := p.Find(id)
 	if !ok {
 		return
 	}
@@ -153,13 +135,14 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 		if a.Note != "" {
 			w.text = append(append(w.text, ": "...), a.Note...)
 		}
-		p.deadlines.Clear(slot) // armed again by the next result or sign of life …
-		if node := &p.nodes[n]; a.Check == model.KeepaliveCheck && node.timeout > 0 && !node.stopped {
-			p.deadlines.Set(slot, w.listening+node.patience()) // … which a dead node never gives: it is missed anew
+		p.deadlines.Clear(slot) // set again by the next result or sign of life …
+		if a.Check == model.KeepaliveCheck {
+			p.OverrideKeepalive(n, false)
+			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew
 		}
-		w.judge(p, slot, s, w.chunk(s.chunk), verdict{status: model.OK, executed: s.executed, output: w.text, byHand: true})
+		w.judge(p, slot, s, w.Chunk(s.chunk), verdict{status: model.OK, executed: s.executed, output: w.text, byHand: true})
 	case "acknowledge":
-		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.received)}
+		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.Received)}
 		if a.Until > 0 {
 			ack.Until = time.UnixMilli(int64(min(a.Until, 1<<50))).UTC() // beyond is 30,000 years away
 		}
@@ -167,7 +150,7 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 	case "unacknowledge":
 		w.acknowledge(p, slot, nil, Unacknowledged, a)
 	default:
-		w.view.opts.Logger.Error("BUG: an action that the view does not know", "commit", w.pos.Number, "verb", a.Verb)
+		w.Logger().Error("BUG: an action that the view does not know", "commit", w.Position.Number, "verb", a.Verb)
 	}
 }
 
@@ -186,7 +169,7 @@ func (w *worker) acknowledge(p *partition, id uint32, ack *model.Ack, kind Trans
 		if a.Note != "" {
 			t.Output += ": " + a.Note
 		}
-		t.Received = w.received
+		t.Received = w.Received
 	}
 	w.view.watchers.changed(p, id)
 }

@@ -7,8 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -72,6 +76,25 @@ func newCommit(number uint64, listening, down time.Duration) *commit {
 	}
 }
 
+// options are those of a view and of its shard.
+type options struct {
+	Chunks                               func(model.ChunkID) *model.Chunk
+	Workers, QueueCommits                int
+	Grace, BacklogWait, KeepaliveTimeout time.Duration
+	Emit                                 func([]Transition)
+	EmitAfter                            journal.Position
+	Limits                               func(model.NamespaceID) model.Limits
+	Queues                               *queue.Registry
+	Registerer                           prometheus.Registerer
+}
+
+func newView(o options) *View {
+	return New(shard.New(shard.Options{
+		Chunks: o.Chunks, Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
+		KeepaliveTimeout: o.KeepaliveTimeout, Registerer: o.Registerer, Queues: o.Queues,
+	}), Options{Emit: o.Emit, EmitAfter: o.EmitAfter, Limits: o.Limits, Registerer: o.Registerer, Queues: o.Queues})
+}
+
 // running is a view whose workers run until the test ends.
 type running struct {
 	*View
@@ -80,7 +103,7 @@ type running struct {
 	emitted []Transition
 }
 
-func run(t testing.TB, o Options, restore func(*View)) *running {
+func run(t testing.TB, o options, restore func(*View)) *running {
 	t.Helper()
 	r := &running{t: t}
 	o.Emit = func(list []Transition) {
@@ -88,7 +111,7 @@ func run(t testing.TB, o Options, restore func(*View)) *running {
 		defer r.mu.Unlock()
 		r.emitted = append(r.emitted, list...)
 	}
-	r.View = New(o)
+	r.View = newView(o)
 	if restore != nil {
 		restore(r.View)
 	}
@@ -129,14 +152,19 @@ func (r *running) take() []Transition {
 func (p *partition) check(t testing.TB) {
 	t.Helper()
 	states := 0
-	rooms := map[model.NamespaceID]*room{}
-	for _, n := range p.order {
-		r := rooms[p.nodes[n].namespace]
+	counts := map[model.NamespaceID]*Counts{}
+	nodes := map[model.NamespaceID][]uint32{}
+	for _, n := range p.Order() {
+		ns := p.Node(n).Namespace
+		r := counts[ns]
 		if r == nil {
-			r = new(room)
-			rooms[p.nodes[n].namespace] = r
+			r = new(Counts)
+			counts[ns] = r
 		}
-		r.nodes = append(r.nodes, n)
+		nodes[ns] = append(nodes[ns], n)
+		if _, found := p.nodes[n].find(model.KeepaliveCheck); found && p.Node(n).Keepalive == shard.KeepaliveNone {
+			t.Fatalf("node %d has an event of a keepalive that is not supervised", p.Node(n).ID)
+		}
 		for _, e := range p.nodes[n].states {
 			s := p.slots.at(e.slot)
 			states++
@@ -170,13 +198,19 @@ func (p *partition) check(t testing.TB) {
 	if sum := p.byStatus[0].count + p.byStatus[1].count + p.byStatus[2].count + p.byStatus[3].count; sum != states {
 		t.Fatalf("%d states, %d in the index of status", states, sum)
 	}
-	for ns, r := range p.rooms {
-		want := rooms[ns]
-		if want == nil || r.Counts != want.Counts || !slices.Equal(r.nodes, want.nodes) {
-			t.Fatalf("namespace %d holds %+v, want %+v", ns, r, want)
+	for ns, want := range counts {
+		if got := p.counts[ns]; got == nil && want.States > 0 || got != nil && *got != *want {
+			t.Fatalf("namespace %d counts %+v, want %+v", ns, got, want)
 		}
 	}
-	if len(p.rooms) != len(rooms) {
-		t.Fatalf("%d namespaces are indexed, %d are there", len(p.rooms), len(rooms))
+	for ns := range p.counts {
+		if counts[ns] == nil {
+			t.Fatalf("namespace %d is counted and has no nodes", ns)
+		}
+	}
+	for ns, want := range nodes {
+		if !slices.Equal(p.NodesOf(ns), want) {
+			t.Fatalf("namespace %d has the nodes %v, want %v", ns, p.NodesOf(ns), want)
+		}
 	}
 }

@@ -16,7 +16,7 @@ type verdict struct {
 	status   model.Status
 	executed int64
 	output   []byte
-	beside   []byte // the output, as it came: see beside.go
+	extra    []byte // what else the result carried, encoded: see extra.go
 	expired  bool   // by a deadline: no number of further results is awaited
 	byHand   bool   // by an operator: likewise
 }
@@ -37,9 +37,9 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 
 	switch {
 	case first:
-		s.changed, s.occurrences, s.streak = w.received, 0, 0
+		s.changed, s.occurrences, s.streak = w.Received, 0, 0
 	case changed:
-		s.changed, s.occurrences = w.received, 0
+		s.changed, s.occurrences = w.Received, 0
 		s.stateChanges++
 		if failing != (previous != model.OK) {
 			s.streak = 0
@@ -54,7 +54,7 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 		s.watermark++
 	}
 	s.remember(v.status)
-	s.received, s.executed = w.received, v.executed
+	s.received, s.executed = w.Received, v.executed
 	if !failing {
 		s.lastOK = v.executed
 	}
@@ -64,7 +64,7 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 	}
 	p.mark(id, s, v.status, severity)
 	said := failing && !changed && !sameWords(p.output(s), v.output) // something else than before
-	p.keep(s, v.output, v.beside)
+	p.storeOutput(s, v.output, v.extra)
 
 	if changed {
 		if t := w.emit(p, StatusChanged, s); t != nil {
@@ -96,12 +96,12 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdi
 	}
 	switch {
 	case c != nil && len(c.Pipelines) > 0:
-		w.seen(p, id, s, flapped, v.beside)
-	case s.check == model.MetricsCheck && named(v.beside):
-		w.seen(p, id, s, flapped, v.beside)
+		w.seen(p, id, s, flapped, v.extra)
+	case s.check == model.MetricsCheck && named(v.extra):
+		w.seen(p, id, s, flapped, v.extra)
 	case changed && s.check == model.KeepaliveCheck:
-		w.order-- // it has the number of the change: what comes after it is numbered as before there was this
-		w.seen(p, id, s, flapped, v.beside)
+		w.index-- // it has the number of the change: what comes after it is numbered as before there was this
+		w.seen(p, id, s, flapped, v.extra)
 	}
 	w.view.watchers.changed(p, id)
 }
@@ -126,10 +126,10 @@ func (w *worker) seen(p *partition, id uint32, s *slot, flapped bool, beside []b
 
 func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {
 	problem := &model.Problem{
-		ID:     problemID(w.pos.Number, w.received, p.nodes[s.node].id, s.check, w.order),
-		NodeID: p.nodes[s.node].id, Source: model.CheckSource(s.check), Chunk: s.chunk,
+		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.index),
+		NodeID: p.Node(s.node).ID, Source: model.CheckSource(s.check), Chunk: s.chunk,
 		Status: s.status, Severity: s.severity,
-		Opened: unixNano(w.received), Output: output,
+		Opened: unixNano(w.Received), Output: output,
 	}
 	p.setProblem(id, s, problem)
 	if t := w.emit(p, ProblemOpened, s); t != nil {
@@ -139,7 +139,7 @@ func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {
 
 func (w *worker) closeProblem(p *partition, id uint32, s *slot, output string) {
 	closed := *p.problems[id]
-	closed.Closed = unixNano(w.received)
+	closed.Closed = unixNano(w.Received)
 	p.setProblem(id, s, nil)
 	if t := w.emit(p, ProblemClosed, s); t != nil {
 		t.Output, t.Problem, t.Hooks = output, &closed, p.extra(s).Hooks

@@ -124,7 +124,7 @@ func (l *listing) setOutputs() {
 	}
 }
 
-func (l *listing) token() string { return token(l.at, l.view.log.Load()) }
+func (l *listing) token() string { return token(l.at, l.view.Log()) }
 
 // Get implements Reader.
 func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
@@ -132,9 +132,9 @@ func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
 	if p == nil {
 		return s, false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n, ok := p.findNode(node)
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
 	if !ok {
 		return s, false
 	}
@@ -150,13 +150,13 @@ func (v *View) Get(node model.NodeID, check model.CheckID) (s State, ok bool) {
 // Counts implements Reader.
 func (v *View) Counts(namespace model.NamespaceID) (sum Counts) {
 	for _, p := range v.partitions {
-		p.mu.Lock()
-		for ns, c := range p.rooms {
+		p.Lock()
+		for ns, c := range p.counts {
 			if namespace == 0 || namespace == ns {
-				sum.add(&c.Counts)
+				sum.add(c)
 			}
 		}
-		p.mu.Unlock()
+		p.Unlock()
 	}
 	return sum
 }
@@ -165,13 +165,13 @@ func (v *View) Counts(namespace model.NamespaceID) (sum Counts) {
 func (v *View) CountsByNamespace() map[model.NamespaceID]Counts {
 	all := map[model.NamespaceID]Counts{}
 	for _, p := range v.partitions {
-		p.mu.Lock()
-		for ns, c := range p.rooms {
+		p.Lock()
+		for ns, c := range p.counts {
 			sum := all[ns]
-			sum.add(&c.Counts)
+			sum.add(c)
 			all[ns] = sum
 		}
-		p.mu.Unlock()
+		p.Unlock()
 	}
 	return all
 }

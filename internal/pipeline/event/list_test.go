@@ -22,11 +22,11 @@ type seen struct {
 // everyState looks at each of them, in the order of lists.
 func everyState(t rapid.TB, v *View) (all []seen) {
 	for _, p := range v.partitions {
-		for _, n := range p.order {
+		for _, n := range p.Order() {
 			for _, e := range p.nodes[n].states {
-				s, ok := v.Get(p.nodes[n].id, e.check)
+				s, ok := v.Get(p.Node(n).ID, e.check)
 				if !ok {
-					t.Fatalf("no state of node %d check %d", p.nodes[n].id, e.check)
+					t.Fatalf("no state of node %d check %d", p.Node(n).ID, e.check)
 				}
 				all = append(all, seen{s, fmt.Sprint(s)})
 			}
@@ -147,13 +147,13 @@ func compareWrong(t *testing.T, v *View, all []seen, namespace model.NamespaceID
 func TestListsAreWhatAFullScanFinds(t *testing.T) {
 	const nodes, namespaces, checks = 400, 5, 14
 	random := rand.New(rand.NewPCG(7, 7))
-	v := New(Options{})
+	v := newView(options{})
 	skewed := func(most int) int { // a high one is rare
 		return int(float64(most) * random.Float64() * random.Float64() * random.Float64())
 	}
 	for id := model.NodeID(1); id <= nodes; id++ {
 		p := v.partitions[id%3]
-		n := p.addNode(id, model.NamespaceID(skewed(namespaces+1)))
+		n := p.AddNode(id, model.NamespaceID(skewed(namespaces+1)))
 		for check := range checks {
 			if random.IntN(checks) < check {
 				continue
@@ -167,17 +167,17 @@ func TestListsAreWhatAFullScanFinds(t *testing.T) {
 			}
 		}
 		if random.IntN(10) == 0 {
-			p.moveNode(n, model.NamespaceID(random.IntN(namespaces+1)))
+			p.MoveNode(n, model.NamespaceID(random.IntN(namespaces+1)))
 		}
 	}
 	for id := model.NodeID(9); id <= nodes; id += 9 { // slots and nodes that others take over
 		p := v.partitions[id%3]
-		n, _ := p.findNode(id)
-		p.removeNode(n)
+		n, _ := p.Find(id)
+		p.RemoveNode(n)
 	}
 	for id := model.NodeID(nodes + 1); id <= nodes+20; id++ {
 		p := v.partitions[id%3]
-		p.addState(p.addNode(id, 1), 1000)
+		p.addState(p.AddNode(id, 1), 1000)
 	}
 	for _, p := range v.partitions[:3] {
 		p.check(t)
@@ -196,10 +196,10 @@ func TestListsAreWhatAFullScanFinds(t *testing.T) {
 
 // A search by condition ends in time, however few candidates each partition has.
 func TestASearchEndsInTime(t *testing.T) {
-	v := New(Options{})
+	v := newView(options{})
 	for id := model.NodeID(1); id <= 4*model.Partitions; id++ {
 		p := v.partitions[id%model.Partitions]
-		p.addState(p.addNode(id, 1), 1000)
+		p.addState(p.AddNode(id, 1), 1000)
 	}
 	asked := 0
 	q := Query{MatchWithin: time.Millisecond, Match: func(*State) (bool, error) {

@@ -2,52 +2,18 @@ package event
 
 import (
 	"slices"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// node is what a partition knows of a machine beside its event states.
-type node struct {
-	id        model.NodeID
-	namespace model.NamespaceID
-	stopped   bool            // said Bye: its deadlines wait for it to come back
-	states    []nodeState     // by check id
-	promised  []model.CheckID // admitted and not yet in states; not kept: see Admit
-	streams   []streamLast    // what it sent so far; newest use last
-
-	session uint64
-	timeout int64 // ns of its keepalive; zero: it has none
-	warning int64 // ns of silence after which its keepalive warns; zero: it does not
-	heard   int64 // receive time of the last sign of life
-	waits   bool  // a state may have flagWaits
-
-	backlog      uint64 // signals of the backlog lane still to come
-	backlogUntil int64  // listening time until which TTLs wait for them; zero: they do not
-}
-
-// patience is how long the node may be silent before something is said of it.
-func (n *node) patience() int64 {
-	if n.warning > 0 {
-		return n.warning
-	}
-	return n.timeout
-}
+// node is the event states of a machine, by check id. It lies beside the shard's node, under
+// the same index.
+type node struct{ states []nodeState }
 
 type nodeState struct {
 	check model.CheckID
 	slot  uint32
 }
-
-type streamLast struct {
-	key  wire.StreamKey
-	last uint64
-}
-
-// maxStreams bounds the numberings remembered per node: one stream has two lanes,
-// and a node gets a new stream only when its spool was lost or rolled back.
-const maxStreams = 16
 
 // find is a binary search: nodes have tens of checks, and their ids lie in a few
 // cache lines.
@@ -87,32 +53,50 @@ func (n *node) insert(check model.CheckID, slot uint32) {
 func (n *node) remove(check model.CheckID) {
 	at, found := n.search(check)
 	if !found {
-		panic("BUG: state removed that is not there")
+		panic("BUG: the node has no such state to remove")
 	}
 	n.states = slices.Delete(n.states, at, at+1)
 }
 
-// stream returns the numbering, and moves it to the end as the newest used.
-func (n *node) stream(key wire.StreamKey) (s *streamLast, known bool) {
-	last := len(n.streams) - 1
-	for i := last; i >= 0; i-- {
-		if n.streams[i].key == key {
-			// The two lanes of a stream take turns; only older ones move.
-			if i < last-1 {
-				moved := n.streams[i]
-				copy(n.streams[i:], n.streams[i+1:])
-				n.streams[last] = moved
-				i = last
-			}
-			return &n.streams[i], true
-		}
+// addNode makes room for the states of a new node.
+func (p *partition) addNode(n uint32) {
+	if int(n) == len(p.nodes) {
+		p.nodes = append(p.nodes, node{})
 	}
-	if len(n.streams) == maxStreams {
-		copy(n.streams, n.streams[1:])
-		n.streams = n.streams[:last]
-	}
-	n.streams = append(n.streams, streamLast{key: key})
-	return &n.streams[len(n.streams)-1], false
 }
 
-func millis(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }
+// removeNode takes away all states of a node.
+func (p *partition) removeNode(n uint32) {
+	for states := p.nodes[n].states; len(states) > 0; states = p.nodes[n].states {
+		p.removeState(states[len(states)-1].slot)
+	}
+	p.releaseCapacity(n)
+	p.nodes[n] = node{}
+}
+
+// moveNode moves the counts of a node's states to its new namespace.
+func (p *partition) moveNode(n uint32, from model.NamespaceID) {
+	to := p.Node(n).Namespace
+	states := p.nodes[n].states
+	p.view.totals.counter(from).Add(-int64(len(states) + len(p.reserved[n])))
+	p.view.totals.counter(to).Add(int64(len(states)))
+	delete(p.reserved, n)
+	if len(states) == 0 {
+		return
+	}
+	var moved Counts
+	for _, e := range states {
+		s := p.slots.at(e.slot)
+		moved.States++
+		moved.ByStatus[s.status]++
+		if s.flags&flagOpen != 0 {
+			moved.Problems++
+		}
+	}
+	p.countsOf(to).add(&moved)
+	if c := p.counts[from]; c.States == moved.States {
+		delete(p.counts, from)
+	} else {
+		c.subtract(&moved)
+	}
+}

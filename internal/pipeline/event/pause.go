@@ -17,10 +17,10 @@ func (w *worker) pause(c *model.Chunk, s *slot) int64 {
 		}
 		w.calendars[c.ID] = set
 	}
-	from := max(s.executed, w.received-int64(c.TTL)) // what ended before is of no consequence
-	end, ok := set.LastEnd(unixNano(from), unixNano(w.received))
+	from := max(s.executed, w.Received-int64(c.TTL)) // what ended before is of no consequence
+	end, ok := set.LastEnd(unixNano(from), unixNano(w.Received))
 	if !ok {
 		return 0
 	}
-	return max(0, end.UnixNano()+int64(c.TTL)-w.received)
+	return max(0, end.UnixNano()+int64(c.TTL)-w.Received)
 }

@@ -49,7 +49,7 @@ func TestResultsAboutProxyNodes(t *testing.T) {
 
 	// A snapshot carries who ran it; the server's own word takes it away.
 	body, at := r.Snapshot(3, nil)
-	again := New(Options{Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }})
+	again := newView(options{Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }})
 	if err := again.Restore(3, at, body); err != nil {
 		t.Fatal(err)
 	}

@@ -83,6 +83,14 @@ func (c *Counts) add(more *Counts) {
 	}
 }
 
+func (c *Counts) subtract(less *Counts) {
+	c.States -= less.States
+	c.Problems -= less.Problems
+	for i, n := range less.ByStatus {
+		c.ByStatus[i] -= n
+	}
+}
+
 // Reader is what the API needs of the view.
 type Reader interface {
 	Get(node model.NodeID, check model.CheckID) (State, bool)
@@ -104,8 +112,8 @@ type Reader interface {
 func (v *View) Chunks() map[model.ChunkID]bool {
 	named := map[model.ChunkID]bool{}
 	for _, p := range v.partitions {
-		p.mu.Lock()
-		for _, n := range p.order {
+		p.Lock()
+		for _, n := range p.Order() {
 			for _, e := range p.nodes[n].states {
 				named[p.slots.at(e.slot).chunk] = true
 			}
@@ -113,7 +121,7 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 		for _, problem := range p.problems {
 			named[problem.Chunk] = true
 		}
-		p.mu.Unlock()
+		p.Unlock()
 	}
 	return named
 }
@@ -124,11 +132,11 @@ func (v *View) OpenProblems(fn func(*model.Problem)) {
 	var some []*model.Problem
 	for _, p := range v.partitions {
 		some = some[:0]
-		p.mu.Lock()
+		p.Lock()
 		for _, problem := range p.problems {
 			some = append(some, problem)
 		}
-		p.mu.Unlock()
+		p.Unlock()
 		for _, problem := range some {
 			fn(problem)
 		}

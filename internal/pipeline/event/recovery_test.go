@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -39,7 +40,7 @@ func chunk(id model.ChunkID) *model.Chunk {
 func begin(t *testing.T, fs *memfs.FS, withSnapshots bool) *life {
 	t.Helper()
 	l := &life{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
-	l.view = event.New(event.Options{Workers: 2, Chunks: chunk})
+	l.view = event.New(shard.New(shard.Options{Workers: 2, Chunks: chunk}), event.Options{})
 	ready := make(chan struct{})
 	var err error
 	l.log, err = journal.Open("/journal", journal.Options{FS: fs, Tick: -1, Deliver: func(c journal.Commit) {

@@ -114,7 +114,7 @@ type ran struct {
 
 func replay(tb testing.TB, chunks map[model.ChunkID]*model.Chunk, workers int, after journal.Position, restore func(*View), commits []*commit) *ran {
 	r := &ran{emitted: map[model.Partition][]Transition{}}
-	r.View = New(Options{
+	r.View = newView(options{
 		Workers: workers, EmitAfter: after,
 		Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] },
 		Emit: func(list []Transition) {
@@ -131,12 +131,9 @@ func replay(tb testing.TB, chunks map[model.ChunkID]*model.Chunk, workers int, a
 }
 
 func (r *ran) continueWith(tb testing.TB, commits []*commit) {
-	for _, w := range r.workers {
-		w.restored()
-		for _, c := range commits {
-			if err := w.apply(c); err != nil {
-				tb.Fatal(err)
-			}
+	for _, c := range commits {
+		if err := r.Apply(c); err != nil {
+			tb.Fatal(err)
 		}
 	}
 	for _, p := range r.partitions[:4] {

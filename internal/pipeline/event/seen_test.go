@@ -36,7 +36,7 @@ func TestEventsWithPipelinesAreSeen(t *testing.T) {
 	next().add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
 	next().add(section(5), &wire.Record{Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"}})
 	play := func() (seen []Transition) {
-		v := run(t, Options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }}, nil)
+		v := run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }}, nil)
 		for _, c := range commits {
 			v.apply(c)
 		}
@@ -76,7 +76,7 @@ func TestValuesOfNoCheckAreSeen(t *testing.T) {
 	alone := wire.AppendExtra(nil, &values)
 	values.Pipelines = []string{"sensu-influx"}
 	named := wire.AppendExtra(nil, &values)
-	v := run(t, Options{Workers: 2}, nil)
+	v := run(t, options{Workers: 2}, nil)
 	for i, extra := range [][]byte{alone, named, named} {
 		c := newCommit(uint64(i+1), time.Duration(i)*time.Second, 0)
 		c.batch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + i), NowMs: 1 << 40, Signals: []wire.Signal{
@@ -111,7 +111,7 @@ func TestChangesOfKeepalivesAreSeen(t *testing.T) {
 	}
 	late.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
 	later.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 2})
-	v := run(t, Options{Workers: 2}, nil)
+	v := run(t, options{Workers: 2}, nil)
 	v.apply(first, late, later, back)
 	var seen []Transition
 	next := map[uint64]uint32{} // by commit

@@ -25,7 +25,7 @@ type place struct {
 func (v *View) compile(q Query) (query, error) {
 	c := query{Query: q, from: place{severity: int(model.Disaster)}}
 	if q.After != "" {
-		from, err := parseToken(q.After, v.log.Load())
+		from, err := parseToken(q.After, v.Log())
 		if err != nil {
 			return c, err
 		}
@@ -39,13 +39,7 @@ func (v *View) compile(q Query) (query, error) {
 	c.Checks = sorted(q.Checks)
 	if q.Nodes != nil {
 		c.Nodes = sorted(q.Nodes)
-		v.places.mu.RLock()
-		for _, n := range c.Nodes {
-			if p, ok := v.places.at[n]; ok {
-				c.nodes[p] = append(c.nodes[p], n)
-			}
-		}
-		v.places.mu.RUnlock()
+		v.EachPlace(c.Nodes, func(n model.NodeID, p model.Partition) { c.nodes[p] = append(c.nodes[p], n) })
 	}
 	return c, nil
 }
@@ -90,8 +84,8 @@ func (q *query) admitsCheck(check model.CheckID) bool {
 
 // admitsIDs asks what does not change while an event waits for its reader.
 func (q *query) admitsIDs(p *partition, s *slot) bool {
-	n := &p.nodes[s.node]
-	return q.admitsNode(n.id) && q.admitsNamespace(n.namespace) && q.admitsCheck(s.check)
+	n := p.Node(s.node)
+	return q.admitsNode(n.ID) && q.admitsNamespace(n.Namespace) && q.admitsCheck(s.check)
 }
 
 // admitsState asks the rest of what the indexes answer in a list.

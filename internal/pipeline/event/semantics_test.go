@@ -58,7 +58,7 @@ type story struct {
 
 func newStory(t *testing.T) *story {
 	s := &story{t: t, chunks: map[model.ChunkID]*model.Chunk{}, streams: map[string]uint64{}}
-	s.view = run(t, Options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return s.chunks[id] }}, nil)
+	s.view = run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return s.chunks[id] }}, nil)
 	return s
 }
 

@@ -20,7 +20,7 @@ type slot struct {
 
 	check        model.CheckID
 	chunk        model.ChunkID
-	node         uint32 // index into partition.nodes
+	node         uint32 // the shard's index of it
 	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
 	occurrences  uint32
 	watermark    uint32
@@ -43,7 +43,7 @@ const (
 	flagBacklog                        // the last result came in the backlog lane
 	flagWaits                          // the TTL ran out, and the node was not heard of since
 	flagFlapping                       // its status keeps changing
-	flagBeside                         // there is something beside its output
+	flagExtra                          // its text holds extra fields, too
 )
 
 // flagProxied: another node ran it, see partition.runners.

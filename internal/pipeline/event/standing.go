@@ -22,9 +22,9 @@ func (v *View) Standing(node model.NodeID, check model.CheckID, stream, number u
 	if p == nil {
 		return at, false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n, ok := p.findNode(node)
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
 	if !ok {
 		return at, false
 	}

@@ -37,15 +37,15 @@ func (v *View) Summaries(nodes []model.NodeID) []Summary {
 }
 
 func (p *partition) summarize(id model.NodeID, out *Summary) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at, ok := p.findNode(id)
+	p.Lock()
+	defer p.Unlock()
+	at, ok := p.Find(id)
 	if !ok {
 		return
 	}
-	n := &p.nodes[at]
-	out.Heard, out.Stopped = n.heard, n.stopped
-	for _, e := range n.states {
+	n := p.Node(at)
+	out.Heard, out.Stopped = n.LastSeen, n.Stopped
+	for _, e := range p.nodes[at].states {
 		s := p.slots.at(e.slot)
 		out.ByStatus[s.status&3]++
 		out.Severity = max(out.Severity, s.severity)
@@ -62,7 +62,7 @@ func (p *partition) summarize(id model.NodeID, out *Summary) {
 // CountsOf implements Reader: the states of one check, over all nodes.
 func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 	for _, p := range v.partitions {
-		p.mu.Lock()
+		p.Lock()
 		for _, slot := range p.byCheck[check] {
 			s := p.slots.at(slot)
 			sum.States++
@@ -71,7 +71,7 @@ func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 				sum.Problems++
 			}
 		}
-		p.mu.Unlock()
+		p.Unlock()
 	}
 	return sum
 }

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -54,7 +56,7 @@ func one(t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, st
 func TestFullQueueHoldsTheJournalBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emit := make(chan struct{})
-		v := New(Options{QueueCommits: 1, Chunks: plainChunks, Emit: func([]Transition) { <-emit }})
+		v := newView(options{QueueCommits: 1, Chunks: plainChunks, Emit: func([]Transition) { <-emit }})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- v.Run(ctx) }()
@@ -85,7 +87,7 @@ func TestFullQueueHoldsTheJournalBack(t *testing.T) {
 		go func() { waited <- v.WaitApplied(t.Context(), journal.Position{Number: 99}) }()
 		synctest.Wait()
 		cancel()
-		if err := <-waited; !errors.Is(err, ErrStopped) {
+		if err := <-waited; !errors.Is(err, shard.ErrStopped) {
 			t.Fatalf("waiting for a stopped view: %v", err)
 		}
 		if err := <-ended; err != nil {
@@ -98,15 +100,15 @@ func TestFullQueueHoldsTheJournalBack(t *testing.T) {
 }
 
 func TestLastNumbersOfEveryStream(t *testing.T) {
-	r := run(t, Options{Chunks: plainChunks}, nil)
+	r := run(t, options{Chunks: plainChunks}, nil)
 	c := newCommit(1, time.Second, 0)
-	for stream := range wire.StreamID(maxStreams + 2) {
+	for stream := range wire.StreamID(shard.MaxStreams + 2) {
 		c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: stream}, First: 1, NowMs: 1,
 			Signals: []wire.Signal{{Kind: wire.SignalKeepalive}, {Kind: wire.SignalKeepalive}}})
 	}
 	r.Deliver(c)
 	last, err := r.LastNumbers(t.Context(), 1, c.pos)
-	if err != nil || len(last) != maxStreams || last[0].Stream != 2 || last[0].Last != 2 {
+	if err != nil || len(last) != shard.MaxStreams || last[0].Stream != 2 || last[0].Last != 2 {
 		t.Fatalf("%v %v", last, err)
 	}
 	if last, err := r.LastNumbers(t.Context(), 77, c.pos); err != nil || last != nil {
@@ -115,7 +117,7 @@ func TestLastNumbersOfEveryStream(t *testing.T) {
 }
 
 func TestWatchGivesTheNewestToASlowReader(t *testing.T) {
-	r := run(t, Options{Chunks: plainChunks}, nil)
+	r := run(t, options{Chunks: plainChunks}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	states, err := r.Watch(ctx, Query{Checks: []model.CheckID{1000}})
 	if err != nil {
@@ -155,8 +157,8 @@ func TestOverrunWatchIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	queues := queue.NewRegistry(settings)
-	v := New(Options{Chunks: plainChunks, Queues: queues})
-	w := &watcher{wake: make(chan struct{}, 1), pending: map[absentKey]struct{}{}}
+	v := newView(options{Chunks: plainChunks, Queues: queues})
+	w := &watcher{wake: make(chan struct{}, 1), pending: map[stateKey]struct{}{}}
 	if err := v.watchers.add(w); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +167,7 @@ func TestOverrunWatchIsClosed(t *testing.T) {
 	}
 	p := v.partitions[0]
 	for n := model.NodeID(1); n <= pending+1; n++ {
-		i := p.addNode(n, 1)
+		i := p.AddNode(n, 1)
 		id, _ := p.addState(i, 1000)
 		w.note(p, id)
 		w.note(p, id)
@@ -187,7 +189,7 @@ func TestOverrunWatchIsClosed(t *testing.T) {
 }
 
 func TestTokensOfAnotherLifeAreRefused(t *testing.T) {
-	r := run(t, Options{Chunks: plainChunks}, nil)
+	r := run(t, options{Chunks: plainChunks}, nil)
 	r.apply(one(t, 1, 1, 10, 0, ""), one(t, 2, 2, 10, 0, ""))
 	page, err := r.List(t.Context(), Query{Limit: 1})
 	if err != nil || page.Next == "" {
@@ -204,9 +206,9 @@ func TestTokensOfAnotherLifeAreRefused(t *testing.T) {
 // A start after a planned stop: every snapshot is at the head, nothing is replayed.
 // Run may have begun before: what was restored is not applied again.
 func TestRestoredPositionsCountAsApplied(t *testing.T) {
-	first := run(t, Options{Chunks: plainChunks}, nil)
+	first := run(t, options{Chunks: plainChunks}, nil)
 	first.apply(one(t, 1, 1, 10, 0, ""), one(t, 2, 1, 10, 0, ""))
-	again := run(t, Options{Chunks: plainChunks, Workers: 2}, nil)
+	again := run(t, options{Chunks: plainChunks, Workers: 2}, nil)
 	for p := range model.Partitions {
 		body, at := first.Snapshot(model.Partition(p), nil)
 		if err := again.Restore(model.Partition(p), at, body); err != nil {
@@ -225,7 +227,7 @@ func TestRestoredPositionsCountAsApplied(t *testing.T) {
 // What is done to a problem is done to no other one that opened in its place, and to nothing where it
 // closed; what names none is done to whatever is there.
 func TestAnActionOfAProblemThatClosed(t *testing.T) {
-	v := run(t, Options{Workers: 1, Chunks: func(model.ChunkID) *model.Chunk { return &model.Chunk{ID: 10, Check: 1000} }}, nil)
+	v := run(t, options{Workers: 1, Chunks: func(model.ChunkID) *model.Chunk { return &model.Chunk{ID: 10, Check: 1000} }}, nil)
 	number := uint64(0)
 	next := func(result *model.Status, a *wire.Action) State {
 		number++
@@ -296,17 +298,27 @@ func TestGoldenSnapshot(t *testing.T) {
 	body, _ := v.Snapshot(1, nil)
 	got := hex.Dump(body)
 	const golden = "testdata/snapshot-v1.hex"
-	testenv.Golden(t, golden, got, "a new SnapshotVersion")
+	testenv.Golden(t, golden, got, "a new SectionVersion")
 }
 
-// A snapshot of another version is refused with both versions in the error.
-func TestRestoreRefusesOtherVersions(t *testing.T) {
+// Another version of the container or of a section is refused by its number, a section that nobody
+// reads by its name; the partition stays empty.
+func TestSnapshotOfAnotherProgramIsRefused(t *testing.T) {
 	body, _ := goldenView(t).Snapshot(1, nil)
-	for _, version := range []byte{0, SnapshotVersion + 1} {
-		body[0] = version
-		want := fmt.Sprintf("version %d, this program reads version %d", version, SnapshotVersion)
-		if err := New(Options{}).Restore(1, journal.Position{}, body); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("version %d: %v", version, err)
+	name := bytes.Index(body, []byte("events"))
+	for want, change := range map[string]func(b []byte){
+		"version 2":              func(b []byte) { b[0] = shard.SnapshotVersion + 1 },
+		"\"events\" has version": func(b []byte) { b[name+len("events")] = SectionVersion + 1 },
+		"\"metric\"":             func(b []byte) { copy(b[name:], "metric") },
+	} {
+		other := bytes.Clone(body)
+		change(other)
+		v := newView(options{})
+		if err := v.Restore(1, journal.Position{Log: 1, Number: 1}, other); !errors.Is(err, shard.ErrSnapshot) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+		if v.Nodes() != 0 || v.Counts(0).States != 0 {
+			t.Errorf("%s: the partition is not empty", want)
 		}
 	}
 }
@@ -315,54 +327,47 @@ func TestRestoreRefusesOtherVersions(t *testing.T) {
 func FuzzRestore(f *testing.F) {
 	body, _ := goldenView(f).Snapshot(1, nil)
 	f.Add(body)
-	f.Add([]byte{SnapshotVersion, 0, 0})
+	f.Add(shard.EmptySnapshot())
 	f.Add(body[:len(body)/2])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v := New(Options{})
+		v := newView(options{})
 		err := v.Restore(1, journal.Position{Log: 1, Number: 1}, data)
 		v.partitions[1].check(t)
 		if err != nil {
-			if n := v.Counts(0).States; n != 0 || v.totals.counter(0).Load() != 0 || len(v.places.at) != 0 {
+			if n := v.Counts(0).States; n != 0 || v.totals.counter(0).Load() != 0 || v.Nodes() != 0 {
 				t.Fatalf("%d states after %v", n, err)
 			}
 			return
 		}
 		first := v.Hash(1)
 		again, _ := v.Snapshot(1, nil)
-		w := New(Options{})
+		w := newView(options{})
 		if err := w.Restore(1, journal.Position{}, again); err != nil || w.Hash(1) != first {
 			t.Fatalf("a snapshot of what was restored is another: %v", err)
 		}
 	})
 }
 
-// What was deleted is remembered as long as a spool may hold results of it, and not
-// longer; a fleet that is deleted at once costs no look at each for each.
+// A forgotten check is remembered as long as a spool may hold results of it, and not longer.
 func TestAbsencesEnd(t *testing.T) {
-	const many = 50_000
-	first := newCommit(1, time.Second, 0)
-	for i := range many {
-		node := model.NodeID(1 + i*model.Partitions)
-		first.add(section(node), &wire.Record{Kind: wire.RecordForget, Node: node, Forget: &wire.ForgetMark{Gone: true}})
-	}
 	forget := func(number uint64, after time.Duration) *commit {
 		c := newCommit(number, time.Second, after)
 		c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
 		return c
 	}
-	v := run(t, Options{}, nil)
-	v.apply(first, forget(2, model.MaxSpoolAge))
-	if p := v.partitions[1]; len(p.absent) != many+1 || len(p.absences) != many+1 {
-		t.Fatalf("%d absences, %d in order; want %d", len(p.absent), len(p.absences), many+1)
+	v := run(t, options{}, nil)
+	v.apply(forget(1, 0), forget(2, model.MaxSpoolAge))
+	if p := v.partitions[1]; len(p.absent) != 2 || len(p.absences) != 2 {
+		t.Fatalf("%d absences, %d in order; want 2", len(p.absent), len(p.absences))
 	}
 	body, at := v.Snapshot(1, nil)
-	again := run(t, Options{}, func(v *View) {
+	again := run(t, options{}, func(v *View) {
 		if err := v.Restore(1, at, body); err != nil {
 			t.Fatal(err)
 		}
 	})
 	for _, v := range []*running{v, again} {
-		v.apply(forget(3, remember+time.Hour))
+		v.apply(forget(3, shard.TombstoneAge+time.Hour))
 		if p := v.partitions[1]; len(p.absent) != 2 || len(p.absences) != 2 {
 			t.Errorf("%d absences, %d in order; want 2", len(p.absent), len(p.absences))
 		}

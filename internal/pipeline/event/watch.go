@@ -71,8 +71,8 @@ type watcher struct {
 	noted *atomic.Uint64
 
 	mu      sync.Mutex
-	pending map[absentKey]struct{}
-	queue   []absentKey // in order of the first change
+	pending map[stateKey]struct{}
+	queue   []stateKey // in order of the first change
 	overrun bool
 }
 
@@ -93,7 +93,7 @@ func (w *watcher) note(p *partition, id uint32) {
 	if !w.query.admitsIDs(p, s) {
 		return
 	}
-	key := absentKey{p.nodes[s.node].id, s.check}
+	key := stateKey{p.Node(s.node).ID, s.check}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, ok := w.pending[key]; ok || w.overrun {
@@ -113,7 +113,7 @@ func (w *watcher) note(p *partition, id uint32) {
 }
 
 // take swaps the pending events out.
-func (w *watcher) take(into []absentKey) (keys []absentKey, overrun bool) {
+func (w *watcher) take(into []stateKey) (keys []stateKey, overrun bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys, w.queue = w.queue, into[:0]
@@ -129,7 +129,7 @@ func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{query: compiled, wake: make(chan struct{}, 1), pending: map[absentKey]struct{}{}}
+	w := &watcher{query: compiled, wake: make(chan struct{}, 1), pending: map[stateKey]struct{}{}}
 	if err := v.watchers.add(w); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 }
 
 func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
-	var keys []absentKey
+	var keys []stateKey
 	for {
 		select {
 		case <-ctx.Done():

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
 // examples is how many nodes stand for all of a Wrong.
@@ -33,11 +34,11 @@ type wrongKey struct {
 func (v *View) Wrong(namespace model.NamespaceID) []Wrong {
 	all := map[wrongKey]*Wrong{}
 	for _, p := range v.partitions {
-		p.mu.Lock()
+		p.Lock()
 		for status := model.Warning; status <= model.Unknown; status++ {
 			p.wrong(status, namespace, all)
 		}
-		p.mu.Unlock()
+		p.Unlock()
 	}
 	list := make([]Wrong, 0, len(all))
 	for _, w := range all {
@@ -53,20 +54,20 @@ func (v *View) Wrong(namespace model.NamespaceID) []Wrong {
 // wrong adds the states of one status; mu is held.
 func (p *partition) wrong(status model.Status, namespace model.NamespaceID, all map[wrongKey]*Wrong) {
 	set := &p.byStatus[status]
-	if set.count == 0 || namespace != 0 && p.rooms[namespace] == nil {
+	if set.count == 0 || namespace != 0 && p.counts[namespace] == nil {
 		return
 	}
 	for at, word := range set.words {
 		for ; word != 0; word &= word - 1 {
 			s := p.slots.at(uint32(at<<6 + bits.TrailingZeros64(word)))
-			n := &p.nodes[s.node]
-			if namespace != 0 && n.namespace != namespace {
+			n := p.Node(s.node)
+			if namespace != 0 && n.Namespace != namespace {
 				continue
 			}
 			key := wrongKey{s.check, status}
 			w := all[key]
 			if w == nil {
-				w = &Wrong{Check: s.check, Status: status, Namespace: n.namespace, First: s.changed}
+				w = &Wrong{Check: s.check, Status: status, Namespace: n.Namespace, First: s.changed}
 				all[key] = w
 			}
 			w.add(s, n)
@@ -74,20 +75,20 @@ func (p *partition) wrong(status model.Status, namespace model.NamespaceID, all 
 	}
 }
 
-func (w *Wrong) add(s *slot, n *node) {
+func (w *Wrong) add(s *slot, n *shard.Node) {
 	w.Nodes++
 	w.Severity = max(w.Severity, s.severity)
 	w.First, w.Last = min(w.First, s.changed), max(w.Last, s.changed)
-	if w.Namespace != n.namespace {
+	if w.Namespace != n.Namespace {
 		w.Namespace = 0
 	}
 	if s.flags&flagOpen != 0 {
 		w.Problems++
 	}
-	if len(w.Examples) == examples && n.id > w.Examples[examples-1] {
+	if len(w.Examples) == examples && n.ID > w.Examples[examples-1] {
 		return
 	}
-	at, _ := slices.BinarySearch(w.Examples, n.id)
-	w.Examples = slices.Insert(w.Examples, at, n.id)
+	at, _ := slices.BinarySearch(w.Examples, n.ID)
+	w.Examples = slices.Insert(w.Examples, at, n.ID)
 	w.Examples = w.Examples[:min(len(w.Examples), examples)]
 }

@@ -1,0 +1,109 @@
+package shard
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/expect"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Partition is 1/256 of the fleet: its nodes, and the indexes over them. Only its worker
+// changes it; readers hold the mutex for microseconds, and call nobody outside the shard
+// and its reducers meanwhile. Every method but Lock expects the mutex to be held.
+type Partition struct {
+	ID    model.Partition
+	shard *Shard
+
+	mu sync.Mutex
+	at journal.Position // the last commit that touched it
+
+	nodes      []Node
+	free       []uint32                       // indexes of removed nodes
+	order      []uint32                       // of nodes, by node id: the order of every list and snapshot
+	namespaces map[model.NamespaceID][]uint32 // their nodes, by node id
+
+	keepalives expect.Engine    // by node index
+	deadlines  []*expect.Engine // by reducer
+
+	tombstones map[model.NodeID]Tombstone
+	buried     []burial // of tombstones, and renewed ones, by time
+}
+
+func newPartition(s *Shard, id model.Partition) *Partition {
+	return &Partition{shard: s, ID: id, namespaces: map[model.NamespaceID][]uint32{}, tombstones: map[model.NodeID]Tombstone{}}
+}
+
+// Lock takes the partition's mutex.
+func (p *Partition) Lock() { p.mu.Lock() }
+
+// Unlock gives the mutex back.
+func (p *Partition) Unlock() { p.mu.Unlock() }
+
+// Node returns a node by its index. The pointer is valid until a node is added.
+func (p *Partition) Node(n uint32) *Node { return &p.nodes[n] }
+
+// Order lists the nodes by id. The slice belongs to the partition and must not be kept.
+func (p *Partition) Order() []uint32 { return p.order }
+
+// Find returns the index of a node.
+func (p *Partition) Find(id model.NodeID) (n uint32, ok bool) {
+	at, ok := p.Search(p.order, id)
+	if !ok {
+		return NoNode, false
+	}
+	return p.order[at], true
+}
+
+// Search finds a node in a list of nodes by id, or the place where it would stand.
+func (p *Partition) Search(list []uint32, id model.NodeID) (at int, ok bool) {
+	low, high := 0, len(list)
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		if p.nodes[list[mid]].ID < id {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, low < len(list) && p.nodes[list[low]].ID == id
+}
+
+// AddNode makes a node that the partition does not have yet. The worker calls it, and an
+// applier whose record may speak of a new node.
+func (p *Partition) AddNode(id model.NodeID, ns model.NamespaceID) (n uint32) {
+	at, found := p.Search(p.order, id)
+	if found {
+		panic("BUG: node added twice")
+	}
+	if last := len(p.free); last > 0 {
+		n = p.free[last-1]
+		p.free = p.free[:last-1]
+	} else {
+		p.nodes = append(p.nodes, Node{})
+		n = uint32(len(p.nodes) - 1)
+	}
+	p.nodes[n] = Node{ID: id, Namespace: ns}
+	p.order = slices.Insert(p.order, at, n)
+	p.joinNamespace(n)
+	p.shard.places.set(id, p.ID)
+	for _, r := range p.shard.reducers {
+		r.AddNode(p, n)
+	}
+	return n
+}
+
+// RemoveNode takes the node away, with everything that reducers have of it.
+func (p *Partition) RemoveNode(n uint32) {
+	for _, r := range p.shard.reducers {
+		r.RemoveNode(p, n)
+	}
+	p.keepalives.Clear(n)
+	at, _ := p.Search(p.order, p.nodes[n].ID)
+	p.order = slices.Delete(p.order, at, at+1)
+	p.leaveNamespace(n)
+	p.shard.places.remove(p.nodes[n].ID)
+	p.nodes[n] = Node{}
+	p.free = append(p.free, n)
+}

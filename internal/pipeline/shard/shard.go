@@ -1,0 +1,209 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/muster-fleet/muster/internal/expect"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Options are the settings of a Shard. Zero fields get the defaults named beside them.
+//
+// Grace, BacklogWait and KeepaliveTimeout decide the effects of a commit: a journal
+// replayed under others gives other views.
+type Options struct {
+	// Chunks resolves an id that the journal names. It must answer the same for ever
+	// (a chunk never changes and is kept while the journal can name it). Several
+	// goroutines call it, once per chunk as long as the cache lasts.
+	Chunks func(model.ChunkID) *model.Chunk
+
+	Workers      int // goroutines that own partitions; default 1
+	QueueCommits int // commits that wait for a worker before Deliver blocks; default: the queue event-view's
+
+	Grace            time.Duration // to reconnect after the server started; default model.DefaultReconnectGrace
+	BacklogWait      time.Duration // longest wait of deadlines for a backlog; default 10m
+	KeepaliveTimeout time.Duration // for sessions that name none; default model.DefaultKeepaliveTimeout
+
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Queues     *queue.Registry
+}
+
+func (o Options) withDefaults() Options {
+	set := func(d *time.Duration, preset time.Duration) {
+		if *d == 0 {
+			*d = preset
+		}
+	}
+	set(&o.Grace, model.DefaultReconnectGrace)
+	set(&o.BacklogWait, 10*time.Minute)
+	set(&o.KeepaliveTimeout, model.DefaultKeepaliveTimeout)
+	o.Workers = min(max(o.Workers, 1), model.Partitions)
+	if o.QueueCommits <= 0 {
+		commits, _ := o.Queues.Bounds("event-view")
+		o.QueueCommits = int(commits)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Shard is the 256 partitions of all views and the workers that apply commits to them. Add
+// belongs to construction, Restore before the first commit; any goroutine may call the other
+// methods.
+type Shard struct {
+	opts       Options
+	metrics    *metrics
+	partitions [model.Partitions]*Partition
+	reducers   []Reducer
+	workers    []*Worker
+	places     places
+
+	log       atomic.Uint64 // Position.Log of the last commit delivered
+	delivered atomic.Uint64 // number of the last commit delivered
+	revision  atomic.Int64  // intent revision in force
+
+	waitMu  sync.Mutex
+	waiting []waiter
+	waits   atomic.Int32
+
+	restoreMu  sync.Mutex
+	restoredAt [model.Partitions]uint64 // by partition: the commit its snapshot reflects
+
+	life context.Context // ends when Run returns: nobody takes from the queues any more
+	end  context.CancelFunc
+}
+
+// ErrStopped reports that the shard no longer applies commits.
+var ErrStopped = errors.New("the views are stopped: they apply no more commits")
+
+// New makes an empty shard. Add gives it reducers; Run applies the commits of Deliver.
+func New(o Options) *Shard {
+	s := &Shard{opts: o.withDefaults()}
+	s.life, s.end = context.WithCancel(context.Background())
+	for i := range s.partitions {
+		s.partitions[i] = newPartition(s, model.Partition(i))
+	}
+	for i := range s.opts.Workers {
+		s.workers = append(s.workers, newWorker(s, i))
+	}
+	s.metrics = newMetrics(s, s.opts.Registerer)
+	return s
+}
+
+// Add puts a reducer on the shard: before Restore, Run and the first commit. It panics
+// where another reducer claims the same kind or section.
+func (s *Shard) Add(r Reducer) {
+	for _, other := range s.reducers {
+		if other.Section().Name == r.Section().Name {
+			panic(fmt.Sprintf("BUG: two reducers with the section %q", r.Section().Name))
+		}
+	}
+	s.reducers = append(s.reducers, r)
+	for _, p := range s.partitions {
+		deadlines := new(expect.Engine)
+		p.deadlines = append(p.deadlines, deadlines)
+		r.Reset(p, deadlines)
+	}
+	for _, w := range s.workers {
+		w.add(r)
+	}
+}
+
+// Run applies delivered commits until ctx ends. It leaves the rest of its queues: the
+// journal has it.
+func (s *Shard) Run(ctx context.Context) error {
+	defer s.end()
+	g, ctx := errgroup.WithContext(ctx)
+	for _, w := range s.workers {
+		g.Go(func() error { return w.run(ctx) })
+	}
+	return g.Wait()
+}
+
+// Deliver queues a commit for every worker, in the order of positions. It blocks
+// while a queue is full, and skips a commit that was delivered before. It is made for
+// journal.Options.Deliver and Journal.Read. At a start: open the journal with a
+// Deliver that waits, restore, Read from the lowest restored position into Deliver,
+// then let the waiting one go.
+func (s *Shard) Deliver(c journal.Commit) {
+	s.note(c)
+	for _, w := range s.workers {
+		c.Retain()
+		if w.queue.Put(s.life, c) != nil {
+			c.Release()
+		}
+	}
+}
+
+// Apply applies a commit at once, on the caller's goroutine: its effects are
+// handed on when Apply returns. It is for a shard without Run, which has one caller;
+// Snapshot may be called meanwhile. After an error the shard is of no use.
+func (s *Shard) Apply(c journal.Commit) error {
+	s.note(c)
+	for _, w := range s.workers {
+		if err := w.apply(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Shard) note(c journal.Commit) {
+	pos := c.Position()
+	s.log.Store(pos.Log)
+	s.delivered.Store(pos.Number)
+}
+
+// Log is the incarnation of the journal that the last commit came from.
+func (s *Shard) Log() uint64 { return s.log.Load() }
+
+// Revision is the intent revision in force by the journal.
+func (s *Shard) Revision() int64 { return s.revision.Load() }
+
+// advance notes an intent revision. Workers are not in step, so that an older one
+// may come after a newer.
+func (s *Shard) advance(revision int64) {
+	for {
+		now := s.revision.Load()
+		if revision <= now || s.revision.CompareAndSwap(now, revision) {
+			return
+		}
+	}
+}
+
+// LastNumbers waits until the shard has applied commit after, and returns the last
+// number applied of every stream of the node.
+func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error) {
+	if err := s.WaitApplied(ctx, after); err != nil {
+		return nil, err
+	}
+	p := s.PartitionOf(node)
+	if p == nil {
+		return nil, nil
+	}
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
+	if !ok {
+		return nil, nil
+	}
+	var last []wire.StreamLast
+	for _, st := range p.nodes[n].streams {
+		last = append(last, wire.StreamLast{StreamKey: st.key, Last: st.last})
+	}
+	return last, nil
+}

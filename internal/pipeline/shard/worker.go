@@ -1,0 +1,234 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Worker applies commits to the partitions it owns: those whose number modulo the
+// count of workers is its own. Appliers read the exported fields and never write them.
+type Worker struct {
+	// Position, Received and Listening belong to the commit being applied.
+	Position  journal.Position
+	Received  int64 // receive time, Unix ns
+	Listening int64 // listening time, ns
+
+	shard    *Shard
+	appliers []Applier                  // by reducer
+	signals  [maxSignalKind + 1]Applier // by kind; nil: no reducer claims it
+	records  [recordKinds]Applier
+
+	owned   []*Partition
+	next    []int64  // by owned: a listening time before which nothing is due
+	from    []uint64 // by owned: commits up to this number are in its snapshot
+	index   [model.Partitions]int16
+	queue   *queue.Queue[journal.Commit]
+	applied atomic.Uint64
+	started bool // a commit has come: everything is restored
+
+	all     [][]byte // entries of section All, of the commit being applied
+	tally   [outcomes]uint64
+	counted uint64 // sum of tally
+	chunks  map[model.ChunkID]*model.Chunk
+
+	// Reused for every record.
+	record  wire.Record
+	reader  wire.BatchReader
+	signal  wire.Signal
+	arrival Arrival
+	expired []uint32
+}
+
+const (
+	// maxCachedChunks bounds the worker's cache of chunks; at the bound it starts anew.
+	maxCachedChunks = 1 << 16
+	// maxSignalKind bounds the table of signals' reducers.
+	maxSignalKind = 31
+)
+
+func newWorker(s *Shard, number int) *Worker {
+	w := &Worker{
+		shard:  s,
+		chunks: map[model.ChunkID]*model.Chunk{},
+		queue:  queue.New[journal.Commit](s.opts.Queues, fmt.Sprintf("event-view-%d", number), s.opts.QueueCommits, queue.Block),
+	}
+	for i := range w.index {
+		w.index[i] = -1
+		if i%s.opts.Workers == number {
+			w.index[i] = int16(len(w.owned))
+			w.owned = append(w.owned, s.partitions[i])
+		}
+	}
+	w.next = make([]int64, len(w.owned))
+	w.from = make([]uint64, len(w.owned))
+	return w
+}
+
+// add takes the reducer's applier into the tables of kinds.
+func (w *Worker) add(r Reducer) {
+	a, claims := r.NewApplier(w), r.Claims()
+	w.appliers = append(w.appliers, a)
+	for _, kind := range claims.Signals {
+		if kind == wire.SignalKeepalive || w.signals[kind] != nil {
+			panic(fmt.Sprintf("BUG: two reducers of the signal %d", kind))
+		}
+		w.signals[kind] = a
+	}
+	for _, kind := range claims.Records {
+		if w.records[kind] != nil {
+			panic(fmt.Sprintf("BUG: two reducers of the record %d", kind))
+		}
+		w.records[kind] = a
+	}
+}
+
+func (w *Worker) run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case c := <-w.queue.Items():
+			err := w.apply(c)
+			c.Release()
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// restored takes over the positions and deadlines that Restore brought.
+func (w *Worker) restored() {
+	for i, p := range w.owned {
+		w.next[i], w.from[i] = p.nextDeadline(), p.at.Number
+	}
+}
+
+// apply brings one commit into the worker's partitions: the entries of each one's
+// own section, the entries of section All, then the deadlines that passed. Every
+// partition sees the time of every commit; one without entries and without a
+// deadline costs a look at two numbers.
+func (w *Worker) apply(c journal.Commit) error {
+	w.Position, w.Received, w.Listening = c.Position(), c.Received(), int64(c.Listening())
+	if !w.started {
+		w.started = true
+		w.restored()
+	}
+	if w.Position.Number <= w.applied.Load() {
+		return nil // replayed and delivered: the journal's head moves before Deliver
+	}
+	sections := c.Sections()
+	w.all = w.all[:0]
+	if n := len(sections); n > 0 && sections[n-1] == journal.All {
+		sections = sections[:n-1]
+		if err := c.Entries(journal.All, func(data []byte) error {
+			w.all = append(w.all, data)
+			return nil
+		}); err != nil {
+			return fmt.Errorf("read commit %d: %w", w.Position.Number, err)
+		}
+	}
+	for _, s := range sections {
+		if int(s) >= len(w.index) {
+			return fmt.Errorf("read commit %d: section %d is no partition", w.Position.Number, s)
+		}
+		if i := w.index[s]; i >= 0 && w.Position.Number > w.from[i] {
+			if err := w.applyTo(int(i), c, s); err != nil {
+				return fmt.Errorf("read commit %d: %w", w.Position.Number, err)
+			}
+		}
+	}
+	for i := range w.owned {
+		if w.Position.Number <= w.from[i] || w.owned[i].at == w.Position {
+			continue
+		}
+		if len(w.all) > 0 || w.next[i] != 0 && w.next[i] <= w.Listening {
+			if err := w.applyTo(i, nil, 0); err != nil {
+				return err
+			}
+		}
+	}
+	w.report()
+	for _, a := range w.appliers {
+		a.EndCommit()
+	}
+	w.applied.Store(w.Position.Number)
+	w.shard.wake()
+	return nil
+}
+
+// applyTo brings the commit into one partition. c is nil where it has no section of
+// its own.
+func (w *Worker) applyTo(i int, c journal.Commit, s journal.Section) error {
+	p := w.owned[i]
+	p.Lock()
+	defer p.Unlock()
+	for _, a := range w.appliers {
+		a.EnterPartition(p)
+	}
+	if c != nil {
+		if err := c.Entries(s, func(data []byte) error {
+			w.entry(p, data)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	for _, data := range w.all {
+		w.entry(p, data)
+	}
+	w.expire(p)
+	p.at = w.Position
+	w.next[i] = p.nextDeadline()
+	return nil
+}
+
+// Count notes the outcome of signals.
+func (w *Worker) Count(o Outcome, n uint64) {
+	w.counted += n
+	w.tally[o] += n
+}
+
+// report adds the worker's counts to the metrics.
+func (w *Worker) report() {
+	if w.counted == 0 {
+		return
+	}
+	m := w.shard.metrics
+	m.received.Add(float64(w.counted))
+	w.counted = 0
+	for o, n := range w.tally {
+		if n > 0 {
+			m.outcomes[o].Add(float64(n))
+			w.tally[o] = 0
+		}
+	}
+}
+
+// Chunk resolves an id, nil where nobody knows it.
+func (w *Worker) Chunk(id model.ChunkID) *model.Chunk {
+	if c, ok := w.chunks[id]; ok {
+		return c
+	}
+	c := model.BuiltinChunkOf(id)
+	if c == nil && w.shard.opts.Chunks != nil {
+		c = w.shard.opts.Chunks(id)
+	}
+	if c != nil {
+		if len(w.chunks) == maxCachedChunks {
+			clear(w.chunks)
+		}
+		w.chunks[id] = c
+	}
+	return c
+}
+
+// Logger is the shard's, for appliers.
+func (w *Worker) Logger() *slog.Logger { return w.shard.opts.Logger }
