@@ -39,7 +39,7 @@ func (x *session) batch(body []byte) outcome {
 		return x.broken(hole, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
 	}
 	signals, size := r.Signals, len(body)
-	refused, about := x.judge(r)
+	refused, about, c := x.judge(r)
 	if len(refused)+len(about) > 0 {
 		body = without(body, refused, about)
 		about = slices.DeleteFunc(about, func(s spoken) bool { return s.number <= last }) // kept already
@@ -53,17 +53,9 @@ func (x *session) batch(body []byte) outcome {
 	if out := x.keep(slot, r, size, body, signals-len(refused), refused, about); out != kept {
 		return out
 	}
-	x.pay(cost(r, signals))
+	c[loadBytes] = size
+	x.pay(&c)
 	return kept
-}
-
-// cost is what a batch takes of the rate limits. A gap becomes a row of history for
-// each definition that it names, so it is not free either.
-func cost(r *wire.BatchReader, signals int) int {
-	if r.Gap != nil {
-		return 1 + len(r.Gap.Counts)
-	}
-	return signals
 }
 
 // slot finds the stream's place, or gives it one. Only the reader adds streams.
@@ -96,8 +88,13 @@ func (x *session) again(slot int) {
 
 // judge decides on each signal. What it returns is refused for good: the agent is
 // told, and its number is kept with a keepalive in its place. What is spoken goes to the
-// nodes that it speaks of.
-func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []spoken) {
+// nodes that it speaks of. c is the batch's cost; a gap becomes a row of history for each
+// definition that it names, so it is not free either.
+func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []spoken, c charge) {
+	if r.Gap != nil {
+		c[loadResults] = 1 + len(r.Gap.Counts)
+		return nil, nil, c
+	}
 	x.mu.Lock()
 	held := x.pushed
 	x.mu.Unlock()
@@ -116,6 +113,15 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []sp
 			reason = err.Error()
 			r.Pass()
 		}
+		switch {
+		case v == admitted && sig.Kind == wire.SignalValueBlock:
+			c[loadValues] += int(x.rows)
+			x.values.Store(true)
+		case v == admitted && sig.Kind != wire.SignalResult && sig.Kind != wire.SignalKeepalive:
+			c[loadReports]++
+		default:
+			c[loadResults]++
+		}
 		if v != admitted {
 			x.srv.metrics.signals[v].Inc()
 			code = cmp.Or(code, verdictNames[v])
@@ -127,7 +133,7 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []sp
 		}
 		number++
 	}
-	return refused, about
+	return refused, about, c
 }
 
 // limitOf is the limit behind a refusal; empty: there is none.
@@ -166,13 +172,13 @@ func (x *session) hearNews(g *wire.Gap) {
 // verdict judges one signal; held is what the agent was assigned, nil where that is not
 // known. The view is asked for each result: a state may be gone since the last one.
 func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, code, reason string) {
-	x.robin = 0
+	x.robin, x.rows = 0, 0
 	switch sig.Kind {
 	case wire.SignalKeepalive:
 		return admitted, "", ""
 	case wire.SignalResult:
 	default:
-		return refusedKind, "", "this server takes no " + sig.Kind.String()
+		return x.otherVerdict(sig, held)
 	}
 	var r wire.Result
 	if err := r.Decode(sig.Body); err != nil {
@@ -186,17 +192,9 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 			return refusedMalformed, "", err.Error()
 		}
 	}
-	var known *model.Chunk
-	if held != nil {
-		if i, ok := find(held.Chunks, sig.Chunk); ok {
-			known = held.Chunks[i]
-		}
-	}
+	known := x.definition(sig.Chunk, held)
 	if known == nil {
-		known = x.srv.cfg.Assignments.Chunk(sig.Chunk)
-		if known == nil || !x.mayName(known) {
-			return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
-		}
+		return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
 	}
 	if known.RoundRobin {
 		x.robin = known.Check
@@ -212,6 +210,39 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 		return refusedStates, code, reason
 	}
 	return admitted, "", ""
+}
+
+// otherVerdict judges a signal that is neither a keepalive nor a result: by its envelope, and a
+// value block by its header.
+func (x *session) otherVerdict(sig *wire.Signal, held *plan.Assignment) (v verdict, code, reason string) {
+	switch {
+	case !slices.Contains(x.srv.cfg.Kinds, sig.Kind):
+		return refusedKind, "", "this server takes no " + sig.Kind.String()
+	case sig.Node != 0:
+		return refusedProxy, "", fmt.Sprintf("a %s names node %d: only results are about proxy nodes", sig.Kind, sig.Node)
+	case x.definition(sig.Chunk, held) == nil:
+		return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
+	case sig.Kind == wire.SignalValueBlock:
+		var b wire.ValueBlock
+		if err := b.Decode(sig.Body); err != nil {
+			return refusedMalformed, "", err.Error()
+		}
+		x.rows = b.Rows
+	}
+	return admitted, "", ""
+}
+
+// definition finds a chunk that the node may send signals of; nil: none.
+func (x *session) definition(id model.ChunkID, held *plan.Assignment) *model.Chunk {
+	if held != nil {
+		if i, ok := find(held.Chunks, id); ok {
+			return held.Chunks[i]
+		}
+	}
+	if c := x.srv.cfg.Assignments.Chunk(id); c != nil && x.mayName(c) {
+		return c
+	}
+	return nil
 }
 
 // mayName says whether a definition outside the assignment held, an older one say,

@@ -21,7 +21,7 @@ func (s *Server) Budget(node *Node) *Budget {
 func (b *Budget) Take(n int) (wait time.Duration, limit string) {
 	limits := b.team.limits.Load()
 	now, burst := b.srv.sinceBegan(), b.srv.cfg.Limits.RateBurst
-	own, all := b.own.take(n, limits.NodeResultsPerSec, burst, now), b.team.take(n, limits.ResultsPerSec, burst, now)
+	own, all := b.own.take(n, limits.NodeResultsPerSec, burst, now), b.team.buckets[loadResults].take(n, limits.ResultsPerSec, burst, now)
 	if all > own {
 		return all, "namespace_rate"
 	}

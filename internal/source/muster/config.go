@@ -33,6 +33,9 @@ type Config struct {
 	ProxyFrom   []netip.Prefix     // balancers: their connections begin with a PROXY header, which is believed
 	Limits      Limits
 
+	// Kinds are the signals that a reducer reads beside results and keepalives. Others are refused.
+	Kinds []wire.SignalKind
+
 	// Pressures are what may be too full beside the journal: agents are told Slow then.
 	Pressures []Pressure
 

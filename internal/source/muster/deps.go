@@ -45,7 +45,13 @@ type TeamLimits struct {
 	Namespace         string  // its name
 	ResultsPerSec     float64 // of all its nodes; zero: no limit
 	NodeResultsPerSec float64 // of each; zero: Limits.NodeResultsPerSec
-	OutputBytes       int     // longest output of one result; zero: Limits.OutputBytes
+	ValuesPerSec      float64 // rows of value blocks of all its nodes; zero: no limit, as below
+	NodeValuesPerSec  float64
+	ReportsPerSec     float64 // reports and inventories
+	NodeReportsPerSec float64
+	BytesPerSec       float64 // of batches
+	NodeBytesPerSec   float64
+	OutputBytes       int // longest output of one result; zero: Limits.OutputBytes
 }
 
 // Nodes finds machines by their immutable id.

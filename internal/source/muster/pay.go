@@ -2,6 +2,7 @@ package muster
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/pause"
@@ -10,28 +11,29 @@ import (
 // maxPause bounds one pause, so that a stopped server is not waited for.
 const maxPause = time.Second
 
-// pay takes tokens for n signals and waits while there is debt: the agent's next
+// pay takes the tokens of a batch and waits while there is debt: the agent's next
 // frames wait in its socket, then in its spool. Nobody else waits.
-func (x *session) pay(n int) {
-	limits := x.team.limits.Load()
-	own, all := x.take(n, limits)
-	if own == 0 && all == 0 {
+func (x *session) pay(c *charge) {
+	owed := x.take(c, x.team.limits.Load())
+	if owed.wait == 0 {
 		return
 	}
-	limit, reason := "node", fmt.Sprintf("this node is at its limit of %g results per second", limits.NodeResultsPerSec)
-	if all > own {
-		limit, reason = "namespace", fmt.Sprintf("the namespace is at its limit of %g results per second", limits.ResultsPerSec)
-	}
-	x.srv.metrics.throttled.WithLabelValues(limit).Inc()
-	x.hit(limit+"_rate", reason)
-	x.slow(x.srv.sinceBegan(), slowMost, reason)
-	x.wait(max(own, all))
+	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(owed.limit(), "_rate")).Inc()
+	x.hit(owed.limit(), owed.reason())
+	x.slow(x.srv.sinceBegan(), slowMost, owed.reason())
+	x.wait(owed.wait)
 }
 
-// take takes n tokens, and returns how long to wait for the node and the namespace.
-func (x *session) take(n int, limits *TeamLimits) (own, all time.Duration) {
+// take takes tokens of the node and of its namespace, and returns the longer wait.
+func (x *session) take(c *charge, limits *TeamLimits) debt {
 	now, burst := x.srv.sinceBegan(), x.srv.cfg.Limits.RateBurst
-	return x.own.take(n, limits.NodeResultsPerSec, burst, now), x.team.take(n, limits.ResultsPerSec, burst, now)
+	node, namespace := limits.nodeRates(), limits.namespaceRates()
+	own, of := x.own.takeTokens(c, node, burst, now)
+	all, ofAll := x.team.takeTokens(c, namespace, burst, now)
+	if all > own {
+		return debt{all, "namespace", ofAll, namespace[ofAll]}
+	}
+	return debt{own, "node", of, node[of]}
 }
 
 // wait pauses the reader; the end of session or server ends it, and other limits count
@@ -41,8 +43,7 @@ func (x *session) wait(wait time.Duration) {
 	for ; wait > 0; wait -= maxPause {
 		if now := x.team.limits.Load(); now != limits {
 			limits = now
-			own, all := x.take(0, limits)
-			if wait = max(own, all); wait <= 0 {
+			if wait = x.take(&charge{}, limits).wait; wait <= 0 {
 				return
 			}
 		}
@@ -62,7 +63,7 @@ func (x *session) wait(wait time.Duration) {
 // and messages that mean nothing are not free.
 func (x *session) payFrame() {
 	most := x.team.limits.Load().NodeResultsPerSec
-	if wait := x.own.take(1, most, x.srv.cfg.Limits.RateBurst, x.srv.sinceBegan()); wait > 0 {
+	if wait := x.own[loadResults].take(1, most, x.srv.cfg.Limits.RateBurst, x.srv.sinceBegan()); wait > 0 {
 		x.srv.metrics.throttled.WithLabelValues("node").Inc()
 		x.hit("node_rate", fmt.Sprintf("this node sends more than %g results or other messages per second", most))
 		x.wait(wait)

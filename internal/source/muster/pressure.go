@@ -1,6 +1,7 @@
 package muster
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 	lookEvery = 200 * time.Millisecond
 	tooFull   = 0.5
 	relieved  = 0.25
+	// Agents that send value blocks are told at half of that: a flood of values gives way to
+	// results. Keepalives are never slowed; only a queue that is full holds them back.
+	valuesFull = tooFull / 2
 )
 
 // What agents are asked for.
@@ -58,6 +62,7 @@ func (s *Server) pressure() (share float64, reason string) {
 
 // strain says when agents are to be told, and what.
 type strain struct {
+	full   float64 // share from which on agents are told; zero: tooFull
 	on     bool
 	told   int64         // when they were told last, ns; zero: never
 	linger time.Duration // what they were told last
@@ -66,7 +71,8 @@ type strain struct {
 // look is told how full the fullest is at now (ns); tell: agents are to be told (again).
 // Who waits owes that much when it is over: they are asked for no more than helps.
 func (s *strain) look(now int64, share float64) (tell bool) {
-	s.on = share > tooFull || s.on && share >= relieved
+	full := cmp.Or(s.full, tooFull)
+	s.on = share > full || s.on && share >= full*relieved/tooFull
 	since := now - s.told
 	if !s.on || s.told != 0 && since < int64(slowEvery) {
 		return false
@@ -74,7 +80,7 @@ func (s *strain) look(now int64, share float64) (tell bool) {
 	switch {
 	case s.told == 0 || since >= int64(slowLasts):
 		s.linger = slowLinger
-	case share > tooFull:
+	case share > full:
 		s.linger = min(s.linger+slowLinger, slowMost)
 	}
 	s.told = now
@@ -85,7 +91,7 @@ func (s *strain) look(now int64, share float64) (tell bool) {
 func (s *Server) keepPace(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var of strain
+	of, values := strain{}, strain{full: valuesFull}
 	var since int64 // when the first of them was told; zero: all are as usual
 	for {
 		select {
@@ -101,6 +107,13 @@ func (s *Server) keepPace(ctx context.Context) {
 				s.cfg.Log.Warn("agents are asked for larger, rarer batches", "reason", reason)
 			}
 			s.registry.each(func(x *session) { x.slow(now, of.linger, reason) })
+		}
+		if values.look(now, share) && !of.on {
+			s.registry.each(func(x *session) {
+				if x.values.Load() {
+					x.slow(now, values.linger, reason)
+				}
+			})
 		}
 		if since != 0 && now-of.told >= int64(slowLasts+wire.SlowEasing*of.linger) {
 			s.cfg.Log.Info("agents send at their usual pace again", "after", time.Duration(now-since).Round(time.Second))

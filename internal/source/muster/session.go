@@ -31,7 +31,7 @@ type session struct {
 	version string // of the agent
 	section journal.Section
 	team    *team
-	own     bucket
+	own     buckets
 	proven  atomic.Bool // by a certificate that it is the node
 	origin  origin
 
@@ -49,6 +49,8 @@ type session struct {
 	newsHeard  bool
 	proxy      plan.Proxy    // that the result judged last is about
 	robin      model.CheckID // the round-robin check that it is of; zero: of none
+	rows       uint32        // values in it; zero: it is no value block
+	values     atomic.Bool   // the session brought a value block
 
 	// appending is held from the look at over to the end of Append: who sets over and
 	// then takes it knows that nothing of this session comes to the journal any more.

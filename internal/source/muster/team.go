@@ -9,11 +9,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// team is what all nodes of a namespace share: its limits, the bucket of its results,
+// team is what all nodes of a namespace share: its limits, the buckets of its rates,
 // and how often it met a limit. Limits are read anew every second, so that what an
 // operator changes is in force at once.
 type team struct {
-	bucket
+	buckets
 	limits atomic.Pointer[TeamLimits]
 
 	mu   sync.Mutex
@@ -23,7 +23,7 @@ type team struct {
 // Hit is a limit that a namespace met: what went beyond was refused, or waited.
 type Hit struct {
 	Namespace string
-	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, labels, facts, groups, node_passive
+	Limit     string // output, node_states, namespace_states, node_rate, namespace_rate, node_values_rate … (see debt.limit), labels, facts, groups, node_passive
 	Count     uint64 // since the start
 	Last      time.Time
 	Node      string // that met it last
