@@ -149,6 +149,9 @@ func (s *Server) journalHealth() (model.Status, string) {
 func (s *Server) holdsBack() string {
 	lag, trouble := s.reactor.Lag(), s.history.Trouble()
 	if lag.Age <= behindWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
+		if lowest, ok := s.consumers.Floor(); ok && lowest.Name != "snapshots" {
+			return fmt.Sprintf(". It cannot be cut: %s still needs %s of it", lowest.Name, model.Size(s.journal.SizeAfter(lowest.At)).About())
+		}
 		return ". It is cut after each snapshot cycle (--snapshot-cycle " + s.cfg.SnapshotCycle.String() + ", less the fuller it is); raise --journal-budget if the disk has room"
 	}
 	return ". It cannot be cut: " + lagText(lag) + whatToDo(trouble)

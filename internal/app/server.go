@@ -68,6 +68,7 @@ type Server struct {
 	view      *event.View
 	reactor   *react.Reactor
 	journal   *journal.Log
+	consumers journal.Consumers // of the journal: it is cut below the lowest
 	snapshots *snapshot.Store
 	passes    *rederive.Source
 	streams   *follow.Set // handlers that are told of every result

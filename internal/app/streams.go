@@ -18,6 +18,9 @@ func (s *Server) openStreams(context.Context) (err error) {
 		Journal: s.journal, View: s.view, Directory: s.planner, Dir: s.cfg.Data,
 		Now: s.now, Logger: s.log, Registerer: s.registry,
 	})
+	if err == nil {
+		s.consumers.Add(s.streams.Consumers)
+	}
 	return err
 }
 

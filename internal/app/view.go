@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -36,6 +37,10 @@ func (s *Server) openView(ctx context.Context) error {
 	o.Workers, o.Registerer, o.Queues = workers(), s.registry, s.queues
 	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workers()}
+	s.consumers.Add(s.snapshots.Consumers) // before the passes, which begin at snapshots
+	s.consumers.Add(s.passes.Consumers)
+	s.consumers.Add(s.reactor.Consumers)
+	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Behind: s.journal.SizeAfter})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	s.viewEnd = end
 	s.viewDone.Go(func() {
@@ -72,14 +77,9 @@ func (s *Server) openView(ctx context.Context) error {
 // more is cut from the journal.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.passes, Usable: s.usable, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.usable}}, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
-		Saved: func(floor journal.Position) {
-			floor = s.streams.Floor(s.passes.Floor(floor))
-			if err := s.journal.Cut(floor); err != nil {
-				s.log.Error("journal could not be cut", "below", floor.Number, "err", err)
-			}
-		},
+		Saved:    s.cutJournal,
 	}
 	if err := cycle.Run(ctx); err != nil {
 		return err
@@ -94,6 +94,17 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 		s.log.Warn("last snapshots were not all saved; the next start replays more", "err", err)
 	}
 	return nil
+}
+
+// cutJournal removes the part of the journal that no consumer needs any more.
+func (s *Server) cutJournal() {
+	lowest, ok := s.consumers.Floor()
+	if !ok {
+		return
+	}
+	if err := s.journal.Cut(lowest.At); err != nil {
+		s.log.Error("journal could not be cut", "below", lowest.At.Number, "consumer", lowest.Name, "err", err)
+	}
 }
 
 // usable waits until history has what lies before a snapshot: until the view has handed on what

@@ -8,7 +8,7 @@
 // connections Settle ago, so that a broken connection, or a kill of the server, makes what was
 // written since then come again: at least once.
 //
-// The journal is not cut beyond the cursors (Set.Floor), up to Share of its budget. A
+// The journal is not cut beyond the cursors (Set.Consumers), up to Share of its budget. A
 // follower that lags by more passes over the oldest results, and counts them.
 //
 // Goroutines: Set.Run's, which keeps the list of followers as it is declared and saves their

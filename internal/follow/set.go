@@ -66,7 +66,7 @@ const (
 	idleEvery = 10 * time.Second // between writes of the file while there is nothing to tell
 )
 
-// Open reads how far each handler was told. From then on Floor holds the journal for them.
+// Open reads how far each handler was told. From then on Consumers holds the journal for them.
 func Open(o Options) (*Set, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -246,17 +246,16 @@ func (s *Set) told() (any bool) {
 	return any
 }
 
-// Floor is how far the journal may be cut: not beyond what a handler was told.
-func (s *Set) Floor(floor journal.Position) journal.Position {
+// Consumers lists the handlers as consumers of the journal: each reads on from its cursor.
+func (s *Set) Consumers() (list []journal.Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.saved {
-		at, err := s.opts.Journal.Resolve(c.At)
-		if err == nil && at.Number < floor.Number {
-			floor = at
+	for name, c := range s.saved {
+		if at, err := s.opts.Journal.Resolve(c.At); err == nil {
+			list = append(list, journal.Consumer{Name: "handler " + name.String(), At: at})
 		}
 	}
-	return floor
+	return list
 }
 
 // States are what is to be shown of all followers, by handler.

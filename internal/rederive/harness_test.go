@@ -80,7 +80,7 @@ func (l *life) save(t testing.TB, recorded uint64) {
 
 func (l *life) cut(t testing.TB) {
 	t.Helper()
-	if floor := l.Floor(l.store.Floor()); floor.Number > 0 {
+	if floor := l.floor(); floor.Number > 0 {
 		if err := l.log.Cut(floor); err != nil {
 			t.Fatal(err)
 		}
@@ -235,4 +235,13 @@ func (f *fleet) write(t testing.TB, log *journal.Log, count int) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// floor is how far the journal may be cut.
+func (l *life) floor() journal.Position {
+	var c journal.Consumers
+	c.Add(l.store.Consumers)
+	c.Add(l.Source.Consumers)
+	lowest, _ := c.Floor()
+	return lowest.At
 }

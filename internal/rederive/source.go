@@ -63,14 +63,12 @@ func (s *Source) Revision() int64 { return s.Live.Revision() }
 // Underway says whether changes are made again now.
 func (s *Source) Underway() bool { return s.underway() != nil }
 
-// Floor is how far the journal may be cut: not beyond what a pass has still to read.
-func (s *Source) Floor(floor journal.Position) journal.Position {
+// Consumers lists a pass in progress as a consumer of the journal: it reads on from where it is.
+func (s *Source) Consumers() []journal.Consumer {
 	if pass := s.underway(); pass != nil {
-		if at := pass.At(); at.Number < floor.Number {
-			return at
-		}
+		return []journal.Consumer{{Name: "rederive", At: pass.At()}}
 	}
-	return floor
+	return nil
 }
 
 func (s *Source) underway() *Pass {

@@ -98,14 +98,14 @@ func serve(t *testing.T, budget, queued int64) *server {
 	}
 	cycle := &snapshot.Cycle{
 		Store: s.store, View: s.Source, Period: 100 * time.Millisecond,
-		Usable: func(ctx context.Context, at journal.Position) error {
+		Gates: []snapshot.Gate{{Reducer: "events", Wait: func(ctx context.Context, at journal.Position) error {
 			if err := s.reactor.Recorded(ctx, at); !errors.Is(err, react.ErrFarBehind) {
 				return err
 			}
 			return snapshot.ErrSkip
-		},
-		Saved: func(floor journal.Position) {
-			if err := s.log.Cut(s.Floor(floor)); err != nil {
+		}}},
+		Saved: func() {
+			if err := s.log.Cut(s.floor()); err != nil {
 				t.Errorf("cut: %v", err)
 			}
 		},

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -24,12 +25,11 @@ type View interface {
 type Cycle struct {
 	Store *Store
 	View  View
-	// Usable waits until reactions have taken their transitions up to the position.
-	// ErrSkip: that is not to be waited for. nil: nobody reacts.
-	Usable func(context.Context, journal.Position) error
-	// Saved hears after each full cycle up to where the log is needed no more (see
-	// Store.Floor). It may be nil.
-	Saved  func(floor journal.Position)
+	// Gates are waited for, in this order, before a snapshot takes its name: each reducer of
+	// the view has its own.
+	Gates []Gate
+	// Saved is called after each full cycle: Store.Floor may have moved. It may be nil.
+	Saved  func()
 	Period time.Duration // of a full cycle; default 60s
 	// Pressure is how full the log is, from 0 to 1: above a half cycles take less than
 	// their period. nil: never.
@@ -40,7 +40,15 @@ type Cycle struct {
 	body, file []byte // one partition's, used again
 }
 
-// ErrSkip: the snapshot is discarded, and a later one of the partition takes its place.
+// Gate waits until the consumers of one reducer have recorded the effects of all commits up to
+// a snapshot's position: a restart from the snapshot does not cause them again.
+type Gate struct {
+	Reducer string
+	// Wait returns ErrSkip where the snapshot is not worth waiting for.
+	Wait func(context.Context, journal.Position) error
+}
+
+// ErrSkip reports that a gate discards the snapshot; a later one of the partition takes its place.
 var ErrSkip = errors.New("snapshot is passed over")
 
 // A log that fills up can be cut only below what was snapshotted twice: from hurryFrom on
@@ -150,15 +158,15 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	return pending, err
 }
 
-// land gives it its name once reactions have come so far.
+// land gives it its name once all gates let it pass.
 func (c *Cycle) land(ctx context.Context, pending *Pending) error {
-	if c.Usable != nil {
-		if err := c.Usable(ctx, pending.at); err != nil {
+	for _, gate := range c.Gates {
+		if err := gate.Wait(ctx, pending.at); err != nil {
 			pending.Discard()
 			if errors.Is(err, ErrSkip) {
 				return nil
 			}
-			return err
+			return fmt.Errorf("wait for the consumers of %s: %w", gate.Reducer, err)
 		}
 	}
 	if err := pending.Commit(); err != nil {
@@ -183,7 +191,7 @@ func (c *Cycle) finish() {
 		c.report(context.Background(), err)
 	}
 	c.Store.metrics.cycles.Inc()
-	if floor := c.Store.Floor(); c.Saved != nil && floor.Number > 0 {
-		c.Saved(floor)
+	if c.Saved != nil {
+		c.Saved()
 	}
 }

@@ -296,6 +296,11 @@ func (s *Store) Floor() journal.Position {
 	return floor
 }
 
+// Consumers lists the snapshots as a consumer of the journal: a restart reads it from Floor.
+func (s *Store) Consumers() []journal.Consumer {
+	return []journal.Consumer{{Name: "snapshots", At: s.Floor()}}
+}
+
 // Sweep removes what is in the folder and in nobody's way any more: files set aside,
 // damaged ones and those of other lives, of partitions that have two good ones.
 func (s *Store) Sweep() error {

@@ -294,15 +294,19 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 		reacted := make(chan struct{})
 		floors := make(chan uint64, 8)
 		c := &Cycle{Store: s, View: &fakeView{}, Period: time.Minute,
-			Usable: func(ctx context.Context, p journal.Position) error {
+			Gates: []Gate{{Reducer: "events", Wait: func(ctx context.Context, p journal.Position) error {
 				select {
 				case <-reacted:
 					return nil
 				case <-ctx.Done():
 					return ctx.Err()
 				}
+			}}, {Reducer: "metrics", Wait: func(context.Context, journal.Position) error { return nil }}},
+			Saved: func() {
+				if floor := s.Floor(); floor.Number > 0 {
+					floors <- floor.Number
+				}
 			},
-			Saved: func(floor journal.Position) { floors <- floor.Number },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
