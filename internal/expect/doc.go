@@ -1,8 +1,8 @@
-// Package expect is the one deadline engine: a keepalive that did not come, a
-// check's TTL that ran out, later a missing report or nodata() are all an id whose
-// deadline passed on the journal's listening time.
+// Package expect is the deadline engine: a missed keepalive and an overdue TTL are both
+// an id whose deadline passed on the journal's listening time.
 //
-// It owns no goroutine, no lock and no clock: the caller says what time it is and
-// guards the engine with its own mutex. Ids are small dense numbers (slots of the
-// view). Start at engine.go.
+// In: ids with deadlines, and the present time. Out: the ids whose deadline passed. It
+// owns no goroutine, no lock and no clock: the caller passes the time and guards the
+// engine with a mutex of its own. Ids are small dense numbers (slots of the view).
+// Start at engine.go.
 package expect

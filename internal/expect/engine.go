@@ -4,12 +4,12 @@ package expect
 // time; zero means none.
 //
 // Deadlines are refreshed far more often than they pass, so a refresh to a later
-// time is a store: the id's entry in the heap stays where it is and is moved on
-// when its old time comes. Invariant: an id with a deadline has an entry in the
-// heap at that time or before it. The zero value is ready.
+// time is one store: the id's heap entry keeps its old time, and Expired pushes it
+// again when that time comes. Invariant: an id with a deadline has a heap entry at
+// that time or earlier. The zero value is ready.
 type Engine struct {
 	due   []int64 // by id: the deadline
-	armed []int64 // by id: time of its one entry that counts; zero: none
+	armed []int64 // by id: time of its one valid entry; zero: none
 	heap  []entry // a binary min-heap by time
 }
 
@@ -18,7 +18,7 @@ type entry struct {
 	id uint32
 }
 
-// Set gives the id a deadline (at > 0), replacing the one before.
+// Set replaces the id's deadline; at is > 0.
 func (e *Engine) Set(id uint32, at int64) {
 	if int(id) >= len(e.due) {
 		e.grow(int(id) + 1)
@@ -31,7 +31,7 @@ func (e *Engine) Set(id uint32, at int64) {
 	e.push(entry{at, id})
 }
 
-// Clear takes the id's deadline away.
+// Clear removes the id's deadline.
 func (e *Engine) Clear(id uint32) {
 	if int(id) < len(e.due) {
 		e.due[id] = 0
@@ -46,8 +46,8 @@ func (e *Engine) Due(id uint32) int64 {
 	return e.due[id]
 }
 
-// Next is a time before which nothing is due, zero for never. It may be earlier
-// than the earliest deadline.
+// Next returns a lower bound of all deadlines, zero for none. The earliest deadline
+// may be later.
 func (e *Engine) Next() int64 {
 	if len(e.heap) == 0 {
 		return 0
@@ -56,13 +56,13 @@ func (e *Engine) Next() int64 {
 }
 
 // Expired appends to dst every id whose deadline is at or before now, and clears
-// those deadlines. The order is arbitrary (it depends on what happened before):
-// who needs the same order after a restore sorts.
+// those deadlines. The order depends on earlier calls: a caller that needs the same
+// order after a restore sorts.
 func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	for len(e.heap) > 0 && e.heap[0].at <= now {
 		top := e.pop()
 		if e.armed[top.id] != top.at {
-			continue // an earlier entry of the id took its place
+			continue // an earlier entry of the id replaced it
 		}
 		e.armed[top.id] = 0
 		switch due := e.due[top.id]; {
@@ -86,7 +86,7 @@ func (e *Engine) Entries() int { return len(e.heap) }
 
 func (e *Engine) grow(n int) {
 	if n > cap(e.due) {
-		// A quarter more at a time: at a million states slack is memory.
+		// Grow by a quarter: at a million states, doubling wastes memory.
 		size := n + n/4 + 16
 		e.due = append(make([]int64, 0, size), e.due...)
 		e.armed = append(make([]int64, 0, size), e.armed...)

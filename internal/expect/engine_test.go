@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The engine against the obvious way: a map that is scanned.
+// The engine agrees with a map that is scanned for passed deadlines.
 func TestEngineAgreesWithScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e Engine
