@@ -7,16 +7,16 @@ import (
 	"github.com/adhocore/gronx"
 )
 
-// NextCron is the first tick after now on the wall clock. A time that daylight saving
-// skips is passed over; of those that it repeats the first counts, and the second too where the
-// expression does not name the hour (*, */2), as the wall clock has it.
+// NextCron returns the first tick after now on the wall clock of location. Ticks in an hour that
+// daylight saving skips are left out. Of an hour that it repeats, the first counts; the second
+// counts too if the expression does not name the hour (*, */2).
 func NextCron(expr string, location *time.Location, now time.Time) (time.Time, error) {
 	named := false
 	if segments, err := gronx.Segments(expr); err == nil { // second, minute, hour, …
 		named = !strings.Contains(segments[2], "*")
 	}
-	// The library knows nothing of clocks that are changed: it is asked for each stretch of time
-	// that has one offset, as if that went on for ever.
+	// The library does not know daylight saving: each span with one offset is searched in a fixed
+	// zone with that offset.
 	from, in := now, now.In(location)
 	for {
 		_, offset := in.Zone()
@@ -26,13 +26,13 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 			return next.In(location), err
 		}
 		if end.IsZero() || next.Before(end) {
-			if next = next.In(location); !named || !again(next) {
+			if next = next.In(location); !named || !repeated(next) {
 				return next, nil
 			}
 			from = next
 			continue
 		}
-		// Whatever the offset, there is none a day before: stretches between are left out.
+		// Offsets differ by less than a day: spans that end more than 25 hours before next have no tick.
 		if in = next.Add(-25 * time.Hour); in.Before(end) {
 			in = end
 		}
@@ -40,8 +40,8 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	}
 }
 
-// again says whether the wall clock had been at a time before, until it was set back.
-func again(t time.Time) bool {
+// repeated reports whether the wall clock shows t for the second time, after it was set back.
+func repeated(t time.Time) bool {
 	start, _ := t.ZoneBounds()
 	if start.IsZero() {
 		return false

@@ -1,5 +1,7 @@
-// Package when says at which times a check is due on a node: each node has its own offset
-// within the interval, the same wherever it is computed. Pure functions; clocks are passed in.
+// Package when computes the times at which a check is due on a node. Each node has an offset
+// of its own within the interval, and server and agent compute the same one. In: interval or
+// cron expression, ids, the time. Out: the next time. Pure functions: no goroutines, no locks,
+// no clock.
 package when
 
 import (
@@ -15,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Phase is the offset of a check within its interval on one node: fixed by the two ids.
+// Phase returns the offset of a check within its interval on one node. The two ids determine it.
 func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Duration {
 	if interval <= 0 {
 		return 0
@@ -26,7 +28,7 @@ func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Dur
 	return time.Duration(xxhash.Sum64(key[:]) % uint64(interval))
 }
 
-// OnGrid is the first time after now at which the clock modulo interval is phase.
+// OnGrid returns the first time after now that is phase modulo interval.
 func OnGrid(now, interval, phase time.Duration) time.Duration {
 	next := now - now%interval + phase
 	if next <= now {
@@ -35,10 +37,11 @@ func OnGrid(now, interval, phase time.Duration) time.Duration {
 	return next
 }
 
-// ParseCron checks five fields and the zone (empty: the machine's).
+// ParseCron checks a cron expression of five fields, or a macro such as @daily, and returns its time
+// zone. An empty zone is the machine's.
 func ParseCron(expr, zone string) (*time.Location, error) {
 	if len(strings.Fields(expr)) != 5 && !strings.HasPrefix(expr, "@") || !gronx.IsValid(expr) {
-		return nil, fmt.Errorf("cron %q: want five fields (minute hour day month weekday), such as \"*/5 8-18 * * 1-5\"", expr)
+		return nil, fmt.Errorf("cron %q: expected five fields (minute hour day month weekday), such as \"*/5 8-18 * * 1-5\"", expr)
 	}
 	if zone == "" {
 		return time.Local, nil
@@ -50,9 +53,9 @@ func ParseCron(expr, zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// Next is when a check is due after now, as the agent plans it, by the beginning of its last
-// run: intervals are kept on a clock that nobody sets, cron on the machine's wall clock, which
-// is ahead of ours by skew. Zero: never.
+// Next returns the time after now at which the agent runs a check, zero for never. Intervals
+// count from the start of the last run on the boot clock; cron follows the machine's wall
+// clock, which is ahead of the caller's by skew.
 func Next(interval time.Duration, cron, zone string, last, now time.Time, skew time.Duration) time.Time {
 	if cron == "" {
 		if interval <= 0 || last.IsZero() {
