@@ -1,5 +1,5 @@
-// Package pause is a sleep that ends with a context: whoever waits can be stopped at any time.
-// Goroutines: none. Locks: none.
+// Package pause sleeps until a time is over or a context ends, so that every sleeper can be
+// stopped. No goroutines and no locks.
 package pause
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits so long, at most until ctx ends; the error is that of ctx.
+// For sleeps for d, or until ctx ends, and returns the error of ctx.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
