@@ -77,14 +77,14 @@ func (s *Server) Run(ctx context.Context) error {
 	run("watchdog", front, s.watchdog.Run)
 	run("turns", front, s.turns.Run) // not while agents are sent away
 	s.ready.Store(nil)
-	s.manager.Tell("READY=1")
+	s.manager.Notify("READY=1")
 	run("service manager", front, s.tellManager)
 	s.log.Info("ready", "address", s.people.Addr().String(), "took", s.now().Sub(s.started))
 
 	g.Go(func() error {
 		<-front.Done()
 		s.notReady("stopping")
-		s.manager.Tell("STOPPING=1\nSTATUS=stopping")
+		s.manager.Notify("STOPPING=1\nSTATUS=stopping")
 		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		s.sessions.Drain(drain, 5*time.Second)

@@ -6,10 +6,9 @@ import (
 	"syscall"
 )
 
-// InJournal says whether what is written to w goes to the journal, which stamps each line
-// with its time: stream is JOURNAL_STREAM of the environment, which names the device and
-// inode of the connection to it (systemd.exec(5)). A program that was started by a service
-// and writes elsewhere has the variable, too.
+// InJournal reports whether w is the connection to systemd's journal, which stamps each line with
+// its time. stream is JOURNAL_STREAM of the environment: device and inode of that connection
+// (systemd.exec(5)). A child of a service has the variable too, wherever it writes.
 func InJournal(stream string, w any) bool {
 	f, ok := w.(*os.File)
 	if !ok || stream == "" {

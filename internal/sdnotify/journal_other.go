@@ -2,5 +2,5 @@
 
 package sdnotify
 
-// InJournal is false: there is no journal.
+// InJournal returns false: other systems have no systemd.
 func InJournal(string, any) bool { return false }

@@ -1,5 +1,6 @@
-// Package sdnotify tells the service manager how a program is, where it wants to know
-// (sd_notify(3)): that it is ready, and the line that systemctl status shows.
+// Package sdnotify sends the state of a program to its service manager (sd_notify(3)): READY, and
+// the line that systemctl status shows. In: lines NAME=VALUE. Out: datagrams. No goroutines and
+// no locks.
 package sdnotify
 
 import (
@@ -7,17 +8,17 @@ import (
 	"strings"
 )
 
-// Manager is whom to tell. The zero one tells nobody.
+// Manager is the service manager of this process. The zero Manager drops all messages.
 type Manager struct {
 	Socket string // NOTIFY_SOCKET of the environment
 }
 
-// Status is the line that systemctl status shows.
-func (m Manager) Status(text string) { m.Tell("STATUS=" + strings.Join(strings.Fields(text), " ")) }
+// Status sets the line that systemctl status shows.
+func (m Manager) Status(text string) { m.Notify("STATUS=" + strings.Join(strings.Fields(text), " ")) }
 
-// Tell sends lines of the form NAME=VALUE. Nobody waits for an answer, and a manager
-// that is away changes nothing.
-func (m Manager) Tell(lines string) {
+// Notify sends lines of the form NAME=VALUE. It waits for no answer and ignores errors: a program
+// runs without its manager, too.
+func (m Manager) Notify(lines string) {
 	if m.Socket == "" {
 		return
 	}

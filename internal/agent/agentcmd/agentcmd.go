@@ -237,8 +237,8 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 	manager := sdnotify.Manager{Socket: env.Getenv("NOTIFY_SOCKET")}
 	o.Agent.State = manager.Status
 	o.Agent.Log.Info("agent begins", "version", o.Agent.Version, "stateDir", o.Agent.StateDir)
-	manager.Tell("READY=1\nSTATUS=begins")
-	defer context.AfterFunc(ctx, func() { manager.Tell("STOPPING=1\nSTATUS=stops") })()
+	manager.Notify("READY=1\nSTATUS=begins")
+	defer context.AfterFunc(ctx, func() { manager.Notify("STOPPING=1\nSTATUS=stops") })()
 	err := agent.ErrForgotten
 	for errors.Is(err, agent.ErrForgotten) {
 		var a *agent.Agent
