@@ -1,8 +1,8 @@
-// Package profiles answers /debug/pprof for the listeners of a server and of a load run: those of
-// Go, and those of locks and blocking, which sample only while somebody asks for one.
+// Package profiles serves /debug/pprof on the listeners of a server and of a load run. The mutex
+// and block profiles sample only while a request waits for one.
 //
-// Start reading at Handle. Its handlers run on the goroutines of their requests; one lock per kind
-// lets one of them sample at a time, because the switch is the whole process's.
+// Start reading at Handle. Its handlers run on the goroutines of their requests. One lock per kind
+// admits one sampling request at a time, because the sampling rate belongs to the whole process.
 package profiles
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Handle adds them to mux. refuse answers what cannot be done now.
+// Handle adds the handlers to mux. refuse answers a request for a profile that is being taken already.
 func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	// Not cmdline: the address of a database may stand there, with its password.
+	// No cmdline: it may contain the URL of a database with its password.
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
@@ -38,13 +38,13 @@ func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) 
 	}))
 }
 
-// sampled takes samples only while somebody asks for a profile of some seconds: these
-// two cost something all the time they are on.
+// sampled switches sampling on for the duration of one request: the mutex and block profiles slow
+// the process down while they are on.
 func sampled(name string, refuse func(http.ResponseWriter, *model.Error), sample func(on bool)) http.Handler {
 	var one sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !one.TryLock() {
-			refuse(w, model.Errorf(model.Conflict, "somebody else takes a %s profile now", name).WithHint("try again in some seconds"))
+			refuse(w, model.Errorf(model.Conflict, "another request takes a %s profile now", name).WithHint("try again in a few seconds"))
 			return
 		}
 		defer one.Unlock()

@@ -84,7 +84,7 @@ func TestOneAtATime(t *testing.T) {
 	<-entered
 	second := httptest.NewRecorder()
 	h.ServeHTTP(second, httptest.NewRequest(http.MethodGet, "/", nil))
-	if second.Code != http.StatusConflict || !strings.Contains(second.Body.String(), "somebody else takes a goroutine profile") {
+	if second.Code != http.StatusConflict || !strings.Contains(second.Body.String(), "another request takes a goroutine profile") {
 		t.Errorf("%d %s", second.Code, second.Body)
 	}
 	close(leave)
