@@ -1,8 +1,9 @@
-// Package bundle packs what somebody needs who was not there: one tar.gz of parts, each
-// got by a function that may fail or hang without the others. In: parts. Out: the
-// archive, and what is missing with its reason, which a README in the archive says too.
+// Package bundle packs a support bundle: one tar.gz of parts, each fetched by a function
+// that may fail or hang without the others. In: parts. Out: the archive, and the missing
+// parts with their reasons, which the README of the archive lists too.
 //
-// Every part runs in a goroutine of its own with its own time-out; they end with Write.
+// Every part runs in a goroutine of its own with its own time-out. Write waits for all of
+// them, or for their time-outs; a part that ignores its context outlives Write. No locks.
 package bundle
 
 import (
@@ -21,23 +22,23 @@ import (
 // Part is one file of a bundle.
 type Part struct {
 	Name    string // of the file
-	What    string // what it is, for the README
+	What    string // its description in the README
 	Timeout time.Duration
-	// Get returns the file's content. What it returns beside an error is kept too.
+	// Get returns the file's content. Content that comes with an error is kept.
 	Get func(context.Context) ([]byte, error)
 }
 
-// Missing says why a part is not in the bundle, or not whole.
+// Missing is a part that is not in the bundle, or not whole, with the reason.
 type Missing struct {
 	Name string
 	Why  string
 }
 
-// maxPart bounds one file, in bytes; the rest of it is cut off, and said.
+// maxPart limits one file, in bytes. The rest is cut off, and the part is listed as Missing.
 const maxPart = 64 << 20
 
-// Write gets all parts at the same time and writes them as folder/NAME into one tar.gz,
-// in their order, with a README first. Its error is that of w.
+// Write fetches all parts at the same time and writes them as folder/NAME into one tar.gz,
+// a README first, then in the order of parts. It returns an error only if writing to w fails.
 func Write(ctx context.Context, w io.Writer, folder, title string, at time.Time, parts []Part) ([]Missing, error) {
 	contents := make([][]byte, len(parts))
 	reasons := make([]string, len(parts))
@@ -73,7 +74,7 @@ func Write(ctx context.Context, w io.Writer, folder, title string, at time.Time,
 	return missing, nil
 }
 
-// get runs one part; a part that does not heed its context is left behind.
+// get runs one part. It leaves the goroutine of a part that ignores its context behind.
 func get(ctx context.Context, p Part) (data []byte, why string) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
@@ -98,14 +99,14 @@ func get(ctx context.Context, p Part) (data []byte, why string) {
 	case r.err != nil:
 		why = r.err.Error()
 	case len(r.data) == 0:
-		why = "it is empty"
+		why = "empty"
 	case len(r.data) > maxPart:
 		why = fmt.Sprintf("cut: only the first %d of %d bytes are here", maxPart, len(r.data))
 	}
 	return r.data[:min(len(r.data), maxPart)], why
 }
 
-// readme says what is here, what is not and why.
+// readme lists the parts, and the missing ones with their reasons.
 func readme(title string, at time.Time, parts []Part, contents [][]byte, missing []Missing) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\ntaken %s\n\nIt holds no passwords and no tokens. It does hold names of hosts, nodes and checks:\nlook through it before you hand it on.\n\n", title, at.Format(time.RFC3339))
