@@ -29,7 +29,7 @@ func (s *server) outside(what string, slots *queue.Slots, body time.Duration, an
 	tries := tries.New(s.Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := model.HostOf(r.RemoteAddr)
-		if tries.Tired(whence) {
+		if tries.Exhausted(whence) {
 			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
 			writeError(w, model.Errorf(model.Limited, "too many wrong tokens, passwords or signatures from %s", whence).WithHint("wait a minute"))
 			return

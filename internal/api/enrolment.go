@@ -55,7 +55,7 @@ func (s *server) newcomers(what, wrong string, tries *guesses, serve func(*recor
 	var under underWay
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := model.HostOf(r.RemoteAddr)
-		if tries.Tired(whence) {
+		if tries.Exhausted(whence) {
 			s.metrics.refused.WithLabelValues(what + "_rate").Inc()
 			writeError(w, model.Errorf(model.Limited, "too many wrong join tokens or certificates from %s", whence).WithHint("wait a minute, and check the token: muster node token list"))
 			return

@@ -74,7 +74,7 @@ func TestPendingSlowsDown(t *testing.T) {
 		_, err := p.Ask(keyOf(n), pki.EnrolRequest{Whence: "10.0.0.1:1"})
 		return err
 	}
-	for n := range tries.AtOnce {
+	for n := range tries.Burst {
 		if err := ask(n); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestPendingSlowsDown(t *testing.T) {
 	if err := ask(0); err != nil {
 		t.Errorf("one who waits already: %v", err)
 	}
-	pass(tries.Every)
+	pass(tries.Interval)
 	if err := ask(100); err != nil {
 		t.Errorf("later: %v", err)
 	}

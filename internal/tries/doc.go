@@ -1,7 +1,9 @@
-// Package tries slows down whoever tries secrets: passwords, join tokens, signatures. So many at once
-// has each network that one person holds, then one every few seconds.
+// Package tries throttles attempts at secrets: passwords, join tokens, signatures. Each network that
+// one person holds has a burst of attempts, then one every few seconds.
 //
-// Either each try is counted (Allow), or a wrong one is once it was looked at (Tired, Allow); where looking
-// costs much, Begin also bounds how many are looked at together, so that tries at the same time
-// are no more than tries in turn. No goroutines; a Limiter has one lock. Start reading at limiter.go.
+// In: addresses of peers. Out: whether an attempt may go on. Three ways to use a Limiter: Allow counts
+// every attempt; Exhausted before and Allow after count only failed ones; Acquire also bounds the
+// attempts that are checked at the same time, for secrets whose check is expensive (argon2): concurrent
+// attempts then get no further than sequential ones. No goroutines; a Limiter has one lock. Start
+// reading at limiter.go.
 package tries

@@ -8,75 +8,77 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limiter slows down whoever tries secrets: ten at once, then one every three seconds,
-// for each network that one person holds (an IPv4 address, or 64 bits of IPv6).
+// Limiter throttles attempts per network that one person holds (an IPv4 address, or 64 bits of IPv6):
+// a token bucket of Burst attempts, refilled by one per Interval.
 type Limiter struct {
-	now   func() time.Time
-	mu    sync.Mutex
-	nets  map[netip.Prefix]*tried
-	other *tried    // shared by all that find no place in nets
-	swept time.Time // when those that rested were last looked for
+	now      func() time.Time
+	mu       sync.Mutex // guards the fields below and all networks
+	networks map[netip.Prefix]*network
+	overflow *network  // shared by all networks that do not fit in the table
+	swept    time.Time // time of the last sweep
 }
 
-// tried is what one network has left.
-type tried struct {
+// network is the token bucket of one network and its attempts in check.
+type network struct {
 	*rate.Limiter
-	under int           // tries that are looked at
-	ended chan struct{} // closed when one of them was; nil: nobody waits
-	told  bool          // that it is tired, since it last had rested
+	checking int           // attempts between Acquire and release
+	released chan struct{} // closed at the next release; nil: no caller waits
+	reported bool          // Acquire has returned first since the bucket was full
 }
 
 const (
-	AtOnce = 10              // so many tries has who has rested,
-	Every  = 3 * time.Second // and then one more each time
-	// maxNets bounds the table. What has rested gives way; beyond it all newcomers
-	// share one limit.
-	maxNets = 10_000
+	Burst    = 10              // attempts of a full bucket
+	Interval = 3 * time.Second // between two refills by one
+	// maxNetworks limits the table. A sweep removes full buckets; networks that find the table
+	// full share the bucket overflow.
+	maxNetworks = 10_000
 )
 
-// New makes one; nobody has tried anything yet.
+// New returns a Limiter on which every network has a full bucket.
 func New(now func() time.Time) *Limiter {
-	return &Limiter{now: now, nets: map[netip.Prefix]*tried{}, other: newTried()}
+	return &Limiter{now: now, networks: map[netip.Prefix]*network{}, overflow: newNetwork()}
 }
 
-func newTried() *tried { return &tried{Limiter: rate.NewLimiter(rate.Every(Every), AtOnce)} }
+func newNetwork() *network { return &network{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)} }
 
-// Allow counts one try.
+// Allow counts one attempt and reports whether it may go on.
 func (l *Limiter) Allow(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.of(Network(address)).AllowN(l.now(), 1)
+	return l.network(Network(address)).AllowN(l.now(), 1)
 }
 
-// Tired says whether the next try will be refused, and counts none.
-func (l *Limiter) Tired(address string) bool {
+// Exhausted reports whether the next attempt would be refused. It counts none.
+func (l *Limiter) Exhausted(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	one := l.nets[Network(address)]
-	return one != nil && one.TokensAt(l.now()) < 1
+	n := l.networks[Network(address)]
+	return n != nil && n.TokensAt(l.now()) < 1
 }
 
-func (l *Limiter) of(net netip.Prefix) *tried {
-	if one := l.nets[net]; one != nil {
-		return one
+// network returns the bucket of a network; the caller holds mu.
+func (l *Limiter) network(prefix netip.Prefix) *network {
+	if n := l.networks[prefix]; n != nil {
+		return n
 	}
-	if now := l.now(); len(l.nets) >= maxNets && now.Sub(l.swept) >= Every {
+	if now := l.now(); len(l.networks) >= maxNetworks && now.Sub(l.swept) >= Interval {
 		l.swept = now
-		for net, one := range l.nets {
-			if one.under == 0 && one.TokensAt(now) >= AtOnce {
-				delete(l.nets, net)
+		for prefix, n := range l.networks {
+			if n.checking == 0 && n.TokensAt(now) >= Burst {
+				delete(l.networks, prefix)
 			}
 		}
 	}
-	if len(l.nets) >= maxNets {
-		return l.other
+	if len(l.networks) >= maxNetworks {
+		return l.overflow
 	}
-	one := newTried()
-	l.nets[net] = one
-	return one
+	n := newNetwork()
+	l.networks[prefix] = n
+	return n
 }
 
-// Network is what one person may hold; what is no address is one network.
+// Network returns the network of an address that one person may hold: an IPv4 address or 64 bits of
+// IPv6. All texts that are no address share the zero Prefix.
 func Network(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestTriesAreCountedByNetwork(t *testing.T) {
+func TestAttemptsAreCountedByNetwork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
 	allowed := func(address func(i int) string) (n int) {
@@ -33,36 +33,36 @@ func TestTriesAreCountedByNetwork(t *testing.T) {
 			t.Errorf("%s: %d tries, want %d", name, got, c.want)
 		}
 	}
-	if !l.Tired("192.0.2.1") || l.Tired("203.0.113.1") {
-		t.Error("tired: wrong")
+	if !l.Exhausted("192.0.2.1") || l.Exhausted("203.0.113.1") {
+		t.Error("exhausted networks: expected 192.0.2.1 alone")
 	}
 	now = now.Add(time.Minute)
-	if l.Tired("192.0.2.1") {
-		t.Error("does not rest")
+	if l.Exhausted("192.0.2.1") {
+		t.Error("exhausted after a full refill")
 	}
 }
 
-// An attacker with very many networks neither fills the memory nor begins anew.
-func TestTheTableOfTriesIsBounded(t *testing.T) {
+// An attacker with very many networks neither fills the memory nor gets a full bucket again.
+func TestTableOfNetworksIsBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
 	for range 10 {
 		l.Allow("192.0.2.1")
 	}
 	passed := 0
-	for i := range 2 * maxNets {
+	for i := range 2 * maxNetworks {
 		if l.Allow(fmt.Sprintf("2001:db8:%x:%x::1", i>>16, i&0xffff)) {
 			passed++
 		}
 	}
-	if len(l.nets) > maxNets || passed > maxNets+AtOnce {
-		t.Errorf("%d networks, %d tries passed", len(l.nets), passed)
+	if len(l.networks) > maxNetworks || passed > maxNetworks+Burst {
+		t.Errorf("%d networks, %d attempts passed", len(l.networks), passed)
 	}
 	if l.Allow("192.0.2.1") {
-		t.Error("who was tired began anew")
+		t.Error("an exhausted network got a full bucket")
 	}
 	now = now.Add(time.Minute)
-	if !l.Allow("203.0.113.1") || len(l.nets) > 2 {
-		t.Errorf("%d networks after a rest", len(l.nets))
+	if !l.Allow("203.0.113.1") || len(l.networks) > 2 {
+		t.Errorf("%d networks after a full refill", len(l.networks))
 	}
 }

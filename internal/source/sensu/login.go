@@ -162,13 +162,13 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *offer) (err error) {
 // beginTry lets a password be looked at that was not seen before, if its network has tries left. What
 // is known to be right is never held back, whoever guesses behind the same address.
 func (s *Server) beginTry(ctx context.Context, from string) (end func(wrong bool), err error) {
-	end, first, err := s.tries.Begin(ctx, from)
+	end, first, err := s.tries.Acquire(ctx, from)
 	if first {
 		s.metrics.guessing.Inc()
 		s.cfg.Log.Warn("too many wrong passwords of Sensu's agents from one address: new ones are refused there, until it has been quiet for half a minute; passwords that were right go on working",
 			"from", from)
 	}
-	if errors.Is(err, tries.ErrTired) {
+	if errors.Is(err, tries.ErrExhausted) {
 		err = model.Errorf(model.Limited, "too many wrong passwords from %s", from).WithHint("wait half a minute; passwords that were right since the server started go on working")
 	}
 	return end, err

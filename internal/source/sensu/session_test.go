@@ -90,7 +90,7 @@ func TestGuessedPasswords(t *testing.T) {
 		_, status := w.dial("web", "default", "wrong", false)
 		statuses[status]++
 	}
-	if statuses[401] < tries.AtOnce || statuses[401] > tries.AtOnce+5 || statuses[401]+statuses[429] != 30 {
+	if statuses[401] < tries.Burst || statuses[401] > tries.Burst+5 || statuses[401]+statuses[429] != 30 {
 		t.Errorf("thirty wrong passwords: %v", statuses)
 	}
 	w.agent("web", false)
