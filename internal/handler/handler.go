@@ -216,7 +216,7 @@ func (o *Out) reader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }
 
-func shown(text string, h *hide.Hider) string { return string(h.All([]byte(text))) }
+func shown(text string, h *hide.Hider) string { return string(h.Redact([]byte(text))) }
 
 // hideIn keeps the kind of the error.
 func hideIn(err error, h *hide.Hider) error {

@@ -78,7 +78,7 @@ func (o *Out) one(ctx context.Context, m *Message, r *request) (Receipt, error) 
 		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
-	said := &head{most: 512, hider: m.hider.Fresh()}
+	said := &head{most: 512, hider: m.hider.NewText()}
 	_, _ = io.Copy(said, io.LimitReader(resp.Body, mostAnswer))
 	answer := strings.TrimSpace(body.Clean(said.String()))
 	receipt.Answer = strings.TrimSpace(resp.Status + "\n" + answer)

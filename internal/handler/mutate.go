@@ -40,7 +40,7 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 		return nil, err
 	}
 	defer done()
-	said, made := &tail{most: 512, hider: h.Fresh()}, &head{most: filter.MaxMutated}
+	said, made := &tail{most: 512, hider: h.NewText()}, &head{most: filter.MaxMutated}
 	if _, err := o.execute(ctx, among(argvOf(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,8 @@
-// Package hide replaces secrets in what commands write by model.Hidden, before anything is kept, cut or
-// heard of it: as they are, and as programs commonly write them (base64 with anything around them,
-// hexadecimal, in addresses, in JSON and in quotes). Agents do so for what they run, the server for what
-// other systems' agents bring back. Nothing here owns a goroutine or a lock. Start at New.
+// Package hide redacts secrets in the output of commands: it replaces them by model.Hidden before the
+// output is stored, cut or sent. It finds a secret as it is, and in the forms that programs commonly
+// print: base64 at any offset, hexadecimal, URL-encoded, in JSON and in quotes. Agents redact the output
+// of their commands, the server that of handlers and of Sensu's agents. In: secrets and output. Out:
+// redacted output. No goroutines and no locks. Start at New.
 package hide
 
 import (
@@ -17,20 +18,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Hider works across the pieces of one text that comes.
+// Hider redacts one text that arrives in pieces.
 type Hider struct {
-	words [][]byte // longest first
-	held  []byte   // the end of what came, where a word may have begun
+	words   [][]byte // all forms of all secrets, longest first
+	pending []byte   // the end of the input so far, which may be the beginning of a word
 }
 
-// New is nil where there is nothing to hide.
+// New returns a Hider for secrets, nil if there are none.
 func New(secrets []string) *Hider {
 	if len(secrets) == 0 {
 		return nil
 	}
 	h := &Hider{}
 	for _, secret := range secrets {
-		for _, word := range writings(secret) {
+		for _, word := range encodings(secret) {
 			if len(word) >= model.MinSecret {
 				h.words = append(h.words, []byte(word))
 			}
@@ -46,8 +47,8 @@ func New(secrets []string) *Hider {
 	return h
 }
 
-// writings are the forms in which a secret is found.
-func writings(secret string) []string {
+// encodings returns the forms of a secret that are searched for.
+func encodings(secret string) []string {
 	list := []string{secret, strings.TrimSpace(secret), url.QueryEscape(secret), url.PathEscape(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
 		strings.Trim(strconv.Quote(secret), `"`), strings.ReplaceAll(secret, "'", `'\''`), strings.ReplaceAll(secret, "\n", "\r\n")}
@@ -56,13 +57,13 @@ func writings(secret string) []string {
 	}
 	for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		list = append(list, encoding.EncodeToString([]byte(secret)))
-		for before := range 3 { // bytes of a group that something else stands in, as user: in a header
+		for before := range 3 { // bytes before the secret in its group of three, such as user: in a header
 			coded := encoding.EncodeToString(append(make([]byte, before), secret...))
 			coded = coded[[...]int{0, 2, 3}[before]:]
 			if (before+len(secret))%3 != 0 {
 				coded = coded[:len(coded)-1]
 			}
-			if len(coded) >= 6 { // less is found in other words
+			if len(coded) >= 6 { // shorter ones match unrelated text
 				list = append(list, coded)
 			}
 		}
@@ -70,32 +71,32 @@ func writings(secret string) []string {
 	return list
 }
 
-// Fresh hides the same in another text; of nil it is nil.
-func (h *Hider) Fresh() *Hider {
+// NewText returns a Hider with the same secrets for another text; nil for nil.
+func (h *Hider) NewText() *Hider {
 	if h == nil {
 		return nil
 	}
 	return &Hider{words: h.words}
 }
 
-// All is what may be shown of a text that is there as a whole. It may be called by many goroutines at
-// once, and on nil, which hides nothing.
-func (h *Hider) All(text []byte) []byte {
+// Redact returns a whole text without the secrets. Goroutines may call it concurrently. On nil it returns
+// the text.
+func (h *Hider) Redact(text []byte) []byte {
 	if h == nil {
 		return text
 	}
-	return h.Fresh().Next(text, true)
+	return h.NewText().Next(text, true)
 }
 
-// Held is how many bytes are held back: a word may have begun with them.
-func (h *Hider) Held() int { return len(h.held) }
+// Buffered returns the number of bytes that wait for the next piece, because a word may begin with them.
+func (h *Hider) Buffered() int { return len(h.pending) }
 
-// Next takes what came and returns what may be shown of it now; last: nothing more comes. The
-// result is valid until the next call.
+// Next takes the next piece of the text and returns the redacted part that is certain by now; last marks
+// the end of the text. The result is valid until the next call.
 func (h *Hider) Next(p []byte, last bool) []byte {
-	text := append(h.held, p...)
-	h.held = nil
-	open := len(text) // from here on a word may have begun that is not whole yet
+	text := append(h.pending, p...)
+	h.pending = nil
+	open := len(text) // offset of the first word that may be incomplete
 	if !last {
 		open = h.open(text)
 	}
@@ -113,11 +114,11 @@ func (h *Hider) Next(p []byte, last bool) []byte {
 		shown = append(shown, text[at:open]...)
 		at = open
 	}
-	h.held = slices.Clone(text[at:])
+	h.pending = slices.Clone(text[at:])
 	return shown
 }
 
-// open is where the longest end of text begins that is the beginning of a word.
+// open returns the offset of the longest suffix of text that is a proper prefix of a word.
 func (h *Hider) open(text []byte) int {
 	if len(h.words) == 0 {
 		return len(text)
@@ -132,12 +133,13 @@ func (h *Hider) open(text []byte) int {
 	return len(text)
 }
 
-// find is the first word that begins in text[at:before]; of those that begin there the longest.
+// find returns the bounds of the first word that begins in text[at:before]; of several at one offset, the
+// longest. from is -1 if there is none.
 func (h *Hider) find(text []byte, at, before int) (from, to int) {
 	from = -1
 	for _, word := range h.words {
 		until := min(len(text), before+len(word)-1)
-		if from >= 0 { // only an earlier one is better
+		if from >= 0 { // only an earlier match replaces the one found
 			until = min(until, from+len(word)-1)
 		}
 		if until <= at {

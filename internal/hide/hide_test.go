@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shown is what is left of a text that comes in pieces of so many bytes.
-func shown(secrets []string, text string, piece int) string {
+// redacted returns a text that arrives in pieces of so many bytes, redacted.
+func redacted(secrets []string, text string, piece int) string {
 	h := New(secrets)
 	var out []byte
 	for len(text) > 0 {
@@ -37,15 +37,15 @@ func TestHides(t *testing.T) {
 		{"nothing", "nothing"},
 	} {
 		for _, piece := range []int{1, 3, 1000} {
-			if got := shown([]string{s}, c.text, piece); got != c.want {
+			if got := redacted([]string{s}, c.text, piece); got != c.want {
 				t.Errorf("%q in pieces of %d: %q, want %q", c.text, piece, got, c.want)
 			}
 		}
-		if got := string(New([]string{s}).All([]byte(c.text))); got != c.want {
+		if got := string(New([]string{s}).Redact([]byte(c.text))); got != c.want {
 			t.Errorf("%q as a whole: %q, want %q", c.text, got, c.want)
 		}
 	}
-	if got := shown([]string{"abcd", "abcdefgh"}, "abcd abcdefgh abcdef", 1); got != "(hidden) (hidden) (hidden)ef" {
+	if got := redacted([]string{"abcd", "abcdefgh"}, "abcd abcdefgh abcdef", 1); got != "(hidden) (hidden) (hidden)ef" {
 		t.Errorf("the longer one does not win: %q", got)
 	}
 }
@@ -58,7 +58,7 @@ func TestHidesInAnything(t *testing.T) {
 		before, after := rapid.StringMatching(`[ -~]{0,9}`).Draw(t, "before"), rapid.StringMatching(`[ -~]{0,9}`).Draw(t, "after")
 		whole := before + secret + after
 		text := whole + "\n" + base64.StdEncoding.EncodeToString([]byte(whole)) + "\n" + base64.URLEncoding.EncodeToString([]byte(whole)) + "\n" + hex.EncodeToString([]byte(whole))
-		got := shown([]string{secret}, text, rapid.IntRange(1, 50).Draw(t, "piece"))
+		got := redacted([]string{secret}, text, rapid.IntRange(1, 50).Draw(t, "piece"))
 		inner := secret[1 : len(secret)-1]
 		if strings.Contains(got, secret) || strings.Contains(got, hex.EncodeToString([]byte(secret))) {
 			t.Fatalf("%q is left in %q", secret, got)

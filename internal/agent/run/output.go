@@ -60,9 +60,9 @@ func (o *output) add(p []byte) {
 
 // hidden is what may be kept now. What was hidden counts as it stands there.
 func (o *output) hidden(p []byte, last bool) []byte {
-	before := len(p) + o.hider.Held()
+	before := len(p) + o.hider.Buffered()
 	p = o.hider.Next(p, last)
-	o.total = uint64(max(0, int64(o.total)+int64(len(p)+o.hider.Held()-before)))
+	o.total = uint64(max(0, int64(o.total)+int64(len(p)+o.hider.Buffered()-before)))
 	return p
 }
 

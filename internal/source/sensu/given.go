@@ -75,7 +75,7 @@ func (x *session) hidden(c *model.Chunk, text []byte) []byte {
 	if !known {
 		return []byte(leftOut)
 	}
-	return hider.All(text)
+	return hider.Redact(text)
 }
 
 // givenOf are those of a node; nil: there are none, and there will be none.

@@ -277,7 +277,7 @@ func TestGivenIsBounded(t *testing.T) {
 		t.Errorf("kept %s", got)
 	}
 	h, _ := g.of(c)
-	if got := string(h.All([]byte("value 9, value 1"))); got != "(hidden), value 1" {
+	if got := string(h.Redact([]byte("value 9, value 1"))); got != "(hidden), value 1" {
 		t.Errorf("shown %q", got)
 	}
 }
