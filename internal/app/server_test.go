@@ -112,7 +112,7 @@ func TestEveryKnownQueueIsListed(t *testing.T) {
 		}
 		listed[name] = q
 	}
-	for _, k := range queue.Known() {
+	for _, k := range queue.Kinds() {
 		q, ok := listed[k.Name]
 		if !ok || q.Unit != k.Unit || !slices.Contains(k.Policies, q.Policy) {
 			t.Errorf("%s: %+v", k.Name, q)

@@ -2,7 +2,7 @@ package queue
 
 import "testing"
 
-// FuzzSettings: what an operator sets of queues is in force as written, or refused in words.
+// FuzzSettings parses settings of queues: each one is stored as written or refused with a message.
 func FuzzSettings(f *testing.F) {
 	for _, text := range []string{"journal=8MiB", "journal=1", "requests=block", "requests=9999999999", "facts=7", "reactions=rederive", "nobody=1", "journal", "=", ""} {
 		f.Add(text)
@@ -11,7 +11,7 @@ func FuzzSettings(f *testing.F) {
 		settings, err := ParseSettings([]string{text})
 		if err != nil {
 			if err.Error() == "" {
-				t.Error("refused without words")
+				t.Error("refused without a message")
 			}
 			return
 		}

@@ -1,10 +1,10 @@
-// Package queue is the one bounded hand-off inside the process: a channel with a
-// name, a capacity, an overflow policy and a depth that people can see
-// (`muster get queues`; internal/metrics shows them). A Registry knows them all; what
-// queues in another form (the journal's pending bytes) registers itself too. Known
-// lists the server's queues with what may be set of each (known.go); Slots bounds what
-// is under way at the same time (slots.go). No goroutines; one lock over the registry's
-// table.
+// Package queue is the bounded hand-off between goroutines: a channel with a name, a
+// capacity, an overflow policy and a depth (`muster get queues`; internal/metrics exports
+// it). A Registry lists all queues of one server; buffers of another form, such as the
+// journal's pending bytes, register themselves too. Kinds lists the server's queues with
+// their settings (kinds.go); Slots limits concurrent work (slots.go). In: items of any
+// number of producers. Out: the same items, each to one consumer. No goroutines; one lock
+// over the registry's table. Start reading at Queue.Put.
 package queue
 
 import (
@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 )
 
-// Policy says what happens to an item when the queue is full.
+// Policy decides about an item that finds the queue full.
 type Policy string
 
 const (
@@ -23,18 +23,18 @@ const (
 	Block Policy = "block"
 	// Drop refuses the newest item and counts it.
 	Drop Policy = "drop"
-	// Rederive drops, and the consumer makes the items again from the journal.
+	// Rederive drops the item; the consumer rebuilds it from the journal.
 	Rederive Policy = "rederive"
-	// GiveUp records what does not fit as given up, where people see it.
+	// GiveUp records the item as given up, in the history.
 	GiveUp Policy = "give-up"
-	// End ends the reader that fell behind: it must begin anew.
+	// End ends the slow reader: it must list again.
 	End Policy = "end"
-	// Merge never overflows: each thing stands in the queue once, and what comes for it
-	// meanwhile is done with it.
+	// Merge never overflows: each object has at most one entry, and later changes of the
+	// object join it.
 	Merge Policy = "merge"
 )
 
-// Info is one queue as people see it.
+// Info is the state of one queue for display.
 type Info struct {
 	Name     string `json:"name"`
 	Capacity int64  `json:"capacity"`
@@ -42,21 +42,22 @@ type Info struct {
 	Unit     string `json:"unit"` // items or bytes
 	Policy   Policy `json:"policy"`
 	Passed   uint64 `json:"passed"`   // ever accepted
-	Overflow uint64 `json:"overflow"` // waited or dropped, by policy
+	Overflow uint64 `json:"overflow"` // items that waited or were dropped, by policy
 }
 
-// Registry lists the queues of one server. The zero value is ready, and nil takes
-// what is registered nowhere.
+// Registry lists the queues of one server. The zero value is ready; nil registers
+// nothing.
 type Registry struct {
 	settings Settings
 	mu       sync.Mutex
 	queues   map[string]func() Info
 }
 
-// NewRegistry makes one whose queues are as the settings say.
+// NewRegistry returns a Registry whose queues have the given settings.
 func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
 
-// Bounds are the capacity and the policy in force of a known queue.
+// Bounds returns the capacity and the policy of the queue kind of that name. An unknown
+// name panics.
 func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	k, ok := find(name)
 	if !ok {
@@ -76,7 +77,7 @@ func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	return capacity, policy
 }
 
-// Register adds (or replaces) a queue by name.
+// Register adds or replaces a queue by name.
 func (r *Registry) Register(name string, info func() Info) {
 	if r == nil {
 		return
@@ -89,7 +90,7 @@ func (r *Registry) Register(name string, info func() Info) {
 	r.queues[name] = info
 }
 
-// List returns all queues by name.
+// List returns all queues, sorted by name.
 func (r *Registry) List() []Info {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -101,7 +102,7 @@ func (r *Registry) List() []Info {
 	return list
 }
 
-// ErrFull is what Put returns when the policy is not Block.
+// ErrFull means that a queue is full and its policy is not Block.
 var ErrFull = errors.New("queue is full")
 
 // Queue is a bounded queue of T for any number of producers and consumers.
@@ -120,8 +121,8 @@ func New[T any](r *Registry, name string, capacity int, policy Policy) *Queue[T]
 	return q
 }
 
-// Put adds an item. When the queue is full it waits (Block, until ctx ends) or
-// returns ErrFull.
+// Put adds an item. If the queue is full, Put waits until ctx ends (Block) or returns
+// ErrFull.
 func (q *Queue[T]) Put(ctx context.Context, item T) error {
 	select {
 	case q.items <- item:
@@ -142,10 +143,10 @@ func (q *Queue[T]) Put(ctx context.Context, item T) error {
 	}
 }
 
-// Items is where consumers receive.
+// Items returns the channel that consumers receive from.
 func (q *Queue[T]) Items() <-chan T { return q.items }
 
-// Close ends the queue; nobody may Put afterwards.
+// Close ends the queue. The caller makes sure that no Put follows.
 func (q *Queue[T]) Close() { close(q.items) }
 
 // Info describes the queue now.

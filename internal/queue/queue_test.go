@@ -25,7 +25,7 @@ func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	}
 }
 
-func TestBlockWaitsForRoomOrContext(t *testing.T) {
+func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[int](nil, "q", 1, Block)
 		if err := q.Put(t.Context(), 1); err != nil {
@@ -89,7 +89,7 @@ func TestSettings(t *testing.T) {
 	_, err = ParseSettings([]string{"reaction=1MiB", "journal=drop", "requests=1MiB", "facts=7", "journal=5B", "x=1", "requests"})
 	for _, want := range []string{
 		"did you mean reactions?", `"drop" is no policy of journal: it knows block`, `"1MiB" is no number of items`,
-		"the capacity of facts cannot be set", "want at least 1MiB", "deliveries, enrolments", `"" is no policy of requests: it knows drop, block`,
+		"the capacity of facts cannot be set", "expected at least 1MiB", "deliveries, enrolments", `"" is no policy of requests: it knows drop, block`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)

@@ -2,18 +2,18 @@ package queue
 
 import "context"
 
-// Slots lets only so many in at the same time: a queue whose items are those within.
-type Slots struct{ within *Queue[struct{}] }
+// Slots is a counting semaphore with the name, capacity and policy of a queue.
+type Slots struct{ taken *Queue[struct{}] }
 
-// NewSlots makes slots as the known queue of that name says, and registers them.
+// NewSlots returns slots of the queue kind of that name, and registers them. An unknown name panics.
 func NewSlots(r *Registry, name string) *Slots {
 	capacity, policy := r.Bounds(name)
 	return &Slots{New[struct{}](r, name, int(capacity), policy)}
 }
 
-// Enter takes a place: when there is none it waits (Block, until ctx ends) or returns
-// ErrFull. Leave gives it back.
-func (s *Slots) Enter(ctx context.Context) error { return s.within.Put(ctx, struct{}{}) }
+// Enter takes a slot. If none is free, Enter waits until ctx ends (Block) or returns
+// ErrFull. Every successful Enter needs one Leave.
+func (s *Slots) Enter(ctx context.Context) error { return s.taken.Put(ctx, struct{}{}) }
 
-// Leave gives the place back.
-func (s *Slots) Leave() { <-s.within.Items() }
+// Leave returns a slot.
+func (s *Slots) Leave() { <-s.taken.Items() }

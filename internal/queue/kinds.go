@@ -10,18 +10,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kind is one known queue of the server and what may be set of it.
+// Kind describes one queue of the server and its settings.
 type Kind struct {
 	Name     string
 	Unit     string   // items or bytes
-	Capacity int64    // default; 0: it follows from something else, and cannot be set
-	Policies []Policy // those that make sense, the default first
-	Holds    string   // what waits in it
-	Full     string   // what becomes of what does not fit
+	Capacity int64    // default; 0: derived from other settings, cannot be set
+	Policies []Policy // allowed ones, the default first
+	Holds    string   // description of the items
+	Full     string   // effect of a full queue
 }
 
-// Known are the queues of a server, by name. What is not here does not wait.
-func Known() []Kind {
+// Kinds returns all queues of a server, sorted by name.
+func Kinds() []Kind {
 	return []Kind{
 		{"alerts", "items", 64, []Policy{Drop, Block}, "Requests with alerts (`/alertmanager/`) that are being read or answered.", "drop: refused, the sender says it again; block: they wait."},
 		{"applies", "items", 34, []Policy{Drop}, "Changes of resources that are being applied, and those that wait for their turn: two at a time, a body may be large.", "Refused; try again."},
@@ -57,7 +57,7 @@ func Known() []Kind {
 }
 
 func find(name string) (Kind, bool) {
-	all := Known()
+	all := Kinds()
 	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
 		return Kind{}, false
@@ -65,8 +65,8 @@ func find(name string) (Kind, bool) {
 	return all[i], true
 }
 
-// Unit is what the depth of a server's queue is counted in, items or bytes: of event-view-3
-// as of event-view.
+// Unit returns the unit of a queue's depth: items or bytes. Worker queues such as event-view-3
+// have the unit of event-view.
 func Unit(name string) string {
 	if k, ok := find(name); ok {
 		return k.Unit
@@ -79,7 +79,7 @@ func Unit(name string) string {
 	return "items"
 }
 
-// Settings are what an operator set, by name of the queue.
+// Settings are the operator's settings by name of the queue.
 type Settings map[string]setting
 
 type setting struct {
@@ -87,7 +87,7 @@ type setting struct {
 	policy   Policy
 }
 
-// ParseSettings reads NAME=CAPACITY and NAME=POLICY. The error names every problem.
+// ParseSettings parses NAME=CAPACITY and NAME=POLICY. The error lists every problem.
 func ParseSettings(list []string) (Settings, error) {
 	out := Settings{}
 	var problems []error
@@ -116,7 +116,7 @@ func ParseSettings(list []string) (Settings, error) {
 
 func unknown(text, name string) error {
 	var names []string
-	for _, k := range Known() {
+	for _, k := range Kinds() {
 		names = append(names, k.Name)
 	}
 	if near := model.Nearest(name, names); near != "" {
@@ -132,7 +132,7 @@ func (k Kind) capacity(text string) (int64, error) {
 	if k.Unit == "bytes" {
 		size, err := model.ParseSize(text)
 		if err == nil && size < 1<<20 {
-			err = errors.New("want at least 1MiB")
+			err = errors.New("expected at least 1MiB")
 		}
 		return int64(size), err
 	}
@@ -158,7 +158,7 @@ func (k Kind) policies() string {
 	return strings.Join(names, ", ")
 }
 
-// Reference writes docs/reference/queues.md.
+// Reference returns the text of docs/reference/queues.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Queues
@@ -171,7 +171,7 @@ configuration file a list). The policy that stands first is the default. This pa
 | queue | capacity | policy | what waits | when it is full |
 |---|---|---|---|---|
 `)
-	for _, k := range Known() {
+	for _, k := range Kinds() {
 		capacity := "follows"
 		switch {
 		case k.Capacity > 0 && k.Unit == "bytes":
