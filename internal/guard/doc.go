@@ -1,16 +1,16 @@
-// Package guard sees to it that commands end with the program that started them, even
-// if that one is killed (kill -9) and can end nothing itself.
+// Package guard kills commands when the program that started them dies, even by kill -9.
 //
-// Each command gets a session, and so a process group, of its own. A shell of 2 MB,
-// begun with the first command, is told by a pipe which groups live; the pipe ends with
-// the program, however it ended, and then the shell kills the groups that it knows and
-// ends. Linux could also tell the command itself of the end of its parent (as it does
-// between the start of a command and the shell's hearing of it), but only the command,
-// never what that one has started: of `a; b | c` it would end nothing but the sh.
-// Our own binary in the shell's place would take 7 MB (muster-agent) or 19 MB (muster).
+// Each command gets a session, and so a process group, of its own. A shell of 2 MB, started
+// with the first command, reads the live process groups from a pipe. When the program ends,
+// for whatever reason, the pipe closes; the shell then kills the groups that it knows and
+// exits. Linux can also signal the end of the parent to the command itself (Pdeathsig covers
+// the time until the shell has read the group), but not to the children of the command: of
+// `a; b | c` it would kill the sh alone. Our own binary in place of the shell would take 7 MB
+// (muster-agent) or 19 MB (muster).
 //
-// What leaves its process group (setsid, a daemon) leaves the guard too, and so does
-// what a command left behind when it ended.
+// Not guarded: processes that leave their group (setsid, a daemon), and processes that a
+// command left running when it ended.
 //
-// A Guard has one lock and no goroutine. Start reading at guard.go.
+// In: commands to start. Out: the same commands, started. A Guard has one lock and no
+// goroutine. Start reading at guard.go.
 package guard

@@ -15,22 +15,22 @@ import (
 )
 
 // Guard starts commands that do not outlive this program. The zero value is ready;
-// nil starts them too, and guards nothing. One is enough for a whole program.
+// nil starts them unguarded. One Guard serves a whole program.
 type Guard struct {
-	Log *slog.Logger // hears once that there is no shell; nil: nobody does
+	Log *slog.Logger // gets one warning if no shell starts; nil: no log
 
-	mu    sync.Mutex
-	live  map[int]bool // process groups of commands that have not ended
-	shell *exec.Cmd    // nil: none runs
-	pipe  *os.File     // to it; its end is what it waits for
-	said  bool         // to Log
+	mu     sync.Mutex   // guards the fields below
+	live   map[int]bool // process groups of commands that have not ended
+	shell  *exec.Cmd    // nil: none runs
+	pipe   *os.File     // input of the shell, which ends when it closes
+	warned bool         // Log has the warning
 
 	program string // the shell; empty: /bin/sh. Tests try others
 }
 
-// script is all that the shell does. It knows a group from "+ N" to "- N", and takes no
-// other signal for the end than that of its input: whoever ends all processes of a
-// service at once ends this one last. A kill without -- is what all shells understand.
+// script is the program of the shell. It knows a group from "+ N" to "- N", and ends with
+// its input only: it ignores the signals that a service manager sends to all processes of a
+// service. It uses kill without --, because not all shells know that.
 const script = `trap '' HUP INT QUIT TERM
 live=' '
 while read -r change group; do
@@ -41,8 +41,8 @@ while read -r change group; do
 done
 for group in $live; do kill -9 "-$group"; done`
 
-// Start starts a command as cmd.Start does, in a session of its own (so that it has no
-// terminal either, into which another user could type), and guards it until Ended.
+// Start starts a command as cmd.Start does, in a session of its own (so without a
+// terminal that another user could type into), and guards it until Release.
 func (g *Guard) Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -58,23 +58,23 @@ func (g *Guard) Start(cmd *exec.Cmd) error {
 		g.live = map[int]bool{}
 	}
 	g.live[cmd.Process.Pid] = true
-	g.say("+", cmd.Process.Pid)
+	g.report("+", cmd.Process.Pid)
 	return nil
 }
 
-// Ended lets go of a command that Start has started. It is called as soon as Wait has
-// returned: from then on the system may give its number to others.
-func (g *Guard) Ended(cmd *exec.Cmd) {
+// Release ends the guarding of a command. Callers call it as soon as Wait has returned:
+// from then on the system may use its process id again.
+func (g *Guard) Release(cmd *exec.Cmd) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.live, cmd.Process.Pid)
-	g.say("-", cmd.Process.Pid)
+	g.report("-", cmd.Process.Pid)
 }
 
-// Close kills what has not ended, and ends the shell.
+// Close kills all commands that have not ended, and the shell.
 func (g *Guard) Close() {
 	if g == nil {
 		return
@@ -85,49 +85,49 @@ func (g *Guard) Close() {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
 	}
 	clear(g.live)
-	g.end()
+	g.stopShell()
 }
 
-// say tells the shell of a change. One that is gone, or does not read, is replaced by
-// another that hears of all groups. The caller holds the lock.
-func (g *Guard) say(change string, group int) {
+// report sends a change to the shell. If the shell has ended or does not read, report
+// starts another one with all live groups. The caller holds mu.
+func (g *Guard) report(change string, group int) {
 	if g.pipe != nil && g.write(fmt.Sprintln(change, group)) == nil {
 		return
 	}
-	g.end()
+	g.stopShell()
 	if len(g.live) == 0 {
 		return
 	}
-	if err := g.begin(); err != nil {
-		g.end()
-		if g.Log != nil && !g.said {
+	if err := g.startShell(); err != nil {
+		g.stopShell()
+		if g.Log != nil && !g.warned {
 			g.Log.Warn("commands would outlive a kill -9 of this program: no shell watches over them", "err", err)
 		}
-		g.said = true
+		g.warned = true
 	}
 }
 
-func (g *Guard) begin() error {
-	theirs, ours, err := os.Pipe()
+// startShell starts a shell and sends it all live groups. The caller holds mu.
+func (g *Guard) startShell() error {
+	input, output, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("guard commands: %w", err)
 	}
-	defer theirs.Close()
+	defer input.Close()
 	program := g.program
 	if program == "" {
 		program = "/bin/sh"
 	}
 	// It inherits its end of the pipe and nothing else: no lock, no listener, no
-	// variable that holds a password; it keeps no folder busy, and no terminal's end or
-	// Ctrl-C is its own.
+	// environment with passwords, no working directory, no terminal and its Ctrl-C.
 	shell := exec.Command(program, "-c", script, "muster-guard")
-	shell.Stdin, shell.Env, shell.Dir = theirs, []string{}, "/"
+	shell.Stdin, shell.Env, shell.Dir = input, []string{}, "/"
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := shell.Start(); err != nil {
-		ours.Close()
+		output.Close()
 		return fmt.Errorf("guard commands: %w", err)
 	}
-	g.shell, g.pipe = shell, ours
+	g.shell, g.pipe = shell, output
 	var all strings.Builder
 	for group := range g.live {
 		fmt.Fprintln(&all, "+", group)
@@ -135,15 +135,16 @@ func (g *Guard) begin() error {
 	return g.write(all.String())
 }
 
-// write waits for a shell that is slow, but not for one that stands still.
+// write waits five seconds for a slow shell.
 func (g *Guard) write(text string) error {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	_, err := io.WriteString(g.pipe, text)
 	return err
 }
 
-// end kills the shell before its pipe ends: what it knows may be old.
-func (g *Guard) end() {
+// stopShell kills the shell before its pipe closes, because its groups may be outdated. The
+// caller holds mu.
+func (g *Guard) stopShell() {
 	if g.shell == nil {
 		return
 	}

@@ -7,14 +7,14 @@ import (
 	"os/exec"
 )
 
-// Guard guards nothing where there are no process groups. Built, not run.
+// Guard guards nothing: other systems have no process groups. Built, not run.
 type Guard struct{ Log *slog.Logger }
 
-// Start is cmd.Start.
+// Start calls cmd.Start.
 func (g *Guard) Start(cmd *exec.Cmd) error { return cmd.Start() }
 
-// Ended does nothing.
-func (g *Guard) Ended(*exec.Cmd) {}
+// Release does nothing.
+func (g *Guard) Release(*exec.Cmd) {}
 
 // Close does nothing.
 func (g *Guard) Close() {}

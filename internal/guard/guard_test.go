@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 		case "end": // of the command itself; what it began goes on
 			_ = commands[name].Process.Kill()
 			_ = commands[name].Wait()
-			g.Ended(commands[name])
+			g.Release(commands[name])
 			fmt.Println(0)
 		case "shell":
 			fmt.Println(g.shell.Process.Pid)
@@ -119,7 +119,7 @@ func (v *target) kill() {
 	_, _ = v.cmd.Process.Wait()
 }
 
-func (v *target) gone(what string, group int) {
+func (v *target) exited(what string, group int) {
 	v.t.Helper()
 	testenv.Until(v.t, what+" is gone", func() bool { return len(members(group)) == 0 })
 }
@@ -160,9 +160,9 @@ func TestKilledWithTheProgram(t *testing.T) {
 			v.ask("end two")
 			guard := v.ask("shell")
 			v.kill()
-			v.gone("the first command", one)
-			v.gone("the third command", three)
-			v.gone("the guard", guard)
+			v.exited("the first command", one)
+			v.exited("the third command", three)
+			v.exited("the guard", guard)
 			if left := members(two); len(left) != 3 {
 				t.Errorf("of what a command left behind when it ended %v runs", left)
 			}
@@ -177,14 +177,14 @@ func TestTheGuardIsReplaced(t *testing.T) {
 	if err := syscall.Kill(first, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	v.gone("the guard", first)
+	v.exited("the guard", first)
 	two := v.start("two")
 	if second := v.ask("shell"); second == first {
 		t.Error("no other guard has come")
 	}
 	v.kill()
-	v.gone("the first command", one)
-	v.gone("the second command", two)
+	v.exited("the first command", one)
+	v.exited("the second command", two)
 }
 
 // Signals to all processes of a service do not end the guard before the program.
@@ -198,8 +198,8 @@ func TestTheGuardGoesLast(t *testing.T) {
 		}
 	}
 	v.kill()
-	v.gone("the command", one)
-	v.gone("the guard", guard)
+	v.exited("the command", one)
+	v.exited("the guard", guard)
 }
 
 func TestTheGuardHoldsNothing(t *testing.T) {
@@ -231,7 +231,7 @@ func TestTheGuardHoldsNothing(t *testing.T) {
 		t.Logf("%d kB resident", kB)
 	}
 	v.ask("close")
-	v.gone("the guard", guard)
+	v.exited("the guard", guard)
 }
 
 func TestWithoutAShell(t *testing.T) {
@@ -245,6 +245,6 @@ func TestWithoutAShell(t *testing.T) {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
-		g.Ended(cmd)
+		g.Release(cmd)
 	}
 }

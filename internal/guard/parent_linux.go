@@ -2,5 +2,6 @@ package guard
 
 import "syscall"
 
-// dieWithParent ends the command itself with us, also before the shell knows of it.
+// dieWithParent makes the kernel kill the command when this process dies, also before the shell knows
+// its group.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -4,5 +4,5 @@ package guard
 
 import "syscall"
 
-// dieWithParent: only Linux can do that.
+// dieWithParent does nothing: only Linux has Pdeathsig.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -28,7 +28,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 		return receipt, err
 	}
 	defer done()
-	out := &tail{most: 512, hider: m.hider.Fresh()}
+	out := &tail{most: 512, hider: m.hider.NewText()}
 	// One line, so that `cat >> file` and line readers work.
 	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
 	state, err := o.execute(ctx, among(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
@@ -46,7 +46,7 @@ func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, 
 	cmd.WaitDelay = time.Second // a child that holds the output open does not hold us
 	if err = o.opts.Guard.Start(cmd); err == nil {
 		err = cmd.Wait()
-		o.opts.Guard.Ended(cmd)
+		o.opts.Guard.Release(cmd)
 		state = cmd.ProcessState
 	}
 	switch {

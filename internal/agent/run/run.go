@@ -150,7 +150,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	if ctx.Err() != nil || held {
 		killGroup(cmd.Process.Pid) // what is left of it
 	}
-	r.Guard.Ended(cmd)
+	r.Guard.Release(cmd)
 	out.end()
 	v := r.judge(cmd.ProcessState, argv, c, path, out.kept)
 	switch {

@@ -46,7 +46,7 @@ func (s *Subject) SystemCalls(ctx context.Context, seconds int) ([]report.System
 		return nil, fmt.Errorf("count system calls: %w", err)
 	}
 	err = cmd.Wait()
-	s.guard.Ended(cmd)
+	s.guard.Release(cmd)
 	table, missing := os.ReadFile(file)
 	if missing != nil || len(table) == 0 {
 		return nil, fmt.Errorf("count system calls: %w: %s", errors.Join(err, missing), strings.TrimSpace(said.String()))

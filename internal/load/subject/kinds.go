@@ -53,7 +53,7 @@ func (s *Subject) CountCalls(ctx context.Context, seconds int) ([]report.SystemC
 		return nil, fmt.Errorf("count system calls: %w", err)
 	}
 	err = cmd.Wait()
-	s.guard.Ended(cmd)
+	s.guard.Release(cmd)
 	if err != nil {
 		return nil, nil // not permitted, or a kernel without these events: what --syscalls is for
 	}

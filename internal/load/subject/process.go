@@ -81,7 +81,7 @@ func (s *Subject) launch() error {
 	s.running = p
 	go func() {
 		_ = cmd.Wait()
-		s.guard.Ended(cmd)
+		s.guard.Release(cmd)
 		s.mu.Lock()
 		if !p.meant {
 			s.fell = cmd.ProcessState.String()
