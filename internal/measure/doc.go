@@ -1,7 +1,7 @@
-// Package measure finds the numbers in what a check says, in each of the forms that plug-ins
-// print: one file per form. What is not of the form is passed over and counted, because
-// plug-ins print text for people beside their numbers; NaN and infinite values are no
-// numbers. It holds them to the check's thresholds, too (threshold.go). Agents do both for
-// their checks, and the server for those of Sensu's agents. It is pure. Start reading at
-// parse.go.
+// Package measure parses the metrics in a check's output, one file per format, and compares
+// them with the check's thresholds (threshold.go). It skips and counts lines of other form,
+// because plug-ins print text for people beside their numbers; NaN and infinity are skipped
+// too. Agents do both for their checks, the server for checks of Sensu's agents. In: output
+// and thresholds. Out: values, status and messages. Pure functions: no goroutines, no locks.
+// Start reading at parse.go.
 package measure

@@ -30,13 +30,13 @@ func TestFormatsGolden(t *testing.T) {
 			}
 			output, _, _ := strings.Cut(string(text), "\n----\n")
 			values, bad := Parse(format, []byte(output), false, map[string]string{"team": "web"})
-			got := shown(values) + fmt.Sprintf("passed over: %d\n", bad)
+			got := lines(values) + fmt.Sprintf("passed over: %d\n", bad)
 			testenv.Golden(t, file, output+"\n----\n"+got)
 		}
 	}
 }
 
-func shown(values []model.Value) string {
+func lines(values []model.Value) string {
 	var b strings.Builder
 	for _, v := range values {
 		fmt.Fprintf(&b, "%s", v.Name)
@@ -60,7 +60,7 @@ func TestWhatIsCutIsNotHalfRead(t *testing.T) {
 	} {
 		values, _ := Parse(format, []byte(output), true, nil)
 		if len(values) != 1 || values[0].Name != "a" {
-			t.Errorf("%s: %s", format, shown(values))
+			t.Errorf("%s: %s", format, lines(values))
 		}
 	}
 }

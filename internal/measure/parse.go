@@ -10,14 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Parse reads an output in one of model.MetricFormats; tags are added to those that each
-// value has by itself, which win. cut says that the end of the output is missing: what may
-// be half a number is passed over. bad counts what is not of the form, and what is beyond
-// model.MaxValues.
+// Parse parses an output in one of model.MetricFormats. It adds tags to the tags of each
+// value, which win over them. cut means that the end of the output is missing: Parse skips
+// the last line or word, which may be half a number. bad counts the entries of other form and
+// the values beyond model.MaxValues.
 func Parse(format string, output []byte, cut bool, tags map[string]string) (values []model.Value, bad int) {
 	s := &scan{tags: tags}
 	if format == "nagios" {
-		s.nagios(whole(output, cut, " \n"))
+		s.nagios(complete(output, cut, " \n"))
 		return s.values, s.bad
 	}
 	line := map[string]func(*scan, string) bool{
@@ -26,7 +26,7 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	if line == nil {
 		return nil, 0
 	}
-	for text := range bytes.Lines(whole(output, cut, "\n")) {
+	for text := range bytes.Lines(complete(output, cut, "\n")) {
 		if text = bytes.TrimSpace(text); len(text) > 0 && text[0] != '#' && !line(s, string(text)) {
 			s.bad++
 		}
@@ -34,8 +34,8 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	return s.values, s.bad
 }
 
-// whole is an output up to the last thing that is there for certain.
-func whole(output []byte, cut bool, ends string) []byte {
+// complete returns the output up to the last of ends that precedes the cut.
+func complete(output []byte, cut bool, ends string) []byte {
 	if !cut {
 		return output
 	}
@@ -52,7 +52,7 @@ type scan struct {
 	bad    int
 }
 
-// add takes a value; false: it is none, or there is no room for it.
+// add appends a value. It returns false for an invalid value and for one beyond model.MaxValues.
 func (s *scan) add(name string, value float64, at time.Time, own map[string]string) bool {
 	if len(s.values) == model.MaxValues {
 		return false
@@ -64,8 +64,8 @@ func (s *scan) add(name string, value float64, at time.Time, own map[string]stri
 	return ok
 }
 
-// Value is one value with its own tags, which win over the others; not ok: it is none, or is
-// beyond what the protocol takes.
+// Value returns a value with its own tags, which win over the others. ok is false for NaN,
+// infinity and names or tags beyond the limits of the protocol.
 func Value(name string, value float64, at time.Time, own, others map[string]string) (v model.Value, ok bool) {
 	if name == "" || len(name) > maxText || math.IsNaN(value) || math.IsInf(value, 0) {
 		return v, false
@@ -87,11 +87,11 @@ func Value(name string, value float64, at time.Time, own, others map[string]stri
 	return model.Value{Name: name, Tags: tags, Value: value, At: at}, true
 }
 
-// maxText bounds names and tags, in bytes: what the protocol takes.
+// maxText limits names and tags, in bytes, as the protocol does.
 const maxText = 255
 
-// clock reads a time that counts so many units in a second from 1970 on; -1 and what makes
-// no sense is none: then the value is of when the check ran.
+// clock parses a time in units since 1970, perSecond to a second. A number outside of the years
+// 1970 to 6429, such as -1, is the zero time: the value then has the time of the run.
 func clock(text string, perSecond float64) (at time.Time, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) {

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Judge holds values to thresholds: the status that they raise the given one to, and a line
-// for each threshold that does, or would if the status were not there already.
+// Judge compares values with thresholds. It returns the worst of status and all exceeded
+// thresholds, and a line for each exceeded threshold.
 func Judge(status model.Status, values []model.Value, thresholds []model.Threshold) (_ model.Status, lines []string) {
 	for i := range thresholds {
 		if raised, line := judge(values, &thresholds[i]); raised != model.OK {
@@ -23,13 +23,13 @@ func Judge(status model.Status, values []model.Value, thresholds []model.Thresho
 	return status, lines
 }
 
-// worse orders statuses as people do: CRITICAL is more than not to know.
+// worse orders statuses OK, WARNING, UNKNOWN, CRITICAL.
 func worse(a, b model.Status) bool {
 	rank := [4]int{model.Warning: 1, model.Unknown: 2, model.Critical: 3}
 	return rank[a&3] > rank[b&3]
 }
 
-// judge looks at one threshold; of several values the worst counts.
+// judge compares all values of one threshold's metric; the worst counts.
 func judge(values []model.Value, t *model.Threshold) (status model.Status, line string) {
 	found := false
 	for i := range values {
@@ -42,14 +42,14 @@ func judge(values []model.Value, t *model.Threshold) (status model.Status, line 
 			status model.Status
 			*model.Bounds
 		}{{model.Critical, t.Critical}, {model.Unknown, t.Unknown}, {model.Warning, t.Warning}} {
-			if said := beyond(v.Value, rule.Bounds); said != "" && worse(rule.status, status) {
-				status, line = rule.status, fmt.Sprintf("%s: %s is %v, %s", rule.status, named(v.Name, v.Tags), v.Value, said)
+			if excess := exceeded(v.Value, rule.Bounds); excess != "" && worse(rule.status, status) {
+				status, line = rule.status, fmt.Sprintf("%s: %s is %v, %s", rule.status, labelled(v.Name, v.Tags), v.Value, excess)
 			}
 		}
 	}
 	if !found && t.Missing != "" {
 		status, _ = model.ParseStatus(t.Missing)
-		return status, fmt.Sprintf("%s: there is no %s in the output", status, named(t.Metric, t.Tags))
+		return status, fmt.Sprintf("%s: there is no %s in the output", status, labelled(t.Metric, t.Tags))
 	}
 	return status, line
 }
@@ -63,7 +63,8 @@ func has(tags, want map[string]string) bool {
 	return true
 }
 
-func beyond(v float64, b *model.Bounds) string {
+// exceeded describes the bound that v exceeds; empty for none.
+func exceeded(v float64, b *model.Bounds) string {
 	switch {
 	case b == nil:
 	case b.Max != nil && v > *b.Max:
@@ -74,7 +75,8 @@ func beyond(v float64, b *model.Bounds) string {
 	return ""
 }
 
-func named(name string, tags map[string]string) string {
+// labelled returns NAME{KEY=VALUE,…}, keys sorted.
+func labelled(name string, tags map[string]string) string {
 	if len(tags) == 0 {
 		return name
 	}
