@@ -109,7 +109,7 @@ func (a *Agent) job(c *check, key schedule.Key) schedule.Job {
 			c.problem = err.Error()
 		}
 		job.Held = func() bool {
-			_, inside := except.Inside(a.serverTime())
+			_, inside := except.Active(a.serverTime())
 			return inside
 		}
 	}

@@ -140,7 +140,7 @@ func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(ti
 			if c == nil {
 				return true // intent lets nobody delete what is named: it comes from another version
 			}
-			_, inside := c.Inside(now)
+			_, inside := c.Active(now)
 			return inside
 		}, nil
 	}
@@ -152,7 +152,7 @@ func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(ti
 		return nil, err
 	}
 	return func(now time.Time) bool {
-		_, inside := c.Inside(now)
+		_, inside := c.Active(now)
 		return inside
 	}, nil
 }

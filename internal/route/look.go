@@ -23,7 +23,7 @@ func (t *Table) Window(name Name, now time.Time) (WindowNow, bool) {
 		return WindowNow{}, false
 	}
 	at := WindowNow{Begins: w.calendar.Next(now)}
-	if at.Ends, at.Inside = w.calendar.Inside(now); !at.Inside {
+	if at.Ends, at.Inside = w.calendar.Active(now); !at.Inside {
 		at.Ends = time.Time{}
 	}
 	return at, true

@@ -207,7 +207,7 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 		list = append(list, Hold{Kind: Silenced, By: name, Reason: s.Reason, Creator: s.Creator, Until: s.Until.Time, Drop: s.Drop, UntilResolved: s.UntilResolved})
 	}
 	for _, name := range t.upkeep.find(m) {
-		if until, inside := t.windows[name].calendar.Inside(now); inside {
+		if until, inside := t.windows[name].calendar.Active(now); inside {
 			list = append(list, Hold{Kind: Maintenance, By: name, Reason: t.windows[name].reason, Until: until})
 		}
 	}
@@ -223,7 +223,7 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 			}
 			c, reason = w.calendar, w.reason
 		}
-		if until, inside := c.Inside(now); inside && x.selector.takes(m) {
+		if until, inside := c.Active(now); inside && x.selector.takes(m) {
 			list = append(list, Hold{Kind: Muted, By: r.Name, During: x.during, Reason: reason, Until: until})
 		}
 	}

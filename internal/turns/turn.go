@@ -59,7 +59,7 @@ func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
 		t.due, t.ran, t.told = t.next, t.tick, false
 		e.plan(t, now)
 	}
-	if _, held := r.except.Inside(e.wall(now)); held {
+	if _, held := r.except.Active(e.wall(now)); held {
 		t.open, t.missed, t.act = false, false, t.next
 	} else {
 		t.open = true
@@ -73,7 +73,7 @@ func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
 func (e *Engine) give(t *turn, now time.Duration) {
 	r, was := t.robin, t.to
 	if t.cron != "" && was == 0 && now > t.due {
-		if _, held := r.except.Inside(e.wall(now)); held { // it waited too long
+		if _, held := r.except.Active(e.wall(now)); held { // it waited too long
 			t.open, t.missed, t.act = false, false, t.next
 			return
 		}

@@ -15,18 +15,18 @@ type Calendar struct {
 
 // span is one of a calendar's spans.
 type span interface {
-	// around is the time from a beginning to an end that holds t, beginning included.
-	around(t time.Time, zone *time.Location) (from, until time.Time, ok bool)
-	// after is the first beginning later than t; zero: there is none.
-	after(t time.Time, zone *time.Location) time.Time
+	// containing returns the occurrence that contains t; from belongs to it, until does not.
+	containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool)
+	// next returns the first beginning later than t, zero for none.
+	next(t time.Time, zone *time.Location) time.Time
 }
 
-// New makes a calendar of spans. zone is an IANA name; empty means UTC. Errors say which
-// span, and what is allowed.
+// New returns a calendar of spans. zone is an IANA name; empty means UTC. An error names the
+// span and the allowed form.
 func New(zone string, spans []model.WindowSpan) (*Calendar, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return nil, model.Errorf(model.Invalid, "there is no time zone %q", zone).WithHint("an IANA name such as Europe/Paris or UTC")
+		return nil, model.Errorf(model.Invalid, "unknown time zone %q", zone).WithHint("an IANA name such as Europe/Paris or UTC")
 	}
 	c := &Calendar{zone: location}
 	for _, s := range spans {
@@ -39,14 +39,14 @@ func New(zone string, spans []model.WindowSpan) (*Calendar, error) {
 	return c, nil
 }
 
-// ParseDuring reads one line, "22:00-07:00 Europe/Paris" or "sat,sun": a Span's During with
-// a zone behind it. Without one, zone is taken.
+// ParseDuring parses one line, "22:00-07:00 Europe/Paris" or "sat,sun": a During, then
+// perhaps a zone, which wins over the argument zone.
 func ParseDuring(text, zone string) (*Calendar, error) {
 	s := Inline(text, zone)
 	return New(s.Zone, s.Spans)
 }
 
-// Inline is a line of ParseDuring as a span and its zone.
+// Inline returns a line of ParseDuring as a span with its zone.
 func Inline(text, zone string) model.Span {
 	words := strings.Fields(text)
 	if n := len(words); n > 1 && strings.ContainsAny(words[n-1], "/ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
@@ -55,10 +55,10 @@ func Inline(text, zone string) model.Span {
 	return model.Span{Zone: zone, Spans: []model.WindowSpan{{During: strings.Join(words, " ")}}}
 }
 
-// Set is several calendars, each with its zone. Safe for concurrent use.
+// Set is a union of calendars, each with its zone. Safe for concurrent use.
 type Set []*Calendar
 
-// NewSet makes the calendars of a check.
+// NewSet returns the union of a check's calendars.
 func NewSet(list []model.Span) (set Set, err error) {
 	for _, s := range list {
 		c, err := New(s.Zone, s.Spans)
@@ -70,13 +70,13 @@ func NewSet(list []model.Span) (set Set, err error) {
 	return set, nil
 }
 
-// Inside says whether an instant lies in one of them, and until when that goes on.
-func (s Set) Inside(t time.Time) (until time.Time, inside bool) {
+// Active reports whether a calendar is active at t, and until when without a gap.
+func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {
 		longest := until
 		for _, c := range s {
-			if end, in := c.Inside(until); in && end.After(longest) {
+			if end, in := c.Active(until); in && end.After(longest) {
 				longest = end
 			}
 		}
@@ -88,11 +88,11 @@ func (s Set) Inside(t time.Time) (until time.Time, inside bool) {
 	return until, until.After(t)
 }
 
-// LastEnd is when the last stretch ends that holds an instant of [from, to]; it may lie
-// behind to. False: there is none.
+// LastEnd returns the end of the last active time that overlaps [from, to]; it may lie
+// after to. ok is false if there is none.
 func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 	for at := from; !at.After(to); {
-		if until, in := s.Inside(at); in {
+		if until, in := s.Active(at); in {
 			end, ok, at = until, true, until
 			continue
 		}
@@ -110,19 +110,18 @@ func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 	return end, ok
 }
 
-// maxJoined is how many spans that touch are followed to find an end: a span of each day
-// of more than a year.
+// maxJoined limits the adjacent spans that are joined to find an end: one span a day for more
+// than a year.
 const maxJoined = 400
 
-// Inside says whether an instant lies in one of the spans, and if so, until when that
-// goes on: spans that touch or overlap count as one. An end more than a year away may be
-// said too early; ask again then.
-func (c *Calendar) Inside(t time.Time) (until time.Time, inside bool) {
+// Active reports whether a span is active at t, and until when: spans that touch or overlap
+// count as one. An end more than a year away may be too early; callers ask again then.
+func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {
 		longest := until
 		for _, s := range c.spans {
-			if _, end, ok := s.around(until, c.zone); ok && end.After(longest) {
+			if _, end, ok := s.containing(until, c.zone); ok && end.After(longest) {
 				longest = end
 			}
 		}
@@ -134,11 +133,11 @@ func (c *Calendar) Inside(t time.Time) (until time.Time, inside bool) {
 	return until, until.After(t)
 }
 
-// Next is when the next span begins, later than t, whether or not t lies in another; zero:
-// never.
+// Next returns the first beginning of a span later than t, also while another span is active;
+// zero for none.
 func (c *Calendar) Next(t time.Time) (next time.Time) {
 	for _, s := range c.spans {
-		if at := s.after(t, c.zone); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		if at := s.next(t, c.zone); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxFor is how long a span that begins with a cron tick may last.
+// maxFor limits the length of a span that begins with a cron tick.
 const maxFor = 31 * 24 * time.Hour
 
 func parseSpan(s model.WindowSpan, zone *time.Location) (span, error) {
-	given := 0
+	forms := 0
 	for _, text := range []string{s.During, s.Cron, s.From + s.To} {
 		if text != "" {
-			given++
+			forms++
 		}
 	}
-	if given != 1 || s.For != 0 && s.Cron == "" {
+	if forms != 1 || s.For != 0 && s.Cron == "" {
 		return nil, model.Errorf(model.Invalid, "a span has exactly one of during, cron (with for) and from (with to)")
 	}
 	switch {
@@ -28,32 +28,32 @@ func parseSpan(s model.WindowSpan, zone *time.Location) (span, error) {
 	case s.Cron != "":
 		return parseCron(s)
 	}
-	return parseOnce(s, zone)
+	return parseFixed(s, zone)
 }
 
-// ticked begins with each tick of a cron expression.
-type ticked struct {
+// cronSpan begins with each tick of a cron expression.
+type cronSpan struct {
 	expr   string
 	length time.Duration
 }
 
 func parseCron(s model.WindowSpan) (span, error) {
 	if len(strings.Fields(s.Cron)) != 5 || !gronx.IsValid(s.Cron) {
-		return nil, model.Errorf(model.Invalid, "cron %q: want five fields (minute hour day month weekday)", s.Cron).WithHint(`"0 2 * * sun"`)
+		return nil, model.Errorf(model.Invalid, "cron %q: expected five fields (minute hour day month weekday)", s.Cron).WithHint(`"0 2 * * sun"`)
 	}
 	if d := time.Duration(s.For); d < time.Minute || d > maxFor {
-		return nil, model.Errorf(model.Invalid, "cron %q: for says how long it lasts: from 1m to 31d", s.Cron)
+		return nil, model.Errorf(model.Invalid, "cron %q: for is its length: expected 1m to 31d", s.Cron)
 	}
-	return ticked{s.Cron, time.Duration(s.For)}, nil
+	return cronSpan{s.Cron, time.Duration(s.For)}, nil
 }
 
-// once is from one instant to another.
-type once struct{ from, to time.Time }
+// fixedSpan occurs once, from one instant to another.
+type fixedSpan struct{ from, to time.Time }
 
-const onceForm = "2006-01-02 15:04"
+const dateForm = "2006-01-02 15:04"
 
-func parseOnce(s model.WindowSpan, zone *time.Location) (span, error) {
-	var o once
+func parseFixed(s model.WindowSpan, zone *time.Location) (span, error) {
+	var o fixedSpan
 	for _, end := range []struct {
 		text string
 		last bool
@@ -63,7 +63,7 @@ func parseOnce(s model.WindowSpan, zone *time.Location) (span, error) {
 			*end.into = at
 			continue
 		}
-		wall, err := time.Parse(onceForm, strings.Replace(end.text, "T", " ", 1))
+		wall, err := time.Parse(dateForm, strings.Replace(end.text, "T", " ", 1))
 		if err != nil {
 			return nil, model.Errorf(model.Invalid, "%q is no date with a time", end.text).WithHint("2026-12-24 18:00")
 		}
@@ -78,11 +78,11 @@ func parseOnce(s model.WindowSpan, zone *time.Location) (span, error) {
 	return o, nil
 }
 
-func (o once) around(t time.Time, _ *time.Location) (from, until time.Time, ok bool) {
+func (o fixedSpan) containing(t time.Time, _ *time.Location) (from, until time.Time, ok bool) {
 	return o.from, o.to, !t.Before(o.from) && t.Before(o.to)
 }
 
-func (o once) after(t time.Time, _ *time.Location) time.Time {
+func (o fixedSpan) next(t time.Time, _ *time.Location) time.Time {
 	if o.from.After(t) {
 		return o.from
 	}

@@ -22,11 +22,10 @@ func (d date) weekday() time.Weekday {
 	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// instants are when something that begins, and something that ends, so many minutes after
-// midnight of the day does so by the wall clock of the zone. They differ where that hour comes
-// twice: it begins the first time, and ends the second time, unless clocks are set back to
-// just that minute, because nothing before it comes again then. Where clocks skip it, both are
-// the instant of the change.
+// instants returns the instants at which a span begins, and at which one ends, at a minute of the
+// day on the wall clock of the zone. They differ in a repeated hour: a span begins in the first pass
+// and ends in the second, unless clocks are set back to exactly that minute, because then no
+// earlier minute repeats. In a skipped hour both are the instant of the change.
 func (d date) instants(minute int, zone *time.Location) (begin, end time.Time) {
 	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
 	at := func(day time.Time) time.Time {
@@ -51,6 +50,6 @@ func (d date) instants(minute int, zone *time.Location) (begin, end time.Time) {
 	case shows(after):
 		return after, after
 	}
-	change, _ := before.ZoneBounds() // before's clock, ahead of the change, puts it behind it
+	change, _ := before.ZoneBounds() // with the offset before the change, the instant lies after the change
 	return change, change
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// weekly is the same time on some days of each week. Times are minutes after midnight of
-// the day it begins on; an end past midnight is larger than 24 hours.
+// weekly occurs on some days of each week. begin and end are minutes after midnight of the day of its
+// beginning; an end past midnight exceeds 24 hours.
 type weekly struct {
 	days       [7]bool // from Sunday
 	begin, end int
@@ -17,29 +17,29 @@ type weekly struct {
 
 const minutesOfDay = 24 * 60
 
-func (w weekly) around(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
+func (w weekly) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
 	today := dateOf(t.In(zone))
 	for _, d := range []date{today.plus(-1), today} {
-		if from, until = w.on(d, zone); w.days[d.weekday()] && !t.Before(from) && t.Before(until) {
+		if from, until = w.occurrence(d, zone); w.days[d.weekday()] && !t.Before(from) && t.Before(until) {
 			return from, until, true
 		}
 	}
 	return time.Time{}, time.Time{}, false
 }
 
-func (w weekly) after(t time.Time, zone *time.Location) time.Time {
+func (w weekly) next(t time.Time, zone *time.Location) time.Time {
 	today := dateOf(t.In(zone))
-	for i := range 15 { // a week may have a day on which clocks skip all of it
+	for i := range 15 { // clocks may skip a whole day of one week
 		d := today.plus(i)
-		if from, until := w.on(d, zone); w.days[d.weekday()] && from.After(t) && until.After(from) {
+		if from, until := w.occurrence(d, zone); w.days[d.weekday()] && from.After(t) && until.After(from) {
 			return from
 		}
 	}
 	return time.Time{}
 }
 
-// on is when it begins and ends where it begins on that day.
-func (w weekly) on(d date, zone *time.Location) (from, until time.Time) {
+// occurrence returns the bounds of the occurrence that begins on day d.
+func (w weekly) occurrence(d date, zone *time.Location) (from, until time.Time) {
 	from, _ = d.instants(w.begin, zone)
 	_, until = d.plus(w.end/minutesOfDay).instants(w.end%minutesOfDay, zone)
 	return from, until
@@ -76,7 +76,7 @@ func parseWeekly(text string) (w weekly, err error) {
 }
 
 func wrongDuring(text, format string, args ...any) error {
-	return model.Errorf(model.Invalid, "%q does not say when: %s", text, fmt.Sprintf(format, args...)).WithHint("%s", duringHint)
+	return model.Errorf(model.Invalid, "%q is no time span: %s", text, fmt.Sprintf(format, args...)).WithHint("%s", duringHint)
 }
 
 func parseTimes(text string) (begin, end int, err error) {
@@ -99,7 +99,7 @@ func parseTimes(text string) (begin, end int, err error) {
 	return begin, end, nil
 }
 
-// parseTime reads 7:30, 07:30 and 24:00.
+// parseTime parses 7:30, 07:30 and 24:00.
 func parseTime(text string) (minute int, err error) {
 	var h, m int
 	if n, err := fmt.Sscanf(text, "%d:%d", &h, &m); err != nil || n != 2 || h < 0 || m < 0 || m > 59 || h*60+m > minutesOfDay ||

@@ -57,7 +57,7 @@ func TestInside(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
-		until, inside := c.Inside(at(t, test.when, "Europe/Paris"))
+		until, inside := c.Active(at(t, test.when, "Europe/Paris"))
 		if inside != test.inside || inside && !until.Equal(at(t, test.until, "Europe/Paris")) {
 			t.Errorf("%s: at %s inside is %v until %s, want %v until %s", test.name, test.when, inside, until, test.inside, test.until)
 		}
@@ -70,7 +70,7 @@ func TestTheNightThatHasAnHourTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC) // 02:00 for the first time
-	until, inside := c.Inside(first)
+	until, inside := c.Active(first)
 	if !inside || until.Sub(first) != 2*time.Hour {
 		t.Errorf("inside %v, and it lasts %s: want the hour twice", inside, until.Sub(first))
 	}
@@ -111,7 +111,7 @@ func TestTicksInBothNights(t *testing.T) {
 			t.Fatal(err)
 		}
 		when, _ := time.Parse(time.RFC3339, c.when)
-		until, inside := calendar.Inside(when)
+		until, inside := calendar.Active(when)
 		if inside != c.inside || inside && until.UTC().Format(time.RFC3339) != c.until {
 			t.Errorf("%s: at %s inside is %v until %s, want %v until %s", c.what, c.when, inside, until.UTC(), c.inside, c.until)
 		}
@@ -158,7 +158,7 @@ func TestWeeklyAsTheWallClockHasIt(t *testing.T) {
 			}
 			day, _ := time.ParseInLocation("2006-01-02", change, zone)
 			when := day.Add(time.Duration(rapid.IntRange(-30*60, 30*60).Draw(t, "minutes")) * time.Minute)
-			_, got := (&Calendar{zone, []span{w}}).Inside(when)
+			_, got := (&Calendar{zone, []span{w}}).Active(when)
 			if want := walked(w, when, zone); got != want {
 				t.Fatalf("%s: %+v at %s: inside %v, the wall clock says %v", name, w, when, got, want)
 			}
@@ -205,7 +205,7 @@ func TestNextIsABeginning(t *testing.T) {
 		}
 		when := time.Unix(rapid.Int64Range(1_700_000_000, 1_900_000_000).Draw(t, "when"), 0)
 		next := c.Next(when)
-		if _, inside := c.Inside(next); !next.After(when) || !inside {
+		if _, inside := c.Active(next); !next.After(when) || !inside {
 			t.Fatalf("%s: after %s the next is %s, inside %v", text, when, next, inside)
 		}
 		if next.Sub(when) > 8*24*time.Hour {
@@ -226,8 +226,8 @@ func TestWhoMistypes(t *testing.T) {
 		{model.WindowSpan{During: "mon tue"}, `"tue" is no time`},
 		{model.WindowSpan{During: "07:00-07:00"}, "is no time; a whole day is 00:00-24:00"},
 		{model.WindowSpan{During: "mon tue wed"}, "it has 3 words"},
-		{model.WindowSpan{Cron: "0 2 * *", For: model.Duration(time.Hour)}, "want five fields"},
-		{model.WindowSpan{Cron: "0 2 * * *"}, "for says how long it lasts"},
+		{model.WindowSpan{Cron: "0 2 * *", For: model.Duration(time.Hour)}, "expected five fields"},
+		{model.WindowSpan{Cron: "0 2 * * *"}, "for is its length"},
 		{model.WindowSpan{From: "2026-12-24 18:00"}, `"" is no date`},
 		{model.WindowSpan{From: "2026-12-24 18:00", To: "2026-12-24 17:00"}, "is no time"},
 		{model.WindowSpan{}, "exactly one of"},
@@ -241,7 +241,7 @@ func TestWhoMistypes(t *testing.T) {
 			t.Errorf("%+v: class %v", test.span, model.ClassOf(err))
 		}
 	}
-	if _, err := New("Mars/Olympus", nil); err == nil || !strings.Contains(err.Error(), "no time zone") {
+	if _, err := New("Mars/Olympus", nil); err == nil || !strings.Contains(err.Error(), "unknown time zone") {
 		t.Errorf("an unknown zone: %v", err)
 	}
 }
@@ -256,7 +256,7 @@ func FuzzParseDuring(f *testing.F) {
 			return
 		}
 		now := time.Unix(1_800_000_000, 0)
-		if until, inside := c.Inside(now); inside && !until.After(now) {
+		if until, inside := c.Active(now); inside && !until.After(now) {
 			t.Errorf("%q: inside until %s, which is over", text, until)
 		}
 	})
