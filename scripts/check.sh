@@ -9,5 +9,5 @@ step "format" bash -c 'files=$(gofmt -l .); [ -z "$files" ] || { echo "gofmt -w 
 step "build and vet" bash -c 'go build ./... && go vet ./... && cd bench/ws && go vet .'
 step "package tests" make -s test
 step "black-box smoke" go test -vet=off -short -timeout 5m -run '^TestSmoke' ./test
-spare 2 "race detector on the spine" scripts/race.sh spine
+spare 4 "race detector on the spine" scripts/race.sh spine
 spare 3 "lint" make -s lint

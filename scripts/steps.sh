@@ -20,10 +20,11 @@ step() {
   return "$status"
 }
 ended() { case $1 in 0) echo passed ;; 124) echo "did not end in time" ;; *) echo FAILED ;; esac; }
-# spare MINUTES NAME COMMAND…: a step that runs if MINUTES are left. The deadline may cut it short.
+# spare MINUTES NAME COMMAND…: a step that runs if MINUTES are left, and takes at most these or half of the time
+# that is left. A step that is cut short is named, not failed.
 spare() {
-  local minutes=$1 name=$2 status=124; shift 2
-  [ "$(remaining)" -lt $((minutes * 60)) ] || { status=0; grace=0 step "$name" "$@" || status=$?; }
+  local left=$(remaining) need=$(($1 * 60)) name=$2 status=124; shift 2
+  if [ "$left" -ge "$need" ]; then status=0; grace=$(((left / 2 > need ? left / 2 : need) - left)) step "$name" "$@" || status=$?; fi
   [ "$status" != 124 ] || { status=0; echo "$name: no time is left. To run it: $*" >>"$MUSTER_LEFT_OUT"; }
   return "$status"
 }
