@@ -7,6 +7,7 @@
 // whose wall clock has reached its beginning, and ends with the last one that has not
 // reached its end: 02:00-03:00 has no length in the night that skips that hour, and lasts
 // two hours in the night that repeats it. A skipped cron tick is at the instant of the change,
-// a repeated one at its first instant; its span has the declared length from there. Start
-// reading at calendar.go.
+// a repeated one at its first instant; its span has the declared length from there.
+//
+// Start reading at calendar.go.
 package window
