@@ -55,8 +55,11 @@ func (s *Subject) AllowIn(n Need, namespace string) error {
 	if len(s.Bindings) == 0 || s.May(Read, namespace) {
 		return s.Refuse(n)
 	}
-	return model.Errorf(model.Forbidden, "%s has no role in namespace %s (%s)", s.User, namespace, &s.Grants).
-		WithHint("an administrator gives one: muster auth user grant %s --bind %s=%s", s.User, namespace, roleFor(n.Verb))
+	err := model.Errorf(model.Forbidden, "%s has no role in namespace %s (%s)", s.User, namespace, &s.Grants)
+	if namespace == model.SharedNamespaceName {
+		return err.WithHint("what is there reaches the nodes of all namespaces: it takes a role that holds in every one")
+	}
+	return err.WithHint("an administrator gives one: muster auth user grant %s --bind %s=%s", s.User, namespace, roleFor(n.Verb))
 }
 
 // roleFor is the lowest role that may do this.

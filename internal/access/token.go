@@ -136,12 +136,12 @@ func (s *Service) Tokens() []AccessToken {
 func (s *Service) RevokeToken(ctx context.Context, by intent.Who, id string) error {
 	err := s.commit(ctx, by, []intent.Write{{Key: tokenKey(id), Expect: -1}})
 	if model.ClassOf(err) == model.NotFound {
-		return errNoToken(id)
+		return ErrNoToken(id)
 	}
 	return err
 }
 
-// errNoToken is also the answer about a token of somebody else.
-func errNoToken(id string) error {
+// ErrNoToken is the answer about an id that no token has; also about a token of somebody else.
+func ErrNoToken(id string) error {
 	return model.Errorf(model.NotFound, "token %s does not exist", id).WithHint("muster auth token list")
 }

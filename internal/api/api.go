@@ -45,7 +45,13 @@ type Intent interface {
 	HasMachine(namespace, name string) bool
 	CheckGiven(context.Context, pki.JoinToken) error
 	BuryKey(ctx context.Context, by intent.Who, key string, t intent.Tombstone) error
-	Store() intent.Store
+}
+
+// Rows is the stored form of resources, with the record of changes (intent.Store).
+type Rows interface {
+	List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error)
+	ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error)
+	Revision(ctx context.Context) (int64, error)
 }
 
 // History is what the API needs of the history store.
@@ -74,6 +80,7 @@ type Actions interface {
 type Options struct {
 	Access    *access.Service
 	Intent    Intent
+	Rows      Rows
 	Events    event.Reader
 	Directory plan.Directory
 	History   History
@@ -134,6 +141,7 @@ type Options struct {
 // server is the API with what it needs at hand.
 type server struct {
 	Options
+	scope    *scope // of one request; nil: everything
 	api      huma.API
 	mux      *http.ServeMux
 	tries    *tries.Limiter // of passwords
@@ -234,7 +242,7 @@ const (
 )
 
 // handle registers one operation with the access that it needs. fn gets the server as the subject
-// of the request may see it (see as). Its errors take the one form they have.
+// of the request may see it (see forSubject). Its errors take the one form they have.
 func handle[I, O any](s *server, op huma.Operation, need access.Need, fn func(*server, context.Context, *I) (*O, error)) {
 	s.declare(op.OperationID, need)
 	op.Middlewares = append(huma.Middlewares{s.authorized(need)}, op.Middlewares...)
@@ -249,7 +257,7 @@ func handle[I, O any](s *server, op huma.Operation, need access.Need, fn func(*s
 	huma.Register(s.api, op, func(ctx context.Context, in *I) (*O, error) {
 		ctx, cancel := context.WithTimeout(ctx, within)
 		defer cancel()
-		out, err := fn(s.as(ctx, need), ctx, in)
+		out, err := fn(s.forSubject(ctx, need), ctx, in)
 		if err != nil {
 			return nil, s.errorOf(op.OperationID, err)
 		}

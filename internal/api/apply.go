@@ -41,7 +41,7 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 			s.metrics.refused.WithLabelValues("role").Inc()
 			return nil, err
 		}
-		s = s.as(ctx, change)
+		s = s.forSubject(ctx, change)
 	}
 	if err := flaws.Err(); err != nil {
 		return nil, err.(*model.Error).WithHint("muster lint FILE names the lines; muster explain KIND the fields")
@@ -58,7 +58,7 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 	}
 	applied, err := s.Intent.Apply(ctx, who(ctx, r.Message), resources, intent.ApplyOptions{
 		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
-		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: s.redacts(ctx, resources),
+		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: redacts(ctx, resources),
 	})
 	if err != nil {
 		return nil, err

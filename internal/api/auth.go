@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,18 @@ import (
 type caller struct {
 	access.Subject
 	whence string
+}
+
+// viewer is the role of a token that names none: it reads wherever the caller does.
+func (c *caller) viewer() (role string, bindings map[string]string) {
+	if c.MayEverywhere(access.Read) {
+		return access.Viewer, nil
+	}
+	bindings = map[string]string{}
+	for _, namespace := range c.NamespacesFor(access.Read) {
+		bindings[namespace] = access.Viewer
+	}
+	return "", bindings
 }
 
 type callerKey struct{}
@@ -183,7 +196,7 @@ func (s *server) logout(ctx context.Context, _ *none) (*none, error) {
 
 func (s *server) me(ctx context.Context, _ *none) (*body[v1.Me], error) {
 	c := callerOf(ctx)
-	return &body[v1.Me]{v1.Me{User: c.User, Role: c.Role, Run: c.Run, Token: c.Token}}, nil
+	return &body[v1.Me]{v1.Me{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}}, nil
 }
 
 func (s *server) listTokens(ctx context.Context, in *WhereInput) (*body[v1.TokenList], error) {
@@ -202,7 +215,7 @@ func (s *server) listTokens(ctx context.Context, in *WhereInput) (*body[v1.Token
 }
 
 func tokenOf(t access.AccessToken) v1.Token {
-	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
+	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Bindings: t.Bindings, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
 }
 
 func (s *server) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*body[v1.Token], error) {
@@ -210,8 +223,13 @@ func (s *server) createToken(ctx context.Context, in *struct{ Body v1.TokenReque
 	if t.User == "" {
 		t.User = callerOf(ctx).User
 	}
-	if t.Role == "" {
-		t.Role = access.Viewer
+	t.Grants.Bindings = in.Body.Bindings
+	c := callerOf(ctx)
+	if t.Role == "" && len(t.Bindings) == 0 {
+		t.Grants.Role, t.Grants.Bindings = c.viewer()
+	}
+	if t.User != c.User && !c.MayEverywhere(access.Change) {
+		return nil, model.Errorf(model.Forbidden, "%s is bound to namespaces: a token bears the own name", c.User).WithHint("leave the user out")
 	}
 	if in.Body.ExpiresIn > 0 {
 		t.Expires = s.Now().Add(time.Duration(in.Body.ExpiresIn) * time.Second).UTC()
@@ -232,6 +250,12 @@ type idPath struct {
 	ID string `path:"id" maxLength:"253"`
 }
 
+// revokeToken ends any token for who changes everything, else those that bear the caller's name.
 func (s *server) revokeToken(ctx context.Context, in *idPath) (*none, error) {
+	c := callerOf(ctx)
+	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }
+	if !c.MayEverywhere(access.Change) && !slices.ContainsFunc(s.Access.Tokens(), own) {
+		return nil, access.ErrNoToken(in.ID)
+	}
 	return nil, s.Access.RevokeToken(ctx, who(ctx, "revoked"), in.ID)
 }

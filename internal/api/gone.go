@@ -55,7 +55,7 @@ func (s *server) gone(ctx context.Context, in *FilterInput, since time.Time, rev
 		return nil, "", err
 	}
 	q := intent.ChangeQuery{Kind: "Node", Namespace: in.Namespace, Name: in.Node, Gone: true, Since: since, Revision: revision, Part: part, Limit: gonePage + 1, Bodies: in.Selector != ""}
-	changes, err := s.Intent.Store().ChangesBefore(ctx, q)
+	changes, err := s.Rows.ChangesBefore(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
@@ -31,9 +32,11 @@ func (s *server) listJoinTokens(ctx context.Context, in *LabelledInput) (*body[v
 	if err != nil {
 		return nil, err
 	}
-	items := make([]v1.JoinToken, len(list))
-	for i, t := range list {
-		items[i] = joinTokenOf(t)
+	items := []v1.JoinToken{}
+	for _, t := range list {
+		if s.sees(t.Namespace) {
+			items = append(items, joinTokenOf(t))
+		}
 	}
 	if items, err = labelled(s, *in, items, func(t *v1.JoinToken) map[string]string { return t.Labels }); err != nil {
 		return nil, err
@@ -84,7 +87,14 @@ func (s *server) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds i
 }
 
 func (s *server) deleteJoinToken(ctx context.Context, in *idPath) (*none, error) {
-	err := s.JoinTokens.Delete(ctx, who(ctx, "join token deleted"), in.ID)
+	list, err := s.JoinTokens.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = model.Errorf(model.NotFound, "hidden")
+	if !slices.ContainsFunc(list, func(t pki.JoinToken) bool { return t.ID == in.ID && !s.sees(t.Namespace) }) {
+		err = s.JoinTokens.Delete(ctx, who(ctx, "join token deleted"), in.ID)
+	}
 	if model.ClassOf(err) == model.NotFound {
 		return nil, model.Errorf(model.NotFound, "there is no join token %s", in.ID).WithHint("what there is: muster node token list")
 	}

@@ -59,7 +59,7 @@ func (s *server) meant(ctx context.Context, key intent.Key) string {
 	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
 		list += " -n " + key.Namespace
 	}
-	rows, err := s.Intent.Store().List(ctx, intent.ListQuery{Kind: key.Kind, Namespace: key.Namespace, Limit: nearAmong})
+	rows, err := s.Rows.List(ctx, intent.ListQuery{Kind: key.Kind, Namespace: key.Namespace, Limit: nearAmong})
 	if err != nil {
 		return "what there is: " + list
 	}
@@ -108,6 +108,9 @@ func (s *server) namespaceIsThere(ctx context.Context, name string) error {
 }
 
 func (s *server) noNamespace(ctx context.Context, name string) error {
+	if !s.sees(name) {
+		return s.scope.refuse(name)
+	}
 	e := model.Errorf(model.NotFound, "there is no namespace %q", name)
 	if names, err := s.namespaces(ctx); err == nil {
 		if near := model.Nearest(name, names); near != "" {

@@ -97,7 +97,7 @@ func (s *server) reportShadow(ctx context.Context, in *struct {
 		}
 		return s.History.Messages(ctx, q)
 	}
-	items, behind, err := paged(s, n, in.Limit, read, func(m *history.Message) (model.NodeID, v1.ShadowMessage) { return 0, shadowOf(m) })
+	items, behind, err := paged(s, n, in.Limit, read, func(m *history.Message) (model.NodeID, v1.ShadowMessage) { return 0, s.shadowOf(m) })
 	if err != nil {
 		return nil, err
 	}
@@ -132,9 +132,9 @@ func (s *server) shadowNotes(ctx context.Context, namespace string, since time.T
 	return notes, nil
 }
 
-func shadowOf(m *history.Message) v1.ShadowMessage {
+func (s *server) shadowOf(m *history.Message) v1.ShadowMessage {
 	out := v1.ShadowMessage{At: m.Ended, Handler: nameOf(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
-	if n, err := handler.Decode(m.Payload); err == nil { // its names are those of the worst, which is told first
+	if n, err := handler.Decode(m.Payload); err == nil && s.sees(n.Space) { // its names are those of the worst, which is told first
 		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Source.Kind.Label(n.Source.Name), n.Opened
 		out.Status, out.Severity, out.Summary = n.Status, n.Severity, n.Summary
 	}

@@ -103,7 +103,7 @@ func (s *server) order(ctx context.Context, r *v1.RunRequest) (*order, error) {
 	case (r.Check == "") == (r.Command == nil):
 		return nil, model.Errorf(model.Invalid, "a run is of a check or of a command").WithHint("name one of them")
 	case r.Command != nil:
-		if err := s.mayRun(&c, r.Command); err != nil {
+		if err := s.mayRun(&c, ns, r.Command); err != nil {
 			return nil, err
 		}
 		lasts := cmp.Or(o.within, commandLasts)
@@ -133,15 +133,15 @@ func (s *server) order(ctx context.Context, r *v1.RunRequest) (*order, error) {
 }
 
 // mayRun refuses a command of who may not run any, whatever the role, and one that is none.
-func (s *server) mayRun(c *caller, command *model.Command) error {
+func (s *server) mayRun(c *caller, namespace string, command *model.Command) error {
 	length := len(command.Shell)
 	for _, arg := range command.Argv {
 		length += len(arg) + 1
 	}
 	switch {
-	case !c.Run:
+	case !c.MayRun(namespace):
 		s.metrics.refused.WithLabelValues("run").Inc()
-		return model.Errorf(model.Forbidden, "%s may not run commands (role %s without that right)", c.User, c.Role).
+		return model.Errorf(model.Forbidden, "%s may not run commands (role %s without that right)", c.User, &c.Grants).
 			WithHint("who may gives the right: muster auth user create NAME --role operator --may-run-commands; checks need only the role: muster run CHECK")
 	case strings.TrimSpace(command.Shell) == "" && (len(command.Argv) == 0 || command.Argv[0] == ""):
 		return model.Errorf(model.Invalid, "the command is empty")

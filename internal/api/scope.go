@@ -2,20 +2,65 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// as is the server as the subject of a request may see it.
-func (s *server) as(_ context.Context, _ access.Need) *server { return s }
+// scope is the namespaces of one request of a subject that is bound to some. Everything such a
+// request reads or writes goes through it: its handler gets a copy of the server whose directory,
+// events, history and intent know these namespaces and no others. The wrappers name every method
+// of what they wrap, so that a new one does not compile before somebody decides what it shows.
+//
+// What is in namespace shared reaches all nodes, so definitions of its checks and members of its
+// groups are visible, as far as nodes of the scope have them; its resources are not.
+type scope struct {
+	subject    *access.Subject
+	need       access.Need
+	namespaces []string // by name
+}
+
+// forSubject is the server as the subject of a request may see it, for an operation with this need.
+func (s *server) forSubject(ctx context.Context, need access.Need) *server {
+	c := callerOf(ctx)
+	if need.Scope != access.Namespaced || c.MayEverywhere(need.Verb) {
+		return s
+	}
+	x := &scope{&c.Subject, need, c.NamespacesFor(need.Verb)}
+	bound := *s
+	bound.scope = x
+	bound.Directory = scopedDirectory{s.Directory, x}
+	bound.Events = newScopedEvents(s.Events, s.Directory, x)
+	bound.History = scopedHistory{s.History, x}
+	bound.Intent = scopedIntent{s.Intent, x, len(bound.Directory.Nodes(""))}
+	bound.Rows = scopedRows{s.Rows, x}
+	return &bound
+}
+
+func (x *scope) has(namespace string) bool { return slices.Contains(x.namespaces, namespace) }
+
+// defines reports whether definitions of a namespace are visible where they are in force.
+func (x *scope) defines(namespace string) bool {
+	return namespace == model.SharedNamespaceName || x.has(namespace)
+}
+
+// key reports whether a resource is visible. A Namespace is in itself.
+func (x *scope) key(key intent.Key) bool {
+	if key.Kind == "Namespace" {
+		return x.has(key.Name)
+	}
+	return x.has(key.Namespace)
+}
+
+// refuse is the answer about anything in another namespace, whether it exists or not.
+func (x *scope) refuse(namespace string) error { return x.subject.AllowIn(x.need, namespace) }
+
+// sees reports whether a request may know of a namespace.
+func (s *server) sees(namespace string) bool { return s.scope == nil || s.scope.has(namespace) }
 
 // redacts reports whether an answer about changes of resources hides secrets from the caller.
-func (s *server) redacts(ctx context.Context, resources []model.Resource) bool {
-	for i := range resources {
-		if !mayChange(ctx, resources[i].Metadata.Namespace) {
-			return true
-		}
-	}
-	return false
+func redacts(ctx context.Context, resources []model.Resource) bool {
+	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !mayChange(ctx, intent.KeyOf(&r).Namespace) })
 }

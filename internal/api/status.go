@@ -50,6 +50,14 @@ func (s *server) status(ctx context.Context, in *struct {
 }) (*body[v1.Status], error) {
 	out := s.Describe()
 	out.Now, out.NotReady = s.Now(), s.NotReady()
+	if s.scope != nil { // warnings name things of all namespaces
+		out.Warnings, out.Connected = nil, 0
+		for _, id := range s.Directory.Nodes(in.Namespace) {
+			if s.Connected != nil && s.Connected(id) {
+				out.Connected++
+			}
+		}
+	}
 	counts, err := s.counts(ctx, in.Namespace)
 	if err != nil {
 		return nil, err
@@ -60,7 +68,7 @@ func (s *server) status(ctx context.Context, in *struct {
 	}
 	out.Nodes = len(s.Directory.Nodes(in.Namespace))
 	out.Incarnation = fmt.Sprintf("%016x", s.Incarnation)
-	if s.Pending != nil {
+	if s.Pending != nil && s.scope == nil {
 		out.Pending = s.Pending()
 	}
 	if err := s.wrong(ctx, in.Namespace, &out); err != nil {
@@ -86,11 +94,11 @@ const storesWithin = 2 * time.Second
 // lastHour is what happened in it, and the last changes.
 func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status) error {
 	var err error
-	if out.Revision, err = s.Intent.Store().Revision(ctx); err != nil {
+	if out.Revision, err = s.Rows.Revision(ctx); err != nil {
 		return err
 	}
 	if namespace == "" {
-		checks, err := s.Intent.Store().List(ctx, intent.ListQuery{Kind: "Check", Limit: 1})
+		checks, err := s.Rows.List(ctx, intent.ListQuery{Kind: "Check", Limit: 1})
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ const ownPassword = "/api/v1/me/password"
 func (s *server) userRoutes() {
 	handle(s, operation("listUsers", http.MethodGet, "/api/v1/users", "auth", "List users; a viewer sees the own name"), access.ByAnybody("user"), (*server).listUsers)
 	handle(s, operation("createUser", http.MethodPost, "/api/v1/users", "auth", "Make a user; a password that the server made is shown once"), access.OnCluster(access.Change, "user"), (*server).createUser)
+	handle(s, also(operation("grantUser", http.MethodPut, "/api/v1/users/{name}/grants", "auth", "Replace the role of a user, and the bindings to namespaces; tokens that permit more end"), model.Conflict), access.OnCluster(access.Change, "user"), (*server).grantUser)
 	handle(s, operation("deleteUser", http.MethodDelete, "/api/v1/users/{name}", "auth", "End a user, with all sessions and tokens; the answer is who it was"), access.OnCluster(access.Change, "user"), (*server).deleteUser)
 	handle(s, operation("changePassword", http.MethodPost, ownPassword, "auth", "Change the own password; the caller's other sessions end"), access.ByAnybody("user"), (*server).changePassword)
 }
@@ -35,15 +36,15 @@ func (s *server) listUsers(ctx context.Context, in *WhereInput) (*body[v1.UserLi
 }
 
 func userOf(u access.User) v1.User {
-	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
+	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Bindings: u.Bindings, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
 }
 
 func (s *server) createUser(ctx context.Context, in *struct{ Body v1.UserRequest }) (*body[v1.User], error) {
 	r := in.Body
-	if r.Role == "" {
-		r.Role = access.Viewer
+	g := grantsOf(r.UserGrants)
+	if g.Role == "" && len(g.Bindings) == 0 {
+		g.Role = access.Viewer
 	}
-	g := access.Grants{Role: r.Role, Run: r.Run, Namespaces: r.Namespaces}
 	if err := mayGive(ctx, &g); err != nil {
 		return nil, err
 	}
@@ -51,11 +52,31 @@ func (s *server) createUser(ctx context.Context, in *struct{ Body v1.UserRequest
 	if err != nil {
 		return nil, err
 	}
-	out := v1.User{Name: r.Name, Role: r.Role, Run: r.Run, Namespaces: r.Namespaces, Created: s.Now().UTC()}
+	out := userOf(access.User{Name: r.Name, Grants: g, Created: s.Now().UTC()})
 	if r.Password == "" {
 		out.Password = password
 	}
 	return &body[v1.User]{out}, nil
+}
+
+func grantsOf(g v1.UserGrants) access.Grants {
+	return access.Grants{Role: g.Role, Run: g.Run, Bindings: g.Bindings, Namespaces: g.Namespaces}
+}
+
+// grantUser replaces the grants of a user. Nobody gives, or leaves to others, more than they have.
+func (s *server) grantUser(ctx context.Context, in *struct {
+	Name string `path:"name" maxLength:"253"`
+	Body v1.UserGrants
+}) (*body[v1.User], error) {
+	g := grantsOf(in.Body)
+	if err := mayGive(ctx, &g); err != nil {
+		return nil, err
+	}
+	u, err := s.Access.Grant(ctx, who(ctx, "role "+g.String()), in.Name, g)
+	if err != nil {
+		return nil, err
+	}
+	return &body[v1.User]{userOf(u)}, nil
 }
 
 func (s *server) deleteUser(ctx context.Context, in *struct {

@@ -19,13 +19,13 @@ func TestUsers(t *testing.T) {
 	if err != nil || made.Role != access.Viewer || len(made.Password) < 16 {
 		t.Fatal(made, err)
 	}
-	if other, err := admin.CreateUser(ctx, v1.UserRequest{Name: "bob", Role: access.Admin, Password: "battery staple"}); err != nil || other.Password != "" {
+	if other, err := admin.CreateUser(ctx, v1.UserRequest{Name: "bob", UserGrants: v1.UserGrants{Role: access.Admin}, Password: "battery staple"}); err != nil || other.Password != "" {
 		t.Fatal(other, err)
 	}
 	if _, err := ada.Login(ctx, "ada", made.Password); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ada.CreateUser(ctx, v1.UserRequest{Name: "eve", Role: access.Admin}); model.ClassOf(err) != model.Forbidden {
+	if _, err := ada.CreateUser(ctx, v1.UserRequest{Name: "eve", UserGrants: v1.UserGrants{Role: access.Admin}}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("a viewer makes a user: %v", err)
 	}
 	if _, err := ada.DeleteUser(ctx, "bob"); model.ClassOf(err) != model.Forbidden {

@@ -33,7 +33,7 @@ func (s *Server) openAPI(context.Context) error {
 		ask = pending.Ask
 	}
 	options := api.Options{
-		Access: s.access, Intent: s.intent, Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s, Handlers: s.reactor, Verdicts: s.reactor.Verdicts, Routing: s.routes, Archives: s.archives, Chunk: s.planner.Chunk,
+		Access: s.access, Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s, Handlers: s.reactor, Verdicts: s.reactor.Verdicts, Routing: s.routes, Archives: s.archives, Chunk: s.planner.Chunk,
 		Incarnation: s.journal.Incarnation().ID, Retention: time.Duration(s.cfg.HistoryRetention),
 		JoinTokens: tokens,
 		NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {

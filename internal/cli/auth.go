@@ -3,6 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +39,7 @@ func (a *app) authCmd() *cobra.Command {
 			if output.machine() {
 				return a.printValue(*output, me)
 			}
-			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(rights(me.Role, me.Run), false), api.Server())
+			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(rights(me.Role, me.Bindings, me.Run), false), api.Server())
 			return nil
 		},
 	}
@@ -47,12 +50,21 @@ func (a *app) authCmd() *cobra.Command {
 
 const mayRunHelp = "may run commands on nodes (muster run --command): no role has that by itself, and only who has it can give it"
 
-// rights is a role, and what no role has by itself.
-func rights(role string, run bool) string {
-	if run {
-		role += ", runs commands"
+const bindHelp = "roles in single namespaces, NAMESPACE=ROLE with commas between them: viewer, operator or admin"
+
+// rights shows a role, bindings and the right to run commands: "viewer, admin in web, runs commands".
+func rights(role string, bindings map[string]string, run bool) string {
+	var parts []string
+	if role != "" {
+		parts = append(parts, role)
 	}
-	return role
+	for _, namespace := range slices.Sorted(maps.Keys(bindings)) {
+		parts = append(parts, bindings[namespace]+" in "+namespace)
+	}
+	if run {
+		parts = append(parts, "runs commands")
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (a *app) authTokenCreate() *cobra.Command {
@@ -63,8 +75,11 @@ func (a *app) authTokenCreate() *cobra.Command {
 		Use: "create", Short: "Make a token; it is shown once", Args: cobra.NoArgs,
 		Example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d\n  muster auth token create -m \"alerts of prometheus\" --role alerts --in web",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if r.Role != "viewer" && r.Role != "operator" && r.Role != "admin" && r.Role != "alerts" {
+			if (r.Role != "" || len(r.Bindings) == 0) && r.Role != "viewer" && r.Role != "operator" && r.Role != "admin" && r.Role != "alerts" {
 				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; alerts brings alerts in, and nothing else")
+			}
+			if len(r.Bindings) > 0 && !c.Flags().Changed("role") {
+				r.Role = ""
 			}
 			seconds, err := lasting("--expires", expires)
 			if err != nil {
@@ -84,12 +99,13 @@ func (a *app) authTokenCreate() *cobra.Command {
 			}
 			fmt.Fprintf(a.Stdout, "%s\n", clean(t.Secret, false))
 			fmt.Fprintf(a.Stderr, "Token %s (%s). It is not shown again. Use it as MUSTER_TOKEN; end it with: muster auth token revoke %s\n",
-				clean(t.ID, false), clean(t.Role, false), clean(t.ID, false))
+				clean(t.ID, false), clean(rights(t.Role, t.Bindings, false), false), clean(t.ID, false))
 			return nil
 		},
 	}
 	output = formatFlag(c)
 	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; alerts brings alerts in (docs/alerts.md), and nothing else")
+	c.Flags().StringToStringVar(&r.Bindings, "bind", nil, bindHelp+". Without --role, these alone")
 	c.Flags().StringSliceVar(&r.Namespaces, "in", nil, "with --role alerts: the namespaces into which it may bring alerts, with commas between them. Default: all")
 	c.Flags().BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 	c.Flags().StringVar(&r.User, "user", "", "whose name it bears in the record of changes; default: yours")
@@ -122,7 +138,7 @@ func (a *app) authTokenList() *cobra.Command {
 				if k.Session {
 					kind = "session"
 				}
-				t.add(k.ID, k.User, rights(k.Role, k.Run), kind, a.until(k.Expires), age(a.Now(), k.Created)+" ago", dash(k.Note))
+				t.add(k.ID, k.User, rights(k.Role, k.Bindings, k.Run), kind, a.until(k.Expires), age(a.Now(), k.Created)+" ago", dash(k.Note))
 			}
 			return t.write(a.Env)
 		},

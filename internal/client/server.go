@@ -71,6 +71,11 @@ func (c *Client) CreateUser(ctx context.Context, r v1.UserRequest) (v1.User, err
 	return post[v1.User](ctx, c, "/api/v1/users", r)
 }
 
+// GrantUser replaces the grants of a user.
+func (c *Client) GrantUser(ctx context.Context, name string, g v1.UserGrants) (v1.User, error) {
+	return ask[v1.User](ctx, c, http.MethodPut, "/api/v1/users/"+name+"/grants", nil, g)
+}
+
 // DeleteUser ends a user with all sessions and tokens, and says who it was.
 func (c *Client) DeleteUser(ctx context.Context, name string) (v1.User, error) {
 	return ask[v1.User](ctx, c, http.MethodDelete, "/api/v1/users/"+name, nil, nil)

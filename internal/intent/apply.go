@@ -23,9 +23,16 @@ type ApplyOptions struct {
 	TakeOver   bool // also what belongs to another owner
 	Prune      bool // delete what belongs to the owner and is not applied; see prune.go
 	AllowEmpty bool // prune though nothing is applied
+	// Namespaces bound a prune; nil: it looks into all.
+	Namespaces []string
 	// Redact is for a dry run of somebody who may only look: what model.Redacted hides is
 	// neither shown nor compared.
 	Redact bool
+}
+
+// prunes reports whether a prune may take a resource away.
+func (o *ApplyOptions) prunes(key Key) bool {
+	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
 
 // Op is what became of a resource.

@@ -45,7 +45,7 @@ func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (
 				return nil, err
 			}
 			for _, row := range rows {
-				if set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row) == a.opts.Owner {
+				if a.opts.prunes(row.Key) && set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row) == a.opts.Owner {
 					list = append(list, stray{row: row})
 				}
 			}

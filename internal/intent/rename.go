@@ -147,8 +147,11 @@ func (n renaming) list(of string, refs []string) (out []string, changed bool) {
 	return out, changed
 }
 
-// conditional says whether a condition of a resource may mean the node by its name.
+// conditional reports whether a condition of a resource may select the node by its name.
 func (n renaming) conditional(r *model.Resource) bool {
+	if of := KeyOf(r).Namespace; of != n.namespace && of != model.SharedNamespaceName {
+		return false // it selects nodes of another namespace
+	}
 	var texts []string
 	if spec, ok := r.Spec.(*model.GroupSpec); ok {
 		texts = append(texts, spec.Where)

@@ -88,8 +88,13 @@ func (s *Service) Graves() []Grave {
 func (s *Service) Forgive(ctx context.Context, by Who, id string) error {
 	writes := s.nodes.lift(id)
 	if writes == nil {
-		return model.Errorf(model.NotFound, "there is no tombstone %s", id).WithHint("all of them: muster node list --retired")
+		return ErrNoTombstone(id)
 	}
 	_, err := s.commit(ctx, by, writes)
 	return err
+}
+
+// ErrNoTombstone is the answer about an id that no tombstone has.
+func ErrNoTombstone(id string) error {
+	return model.Errorf(model.NotFound, "there is no tombstone %s", id).WithHint("all of them: muster node list --retired")
 }

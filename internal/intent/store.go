@@ -98,6 +98,7 @@ type Change struct {
 // ChangeQuery selects changes. Zero fields select everything.
 type ChangeQuery struct {
 	Kind, Namespace, Name string   // Name: also of those that had it before a rename
+	Namespaces            []string // only of these; nil: of all
 	NotKinds              []string // these are left out
 	Resources             bool     // kinds of resources only
 	People                bool     // not what the server did by itself, nor machines that joined
@@ -111,8 +112,9 @@ type ChangeQuery struct {
 
 // ListQuery selects rows of one kind.
 type ListQuery struct {
-	Kind      string
-	Namespace string // empty: all
-	After     Key
-	Limit     int // zero: all
+	Kind       string
+	Namespace  string   // empty: all
+	Namespaces []string // only of these; nil: of all
+	After      Key
+	Limit      int // zero: all
 }

@@ -95,7 +95,7 @@ func New(t testing.TB) *Rig {
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Access: r.Access, Intent: r.Intent, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor, Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil },
+		Access: r.Access, Intent: r.Intent, Rows: store, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor, Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil },
 		Routing: r.Routes, Chunk: r.chunk, Assigned: r.assigned,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },
@@ -259,6 +259,21 @@ func (r *Rig) Mark(node string, begun, clean bool) {
 	r.commit(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
 		Session: 1, Begun: begun, Clean: clean, Namespace: model.DefaultNamespace, KeepaliveMs: 20_000, TimeoutMs: 120_000,
 	}})
+}
+
+// Connect begins a session of nodes of a namespace.
+func (r *Rig) Connect(namespace string, nodes ...string) {
+	r.T.Helper()
+	ns, _ := r.Planner.NamespaceByName(namespace)
+	for _, node := range nodes {
+		id, ok := r.Planner.NodeByName(namespace, node)
+		if !ok {
+			r.T.Fatalf("no node %s/%s", namespace, node)
+		}
+		r.commit(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
+			Session: 1, Begun: true, Namespace: ns, KeepaliveMs: 20_000, TimeoutMs: 120_000,
+		}})
+	}
 }
 
 // Silent makes a node of namespace default silent.

@@ -27,16 +27,19 @@ type Me struct {
 	Role  string `json:"role"`
 	Run   bool   `json:"run,omitempty" doc:"May run commands on nodes."`
 	Token string `json:"token,omitempty" doc:"The id of the token that was used."`
+
+	Bindings map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 }
 
 // TokenRequest asks for an API token.
 type TokenRequest struct {
-	User       string   `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
-	Role       string   `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. One with alerts brings alerts in, and may do nothing else."`
-	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Of the role alerts: into which namespaces it may bring them; none: into all."`
-	Run        bool     `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
-	Note       string   `json:"note,omitempty" maxLength:"1000"`
-	ExpiresIn  int64    `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
+	User       string            `json:"user,omitempty" maxLength:"253" doc:"Whose name the token bears; default: the caller's."`
+	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. One with alerts brings alerts in, and may do nothing else."`
+	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"Of the role alerts: into which namespaces it may bring them; none: into all."`
+	Run        bool              `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
+	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of people in single namespaces, by namespace: viewer, operator or admin. They add to role."`
+	Note       string            `json:"note,omitempty" maxLength:"1000"`
+	ExpiresIn  int64             `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 }
 
 // Token is an API token as the server keeps it. Secret is shown once, at creation.
@@ -51,7 +54,8 @@ type Token struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Secret  string    `json:"secret,omitempty"`
 
-	Namespaces []string `json:"namespaces,omitempty" doc:"Of the role alerts; none: all."`
+	Namespaces []string          `json:"namespaces,omitempty" doc:"Of the role alerts; none: all."`
+	Bindings   map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 }
 
 // TokenList is all API tokens.
@@ -94,25 +98,32 @@ type JoinTokenList struct {
 	Items []JoinToken `json:"items"`
 }
 
+// UserGrants are the rights of a user.
+type UserGrants struct {
+	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,agent,alerts" doc:"In every namespace. Default, where there are no bindings: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. With the password of the last two nobody logs in: agents of another system do with that of an agent, and what brings alerts with that of alerts."`
+	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"Of the roles agent and alerts: in which namespaces its agents may be, or its alerts go; none: in all."`
+	Run        bool              `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
+	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of a person in single namespaces, by namespace: viewer, operator or admin. They add to role."`
+}
+
 // UserRequest asks for a user.
 type UserRequest struct {
-	Name       string   `json:"name" minLength:"1" maxLength:"63"`
-	Role       string   `json:"role,omitempty" enum:"admin,operator,viewer,agent,alerts" doc:"Default: viewer, which reads everything and changes nothing; an operator also runs checks, acknowledges and resolves events. With the password of the last two nobody logs in: agents of another system do with that of an agent, and what brings alerts with that of alerts."`
-	Namespaces []string `json:"namespaces,omitempty" maxItems:"100" doc:"Of the roles agent and alerts: in which namespaces its agents may be, or its alerts go; none: in all."`
-	Run        bool     `json:"run,omitempty" doc:"May run commands on nodes: no role has that by itself. Only who may do it may give it."`
-	Password   string   `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
+	Name string `json:"name" minLength:"1" maxLength:"63"`
+	UserGrants
+	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
 }
 
 // User is somebody who logs in. Password is shown once, where the server has made it.
 type User struct {
-	Name       string    `json:"name"`
-	Role       string    `json:"role"`
-	Run        bool      `json:"run,omitempty" doc:"May run commands on nodes."`
-	Namespaces []string  `json:"namespaces,omitempty" doc:"Of the roles agent and alerts: in which namespaces its agents may be, or its alerts go; none: in all."`
-	Created    time.Time `json:"created"`
-	Sessions   int       `json:"sessions" doc:"Open sessions."`
-	Tokens     int       `json:"tokens" doc:"API tokens that bear the name."`
-	Password   string    `json:"password,omitempty"`
+	Name       string            `json:"name"`
+	Role       string            `json:"role"`
+	Run        bool              `json:"run,omitempty" doc:"May run commands on nodes."`
+	Namespaces []string          `json:"namespaces,omitempty" doc:"Of the roles agent and alerts: in which namespaces its agents may be, or its alerts go; none: in all."`
+	Bindings   map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
+	Created    time.Time         `json:"created"`
+	Sessions   int               `json:"sessions" doc:"Open sessions."`
+	Tokens     int               `json:"tokens" doc:"API tokens that bear the name."`
+	Password   string            `json:"password,omitempty"`
 }
 
 // UserList is all users.

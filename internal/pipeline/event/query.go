@@ -75,6 +75,9 @@ type Counts struct {
 // Wrong is how many states are not OK.
 func (c *Counts) Wrong() uint64 { return c.States - c.ByStatus[model.OK] }
 
+// Add adds up.
+func (c *Counts) Add(more Counts) { c.add(&more) }
+
 func (c *Counts) add(more *Counts) {
 	c.States += more.States
 	c.Problems += more.Problems

@@ -44,11 +44,14 @@ func (v *View) Wrong(namespace model.NamespaceID) []Wrong {
 	for _, w := range all {
 		list = append(list, *w)
 	}
-	slices.SortFunc(list, func(a, b Wrong) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(b.First, a.First),
-			cmp.Compare(a.Check, b.Check), cmp.Compare(a.Status, b.Status))
-	})
+	slices.SortFunc(list, CompareWrong)
 	return list
+}
+
+// CompareWrong orders by severity, the worst first, then by nodes.
+func CompareWrong(a, b Wrong) int {
+	return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(b.First, a.First),
+		cmp.Compare(a.Check, b.Check), cmp.Compare(a.Status, b.Status))
 }
 
 // wrong adds the states of one status; mu is held.

@@ -38,7 +38,7 @@ func scanEntry(scan func(...any) error) (Entry, error) {
 }
 
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
-	w := newWhere(q.Namespace, q.Node, q.Check, q.NodeID)
+	w := newWhere(q.Namespace, q.Node, q.Check, q.NodeID).of(q.Namespaces)
 	if q.Kind != "" {
 		w.and(`e.kind = ?`, string(q.Kind))
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
 // Message is one delivery that has ended, as reports count them, with the names of the problem
@@ -29,8 +30,9 @@ type Message struct {
 
 // MessageQuery selects messages. Of those that ended; withheld ones are none.
 type MessageQuery struct {
-	Namespace    string // of the node; empty: of all
-	Shadow       bool   // only those that show what would be sent, with what they say
+	Namespace    string   // of the node; empty: of all
+	Namespaces   []string // only of these; nil: of all
+	Shadow       bool     // only those that show what would be sent, with what they say
 	Since, Until time.Time
 	Limit        int
 	BeforeID     int64 // page: at Until with a smaller id, or before it
@@ -45,6 +47,9 @@ func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, err
 	var args []any
 	if q.Namespace != "" {
 		which, args = which+` AND p.namespace = ?`, append(args, q.Namespace)
+	}
+	if q.Namespaces != nil {
+		which, args = which+` AND p.namespace IN (`+sqldb.Marks(len(q.Namespaces))+`)`, sqldb.AppendTexts(args, q.Namespaces)
 	}
 	if !q.Since.IsZero() {
 		which, args = which+` AND o.ended >= ?`, append(args, nanos(q.Since))
@@ -78,7 +83,7 @@ func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, err
 const marks = `e.kind IN ('flapping', 'acknowledged')`
 
 func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
-	w := newWhere(q.Namespace, "", "", 0)
+	w := newWhere(q.Namespace, "", "", 0).of(q.Namespaces)
 	w.and(marks)
 	if !q.Since.IsZero() {
 		w.and(`e.at >= ?`, nanos(q.Since))

@@ -27,12 +27,17 @@ func scanProblem(scan func(...any) error) (Problem, error) {
 func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 	p, err := scanProblem(s.db.QueryRow(ctx, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
-		return p, model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("muster get problems")
+		return p, ErrNoProblem(id)
 	}
 	if err != nil {
 		return p, fmt.Errorf("read problem %s: %w", id, err)
 	}
 	return p, nil
+}
+
+// ErrNoProblem is the answer about an id that no problem has.
+func ErrNoProblem(id string) error {
+	return model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("muster get problems")
 }
 
 func (s *sqlStore) Known(ctx context.Context, ids []string) (map[string]bool, error) {
@@ -71,7 +76,7 @@ func problemShelf(size int64) shelf[Problem] {
 }
 
 func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, error) {
-	w := newWhere(q.Namespace, q.Node, q.Check, q.NodeID)
+	w := newWhere(q.Namespace, q.Node, q.Check, q.NodeID).of(q.Namespaces)
 	if q.Open {
 		w.and(`{+}e.closed = 0`)
 	}

@@ -211,6 +211,14 @@ func newWhere(namespace, node, check string, id model.NodeID) *where {
 	return w
 }
 
+// of bounds the rows to namespaces; nil: to none.
+func (w *where) of(namespaces []string) *where {
+	if namespaces != nil {
+		w.and(`e.namespace IN (`+sqldb.Marks(len(namespaces))+`)`, sqldb.AppendTexts(nil, namespaces)...)
+	}
+	return w
+}
+
 // and adds a term; {+} in it keeps an index from being used where another one is.
 func (w *where) and(term string, args ...any) {
 	w.terms, w.args = append(w.terms, term), append(w.args, args...)

@@ -312,26 +312,28 @@ type Outcome struct {
 
 // ProblemQuery selects problems. Zero fields select everything.
 type ProblemQuery struct {
-	Namespace string
-	Node      string
-	NodeID    model.NodeID // whatever it was called
-	Check     string
-	Open      bool
-	Since     time.Time // opened then or later
-	Limit     int
-	Before    time.Time // page: opened before this
-	BeforeID  string    // … or at it, with a smaller id
+	Namespace  string
+	Namespaces []string // only of these; nil: of all
+	Node       string
+	NodeID     model.NodeID // whatever it was called
+	Check      string
+	Open       bool
+	Since      time.Time // opened then or later
+	Limit      int
+	Before     time.Time // page: opened before this
+	BeforeID   string    // … or at it, with a smaller id
 }
 
 // EntryQuery selects entries of one event, node or namespace.
 type EntryQuery struct {
-	Namespace string
-	Node      string
-	NodeID    model.NodeID // whatever it was called
-	Check     string
-	Kind      EntryKind // empty: of any
-	Since     time.Time
-	Limit     int
-	Before    time.Time // page: before this
-	BeforeID  int64     // … or at it, with a smaller ID
+	Namespace  string
+	Namespaces []string // only of these; nil: of all
+	Node       string
+	NodeID     model.NodeID // whatever it was called
+	Check      string
+	Kind       EntryKind // empty: of any
+	Since      time.Time
+	Limit      int
+	Before     time.Time // page: before this
+	BeforeID   int64     // … or at it, with a smaller ID
 }

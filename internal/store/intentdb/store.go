@@ -285,6 +285,10 @@ func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, 
 		query += ` AND namespace = ?`
 		args = append(args, q.Namespace)
 	}
+	if q.Namespaces != nil {
+		query += ` AND namespace IN (` + sqldb.Marks(len(q.Namespaces)) + `)`
+		args = sqldb.AppendTexts(args, q.Namespaces)
+	}
 	query += ` ORDER BY namespace, name`
 	if q.Limit > 0 {
 		query += ` LIMIT ?`
@@ -360,6 +364,9 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 		if f.value != "" {
 			and(f.condition, f.value)
 		}
+	}
+	if q.Namespaces != nil {
+		and(`namespace IN (`+sqldb.Marks(len(q.Namespaces))+`)`, sqldb.AppendTexts(nil, q.Namespaces)...)
 	}
 	for _, kind := range q.NotKinds {
 		and(`kind <> ?`, kind)

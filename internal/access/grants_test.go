@@ -1,0 +1,128 @@
+package access_test
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+type bindings = map[string]string
+
+func TestGrantsAreValid(t *testing.T) {
+	for _, c := range []struct {
+		grants access.Grants
+		valid  bool
+	}{
+		{access.Grants{Role: access.Viewer}, true},
+		{access.Grants{}, false},
+		{access.Grants{Role: "captain"}, false},
+		{access.Grants{Bindings: bindings{"web": access.Operator}}, true},
+		{access.Grants{Role: access.Viewer, Bindings: bindings{"web": access.Admin}, Run: true}, true},
+		{access.Grants{Bindings: bindings{"web": "captain"}}, false},
+		{access.Grants{Bindings: bindings{"web": access.Agent}}, false},
+		{access.Grants{Bindings: bindings{"": access.Viewer}}, false},
+		{access.Grants{Bindings: bindings{"shared": access.Viewer}}, false}, // it reaches all nodes
+		{access.Grants{Bindings: bindings{"web": access.Viewer}, Run: true}, false},
+		{access.Grants{Role: access.Viewer, Namespaces: []string{"web"}}, false},
+		{access.Grants{Role: access.Alerts, Namespaces: []string{"web"}}, true},
+		{access.Grants{Role: access.Agent, Bindings: bindings{"web": access.Viewer}}, false},
+		{access.Grants{Role: access.Agent, Run: true}, false},
+	} {
+		if err := c.grants.Validate(); (err == nil) != c.valid || err != nil && model.ClassOf(err) != model.Invalid {
+			t.Errorf("%s: %v", &c.grants, err)
+		}
+	}
+}
+
+// Nobody gives more than they have: CoveredBy over every pair is what May says of each namespace.
+func TestCoveredByFollowsMay(t *testing.T) {
+	var all []access.Grants
+	roles := []string{"", access.Viewer, access.Operator, access.Admin}
+	for _, role := range roles {
+		for _, web := range roles {
+			for _, run := range []bool{false, true} {
+				g := access.Grants{Role: role, Run: run}
+				if web != "" {
+					g.Bindings = bindings{"web": web}
+				}
+				if g.Validate() == nil {
+					all = append(all, g)
+				}
+			}
+		}
+	}
+	for i := range all {
+		for j := range all {
+			less, more := access.Subject{Grants: all[i]}, access.Subject{Grants: all[j]}
+			want := !less.Run || more.Run
+			for _, namespace := range []string{"web", "db"} {
+				for verb := access.Read; verb <= access.Change; verb++ {
+					want = want && (!less.May(verb, namespace) || more.May(verb, namespace))
+					want = want && (!less.MayEverywhere(verb) || more.MayEverywhere(verb))
+				}
+				want = want && (!less.MayRun(namespace) || more.MayRun(namespace))
+			}
+			if got := all[i].CoveredBy(&all[j]); got != want {
+				t.Errorf("%q within %q: %v", &all[i], &all[j], got)
+			}
+		}
+	}
+	alerts := access.Grants{Role: access.Alerts, Namespaces: []string{"web"}}
+	for maker, want := range map[string]bool{access.Admin: true, access.Operator: false} {
+		if alerts.CoveredBy(&access.Grants{Bindings: bindings{"web": maker}}) != want {
+			t.Errorf("alerts into web, by its %s: %v", maker, !want)
+		}
+	}
+	alerts.Namespaces = nil
+	if alerts.CoveredBy(&access.Grants{Bindings: bindings{"web": access.Admin}}) {
+		t.Error("alerts into every namespace, by the admin of one")
+	}
+}
+
+// Sessions have new grants at once, and tokens that permit more end; the last administrator stays.
+func TestGrant(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	create := func(name string, g access.Grants) {
+		if _, err := w.CreateUser(ctx, ada, access.User{Name: name, Grants: g}, "correct horse"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("root", access.Grants{Role: access.Admin})
+	create("ann", access.Grants{Role: access.Operator, Run: true})
+	create("agents", access.Grants{Role: access.Agent})
+	session, _, err := w.Login(ctx, "ann", "correct horse", "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(g access.Grants) string {
+		secret, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ann", Grants: g})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	wide, narrow := token(access.Grants{Role: access.Viewer}), token(access.Grants{Bindings: bindings{"web": access.Viewer}})
+	u, err := w.Grant(ctx, ada, "ann", access.Grants{Bindings: bindings{"web": access.Operator}})
+	if err != nil || u.Sessions != 1 || u.Tokens != 1 || u.Bindings["web"] != access.Operator {
+		t.Fatalf("%+v %v", u, err)
+	}
+	for range 2 {
+		s, err := w.Authenticate(session)
+		if err != nil || s.May(access.Read, "db") || !s.May(access.Operate, "web") || s.May(access.Change, "web") || s.MayRun("web") {
+			t.Errorf("the session: %+v %v", s, err)
+		}
+		if _, err := w.Authenticate(wide); model.ClassOf(err) != model.Unauthenticated {
+			t.Errorf("a token that permits more: %v", err)
+		}
+		if _, err := w.Authenticate(narrow); err != nil {
+			t.Errorf("a token that permits less: %v", err)
+		}
+		w.open(t) // as after a restart
+	}
+	for name, class := range map[string]model.Class{"root": model.Conflict, "agents": model.Conflict, "amm": model.NotFound} {
+		if _, err := w.Grant(ctx, ada, name, access.Grants{Role: access.Viewer}); model.ClassOf(err) != class {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
