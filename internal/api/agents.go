@@ -17,7 +17,7 @@ import (
 )
 
 func (s *server) agentRoutes() {
-	handle(s, also(operation("listAgents", http.MethodGet, "/api/v1/agents", "nodes", "Agents, the oldest version first, then by trouble"), model.NotFound), access.On(access.Read, "Node"), (*server).listAgents)
+	handle(s, withErrors(operation("listAgents", http.MethodGet, "/api/v1/agents", "nodes", "Agents, the oldest version first, then by trouble"), model.NotFound), access.On(access.Read, "Node"), (*server).listAgents)
 }
 
 type listAgentsInput struct {

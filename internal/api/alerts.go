@@ -21,11 +21,11 @@ func fromOutside(path string) bool {
 	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath)
 }
 
-// outside answers requests of other systems, which show who they are in ways of their own: answer says
+// external answers requests of other systems, which show who they are in ways of their own: answer says
 // what is wrong, else the answer is an empty object. Whoever guesses is slowed down as with passwords. What
 // comes slowly takes no slot of people: a callback shows who it is by all of its body, which is to
 // be there in time.
-func (s *server) outside(what string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, whence string) error) http.Handler {
+func (s *server) external(what string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, whence string) error) http.Handler {
 	tries := tries.New(s.Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		whence := model.HostOf(r.RemoteAddr)

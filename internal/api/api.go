@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Intent is what the API needs of the intent service.
+// Intent is the part of the intent service that the API calls.
 type Intent interface {
 	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
 	Delete(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error)
@@ -54,7 +54,7 @@ type Rows interface {
 	Revision(ctx context.Context) (int64, error)
 }
 
-// History is what the API needs of the history store.
+// History is the part of the history store that the API calls.
 type History interface {
 	Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error)
 	Problem(ctx context.Context, id string) (history.Problem, error)
@@ -70,13 +70,13 @@ type History interface {
 	Dead(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
 
-// Actions writes what an operator did to an event into the journal; it returns once
+// Actions writes an operator's action on an event into the journal; it returns once
 // that is durable and in the view.
 type Actions interface {
 	Act(ctx context.Context, node model.NodeID, action wire.Action) error
 }
 
-// Options are what the API needs of its surroundings.
+// Options are the surroundings of the API.
 type Options struct {
 	Access    *access.Service
 	Intent    Intent
@@ -98,15 +98,15 @@ type Options struct {
 	CA           func() v1.Authority // nil: none
 	Queues       *queue.Registry
 	Retention    time.Duration // of history; zero: nobody says
-	Incarnation  uint64        // of the journal: what page tokens and ETags are good for
-	// Describe fills in what only the server itself knows: Server, Started,
+	Incarnation  uint64        // of the journal: page tokens and ETags of another one are refused
+	// Describe fills in the state of the server itself: Server, Started,
 	// Connected, Journal, Reactions and Warnings.
 	Describe func() v1.Status
 	// Limits are those in force in a namespace, with their use; nil: nobody knows.
 	Limits func(namespace string) []v1.LimitUse
 	// NotReady says why the server is not ready; none: it is.
 	NotReady func() []string
-	// Verdicts is what pipelines kept from Sensu said last of an event; nil: nobody knows.
+	// Verdicts are the last ones of pipelines kept from Sensu about an event; nil: unknown.
 	Verdicts func(model.NodeID, model.CheckID) (react.Verdicts, bool)
 	// Connected says whether a node has a session now; nil: nobody knows.
 	Connected func(model.NodeID) bool
@@ -138,7 +138,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// server is the API with what it needs at hand.
+// server is the API with its state.
 type server struct {
 	Options
 	scope    *scope // of one request; nil: everything
@@ -166,9 +166,9 @@ func New(o Options) http.Handler {
 	return s.people()
 }
 
-// Apart makes the handlers of two listeners: one for people, one on which machines
+// NewSplit makes the handlers of two listeners: one for people, one on which machines
 // enrol and nothing else is answered.
-func Apart(o Options) (people, agents http.Handler) {
+func NewSplit(o Options) (people, agents http.Handler) {
 	s := newServer(o)
 	mux := http.NewServeMux()
 	mux.Handle(pki.EnrolPath, s.enrolment())
@@ -221,12 +221,12 @@ func newServer(o Options) *server {
 	openapiRoutes(s.api, s.mux)
 	s.healthRoutes()
 	if o.Secret != nil {
-		s.mux.Handle(callbackPath, s.outside("callback", queue.NewSlots(o.Queues, "callbacks"), callbackWithin, s.callback))
+		s.mux.Handle(callbackPath, s.external("callback", queue.NewSlots(o.Queues, "callbacks"), callbackWithin, s.callback))
 	}
 	if o.Alerts != nil {
-		s.mux.Handle(alertsPath, s.outside("alerts", queue.NewSlots(o.Queues, "alerts"), bodyWithin, o.Alerts))
+		s.mux.Handle(alertsPath, s.external("alerts", queue.NewSlots(o.Queues, "alerts"), bodyWithin, o.Alerts))
 	}
-	s.mux.HandleFunc("/", s.nothing)
+	s.mux.HandleFunc("/", s.unknownPath)
 	return s
 }
 
@@ -280,7 +280,7 @@ func (s *server) handleRaw(op huma.Operation, need access.Need, fn http.HandlerF
 	})
 }
 
-// declare notes what an operation needs.
+// declare notes the need of an operation.
 func (s *server) declare(operation string, need access.Need) {
 	if !need.Declared() {
 		panic("BUG: operation " + operation + " declares no access")
@@ -293,8 +293,8 @@ func operation(id, method, path, tag, summary string) huma.Operation {
 	return huma.Operation{OperationID: id, Method: method, Path: path, Tags: []string{tag}, Summary: summary}
 }
 
-// also adds classes of errors to those that an operation has by its form (openapi.go).
-func also(op huma.Operation, classes ...model.Class) huma.Operation {
+// withErrors adds classes of errors to those that an operation has by its form (openapi.go).
+func withErrors(op huma.Operation, classes ...model.Class) huma.Operation {
 	for _, class := range classes {
 		op.Errors = append(op.Errors, class.HTTP())
 	}

@@ -56,7 +56,7 @@ func (s *server) apply(ctx context.Context, in *struct{ RawBody []byte }) (*body
 	if err != nil {
 		return nil, err
 	}
-	applied, err := s.Intent.Apply(ctx, who(ctx, r.Message), resources, intent.ApplyOptions{
+	applied, err := s.Intent.Apply(ctx, author(ctx, r.Message), resources, intent.ApplyOptions{
 		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
 		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: redacts(ctx, resources),
 	})
@@ -134,7 +134,7 @@ func (s *server) put(ctx context.Context, key intent.Key, in ChangeInput, raw []
 		return nil, err
 	}
 	resources := []model.Resource{r}
-	applied, err := s.Intent.Apply(ctx, who(ctx, in.Message), resources, o)
+	applied, err := s.Intent.Apply(ctx, author(ctx, in.Message), resources, o)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (s *server) remove(ctx context.Context, key intent.Key, in ChangeInput) (*b
 	if err != nil {
 		return nil, err
 	}
-	applied, err := s.Intent.Delete(ctx, who(ctx, in.Message), []intent.Key{key}, o)
+	applied, err := s.Intent.Delete(ctx, author(ctx, in.Message), []intent.Key{key}, o)
 	if err != nil {
 		return nil, s.notThere(ctx, err, key)
 	}
@@ -177,7 +177,7 @@ func (s *server) removeMany(ctx context.Context, in *struct{ Body v1.DeleteReque
 		}
 	}
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Delete(ctx, who(ctx, in.Body.Message), keys, o)
+	applied, err := s.Intent.Delete(ctx, author(ctx, in.Body.Message), keys, o)
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resour
 			one.Note = "not declared any more; " + leaves(o)
 		case o.Op != intent.Deleted && byKey[o.Key] != nil:
 			var warning string
-			one.Note, warning = landing(byKey[o.Key], o)
+			one.Note, warning = landingNote(byKey[o.Key], o)
 			if warning != "" && len(s.Directory.Nodes("")) == 0 {
 				one.Note, warning = one.Note+" yet: no machine has joined", "" // nothing is wrong with it
 			}
@@ -234,8 +234,8 @@ func leaves(o intent.Outcome) string {
 	return "nobody misses it"
 }
 
-// landing says where a resource lands, and warns where it lands nowhere.
-func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
+// landingNote says where a resource lands, and warns where it lands nowhere.
+func landingNote(r *model.Resource, o intent.Outcome) (note, warning string) {
 	nodes := model.Counted(o.Landing.Nodes, "node")
 	if o.Landing.About > 0 {
 		nodes += ", about " + model.Counted(o.Landing.About, "proxy node")
@@ -255,7 +255,7 @@ func landing(r *model.Resource, o intent.Outcome) (note, warning string) {
 		case ok && spec.Cron != "":
 			return "runs on " + nodes + "; first results at the next time of " + spec.Cron, ""
 		case ok && o.Op != intent.Unchanged:
-			return "runs on " + nodes + "; first results within " + within(spec), ""
+			return "runs on " + nodes + "; first results within " + intervalText(spec), ""
 		}
 		return "runs on " + nodes, ""
 	case "Group":
@@ -317,8 +317,8 @@ func usedBy(l intent.Landing, where string) string {
 	return strings.Join(by, "")
 }
 
-// within is the longest until the first result: one interval.
-func within(spec *model.CheckSpec) string { return seconds(spec.Interval) }
+// intervalText is the longest until the first result: one interval.
+func intervalText(spec *model.CheckSpec) string { return seconds(spec.Interval) }
 
 // seconds is a duration as people say it: 60 s, 5 min.
 func seconds(d model.Duration) string {

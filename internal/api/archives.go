@@ -27,7 +27,7 @@ func (s *server) archiveRoutes() {
 	if s.Archives == nil {
 		return
 	}
-	handle(s, also(operation("getArchive", http.MethodGet, "/api/v1/archives/{sha512}", "resources", "How an archive of an Asset is on the server")), access.On(access.Read, "Asset"), (*server).getArchive)
+	handle(s, withErrors(operation("getArchive", http.MethodGet, "/api/v1/archives/{sha512}", "resources", "How an archive of an Asset is on the server")), access.On(access.Read, "Asset"), (*server).getArchive)
 	// The body is streamed to the disk, which huma does not do: it is only described there.
 	op := operation("putArchive", http.MethodPut, "/api/v1/archives/{sha512}", "resources", "Upload an archive of an Asset; an Asset has to name it within an hour")
 	op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}

@@ -49,16 +49,16 @@ func mayChange(ctx context.Context, namespace string) bool {
 	return c.May(access.Change, namespace)
 }
 
-// shown is a resource as the caller may see it.
-func shown(ctx context.Context, r *model.Resource) *model.Resource {
+// redactFor is a resource as the caller may see it.
+func redactFor(ctx context.Context, r *model.Resource) *model.Resource {
 	if mayChange(ctx, intent.KeyOf(r).Namespace) {
 		return r
 	}
 	return model.Redacted(r)
 }
 
-// who names the caller in the record of changes.
-func who(ctx context.Context, why string) intent.Who {
+// author names the caller in the record of changes.
+func author(ctx context.Context, why string) intent.Who {
 	c := callerOf(ctx)
 	return intent.Who{User: c.User, Whence: c.whence, Why: why}
 }
@@ -161,9 +161,9 @@ func (s *server) authRoutes() {
 	login := operation("login", http.MethodPost, "/api/v1/login", "auth", "Open a session")
 	login.Security = []map[string][]string{{}}
 	login.MaxBodyBytes = 16 << 10 // whoever comes may send one
-	handle(s, also(login, model.Limited), access.Open("session"), (*server).login)
+	handle(s, withErrors(login, model.Limited), access.Open("session"), (*server).login)
 	handle(s, operation("logout", http.MethodPost, "/api/v1/logout", "auth", "End the session or token of this request"), access.ByAnybody("session"), (*server).logout)
-	handle(s, operation("me", http.MethodGet, "/api/v1/me", "auth", "Who am I?"), access.ByAnybody("session"), (*server).me)
+	handle(s, operation("me", http.MethodGet, "/api/v1/me", "auth", "Who am I?"), access.ByAnybody("session"), (*server).showCaller)
 	handle(s, operation("listTokens", http.MethodGet, "/api/v1/tokens", "auth", "List API tokens and sessions"), access.ByAnybody("token"), (*server).listTokens)
 	handle(s, operation("createToken", http.MethodPost, "/api/v1/tokens", "auth", "Make an API token; its secret is shown once"), access.On(access.Change, "token"), (*server).createToken)
 	handle(s, operation("revokeToken", http.MethodDelete, "/api/v1/tokens/{id}", "auth", "End an API token or session at once"), access.On(access.Change, "token"), (*server).revokeToken)
@@ -191,10 +191,10 @@ func (s *server) login(ctx context.Context, in *struct{ Body v1.Login }) (*body[
 }
 
 func (s *server) logout(ctx context.Context, _ *none) (*none, error) {
-	return nil, s.Access.RevokeToken(ctx, who(ctx, "logout"), callerOf(ctx).Token)
+	return nil, s.Access.RevokeToken(ctx, author(ctx, "logout"), callerOf(ctx).Token)
 }
 
-func (s *server) me(ctx context.Context, _ *none) (*body[v1.Me], error) {
+func (s *server) showCaller(ctx context.Context, _ *none) (*body[v1.Me], error) {
 	c := callerOf(ctx)
 	return &body[v1.Me]{v1.Me{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}}, nil
 }
@@ -237,7 +237,7 @@ func (s *server) createToken(ctx context.Context, in *struct{ Body v1.TokenReque
 	if err := mayGive(ctx, &t.Grants); err != nil {
 		return nil, err
 	}
-	secret, made, err := s.Access.CreateToken(ctx, who(ctx, in.Body.Note), t)
+	secret, made, err := s.Access.CreateToken(ctx, author(ctx, in.Body.Note), t)
 	if err != nil {
 		return nil, err
 	}
@@ -250,12 +250,12 @@ type idPath struct {
 	ID string `path:"id" maxLength:"253"`
 }
 
-// revokeToken ends any token for who changes everything, else those that bear the caller's name.
+// revokeToken ends any token; a bound caller ends only tokens that bear the own name.
 func (s *server) revokeToken(ctx context.Context, in *idPath) (*none, error) {
 	c := callerOf(ctx)
 	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }
 	if !c.MayEverywhere(access.Change) && !slices.ContainsFunc(s.Access.Tokens(), own) {
 		return nil, access.ErrNoToken(in.ID)
 	}
-	return nil, s.Access.RevokeToken(ctx, who(ctx, "revoked"), in.ID)
+	return nil, s.Access.RevokeToken(ctx, author(ctx, "revoked"), in.ID)
 }

@@ -13,11 +13,11 @@ import (
 
 // What an event was follows from what it is and from its changes of status: before the
 // first change after a time it was what that change calls previous. Events of nodes that are
-// gone come last (gone.go); of others that are gone nothing is told.
+// gone come last (deletednodes.go); of others that are gone nothing is told.
 
-// past is what an event was at a time; not known: there was no result yet, or history does
+// pastStatus is what an event was at a time; not known: there was no result yet, or history does
 // not reach back so far.
-type past struct {
+type pastStatus struct {
 	known   bool
 	status  model.Status
 	changed time.Time
@@ -42,24 +42,24 @@ func (s *server) changesOf(ctx context.Context, node model.NodeID, check string,
 }
 
 // before is what an event was at a time, given what it is and its changes after that time.
-func (s *server) before(ctx context.Context, st *event.State, check string, at time.Time, after []history.Entry) (past, error) {
+func (s *server) before(ctx context.Context, st *event.State, check string, at time.Time, after []history.Entry) (pastStatus, error) {
 	if changed := moment(st.Changed); st.Changed != 0 && !changed.After(at) {
-		return past{true, st.Status, changed, st.Output}, nil
+		return pastStatus{true, st.Status, changed, st.Output}, nil
 	}
 	if len(after) > 0 && after[0].First {
-		return past{}, nil
+		return pastStatus{}, nil
 	}
 	last, err := s.History.Entries(ctx, history.EntryQuery{NodeID: st.Node, Check: check, Kind: history.StatusChanged, Before: at.Add(1), Limit: 1})
 	if err != nil {
-		return past{}, err
+		return pastStatus{}, err
 	}
 	if len(last) > 0 {
-		return past{true, last[0].Status, last[0].At, last[0].Output}, nil
+		return pastStatus{true, last[0].Status, last[0].At, last[0].Output}, nil
 	}
 	if len(after) > 0 {
-		return past{known: true, status: after[0].Previous}, nil
+		return pastStatus{known: true, status: after[0].Previous}, nil
 	}
-	return past{}, nil
+	return pastStatus{}, nil
 }
 
 type pastEventsInput struct {
@@ -84,11 +84,11 @@ func (s *server) listPastEvents(ctx context.Context, in *pastEventsInput) (*body
 	}
 	filter := FilterInput{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Selector: in.Selector}
 	out := v1.PastEventList{At: in.At, Items: []v1.PastEvent{}}
-	if revision, part, ok := s.goneToken(in.After); ok {
-		err := s.goneThen(ctx, &filter, n, revision, part, &out)
+	if revision, part, ok := s.deletedToken(in.After); ok {
+		err := s.pastOfDeleted(ctx, &filter, n, revision, part, &out)
 		return &body[v1.PastEventList]{out}, err
 	}
-	page, err := s.there(ctx, &filter, in.Group, in.At, in.Limit, in.After)
+	page, err := s.eventPage(ctx, &filter, in.Group, in.At, in.Limit, in.After)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +143,11 @@ func (s *server) listAvailability(ctx context.Context, in *availabilityInput) (*
 	}
 	filter := FilterInput{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Selector: in.Selector}
 	out := v1.AvailabilityList{Since: in.Since, Until: in.Until, Items: []v1.Availability{}}
-	if revision, part, ok := s.goneToken(in.After); ok {
-		err := s.goneAvailability(ctx, &filter, n, in.Period, revision, part, &out)
+	if revision, part, ok := s.deletedToken(in.After); ok {
+		err := s.availabilityOfDeleted(ctx, &filter, n, in.Period, revision, part, &out)
 		return &body[v1.AvailabilityList]{out}, err
 	}
-	page, err := s.there(ctx, &filter, in.Group, in.Since, in.Limit, in.After)
+	page, err := s.eventPage(ctx, &filter, in.Group, in.Since, in.Limit, in.After)
 	if err != nil {
 		return nil, err
 	}
@@ -164,25 +164,25 @@ func (s *server) listAvailability(ctx context.Context, in *availabilityInput) (*
 	return &body[v1.AvailabilityList]{out}, nil
 }
 
-// there is a page of the events that are; the page after the last is of nodes that went since a
+// eventPage is a page of the events that are; the page after the last is of nodes that went since a
 // time. Of groups, nobody knows who was in them.
-func (s *server) there(ctx context.Context, filter *FilterInput, group string, since time.Time, limit int, after string) (event.Page, error) {
+func (s *server) eventPage(ctx context.Context, filter *FilterInput, group string, since time.Time, limit int, after string) (event.Page, error) {
 	q, err := s.query(ctx, filter)
 	if err != nil && filter.Node != "" && model.ClassOf(err) == model.NotFound {
-		if list, _, wrong := s.gone(ctx, &FilterInput{Namespace: filter.Namespace, Node: filter.Node}, since, 0, 0); wrong == nil && len(list) > 0 {
-			return event.Page{Next: s.next(goneFrom + "0.0")}, nil
+		if list, _, wrong := s.deletedNodes(ctx, &FilterInput{Namespace: filter.Namespace, Node: filter.Node}, since, 0, 0); wrong == nil && len(list) > 0 {
+			return event.Page{Next: s.next(deletedPrefix + "0.0")}, nil
 		}
 	}
 	if err != nil {
 		return event.Page{}, err
 	}
-	if err := s.within(ctx, &q, filter.Namespace, group); err != nil {
+	if err := s.boundToGroup(ctx, &q, filter.Namespace, group); err != nil {
 		return event.Page{}, err
 	}
 	q.Limit, q.After = limit, after
 	page, err := s.Events.List(ctx, q)
 	if err == nil && page.Next == "" && group == "" {
-		page.Next = s.next(goneFrom + "0.0")
+		page.Next = s.next(deletedPrefix + "0.0")
 	}
 	return page, err
 }
@@ -190,12 +190,12 @@ func (s *server) there(ctx context.Context, filter *FilterInput, group string, s
 // spell is a time in which an event was one thing.
 type spell struct {
 	from, until time.Time
-	was         past
+	was         pastStatus
 }
 
 // spellsOf are those of an event in a period, in order and without holes; changes are its
 // changes since the period began, oldest first.
-func spellsOf(p Period, was past, changes []history.Entry) []spell {
+func spellsOf(p Period, was pastStatus, changes []history.Entry) []spell {
 	out := []spell{{from: p.Since, was: was}}
 	for i := range changes {
 		e := &changes[i]
@@ -203,7 +203,7 @@ func spellsOf(p Period, was past, changes []history.Entry) []spell {
 			break
 		}
 		out[len(out)-1].until = e.At
-		out = append(out, spell{from: e.At, was: past{true, e.Status, e.At, e.Output}})
+		out = append(out, spell{from: e.At, was: pastStatus{true, e.Status, e.At, e.Output}})
 	}
 	out[len(out)-1].until = p.Until
 	return out
@@ -238,12 +238,12 @@ func (s *server) availability(ctx context.Context, st *event.State, p Period) (v
 
 func sumUp(out *v1.Availability, spells []spell) {
 	for _, one := range spells {
-		lasted(out, one.was, one.until.Sub(one.from))
+		addDuration(out, one.was, one.until.Sub(one.from))
 	}
 	out.Changes = len(spells) - 1
 }
 
-func lasted(out *v1.Availability, was past, d time.Duration) {
+func addDuration(out *v1.Availability, was pastStatus, d time.Duration) {
 	into := &out.Nothing
 	if was.known {
 		into = [...]*float64{&out.OK, &out.Warning, &out.Critical, &out.Unknown}[was.status&3]

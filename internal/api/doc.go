@@ -6,8 +6,11 @@
 // A request passes log and metrics (log.go), authentication
 // (auth.go) and then one handler. Errors get their form in errors.go and nowhere
 // else. Admin (admin.go) is the other listener, for machines of the operator.
-// Goroutines: none but those of watches and of what is done to many events (bulk.go), which end
-// with their request. Locks: one each in what limits logins and watches and in what was left of
-// many events, held for a look at a map.
+// Every operation declares the access that it needs (api.go:handle). A subject that is bound to
+// namespaces gets a server that knows these alone (scope.go): handlers cannot forget it.
+//
+// Goroutines: those of watches and of bulk actions (bulkevents.go), which end with their request.
+// Locks: one each in the limits of logins and watches and in the remainder of a bulk action, held
+// for a look at a map.
 // Start reading at api.go.
 package api

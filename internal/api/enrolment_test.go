@@ -38,7 +38,7 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, agents := api.Apart(api.Options{Intent: r.Intent, Queues: queues, NotReady: func() []string { return nil }, Enrol: &pki.Enroller{
+	_, agents := api.NewSplit(api.Options{Intent: r.Intent, Queues: queues, NotReady: func() []string { return nil }, Enrol: &pki.Enroller{
 		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: api.Enrolments(queues),
 	}})
 	listener := httptest.NewServer(agents)
@@ -95,7 +95,7 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := intent.JoinTokens{Store: r.Intent.Store()}
-	_, agents := api.Apart(api.Options{Intent: r.Intent, Queues: queue.NewRegistry(nil), NotReady: func() []string { return nil },
+	_, agents := api.NewSplit(api.Options{Intent: r.Intent, Queues: queue.NewRegistry(nil), NotReady: func() []string { return nil },
 		Enrol: &pki.Enroller{Authority: authority, Tokens: tokens, Registrar: r.Intent}, Renew: &pki.Renewer{Authority: authority, Registrar: r.Intent}})
 	listener := httptest.NewServer(agents)
 	t.Cleanup(listener.Close)

@@ -23,7 +23,7 @@ const searchWithin = 200 * time.Millisecond
 
 func (s *server) eventRoutes() {
 	const one = "/api/v1/events/{namespace}/{node}/{check}"
-	handle(s, also(operation("listEvents", http.MethodGet, "/api/v1/events", "events", "List events, worst first"), model.NotFound), access.On(access.Read, "event"), (*server).listEvents)
+	handle(s, withErrors(operation("listEvents", http.MethodGet, "/api/v1/events", "events", "List events, worst first"), model.NotFound), access.On(access.Read, "event"), (*server).listEvents)
 	s.watchRoute()
 	handle(s, operation("getEvent", http.MethodGet, one, "events", "Get one"), access.On(access.Read, "event"), (*server).getEvent)
 	handle(s, operation("eventHistory", http.MethodGet, one+"/history", "events", "What happened to it, newest first"), access.On(access.Read, "event"), (*server).eventHistory)
@@ -180,7 +180,7 @@ func (s *server) query(ctx context.Context, in *FilterInput) (event.Query, error
 		}
 		q.Match, q.MatchWithin = newSubject(compiled, s.Directory, s.Now()).match, searchWithin
 	}
-	return q, s.within(ctx, &q, in.Namespace, in.Group)
+	return q, s.boundToGroup(ctx, &q, in.Namespace, in.Group)
 }
 
 // checksNamed finds the checks of a name that may run on nodes of the namespaces:

@@ -32,8 +32,8 @@ func sweep(edges []edge, fn func(from, until time.Time, known, down int)) {
 	}
 }
 
-// between adds a time in which something is known, and perhaps down.
-func between(edges []edge, from, until time.Time, down int) []edge {
+// addSpan adds a time in which something is known, and perhaps down.
+func addSpan(edges []edge, from, until time.Time, down int) []edge {
 	return append(edges, edge{from, 1, down}, edge{until, -1, -down})
 }
 
@@ -84,7 +84,7 @@ func (s *server) nodesUp(ctx context.Context, filter *FilterInput, group string,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.within(ctx, &q, filter.Namespace, group); err != nil {
+	if err := s.boundToGroup(ctx, &q, filter.Namespace, group); err != nil {
 		return nil, err
 	}
 	nodes := map[model.NodeID]*nodeUp{}
@@ -111,7 +111,7 @@ func (s *server) nodesUp(ctx context.Context, filter *FilterInput, group string,
 			of.events++
 			for _, one := range spells {
 				if one.was.known {
-					of.edges = between(of.edges, one.from, one.until, downs(one.was.status))
+					of.edges = addSpan(of.edges, one.from, one.until, downs(one.was.status))
 				}
 			}
 		}
@@ -140,7 +140,7 @@ func (s *server) groupUp(ids []model.NodeID, nodes map[model.NodeID]*nodeUp) v1.
 			if known += until.Sub(from); down == 0 {
 				up += until.Sub(from)
 			}
-			edges = between(edges, from, until, min(down, 1))
+			edges = addSpan(edges, from, until, min(down, 1))
 		})
 		if known == 0 {
 			continue

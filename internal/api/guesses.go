@@ -38,14 +38,14 @@ func newGuesses(now func() time.Time) *guesses {
 
 // count counts a try; shown names what was tried, and is empty where every try is another.
 func (g *guesses) count(address, shown string) {
-	if shown != "" && g.known(guess{tries.Network(address), shown}) {
+	if shown != "" && g.repeated(guess{tries.Network(address), shown}) {
 		return
 	}
 	g.Allow(address)
 }
 
-// known says whether it was shown before, and remembers it.
-func (g *guesses) known(one guess) bool {
+// repeated says whether it was shown before, and remembers it.
+func (g *guesses) repeated(one guess) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()

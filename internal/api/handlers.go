@@ -24,9 +24,9 @@ type Handlers interface {
 
 func (s *server) handlerRoutes() {
 	const one = "/api/v1/handlers/{namespace}/{name}"
-	handle(s, also(operation("testHandler", http.MethodPost, one+"/test", "handlers", "Send a test message now, and say what was sent and answered"), model.NotFound), access.On(access.Operate, "Handler"), (*server).testHandler)
-	handle(s, also(operation("listDeadLetters", http.MethodGet, one+"/dead", "handlers", "Messages that were given up, newest first"), model.NotFound), access.On(access.Read, "Handler"), (*server).deadLetters)
-	handle(s, also(operation("replayHandler", http.MethodPost, one+"/replay", "handlers", "Send messages again that were given up"), model.NotFound, model.Limited), access.On(access.Operate, "Handler"), (*server).replayHandler)
+	handle(s, withErrors(operation("testHandler", http.MethodPost, one+"/test", "handlers", "Send a test message now, and say what was sent and answered"), model.NotFound), access.On(access.Operate, "Handler"), (*server).testHandler)
+	handle(s, withErrors(operation("listDeadLetters", http.MethodGet, one+"/dead", "handlers", "Messages that were given up, newest first"), model.NotFound), access.On(access.Read, "Handler"), (*server).deadLetters)
+	handle(s, withErrors(operation("replayHandler", http.MethodPost, one+"/replay", "handlers", "Send messages again that were given up"), model.NotFound, model.Limited), access.On(access.Operate, "Handler"), (*server).replayHandler)
 }
 
 // handlerThere is the handler as it is declared; its dead letters may outlive it.
@@ -74,7 +74,7 @@ func (s *server) testHandler(ctx context.Context, in *struct {
 
 // record keeps who did what by hand, before it is done.
 func (s *server) record(ctx context.Context, what string) error {
-	if err := s.Intent.RecordRun(ctx, who(ctx, what)); err != nil {
+	if err := s.Intent.RecordRun(ctx, author(ctx, what)); err != nil {
 		s.Logger.Error("what is done by hand cannot be recorded, and is not done", "what", what, "err", err)
 		return model.Errorf(model.Unavailable, "%s cannot be recorded now, and is not done", what).WithHint("the server's log says why; try again")
 	}
@@ -82,9 +82,9 @@ func (s *server) record(ctx context.Context, what string) error {
 	return nil
 }
 
-// begin keeps who begins what by hand, before it is done; ended keeps what became of it.
-func (s *server) begin(ctx context.Context, what, picked, note string) (ended func(came string), err error) {
-	end, err := s.Intent.BeginRun(ctx, who(ctx, what), picked, note)
+// beginRecord keeps who begins what by hand, before it is done; ended keeps what became of it.
+func (s *server) beginRecord(ctx context.Context, what, picked, note string) (ended func(came string), err error) {
+	end, err := s.Intent.BeginRun(ctx, author(ctx, what), picked, note)
 	if err != nil {
 		s.Logger.Error("what is done by hand cannot be recorded, and is not done", "what", what, "err", err)
 		return nil, model.Errorf(model.Unavailable, "%s cannot be recorded now, and is not done", what).WithHint("the server's log says why; try again")

@@ -14,10 +14,10 @@ import (
 )
 
 func (s *server) historyRoutes() {
-	handle(s, also(operation("listHistory", http.MethodGet, "/api/v1/history", "events", "List what happened, newest first"), model.NotFound), access.On(access.Read, "event"), (*server).listHistory)
-	handle(s, also(operation("listPastEvents", http.MethodGet, "/api/v1/history/events", "events", "List events as they were at a time"), model.NotFound), access.On(access.Read, "event"), (*server).listPastEvents)
-	handle(s, also(operation("listAvailability", http.MethodGet, "/api/v1/availability", "events", "How long events had which status"), model.NotFound), access.On(access.Read, "event"), (*server).listAvailability)
-	handle(s, also(operation("groupAvailability", http.MethodGet, "/api/v1/availability/groups", "events", "For which part of a time the nodes of groups were up"), model.NotFound), access.On(access.Read, "event"), (*server).groupAvailability)
+	handle(s, withErrors(operation("listHistory", http.MethodGet, "/api/v1/history", "events", "List what happened, newest first"), model.NotFound), access.On(access.Read, "event"), (*server).listHistory)
+	handle(s, withErrors(operation("listPastEvents", http.MethodGet, "/api/v1/history/events", "events", "List events as they were at a time"), model.NotFound), access.On(access.Read, "event"), (*server).listPastEvents)
+	handle(s, withErrors(operation("listAvailability", http.MethodGet, "/api/v1/availability", "events", "How long events had which status"), model.NotFound), access.On(access.Read, "event"), (*server).listAvailability)
+	handle(s, withErrors(operation("groupAvailability", http.MethodGet, "/api/v1/availability/groups", "events", "For which part of a time the nodes of groups were up"), model.NotFound), access.On(access.Read, "event"), (*server).groupAvailability)
 }
 
 // Period is a span of time that a question is about.

@@ -13,9 +13,9 @@ import (
 )
 
 func (s *server) joinTokenRoutes() {
-	handle(s, also(operation("authority", http.MethodGet, "/api/v1/ca", "nodes", "The server's CA, by which machines know it"), model.NotFound), access.ByAnybody("server"), (*server).authority)
+	handle(s, withErrors(operation("authority", http.MethodGet, "/api/v1/ca", "nodes", "The server's CA, by which machines know it"), model.NotFound), access.ByAnybody("server"), (*server).authority)
 	handle(s, operation("listJoinTokens", http.MethodGet, "/api/v1/jointokens", "nodes", "List tokens with which machines join"), access.On(access.Read, "jointoken"), (*server).listJoinTokens)
-	handle(s, also(operation("createJoinToken", http.MethodPost, "/api/v1/jointokens", "nodes", "Make one; it is shown once"), model.NotFound), access.On(access.Change, "jointoken"), (*server).createJoinToken)
+	handle(s, withErrors(operation("createJoinToken", http.MethodPost, "/api/v1/jointokens", "nodes", "Make one; it is shown once"), model.NotFound), access.On(access.Change, "jointoken"), (*server).createJoinToken)
 	handle(s, operation("deleteJoinToken", http.MethodDelete, "/api/v1/jointokens/{id}", "nodes", "Take one back; nodes that joined with it stay"), access.On(access.Change, "jointoken"), (*server).deleteJoinToken)
 }
 
@@ -78,7 +78,7 @@ func (s *server) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds i
 	if err != nil {
 		return nil, err
 	}
-	if err := s.JoinTokens.Create(ctx, who(ctx, "join token created"), keep); err != nil {
+	if err := s.JoinTokens.Create(ctx, author(ctx, "join token created"), keep); err != nil {
 		return nil, err
 	}
 	out := joinTokenOf(keep)
@@ -93,7 +93,7 @@ func (s *server) deleteJoinToken(ctx context.Context, in *idPath) (*none, error)
 	}
 	err = model.Errorf(model.NotFound, "hidden")
 	if !slices.ContainsFunc(list, func(t pki.JoinToken) bool { return t.ID == in.ID && !s.sees(t.Namespace) }) {
-		err = s.JoinTokens.Delete(ctx, who(ctx, "join token deleted"), in.ID)
+		err = s.JoinTokens.Delete(ctx, author(ctx, "join token deleted"), in.ID)
 	}
 	if model.ClassOf(err) == model.NotFound {
 		return nil, model.Errorf(model.NotFound, "there is no join token %s", in.ID).WithHint("what there is: muster node token list")

@@ -31,15 +31,15 @@ type Pending struct {
 	comes *tries.Limiter // of machines that are new here
 
 	mu       sync.Mutex
-	by       map[string]*waiting // by the Fingerprint of the machine's key
+	by       map[string]*candidate // by the Fingerprint of the machine's key
 	nets     map[netip.Prefix]int
 	swept    time.Time
 	passed   uint64
 	overflow uint64
 }
 
-// waiting is one machine.
-type waiting struct {
+// candidate is one machine.
+type candidate struct {
 	key         string
 	request     pki.EnrolRequest // as it came last
 	whence      string
@@ -64,7 +64,7 @@ const (
 // NewPending makes the room and shows it among the queues.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	capacity, policy := r.Bounds("pending")
-	p := &Pending{now: now, most: int(capacity), comes: tries.New(now), by: map[string]*waiting{}, nets: map[netip.Prefix]int{}}
+	p := &Pending{now: now, most: int(capacity), comes: tries.New(now), by: map[string]*candidate{}, nets: map[netip.Prefix]int{}}
 	r.Register("pending", func() queue.Info {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -104,7 +104,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 		}
 	}
 	if w == nil {
-		w = &waiting{key: key, since: now}
+		w = &candidate{key: key, since: now}
 		p.by[key] = w
 		p.passed++
 	} else {
@@ -148,7 +148,7 @@ func (p *Pending) remove(key string) {
 }
 
 // list is who waits, the longest first. Nil: nobody may wait.
-func (p *Pending) list() (out []waiting) {
+func (p *Pending) list() (out []candidate) {
 	if p == nil {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (p *Pending) list() (out []waiting) {
 	for _, w := range p.by {
 		out = append(out, *w)
 	}
-	slices.SortFunc(out, func(a, b waiting) int {
+	slices.SortFunc(out, func(a, b candidate) int {
 		if n := a.since.Compare(b.since); n != 0 {
 			return n
 		}
@@ -183,9 +183,9 @@ const leastFingerprint = 16
 
 // find is the one that is meant: by the name it wants, or the beginning of its key. A name
 // that two want says nothing about which machine it is.
-func (p *Pending) find(which string) (waiting, error) {
+func (p *Pending) find(which string) (candidate, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
-	var found []waiting
+	var found []candidate
 	for _, w := range p.list() {
 		if intent.NodeName(w.request.Name) == which || len(digits) >= leastFingerprint && strings.HasPrefix(w.key, digits) {
 			found = append(found, w)
@@ -195,14 +195,14 @@ func (p *Pending) find(which string) (waiting, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return waiting{}, model.Errorf(model.NotFound, "no machine waits that is called %q or has a key that begins so", which).
+		return candidate{}, model.Errorf(model.NotFound, "no machine waits that is called %q or has a key that begins so", which).
 			WithHint("who waits: muster node list --pending; a machine asks again every half minute")
 	}
 	keys := make([]string, 0, len(found))
 	for _, w := range found[:min(len(found), 10)] {
 		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.whence))
 	}
-	return waiting{}, model.Errorf(model.Conflict, "%d machines want to be %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
+	return candidate{}, model.Errorf(model.Conflict, "%d machines want to be %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
 		WithHint("compare with what the machine printed, and type the beginning of its key: muster node accept %s", found[0].key[:leastFingerprint])
 }
 
@@ -221,9 +221,9 @@ func sizeOf(r *pki.EnrolRequest) int {
 
 func (s *server) pendingRoutes() {
 	handle(s, operation("listPending", http.MethodGet, "/api/v1/pending", "nodes", "Machines that asked to join without a token"), access.OnCluster(access.Read, "pending"), (*server).listPending)
-	handle(s, also(operation("acceptPending", http.MethodPost, "/api/v1/pending/accept", "nodes", "Let one in"), model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*server).acceptPending)
+	handle(s, withErrors(operation("acceptPending", http.MethodPost, "/api/v1/pending/accept", "nodes", "Let one in"), model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*server).acceptPending)
 	handle(s, operation("acceptReturning", http.MethodPost, "/api/v1/pending/accept-returning", "nodes", "Let all in that were nodes which the server does not know any more"), access.OnCluster(access.Change, "pending"), (*server).acceptReturning)
-	handle(s, also(operation("refusePending", http.MethodPost, "/api/v1/pending/refuse", "nodes", "Refuse one for good"), model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*server).refusePending)
+	handle(s, withErrors(operation("refusePending", http.MethodPost, "/api/v1/pending/refuse", "nodes", "Refuse one for good"), model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*server).refusePending)
 }
 
 func (s *server) listPending(_ context.Context, in *LabelledInput) (*body[v1.PendingList], error) {
@@ -272,14 +272,14 @@ func (s *server) acceptPending(ctx context.Context, in *struct{ Body v1.PendingA
 }
 
 // letIn makes one that waits a node of the token's namespace, with what else the token gives.
-func (s *server) letIn(ctx context.Context, w *waiting, token pki.JoinToken, named bool) (v1.Member, error) {
+func (s *server) letIn(ctx context.Context, w *candidate, token pki.JoinToken, named bool) (v1.Member, error) {
 	if err := s.namespaceIsThere(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
 	}
 	if err := s.Intent.CheckGiven(ctx, token); err != nil {
 		return v1.Member{}, err
 	}
-	member, err := s.Intent.Accept(ctx, who(ctx, "accepted, asked from "+w.whence), w.key, token, w.request, named)
+	member, err := s.Intent.Accept(ctx, author(ctx, "accepted, asked from "+w.whence), w.key, token, w.request, named)
 	if err != nil {
 		return v1.Member{}, err
 	}
@@ -320,7 +320,7 @@ func (s *server) refusePending(ctx context.Context, in *struct{ Body v1.PendingR
 	}
 	name := intent.NodeName(w.request.Name)
 	t := intent.Tombstone{Why: intent.Declined, Name: name, Reason: in.Body.Reason}
-	if err := s.Intent.BuryKey(ctx, who(ctx, in.Body.Reason), w.key, t); err != nil {
+	if err := s.Intent.BuryKey(ctx, author(ctx, in.Body.Reason), w.key, t); err != nil {
 		return nil, err
 	}
 	s.Waiting.remove(w.key)

@@ -17,8 +17,8 @@ import (
 )
 
 func (s *server) reportRoutes() {
-	handle(s, also(operation("reportShadow", http.MethodGet, "/api/v1/reports/shadow", "reports", "What namespaces that only show their messages would have sent, newest first"), model.NotFound), access.On(access.Read, "report"), (*server).reportShadow)
-	handle(s, also(operation("reportNoise", http.MethodGet, "/api/v1/reports/noise", "reports", "What called people, and what never does"), model.NotFound), access.On(access.Read, "report"), (*server).reportNoise)
+	handle(s, withErrors(operation("reportShadow", http.MethodGet, "/api/v1/reports/shadow", "reports", "What namespaces that only show their messages would have sent, newest first"), model.NotFound), access.On(access.Read, "report"), (*server).reportShadow)
+	handle(s, withErrors(operation("reportNoise", http.MethodGet, "/api/v1/reports/noise", "reports", "What called people, and what never does"), model.NotFound), access.On(access.Read, "report"), (*server).reportNoise)
 }
 
 // span fills in what a period leaves out: until now, and so long before.

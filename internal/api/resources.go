@@ -21,10 +21,10 @@ func (s *server) resourceRoutes() {
 	apply.MaxBodyBytes = maxBody
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(s.api.OpenAPI().Components.Schemas), true
 	apply.Middlewares = huma.Middlewares{s.applyTurn}
-	handle(s, changing(apply), access.On(access.Read, "resource"), (*server).apply)
+	handle(s, withChangeErrors(apply), access.On(access.Read, "resource"), (*server).apply)
 	remove := operation("delete", http.MethodPost, "/api/v1/delete", "resources", "Take many resources away, in one transaction")
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
-	handle(s, changing(also(remove, model.NotFound)), access.On(access.Change, "resource"), (*server).removeMany)
+	handle(s, withChangeErrors(withErrors(remove, model.NotFound)), access.On(access.Change, "resource"), (*server).removeMany)
 	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), access.On(access.Read, "change"), (*server).changes)
 	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), access.ByAnybody("server"), (*server).kinds)
 	for _, k := range model.Kinds() {
@@ -32,10 +32,10 @@ func (s *server) resourceRoutes() {
 	}
 }
 
-// changing adds the errors of everything that changes resources: it meets another change,
+// withChangeErrors adds the errors of everything that changes resources: it meets another change,
 // needs more than a limit allows, or lands on more nodes than its maker said.
-func changing(op huma.Operation) huma.Operation {
-	return also(op, model.Conflict, model.Limited, model.Guarded)
+func withChangeErrors(op huma.Operation) huma.Operation {
+	return withErrors(op, model.Conflict, model.Limited, model.Guarded)
 }
 
 // kindRoutes registers list, get, put and delete of one kind.
@@ -55,11 +55,11 @@ func (s *server) kindRoutes(k model.KindInfo) {
 	get := operation("get"+k.Name, http.MethodGet, one, k.Plural, "Get one")
 	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}, "304": {Description: "It still has an ETag of If-None-Match"}}
 	state := operation("state"+k.Name, http.MethodGet, one+"/state", k.Plural, "Where it lands, and how its events are")
-	put := changing(operation("put"+k.Name, http.MethodPut, one, k.Plural, "Make one so"))
+	put := withChangeErrors(operation("put"+k.Name, http.MethodPut, one, k.Plural, "Make one so"))
 	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
 	put.MaxBodyBytes = maxResource
 	put.SkipValidateBody = true // read strictly by the model, which names line and field
-	remove := changing(operation("delete"+k.Name, http.MethodDelete, one, k.Plural, "Take one away"))
+	remove := withChangeErrors(operation("delete"+k.Name, http.MethodDelete, one, k.Plural, "Take one away"))
 	if !k.Namespaced {
 		handle(s, get, read, func(s *server, ctx context.Context, in *NameGet) (*resourceOutput, error) {
 			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
@@ -157,7 +157,7 @@ func (s *server) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*
 	if !noneMatches(ifNoneMatch, tag) {
 		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
 	}
-	data, err := json.Marshal(shown(ctx, r))
+	data, err := json.Marshal(redactFor(ctx, r))
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
 	}
@@ -169,7 +169,7 @@ func (s *server) state(ctx context.Context, key intent.Key) (*body[v1.State], er
 	if err != nil {
 		return nil, s.notThere(ctx, err, key)
 	}
-	return &body[v1.State]{s.stateOf(r, &holding{server: s})}, nil
+	return &body[v1.State]{s.stateOf(r, &holdCounter{server: s})}, nil
 }
 
 type listInput struct {
@@ -223,9 +223,9 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 		out.Next = s.next(last.Namespace + "/" + last.Name)
 	}
 	out.Items = make([]json.RawMessage, len(items))
-	held := &holding{server: s}
+	held := &holdCounter{server: s}
 	for i := range items {
-		if out.Items[i], err = json.Marshal(shown(ctx, &items[i])); err != nil {
+		if out.Items[i], err = json.Marshal(redactFor(ctx, &items[i])); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
 		}
 		if in.State {

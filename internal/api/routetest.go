@@ -146,7 +146,7 @@ func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
 			_, there := c.Directory.Handler(to.Namespace, to.Name)
 			step.Handlers = append(step.Handlers, v1.RouteHandler{Name: to.String(), Missing: !there})
 		}
-		step.At, step.Holds = c.held(r, due)
+		step.At, step.Holds = c.heldUntil(r, due)
 		out.Steps = append(out.Steps, step)
 	}
 	return out
@@ -155,8 +155,8 @@ func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
 // maxHeld is how many holds one after the other are followed.
 const maxHeld = 20
 
-// held is when a step would be told that is due at a time; zero: nobody knows, or never.
-func (c *routeCase) held(r *route.Route, due time.Time) (time.Time, []v1.Hold) {
+// heldUntil is when a step would be told that is due at a time; zero: nobody knows, or never.
+func (c *routeCase) heldUntil(r *route.Route, due time.Time) (time.Time, []v1.Hold) {
 	var holds []route.Hold
 	for range maxHeld {
 		now := c.Routing.Holds(c.problem, r, due)

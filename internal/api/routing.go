@@ -64,8 +64,8 @@ func holdsShown(list []route.Hold) (out []v1.Hold) {
 	return out
 }
 
-// holding counts what silences and windows keep back, once for a request that asks of many.
-type holding struct {
+// holdCounter counts what silences and windows keep back, once for a request that asks of many.
+type holdCounter struct {
 	*server
 	counted bool
 	by      map[route.Name]int
@@ -73,7 +73,7 @@ type holding struct {
 }
 
 // of is how many open problems one keeps back now.
-func (h *holding) of(name route.Name) int {
+func (h *holdCounter) of(name route.Name) int {
 	if !h.counted {
 		h.counted, h.by = true, map[route.Name]int{}
 		h.err = h.problems(context.Background(), func(m *route.Problem) {
@@ -106,7 +106,7 @@ func (s *server) problems(ctx context.Context, fn func(*route.Problem)) error {
 }
 
 // routingState is what is so now of a silence or a window.
-func (s *server) routingState(out *v1.State, r *model.Resource, held *holding) {
+func (s *server) routingState(out *v1.State, r *model.Resource, held *holdCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
 	case *model.SilenceSpec:

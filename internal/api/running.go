@@ -34,7 +34,7 @@ func (x *running) all(ctx context.Context, authorization string) error {
 	waiting := x.nodes
 	for {
 		for len(waiting) > 0 && len(x.until) < x.parallel {
-			if err := x.begin(waiting[0]); err != nil {
+			if err := x.askNode(waiting[0]); err != nil {
 				return err
 			}
 			waiting = waiting[1:]
@@ -64,8 +64,8 @@ func (x *running) all(ctx context.Context, authorization string) error {
 	}
 }
 
-// begin asks one node.
-func (x *running) begin(node model.NodeID) error {
+// askNode asks one node.
+func (x *running) askNode(node model.NodeID) error {
 	run, within := x.run, x.within
 	if x.check != 0 {
 		chunk := x.server.Assigned(node, x.check)

@@ -45,7 +45,7 @@ func (s *server) runRoutes() {
 		Description: "Each message's data is a RunLine as JSON; the last one is the summary. Who goes away takes back what still runs.",
 		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
 	}}
-	handle(s, also(op, model.NotFound, model.Limited, model.Guarded), access.On(access.Operate, "run"), (*server).run)
+	handle(s, withErrors(op, model.NotFound, model.Limited, model.Guarded), access.On(access.Operate, "run"), (*server).run)
 }
 
 // order is one request, looked through.
@@ -74,7 +74,7 @@ func (s *server) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*hu
 			return
 		}
 		defer s.runSlots.Leave()
-		if err := s.Intent.RecordRun(ctx, who(ctx, o.what)); err != nil {
+		if err := s.Intent.RecordRun(ctx, author(ctx, o.what)); err != nil {
 			s.Logger.Error("a run cannot be recorded, and does not begin", "err", err)
 			writeError(w, model.Errorf(model.Unavailable, "the run cannot be recorded now, and does not begin").WithHint("the server's log says why; try again"))
 			return

@@ -12,9 +12,9 @@ import (
 // scope is the namespaces of one request of a subject that is bound to some. Everything such a
 // request reads or writes goes through it: its handler gets a copy of the server whose directory,
 // events, history and intent know these namespaces and no others. The wrappers name every method
-// of what they wrap, so that a new one does not compile before somebody decides what it shows.
+// of the wrapped interface: a new one does not compile before its answer within a scope is written.
 //
-// What is in namespace shared reaches all nodes, so definitions of its checks and members of its
+// Resources of namespace shared reach all nodes, so definitions of its checks and members of its
 // groups are visible, as far as nodes of the scope have them; its resources are not.
 type scope struct {
 	subject    *access.Subject

@@ -319,8 +319,8 @@ func (p *probe) ask(t *testing.T, r *apitest.Rig, token string) string {
 	return fmt.Sprint(status, " ", revision.ReplaceAllString(text, ""))
 }
 
-// kept is everything that is stored and shown of namespaces that the subject has no role in.
-func kept(t *testing.T, r *apitest.Rig) (out []string) {
+// storedState is everything that is stored and shown of namespaces that the subject has no role in.
+func storedState(t *testing.T, r *apitest.Rig) (out []string) {
 	for _, k := range model.Kinds() {
 		rows, err := r.Intent.Store().List(t.Context(), intent.ListQuery{Kind: k.Name})
 		must(t, err)
@@ -360,7 +360,7 @@ func TestBoundSubjectIsApart(t *testing.T) {
 		}
 	}
 	secondWorld(t, r)
-	was := kept(t, r)
+	was := storedState(t, r)
 	refused := 0
 	for i, p := range list {
 		after := p.ask(t, r, token)
@@ -377,7 +377,7 @@ func TestBoundSubjectIsApart(t *testing.T) {
 			refused++
 		}
 	}
-	if is := kept(t, r); !reflect.DeepEqual(is, was) {
+	if is := storedState(t, r); !reflect.DeepEqual(is, was) {
 		t.Errorf("changed:\n%v\nwas:\n%v", is, was)
 	}
 	t.Logf("%d requests, %d refused as forbidden", len(list), refused)

@@ -30,8 +30,8 @@ func (d scopedDirectory) nodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return !d.node(id) })
 }
 
-// each calls fn for a namespace, or for all of the scope, and sorts what it returns.
-func (d scopedDirectory) each(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
+// forEach calls fn for a namespace, or for all of the scope, and sorts the nodes that it returns.
+func (d scopedDirectory) forEach(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
 			ids = append(ids, fn(one)...)
@@ -123,11 +123,11 @@ func ofNode[T any](d scopedDirectory, id model.NodeID, fn func(model.NodeID) T) 
 }
 
 func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
-	return d.each(namespace, d.all.Nodes)
+	return d.forEach(namespace, d.all.Nodes)
 }
 
 func (d scopedDirectory) NodesMatching(namespace string, s plan.Selector) []model.NodeID {
-	return d.each(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
+	return d.forEach(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
 }
 
 func (d scopedDirectory) GroupMembers(namespace, name string) []model.NodeID {

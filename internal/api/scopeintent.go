@@ -22,13 +22,13 @@ type scopedIntent struct {
 
 var _ Intent = scopedIntent{}
 
-// options bound a change to the scope: what it prunes, and of how many nodes a fifth is.
+// options bound a change to the scope: its prune, and the number of nodes that it may affect.
 func (i scopedIntent) options(o intent.ApplyOptions) intent.ApplyOptions {
 	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
 	return o
 }
 
-// visible leaves the outcomes of the scope: a rename also rewrites what names the node in shared.
+// visible leaves the outcomes of the scope: a rename also rewrites references to the node in shared.
 func (i scopedIntent) visible(a intent.Applied, err error) (intent.Applied, error) {
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.has(o.Key.Namespace) })
 	return a, err
@@ -43,8 +43,8 @@ func (i scopedIntent) Apply(ctx context.Context, by intent.Who, resources []mode
 	return i.visible(i.all.Apply(ctx, by, resources, i.options(o)))
 }
 
-// writable refuses what a binding does not cover: other namespaces, namespaces themselves, and what
-// reaches the server or the nodes of all.
+// writable refuses resources that a binding does not cover: of other namespaces, namespaces
+// themselves, and those that reach the server or all nodes.
 func (i scopedIntent) writable(r *model.Resource) error {
 	key := intent.KeyOf(r)
 	if key.Kind == "Namespace" {
@@ -171,7 +171,7 @@ func (i scopedIntent) query(q intent.ListQuery, match func(*model.Resource) bool
 	return q, func(r *model.Resource) bool { return i.has(r.Metadata.Name) && (match == nil || match(r)) }
 }
 
-// Audit also tells who declared a check of shared: nodes of the scope may run it.
+// Audit also finds the author of a check of shared: nodes of the scope may run it.
 func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error) {
 	if q.Kind == "Check" && q.Namespace == model.SharedNamespaceName && q.Name != "" {
 		return i.all.Audit(ctx, q, true)

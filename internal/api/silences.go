@@ -17,8 +17,8 @@ import (
 const silencesPath = "/api/v1/silences"
 
 func (s *server) silenceRoutes() {
-	handle(s, changing(also(operation("silence", http.MethodPost, silencesPath, "silences", "Keep people from being told of some problems, for a while"), model.NotFound)), access.On(access.Operate, "Silence"), (*server).silence)
-	handle(s, changing(also(operation("endSilence", http.MethodPost, silencesPath+"/{namespace}/{name}/end", "silences", "End a silence: what it holds and is still open is told"), model.NotFound)), access.On(access.Operate, "Silence"), (*server).endSilence)
+	handle(s, withChangeErrors(withErrors(operation("silence", http.MethodPost, silencesPath, "silences", "Keep people from being told of some problems, for a while"), model.NotFound)), access.On(access.Operate, "Silence"), (*server).silence)
+	handle(s, withChangeErrors(withErrors(operation("endSilence", http.MethodPost, silencesPath+"/{namespace}/{name}/end", "silences", "End a silence: what it holds and is still open is told"), model.NotFound)), access.On(access.Operate, "Silence"), (*server).endSilence)
 }
 
 // silence makes one. Operators may, who may not apply.
@@ -75,7 +75,7 @@ func (s *server) makeSilence(ctx context.Context, b *v1.SilenceRequest, spec *mo
 			name = fmt.Sprintf("%s-%d", name, i)
 		}
 		key := intent.Key{Kind: "Silence", Namespace: b.Namespace, Name: name}
-		_, err := s.Intent.Apply(ctx, who(ctx, spec.Reason), []model.Resource{{Kind: "Silence", Metadata: model.Metadata{Namespace: b.Namespace, Name: name}, Spec: spec}},
+		_, err := s.Intent.Apply(ctx, author(ctx, spec.Reason), []model.Resource{{Kind: "Silence", Metadata: model.Metadata{Namespace: b.Namespace, Name: name}, Spec: spec}},
 			intent.ApplyOptions{DryRun: b.DryRun, Yes: true, Expect: map[intent.Key]int64{key: 0}})
 		switch {
 		case err == nil:
@@ -126,12 +126,12 @@ func (s *server) endSilence(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, s.notThere(ctx, err, key)
 	}
-	held := holding{server: s}
+	held := holdCounter{server: s}
 	out := v1.Silenced{Namespace: in.Namespace, Name: in.Name}
 	if spec, ok := r.Spec.(*model.SilenceSpec); ok && silences(spec, s.Now()) {
 		out.Holds = held.of(route.Name{Namespace: in.Namespace, Name: in.Name})
 	}
-	if _, err := s.Intent.Delete(ctx, who(ctx, cmp.Or(in.Body.Note, "ended")), []intent.Key{key}, intent.ApplyOptions{Yes: true}); err != nil {
+	if _, err := s.Intent.Delete(ctx, author(ctx, cmp.Or(in.Body.Note, "ended")), []intent.Key{key}, intent.ApplyOptions{Yes: true}); err != nil {
 		return nil, s.notThere(ctx, err, key)
 	}
 	return &body[v1.Silenced]{out}, nil

@@ -18,15 +18,15 @@ import (
 )
 
 func (s *server) stateRoutes() {
-	handle(s, also(operation("listNodeStates", http.MethodGet, "/api/v1/nodestates", "nodes", "Machines as the server sees them, worst first"), model.NotFound), access.On(access.Read, "Node"), (*server).nodeStates)
+	handle(s, withErrors(operation("listNodeStates", http.MethodGet, "/api/v1/nodestates", "nodes", "Machines as the server sees them, worst first"), model.NotFound), access.On(access.Read, "Node"), (*server).nodeStates)
 }
 
 // stateOf is what the server knows of a resource beside what was declared.
-func (s *server) stateOf(r *model.Resource, held *holding) v1.State {
+func (s *server) stateOf(r *model.Resource, held *holdCounter) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Landing(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
-	out.Note, _ = landing(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: l.Landing})
+	out.Note, _ = landingNote(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: l.Landing})
 	switch key.Kind {
 	case "Handler", "Pipeline", "Secret", "Asset":
 		out.UsedBy = usedBy(l.Landing, "")

@@ -14,7 +14,7 @@ import (
 )
 
 func (s *server) serverRoutes() {
-	handle(s, also(operation("status", http.MethodGet, "/api/v1/status", "server", "Is all well? Worst first"), model.NotFound), access.On(access.Read, "server"), (*server).status)
+	handle(s, withErrors(operation("status", http.MethodGet, "/api/v1/status", "server", "Is all well? Worst first"), model.NotFound), access.On(access.Read, "server"), (*server).status)
 	handle(s, operation("version", http.MethodGet, "/api/v1/version", "server", "Which build this is"), access.ByAnybody("server"), (*server).version)
 	handle(s, operation("listQueues", http.MethodGet, "/api/v1/queues", "server", "The bounded queues of the server"), access.OnCluster(access.Read, "queue"), (*server).queues)
 }
@@ -84,14 +84,14 @@ func (s *server) status(ctx context.Context, in *struct {
 	if err := s.lastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
 		out.Warnings = append(out.Warnings, "the last hour cannot be read: "+err.Error())
 	}
-	out.Warnings = append(out.Warnings, s.unheard(in.Namespace)...)
+	out.Warnings = append(out.Warnings, s.unroutedWarnings(in.Namespace)...)
 	return &body[v1.Status]{out}, nil
 }
 
 // storesWithin bounds how long the status waits for the stores.
 const storesWithin = 2 * time.Second
 
-// lastHour is what happened in it, and the last changes.
+// lastHour counts its problems and changes.
 func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status) error {
 	var err error
 	if out.Revision, err = s.Rows.Revision(ctx); err != nil {

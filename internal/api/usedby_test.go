@@ -29,7 +29,7 @@ func TestUsedBy(t *testing.T) {
 		"used by 2 checks on 1 node, 1 handler and 1 filter": {&model.AssetSpec{}, intent.Landing{Nodes: 1, Checks: 2, Handlers: 1, Filters: 1}},
 	} {
 		r := &model.Resource{Kind: of.spec.Kind(), Spec: of.spec}
-		if got, _ := landing(r, intent.Outcome{Key: intent.KeyOf(r), Landing: of.l}); got != want {
+		if got, _ := landingNote(r, intent.Outcome{Key: intent.KeyOf(r), Landing: of.l}); got != want {
 			t.Errorf("%+v: %q, want %q", of, got, want)
 		}
 	}

@@ -15,7 +15,7 @@ const ownPassword = "/api/v1/me/password"
 func (s *server) userRoutes() {
 	handle(s, operation("listUsers", http.MethodGet, "/api/v1/users", "auth", "List users; a viewer sees the own name"), access.ByAnybody("user"), (*server).listUsers)
 	handle(s, operation("createUser", http.MethodPost, "/api/v1/users", "auth", "Make a user; a password that the server made is shown once"), access.OnCluster(access.Change, "user"), (*server).createUser)
-	handle(s, also(operation("grantUser", http.MethodPut, "/api/v1/users/{name}/grants", "auth", "Replace the role of a user, and the bindings to namespaces; tokens that permit more end"), model.Conflict), access.OnCluster(access.Change, "user"), (*server).grantUser)
+	handle(s, withErrors(operation("grantUser", http.MethodPut, "/api/v1/users/{name}/grants", "auth", "Replace the role of a user, and the bindings to namespaces; tokens that permit more end"), model.Conflict), access.OnCluster(access.Change, "user"), (*server).grantUser)
 	handle(s, operation("deleteUser", http.MethodDelete, "/api/v1/users/{name}", "auth", "End a user, with all sessions and tokens; the answer is who it was"), access.OnCluster(access.Change, "user"), (*server).deleteUser)
 	handle(s, operation("changePassword", http.MethodPost, ownPassword, "auth", "Change the own password; the caller's other sessions end"), access.ByAnybody("user"), (*server).changePassword)
 }
@@ -48,7 +48,7 @@ func (s *server) createUser(ctx context.Context, in *struct{ Body v1.UserRequest
 	if err := mayGive(ctx, &g); err != nil {
 		return nil, err
 	}
-	password, err := s.Access.CreateUser(ctx, who(ctx, "role "+g.String()), access.User{Name: r.Name, Grants: g}, r.Password)
+	password, err := s.Access.CreateUser(ctx, author(ctx, "role "+g.String()), access.User{Name: r.Name, Grants: g}, r.Password)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s *server) grantUser(ctx context.Context, in *struct {
 	if err := mayGive(ctx, &g); err != nil {
 		return nil, err
 	}
-	u, err := s.Access.Grant(ctx, who(ctx, "role "+g.String()), in.Name, g)
+	u, err := s.Access.Grant(ctx, author(ctx, "role "+g.String()), in.Name, g)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (s *server) grantUser(ctx context.Context, in *struct {
 func (s *server) deleteUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 }) (*body[v1.User], error) {
-	u, err := s.Access.DeleteUser(ctx, who(ctx, "user deleted"), in.Name)
+	u, err := s.Access.DeleteUser(ctx, author(ctx, "user deleted"), in.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -102,5 +102,5 @@ func (s *server) changePassword(ctx context.Context, in *struct{ Body v1.Passwor
 		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment")
 	}
 	defer leave()
-	return nil, s.Access.ChangePassword(ctx, who(ctx, "own password"), c.Token, in.Body.Old, in.Body.New)
+	return nil, s.Access.ChangePassword(ctx, author(ctx, "own password"), c.Token, in.Body.Old, in.Body.New)
 }

@@ -30,7 +30,7 @@ func (s *server) watchRoute() {
 		Description: "Each message's data is an event as JSON. A slow reader gets the newest state of each event, not every one; when the stream ends, list again.",
 		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
 	}}
-	handle(s, also(op, model.NotFound, model.Limited), access.On(access.Read, "event"), (*server).watchEvents)
+	handle(s, withErrors(op, model.NotFound, model.Limited), access.On(access.Read, "event"), (*server).watchEvents)
 }
 
 func (s *server) watchEvents(ctx context.Context, in *FilterInput) (*huma.StreamResponse, error) {

@@ -66,7 +66,7 @@ func (s *Server) openAPI(context.Context) error {
 	if s.agents == nil {
 		s.handler = api.New(options)
 	} else {
-		s.handler, s.enrolHandler = api.Apart(options)
+		s.handler, s.enrolHandler = api.NewSplit(options)
 	}
 	if s.bridge != nil { // who has Sensu's agents has people with sensuctl
 		s.handler = sensuctl.New(sensuctl.Options{API: s.handler, Registerer: s.registry, Log: s.log, Now: s.now})

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// turns bounds what many requests of one kind cost at once: two are at work, few more
+// turns bounds the cost of many requests of one kind: two are at work, few more
 // wait with nothing but their connection, the others are refused.
 type turns struct {
 	places  chan struct{}

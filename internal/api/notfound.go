@@ -16,8 +16,8 @@ import (
 // nearAmong is among how many names the nearest is looked for.
 const nearAmong = 5000
 
-// nothing answers what no route does: 405 where the path has other methods, else 404.
-func (s *server) nothing(w http.ResponseWriter, r *http.Request) {
+// unknownPath answers what no route does: 405 where the path has other methods, else 404.
+func (s *server) unknownPath(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		asked := *r
@@ -50,11 +50,11 @@ func (s *server) notThere(ctx context.Context, err error, key intent.Key) error 
 			return s.noNamespace(ctx, key.Namespace)
 		}
 	}
-	return e.WithHint("%s", s.meant(ctx, key))
+	return e.WithHint("%s", s.suggestion(ctx, key))
 }
 
-// meant says what somebody may have meant by a name that is not there.
-func (s *server) meant(ctx context.Context, key intent.Key) string {
+// suggestion says what somebody may have meant by a name that is not there.
+func (s *server) suggestion(ctx context.Context, key intent.Key) string {
 	list := "muster get " + pluralOf(key.Kind)
 	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
 		list += " -n " + key.Namespace
@@ -133,7 +133,7 @@ func (s *server) noNode(ctx context.Context, namespace, name string) error {
 		return model.Errorf(model.NotFound, "there is no node %q any more: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
 			WithHint("who did what: muster audit node %s -n %s", last.Key.Name, namespace)
 	}
-	return e.WithHint("%s", s.meant(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
+	return e.WithHint("%s", s.suggestion(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }
 
 // renamed is the change that gave the node of a name another one.
@@ -150,7 +150,7 @@ func (s *server) noCheck(ctx context.Context, namespace, name string) error {
 	if namespace == "" {
 		return e.WithHint("what there is: muster get checks -A")
 	}
-	return e.WithHint("%s", s.meant(ctx, intent.Key{Kind: "Check", Namespace: namespace, Name: name}))
+	return e.WithHint("%s", s.suggestion(ctx, intent.Key{Kind: "Check", Namespace: namespace, Name: name}))
 }
 
 // namespaces are the names of all.

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Events have a language of conditions of their own (where.go), and resources another (wherekind.go). Of
+// Events have a language of conditions of their own (eventcondition.go), and resources another (resourcecondition.go). Of
 // every other list, a condition reads the row as it is in items.
 
 const (
@@ -42,7 +42,7 @@ func rowVariables() []cel.EnvOption {
 	return list
 }
 
-// WhereInput picks rows of a list by what they hold.
+// WhereInput picks rows of a list by a condition.
 type WhereInput struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items: row.name == \"ann\""`
 }
@@ -53,7 +53,7 @@ type NarrowInput struct {
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
 }
 
-// narrowed is what a request asks of rows; nil asks nothing. Of one request, and not safe for concurrent use.
+// narrowed is the condition of a request on rows; nil passes all. Of one request, and not safe for concurrent use.
 type narrowed struct {
 	server   *server
 	now      time.Time
@@ -147,7 +147,7 @@ func (n *narrowed) ResolveName(name string) (any, bool) {
 	return n.node.ResolveName(name)
 }
 
-// theseRows leaves those of a short list that are picked.
+// theseRows leaves the picked rows of a short list.
 func theseRows[R any](s *server, in WhereInput, rows []R) ([]R, error) {
 	n, err := s.narrowRows(in)
 	if err != nil || n == nil {
@@ -202,7 +202,7 @@ type LabelledInput struct {
 	WhereInput
 }
 
-// labelled leaves those of a short list that are picked, whose rows have labels.
+// labelled leaves the picked rows of a short list of rows with labels.
 func labelled[R any](s *server, in LabelledInput, rows []R, labels func(*R) map[string]string) ([]R, error) {
 	chosen, err := plan.ParseSelector(in.Selector)
 	if err != nil {

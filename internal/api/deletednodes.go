@@ -19,26 +19,26 @@ import (
 // Nodes that are gone are not in the view any more. That they went is in the record of
 // changes, and what they had is in history under their numbers: lists of what was end with them.
 
-// goneFrom begins the token of a page of nodes that are gone.
-const goneFrom = "gone."
+// deletedPrefix begins the token of a page of nodes that are gone.
+const deletedPrefix = "gone."
 
-// gonePage is how many of them one page looks at.
-const gonePage = 50
+// deletedPage is how many of them one page looks at.
+const deletedPage = 50
 
-// goneNode is a node that was deleted, retired or forgotten at a time.
-type goneNode struct {
+// deletedNode is a node that was deleted, retired or forgotten at a time.
+type deletedNode struct {
 	id              model.NodeID
 	namespace, name string
 	at              time.Time
 }
 
-// goneToken says whether a token is that of a page of nodes that are gone, and where it begins.
-func (s *server) goneToken(token string) (revision int64, part int, ok bool) {
+// deletedToken says whether a token is that of a page of nodes that are gone, and where it begins.
+func (s *server) deletedToken(token string) (revision int64, part int, ok bool) {
 	place, err := s.after(token)
 	if token == "" || err != nil {
 		return 0, 0, false
 	}
-	if place, ok = strings.CutPrefix(place, goneFrom); !ok {
+	if place, ok = strings.CutPrefix(place, deletedPrefix); !ok {
 		return 0, 0, false
 	}
 	before, after, _ := strings.Cut(place, ".")
@@ -47,22 +47,22 @@ func (s *server) goneToken(token string) (revision int64, part int, ok bool) {
 	return revision, part, err1 == nil && err2 == nil
 }
 
-// gone lists nodes that went after a time and that a question is about, newest first, and the
+// deletedNodes lists nodes that went after a time and that a question is about, newest first, and the
 // token of the next page.
-func (s *server) gone(ctx context.Context, in *FilterInput, since time.Time, revision int64, part int) (list []goneNode, next string, err error) {
+func (s *server) deletedNodes(ctx context.Context, in *FilterInput, since time.Time, revision int64, part int) (list []deletedNode, next string, err error) {
 	selector, err := plan.ParseSelector(in.Selector)
 	if err != nil {
 		return nil, "", err
 	}
-	q := intent.ChangeQuery{Kind: "Node", Namespace: in.Namespace, Name: in.Node, Gone: true, Since: since, Revision: revision, Part: part, Limit: gonePage + 1, Bodies: in.Selector != ""}
+	q := intent.ChangeQuery{Kind: "Node", Namespace: in.Namespace, Name: in.Node, Gone: true, Since: since, Revision: revision, Part: part, Limit: deletedPage + 1, Bodies: in.Selector != ""}
 	changes, err := s.Rows.ChangesBefore(ctx, q)
 	if err != nil {
 		return nil, "", err
 	}
-	if len(changes) > gonePage {
-		changes = changes[:gonePage]
-		last := changes[gonePage-1]
-		next = s.next(fmt.Sprintf("%s%d.%d", goneFrom, last.Revision, last.Part))
+	if len(changes) > deletedPage {
+		changes = changes[:deletedPage]
+		last := changes[deletedPage-1]
+		next = s.next(fmt.Sprintf("%s%d.%d", deletedPrefix, last.Revision, last.Part))
 	}
 	for _, c := range changes {
 		if in.Selector != "" {
@@ -76,13 +76,13 @@ func (s *server) gone(ctx context.Context, in *FilterInput, since time.Time, rev
 		if _, _, ok := s.Directory.NodeName(model.NodeID(c.ID)); ok {
 			continue // it is going now: its events are still there
 		}
-		list = append(list, goneNode{model.NodeID(c.ID), c.Key.Namespace, c.Key.Name, c.At})
+		list = append(list, deletedNode{model.NodeID(c.ID), c.Key.Namespace, c.Key.Name, c.At})
 	}
 	return list, next, nil
 }
 
-// goneChecks are the changes of status of a node that is gone, by check, oldest first.
-func (s *server) goneChecks(ctx context.Context, node model.NodeID, check string, since time.Time) (map[string][]history.Entry, error) {
+// changesAfter are the changes of status of a node that is gone, by check, oldest first.
+func (s *server) changesAfter(ctx context.Context, node model.NodeID, check string, since time.Time) (map[string][]history.Entry, error) {
 	list, err := s.changesOf(ctx, node, check, since.Add(1), time.Time{})
 	if err != nil {
 		return nil, err
@@ -117,19 +117,19 @@ func (s *server) lastBefore(ctx context.Context, node model.NodeID, check string
 }
 
 // was is what an event was at a time, given its last change up to then and the first after.
-func was(before history.Entry, known bool, after []history.Entry) past {
+func was(before history.Entry, known bool, after []history.Entry) pastStatus {
 	switch {
 	case known:
-		return past{true, before.Status, before.At, before.Output}
+		return pastStatus{true, before.Status, before.At, before.Output}
 	case len(after) > 0 && !after[0].First:
-		return past{known: true, status: after[0].Previous}
+		return pastStatus{known: true, status: after[0].Previous}
 	}
-	return past{}
+	return pastStatus{}
 }
 
-// goneEvents shows what each event of a node that is gone was at a time, and its changes since.
-func (s *server) goneEvents(ctx context.Context, n goneNode, check string, at time.Time, fn func(check string, is past, after []history.Entry)) error {
-	after, err := s.goneChecks(ctx, n.id, check, at)
+// deletedEvents shows what each event of a node that is gone was at a time, and its changes since.
+func (s *server) deletedEvents(ctx context.Context, n deletedNode, check string, at time.Time, fn func(check string, is pastStatus, after []history.Entry)) error {
+	after, err := s.changesAfter(ctx, n.id, check, at)
 	if err != nil {
 		return err
 	}
@@ -154,14 +154,14 @@ func (s *server) goneEvents(ctx context.Context, n goneNode, check string, at ti
 	return nil
 }
 
-// goneThen adds a page of what events of nodes that are gone were.
-func (s *server) goneThen(ctx context.Context, in *FilterInput, rows *narrowed, revision int64, part int, out *v1.PastEventList) error {
-	list, next, err := s.gone(ctx, in, out.At, revision, part)
+// pastOfDeleted adds a page of what events of nodes that are gone were.
+func (s *server) pastOfDeleted(ctx context.Context, in *FilterInput, rows *narrowed, revision int64, part int, out *v1.PastEventList) error {
+	list, next, err := s.deletedNodes(ctx, in, out.At, revision, part)
 	if out.Next = next; err != nil {
 		return err
 	}
 	for _, n := range list {
-		err := s.goneEvents(ctx, n, in.Check, out.At, func(check string, is past, _ []history.Entry) {
+		err := s.deletedEvents(ctx, n, in.Check, out.At, func(check string, is pastStatus, _ []history.Entry) {
 			one := v1.PastEvent{Namespace: n.namespace, Node: n.name, Check: check, Gone: n.at,
 				Status: is.status, StatusName: is.status.String(), Changed: is.changed, Output: is.output}
 			if is.known && rows.picks(n.id, func() any { return &one }) {
@@ -175,10 +175,10 @@ func (s *server) goneThen(ctx context.Context, in *FilterInput, rows *narrowed, 
 	return nil
 }
 
-// goneAvailability adds a page of how long events of nodes that are gone had which status, up
+// availabilityOfDeleted adds a page of how long events of nodes that are gone had which status, up
 // to when they went.
-func (s *server) goneAvailability(ctx context.Context, in *FilterInput, rows *narrowed, p Period, revision int64, part int, out *v1.AvailabilityList) error {
-	list, next, err := s.gone(ctx, in, p.Since, revision, part)
+func (s *server) availabilityOfDeleted(ctx context.Context, in *FilterInput, rows *narrowed, p Period, revision int64, part int, out *v1.AvailabilityList) error {
+	list, next, err := s.deletedNodes(ctx, in, p.Since, revision, part)
 	if out.Next = next; err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (s *server) goneAvailability(ctx context.Context, in *FilterInput, rows *na
 		if n.at.Before(p.Until) {
 			until.Until = n.at
 		}
-		err := s.goneEvents(ctx, n, in.Check, p.Since, func(check string, is past, after []history.Entry) {
+		err := s.deletedEvents(ctx, n, in.Check, p.Since, func(check string, is pastStatus, after []history.Entry) {
 			one := v1.Availability{Namespace: n.namespace, Node: n.name, Check: check, Gone: n.at}
 			if sumUp(&one, spellsOf(until, is, after)); one.Known() > 0 && rows.picks(n.id, func() any { return &one }) {
 				out.Items = append(out.Items, one)

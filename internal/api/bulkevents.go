@@ -64,7 +64,7 @@ func bulkVerbs() []bulkVerb {
 func (s *server) bulkRoutes() {
 	for _, v := range bulkVerbs() {
 		op := operation(v.verb+"Events", http.MethodPost, "/api/v1/events/"+v.verb, "events", v.summary)
-		handle(s, also(changing(op), model.NotFound), access.On(v.need, "event"), func(s *server, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*body[v1.BulkDone], error) {
+		handle(s, withErrors(withChangeErrors(op), model.NotFound), access.On(v.need, "event"), func(s *server, ctx context.Context, in *struct{ Body v1.BulkRequest }) (*body[v1.BulkDone], error) {
 			return s.bulk(ctx, &v, &in.Body)
 		})
 	}
@@ -118,7 +118,7 @@ func (s *server) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*bo
 	if in.Note != "" {
 		note += ": " + in.Note
 	}
-	ended, err := s.begin(ctx, "a bulk "+v.verb, picked, note)
+	ended, err := s.beginRecord(ctx, "a bulk "+v.verb, picked, note)
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +128,12 @@ func (s *server) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*bo
 		out.Done -= left[i].Count
 	}
 	out.Left = left
-	ended(became(&out))
+	ended(bulkOutcome(&out))
 	return &body[v1.BulkDone]{out}, nil
 }
 
-// became says how many of them it was done to, and why not to the others.
-func became(out *v1.BulkDone) string {
+// bulkOutcome says how many of them it was done to, and why not to the others.
+func bulkOutcome(out *v1.BulkDone) string {
 	text := fmt.Sprintf("done to %d of %d", out.Done, out.Matched)
 	for i := range out.Left {
 		text += fmt.Sprintf("; %d not, because %s", out.Left[i].Count, out.Left[i].Reason)
@@ -162,7 +162,7 @@ func (s *server) pick(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (lis
 	if err != nil {
 		return nil, err
 	}
-	if err := s.within(ctx, &q, in.Namespace, in.Group); err != nil {
+	if err := s.boundToGroup(ctx, &q, in.Namespace, in.Group); err != nil {
 		return nil, err
 	}
 	for q.Limit = 1000; ; {
@@ -195,8 +195,8 @@ func openOf(st *event.State) string {
 	return st.Problem.ID
 }
 
-// within leaves the nodes of a group; without one, all.
-func (s *server) within(ctx context.Context, q *event.Query, namespace, group string) (err error) {
+// boundToGroup leaves the nodes of a group; without one, all.
+func (s *server) boundToGroup(ctx context.Context, q *event.Query, namespace, group string) (err error) {
 	if group == "" {
 		return nil
 	}

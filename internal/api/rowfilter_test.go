@@ -53,8 +53,8 @@ func TestEveryListIsNarrowed(t *testing.T) {
 	}
 }
 
-// narrowing is a rig with something in every list.
-func narrowing(t *testing.T) *apitest.Rig {
+// narrowRig is a rig with something in every list.
+func narrowRig(t *testing.T) *apitest.Rig {
 	r := apitest.New(t)
 	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	r.Nodes("default", map[string]string{"env": "test"}, "db01")
@@ -91,7 +91,7 @@ func narrowing(t *testing.T) *apitest.Rig {
 }
 
 func TestListsAreNarrowed(t *testing.T) {
-	r := narrowing(t)
+	r := narrowRig(t)
 	c := dial(t, r, r.Token)
 	nodesOf := func(list v1.ProblemList, err error) string {
 		if err != nil {

@@ -18,14 +18,14 @@ import (
 // lifeRoutes are what happens to a node after it joined.
 func (s *server) lifeRoutes() {
 	rename := operation("renameNode", http.MethodPost, "/api/v1/nodes/{namespace}/{name}/rename", "nodes", "Give a node another name; it keeps its events and history")
-	handle(s, changing(also(rename, model.NotFound)), access.On(access.Change, "Node"), (*server).renameNode)
+	handle(s, withChangeErrors(withErrors(rename, model.NotFound)), access.On(access.Change, "Node"), (*server).renameNode)
 	replace := operation("replaceNode", http.MethodPost, "/api/v1/nodes/{namespace}/{name}/replace", "nodes", "Make a token with which another machine becomes this node's; it is shown once")
-	handle(s, also(replace, model.NotFound, model.Conflict), access.On(access.Change, "Node"), (*server).replaceNode)
+	handle(s, withErrors(replace, model.NotFound, model.Conflict), access.On(access.Change, "Node"), (*server).replaceNode)
 	retire := operation("retireNodes", http.MethodPost, "/api/v1/retire", "nodes", "Take nodes out of service, in one transaction")
 	retire.MaxBodyBytes = 8 << 20 // 10,000 names
-	handle(s, changing(also(retire, model.NotFound)), access.On(access.Change, "Node"), (*server).retireNodes)
+	handle(s, withChangeErrors(withErrors(retire, model.NotFound)), access.On(access.Change, "Node"), (*server).retireNodes)
 	handle(s, operation("listTombstones", http.MethodGet, "/api/v1/tombstones", "nodes", "Machines that are nodes no more, and why; the newest first"), access.On(access.Read, "tombstone"), (*server).tombstones)
-	handle(s, also(operation("deleteTombstone", http.MethodDelete, "/api/v1/tombstones/{id}", "nodes", "Take one away: its machine may ask to join"), model.NotFound), access.On(access.Change, "tombstone"), (*server).forgive)
+	handle(s, withErrors(operation("deleteTombstone", http.MethodDelete, "/api/v1/tombstones/{id}", "nodes", "Take one away: its machine may ask to join"), model.NotFound), access.On(access.Change, "tombstone"), (*server).deleteTombstone)
 }
 
 // NodePath names one node.
@@ -39,7 +39,7 @@ func (s *server) renameNode(ctx context.Context, in *struct {
 	Body v1.NodeRename
 }) (*body[v1.Applied], error) {
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Rename(ctx, who(ctx, in.Body.Message), in.Namespace, in.Name, in.Body.To, o)
+	applied, err := s.Intent.Rename(ctx, author(ctx, in.Body.Message), in.Namespace, in.Name, in.Body.To, o)
 	if err != nil {
 		return nil, s.notThere(ctx, err, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Name})
 	}
@@ -75,7 +75,7 @@ func (s *server) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetire
 		keys = append(keys, key)
 	}
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Retire(ctx, who(ctx, in.Body.Message), keys, o)
+	applied, err := s.Intent.Retire(ctx, author(ctx, in.Body.Message), keys, o)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func (s *server) tombstones(_ context.Context, in *struct {
 	return &body[v1.TombstoneList]{v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}}, nil
 }
 
-func (s *server) forgive(ctx context.Context, in *struct {
+func (s *server) deleteTombstone(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"128"`
 }) (*none, error) {
-	return nil, s.Intent.Forgive(ctx, who(ctx, ""), in.ID)
+	return nil, s.Intent.Forgive(ctx, author(ctx, ""), in.ID)
 }

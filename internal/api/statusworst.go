@@ -92,7 +92,7 @@ func (s *server) stopped(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// faults are what keeps nodes from doing what they should.
+// faults are errors of nodes' assignments.
 func (s *server) faults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes

@@ -8,9 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// unheard warns of namespaces with open problems where nobody is told of what names nobody: there is
+// unroutedWarnings warns of namespaces with open problems where nobody is told of what names nobody: there is
 // no Route for all of it, none called default, and the namespace names no handlers.
-func (s *server) unheard(namespace string) (warnings []string) {
+func (s *server) unroutedWarnings(namespace string) (warnings []string) {
 	for id, counts := range s.Events.CountsByNamespace() {
 		name, ok := s.Directory.NamespaceName(id)
 		if !ok || counts.Problems == 0 || namespace != "" && name != namespace {

@@ -102,7 +102,7 @@ func (c *chain) add(name string, holds bool, format string, args ...any) *v1.Lin
 
 // follow goes from the declaration to the last message, and ends where nothing can follow.
 func (c *chain) follow() error {
-	spec, err := c.wanted()
+	spec, err := c.targetLink()
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (c *chain) follow() error {
 		}
 	}
 	holds := c.holdsOf(st.Problem)
-	waiting, err := c.waiting(st.Problem.ID, holds)
+	waiting, err := c.routeHolds(st.Problem.ID, holds)
 	if err != nil {
 		return err
 	}
@@ -154,12 +154,12 @@ func (c *chain) follow() error {
 			link.Text += ", until"
 		}
 	}
-	return c.told(st.Problem)
+	return c.deliveryLinks(st.Problem)
 }
 
-// waiting is what keeps a problem back on its routes besides those reasons: what only those
+// routeHolds is what keeps a problem back on its routes besides those reasons: what only those
 // know who tell it.
-func (c *chain) waiting(problem string, known []v1.Hold) (list []v1.Hold, err error) {
+func (c *chain) routeHolds(problem string, known []v1.Hold) (list []v1.Hold, err error) {
 	routes, err := c.History.EscalationsOf(c.ctx, problem)
 	if err != nil {
 		return nil, err
@@ -221,8 +221,8 @@ func (c *chain) refused() {
 	}
 }
 
-// wanted says who put the check on the node; the spec is nil for what is built in.
-func (c *chain) wanted() (*model.CheckSpec, error) {
+// targetLink says who put the check on the node; the spec is nil for what is built in.
+func (c *chain) targetLink() (*model.CheckSpec, error) {
 	why, ok := c.Directory.WhyCheck(c.node, c.check)
 	if !ok {
 		c.add("wanted", true, "check %s is built in: every node has it", c.out.Check)
@@ -275,7 +275,7 @@ func whyNoProblem(st *event.State, spec *model.CheckSpec) string {
 	return "none is open: this status opens none"
 }
 
-func (c *chain) told(problem *model.Problem) error {
+func (c *chain) deliveryLinks(problem *model.Problem) error {
 	list, err := c.History.Deliveries(c.ctx, problem.ID)
 	if err != nil {
 		return err

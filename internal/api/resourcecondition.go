@@ -41,7 +41,7 @@ func (s *server) picks(ctx context.Context, k model.KindInfo, expr string) (func
 		return nil, err
 	}
 	return func(r *model.Resource) bool {
-		text, err := json.Marshal(shown(ctx, r))
+		text, err := json.Marshal(redactFor(ctx, r))
 		if err != nil {
 			return false
 		}
