@@ -121,12 +121,12 @@ func secondWorld(t *testing.T, r *apitest.Rig) {
 	}
 	id, _ := r.Planner.NodeByName("quiet", "hush1")
 	check, _ := r.Planner.CheckByName("quiet", "hush-disk")
-	p := history.Problem{Namespace: "quiet", Node: "hush1", Check: "hush-disk", Problem: model.Problem{
-		ID: "Phush", NodeID: id, CheckID: check, Status: model.Critical, Severity: model.High, Opened: r.Now().Add(-time.Minute), Output: marker}}
+	p := history.Problem{Namespace: "quiet", Node: "hush1", SourceName: "hush-disk", Problem: model.Problem{
+		ID: "Phush", NodeID: id, Source: model.CheckSource(check), Status: model.Critical, Severity: model.High, Opened: r.Now().Add(-time.Minute), Output: marker}}
 	ref := history.HandlerRef{Namespace: "quiet", Name: "hush-pager"}
 	var b history.Batch
 	b.Opened = append(b.Opened, p)
-	b.Entries = append(b.Entries, history.Entry{At: p.Opened, Kind: history.StatusChanged, Namespace: "quiet", Node: "hush1", NodeID: id, Check: "hush-disk", CheckID: check, Status: model.Critical, Output: marker})
+	b.Entries = append(b.Entries, history.Entry{At: p.Opened, Kind: history.StatusChanged, Namespace: "quiet", Node: "hush1", NodeID: id, SourceName: "hush-disk", Source: model.CheckSource(check), Status: model.Critical, Output: marker})
 	b.Deliveries = append(b.Deliveries, history.Delivery{Key: "hush", Problem: p.ID, Handler: ref, Kind: "opened", Payload: []byte(`{"summary":"` + marker + `"}`), Created: p.Opened})
 	must(t, r.History.Record(ctx, b))
 	list, err := r.History.Deliveries(ctx, p.ID)
@@ -299,9 +299,9 @@ func boundRig(t *testing.T) (r *apitest.Rig, token string) {
 	r.Result("alpha", "a2", "ping", model.OK, "fine")
 	id, _ := r.Planner.NodeByName("alpha", "a1")
 	check, _ := r.Planner.CheckByName("alpha", "disk")
-	p := history.Problem{Namespace: "alpha", Node: "a1", Check: "disk", Problem: model.Problem{ID: "Palpha", NodeID: id, CheckID: check, Status: model.Critical, Opened: r.Now().Add(-time.Hour), Output: "full"}}
+	p := history.Problem{Namespace: "alpha", Node: "a1", SourceName: "disk", Problem: model.Problem{ID: "Palpha", NodeID: id, Source: model.CheckSource(check), Status: model.Critical, Opened: r.Now().Add(-time.Hour), Output: "full"}}
 	must(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{p},
-		Entries: []history.Entry{{At: p.Opened, Kind: history.StatusChanged, Namespace: "alpha", Node: "a1", NodeID: id, Check: "disk", CheckID: check, Status: model.Critical, Output: "full"}}}))
+		Entries: []history.Entry{{At: p.Opened, Kind: history.StatusChanged, Namespace: "alpha", Node: "a1", NodeID: id, SourceName: "disk", Source: model.CheckSource(check), Status: model.Critical, Output: "full"}}}))
 	token, _, err := r.Access.CreateToken(t.Context(), intent.Who{User: "admin"}, access.AccessToken{User: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Admin}, Run: true}})
 	must(t, err)
 	return r, token

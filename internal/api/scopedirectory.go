@@ -160,6 +160,14 @@ func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok
 	return namespace, name, ok
 }
 
+// SourceName finds the origin of a problem, which is visible where the problem is.
+func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok bool) {
+	if namespace, name, ok = d.all.SourceName(s); !d.defines(namespace) && model.BuiltinCheckName(s.Check()) == "" {
+		return "", "", false
+	}
+	return namespace, name, ok
+}
+
 func (d scopedDirectory) ChecksOf(node model.NodeID) []model.CheckID {
 	return ofNode(d, node, d.all.ChecksOf)
 }
