@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -227,15 +228,15 @@ func (s *server) FirstKey(_ uuid.UUID, key string) (onRecord, holder string) {
 	return s.key, ""
 }
 
-func (s *server) Lookup(uid uuid.UUID) (muster.Node, bool) {
+func (s *server) Lookup(uid uuid.UUID) (core.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return muster.Node{ID: theNode, Name: "web01", Namespace: 1, Key: s.key}, uid == s.uid && s.gone.Code == ""
+	return core.Node{ID: theNode, Name: "web01", Namespace: 1, Key: s.key}, uid == s.uid && s.gone.Code == ""
 }
 
-func (s *server) Team(model.NamespaceID) muster.TeamLimits { return muster.TeamLimits{} }
+func (s *server) Namespace(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{} }
 
-func (s *server) Seen(_ muster.Node, hello *wire.Hello) (limit, reason string) {
+func (s *server) Seen(_ core.Node, hello *wire.Hello) (limit, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hellos = append(s.hellos, *hello)

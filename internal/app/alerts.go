@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -16,7 +16,7 @@ func (s *Server) openAlerts(context.Context) (err error) {
 	s.alerts, err = alertmanager.New(alertmanager.Config{
 		Access: s.access, Intent: s.intent, Plan: s.planner, View: s.view, Write: s.writeAlerts,
 		Hit: func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string) {
-			s.sessions.Budget(&muster.Node{ID: node, Name: name, Namespace: namespace}).Hit(limit, reason)
+			s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: namespace}, limit, reason)
 		},
 		Now: s.now, Log: s.log, Registerer: s.registry,
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/sensuctl"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -121,7 +122,7 @@ func (s *Server) describe() v1.Status {
 			out.Warnings = append(out.Warnings, text)
 		}
 	}
-	hits := s.sessions.Hits(s.now().Add(-hitsShown))
+	hits := s.sessions.Limiter().Hits(s.now().Add(-hitsShown))
 	for _, h := range hits[:min(5, len(hits))] {
 		out.Warnings = append(out.Warnings, limitWarning(h))
 	}
@@ -163,7 +164,7 @@ func limitField(limit string) string {
 }
 
 // limitWarning says which namespace met which limit, and what raises it.
-func limitWarning(h muster.Hit) string {
+func limitWarning(h core.Hit) string {
 	text := fmt.Sprintf("namespace %s met a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
 	if field := limitField(h.Limit); field != "" {
 		text += fmt.Sprintf("; spec.limits.%s: muster edit namespace %s", field, h.Namespace)

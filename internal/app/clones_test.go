@@ -10,13 +10,14 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func aClone(address string) muster.Clone {
 	return muster.Clone{
-		Node:  muster.Node{ID: 7, Name: "web01"},
+		Node:  core.Node{ID: 7, Name: "web01"},
 		Holds: muster.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
 		Came:  muster.Peer{Address: address, Machine: "22222222"},
 	}
@@ -96,7 +97,7 @@ func TestTheEventOfACloneOutlivesAServer(t *testing.T) {
 	}
 	clone := aClone("10.0.0.2")
 	info, _ := s.intent.LookupNode(member.UID)
-	clone.Node = muster.Node{ID: info.ID, Name: info.Name}
+	clone.Node = core.Node{ID: info.ID, Name: info.Name}
 	testenv.Until(t, "the planner knows the node", func() bool { return s.planner.For(info.ID) != nil })
 	s.clones.came(clone)
 	critical := func() bool {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // limitsOf are the limits in force in a namespace beside what is used of them.
@@ -30,7 +30,7 @@ func (s *Server) limitsOf(namespace string) []v1.LimitUse {
 		{Name: "nodeResultsPerSec", Limit: l.NodeResultsSec},
 		{Name: "passivePerNode", Limit: float64(l.PassivePerNode)},
 	}
-	hits := s.sessions.Hits(time.Time{})
+	hits := s.sessions.Limiter().Hits(time.Time{})
 	out := all[:0]
 	for _, use := range all {
 		for _, h := range hits {
@@ -53,5 +53,5 @@ func (s *Server) full(namespace, limit, reason string) {
 		return
 	}
 	_, name, _ := s.planner.NodeName(slices.Min(nodes))
-	s.sessions.Budget(&muster.Node{ID: slices.Min(nodes), Name: name, Namespace: id}).Hit(limit, reason)
+	s.sessions.Limiter().Hit(&core.Node{ID: slices.Min(nodes), Name: name, Namespace: id}, limit, reason)
 }

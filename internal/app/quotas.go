@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // tellLimits keeps the event `limits`: a warning of the node that met a limit of its
@@ -30,7 +30,7 @@ func (s *Server) tellLimits(ctx context.Context) error {
 		case <-tick.C:
 		}
 		now := s.now()
-		q.met(s.sessions.Hits(now.Add(-episodeGone*episodeTick)), last)
+		q.met(s.sessions.Limiter().Hits(now.Add(-episodeGone*episodeTick)), last)
 		q.tick()
 		last = now
 	}
@@ -47,9 +47,9 @@ type quota struct{ namespace, limit string }
 
 // met takes over which limits were met of late, and tells of nodes one of whose was met
 // since it was called last.
-func (q *quotas) met(hits []muster.Hit, last time.Time) {
+func (q *quotas) met(hits []core.Hit, last time.Time) {
 	maps.DeleteFunc(q.of, func(_ quota, node model.NodeID) bool { return q.open[node] == nil })
-	told := map[model.NodeID][]muster.Hit{}
+	told := map[model.NodeID][]core.Hit{}
 	for _, h := range hits {
 		key := quota{h.Namespace, h.Limit}
 		node, ok := q.of[key]
@@ -65,7 +65,7 @@ func (q *quotas) met(hits []muster.Hit, last time.Time) {
 		told[node] = append(told[node], h)
 	}
 	for node, hits := range told {
-		slices.SortFunc(hits, func(a, b muster.Hit) int { return strings.Compare(a.Limit, b.Limit) })
+		slices.SortFunc(hits, func(a, b core.Hit) int { return strings.Compare(a.Limit, b.Limit) })
 		var about, text []string
 		again := false
 		for _, h := range hits {

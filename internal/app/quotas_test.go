@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // Who meets a limit has an event that says so and what raises it; a limit that many nodes
@@ -26,10 +26,10 @@ func TestTheEventOfALimit(t *testing.T) {
 		return id, ok
 	}}
 	at := time.Unix(1_700_000_000, 0)
-	hit := func(namespace, node, limit string, ago int) muster.Hit {
-		return muster.Hit{Namespace: namespace, Node: node, Limit: limit, Count: 7, Last: at.Add(time.Duration(-ago) * episodeTick), Reason: "too much"}
+	hit := func(namespace, node, limit string, ago int) core.Hit {
+		return core.Hit{Namespace: namespace, Node: node, Limit: limit, Count: 7, Last: at.Add(time.Duration(-ago) * episodeTick), Reason: "too much"}
 	}
-	look := func(hits ...muster.Hit) []string {
+	look := func(hits ...core.Hit) []string {
 		written = nil
 		q.met(hits, at.Add(-episodeTick))
 		q.tick()

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/watchdog"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -113,15 +114,15 @@ func (s *Server) trusted(ctx context.Context, node model.NodeID) (string, error)
 // nodes is muster.Nodes on the intent service.
 type nodes struct{ s *Server }
 
-func (n nodes) Lookup(uid uuid.UUID) (muster.Node, bool) {
+func (n nodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	if uid == watchdog.UID {
 		return n.s.courierNode()
 	}
 	info, ok := n.s.intent.LookupNode(uid)
 	if !ok {
-		return muster.Node{}, false
+		return core.Node{}, false
 	}
-	return muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}, true
+	return core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}, true
 }
 
 func (n nodes) Gone(uid uuid.UUID, key string) muster.Gone {
@@ -138,13 +139,13 @@ func (n nodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	return n.s.intent.FirstKey(uid, key)
 }
 
-func (n nodes) Team(id model.NamespaceID) muster.TeamLimits {
+func (n nodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
 	name, _ := n.s.planner.NamespaceName(id)
 	l := n.s.intent.NamespaceLimits(id)
-	return muster.TeamLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec, OutputBytes: l.OutputBytes}
+	return core.NamespaceLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec, OutputBytes: l.OutputBytes}
 }
 
-func (n nodes) Seen(node muster.Node, hello *wire.Hello) (limit, reason string) {
+func (n nodes) Seen(node core.Node, hello *wire.Hello) (limit, reason string) {
 	info, ok := n.s.intent.LookupNode(hello.Node)
 	if !ok {
 		return "", ""

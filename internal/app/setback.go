@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // setBack remembers the agents that know more of this life of the data than the
@@ -16,7 +16,7 @@ type setBack struct {
 }
 
 // behind is muster.Config.OnBehind.
-func (s *Server) behind(node muster.Node) {
+func (s *Server) behind(node core.Node) {
 	s.setBack.mu.Lock()
 	first := s.setBack.agents == 0
 	if s.setBack.agents++; first {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
@@ -43,11 +43,11 @@ func (s *Server) beat(output string) {
 }
 
 // courierNode is the server where it comes as an agent.
-func (s *Server) courierNode() (muster.Node, bool) {
+func (s *Server) courierNode() (core.Node, bool) {
 	if s.courier == nil {
-		return muster.Node{}, false
+		return core.Node{}, false
 	}
-	return muster.Node{ID: model.ServerNode, Name: model.ServerNodeName, Namespace: model.DefaultNamespace, Key: s.courier.Key(), Visitor: true}, true
+	return core.Node{ID: model.ServerNode, Name: model.ServerNodeName, Namespace: model.DefaultNamespace, Key: s.courier.Key(), Visitor: true}, true
 }
 
 // dialOneself connects to the listener of agents.

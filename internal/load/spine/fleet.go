@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -20,7 +21,7 @@ import (
 // run. Nothing of it changes but the nodes' keys, which come with their first sessions.
 type Fleet struct {
 	outputBytes int
-	nodes       map[uuid.UUID]muster.Node // guarded by mu
+	nodes       map[uuid.UUID]core.Node // guarded by mu
 	mu          sync.RWMutex
 	list        []enlisted // by number
 	classes     []orders
@@ -48,7 +49,7 @@ const (
 
 // NewFleet has a scenario's machines and checks.
 func NewFleet(sc *scenario.Scenario) *Fleet {
-	f := &Fleet{nodes: map[uuid.UUID]muster.Node{}}
+	f := &Fleet{nodes: map[uuid.UUID]core.Node{}}
 	chunks := map[string]*model.Chunk{}
 	for _, k := range sc.Placed() { // in this order they are in each assignment, too
 		for n := range max(1, k.Count) {
@@ -72,7 +73,7 @@ func NewFleet(sc *scenario.Scenario) *Fleet {
 
 // newFleet is the short form's: all nodes run the same.
 func newFleet(o *Options) *Fleet {
-	f := &Fleet{nodes: make(map[uuid.UUID]muster.Node, o.Agents)}
+	f := &Fleet{nodes: make(map[uuid.UUID]core.Node, o.Agents)}
 	for i := range o.Checks {
 		f.check(fmt.Sprintf("load-%03d", i), o.Interval, 0)
 	}
@@ -103,7 +104,7 @@ func (f *Fleet) order(o orders) {
 }
 
 func (f *Fleet) enlist(uid uuid.UUID, name string, class int) {
-	f.nodes[uid] = muster.Node{ID: model.NodeID(firstNode + len(f.list)), Name: name, Namespace: namespace}
+	f.nodes[uid] = core.Node{ID: model.NodeID(firstNode + len(f.list)), Name: name, Namespace: namespace}
 	f.list = append(f.list, enlisted{uid, name, class})
 }
 
@@ -142,7 +143,7 @@ func (f *Fleet) Held(id model.NodeID) *link.Held {
 }
 
 // Lookup implements muster.Nodes, with the next four.
-func (f *Fleet) Lookup(uid uuid.UUID) (muster.Node, bool) {
+func (f *Fleet) Lookup(uid uuid.UUID) (core.Node, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	n, ok := f.nodes[uid]
@@ -165,11 +166,11 @@ func (f *Fleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 }
 
 // Seen is not kept: there is no intent.
-func (f *Fleet) Seen(muster.Node, *wire.Hello) (limit, reason string) { return "", "" }
+func (f *Fleet) Seen(core.Node, *wire.Hello) (limit, reason string) { return "", "" }
 
 // Team: the server's defaults but for the outputs.
-func (f *Fleet) Team(model.NamespaceID) muster.TeamLimits {
-	return muster.TeamLimits{Namespace: "spine", OutputBytes: f.outputBytes}
+func (f *Fleet) Namespace(model.NamespaceID) core.NamespaceLimits {
+	return core.NamespaceLimits{Namespace: "spine", OutputBytes: f.outputBytes}
 }
 
 // For implements plan.Assignments, with the next two.

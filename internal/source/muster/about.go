@@ -77,7 +77,7 @@ type Agent struct {
 
 // Agent says what the session of a node knows; not ok: there is none.
 func (s *Server) Agent(node model.NodeID) (a Agent, ok bool) {
-	x := s.registry.get(node)
+	x := s.registry.Get(node)
 	if x == nil {
 		return a, false
 	}
@@ -92,11 +92,11 @@ func (s *Server) Agent(node model.NodeID) (a Agent, ok bool) {
 			a.Certificate = chain[0].NotAfter
 		}
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	if x.pushed != nil {
 		a.Held, a.Confirmed = x.pushed.Generation.Revision, x.unconfirmed == 0
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if r := x.report.Load(); r != nil {
 		a.Told, a.Stats, a.ForksPerMin = true, r.Stats, r.forksPerMin
 		a.ToldAgo = time.Duration(s.sinceBegan() - r.at)

@@ -88,7 +88,7 @@ muster_agents_told 2
 func TestForksPerMinute(t *testing.T) {
 	w := newWorld(t, nil)
 	w.agent(w.node(1, 1))
-	x := w.server.registry.get(1001)
+	x := w.server.registry.Get(1001)
 	for _, c := range []struct {
 		uptime, forks uint64
 		want          float64

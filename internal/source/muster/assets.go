@@ -2,6 +2,7 @@ package muster
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"io"
@@ -10,8 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"crypto/tls"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"

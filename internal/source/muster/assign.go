@@ -17,19 +17,19 @@ const maxRemoved = 1000
 // whole at first, a difference afterwards, nothing where the hash is the same.
 func (x *session) sendAssignment(w *scratch) error {
 	want := x.srv.cfg.Assignments.For(x.node.ID)
-	x.mu.Lock()
+	x.Mu.Lock()
 	have := x.pushed
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if want == nil || have != nil && have.Hash == want.Hash {
 		return nil
 	}
 	message := difference(have, want)
 	message.Signature = ed25519.Sign(x.srv.cfg.SigningKey, wire.SignedBytes(x.uid, message.Generation, message.Hash))
 	// Before it is written: the answer (Holding) may be here before Write returns.
-	x.mu.Lock()
+	x.Mu.Lock()
 	x.pushed = want
 	x.unconfirmed++
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	w.frame = wire.AppendPackedAssignment(w.begin(), message)
 	return x.send(w.frame, "assignment")
 }
@@ -97,13 +97,13 @@ const maxStrays = 3
 // holds compares what the agent says it holds with what we sent. Every Assignment
 // is answered by one Holding, so the one that counts is the last.
 func (x *session) holds(h *wire.Holding) {
-	x.mu.Lock()
+	x.Mu.Lock()
 	x.unconfirmed = max(0, x.unconfirmed-1)
 	if x.unconfirmed > 0 || x.pushed == nil || x.pushed.Hash == h.Hash {
 		if x.unconfirmed == 0 {
 			x.strays = 0
 		}
-		x.mu.Unlock()
+		x.Mu.Unlock()
 		return
 	}
 	x.strays++
@@ -113,7 +113,7 @@ func (x *session) holds(h *wire.Holding) {
 		x.pushed = nil
 		put = x.dueLocked(lanePush, dueAssign)
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if strays > maxStrays {
 		x.srv.cfg.Log.Warn("agent does not hold its assignment", "node", x.node.Name)
 		return

@@ -9,11 +9,12 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// batch is the way of a batch, top to bottom: decode, place in its stream, judge
-// each signal, hand to the journal, pay for it.
+// batch handles a batch in five stages: decode it, find its stream, judge each signal, append it to the journal, pay for
+// it.
 func (x *session) batch(body []byte) outcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
@@ -32,33 +33,33 @@ func (x *session) batch(body []byte) outcome {
 	}
 	last := x.streams[slot].last
 	switch {
-	case r.Last() <= last: // sent again: it is kept, or waits to be
-		x.again(slot)
+	case r.Last() <= last: // sent again: kept already, or waiting for its commit
+		x.acknowledgeAgain(slot)
 		return repeated
 	case r.First > last+1:
 		return x.broken(hole, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
 	}
 	signals, size := r.Signals, len(body)
-	refused, about, c := x.judge(r)
-	if len(refused)+len(about) > 0 {
-		body = without(body, refused, about)
-		about = slices.DeleteFunc(about, func(s spoken) bool { return s.number <= last }) // kept already
+	refused, proxied, cost := x.judge(r)
+	if len(refused)+len(proxied) > 0 {
+		body = without(body, refused, proxied)
+		proxied = slices.DeleteFunc(proxied, func(p core.ProxyResult) bool { return p.Number <= last }) // kept already
 	}
 	if r.Gap != nil {
 		x.srv.metrics.signals[gapped].Add(float64(r.Gap.Last - r.First + 1))
-		x.hearNews(r.Gap)
+		x.logAgentReport(r.Gap)
 	} else {
 		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
 	}
-	if out := x.keep(slot, r, size, body, signals-len(refused), refused, about); out != kept {
+	if out := x.keep(slot, r, size, body, signals-len(refused), refused, proxied); out != kept {
 		return out
 	}
-	c[loadBytes] = size
-	x.pay(&c)
+	cost[core.LoadBytes] = size
+	x.pay(&cost)
 	return kept
 }
 
-// slot finds the stream's place, or gives it one. Only the reader adds streams.
+// slot returns the index of a stream and adds a new one. Only the reader adds streams.
 func (x *session) slot(key wire.StreamKey) (int, bool) {
 	for i := range x.streams {
 		if x.streams[i].StreamKey == key {
@@ -68,43 +69,41 @@ func (x *session) slot(key wire.StreamKey) (int, bool) {
 	if len(x.streams) == maxStreams {
 		return 0, false
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	x.streams = append(x.streams, stream{StreamKey: key})
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	return len(x.streams) - 1, true
 }
 
-// again acknowledges what is kept already. What is still on its way to the disk is
-// acknowledged when it is there.
-func (x *session) again(slot int) {
-	x.mu.Lock()
+// acknowledgeAgain acknowledges the committed part of a stream. The rest is acknowledged when it is committed.
+func (x *session) acknowledgeAgain(slot int) {
+	x.Mu.Lock()
 	x.streams[slot].fresh = true
 	put := x.dueLocked(laneAck, dueAck)
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if put {
 		x.srv.acks.put(x)
 	}
 }
 
-// judge decides on each signal. What it returns is refused for good: the agent is
-// told, and its number is kept with a keepalive in its place. What is spoken goes to the
-// nodes that it speaks of. c is the batch's cost; a gap becomes a row of history for each
-// definition that it names, so it is not free either.
-func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []spoken, c charge) {
+// judge decides on each signal. A refused one is refused for good: the agent is told, and the journal keeps its number
+// with a keepalive in its place. A result about a proxy node is kept with that node. A gap costs, too: it becomes a row
+// of history for each definition that it names.
+func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {
-		c[loadResults] = 1 + len(r.Gap.Counts)
-		return nil, nil, c
+		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
+		return nil, nil, cost
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	held := x.pushed
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	var sig wire.Signal
 	number := r.First
 	for left := r.Signals; left > 0; left-- {
 		v, code, reason := refusedMalformed, "", "cannot be decoded"
 		if r.Next(&sig) {
 			if v, code, reason = x.verdict(&sig, held); v == admitted && sig.Node != 0 {
-				about = append(about, spoken{x.proxy, r.Raw(), number})
+				proxied = append(proxied, core.ProxyResult{Proxy: x.proxy, Signal: r.Raw(), Number: number})
 			}
 			if v == admitted && x.robin != 0 && x.srv.cfg.OnRan != nil {
 				x.srv.cfg.OnRan(x.robin, sig.Node, time.Duration(r.NowMs-min(sig.AtMs, r.NowMs))*time.Millisecond)
@@ -115,12 +114,12 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []sp
 		}
 		switch {
 		case v == admitted && sig.Kind == wire.SignalValueBlock:
-			c[loadValues] += int(x.rows)
+			cost[core.LoadValues] += int(x.rows)
 			x.values.Store(true)
 		case v == admitted && sig.Kind != wire.SignalResult && sig.Kind != wire.SignalKeepalive:
-			c[loadReports]++
+			cost[core.LoadReports]++
 		default:
-			c[loadResults]++
+			cost[core.LoadResults]++
 		}
 		if v != admitted {
 			x.srv.metrics.signals[v].Inc()
@@ -128,12 +127,12 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, about []sp
 			refused = append(refused, wire.Refused{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
 			x.complain(v, code, reason)
 			if limit := limitOf(v, code); limit != "" {
-				x.hit(limit, reason)
+				x.budget.Hit(limit, reason)
 			}
 		}
 		number++
 	}
-	return refused, about, c
+	return refused, proxied, cost
 }
 
 // limitOf is the limit behind a refusal; empty: there is none.
@@ -159,18 +158,17 @@ func (x *session) complain(v verdict, code, reason string) {
 	x.srv.cfg.Log.Warn("a result is refused for good; of further ones only the metrics tell", "node", x.node.Name, "code", code, "reason", reason)
 }
 
-// hearNews logs, once per session, what an agent tells of itself: a gap in which nothing
-// was lost.
-func (x *session) hearNews(g *wire.Gap) {
+// logAgentReport logs, once per session, a report of the agent on itself: a gap in which nothing was lost.
+func (x *session) logAgentReport(g *wire.Gap) {
 	news := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
-	if !x.newsHeard && slices.Equal(g.Counts, news) {
-		x.newsHeard = true
-		x.srv.cfg.Log.Warn("an agent tells of itself", "node", x.node.Name, "what", g.Reason)
+	if !x.reportLogged && slices.Equal(g.Counts, news) {
+		x.reportLogged = true
+		x.srv.cfg.Log.Warn("an agent reports on itself", "node", x.node.Name, "what", g.Reason)
 	}
 }
 
-// verdict judges one signal; held is what the agent was assigned, nil where that is not
-// known. The view is asked for each result: a state may be gone since the last one.
+// verdict judges one signal; held is the agent's assignment, nil where that is not known. The view is asked for each
+// result: a state may have been deleted since the last one.
 func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, code, reason string) {
 	x.robin, x.rows = 0, 0
 	switch sig.Kind {
@@ -184,7 +182,7 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 	if err := r.Decode(sig.Body); err != nil {
 		return refusedMalformed, "", err.Error()
 	}
-	if most := x.team.limits.Load().OutputBytes; len(r.Output)+len(r.Extra) > most {
+	if most := x.budget.Limits().OutputBytes; len(r.Output)+len(r.Extra) > most {
 		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(r.Output)+len(r.Extra), most)
 	}
 	if len(r.Extra) > 0 {
@@ -199,14 +197,14 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 	if known.RoundRobin {
 		x.robin = known.Check
 	}
-	about := x.node.ID
+	target := x.node.ID
 	if sig.Node != 0 || known.Proxy {
-		if reason := x.speaks(sig, known, held); reason != "" {
+		if reason := x.authorizeProxy(sig, known, held); reason != "" {
 			return refusedProxy, "", reason
 		}
-		about = sig.Node
+		target = sig.Node
 	}
-	if code, reason := x.srv.cfg.View.Admit(about, known); code != "" {
+	if code, reason := x.srv.cfg.View.Admit(target, known); code != "" {
 		return refusedStates, code, reason
 	}
 	return admitted, "", ""
@@ -245,9 +243,8 @@ func (x *session) definition(id model.ChunkID, held *plan.Assignment) *model.Chu
 	return nil
 }
 
-// mayName says whether a definition outside the assignment held, an older one say,
-// can be this node's at all: neither what the server judges by itself nor another
-// team's check, whose handlers would be told.
+// mayName reports whether a definition outside the assignment held, an older one for example, can be this node's:
+// neither a check of the server itself nor one of another namespace, whose handlers would get its messages.
 func (x *session) mayName(c *model.Chunk) bool {
 	if x.node.ID == model.ServerNode {
 		return c.Check == model.WatchdogCheck
@@ -259,10 +256,9 @@ func find(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
 	return slices.BinarySearchFunc(chunks, id, func(c *model.Chunk, id model.ChunkID) int { return int(int64(c.ID) - int64(id)) })
 }
 
-// without encodes the batch anew with a keepalive in the place of each refused signal, and
-// the bare name of whom it is about in the place of each one that goes to a proxy node, so
-// that numbers have no holes.
-func without(body []byte, refused []wire.Refused, about []spoken) []byte {
+// without encodes the batch again with a keepalive in place of each refused signal, and a signal with the node's id alone
+// in place of each result about a proxy node, so that the numbers have no holes.
+func without(body []byte, refused []wire.Refused, proxied []core.ProxyResult) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
 		panic("BUG: batch that was read once cannot be read again: " + err.Error())
@@ -276,8 +272,8 @@ func without(body []byte, refused []wire.Refused, about []spoken) []byte {
 		if len(refused) > 0 && refused[0].Number == number {
 			sig, refused = wire.Signal{Kind: wire.SignalKeepalive, AtMs: r.NowMs}, refused[1:]
 		}
-		if len(about) > 0 && about[0].number == number {
-			sig, about = wire.Signal{Kind: sig.Kind, AtMs: sig.AtMs, Node: sig.Node}, about[1:]
+		if len(proxied) > 0 && proxied[0].Number == number {
+			sig, proxied = wire.Signal{Kind: sig.Kind, AtMs: sig.AtMs, Node: sig.Node}, proxied[1:]
 		}
 		b.Signals = append(b.Signals, sig)
 	}
@@ -288,8 +284,7 @@ func without(body []byte, refused []wire.Refused, about []spoken) []byte {
 	return body
 }
 
-// A token carries what Committed must know: the stream's slot, the bytes (in units
-// of 64) and the last number.
+// A token carries three values to Committed: the stream's slot, the bytes (in units of 64) and the last number.
 const (
 	numberBits = 45
 	sizeBits   = 15
@@ -304,36 +299,24 @@ func untoken(t uint64) (slot, size int, last uint64) {
 	return int(t >> (numberBits + sizeBits)), int(t>>numberBits&(1<<sizeBits-1)) * 64, t & maxNumber
 }
 
-// keep hands a batch to the journal, waiting while too much of this session is
-// there already or the journal is full: that is how we stop reading.
-func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.Refused, about []spoken) outcome {
+// keep appends a batch to the journal. It waits while the session's window or the journal is full: so the reader stops.
+func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.Refused, proxied []core.ProxyResult) outcome {
 	last := r.Last()
 	t := token(slot, size, last)
 	_, size, _ = untoken(t)
-	x.appending.Lock()
-	defer x.appending.Unlock()
-	x.mu.Lock()
-	for x.unacked > 0 && x.unacked+size > x.srv.cfg.Limits.UnackedBytes && !x.over {
-		x.room.Wait()
-	}
-	if x.over {
-		x.mu.Unlock()
+	if !x.Acquire(size, x.srv.cfg.Limits.UnackedBytes) {
 		return displaced
 	}
-	x.unacked += size
+	defer x.Release()
 	x.streams[slot].last = last
 	x.refused = append(x.refused, refused...)
-	x.mu.Unlock()
+	x.Mu.Unlock()
 
-	rec := x.srv.records.Get().(*record)
-	rec.data = append(wire.AppendBatchRecord(rec.data[:0], x.node.ID), body...)
-	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: t, Signals: signals - len(about)}
-	entries := rec.list[:]
-	if len(about) > 0 {
-		entries = rec.speak(x.node.ID, r, about)
-	}
+	rec := x.srv.records.Get().(*core.Record)
+	entries := rec.Entries(&core.Batch{Node: x.node.ID, Section: x.section, Stream: r.StreamKey, NowMs: r.NowMs, Body: body,
+		Signals: signals, Proxied: proxied, Waiter: x, Token: t})
 	err := x.srv.cfg.Journal.Append(x.srv.base, entries...)
-	clear(entries)
+	rec.Reset()
 	x.srv.records.Put(rec)
 	if err != nil {
 		return x.broken(unkept, "the server cannot keep anything now")
@@ -341,23 +324,21 @@ func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, sig
 	return kept
 }
 
-// Committed implements journal.Waiter: what is kept is acknowledged, many commits
-// by one message. It runs on the journal's goroutine and only marks.
+// Committed implements journal.Waiter. It runs on the journal's goroutine and only marks the acknowledgement as due: one
+// message acknowledges many commits.
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	slot, size, last := untoken(t)
 	l, bits := laneAck, dueAck
-	x.mu.Lock()
-	x.unacked -= size
+	x.Mu.Lock()
+	x.Commit(size, err)
 	if err == nil {
 		st := &x.streams[slot]
 		st.acked, st.fresh = max(st.acked, last), true
-	} else { // not kept: the agent must send it again, in a new session
-		x.over = true
+	} else {
 		l, bits = lanePush, dueClose
 	}
 	put := x.dueLocked(l, bits)
-	x.room.Signal()
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if put {
 		x.srv.outbox(l).put(x)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func (p Peer) String() string {
 // Clone says that a machine came with the identity of another one that is connected,
 // and was sent away.
 type Clone struct {
-	Node  Node
+	Node  core.Node
 	Holds Peer // the one that is connected
 	Came  Peer // the one that was sent away
 }
@@ -80,12 +81,12 @@ const takeoversWithin = 10 * time.Minute
 // machine that reconnects after its network was cut, or after a crash, is let in: at
 // once, or when the connection of its earlier life has not answered for Limits.Probe.
 func (s *Server) clone(ctx context.Context, x *session) *wire.Refuse {
-	old := s.registry.get(x.node.ID)
+	old := s.registry.Get(x.node.ID)
 	if old == nil {
 		return nil
 	}
 	again := old.tookOver.Load()
-	if old.origin == x.origin && (again == 0 || s.clock.Load()-again > int64(takeoversWithin)) {
+	if old.origin == x.origin && (again == 0 || s.clock.Now()-again > int64(takeoversWithin)) {
 		return nil
 	}
 	alive, ok := s.answers(ctx, old)
@@ -141,9 +142,9 @@ func (s *Server) answers(ctx context.Context, old *session) (alive, ok bool) {
 		return false, false
 	}
 	defer old.probe.Store(nil)
-	old.mu.Lock()
-	over := old.over
-	old.mu.Unlock()
+	old.Mu.Lock()
+	over := old.EndedLocked()
+	old.Mu.Unlock()
 	if over {
 		return false, true
 	}

@@ -143,7 +143,7 @@ func TestTwoThatLookTheSame(t *testing.T) {
 	second.send(results(1, 1, 1))
 	second.waitAck(1)
 
-	w.server.clock.Add(int64(takeoversWithin) + 1) // by then that was an outage long ago
+	w.server.clock.Start(w.server.clock.Now() + int64(takeoversWithin) + 1) // by then that was an outage long ago
 	third := w.must(uid, from(machineA, "boot1", nil))
 	third.send(results(2, 1, 1))
 	third.waitAck(2)
@@ -192,7 +192,7 @@ func TestOneNewcomerWaits(t *testing.T) {
 		}
 		opened <- b
 	}()
-	old := w.server.registry.get(1001)
+	old := w.server.registry.Get(1001)
 	testenv.Until(t, "one waits", func() bool { return old.probe.Load() != nil })
 	_, err := w.open(uid, from(machineA, "boot3", nil))
 	if r := refusalOf(t, err); r.Code != "limited" || r.RetryMs > 10_000 {

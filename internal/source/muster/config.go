@@ -11,13 +11,13 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -51,7 +51,7 @@ type Config struct {
 	// OnBehind hears of each agent that was acknowledged more, or holds a newer
 	// assignment, than this incarnation of the journal knows of: the server's data was
 	// set back. It must not block. May be nil.
-	OnBehind func(Node)
+	OnBehind func(core.Node)
 
 	// OnClone hears of each machine that was sent away because another one with its
 	// identity is connected. It must not block. May be nil.
@@ -152,9 +152,7 @@ func (l Limits) complete() Limits {
 }
 
 // of completes what intent says of a node with the server's defaults.
-func (l *Limits) of(n *Node) {
+func (l *Limits) of(n *core.Node) {
 	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
 }
-
-func sectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }

@@ -8,23 +8,9 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
-
-// Node is what a session needs to know of a machine. It is answered from memory:
-// a restart makes every agent of the fleet ask within seconds.
-type Node struct {
-	ID        model.NodeID
-	Name      string
-	Namespace model.NamespaceID
-	Key       string // pki.Fingerprint of its machine's key; empty: none on record yet
-
-	Keepalive time.Duration // how often it must be heard of; zero: Limits.Keepalive
-	Timeout   time.Duration // after which it is missed; zero: Limits.Timeout
-	Warning   time.Duration // of silence, after which people are warned; zero: never
-
-	Visitor bool // comes for a result and goes: no sign of life is expected of it
-}
 
 // Gone is why a machine is no node (any more): what it is refused with.
 type Gone struct {
@@ -40,23 +26,9 @@ type Proof struct {
 	Key  string // pki.Fingerprint of the certificate's key
 }
 
-// TeamLimits bound what the nodes of one namespace may send.
-type TeamLimits struct {
-	Namespace         string  // its name
-	ResultsPerSec     float64 // of all its nodes; zero: no limit
-	NodeResultsPerSec float64 // of each; zero: Limits.NodeResultsPerSec
-	ValuesPerSec      float64 // rows of value blocks of all its nodes; zero: no limit, as below
-	NodeValuesPerSec  float64
-	ReportsPerSec     float64 // reports and inventories
-	NodeReportsPerSec float64
-	BytesPerSec       float64 // of batches
-	NodeBytesPerSec   float64
-	OutputBytes       int // longest output of one result; zero: Limits.OutputBytes
-}
-
 // Nodes finds machines by their immutable id.
 type Nodes interface {
-	Lookup(uid uuid.UUID) (Node, bool)
+	Lookup(uid uuid.UUID) (core.Node, bool)
 	// Gone says what became of a node that Lookup does not know (any more), or of a
 	// machine by its key; the zero one: nothing is known.
 	Gone(uid uuid.UUID, key string) Gone
@@ -64,13 +36,13 @@ type Nodes interface {
 	// on record then: none, where the key is another node's, which holder names. It must
 	// not block.
 	FirstKey(uid uuid.UUID, key string) (onRecord, holder string)
-	// Team says what a namespace may send. It is asked every second.
-	Team(namespace model.NamespaceID) TeamLimits
+	// Namespace returns the limits of a namespace. It is called every second.
+	Namespace(namespace model.NamespaceID) core.NamespaceLimits
 	// Seen hands on what an agent said of itself (facts, labels, groups, version). It
 	// must not block; hello is the caller's afterwards, its maps are not. Of a Facts
 	// message, which says anew what Hello said, a Hello is made with these alone. What it does not take, because of
 	// a limit, it names with the reason.
-	Seen(node Node, hello *wire.Hello) (limit, reason string)
+	Seen(node core.Node, hello *wire.Hello) (limit, reason string)
 }
 
 // View is what sessions need of the event view.

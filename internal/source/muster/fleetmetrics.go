@@ -1,6 +1,8 @@
 package muster
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // fleetMetrics is what connected agents tell of themselves, over the whole fleet: a label
 // for each node would be a series for each node. All is counted at a scrape.
@@ -68,7 +70,7 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 		what string
 		n    float64
 	}{{what: "runs"}, {what: "forks"}, {what: "skipped"}, {what: "late"}, {what: "bytes_sent"}, {what: "gave_way"}, {what: "refused"}, {what: "lost"}}
-	m.server.registry.each(func(x *session) {
+	m.server.registry.ForEach(func(x *session) {
 		r := x.report.Load()
 		if r == nil {
 			return

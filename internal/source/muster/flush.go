@@ -35,7 +35,7 @@ func (x *session) flush(w *scratch, due dueBits) error {
 func (x *session) sendAck(w *scratch) error {
 	a := &w.ack
 	last := a.Last[:0]
-	x.mu.Lock()
+	x.Mu.Lock()
 	for i := range x.streams {
 		if st := &x.streams[i]; st.fresh {
 			last = append(last, wire.StreamLast{StreamKey: st.StreamKey, Last: st.acked})
@@ -44,7 +44,7 @@ func (x *session) sendAck(w *scratch) error {
 	}
 	refused := x.refused
 	x.refused = nil
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	defer func() { a.Last, a.Refused = last, nil }()
 	for {
 		n := min(len(refused), wire.MaxSignals)
@@ -67,10 +67,10 @@ func (x *session) send(frame []byte, kind string) error {
 
 // sendRest writes the rare messages; the last of them may end the session.
 func (x *session) sendRest(w *scratch, due dueBits) error {
-	x.mu.Lock()
+	x.Mu.Lock()
 	runs, turns, answers, refusal, linger, reason := x.runs, x.turns, x.answers, x.refusal, x.linger, x.slowFor
 	x.runs, x.turns, x.answers = nil, nil, nil
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if due&dueSlow != 0 {
 		w.frame = wire.AppendSlow(w.begin(), &wire.Slow{LingerMs: x.srv.jitterMs(linger), Reason: reason, LastsMs: x.srv.lastsMs()})
 		if err := x.send(w.frame, "slow"); err != nil {

@@ -1,6 +1,8 @@
 package muster
 
-import "runtime"
+import (
+	"runtime"
+)
 
 // gate lets only so many TLS handshakes compute at a time. One that waits for its peer
 // holds no place (guest.Read): slow peers block nobody.

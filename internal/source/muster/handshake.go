@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -43,19 +44,19 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if refusal := s.clone(ctx, x); refusal != nil {
 		return nil, refusal
 	}
-	old, ok := s.registry.swap(x, s.cfg.Limits.Sessions)
+	old, ok := s.registry.Swap(x.node.ID, x, s.cfg.Limits.Sessions, nil)
 	if !ok {
 		return nil, s.busy("limited", fmt.Sprintf("this server has its %d sessions", s.cfg.Limits.Sessions), time.Minute)
 	}
 	if old != nil {
-		x.tookOver.Store(s.clock.Load())
+		x.tookOver.Store(s.clock.Now())
 	}
 	if refusal := s.since(x); refusal != nil {
 		x.tell(*refusal) // after Welcome
 	}
 	last, refusal := s.begin(ctx, x, old, hello)
 	if refusal != nil {
-		s.registry.remove(x)
+		s.registry.Remove(x.node.ID, x)
 		return nil, refusal
 	}
 	x.streams = streamsOf(hello.Streams, last)
@@ -67,14 +68,14 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 		return nil, s.busy("draining", "the server is stopping", time.Second)
 	}
 	if conn.Write(wire.AppendWelcome(make([]byte, wsconn.Headroom, 256), s.welcome(x))) != nil {
-		s.registry.remove(x)
+		s.registry.Remove(x.node.ID, x)
 		s.readers.Done()
 		return nil, nil
 	}
 	if a := s.cfg.Assignments.For(x.node.ID); a != nil && a.Hash == hello.Assignment {
-		x.mu.Lock()
+		x.Mu.Lock()
 		x.pushed = a
-		x.mu.Unlock()
+		x.Mu.Unlock()
 	}
 	x.welcomed()
 	x.due(lanePush, dueAssign) // also what changed since the session was registered
@@ -99,10 +100,10 @@ func (s *Server) since(x *session) *wire.Refuse {
 // welcomed lets writers at the session: what became due since it was registered (its
 // assignment changed, it was replaced) had to wait, because Welcome comes first.
 func (x *session) welcomed() {
-	x.mu.Lock()
+	x.Mu.Lock()
 	x.queued = [lanes]bool{}
 	put := x.duty[laneAck] != 0 && x.dueLocked(laneAck, 0)
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if put {
 		x.srv.acks.put(x)
 	}
@@ -169,18 +170,19 @@ func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*ses
 		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
 	s.cfg.Limits.of(&node)
-	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, version: hello.Version, node: node, section: sectionOf(hello.Node), team: s.team(node.Namespace),
+	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, version: hello.Version, node: node, section: core.SectionOf(hello.Node),
 		origin: originOf(hello), queued: [lanes]bool{true, true}} // nothing before Welcome
 	x.proven.Store(proven != Proof{})
 	x.about = aboutOf(hello, s.cfg.Now())
-	x.room.L = &x.mu
-	x.heard.Store(s.clock.Load())
+	x.Window.Open()
+	x.budget.Open(&s.limiter, &x.node)
+	x.heard.Store(s.clock.Now())
 	return x, nil
 }
 
 // holds refuses a machine whose key is not the one on record of the node. A node that has
 // none on record gets the one that comes first, unless that is another node's.
-func (s *Server) holds(node *Node, uid uuid.UUID, key string) *wire.Refuse {
+func (s *Server) holds(node *core.Node, uid uuid.UUID, key string) *wire.Refuse {
 	if node.Key == "" {
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
@@ -210,7 +212,7 @@ func (s *Server) unknown(uid uuid.UUID, key string) *wire.Refuse {
 }
 
 // replaced refuses a machine with another key than that of the node.
-func (s *Server) replaced(node *Node, key string) *wire.Refuse {
+func (s *Server) replaced(node *core.Node, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Gone(uuid.Nil, key); gone.Code != "" {
 		return s.gone(gone)
 	}
@@ -237,18 +239,16 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 	defer cancel()
 	defer context.AfterFunc(s.base, cancel)()
 	kept := make(begun, 1)
-	mark := x.mark(&wire.SessionMark{Begun: true, Backlog: hello.Backlog})
+	mark := x.mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog})
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {
 		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two agents have one identity",
 			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a copy of another: " + resetIt})
-		//lint:ignore SA2001 whoever holds it is in its last Append
-		old.appending.Lock()
-		old.appending.Unlock()
-		old.mu.Lock()
+		old.Displace()
+		old.Mu.Lock()
 		clean := old.clean
-		old.mu.Unlock()
-		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(&wire.SessionMark{Clean: clean})})
+		old.Mu.Unlock()
+		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(wire.SessionMark{Clean: clean})})
 	}
 	entries = append(entries, journal.Entry{Section: x.section, Data: mark, Waiter: kept})
 	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
@@ -278,7 +278,7 @@ func (s *Server) open(x *session) bool {
 		return true
 	}
 	s.readers.Done()
-	s.registry.remove(x)
+	s.registry.Remove(x.node.ID, x)
 	return false
 }
 
@@ -314,7 +314,7 @@ func (s *Server) behind(hello *wire.Hello, x *session) bool {
 }
 
 func (s *Server) welcome(x *session) *wire.Welcome {
-	l, limits := &s.cfg.Limits, x.team.limits.Load()
+	l, limits := &s.cfg.Limits, x.budget.Limits()
 	x.maxOutput.Store(int64(limits.OutputBytes))
 	w := &wire.Welcome{
 		Protocol: wire.Protocol, Name: x.node.Name, Node: x.node.ID, ServerUnixMs: s.cfg.Now().UnixMilli(),

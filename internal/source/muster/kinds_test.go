@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -50,9 +51,9 @@ func TestValuesAreChargedApart(t *testing.T) {
 		c.Limits.RateBurst = time.Second
 	})
 	uid := w.node(1, 1)
-	w.nodes.limit(1, TeamLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
+	w.nodes.limit(1, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
 	node, _ := w.nodes.Lookup(uid)
-	w.nodes.limit(node.Namespace, TeamLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
+	w.nodes.limit(node.Namespace, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
 	a := w.agent(uid)
 	a.send(results(1, 300, 1))
 	a.waitAck(300)

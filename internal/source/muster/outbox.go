@@ -157,15 +157,15 @@ func (s *Server) write(o *outbox) {
 		}
 		stuck.Reset(stuckAfter)
 		for {
-			x.mu.Lock()
+			x.Mu.Lock()
 			due := x.duty[o.lane]
 			x.duty[o.lane] = 0
 			if due == 0 {
 				x.queued[o.lane] = false
-				x.mu.Unlock()
+				x.Mu.Unlock()
 				break
 			}
-			x.mu.Unlock()
+			x.Mu.Unlock()
 			if err := x.flush(w, due); err != nil {
 				x.conn.Close() // the reader notices, and ends the session
 				x.hasBeenTold()

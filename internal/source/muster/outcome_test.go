@@ -46,7 +46,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				a.send(results(uint64(i*3+1), 3, 1))
 			}
 			testenv.Until(w.t, "the reader waits", func() bool {
-				return len(w.server.registry.by) == 1 && testutil.ToFloat64(w.server.metrics.received) == 1+unackedBytes/128+1
+				return w.server.registry.Len() == 1 && testutil.ToFloat64(w.server.metrics.received) == 1+unackedBytes/128+1
 			})
 			opened := make(chan error, 1)
 			go func() {
@@ -78,7 +78,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			raw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
 		},
 		asksSecrets: func(w *world, a *agent, _ uuid.UUID) {
-			w.server.registry.get(1001).proven.Store(true)
+			w.server.registry.Get(1001).proven.Store(true)
 			raw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, Ask: &wire.SecretsAsk{Names: []string{"default/x"}}}))
 		},
 		unknownKind: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{15<<3 | 2, 0}) },

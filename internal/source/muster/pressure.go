@@ -106,10 +106,10 @@ func (s *Server) keepPace(ctx context.Context) {
 				since = now
 				s.cfg.Log.Warn("agents are asked for larger, rarer batches", "reason", reason)
 			}
-			s.registry.each(func(x *session) { x.slow(now, of.linger, reason) })
+			s.registry.ForEach(func(x *session) { x.slow(now, of.linger, reason) })
 		}
 		if values.look(now, share) && !of.on {
-			s.registry.each(func(x *session) {
+			s.registry.ForEach(func(x *session) {
 				if x.values.Load() {
 					x.slow(now, values.linger, reason)
 				}
@@ -124,13 +124,13 @@ func (s *Server) keepPace(ctx context.Context) {
 
 // slow asks at now for batches that linger for so long, unless it has just done so.
 func (x *session) slow(now int64, linger time.Duration, reason string) {
-	x.mu.Lock()
+	x.Mu.Lock()
 	put := false
 	if x.slowAt == 0 || now-x.slowAt >= int64(slowEvery) {
 		x.slowAt, x.linger, x.slowFor = now, linger, reason
 		put = x.dueLocked(lanePush, dueSlow)
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if put {
 		x.srv.pushes.put(x)
 	}

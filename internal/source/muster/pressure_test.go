@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/faultfs"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -161,7 +162,7 @@ type strained struct {
 // underStrain runs play beside the fleet, in virtual time.
 func underStrain(t *testing.T, play func(*strained)) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &strained{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), world: &world{t: t, nodes: &memNodes{by: map[uuid.UUID]Node{}}, plan: newMemPlan()}}
+		s := &strained{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), world: &world{t: t, nodes: &memNodes{by: map[uuid.UUID]core.Node{}}, plan: newMemPlan()}}
 		view := newMemJournal()
 		defer view.Close()
 		log, err := journal.Open("journal", journal.Options{

@@ -83,7 +83,7 @@ func (s *Server) NewRuns() *Runs {
 // Ask asks the node's agent for a run: of Chunk or Command, within TimeoutMs and MaxOutput;
 // the id is ours. The error says that it has no session here, or will refuse.
 func (r *Runs) Ask(node model.NodeID, run wire.Run) error {
-	x := r.srv.registry.get(node)
+	x := r.srv.registry.Get(node)
 	if x == nil || x.maxOutput.Load() == 0 { // none, or not welcomed yet
 		return NoSession()
 	}
@@ -127,9 +127,9 @@ func (x Asked) Lost(why string) { x.a.lost(why) }
 
 // ask lets a run be told to the agent.
 func (x *session) ask(a *asking, run wire.Run) error {
-	x.mu.Lock()
+	x.Mu.Lock()
 	full := len(x.runs) >= maxRuns || len(x.asked) >= maxRuns
-	over := x.over
+	over := x.EndedLocked()
 	if !over && !full {
 		if x.asked == nil {
 			x.asked = map[uint64]*asking{}
@@ -137,7 +137,7 @@ func (x *session) ask(a *asking, run wire.Run) error {
 		x.asked[a.id] = a
 		x.runs = append(x.runs, run)
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	switch {
 	case over:
 		return NoSession()
@@ -222,7 +222,7 @@ func (r *Runs) forget(which func(*asking) bool) {
 
 // takeBack ends a run that is still going on.
 func (x *session) takeBack(id uint64) {
-	x.mu.Lock()
+	x.Mu.Lock()
 	_, going := x.asked[id]
 	delete(x.asked, id)
 	if i := slices.IndexFunc(x.runs, func(r wire.Run) bool { return r.ID == id }); i >= 0 {
@@ -231,8 +231,8 @@ func (x *session) takeBack(id uint64) {
 	if going {
 		x.runs = append(x.runs, wire.Run{ID: id, Cancel: true})
 	}
-	over := x.over
-	x.mu.Unlock()
+	over := x.EndedLocked()
+	x.Mu.Unlock()
 	if going && !over {
 		x.due(lanePush, dueRun)
 	}
@@ -244,12 +244,12 @@ func (x *session) ran(body []byte) outcome {
 	if err := m.Decode(body); err != nil {
 		return x.broken(malformed, err.Error())
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	a := x.asked[m.ID]
 	if m.Done {
 		delete(x.asked, m.ID)
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if a == nil {
 		return unasked
 	}

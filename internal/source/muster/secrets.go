@@ -42,12 +42,12 @@ func (x *session) exchange(body []byte) outcome {
 	case x.features()&wire.FeatureSecrets == 0:
 		return unasked // it was told that nobody answers
 	}
-	x.mu.Lock()
-	ok := !x.over && x.exchanges < maxExchanges
+	x.Mu.Lock()
+	ok := !x.EndedLocked() && x.exchanges < maxExchanges
 	if ok {
 		x.exchanges++
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if !ok {
 		return hasty
 	}
@@ -83,13 +83,13 @@ func (x *session) answer(id uint64, names []string) {
 		})
 	}
 	finding.Wait()
-	x.mu.Lock()
+	x.Mu.Lock()
 	x.exchanges--
-	over := x.over
+	over := x.EndedLocked()
 	if !over {
 		x.answers = append(x.answers, wire.Exchange{ID: id, Secrets: &wire.Secrets{Given: given}})
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if !over {
 		x.due(lanePush, dueRun)
 	}

@@ -42,7 +42,7 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 	}
 	ask()
 	testenv.Until(t, "it is refused", func() bool { return testutil.ToFloat64(w.server.metrics.frames[unasked]) == 1 })
-	w.server.registry.get(1001).proven.Store(true)
+	w.server.registry.Get(1001).proven.Store(true)
 	ask()
 	a.wait("the answer", func() bool { return len(a.given) == len(names) })
 	for i, want := range []wire.GivenSecret{

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -22,19 +22,19 @@ type Server struct {
 	metrics  *metrics
 	ws       wsconn.Options
 	watch    shedWatch
-	teams    teams
+	limiter  core.Limiter
 	arrivals arrivals
 	places   *places
 	proxies  proxies
 
-	registry  registry
+	registry  core.Registry[session]
 	acks      *outbox // acknowledgements and pings: short, urgent
 	pushes    *outbox // assignments and the rest
 	runOutput *runOutput
 	fetches   *queue.Slots // of archives
 
 	began    time.Time     // of New, with its monotonic reading
-	clock    atomic.Int64  // ns of listening, moved by the housekeeper once a second
+	clock    core.Clock    // of listening
 	probes   atomic.Uint64 // how many there were
 	draining atomic.Int64  // RetryMs told to those who come while we leave; 0: not leaving
 	stopping atomic.Bool
@@ -48,14 +48,7 @@ type Server struct {
 	stop context.CancelFunc
 
 	batches sync.Pool // *wire.BatchReader
-	records sync.Pool // *record
-}
-
-// record carries one journal entry without an allocation.
-type record struct {
-	data []byte
-	list [1]journal.Entry
-	more []journal.Entry // list, and what a batch says of proxy nodes
+	records sync.Pool // *core.Record
 }
 
 // New checks the configuration and registers the metrics; nothing runs before Run.
@@ -68,16 +61,20 @@ func New(cfg Config) (*Server, error) {
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressure(); return max(0, share) })
 	cfg.Registerer.MustRegister(newFleetMetrics(s))
 	s.batches.New = func() any { return new(wire.BatchReader) }
-	s.records.New = func() any { return new(record) }
+	s.records.New = func() any { return new(core.Record) }
 	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)
 	s.pushes = newOutbox("session-pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
 	s.runOutput = newRunOutput(cfg.Queues)
 	s.fetches = queue.NewSlots(cfg.Queues, "asset-fetches")
 	s.places = newPlaces(cfg.Limits.Connections, cfg.Registerer)
 	s.proxies.from = cfg.ProxyFrom
+	s.limiter.LimiterConfig = core.LimiterConfig{
+		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: cfg.Limits.NodeResultsPerSec, OutputBytes: cfg.Limits.OutputBytes},
+		Burst: cfg.Limits.RateBurst, Monotonic: s.sinceBegan, Now: cfg.Now, Met: s.metrics.limited,
+	}
 	s.watch.init(cfg.Limits, cfg.OnShed)
 	s.began = cfg.Now()
-	s.clock.Store(s.began.UnixNano())
+	s.clock.Start(s.began.UnixNano())
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
 }
@@ -103,7 +100,7 @@ func (s *Server) Run(ctx context.Context) error {
 	// Readers first: they feed the outboxes.
 	s.stopping.Store(true)
 	s.stop()
-	s.registry.each(func(x *session) { x.conn.Close() })
+	s.registry.ForEach(func(x *session) { x.conn.Close() })
 	s.readers.Wait()
 	s.stacks.close()
 	s.acks.close()
@@ -116,7 +113,7 @@ func (s *Server) Run(ctx context.Context) error {
 // returns when they have gone, and the journal knows of it, or ctx ends. Who comes meanwhile is sent away.
 func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	s.draining.Store(max(1, retry.Milliseconds()))
-	s.registry.each(func(x *session) { x.due(lanePush, dueBye) })
+	s.registry.ForEach(func(x *session) { x.due(lanePush, dueBye) })
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for s.Sessions() > 0 || s.ending.Load() > 0 { // in this order: who has left counts as ending
@@ -131,7 +128,7 @@ func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 // Disconnect ends a node's session, if any: it was revoked or deleted, or its
 // keepalive or limits changed and must be agreed again.
 func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
-	if x := s.registry.get(node); x != nil {
+	if x := s.registry.Get(node); x != nil {
 		x.tell(wire.Refuse{Code: code, Sentence: sentence, RetryMs: s.jitterMs(time.Second)})
 	}
 }
@@ -139,7 +136,7 @@ func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 // Replaced ends the session of a node whose machine is another now; gone is what its
 // agent is told, if anything is known.
 func (s *Server) Replaced(node model.NodeID, gone Gone) {
-	x := s.registry.get(node)
+	x := s.registry.Get(node)
 	if x == nil {
 		return
 	}
@@ -150,11 +147,14 @@ func (s *Server) Replaced(node model.NodeID, gone Gone) {
 	x.tell(*r)
 }
 
+// Limiter returns the limits of namespaces, which other sources share.
+func (s *Server) Limiter() *core.Limiter { return &s.limiter }
+
 // Connected says whether the node has a session here.
-func (s *Server) Connected(node model.NodeID) bool { return s.registry.get(node) != nil }
+func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
 // Sessions is the number of sessions.
-func (s *Server) Sessions() int { return s.registry.len() }
+func (s *Server) Sessions() int { return s.registry.Len() }
 
 // jitterMs is between half and one and a half of d.
 func (s *Server) jitterMs(d time.Duration) uint32 {
@@ -165,7 +165,7 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 // that are there no more.
 func (s *Server) reassign(changed []model.NodeID) {
 	for _, node := range changed {
-		x := s.registry.get(node)
+		x := s.registry.Get(node)
 		if x == nil {
 			continue
 		}

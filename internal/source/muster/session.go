@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -27,11 +26,10 @@ type session struct {
 	conn    *wsconn.Conn
 	id      uint64 // from Hello
 	uid     uuid.UUID
-	node    Node
+	node    core.Node
 	version string // of the agent
 	section journal.Section
-	team    *team
-	own     buckets
+	budget  core.Budget
 	proven  atomic.Bool // by a certificate that it is the node
 	origin  origin
 
@@ -45,23 +43,18 @@ type session struct {
 	probe     atomic.Pointer[probe]  // somebody asks whether the agent is alive
 
 	// The reader's. Of which kinds of refusal the log has told.
-	complained [verdicts]bool
-	newsHeard  bool
-	proxy      plan.Proxy    // that the result judged last is about
-	robin      model.CheckID // the round-robin check that it is of; zero: of none
-	rows       uint32        // values in it; zero: it is no value block
-	values     atomic.Bool   // the session brought a value block
+	complained   [verdicts]bool
+	reportLogged bool
+	proxy        plan.Proxy    // that the result judged last is about
+	robin        model.CheckID // the round-robin check that it is of; zero: of none
+	rows         uint32        // values in it; zero: it is no value block
+	values       atomic.Bool   // the session brought a value block
 
-	// appending is held from the look at over to the end of Append: who sets over and
-	// then takes it knows that nothing of this session comes to the journal any more.
-	appending sync.Mutex
+	core.Window // over: displaced, refused or broken; Changed also when told
 
-	mu        sync.Mutex
-	over      bool // no more batches: displaced, refused or broken
+	// By Mu.
 	clean     bool // the agent said Bye
 	streams   []stream
-	unacked   int       // bytes with the journal
-	room      sync.Cond // unacked fell, or over, or told
 	duty      [lanes]dueBits
 	queued    [lanes]bool
 	refused   []wire.Refused
@@ -155,7 +148,7 @@ func (x *session) message() (cause string) {
 	if err != nil {
 		return x.readError(err)
 	}
-	x.heard.Store(x.srv.clock.Load())
+	x.heard.Store(x.srv.clock.Now())
 	if op != wsconn.Binary {
 		x.srv.metrics.controls.Inc()
 		if op == wsconn.Pong {
@@ -172,7 +165,7 @@ func (x *session) message() (cause string) {
 		x.payFrame()
 	}
 	x.paused.Store(false)
-	x.heard.Store(x.srv.clock.Load())
+	x.heard.Store(x.srv.clock.Now())
 	x.srv.metrics.frames[out].Inc()
 	switch out {
 	case hole, malformed, oversized, streams, unkept, displaced:
@@ -183,20 +176,11 @@ func (x *session) message() (cause string) {
 
 // readError names why reading ended, and tells an agent that broke the protocol.
 func (x *session) readError(err error) string {
-	var closed *wsconn.CloseError
-	switch {
-	case errors.Is(err, wsconn.ErrTooLarge), errors.Is(err, wsconn.ErrProtocol):
-		r := x.srv.unreadable(err)
-		x.tell(*r)
-		return r.Code
-	case errors.As(err, &closed):
-		return "closed"
-	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
-		return "cut" // by us
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "eof"
+	cause := core.ReadCause(err)
+	if cause == "too_large" || cause == "websocket" {
+		x.tell(*x.srv.unreadable(err))
 	}
-	return "network"
+	return cause
 }
 
 // unreadable is the refusal of a frame that is none of ours.
@@ -213,12 +197,11 @@ func (s *Server) unreadable(err error) *wire.Refuse {
 func (x *session) end(cause string) {
 	x.srv.ending.Add(1)
 	defer x.srv.ending.Add(-1)
-	x.mu.Lock()
-	x.over = true
+	x.Mu.Lock()
+	x.EndLocked()
 	clean, asked := x.clean, x.asked
 	x.asked = nil
-	x.room.Broadcast()
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if p := x.probe.Load(); p != nil {
 		p.ends(false)
 	}
@@ -229,13 +212,13 @@ func (x *session) end(cause string) {
 		a.lost("its session ended (" + cause + ") before the run did")
 	}
 	x.srv.metrics.ended.WithLabelValues(cause).Inc()
-	last := x.srv.registry.remove(x)
+	last := x.srv.registry.Remove(x.node.ID, x)
 	if x.srv.cfg.OnEnded != nil {
 		x.srv.cfg.OnEnded(x.node.ID)
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	refusing := x.refusal != nil
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if refusing {
 		defer x.part()
 	} else {
@@ -245,10 +228,10 @@ func (x *session) end(cause string) {
 		return // the newer session has said so, or nobody listens any more
 	}
 	if !clean && !refusing && x.srv.draining.Load() == 0 { // who was sent away did not vanish
-		x.srv.watch.add(x.srv.clock.Load(), x.srv.Sessions())
+		x.srv.watch.add(x.srv.clock.Now(), x.srv.Sessions())
 	}
 	x.srv.cfg.Log.Debug("session ended", "node", x.node.Name, "cause", cause)
-	mark := x.mark(&wire.SessionMark{Clean: clean})
+	mark := x.mark(wire.SessionMark{Clean: clean})
 	_ = x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: mark})
 }
 
@@ -256,27 +239,25 @@ func (x *session) end(cause string) {
 // that it cannot.
 func (x *session) part() {
 	defer context.AfterFunc(x.srv.base, func() { x.conn.Close() })()
-	x.mu.Lock()
+	x.Mu.Lock()
 	for !x.told {
-		x.room.Wait()
+		x.Changed.Wait()
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	x.conn.Part(partWithin)
 }
 
 func (x *session) hasBeenTold() {
-	x.mu.Lock()
+	x.Mu.Lock()
 	x.told = true
-	x.room.Broadcast()
-	x.mu.Unlock()
+	x.Changed.Broadcast()
+	x.Mu.Unlock()
 }
 
-// mark is the journal record of a beginning or an end.
-func (x *session) mark(m *wire.SessionMark) []byte {
-	n := &x.node
-	m.Session, m.Namespace, m.Visit = x.id, n.Namespace, n.Visitor
-	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
-	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: m})
+// mark returns the journal record of a beginning or an end.
+func (x *session) mark(m wire.SessionMark) []byte {
+	m.Session = x.id
+	return x.node.Mark(m)
 }
 
 // frame handles one message. Every way out is an outcome.
@@ -303,9 +284,9 @@ func (x *session) frame(frame []byte) outcome {
 		x.seen(&wire.Hello{Node: x.uid, Version: x.version, Labels: said.Labels, Facts: said.Facts, Groups: said.Groups})
 		return facts
 	case wire.KindBye:
-		x.mu.Lock()
+		x.Mu.Lock()
 		x.clean = true
-		x.mu.Unlock()
+		x.Mu.Unlock()
 		return leaving
 	case wire.KindStats:
 		return x.hearStats(body)
@@ -322,7 +303,7 @@ func (x *session) frame(frame []byte) outcome {
 // seen hands on what the agent says of its machine.
 func (x *session) seen(hello *wire.Hello) {
 	if limit, reason := x.srv.cfg.Nodes.Seen(x.node, hello); limit != "" {
-		x.hit(limit, reason)
+		x.budget.Hit(limit, reason)
 	}
 }
 
@@ -336,21 +317,20 @@ func (x *session) broken(out outcome, sentence string) outcome {
 
 // tell leaves a Refuse with the writers. The reader ends after it has left.
 func (x *session) tell(r wire.Refuse) {
-	x.mu.Lock()
-	x.over = true
+	x.Mu.Lock()
+	x.EndLocked()
 	if x.refusal == nil {
 		x.refusal = &r
 	}
-	x.room.Broadcast()
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	x.due(lanePush, dueRefuse)
 }
 
 // due marks what is to be written, and queues the session where it is not.
 func (x *session) due(l lane, bits dueBits) {
-	x.mu.Lock()
+	x.Mu.Lock()
 	put := x.dueLocked(l, bits)
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if put {
 		x.srv.outbox(l).put(x)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -175,7 +176,7 @@ func TestRefusalsAtHello(t *testing.T) {
 	retired := w.node(2, 1)
 	w.nodes.bury(retired, Gone{Code: "retired", Sentence: "node node2 was retired by ada: scrapped", Type: "muster node token"})
 	rebuilt := w.node(4, 1)
-	w.nodes.set(rebuilt, Node{ID: 1004, Name: "node4", Key: "new"})
+	w.nodes.set(rebuilt, core.Node{ID: 1004, Name: "node4", Key: "new"})
 	keyless := w.node(5, 1)
 	other := w.node(3, 1)
 	_ = w.agent(known)
@@ -368,9 +369,9 @@ func TestUnackedBytesStopTheReader(t *testing.T) {
 func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.RateBurst = time.Second; c.Limits.NodeResultsPerSec = 1e6 })
 	slow, fast := w.node(1, 1), w.node(2, 1)
-	w.nodes.set(slow, Node{ID: 1001, Name: "slow", Namespace: 1})
-	w.nodes.limit(1, TeamLimits{ResultsPerSec: 100})
-	w.nodes.set(fast, Node{ID: 1002, Name: "fast", Namespace: 2})
+	w.nodes.set(slow, core.Node{ID: 1001, Name: "slow", Namespace: 1})
+	w.nodes.limit(1, core.NamespaceLimits{ResultsPerSec: 100})
+	w.nodes.set(fast, core.Node{ID: 1002, Name: "fast", Namespace: 2})
 	w.plan.mu.Lock()
 	w.plan.chunks[2] = &model.Chunk{ID: 2, Check: model.FirstCheck + 1, Namespace: model.SharedNamespace}
 	w.plan.mu.Unlock()
@@ -407,7 +408,7 @@ func TestSessionBeginsAnewWhenTheLimitOfOutputChanges(t *testing.T) {
 	a.send(results(1, 1, 1))
 	a.waitAck(1)
 	node, _ := w.nodes.Lookup(uid)
-	w.nodes.limit(node.Namespace, TeamLimits{OutputBytes: 5})
+	w.nodes.limit(node.Namespace, core.NamespaceLimits{OutputBytes: 5})
 	if r := a.refusal(); r.Code != "changed" || r.RetryMs == 0 {
 		t.Fatalf("refused with %+v", r)
 	}
@@ -507,8 +508,8 @@ func TestHousekeeping(t *testing.T) {
 	}
 	testenv.Until(w.t, "both are here", func() bool { return w.server.Sessions() == 2 })
 	paused := w.node(3, 1)
-	w.nodes.set(paused, Node{ID: 1003, Name: "paused", Namespace: 3})
-	w.nodes.limit(3, TeamLimits{NodeResultsPerSec: 0.1})
+	w.nodes.set(paused, core.Node{ID: 1003, Name: "paused", Namespace: 3})
+	w.nodes.limit(3, core.NamespaceLimits{NodeResultsPerSec: 0.1})
 	w.agent(paused).send(results(1, 50, 1)) // its reader waits for minutes
 	w.journal.set(func() { w.journal.stats.Blocked = errors.New("disk is full") })
 	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "disk is full") })
@@ -537,7 +538,7 @@ func TestAgentsThatKnowMore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			told := make(chan string, 1)
-			w := newWorld(t, func(cfg *Config) { cfg.OnBehind = func(n Node) { told <- n.Name } })
+			w := newWorld(t, func(cfg *Config) { cfg.OnBehind = func(n core.Node) { told <- n.Name } })
 			uid := w.node(1, 1)
 			a := w.agent(uid)
 			a.send(results(1, 3, 1))

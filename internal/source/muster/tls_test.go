@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -52,7 +53,7 @@ func (h *house) Missing(uuid.UUID) bool           { return false }
 // Register makes the machine a node with one check.
 func (h *house) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
 	id, uid := model.NodeID(5000+len(h.nodes.by)), uuid.New()
-	h.nodes.set(uid, Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
+	h.nodes.set(uid, core.Node{ID: id, Name: r.Name, Namespace: 1, Key: key})
 	h.plan.assign(id, uid, 1)
 	return pki.Member{UID: uid, Name: r.Name, Namespace: t.Namespace}, nil
 }

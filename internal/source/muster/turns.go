@@ -8,12 +8,12 @@ import (
 // Give leaves a turn of a round-robin check with a node's session; false: it has none, was
 // not told of this definition yet, or is about to go. It does not block.
 func (s *Server) Give(node model.NodeID, g wire.Given) bool {
-	x := s.registry.get(node)
+	x := s.registry.Get(node)
 	if x == nil {
 		return false
 	}
-	x.mu.Lock()
-	ok := !x.over && !x.clean && x.pushed != nil && len(x.turns) < wire.MaxGiven
+	x.Mu.Lock()
+	ok := !x.EndedLocked() && !x.clean && x.pushed != nil && len(x.turns) < wire.MaxGiven
 	if ok {
 		var i int
 		i, ok = find(x.pushed.Chunks, g.Chunk)
@@ -26,7 +26,7 @@ func (s *Server) Give(node model.NodeID, g wire.Given) bool {
 		x.turns = append(x.turns, g)
 		put = x.dueLocked(lanePush, dueRun)
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if put {
 		s.pushes.put(x)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -39,7 +40,7 @@ type world struct {
 func newWorld(t testing.TB, change func(*Config)) *world {
 	t.Helper()
 	_, key, _ := ed25519.GenerateKey(nil)
-	w := &world{t: t, journal: newMemJournal(), nodes: &memNodes{by: map[uuid.UUID]Node{}}, plan: newMemPlan(), metrics: prometheus.NewRegistry(), key: key}
+	w := &world{t: t, journal: newMemJournal(), nodes: &memNodes{by: map[uuid.UUID]core.Node{}}, plan: newMemPlan(), metrics: prometheus.NewRegistry(), key: key}
 	cfg := Config{Journal: w.journal, Nodes: w.nodes, View: w.journal, Assignments: w.plan, SigningKey: key, Registerer: w.metrics}
 	if change != nil {
 		change(&cfg)
@@ -66,7 +67,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 // node makes a node known; its chunks are 1 … chunks.
 func (w *world) node(n int, chunks ...model.ChunkID) uuid.UUID {
 	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
-	w.nodes.set(uid, Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
+	w.nodes.set(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
 	w.plan.assign(model.NodeID(1000+n), uid, chunks...)
 	return uid
 }
@@ -243,14 +244,14 @@ func (w *world) balance() {
 // memNodes is intent.
 type memNodes struct {
 	mu   sync.Mutex
-	by   map[uuid.UUID]Node
-	team map[model.NamespaceID]TeamLimits
+	by   map[uuid.UUID]core.Node
+	team map[model.NamespaceID]core.NamespaceLimits
 	gone map[uuid.UUID]Gone
 	seen int
 }
 
-func (m *memNodes) set(uid uuid.UUID, n Node) { m.mu.Lock(); m.by[uid] = n; m.mu.Unlock() }
-func (m *memNodes) Lookup(uid uuid.UUID) (Node, bool) {
+func (m *memNodes) set(uid uuid.UUID, n core.Node) { m.mu.Lock(); m.by[uid] = n; m.mu.Unlock() }
+func (m *memNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, ok := m.by[uid]
@@ -285,24 +286,24 @@ func (m *memNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string)
 	}
 	return n.Key, ""
 }
-func (m *memNodes) Seen(Node, *wire.Hello) (string, string) {
+func (m *memNodes) Seen(core.Node, *wire.Hello) (string, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen++
 	return "", ""
 }
-func (m *memNodes) Team(id model.NamespaceID) TeamLimits {
+func (m *memNodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := m.team[id]
 	l.Namespace = fmt.Sprint("team", id)
 	return l
 }
-func (m *memNodes) limit(id model.NamespaceID, l TeamLimits) {
+func (m *memNodes) limit(id model.NamespaceID, l core.NamespaceLimits) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.team == nil {
-		m.team = map[model.NamespaceID]TeamLimits{}
+		m.team = map[model.NamespaceID]core.NamespaceLimits{}
 	}
 	m.team[id] = l
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -71,50 +70,23 @@ func (x *session) speaks(c *model.Chunk, about model.NodeID) bool {
 	return ok
 }
 
-// spoken is a signal of a record that is about a proxy node: it stands with that one in the
-// journal, and its number with the node that sent it.
-type spoken struct {
-	plan.Proxy
-	number   int // within the record
-	from, to int // of record.said
-}
-
-// entries are those of a record whose own is list[0]: one more for each proxy node.
-func (r *record) entries(x *session, stream wire.StreamKey, first, now uint64) []journal.Entry {
-	if len(r.about) == 0 {
-		return r.list[:]
-	}
-	list := make([]journal.Entry, 1, 1+len(r.about))
-	list[0] = r.list[0]
-	list[0].Signals -= len(r.about)
-	for i := range r.about {
-		s := &r.about[i]
-		list = append(list, journal.Entry{Section: journal.Section(model.PartitionOf(s.UID)), Signals: 1, Data: wire.AppendRecord(nil, &wire.Record{
-			Kind: wire.RecordProxied, Node: s.ID, Proxied: &wire.ProxiedResult{
-				StreamKey: stream, Number: first + uint64(s.number), By: x.node.ID, Namespace: s.Namespace, NowMs: now, Signal: r.said[s.from:s.to],
-			},
-		})})
-	}
-	return list
-}
-
 // Give leaves a turn of a round-robin check with a node's session; false: it has none, or
 // does not have that check. It does not block.
 func (s *Server) Give(node model.NodeID, g wire.Given) bool {
-	x := s.registry.get(node)
+	x := s.registry.Get(node)
 	if x == nil {
 		return false
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	i := -1
-	if !x.over {
+	if !x.EndedLocked() {
 		i = slices.IndexFunc(x.jobs, func(j *job) bool { return j.recipe.chunk.ID == g.Chunk && j.about.ID == g.Node })
 	}
 	var j *job
 	if i >= 0 {
 		j = x.jobs[i]
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if j == nil {
 		return false
 	}

@@ -32,9 +32,9 @@ func (x *session) assetsOf(c *model.Chunk) (list []sensuwire.Asset, problem stri
 	if len(c.Assets) == 0 {
 		return nil, ""
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	facts := x.facts
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	for i := range c.Assets {
 		a := &c.Assets[i]
 		build := model.BuildFor(a.Builds, facts)

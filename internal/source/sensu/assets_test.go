@@ -42,10 +42,10 @@ func TestAssetsOfSensuAgents(t *testing.T) {
 	w.mu.Lock()
 	node := w.nodes[a.uid()].ID
 	w.mu.Unlock()
-	x := w.server.registry.get(node)
-	x.mu.Lock()
+	x := w.server.registry.Get(node)
+	x.Mu.Lock()
 	asset := x.jobs[0].recipe.ask.Assets[0]
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if asset.Name != "shared_tools" || asset.SHA512 != sum || !strings.HasPrefix(asset.URL, "http://"+w.addr+"/assets/100/"+sum) {
 		t.Errorf("named %+v", asset)
 	}

@@ -1,6 +1,8 @@
 package sensu
 
-import "testing"
+import (
+	"testing"
+)
 
 // A file that somebody writes by hand is a pool of authorities, or an error that says why not.
 func FuzzAuthorities(f *testing.F) {

@@ -86,7 +86,7 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 		t.Errorf("told: %s", log.text())
 	}
 	young := comes(after, "web2")
-	if w.session("web1").over || !w.session("web2").proven {
+	if w.session("web1").Ended() || !w.session("web2").proven {
 		t.Error("both are good")
 	}
 

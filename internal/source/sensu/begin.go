@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -38,8 +39,8 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 		return err
 	}
 	x.node = x.srv.nodeOf(&info, said, keepalive)
-	x.id, x.section = x.srv.cfg.Rand(), journal.Section(model.PartitionOf(x.uid))
-	x.budget = x.srv.cfg.Agents.Budget(&x.node)
+	x.id, x.section = x.srv.cfg.Rand(), core.SectionOf(x.uid)
+	x.budget.Open(x.srv.cfg.Agents.Limiter(), &x.node)
 	x.deregister, x.ephemeral = m.Deregister, m.Deregister && info.ForgetAfter > 0
 	x.patience, x.guessed = patienceOf(&x.node), !keepalive
 	x.hurry()
@@ -67,13 +68,7 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 // displace ends a session whose agent has another connection by now; nothing of it comes to
 // the journal afterwards.
 func (x *session) displace() {
-	x.mu.Lock()
-	x.over = true
-	x.room.Broadcast()
-	x.mu.Unlock()
-	//lint:ignore SA2001 whoever holds it is in its last Append
-	x.appending.Lock()
-	x.appending.Unlock()
+	x.Displace()
 	_ = x.conn.Close()
 }
 
@@ -85,7 +80,7 @@ func (s *Server) alone(ctx context.Context, m *intent.Stranger, nc net.Conn, pro
 	if !ok {
 		return nil
 	}
-	old := s.registry.get(node.ID)
+	old := s.registry.Get(node.ID)
 	switch {
 	case old == nil, proven && !old.proven:
 		return nil
@@ -108,31 +103,31 @@ func (s *Server) alone(ctx context.Context, m *intent.Stranger, nc net.Conn, pro
 func (x *session) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, x.srv.cfg.Limits.Probe)
 	defer cancel()
-	x.mu.Lock()
-	if x.over {
-		x.mu.Unlock()
+	x.Mu.Lock()
+	if x.EndedLocked() {
+		x.Mu.Unlock()
 		return false
 	}
 	if x.probe == nil {
 		x.probe = make(chan struct{})
 	}
 	answer := x.probe
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	x.due(duePing)
 	select {
 	case <-answer:
 	case <-ctx.Done():
 		return false
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return !x.over
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
+	return !x.EndedLocked()
 }
 
 // answered tells who asked that the agent answers, or that its session has ended.
 func (x *session) answered() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	if x.probe != nil {
 		close(x.probe)
 		x.probe = nil
@@ -167,9 +162,9 @@ func (x *session) seen(said *sensuwire.Said, keepalive bool) {
 		}
 		about.Hears = &model.Hears{Handlers: named(m.KeepaliveHandlers), Pipelines: named(pipelines)}
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	x.version, x.facts = "sensu-agent "+m.AgentVersion, facts(m)
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if info, ok := x.srv.cfg.Intent.LookupNode(x.uid); ok {
 		if limit, reason := x.srv.cfg.Intent.SeenNode(info, about); limit != "" {
 			x.budget.Hit(limit, reason)

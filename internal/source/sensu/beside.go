@@ -66,7 +66,7 @@ func exports(env map[string]string) string {
 // beside is what lies beside a result's output, within what the server takes of a result.
 // Values that do not fit are left out, which the output says.
 func (x *session) beside(said *sensuwire.Said, c *model.Chunk, values []model.Value, text []byte, keep int) (_, extra []byte, err error) {
-	room := min(x.budget.OutputBytes()-len(text), maxBeside)
+	room := min(x.budget.Limits().OutputBytes-len(text), maxBeside)
 	if said.Hooked() && len(c.Hooks) > 0 {
 		hooks, err := x.codec.ReadHooks(said, model.MaxHooks)
 		if err != nil {
@@ -81,7 +81,7 @@ func (x *session) beside(said *sensuwire.Said, c *model.Chunk, values []model.Va
 	if len(left) > 0 {
 		x.srv.metrics.valuesLost.Add(float64(len(left)))
 		note := fmt.Sprintf("\n(%d of %d values are left out: the result would be too large)", len(left), len(values))
-		if len(text)+len(note) <= keep && len(extra)+len(text)+len(note) <= x.budget.OutputBytes() {
+		if len(text)+len(note) <= keep && len(extra)+len(text)+len(note) <= x.budget.Limits().OutputBytes {
 			text = append(text[:len(text):len(text)], note...)
 		}
 	}

@@ -33,9 +33,9 @@ func TestHooksOfSensuAgents(t *testing.T) {
 			a := w.agent("web", json)
 			r := a.next()
 			x := w.session("web")
-			x.mu.Lock()
+			x.Mu.Lock()
 			asked := x.jobs[0].recipe.ask.Hooks
-			x.mu.Unlock()
+			x.Mu.Unlock()
 			want := []sensuwire.Hook{
 				{Name: "ps", When: []string{"critical", "non-zero", "127"}, Command: "export A='it'\\''s'\nps 'it'\\''s'", Timeout: 2},
 				{Name: "hook-1", When: []string{"non-zero"}, Command: "export A='it'\\''s'\n'a b'", Timeout: 10, Stdin: true},

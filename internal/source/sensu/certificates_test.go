@@ -129,7 +129,7 @@ func (w *world) proven(ca *authority, name string, json bool) *agent {
 	go a.read()
 	a.alive()
 	w.wait("the proven session of "+name, func() bool {
-		x := w.server.registry.get(w.nodes[a.uid()].ID)
+		x := w.server.registry.Get(w.nodes[a.uid()].ID)
 		return x != nil && x.proven
 	})
 	return a

@@ -39,7 +39,7 @@ func TestDeregistrationHandler(t *testing.T) {
 			w.set(func() { clear(w.nodes); w.server.unheard = rate.Sometimes{First: 1} })
 			go a.read()
 			a.alive()
-			w.wait("its session", func() bool { return w.server.registry.get(w.nodes[a.uid()].ID) != nil })
+			w.wait("its session", func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })
 			w.mu.Lock()
 			life := w.lives[a.uid()]
 			w.mu.Unlock()
@@ -51,7 +51,7 @@ func TestDeregistrationHandler(t *testing.T) {
 			}
 			_ = a.conn.Close()
 			<-a.ended
-			w.wait("its end", func() bool { return w.server.registry.len() == 0 })
+			w.wait("its end", func() bool { return w.server.registry.Len() == 0 })
 		}
 	}
 }

@@ -78,21 +78,6 @@ func (x *session) hidden(c *model.Chunk, text []byte) []byte {
 	return hider.Redact(text)
 }
 
-// givenOf are those of a node; nil: there are none, and there will be none.
-func (r *registry) givenOf(node model.NodeID, proven bool) *given {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	g := r.given[node]
-	if g == nil && proven {
-		if r.given == nil {
-			r.given = map[model.NodeID]*given{}
-		}
-		g = &given{}
-		r.given[node] = g
-	}
-	return g
-}
-
 // forgetGiven forgets what agents of nodes were given that are there no more: their values are nobody's to hide.
 func (s *Server) forgetGiven() {
 	away := s.registry.givenAway()
@@ -103,28 +88,5 @@ func (s *Server) forgetGiven() {
 	}
 	if len(away) > 0 {
 		s.registry.forgetGiven(away)
-	}
-}
-
-// givenAway are the nodes whose agents were given something and have no session.
-func (r *registry) givenAway() map[model.NodeID]uuid.UUID {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	away := map[model.NodeID]uuid.UUID{}
-	for id, g := range r.given {
-		if r.by[id] == nil && g.uid != uuid.Nil {
-			away[id] = g.uid
-		}
-	}
-	return away
-}
-
-func (r *registry) forgetGiven(gone map[model.NodeID]uuid.UUID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for id := range gone {
-		if r.by[id] == nil {
-			delete(r.given, id)
-		}
 	}
 }

@@ -104,9 +104,9 @@ func (x *session) plan() {
 		return
 	}
 	list := make([]*job, 0, len(a.Chunks))
-	x.mu.Lock()
-	had, over := x.jobs, x.over
-	x.mu.Unlock()
+	x.Mu.Lock()
+	had, over := x.jobs, x.EndedLocked()
+	x.Mu.Unlock()
 	if over {
 		return
 	}
@@ -129,13 +129,13 @@ func (x *session) plan() {
 		a1, b1 := &a.recipe.ask, &b.recipe.ask
 		return cmp.Or(strings.Compare(a1.Name, b1.Name), strings.Compare(a1.Proxy, b1.Proxy))
 	})
-	x.mu.Lock()
-	if x.over {
-		x.mu.Unlock()
+	x.Mu.Lock()
+	if x.EndedLocked() {
+		x.Mu.Unlock()
 		return
 	}
 	x.jobs, x.revision = list, a.Generation.Revision
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	old := make(map[*job]bool, len(had))
 	for _, j := range had {
 		old[j] = true
@@ -259,13 +259,13 @@ func (x *session) ask(dst []byte, j *job) []byte {
 // request appends one, with secrets as they stand in it.
 func (x *session) request(dst []byte, j *job, secrets []byte) []byte {
 	now := x.srv.cfg.Now().Unix()
-	x.mu.Lock()
+	x.Mu.Lock()
 	if j.waits {
 		x.srv.metrics.overdue.Inc()
 	}
 	j.issued, j.waits = max(now, j.issued+1), true // agents run a check once for each second
 	issued := j.issued
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	x.srv.metrics.asked.Inc()
 	var room [32]byte
 	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.recipe.what(x.codec), secrets, x.codec.AppendIssued(room[:0], issued))

@@ -7,15 +7,15 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/sensuwire"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // nodeOf is the node with when it is expected to be heard of: by its own resource, else as its
 // agent was set (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout),
 // else by the server's defaults. An agent without a critical time-out is critical after the
 // one that warns.
-func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Said, keepalive bool) muster.Node {
-	n := muster.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
+func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Said, keepalive bool) core.Node {
+	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
 	if keepalive {
 		n.Keepalive = cmp.Or(n.Keepalive, within(said.Interval))
 		if n.Timeout == 0 && said.TTL > 0 {
@@ -48,7 +48,7 @@ func within(seconds uint32) time.Duration {
 // patience is when a session's node is expected to be heard of.
 type patience struct{ keepalive, warning, timeout time.Duration }
 
-func patienceOf(n *muster.Node) patience { return patience{n.Keepalive, n.Warning, n.Timeout} }
+func patienceOf(n *core.Node) patience { return patience{n.Keepalive, n.Warning, n.Timeout} }
 
 // learn takes from the first keepalive what the agent's own time-outs are, where its session
 // began with an event: these carry none, and the server's defaults held until now. The journal
@@ -64,22 +64,16 @@ func (x *session) learn(said *sensuwire.Said) {
 		x.guessed = false
 		return
 	}
-	x.appending.Lock()
-	defer x.appending.Unlock()
-	x.mu.Lock()
-	over := x.over
-	x.mu.Unlock()
-	if over { // the mark of another session may be in the journal already
-		return
-	}
-	before := x.patience
-	x.patience = p
-	if x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: x.mark(true, false)}) != nil {
-		x.patience = before
-		return
-	}
-	x.guessed = false
-	x.hurry()
+	x.Appending(func() { // not if the mark of another session may be in the journal already
+		before := x.patience
+		x.patience = p
+		if x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: x.mark(true, false)}) != nil {
+			x.patience = before
+			return
+		}
+		x.guessed = false
+		x.hurry()
+	})
 }
 
 // hurry looks for a dead connection of a node that comes and goes before it would be missed.

@@ -49,7 +49,7 @@ func TestDeregister(t *testing.T) {
 			w.set(func() { clear(w.nodes); w.records = nil })
 			go a.read()
 			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Interval: 5, Warning: 30, Critical: 90})
-			w.wait("its session", func() bool { return w.server.registry.get(w.nodes[a.uid()].ID) != nil })
+			w.wait("its session", func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })
 			w.mu.Lock()
 			info := w.nodes[a.uid()]
 			w.mu.Unlock()

@@ -99,7 +99,7 @@ func (x *session) measured(said *sensuwire.Said) (out outcome, cause string) {
 		return x.full(code, reason), ""
 	}
 	to := wire.AppendExtra(nil, &wire.Extra{Pipelines: seenBy})
-	room := min(maxBeside, x.budget.OutputBytes()) - 64 - len(to) // of the sentence, and of whom it is for
+	room := min(maxBeside, x.budget.Limits().OutputBytes) - 64 - len(to) // of the sentence, and of whom it is for
 	text := fmt.Sprintf("%d values that the agent measured without a check", len(values))
 	for {
 		part := values[:min(len(values), model.MaxValues)]
@@ -159,5 +159,5 @@ func (x *session) full(code, reason string) outcome {
 
 // outputRoom is how many bytes of output a check's result may have.
 func (x *session) outputRoom(c *model.Chunk) int {
-	return min(cmp.Or(max(c.MaxOutput, 0), model.DefaultOutputBytes), x.budget.OutputBytes())
+	return min(cmp.Or(max(c.MaxOutput, 0), model.DefaultOutputBytes), x.budget.Limits().OutputBytes)
 }

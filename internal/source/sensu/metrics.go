@@ -1,6 +1,8 @@
 package sensu
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // outcome is a way out of the handler of one message. Every message raises exactly one.
 type outcome uint8

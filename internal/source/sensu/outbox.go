@@ -32,11 +32,11 @@ func (s *Server) put(x *session) { _ = s.outbox.Put(s.base, x) }
 
 // due marks what is to be done, and queues the session where it is not.
 func (x *session) due(bits dueBits) {
-	x.mu.Lock()
+	x.Mu.Lock()
 	x.duty |= bits
 	put := !x.queued
 	x.queued = true
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if put {
 		x.srv.put(x)
 	}
@@ -44,9 +44,9 @@ func (x *session) due(bits dueBits) {
 
 // dueAsks marks jobs whose time has come.
 func (x *session) dueAsks(jobs []*job) {
-	x.mu.Lock()
-	if x.over {
-		x.mu.Unlock()
+	x.Mu.Lock()
+	if x.EndedLocked() {
+		x.Mu.Unlock()
 		return
 	}
 	for _, j := range jobs {
@@ -57,7 +57,7 @@ func (x *session) dueAsks(jobs []*job) {
 	}
 	put := !x.queued
 	x.queued = true
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if put {
 		x.srv.put(x)
 	}
@@ -92,7 +92,7 @@ func (s *Server) write() {
 		}
 		stuck.Reset(stuckAfter)
 		for {
-			x.mu.Lock()
+			x.Mu.Lock()
 			due := x.duty
 			asks = append(asks[:0], x.asks...)
 			clear(x.asks)
@@ -103,10 +103,10 @@ func (s *Server) write() {
 			}
 			if due == 0 && len(asks) == 0 && len(values) == 0 {
 				x.queued = false
-				x.mu.Unlock()
+				x.Mu.Unlock()
 				break
 			}
-			x.mu.Unlock()
+			x.Mu.Unlock()
 			if err := x.flush(&frames, due, asks, values); err != nil {
 				_ = x.conn.Close() // the reader notices, and ends the session
 			}

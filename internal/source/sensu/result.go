@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -74,8 +75,8 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 // chunkOf is the definition that an event is judged by, that under which its run was asked
 // for, and the proxy node that it is about, if any.
 func (x *session) chunkOf(said *sensuwire.Said) (c *model.Chunk, about plan.Proxy) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	j := find(x.jobs, said.Check, said.Proxy)
 	if j == nil {
 		return nil, about
@@ -113,17 +114,15 @@ func cutText(cause string, output []byte, keep int) (text []byte, cut uint64) {
 	return text, cut
 }
 
-// record carries one journal entry without an allocation.
+// record collects the signals of one batch for the journal.
 type record struct {
+	core.Record
 	signals []byte // encoded
 	body    []byte // of the last of them
 	n       [outcomes]int
-	size    int // of what is charged for it
-	about   []spoken
-	said    []byte // of these
+	size    int                // of what is charged for it
+	about   []core.ProxyResult // its numbers count within the record, from 0
 	frame   []byte
-	data    []byte
-	list    [1]journal.Entry
 }
 
 // add appends the signal of a result, or a keepalive where there is none.
@@ -134,9 +133,7 @@ func (r *record) add(atMs uint64, chunk model.ChunkID, result *wire.Result, abou
 		signal = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: about.ID, AtMs: atMs, Body: r.body}
 	}
 	if about.ID != 0 {
-		from := len(r.said)
-		r.said = wire.AppendBareSignal(r.said, &signal)
-		r.about = append(r.about, spoken{about, r.n[alive] + r.n[kept], from, len(r.said)})
+		r.about = append(r.about, core.ProxyResult{Proxy: about, Number: uint64(r.n[alive] + r.n[kept]), Signal: wire.AppendBareSignal(nil, &signal)})
 		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: atMs, Node: about.ID})
 	} else {
 		r.signals = wire.AppendSignal(r.signals, &signal)
@@ -204,18 +201,11 @@ func (x *session) commit(r *record) (cause string) {
 func (x *session) commitOf(rec *record, n int) (out outcome, cause string) {
 	defer rec.back(x.srv)
 	size := rec.size
-	x.appending.Lock()
-	defer x.appending.Unlock()
-	x.mu.Lock()
-	for x.unacked > 0 && x.unacked+size > x.srv.cfg.Limits.UnackedBytes && !x.over {
-		x.room.Wait()
-	}
-	if x.over {
-		x.mu.Unlock()
+	if !x.Acquire(size, x.srv.cfg.Limits.UnackedBytes) {
 		return displaced, "displaced"
 	}
-	x.unacked += size
-	x.mu.Unlock()
+	defer x.Release()
+	x.Mu.Unlock()
 
 	first := x.numbers.last + 1
 	x.numbers.last += uint64(n)
@@ -225,9 +215,12 @@ func (x *session) commitOf(rec *record, n int) (out outcome, cause string) {
 	if err != nil {
 		panic("BUG: batch that was just encoded cannot be read: " + err.Error())
 	}
-	rec.data = append(wire.AppendBatchRecord(rec.data[:0], x.node.ID), body...)
-	rec.list[0] = journal.Entry{Section: x.section, Data: rec.data, Waiter: x, Token: uint64(size), Signals: n}
-	if err := x.srv.cfg.Journal.Append(x.srv.base, rec.entries(x, stream, first, now)...); err != nil {
+	for i := range rec.about {
+		rec.about[i].Number += first
+	}
+	entries := rec.Entries(&core.Batch{Node: x.node.ID, Section: x.section, Stream: stream, NowMs: now, Body: body,
+		Signals: n, Proxied: rec.about, Waiter: x, Token: uint64(size)})
+	if err := x.srv.cfg.Journal.Append(x.srv.base, entries...); err != nil {
 		x.numbers.last -= uint64(n)
 		return unkept, "unkept"
 	}
@@ -235,22 +228,19 @@ func (x *session) commitOf(rec *record, n int) (out outcome, cause string) {
 }
 
 func (r *record) back(s *Server) {
-	r.signals, r.size, r.n, r.list[0] = r.signals[:0], 0, [outcomes]int{}, journal.Entry{}
-	r.about, r.said = r.about[:0], r.said[:0]
+	r.Reset()
+	clear(r.about)
+	r.signals, r.size, r.n, r.about = r.signals[:0], 0, [outcomes]int{}, r.about[:0]
 	s.records.Put(r)
 }
 
 // Committed implements journal.Waiter. It runs on the journal's goroutine and only marks.
 func (x *session) Committed(size uint64, _ journal.Position, err error) {
-	x.mu.Lock()
-	x.unacked -= int(size)
+	x.Mu.Lock()
+	x.Commit(int(size), err)
+	x.Mu.Unlock()
 	if err != nil {
-		x.over = true
 		x.numbers.broken.Store(true)
-	}
-	x.room.Signal()
-	x.mu.Unlock()
-	if err != nil {
 		x.due(dueClose)
 	}
 }

@@ -79,7 +79,7 @@ func TestRevokedCertificates(t *testing.T) {
 
 	write(crl, ca.recall(2, tomorrow, first))
 	w.server.lookAgain(time.Now())
-	if w.session("web1").over {
+	if w.session("web1").Ended() {
 		t.Error("somebody may be writing still")
 	}
 	w.server.lookAgain(time.Now())

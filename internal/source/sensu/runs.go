@@ -24,7 +24,7 @@ type askedRun struct {
 // Ask asks a node's agent for a run of a check of its assignment, out of its time. What it
 // answers goes to whoever asked and, as any result, to the journal.
 func (s *Server) Ask(runs *muster.Runs, node model.NodeID, run wire.Run) error {
-	x := s.registry.get(node)
+	x := s.registry.Get(node)
 	if x == nil {
 		return muster.NoSession()
 	}
@@ -36,9 +36,9 @@ func (s *Server) Ask(runs *muster.Runs, node model.NodeID, run wire.Run) error {
 }
 
 func (x *session) askNow(run *wire.Run, answer muster.Asked) error {
-	x.mu.Lock()
-	if x.over {
-		x.mu.Unlock()
+	x.Mu.Lock()
+	if x.EndedLocked() {
+		x.Mu.Unlock()
 		return muster.NoSession()
 	}
 	i := slices.IndexFunc(x.jobs, func(j *job) bool { return j.recipe.chunk.ID == run.Chunk })
@@ -54,21 +54,21 @@ func (x *session) askNow(run *wire.Run, answer muster.Asked) error {
 		why = model.Errorf(model.Limited, "%d runs are asked of this agent already", mostAsked)
 	}
 	if why != nil {
-		x.mu.Unlock()
+		x.Mu.Unlock()
 		return why
 	}
 	j := x.jobs[i]
 	x.asked = append(x.asked, askedRun{id: run.ID, check: j.recipe.chunk.Check, since: max(x.srv.cfg.Now().Unix(), j.issued+1), answer: answer})
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	x.dueAsks([]*job{j})
 	return nil
 }
 
 // answer hands a result to those who wait for it.
 func (x *session) answer(check model.CheckID, issued int64, result *wire.Result) {
-	x.mu.Lock()
+	x.Mu.Lock()
 	if len(x.asked) == 0 {
-		x.mu.Unlock()
+		x.Mu.Unlock()
 		return
 	}
 	var mine []muster.Asked
@@ -79,7 +79,7 @@ func (x *session) answer(check model.CheckID, issued int64, result *wire.Result)
 		mine = append(mine, a.answer)
 		return true
 	})
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	for _, a := range mine {
 		a.Hear(&wire.Ran{Output: result.Output, Done: true, Status: result.Status, DurationMs: result.DurationMs, Cut: result.Cut})
 	}
@@ -87,7 +87,7 @@ func (x *session) answer(check model.CheckID, issued int64, result *wire.Result)
 
 // takeBack forgets a run that nobody waits for any more; the agent brings it to its end.
 func (x *session) takeBack(id uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	x.asked = slices.DeleteFunc(x.asked, func(a askedRun) bool { return a.id == id })
 }

@@ -84,12 +84,12 @@ func TestRunsByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone.Close()
-	x := w.server.registry.get(node)
-	x.mu.Lock()
+	x := w.server.registry.Get(node)
+	x.Mu.Lock()
 	if len(x.asked) != 1 {
 		t.Errorf("%d waited for", len(x.asked))
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	_ = a.conn.Close()
 	if got := heard(t, runs); !got.Done || !strings.Contains(got.Lost, "its session ended") {
 		t.Errorf("heard %+v", got)

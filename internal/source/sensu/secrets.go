@@ -62,10 +62,10 @@ func (x *session) seek(j *job) bool {
 	if len(j.recipe.chunk.Secrets) == 0 || x.cannot(j) != "" {
 		return false
 	}
-	x.mu.Lock()
+	x.Mu.Lock()
 	busy := j.seeking
 	j.seeking = true
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if busy {
 		x.srv.metrics.overdue.Inc()
 		return true
@@ -79,15 +79,15 @@ func (x *session) find(j *job) {
 	ctx, cancel := context.WithTimeout(x.srv.base, secretWithin)
 	defer cancel()
 	values, err := x.srv.resolve(ctx, j.recipe.chunk)
-	x.mu.Lock()
+	x.Mu.Lock()
 	j.seeking = false
-	over, put := x.over, false
+	over, put := x.EndedLocked(), false
 	if err == nil && !over {
 		x.found = append(x.found, found{j, values})
 		put = !x.queued
 		x.queued = true
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	switch {
 	case over:
 	case err != nil:

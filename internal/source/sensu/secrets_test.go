@@ -160,9 +160,9 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 	}
 	w.assign(w.chunks[0])
 	testenv.Until(t, "its new plan", func() bool {
-		x := w.server.registry.get(100)
-		x.mu.Lock()
-		defer x.mu.Unlock()
+		x := w.server.registry.Get(100)
+		x.Mu.Lock()
+		defer x.Mu.Unlock()
 		return len(x.jobs) == 1
 	})
 	close(let)
@@ -195,12 +195,12 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	}
 	planned := func() {
 		testenv.Until(t, "its plan", func() bool {
-			x := w.server.registry.get(100)
+			x := w.server.registry.Get(100)
 			if x == nil {
 				return false
 			}
-			x.mu.Lock()
-			defer x.mu.Unlock()
+			x.Mu.Lock()
+			defer x.Mu.Unlock()
 			return len(x.jobs) == 2
 		})
 	}
@@ -215,7 +215,7 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	}
 	w.server.registry.givenOf(100, true).note(db, []string{horse})
 	a.conn.Close()
-	testenv.Until(t, "its end", func() bool { return w.server.registry.get(100) == nil })
+	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(100) == nil })
 	again := w.proven(ca, "web1", false)
 	planned()
 	event(again, "db", "with "+horse)
@@ -248,18 +248,18 @@ func TestWhatTheGoneWereGivenIsForgotten(t *testing.T) {
 	remembers("connected", true)
 	uid := a.uid()
 	_ = a.conn.Close()
-	testenv.Until(t, "its end", func() bool { return w.server.registry.get(id) == nil })
+	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(id) == nil })
 	remembers("away", true)
 	again := w.proven(ca, "web1", false)
 	w.set(func() { delete(w.nodes, uid) })
 	remembers("deleted, and its agent still there", true)
 	_ = again.conn.Close()
-	testenv.Until(t, "its end", func() bool { return w.server.registry.get(id) == nil })
+	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(id) == nil })
 	remembers("gone", false)
 	w.proven(ca, "web1", false) // begins anew
 	w.set(func() { w.nodes[uid] = intent.NodeInfo{ID: id + 1, UID: uid} })
-	w.server.registry.each(func(x *session) { _ = x.conn.Close() })
-	testenv.Until(t, "its end", func() bool { return w.server.registry.get(id) == nil })
+	w.server.registry.ForEach(func(x *session) { _ = x.conn.Close() })
+	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(id) == nil })
 	remembers("another node of that machine", false)
 }
 

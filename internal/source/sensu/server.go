@@ -4,7 +4,6 @@ import (
 	"context"
 	crand "crypto/rand"
 	"crypto/tls"
-	"maps"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/tries"
-	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -39,9 +38,9 @@ type Server struct {
 	recipes     recipes
 	making      making
 
-	key      [32]byte     // of the words by which agents fetch archives
-	began    time.Time    // of New, with its monotonic reading
-	clock    atomic.Int64 // ns of listening, moved by the housekeeper once a second
+	key      [32]byte   // of the words by which agents fetch archives
+	began    time.Time  // of New, with its monotonic reading
+	clock    core.Clock // of listening
 	stopping atomic.Bool
 	readers  sync.WaitGroup
 	writers  sync.WaitGroup
@@ -68,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 	s.outbox.init(cfg.Queues, cfg.Limits.Sessions)
 	s.saids.New = func() any { return new(sensuwire.Said) }
 	s.records.New = func() any { return new(record) }
-	s.clock.Store(s.boot())
+	s.clock.Start(s.boot())
 	_, _ = crand.Read(s.key[:]) // it does not fail
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
@@ -93,7 +92,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.keepHouse(ctx)
 	s.stopping.Store(true)
 	s.stop()
-	s.registry.each(func(x *session) { _ = x.conn.Close() })
+	s.registry.ForEach(func(x *session) { _ = x.conn.Close() })
 	s.readers.Wait()
 	close(s.outbox.done)
 	s.writers.Wait()
@@ -102,14 +101,14 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Sessions is the number of nodes that are connected.
-func (s *Server) Sessions() int { return s.registry.len() }
+func (s *Server) Sessions() int { return s.registry.Len() }
 
 // Connected says whether the node has a session here.
-func (s *Server) Connected(node model.NodeID) bool { return s.registry.get(node) != nil }
+func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
 // Disconnect ends a node's session, if any: it begins anew, with what the node is by now.
 func (s *Server) Disconnect(node model.NodeID) {
-	if x := s.registry.get(node); x != nil {
+	if x := s.registry.Get(node); x != nil {
 		x.due(dueClose)
 	}
 }
@@ -118,39 +117,25 @@ func (s *Server) Disconnect(node model.NodeID) {
 // there no more.
 func (s *Server) reassign(changed []model.NodeID) {
 	for _, node := range changed {
-		if x := s.registry.get(node); x != nil {
+		if x := s.registry.Get(node); x != nil {
 			x.due(duePlan)
 		}
 	}
 }
-
-// maxTick is how far the clock moves at most in one tick: while the process was stopped,
-// nobody could be heard.
-const maxTick = 2 * time.Second
 
 // stillEvery is how often, in seconds, it is asked whether users are what they were, certificates and
 // their authorities good, and nodes there.
 const stillEvery = 10
 
 func (s *Server) keepHouse(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	last := s.cfg.Now()
-	for n := 1; ; n++ {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		at := s.cfg.Now()
-		now := s.clock.Add(int64(min(max(0, at.Sub(last)), maxTick)))
-		last = at
-		s.registry.each(func(x *session) { x.tend(now) })
-		if n%stillEvery == 0 {
+	n := 0
+	s.clock.Run(ctx, s.cfg.Now, func(at time.Time, now int64) {
+		s.registry.ForEach(func(x *session) { x.tend(now) })
+		if n++; n%stillEvery == 0 {
 			s.lookAgain(at)
 			s.forgetGiven()
 		}
-	}
+	})
 }
 
 // lookAgain ends the sessions of those who would not be let in now.
@@ -158,7 +143,7 @@ func (s *Server) lookAgain(at time.Time) {
 	if s.cfg.Authorities != nil {
 		s.cfg.Authorities.Refresh(at)
 	}
-	s.registry.each(func(x *session) {
+	s.registry.ForEach(func(x *session) {
 		if !s.stillGood(x, at) {
 			x.due(dueClose)
 		}
@@ -173,7 +158,7 @@ func (s *Server) stillGood(x *session, at time.Time) bool {
 
 // Agent says what the session of a node knows; not ok: there is none.
 func (s *Server) Agent(node model.NodeID) (a muster.Agent, ok bool) {
-	x := s.registry.get(node)
+	x := s.registry.Get(node)
 	if x == nil {
 		return a, false
 	}
@@ -181,107 +166,10 @@ func (s *Server) Agent(node model.NodeID) (a muster.Agent, ok bool) {
 	if !x.proven {
 		refuses = append(refuses, "it is given no secrets: "+x.why)
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	return muster.Agent{
 		Version: x.version, Refuses: refuses, Certificate: x.until,
 		Since: time.Unix(0, x.since), Address: x.conn.NetConn().RemoteAddr().String(), Held: x.revision, Confirmed: true,
 	}, true
-}
-
-// registry finds the session of a node: at most one. What a node's numbers are outlives it.
-type registry struct {
-	mu      sync.RWMutex
-	by      map[model.NodeID]*session
-	strange map[*session]struct{} // those that are of no node yet
-	numbers map[model.NodeID]*numbers
-	given   map[model.NodeID]*given // of nodes whose agents proved who they are
-}
-
-// numbers are of the stream that the server makes of what a node's agent sends.
-type numbers struct {
-	stream wire.StreamID
-	last   uint64
-	broken atomic.Bool // a commit failed: the next session begins another stream
-}
-
-func (r *registry) enter(x *session) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.strange == nil {
-		r.strange = map[*session]struct{}{}
-	}
-	r.strange[x] = struct{}{}
-}
-
-// outranks says whether a session has the name rather than another one that has come: who proves who
-// it is has it, then who came last.
-func (x *session) outranks(y *session) bool {
-	if x.proven != y.proven {
-		return x.proven
-	}
-	return x.since > y.since
-}
-
-// swap makes x the node's session, and returns the older one; not ok: that has the name.
-func (r *registry) swap(x *session, stream wire.StreamID) (old *session, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if old = r.by[x.node.ID]; old != nil && old.outranks(x) {
-		return old, false
-	}
-	delete(r.strange, x)
-	if r.by == nil {
-		r.by, r.numbers = map[model.NodeID]*session{}, map[model.NodeID]*numbers{}
-	}
-	r.by[x.node.ID] = x
-	if x.given != nil {
-		x.given.uid = x.uid
-	}
-	n := r.numbers[x.node.ID]
-	if n == nil || n.broken.Load() {
-		n = &numbers{stream: stream}
-		r.numbers[x.node.ID] = n
-	}
-	x.numbers = n
-	if len(r.numbers) > 2*len(r.by)+1024 { // most are of machines that came and went: whoever comes again begins anew
-		maps.DeleteFunc(r.numbers, func(id model.NodeID, _ *numbers) bool { return r.by[id] == nil })
-	}
-	return old, true
-}
-
-// remove forgets x; false when it is no node's session (any more).
-func (r *registry) remove(x *session) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.strange, x)
-	if x.node.ID == 0 || r.by[x.node.ID] != x {
-		return false
-	}
-	delete(r.by, x.node.ID)
-	return true
-}
-
-func (r *registry) get(node model.NodeID) *session {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.by[node]
-}
-
-func (r *registry) len() int {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return len(r.by)
-}
-
-// each calls fn for every session with the lock held: fn must be short.
-func (r *registry) each(fn func(*session)) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, x := range r.by {
-		fn(x)
-	}
-	for x := range r.strange {
-		fn(x)
-	}
 }

@@ -2,10 +2,7 @@ package sensu
 
 import (
 	"crypto/tls"
-	"errors"
-	"io"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -43,12 +40,12 @@ type session struct {
 	begun      bool
 	deregister bool // its machine wants to be forgotten when it stops
 	ephemeral  bool // … and will be
-	node       muster.Node
+	node       core.Node
 	guessed    bool     // no keepalive came yet: patience is the server's
-	patience   patience // changed with appending held
+	patience   patience // changed by Appending
 	id         uint64   // of the session
 	section    journal.Section
-	budget     *muster.Budget
+	budget     core.Budget
 	numbers    *numbers
 	given      *given  // what it was sent of secrets; nil: nothing, ever
 	sum        uint64  // of what the machine said of itself last
@@ -57,17 +54,12 @@ type session struct {
 	told       [outcomes]bool
 	brought    map[place]struct{} // events of passive checks that had room: the view may not have them yet
 
-	// appending is held from the look at over to the end of Append: who sets over and then
-	// takes it knows that nothing of this session comes to the journal any more.
-	appending sync.Mutex
-
 	row      row        // its place in the timetable
 	planning sync.Mutex // held while jobs are made of the assignment
 
-	mu       sync.Mutex
-	over     bool
-	unacked  int       // bytes with the journal
-	room     sync.Cond // unacked fell, or over
+	core.Window
+
+	// By Mu.
 	duty     dueBits
 	queued   bool
 	asks     []*job
@@ -95,8 +87,8 @@ func (s *Server) open(nc net.Conn, o *offer) {
 	}
 	stranger := x.stranger()
 	x.uid = stranger.UID()
-	x.room.L = &x.mu
-	x.heard.Store(s.clock.Load())
+	x.Window.Open()
+	x.heard.Store(s.clock.Now())
 	x.deadAfter.Store(int64(s.cfg.Limits.DeadAfter))
 	// The agent keeps its own configuration, and says at once that it lives.
 	if x.conn.Write(x.codec.AppendConfig(sensuwire.Begin(nil, sensuwire.TypeEntityConfig), &sensuwire.Config{Name: sensuwire.UnknownEntity, Namespace: x.namespace})) != nil {
@@ -140,7 +132,7 @@ func (x *session) message() (cause string) {
 	if err != nil {
 		return x.readError(err)
 	}
-	x.heard.Store(x.srv.clock.Load())
+	x.heard.Store(x.srv.clock.Now())
 	x.paused.Store(true)
 	switch op {
 	case wsconn.Binary:
@@ -160,7 +152,7 @@ func (x *session) message() (cause string) {
 		cause = x.pay()
 	}
 	x.paused.Store(false)
-	x.heard.Store(x.srv.clock.Load())
+	x.heard.Store(x.srv.clock.Now())
 	return cause
 }
 
@@ -225,38 +217,30 @@ func (x *session) turnAway(err error) (cause string) {
 	return "refused"
 }
 
-// readError names why reading ended.
+// readError names the reason why reading ended.
 func (x *session) readError(err error) string {
-	var closed *wsconn.CloseError
-	switch {
-	case errors.Is(err, wsconn.ErrTooLarge):
+	cause := core.ReadCause(err)
+	switch cause {
+	case "too_large":
 		_ = x.conn.WriteClose(1009, err.Error())
 		x.complain(malformed, err.Error())
-		return "too_large"
-	case errors.Is(err, wsconn.ErrProtocol):
+	case "websocket":
 		_ = x.conn.WriteClose(1002, err.Error())
-		return "websocket"
-	case errors.As(err, &closed):
+	case "closed":
 		x.closed = true
-		return "closed"
-	case errors.Is(err, net.ErrClosed), errors.Is(err, os.ErrDeadlineExceeded):
-		return "cut" // by us
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "eof"
 	}
-	return "network"
+	return cause
 }
 
 // end is the last thing that happens to a session.
 func (x *session) end(cause string) {
 	_ = x.handOver()
-	x.mu.Lock()
-	x.over = true
+	x.Mu.Lock()
+	x.EndLocked()
 	x.jobs, x.found = nil, nil
 	asked := x.asked
 	x.asked = nil
-	x.room.Broadcast()
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	for i := range asked {
 		asked[i].answer.Lost("its session ended (" + cause + ") before the run did")
 	}
@@ -282,10 +266,9 @@ func (x *session) end(cause string) {
 
 // mark is the journal record of a beginning or an end.
 func (x *session) mark(begun, clean bool) []byte {
-	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: x.node.ID, Session: &wire.SessionMark{
-		Session: x.id, Begun: begun, Clean: clean, Namespace: x.node.Namespace,
-		KeepaliveMs: uint32(x.patience.keepalive.Milliseconds()), TimeoutMs: uint32(x.patience.timeout.Milliseconds()), WarningMs: uint32(x.patience.warning.Milliseconds()),
-	}})
+	n := x.node
+	n.Keepalive, n.Warning, n.Timeout = x.patience.keepalive, x.patience.warning, x.patience.timeout
+	return n.Mark(wire.SessionMark{Session: x.id, Begun: begun, Clean: clean})
 }
 
 // tend pings a silent session, and closes one that does not answer or says nothing at first.
@@ -309,28 +292,20 @@ func (x *session) tend(now int64) {
 	}
 }
 
-// maxPause bounds one pause, so that a stopped server is not waited for.
-const maxPause = time.Second
-
 // pay takes a token for a message, and waits while there is debt.
 func (x *session) pay() (cause string) {
-	if x.budget == nil {
+	if !x.begun {
 		return ""
 	}
-	wait, limit := x.budget.Take(1)
-	if wait == 0 {
+	debt := x.budget.Spend(&core.Charge{core.LoadResults: 1})
+	if debt.Wait == 0 {
 		return ""
 	}
 	x.srv.metrics.throttled.Inc()
-	x.budget.Hit(limit, "a Sensu agent sends more than its limit")
-	for ; wait > 0; wait -= maxPause {
-		timer := time.NewTimer(min(wait, maxPause))
-		select {
-		case <-timer.C:
-		case <-x.srv.base.Done():
-			timer.Stop()
-			return "cut"
-		}
+	x.budget.Hit(debt.Limit(), "a Sensu agent sends more than its limit")
+	x.budget.Wait(x.srv.base, debt.Wait, &x.Window)
+	if x.srv.base.Err() != nil {
+		return "cut"
 	}
 	return ""
 }

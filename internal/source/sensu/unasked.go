@@ -94,7 +94,7 @@ func (x *session) roomFor(at place, name string) outcome {
 
 // proxyNamed finds a proxy node that the node's assignment names, for whichever check.
 func (x *session) proxyNamed(name string) (about plan.Proxy, ok bool) {
-	x.mu.Lock()
+	x.Mu.Lock()
 	i := slices.IndexFunc(x.jobs, func(j *job) bool {
 		return j.about.ID != 0 && (j.recipe.ask.Proxy == name || j.recipe.ask.Proxy == model.CleanName(name))
 	})
@@ -102,7 +102,7 @@ func (x *session) proxyNamed(name string) (about plan.Proxy, ok bool) {
 	if i >= 0 {
 		j = x.jobs[i]
 	}
-	x.mu.Unlock()
+	x.Mu.Unlock()
 	if j == nil || !x.speaks(j.recipe.chunk, j.about.ID) {
 		return about, false
 	}

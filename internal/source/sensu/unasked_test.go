@@ -163,7 +163,7 @@ func TestInventedNamesMeetALimit(t *testing.T) {
 	a.bring("job-1", "", 1, "again")
 	a.alive()
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })
-	hits := w.server.cfg.Agents.Hits(time.Time{})
+	hits := w.server.cfg.Agents.Limiter().Hits(time.Time{})
 	if w.count(kept) != 4 || w.count(states) != 7 || len(w.made) != 3 {
 		t.Errorf("%d kept, %d refused, made %d", w.count(kept), w.count(states), len(w.made))
 	}
@@ -178,7 +178,7 @@ func TestInventedNamesMeetALimit(t *testing.T) {
 	}
 	w.mu.Unlock()
 	a.conn.Close()
-	w.wait("its end", func() bool { return w.server.registry.get(node) == nil })
+	w.wait("its end", func() bool { return w.server.registry.Get(node) == nil })
 	b := w.agent("web", false)
 	b.bring("job-0", "", 0, "fine")
 	b.bring("job-7", "", 0, "fine")

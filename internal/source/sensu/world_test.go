@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -377,8 +378,8 @@ func anArchive([64]byte) (io.ReadSeekCloser, error) {
 
 type fewNodes struct{ muster.Nodes }
 
-func (fewNodes) Team(model.NamespaceID) muster.TeamLimits {
-	return muster.TeamLimits{Namespace: "default"}
+func (fewNodes) Namespace(model.NamespaceID) core.NamespaceLimits {
+	return core.NamespaceLimits{Namespace: "default"}
 }
 
 type noView struct{ muster.View }
@@ -480,7 +481,7 @@ func (w *world) live(a *agent) *agent {
 	w.t.Helper()
 	go a.read()
 	a.alive()
-	w.wait("the session of "+a.x.Name, func() bool { return w.server.registry.get(w.nodes[a.uid()].ID) != nil })
+	w.wait("the session of "+a.x.Name, func() bool { return w.server.registry.Get(w.nodes[a.uid()].ID) != nil })
 	return a
 }
 
@@ -489,7 +490,7 @@ func (w *world) session(name string) *session {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	x := w.server.registry.get(w.nodes[(&intent.Stranger{System: system, Namespace: "default", Name: name}).UID()].ID)
+	x := w.server.registry.Get(w.nodes[(&intent.Stranger{System: system, Namespace: "default", Name: name}).UID()].ID)
 	if x == nil {
 		w.t.Fatalf("%s has no session", name)
 	}

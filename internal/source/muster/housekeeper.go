@@ -7,30 +7,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maxTick is how far the clock moves at most in one tick of a second: while the
-// process was stopped, nobody could be heard, so nobody was silent.
-const maxTick = 2 * time.Second
-
-// keepHouse is the one timer of all sessions: it moves the clock, pings who is
-// silent and closes who is dead.
+// keepHouse is the one timer of all sessions: it moves the clock, reads limits again, pings silent agents and closes dead
+// connections.
 func (s *Server) keepHouse(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	last := s.cfg.Now()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		at := s.cfg.Now()
-		now := s.clock.Add(int64(min(max(0, at.Sub(last)), maxTick)))
-		last = at
-		s.refreshTeams()
+	s.clock.Run(ctx, s.cfg.Now, func(_ time.Time, now int64) {
+		s.limiter.Refresh()
 		s.acks.nudge()
 		s.pushes.nudge()
-		s.registry.each(func(x *session) { s.tend(x, now) })
-	}
+		s.registry.ForEach(func(x *session) { s.tend(x, now) })
+	})
 }
 
 // changedRetry is how soon a session begins anew after a change of its limits: not all of
@@ -43,7 +28,7 @@ const changedRetry = 6 * time.Second
 // for a limit) is not silent, we are: it is pinged, so that the agent does not take
 // us for dead, and left alone.
 func (s *Server) tend(x *session, now int64) {
-	if told := x.maxOutput.Load(); told != 0 && told != int64(x.team.limits.Load().OutputBytes) {
+	if told := x.maxOutput.Load(); told != 0 && told != int64(x.budget.Limits().OutputBytes) {
 		x.tell(wire.Refuse{Code: "changed", Sentence: "the limit of output was changed: the session begins anew", RetryMs: s.jitterMs(changedRetry)})
 		return
 	}

@@ -190,7 +190,7 @@ func TestAgentBehindABalancer(t *testing.T) {
 	}
 	a.wait("assignment", func() bool { return len(a.held) == 1 })
 	node, _ := h.nodes.Lookup(id.Node)
-	if got := h.server.registry.get(node.ID).conn.NetConn().RemoteAddr().String(); got != "203.0.113.9:4712" {
+	if got := h.server.registry.Get(node.ID).conn.NetConn().RemoteAddr().String(); got != "203.0.113.9:4712" {
 		t.Errorf("the session is from %s", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // arrivals bounds what one machine costs before it has a session: how many of its
@@ -15,7 +16,7 @@ import (
 type arrivals struct {
 	mu     sync.Mutex
 	coming map[uuid.UUID]int
-	often  map[model.NodeID]*bucket
+	often  map[model.NodeID]*core.Bucket
 	swept  int64
 }
 
@@ -54,24 +55,24 @@ func (a *arrivals) again(node model.NodeID, now int64) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.often == nil {
-		a.often, a.swept = map[model.NodeID]*bucket{}, now
+		a.often, a.swept = map[model.NodeID]*core.Bucket{}, now
 	}
 	if now-a.swept > int64(arrivesBurst) { // those who have not come for so long are full again
 		a.swept = now
 		for node, b := range a.often {
-			if now-b.at > int64(arrivesBurst) {
+			if now-b.IdleSince() > int64(arrivesBurst) {
 				delete(a.often, node)
 			}
 		}
 	}
 	b := a.often[node]
 	if b == nil {
-		b = new(bucket)
+		b = new(core.Bucket)
 		a.often[node] = b
 	}
-	wait := b.take(1, arrivesAgain, arrivesBurst, now)
+	wait := b.Spend(1, arrivesAgain, arrivesBurst, now)
 	if wait > 0 {
-		b.tokens++ // what is refused is not paid for
+		b.Refund(1) // what is refused is not paid for
 	}
 	return wait
 }
