@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load"
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -21,7 +21,7 @@ import (
 // membersOf is how many nodes of namespace load are in a group.
 func membersOf(t *testing.T, api *client.Client, group string) int {
 	t.Helper()
-	k, _ := model.KindOf("Group")
+	k := kind.Group().KindInfo
 	state, err := api.State(t.Context(), k, "load", group)
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -30,7 +31,7 @@ func TestRestoredFromABackup(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	api := s.Client()
-	check, _ := model.KindOf("Check")
+	check := kind.Check().KindInfo
 	before := s.Counter("before", "web01")
 	agent := s.NewAgent("web01")
 	agent.Start()

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -78,6 +79,7 @@ type Actions interface {
 
 // Options are the surroundings of the API.
 type Options struct {
+	Kinds     *kind.Registry // nil: all of Muster's
 	Access    *access.Service
 	Intent    Intent
 	Rows      Rows
@@ -184,6 +186,9 @@ func (s *server) people() http.Handler { return s.observed(s.mux, s.authenticate
 func newServer(o Options) *server {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Kinds == nil {
+		o.Kinds = kind.All()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

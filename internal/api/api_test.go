@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -167,7 +168,7 @@ func TestResources(t *testing.T) {
 	if err != nil || dry.Affected != 3 || dry.Outcomes[0].Op != "created" {
 		t.Fatalf("dry run: %+v %v", dry, err)
 	}
-	k, _ := model.KindOf("check")
+	k := kind.Check().KindInfo
 	if _, _, err := c.Get(ctx, k, "default", "disk"); model.ClassOf(err) != model.NotFound {
 		t.Fatalf("a dry run made it: %v", err)
 	}
@@ -282,7 +283,7 @@ func TestResources(t *testing.T) {
 			t.Errorf("where %s: %v", expr, err)
 		}
 	}
-	nodes, _ := model.KindOf("Node")
+	nodes := kind.Node().KindInfo
 	for expr, want := range map[string]int{`node.name == "web01"`: 1, `node.labels.nothing == "x"`: 0} {
 		page, err := c.List(ctx, nodes, "default", v1.ResourceFilter{Where: expr}, false, 100, "")
 		states, err2 := c.NodeStates(ctx, v1.NodeFilter{Namespace: "default", Where: expr, Limit: 10})
@@ -653,7 +654,8 @@ func TestStates(t *testing.T) {
 		{"group", "all", 3, 1, "has 3 nodes"}, {"property", "unread", 0, 0, "read by no check yet"}, {"handler", "pager", 0, 0, "used by nobody yet"},
 		{"node", "web01", 1, 2, ""},
 	} {
-		k, _ := model.KindOf(want.kind)
+		found, _ := kind.All().Of(want.kind)
+		k := found.KindInfo
 		s, err := c.State(ctx, k, "default", want.name)
 		if err != nil || s.Nodes != want.nodes || s.Checks != want.checks || s.Note != want.note {
 			t.Errorf("%s %s: %+v %v", want.kind, want.name, s, err)
@@ -663,7 +665,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("%s: %d states of %d, %v", want.kind, len(page.States), len(page.Items), err)
 		}
 	}
-	k, _ := model.KindOf("check")
+	k := kind.Check().KindInfo
 	if s, err := c.State(ctx, k, "default", "disk"); err != nil || s.Events == nil || *s.Events != (v1.ByStatus{OK: 1, Warning: 1, Critical: 1}) {
 		t.Errorf("%+v %v", s, err)
 	}

@@ -50,11 +50,11 @@ func mayChange(ctx context.Context, namespace string) bool {
 }
 
 // redactFor is a resource as the caller may see it.
-func redactFor(ctx context.Context, r *model.Resource) *model.Resource {
+func (s *server) redactFor(ctx context.Context, r *model.Resource) *model.Resource {
 	if mayChange(ctx, intent.KeyOf(r).Namespace) {
 		return r
 	}
-	return model.Redacted(r)
+	return s.Kinds.Redact(r)
 }
 
 // author names the caller in the record of changes.

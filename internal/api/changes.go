@@ -26,7 +26,7 @@ func (s *server) changes(ctx context.Context, in *changesInput) (*body[v1.Change
 		return nil, err
 	}
 	q := intent.ChangeQuery{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name, Bodies: true}
-	if k, ok := model.KindOf(in.Kind); ok {
+	if k, ok := s.Kinds.Of(in.Kind); ok {
 		q.Kind = k.Name
 	}
 	if in.After != "" {

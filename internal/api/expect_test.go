@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -43,7 +44,7 @@ func TestApplyExpects(t *testing.T) {
 			t.Errorf("%+v: %v, want class %v", o.expect, err, o.class)
 		}
 	}
-	k, _ := model.KindOf("check")
+	k := kind.Check().KindInfo
 	if _, _, err := c.Get(ctx, k, "default", "fresh"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("what was refused left something: %v", err)
 	}

@@ -55,7 +55,7 @@ func (s *server) notThere(ctx context.Context, err error, key intent.Key) error 
 
 // suggestion says what somebody may have meant by a name that is not there.
 func (s *server) suggestion(ctx context.Context, key intent.Key) string {
-	list := "muster get " + pluralOf(key.Kind)
+	list := "muster get " + s.pluralOf(key.Kind)
 	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
 		list += " -n " + key.Namespace
 	}
@@ -88,8 +88,8 @@ func (s *server) suggestion(ctx context.Context, key intent.Key) string {
 	return "what there is: " + list
 }
 
-func pluralOf(kind string) string {
-	if k, ok := model.KindOf(kind); ok {
+func (s *server) pluralOf(kind string) string {
+	if k, ok := s.Kinds.Of(kind); ok {
 		return k.Plural
 	}
 	return strings.ToLower(kind)

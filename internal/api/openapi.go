@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -59,7 +60,7 @@ func schemaName(t reflect.Type, hint string) string {
 }
 
 // resourceSchema describes a whole resource of a kind.
-func resourceSchema(r huma.Registry, k model.KindInfo) *huma.Schema {
+func resourceSchema(r huma.Registry, k kind.Kind) *huma.Schema {
 	return &huma.Schema{
 		Type:     "object",
 		Required: []string{"kind", "metadata"},

@@ -7,6 +7,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
 )
@@ -27,7 +28,7 @@ var overResources = where.Language{
 // all others over what was declared, as the caller may see it: by a condition over what is hidden, it
 // would be found out word by word. A field that is not there is no match; has(spec.ttl) asks.
 // The func is of one request, and not safe for concurrent use.
-func (s *server) picks(ctx context.Context, k model.KindInfo, expr string) (func(*model.Resource) bool, error) {
+func (s *server) picks(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.Compile(expr)
 		if err != nil {
@@ -41,7 +42,7 @@ func (s *server) picks(ctx context.Context, k model.KindInfo, expr string) (func
 		return nil, err
 	}
 	return func(r *model.Resource) bool {
-		text, err := json.Marshal(redactFor(ctx, r))
+		text, err := json.Marshal(s.redactFor(ctx, r))
 		if err != nil {
 			return false
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 )
@@ -27,7 +28,7 @@ func (s *server) resourceRoutes() {
 	handle(s, withChangeErrors(withErrors(remove, model.NotFound)), access.On(access.Change, "resource"), (*server).removeMany)
 	handle(s, operation("listChanges", http.MethodGet, "/api/v1/changes", "resources", "Recorded changes, newest first"), access.On(access.Read, "change"), (*server).changes)
 	handle(s, operation("listKinds", http.MethodGet, "/api/v1/kinds", "resources", "The kinds of resources"), access.ByAnybody("server"), (*server).kinds)
-	for _, k := range model.Kinds() {
+	for _, k := range s.Kinds.Kinds() {
 		s.kindRoutes(k)
 	}
 }
@@ -39,7 +40,7 @@ func withChangeErrors(op huma.Operation) huma.Operation {
 }
 
 // kindRoutes registers list, get, put and delete of one kind.
-func (s *server) kindRoutes(k model.KindInfo) {
+func (s *server) kindRoutes(k kind.Kind) {
 	read, change := access.On(access.Read, k.Name), access.On(access.Change, k.Name)
 	schema := resourceSchema(s.api.OpenAPI().Components.Schemas, k)
 	collection := "/api/v1/" + k.Plural
@@ -157,7 +158,7 @@ func (s *server) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*
 	if !noneMatches(ifNoneMatch, tag) {
 		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
 	}
-	data, err := json.Marshal(redactFor(ctx, r))
+	data, err := json.Marshal(s.redactFor(ctx, r))
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
 	}
@@ -181,7 +182,7 @@ type listInput struct {
 	After     string `query:"after" maxLength:"1024" doc:"The next of the page before."`
 }
 
-func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*body[v1.ResourceList], error) {
+func (s *server) list(ctx context.Context, k kind.Kind, in *listInput) (*body[v1.ResourceList], error) {
 	q := intent.ListQuery{Kind: k.Name, Limit: in.Limit}
 	if k.Namespaced {
 		q.Namespace = in.Namespace
@@ -225,7 +226,7 @@ func (s *server) list(ctx context.Context, k model.KindInfo, in *listInput) (*bo
 	out.Items = make([]json.RawMessage, len(items))
 	held := &holdCounter{server: s}
 	for i := range items {
-		if out.Items[i], err = json.Marshal(redactFor(ctx, &items[i])); err != nil {
+		if out.Items[i], err = json.Marshal(s.redactFor(ctx, &items[i])); err != nil {
 			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
 		}
 		if in.State {
@@ -245,7 +246,7 @@ func (s *server) labelsOf(r *model.Resource) map[string]string {
 
 func (s *server) kinds(context.Context, *none) (*body[[]v1.Kind], error) {
 	var out []v1.Kind
-	for _, k := range model.Kinds() {
+	for _, k := range s.Kinds.Kinds() {
 		out = append(out, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced})
 	}
 	return &body[[]v1.Kind]{out}, nil

@@ -24,7 +24,7 @@ func (s *server) silenceRoutes() {
 // silence makes one. Operators may, who may not apply.
 func (s *server) silence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*body[v1.Silenced], error) {
 	b := &in.Body
-	decoded, err := model.DecodeSpec("Silence", b.Spec)
+	decoded, err := s.Kinds.DecodeSpec("Silence", b.Spec)
 	if err != nil {
 		return nil, err
 	}

@@ -26,10 +26,9 @@ func (s *server) stateOf(r *model.Resource, held *holdCounter) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Landing(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
-	out.Note, _ = landingNote(r, intent.Outcome{Key: key, Op: intent.Unchanged, Landing: l.Landing})
-	switch key.Kind {
-	case "Handler", "Pipeline", "Secret", "Asset":
-		out.UsedBy = usedBy(l.Landing, "")
+	out.Note, _ = s.Kinds.Landing(r, l.Landing, false)
+	if k, _ := s.Kinds.Of(key.Kind); k.Users {
+		out.UsedBy = l.UsedBy("")
 	}
 	if key.Kind == "Check" && r.Status != nil {
 		c := s.Events.CountsOf(model.CheckID(r.Status.ID))

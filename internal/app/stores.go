@@ -6,7 +6,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipes"
@@ -29,7 +28,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	}
 	s.intent = intent.NewService(intent.Options{
 		AuditRetention: time.Duration(s.cfg.AuditRetention),
-		Store:          store, Validate: func(r *model.Resource) error { return lint.Rules().Check(r).Err() }, Impact: s.impact, NodeChanged: s.nodeChanged, Connected: s.connected, Absent: s.absent, Trusted: s.trusted, Full: s.full, CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
+		Store:          store, Impact: s.impact, NodeChanged: s.nodeChanged, Connected: s.connected, Absent: s.absent, Trusted: s.trusted, Full: s.full, CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
 		Limits: model.Limits{
 			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput),
 			ResultsPerSec: s.cfg.NamespaceRate, NodeResultsSec: s.cfg.NodeRate,

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/version"
@@ -192,7 +193,7 @@ func (s *Server) firstChecks(ctx context.Context) error {
 			return nil
 		}
 	}
-	decoded, err := model.DecodeResources("starter.yaml", starter)
+	decoded, err := kind.All().Decode("starter.yaml", starter)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (a *app) apply(c *cobra.Command, f *applyFlags, files []string) error {
 	return somethingWaits(applied)
 }
 
-func (a *app) applyDocuments(c *cobra.Command, f *applyFlags, docs []document) (v1.Applied, error) {
+func (a *app) applyDocuments(c *cobra.Command, f *applyFlags, docs []declaration) (v1.Applied, error) {
 	client, err := a.connect()
 	if err != nil {
 		return v1.Applied{}, err

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -113,7 +114,7 @@ func sumOfFile(path string) (string, error) {
 
 // addBuild writes the build into the asset, in the place of the one for the same machines.
 func (a *app) addBuild(c *cobra.Command, f *applyFlags, name string, build model.AssetBuild) (v1.Applied, error) {
-	k, err := kindOf("Asset")
+	k, err := a.kindOf("Asset")
 	if err != nil {
 		return v1.Applied{}, err
 	}
@@ -123,7 +124,7 @@ func (a *app) addBuild(c *cobra.Command, f *applyFlags, name string, build model
 	}
 	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: a.ns()}}
 	spec := &model.AssetSpec{}
-	data, tag, err := client.Get(c.Context(), k, a.ns(), name)
+	data, tag, err := client.Get(c.Context(), k.KindInfo, a.ns(), name)
 	switch {
 	case err == nil:
 		if r.Metadata, spec, err = assetOf(data); err != nil {
@@ -147,7 +148,7 @@ func (a *app) addBuild(c *cobra.Command, f *applyFlags, name string, build model
 		return v1.Applied{}, fmt.Errorf("encode asset: %w", err)
 	}
 	if tag != "" { // what somebody else changed meanwhile is a conflict
-		return client.Put(c.Context(), k, a.ns(), name, body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
+		return client.Put(c.Context(), k.KindInfo, a.ns(), name, body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
 	}
 	return client.Apply(c.Context(), v1.ApplyRequest{
 		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: a.message(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: a.namespace,
@@ -160,7 +161,7 @@ func assetOf(data json.RawMessage) (model.Metadata, *model.AssetSpec, error) {
 	if err != nil {
 		return o.Metadata, nil, err
 	}
-	spec, err := model.DecodeSpec("Asset", o.Spec)
+	spec, err := kind.All().DecodeSpec("Asset", o.Spec)
 	if err != nil {
 		return o.Metadata, nil, err
 	}
@@ -174,7 +175,7 @@ func (a *app) assetList() *cobra.Command {
 		Use: "list", Short: "List assets, and whether the server has their archives", Args: cobra.NoArgs,
 		Example: "  muster asset list",
 		RunE: func(c *cobra.Command, _ []string) error {
-			k, err := kindOf("Asset")
+			k, err := a.kindOf("Asset")
 			if err != nil {
 				return err
 			}
@@ -190,7 +191,7 @@ func (a *app) assetList() *cobra.Command {
 			}
 			var rows []row
 			for after := ""; ; {
-				page, err := client.List(c.Context(), k, a.ns(), f, false, 1000, after)
+				page, err := client.List(c.Context(), k.KindInfo, a.ns(), f, false, 1000, after)
 				if err != nil {
 					return err
 				}

@@ -24,12 +24,12 @@ func (a *app) auditCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			var kind, name string
 			if len(args) > 0 {
-				word, names, err := kindAndNames(c, args)
+				word, names, err := a.kindAndNames(c, args)
 				if err != nil {
 					return err
 				}
 				if kind = word; word != "run" { // what people ran is no kind of resource
-					k, err := kindOf(word)
+					k, err := a.kindOf(word)
 					if err != nil {
 						return err
 					}
@@ -169,5 +169,5 @@ func doneTo(c v1.Change) string {
 }
 
 func (a *app) changeLine(c v1.Change) string {
-	return age(a.Now(), c.At) + " ago " + a.changeText(c)
+	return model.Age(a.Now(), c.At) + " ago " + a.changeText(c)
 }

@@ -138,7 +138,7 @@ func (a *app) authTokenList() *cobra.Command {
 				if k.Session {
 					kind = "session"
 				}
-				t.add(k.ID, k.User, rights(k.Role, k.Bindings, k.Run), kind, a.until(k.Expires), age(a.Now(), k.Created)+" ago", dash(k.Note))
+				t.add(k.ID, k.User, rights(k.Role, k.Bindings, k.Run), kind, a.until(k.Expires), model.Age(a.Now(), k.Created)+" ago", dash(k.Note))
 			}
 			return t.write(a.Env)
 		},

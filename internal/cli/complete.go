@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -23,18 +24,18 @@ type completion = func(c *cobra.Command, args []string, typed string) ([]string,
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
 // completeDeclared offers the kinds that people declare.
-func completeDeclared(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeDeclared(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, noFiles
 	}
-	return declaredWords(), noFiles
+	return a.declaredWords(), noFiles
 }
 
 // completeObjects offers a kind, then names of that kind: at most so many.
 func (a *app) completeObjects(most int) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
-			return kindWords(), noFiles
+			return a.kindWords(), noFiles
 		}
 		if len(args) > most {
 			return nil, noFiles
@@ -51,15 +52,15 @@ func (a *app) completeObjects(most int) completion {
 				return ids, err
 			})
 		}
-		kind := args[0]
-		if isStateWord(kind) && strings.HasPrefix(strings.ToLower(kind), "ag") {
-			kind = "Node"
+		word := args[0]
+		if isStateWord(word) && strings.HasPrefix(strings.ToLower(word), "ag") {
+			word = "Node"
 		}
-		k, ok := model.KindOf(kind)
+		k, ok := a.Kinds.Of(word)
 		if !ok {
 			return nil, noFiles
 		}
-		return a.completeNames(k)(c, args, typed)
+		return a.completeNames(k.KindInfo)(c, args, typed)
 	}
 }
 
@@ -93,7 +94,7 @@ func (a *app) completeNames(k model.KindInfo) completion {
 func (a *app) completeEvents(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	node, _, named := strings.Cut(typed, "/")
 	if !named {
-		k, _ := model.KindOf("Node")
+		k := kind.Node().KindInfo
 		names, _ := a.completeNames(k)(c, nil, typed)
 		for i := range names {
 			names[i] += "/"
@@ -129,12 +130,12 @@ func (a *app) ask(c *cobra.Command, typed string, list func(context.Context, *cl
 
 // completeFlags offers names for the flags that take one.
 func (a *app) completeFlags(c *cobra.Command) {
-	for flag, kind := range map[string]string{"namespace": "Namespace", "node": "Node", "check": "Check", "group": "Group"} {
+	for flag, word := range map[string]string{"namespace": "Namespace", "node": "Node", "check": "Check", "group": "Group"} {
 		if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil {
 			continue
 		}
-		k, _ := model.KindOf(kind)
-		_ = c.RegisterFlagCompletionFunc(flag, a.completeNames(k))
+		k, _ := a.Kinds.Of(word)
+		_ = c.RegisterFlagCompletionFunc(flag, a.completeNames(k.KindInfo))
 	}
 	for _, sub := range c.Commands() {
 		a.completeFlags(sub)

@@ -28,12 +28,12 @@ func (a *app) deleteCmd() *cobra.Command {
 			if len(args) > 0 && w.byName() {
 				kind, _, _ := strings.Cut(args[0], "/")
 				if isStateWord(kind) || len(args) == 1 && kind == args[0] {
-					kind, names, err := kindAndNames(c, args)
+					kind, names, err := a.kindAndNames(c, args)
 					switch {
 					case err != nil:
 						return err
 					case len(names) == 0:
-						return noName(c, kind)
+						return a.noName(c, kind)
 					case strings.HasPrefix(strings.ToLower(kind), "ev") && f.dryRun:
 						return model.Errorf(model.Invalid, "events are not declared: there is no dry run").WithHint("look at it: muster describe event %s", names[0])
 					case strings.HasPrefix(strings.ToLower(kind), "ev"):

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -71,7 +72,7 @@ func (a *app) refs(ctx context.Context, c *client.Client, w *which, args []strin
 			return nil, err
 		}
 	default:
-		k, err := kindOf(args[0])
+		k, err := a.kindOf(args[0])
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +85,7 @@ func (a *app) refs(ctx context.Context, c *client.Client, w *which, args []strin
 		}
 	}
 	for i := range refs {
-		if k, _ := model.KindOf(refs[i].Kind); k.Namespaced {
+		if k, _ := a.Kinds.Of(refs[i].Kind); k.Namespaced {
 			refs[i].Namespace = cmp.Or(refs[i].Namespace, a.ns())
 		}
 	}
@@ -95,7 +96,7 @@ func (a *app) refs(ctx context.Context, c *client.Client, w *which, args []strin
 		if ref.Kind != "Namespace" {
 			return nil, model.Errorf(model.Invalid, "--cascade is for namespaces: nothing is in a %s", strings.ToLower(ref.Kind)).WithHint("leave --cascade out")
 		}
-		for _, k := range model.Kinds() {
+		for _, k := range a.Kinds.Kinds() {
 			if !k.Namespaced {
 				continue
 			}
@@ -110,7 +111,7 @@ func (a *app) refs(ctx context.Context, c *client.Client, w *which, args []strin
 }
 
 // refsIn are all resources of a kind in a namespace that have the labels.
-func refsIn(ctx context.Context, c *client.Client, k model.KindInfo, namespace, selector string) ([]v1.Ref, error) {
+func refsIn(ctx context.Context, c *client.Client, k kind.Kind, namespace, selector string) ([]v1.Ref, error) {
 	everything := format("json")
 	items, _, _, err := listAll(ctx, c, k, namespace, &getFlags{selector: selector, output: &everything})
 	if err != nil {
@@ -135,7 +136,7 @@ func (a *app) nothingToDelete(w *which, kind string, f format) error {
 	if f.machine() {
 		return a.printValue(f, v1.Applied{Outcomes: []v1.Outcome{}})
 	}
-	k, err := kindOf(kind)
+	k, err := a.kindOf(kind)
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (a *app) refsOf(args []string) (refs []v1.Ref, err error) {
 		case !ok:
 			return nil, model.Errorf(model.Invalid, "%q is not written as KIND/NAME", arg).WithHint("muster delete %s/%s", first, arg)
 		}
-		k, err := kindOf(kind)
+		k, err := a.kindOf(kind)
 		if err != nil {
 			return nil, err
 		}

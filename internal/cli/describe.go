@@ -22,24 +22,24 @@ func (a *app) describeCmd() *cobra.Command {
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeObjects(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			kind, names, err := kindAndNames(c, args)
+			word, names, err := a.kindAndNames(c, args)
 			if err != nil {
 				return err
 			}
 			if len(names) != 1 {
-				return noName(c, kind)
+				return a.noName(c, word)
 			}
 			client, err := a.connect()
 			if err != nil {
 				return err
 			}
-			switch strings.ToLower(kind) {
+			switch strings.ToLower(word) {
 			case "event", "events", "ev":
 				return a.describeEvent(c.Context(), client, names[0])
 			case "problem", "problems", "pr":
 				return a.describeProblem(c.Context(), client, names[0])
 			}
-			k, err := kindOf(kind)
+			k, err := a.kindOf(word)
 			if err != nil {
 				return err
 			}
@@ -59,9 +59,9 @@ func (a *app) when(t time.Time) string {
 	}
 	text := t.In(a.Zone).Format("2006-01-02 15:04:05 MST")
 	if t.After(a.Now()) {
-		return text + " (in " + span(t.Sub(a.Now())) + ")"
+		return text + " (in " + model.TimeSpan(t.Sub(a.Now())) + ")"
 	}
-	return text + " (" + age(a.Now(), t) + " ago)"
+	return text + " (" + model.Age(a.Now(), t) + " ago)"
 }
 
 func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) error {
@@ -223,7 +223,7 @@ func (a *app) describeProblem(ctx context.Context, c *client.Client, id string) 
 	a.acknowledged(p.Ack)
 	a.describeHeld(p.Holds)
 	if !p.Closed.IsZero() {
-		a.field("closed", "%s, lasted %s", a.when(p.Closed), span(p.Closed.Sub(p.Opened)))
+		a.field("closed", "%s, lasted %s", a.when(p.Closed), model.TimeSpan(p.Closed.Sub(p.Opened)))
 	}
 	if err := a.printDeliveries(ctx, c, id); err != nil {
 		return err

@@ -99,7 +99,7 @@ func (a *app) describeNodeLimits(limits []v1.LimitUse) {
 		}
 		all = append(all, text)
 		if l.Met > 0 {
-			met = append(met, fmt.Sprintf("%s met %s ago: %s", l.Name, age(a.Now(), l.Last), l.Reason))
+			met = append(met, fmt.Sprintf("%s met %s ago: %s", l.Name, model.Age(a.Now(), l.Last), l.Reason))
 		}
 	}
 	a.long("limits", "%s", strings.Join(all, ", "))

@@ -1,33 +1,28 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/document"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // shownEvents is how many events or nodes a description shows.
 const shownEvents = 15
 
-// describeResource says what the thing is, where it lands and how it is; what was
-// declared comes last.
-func (a *app) describeResource(ctx context.Context, c *client.Client, k model.KindInfo, name string) error {
-	data, _, err := c.Get(ctx, k, a.ns(), name)
+// describeResource shows a resource, its effect and its state; the declaration comes last.
+func (a *app) describeResource(ctx context.Context, c *client.Client, k kind.Kind, name string) error {
+	data, _, err := c.Get(ctx, k.KindInfo, a.ns(), name)
 	if err != nil {
 		return err
 	}
-	o, err := decodeObject(data)
-	if err != nil {
-		return err
-	}
-	spec, err := model.DecodeSpec(o.Kind, o.Spec)
+	view, err := a.view(data)
 	if err != nil {
 		return err
 	}
@@ -35,24 +30,24 @@ func (a *app) describeResource(ctx context.Context, c *client.Client, k model.Ki
 	if k.Namespaced {
 		namespace = a.ns()
 	}
-	if node, ok := spec.(*model.NodeSpec); ok {
-		err = a.describeNode(ctx, c, o, node)
+	if node, ok := view.Resource.Spec.(*model.NodeSpec); ok {
+		err = a.describeNode(ctx, c, view.Resource, node)
 	} else {
-		err = a.describeDeclared(ctx, c, k, o, spec)
+		err = a.describeDeclared(ctx, c, k, view)
 	}
 	if err != nil {
 		return err
 	}
-	switch k.Name {
-	case "Node":
+	switch k.Related {
+	case kind.NodeEvents:
 		err = a.describedEvents(ctx, c, v1.EventFilter{Namespace: namespace, Node: name}, "--node "+name)
-	case "Check":
+	case kind.CheckEvents:
 		f := v1.EventFilter{Namespace: namespace, Check: name}
 		if namespace == model.SharedNamespaceName {
 			f.Namespace = ""
 		}
 		err = a.describedEvents(ctx, c, f, "--check "+name)
-	case "Group":
+	case kind.GroupMembers:
 		err = a.describedMembers(ctx, c, namespace, name)
 	}
 	if err != nil {
@@ -68,11 +63,11 @@ func (a *app) describeResource(ctx context.Context, c *client.Client, k model.Ki
 			fmt.Fprintln(a.Stdout, "  "+clean(a.changeLine(change), false))
 		}
 	}
-	return a.printDeclared(o, spec)
+	return a.printDeclared(k, view.Resource)
 }
 
 // title is the first line: a name and how it is.
-func (a *app) title(o object, how cell) {
+func (a *app) title(o *model.Resource, how cell) {
 	name := clean(refOf(o.Kind, o.Metadata.Namespace, o.Metadata.Name), false)
 	if o.Metadata.DisplayName != "" {
 		name += " (" + clean(o.Metadata.DisplayName, false) + ")"
@@ -83,7 +78,7 @@ func (a *app) title(o object, how cell) {
 	fmt.Fprintf(a.Stdout, "%s\n\n", name)
 }
 
-func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec *model.NodeSpec) error {
+func (a *app) describeNode(ctx context.Context, c *client.Client, o *model.Resource, spec *model.NodeSpec) error {
 	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Limit: 1})
 	if err != nil {
 		return err
@@ -94,9 +89,9 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 	n := list.Items[0]
 	a.title(o, nodeStatus(n))
 	a.field("namespace", "%s", n.Namespace)
-	switch bad := wrong(n.Events); {
+	switch bad := n.Events.NotOK(); {
 	case bad > 0:
-		a.field("events", "%s are not OK; %s open", notOK(n.Events), model.Counted(n.Problems, "problem"))
+		a.field("events", "%s are not OK; %s open", n.Events.Failing(), model.Counted(n.Problems, "problem"))
 	case n.Events.OK > 0:
 		a.field("events", "%d, all OK", n.Events.OK)
 	default:
@@ -160,120 +155,29 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o object, spec
 	return nil
 }
 
-func (a *app) describeDeclared(ctx context.Context, c *client.Client, k model.KindInfo, o object, spec model.Spec) error {
-	state, err := c.State(ctx, k, a.ns(), o.Metadata.Name)
-	if err != nil {
+// describeDeclared shows the effect of a resource and the details of its kind.
+func (a *app) describeDeclared(ctx context.Context, c *client.Client, k kind.Kind, view kind.View) (err error) {
+	r := view.Resource
+	if view.State, err = c.State(ctx, k.KindInfo, a.ns(), r.Metadata.Name); err != nil {
 		return err
 	}
-	a.title(o, cell{})
+	a.title(r, cell{})
 	if k.Namespaced {
-		a.field("namespace", "%s", o.Metadata.Namespace)
+		a.field("namespace", "%s", r.Metadata.Namespace)
 	}
-	if len(o.Metadata.Labels) > 0 {
-		a.field("labels", "%s", pairs(o.Metadata.Labels))
+	if len(r.Metadata.Labels) > 0 {
+		a.field("labels", "%s", pairs(r.Metadata.Labels))
 	}
-	if what, kept := model.KeptFromSensu(&model.Resource{Kind: k.Name, Spec: spec}); kept {
-		a.field("kept", "from Sensu (%s): it runs; what Muster teaches is Route, see %s", what, model.KeptPage)
+	if parts := k.FromSensu(r.Spec); parts != "" {
+		a.field("from Sensu", "%s: runs as it is; Muster's own kind is Route, see %s", parts, model.KeptPage)
 	}
-	if state.Note != "" {
-		a.field("effect", "%s", state.Note)
+	if view.State.Note != "" {
+		a.field("effect", "%s", view.State.Note)
 	}
-	switch s := spec.(type) {
-	case *model.CheckSpec:
-		a.describeCheck(s, state)
-	case *model.NamespaceSpec:
-		a.describeLimits(state.Limits)
-	case *model.GroupSpec:
-		a.field("who", "%s", members(s))
-		a.field("checks", "%s", "targeted by "+model.Counted(state.Checks, "check"))
-	case *model.PropertySpec:
-		a.field("scope", "%s", cmp.Or(s.Scope, "namespace"))
-		a.field("value", "%s", compact(s.Value))
-		a.field("read by", "%s", model.Counted(state.Checks, "check"))
-	case *model.HandlerSpec:
-		a.field("tells", "%s", tells(s))
-		a.needsAssets(s.Assets)
-		if state.Stream != nil {
-			a.describeStream(state.Stream)
-		}
-	case *model.SecretSpec:
-		a.field("value is in", "%s", s.Place())
-	case *model.FilterSpec:
-		a.field("passes", "%s", passes(s))
-		a.needsAssets(s.Assets)
-	case *model.MutatorSpec:
-		a.field("runs", "%s", mutates(s))
-		a.needsAssets(s.Assets)
-	case *model.HookSpec:
-		a.field("runs", "%s", commandText(s.Command))
-	case *model.AssetSpec:
-		for i := range s.Builds {
-			a.field("for", "%s", s.Builds[i].For())
-			a.field("  sha512", "%s", s.Builds[i].SHA512)
-			if s.Builds[i].URL != "" {
-				a.field("  from", "%s", s.Builds[i].URL)
-			}
-		}
-	case *model.PipelineSpec:
-		a.field("workflows", "%s", flows(s))
+	for _, detail := range k.Details(view) {
+		a.field(detail.Name, "%s", detail.Text)
 	}
 	return nil
-}
-
-// describeLimits shows each limit beside its use, and how often it was met.
-func (a *app) describeLimits(limits []v1.LimitUse) {
-	for i, l := range limits {
-		name := ""
-		if i == 0 {
-			name = "limits"
-		}
-		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
-		if l.Used != nil && l.Name == "statesPerNode" {
-			text += fmt.Sprintf(", at most %d on one node", *l.Used)
-		} else if l.Used != nil {
-			text += fmt.Sprintf(", %d are used", *l.Used)
-		}
-		if l.Met > 0 {
-			text += fmt.Sprintf("; met %d times, last %s ago by node %s: %s", l.Met, age(a.Now(), l.Last), l.Node, l.Reason)
-		}
-		a.field(name, "%s", text)
-	}
-}
-
-func (a *app) describeCheck(s *model.CheckSpec, state v1.State) {
-	a.field("runs", "%s", runs(s))
-	when := every(s)
-	if s.Cron == "" && !s.Disabled {
-		when = "every " + when
-	}
-	if s.Timeout > 0 {
-		when += ", ended after " + s.Timeout.String()
-	}
-	if s.TTL > 0 {
-		when += ", missed after " + s.TTL.String()
-	}
-	a.field("when", "%s", when)
-	a.field("on", "%s", targets(s))
-	alert := model.Alert{}
-	if s.Alert != nil {
-		alert = *s.Alert
-	}
-	tells := "tells the handlers of the node's namespace"
-	switch {
-	case len(alert.Handlers) > 0:
-		tells = "tells " + strings.Join(alert.Handlers, ", ")
-	case alert.Route != "":
-		tells = "tells those of route " + alert.Route
-	case len(s.Pipelines) > 0:
-		tells = "tells nobody but routes that match"
-	}
-	a.field("problem", "opens after %s not OK, closes after %d OK; %s", model.Counted(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), tells)
-	if len(s.Pipelines) > 0 {
-		a.field("pipelines", "%s get every event", strings.Join(s.Pipelines, ", "))
-	}
-	if e := state.Events; e != nil {
-		a.field("events", "%d: %d critical, %d unknown, %d warning, %d ok; %s open", e.OK+wrong(*e), e.Critical, e.Unknown, e.Warning, e.OK, model.Counted(state.Problems, "problem"))
-	}
 }
 
 // describedEvents lists the worst events of a node or check.
@@ -332,17 +236,13 @@ func hearsText(h *model.Hears, said bool) string {
 	return text
 }
 
-// printDeclared shows the resource as it can be applied again, without what agents
-// measured and what it was given: that stands above.
-func (a *app) printDeclared(o object, spec model.Spec) error {
-	if node, ok := spec.(*model.NodeSpec); ok {
-		node.Given, node.Facts, node.AgentLabels, node.AgentGroups, node.AgentHears = nil, nil, nil, nil, nil
-	}
-	data, err := json.Marshal(model.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Metadata: o.Metadata, Spec: spec})
+// printDeclared shows the resource as apply takes it, without the fields that the server sets.
+func (a *app) printDeclared(k kind.Kind, o *model.Resource) error {
+	data, err := json.Marshal(model.Resource{APIVersion: o.APIVersion, Kind: o.Kind, Metadata: o.Metadata, Spec: k.Declared(o.Spec)})
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", o.Metadata.Name, err)
 	}
-	text, err := model.YAML(data)
+	text, err := document.YAML(data)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -14,7 +15,7 @@ func (a *app) told(ctx context.Context, c *client.Client, namespace string, refs
 	if len(refs) == 0 {
 		return "", nil
 	}
-	kind, _ := model.KindOf("Handler")
+	kind := kind.Handler().KindInfo
 	list := make([]string, 0, len(refs))
 	for _, ref := range refs {
 		ns, name := model.SplitRef(namespace, ref)
@@ -26,15 +27,11 @@ func (a *app) told(ctx context.Context, c *client.Client, namespace string, refs
 		case err != nil:
 			return "", err
 		default:
-			o, err := decodeObject(data)
+			r, err := a.Kinds.DecodeResource(data)
 			if err != nil {
 				return "", err
 			}
-			spec, err := model.DecodeSpec(o.Kind, o.Spec)
-			if err != nil {
-				return "", err
-			}
-			if service := spec.(*model.HandlerSpec).ProblemsOnly(); service != "" {
+			if service := r.Spec.(*model.HandlerSpec).ProblemsOnly(); service != "" {
 				ref += " (which is " + service + " and takes problems only: the message is given up)"
 			}
 		}

@@ -11,26 +11,26 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // maxInput bounds what is read of one file, in bytes.
 const maxInput = 32 << 20
 
-// document is one resource as somebody wrote it.
-type document struct {
+// declaration is one resource of a file.
+type declaration struct {
 	body    json.RawMessage
-	located *model.Located
+	located *kind.Located
 }
 
 // readFiles reads files, folders (*.yaml, *.yml, *.json in them, however deep; see
 // folder.go) and standard input ("-").
-func (a *app) readFiles(paths []string) ([]document, error) {
+func (a *app) readFiles(paths []string) ([]declaration, error) {
 	if len(paths) == 0 {
 		return nil, model.Errorf(model.Invalid, "no file is given").WithHint("name a file, a folder or - for standard input: -f disk.yaml")
 	}
-	var all []document
+	var all []declaration
 	var flaws model.Flaws
 	for _, path := range paths {
 		docs, err := a.readPath(path)
@@ -58,12 +58,12 @@ func noResource(paths []string) error {
 }
 
 // twice finds resources that are declared more than once.
-func (a *app) twice(docs []document) (flaws model.Flaws) {
+func (a *app) twice(docs []declaration) (flaws model.Flaws) {
 	seen := map[string]*model.Flaw{}
 	for _, d := range docs {
 		r := &d.located.Resource
 		ref := refOf(r.Kind, cmp.Or(r.Metadata.Namespace, a.ns()), r.Metadata.Name)
-		f := d.located.At(model.Flaws{{Field: "metadata.name"}})[0]
+		f := d.located.Locate(&model.Flaw{Field: "metadata.name"})
 		if was := seen[ref]; was != nil {
 			f.Text, f.Hint = ref+" is declared twice", fmt.Sprintf("first in %s:%d; keep one of them", was.File, was.Line)
 			flaws = append(flaws, f)
@@ -74,13 +74,13 @@ func (a *app) twice(docs []document) (flaws model.Flaws) {
 	return flaws
 }
 
-func (a *app) readPath(path string) ([]document, error) {
+func (a *app) readPath(path string) ([]declaration, error) {
 	if path == "-" {
 		data, err := io.ReadAll(io.LimitReader(a.Stdin, maxInput+1))
 		if err != nil {
 			return nil, fmt.Errorf("read standard input: %w", err)
 		}
-		return splitDocuments("standard input", data)
+		return a.splitDocuments("standard input", data)
 	}
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +94,7 @@ func (a *app) readPath(path string) ([]document, error) {
 		if err != nil {
 			return nil, err
 		}
-		return splitDocuments(path, data)
+		return a.splitDocuments(path, data)
 	}
 	return a.readFolder(path)
 }
@@ -102,21 +102,21 @@ func (a *app) readPath(path string) ([]document, error) {
 // splitDocuments reads a file of YAML or JSON documents (or lists of them, as
 // muster get -o yaml prints). All that can be found wrong without a server is in the
 // error, each with file and line.
-func splitDocuments(name string, data []byte) ([]document, error) {
+func (a *app) splitDocuments(name string, data []byte) ([]declaration, error) {
 	if len(data) > maxInput {
 		return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxInput))
 	}
-	list, err := lint.Rules().Read(name, data)
+	list, err := a.Kinds.Read(name, data)
 	if err != nil {
 		return nil, err
 	}
-	docs := make([]document, len(list))
+	docs := make([]declaration, len(list))
 	for i := range list {
 		body, err := json.Marshal(&list[i].Resource)
 		if err != nil {
 			return nil, model.Errorf(model.Invalid, "%s: %w", name, err)
 		}
-		docs[i] = document{body, &list[i]}
+		docs[i] = declaration{body, &list[i]}
 	}
 	return docs, nil
 }

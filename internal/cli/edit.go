@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -25,12 +26,12 @@ func (a *app) editCmd() *cobra.Command {
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeObjects(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			kind, names, err := kindAndNames(c, args)
+			kind, names, err := a.kindAndNames(c, args)
 			if err != nil {
 				return err
 			}
 			if len(names) != 1 {
-				return noName(c, kind)
+				return a.noName(c, kind)
 			}
 			return a.edit(c, kind, names[0], &f)
 		},
@@ -42,7 +43,7 @@ func (a *app) editCmd() *cobra.Command {
 // edit keeps the text until it is applied: what was refused lies in the file that
 // the error names. What somebody else changed meanwhile is a conflict.
 func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
-	k, err := kindOf(kind)
+	k, err := a.kindOf(kind)
 	if err != nil {
 		return err
 	}
@@ -50,11 +51,11 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 	if err != nil {
 		return err
 	}
-	data, tag, err := client.Get(c.Context(), k, a.ns(), name)
+	data, tag, err := client.Get(c.Context(), k.KindInfo, a.ns(), name)
 	if err != nil {
 		return err
 	}
-	before, err := model.YAML(data)
+	before, err := document.YAML(data)
 	if err != nil {
 		return err
 	}
@@ -80,7 +81,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 		fmt.Fprintln(a.Stdout, "no change")
 		return nil
 	}
-	docs, err := splitDocuments(path, after)
+	docs, err := a.splitDocuments(path, after)
 	if err == nil && len(docs) != 1 {
 		err = model.Errorf(model.Invalid, "%s holds %s, not one", path, model.Counted(len(docs), "resource"))
 	}
@@ -90,7 +91,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 		if derr == nil && (o.Kind != old.Kind || o.Metadata.Name != old.Metadata.Name || o.Metadata.Namespace != old.Metadata.Namespace) {
 			err = model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("make a new resource: muster apply -f %s", path)
 		} else if derr == nil {
-			applied, perr := client.Put(c.Context(), k, a.ns(), name, docs[0].body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
+			applied, perr := client.Put(c.Context(), k.KindInfo, a.ns(), name, docs[0].body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
 			if perr == nil {
 				_ = os.Remove(path)
 				return a.printApplied(applied, *f.output)

@@ -6,11 +6,14 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/muster-fleet/muster/internal/kind"
 )
 
 // Env is what a command line touches of its machine.
 type Env struct {
-	Args   []string // without the program's name
+	Args   []string       // without the program's name
+	Kinds  *kind.Registry // nil: all of Muster's
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer

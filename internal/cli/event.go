@@ -85,7 +85,7 @@ func (a *app) deleteEvent(note *string) eventVerb {
 type eventVerb func(ctx context.Context, c *client.Client, node, check string) (done string, err error)
 
 // helpCmd is muster help COMMAND, which says so where there is no such command.
-func helpCmd(root *cobra.Command) *cobra.Command {
+func (a *app) helpCmd(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "What a command does, with its flags and an example",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
@@ -106,7 +106,7 @@ func helpCmd(root *cobra.Command) *cobra.Command {
 				return err
 			}
 			if len(rest) > 0 {
-				return unknownCommand(c, rest)
+				return a.unknownCommand(c, rest)
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()

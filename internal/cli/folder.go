@@ -13,7 +13,7 @@ import (
 // begins with a dot is not looked at: .git, .github, .gitlab-ci.yml. A folder behind a
 // symbolic link is refused and not passed over: with --prune, what is passed over is
 // deleted.
-func (a *app) readFolder(root string) (all []document, err error) {
+func (a *app) readFolder(root string) (all []declaration, err error) {
 	var flaws model.Flaws
 	root = strings.TrimRight(root, "/") + "/" // also where it is itself behind a link
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -50,15 +50,15 @@ func (a *app) getCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			kind, names, err := kindAndNames(c, args)
+			word, names, err := a.kindAndNames(c, args)
 			if err != nil {
 				return err
 			}
 			if g.limit < 0 {
 				return model.Errorf(model.Invalid, "--limit %d: want a number of rows, or 0 for all", g.limit)
 			}
-			lower := strings.ToLower(kind)
-			if err := flagsOf(c, lower); err != nil {
+			lower := strings.ToLower(word)
+			if err := a.flagsOf(c, lower); err != nil {
 				return err
 			}
 			switch lower {
@@ -73,7 +73,7 @@ func (a *app) getCmd() *cobra.Command {
 			case "agent", "agents":
 				return a.getAgents(c.Context(), client, names, &g)
 			}
-			k, err := kindOf(kind)
+			k, err := a.kindOf(word)
 			if err != nil {
 				return err
 			}

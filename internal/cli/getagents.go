@@ -145,13 +145,13 @@ func (a *app) agentTable(agents []v1.Agent, g *getFlags) *table {
 func (a *app) agentSession(x v1.Agent) cell {
 	switch {
 	case x.Connected && x.Session != nil:
-		return cell{text: "for " + age(a.Now(), x.Session.Since)}
+		return cell{text: "for " + model.Age(a.Now(), x.Session.Since)}
 	case x.Stopped:
-		return cell{"stopped " + age(a.Now(), x.Heard) + " ago", faint}
+		return cell{"stopped " + model.Age(a.Now(), x.Heard) + " ago", faint}
 	case x.Heard.IsZero():
 		return cell{"never", yellow}
 	}
-	return cell{"gone " + age(a.Now(), x.Heard) + " ago", red}
+	return cell{"gone " + model.Age(a.Now(), x.Heard) + " ago", red}
 }
 
 // waiting is how many signals wait, and for how long where that is long.
@@ -160,7 +160,7 @@ func waiting(st *v1.AgentStats) cell {
 	case st.Spooled == 0:
 		return cell{text: "-"}
 	case old >= time.Minute:
-		return cell{fmt.Sprintf("%d, %s", st.Spooled, span(old)), yellow}
+		return cell{fmt.Sprintf("%d, %s", st.Spooled, model.TimeSpan(old)), yellow}
 	}
 	return cell{text: fmt.Sprint(st.Spooled)}
 }
@@ -203,9 +203,9 @@ func clockText(offsetMs int64) string {
 	case off.Abs() < time.Second:
 		return "right"
 	case off > 0:
-		return span(off) + " ahead"
+		return model.TimeSpan(off) + " ahead"
 	}
-	return span(-off) + " behind"
+	return model.TimeSpan(-off) + " behind"
 }
 
 // describeAgent is the agent's part of the description of a node.

@@ -186,7 +186,7 @@ func (a *app) eventRow(e v1.Event, all, wide bool) []any {
 	if since.IsZero() {
 		since = e.Received
 	}
-	row = append(row, statusCell(e.Status), e.Node, e.Check, age(a.Now(), since), age(a.Now(), e.Received))
+	row = append(row, statusCell(e.Status), e.Node, e.Check, model.Age(a.Now(), since), model.Age(a.Now(), e.Received))
 	if wide {
 		problem, severity, took := "-", "-", "-"
 		if e.Problem != nil {

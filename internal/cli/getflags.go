@@ -12,7 +12,7 @@ import (
 
 // flagsOf refuses flags of get that are of other kinds than the one (in lower case) that is listed: what is passed
 // over would show more than was asked for.
-func flagsOf(c *cobra.Command, kind string) (err error) {
+func (a *app) flagsOf(c *cobra.Command, kind string) (err error) {
 	takes := []string{"output", "selector", "all-namespaces", "limit", "where"}
 	own := map[string][]string{
 		"events":   {"watch", "node", "check", "status", "group", "problem", "at"},
@@ -26,7 +26,7 @@ func flagsOf(c *cobra.Command, kind string) (err error) {
 			kind = same[0]
 		}
 	}
-	if k, ok := model.KindOf(kind); ok {
+	if k, ok := a.Kinds.Of(kind); ok {
 		kind = k.Plural
 	}
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {

@@ -67,7 +67,7 @@ func (a *app) nodeTable(nodes []v1.NodeState, g *getFlags) *table {
 		}
 		seen, session := "never", "no"
 		if !n.Heard.IsZero() {
-			seen = age(a.Now(), n.Heard)
+			seen = model.Age(a.Now(), n.Heard)
 		}
 		if n.Connected {
 			session = "yes"
@@ -75,7 +75,7 @@ func (a *app) nodeTable(nodes []v1.NodeState, g *getFlags) *table {
 		if n.Proxy {
 			seen, session = "-", "proxy"
 		}
-		row = append(row, nodeStatus(n), n.Name, notOK(n.Events), seen, session, groupsOf(n.Groups), dash(n.OS))
+		row = append(row, nodeStatus(n), n.Name, n.Events.Failing(), seen, session, groupsOf(n.Groups), dash(n.OS))
 		if wide {
 			row = append(row, dash(n.Agent), fmt.Sprint(n.Problems), pairs(n.Labels))
 		}
@@ -89,9 +89,9 @@ func nodeStatus(n v1.NodeState) cell {
 	switch {
 	case n.Silent:
 		return cell{"SILENT", red}
-	case n.Heard.IsZero() && !n.Connected && wrong(n.Events) == 0:
+	case n.Heard.IsZero() && !n.Connected && n.Events.NotOK() == 0:
 		return cell{"NEW", faint}
-	case n.Stopped && !n.Connected && wrong(n.Events) == 0:
+	case n.Stopped && !n.Connected && n.Events.NotOK() == 0:
 		return cell{"STOPPED", faint}
 	case n.Events.Critical > 0:
 		return cell{"CRITICAL", red}
@@ -107,14 +107,4 @@ func nodeStatus(n v1.NodeState) cell {
 func groupsOf(groups []string) string {
 	own := slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return g == model.SharedNamespaceName+"/all" })
 	return dash(strings.Join(own, ","))
-}
-
-func wrong(b v1.ByStatus) uint64 { return b.Critical + b.Unknown + b.Warning }
-
-// notOK is how many of how many: 2 of 9.
-func notOK(b v1.ByStatus) string {
-	if all := b.OK + wrong(b); all > 0 {
-		return fmt.Sprintf("%d of %d", wrong(b), all)
-	}
-	return "-"
 }

@@ -111,7 +111,7 @@ func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
 		if g.all {
 			row = append(row, p.Namespace)
 		}
-		row = append(row, p.ID, state, p.Node, p.Source.String(), age(a.Now(), p.Opened)+" ago", span(until.Sub(p.Opened)))
+		row = append(row, p.ID, state, p.Node, p.Source.String(), model.Age(a.Now(), p.Opened)+" ago", model.TimeSpan(until.Sub(p.Opened)))
 		if held {
 			row = append(row, dash(a.held(&p.OpenProblem)))
 		}

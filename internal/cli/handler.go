@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -23,7 +24,7 @@ func (a *app) handlerCmd() *cobra.Command {
 func (a *app) handlerTest() *cobra.Command {
 	var node string
 	var output *format
-	k, _ := model.KindOf("Handler")
+	k := kind.Handler().KindInfo
 	c := &cobra.Command{
 		Use: "test NAME", Short: "Send a test message now, and show what was sent and answered",
 		Long: "Sends a test message the way every message goes, without waiting for a problem, and shows what was\nsent (secrets hidden), what was answered and how long it took. It is recorded (muster audit run).\n" +
@@ -83,7 +84,7 @@ func (a *app) handlerDead() *cobra.Command {
 	var limit int
 	var output *format
 	var narrow v1.Narrow
-	k, _ := model.KindOf("Handler")
+	k := kind.Handler().KindInfo
 	c := &cobra.Command{
 		Use: "dead NAME", Short: "List messages that were given up, newest first",
 		Example: "  muster handler dead pager", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames(k),
@@ -115,7 +116,7 @@ func (a *app) handlerDead() *cobra.Command {
 			}
 			t := newTable("ID", "GIVEN UP", "KIND", "ATTEMPTS", "SUMMARY", "LAST ERROR")
 			for _, d := range list.Items {
-				t.add(strconv.FormatInt(d.ID, 10), age(a.Now(), d.Ended)+" ago", d.Kind, strconv.Itoa(d.Attempts), cut(d.Summary, 60), firstLine(d.LastError))
+				t.add(strconv.FormatInt(d.ID, 10), model.Age(a.Now(), d.Ended)+" ago", d.Kind, strconv.Itoa(d.Attempts), cut(d.Summary, 60), firstLine(d.LastError))
 			}
 			if err := t.write(a.narrow(*output)); err != nil {
 				return err
@@ -136,7 +137,7 @@ func (a *app) handlerDead() *cobra.Command {
 func (a *app) handlerReplay() *cobra.Command {
 	var r v1.HandlerReplay
 	var output *format
-	k, _ := model.KindOf("Handler")
+	k := kind.Handler().KindInfo
 	c := &cobra.Command{
 		Use: "replay NAME [ID...]", Short: "Send messages again that were given up",
 		Long: "Puts dead letters of a handler back among the messages that wait for it, oldest first, at most 1,000\nat a time. Those of problems that have ended would call people for nothing, and are left; with --ended\n" +

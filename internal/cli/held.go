@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // held says in one line what keeps back that people are told of a problem now; empty:
@@ -27,7 +28,7 @@ func (a *app) upTo(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return ", for " + span(t.Sub(a.Now()))
+	return ", for " + model.TimeSpan(t.Sub(a.Now()))
 }
 
 // anyHeld says whether a list needs a column for what is held.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
@@ -38,7 +38,7 @@ func (a *app) importSensuCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			result, err := sensuimport.Import(files, lint.Rules(), a.Now())
+			result, err := sensuimport.Import(files, kind.All(), a.Now())
 			if err != nil {
 				return err
 			}

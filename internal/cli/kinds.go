@@ -5,16 +5,17 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // kindOf finds a kind of resource, and says which words get takes if there is none.
-func kindOf(word string) (model.KindInfo, error) {
-	if k, ok := model.KindOf(word); ok {
+func (a *app) kindOf(word string) (kind.Kind, error) {
+	if k, ok := a.Kinds.Of(word); ok {
 		return k, nil
 	}
 	if isStateWord(word) && strings.HasPrefix(strings.ToLower(word), "ag") {
-		return model.KindInfo{}, model.Errorf(model.Invalid, "an agent is no resource of its own: it stands with its node").
+		return kind.Kind{}, model.Errorf(model.Invalid, "an agent is no resource of its own: it stands with its node").
 			WithHint("look at all: muster get agents; at one: muster describe node NAME")
 	}
 	if isStateWord(word) {
@@ -28,15 +29,15 @@ func kindOf(word string) (model.KindInfo, error) {
 		if kept == "history" {
 			are, them = "is", "it"
 		}
-		return model.KindInfo{}, model.Errorf(model.Invalid, "%s %s not declared: the server keeps %s", kept, are, them).
+		return kind.Kind{}, model.Errorf(model.Invalid, "%s %s not declared: the server keeps %s", kept, are, them).
 			WithHint("look at %s: muster get %s; an event can be set to OK or forgotten: muster event --help", them, kept)
 	}
-	return model.KindInfo{}, unknownKind(word)
+	return kind.Kind{}, a.unknownKind(word)
 }
 
-func unknownKind(word string) error {
-	all := kindWords()
-	e := model.Errorf(model.Invalid, "there is no kind %q", word)
+func (a *app) unknownKind(word string) error {
+	all := a.kindWords()
+	e := model.Errorf(model.Invalid, "unknown kind %q", word)
 	if elsewhere := elsewhereOf(strings.ToLower(word)); elsewhere != "" {
 		return e.WithHint("%s", elsewhere)
 	}
@@ -70,24 +71,24 @@ func elsewhereOf(word string) string {
 }
 
 // kindAndNames reads KIND NAME... or KIND/NAME...
-func kindAndNames(c *cobra.Command, args []string) (kind string, names []string, err error) {
-	kind, name, slash := strings.Cut(args[0], "/")
+func (a *app) kindAndNames(c *cobra.Command, args []string) (word string, names []string, err error) {
+	word, name, slash := strings.Cut(args[0], "/")
 	if !slash {
-		return kind, args[1:], nil
+		return word, args[1:], nil
 	}
-	if _, known := model.KindOf(kind); !known && !isStateWord(kind) && model.Nearest(strings.ToLower(kind), kindWords()) == "" {
-		return "", nil, model.Errorf(model.Invalid, "there is no kind %q", kind).WithHint("an event? %s event %s", c.CommandPath(), args[0])
+	if _, known := a.Kinds.Of(word); !known && !isStateWord(word) && model.Nearest(strings.ToLower(word), a.kindWords()) == "" {
+		return "", nil, model.Errorf(model.Invalid, "unknown kind %q", word).WithHint("an event? %s event %s", c.CommandPath(), args[0])
 	}
 	names = []string{name}
 	for _, arg := range args[1:] {
 		k, name, slash := strings.Cut(arg, "/")
-		if !slash || k != kind {
+		if !slash || k != word {
 			return "", nil, model.Errorf(model.Invalid, "%q is not written as %s is", arg, args[0]).
-				WithHint("%s %s %s NAME", c.CommandPath(), kind, names[0])
+				WithHint("%s %s %s NAME", c.CommandPath(), word, names[0])
 		}
 		names = append(names, name)
 	}
-	return kind, names, nil
+	return word, names, nil
 }
 
 // isStateWord says whether a word names what is not declared: events, problems, history, queues, agents.
@@ -100,28 +101,28 @@ func isStateWord(word string) bool {
 }
 
 // noName is the error where a kind stands without a name.
-func noName(c *cobra.Command, kind string) error {
+func (a *app) noName(c *cobra.Command, word string) error {
 	e := model.Errorf(model.Invalid, "the name is missing")
-	switch k, ok := model.KindOf(kind); {
+	switch k, ok := a.Kinds.Of(word); {
 	case ok:
-		return e.WithHint("%s %s NAME; names: muster get %s", c.CommandPath(), kind, k.Plural)
-	case isStateWord(kind) && strings.HasPrefix(strings.ToLower(kind), "ev"):
-		return e.WithHint("%s %s NODE/CHECK; what there is: muster get events", c.CommandPath(), kind)
-	case isStateWord(kind) && strings.HasPrefix(strings.ToLower(kind), "pr"):
-		return e.WithHint("%s %s ID; what there is: muster get problems", c.CommandPath(), kind)
+		return e.WithHint("%s %s NAME; names: muster get %s", c.CommandPath(), word, k.Plural)
+	case isStateWord(word) && strings.HasPrefix(strings.ToLower(word), "ev"):
+		return e.WithHint("%s %s NODE/CHECK; what there is: muster get events", c.CommandPath(), word)
+	case isStateWord(word) && strings.HasPrefix(strings.ToLower(word), "pr"):
+		return e.WithHint("%s %s ID; what there is: muster get problems", c.CommandPath(), word)
 	}
-	return unknownKind(kind)
+	return a.unknownKind(word)
 }
 
-func kindWords() []string {
-	return append([]string{"events", "problems", "history", "queues", "agents"}, declaredWords()...)
+func (a *app) kindWords() []string {
+	return append([]string{"events", "problems", "history", "queues", "agents"}, a.declaredWords()...)
 }
 
 // declaredWords are the kinds that people declare, without those that are kept from Sensu: they
 // are understood, and not offered.
-func declaredWords() (all []string) {
-	for _, k := range model.Kinds() {
-		if !k.Kept {
+func (a *app) declaredWords() (all []string) {
+	for _, k := range a.Kinds.Kinds() {
+		if !k.Sensu {
 			all = append(all, k.Plural)
 		}
 	}

@@ -34,8 +34,8 @@ func (a *app) lintCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Stdout, "%s, nothing found\n", model.Counted(len(docs), "resource"))
-			for _, note := range keptNotes(docs) {
+			fmt.Fprintf(a.Stdout, "%s, no errors\n", model.Counted(len(docs), "resource"))
+			for _, note := range a.sensuNotes(docs) {
 				fmt.Fprintln(a.Stdout, note)
 			}
 			return nil

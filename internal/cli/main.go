@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -83,6 +84,9 @@ type app struct {
 
 // Root is the whole tree of commands.
 func Root(env *Env, extras ...Extra) *cobra.Command {
+	if env.Kinds == nil {
+		env.Kinds = kind.All()
+	}
 	a := &app{Env: env}
 	root := &cobra.Command{
 		Use:           "muster",
@@ -136,8 +140,8 @@ func Root(env *Env, extras ...Extra) *cobra.Command {
 		parent.AddCommand(command)
 	}
 	root.InitDefaultCompletionCmd() // else it is made too late to be held to the rules
-	root.SetHelpCommand(helpCmd(root))
-	sayWhatIsWrong(root)
+	root.SetHelpCommand(a.helpCmd(root))
+	a.sayWhatIsWrong(root)
 	a.completeFlags(root)
 	return root
 }

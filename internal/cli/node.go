@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
@@ -45,7 +46,7 @@ func (a *app) nodeCmd() *cobra.Command {
 			if pending {
 				return a.printPending(c.Context(), client, &g)
 			}
-			k, _ := model.KindOf("Node")
+			k := kind.Node()
 			return a.getResources(c.Context(), client, k, nil, &g)
 		},
 	}
@@ -98,7 +99,7 @@ func (a *app) tokenCreate() *cobra.Command {
 				return a.printValue(*output, t)
 			}
 			for _, g := range groups {
-				k, _ := model.KindOf("Group")
+				k := kind.Group().KindInfo
 				ns, name := model.SplitRef(t.Namespace, g)
 				if _, _, err := client.Get(c.Context(), k, ns, name); model.ClassOf(err) == model.NotFound {
 					fmt.Fprintf(a.Stderr, "%s there is no group %s yet: declare it, so that checks reach these machines\n", a.paint(yellow, "warning:"), clean(g, false))
@@ -211,7 +212,7 @@ func (a *app) tokenList() *cobra.Command {
 				if j.MaxUses > 0 {
 					used += " of " + strconv.Itoa(j.MaxUses)
 				}
-				t.add(j.ID, j.Namespace, dash(strings.Join(j.Groups, ",")), used, a.until(j.Expires), age(a.Now(), j.Created)+" ago", dash(j.By), dash(j.Note))
+				t.add(j.ID, j.Namespace, dash(strings.Join(j.Groups, ",")), used, a.until(j.Expires), model.Age(a.Now(), j.Created)+" ago", dash(j.By), dash(j.Note))
 			}
 			return t.write(a.Env)
 		},

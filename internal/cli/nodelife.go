@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -52,7 +53,7 @@ func (f *lifeFlags) into(r *v1.JoinTokenRequest) error {
 func (a *app) nodeReplace() *cobra.Command {
 	var message, lasts string
 	var output *format
-	node, _ := model.KindOf("Node")
+	node := kind.Node().KindInfo
 	c := &cobra.Command{
 		Use:   "replace NAME",
 		Short: "Let another machine, or one installed anew, become a node",
@@ -94,14 +95,14 @@ func (a *app) nodeReplace() *cobra.Command {
 func (a *app) nodeRetire() *cobra.Command {
 	var f applyFlags
 	var selector string
-	k, _ := model.KindOf("Node")
+	k := kind.Node()
 	c := &cobra.Command{
 		Use:   "retire NAME... | -l LABELS",
 		Short: "Take nodes out of service",
 		Long: "Takes nodes out of service, all of them or none: their events go, open problems are resolved\nfor those who were told, their agents are sent away, and a machine that comes back is told by\n" +
 			"whom, when and why. What lands on more nodes than --max-affected needs --yes. muster node list\n--retired shows them; a new token lets such a machine join again, as a new node.",
 		Example:           "  muster node retire web01 -m \"scrapped\"\n  muster node retire -l rack=a7 --dry-run",
-		ValidArgsFunction: a.completeNames(k),
+		ValidArgsFunction: a.completeNames(k.KindInfo),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 && selector == "":
@@ -189,7 +190,7 @@ func (a *app) listTombstones(ctx context.Context, c *client.Client, g *getFlags)
 	t := newTable("NODE", "WHY", "WHEN", "BY", "BECAUSE", "ID")
 	for _, one := range list.Items {
 		name := strings.TrimPrefix(refOf("", one.Namespace, one.Name), "/")
-		t.add(dash(name), one.Why, age(a.Now(), one.At)+" ago", dash(one.By), dash(one.Reason), one.ID)
+		t.add(dash(name), one.Why, model.Age(a.Now(), one.At)+" ago", dash(one.By), dash(one.Reason), one.ID)
 	}
 	if err := t.write(a.Env); err != nil {
 		return err

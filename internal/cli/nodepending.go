@@ -36,7 +36,7 @@ func (a *app) printPending(ctx context.Context, c *client.Client, g *getFlags) e
 	}
 	returning := 0
 	for _, p := range list.Items {
-		fmt.Fprintf(a.Stdout, "%s  from %s, waits for %s\n", a.paint(bold, clean(p.Name, false)), clean(p.Whence, false), age(a.Now(), p.Since))
+		fmt.Fprintf(a.Stdout, "%s  from %s, waits for %s\n", a.paint(bold, clean(p.Name, false)), clean(p.Whence, false), model.Age(a.Now(), p.Since))
 		a.line("  key", "%s", p.Key)
 		if r := p.Returns; r != nil {
 			returning++

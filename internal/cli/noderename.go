@@ -6,12 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) nodeRename() *cobra.Command {
 	var f applyFlags
-	node, _ := model.KindOf("Node")
+	node := kind.Node().KindInfo
 	c := &cobra.Command{
 		Use:   "rename OLD NEW",
 		Short: "Give a node another name; it keeps its events and history",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -82,7 +83,7 @@ func writeJSON(w io.Writer, data []byte) error {
 }
 
 func writeYAML(w io.Writer, data []byte) error {
-	text, err := model.YAML(data)
+	text, err := document.YAML(data)
 	if err == nil {
 		_, err = w.Write(text)
 	}

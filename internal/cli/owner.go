@@ -38,7 +38,7 @@ func (f *applyFlags) check(c *cobra.Command) error {
 
 // documentsOf reads what the files declare. None is an error, unless --allow-empty says
 // that it is meant so.
-func (a *app) documentsOf(c *cobra.Command, f *applyFlags, files []string) ([]document, error) {
+func (a *app) documentsOf(c *cobra.Command, f *applyFlags, files []string) ([]declaration, error) {
 	if err := f.check(c); err != nil {
 		return nil, err
 	}
@@ -57,11 +57,11 @@ func (a *app) documentsOf(c *cobra.Command, f *applyFlags, files []string) ([]do
 }
 
 // foreign finds resources whose files say another owner.
-func foreign(docs []document, owner string) (flaws model.Flaws) {
+func foreign(docs []declaration, owner string) (flaws model.Flaws) {
 	for _, d := range docs {
 		if says := d.located.Metadata.Owner; owner != "" && says != "" && says != owner {
-			flaws = append(flaws, d.located.At(model.Flaws{{Field: "metadata.owner", Text: fmt.Sprintf("says %s, and --owner is %s", says, owner),
-				Hint: "take the line out, or move the file to the folder of " + says}})...)
+			flaws = append(flaws, d.located.Locate(&model.Flaw{Field: "metadata.owner", Text: fmt.Sprintf("says %s, and --owner is %s", says, owner),
+				Hint: "remove the line, or move the file to the folder of " + says}))
 		}
 	}
 	return flaws

@@ -229,5 +229,5 @@ func lastedFor(seconds float64) string {
 	if seconds == 0 {
 		return "–"
 	}
-	return span(time.Duration(seconds * float64(time.Second)))
+	return model.TimeSpan(time.Duration(seconds * float64(time.Second)))
 }

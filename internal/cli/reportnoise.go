@@ -118,7 +118,7 @@ func (a *app) noisyChecks(n *v1.Noise, all bool, limit int, f format) error {
 	for _, c := range n.Checks[:upTo(limit, len(n.Checks))] {
 		unacked, typical := "–", "–"
 		if c.Closed > 0 {
-			unacked, typical = fmt.Sprintf("%d/%d", c.Unacked, c.Closed), span(time.Duration(c.Typical*float64(time.Second)))
+			unacked, typical = fmt.Sprintf("%d/%d", c.Unacked, c.Closed), model.TimeSpan(time.Duration(c.Typical*float64(time.Second)))
 		}
 		name := c.Check
 		if name == "" {
@@ -154,7 +154,7 @@ func (a *app) quietChecks(n *v1.Noise, all bool, limit int, f format) error {
 		case c.Made.After(n.Since):
 			what += " since it was made"
 		}
-		t.add(named[any](all, c.Namespace, c.Check, orDash(c.Nodes), age(a.Now(), c.Made)+" ago", what)...)
+		t.add(named[any](all, c.Namespace, c.Check, orDash(c.Nodes), model.Age(a.Now(), c.Made)+" ago", what)...)
 	}
 	return a.part("What never fired", t, len(rows), limit, f)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 func (a *app) routeCmd() *cobra.Command {
@@ -93,7 +94,7 @@ func (a *app) printRouteStep(step *v1.RouteTestStep, opened time.Time) {
 	if step.Repeat > 0 {
 		text += ", again every " + step.Repeat.String()
 	}
-	when := "+" + span(step.Due.Sub(opened))
+	when := "+" + model.TimeSpan(step.Due.Sub(opened))
 	told := a.clock(step.At)
 	switch {
 	case step.At.IsZero() && step.Holds[len(step.Holds)-1].Drop:

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -95,8 +96,8 @@ func (a *app) runCmd() *cobra.Command {
 
 // completeChecks offers checks.
 func (a *app) completeChecks(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	k, ok := model.KindOf("check")
-	if len(args) > 0 || !ok {
+	k := kind.Check().KindInfo
+	if len(args) > 0 {
 		return nil, noFiles
 	}
 	return a.completeNames(k)(c, args, typed)

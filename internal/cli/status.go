@@ -144,7 +144,7 @@ func (a *app) wrongTable(list []v1.Wrong) *table {
 			}
 			output = strings.Join(x.Examples, ", ") + more + ": " + output
 		}
-		t.add(statusCell(x.Status), what, age(a.Now(), x.Since), output)
+		t.add(statusCell(x.Status), what, model.Age(a.Now(), x.Since), output)
 	}
 	return t
 }
@@ -173,7 +173,7 @@ func (a *app) statusOfAgents(s v1.Status) {
 	} else {
 		text := fmt.Sprintf("%d connected of %s", s.Connected, model.Counted(s.Nodes, "node"))
 		if up := s.Now.Sub(s.Started); up < model.DefaultReconnectGrace && s.Connected < s.Nodes {
-			text += fmt.Sprintf("; the server started %s ago, they are coming back", span(up))
+			text += fmt.Sprintf("; the server started %s ago, they are coming back", model.TimeSpan(up))
 		}
 		a.line("agents", "%s", text)
 	}
@@ -181,7 +181,7 @@ func (a *app) statusOfAgents(s v1.Status) {
 		parts := make([]string, len(s.SpoolingNow))
 		for i, x := range s.SpoolingNow {
 			st := x.Session.Stats
-			parts[i] = fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, span(time.Duration(st.OldestSeconds)*time.Second))
+			parts[i] = fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
 		}
 		a.line("behind", "results wait on %s: %s; muster get agents --spooling%s", model.Counted(s.Spooling, "agent"), strings.Join(parts, ", "), a.scope())
 	}
@@ -213,7 +213,7 @@ func (a *app) statusOfEvents(s v1.Status) {
 		if i == 0 {
 			name = "messages"
 		}
-		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), age(a.Now(), u.Since))
+		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), model.Age(a.Now(), u.Since))
 		if u.Failing > 0 {
 			text += fmt.Sprintf("; %d tried in vain: %s", u.Failing, firstLine(u.LastError))
 		}
@@ -239,14 +239,14 @@ func (a *app) statusOfServer(server string, s v1.Status) {
 		}
 	}
 	if r := s.Reactions; r.Waiting > 0 || r.Rederiving {
-		ago := span(time.Duration(r.BehindSeconds * float64(time.Second)))
+		ago := model.TimeSpan(time.Duration(r.BehindSeconds * float64(time.Second)))
 		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", model.Counted(r.Waiting, "change"), ago)
 		if r.Rederiving {
 			text = fmt.Sprintf("%s behind: changes are made again from %s of the journal", ago, model.Size(r.BehindBytes).About())
 		}
 		a.line("history", "%s", text)
 	}
-	a.line("server", "%s, %s, up %s", server, s.Server, age(s.Now, s.Started))
+	a.line("server", "%s, %s, up %s", server, s.Server, model.Age(s.Now, s.Started))
 }
 
 // behindShown is how many commits are on their way all the time.
@@ -331,7 +331,7 @@ func (a *app) scope() string {
 func (a *app) silent(s v1.Status) string {
 	names := make([]string, len(s.SilentNow))
 	for i, e := range s.SilentNow {
-		names[i] = qualified(e.Namespace, e.Node) + " for " + age(a.Now(), e.Changed)
+		names[i] = qualified(e.Namespace, e.Node) + " for " + model.Age(a.Now(), e.Changed)
 	}
 	text := model.Counted(s.Silent, "node") + ": " + strings.Join(names, ", ")
 	if more := s.Silent - uint64(len(names)); more > 0 {

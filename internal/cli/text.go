@@ -42,32 +42,6 @@ func firstLine(text string) string {
 	return clean(line, false)
 }
 
-// age is how long ago, in the one or two largest units: 45s, 3m, 2h10m, 5d.
-func age(now, then time.Time) string {
-	if then.IsZero() {
-		return "never"
-	}
-	return span(now.Sub(then))
-}
-
-// span is how long something is over, in whole units.
-func span(d time.Duration) string { return units(d, time.Duration.Truncate) }
-
-// units is a time in units that are small beside it, brought to whole ones.
-func units(d time.Duration, whole func(d, unit time.Duration) time.Duration) string {
-	d = max(d, 0)
-	unit := 24 * time.Hour
-	switch {
-	case d < 2*time.Minute:
-		unit = time.Second
-	case d < 2*time.Hour:
-		unit = time.Minute
-	case d < 48*time.Hour:
-		unit = 10 * time.Minute
-	}
-	return model.Duration(whole(d, unit)).String()
-}
-
 // width is how many columns text takes; wide characters of East Asia count two.
 func width(text string) int {
 	n := 0
@@ -111,5 +85,5 @@ func (a *app) until(t time.Time) string {
 	case !t.After(a.Now()):
 		return "expired"
 	}
-	return "in " + units(t.Sub(a.Now()), time.Duration.Round)
+	return "in " + model.RoundTimeSpan(t.Sub(a.Now()))
 }

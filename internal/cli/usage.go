@@ -12,7 +12,7 @@ import (
 
 // sayWhatIsWrong makes wrong commands, arguments and flags errors of class Invalid, each
 // with what was probably meant.
-func sayWhatIsWrong(c *cobra.Command) {
+func (a *app) sayWhatIsWrong(c *cobra.Command) {
 	check := c.Args
 	switch {
 	case check != nil:
@@ -33,20 +33,20 @@ func sayWhatIsWrong(c *cobra.Command) {
 		case errors.As(err, &said) && said.Hint != "": // the command says it better
 			return err
 		case c.HasSubCommands() && len(args) > 0:
-			return unknownCommand(c, args)
+			return a.unknownCommand(c, args)
 		}
-		return wrongArguments(c, args, err)
+		return a.wrongArguments(c, args, err)
 	}
 	for _, sub := range c.Commands() {
-		sayWhatIsWrong(sub)
+		a.sayWhatIsWrong(sub)
 	}
 }
 
 // unknownCommand names the command that was meant.
-func unknownCommand(c *cobra.Command, args []string) error {
+func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	e := model.Errorf(model.Invalid, "there is no command %q", c.CommandPath()+" "+args[0])
 	if !c.HasParent() {
-		if elsewhere := commandFor(args[0], args[1:]); elsewhere != "" {
+		if elsewhere := a.commandFor(args[0], args[1:]); elsewhere != "" {
 			return e.WithHint("%s", elsewhere)
 		}
 	}
@@ -59,7 +59,7 @@ func unknownCommand(c *cobra.Command, args []string) error {
 
 // commandFor says what to type instead of a word that is no command, but that people
 // know from elsewhere, or that is a kind.
-func commandFor(word string, args []string) string {
+func (a *app) commandFor(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
 	switch word {
 	case "create", "replace", "patch", "import":
@@ -86,12 +86,12 @@ func commandFor(word string, args []string) string {
 	case "whoami":
 		return "did you mean: muster auth whoami"
 	}
-	kind, name, _ := strings.Cut(word, "/")
-	k, known := model.KindOf(kind)
+	first, name, _ := strings.Cut(word, "/")
+	k, known := a.Kinds.Of(first)
 	if known && name == "" && len(args) == 0 {
 		return "did you mean: muster get " + k.Plural
 	}
-	if known || slices.Contains(kindWords(), kind) || slices.Contains(kindWords(), kind+"s") {
+	if known || slices.Contains(a.kindWords(), first) || slices.Contains(a.kindWords(), first+"s") {
 		if name != "" || len(args) > 0 {
 			return "did you mean: muster describe " + word + rest
 		}
@@ -102,7 +102,7 @@ func commandFor(word string, args []string) string {
 
 // wrongArguments says which argument is missing or too many, by the names that the usage
 // gives them.
-func wrongArguments(c *cobra.Command, args []string, err error) error {
+func (a *app) wrongArguments(c *cobra.Command, args []string, err error) error {
 	var wanted []string
 	for _, word := range strings.Fields(c.Use)[1:] {
 		if strings.HasPrefix(word, "-") { // -f FILE: flags speak for themselves
@@ -128,15 +128,15 @@ func wrongArguments(c *cobra.Command, args []string, err error) error {
 	if len(wanted) > len(args) && wanted[len(args)] == "KIND" {
 		example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
 		example, _, _ = strings.Cut(example, "  ")
-		return e.WithHint("for example: %s; kinds: %s", example, strings.Join(kindsOf(c), ", "))
+		return e.WithHint("for example: %s; kinds: %s", example, strings.Join(a.kindsOf(c), ", "))
 	}
 	return e.WithHint("usage: %s", c.UseLine())
 }
 
 // kindsOf are the kinds that a command takes.
-func kindsOf(c *cobra.Command) []string {
-	all := kindWords()
-	declared := declaredWords()
+func (a *app) kindsOf(c *cobra.Command) []string {
+	all := a.kindWords()
+	declared := a.declaredWords()
 	switch c.Name() {
 	case "get":
 		return all

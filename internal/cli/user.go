@@ -115,7 +115,7 @@ func (a *app) authUserList() *cobra.Command {
 			}
 			t := newTable("NAME", "ROLE", "SESSIONS", "TOKENS", "MADE")
 			for _, u := range list.Items {
-				t.add(u.Name, rights(u.Role, u.Bindings, u.Run), fmt.Sprint(u.Sessions), fmt.Sprint(u.Tokens), age(a.Now(), u.Created)+" ago")
+				t.add(u.Name, rights(u.Role, u.Bindings, u.Run), fmt.Sprint(u.Sessions), fmt.Sprint(u.Tokens), model.Age(a.Now(), u.Created)+" ago")
 			}
 			return t.write(a.Env)
 		},

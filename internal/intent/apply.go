@@ -25,7 +25,7 @@ type ApplyOptions struct {
 	AllowEmpty bool // prune though nothing is applied
 	// Namespaces bound a prune; nil: it looks into all.
 	Namespaces []string
-	// Redact is for a dry run of somebody who may only look: what model.Redacted hides is
+	// Redact is for a dry run of somebody who may only look: what Kinds.Redact hides is
 	// neither shown nor compared.
 	Redact bool
 }
@@ -88,8 +88,8 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 	if n, namer, err := s.namer(ctx, going, nil); err != nil {
 		return Applied{}, err
 	} else if namer != nil {
-		return Applied{}, model.Errorf(model.Conflict, "%s is named by %s, in %s", n.key, withOwner(namer), n.field).
-			WithHint("take it out there first, or delete both in one command")
+		return Applied{}, model.Errorf(model.Conflict, "%s refers to %s in %s", withOwner(namer), keyOfReference(n), n.Field).
+			WithHint("remove the reference first, or delete both in one command")
 	}
 	keys = slices.Clone(keys)
 	slices.SortStableFunc(keys, func(x, y Key) int { return rank(x) - rank(y) })
@@ -133,7 +133,7 @@ func (s *Service) mayDelete(ctx context.Context, key Key, going map[Key]bool) er
 	if key.Name == model.DefaultNamespaceName || key.Name == model.SharedNamespaceName {
 		return model.Errorf(model.Invalid, "namespace %s is built in and stays", key.Name)
 	}
-	for _, kind := range model.Kinds() {
+	for _, kind := range s.opts.Kinds.Kinds() {
 		if !kind.Namespaced {
 			continue
 		}
@@ -164,7 +164,8 @@ type application struct {
 	set       map[Key]*model.Resource // what is applied
 	nodes     map[Key]Row             // rows of nodes that were read for it
 	going     map[Key]bool            // what is pruned
-	implied   map[Key]bool            // what is made with something else, and is nobody's
+	lookup    *lookup
+	implied   map[Key]bool // what is made with something else, and is nobody's
 	foreign   []foreign
 	unhandled error
 }
@@ -183,7 +184,7 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 	}
 	var problems []error
 	set := make(map[Key]*model.Resource, len(resources))
-	a.set = set
+	a.set, a.lookup = set, a.service.newLookup(set, a.going)
 	slices.SortStableFunc(resources, func(x, y model.Resource) int { return rank(KeyOf(&y)) - rank(KeyOf(&x)) }) // rooms before what is in them
 	for i := range resources {
 		r := &resources[i]
@@ -198,10 +199,8 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 			problems = append(problems, model.Errorf(model.Invalid, "%s is declared twice in this apply", key))
 		}
 		set[key] = r
-		if v := a.service.opts.Validate; v != nil {
-			if err := v(r); err != nil {
-				problems = append(problems, err)
-			}
+		if err := a.service.opts.Kinds.Validate(r); err != nil {
+			problems = append(problems, err)
 		}
 		if len(problems) >= maxProblems {
 			break
@@ -214,8 +213,11 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 	if err != nil {
 		return err
 	}
+	if err := a.lookup.readAll(ctx); err != nil {
+		return err
+	}
 	for i := range resources {
-		if err := a.resource(ctx, &resources[i], set); err != nil {
+		if err := a.resource(ctx, &resources[i]); err != nil {
 			if model.ClassOf(err) != model.Invalid {
 				return err
 			}
@@ -224,13 +226,13 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 			}
 		}
 	}
-	problems = append(problems, a.service.cycles(ctx, set)...)
-	reached, err := a.service.reach(ctx, set)
+	problems = append(problems, a.service.cycles(ctx, a.lookup)...)
+	reached, err := a.service.reach(ctx, a.lookup)
 	if err != nil {
 		return err
 	}
 	problems = append(problems, reached...)
-	held, err := a.service.held(ctx, set)
+	held, err := a.service.held(ctx, a.lookup)
 	if err != nil {
 		return err
 	}
@@ -257,19 +259,23 @@ func invalid(problems []error) error {
 	return model.Errorf(model.Invalid, "%w", errors.Join(problems...))
 }
 
-func (a *application) resource(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) error {
+func (a *application) resource(ctx context.Context, r *model.Resource) error {
 	s, key := a.service, KeyOf(r)
-	warnings, err := s.references(ctx, r, set, a.going)
+	warnings, err := s.references(ctx, r, a.lookup)
 	if err != nil {
 		return err
 	}
-	if err := s.trust(ctx, r, set); err != nil {
+	if err := s.trust(ctx, r, a.lookup); err != nil {
 		return err
 	}
-	row, err := s.opts.Store.Get(ctx, key)
-	exists := err == nil
-	if err != nil && model.ClassOf(err) != model.NotFound {
+	found, err := a.lookup.row(ctx, key)
+	if err != nil {
 		return err
+	}
+	var row Row
+	exists := found != nil
+	if exists {
+		row = *found
 	}
 	write := Write{Key: key, Expect: row.Revision}
 	if expect, ok := a.opts.Expect[key]; ok {
@@ -296,7 +302,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 	if silence, ok := r.Spec.(*model.SilenceSpec); ok {
 		silence.Creator = a.by.User
 		if exists {
-			old, err := decode(row)
+			old, err := a.service.decode(row)
 			if err != nil {
 				return err
 			}
@@ -326,14 +332,14 @@ func (a *application) resource(ctx context.Context, r *model.Resource, set map[K
 // same compares what is on record with what would be, as far as the caller may see it.
 func (a *application) same(key Key, before, after []byte) bool {
 	if a.opts.Redact {
-		before, after = redacted(key, before), redacted(key, after)
+		before, after = a.service.redacted(key, before), a.service.redacted(key, after)
 	}
 	return sameJSON(before, after)
 }
 
 func (a *application) difference(key Key, before, after []byte) string {
 	if a.opts.Redact {
-		before, after = redacted(key, before), redacted(key, after)
+		before, after = a.service.redacted(key, before), a.service.redacted(key, after)
 	}
 	return difference(before, after)
 }
@@ -343,7 +349,7 @@ func (a *application) difference(key Key, before, after []byte) string {
 func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
 	before = &model.NodeSpec{}
 	if exists {
-		old, err := decode(row)
+		old, err := s.decode(row)
 		if err != nil {
 			return nil, err
 		}
@@ -389,7 +395,7 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 		at := slices.Clone(a.written)
 		for i := range a.outcomes {
 			if o := &a.outcomes[i]; o.Op == Unchanged {
-				row, err := a.service.opts.Store.Get(ctx, o.Key)
+				row, err := a.unchanged(ctx, o.Key)
 				if err != nil {
 					return Applied{}, err
 				}
@@ -429,6 +435,21 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 		out.Outcomes[a.written[i]].Revision = done.Revision
 	}
 	return out, nil
+}
+
+// unchanged returns the row of a resource that the apply leaves as it is.
+func (a *application) unchanged(ctx context.Context, key Key) (Row, error) {
+	if a.lookup == nil {
+		return a.service.opts.Store.Get(ctx, key)
+	}
+	row, err := a.lookup.row(ctx, key)
+	if err == nil && row == nil {
+		err = model.Errorf(model.NotFound, "%s does not exist", key)
+	}
+	if err != nil {
+		return Row{}, err
+	}
+	return *row, nil
 }
 
 func (a *application) guard(affected int) error {

@@ -33,7 +33,7 @@ func (s *Service) tryDeclared(ctx context.Context, by Who, at Key, key string, t
 	if err != nil {
 		return pki.Member{}, false, err
 	}
-	r, err := decode(row)
+	r, err := s.decode(row)
 	if err != nil {
 		return pki.Member{}, false, err
 	}

@@ -107,7 +107,7 @@ func (a *application) straysEverybody(ctx context.Context, list []stray) ([]stra
 
 // disown lets go of a group that its owner declares no more, so that no later apply names it again.
 func (a *application) disown(row Row, o Outcome) error {
-	r, err := decode(row)
+	r, err := a.service.decode(row)
 	if err != nil {
 		return err
 	}

@@ -14,17 +14,15 @@ func (s *Service) CheckGiven(ctx context.Context, token pki.JoinToken) error {
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
 		Spec: &model.NodeSpec{Groups: token.Groups, Lifecycle: token.Lifecycle},
 	}
-	if v := s.opts.Validate; v != nil {
-		if err := v(&r); err != nil {
-			return err
-		}
+	if err := s.opts.Kinds.Validate(&r); err != nil {
+		return err
 	}
 	if most := s.LimitsFor(token.Namespace).Labels; most > 0 && len(token.Labels) > most {
 		return model.Errorf(model.Limited, "a node would get %d labels, namespace %s allows %d", len(token.Labels), token.Namespace, most).
 			WithHint("give fewer, or raise limits.labels of the namespace: muster edit namespace %s", token.Namespace)
 	}
 	if token.Lifecycle != nil {
-		return s.canHear(ctx, "", token.Namespace, token.Lifecycle, nil)
+		return s.notifiable(ctx, "", token.Namespace, token.Lifecycle, s.newLookup(nil, nil))
 	}
 	return nil
 }

@@ -13,13 +13,13 @@ var heldKinds = [...]string{"Handler", "Mutator"}
 // held refuses handlers and mutators that name a Secret whose value only agents know: they run on
 // the server. It looks at what is applied, and at those that are there already where such a Secret
 // is.
-func (s *Service) held(ctx context.Context, set map[Key]*model.Resource) (problems []error, err error) {
+func (s *Service) held(ctx context.Context, l *lookup) (problems []error, err error) {
 	look := func(r *model.Resource) error {
 		key := KeyOf(r)
-		kind, _ := model.KindOf(key.Kind)
+		kind, _ := s.opts.Kinds.Of(key.Kind)
 		for _, one := range r.Spec.(interface{ NamedSecrets() []model.NamedSecret }).NamedSecrets() {
 			ns, name := model.SplitRef(key.Namespace, one.Ref)
-			spec, err := s.secretSpec(ctx, Key{"Secret", ns, name}, set)
+			spec, err := specOf[model.SecretSpec](ctx, l, Key{"Secret", ns, name})
 			if err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ func (s *Service) held(ctx context.Context, set map[Key]*model.Resource) (proble
 		return nil
 	}
 	moved := false
-	for _, r := range set {
+	for _, r := range l.applied {
 		switch spec := r.Spec.(type) {
 		case *model.HandlerSpec, *model.MutatorSpec:
 			if err := look(r); err != nil {
@@ -53,10 +53,10 @@ func (s *Service) held(ctx context.Context, set map[Key]*model.Resource) (proble
 		rows = append(rows, list...)
 	}
 	for _, row := range rows {
-		if set[row.Key] != nil || !bytes.Contains(row.Body, []byte(`"secret"`)) {
+		if l.applied[row.Key] != nil || !bytes.Contains(row.Body, []byte(`"secret"`)) {
 			continue
 		}
-		r, err := decode(row)
+		r, err := s.decode(row)
 		if err != nil {
 			return nil, err
 		}
@@ -65,23 +65,4 @@ func (s *Service) held(ctx context.Context, set map[Key]*model.Resource) (proble
 		}
 	}
 	return problems, nil
-}
-
-// secretSpec is a Secret as it will be; nil: there is none, which references says.
-func (s *Service) secretSpec(ctx context.Context, key Key, set map[Key]*model.Resource) (*model.SecretSpec, error) {
-	if r := set[key]; r != nil {
-		return r.Spec.(*model.SecretSpec), nil
-	}
-	row, err := s.opts.Store.Get(ctx, key)
-	if model.ClassOf(err) == model.NotFound {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	r, err := decode(row)
-	if err != nil {
-		return nil, err
-	}
-	return r.Spec.(*model.SecretSpec), nil
 }

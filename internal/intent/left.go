@@ -15,11 +15,11 @@ func (c *Change) Left() *Left {
 	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != awayTooLong {
 		return nil
 	}
-	r, err := decode(Row{Key: c.Key, Body: c.Before})
+	_, spec, err := decodeNode(Row{Key: c.Key, Body: c.Before})
 	if err != nil {
 		return nil
 	}
-	life := r.Spec.(*model.NodeSpec).Life()
+	life := spec.Life()
 	if life == nil || len(life.Handlers) == 0 {
 		return nil
 	}

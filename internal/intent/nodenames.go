@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -18,7 +17,7 @@ const (
 
 // missingNodes warns of nodes that a resource of a namespace names and that do not exist
 // (yet). A plain name in the namespace shared means the nodes of that name in all.
-func (s *Service) missingNodes(ctx context.Context, namespace string, refs []string, set map[Key]*model.Resource) (warnings []string, err error) {
+func (s *Service) missingNodes(ctx context.Context, namespace string, refs []string, l *lookup) (warnings []string, err error) {
 	var named []string // in warnings
 	lookups := 0
 	for _, ref := range refs {
@@ -27,7 +26,7 @@ func (s *Service) missingNodes(ctx context.Context, namespace string, refs []str
 		if ns == model.SharedNamespaceName {
 			within = s.namespaceNames()
 		}
-		if s.nodes.holds(within, name) || slices.ContainsFunc(within, func(ns string) bool { return set[Key{"Node", ns, name}] != nil }) {
+		if s.nodes.holds(within, name) || slices.ContainsFunc(within, func(ns string) bool { return l.applied[Key{"Node", ns, name}] != nil }) {
 			continue
 		}
 		there := false
@@ -35,12 +34,12 @@ func (s *Service) missingNodes(ctx context.Context, namespace string, refs []str
 			if lookups++; lookups > maxNodeLookups {
 				return append(warnings, "the other nodes that it names were not looked for: too many have not enrolled"), nil
 			}
-			_, err := s.opts.Store.Get(ctx, Key{"Node", ns, name})
-			if there = err == nil; there {
-				break
-			}
-			if model.ClassOf(err) != model.NotFound {
+			row, err := l.row(ctx, Key{"Node", ns, name})
+			if err != nil {
 				return nil, err
+			}
+			if there = row != nil; there {
+				break
 			}
 		}
 		if there || slices.Contains(named, ref) {
@@ -50,15 +49,15 @@ func (s *Service) missingNodes(ctx context.Context, namespace string, refs []str
 			return append(warnings, "and others do not exist: muster get nodes lists those that do"), nil
 		}
 		named = append(named, ref)
-		warnings = append(warnings, fmt.Sprintf("node %q does not exist (yet)%s", ref, s.nodeMeant(within, name, set)))
+		warnings = append(warnings, fmt.Sprintf("node %q does not exist (yet)%s", ref, s.nearestNode(within, name, l)))
 	}
 	return warnings, nil
 }
 
-// nodeMeant suggests a node of the namespaces for one that is not there.
-func (s *Service) nodeMeant(namespaces []string, name string, set map[Key]*model.Resource) string {
+// nearestNode suggests an existing node of the namespaces for a missing one.
+func (s *Service) nearestNode(namespaces []string, name string, l *lookup) string {
 	names := s.nodes.names(namespaces)
-	for key := range set {
+	for key := range l.applied {
 		if key.Kind == "Node" && slices.Contains(namespaces, key.Namespace) {
 			names = append(names, key.Name)
 		}
@@ -96,22 +95,4 @@ func (x *nodeIndex) names(namespaces []string) (names []string) {
 		}
 	}
 	return names
-}
-
-// nodesOf are the nodes that a resource names.
-func nodesOf(r *model.Resource) (out []string) {
-	switch spec := r.Spec.(type) {
-	case *model.GroupSpec:
-		return spec.Nodes
-	case *model.PropertySpec:
-		if name, ok := strings.CutPrefix(spec.Scope, "node:"); ok {
-			return []string{name}
-		}
-	}
-	for _, t := range targetsOf(r) {
-		for ; t != nil; t = t.Except {
-			out = append(out, t.Nodes...)
-		}
-	}
-	return out
 }

@@ -77,7 +77,7 @@ func (x *nodeIndex) forget(uid uuid.UUID) {
 }
 
 func (s *Service) tookNode(row Row) error {
-	r, err := decode(row)
+	r, err := s.decode(row)
 	if err != nil {
 		return err
 	}

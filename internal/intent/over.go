@@ -67,7 +67,7 @@ func (a *application) over(ctx context.Context, w *Write) error {
 	if w.Body == nil {
 		return nil
 	}
-	r, err := decode(Row{Key: w.Key, Body: w.Body})
+	r, err := a.service.decode(Row{Key: w.Key, Body: w.Body})
 	if err != nil {
 		return err
 	}
@@ -80,11 +80,10 @@ func (a *application) over(ctx context.Context, w *Write) error {
 
 // declared is the body of a node without what its machine and its agent say.
 func declared(row Row) ([]byte, error) {
-	r, err := decode(row)
+	r, spec, err := decodeNode(row)
 	if err != nil {
 		return nil, err
 	}
-	spec := r.Spec.(*model.NodeSpec)
 	spec.Key, spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentHears = "", nil, nil, nil, nil
 	return encode(r)
 }

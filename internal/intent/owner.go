@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -86,11 +87,15 @@ func (a *application) foreigners() error {
 
 // ownerOf is the owner on record; empty: nobody.
 func ownerOf(row Row) string {
-	r, err := decode(row)
-	if err != nil {
+	var body struct {
+		Metadata struct {
+			Owner string `json:"owner"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(row.Body, &body) != nil {
 		return ""
 	}
-	return r.Metadata.Owner
+	return body.Metadata.Owner
 }
 
 // disowned warns of what is deleted by hand though somebody declares it.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
@@ -189,7 +190,7 @@ func TestPrune(t *testing.T) {
 				t.Errorf("warnings %q, want %q", said, c.want)
 			}
 			var left []string
-			for _, kind := range model.Kinds() {
+			for _, kind := range kind.All().Kinds() {
 				rows, err := w.Store().List(ctx, intent.ListQuery{Kind: kind.Name})
 				if err != nil {
 					t.Fatal(err)

@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -35,7 +35,7 @@ func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (
 	if err != nil {
 		return nil, err
 	}
-	kinds := model.Kinds()
+	kinds := a.service.opts.Kinds.Kinds()
 	slices.Reverse(kinds) // what builds on others first, namespaces last
 	for _, kind := range kinds {
 		q := ListQuery{Kind: kind.Name, Limit: rowsAtOnce}
@@ -74,7 +74,7 @@ func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (
 func (a *application) stays(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
 	switch row.Kind {
 	case "Node":
-		r, err := decode(row)
+		r, err := a.service.decode(row)
 		if err != nil {
 			return "", err
 		}
@@ -124,8 +124,8 @@ func (a *application) prune(ctx context.Context, list []stray) error {
 	}
 	n, by, err := a.service.namer(ctx, a.going, a.set)
 	if err == nil && by != nil {
-		a.unhandled = model.Errorf(model.Conflict, "%s is not declared any more, but %s still names it in %s", n.key, withOwner(by), n.field).
-			WithHint("keep its file until nobody names it; nothing was changed")
+		a.unhandled = model.Errorf(model.Conflict, "%s is not declared any more, but %s refers to it in %s", keyOfReference(n), withOwner(by), n.Field).
+			WithHint("keep its file until nothing refers to it; nothing was changed")
 	}
 	return err
 }
@@ -137,55 +137,62 @@ func withOwner(r *model.Resource) string {
 	return KeyOf(r).String()
 }
 
-// namer finds a resource that names one of those that go, and needs it (see named); nil: there is none. What goes too is passed over, as is what is applied (set),
-// which is checked as it will be.
-func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*model.Resource) (n named, by *model.Resource, err error) {
-	if !slices.ContainsFunc(slices.Collect(maps.Keys(going)), func(key Key) bool {
-		return slices.Contains([]string{"Handler", "Window", "Route", "Node", "Check", "Filter", "Mutator", "Hook", "Pipeline", "Secret", "Asset"}, key.Kind)
-	}) {
-		return n, nil, nil
+// namer finds a resource that requires one of those that an apply deletes; nil: there is none. It
+// ignores resources that the apply deletes, too, and those that it writes (set), which references checks.
+func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*model.Resource) (ref kind.Reference, by *model.Resource, err error) {
+	if len(going) == 0 {
+		return ref, nil, nil
 	}
-	for _, kind := range []string{"Check", "Namespace", "Route", "Pipeline", "Filter", "Mutator", "Handler", "Node"} {
-		var all []model.Resource
-		if kind == "Node" {
-			all, err = s.behindSome(ctx)
-		} else {
-			all, err = s.List(ctx, ListQuery{Kind: kind}, nil)
-		}
+	names := map[string]bool{}
+	for key := range going {
+		names[key.Name], names[key.Namespace+"/"+key.Name] = true, true
+	}
+	for _, k := range s.opts.Kinds.Referring() {
+		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: k.Name})
 		if err != nil {
-			return n, nil, err
+			return ref, nil, err
 		}
-		for i := range all {
-			if key := KeyOf(&all[i]); going[key] || set[key] != nil {
-				continue
+		for _, row := range rows {
+			if going[row.Key] || set[row.Key] != nil || !mentions(row.Body, names) {
+				continue // one of a hundred thousand nodes, most of which refer to nothing
 			}
-			for _, n := range namedBy(&all[i]) {
-				if going[n.key] {
-					return n, &all[i], nil
+			r, err := s.decode(row)
+			if err != nil {
+				return ref, nil, err
+			}
+			for _, ref := range s.opts.Kinds.References(r) {
+				if ref.Required && going[keyOfReference(ref)] {
+					return ref, r, nil
 				}
 			}
 		}
 	}
-	return n, nil, nil
+	return ref, nil, nil
 }
 
-// behindSome are the nodes that say what they are behind, or who hears of their end.
-func (s *Service) behindSome(ctx context.Context) (list []model.Resource, err error) {
-	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: "Node"})
-	if err != nil {
-		return nil, err
-	}
-	for _, row := range rows {
-		if !bytes.Contains(row.Body, []byte(`"behind"`)) && !bytes.Contains(row.Body, []byte(`"handlers"`)) {
-			continue // one of a hundred thousand, most of which say nothing
+// mentions reports whether a JSON text holds one of the names as a string. Names need no escapes.
+func mentions(body []byte, names map[string]bool) bool {
+	for {
+		start := bytes.IndexByte(body, '"')
+		if start < 0 {
+			return false
 		}
-		r, err := decode(row)
-		if err != nil {
-			return nil, err
+		body = body[start+1:]
+		end := 0
+		for end < len(body) && body[end] != '"' {
+			if body[end] == '\\' {
+				end++
+			}
+			end++
 		}
-		list = append(list, *r)
+		if end >= len(body) {
+			return false
+		}
+		if names[string(body[:end])] {
+			return true
+		}
+		body = body[end+1:]
 	}
-	return list, nil
 }
 
 // pruned names what would be deleted, for the message of the guard.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -15,7 +16,7 @@ func (s *Service) Get(ctx context.Context, key Key) (*model.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(row)
+	return s.decode(row)
 }
 
 // List returns all resources of a kind, in key order, that match. match may be nil.
@@ -46,7 +47,7 @@ func (s *Service) list(ctx context.Context, q ListQuery, match func(*model.Resou
 			return nil, false, err
 		}
 		for _, row := range rows {
-			r, err := decode(row)
+			r, err := s.decode(row)
 			if err != nil {
 				return nil, false, err
 			}
@@ -79,7 +80,7 @@ type AuditEntry struct {
 }
 
 // Audit returns recorded changes, newest first; with their differences, if the query
-// wants bodies. With redact, these show no more than model.Redacted does.
+// wants bodies. With redact, these show what Kinds.Redact leaves.
 func (s *Service) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
 	q.NotKinds = []string{"chunk"} // compiled from what stands beside it
 	changes, err := s.opts.Store.ChangesBefore(ctx, q)
@@ -89,7 +90,7 @@ func (s *Service) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]Audi
 	out := make([]AuditEntry, len(changes))
 	for i, c := range changes {
 		if redact {
-			c.Before, c.After = redacted(c.Key, c.Before), redacted(c.Key, c.After)
+			c.Before, c.After = s.redacted(c.Key, c.Before), s.redacted(c.Key, c.After)
 		}
 		out[i] = AuditEntry{Revision: c.Revision, Part: c.Part, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Was: c.Was, Diff: difference(c.Before, c.After)}
 	}
@@ -97,15 +98,15 @@ func (s *Service) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]Audi
 }
 
 // redacted is a recorded body without secrets; none where it cannot be read.
-func redacted(key Key, body []byte) []byte {
+func (s *Service) redacted(key Key, body []byte) []byte {
 	if len(body) == 0 {
 		return nil
 	}
-	r, err := decode(Row{Key: key, Body: body})
+	r, err := s.decode(Row{Key: key, Body: body})
 	if err != nil {
 		return nil
 	}
-	out, err := encode(model.Redacted(r))
+	out, err := encode(s.opts.Kinds.Redact(r))
 	if err != nil {
 		return nil
 	}
@@ -124,7 +125,7 @@ func asYAML(body []byte) string {
 	if len(body) == 0 {
 		return ""
 	}
-	text, err := model.YAML(body)
+	text, err := document.YAML(body)
 	if err != nil {
 		return string(body) + "\n"
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -20,15 +21,13 @@ func (s *Service) Rename(ctx context.Context, by Who, namespace, name, to string
 	if name == to {
 		return Applied{}, model.Errorf(model.Invalid, "%s has that name already", key)
 	}
-	r, err := decode(row)
+	r, err := s.decode(row)
 	if err != nil {
 		return Applied{}, err
 	}
 	r.Metadata.Name = to
-	if v := s.opts.Validate; v != nil {
-		if err := v(r); err != nil {
-			return Applied{}, err
-		}
+	if err := s.opts.Kinds.Validate(r); err != nil {
+		return Applied{}, err
 	}
 	if _, err := s.opts.Store.Get(ctx, KeyOf(r)); model.ClassOf(err) != model.NotFound {
 		if err == nil {
@@ -64,8 +63,9 @@ func (s *Service) elsewhere(namespace, name string) bool {
 
 // renameReferences rewrites what names the node.
 func (a *application) renameReferences(ctx context.Context, n renaming) error {
-	for _, kind := range []string{"Node", "Group", "Check", "Property", "Window", "Route", "Silence"} {
-		rows, err := a.service.opts.Store.List(ctx, ListQuery{Kind: kind})
+	n.kinds = a.service.opts.Kinds
+	for _, k := range n.kinds.Referring() {
+		rows, err := a.service.opts.Store.List(ctx, ListQuery{Kind: k.Name})
 		if err != nil {
 			return err
 		}
@@ -73,13 +73,13 @@ func (a *application) renameReferences(ctx context.Context, n renaming) error {
 			if !strings.Contains(string(row.Body), n.old) {
 				continue
 			}
-			r, err := decode(row)
+			r, err := a.service.decode(row)
 			if err != nil {
 				return err
 			}
 			if n.conditional(r) {
 				a.outcomes[0].Warnings = append(a.outcomes[0].Warnings,
-					fmt.Sprintf("a condition of %s may mean %q: it stays as it is; look at it with muster get %s %s -n %s -o yaml", row.Key, n.old, strings.ToLower(kind), row.Name, row.Namespace))
+					fmt.Sprintf("a condition of %s may mean %q: it stays as it is; look at it with muster get %s %s -n %s -o yaml", row.Key, n.old, strings.ToLower(k.Name), row.Name, row.Namespace))
 			}
 			if !n.rewrite(r) {
 				continue
@@ -99,6 +99,7 @@ func (a *application) renameReferences(ctx context.Context, n renaming) error {
 type renaming struct {
 	namespace, old, new string
 	others              bool // nodes of other namespaces have the old name, too
+	kinds               *kind.Registry
 }
 
 // rewrite puts the new name where a resource names the node, and says whether it did.
@@ -120,12 +121,10 @@ func (n renaming) rewrite(r *model.Resource) (changed bool) {
 			}
 		}
 	}
-	for _, t := range targetsOf(r) {
-		for ; t != nil; t = t.Except {
-			var here bool
-			t.Nodes, here = n.list(of, t.Nodes)
-			changed = changed || here
-		}
+	for _, t := range n.kinds.Targets(r) {
+		var here bool
+		t.Nodes, here = n.list(of, t.Nodes)
+		changed = changed || here
 	}
 	return changed
 }
@@ -156,10 +155,8 @@ func (n renaming) conditional(r *model.Resource) bool {
 	if spec, ok := r.Spec.(*model.GroupSpec); ok {
 		texts = append(texts, spec.Where)
 	}
-	for _, t := range targetsOf(r) {
-		for ; t != nil; t = t.Except {
-			texts = append(texts, t.Where)
-		}
+	for _, t := range n.kinds.Targets(r) {
+		texts = append(texts, t.Where)
 	}
 	for _, text := range texts {
 		if strings.Contains(text, "node.name") && strings.Contains(text, n.old) {

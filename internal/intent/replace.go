@@ -69,7 +69,7 @@ func (s *Service) takePlace(ctx context.Context, node NodeInfo, key string, toke
 	if err != nil {
 		return pki.Member{}, err
 	}
-	r, err := decode(row)
+	r, err := s.decode(row)
 	if err != nil {
 		return pki.Member{}, err
 	}

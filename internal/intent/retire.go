@@ -34,7 +34,7 @@ func (s *Service) bury(ctx context.Context, by Who, keys []Key, t Tombstone, o A
 // bury adds the tombstone of a node's row. A node that never had a machine of its own
 // leaves none; one that is only deleted leaves one where its machine may come back.
 func (a *application) bury(row Row, t Tombstone) {
-	r, err := decode(row)
+	r, err := a.service.decode(row)
 	if err != nil {
 		return // then nobody can be it
 	}

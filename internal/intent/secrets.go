@@ -11,12 +11,12 @@ import (
 // reach refuses checks that would hand values, which the server knows, to machines that brought
 // themselves in: such a check lands by lists of nodes and trusted groups alone. It looks at what is
 // applied, and at the checks that are there already where a Group or Secret is.
-func (s *Service) reach(ctx context.Context, set map[Key]*model.Resource) (problems []error, err error) {
+func (s *Service) reach(ctx context.Context, l *lookup) (problems []error, err error) {
 	others := false
-	for key, r := range set {
+	for key, r := range l.applied {
 		switch r.Spec.(type) {
 		case *model.CheckSpec:
-			if err := s.reaches(ctx, r, set); model.ClassOf(err) == model.Invalid {
+			if err := s.reaches(ctx, r, l); model.ClassOf(err) == model.Invalid {
 				problems = append(problems, err)
 			} else if err != nil {
 				return nil, err
@@ -33,14 +33,14 @@ func (s *Service) reach(ctx context.Context, set map[Key]*model.Resource) (probl
 		return nil, err
 	}
 	for _, row := range rows {
-		if set[row.Key] != nil || !namesSecrets(row) {
+		if l.applied[row.Key] != nil || !namesSecrets(row) {
 			continue
 		}
-		r, err := decode(row)
+		r, err := s.decode(row)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.reaches(ctx, r, set); model.ClassOf(err) == model.Invalid {
+		if err := s.reaches(ctx, r, l); model.ClassOf(err) == model.Invalid {
 			problems = append(problems, err)
 		} else if err != nil {
 			return nil, err
@@ -52,9 +52,9 @@ func (s *Service) reach(ctx context.Context, set map[Key]*model.Resource) (probl
 func namesSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(`"secrets"`)) }
 
 // reaches is reach for one check.
-func (s *Service) reaches(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) error {
+func (s *Service) reaches(ctx context.Context, r *model.Resource, l *lookup) error {
 	key, spec := KeyOf(r), r.Spec.(*model.CheckSpec)
-	secret, err := s.servedSecret(ctx, key, spec, set)
+	secret, err := s.servedSecret(ctx, key, spec, l)
 	if err != nil || secret == "" {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Service) reaches(ctx context.Context, r *model.Resource, set map[Key]*m
 		}
 		for _, name := range t.Groups {
 			ns, group := model.SplitRef(key.Namespace, name)
-			found, err := s.groupSpec(ctx, Key{"Group", ns, group}, set)
+			found, err := specOf[model.GroupSpec](ctx, l, Key{"Group", ns, group})
 			switch {
 			case err != nil:
 				return err
@@ -77,7 +77,7 @@ func (s *Service) reaches(ctx context.Context, r *model.Resource, set map[Key]*m
 				return refuse("give the group trusted: true, or name another one that has it; a Secret with agentFile or agentEnv asks for no trust", "group %s is not trusted: machines may bring themselves into it", name)
 			}
 		}
-		missing, err := s.missingNodes(ctx, key.Namespace, t.Nodes, set)
+		missing, err := s.missingNodes(ctx, key.Namespace, t.Nodes, l)
 		if err != nil {
 			return err
 		}
@@ -89,13 +89,13 @@ func (s *Service) reaches(ctx context.Context, r *model.Resource, set map[Key]*m
 }
 
 // servedSecret names the first of a check's secrets that the server knows; empty: there is none.
-func (s *Service) servedSecret(ctx context.Context, check Key, spec *model.CheckSpec, set map[Key]*model.Resource) (string, error) {
+func (s *Service) servedSecret(ctx context.Context, check Key, spec *model.CheckSpec, l *lookup) (string, error) {
 	if spec.Targets == nil {
 		return "", nil
 	}
 	for _, use := range spec.Secrets {
 		ns, name := model.SplitRef(check.Namespace, use.Secret)
-		spec, err := s.secretSpec(ctx, Key{"Secret", ns, name}, set)
+		spec, err := specOf[model.SecretSpec](ctx, l, Key{"Secret", ns, name})
 		if err != nil {
 			return "", err
 		}
@@ -112,7 +112,7 @@ func (s *Service) tookCheck(row Row) error {
 		s.trusted.set(row.Key, nil)
 		return nil
 	}
-	r, err := decode(row)
+	r, err := s.decode(row)
 	if err != nil {
 		return err
 	}

@@ -264,7 +264,7 @@ func (s *Service) seenWrite(ctx context.Context, uid uuid.UUID, said Said, machi
 	if err != nil {
 		return w, false, err
 	}
-	r, err := decode(row)
+	r, err := s.decode(row)
 	if err != nil {
 		return w, false, err
 	}

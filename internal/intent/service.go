@@ -10,31 +10,18 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Landing says where one write lands; the planner knows.
-type Landing struct {
-	Nodes int // that would hold it (check), be members (group), read it (property), be in it (namespace)
-	About int // proxy nodes that it is about (check)
-	// Who names it: a handler, pipeline, hook, secret, asset, property, group or route.
-	Checks   int
-	Routes   int // a handler
-	Flows    int // pipelines; a handler
-	Spaces   int // namespaces; a handler
-	Hear     int // nodes, for their keepalive or their end; a handler or pipeline
-	Handlers int // a secret or asset
-	Mutators int // …
-	Filters  int // an asset
-	// What the operator should look at, in words.
-	Warnings []string `json:"-"`
-}
+// Landing says where one write lands; the planner computes it.
+type Landing = kind.Landing
 
 // Options are what a Service needs of its surroundings.
 type Options struct {
 	Store Store
-	// Validate checks one resource by itself (model.Validate and the probes' tables).
-	Validate func(*model.Resource) error
+	// Kinds are the kinds that resources may have; nil: all of Muster's.
+	Kinds *kind.Registry
 	// Impact compiles writes without keeping them: where each lands, and how many
 	// assignments change in all.
 	Impact func(ctx context.Context, writes []Write) ([]Landing, int, error)
@@ -91,6 +78,9 @@ type namespaceInfo struct {
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Kinds == nil {
+		o.Kinds = kind.All()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -227,7 +217,7 @@ func (s *Service) took(row Row, deleted bool) error {
 }
 
 func (s *Service) tookNamespace(row Row) error {
-	r, err := decode(row)
+	r, err := s.decode(row)
 	if err != nil {
 		return err
 	}
@@ -311,22 +301,32 @@ func encode(r *model.Resource) ([]byte, error) {
 }
 
 // decode reads the stored form back, with what the server knows of it.
-func decode(row Row) (*model.Resource, error) {
+func (s *Service) decode(row Row) (*model.Resource, error) {
 	var body struct {
 		Metadata model.Metadata  `json:"metadata"`
 		Spec     json.RawMessage `json:"spec"`
 	}
 	if err := json.Unmarshal(row.Body, &body); err != nil {
-		return nil, fmt.Errorf("read %s: %w", row.Key, err)
+		return nil, fmt.Errorf("decode %s: %w", row.Key, err)
 	}
-	spec, err := model.DecodeSpec(row.Kind, body.Spec)
+	spec, err := s.opts.Kinds.DecodeSpec(row.Kind, body.Spec)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", row.Key, err)
+		return nil, fmt.Errorf("decode %s: %w", row.Key, err)
 	}
 	return &model.Resource{
 		APIVersion: model.APIVersion, Kind: row.Kind, Metadata: body.Metadata, Spec: spec,
 		Status: &model.Stored{ID: row.ID, Revision: row.Revision, Created: row.Created, Updated: row.Updated},
 	}, nil
+}
+
+// decodeNode decodes the row of a node.
+func decodeNode(row Row) (*model.Resource, *model.NodeSpec, error) {
+	spec := &model.NodeSpec{}
+	r := &model.Resource{Spec: spec}
+	if err := json.Unmarshal(row.Body, r); err != nil {
+		return nil, nil, fmt.Errorf("decode %s: %w", row.Key, err)
+	}
+	return r, spec, nil
 }
 
 // NodeInfo is what sessions ask of a node.

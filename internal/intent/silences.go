@@ -39,7 +39,7 @@ func (s *Service) tidySilences(ctx context.Context, now time.Time) error {
 	}
 	var over []SilenceEnd
 	for _, row := range rows {
-		r, err := decode(row)
+		r, err := s.decode(row)
 		if err != nil {
 			return err
 		}

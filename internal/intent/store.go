@@ -14,6 +14,8 @@ type Store interface {
 	Commit(ctx context.Context, by Who, writes []Write) (Committed, error)
 	// Get returns a model.NotFound error where there is no such row.
 	Get(ctx context.Context, key Key) (Row, error)
+	// GetAll returns the rows of those keys that exist, in any order, with one query for many keys.
+	GetAll(ctx context.Context, keys []Key) ([]Row, error)
 	// List returns rows of a kind in key order, after the key After, at most Limit.
 	List(ctx context.Context, q ListQuery) ([]Row, error)
 	// Changes returns what was recorded after a revision, oldest first.

@@ -8,18 +8,18 @@ import (
 
 // trust holds groups that are trusted to what they are made of: each group inside one is
 // trusted too. What a group by itself may say is checked before (model, where).
-func (s *Service) trust(ctx context.Context, r *model.Resource, set map[Key]*model.Resource) error {
+func (s *Service) trust(ctx context.Context, r *model.Resource, l *lookup) error {
 	spec, ok := r.Spec.(*model.GroupSpec)
 	if !ok {
 		return nil
 	}
 	key := KeyOf(r)
 	if !spec.Trusted {
-		return s.trustedAround(ctx, key, set)
+		return s.trustedAround(ctx, key, l)
 	}
 	for _, name := range spec.Groups {
 		ns, group := model.SplitRef(key.Namespace, name)
-		inside, err := s.groupSpec(ctx, Key{"Group", ns, group}, set)
+		inside, err := specOf[model.GroupSpec](ctx, l, Key{"Group", ns, group})
 		if err != nil {
 			return err
 		}
@@ -32,12 +32,12 @@ func (s *Service) trust(ctx context.Context, r *model.Resource, set map[Key]*mod
 		return model.Errorf(model.Invalid, "%s is trusted and cannot contain group %s, %s", key, name, why).
 			WithHint("give group %s trusted: true in the same apply, or take it out of spec.groups", name)
 	}
-	return s.trustedNodes(ctx, key, spec, set)
+	return s.trustedNodes(ctx, key, spec, l)
 }
 
 // trustedAround refuses to take trust from a group that a trusted one contains.
-func (s *Service) trustedAround(ctx context.Context, key Key, set map[Key]*model.Resource) error {
-	before, err := s.groupSpec(ctx, key, nil)
+func (s *Service) trustedAround(ctx context.Context, key Key, l *lookup) error {
+	before, err := specOf[model.GroupSpec](ctx, s.newLookup(nil, nil), key)
 	if err != nil || before == nil || !before.Trusted {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Service) trustedAround(ctx context.Context, key Key, set map[Key]*model
 		return err
 	}
 	for _, row := range rows {
-		around, err := s.groupSpec(ctx, row.Key, set)
+		around, err := specOf[model.GroupSpec](ctx, l, row.Key)
 		if err != nil || around == nil || !around.Trusted {
 			continue // what cannot be read here is refused where it is applied
 		}
@@ -62,9 +62,9 @@ func (s *Service) trustedAround(ctx context.Context, key Key, set map[Key]*model
 
 // trustedNodes refuses names of nodes that are not there: the first machine that joins
 // under such a name would be in the group.
-func (s *Service) trustedNodes(ctx context.Context, key Key, spec *model.GroupSpec, set map[Key]*model.Resource) error {
+func (s *Service) trustedNodes(ctx context.Context, key Key, spec *model.GroupSpec, l *lookup) error {
 	for _, name := range spec.Nodes {
-		missing, err := s.missingNodes(ctx, key.Namespace, []string{name}, set)
+		missing, err := s.missingNodes(ctx, key.Namespace, []string{name}, l)
 		if err != nil {
 			return err
 		}
@@ -74,23 +74,4 @@ func (s *Service) trustedNodes(ctx context.Context, key Key, spec *model.GroupSp
 		}
 	}
 	return nil
-}
-
-// groupSpec is a group as it is after this apply; nil: there is none.
-func (s *Service) groupSpec(ctx context.Context, key Key, set map[Key]*model.Resource) (*model.GroupSpec, error) {
-	r := set[key]
-	if r == nil {
-		row, err := s.opts.Store.Get(ctx, key)
-		if model.ClassOf(err) == model.NotFound {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		if r, err = decode(row); err != nil {
-			return nil, err
-		}
-	}
-	spec, _ := r.Spec.(*model.GroupSpec)
-	return spec, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 )
@@ -22,7 +22,7 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
 	apply := func(rs ...model.Resource) error {
 		for i := range rs {
-			if err := lint.Rules().Check(&rs[i]).Err(); err != nil {
+			if err := kind.All().Check(&rs[i]).Err(); err != nil {
 				return err
 			}
 		}

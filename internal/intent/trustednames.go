@@ -21,7 +21,7 @@ func newTrustedNames() trustedNames {
 }
 
 func (s *Service) tookGroup(row Row) error {
-	r, err := decode(row)
+	r, err := s.decode(row)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -175,8 +176,8 @@ func (al *alarms) end() {
 	errs := []error{simulated.Apply(ctx, al.run.cfg.API, alertsOf, al.checksWith(names, func(string) *model.Alert { return nil })...)}
 	ways := al.ways(names)
 	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
-		kind, _ := model.KindOf(ways[i].Kind)
-		_, err := al.run.cfg.API.Delete(ctx, kind, simulated.Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
+		k, _ := kind.All().Of(ways[i].Kind)
+		_, err := al.run.cfg.API.Delete(ctx, k.KindInfo, simulated.Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -2,8 +2,6 @@ package model
 
 import (
 	"encoding/hex"
-	"fmt"
-	"net/url"
 	"strings"
 )
 
@@ -68,56 +66,4 @@ func (b *AssetBuild) For() string {
 		return "any machine"
 	}
 	return text
-}
-
-func (v *validator) asset(s *AssetSpec) {
-	if len(s.Builds) == 0 {
-		v.absent("spec.builds", "muster asset add NAME FILE --os linux --arch amd64 uploads one and writes it", "has no archive")
-	}
-	if len(s.Builds) > MaxBuilds {
-		v.flaw("spec.builds", "", "more than %d", MaxBuilds)
-		return
-	}
-	before := map[string]int{}
-	for i := range s.Builds {
-		b, at := &s.Builds[i], fmt.Sprintf("spec.builds[%d]", i)
-		if b.SHA512 == "" {
-			v.absent(at+".sha512", "sha512sum FILE", "missing")
-		} else if _, err := ParseAssetSum(b.SHA512); err != nil {
-			v.flaw(at+".sha512", "sha512sum FILE", "want 128 of 0-9 and a-f")
-		}
-		if u, err := url.Parse(b.URL); b.URL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || len(b.URL) > maxLine) {
-			v.flaw(at+".url", "write https://…", "want the address of the archive")
-		}
-		if u, err := url.Parse(b.URL); err == nil && u.User != nil {
-			v.flaw(at+".url", "fetch it yourself, and type muster asset add NAME FILE", "no password may stand here: whoever may look sees it")
-		}
-		v.hidden(at+".url", b.URL)
-		for _, f := range []struct{ field, text string }{{"os", b.OS}, {"arch", b.Arch}, {"distribution", b.Distribution}, {"distributionVersion", b.DistributionVersion}} {
-			if len(f.text) > maxText || hasControl(f.text) || strings.ContainsAny(f.text, " \t") {
-				v.flaw(at+"."+f.field, "muster describe node NODE shows the facts", "want one word")
-			}
-		}
-		if first, twice := before[b.For()]; twice {
-			v.flaw(at, "say which machines it is for: os, arch, distribution, distributionVersion", "is never used: builds[%d] is for the same (%s)", first, b.For())
-		} else {
-			before[b.For()] = i
-		}
-	}
-}
-
-// assets are those that something names.
-func (v *validator) assets(names []string) {
-	if len(names) > MaxAssets {
-		v.flaw("spec.assets", "", "more than %d", MaxAssets)
-	}
-	v.names("spec.assets", names, v.sharedName)
-}
-
-// commandsAssets are those that something names which may have no command.
-func (v *validator) commandsAssets(names []string, c *Command, why string) {
-	v.assets(names)
-	if len(names) > 0 && c == nil {
-		v.absent("spec.assets", "leave it out", "%s", why)
-	}
 }

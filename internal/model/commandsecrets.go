@@ -78,14 +78,3 @@ func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpe
 	}
 	return &with, hiddenIn(with.Env), nil
 }
-
-// commandSecrets finds what is wrong with those of a command that the server runs; hint is for what has none.
-func (v *validator) commandSecrets(secrets []CommandSecret, command *Command, env map[string]string, hint string) {
-	if len(secrets) == 0 {
-		return
-	}
-	if command == nil {
-		v.absent("spec.secrets", hint, "only a command has an environment")
-	}
-	v.secretsIn(secrets, env)
-}

@@ -162,3 +162,6 @@ type Stream struct {
 
 // AllResults is Stream.Results of a handler that is told of every result.
 const AllResults = "all"
+
+// MaxStreamConnections bounds what a handler keeps open.
+const MaxStreamConnections = 256

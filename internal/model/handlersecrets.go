@@ -57,7 +57,3 @@ func (s *HandlerSpec) Within(namespace string) {
 	})
 	s.Secrets = wholeSecrets(namespace, s.Secrets)
 }
-
-func (v *validator) handlerSecrets(s *HandlerSpec) {
-	v.commandSecrets(s.Secrets, s.Command, s.Env, "write the Secret where the key or the password stands: {secret: NAME}")
-}

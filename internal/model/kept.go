@@ -1,9 +1,6 @@
 package model
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // FilterSpec is an event filter of Sensu, kept by an import: which events of a check pass a
 // workflow. Muster's own word for who is told of what is Route.
@@ -113,26 +110,6 @@ func BuiltinMutator(name string) bool { return name == MutatorJSON || name == Mu
 
 // KeptPage is the page on what is kept from Sensu.
 const KeptPage = "docs/sensu-filters.md"
-
-// KeptFromSensu says whether a resource, or something in it, runs as Sensu had it and is not
-// what Muster teaches; what names what.
-func KeptFromSensu(r *Resource) (what string, kept bool) {
-	if k, ok := KindOf(r.Kind); ok && k.Kept {
-		return k.Name, true
-	}
-	if check, ok := r.Spec.(*CheckSpec); ok {
-		if len(check.Pipelines) > 0 {
-			return "pipelines of a Check", true
-		}
-		if slices.ContainsFunc(check.Hooks, func(h Hook) bool { return h.Hook != "" }) {
-			return "hooks of a Check by name", true
-		}
-	}
-	if node, ok := r.Spec.(*NodeSpec); ok && node.Keepalive != nil && len(node.Keepalive.Pipelines) > 0 {
-		return "pipelines of a Node's keepalive", true
-	}
-	return "", false
-}
 
 // Title is what the hook is called where its output is shown.
 func (h *Hook) Title() string {

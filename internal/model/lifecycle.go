@@ -5,8 +5,8 @@ import "time"
 // How long an ephemeral node may be away before it is forgotten.
 const (
 	DefaultForgetAfter = time.Hour
-	minForgetAfter     = time.Minute // an agent that lost its server is back by then
-	maxForgetAfter     = 365 * 24 * time.Hour
+	MinForgetAfter     = time.Minute // an agent that lost its server is back by then
+	MaxForgetAfter     = 365 * 24 * time.Hour
 )
 
 // Forget is after how long without a session the node is forgotten; zero: never.
@@ -18,4 +18,16 @@ func (l *Lifecycle) Forget() time.Duration {
 		return DefaultForgetAfter
 	}
 	return time.Duration(l.ForgetAfter)
+}
+
+// Effective are the keepalive's values with their defaults.
+func (k *Keepalive) Effective() (interval, timeout Duration) {
+	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
+	if k != nil && k.Interval > 0 {
+		interval = k.Interval
+	}
+	if k != nil && k.Timeout > 0 {
+		timeout = k.Timeout
+	}
+	return interval, timeout
 }

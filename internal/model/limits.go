@@ -44,19 +44,8 @@ const (
 	MaxInterval        = 366 * 24 * time.Hour
 )
 
-// What a resource may say. What goes to agents is bounded by their protocol
-// (internal/wire/limits.go) too, and by what fits the assignment of one node.
+// Lengths of words and lines, in bytes.
 const (
-	maxName          = 253      // bytes of a name
-	maxNote          = 1024     // of a reason
-	maxText          = 255      // of labels, of one line for people
-	maxAnnotation    = 64 << 10 // bytes
-	maxPropertyValue = 64 << 10 // bytes of JSON
-	maxLine          = 64 << 10 // bytes of one command or argument
-	maxVariable      = 32 << 10 // bytes of one variable, or argument of a probe
-	maxEntries       = 1000     // of one list or mapping
-	maxCount         = 1000     // failAfter, recoverAfter
-	maxInterval      = Duration(MaxInterval)
-	maxTimeout       = Duration(24 * time.Hour)
-	maxOutput        = Size(MaxOutputBytes)
+	MaxName = 253 // of a resource's name
+	MaxText = 255 // of a label, and of one line for people
 )

@@ -13,8 +13,8 @@ func NameError(text string) error {
 	if CleanName(text) == text {
 		return nil
 	}
-	if len(text) > maxName {
-		return fmt.Errorf("longer than %d characters", maxName)
+	if len(text) > MaxName {
+		return fmt.Errorf("longer than %d characters", MaxName)
 	}
 	return fmt.Errorf("%q is no name: lower-case letters, digits, and . _ - between them", text)
 }
@@ -31,8 +31,8 @@ func CleanName(text string) string {
 		}
 		return '-'
 	}, text)
-	if len(clean) > maxName {
-		clean = clean[:maxName]
+	if len(clean) > MaxName {
+		clean = clean[:MaxName]
 	}
 	return strings.Trim(clean, "._-")
 }
@@ -40,16 +40,17 @@ func CleanName(text string) string {
 // LabelError says why something is no label; nil if it is one.
 func LabelError(key, value string) error {
 	switch {
-	case !isLabelKey(key):
-		return fmt.Errorf("%q is no label's name: letters, digits, and . _ - / between them, at most %d", Brief(key), maxText)
-	case len(value) > maxText || hasControl(value):
-		return fmt.Errorf("label %s: want one line of at most %d bytes", key, maxText)
+	case !IsLabelName(key):
+		return fmt.Errorf("%q is no label's name: letters, digits, and . _ - / between them, at most %d", Brief(key), MaxText)
+	case len(value) > MaxText || HasControl(value):
+		return fmt.Errorf("label %s: want one line of at most %d bytes", key, MaxText)
 	}
 	return nil
 }
 
-func isLabelKey(name string) bool {
-	if name == "" || len(name) > maxText {
+// IsLabelName reports whether a text may name a label or an annotation.
+func IsLabelName(name string) bool {
+	if name == "" || len(name) > MaxText {
 		return false
 	}
 	for i := range len(name) {
@@ -64,27 +65,9 @@ func isAlnum(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-func hasControl(text string) bool {
+// HasControl reports whether a text holds a control character, such as a line break.
+func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
-}
-
-func isVariable(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; c != '_' && (!isAlnum(c) || i == 0 && c <= '9') {
-			return false
-		}
-	}
-	return name != "" && len(name) <= maxText
-}
-
-// isHeader: a token of RFC 9110, section 5.6.2.
-func isHeader(name string) bool {
-	for i := range len(name) {
-		if c := name[i]; !isAlnum(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return name != ""
 }
 
 // SplitRef reads how a resource of a namespace names another: NAME for one of its own,

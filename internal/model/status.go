@@ -87,3 +87,6 @@ func ParseSeverity(text string) (Severity, bool) {
 	}
 	return 0, false
 }
+
+// SeverityNames lists the names of all severities, the lowest first.
+func SeverityNames() []string { return severityNames[:] }

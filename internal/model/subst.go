@@ -187,8 +187,8 @@ func propertyText(raw []byte) string {
 
 // PropertyNameError says why a name cannot be reached by {{ .props.name }}; nil if it can.
 func PropertyNameError(name string) error {
-	if name == "" || len(name) > maxName {
-		return fmt.Errorf("a property needs a name of at most %d characters", maxName)
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("a property needs a name of at most %d characters", MaxName)
 	}
 	for i := range len(name) {
 		if !isPathByte(name[i]) {

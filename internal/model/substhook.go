@@ -52,8 +52,8 @@ func inURL(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// check says what is wrong with templates and address of a webhook: field and error.
-func (w *Webhook) check() (field string, err error) {
+// Check validates templates and address of a webhook; it returns the field and the error.
+func (w *Webhook) Check() (field string, err error) {
 	probe := func(value string) (*url.URL, error) {
 		t, err := ParseTemplate(w.URL, false)
 		if err != nil {
@@ -73,7 +73,7 @@ func (w *Webhook) check() (field string, err error) {
 		return "url", errNoWebServer
 	}
 	if one.Scheme != two.Scheme || one.Host != two.Host || one.User.String() != two.User.String() {
-		return "url", errHostVaries
+		return "url", ErrHostVaries
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
 		if _, err := ParseTemplate(w.Headers[name], false); err != nil {
@@ -88,5 +88,6 @@ func (w *Webhook) check() (field string, err error) {
 
 var (
 	errNoWebServer = errors.New("is no address of a web server")
-	errHostVaries  = errors.New("a property may fill path and query, not the server that is called")
+	// ErrHostVaries says that a property could choose the server that is called.
+	ErrHostVaries = errors.New("a property may fill path and query, not the server that is called")
 )

@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// fieldText is one text of a handler's kind on its way through mapTexts.
-type fieldText struct {
-	field  string // pagerduty.routingKey
-	how    string // tag text: fixed (no variables), url (values are escaped), or empty
-	secret bool
-	value  string
+// ServiceText is one text of a handler's service.
+type ServiceText struct {
+	Field  string // pagerduty.routingKey
+	Form   string // struct tag text: fixed (no variables), url (values are escaped), or empty
+	Secret bool
+	Value  string
 }
 
 // mapTexts returns a copy of v in which each text is what fn makes of it; maps and lists
 // are new, and v is not changed.
-func mapTexts(v reflect.Value, at fieldText, fn func(fieldText) string) reflect.Value {
+func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
 	switch {
 	case v.Type() == secretType:
 		s := v.Interface().(Secret)
-		at.secret, at.value = true, s.Text
+		at.Secret, at.Value = true, s.Text
 		if s.Text != "" {
 			s.Text = fn(at)
 		}
 		return reflect.ValueOf(s)
 	case v.Kind() == reflect.String:
-		if at.value = v.String(); at.value != "" {
+		if at.Value = v.String(); at.Value != "" {
 			out.SetString(fn(at))
 		}
 	case v.Kind() == reflect.Pointer && !v.IsNil():
@@ -39,7 +39,7 @@ func mapTexts(v reflect.Value, at fieldText, fn func(fieldText) string) reflect.
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			f, inner := v.Type().Field(i), at
-			inner.field, inner.how = strings.TrimPrefix(at.field+"."+jsonName(f), "."), f.Tag.Get("text")
+			inner.Field, inner.Form = strings.TrimPrefix(at.Field+"."+jsonName(f), "."), f.Tag.Get("text")
 			out.Field(i).Set(mapTexts(v.Field(i), inner, fn))
 		}
 	case v.Kind() == reflect.Slice && !v.IsNil():
@@ -51,16 +51,16 @@ func mapTexts(v reflect.Value, at fieldText, fn func(fieldText) string) reflect.
 		out.Set(reflect.MakeMapWithSize(v.Type(), v.Len()))
 		for it := v.MapRange(); it.Next(); {
 			inner := at
-			inner.field += "." + it.Key().String()
+			inner.Field += "." + it.Key().String()
 			out.SetMapIndex(it.Key(), mapTexts(it.Value(), inner, fn))
 		}
 	}
 	return out
 }
 
-// services are the fields of a handler that name a kind with texts of its own: all but
-// command and webhook.
-func (s *HandlerSpec) mapServices(fn func(fieldText) string) *HandlerSpec {
+// MapTexts returns a copy of the handler in which fn has replaced each text of its service;
+// command and webhook have none. s is not changed.
+func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	out := *s
 	v := reflect.ValueOf(&out).Elem()
 	for _, name := range HandlerKinds() {
@@ -68,7 +68,7 @@ func (s *HandlerSpec) mapServices(fn func(fieldText) string) *HandlerSpec {
 		if name.Name == "command" || name.Name == "webhook" || f.IsNil() {
 			continue
 		}
-		f.Set(mapTexts(f, fieldText{field: name.Name}, fn))
+		f.Set(mapTexts(f, ServiceText{Field: name.Name}, fn))
 	}
 	return &out
 }
@@ -104,20 +104,20 @@ func (s *HandlerSpec) Tells() (kinds []string) {
 // The error is a *MissingError, or a *TemplateError that Validate would have found.
 func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	var failed error
-	out := s.mapServices(func(t fieldText) string {
-		if t.how == "fixed" {
-			return t.value
+	out := s.MapTexts(func(t ServiceText) string {
+		if t.Form == "fixed" {
+			return t.Value
 		}
-		parsed, err := ParseTemplate(t.value, false)
+		parsed, err := ParseTemplate(t.Value, false)
 		if err == nil {
 			escape := inURL
-			if t.how != "url" {
+			if t.Form != "url" {
 				escape = nil
 			}
-			t.value, err = parsed.expand(values, escape)
+			t.Value, err = parsed.expand(values, escape)
 		}
 		failed = errors.Join(failed, err)
-		return t.value
+		return t.Value
 	})
 	command, err := Texts{Command: s.Command, Env: s.Env}.Parse()
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 // Reveal reads the secrets that stand elsewhere: in what it returns
 // each is a text. hidden are those texts, and others of the handler that are not to be shown.
 func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
-	out = s.mapServices(func(t fieldText) string { return t.value }) // a copy
+	out = s.MapTexts(func(t ServiceText) string { return t.Value }) // a copy
 	v := reflect.ValueOf(out).Elem()
 	for _, k := range HandlerKinds() {
 		f := v.FieldByIndex(k.index)

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Counted is a number with its noun: 1 node, 2 nodes, 3 proxies.
@@ -30,4 +31,32 @@ func Cut(text string, most int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+// Age returns the time since then in its largest units: 45s, 3m, 2h10m, 5d; zero: never.
+func Age(now, then time.Time) string {
+	if then.IsZero() {
+		return "never"
+	}
+	return TimeSpan(now.Sub(then))
+}
+
+// TimeSpan returns a duration in its largest units, rounded down.
+func TimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Truncate) }
+
+// RoundTimeSpan returns a duration in its largest units, rounded to the nearest.
+func RoundTimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Round) }
+
+func spanUnits(d time.Duration, whole func(d, unit time.Duration) time.Duration) string {
+	d = max(d, 0)
+	unit := 24 * time.Hour
+	switch {
+	case d < 2*time.Minute:
+		unit = time.Second
+	case d < 2*time.Hour:
+		unit = time.Minute
+	case d < 48*time.Hour:
+		unit = 10 * time.Minute
+	}
+	return Duration(whole(d, unit)).String()
 }

@@ -210,7 +210,7 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 		err = into(&spec)
 		def = &secretDef{ref: name, spec: &spec}
 	case "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset":
-		kind, _ := model.KindOf(key.Kind)
+		kind, _ := p.o.Kinds.Of(key.Kind)
 		spec := kind.New()
 		err = into(spec)
 		def = &routingDef{ref: name, spec: spec}

@@ -73,6 +73,17 @@ func (m *memory) Get(_ context.Context, key intent.Key) (intent.Row, error) {
 	return row, nil
 }
 
+func (m *memory) GetAll(_ context.Context, keys []intent.Key) (rows []intent.Row, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, key := range keys {
+		if row, ok := m.rows[key]; ok {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
 func (m *memory) List(_ context.Context, q intent.ListQuery) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -24,6 +25,7 @@ type Options struct {
 	Epoch    uint64 // of the journal's incarnation: the first half of every generation
 	Logger   *slog.Logger
 	Registry prometheus.Registerer // nil: none
+	Kinds    *kind.Registry        // nil: all of Muster's
 	// Forget hears of results that are expected no more, before Apply returns. It
 	// writes them into the journal. See ForgottenSince for what a crash swallowed.
 	Forget func([]Forgotten)
@@ -66,6 +68,9 @@ var (
 
 // New makes a planner that knows nothing yet: call Load.
 func New(o Options) *Planner {
+	if o.Kinds == nil {
+		o.Kinds = kind.All()
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}

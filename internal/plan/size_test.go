@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -178,7 +179,7 @@ func TestWhatIsValidCanBeTold(t *testing.T) {
 			spec := shell("true", &model.Targets{Nodes: []string{"n"}})
 			change(spec)
 			r := &model.Resource{APIVersion: model.APIVersion, Kind: "Check", Metadata: model.Metadata{Name: strings.Repeat("n", 253), Namespace: "default"}, Spec: spec}
-			if err := model.Validate(r); err != nil {
+			if err := kind.All().Validate(r); err != nil {
 				t.Fatalf("is not valid: %.300v", err)
 			}
 			if err := h.preview("Check", r.Metadata.Name, spec); err != nil {

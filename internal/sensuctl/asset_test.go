@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
@@ -28,7 +28,7 @@ func TestAssetsAreShownAsTheyAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, lint.Rules(), time.Unix(0, 0))
+		got, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, kind.All(), time.Unix(0, 0))
 		if err != nil || len(got.Resources) != 1 || !reflect.DeepEqual(got.Resources[0].Spec, spec) || got.LostCount() > 0 {
 			t.Errorf("%s: %+v %v", data, got, err)
 		}

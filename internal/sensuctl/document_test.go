@@ -9,7 +9,8 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/kind"
+	muster "github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
@@ -18,7 +19,7 @@ import (
 func (w *world) revisions() string {
 	w.t.Helper()
 	out := ""
-	for _, kind := range model.Kinds() {
+	for _, kind := range muster.All().Kinds() {
 		rows, err := w.Intent.Store().List(w.t.Context(), intent.ListQuery{Kind: kind.Name})
 		if err != nil {
 			w.t.Fatal(err)
@@ -169,7 +170,7 @@ func TestADumpIsImportedAsItWas(t *testing.T) {
 			files = append(files, sensuimport.File{Name: kind, Data: data})
 		}
 	}
-	got, err := sensuimport.Import(files, lint.Rules(), w.Now())
+	got, err := sensuimport.Import(files, kind.All(), w.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

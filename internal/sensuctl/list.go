@@ -2,8 +2,6 @@ package sensuctl
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -25,18 +23,18 @@ func readPage(r *request) (limit int, after string) {
 
 // get reads one resource.
 func (r *request) get(ctx context.Context, kind, namespace, name string) (*model.Resource, error) {
-	k, _ := model.KindOf(kind)
+	k, _ := r.kinds.Of(kind)
 	if name == "" || k.Namespaced && namespace == "" {
 		return nil, model.Errorf(model.NotFound, "the path has no valid name of a %s", kind)
 	}
 	if !k.Namespaced {
 		namespace = ""
 	}
-	data, _, err := r.muster.Get(ctx, k, namespace, name)
+	data, _, err := r.muster.Get(ctx, k.KindInfo, namespace, name)
 	if err != nil {
 		return nil, err
 	}
-	return parseResource(data)
+	return r.kinds.DecodeResource(data)
 }
 
 // find is get with nil for a resource that does not exist.
@@ -48,27 +46,19 @@ func (r *request) find(ctx context.Context, kind, namespace, name string) (*mode
 	return m, err
 }
 
-func parseResource(data json.RawMessage) (*model.Resource, error) {
-	var m model.Resource
-	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("read a resource of the API: %w", err)
-	}
-	return &m, nil
-}
-
 // page reads one page of the resources of a kind.
 func (r *request) page(ctx context.Context, kind string, limit int, after string) (list []*model.Resource, next string, err error) {
-	k, _ := model.KindOf(kind)
+	k, _ := r.kinds.Of(kind)
 	namespace := r.namespace
 	if !k.Namespaced {
 		namespace = ""
 	}
-	got, err := r.muster.List(ctx, k, namespace, v1.ResourceFilter{}, false, limit, after)
+	got, err := r.muster.List(ctx, k.KindInfo, namespace, v1.ResourceFilter{}, false, limit, after)
 	if err != nil {
 		return nil, "", err
 	}
 	for _, item := range got.Items {
-		m, err := parseResource(item)
+		m, err := r.kinds.DecodeResource(item)
 		if err != nil {
 			return nil, "", err
 		}

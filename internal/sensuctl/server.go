@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 )
 
 // Options holds the dependencies of a Server.
@@ -24,6 +25,7 @@ type Options struct {
 // Server is an http.Handler that answers sensuctl and passes all other requests to the API.
 type Server struct {
 	api      http.Handler
+	kinds    *kind.Registry
 	log      *slog.Logger
 	now      func() time.Time
 	requests *prometheus.CounterVec
@@ -31,7 +33,7 @@ type Server struct {
 
 // New returns a Server for the listener of people.
 func New(o Options) *Server {
-	s := &Server{api: o.API, log: o.Log, now: o.Now, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl by class (login, read, write, elsewhere) and status.",
 	}, []string{"class", "status"})}
 	if s.log == nil {
@@ -68,6 +70,7 @@ type request struct {
 	place
 	muster *client.Client
 	user   string
+	kinds  *kind.Registry
 }
 
 // ServeHTTP answers the paths of Sensu's API and passes all others to Muster's.
@@ -101,7 +104,7 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 		out, err = s.login(r)
 		return "login", out, err
 	}
-	in := &request{Request: r, muster: client.Inside(s.api, r.RemoteAddr, tokenOf(r))}
+	in := &request{Request: r, kinds: s.kinds, muster: client.Inside(s.api, r.RemoteAddr, tokenOf(r))}
 	me, err := in.muster.Me(r.Context())
 	if err != nil {
 		return "login", out, err

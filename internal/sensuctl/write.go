@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/lint"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
@@ -165,7 +164,7 @@ func (s *Server) convert(ctx context.Context, r *request, doc *document) (*conve
 		}
 		return v.find(k, namespace, n)
 	}
-	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.file()}, lint.Rules(), s.now())
+	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.file()}, r.kinds, s.now())
 	if err != nil {
 		return nil, err
 	}

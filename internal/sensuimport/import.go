@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -45,15 +46,15 @@ func (r *Result) LostCount() (n int) {
 	return n
 }
 
-// Import translates files. rules decide which resources are valid; now is the start of silences that end after a time.
+// Import translates files. kinds decide which resources are valid; now is the start of silences that end after a time.
 // It fails on a file that holds no Sensu resource.
-func Import(files []File, rules model.Rules, now time.Time) (*Result, error) {
-	return ImportInto(nil, files, rules, now)
+func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
+	return ImportInto(nil, files, kinds, now)
 }
 
 // ImportInto is Import into a server that has resources already: files may name these, and the result holds none of them.
-func ImportInto(server Lookup, files []File, rules model.Rules, now time.Time) (*Result, error) {
-	im := &importer{server: server, providers: map[string]provider{}, hookAssets: map[resourceKey][]string{}, hookNamed: map[resourceKey]bool{}, rules: rules, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[resourceKey]*model.Resource{}, names: map[resourceKey]string{}, props: map[string]map[string]placeholder{}}
+func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
+	im := &importer{server: server, providers: map[string]provider{}, hookAssets: map[resourceKey][]string{}, hookNamed: map[resourceKey]bool{}, kinds: kinds, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[resourceKey]*model.Resource{}, names: map[resourceKey]string{}, props: map[string]map[string]placeholder{}}
 	for _, f := range files {
 		list, err := read(f.Name, f.Data)
 		if err != nil {
@@ -124,7 +125,7 @@ type resourceKey struct{ kind, namespace, name string }
 
 // importer holds the objects that were read and the resources that were made.
 type importer struct {
-	rules   model.Rules
+	kinds   *kind.Registry
 	now     time.Time
 	objects []object
 	by      map[key]*object
@@ -248,13 +249,13 @@ func (im *importer) unreadFields() {
 // result returns the resources in the order in which they build on each other, without those that the rules refuse.
 func (im *importer) result() *Result {
 	out := &Result{Read: len(im.objects)}
-	for _, kind := range model.Kinds() {
+	for _, kind := range im.kinds.Kinds() {
 		for _, m := range im.order {
 			if m.kind != kind.Name {
 				continue
 			}
 			r := im.made[m]
-			if err := im.rules.Check(r).Err(); err != nil {
+			if err := im.kinds.Validate(r); err != nil {
 				im.notes = append(im.notes, Note{Where: "-", What: r.Kind + " " + strings.TrimPrefix(m.namespace+"/"+m.name, "/"), Text: "left out, for Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " "), Lost: true})
 				continue
 			}

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/document"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -31,7 +32,7 @@ func golden(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, lint.Rules(), noon)
+	result, err := sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,13 +42,13 @@ func golden(t *testing.T, name string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := model.YAML(body)
+		text, err := document.YAML(body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&out, "---\n%s", text)
 	}
-	if _, err := lint.Rules().Read("made.yaml", out.Bytes()); err != nil {
+	if _, err := kind.All().Read("made.yaml", out.Bytes()); err != nil {
 		t.Error(err)
 	}
 	for _, n := range result.Notes {
@@ -59,7 +60,7 @@ func golden(t *testing.T, name string) {
 
 func imports(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
-	result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: []byte(text)}}, lint.Rules(), noon)
+	result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -352,7 +353,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(check(`,"proxy_requests":{"entity_attributes":["entity.labels.a == 'b' && (1 || 2)"]}`)))
 	f.Add([]byte(check(`,"check_hooks":[{"type":"critical","hooks":["x"]}],"subdue":{"days":{"all":[{"begin":"1:00 PM","end":"25:00"}]}}`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, lint.Rules(), noon)
+		result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, kind.All(), noon)
 		if err != nil {
 			if model.ClassOf(err) == model.Internal {
 				t.Errorf("an error without a class: %v", err)
@@ -360,7 +361,7 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		for _, r := range result.Resources {
-			if flaws := lint.Rules().Check(r).Err(); flaws != nil {
+			if flaws := kind.All().Check(r).Err(); flaws != nil {
 				t.Errorf("%s %s: %v", r.Kind, r.Metadata.Name, flaws)
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/lint"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
@@ -56,14 +56,14 @@ spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, se
 `
 
 func TestSecretsAndProviders(t *testing.T) {
-	result, err := sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, lint.Rules(), noon)
+	result, err := sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	made := map[string]model.Spec{}
 	for _, r := range result.Resources {
 		made[r.Kind+"/"+r.Metadata.Name] = r.Spec
-		if err := lint.Rules().Check(r).Err(); err != nil {
+		if err := kind.All().Check(r).Err(); err != nil {
 			t.Error(err)
 		}
 	}

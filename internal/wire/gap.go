@@ -1,8 +1,6 @@
 package wire
 
-import (
-	"github.com/muster-fleet/muster/internal/model"
-)
+import "github.com/muster-fleet/muster/internal/model"
 
 func appendGap(dst []byte, g *Gap) []byte {
 	dst, start := begin(dst, fieldGap)

@@ -23,6 +23,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -75,7 +76,7 @@ func New(t testing.TB) *Rig {
 	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"))
 	must(t, err)
 	r.Intent = intent.NewService(intent.Options{
-		Store: store, Now: r.Now, Validate: func(r *model.Resource) error { return model.Validate(r) }, Impact: r.impact,
+		Store: store, Now: r.Now, Impact: r.impact,
 		Trusted: func(ctx context.Context, node model.NodeID) (string, error) { return r.Planner.TrustedGroup(ctx, node) },
 	})
 	must(t, r.Intent.Load(ctx))
@@ -291,12 +292,12 @@ func (r *Rig) Silent(node, output string) {
 // Apply declares resources, written as YAML.
 func (r *Rig) Apply(text string) {
 	r.T.Helper()
-	located, err := model.DecodeResources("test", []byte(text))
+	located, err := kind.All().Decode("test", []byte(text))
 	must(r.T, err)
 	resources := make([]model.Resource, len(located))
 	for i := range located {
 		resources[i] = located[i].Resource
-		model.Defaults(&resources[i])
+		kind.All().Defaults(&resources[i])
 	}
 	_, err = r.Intent.Apply(context.Background(), intent.Who{User: "admin", Whence: "10.0.0.7", Why: "for the test"}, resources, intent.ApplyOptions{Yes: true})
 	must(r.T, err)

@@ -1,6 +1,9 @@
 package v1
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // HandlerTest asks for a test message to one handler.
 type HandlerTest struct {
@@ -43,4 +46,16 @@ type HandlerStream struct {
 	SkippedAt     time.Time `json:"skippedAt,omitzero"`
 	Trouble       string    `json:"trouble,omitempty" doc:"Why it does not get on now."`
 	News          string    `json:"news,omitempty" doc:"What became of its place at the start, where it did not go on from there."`
+}
+
+// Behind says how far the stream is behind the journal.
+func (s *HandlerStream) Behind() string {
+	behind := fmt.Sprintf("%s behind", time.Duration(s.BehindSeconds*float64(time.Second)).Round(time.Second))
+	switch {
+	case s.BehindBytes == 0 && s.Trouble == "":
+		return "up to date"
+	case s.Trouble != "":
+		return "STUCK, " + behind
+	}
+	return behind
 }

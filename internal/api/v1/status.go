@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -123,4 +124,15 @@ type Queue struct {
 // QueueList is all queues, by name.
 type QueueList struct {
 	Items []Queue `json:"items"`
+}
+
+// NotOK counts the events that are not OK.
+func (b ByStatus) NotOK() uint64 { return b.Critical + b.Unknown + b.Warning }
+
+// Failing writes how many of how many events are not OK: 2 of 9.
+func (b ByStatus) Failing() string {
+	if all := b.OK + b.NotOK(); all > 0 {
+		return fmt.Sprintf("%d of %d", b.NotOK(), all)
+	}
+	return "-"
 }

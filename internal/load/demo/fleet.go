@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -118,7 +119,7 @@ func (d Fleet) Forget(ctx context.Context) error {
 		return model.Errorf(model.Conflict, "namespace %s is not that of the simulated fleet", Namespace).WithHint("start without --demo")
 	}
 	var keys []intent.Key
-	for _, k := range model.Kinds() {
+	for _, k := range kind.All().Kinds() {
 		if !k.Namespaced {
 			continue
 		}

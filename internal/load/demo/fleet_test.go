@@ -51,7 +51,7 @@ func TestPrepareIsRepeatable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	service := intent.NewService(intent.Options{Store: store, Validate: model.Validate, Impact: noImpact})
+	service := intent.NewService(intent.Options{Store: store, Impact: noImpact})
 	if err := service.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}

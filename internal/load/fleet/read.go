@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	registry "github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/when"
@@ -133,12 +134,12 @@ func full(namespace, group string) string {
 }
 
 // list calls fn with each resource of a kind.
-func (r *reader) list(ctx context.Context, kind, namespace string, fn func(*declared)) error {
-	info, _ := model.KindOf(kind)
+func (r *reader) list(ctx context.Context, word, namespace string, fn func(*declared)) error {
+	info, _ := registry.All().Of(word)
 	for after := ""; ; {
 		var page v1.ResourceList
 		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.List(ctx, info, namespace, v1.ResourceFilter{}, false, pageRows, after)
+			page, err = r.api.List(ctx, info.KindInfo, namespace, v1.ResourceFilter{}, false, pageRows, after)
 			return err
 		})
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/document"
 )
 
 // format is the value of -o.
@@ -50,7 +50,7 @@ func (f *format) print(w io.Writer, v any) error {
 	}
 	var text []byte
 	if f.name == "yaml" {
-		text, err = model.YAML(data)
+		text, err = document.YAML(data)
 	} else if text, err = json.MarshalIndent(json.RawMessage(data), "", "  "); err == nil {
 		text = append(text, '\n')
 	}

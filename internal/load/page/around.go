@@ -9,9 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // environmentSection is what the run depended on.
@@ -86,7 +86,7 @@ func scenarioSection(rep *report.Report) (section, error) {
 	if err != nil {
 		return section{}, fmt.Errorf("encode the scenario: %w", err)
 	}
-	text, err := model.YAML(data)
+	text, err := document.YAML(data)
 	if err != nil {
 		return section{}, fmt.Errorf("encode the scenario: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/muster-fleet/muster/bench/scenarios"
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -19,7 +20,7 @@ import (
 // file's name without its ending is the scenario's, where it has none.
 func Parse(file string, data []byte) (*Scenario, error) {
 	var s Scenario
-	if err := model.DecodeDocument(file, data, &s, func(written func(string) bool) model.Flaws {
+	if err := document.Decode(file, data, &s, func(written func(string) bool) model.Flaws {
 		return append(s.recordings(file), s.checkWritten(written)...)
 	}); err != nil {
 		return nil, err

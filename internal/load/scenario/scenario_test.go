@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
@@ -56,7 +57,7 @@ func asYAML(t *testing.T, s *Scenario) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := model.YAML(data)
+	text, err := document.YAML(data)
 	if err != nil {
 		t.Fatal(err)
 	}

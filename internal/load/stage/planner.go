@@ -11,7 +11,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -27,7 +26,7 @@ func (d *Driven) planner(ctx context.Context, sc *scenario.Scenario) error {
 		return err
 	}
 	d.end(store.Close)
-	service := intent.NewService(intent.Options{Store: store, Validate: func(*model.Resource) error { return nil }})
+	service := intent.NewService(intent.Options{Store: store})
 	if err := service.Load(ctx); err != nil {
 		return err
 	}

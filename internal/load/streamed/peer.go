@@ -16,6 +16,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -66,9 +67,9 @@ func (k *Peer) Declare(ctx context.Context, connections int) error {
 		return err
 	}
 	// It begins at the journal's head of when the server sees it: results may flow from then on.
-	kind, _ := model.KindOf("Handler")
+	handler := kind.Handler().KindInfo
 	for until := time.Now().Add(30 * time.Second); ; pause.For(ctx, moment) {
-		state, err := k.run.API.State(ctx, kind, simulated.Namespace, streamHandler)
+		state, err := k.run.API.State(ctx, handler, simulated.Namespace, streamHandler)
 		switch {
 		case err == nil && state.Stream != nil:
 			return nil
@@ -87,8 +88,8 @@ func (k *Peer) End() {
 	}
 	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
 	defer over()
-	kind, _ := model.KindOf("Handler")
-	if _, err := k.run.API.Delete(ctx, kind, simulated.Namespace, streamHandler, "", "the load run is over", 0, false, true); err != nil {
+	handler := kind.Handler().KindInfo
+	if _, err := k.run.API.Delete(ctx, handler, simulated.Namespace, streamHandler, "", "the load run is over", 0, false, true); err != nil {
 		k.run.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+streamHandler, "error", err)
 	}
 	k.listener.Close()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -83,7 +84,7 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 			w.checks[r.Metadata.Name], w.declared = *w.declared, nil
 			return intent.Applied{}, model.Errorf(model.Stale, "it is there")
 		}
-		if err := model.Validate(r); err != nil {
+		if err := kind.All().Validate(r); err != nil {
 			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
 		}
 		if r.Kind == "Node" {

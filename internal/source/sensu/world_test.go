@@ -24,6 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
@@ -304,7 +305,7 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 			w.passives[r.Metadata.Name], w.declared = *w.declared, nil
 			return intent.Applied{}, model.Errorf(model.Conflict, "it is there")
 		}
-		if err := model.Validate(r); err != nil {
+		if err := kind.All().Validate(r); err != nil {
 			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
 		}
 		w.made = append(w.made, *r)

@@ -9,6 +9,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
@@ -277,8 +279,45 @@ func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) 
 	return row, nil
 }
 
+// keysAtOnce bounds the keys of one query: a database takes some ten thousand parameters.
+const keysAtOnce = 2000
+
+func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) ([]intent.Row, error) {
+	var out []intent.Row
+	for chunk := range slices.Chunk(keys, keysAtOnce) {
+		args := make([]any, 0, 3*len(chunk))
+		for _, key := range chunk {
+			args = append(args, key.Kind, key.Namespace, key.Name)
+		}
+		rows, err := s.db.Query(ctx, `SELECT kind, namespace, name, id, revision, created, updated, body FROM intent_rows
+			WHERE (kind, namespace, name) IN (VALUES (?, ?, ?)`+strings.Repeat(", (?, ?, ?)", len(chunk)-1)+`)`, args...)
+		if err != nil {
+			return nil, fmt.Errorf("read %d resources: %w", len(chunk), err)
+		}
+		if out, err = scanRows(rows, out); err != nil {
+			return nil, fmt.Errorf("read %d resources: %w", len(chunk), err)
+		}
+	}
+	return out, nil
+}
+
+// scanRows appends all rows of a query to out, and closes it.
+func scanRows(rows *sqldb.Rows, out []intent.Row) ([]intent.Row, error) {
+	defer rows.Close()
+	for rows.Next() {
+		var row intent.Row
+		var created, updated int64
+		if err := rows.Scan(&row.Kind, &row.Namespace, &row.Name, &row.ID, &row.Revision, &created, &updated, &row.Body); err != nil {
+			return nil, err
+		}
+		row.Created, row.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
+		out = append(out, row)
+	}
+	return out, rows.Err()
+}
+
 func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
-	query := `SELECT namespace, name, id, revision, created, updated, body FROM intent_rows
+	query := `SELECT kind, namespace, name, id, revision, created, updated, body FROM intent_rows
 		WHERE kind = ? AND (namespace > ? OR (namespace = ? AND name > ?))`
 	args := []any{q.Kind, q.After.Namespace, q.After.Namespace, q.After.Name}
 	if q.Namespace != "" {
@@ -298,18 +337,11 @@ func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, 
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", q.Kind, err)
 	}
-	defer rows.Close()
-	var out []intent.Row
-	for rows.Next() {
-		row := intent.Row{Key: intent.Key{Kind: q.Kind}}
-		var created, updated int64
-		if err := rows.Scan(&row.Namespace, &row.Name, &row.ID, &row.Revision, &created, &updated, &row.Body); err != nil {
-			return nil, fmt.Errorf("list %s: %w", q.Kind, err)
-		}
-		row.Created, row.Updated = time.Unix(0, created).UTC(), time.Unix(0, updated).UTC()
-		out = append(out, row)
+	out, err := scanRows(rows, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", q.Kind, err)
 	}
-	return out, rows.Err()
+	return out, nil
 }
 
 const changeColumns = `revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was`

@@ -1,0 +1,270 @@
+package document
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Decoder decodes the tree of one document into Go values and records the place of each field.
+type Decoder struct {
+	*Reader
+	// Elsewhere returns a hint for an unknown field of the document itself, or of the spec:
+	// within names the fields of root. Empty: none. May be nil.
+	Elsewhere func(word string, spec bool, fields []string) string
+
+	places map[string]place
+	skip   []string     // keys of the outermost mapping that another Fields call decodes
+	root   reflect.Type // spec or document, for hints to the right place of a field
+	base   string       // field of root; empty: the document
+}
+
+// Decoder returns a decoder for one document or resource of the file.
+func (r *Reader) Decoder(t *Tree) *Decoder {
+	return &Decoder{Reader: r, places: map[string]place{"": t.place}}
+}
+
+// Fields decodes the fields of a mapping into the struct that v points to, except those listed.
+func (d *Decoder) Fields(t *Tree, v any, except ...string) {
+	d.skip = except
+	d.into(t, reflect.ValueOf(v).Elem(), "")
+	d.skip = nil
+}
+
+// Field decodes one field of a mapping, if it is present, into the struct that v points to. Hints
+// for unknown fields within name fields of that struct.
+func (d *Decoder) Field(t *Tree, name string, v any) {
+	value := reflect.ValueOf(v).Elem()
+	d.root, d.base = value.Type(), name
+	for _, k := range t.keys {
+		if k.name == name {
+			d.places[name] = k.place
+			d.into(k.value, value, name)
+		}
+	}
+}
+
+// Written returns the places of all decoded fields; flaws recorded from the given number on
+// belong to this document.
+func (d *Decoder) Written(from int) Written {
+	w := Written{File: d.file, places: d.places}
+	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {
+		w.flawed = append(w.flawed, f.Field)
+	}
+	return w
+}
+
+// FlawOf records a flaw at the place of a decoded field.
+func (d *Decoder) FlawOf(field, hint, format string, args ...any) {
+	d.flaw(d.places[field], field, hint, format, args...)
+}
+
+var (
+	commandType = reflect.TypeFor[model.Command]()
+	rawType     = reflect.TypeFor[json.RawMessage]()
+	secretType  = reflect.TypeFor[model.Secret]()
+	timeType    = reflect.TypeFor[model.Time]()
+)
+
+// into decodes t into v and continues after a flaw.
+func (d *Decoder) into(t *Tree, v reflect.Value, field string) {
+	if t.kind == null || d.Full() {
+		return // as if left out
+	}
+	switch {
+	case v.Type() == rawType:
+		v.SetBytes(t.appendJSON(nil))
+		return
+	case v.Type() == commandType:
+		d.command(t, v.Addr().Interface().(*model.Command), field)
+		return
+	}
+	if self, ok := v.Addr().Interface().(json.Unmarshaler); ok {
+		if err := self.UnmarshalJSON(t.appendJSON(nil)); err != nil {
+			d.flaw(t.place, field, "", "%v", err)
+		}
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.into(t, v.Elem(), field)
+	case reflect.Struct:
+		if d.want(t, mapping, field) {
+			d.fields(t, v, field)
+		}
+	case reflect.Map:
+		if d.want(t, mapping, field) {
+			d.entries(t, v, field)
+		}
+	case reflect.Slice:
+		if d.want(t, list, field) {
+			d.elements(t, v, field)
+		}
+	case reflect.String:
+		if d.want(t, text, field) {
+			v.SetString(t.text)
+		}
+	case reflect.Bool:
+		if d.want(t, boolean, field) {
+			v.SetBool(t.text == "true")
+		}
+	case reflect.Int:
+		d.integer(t, v, field)
+	case reflect.Uint64:
+		if d.want(t, number, field) {
+			n, err := strconv.ParseUint(t.text, 10, 64)
+			if err != nil {
+				d.flaw(t.place, field, "", "want a whole number from 0 to %d, not %s", uint64(math.MaxUint64), t.text)
+			}
+			v.SetUint(n)
+		}
+	case reflect.Float64:
+		if d.want(t, number, field) {
+			f, err := strconv.ParseFloat(t.text, 64)
+			if err != nil {
+				d.flaw(t.place, field, "", "%s is too large", t.text)
+			}
+			v.SetFloat(f)
+		}
+	default:
+		panic(fmt.Sprintf("BUG: no way to decode %s (%s)", v.Type(), field))
+	}
+}
+
+// want reports whether the tree has the wanted type, or records what to write instead.
+func (d *Decoder) want(t *Tree, kind treeKind, field string) bool {
+	if t.kind == kind {
+		return true
+	}
+	hint := ""
+	switch {
+	case kind == text && (t.kind == number || t.kind == boolean):
+		hint = "quote it: " + strconv.Quote(t.text)
+	case kind == list && t.kind == text:
+		hint = "write [" + t.text + "]"
+	case kind == boolean && t.kind == text, kind == number && t.kind == text:
+		hint = "without quotes"
+	}
+	d.flaw(t.place, field, hint, "want %s, not %s", kind, t.kind)
+	return false
+}
+
+func (d *Decoder) integer(t *Tree, v reflect.Value, field string) {
+	if !d.want(t, number, field) {
+		return
+	}
+	n, err := strconv.ParseInt(t.text, 10, 64)
+	if err != nil || v.OverflowInt(n) {
+		d.flaw(t.place, field, "", "want a whole number, not %s", t.text)
+		return
+	}
+	v.SetInt(n)
+}
+
+func (d *Decoder) command(t *Tree, c *model.Command, field string) {
+	switch t.kind {
+	case text:
+		c.Shell = t.text
+	case list:
+		c.Argv = make([]string, 0, len(t.items))
+		d.elements(t, reflect.ValueOf(&c.Argv).Elem(), field)
+	default:
+		d.flaw(t.place, field, "", "want text (run by the shell) or a list (run without one), not %s", t.kind)
+	}
+}
+
+func (d *Decoder) elements(t *Tree, v reflect.Value, field string) {
+	v.Set(reflect.MakeSlice(v.Type(), len(t.items), len(t.items)))
+	for i, item := range t.items {
+		if d.Full() {
+			return
+		}
+		name := fmt.Sprintf("%s[%d]", field, i)
+		d.places[name] = item.place
+		if item.kind == null {
+			d.flaw(item.place, name, "", "empty")
+			continue
+		}
+		d.into(item, v.Index(i), name)
+	}
+}
+
+func (d *Decoder) entries(t *Tree, v reflect.Value, field string) {
+	v.Set(reflect.MakeMapWithSize(v.Type(), len(t.keys)))
+	for _, k := range t.keys {
+		if d.Full() {
+			return
+		}
+		name := field + "." + k.name
+		d.places[name] = k.place
+		value := reflect.New(v.Type().Elem()).Elem()
+		switch {
+		case k.value.kind == null && v.Type().Elem() == rawType:
+			value.SetBytes([]byte("null"))
+		case k.value.kind == null:
+			d.flaw(k.place, name, `write "" for an empty text`, "empty")
+		default:
+			d.into(k.value, value, name)
+		}
+		v.SetMapIndex(reflect.ValueOf(k.name), value)
+	}
+}
+
+func (d *Decoder) fields(t *Tree, v reflect.Value, field string) {
+	for _, k := range t.keys {
+		if d.Full() {
+			return
+		}
+		name := k.name
+		if field != "" {
+			name = field + "." + k.name
+		} else if slices.Contains(d.skip, k.name) {
+			continue
+		}
+		d.places[name] = k.place
+		if i, ok := fieldOf(v.Type(), k.name); ok {
+			d.into(k.value, v.FieldByIndex(i), name)
+			continue
+		}
+		d.flaw(k.place, name, d.rightName(v.Type(), k.name, field), "unknown field")
+	}
+}
+
+// fieldOf finds a field by its exact JSON name, also in embedded structs.
+func fieldOf(t reflect.Type, name string) ([]int, bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			if inner, ok := fieldOf(f.Type, name); ok {
+				return append([]int{i}, inner...), true
+			}
+		} else if jsonName(f) == name {
+			return []int{i}, true
+		}
+	}
+	return nil, false
+}
+
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+func fieldNames(t reflect.Type) []string {
+	names := make([]string, 0, t.NumField())
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous {
+			names = append(names, fieldNames(f.Type)...)
+		} else {
+			names = append(names, jsonName(f))
+		}
+	}
+	return names
+}

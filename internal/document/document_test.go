@@ -1,0 +1,85 @@
+package document
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+type inner struct {
+	Sum   int    `json:"sum"`
+	Items []item `json:"items,omitempty"`
+}
+
+type item struct {
+	inner
+	Name string         `json:"name"`
+	Wait model.Duration `json:"wait,omitempty"`
+	Seed uint64         `json:"seed,omitempty"`
+}
+
+// Flaws of form and content come together, in the order of the file; what only follows
+// from a field that cannot be read is left out.
+func TestDecode(t *testing.T) {
+	check := func(v *inner) func(func(string) bool) model.Flaws {
+		return func(written func(string) bool) (list model.Flaws) {
+			for i, it := range v.Items {
+				at := "items[" + string(rune('0'+i)) + "]"
+				if it.Name == "" {
+					list = append(list, &model.Flaw{Field: at + ".name", Text: "missing", Absent: true})
+				}
+				if it.Wait > model.Duration(1e9) {
+					list = append(list, &model.Flaw{Field: at + ".wait", Text: "too long"})
+				}
+				if it.Wait == 0 && written(at+".wait") {
+					list = append(list, &model.Flaw{Field: at + ".wait", Text: "no time"})
+				}
+			}
+			return list
+		}
+	}
+	for text, want := range map[string]string{
+		"items:\n  - {name: a, sum: 3, wait: 1s, seed: 18446744073709551615}": "",
+		"items:\n  - {name: a, wait: 5s}\n  - {wait: 1}":                      "f:2:15: items[0].wait: too long|f:3:12: items[1].wait: duration \"1\" has no unit: write 1s for seconds, 1m for minutes",
+		"items: [{name: a, wait: 0s}]":                                        "f:1:19: items[0].wait: no time",
+		"items:\n  - {sum: 1}":                                                "f:2:5: items[0].name: missing",
+		"items:\n  - {name: a, smu: 1}":                                       "f:2:15: items[0].smu: unknown field; did you mean sum?",
+		"wait: 1s":                                                            "f:1:1: wait: unknown field; it belongs to items",
+		"sum: 1\n---\nsum: 2":                                                 "f:3:1: a second document; put it into a file of its own",
+		"items: [{name: a, seed: -1}]":                                        "f:1:25: items[0].seed: want a whole number from 0 to 18446744073709551615, not -1",
+		"- a":                                                                 "f:1:1: want a mapping, not a list",
+		`{"items": [{"name": "a", "wait": "2s"}]}`:                            "f:1:26: items[0].wait: too long",
+		"items:\n  - &a {name: a, wait: 2s}\n  - *a":                          "f:2:18: items[0].wait: too long|f:2:18: items[1].wait: too long",
+	} {
+		var v inner
+		err := Decode("f", []byte(text), &v, check(&v))
+		got := ""
+		if err != nil {
+			got = strings.ReplaceAll(err.Error(), "\n", "|")
+		}
+		if got != want || err != nil && model.ClassOf(err) != model.Invalid {
+			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+	}
+	var v inner
+	if err := Decode("f", []byte("items: [{name: a, sum: 3}]"), &v, check(&v)); err != nil || !reflect.DeepEqual(v.Items, []item{{inner: inner{Sum: 3}, Name: "a"}}) {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+// Whatever is read is a document or an Invalid error.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("items:\n  - {name: a, sum: 3, wait: 1s, seed: 7}"))
+	f.Add([]byte(`{"items": [{"items": [{"wait": 5}]}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var v inner
+		err := Decode("f", data, &v, func(func(string) bool) model.Flaws { return nil })
+		var flaws model.Flaws
+		if err != nil && (model.ClassOf(err) != model.Invalid || !errors.As(err, &flaws)) {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package document
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Tree is one parsed document: untyped values with their places in the file.
+type Tree struct {
+	place
+	kind  treeKind
+	text  string // scalar; a number has JSON's spelling
+	keys  []key  // mapping, in the order of the file
+	items []*Tree
+}
+
+type key struct {
+	place
+	name  string
+	value *Tree
+}
+
+type treeKind uint8
+
+const (
+	null treeKind = iota
+	text
+	number
+	boolean
+	list
+	mapping
+)
+
+func (k treeKind) String() string {
+	return [...]string{"nothing", "text", "a number", "true or false", "a list", "a mapping"}[k]
+}
+
+// Get returns the value of a key of a mapping; nil: absent.
+func (t *Tree) Get(name string) *Tree {
+	for _, k := range t.keys {
+		if k.name == name {
+			return k.value
+		}
+	}
+	return nil
+}
+
+// Text returns a scalar as text; empty: null, a list or a mapping.
+func (t *Tree) Text() string { return t.text }
+
+// IsMapping reports whether the value is a mapping.
+func (t *Tree) IsMapping() bool { return t.kind == mapping }
+
+// IsNull reports whether the value is empty.
+func (t *Tree) IsNull() bool { return t.kind == null }
+
+// Items returns the resources or values of a list, or the tree itself.
+func (t *Tree) Items() []*Tree {
+	switch t.kind {
+	case null:
+		return nil
+	case list:
+		return t.items
+	}
+	return []*Tree{t}
+}
+
+// Kind names the type of the value for error messages: text, a list.
+func (t *Tree) Kind() string { return t.kind.String() }
+
+// appendJSON writes the tree as JSON, for types that implement json.Unmarshaler.
+func (t *Tree) appendJSON(b []byte) []byte {
+	switch t.kind {
+	case text:
+		quoted, _ := json.Marshal(t.text) // of a string never fails
+		return append(b, quoted...)
+	case number, boolean:
+		return append(b, t.text...)
+	case list:
+		b = append(b, '[')
+		for i, item := range t.items {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = item.appendJSON(b)
+		}
+		return append(b, ']')
+	case mapping:
+		b = append(b, '{')
+		for i, k := range t.keys {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			quoted, _ := json.Marshal(k.name)
+			b = append(append(b, quoted...), ':')
+			b = k.value.appendJSON(b)
+		}
+		return append(b, '}')
+	}
+	return append(b, "null"...)
+}
+
+const (
+	// maxAliased bounds what the aliases of one file expand to: aliases can name
+	// aliases. What is written out is bounded by the size of the file.
+	maxAliased = 100_000
+	maxDepth   = 100
+	// maxValues bounds what one file holds: a value takes some hundred bytes here, however
+	// short it is written.
+	maxValues = 1_000_000
+)
+
+// Reader parses one file into trees and collects its flaws. Use one reader for one file.
+type Reader struct {
+	Flaws   model.Flaws
+	file    string
+	values  int // parsed so far
+	aliases int // depth of aliases around the current value
+	aliased int // values parsed within aliases
+	skipped int // lines before the current document
+}
+
+// NewReader returns a reader whose flaws name the file.
+func NewReader(file string) *Reader { return &Reader{file: file} }
+
+// Flaw records a flaw of a field at the place of a tree. The hint says what to write.
+func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
+	r.flaw(t.place, field, hint, format, args...)
+}
+
+// flaw records a flaw, at most model.MaxFlaws of them.
+func (r *Reader) flaw(at place, field, hint, format string, args ...any) {
+	if !r.Full() {
+		r.Flaws = append(r.Flaws, &model.Flaw{File: r.file, Line: at.line, Column: at.column,
+			Field: model.Brief(field), Text: model.Brief(fmt.Sprintf(format, args...)), Hint: model.Brief(hint)})
+	}
+}
+
+// Full reports whether the reader has found so many flaws that it stops.
+func (r *Reader) Full() bool { return len(r.Flaws) >= model.MaxFlaws }
+
+var errTooBig = errors.New("too big")
+
+// count bounds the depth and the number of values.
+func (r *Reader) count(at place, depth int) error {
+	if r.aliases > 0 {
+		r.aliased++
+	}
+	if r.values++; r.values > maxValues {
+		r.flaw(at, "", "split the file", "more than %d values in one file", maxValues)
+		return errTooBig
+	}
+	if r.Full() {
+		return errTooBig
+	}
+	if r.aliased > maxAliased {
+		r.flaw(at, "", "write some of them out", "aliases that expand to more than %d values", maxAliased)
+		return errTooBig
+	}
+	if depth > maxDepth {
+		r.flaw(at, "", "", "nested more than %d deep", maxDepth)
+		return errTooBig
+	}
+	return nil
+}

@@ -1,0 +1,359 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Check returns the kind of checks.
+func Check() Kind {
+	return Define(func() *model.CheckSpec { return &model.CheckSpec{} }, Definition[*model.CheckSpec]{
+		KindInfo: model.KindInfo{Name: "Check", Plural: "checks", Short: "ch", Namespaced: true},
+		Related:  CheckEvents,
+		LandsAs:  "runs on",
+		Example: `kind: Check
+metadata: {name: disk}
+spec:
+  targets: {groups: [all]}
+  interval: 60s
+  probe: {name: disk, args: {warn: "20%", crit: "10%"}}
+`,
+		Validate:   func(v *Validator, _ *model.Resource, s *model.CheckSpec) { v.check(s) },
+		Cycle:      Cycle{"depends on itself", "remove one of them from the spec.dependsOn of the check before it"},
+		References: checkReferences,
+		Targets: func(s *model.CheckSpec) []FieldTargets {
+			return []FieldTargets{{"spec.targets", s.Targets}, {"spec.proxy", s.Proxy}}
+		},
+		Redact: func(s *model.CheckSpec) *model.CheckSpec {
+			out := *s
+			out.Env = hide(s.Env)
+			if s.Stdin != "" {
+				out.Stdin = model.Hidden
+			}
+			return &out
+		},
+		FromSensu: func(s *model.CheckSpec) string {
+			switch {
+			case len(s.Pipelines) > 0:
+				return "pipelines of a Check"
+			case slices.ContainsFunc(s.Hooks, func(h model.Hook) bool { return h.Hook != "" }):
+				return "hooks of a Check by name"
+			}
+			return ""
+		},
+		Columns: []Column[*model.CheckSpec]{
+			nodesColumn[*model.CheckSpec](),
+			{"NOT OK", 0, func(v View, _ *model.CheckSpec) string {
+				if v.State.Events == nil {
+					return "-"
+				}
+				return v.State.Events.Failing()
+			}},
+			{"EVERY", 0, func(_ View, s *model.CheckSpec) string { return every(s) }},
+			{"TARGETS", 40, func(_ View, s *model.CheckSpec) string { return targetText(s.Targets) }},
+			{"RUNS", 50, func(_ View, s *model.CheckSpec) string { return runs(s) }},
+		},
+		Details: checkDetails,
+		Landing: checkLanding,
+	})
+}
+
+func checkReferences(refs *References, s *model.CheckSpec) {
+	from := len(refs.list)
+	for i, name := range s.DependsOn {
+		refs.check(fmt.Sprintf("spec.dependsOn[%d]", i), name)
+	}
+	refs.chain(from)
+	refs.Require("Pipeline", "spec.pipelines", s.Pipelines...)
+	refs.secrets(s.Secrets)
+	refs.Require("Asset", "spec.assets", s.Assets...)
+	for i := range s.Hooks {
+		if name := s.Hooks[i].Hook; name != "" {
+			refs.Require("Hook", fmt.Sprintf("spec.hooks[%d].hook", i), name)
+		}
+	}
+	if s.Schedule != nil {
+		for i, e := range s.Schedule.Except {
+			refs.window(fmt.Sprintf("spec.schedule.except[%d].window", i), e.Window)
+		}
+	}
+	if a := s.Alert; a != nil {
+		refs.Require("Handler", "spec.alert.handlers", a.Handlers...)
+		if a.Route != "" {
+			refs.Require("Route", "spec.alert.route", a.Route)
+		}
+	}
+}
+
+// check requires a check, unless it is built in.
+func (c *References) check(field, name string) {
+	if model.BuiltinCheck(name) == 0 {
+		c.Require("Check", field, name)
+	}
+}
+
+func checkDetails(view View, s *model.CheckSpec) []Detail {
+	when := every(s)
+	if s.Cron == "" && !s.Disabled {
+		when = "every " + when
+	}
+	if s.Timeout > 0 {
+		when += ", timeout " + s.Timeout.String()
+	}
+	if s.TTL > 0 {
+		when += ", missing after " + s.TTL.String()
+	}
+	alert := model.Alert{}
+	if s.Alert != nil {
+		alert = *s.Alert
+	}
+	notifies := "notifies the handlers of the node's namespace"
+	switch {
+	case len(alert.Handlers) > 0:
+		notifies = "notifies " + strings.Join(alert.Handlers, ", ")
+	case alert.Route != "":
+		notifies = "notifies by route " + alert.Route
+	case len(s.Pipelines) > 0:
+		notifies = "notifies only by routes that match"
+	}
+	list := []Detail{
+		{"runs", runs(s)}, {"when", when}, {"targets", targetText(s.Targets)},
+		{"problem", fmt.Sprintf("opens after %s not OK, closes after %d OK; %s", model.Counted(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), notifies)},
+	}
+	if len(s.Pipelines) > 0 {
+		list = append(list, Detail{"pipelines", strings.Join(s.Pipelines, ", ") + " get every event"})
+	}
+	if e := view.State.Events; e != nil {
+		list = append(list, Detail{"events", fmt.Sprintf("%d: %d critical, %d unknown, %d warning, %d ok; %s open",
+			e.OK+e.NotOK(), e.Critical, e.Unknown, e.Warning, e.OK, model.Counted(view.State.Problems, "problem"))})
+	}
+	return list
+}
+
+func checkLanding(r *model.Resource, s *model.CheckSpec, l Landing, changed bool) (note, warning string) {
+	nodes := l.nodes()
+	switch {
+	case s.Disabled:
+		return "disabled: runs nowhere", ""
+	case s.Passive:
+		return "passive: external systems send its results", ""
+	case l.Nodes > 0 && s.Proxy != nil && l.About == 0:
+		return "runs on " + nodes + ", about no proxy node", "no proxy node matches its proxy. Declare one (kind: Node, proxy: true), or list nodes: muster get nodes"
+	case l.Nodes == 0:
+		return "runs on no node", "no node matches its targets. List nodes: muster get nodes; see why one does not match: muster why NODE/" + r.Metadata.Name
+	case s.Cron != "":
+		return "runs on " + nodes + "; first results at the next time of " + s.Cron, ""
+	case changed:
+		return "runs on " + nodes + "; first results within " + seconds(s.Interval), ""
+	}
+	return "runs on " + nodes, ""
+}
+
+// seconds writes a duration as people say it: 60 s, 5 min.
+func seconds(d model.Duration) string {
+	s := int64(d) / 1e9
+	switch {
+	case s > 120 && s%60 == 0:
+		return fmt.Sprintf("%d min", s/60)
+	case s == 0:
+		return d.String()
+	}
+	return fmt.Sprintf("%d s", s)
+}
+
+func runs(s *model.CheckSpec) string {
+	if s.Passive {
+		return "passive"
+	}
+	if s.Probe != nil {
+		return "probe " + s.Probe.Name
+	}
+	return commandText(s.Command)
+}
+
+func every(s *model.CheckSpec) string {
+	switch {
+	case s.Disabled:
+		return "disabled"
+	case s.Cron != "":
+		return s.Cron
+	case s.Passive:
+		return "-"
+	}
+	return s.Interval.String()
+}
+
+func (v *Validator) check(s *model.CheckSpec) {
+	v.targets("spec.targets", s.Targets, false)
+	v.targets("spec.proxy", s.Proxy, false)
+	v.roundRobin(s)
+	switch {
+	case s.Passive:
+		v.passive(s)
+	case s.Command == nil && s.Probe == nil:
+		v.Missing("spec", "write command: … or probe: {name: …}; or passive: true, if its results come from outside", "says nothing to run")
+	case s.Command != nil && s.Probe != nil:
+		v.Flaw("spec.probe", "keep one of them", "both command and probe")
+	}
+	v.command("spec.command", s.Command)
+	if s.Probe != nil {
+		v.probe(s.Probe)
+	}
+	v.Few("spec.dependsOn", len(s.DependsOn))
+	v.Names("spec.dependsOn", s.DependsOn, v.SharedName)
+	v.Few("spec.pipelines", len(s.Pipelines))
+	v.Names("spec.pipelines", s.Pipelines, v.SharedName)
+	if !s.Passive {
+		v.schedule(s)
+	}
+	v.except(s.Schedule)
+	v.Between("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), maxTimeout)
+	if s.TTL != 0 {
+		v.Between("spec.ttl", s.TTL, model.Duration(time.Second), maxInterval)
+		if s.Interval > 0 && s.TTL <= s.Interval {
+			v.Flaw("spec.ttl", "two to three intervals are usual", "%s must be longer than the interval %s", s.TTL, s.Interval)
+		}
+	}
+	v.env("spec.env", s.Env)
+	v.checkSecrets(s)
+	v.stdin(s)
+	v.commandsAssets(s.Assets, s.Command, "a probe needs none")
+	v.hooks(s.Hooks)
+	v.metrics(s)
+	if len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs) {
+		v.Flaw("spec.runAs", "", "want a user's name")
+	}
+	if s.MaxOutput > maxOutput {
+		v.Flaw("spec.maxOutput", "", "%s is more than %s", s.MaxOutput, maxOutput)
+	}
+	if a := s.Alert; a != nil {
+		v.count("spec.alert.failAfter", a.FailAfter)
+		v.count("spec.alert.recoverAfter", a.RecoverAfter)
+		v.Few("spec.alert.handlers", len(a.Handlers))
+		v.Names("spec.alert.handlers", a.Handlers, v.SharedName)
+		if f := a.Flapping; f != nil {
+			if f.Start < 2 || f.Start > 100 {
+				v.Flaw("spec.alert.flapping.start", "", "want 2 to 100 percent, not %d", f.Start)
+			} else if f.End < 0 || f.End >= f.Start {
+				v.Flaw("spec.alert.flapping.end", "", "want less than start, which is %d", f.Start)
+			}
+		}
+		if a.Route != "" {
+			v.SharedName("spec.alert.route", a.Route)
+			if len(a.Handlers) > 0 {
+				v.Flaw("spec.alert.handlers", "keep one of them: a route names handlers in its steps", "both route and handlers")
+			}
+		}
+	}
+	v.severities(s.Severity)
+	v.templates(s.Texts())
+}
+
+// passive refuses whatever says how and where to run a check that nobody runs.
+func (v *Validator) passive(s *model.CheckSpec) {
+	for _, f := range []struct {
+		name string
+		said bool
+	}{
+		{"command", s.Command != nil}, {"probe", s.Probe != nil}, {"targets", s.Targets != nil}, {"proxy", s.Proxy != nil}, {"roundRobin", s.RoundRobin},
+		{"interval", s.Interval != 0}, {"cron", s.Cron != ""}, {"timeZone", s.TimeZone != ""}, {"schedule", s.Schedule != nil}, {"timeout", s.Timeout != 0},
+		{"env", len(s.Env) > 0}, {"stdin", s.Stdin != ""}, {"runAs", s.RunAs != ""}, {"hooks", len(s.Hooks) > 0}, {"metrics", s.Metrics != nil}, {"thresholds", len(s.Thresholds) > 0},
+		{"discardOutput", s.DiscardOutput},
+	} {
+		if f.said {
+			v.Flaw("spec."+f.name, "leave it out, or leave passive out", "nobody runs a passive check: its results come in from outside")
+		}
+	}
+}
+
+func (v *Validator) roundRobin(s *model.CheckSpec) {
+	if !s.RoundRobin {
+		return
+	}
+	if s.Cron != "" && s.TimeZone == "" {
+		v.Missing("spec.timeZone", "write one such as Europe/Paris or UTC", "the server says when round-robin checks run, and it is in no node's zone")
+	}
+	if s.TTL != 0 && s.Proxy == nil {
+		v.Flaw("spec.ttl", "leave it out, or write proxy: the event is the proxy node's then", "each node runs it only when its turn comes, so its own event would grow old")
+	}
+}
+
+func (v *Validator) severities(m map[string]string) {
+	seen := map[model.Status]string{}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		at := "spec.severity." + name
+		status, ok := model.ParseStatus(name)
+		if !ok {
+			v.Flaw(at, "write ok, warning, critical or unknown", "%q is no status", name)
+		} else if other, twice := seen[status]; twice {
+			v.Flaw(at, "keep one of them", "%s and %s are the same status", other, name)
+		} else {
+			seen[status] = name
+		}
+		if _, ok := model.ParseSeverity(m[name]); !ok {
+			v.Flaw(at, "write "+strings.Join(model.SeverityNames(), ", "), "%q is no severity", m[name])
+		}
+	}
+}
+
+func (v *Validator) probe(p *model.Probe) {
+	if p.Name == "" {
+		v.Missing("spec.probe.name", "", "missing")
+		return
+	}
+	v.Few("spec.probe.args", len(p.Args))
+	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
+		if len(name) > model.MaxText || len(p.Args[name]) > maxVariable {
+			v.Flaw("spec.probe.args."+name, "", "longer than %d bytes", maxVariable)
+		}
+	}
+	err := errors.Join(probe.Lint(p.Name, p.Args)...)
+	if err == nil {
+		return
+	}
+	var errs []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		errs = joined.Unwrap()
+	} else {
+		errs = []error{err}
+	}
+	for _, err := range errs {
+		if f, ok := err.(*model.Flaw); ok {
+			v.Flaw("spec.probe."+f.Field, f.Hint, "%s", f.Text)
+			continue
+		}
+		if e, ok := err.(*model.Error); ok {
+			v.Flaw("spec.probe", e.Hint, "%s", e.Message)
+			continue
+		}
+		v.Flaw("spec.probe", "", "%v", err)
+	}
+}
+
+func (v *Validator) stdin(s *model.CheckSpec) {
+	v.hidden("spec.stdin", s.Stdin)
+	if s.Stdin != "" && s.Command == nil {
+		v.Missing("spec.stdin", "leave it out", "a probe reads no standard input")
+	}
+	if len(s.Stdin) > maxLine {
+		v.Flaw("spec.stdin", "put it into a file on the nodes: command: PROGRAM < FILE", "longer than %d bytes", maxLine)
+	}
+}
+
+// checkSecrets finds what is wrong with the secrets of a check.
+func (v *Validator) checkSecrets(s *model.CheckSpec) {
+	if len(s.Secrets) == 0 {
+		return
+	}
+	if s.Command == nil {
+		v.Missing("spec.secrets", "leave it out", "a probe has no environment")
+	}
+	v.secretsIn(s.Secrets, s.Env)
+}

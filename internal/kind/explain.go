@@ -1,0 +1,229 @@
+package kind
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Explanation documents a kind or one of its fields.
+type Explanation struct {
+	Path    string        `json:"path"` // check.spec.alert
+	Type    string        `json:"type"` // for people: text, duration, list of text, …
+	Text    string        `json:"text"`
+	Must    bool          `json:"must,omitempty"`    // required
+	Example string        `json:"example,omitempty"` // YAML, of a whole kind
+	Fields  []Explanation `json:"fields,omitempty"`
+}
+
+// Explain documents a kind or a field of it: Explain("check", "spec.alert"). An empty path means
+// the whole kind; "alert" is short for spec.alert. The text comes from the comments of the Go types.
+func (r *Registry) Explain(kind, path string) (*Explanation, error) {
+	k := r.find(kind)
+	if k == nil {
+		return nil, r.Unknown(kind)
+	}
+	whole := r.comments().explain(k)
+	parts := strings.FieldsFunc(path, func(c rune) bool { return c == '.' })
+	at := whole
+	for i, part := range parts {
+		next, spec := at.field(part), whole.field("spec")
+		if next == nil && i == 0 {
+			if next = spec.field(part); next == nil {
+				return nil, spec.unknown(part)
+			}
+		}
+		if next == nil {
+			return nil, at.unknown(part)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+func (e *Explanation) field(name string) *Explanation {
+	for i := range e.Fields {
+		if _, last, _ := cutLast(e.Fields[i].Path, '.'); strings.EqualFold(last, name) {
+			return &e.Fields[i]
+		}
+	}
+	return nil
+}
+
+func (e *Explanation) unknown(name string) error {
+	err := model.Errorf(model.NotFound, "%s has no field %q", e.Path, name)
+	names := make([]string, len(e.Fields))
+	for i, f := range e.Fields {
+		_, names[i], _ = cutLast(f.Path, '.')
+	}
+	if len(names) == 0 {
+		return err
+	}
+	if near := model.Nearest(name, names); near != "" {
+		return err.WithHint("did you mean %s?", near)
+	}
+	return err.WithHint("its fields: %s", strings.Join(names, ", "))
+}
+
+func cutLast(text string, sep byte) (before, after string, found bool) {
+	i := strings.LastIndexByte(text, sep)
+	if i < 0 {
+		return "", text, false
+	}
+	return text[:i], text[i+1:], true
+}
+
+func (c comments) explain(k *Kind) *Explanation {
+	spec := reflect.TypeOf(k.New()).Elem()
+	root := strings.ToLower(k.Name)
+	e := &Explanation{Path: root, Type: "resource", Text: strings.Replace(c[spec.Name()], spec.Name(), "A "+k.Name, 1), Example: k.Example}
+	e.Fields = []Explanation{
+		c.explainType(reflect.TypeFor[model.Metadata](), root+".metadata", nil),
+		c.explainType(spec, root+".spec", nil),
+	}
+	e.Fields[0].Text, e.Fields[0].Must = c["Metadata"], true
+	e.Fields[1].Text = e.Text
+	return e
+}
+
+// explainType describes a type and the fields within; around are the types that lead
+// to it, because targets hold targets.
+func (c comments) explainType(t reflect.Type, path string, around []reflect.Type) Explanation {
+	e := Explanation{Path: path, Type: typeName(t)}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Slice { // what stands in a list is explained like what stands alone
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || scalars[t] != "" {
+		return e
+	}
+	for _, outer := range around {
+		if outer == t {
+			return e
+		}
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Tag.Get("json") == "-" {
+			continue
+		}
+		if f.Anonymous { // its fields are fields of this one
+			e.Fields = append(e.Fields, c.explainType(f.Type, path, around).Fields...)
+			continue
+		}
+		child := c.explainType(f.Type, path+"."+jsonName(f), append(around, t))
+		child.Text = c[t.Name()+"."+f.Name]
+		child.Must = !strings.Contains(f.Tag.Get("json"), ",omit")
+		e.Fields = append(e.Fields, child)
+	}
+	return e
+}
+
+// scalars names types that are written as one value.
+var scalars = map[reflect.Type]string{
+	reflect.TypeFor[model.Command]():   "text or list of text",
+	reflect.TypeFor[model.Secret]():    "text, {secret: NAME}, {fromFile: PATH} or {fromEnv: NAME}",
+	reflect.TypeFor[json.RawMessage](): "anything",
+	reflect.TypeFor[model.Duration]():  "duration (30s, 5m, 1h30m, 7d)",
+	reflect.TypeFor[model.Time]():      "time (2026-12-24T18:00:00Z)",
+	reflect.TypeFor[model.Size]():      "size (65536, 64KiB, 1MiB)",
+}
+
+// typeName returns the type as people write it.
+func typeName(t reflect.Type) string {
+	if name := scalars[t]; name != "" {
+		return name
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return typeName(t.Elem())
+	case reflect.Struct:
+		return "mapping"
+	case reflect.Slice:
+		return "list of " + typeName(t.Elem())
+	case reflect.Map:
+		return "mapping of name to " + typeName(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int:
+		return "whole number"
+	case reflect.Float64:
+		return "number"
+	}
+	return "text"
+}
+
+// comments holds the comments of Go source by "Type" and "Type.Field".
+type comments map[string]string
+
+// comments parses the source of all specs.
+func (r *Registry) comments() comments {
+	found := comments{}
+	files, err := model.SpecSource.ReadDir(".")
+	for _, file := range files {
+		var source []byte
+		if source, err = model.SpecSource.ReadFile(file.Name()); err != nil {
+			break
+		}
+		found.parse(string(source))
+	}
+	if err != nil {
+		panic(fmt.Sprintf("BUG: the embedded source of resources cannot be read: %v", err))
+	}
+	for i := range r.kinds {
+		if r.kinds[i].source != "" {
+			found.parse(r.kinds[i].source)
+		}
+	}
+	return found
+}
+
+func (c comments) parse(source string) {
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
+	if err != nil {
+		panic(fmt.Sprintf("BUG: the source of resources does not parse: %v", err))
+	}
+	c.read(file)
+}
+
+func (c comments) read(file *ast.File) {
+	for _, decl := range file.Decls {
+		general, ok := decl.(*ast.GenDecl)
+		if !ok || general.Tok != token.TYPE {
+			continue
+		}
+		for _, spec := range general.Specs {
+			t := spec.(*ast.TypeSpec)
+			c[t.Name.Name] = sentence(general.Doc.Text())
+			fields, ok := t.Type.(*ast.StructType)
+			if !ok {
+				continue
+			}
+			for _, f := range fields.Fields.List {
+				for _, name := range f.Names {
+					c[t.Name.Name+"."+name.Name] = sentence(f.Doc.Text() + f.Comment.Text())
+				}
+			}
+		}
+	}
+}
+
+// sentence puts the first paragraph of a comment into one line.
+func sentence(text string) string {
+	text, _, _ = strings.Cut(text, "\n\n")
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// jsonName returns the name of a field in JSON.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}

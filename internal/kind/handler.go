@@ -1,0 +1,159 @@
+package kind
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Handler returns the kind of ways to notify people and programs.
+func Handler() Kind {
+	return Define(func() *model.HandlerSpec { return &model.HandlerSpec{} }, Definition[*model.HandlerSpec]{
+		KindInfo: model.KindInfo{Name: "Handler", Plural: "handlers", Short: "ha", Namespaced: true},
+		Users:    true,
+		Example: `kind: Handler
+metadata: {name: oncall}
+spec:
+  email: {server: "smtp.example.org:25", from: muster@example.org, to: [oncall@example.org]}
+`,
+		Validate: func(v *Validator, _ *model.Resource, s *model.HandlerSpec) { v.handler(s) },
+		References: func(refs *References, s *model.HandlerSpec) {
+			for _, one := range s.NamedSecrets() {
+				refs.Require("Secret", "spec."+one.Field, one.Ref)
+			}
+			refs.Require("Asset", "spec.assets", s.Assets...)
+		},
+		Redact: redactHandler,
+		Columns: []Column[*model.HandlerSpec]{
+			usersColumn[*model.HandlerSpec](),
+			{"NOTIFIES", 60, func(v View, s *model.HandlerSpec) string {
+				if v.State.Stream != nil {
+					return destination(s) + "; " + v.State.Stream.Behind()
+				}
+				return destination(s)
+			}},
+		},
+		Details: func(view View, s *model.HandlerSpec) []Detail {
+			return append(assetDetails([]Detail{{"notifies", destination(s)}}, s.Assets), streamDetails(view)...)
+		},
+		Landing: func(_ *model.Resource, s *model.HandlerSpec, l Landing, _ bool) (note, warning string) {
+			used := l.UsedBy("")
+			if s.Stream == nil || s.Stream.Results != model.AllResults {
+				return "used by " + cmp.Or(used, "nothing yet"), ""
+			}
+			return strings.TrimSuffix("receives every result; used by "+used, "; used by "), ""
+		},
+	})
+}
+
+func redactHandler(s *model.HandlerSpec) *model.HandlerSpec {
+	out := s.MapTexts(func(t model.ServiceText) string {
+		if t.Secret {
+			return model.ShownURL(t.Value)
+		}
+		return t.Value
+	})
+	out.Env = hide(s.Env)
+	if s.Webhook != nil {
+		hook := *s.Webhook
+		hook.URL, hook.Headers = model.ShownURL(hook.URL), hide(hook.Headers)
+		for _, secret := range []*model.Secret{&hook.Secret, &hook.Token} {
+			if secret.Text != "" {
+				secret.Text = model.Hidden
+			}
+		}
+		out.Webhook = &hook
+	}
+	return out
+}
+
+// destination names the service of a handler and its address.
+func destination(s *model.HandlerSpec) string {
+	switch {
+	case s.Webhook != nil:
+		return "POST " + s.Webhook.URL
+	case s.Command != nil:
+		return commandText(s.Command)
+	case s.Email != nil:
+		return "email " + strings.Join(append(slices.Clone(s.Email.To), s.Email.CC...), ", ")
+	case s.Alertmanager != nil:
+		return "alertmanager " + strings.Join(s.Alertmanager.URLs, ", ")
+	case s.TCP != nil:
+		return "tcp " + s.TCP.Address
+	case s.UDP != nil:
+		return "udp " + s.UDP.Address
+	case s.Stream != nil:
+		if s.Stream.Results == model.AllResults {
+			return "every result to " + s.Stream.Address
+		}
+		return "stream " + s.Stream.Address
+	}
+	return strings.Join(s.Tells(), ", ")
+}
+
+// streamDetails shows how far a stream of results is.
+func streamDetails(view View) []Detail {
+	s := view.State.Stream
+	if s == nil {
+		return nil
+	}
+	text := s.Behind()
+	if s.BehindBytes > 0 {
+		text += fmt.Sprintf(", %s of the journal", model.Size(s.BehindBytes).About())
+	}
+	list := []Detail{{"stream", text}}
+	if s.Trouble != "" {
+		list = append(list, Detail{"error", s.Trouble})
+	}
+	list = append(list, Detail{"sent", fmt.Sprintf("%s over %s since the server started", model.Counted(s.Lines, "line"), model.Counted(s.Connections, "connection"))})
+	if s.Again > 0 {
+		list = append(list, Detail{"repeated", fmt.Sprintf("connections broke and the latest lines were sent again: %s", model.Counted(s.Again, "time"))})
+	}
+	if s.Withheld > 0 {
+		list = append(list, Detail{"withheld", fmt.Sprintf("%s of namespaces in shadow (notifications: shadow)", model.Counted(s.Withheld, "result"))})
+	}
+	if s.Skipped > 0 || !s.SkippedAt.IsZero() {
+		list = append(list, Detail{"skipped", fmt.Sprintf("%s were never sent because the stream was too far behind; last %s ago", model.Counted(s.Skipped, "result"), model.Age(view.Now, s.SkippedAt))})
+	}
+	if s.News != "" {
+		list = append(list, Detail{"started", s.News})
+	}
+	return list
+}
+
+func (v *Validator) handler(s *model.HandlerSpec) {
+	switch kinds := s.Tells(); len(kinds) {
+	case 0:
+		var names []string
+		for _, k := range model.HandlerKinds() {
+			names = append(names, k.Name)
+		}
+		v.Missing("spec", "write one of "+strings.Join(names, ", "), "says no way to tell")
+	case 1:
+	default:
+		v.Flaw("spec."+kinds[len(kinds)-1], "keep one of them; make a handler for each", "several ways to tell: %s", strings.Join(kinds, ", "))
+	}
+	v.command("spec.command", s.Command)
+	if s.Webhook != nil {
+		v.webhook(s.Webhook)
+	}
+	s.MapTexts(func(t model.ServiceText) string { v.serviceText(t); return t.Value })
+	v.service(s)
+	v.Few("spec.showLabels", len(s.ShowLabels))
+	for i, name := range s.ShowLabels {
+		v.labelKey(fmt.Sprintf("spec.showLabels[%d]", i), name)
+	}
+	v.Between("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
+	v.env("spec.env", s.Env)
+	v.handlerSecrets(s)
+	v.commandsAssets(s.Assets, s.Command, "only a command needs programs")
+	v.templates(model.Texts{Command: s.Command, Env: s.Env})
+}
+
+func (v *Validator) handlerSecrets(s *model.HandlerSpec) {
+	v.commandSecrets(s.Secrets, s.Command, s.Env, "write the Secret where the key or the password stands: {secret: NAME}")
+}

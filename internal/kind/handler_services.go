@@ -1,0 +1,243 @@
+package kind
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/mail"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/handler/body"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// serviceText is what every text of a service is held to.
+func (v *Validator) serviceText(t model.ServiceText) {
+	field := "spec." + t.Field
+	v.hidden(field, t.Value)
+	shown := t.Value
+	if t.Secret {
+		shown = "the text"
+	}
+	if len(t.Value) > maxLine || model.HasControl(t.Value) {
+		v.Flaw(field, "", "want one line of at most %d bytes", maxLine)
+		return
+	}
+	if t.Form == "fixed" {
+		if strings.Contains(t.Value, "{{") {
+			v.Flaw(field, "write it out; make a handler for each", "%q: no variable may stand here", shown)
+		}
+		return
+	}
+	if _, err := model.ParseTemplate(t.Value, false); err != nil {
+		v.Flaw(field, "", "%v", err)
+	} else if t.Form == "url" {
+		if _, err := (&model.Webhook{URL: t.Value}).Check(); errors.Is(err, model.ErrHostVaries) {
+			v.Flaw(field, "write out which server; make a handler for each", "%v", err)
+		} else if err != nil {
+			v.Flaw(field, "write https://…", "%s is no address of a web server", shown)
+		}
+	}
+}
+
+// service is what each kind asks for beside that.
+func (v *Validator) service(s *model.HandlerSpec) {
+	if p := s.PagerDuty; p != nil {
+		v.secret("spec.pagerduty.routingKey", p.RoutingKey, true)
+		v.base("spec.pagerduty.url", p.URL)
+		v.callback("spec.pagerduty.callback", p.Callback)
+	}
+	if o := s.Opsgenie; o != nil {
+		v.secret("spec.opsgenie.apiKey", o.APIKey, true)
+		v.base("spec.opsgenie.url", o.URL)
+		v.callback("spec.opsgenie.callback", o.Callback)
+		v.oneOf("spec.opsgenie.region", o.Region, "us", "eu")
+		if o.Region != "" && o.URL != "" {
+			v.Flaw("spec.opsgenie.region", "keep one of them", "both region and url")
+		}
+		for i, r := range o.Responders {
+			if kind, name, _ := strings.Cut(r, ":"); name == "" || !slices.Contains([]string{"team", "user", "escalation", "schedule"}, kind) {
+				v.Flaw(fmt.Sprintf("spec.opsgenie.responders[%d]", i), "write team:NAME, user:NAME, escalation:NAME or schedule:NAME", "%q says not who", r)
+			}
+		}
+		if len(o.Tags) > 20 || len(o.Responders) > 50 {
+			v.Flaw("spec.opsgenie", "", "at most 20 tags and 50 responders")
+		}
+	}
+	if a := s.Alertmanager; a != nil {
+		if len(a.URLs) == 0 {
+			v.Missing("spec.alertmanager.urls", "write urls: [\"http://alertmanager:9093\"]", "missing")
+		}
+		v.Few("spec.alertmanager.urls", len(a.URLs))
+		for i, address := range a.URLs {
+			v.base(fmt.Sprintf("spec.alertmanager.urls[%d]", i), address)
+		}
+		v.login("spec.alertmanager", a.Username, a.Password, a.Token)
+		v.Few("spec.alertmanager.labels", len(a.Labels))
+	}
+	if c := s.Slack; c != nil {
+		v.secret("spec.slack.url", c.URL, true)
+	}
+	if m := s.Mattermost; m != nil {
+		v.secret("spec.mattermost.url", m.URL, true)
+	}
+	if t := s.Teams; t != nil {
+		v.secret("spec.teams.url", t.URL, true)
+	}
+	if n := s.Ntfy; n != nil {
+		v.secret("spec.ntfy.topic", n.Topic, true)
+		v.base("spec.ntfy.url", n.URL)
+		v.login("spec.ntfy", n.Username, n.Password, n.Token)
+	}
+	if e := s.Email; e != nil {
+		v.email(e)
+	}
+	if t := s.TCP; t != nil {
+		v.address("spec.tcp.address", t.Address)
+	}
+	if u := s.UDP; u != nil {
+		v.address("spec.udp.address", u.Address)
+	}
+	if t := s.Stream; t != nil {
+		v.address("spec.stream.address", t.Address)
+		if t.Connections < 0 || t.Connections > model.MaxStreamConnections {
+			v.Flaw("spec.stream.connections", "", "want 1 to %d", model.MaxStreamConnections)
+		}
+		v.oneOf("spec.stream.results", t.Results, model.AllResults)
+		v.oneOf("spec.stream.from", t.From, "head", "oldest")
+		if t.Only != nil {
+			v.selector("spec.stream.only", t.Only)
+		}
+		if t.Results == "" && (t.Only != nil || t.From != "") {
+			v.Missing("spec.stream.results", "write results: all, or leave only and from out: routes say which problems are told", "only and from choose among results, of which it is not told")
+		}
+	}
+}
+
+// callback is a secret that a service shows; who guesses it acknowledges.
+func (v *Validator) callback(field string, s model.Secret) {
+	v.secret(field, s, false)
+	if s.Text != "" && len(s.Text) < 16 {
+		v.Flaw(field, "openssl rand -hex 32 makes one", "shorter than 16 bytes")
+	}
+}
+
+func (v *Validator) email(e *model.Email) {
+	v.address("spec.email.server", e.Server)
+	v.oneOf("spec.email.security", e.Security, "starttls", "tls", "none")
+	v.login("spec.email", e.Username, e.Password, model.Secret{})
+	if e.Username != "" && e.Security == "none" {
+		v.Flaw("spec.email.security", "write security: starttls, or leave username out", "a password would go over the network as it is")
+	}
+	v.mailbox("spec.email.from", e.From)
+	if len(e.To) == 0 {
+		v.Missing("spec.email.to", "write to: [oncall@example.org]", "missing")
+	}
+	for field, list := range map[string][]string{"to": e.To, "cc": e.CC} {
+		v.Few("spec.email."+field, len(list))
+		for i, address := range list {
+			v.mailbox(fmt.Sprintf("spec.email.%s[%d]", field, i), address)
+		}
+	}
+}
+
+// mailbox checks an address that holds no variable.
+func (v *Validator) mailbox(field, address string) {
+	if address == "" {
+		v.Missing(field, "write name@example.org", "missing")
+	} else if _, err := mail.ParseAddress(address); err != nil && !strings.Contains(address, "{{") {
+		v.Flaw(field, "write name@example.org or Name <name@example.org>", "%q is no mail address", address)
+	}
+}
+
+// address checks HOST:PORT.
+func (v *Validator) address(field, text string) {
+	if text == "" {
+		v.Missing(field, "write HOST:PORT", "missing")
+	} else if err := model.CheckHostPort(text); err != nil && !strings.Contains(text, "{{") {
+		v.Flaw(field, "write HOST:PORT, an IPv6 address in brackets", "%q is no address with a port", text)
+	}
+}
+
+// base checks the address of a web server, if there is one.
+func (v *Validator) base(field, text string) {
+	if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil) {
+		v.Flaw(field, "write https://HOST, without a name and password", "%q is no address of a web server", text)
+	}
+}
+
+// login checks who logs in how.
+func (v *Validator) login(field, username string, password, token model.Secret) {
+	v.secret(field+".password", password, username != "")
+	v.secret(field+".token", token, false)
+	if username == "" && !password.IsZero() {
+		v.Missing(field+".username", "", "a password, and nobody whose it is")
+	}
+	if username != "" && !token.IsZero() {
+		v.Flaw(field+".token", "keep one of them", "both username and token")
+	}
+}
+
+func (v *Validator) webhook(w *model.Webhook) {
+	v.hidden("spec.webhook.url", w.URL)
+	v.Few("spec.webhook.headers", len(w.Headers))
+	switch field, err := w.Check(); {
+	case errors.Is(err, model.ErrHostVaries):
+		v.Flaw("spec.webhook."+field, "write out which server; make a handler for each", "%v", err)
+	case w.URL == "":
+		v.Missing("spec.webhook.url", "write https://…", "missing")
+	case field == "url" && !errors.As(err, new(*model.TemplateError)):
+		v.Flaw("spec.webhook.url", "write https://…", "%q is no address of a web server", w.URL)
+	case err != nil:
+		v.Flaw("spec.webhook."+field, "", "%v", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
+		v.hidden("spec.webhook.headers."+name, w.Headers[name])
+		if !isHeader(name) || model.HasControl(w.Headers[name]) {
+			v.Flaw("spec.webhook.headers."+name, "", "%q is no HTTP header", name)
+		}
+	}
+	v.secret("spec.webhook.secret", w.Secret, false)
+	v.hidden("spec.webhook.secret", w.Secret.Text)
+	v.secret("spec.webhook.token", w.Token, false)
+	v.hidden("spec.webhook.token", w.Token.Text)
+	for name := range w.Headers {
+		if strings.EqualFold(name, "Authorization") && !w.Token.IsZero() {
+			v.Flaw("spec.webhook.token", "keep one of them", "both token and a header %s", name)
+		}
+	}
+	if w.Template != "" {
+		if err := body.Check(w.Template); err != nil {
+			v.Flaw("spec.webhook.template", "the fields are those of the notification: docs/notifications.md", "%v", err)
+		}
+	}
+	if w.ContentType != "" && (w.Template == "" || model.HasControl(w.ContentType) || !strings.Contains(w.ContentType, "/")) {
+		v.Flaw("spec.webhook.contentType", "write a media type such as text/plain, beside a template", "%q is not wanted here", w.ContentType)
+	}
+}
+
+// secret checks one that has to be there or, where it is not needed, is well written.
+func (v *Validator) secret(field string, s model.Secret, needed bool) {
+	said := 0
+	for _, text := range []string{s.Text, s.FromFile, s.FromEnv, s.Named} {
+		if text != "" {
+			said++
+		}
+	}
+	switch {
+	case said == 0 && needed:
+		v.Missing(field, "write {secret: NAME}, of a Secret; or {fromFile: /etc/muster/NAME}, a file that the server's user may read; or {fromEnv: NAME}; or the text itself", "missing")
+	case said > 1:
+		v.Flaw(field, "keep one of them", "more than one place")
+	case s.FromFile != "" && !strings.HasPrefix(s.FromFile, "/"):
+		v.Flaw(field+".fromFile", "write the whole path on the server, from /", "%q is no whole path", s.FromFile)
+	case strings.HasPrefix(s.FromEnv, "MUSTER_"):
+		v.Flaw(field+".fromEnv", "give the variable another name", "variables MUSTER_… are the server's own settings")
+	case strings.ContainsAny(s.FromEnv, "= \t\n\x00"):
+		v.Flaw(field+".fromEnv", "", "%q is no name of a variable", s.FromEnv)
+	case s.Named != "":
+		v.SharedName(field+".secret", s.Named)
+	}
+}

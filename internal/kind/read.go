@@ -1,0 +1,144 @@
+package kind
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/document"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Located is a resource of a file, with the place of each of its fields.
+type Located struct {
+	model.Resource
+	document.Written
+}
+
+// Decode decodes a file of resources that people write, YAML or JSON, strictly: an unknown field, a
+// wrong type, a duration without unit are flaws with file, line and a hint, and the error holds all
+// of them (model.Flaws). It returns the resources without flaws, too. A status is ignored, so that
+// the output of get can be applied; a namespace that is left out stays empty (see Defaults).
+func (r *Registry) Decode(file string, data []byte) ([]Located, error) {
+	list, flaws := r.decode(file, data)
+	list = slices.DeleteFunc(list, func(l Located) bool { return !l.Complete() })
+	return list, flaws.Err()
+}
+
+// Read decodes and validates a file of resources: lint and apply do it first. The error holds all
+// flaws of form and content, in the order of the file.
+func (r *Registry) Read(file string, data []byte) ([]Located, error) {
+	list, flaws := r.decode(file, data)
+	for i := range list {
+		if len(flaws) >= model.MaxFlaws {
+			break
+		}
+		flaws = append(flaws, list[i].Place(r.Check(&list[i].Resource))...)
+	}
+	document.Sort(flaws)
+	return list, flaws.Err()
+}
+
+// decode also returns resources with flaws, as far as they could be decoded.
+func (r *Registry) decode(file string, data []byte) ([]Located, model.Flaws) {
+	reader := document.NewReader(file)
+	var out []Located
+	for _, doc := range reader.Documents(data) {
+		for _, item := range doc.Items() {
+			if reader.Full() {
+				break
+			}
+			out = r.resource(reader, out, item)
+		}
+	}
+	return out, reader.Flaws
+}
+
+func (r *Registry) resource(reader *document.Reader, out []Located, t *document.Tree) []Located {
+	before := len(reader.Flaws)
+	if !t.IsMapping() {
+		reader.Flaw(t, "", "", "want a resource (apiVersion, kind, metadata, spec), not %s", t.Kind())
+		return out
+	}
+	d := reader.Decoder(t)
+	d.Elsewhere = r.elsewhere
+	var envelope struct {
+		APIVersion string         `json:"apiVersion"`
+		Kind       string         `json:"kind"`
+		Metadata   model.Metadata `json:"metadata"`
+	}
+	k := r.kindOf(reader, t)
+	d.Fields(t, &envelope, "spec", "status")
+	if envelope.APIVersion != "" && envelope.APIVersion != model.APIVersion {
+		d.FlawOf("apiVersion", "write "+model.APIVersion, "unknown version %q", envelope.APIVersion)
+	}
+	if t.Get("metadata") == nil {
+		reader.Flaw(t, "metadata", "write metadata: {name: …}", "missing")
+	}
+	if k == nil {
+		return out
+	}
+	spec := k.New()
+	d.Field(t, "spec", spec)
+	return append(out, Located{
+		model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: envelope.Metadata, Spec: spec}, d.Written(before),
+	})
+}
+
+// kindOf finds the kind of a document, or the kind that a misspelt word probably means; nil: none.
+func (r *Registry) kindOf(reader *document.Reader, t *document.Tree) *Kind {
+	word := t.Get("kind")
+	if word == nil || word.IsNull() {
+		reader.Flaw(t, "kind", "one of "+strings.Join(r.names(), ", "), "missing")
+		return nil
+	}
+	hint := "one of " + strings.Join(r.names(), ", ")
+	k := r.find(word.Text())
+	switch near := model.Nearest(word.Text(), r.names()); {
+	case k != nil && k.Name == word.Text():
+		return k
+	case k != nil:
+		hint = "write " + k.Name
+	case near != "":
+		hint, k = "did you mean "+near+"?", r.find(near)
+	}
+	reader.Flaw(word, "kind", hint, "unknown kind %q", word.Text())
+	return k
+}
+
+// otherWords maps words of Sensu, Nagios and YAML 1.1 to the fields of Muster.
+var otherWords = map[string]string{
+	"on":               "targets",
+	"subscriptions":    "targets: {groups: […]}",
+	"round_robin":      "targets",
+	"check_hooks":      "command",
+	"proxy_entity":     "targets: {nodes: […]}",
+	"max_output_size":  "maxOutput",
+	"low_flap":         "alert.failAfter",
+	"entity_class":     "metadata.labels",
+	"keepalive_window": "keepalive: {timeout: …}",
+	"attempts":         "alert: {failAfter: …}",
+	"value":            "agentFile: NAME, or another place of the value: a Secret does not hold the value itself",
+}
+
+// elsewhere returns a hint for an unknown field of a spec, or of the envelope; empty: none. fields
+// are those of the spec.
+func (r *Registry) elsewhere(word string, spec bool, fields []string) string {
+	if spec {
+		other := otherWords[word]
+		if first, _, _ := strings.Cut(other, ":"); other != "" {
+			if first, _, _ = strings.Cut(first, "."); slices.Contains(fields, first) {
+				return "write " + other
+			}
+		}
+		return ""
+	}
+	if document.HasField(&model.Metadata{}, word) {
+		return "it belongs to metadata"
+	}
+	for i := range r.kinds {
+		if document.HasField(r.kinds[i].New(), word) {
+			return "it belongs to spec"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,257 @@
+package kind
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
+)
+
+// Validator finds what is wrong with one resource by itself: apply looks up what it refers to.
+type Validator struct {
+	namespace string // of the resource; of a Namespace, its own name
+	flaws     model.Flaws
+}
+
+// Check returns all flaws of one resource by itself. A namespace that is left out is correct.
+func (r *Registry) Check(res *model.Resource) model.Flaws {
+	v := &Validator{namespace: res.Metadata.Namespace}
+	k := r.find(res.Kind)
+	v.metadata(k, res)
+	switch {
+	case k == nil:
+	case res.Spec == nil:
+		v.Missing("spec", "", "missing")
+	case k.validate != nil:
+		k.validate(v, res)
+	}
+	return v.flaws
+}
+
+// Validate returns all flaws of one resource by itself in one error.
+func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err() }
+
+func (v *Validator) Flaw(field, hint, format string, args ...any) {
+	if len(v.flaws) < model.MaxFlaws {
+		v.flaws = append(v.flaws, &model.Flaw{Field: model.Brief(field), Hint: model.Brief(hint), Text: model.Brief(fmt.Sprintf(format, args...))})
+	}
+}
+
+// Missing is a flaw of something that is not there.
+func (v *Validator) Missing(field, hint, format string, args ...any) {
+	before := len(v.flaws)
+	v.Flaw(field, hint, format, args...)
+	for _, f := range v.flaws[before:] {
+		f.Absent = true
+	}
+}
+
+func (v *Validator) Name(field, text string) {
+	if text == "" {
+		v.Missing(field, "", "%v", model.NameError(text))
+		return
+	}
+	if err := model.NameError(text); err != nil {
+		hint := ""
+		if clean := model.CleanName(text); clean != "" {
+			hint = "write " + clean
+			if field == "metadata.name" {
+				hint += fmt.Sprintf(" and displayName: %q", text)
+			}
+		}
+		v.Flaw(field, hint, "%v", err)
+	}
+}
+
+// SharedName is a name, of the same namespace or as shared/NAME.
+func (v *Validator) SharedName(field, text string) {
+	namespace, name, found := strings.Cut(text, "/")
+	switch {
+	case !found:
+		v.Name(field, text)
+	case namespace != v.namespace && namespace != model.SharedNamespaceName:
+		v.Flaw(field, "name one of the same namespace, or "+model.SharedNamespaceName+"/"+name, "%q is of another namespace", text)
+	default:
+		v.Name(field, name)
+	}
+}
+
+// NodeName is a name, of the same namespace; from the shared one also NAMESPACE/NAME.
+func (v *Validator) NodeName(field, text string) {
+	namespace, name, found := strings.Cut(text, "/")
+	switch {
+	case !found:
+		v.Name(field, text)
+	case namespace != v.namespace && v.namespace != model.SharedNamespaceName:
+		v.Flaw(field, "only what is in the namespace "+model.SharedNamespaceName+" reaches the nodes of others", "%q is of another namespace", text)
+	default:
+		v.Name(field, namespace)
+		v.Name(field, name)
+	}
+}
+
+// Names checks a list of them and that none stands there twice.
+func (v *Validator) Names(field string, names []string, check func(field, text string)) {
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
+		if len(v.flaws) >= model.MaxFlaws {
+			return
+		}
+		at := fmt.Sprintf("%s[%d]", field, i)
+		check(at, name)
+		if seen[name] {
+			v.Flaw(at, "keep one of them", "%s stands here twice", name)
+		}
+		seen[name] = true
+	}
+}
+
+// Few bounds a list or mapping.
+func (v *Validator) Few(field string, n int) {
+	if n > maxEntries {
+		v.Flaw(field, "", "%d entries, at most %d", n, maxEntries)
+	}
+}
+
+// Line is a text that stands in lists.
+func (v *Validator) Line(field, text string) {
+	if len(text) > maxNote || model.HasControl(text) {
+		v.Flaw(field, "", "want one line of at most %d bytes", maxNote)
+	}
+}
+
+// Between accepts zero, which means the default.
+func (v *Validator) Between(field string, d, low, high model.Duration) {
+	if d != 0 && (d < low || d > high) {
+		v.Flaw(field, "", "want %s to %s, not %s", low, high, d)
+	}
+}
+
+func (v *Validator) count(field string, n int) {
+	if n < 0 || n > maxCount {
+		v.Flaw(field, "", "want 1 to %d, not %d", maxCount, n)
+	}
+}
+
+func (v *Validator) oneOf(field, text string, words ...string) {
+	if text != "" && !slices.Contains(words, text) {
+		v.Flaw(field, "write "+strings.Join(words, " or "), "%q is not known", text)
+	}
+}
+
+// timeZone accepts none, which means the default.
+func (v *Validator) timeZone(field, zone string) {
+	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+		v.Flaw(field, "write one such as Europe/Paris or UTC", "%q is no time zone known here", zone)
+	}
+}
+
+// compiled records the error of a compiler: of conditions, calendars, JavaScript.
+func (v *Validator) compiled(field string, err error) {
+	if e, ok := err.(*model.Error); ok {
+		v.Flaw(field, e.Hint, "%s", strings.TrimPrefix(e.Message, "where: ")) // the field says that
+	} else if err != nil {
+		v.Flaw(field, "", "%v", err)
+	}
+}
+
+// where compiles a condition over nodes; more looks for what its field does not allow. May be nil.
+func (v *Validator) where(field, expr string, more func(*where.Condition) error) {
+	if expr == "" {
+		return
+	}
+	c, err := where.Compile(expr)
+	if err == nil && more != nil {
+		err = more(c)
+	}
+	v.compiled(field, err)
+}
+
+// hidden finds what somebody applies who could not see it.
+func (v *Validator) hidden(field, value string) {
+	if strings.Contains(value, model.Hidden) {
+		v.Flaw(field, "write the real one, or read it as somebody who may change it", "%s stands for a value that was not shown", model.Hidden)
+	}
+}
+
+func (v *Validator) metadata(k *Kind, r *model.Resource) {
+	m := &r.Metadata
+	v.Name("metadata.name", m.Name)
+	switch {
+	case k == nil:
+		v.Flaw("kind", "", "unknown kind %q", r.Kind)
+	case k.Namespaced && m.Namespace != "":
+		v.Name("metadata.namespace", m.Namespace)
+	case !k.Namespaced && m.Namespace != "":
+		v.Flaw("metadata.namespace", "leave it out", "a %s is in no namespace", k.Name)
+	}
+	if len(m.DisplayName) > model.MaxText || model.HasControl(m.DisplayName) {
+		v.Flaw("metadata.displayName", "", "want one line of at most %d bytes", model.MaxText)
+	}
+	if m.Owner != "" && (len(m.Owner) > model.MaxText || model.HasControl(m.Owner)) {
+		v.Flaw("metadata.owner", "", "want one line of at most %d bytes", model.MaxText)
+	}
+	v.labels("metadata.labels", m.Labels)
+	v.Few("metadata.annotations", len(m.Annotations))
+	for _, name := range slices.Sorted(maps.Keys(m.Annotations)) {
+		v.labelKey("metadata.annotations."+name, name)
+		if len(m.Annotations[name]) > maxAnnotation {
+			v.Flaw("metadata.annotations."+name, "", "longer than %d bytes", maxAnnotation)
+		}
+	}
+}
+
+func (v *Validator) labels(field string, labels map[string]string) {
+	v.Few(field, len(labels))
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		at := field + "." + name
+		v.labelKey(at, name)
+		if value := labels[name]; len(value) > model.MaxText || model.HasControl(value) {
+			v.Flaw(at, "longer text goes into annotations", "want one line of at most %d bytes", model.MaxText)
+		}
+	}
+}
+
+func (v *Validator) labelKey(field, name string) {
+	if !model.IsLabelName(name) {
+		v.Flaw(field, "", "%q is no label's name: letters, digits, and . _ - / between them, at most %d", name, model.MaxText)
+	}
+}
+
+func (v *Validator) tags(field string, tags map[string]string) {
+	if len(tags) > model.MaxValueTags {
+		v.Flaw(field, "", "%d, at most %d", len(tags), model.MaxValueTags)
+	}
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		if k == "" || len(k) > model.MaxText || len(tags[k]) > model.MaxText || model.HasControl(k) || model.HasControl(tags[k]) {
+			v.Flaw(field+"."+k, "", "want one line of at most %d bytes", model.MaxText)
+		}
+	}
+}
+
+func isVariable(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c != '_' && (!isAlphanumeric(c) || i == 0 && c <= '9') {
+			return false
+		}
+	}
+	return name != "" && len(name) <= model.MaxText
+}
+
+// isHeader: a token of RFC 9110, section 5.6.2.
+func isHeader(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; !isAlphanumeric(c) && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return name != ""
+}
+
+func isAlphanumeric(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}

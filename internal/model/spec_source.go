@@ -1,0 +1,24 @@
+package model
+
+import (
+	"embed"
+	"reflect"
+	"strings"
+)
+
+// SpecSource holds the Go files that declare the specs of resources: their comments are the text of
+// muster explain and of docs/reference/resources.md.
+//
+//go:embed resource.go handlerkinds.go routing.go kept.go secretkind.go asset.go
+var SpecSource embed.FS
+
+var (
+	commandType = reflect.TypeFor[Command]()
+	secretType  = reflect.TypeFor[Secret]()
+)
+
+// jsonName returns the name of a field in JSON.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
