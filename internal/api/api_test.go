@@ -248,8 +248,8 @@ func TestResources(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, item := range page.Items {
-			var o model.Resource
-			if err := json.Unmarshal(item, &o); err != nil {
+			o, err := kind.All().DecodeResource(item)
+			if err != nil {
 				t.Fatal(err)
 			}
 			names = append(names, o.Metadata.Name)
@@ -651,7 +651,7 @@ func TestStates(t *testing.T) {
 		note          string
 	}{
 		{"check", "disk", 3, 1, "runs on 3 nodes"}, {"check", "load", 2, 1, "runs on 2 nodes"}, {"group", "web", 2, 0, "has 2 nodes"},
-		{"group", "all", 3, 1, "has 3 nodes"}, {"property", "unread", 0, 0, "read by no check yet"}, {"handler", "pager", 0, 0, "used by nobody yet"},
+		{"group", "all", 3, 1, "has 3 nodes"}, {"property", "unread", 0, 0, "read by no check yet"}, {"handler", "pager", 0, 0, "used by nothing yet"},
 		{"node", "web01", 1, 2, ""},
 	} {
 		found, _ := kind.All().Of(want.kind)

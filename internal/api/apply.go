@@ -203,7 +203,7 @@ func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resour
 			one.Note = "not declared any more; " + s.Kinds.Removal(o.Key.Kind, o.Landing)
 		case o.Op != intent.Deleted && byKey[o.Key] != nil:
 			var warning string
-			one.Note, warning = s.Kinds.Landing(byKey[o.Key], o.Landing, o.Op != intent.Unchanged)
+			one.Note, warning = s.Kinds.Effect(byKey[o.Key], o.Landing, o.Op != intent.Unchanged)
 			if warning != "" && len(s.Directory.Nodes("")) == 0 {
 				one.Note, warning = one.Note+" yet: no machine has joined", "" // nothing is wrong with it
 			}

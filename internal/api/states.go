@@ -26,7 +26,7 @@ func (s *server) stateOf(r *model.Resource, held *holdCounter) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Landing(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
-	out.Note, _ = s.Kinds.Landing(r, l.Landing, false)
+	out.Note, _ = s.Kinds.Effect(r, l.Landing, false)
 	if k, _ := s.Kinds.Of(key.Kind); k.Users {
 		out.UsedBy = l.UsedBy("")
 	}

@@ -31,7 +31,7 @@ func TestLintFindsAllThatIsWrongInAllFiles(t *testing.T) {
 		t.Errorf("code %d:\n%s", code, stderr)
 	}
 	code, stdout, stderr := run(t, "kind: Check\nmetadata: {name: a}\nspec: {interval: 60s, probe: {name: disk}}\n", "lint", "-")
-	if code != 0 || stdout != "1 resource, nothing found\n" {
+	if code != 0 || stdout != "1 resource, no errors\n" {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 }
@@ -56,7 +56,7 @@ spec: {action: deny, expressions: ["hour(event.timestamp) < 8"]}
 		t.Fatal(err)
 	}
 	code, stdout, stderr := run(t, "", "lint", path)
-	if want := "3 resources, nothing found\n" + path + ": kept from Sensu: Filter, Pipeline. It runs as it is; who is told of what is what a Route says in Muster (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
+	if want := "3 resources, no errors\n" + path + ": kept from Sensu: Filter, Pipeline. It runs as it is; Muster's own kind for notifications is Route (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 	code, _, stderr = run(t, "kind: Filter\nmetadata: {name: a}\nspec:\n  action: allow\n  expressions: [\"event.check.status ==\"]\n", "lint", "-")

@@ -49,7 +49,7 @@ func TestAFolderOfATeam(t *testing.T) {
 	}
 	const waits = 20
 	invalid, guarded := model.Invalid.Exit(), model.Guarded.Exit()
-	step("lint DIR/repo --owner team-a", 0, "3 resources, nothing found")
+	step("lint DIR/repo --owner team-a", 0, "3 resources, no errors")
 	step("plan -f DIR/repo --owner team-a --prune --exit-code", waits, "check/disk would be created", "group/web would be created    has 2 nodes", "2 nodes would get")
 	x.env["MUSTER_MESSAGE"] = "watch the web servers\n\nmore of it"
 	step("apply -f DIR/repo --owner team-a --prune", 0, "check/load created   runs on 2 nodes")
@@ -99,7 +99,7 @@ func TestAFolderOfATeam(t *testing.T) {
 	if err := os.Symlink(filepath.Join(x.dir, "repo/checks"), filepath.Join(x.dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	step("lint DIR/link", 0, "1 resource, nothing found")
+	step("lint DIR/link", 0, "1 resource, no errors")
 	step("apply -f DIR/nothing --owner team-a --prune --allow-empty", 0, "check/disk deleted", "group/web deleted", "check/theirs deleted")
 	step("get checks", 0, "no checks")
 }

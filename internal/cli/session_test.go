@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/cli"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
@@ -35,13 +36,14 @@ spec: {command: 'cat >> /tmp/notebook'}
 
 // terminal is one person's terminal: command lines in, a transcript out.
 type terminal struct {
-	t    *testing.T
-	rig  *apitest.Rig
-	dir  string
-	env  map[string]string
-	text bytes.Buffer
-	edit func(path string) error
-	wide int
+	t     *testing.T
+	rig   *apitest.Rig
+	dir   string
+	env   map[string]string
+	text  bytes.Buffer
+	edit  func(path string) error
+	wide  int
+	kinds *kind.Registry // nil: all of Muster's
 }
 
 func newTerminal(t *testing.T, rig *apitest.Rig) *terminal {
@@ -58,7 +60,7 @@ func (x *terminal) run(stdin, line string) (stdout string, code int) {
 	var out, errs bytes.Buffer
 	env := &cli.Env{
 		Args: strings.Fields(strings.NewReplacer("DIR", x.dir, "URL", x.rig.URL).Replace(line)), Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs,
-		Getenv: func(k string) string { return x.env[k] }, Now: x.rig.Now, Zone: time.UTC, Width: x.wide, Edit: x.edit,
+		Getenv: func(k string) string { return x.env[k] }, Kinds: x.kinds, Now: x.rig.Now, Zone: time.UTC, Width: x.wide, Edit: x.edit,
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -33,7 +33,7 @@ func (r *Reader) Decoder(t *Tree) *Decoder {
 // Fields decodes the fields of a mapping into the struct that v points to, except those listed.
 func (d *Decoder) Fields(t *Tree, v any, except ...string) {
 	d.skip = except
-	d.into(t, reflect.ValueOf(v).Elem(), "")
+	d.decodeValue(t, reflect.ValueOf(v).Elem(), "")
 	d.skip = nil
 }
 
@@ -45,7 +45,7 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	for _, k := range t.keys {
 		if k.name == name {
 			d.places[name] = k.place
-			d.into(k.value, value, name)
+			d.decodeValue(k.value, value, name)
 		}
 	}
 }
@@ -72,8 +72,8 @@ var (
 	timeType    = reflect.TypeFor[model.Time]()
 )
 
-// into decodes t into v and continues after a flaw.
-func (d *Decoder) into(t *Tree, v reflect.Value, field string) {
+// decodeValue decodes t into v and continues after a flaw.
+func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	if t.kind == null || d.Full() {
 		return // as if left out
 	}
@@ -94,7 +94,7 @@ func (d *Decoder) into(t *Tree, v reflect.Value, field string) {
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		d.into(t, v.Elem(), field)
+		d.decodeValue(t, v.Elem(), field)
 	case reflect.Struct:
 		if d.want(t, mapping, field) {
 			d.fields(t, v, field)
@@ -138,7 +138,7 @@ func (d *Decoder) into(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// want reports whether the tree has the wanted type, or records what to write instead.
+// want reports whether the tree has the wanted type, or records a flaw with a hint.
 func (d *Decoder) want(t *Tree, kind treeKind, field string) bool {
 	if t.kind == kind {
 		return true
@@ -192,7 +192,7 @@ func (d *Decoder) elements(t *Tree, v reflect.Value, field string) {
 			d.flaw(item.place, name, "", "empty")
 			continue
 		}
-		d.into(item, v.Index(i), name)
+		d.decodeValue(item, v.Index(i), name)
 	}
 }
 
@@ -211,7 +211,7 @@ func (d *Decoder) entries(t *Tree, v reflect.Value, field string) {
 		case k.value.kind == null:
 			d.flaw(k.place, name, `write "" for an empty text`, "empty")
 		default:
-			d.into(k.value, value, name)
+			d.decodeValue(k.value, value, name)
 		}
 		v.SetMapIndex(reflect.ValueOf(k.name), value)
 	}
@@ -230,7 +230,7 @@ func (d *Decoder) fields(t *Tree, v reflect.Value, field string) {
 		}
 		d.places[name] = k.place
 		if i, ok := fieldOf(v.Type(), k.name); ok {
-			d.into(k.value, v.FieldByIndex(i), name)
+			d.decodeValue(k.value, v.FieldByIndex(i), name)
 			continue
 		}
 		d.flaw(k.place, name, d.rightName(v.Type(), k.name, field), "unknown field")

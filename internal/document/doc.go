@@ -1,5 +1,5 @@
 // Package document parses files that people write, YAML and JSON, and decodes them strictly into
-// Go values. Every flaw names file, line, column, field and what to write. JSON is parsed as YAML,
+// Go values. Every flaw names file, line, column and field, with a hint. JSON is parsed as YAML,
 // so there is one parser with positions.
 //
 // In: bytes and a Go type. Out: values, model.Flaws, the place of each field (Written). The package

@@ -17,7 +17,7 @@ import (
 func Decode(file string, data []byte, v any, check func(written func(field string) bool) model.Flaws) error {
 	r := NewReader(file)
 	docs := slices.DeleteFunc(r.Documents(data), func(t *Tree) bool { return t.kind == null })
-	if len(docs) == 0 && len(r.Flaws) == 0 { // empty: check says what is missing
+	if len(docs) == 0 && len(r.Flaws) == 0 { // empty: check reports missing fields
 		docs = append(docs, &Tree{place: place{1, 1}, kind: mapping})
 	}
 	switch {
@@ -27,7 +27,7 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 		value := reflect.ValueOf(v).Elem()
 		d := r.Decoder(docs[0])
 		d.root = value.Type()
-		d.into(docs[0], value, "")
+		d.decodeValue(docs[0], value, "")
 		w := d.Written(0)
 		if !slices.Contains(w.flawed, "") && !r.Full() { // otherwise nothing of the document is decoded
 			r.Flaws = append(r.Flaws, w.Place(check(w.has))...)
@@ -46,7 +46,7 @@ type Written struct {
 	flawed []string         // fields that could not be decoded
 }
 
-// Place fills in file, line and column of flaws that validation found: those of the field or,
+// Place fills in file, line and column of the flaws of validation: the place of the field or,
 // where it is absent, of the nearest field around it. It drops flaws that only follow from a
 // field that could not be decoded.
 func (w *Written) Place(flaws model.Flaws) model.Flaws {

@@ -45,6 +45,10 @@ func (r *Reader) jsonDocuments(data []byte) (docs []*Tree) {
 		}
 		start := decoder.InputOffset() - int64(len(object))
 		before := data[:start]
+		if bytes.Count(object, []byte(",")) > maxObject {
+			r.flaw(place{bytes.Count(before, []byte("\n")) + 1, 1}, "", "split it", "more than %d values in one object", maxObject)
+			return docs
+		}
 		r.skipped = bytes.Count(before, []byte("\n"))
 		column := len(before) - (bytes.LastIndexByte(before, '\n') + 1)
 		found, _ := r.yamlUntil(append(bytes.Repeat([]byte(" "), column), yamlOfJSON(object)...))
@@ -73,7 +77,7 @@ func (r *Reader) notJSON(data []byte, offset int64, err error) []*Tree {
 	return nil
 }
 
-// unlikeYAML matches what JSON strings may hold and YAML reads in another way: surrogate
+// unlikeYAML matches parts of JSON strings that YAML reads in another way: surrogate
 // pairs, and raw line separators.
 var unlikeYAML = regexp.MustCompile(`\\(?:u[dD][89a-bA-B][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.)|[\x{85}\x{2028}\x{2029}]`)
 
@@ -235,7 +239,7 @@ func (r *Reader) yamlMapping(t *Tree, n *yaml.Node, depth int) error {
 			t.keys = append(t.keys, key{at, name.Value, value})
 		}
 	}
-	for _, k := range merged { // what stands here wins over what is merged in
+	for _, k := range merged { // keys of the mapping win over merged ones
 		if !seen[k.name] {
 			seen[k.name] = true
 			t.keys = append(t.keys, k)

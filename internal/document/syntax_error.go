@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// notYAML explains a syntax error of the YAML library: text for people, and what to write.
+// notYAML explains a syntax error of the YAML library: text for people, and a hint.
 func notYAML(message string, line []byte) (text, hint string) {
 	text = "not YAML: " + message
 	indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]

@@ -27,4 +27,3 @@ func TestWhatIsNoYAML(t *testing.T) {
 		})
 	}
 }
-

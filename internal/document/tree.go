@@ -104,12 +104,14 @@ func (t *Tree) appendJSON(b []byte) []byte {
 }
 
 const (
-	// maxAliased bounds what the aliases of one file expand to: aliases can name
-	// aliases. What is written out is bounded by the size of the file.
+	// maxAliased bounds the values that aliases of one file expand to: aliases can name
+	// aliases. The size of the file bounds all others.
 	maxAliased = 100_000
 	maxDepth   = 100
-	// maxValues bounds what one file holds: a value takes some hundred bytes here, however
-	// short it is written.
+	// maxObject bounds the values of one JSON object: each takes some hundred bytes in the YAML
+	// parser, even if it is one byte long.
+	maxObject = 100_000
+	// maxValues bounds the values of one file.
 	maxValues = 1_000_000
 )
 
@@ -126,7 +128,7 @@ type Reader struct {
 // NewReader returns a reader whose flaws name the file.
 func NewReader(file string) *Reader { return &Reader{file: file} }
 
-// Flaw records a flaw of a field at the place of a tree. The hint says what to write.
+// Flaw records a flaw of a field at the place of a tree. The hint is the text to write.
 func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
 	r.flaw(t.place, field, hint, format, args...)
 }

@@ -24,7 +24,7 @@ func TestHandlersNameSecretsOfTheServer(t *testing.T) {
 		apply []model.Resource
 		want  string // in the refusal; empty: it is done
 	}{
-		{[]model.Resource{pager("s")}, `handler/pager: slack.url.secret: secret "s" does not exist`},
+		{[]model.Resource{pager("s")}, `handler/pager: spec.slack.url.secret: secret "s" does not exist`},
 		{[]model.Resource{pager("s"), local}, "the value of secret s is in the agent's file s, and handlers run on the server"},
 		{[]model.Resource{pager("s"), served}, ""},
 		{[]model.Resource{local}, "handler/pager: slack.url.secret: the value of secret s is in the agent's file s"},
@@ -36,7 +36,7 @@ func TestHandlersNameSecretsOfTheServer(t *testing.T) {
 		}
 	}
 	gone := []intent.Key{{Kind: "Secret", Namespace: "default", Name: "s"}}
-	if _, err := w.Delete(ctx, ada, gone, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "secret/s is named by handler/pager, in slack.url.secret") {
+	if _, err := w.Delete(ctx, ada, gone, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "handler/pager refers to secret/s in spec.slack.url.secret") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := w.Delete(ctx, ada, append(gone, intent.Key{Kind: "Handler", Namespace: "default", Name: "pager"}), intent.ApplyOptions{}); err != nil {
@@ -56,7 +56,7 @@ func TestMutatorsNameSecretsOfTheServer(t *testing.T) {
 		apply []model.Resource
 		want  string // in the refusal; empty: it is done
 	}{
-		{[]model.Resource{mutator}, `mutator/m: secrets[0].secret: secret "s" does not exist`},
+		{[]model.Resource{mutator}, `mutator/m: spec.secrets[0].secret: secret "s" does not exist`},
 		{[]model.Resource{mutator, secret(model.SecretSpec{AgentFile: "s"})}, "the value of secret s is in the agent's file s, and mutators run on the server"},
 		{[]model.Resource{mutator, secret(model.SecretSpec{Env: "S"})}, ""},
 		{[]model.Resource{secret(model.SecretSpec{AgentEnv: "S"})}, "mutator/m: secrets[0].secret: the value of secret s is in the agent's environment"},

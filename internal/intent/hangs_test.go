@@ -28,14 +28,14 @@ func TestWhatThingsHangOn(t *testing.T) {
 		list []model.Resource
 		want string // "": it is taken
 	}{
-		{[]model.Resource{node("web01", &model.Behind{Node: "sw7"})}, `node/web01: behind.node: node "sw7" does not exist`},
-		{[]model.Resource{node("web01", &model.Behind{Node: "web01"})}, "node/web01 would be behind itself: web01 → web01"},
+		{[]model.Resource{node("web01", &model.Behind{Node: "sw7"})}, `node/web01: spec.behind.node: node "sw7" does not exist`},
+		{[]model.Resource{node("web01", &model.Behind{Node: "web01"})}, "node/web01 is behind itself: web01 → web01"},
 		{[]model.Resource{node("core", nil), node("web01", &model.Behind{Node: "core", Check: "ping"})}, `behind.check: check "ping" does not exist`},
-		{[]model.Resource{depends("http", "db")}, `check/http: dependsOn[0]: check "db" does not exist`},
+		{[]model.Resource{depends("http", "db")}, `check/http: spec.dependsOn[0]: check "db" does not exist`},
 		{[]model.Resource{depends("db", "keepalive"), depends("http", "db"), check("ping")}, ""},
 		{[]model.Resource{node("core", nil), node("sw7", &model.Behind{Node: "core", Check: "ping"}), node("web01", &model.Behind{Node: "sw7"})}, ""},
-		{[]model.Resource{node("core", &model.Behind{Node: "web01"})}, "node/core would be behind itself: core → web01 → sw7 → core"},
-		{[]model.Resource{depends("db", "http")}, "check/db would depend on itself: db → http → db"},
+		{[]model.Resource{node("core", &model.Behind{Node: "web01"})}, "node/core is behind itself: core → web01 → sw7 → core"},
+		{[]model.Resource{depends("db", "http")}, "check/db depends on itself: db → http → db"},
 	} {
 		if err := apply(c.list...); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v, want %q", err, c.want)
@@ -50,9 +50,9 @@ func TestWhatThingsHangOn(t *testing.T) {
 		return err
 	}
 	for want, err := range map[string]error{
-		"node/sw7 is named by node/web01, in behind.node":  deletes("Node", "sw7"),
-		"check/ping is named by node/sw7, in behind.check": deletes("Check", "ping"),
-		"check/db is named by check/http, in dependsOn[0]": deletes("Check", "db"),
+		"node/web01 refers to node/sw7 in spec.behind.node":  deletes("Node", "sw7"),
+		"node/sw7 refers to check/ping in spec.behind.check": deletes("Check", "ping"),
+		"check/http refers to check/db in spec.dependsOn[0]": deletes("Check", "db"),
 	} {
 		if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -155,7 +155,7 @@ func TestPrune(t *testing.T) {
 			want: "built in", left: "check/x group/all namespace/default"},
 		{name: "a handler that somebody names", others: []model.Resource{handler("pager"), owned(check("b", "pager"), "team-b")},
 			before: []model.Resource{handler("pager")}, apply: []model.Resource{check("x")}, options: ofA,
-			class: model.Conflict, want: "handler/pager is not declared any more, but check/b (of team-b) still names it in alert.handlers", left: "check/b handler/pager"},
+			class: model.Conflict, want: "handler/pager is not declared any more, but check/b (of team-b) refers to it in spec.alert.handlers", left: "check/b handler/pager"},
 		{name: "a handler that is still named in the files", before: []model.Resource{handler("pager"), check("x", "pager")},
 			apply: []model.Resource{check("x", "pager")}, options: ofA, class: model.Invalid, want: `handler "pager" does not exist`, left: "check/x handler/pager"},
 		{name: "a handler with the last that named it", before: []model.Resource{handler("pager"), check("x", "pager")},

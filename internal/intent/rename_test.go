@@ -59,7 +59,7 @@ func TestRename(t *testing.T) {
 			t.Errorf("%s is at revision %d, want %d", o.Key, o.Revision, applied.Revision)
 		}
 	}
-	want := "renamed node/shop01, updated group/listed, updated group/shared/both, updated check/disk, updated property/p"
+	want := "renamed node/shop01, updated property/p, updated group/listed, updated group/shared/both, updated check/disk"
 	if got := strings.Join(did, ", "); got != want {
 		t.Errorf("done: %s\nwant: %s", got, want)
 	}

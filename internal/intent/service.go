@@ -15,7 +15,7 @@ import (
 )
 
 // Landing says where one write lands; the planner computes it.
-type Landing = kind.Landing
+type Landing = kind.Placement
 
 // Options are what a Service needs of its surroundings.
 type Options struct {

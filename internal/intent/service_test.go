@@ -134,7 +134,7 @@ func TestApplyIsAllOrNothingAndNamesEveryProblem(t *testing.T) {
 	if model.ClassOf(err) != model.Invalid {
 		t.Fatalf("got %v", err)
 	}
-	for _, want := range []string{`handler "pager" does not exist`, `handler "shared/mail" does not exist`, `namespace "nowhere" does not exist`, "group/x would contain itself: x → y → z → x", "group/z would contain itself: z → x → y → z"} {
+	for _, want := range []string{`handler "pager" does not exist`, `handler "shared/mail" does not exist`, `namespace "nowhere" does not exist`, "group/x contains itself: x → y → z → x", "group/z contains itself: z → x → y → z"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("missing %q in %v", want, err)
 		}

@@ -51,7 +51,7 @@ spec:
 			}
 			return list
 		},
-		Landing: usersLanding[*model.AssetSpec],
+		Effect: usersEffect[*model.AssetSpec],
 	})
 }
 
@@ -77,7 +77,7 @@ func (v *Validator) asset(s *model.AssetSpec) {
 		if u, err := url.Parse(b.URL); err == nil && u.User != nil {
 			v.Flaw(at+".url", "fetch it yourself, and type muster asset add NAME FILE", "no password may stand here: whoever may look sees it")
 		}
-		v.hidden(at+".url", b.URL)
+		v.unredacted(at+".url", b.URL)
 		for _, f := range []struct{ field, text string }{{"os", b.OS}, {"arch", b.Arch}, {"distribution", b.Distribution}, {"distributionVersion", b.DistributionVersion}} {
 			if len(f.text) > model.MaxText || model.HasControl(f.text) || strings.ContainsAny(f.text, " \t") {
 				v.Flaw(at+"."+f.field, "muster describe node NODE shows the facts", "want one word")

@@ -61,7 +61,7 @@ spec:
 			{"RUNS", 50, func(_ View, s *model.CheckSpec) string { return runs(s) }},
 		},
 		Details: checkDetails,
-		Landing: checkLanding,
+		Effect:  checkEffect,
 	})
 }
 
@@ -137,7 +137,7 @@ func checkDetails(view View, s *model.CheckSpec) []Detail {
 	return list
 }
 
-func checkLanding(r *model.Resource, s *model.CheckSpec, l Landing, changed bool) (note, warning string) {
+func checkEffect(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
 	nodes := l.nodes()
 	switch {
 	case s.Disabled:
@@ -206,17 +206,17 @@ func (v *Validator) check(s *model.CheckSpec) {
 	if s.Probe != nil {
 		v.probe(s.Probe)
 	}
-	v.Few("spec.dependsOn", len(s.DependsOn))
+	v.Bound("spec.dependsOn", len(s.DependsOn))
 	v.Names("spec.dependsOn", s.DependsOn, v.SharedName)
-	v.Few("spec.pipelines", len(s.Pipelines))
+	v.Bound("spec.pipelines", len(s.Pipelines))
 	v.Names("spec.pipelines", s.Pipelines, v.SharedName)
 	if !s.Passive {
 		v.schedule(s)
 	}
-	v.except(s.Schedule)
-	v.Between("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), maxTimeout)
+	v.exceptions(s.Schedule)
+	v.InRange("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), maxTimeout)
 	if s.TTL != 0 {
-		v.Between("spec.ttl", s.TTL, model.Duration(time.Second), maxInterval)
+		v.InRange("spec.ttl", s.TTL, model.Duration(time.Second), maxInterval)
 		if s.Interval > 0 && s.TTL <= s.Interval {
 			v.Flaw("spec.ttl", "two to three intervals are usual", "%s must be longer than the interval %s", s.TTL, s.Interval)
 		}
@@ -236,7 +236,7 @@ func (v *Validator) check(s *model.CheckSpec) {
 	if a := s.Alert; a != nil {
 		v.count("spec.alert.failAfter", a.FailAfter)
 		v.count("spec.alert.recoverAfter", a.RecoverAfter)
-		v.Few("spec.alert.handlers", len(a.Handlers))
+		v.Bound("spec.alert.handlers", len(a.Handlers))
 		v.Names("spec.alert.handlers", a.Handlers, v.SharedName)
 		if f := a.Flapping; f != nil {
 			if f.Start < 2 || f.Start > 100 {
@@ -308,7 +308,7 @@ func (v *Validator) probe(p *model.Probe) {
 		v.Missing("spec.probe.name", "", "missing")
 		return
 	}
-	v.Few("spec.probe.args", len(p.Args))
+	v.Bound("spec.probe.args", len(p.Args))
 	for _, name := range slices.Sorted(maps.Keys(p.Args)) {
 		if len(name) > model.MaxText || len(p.Args[name]) > maxVariable {
 			v.Flaw("spec.probe.args."+name, "", "longer than %d bytes", maxVariable)
@@ -338,7 +338,7 @@ func (v *Validator) probe(p *model.Probe) {
 }
 
 func (v *Validator) stdin(s *model.CheckSpec) {
-	v.hidden("spec.stdin", s.Stdin)
+	v.unredacted("spec.stdin", s.Stdin)
 	if s.Stdin != "" && s.Command == nil {
 		v.Missing("spec.stdin", "leave it out", "a probe reads no standard input")
 	}
@@ -347,7 +347,7 @@ func (v *Validator) stdin(s *model.CheckSpec) {
 	}
 }
 
-// checkSecrets finds what is wrong with the secrets of a check.
+// checkSecrets validates the secrets of a check.
 func (v *Validator) checkSecrets(s *model.CheckSpec) {
 	if len(s.Secrets) == 0 {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// hookWhen is what a hook may run after, besides exit codes.
+// hookWhen lists the results that a hook may run after, besides exit codes.
 var hookWhen = [...]string{"ok", "warning", "critical", "unknown", "non-ok"}
 
 func (v *Validator) hooks(list []model.Hook) {
@@ -49,7 +49,7 @@ func (v *Validator) hooks(list []model.Hook) {
 			v.Flaw(at+".hook", "keep one of them", "the Hook says command and timeout already")
 		}
 		v.command(at+".command", h.Command)
-		v.Between(at+".timeout", h.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
+		v.InRange(at+".timeout", h.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
 	}
 }
 
@@ -65,7 +65,7 @@ func (v *Validator) metrics(s *model.CheckSpec) {
 	} else if len(s.Thresholds) > 0 {
 		v.Missing("spec.thresholds", "write metrics: {format: nagios}", "there are no metrics to hold to them")
 	}
-	v.Few("spec.thresholds", len(s.Thresholds))
+	v.Bound("spec.thresholds", len(s.Thresholds))
 	for i := range s.Thresholds {
 		t, at := &s.Thresholds[i], fmt.Sprintf("spec.thresholds[%d]", i)
 		if t.Metric == "" || len(t.Metric) > model.MaxText || model.HasControl(t.Metric) {

@@ -10,11 +10,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (v *Validator) except(s *model.Schedule) {
+func (v *Validator) exceptions(s *model.Schedule) {
 	if s == nil {
 		return
 	}
-	v.Few("spec.schedule.except", len(s.Except))
+	v.Bound("spec.schedule.except", len(s.Except))
 	for i, e := range s.Except {
 		at := fmt.Sprintf("spec.schedule.except[%d]", i)
 		switch {
@@ -37,7 +37,7 @@ func (v *Validator) schedule(s *model.CheckSpec) {
 	case s.Interval != 0 && s.Cron != "":
 		v.Flaw("spec.cron", "keep one of them", "both interval and cron")
 	case s.Cron == "":
-		v.Between("spec.interval", s.Interval, model.Duration(time.Second), maxInterval)
+		v.InRange("spec.interval", s.Interval, model.Duration(time.Second), maxInterval)
 	}
 	if s.Cron != "" {
 		if fields := strings.Fields(s.Cron); len(s.Cron) > model.MaxText {

@@ -22,8 +22,8 @@ func usersColumn[S model.Spec]() Column[S] {
 	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dash(v.State.UsedBy) }}
 }
 
-// usersLanding names users, and the nodes that their checks run on.
-func usersLanding[S model.Spec](_ *model.Resource, _ S, l Landing, _ bool) (note, warning string) {
+// usersEffect names users, and the nodes that their checks run on.
+func usersEffect[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
 	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodes()), "nothing yet"), ""
 }
 

@@ -15,7 +15,7 @@ func (v *Validator) command(field string, c *model.Command) {
 	case c.Argv != nil && (len(c.Argv) == 0 || c.Argv[0] == ""), c.Argv == nil && strings.TrimSpace(c.Shell) == "":
 		v.Flaw(field, "", "empty")
 	case len(c.Argv) > maxEntries:
-		v.Few(field, len(c.Argv))
+		v.Bound(field, len(c.Argv))
 	case len(c.Shell) > maxLine || slices.ContainsFunc(c.Argv, func(a string) bool { return len(a) > maxLine }):
 		v.Flaw(field, "put it into a script", "longer than %d bytes", maxLine)
 	case strings.ContainsRune(c.Shell, 0) || slices.ContainsFunc(c.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
@@ -24,10 +24,10 @@ func (v *Validator) command(field string, c *model.Command) {
 }
 
 func (v *Validator) env(field string, env map[string]string) {
-	v.Few(field, len(env))
+	v.Bound(field, len(env))
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		at := field + "." + name
-		v.hidden(at, env[name])
+		v.unredacted(at, env[name])
 		if !isVariable(name) {
 			v.Flaw(at, "letters, digits and _, not beginning with a digit", "%q is no name of a variable", name)
 		}
@@ -37,7 +37,7 @@ func (v *Validator) env(field string, env map[string]string) {
 	}
 }
 
-// secretsIn finds what is wrong with the secrets in the environment of a command, of a check,
+// secretsIn validates the secrets in the environment of a command, of a check,
 // a handler or a mutator, whose other variables are env.
 func (v *Validator) secretsIn(secrets []model.CommandSecret, env map[string]string) {
 	if len(secrets) > model.MaxCheckSecrets {
@@ -71,7 +71,7 @@ func (v *Validator) secretIn(at, env, secret string, twice bool) {
 	}
 }
 
-// commandSecrets finds what is wrong with those of a command that the server runs; hint is for what has none.
+// commandSecrets validates the secrets of a command that the server runs; hint is for a spec without a command.
 func (v *Validator) commandSecrets(secrets []model.CommandSecret, command *model.Command, env map[string]string, hint string) {
 	if len(secrets) == 0 {
 		return

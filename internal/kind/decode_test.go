@@ -211,6 +211,9 @@ func FuzzDecodeResources(f *testing.F) {
 				t.Fatalf("%s\n%s\n%s", a, b, out)
 			}
 			All().Check(&list[i].Resource)
+			if stored, err := All().DecodeResource(a); err != nil || stored.Kind != list[i].Kind {
+				t.Fatal(err)
+			}
 		}
 	})
 }

@@ -1,5 +1,5 @@
 // Package kind is the registry of the kinds of resources: one value per kind says how its specs are
-// decoded, validated, redacted, shown in tables and details, explained, and what they refer to. The
+// decoded, validated, redacted, shown in tables and details, explained and resolved. The
 // API, the command line, import and lint read the registry; nothing else lists kinds.
 //
 // In: files that people write, stored JSON, the server's state of a resource. Out: resources, flaws,

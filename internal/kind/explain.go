@@ -99,7 +99,7 @@ func (c comments) explainType(t reflect.Type, path string, around []reflect.Type
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() == reflect.Slice { // what stands in a list is explained like what stands alone
+	if t.Kind() == reflect.Slice { // a list is explained by its elements
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct || scalars[t] != "" {

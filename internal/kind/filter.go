@@ -57,7 +57,7 @@ func (v *Validator) filter(s *model.FilterSpec) {
 	if len(s.Expressions) == 0 {
 		v.Missing("spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
 	}
-	v.Few("spec.expressions", len(s.Expressions))
+	v.Bound("spec.expressions", len(s.Expressions))
 	v.assets(s.Assets)
 	for i, expression := range s.Expressions {
 		_, err := filter.Compile(expression)
@@ -78,6 +78,6 @@ func (v *Validator) filter(s *model.FilterSpec) {
 		}
 	}
 	v.timeZone("spec.when.timeZone", w.TimeZone)
-	v.Few("spec.when.spans", len(w.Spans))
+	v.Bound("spec.when.spans", len(w.Spans))
 	v.spans("spec.when.spans", w.Spans)
 }

@@ -33,7 +33,7 @@ spec:
 		Details: func(view View, s *model.GroupSpec) []Detail {
 			return []Detail{{"members", members(s)}, {"checks", "targeted by " + model.Counted(view.State.Checks, "check")}}
 		},
-		Landing: func(_ *model.Resource, _ *model.GroupSpec, l Landing, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, _ *model.GroupSpec, l Placement, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
 				return "has no member", "no node belongs to it. List nodes: muster get nodes; the groups of one: muster why NODE"
 			}

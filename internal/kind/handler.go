@@ -32,7 +32,7 @@ spec:
 			usersColumn[*model.HandlerSpec](),
 			{"NOTIFIES", 60, func(v View, s *model.HandlerSpec) string {
 				if v.State.Stream != nil {
-					return destination(s) + "; " + v.State.Stream.Behind()
+					return destination(s) + "; " + v.State.Stream.Lag()
 				}
 				return destination(s)
 			}},
@@ -40,7 +40,7 @@ spec:
 		Details: func(view View, s *model.HandlerSpec) []Detail {
 			return append(assetDetails([]Detail{{"notifies", destination(s)}}, s.Assets), streamDetails(view)...)
 		},
-		Landing: func(_ *model.Resource, s *model.HandlerSpec, l Landing, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, s *model.HandlerSpec, l Placement, _ bool) (note, warning string) {
 			used := l.UsedBy("")
 			if s.Stream == nil || s.Stream.Results != model.AllResults {
 				return "used by " + cmp.Or(used, "nothing yet"), ""
@@ -101,7 +101,7 @@ func streamDetails(view View) []Detail {
 	if s == nil {
 		return nil
 	}
-	text := s.Behind()
+	text := s.Lag()
 	if s.BehindBytes > 0 {
 		text += fmt.Sprintf(", %s of the journal", model.Size(s.BehindBytes).About())
 	}
@@ -143,11 +143,11 @@ func (v *Validator) handler(s *model.HandlerSpec) {
 	}
 	s.MapTexts(func(t model.ServiceText) string { v.serviceText(t); return t.Value })
 	v.service(s)
-	v.Few("spec.showLabels", len(s.ShowLabels))
+	v.Bound("spec.showLabels", len(s.ShowLabels))
 	for i, name := range s.ShowLabels {
 		v.labelKey(fmt.Sprintf("spec.showLabels[%d]", i), name)
 	}
-	v.Between("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
+	v.InRange("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
 	v.env("spec.env", s.Env)
 	v.handlerSecrets(s)
 	v.commandsAssets(s.Assets, s.Command, "only a command needs programs")

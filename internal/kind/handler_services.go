@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// serviceText is what every text of a service is held to.
+// serviceText validates one text of a service.
 func (v *Validator) serviceText(t model.ServiceText) {
 	field := "spec." + t.Field
-	v.hidden(field, t.Value)
+	v.unredacted(field, t.Value)
 	shown := t.Value
 	if t.Secret {
 		shown = "the text"
@@ -42,7 +42,7 @@ func (v *Validator) serviceText(t model.ServiceText) {
 	}
 }
 
-// service is what each kind asks for beside that.
+// service validates the fields of each service.
 func (v *Validator) service(s *model.HandlerSpec) {
 	if p := s.PagerDuty; p != nil {
 		v.secret("spec.pagerduty.routingKey", p.RoutingKey, true)
@@ -70,12 +70,12 @@ func (v *Validator) service(s *model.HandlerSpec) {
 		if len(a.URLs) == 0 {
 			v.Missing("spec.alertmanager.urls", "write urls: [\"http://alertmanager:9093\"]", "missing")
 		}
-		v.Few("spec.alertmanager.urls", len(a.URLs))
+		v.Bound("spec.alertmanager.urls", len(a.URLs))
 		for i, address := range a.URLs {
 			v.base(fmt.Sprintf("spec.alertmanager.urls[%d]", i), address)
 		}
 		v.login("spec.alertmanager", a.Username, a.Password, a.Token)
-		v.Few("spec.alertmanager.labels", len(a.Labels))
+		v.Bound("spec.alertmanager.labels", len(a.Labels))
 	}
 	if c := s.Slack; c != nil {
 		v.secret("spec.slack.url", c.URL, true)
@@ -116,7 +116,7 @@ func (v *Validator) service(s *model.HandlerSpec) {
 	}
 }
 
-// callback is a secret that a service shows; who guesses it acknowledges.
+// callback validates the secret of a callback: anybody who guesses it can acknowledge problems.
 func (v *Validator) callback(field string, s model.Secret) {
 	v.secret(field, s, false)
 	if s.Text != "" && len(s.Text) < 16 {
@@ -136,7 +136,7 @@ func (v *Validator) email(e *model.Email) {
 		v.Missing("spec.email.to", "write to: [oncall@example.org]", "missing")
 	}
 	for field, list := range map[string][]string{"to": e.To, "cc": e.CC} {
-		v.Few("spec.email."+field, len(list))
+		v.Bound("spec.email."+field, len(list))
 		for i, address := range list {
 			v.mailbox(fmt.Sprintf("spec.email.%s[%d]", field, i), address)
 		}
@@ -168,7 +168,7 @@ func (v *Validator) base(field, text string) {
 	}
 }
 
-// login checks who logs in how.
+// login validates a user name with its password, or a token.
 func (v *Validator) login(field, username string, password, token model.Secret) {
 	v.secret(field+".password", password, username != "")
 	v.secret(field+".token", token, false)
@@ -181,8 +181,8 @@ func (v *Validator) login(field, username string, password, token model.Secret) 
 }
 
 func (v *Validator) webhook(w *model.Webhook) {
-	v.hidden("spec.webhook.url", w.URL)
-	v.Few("spec.webhook.headers", len(w.Headers))
+	v.unredacted("spec.webhook.url", w.URL)
+	v.Bound("spec.webhook.headers", len(w.Headers))
 	switch field, err := w.Check(); {
 	case errors.Is(err, model.ErrHostVaries):
 		v.Flaw("spec.webhook."+field, "write out which server; make a handler for each", "%v", err)
@@ -194,15 +194,15 @@ func (v *Validator) webhook(w *model.Webhook) {
 		v.Flaw("spec.webhook."+field, "", "%v", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.Headers)) {
-		v.hidden("spec.webhook.headers."+name, w.Headers[name])
+		v.unredacted("spec.webhook.headers."+name, w.Headers[name])
 		if !isHeader(name) || model.HasControl(w.Headers[name]) {
 			v.Flaw("spec.webhook.headers."+name, "", "%q is no HTTP header", name)
 		}
 	}
 	v.secret("spec.webhook.secret", w.Secret, false)
-	v.hidden("spec.webhook.secret", w.Secret.Text)
+	v.unredacted("spec.webhook.secret", w.Secret.Text)
 	v.secret("spec.webhook.token", w.Token, false)
-	v.hidden("spec.webhook.token", w.Token.Text)
+	v.unredacted("spec.webhook.token", w.Token.Text)
 	for name := range w.Headers {
 		if strings.EqualFold(name, "Authorization") && !w.Token.IsZero() {
 			v.Flaw("spec.webhook.token", "keep one of them", "both token and a header %s", name)

@@ -32,5 +32,5 @@ func (v *Validator) hook(s *model.HookSpec) {
 	}
 	v.command("spec.command", s.Command)
 	v.templates(model.Texts{Command: s.Command})
-	v.Between("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
+	v.InRange("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
 }

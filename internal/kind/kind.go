@@ -27,7 +27,7 @@ type Kind struct {
 	declared   func(model.Spec) model.Spec
 	fromSensu  func(model.Spec) string
 	details    func(View, model.Spec) []Detail
-	landing    func(*model.Resource, Landing, bool) (note, warning string)
+	effect     func(*model.Resource, Placement, bool) (note, warning string)
 }
 
 // Definition declares a kind whose specs are of type S. All functions are optional.
@@ -44,7 +44,7 @@ type Definition[S model.Spec] struct {
 	Source string
 
 	Validate func(v *Validator, r *model.Resource, spec S)
-	// References adds what the spec refers to, without its targets.
+	// References adds the names in the spec, without its targets.
 	References func(refs *References, spec S)
 	// Targets returns all targets of the spec; nil ones are ignored.
 	Targets func(spec S) []FieldTargets
@@ -56,9 +56,9 @@ type Definition[S model.Spec] struct {
 	FromSensu func(spec S) string
 	Columns   []Column[S]
 	Details   func(view View, spec S) []Detail
-	// Landing says where a resource lands; the warning says why it lands nowhere. changed: the
+	// Effect says where a resource lands; the warning says why it lands nowhere. changed: the
 	// apply has changed it.
-	Landing func(r *model.Resource, spec S, l Landing, changed bool) (note, warning string)
+	Effect func(r *model.Resource, spec S, l Placement, changed bool) (note, warning string)
 }
 
 // Related says which rows of the server stand below the details of a resource.
@@ -129,9 +129,9 @@ func Define[S model.Spec](newSpec func() S, d Definition[S]) Kind {
 	if d.Details != nil {
 		k.details = func(view View, spec model.Spec) []Detail { return d.Details(view, spec.(S)) }
 	}
-	if d.Landing != nil {
-		k.landing = func(r *model.Resource, l Landing, changed bool) (string, string) {
-			return d.Landing(r, r.Spec.(S), l, changed)
+	if d.Effect != nil {
+		k.effect = func(r *model.Resource, l Placement, changed bool) (string, string) {
+			return d.Effect(r, r.Spec.(S), l, changed)
 		}
 	}
 	for _, c := range d.Columns {
@@ -162,7 +162,7 @@ func (k *Kind) Declared(spec model.Spec) model.Spec {
 	return k.declared(spec)
 }
 
-// FromSensu names what in a resource only runs because Sensu had it; empty: nothing.
+// FromSensu names the parts of a spec that only run because Sensu had them; empty: none.
 func (k *Kind) FromSensu(spec model.Spec) string {
 	switch {
 	case k.Sensu:

@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What a resource may say. What goes to agents is bounded by their protocol
-// (internal/wire/limits.go) too, and by what fits the assignment of one node.
+// Bounds of a spec. The protocol (internal/wire/limits.go) and the assignment of one node bound
+// specs of agents, too.
 const (
 	maxNote          = 1024     // of a reason
 	maxAnnotation    = 64 << 10 // bytes

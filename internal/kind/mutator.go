@@ -62,5 +62,5 @@ func (v *Validator) mutator(s *model.MutatorSpec) {
 	v.env("spec.env", s.Env)
 	v.commandSecrets(s.Secrets, s.Command, s.Env, "leave it out: JavaScript reads no environment")
 	v.assets(s.Assets)
-	v.Between("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
+	v.InRange("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
 }

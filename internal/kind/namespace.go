@@ -21,7 +21,7 @@ spec:
 		Validate: func(v *Validator, r *model.Resource, s *model.NamespaceSpec) {
 			v.limits(s.Limits)
 			v.namespace = r.Metadata.Name
-			v.Few("spec.handlers", len(s.Handlers))
+			v.Bound("spec.handlers", len(s.Handlers))
 			v.Names("spec.handlers", s.Handlers, v.SharedName)
 			v.timeZone("spec.timeZone", s.TimeZone)
 			v.oneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)

@@ -91,8 +91,8 @@ func (v *Validator) node(s *model.NodeSpec) {
 		v.lifecycle("spec.given.lifecycle", g.Lifecycle)
 	}
 	if k := s.Keepalive; k != nil {
-		v.Between("spec.keepalive.interval", k.Interval, model.Duration(time.Second), maxTimeout)
-		v.Between("spec.keepalive.timeout", k.Timeout, model.Duration(time.Second), maxInterval)
+		v.InRange("spec.keepalive.interval", k.Interval, model.Duration(time.Second), maxTimeout)
+		v.InRange("spec.keepalive.timeout", k.Timeout, model.Duration(time.Second), maxInterval)
 		interval, timeout := k.Effective()
 		if timeout <= interval {
 			v.Flaw("spec.keepalive", "", "timeout %s must be longer than interval %s", timeout, interval)
@@ -100,14 +100,14 @@ func (v *Validator) node(s *model.NodeSpec) {
 		if w := k.Warning; w != 0 && (w <= interval || w >= timeout) {
 			v.Flaw("spec.keepalive.warning", "", "%s must lie between interval %s and timeout %s", w, interval, timeout)
 		}
-		v.Few("spec.keepalive.handlers", len(k.Handlers))
+		v.Bound("spec.keepalive.handlers", len(k.Handlers))
 		v.Names("spec.keepalive.handlers", k.Handlers, v.SharedName)
-		v.Few("spec.keepalive.pipelines", len(k.Pipelines))
+		v.Bound("spec.keepalive.pipelines", len(k.Pipelines))
 		v.Names("spec.keepalive.pipelines", k.Pipelines, v.SharedName)
 	}
 }
 
-// proxy finds what a node without a machine cannot have.
+// proxy refuses fields that need a machine.
 func (v *Validator) proxy(s *model.NodeSpec) {
 	const hint = "leave it out: a proxy node has no machine"
 	for _, field := range [...]struct {
@@ -127,7 +127,7 @@ func (v *Validator) lifecycle(field string, l *model.Lifecycle) {
 	if l == nil {
 		return
 	}
-	v.Few(field+".handlers", len(l.Handlers))
+	v.Bound(field+".handlers", len(l.Handlers))
 	for i, name := range l.Handlers {
 		v.SharedName(fmt.Sprintf("%s.handlers[%d]", field, i), name)
 	}
@@ -140,5 +140,5 @@ func (v *Validator) lifecycle(field string, l *model.Lifecycle) {
 	if !l.Ephemeral {
 		v.Flaw(field+".forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are forgotten")
 	}
-	v.Between(field+".forgetAfter", l.ForgetAfter, model.Duration(model.MinForgetAfter), model.Duration(model.MaxForgetAfter))
+	v.InRange(field+".forgetAfter", l.ForgetAfter, model.Duration(model.MinForgetAfter), model.Duration(model.MaxForgetAfter))
 }

@@ -60,7 +60,7 @@ func (v *Validator) pipeline(s *model.PipelineSpec) {
 	if len(s.Workflows) == 0 {
 		v.Missing("spec.workflows", "write workflows: [{name: slack, filters: [is_incident], handler: slack}]", "says nothing to do")
 	}
-	v.Few("spec.workflows", len(s.Workflows))
+	v.Bound("spec.workflows", len(s.Workflows))
 	seen := map[string]bool{}
 	for i := range s.Workflows {
 		w, at := &s.Workflows[i], fmt.Sprintf("spec.workflows[%d]", i)
@@ -73,7 +73,7 @@ func (v *Validator) pipeline(s *model.PipelineSpec) {
 			v.Flaw(at+".name", "", "a second workflow %q", w.Name)
 		}
 		seen[w.Name] = true
-		v.Few(at+".filters", len(w.Filters))
+		v.Bound(at+".filters", len(w.Filters))
 		v.Names(at+".filters", w.Filters, v.SharedName)
 		if w.Mutator != "" {
 			v.SharedName(at+".mutator", w.Mutator)

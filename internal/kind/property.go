@@ -37,7 +37,7 @@ spec:
 		Details: func(view View, s *model.PropertySpec) []Detail {
 			return []Detail{{"scope", cmp.Or(s.Scope, "namespace")}, {"value", compact(s.Value)}, {"read by", model.Counted(view.State.Checks, "check")}}
 		},
-		Landing: func(_ *model.Resource, _ *model.PropertySpec, l Landing, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, _ *model.PropertySpec, l Placement, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
 				return "read by no check yet", ""
 			}
@@ -83,7 +83,7 @@ func (v *Validator) propertyName(field, name string) {
 
 // properties checks values that stand in a node or group.
 func (v *Validator) properties(field string, values map[string]json.RawMessage) {
-	v.Few(field, len(values))
+	v.Bound(field, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		at := field + "." + name
 		v.propertyName(at, name)

@@ -60,7 +60,7 @@ func (r *Registry) resource(reader *document.Reader, out []Located, t *document.
 		return out
 	}
 	d := reader.Decoder(t)
-	d.Elsewhere = r.elsewhere
+	d.Elsewhere = r.fieldHint
 	var envelope struct {
 		APIVersion string         `json:"apiVersion"`
 		Kind       string         `json:"kind"`
@@ -120,9 +120,9 @@ var otherWords = map[string]string{
 	"value":            "agentFile: NAME, or another place of the value: a Secret does not hold the value itself",
 }
 
-// elsewhere returns a hint for an unknown field of a spec, or of the envelope; empty: none. fields
-// are those of the spec.
-func (r *Registry) elsewhere(word string, spec bool, fields []string) string {
+// fieldHint returns a hint for an unknown field of a spec, or of the envelope; empty: none. fields
+// lists the fields of the spec.
+func (r *Registry) fieldHint(word string, spec bool, fields []string) string {
 	if spec {
 		other := otherWords[word]
 		if first, _, _ := strings.Cut(other, ":"); other != "" {

@@ -63,7 +63,7 @@ func (r *Registry) names() []string {
 }
 
 // DecodeSpec decodes a spec that Muster itself stored or sent. It ignores unknown fields, so that
-// data of a newer release can be read; Read decodes what people write.
+// data of a newer release can be read; Read decodes files of people.
 func (r *Registry) DecodeSpec(kind string, data []byte) (model.Spec, error) {
 	k := r.find(kind)
 	if k == nil {
@@ -98,8 +98,8 @@ func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 	return &model.Resource{APIVersion: raw.APIVersion, Kind: raw.Kind, Metadata: raw.Metadata, Spec: spec, Status: raw.Status}, nil
 }
 
-// Defaults fills in what the envelope leaves out: the version and the namespace. Defaults of a
-// spec are applied where it is compiled, so that what is stored is what was declared.
+// Defaults fills in version and namespace where the envelope has none. The planner applies the
+// defaults of a spec, so that the stored resource equals the declared one.
 func (r *Registry) Defaults(res *model.Resource) {
 	if res.APIVersion == "" {
 		res.APIVersion = model.APIVersion
@@ -109,8 +109,8 @@ func (r *Registry) Defaults(res *model.Resource) {
 	}
 }
 
-// Redact returns the resource for a reader who may not change it: model.Hidden stands where
-// people keep secrets. res is not changed.
+// Redact returns the resource for readers without the right to change it: model.Hidden replaces
+// secrets. res is not changed.
 func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	out := *res
 	if k := r.find(res.Kind); k != nil && k.redact != nil && res.Spec != nil {

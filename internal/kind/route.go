@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Route returns the kind of rules that say who is notified of a problem.
+// Route returns the kind of notification rules.
 func Route() Kind {
 	return Define(func() *model.RouteSpec { return &model.RouteSpec{} }, Definition[*model.RouteSpec]{
 		KindInfo: model.KindInfo{Name: "Route", Plural: "routes", Short: "ro", Namespaced: true},
@@ -52,7 +52,7 @@ spec:
 			}},
 			{"NOTIFIES", 60, func(_ View, s *model.RouteSpec) string { return stepsText(s) }},
 		},
-		Landing: func(r *model.Resource, s *model.RouteSpec, l Landing, _ bool) (note, warning string) {
+		Effect: func(r *model.Resource, s *model.RouteSpec, l Placement, _ bool) (note, warning string) {
 			switch {
 			case l.Checks > 0:
 				return "used by " + model.Counted(l.Checks, "check"), ""
@@ -94,7 +94,7 @@ func (v *Validator) route(s *model.RouteSpec) {
 	if s.Match != nil {
 		v.selector("spec.match", s.Match)
 	}
-	v.Few("spec.groupBy", len(s.GroupBy))
+	v.Bound("spec.groupBy", len(s.GroupBy))
 	v.Names("spec.groupBy", s.GroupBy, func(at, by string) {
 		label, isLabel := strings.CutPrefix(by, "label:")
 		if !slices.Contains([]string{"node", "check", "namespace", "severity"}, by) && !(isLabel && label != "") {
@@ -102,23 +102,23 @@ func (v *Validator) route(s *model.RouteSpec) {
 		}
 	})
 	if s.GroupWait != nil {
-		v.Between("spec.groupWait", *s.GroupWait, 0, model.Duration(time.Hour))
+		v.InRange("spec.groupWait", *s.GroupWait, 0, model.Duration(time.Hour))
 	}
 	if len(s.Steps) == 0 {
 		v.Missing("spec.steps", "write steps: [{to: [HANDLER]}]", "says nobody to tell")
 	}
-	v.Few("spec.steps", len(s.Steps))
+	v.Bound("spec.steps", len(s.Steps))
 	for i := range s.Steps {
 		step, at := &s.Steps[i], fmt.Sprintf("spec.steps[%d]", i)
 		if len(step.To) == 0 {
 			v.Missing(at+".to", "write to: [HANDLER]", "says nobody to tell")
 		}
-		v.Few(at+".to", len(step.To))
+		v.Bound(at+".to", len(step.To))
 		v.Names(at+".to", step.To, v.SharedName)
-		v.Between(at+".after", step.After, 0, maxHold)
-		v.Between(at+".repeat", step.Repeat, model.Duration(time.Minute), maxHold)
+		v.InRange(at+".after", step.After, 0, maxHold)
+		v.InRange(at+".repeat", step.Repeat, model.Duration(time.Minute), maxHold)
 	}
-	v.Few("spec.mute", len(s.Mute))
+	v.Bound("spec.mute", len(s.Mute))
 	for i := range s.Mute {
 		mute, at := &s.Mute[i], fmt.Sprintf("spec.mute[%d]", i)
 		v.selector(at, &mute.Selector)
@@ -137,6 +137,6 @@ func (v *Validator) route(s *model.RouteSpec) {
 		if r.Messages < 1 || r.Messages > maxCount {
 			v.Flaw("spec.rate.messages", "", "want 1 to %d, not %d", maxCount, r.Messages)
 		}
-		v.Between("spec.rate.per", r.Per, model.Duration(time.Second), maxHold)
+		v.InRange("spec.rate.per", r.Per, model.Duration(time.Second), maxHold)
 	}
 }

@@ -25,7 +25,7 @@ spec:
 			{"VALUE IN", 60, func(_ View, s *model.SecretSpec) string { return s.Place() }},
 		},
 		Details: func(_ View, s *model.SecretSpec) []Detail { return []Detail{{"value in", s.Place()}} },
-		Landing: usersLanding[*model.SecretSpec],
+		Effect:  usersEffect[*model.SecretSpec],
 	})
 }
 
@@ -63,7 +63,7 @@ func (v *Validator) secretKind(s *model.SecretSpec) {
 	if s.Vault != nil {
 		v.vault(s.Vault)
 	}
-	v.Between("spec.lease", s.Lease, model.Duration(time.Second), model.Duration(24*time.Hour))
+	v.InRange("spec.lease", s.Lease, model.Duration(time.Second), model.Duration(24*time.Hour))
 	if s.Lease != 0 && said == 1 && !s.OnServer() {
 		v.Flaw("spec.lease", "leave it out", "the agent reads it anew for each run")
 	}

@@ -31,9 +31,9 @@ func (v *Validator) selector(field string, s *model.Selector) {
 	if s.Where != "" {
 		v.compiled(field+".where", route.CheckCondition(s.Where))
 	}
-	v.Few(field+".checks", len(s.Checks))
+	v.Bound(field+".checks", len(s.Checks))
 	v.Names(field+".checks", s.Checks, v.SharedName)
-	v.Few(field+".statuses", len(s.Statuses))
+	v.Bound(field+".statuses", len(s.Statuses))
 	v.Names(field+".statuses", s.Statuses, func(at, word string) {
 		if status, ok := model.ParseStatus(word); !ok || status == model.OK {
 			v.Flaw(at, "write warning, critical or unknown", "%q is no status of a problem", word)

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Validator finds what is wrong with one resource by itself: apply looks up what it refers to.
+// Validator collects the flaws of one resource by itself; apply looks up its references.
 type Validator struct {
 	namespace string // of the resource; of a Namespace, its own name
 	flaws     model.Flaws
@@ -110,8 +110,8 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 	}
 }
 
-// Few bounds a list or mapping.
-func (v *Validator) Few(field string, n int) {
+// Bound bounds a list or mapping.
+func (v *Validator) Bound(field string, n int) {
 	if n > maxEntries {
 		v.Flaw(field, "", "%d entries, at most %d", n, maxEntries)
 	}
@@ -124,8 +124,8 @@ func (v *Validator) Line(field, text string) {
 	}
 }
 
-// Between accepts zero, which means the default.
-func (v *Validator) Between(field string, d, low, high model.Duration) {
+// InRange accepts zero, which means the default.
+func (v *Validator) InRange(field string, d, low, high model.Duration) {
 	if d != 0 && (d < low || d > high) {
 		v.Flaw(field, "", "want %s to %s, not %s", low, high, d)
 	}
@@ -159,7 +159,7 @@ func (v *Validator) compiled(field string, err error) {
 	}
 }
 
-// where compiles a condition over nodes; more looks for what its field does not allow. May be nil.
+// where compiles a condition over nodes; more checks the rules of its field, and may be nil.
 func (v *Validator) where(field, expr string, more func(*where.Condition) error) {
 	if expr == "" {
 		return
@@ -171,8 +171,8 @@ func (v *Validator) where(field, expr string, more func(*where.Condition) error)
 	v.compiled(field, err)
 }
 
-// hidden finds what somebody applies who could not see it.
-func (v *Validator) hidden(field, value string) {
+// unredacted refuses a value that a reader without rights has read and applies again.
+func (v *Validator) unredacted(field, value string) {
 	if strings.Contains(value, model.Hidden) {
 		v.Flaw(field, "write the real one, or read it as somebody who may change it", "%s stands for a value that was not shown", model.Hidden)
 	}
@@ -196,7 +196,7 @@ func (v *Validator) metadata(k *Kind, r *model.Resource) {
 		v.Flaw("metadata.owner", "", "want one line of at most %d bytes", model.MaxText)
 	}
 	v.labels("metadata.labels", m.Labels)
-	v.Few("metadata.annotations", len(m.Annotations))
+	v.Bound("metadata.annotations", len(m.Annotations))
 	for _, name := range slices.Sorted(maps.Keys(m.Annotations)) {
 		v.labelKey("metadata.annotations."+name, name)
 		if len(m.Annotations[name]) > maxAnnotation {
@@ -206,7 +206,7 @@ func (v *Validator) metadata(k *Kind, r *model.Resource) {
 }
 
 func (v *Validator) labels(field string, labels map[string]string) {
-	v.Few(field, len(labels))
+	v.Bound(field, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		at := field + "." + name
 		v.labelKey(at, name)

@@ -75,7 +75,7 @@ func (v *Validator) window(s *model.WindowSpec) {
 	if len(s.Spans) == 0 {
 		v.Missing("spec.spans", `write spans: [{during: "22:00-07:00"}]`, "says no time")
 	}
-	v.Few("spec.spans", len(s.Spans))
+	v.Bound("spec.spans", len(s.Spans))
 	v.timeZone("spec.timeZone", s.TimeZone)
 	v.spans("spec.spans", s.Spans)
 	if s.Maintenance != nil {

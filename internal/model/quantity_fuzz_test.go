@@ -1,6 +1,8 @@
 package model
 
 import (
+	"encoding/hex"
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -44,6 +46,18 @@ func FuzzQuantities(f *testing.F) {
 		var o, same Order
 		if o.UnmarshalText([]byte(text)) == nil && (same.UnmarshalText([]byte(o.String())) != nil || same != o) {
 			t.Errorf("order %q is %d, read again %d", text, o, same)
+		}
+		quoted, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, data := range [][]byte{[]byte(text), quoted} {
+			for _, v := range []json.Unmarshaler{new(Duration), new(Size), new(Time), new(Secret), new(Command)} {
+				_ = v.UnmarshalJSON(data)
+			}
+		}
+		if sum, err := ParseAssetSum(text); err == nil && hex.EncodeToString(sum[:]) != text {
+			t.Errorf("sum %q is %x", text, sum)
 		}
 	})
 }

@@ -67,7 +67,10 @@ type Rig struct {
 
 // New makes a rig that lives as long as the test. Its clock stands at noon of
 // 2026-11-20 UTC until Advance.
-func New(t testing.TB) *Rig {
+func New(t testing.TB) *Rig { return NewWith(t, kind.All()) }
+
+// NewWith is New for a server that knows other kinds of resources.
+func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	t.Helper()
 	r := &Rig{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -76,7 +79,7 @@ func New(t testing.TB) *Rig {
 	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"))
 	must(t, err)
 	r.Intent = intent.NewService(intent.Options{
-		Store: store, Now: r.Now, Impact: r.impact,
+		Kinds: kinds, Store: store, Now: r.Now, Impact: r.impact,
 		Trusted: func(ctx context.Context, node model.NodeID) (string, error) { return r.Planner.TrustedGroup(ctx, node) },
 	})
 	must(t, r.Intent.Load(ctx))
@@ -85,7 +88,7 @@ func New(t testing.TB) *Rig {
 	_, err = r.Access.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
 	must(t, err)
 	r.Routes = route.NewTable()
-	r.Planner = plan.New(plan.Options{Store: store, Epoch: 1, Routing: r.Routes})
+	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1, Routing: r.Routes})
 	must(t, r.Planner.Load(ctx))
 	r.View = event.New(shard.New(shard.Options{Chunks: r.chunk}), event.Options{})
 	done := make(chan error, 1)
@@ -96,7 +99,7 @@ func New(t testing.TB) *Rig {
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Access: r.Access, Intent: r.Intent, Rows: store, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor, Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil },
+		Kinds: kinds, Access: r.Access, Intent: r.Intent, Rows: store, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor, Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil },
 		Routing: r.Routes, Chunk: r.chunk, Assigned: r.assigned,
 		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
 		Describe: r.describe, NotReady: func() []string { return r.NotReady },

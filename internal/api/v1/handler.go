@@ -48,8 +48,8 @@ type HandlerStream struct {
 	News          string    `json:"news,omitempty" doc:"What became of its place at the start, where it did not go on from there."`
 }
 
-// Behind says how far the stream is behind the journal.
-func (s *HandlerStream) Behind() string {
+// Lag says how far the stream is behind the journal.
+func (s *HandlerStream) Lag() string {
 	behind := fmt.Sprintf("%s behind", time.Duration(s.BehindSeconds*float64(time.Second)).Round(time.Second))
 	switch {
 	case s.BehindBytes == 0 && s.Trouble == "":

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Landing counts where one resource lands and who uses it; the planner computes it.
-type Landing struct {
+// Placement counts the nodes and the users of one resource; the planner computes it.
+type Placement struct {
 	Nodes int // that hold it (check), are members (group), read it (property), are in it (namespace)
 	About int // proxy nodes that it is about (check)
 	// Users of a handler, pipeline, hook, secret, asset, property, group or route.
@@ -25,7 +25,7 @@ type Landing struct {
 }
 
 // UsedBy names the users of a resource; empty: none. where follows the number of checks.
-func (l Landing) UsedBy(where string) string {
+func (l Placement) UsedBy(where string) string {
 	var by []string
 	for _, users := range []struct {
 		n    int
@@ -46,7 +46,7 @@ func (l Landing) UsedBy(where string) string {
 }
 
 // nodes counts the nodes, and the proxy nodes that a check is about.
-func (l Landing) nodes() string {
+func (l Placement) nodes() string {
 	nodes := model.Counted(l.Nodes, "node")
 	if l.About > 0 {
 		nodes += ", about " + model.Counted(l.About, "proxy node")
@@ -54,15 +54,15 @@ func (l Landing) nodes() string {
 	return nodes
 }
 
-// Landing says where a resource lands, and warns where it lands nowhere. changed: an apply has
+// Effect says where a resource lands, and warns where it lands nowhere. changed: an apply has
 // just changed it.
-func (r *Registry) Landing(res *model.Resource, l Landing, changed bool) (note, warning string) {
+func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
 	k := r.find(res.Kind)
 	switch {
 	case k == nil:
 		return "", ""
-	case k.landing != nil:
-		return k.landing(res, l, changed)
+	case k.effect != nil:
+		return k.effect(res, l, changed)
 	case k.LandsAs != "":
 		return k.LandsAs + " " + l.nodes(), ""
 	case k.Users:
@@ -75,7 +75,7 @@ func (r *Registry) Landing(res *model.Resource, l Landing, changed bool) (note, 
 }
 
 // Removal says where a resource landed that an apply deletes.
-func (r *Registry) Removal(kind string, l Landing) string {
+func (r *Registry) Removal(kind string, l Placement) string {
 	if k := r.find(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.Counted(l.Nodes, "node")
 	}
