@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -321,7 +322,7 @@ func (p *probe) ask(t *testing.T, r *apitest.Rig, token string) string {
 
 // storedState is everything that is stored and shown of namespaces that the subject has no role in.
 func storedState(t *testing.T, r *apitest.Rig) (out []string) {
-	for _, k := range model.Kinds() {
+	for _, k := range kind.All().Kinds() {
 		rows, err := r.Intent.Store().List(t.Context(), intent.ListQuery{Kind: k.Name})
 		must(t, err)
 		for _, row := range rows {
