@@ -62,7 +62,7 @@ type History interface {
 	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
-	Also(ctx context.Context, key string) ([]string, error)
+	AlsoProblems(ctx context.Context, key string) ([]string, error)
 	EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error)
 	Messages(ctx context.Context, q history.MessageQuery) ([]history.Message, error)
 	Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)

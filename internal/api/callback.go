@@ -68,7 +68,7 @@ func (s *server) called(ctx context.Context, by history.HandlerRef, c handler.Ca
 	var ids []string
 	for _, d := range deliveries {
 		if d.Handler == by && d.Problem == c.Problem {
-			also, err := s.History.Also(ctx, d.Key)
+			also, err := s.History.AlsoProblems(ctx, d.Key)
 			if err != nil {
 				return 0, err
 			}
@@ -99,8 +99,8 @@ func (s *server) stillTold(ctx context.Context, by history.HandlerRef, problem, 
 	rows, err := s.History.EscalationsOf(ctx, problem)
 	knows := false
 	for _, e := range rows {
-		for _, k := range e.Told {
-			if k.HandlerRef == by && k.Under == incident {
+		for _, k := range e.Notified {
+			if k.HandlerRef == by && k.Incident == incident {
 				return true, nil
 			}
 			knows = knows || k.HandlerRef == by

@@ -101,7 +101,7 @@ type routeCase struct {
 	problem *route.Problem
 	at      time.Time
 
-	masters []route.Master // that it hangs on
+	masters []route.Dependency // that it hangs on
 }
 
 // routes are those that would take the problem, and what chose them.
@@ -160,7 +160,7 @@ func (c *routeCase) heldUntil(r *route.Route, due time.Time) (time.Time, []v1.Ho
 	var holds []route.Hold
 	for range maxHeld {
 		now := c.Routing.Holds(c.problem, r, due)
-		if hold, _ := route.Masked(c.masters, c.nowOpen); hold != nil { // it may be back by then: nobody knows
+		if hold, _ := route.DependencyHold(c.masters, c.nowOpen); hold != nil { // it may be back by then: nobody knows
 			now = append(now, *hold)
 		}
 		if len(now) == 0 {

@@ -239,8 +239,8 @@ func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool
 	return d.all.Secret(namespace, name)
 }
 
-func (d scopedDirectory) Masters(node model.NodeID, check model.CheckID) []route.Master {
-	return ofNode(d, node, func(node model.NodeID) []route.Master { return d.all.Masters(node, check) })
+func (d scopedDirectory) Masters(node model.NodeID, check model.CheckID) []route.Dependency {
+	return ofNode(d, node, func(node model.NodeID) []route.Dependency { return d.all.Masters(node, check) })
 }
 
 func (d scopedDirectory) Shadow(namespace string) bool {

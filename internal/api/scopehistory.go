@@ -70,7 +70,7 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 }
 
 // Also is of callbacks, which no subject makes.
-func (h scopedHistory) Also(context.Context, string) ([]string, error) { return nil, nil }
+func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
 func (h scopedHistory) Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
 	for _, one := range h.namespaces {

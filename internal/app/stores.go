@@ -73,7 +73,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: react.EventPresence(s.present), Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
 		Pipelines: s.pipelines, Kept: s.planner.Kept,
-		Secret: s.secretText, Assets: s.tools.Use, Silent: s.fellSilent, Many: s.many.hold, Masters: func(node model.NodeID, source model.Source) []route.Master {
+		Secret: s.secretText, Assets: s.tools.Use, NodesSilent: s.fellSilent, MassOutage: s.many.hold, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
 			return s.planner.Masters(node, source.Check())
 		}, Shadow: s.planner.Shadow,
 		EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
@@ -83,9 +83,9 @@ func (s *Server) openReactions(ctx context.Context) error {
 			}
 			return s.intent.EndSilences(ctx, "the problem that it silenced has closed", ends)
 		},
-		Gather:    250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
-		Hurry:     50 * time.Millisecond,
-		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
+		Gather:       250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
+		GatherOpened: 50 * time.Millisecond,
+		Retention:    time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
 	})
 	return s.reactor.Load(ctx, s.journal.Shared)

@@ -15,7 +15,7 @@ func (s *Server) openTools() (*tools.Box, error) {
 		Dir: s.path("tools"), Facts: facts.New(facts.This()).Measure(), Log: s.log,
 		Came: func() {
 			if s.reactor != nil { // nothing is sent before it is there
-				s.reactor.AssetCame()
+				s.reactor.AssetArrived()
 			}
 		},
 		Archive: func(sum [64]byte) (io.ReadSeekCloser, error) { return s.archives.openWhole(asset.Sum(sum)) },

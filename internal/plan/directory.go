@@ -54,7 +54,7 @@ type Directory interface {
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 	Secret(namespace, name string) (*model.SecretSpec, bool)
-	Masters(node model.NodeID, check model.CheckID) []route.Master
+	Masters(node model.NodeID, check model.CheckID) []route.Dependency
 	Shadow(namespace string) bool
 	Streams() map[route.Name]*model.HandlerSpec
 	Landing(key intent.Key) Landing // of what is declared; nothing, if it is not

@@ -60,11 +60,11 @@ const (
 // Masters are what the problems of a check on a node hang on: the nodes in front, the farthest
 // first, then the checks that it depends on, and those that they depend on. What does not
 // exist is left out.
-func (p *Planner) Masters(node model.NodeID, check model.CheckID) []route.Master {
-	return read(p, func(f *fleet) []route.Master { return f.masters(node, check) })
+func (p *Planner) Masters(node model.NodeID, check model.CheckID) []route.Dependency {
+	return read(p, func(f *fleet) []route.Dependency { return f.masters(node, check) })
 }
 
-func (f *fleet) masters(node model.NodeID, check model.CheckID) (list []route.Master) {
+func (f *fleet) masters(node model.NodeID, check model.CheckID) (list []route.Dependency) {
 	n := f.nodes[node]
 	if n == nil {
 		return nil
@@ -84,7 +84,7 @@ func (f *fleet) masters(node model.NodeID, check model.CheckID) (list []route.Ma
 	if c := f.checks[check]; c != nil && c.def != nil {
 		for wanted := slices.Clone(c.def.dependsOn); len(wanted) > 0 && len(list) < maxMasters; wanted = wanted[1:] {
 			m, ok := f.master(n.def, wanted[0])
-			if !ok || m.Check == check || slices.ContainsFunc(list, func(x route.Master) bool { return x.Node == node && x.Check == m.Check }) {
+			if !ok || m.Check == check || slices.ContainsFunc(list, func(x route.Dependency) bool { return x.Node == node && x.Check == m.Check }) {
 				continue
 			}
 			list = append(list, m)
@@ -96,8 +96,8 @@ func (f *fleet) masters(node model.NodeID, check model.CheckID) (list []route.Ma
 	return list
 }
 
-func (f *fleet) master(node *nodeDef, check ref) (route.Master, bool) {
-	m := route.Master{Node: node.id, Name: route.Name{Namespace: node.ns, Name: node.name + "/" + check.name}, Settle: maxSettle}
+func (f *fleet) master(node *nodeDef, check ref) (route.Dependency, bool) {
+	m := route.Dependency{Node: node.id, Name: route.Name{Namespace: node.ns, Name: node.name + "/" + check.name}, Settle: maxSettle}
 	if m.Check = model.BuiltinCheck(check.name); m.Check != 0 {
 		return m, true
 	}

@@ -33,14 +33,14 @@ type backlog struct {
 	hurries  bool          // one of them is enough
 	wake     chan struct{} // capacity 1
 
-	before  [model.Partitions]history.Place // recorded before the start
-	waiting [model.Partitions]waiting
-	lag     lag
-	sights  bool          // it takes what pipelines see; else all the rest
-	moved   chan struct{} // closed and made anew whenever something was recorded
+	before   [model.Partitions]history.Place // recorded before the start
+	waiting  [model.Partitions]waiting
+	lag      lag
+	seenOnly bool          // it takes what pipelines see; else all the rest
+	moved    chan struct{} // closed and made anew whenever something was recorded
 }
 
-// waiting is what a partition has not recorded yet.
+// waiting counts the transitions of a partition that history has not recorded.
 type waiting struct {
 	count int // queued, or taken and not yet recorded
 	// first is the position of the oldest of them, or somewhat before: where the last
@@ -53,7 +53,7 @@ type waiting struct {
 func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	preset, policy := queues.Bounds(name)
 	b := &backlog{
-		sights:   name == "pipelines",
+		seenOnly: name == "pipelines",
 		capacity: cmp.Or(capacity, preset), block: policy == queue.Block,
 		wake: make(chan struct{}, 1), moved: make(chan struct{}),
 	}
@@ -83,16 +83,15 @@ func cost(t *event.Transition) int64 {
 	return int64(n)
 }
 
-// records says whether somebody takes from the backlog: only then does it make sense
-// to wait for room.
-func (b *backlog) records(running bool) {
+// setRunning tells the backlog whether a consumer runs. Only then does add wait for room.
+func (b *backlog) setRunning(running bool) {
 	b.mu.Lock()
 	b.running = running
 	b.mu.Unlock()
 	b.room.Broadcast()
 }
 
-// depth is how many transitions wait for history.
+// depth returns the number of transitions that wait for history.
 func (b *backlog) depth() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -102,8 +101,7 @@ func (b *backlog) depth() (n int) {
 	return n
 }
 
-// fullness is the share of the capacity that is taken, where somebody has to wait when it is
-// full; else zero.
+// fullness returns the occupied share of the capacity where add blocks when full; else zero.
 func (b *backlog) fullness() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +117,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
 		t := &ts[i]
-		if !b.takes(t.Kind) {
+		if !b.accepts(t.Kind) {
 			continue
 		}
 		if b.before[t.Partition].Reached(t.At, t.Index) {
@@ -150,10 +148,10 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
-// takes says whether transitions of the kind are its.
-func (b *backlog) takes(kind event.TransitionKind) bool { return (kind == event.Seen) == b.sights }
+// accepts reports whether the backlog takes transitions of a kind.
+func (b *backlog) accepts(kind event.TransitionKind) bool { return (kind == event.Seen) == b.seenOnly }
 
-// fits says whether there is room. One that is larger than all of it fits alone.
+// fits reports whether there is room. A transition larger than the capacity fits alone.
 func (b *backlog) fits(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
 
 func (b *backlog) waitForRoom(size int64) {
@@ -227,7 +225,7 @@ func (b *backlog) take(most int) []event.Transition {
 	return out
 }
 
-// recorded says that what take returned is in the store.
+// recorded releases transitions that take returned: they are in the store.
 func (b *backlog) recorded(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -248,13 +246,13 @@ func (b *backlog) announce() {
 	b.moved = make(chan struct{})
 }
 
-// oldest is the position of the oldest transition not yet recorded, or one before, when
-// it was received (Unix ns), and a channel that is closed when that may have changed.
+// oldest returns the position of the oldest unrecorded transition, or one before; its receive time (Unix ns);
+// and a channel that closes when the answer may have changed.
 func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lag.on {
-		at, since, waits = b.lag.from, b.lag.since, true
+		at, since, waits = b.lag.from, b.lag.received, true
 	}
 	for i := range b.waiting {
 		if w := &b.waiting[i]; w.count > 0 && (!waits || w.first.Number < at.Number) {

@@ -11,25 +11,25 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// rows are what transitions come to, before anybody is told.
-type rows struct {
+// recordedBatch holds the rows and problem changes of a list of transitions, before routing.
+type recordedBatch struct {
 	history.Batch
-	turns []turn
-	// unopened closed, though their openings never came; somebody was to be told of them.
-	unopened []turn
-	// strange are open, and opened before there was this history.
-	strange []turn
+	changes []problemChange
+	// missingOpenings closed, though their openings never came; somebody was to be told of them.
+	missingOpenings []problemChange
+	// predating are open, and opened before there was this history.
+	predating []problemChange
 }
 
-// turn is something that the router has to hear, in order.
-type turn struct {
+// problemChange is one transition for the router, in order.
+type problemChange struct {
 	*event.Transition
 	problem history.Problem
 	late    bool // it opened long ago, and that was lost
 }
 
-// silent is when nodes fell silent, one after the other.
-func (b *rows) silent() (at []time.Time) {
+// silentSince returns when nodes fell silent, ascending.
+func (b *recordedBatch) silentSince() (at []time.Time) {
 	for i := range b.Opened {
 		if b.Opened[i].Source == model.CheckSource(model.KeepaliveCheck) {
 			at = append(at, b.Opened[i].Opened)
@@ -41,8 +41,8 @@ func (b *rows) silent() (at []time.Time) {
 
 // batch turns transitions into rows; those recorded before are passed over. It changes
 // nothing.
-func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error) {
-	b := rows{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
+func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
+	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
 	for i := range ts {
 		t := &ts[i]
 		if place, ok := b.Places[t.Partition]; ok && place.Reached(t.At, t.Index) {
@@ -56,22 +56,22 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 		case event.ProblemOpened:
 			p := r.problem(t)
 			b.Opened = append(b.Opened, p)
-			b.turns = append(b.turns, turn{Transition: t, problem: p})
+			b.changes = append(b.changes, problemChange{Transition: t, problem: p})
 		case event.ProblemClosed:
 			p, err := r.closing(ctx, t)
 			if err != nil {
 				return b, err
 			}
-			if unopened, err := r.unopened(ctx, &b, t, &p); err != nil {
+			if unopened, err := r.openingMissing(ctx, &b, t, &p); err != nil {
 				return b, err
 			} else if unopened {
-				b.unopened = append(b.unopened, turn{Transition: t, problem: p})
+				b.missingOpenings = append(b.missingOpenings, problemChange{Transition: t, problem: p})
 			}
 			b.Closed = append(b.Closed, p)
-			b.turns = append(b.turns, turn{Transition: t, problem: p})
+			b.changes = append(b.changes, problemChange{Transition: t, problem: p})
 		case event.Seen: // a matter of pipelines
 		case event.Left:
-			if err := r.left(t, &b); err != nil {
+			if err := r.deregister(t, &b); err != nil {
 				return b, err
 			}
 		case event.Beat:
@@ -84,16 +84,16 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (rows, error
 			b.Entries = append(b.Entries, r.entry(t))
 			switch t.Kind {
 			case event.Acknowledged, event.Unacknowledged:
-				b.turns = append(b.turns, turn{Transition: t, problem: r.problem(t)})
+				b.changes = append(b.changes, problemChange{Transition: t, problem: r.problem(t)})
 			case event.StatusChanged:
-				b.turns = append(b.turns, turn{Transition: t})
+				b.changes = append(b.changes, problemChange{Transition: t})
 			}
 		}
 	}
 	return b, nil
 }
 
-// entryKinds are what history calls transitions.
+// entryKinds maps transition kinds to history's.
 var entryKinds = [...]history.EntryKind{
 	event.StatusChanged: history.StatusChanged, event.ResultsLost: history.ResultsLost, event.LateResult: history.LateResult,
 	event.Acknowledged: history.Acknowledged, event.Unacknowledged: history.Unacknowledged,
@@ -135,8 +135,8 @@ func (r *Reactor) problem(t *event.Transition) history.Problem {
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
 }
 
-// closing is the problem as it ends. A node or source that was deleted, which may be
-// why it ends, is called what it was called when the problem opened.
+// closing returns a problem as it ends. A deleted node or source, which may be the cause, keeps the name that
+// it had at the opening.
 func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Problem, error) {
 	p := r.problem(t)
 	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
@@ -163,7 +163,7 @@ func (d *deliverer) bounded(list []history.Delivery) {
 		if one.State != "" {
 			continue
 		}
-		if n := d.waiting(one.Handler) + here[one.Handler]; n >= d.most {
+		if n := d.waiting(one.Handler) + here[one.Handler]; n >= d.limit {
 			one.State, one.Ended = history.Dead, one.Created
 			one.LastError = fmt.Sprintf("%d messages wait for this handler already: it was not told", n)
 			continue

@@ -10,11 +10,11 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// watchdog is who hears of beats: nobody's handler, see Options.Beat.
+// watchdog receives beats; it is no declared handler. See Options.Beat.
 var watchdog = history.HandlerRef{Name: "watchdog"}
 
-// beat is a delivery of a synthetic result: it takes the way of all messages, and then tells
-// who sent it that it arrived.
+// beat returns the delivery of a synthetic result. It takes the way of every message and ends at
+// Options.Beat.
 func beat(t *event.Transition, now time.Time) (history.Delivery, error) {
 	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}

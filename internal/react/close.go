@@ -12,16 +12,17 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closed ends a problem on its routes: who knows of it hears that, with the rest of its
-// group; who was not told hears nothing, and why is kept.
-func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) error {
+// closeProblem ends a problem on its routes: notified handlers hear it with the rest of their group; for
+// others a withheld delivery keeps the reason.
+func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
+	r := o.router
 	var now []*escalation
-	r.ended(p.ID, o.now)
+	r.dependencyClosed(p.ID, o.now)
 	for _, e := range slices.Clone(r.of[p.ID]) {
 		over := e.overRate()
-		if len(e.Told) == 0 && !over {
-			r.withhold(o, e)
-			o.finish(r, e)
+		if len(e.Notified) == 0 && !over {
+			o.withhold(e)
+			o.finish(e)
 			continue
 		}
 		note := closingNote(t, p, r.opts.Names.NodeLabels(t.Node))
@@ -29,8 +30,8 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
 		}
-		for i := range e.Told {
-			e.Told[i].Acked = e.Told[i].Acked || p.Ack.Holds(o.now)
+		for i := range e.Notified {
+			e.Notified[i].Acked = e.Notified[i].Acked || p.Ack.Holds(o.now)
 		}
 		if e.Closing = body; over { // it is counted when the rate's time is over
 			o.write(e)
@@ -44,17 +45,17 @@ func (r *router) closed(o *telling, t *event.Transition, p *history.Problem) err
 			}
 			e.Due = g.ends
 		}
-		r.plan(e)
+		r.schedule(e)
 		o.write(e)
 		if !e.Due.After(o.now) {
 			now = append(now, e)
 		}
 	}
-	return r.look(o, now)
+	return r.decide(o, now)
 }
 
-// withhold keeps the reason why a problem that has ended was never told.
-func (r *router) withhold(o *telling, e *escalation) {
+// withhold records why handlers were never notified of a closed problem.
+func (o *deliveryBatch) withhold(e *escalation) {
 	why := "it closed before anybody was to be told"
 	if h := e.Held; h != nil {
 		switch why = string(h.Kind); h.Kind {
@@ -73,11 +74,12 @@ func (r *router) withhold(o *telling, e *escalation) {
 			why += ": " + h.Reason
 		}
 	}
-	r.untold(o, e, why)
+	o.recordWithheld(e, why)
 }
 
-// untold keeps for those who would have been told first why they were not.
-func (r *router) untold(o *telling, e *escalation, why string) {
+// recordWithheld writes a withheld delivery for the handlers of the first step.
+func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
+	r := o.router
 	to := r.routeOf(e)
 	if to == nil {
 		return
@@ -94,17 +96,18 @@ func (r *router) untold(o *telling, e *escalation, why string) {
 	}
 }
 
-// conclude tells of the end of some problems of a group. While others of an incident are open, a
-// service must not end it.
-func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
-	ends := map[history.Told][]*escalation{} // of whom, under which id
+// notifyClosed sends the ends of a group's problems. While others of an incident are open, the message must
+// not end it.
+func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
+	r := o.router
+	ends := map[history.NotifiedHandler][]*escalation{} // of whom, under which id
 	for _, e := range list {
-		for _, k := range e.Told {
+		for _, k := range e.Notified {
 			k.Acked = false
 			ends[k] = append(ends[k], e)
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(ends), history.Told.Compare) {
+	for _, k := range slices.SortedFunc(maps.Keys(ends), history.NotifiedHandler.Compare) {
 		of, ref := ends[k], k.HandlerRef
 		var notes []*handler.Notification
 		for _, e := range of {
@@ -114,36 +117,36 @@ func (r *router) conclude(o *telling, key groupKey, list []*escalation) error {
 			}
 			notes = append(notes, note)
 		}
-		if r.alone(ref) {
+		if r.ungrouped(ref) {
 			for i, e := range of {
 				notes[i].Problem = e.Problem
-				if err := r.send(o, of[i:i+1], ref, notes[i], handler.Closed); err != nil {
+				if err := o.enqueue(of[i:i+1], ref, notes[i], handler.Closed); err != nil {
 					return err
 				}
 			}
 			continue
 		}
 		kind := handler.Closed
-		if r.groups[key].has(ref, k.Under, func(e *escalation) bool { return e.Closing == nil }) {
+		if r.groups[key].anyTold(ref, k.Incident, func(e *escalation) bool { return e.Closing == nil }) {
 			kind = handler.Summary
 		}
-		note := several(notes, k.Under, kind)
+		note := summarize(notes, k.Incident, kind)
 		if note.Kind = kind; kind == handler.Summary && note.Count == 0 {
 			note.Count = 1
 		}
-		if err := r.send(o, of, ref, note, handler.Closed); err != nil {
+		if err := o.enqueue(of, ref, note, handler.Closed); err != nil {
 			return err
 		}
 	}
 	for _, e := range list {
-		o.finish(r, e)
+		o.finish(e)
 	}
 	return nil
 }
 
-// acknowledged tells those who know of a problem who looks after it; nil: nobody does any
-// more, and those who were told that somebody does hear of it again.
-func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Problem) error {
+// notifyAcknowledged sends an acknowledgement, or its end, to notified handlers.
+func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Problem) error {
+	r := o.router
 	var again []*escalation
 	for _, e := range slices.Clone(r.of[p.ID]) {
 		if e.Closing != nil {
@@ -153,27 +156,27 @@ func (r *router) acknowledged(o *telling, t *event.Transition, p *history.Proble
 			again = append(again, e) // something else may hold it now, for another time, or nothing
 		}
 		if p.Ack == nil {
-			r.takenBackBy(e, t.Output)
-			r.recall(o, e)
+			r.recordUnackedBy(e, t.Output)
+			o.notifyUnacked(e)
 			continue
 		}
-		for _, k := range e.Told {
+		for _, k := range e.Notified {
 			note := closingNote(t, p, r.opts.Names.NodeLabels(t.Node))
 			note.Kind, note.By, note.Note = handler.Acknowledged, p.Ack.By, p.Ack.Note
-			if addressed(note, k.Under); r.alone(k.HandlerRef) {
-				addressed(note, e.Problem)
-			} else if r.others(o, e, k) { // whoever keeps one incident for them goes on calling
+			if setIncident(note, k.Incident); r.ungrouped(k.HandlerRef) {
+				setIncident(note, e.Problem)
+			} else if o.otherUnacked(e, k) { // whoever keeps one incident for them goes on calling
 				note.Kind, note.Count = handler.Summary, 1
 			} else {
-				r.quiet(o, e, k)
+				o.markAcked(e, k)
 			}
-			if err := r.send(o, []*escalation{e}, k.HandlerRef, note, handler.Acknowledged); err != nil {
+			if err := o.enqueue([]*escalation{e}, k.HandlerRef, note, handler.Acknowledged); err != nil {
 				return err
 			}
 		}
 		e.AckEnds = p.Ack.Until
-		r.plan(e)
+		r.schedule(e)
 		o.write(e) // looked at when it is due; the acknowledgement holds it then
 	}
-	return r.look(o, again)
+	return r.decide(o, again)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Retry says how often and how long a delivery is tried.
+// Retry sets how often and how long a delivery is tried.
 type Retry struct {
 	First  time.Duration // before the second attempt; doubles; default 1 s
 	Most   time.Duration // between two attempts; default 10 min
@@ -53,21 +53,21 @@ type deliverer struct {
 	finished []int64
 	busy     map[history.HandlerRef]int
 	pending  map[history.HandlerRef]int // rows of the outbox that are not delivered
-	most     int                        // of them, per handler
+	limit    int                        // of them, per handler
 	passed   uint64
 	overflow uint64
 	wg       sync.WaitGroup
 	gates    map[history.HandlerRef]*sync.RWMutex // see standing.go
 
-	lacking  lacking
-	outcomes outcomes
-	out      *handler.Out
+	assetWaits assetWaits
+	outcomes   outcomes
+	out        *handler.Out
 }
 
 func newDeliverer(o Options, m *metrics) *deliverer {
 	most, policy := o.Queues.Bounds("deliveries")
 	d := &deliverer{
-		opts: o, metrics: m, wake: make(chan struct{}, 1), most: int(most),
+		opts: o, metrics: m, wake: make(chan struct{}, 1), limit: int(most),
 		out:      handler.New(handler.Options{Guard: o.Guard, ProblemLink: o.ProblemLink, Secret: o.Secret, Assets: o.Assets, Now: o.Now, Logger: o.Logger}),
 		outcomes: outcomes{store: o.Store},
 		gates:    map[history.HandlerRef]*sync.RWMutex{},
@@ -97,15 +97,15 @@ func (d *deliverer) load(ctx context.Context) error {
 	return nil
 }
 
-// waiting is how many messages wait for the handler.
+// waiting returns the number of undelivered messages of a handler.
 func (d *deliverer) waiting(ref history.HandlerRef) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.pending[ref]
 }
 
-// made hears of rows that were written to the outbox.
-func (d *deliverer) made(list []history.Delivery) {
+// enqueued counts deliveries that were written to the outbox.
+func (d *deliverer) enqueued(list []history.Delivery) {
 	d.mu.Lock()
 	for i := range list {
 		switch list[i].State {
@@ -123,7 +123,7 @@ func (d *deliverer) made(list []history.Delivery) {
 	d.signal()
 }
 
-// revived hears of rows that wait again.
+// revived counts dead letters that are pending again.
 func (d *deliverer) revived(ref history.HandlerRef, n int) {
 	d.mu.Lock()
 	if n > 0 {
@@ -134,8 +134,8 @@ func (d *deliverer) revived(ref history.HandlerRef, n int) {
 	d.signal()
 }
 
-// ended hears that a message waits no more.
-func (d *deliverer) ended(ref history.HandlerRef) {
+// settled counts a delivery that is delivered or dead.
+func (d *deliverer) settled(ref history.HandlerRef) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pending[ref]--; d.pending[ref] <= 0 {
@@ -157,12 +157,12 @@ const (
 	dueLeast  = 8
 )
 
-// perSocket is how many messages a handler gets at the same time that asks nobody for an
-// answer: a line in a stream is written in no time.
+// perSocket bounds concurrent messages to a handler that gives no answer: a line in a stream is written at
+// once.
 const perSocket = 32
 
-// mostOf is how many messages a handler gets at the same time.
-func (d *deliverer) mostOf(ref history.HandlerRef) int {
+// handlerLimit returns how many messages a handler gets at the same time.
+func (d *deliverer) handlerLimit(ref history.HandlerRef) int {
 	if spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
 		return max(perSocket, d.opts.Retry.PerHandler)
 	}
@@ -171,10 +171,10 @@ func (d *deliverer) mostOf(ref history.HandlerRef) int {
 
 func (d *deliverer) run(ctx context.Context) error {
 	defer d.out.Close()
-	under := d.windingUp(ctx)
+	under := d.newShutdown(ctx)
 	defer under.end()
 	defer d.wg.Wait()
-	d.wg.Go(func() { d.standing(ctx) })
+	d.wg.Go(func() { d.refreshAlertmanagers(ctx) })
 	for {
 		wait := d.startDue(ctx, under)
 		timer := time.NewTimer(wait)
@@ -193,11 +193,11 @@ func (d *deliverer) run(ctx context.Context) error {
 // startDue starts what is due and returns how long to wait for more. Handlers that
 // have all they may are left out of the next look: however many messages wait for a
 // handler that hangs, those for others are found.
-func (d *deliverer) startDue(ctx context.Context, under underway) time.Duration {
-	d.hurry(ctx)
+func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration {
+	d.retryAssetWaits(ctx)
 	for {
 		now := d.opts.Now()
-		full, n := d.look()
+		full, n := d.capacity()
 		due, next, err := d.opts.Store.Due(ctx, now, n, full)
 		if err != nil {
 			if ctx.Err() == nil {
@@ -221,11 +221,11 @@ func (d *deliverer) startDue(ctx context.Context, under underway) time.Duration 
 	}
 }
 
-// look begins a look at the outbox: it lists the handlers that have as many messages
+// capacity begins a look at the outbox: it lists the handlers that have as many messages
 // under way as they may, and says how many rows can be of use: what the others may have, of which
 // those under way are still in the outbox. Each message that is over looks again, so
 // a look must not cost more the more wait.
-func (d *deliverer) look() (full []history.HandlerRef, n int) {
+func (d *deliverer) capacity() (full []history.HandlerRef, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, id := range d.finished {
@@ -233,12 +233,12 @@ func (d *deliverer) look() (full []history.HandlerRef, n int) {
 	}
 	d.finished = d.finished[:0]
 	for handler, n := range d.busy {
-		if n >= d.mostOf(handler) {
+		if n >= d.handlerLimit(handler) {
 			full = append(full, handler)
 		}
 	}
 	for handler := range d.pending {
-		if most := d.mostOf(handler); d.busy[handler] < most {
+		if most := d.handlerLimit(handler); d.busy[handler] < most {
 			n += most
 		}
 	}
@@ -265,7 +265,7 @@ func (d *deliverer) clean(ctx context.Context) error {
 			}
 		}
 		now := d.opts.Now()
-		if err := d.opts.Store.Hasten(ctx, now, now.Add(2*d.opts.Retry.Most)); err != nil && ctx.Err() == nil {
+		if err := d.opts.Store.ClampDue(ctx, now, now.Add(2*d.opts.Retry.Most)); err != nil && ctx.Err() == nil {
 			d.opts.Logger.Warn("the outbox could not be looked through; trying again in a minute", "err", err)
 		}
 		if removed > 0 {
@@ -279,8 +279,8 @@ func (d *deliverer) clean(ctx context.Context) error {
 
 // start delivers one message in the background, unless it is under way or its
 // handler has all it may.
-func (d *deliverer) start(under underway, one history.Delivery) bool {
-	most := d.mostOf(one.Handler)
+func (d *deliverer) start(under shutdown, one history.Delivery) bool {
+	most := d.handlerLimit(one.Handler)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.underway[one.ID] || d.busy[one.Handler] >= most {
@@ -301,8 +301,8 @@ func (d *deliverer) start(under underway, one history.Delivery) bool {
 	return true
 }
 
-func (d *deliverer) deliver(under underway, one history.Delivery) {
-	began, since := d.opts.Now(), d.lacking.begins(one.ID)
+func (d *deliverer) deliver(under shutdown, one history.Delivery) {
+	began, since := d.opts.Now(), d.assetWaits.started(one.ID)
 	refused, err := d.attempt(under.sending, one)
 	if err != nil && under.sending.Err() != nil {
 		return // cut off by a stop: tried again at the next start, with the same key
@@ -332,16 +332,16 @@ func (d *deliverer) deliver(under underway, one history.Delivery) {
 	for attempt := 0; ; attempt++ {
 		err := d.outcomes.record(under.recording, one.ID, a)
 		if err == nil && a.State != history.Pending {
-			d.ended(one.Handler)
+			d.settled(one.Handler)
 		}
 		if err == nil && lacks {
-			d.lacking.waits(one.ID, since)
+			d.assetWaits.add(one.ID, since)
 		}
 		if err == nil || under.recording.Err() != nil {
 			return
 		}
 		d.opts.Logger.Warn("outcome of a delivery could not be recorded; trying again", "err", err)
-		if sleep(under.recording, backoff(attempt, d.opts.again, 10*time.Second)) != nil {
+		if sleep(under.recording, backoff(attempt, d.opts.retryFirst, 10*time.Second)) != nil {
 			return
 		}
 	}
@@ -399,9 +399,8 @@ func (d *deliverer) attempt(ctx context.Context, one history.Delivery) (refused,
 
 func isFinal(err error) bool { return errors.As(err, new(*handler.FinalError)) }
 
-// expand puts the properties of the problem's node into a handler. Unlike a check, a
-// handler runs on the server, so this is where {{ .props.x }} becomes a value. What
-// is unset now may be set later: the error is no final one.
+// expand replaces variables in a handler by the properties of the problem's node. An unset property may be
+// set later, so that error is not final.
 func expand(spec *model.HandlerSpec, values model.PropertyValues) (*model.HandlerSpec, error) {
 	out, err := spec.Expand(values)
 	if errors.As(err, new(*model.TemplateError)) {
@@ -412,7 +411,7 @@ func expand(spec *model.HandlerSpec, values model.PropertyValues) (*model.Handle
 	return out, nil
 }
 
-// opened is with what the same handler was told of the problem's opening; nil: it was not.
+// opened returns the notification with which the same handler learnt of the problem; nil: it did not.
 func (d *deliverer) opened(ctx context.Context, one history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {

@@ -1,28 +1,35 @@
-// Package react is what happens when something changes.
+// Package react turns transitions into history, problems and messages.
 //
-// The event view calls Emit with transitions; they wait in a bounded backlog
-// (backlog.go) that never blocks the view. One goroutine (reactor.go) takes them in
-// batches and writes history, problems, outbox and its own place per partition in
-// one transaction: after a crash the view emits again what it replays, and what the
-// places say is recorded is passed over (batch.go). The deliverer (deliver.go) works
-// off the outbox: at least once, in order per problem and handler, with an idempotency
-// key; how each kind of handler is told is package handler. Alertmanagers are told again of
-// what is open (standing.go); people try handlers and replay dead letters (byhand.go).
+// In: transitions of the event view (Reactor.Emit); routes, silences and windows (package route); names and definitions
+// (Names). Out: rows of package history, written in one transaction with the positions up to which they reach; messages,
+// sent by package handler.
 //
-// Who is told what, and when, is the router's (router.go, then fire.go); under which ids each handler
-// knows it, incident.go says. What was lost in spite of all is found at the start (missed.go).
+// # Stages
 //
-// When the backlog overflows (the store was away for long), what it dropped is made
-// again from the journal (replay.go, lag.go; package rederive).
+//  1. backlog.go queues transitions, bounded in bytes. It never blocks the view unless the queue's policy says so. When it
+//     overflows it drops transitions, and consumer.go derives them again from the journal (lag.go; package rederive).
+//  2. batch.go makes rows of transitions. It skips those that the recorded positions cover, so a replay after a crash
+//     records nothing twice.
+//  3. router.go keeps one escalation for each problem and route: when each step is due, who was notified, what holds it.
+//     dependencies.go, rate.go and severity.go decide on holds and reminders; incident.go keeps the ids under which each
+//     handler knows problems; close.go ends them. notify.go makes the messages of one transaction (deliveryBatch).
+//  4. reactor.go writes entries, problems, escalations, deliveries and positions in one transaction.
+//  5. deliver.go sends what the outbox holds: at least once, in order per problem and handler, with an idempotency key
+//     that stays the same over attempts.
 //
-// Events of checks with pipelines kept from Sensu have a backlog and places of their own
-// (sights.go, shown.go): slow JavaScript holds back nothing else. One pass at a time makes again
-// what either dropped; that of pipelines gives way.
+// Beside them: event_pipeline.go evaluates events by the pipelines kept from Sensu, with its own queue and positions;
+// reconcile.go compares history with the view at the start; alertmanager.go repeats open problems to Alertmanagers;
+// manual.go tests handlers and replays dead letters.
 //
-// Start reading at reactor.go, then batch.go and deliver.go.
+// A problem is of a node and a source (model.Source). Nothing here knows checks but the definitions that name handlers,
+// and pipelines.
 //
-// Goroutines: Run, that of pipelines with those that evaluate, the deliverer, one per message under way, the one that repeats, and the one that cuts off what is under way when the server stops. Locks:
-// the backlog's and the deliverer's, never both; and one per Alertmanager, which is held while
-// it is told: no other is waited for under it but the deliverer's, for a moment; one over the last verdicts of pipelines; and one over
-// outcomes that wait to be written, which is held for a moment only.
+// # Goroutines and locks
+//
+// Reactor.Run is one goroutine, and owns the router and the recorded positions. It starts the deliverer (and one
+// goroutine for each message under way), the cleaner, the Alertmanagers' refresh, and the event pipeline with its
+// evaluators. Locks: backlog.mu and deliverer.mu, never both; assetWaits.mu, outcomes.mu and eventPipeline.mu, each alone;
+// one gate per Alertmanager, held during a post, under which only deliverer.mu is taken.
+//
+// Start reading at Reactor.Run in reactor.go, then batch.go, router.go and deliver.go.
 package react

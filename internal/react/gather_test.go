@@ -27,7 +27,7 @@ func TestGather(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := New(Options{Gather: 250 * time.Millisecond, Hurry: 50 * time.Millisecond, BatchSize: 100})
+				r := New(Options{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, BatchSize: 100})
 				last := time.Now()
 				time.Sleep(tt.since)
 				began := time.Now()
@@ -50,7 +50,7 @@ func TestGather(t *testing.T) {
 // A problem that opens while others are gathered ends that; once it is taken, nothing hurries.
 func TestAProblemHurries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{Gather: 250 * time.Millisecond, Hurry: 50 * time.Millisecond, BatchSize: 100})
+		r := New(Options{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, BatchSize: 100})
 		last := time.Now()
 		emit := func(after time.Duration, kind event.TransitionKind) {
 			time.AfterFunc(after, func() {

@@ -176,7 +176,7 @@ type running struct {
 func run(t testing.TB, o Options, before ...func(*Reactor)) *running {
 	t.Helper()
 	o.Retention = 100 * 365 * 24 * time.Hour // tests live in the past
-	o.again, o.windUp = time.Millisecond, cmp.Or(o.windUp, 100*time.Millisecond)
+	o.retryFirst, o.shutdownWait = time.Millisecond, cmp.Or(o.shutdownWait, 100*time.Millisecond)
 	r := New(o)
 	if err := r.Load(context.Background(), nil); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 // incident is not made to call again, for services cannot take an acknowledgement back (PagerDuty, Jira
 // Service Management): another takes its place, and it ends.
 
-// message is what a handler is told at once, under one id.
+// message is one message to one handler under one incident id.
 type message struct {
 	id      string // of a problem, and behind that .1, .2, … where acknowledgements under it ended
 	list    []*escalation
@@ -24,9 +24,10 @@ type message struct {
 	instead string // the incident that ends, for this one takes its place; empty: none does
 }
 
-// messages are what a handler is told of problems that are told together.
-func (r *router) messages(o *telling, list []*escalation, ref history.HandlerRef) (out []*message) {
-	if r.alone(ref) {
+// messagesFor groups problems into one message for each incident of a handler.
+func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) (out []*message) {
+	r := o.router
+	if r.ungrouped(ref) {
 		for _, e := range list {
 			if e.Closing == nil {
 				out = append(out, &message{id: e.Problem, list: []*escalation{e}})
@@ -36,7 +37,7 @@ func (r *router) messages(o *telling, list []*escalation, ref history.HandlerRef
 	}
 	g := r.groups[groupKey{list[0].Route, list[0].Group}]
 	taken := func(id string) bool {
-		return g.uses(ref, id) || slices.ContainsFunc(out, func(m *message) bool { return m.id == id })
+		return g.usesIncident(ref, id) || slices.ContainsFunc(out, func(m *message) bool { return m.id == id })
 	}
 	under := func(id string) *message {
 		i := slices.IndexFunc(out, func(m *message) bool { return m.id == id })
@@ -48,44 +49,44 @@ func (r *router) messages(o *telling, list []*escalation, ref history.HandlerRef
 	var fresh []*escalation
 	anew, moved := map[string]*message{}, map[*escalation]bool{} // by the id under which it was acknowledged
 	for _, e := range list {
-		k := e.knows(ref)
+		k := e.toldTo(ref)
 		switch {
 		case k == nil:
 			fresh = append(fresh, e)
 			continue
 		case !k.Acked || e.Closing != nil:
-			under(k.Under).list = append(under(k.Under).list, e)
+			under(k.Incident).list = append(under(k.Incident).list, e)
 			continue
-		case anew[k.Under] == nil:
-			anew[k.Under] = under(another(k.Under, taken))
+		case anew[k.Incident] == nil:
+			anew[k.Incident] = under(nextIncident(k.Incident, taken))
 		}
-		m := anew[k.Under]
+		m := anew[k.Incident]
 		m.unacked, m.list, moved[e] = true, append(m.list, e), true
 	}
 	for id, m := range anew {
-		if !g.has(ref, id, func(e *escalation) bool { return !moved[e] }) {
+		if !g.anyTold(ref, id, func(e *escalation) bool { return !moved[e] }) {
 			m.instead = id
 		}
 	}
 	if len(fresh) > 0 {
-		m := under(r.joins(o, g, ref, fresh[0], anew))
+		m := under(o.incidentFor(g, ref, fresh[0], anew))
 		m.unacked, m.list = false, append(m.list, fresh...)
 	}
 	return out
 }
 
-// joins is the id under which a handler is told of a problem that it does not know: that of an
-// incident of the group that calls, or a new one.
-func (r *router) joins(o *telling, g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
+// incidentFor returns the incident under which a handler first learns of a problem: one of the group that is
+// not acknowledged, else a new one.
+func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
 	var calls []string
 	for _, m := range anew {
 		calls = append(calls, m.id)
 	}
 	asked := map[string]bool{}
 	for other := range g.members {
-		if k := other.knows(ref); k != nil && !asked[k.Under] {
-			if asked[k.Under] = true; !r.acked(o, g, ref, k.Under) {
-				calls = append(calls, k.Under)
+		if k := other.toldTo(ref); k != nil && !asked[k.Incident] {
+			if asked[k.Incident] = true; !o.incidentAcked(g, ref, k.Incident) {
+				calls = append(calls, k.Incident)
 			}
 		}
 	}
@@ -93,23 +94,24 @@ func (r *router) joins(o *telling, g *group, ref history.HandlerRef, e *escalati
 		return slices.Min(calls)
 	}
 	var ids []string
-	for _, k := range e.Told { // as others know it
-		ids = append(ids, k.Under)
+	for _, k := range e.Notified { // as others know it
+		ids = append(ids, k.Incident)
 	}
 	for _, id := range append(ids, g.lead, e.Problem) {
-		if !r.acked(o, g, ref, id) {
+		if !o.incidentAcked(g, ref, id) {
 			return id
 		}
 	}
-	return another(e.Problem, func(id string) bool { return g.uses(ref, id) })
+	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// acked says whether somebody looks after all that is open under an id, or it was said there: what
-// was told to be acknowledged stays so there, also when the acknowledgement is over here.
-func (r *router) acked(o *telling, g *group, ref history.HandlerRef, id string) (acked bool) {
+// incidentAcked reports whether all open problems of an incident are acknowledged, or the handler was told
+// so. A service cannot take that back, also when the acknowledgement ended here.
+func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
+	r := o.router
 	for e := range g.members {
-		k := e.knows(ref)
-		if k == nil || k.Under != id {
+		k := e.toldTo(ref)
+		if k == nil || k.Incident != id {
 			continue
 		}
 		if e.Closing != nil {
@@ -123,11 +125,11 @@ func (r *router) acked(o *telling, g *group, ref history.HandlerRef, id string) 
 	return acked
 }
 
-// others says whether a handler knows, under the id by which it knows a problem, of another that is
-// open and that nobody has acknowledged.
-func (r *router) others(o *telling, e *escalation, k history.Told) bool {
+// otherUnacked reports whether the handler's incident has another open problem that nobody acknowledged.
+func (o *deliveryBatch) otherUnacked(e *escalation, k history.NotifiedHandler) bool {
+	r := o.router
 	g := r.groups[groupKey{e.Route, e.Group}]
-	return g.has(k.HandlerRef, k.Under, func(other *escalation) bool {
+	return g.anyTold(k.HandlerRef, k.Incident, func(other *escalation) bool {
 		if other == e || other.Closing != nil {
 			return false
 		}
@@ -136,35 +138,36 @@ func (r *router) others(o *telling, e *escalation, k history.Told) bool {
 	})
 }
 
-// quiet notes that an incident is acknowledged where its handler keeps it.
-func (r *router) quiet(o *telling, e *escalation, k history.Told) {
+// markAcked records that a handler's incident is acknowledged.
+func (o *deliveryBatch) markAcked(e *escalation, k history.NotifiedHandler) {
+	r := o.router
 	for other := range r.groups[groupKey{e.Route, e.Group}].members {
-		if its := other.knows(k.HandlerRef); its != nil && its.Under == k.Under && !its.Acked {
+		if its := other.toldTo(k.HandlerRef); its != nil && its.Incident == k.Incident && !its.Acked {
 			its.Acked = true
 			o.write(other)
 		}
 	}
 }
 
-// has says whether a handler knows one of the group under an id of which that is so.
-func (g *group) has(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
+// anyTold reports whether f holds for a problem of the group that the handler knows under the incident.
+func (g *group) anyTold(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false
 	}
 	for e := range g.members {
-		if k := e.knows(ref); k != nil && k.Under == id && so(e) {
+		if k := e.toldTo(ref); k != nil && k.Incident == id && so(e) {
 			return true
 		}
 	}
 	return false
 }
 
-func (g *group) uses(ref history.HandlerRef, id string) bool {
-	return g.has(ref, id, func(*escalation) bool { return true })
+func (g *group) usesIncident(ref history.HandlerRef, id string) bool {
+	return g.anyTold(ref, id, func(*escalation) bool { return true })
 }
 
-// another is the id of what takes the place of an incident.
-func another(id string, taken func(string) bool) string {
+// nextIncident returns an unused id: PROBLEM.1, .2, …
+func nextIncident(id string, taken func(string) bool) string {
 	problem, _, _ := strings.Cut(id, ".")
 	for n := 1; ; n++ {
 		if id = fmt.Sprintf("%s.%d", problem, n); !taken(id) {
@@ -173,27 +176,27 @@ func another(id string, taken func(string) bool) string {
 	}
 }
 
-// knows is what a handler was told of a problem; nil: nothing.
-func (e *escalation) knows(ref history.HandlerRef) *history.Told {
-	for i := range e.Told {
-		if e.Told[i].HandlerRef == ref {
-			return &e.Told[i]
+// toldTo returns the handler's record of a problem; nil: it was not notified.
+func (e *escalation) toldTo(ref history.HandlerRef) *history.NotifiedHandler {
+	for i := range e.Notified {
+		if e.Notified[i].HandlerRef == ref {
+			return &e.Notified[i]
 		}
 	}
 	return nil
 }
 
-// learns notes that a handler was told of it.
-func (e *escalation) learns(ref history.HandlerRef, id string) {
-	if k := e.knows(ref); k != nil {
-		k.Under, k.Acked = id, false
+// recordTold records that a handler was notified of a problem under an incident.
+func (e *escalation) recordTold(ref history.HandlerRef, id string) {
+	if k := e.toldTo(ref); k != nil {
+		k.Incident, k.Acked = id, false
 		return
 	}
-	e.Told = append(e.Told, history.Told{HandlerRef: ref, Under: id})
+	e.Notified = append(e.Notified, history.NotifiedHandler{HandlerRef: ref, Incident: id})
 }
 
-// addressed puts a notification under the id of an incident.
-func addressed(n *handler.Notification, id string) {
+// setIncident sets the id under which services know a notification.
+func setIncident(n *handler.Notification, id string) {
 	n.Incident = ""
 	if problem, _, more := strings.Cut(id, "."); more {
 		n.Problem, n.Incident = problem, id

@@ -11,10 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// mutated is what a program gets of a message: the notification as it was recorded, or, of
-// what a pipeline passed on, what its mutator makes of the event. Mutators run here, with the
-// handler's own attempts: one that hangs or fails holds back that message, and is tried again.
-// hidden is what nobody may see of what is said of it.
+// mutated returns the body for a program: the notification as it was recorded or, of a pipeline's event, its
+// mutator's output. A mutator runs with each attempt of its delivery, so a slow or failing one holds back
+// that delivery only. hidden lists the secrets to remove from logs.
 func (d *deliverer) mutated(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
 	switch {
 	case note.Event == nil:

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closingNote is a notification of a problem as a transition leaves it.
+// closingNote returns a notification of a problem as a transition leaves it.
 func closingNote(t *event.Transition, p *history.Problem, labels map[string]string) *handler.Notification {
 	n := &handler.Notification{
 		Kind: handler.Closed, Problem: p.ID, Node: p.Node, Labels: labels, Space: p.Namespace,

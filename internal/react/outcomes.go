@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// outcomes records what came of attempts: those that end while others are being written
-// share the next transaction, which costs an fsync whatever it holds.
+// outcomes records attempts. Those that end during a write share the next transaction, whose fsync costs the
+// same for one or many.
 type outcomes struct {
 	store   history.Store
 	mu      sync.Mutex

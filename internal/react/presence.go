@@ -45,8 +45,8 @@ func (p *Presence) problemNow() *model.Problem {
 
 // presence returns the present state of a problem: from this very batch, else from the view. False: the problem
 // has closed, and its transition is on its way.
-func (r *router) presence(o *telling, e *escalation) (Presence, bool) {
-	if t := o.turns[e.Problem]; t != nil {
+func (r *router) presence(o *deliveryBatch, e *escalation) (Presence, bool) {
+	if t := o.opened[e.Problem]; t != nil {
 		return Presence{t.Namespace, t.Status, t.Severity, t.Output, t.Executed, t.Received, t.Expired, t.Problem, t.Hooks}, true
 	}
 	p, ok := r.opts.Present(e.NodeID, e.Source)

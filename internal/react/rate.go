@@ -10,91 +10,94 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// pace counts the messages of a route that tell of problems of which nobody knows yet. What
-// is told of a problem after that (steps, repeats, its end) is not counted: the rate let the
-// problem itself pass.
-type pace struct {
+// rateWindow counts the messages of a route that open problems, in one span of its rate. Later steps, repeats
+// and ends are not counted.
+type rateWindow struct {
 	ends time.Time // of the time for which sent counts
 	sent int
 }
 
-// paceKey is of a route; what it would have said in the shadow is counted apart.
-type paceKey struct {
+// rateKey identifies a rate window. Messages of a shadow namespace are counted apart.
+type rateKey struct {
 	route  string
 	shadow bool
 }
 
-func (k paceKey) compare(o paceKey) int {
-	return cmp.Or(cmp.Compare(k.route, o.route), order(k.shadow)-order(o.shadow))
+func (k rateKey) compare(o rateKey) int {
+	return cmp.Or(cmp.Compare(k.route, o.route), orderBool(k.shadow)-orderBool(o.shadow))
 }
 
-func (e *escalation) pace() paceKey { return paceKey{e.Route, e.Shadow} }
+func (e *escalation) rateKey() rateKey { return rateKey{e.Route, e.Shadow} }
 
 func (e *escalation) overRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
 
-// counted counts one message of a route; false: it is one too many. The count is recorded with the message.
-func (r *router) counted(o *telling, of paceKey, rate *model.RouteRate) bool {
-	p := r.paces[of]
+// countMessage counts one message of a route. False: it exceeds the rate. The count is recorded with the
+// message.
+func (o *deliveryBatch) countMessage(of rateKey, rate *model.RouteRate) bool {
+	r := o.router
+	p := r.rates[of]
 	if p == nil {
-		p = &pace{}
-		r.paces[of] = p
+		p = &rateWindow{}
+		r.rates[of] = p
 	}
 	if !o.now.Before(p.ends) {
 		p.ends, p.sent = o.now.Add(rate.Span()), 0
 	}
 	p.sent++
-	o.paces[of] = p
+	o.rates[of] = p
 	return p.sent <= rate.Messages
 }
 
-// limited is what a route's rate leaves of those who are told together. Those who have to wait
-// are told in one message when its time is over.
-func (r *router) limited(o *telling, list []*escalation) []*escalation {
+// applyRate splits off the problems that exceed the route's rate. They are held until the span ends and go
+// out in one message then.
+func (o *deliveryBatch) applyRate(list []*escalation) []*escalation {
+	r := o.router
 	to := list[0].route
-	known := func(e *escalation) bool { return len(e.Told) > 0 }
+	known := func(e *escalation) bool { return len(e.Notified) > 0 }
 	if to.Rate == nil || !slices.ContainsFunc(list, func(e *escalation) bool { return !known(e) }) ||
-		r.counted(o, list[0].pace(), to.Rate) {
+		o.countMessage(list[0].rateKey(), to.Rate) {
 		return list
 	}
-	ends := r.paces[list[0].pace()].ends
+	ends := r.rates[list[0].rateKey()].ends
 	return slices.DeleteFunc(list, func(e *escalation) bool {
 		if known(e) {
 			return false
 		}
 		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
-		e.Due, e.is = ends, Presence{}
-		r.plan(e)
+		e.Due, e.present = ends, Presence{}
+		r.schedule(e)
 		o.write(e)
 		return true
 	})
 }
 
-// waits says whether the time is not over yet for which the rate holds an escalation back: its own
-// time, for a later one may have begun with others meanwhile.
-func (r *router) waits(e *escalation, now time.Time) bool {
+// rateHolds reports whether an escalation's own rate hold has not ended; a later span may have begun for
+// others.
+func (r *router) rateHolds(e *escalation, now time.Time) bool {
 	to := r.routeOf(e)
 	if !e.overRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
 		return false
 	}
 	e.Due = e.Held.Until
-	r.plan(e)
+	r.schedule(e)
 	return true
 }
 
-// loadPaces goes on with rates that were in use when the server stopped.
-func (r *router) loadPaces(ctx context.Context) error {
+// loadRates restores the rate windows that were in use when the server stopped.
+func (r *router) loadRates(ctx context.Context) error {
 	list, err := r.opts.Store.Paces(ctx)
 	for _, p := range list {
-		r.paces[paceKey{p.Route, p.Shadow}] = &pace{ends: p.Ends, sent: p.Sent}
+		r.rates[rateKey{p.Route, p.Shadow}] = &rateWindow{ends: p.Ends, sent: p.Sent}
 	}
 	return err
 }
 
-// excess tells in one message what the rate held back: problems that are open, which are one
-// group from now on, and those that ended meanwhile.
-func (r *router) excess(o *telling, list []*escalation, step int) error {
+// notifyExcess sends one message of all problems that the rate held back, open and closed; the open ones are
+// one group from now on.
+func (o *deliveryBatch) notifyExcess(list []*escalation, step int) error {
+	r := o.router
 	slices.SortFunc(list, func(a, b *escalation) int {
-		return cmp.Or(order(a.Closing != nil)-order(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
+		return cmp.Or(orderBool(a.Closing != nil)-orderBool(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
 	})
 	first, why := list[0], "held back until now by the rate of route "+list[0].Route
 	for _, e := range list {
@@ -102,14 +105,14 @@ func (r *router) excess(o *telling, list []*escalation, step int) error {
 	}
 	if rate := first.route.Rate; rate != nil {
 		why += ": no more than " + rate.String()
-		r.counted(o, first.pace(), rate)
+		o.countMessage(first.rateKey(), rate)
 	}
-	return r.tell(o, list, step, why)
+	return o.notify(list, step, why)
 }
 
 // regroup moves an escalation to another group.
 func (r *router) regroup(e *escalation, name, lead string) {
-	r.quit(e)
+	r.leaveGroup(e)
 	e.Group, e.Lead = name, lead
 	r.group(groupKey{e.Route, name}, lead).members[e] = true
 }

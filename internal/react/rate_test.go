@@ -122,7 +122,7 @@ func TestTheRateWhenTheClockIsSetBack(t *testing.T) {
 	p.heard("pager opened p1", "pager opened p2")
 	p.after(30 * time.Minute)
 	p.now = p.now.Add(-24 * time.Hour)
-	p.record(func(o *telling) error { p.r.back(o, 24*time.Hour); return nil })
+	p.record(func(o *deliveryBatch) error { p.r.shiftTimes(o, 24*time.Hour); return nil })
 	p.after(31 * time.Minute)
 	p.heard("pager opened p3")
 }
@@ -136,8 +136,8 @@ func TestTheExcessSaysWhy(t *testing.T) {
 	p.shadow = true
 	p.opens("p5", 20)
 	p.heard("pager opened p1", "pager opened p2", "shadow: pager opened p5")
-	o := newTelling(p.now.Add(time.Hour))
-	if err := p.r.fire(o); err != nil || len(o.deliveries) != 1 {
+	o := newDeliveryBatch(p.r, p.now.Add(time.Hour))
+	if err := p.r.notifyDue(o); err != nil || len(o.deliveries) != 1 {
 		t.Fatal(err, o.deliveries)
 	}
 	var note handler.Notification
@@ -148,7 +148,7 @@ func TestTheExcessSaysWhy(t *testing.T) {
 		t.Errorf("%+v", note)
 	}
 	var b history.Batch
-	if o.into(&b); b.Escalations[0].Held != nil {
+	if o.addTo(&b); b.Escalations[0].Held != nil {
 		t.Errorf("%+v", b.Escalations[0])
 	}
 }

@@ -47,49 +47,48 @@ func definition(names Names, t *event.Transition) *model.Chunk {
 	return names.Chunk(t.Chunk)
 }
 
-// Options of a Reactor.
+// Options are the surroundings of a Reactor. They are more than 25: each room that the reactor reads is passed as one
+// interface or function, and each bound is a setting.
 type Options struct {
 	Store history.Store
 	Names Names
-	// Routing says who is told; nil: those whom checks and namespaces name. Present is what
-	// the view shows now; nil: nothing, so that all is told at once or never.
+	// Routing finds routes and holds; nil: only the handlers of checks and namespaces. Present returns the state
+	// of a source now; nil: none, so that a message leaves at once or never.
 	Routing Routing
 	Present func(node model.NodeID, source model.Source) (Presence, bool)
-	// EndSilences takes away silences that end with the first problem which they silence, but none
-	// that was made after that closed; nil: they stay.
+	// EndSilences deletes silences that end with their first problem, but none that was made after it closed; nil: they
+	// stay.
 	EndSilences func(ctx context.Context, ends []SilenceEnd) error
-	// Rederive begins to make transitions again from the journal, after the queue overflowed.
+	// Rederive starts to derive transitions again from the journal, after the queue overflowed.
 	Rederive func() (Replay, error)
-	// Secret is the value of a Secret that a handler names; nil: there are none.
+	// Secret returns the value of a Secret that a handler names; nil: there are none.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
-	// Assets gives the command of a handler or mutator what it names; see handler.Options.
+	// Assets gives the command of a handler or mutator its assets; see handler.Options.
 	Assets func(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error)
-	// Journal says how far history is behind; nil: nobody can tell.
+	// Journal measures how far history is behind; nil: unknown.
 	Journal Journal
 
-	// Silent hears when nodes fell silent, which is long ago where history was behind. Many says, while it is most of the
-	// fleet rather than its nodes that is wrong, why and until when their messages wait; nil: it
-	// is never so.
-	Silent func(at []time.Time)
-	Many   func(now time.Time) *route.Hold
-	// Masters lists the dependencies of a source on a node, see plan.Planner; nil: nothing.
-	Masters func(node model.NodeID, source model.Source) []route.Master
-	// Shadow says that nothing is sent of problems on a namespace's nodes; nil: of all it is.
+	// NodesSilent gets the times at which nodes fell silent, before their problems are routed; late where history was
+	// behind. MassOutage returns the hold of keepalive problems while most of the fleet is silent; nil: never.
+	NodesSilent func(at []time.Time)
+	MassOutage  func(now time.Time) *route.Hold
+	// Dependencies lists the checks on which the problems of a source on a node depend, see plan.Planner; nil: none.
+	Dependencies func(node model.NodeID, source model.Source) []route.Dependency
+	// Shadow reports whether messages of a namespace's nodes are recorded but not sent; nil: never.
 	Shadow func(namespace string) bool
-	// Pipelines are those kept from Sensu, and Kept what their expressions see of a node and a
-	// check besides; nil: there are none, and what they would see is passed over.
+	// Pipelines are those kept from Sensu, and Kept the further fields that their expressions read; nil: none.
 	Pipelines *pipes.Table
 	Kept      func(node model.NodeID, check model.CheckID) plan.Kept
-	// Beat hears of each synthetic result that was delivered, by its output; nil: nobody does.
+	// Beat gets the output of each synthetic result that was delivered; nil: dropped.
 	Beat func(output string)
 
-	Capacity  int64         // bytes of transitions that may wait; default that of the queue reactions
-	BatchSize int           // transitions in one transaction; default 2000
-	Gather    time.Duration // between transactions, unless a batch is full; default none
-	Hurry     time.Duration // the same where a problem opened, of which people want to hear; default Gather
-	Retention time.Duration // of history; default 90 days
-	Retry     Retry
-	Guard     *guard.Guard // of handlers' commands; nil: they outlive a kill -9
+	Capacity     int64         // bytes of transitions that may wait; default that of the queue reactions
+	BatchSize    int           // transitions in one transaction; default 2000
+	Gather       time.Duration // between transactions, unless a batch is full; default none
+	GatherOpened time.Duration // the same where a problem opened, of which people want to hear; default Gather
+	Retention    time.Duration // of history; default 90 days
+	Retry        Retry
+	Guard        *guard.Guard // of handlers' commands; nil: they outlive a kill -9
 	// ProblemLink is where messages say that a problem is shown: see handler.Options.
 	ProblemLink string
 
@@ -98,8 +97,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 	Queues     *queue.Registry
 
-	again  time.Duration // first wait after the store failed; default 100 ms
-	windUp time.Duration // what is under way when the server stops may take; default 5 s
+	retryFirst   time.Duration // first wait after the store failed; default 100 ms
+	shutdownWait time.Duration // what is under way when the server stops may take; default 5 s
 }
 
 // Replay makes transitions again (*rederive.Pass): at least all those that history has not
@@ -120,20 +119,20 @@ type Journal interface {
 
 // Reactor turns transitions into history, problems and messages.
 type Reactor struct {
-	lane
-	opts    Options
-	places  map[model.Partition]history.Place // recorded; Run's goroutine only
-	metrics *metrics
-	deliver *deliverer
-	sights  *sights // what pipelines see; nil: there are none
-	router  *router // Run's goroutine only
-	// ending are silences that could not be taken away yet, and when that is tried again.
-	ending   []SilenceEnd
-	endAgain time.Time
-	clock    time.Time // when goOn was there last; Run's goroutine only
-	attended time.Time // until when history was there before it was loaded
-	noted    time.Time // when that was noted last; Run's goroutine only
-	missed   *missed   // Run's goroutine only, once it runs; nil: history misses nothing
+	consumer
+	opts     Options
+	places   map[model.Partition]history.Place // recorded; Run's goroutine only
+	metrics  *metrics
+	deliver  *deliverer
+	pipeline *eventPipeline // what pipelines see; nil: there are none
+	router   *router        // Run's goroutine only
+	// pendingEnds are silences that could not be taken away yet, and when that is tried again.
+	pendingEnds    []SilenceEnd
+	endRetry       time.Time
+	lastClock      time.Time       // when goOn was there last; Run's goroutine only
+	aliveUntil     time.Time       // until when history was there before it was loaded
+	aliveRecorded  time.Time       // when that was noted last; Run's goroutine only
+	reconciliation *reconciliation // Run's goroutine only, once it runs; nil: history misses nothing
 }
 
 // New makes a reactor; Load before the view is restored, Emit from the view.
@@ -150,11 +149,11 @@ func New(o Options) *Reactor {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.again <= 0 {
-		o.again = 100 * time.Millisecond
+	if o.retryFirst <= 0 {
+		o.retryFirst = 100 * time.Millisecond
 	}
-	if o.windUp <= 0 {
-		o.windUp = 5 * time.Second
+	if o.shutdownWait <= 0 {
+		o.shutdownWait = 5 * time.Second
 	}
 	if o.Routing == nil {
 		o.Routing = route.NewTable()
@@ -169,10 +168,10 @@ func New(o Options) *Reactor {
 		places: map[model.Partition]history.Place{}, deliver: newDeliverer(o, m),
 		router: newRouter(o),
 	}
-	r.lane = lane{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Capacity, o.Queues), batch: o.BatchSize,
-		persist: r.persist, goOn: r.goOn, what: "history", passes: &passes{turn: make(chan struct{}, 1)}}
+	r.consumer = consumer{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Capacity, o.Queues), batch: o.BatchSize,
+		persist: r.persist, afterBatch: r.afterBatch, subject: "history", passes: &passes{turn: make(chan struct{}, 1)}}
 	if o.Pipelines != nil {
-		r.sights = newSights(r)
+		r.pipeline = newEventPipeline(r)
 	}
 	r.showBehind(o.Registerer)
 	return r
@@ -186,7 +185,7 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	if err != nil {
 		return err
 	}
-	if r.attended, err = r.opts.Store.Attended(ctx); err != nil {
+	if r.aliveUntil, err = r.opts.Store.AliveUntil(ctx); err != nil {
 		return err
 	}
 	if err := r.deliver.load(ctx); err != nil {
@@ -199,8 +198,8 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 		place = place.Of(shared)
 		r.places[p], r.backlog.before[p] = place, place
 	}
-	if r.sights != nil {
-		return r.sights.load(ctx, shared)
+	if r.pipeline != nil {
+		return r.pipeline.load(ctx, shared)
 	}
 	return nil
 }
@@ -209,8 +208,8 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 // the policy of the queue says so.
 func (r *Reactor) Emit(ts []event.Transition) {
 	r.metrics.repeated.Add(float64(r.backlog.add(ts)))
-	if r.sights != nil {
-		r.metrics.repeated.Add(float64(r.sights.backlog.add(ts)))
+	if r.pipeline != nil {
+		r.metrics.repeated.Add(float64(r.pipeline.backlog.add(ts)))
 	}
 }
 
@@ -221,19 +220,19 @@ var ErrFarBehind = errors.New("history is far behind: its changes are made again
 // history store: only then may a snapshot at that position be used, and the journal
 // be cut below it. ErrFarBehind: a snapshot of the replay is there before.
 func (r *Reactor) Recorded(ctx context.Context, at journal.Position) error {
-	if err := r.lane.recorded(ctx, at); err != nil || r.sights == nil {
+	if err := r.consumer.recorded(ctx, at); err != nil || r.pipeline == nil {
 		return err
 	}
-	return r.sights.recorded(ctx, at)
+	return r.pipeline.recorded(ctx, at)
 }
 
-func (r *lane) recorded(ctx context.Context, at journal.Position) error {
+func (r *consumer) recorded(ctx context.Context, at journal.Position) error {
 	for {
 		oldest, _, waits, moved := r.backlog.oldest()
 		if !waits || oldest.Number > at.Number {
 			return nil
 		}
-		if r.backlog.ahead(at) {
+		if r.backlog.beyondPass(at) {
 			return ErrFarBehind
 		}
 		select {
@@ -244,27 +243,25 @@ func (r *lane) recorded(ctx context.Context, at journal.Position) error {
 	}
 }
 
-// Waiting is how many changes history has not recorded yet, dropped ones not counted.
+// Waiting returns the number of transitions in memory that history has not recorded.
 func (r *Reactor) Waiting() int { return r.backlog.depth() }
 
-// Fullness is the share of its queue that changes take which history has not recorded yet:
-// from 0 to 1, and beyond where one change is larger than all of it. Always zero where a full
-// queue makes nobody wait (policy rederive): rarer batches hold as many changes.
+// Fullness returns the occupied share of the queue of reactions: from 0 to 1, and beyond where one transition
+// is larger than the queue. Always zero with the policy rederive, where a full queue blocks nobody.
 func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 
-// Behind is how long ago the oldest change was received that history does not hold
-// yet; zero when nothing waits.
+// Behind returns the age of the oldest transition that history has not recorded; zero: none waits.
 func (r *Reactor) Behind() time.Duration { return r.Lag().Age }
 
-// behind is the age of the oldest change that waits.
-func (r *lane) behind(now time.Time) time.Duration {
+// behind returns the age of the oldest waiting transition.
+func (r *consumer) behind(now time.Time) time.Duration {
 	if _, since, waits, _ := r.backlog.oldest(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))
 	}
 	return 0
 }
 
-// Lag is how far history is behind.
+// Lag describes how far history is behind the journal.
 type Lag struct {
 	Changes int           // that wait in memory
 	Age     time.Duration // since the oldest change was received that history does not hold
@@ -273,7 +270,7 @@ type Lag struct {
 	Again   bool          // the queue overflowed: changes are made again from the journal
 }
 
-// Lag is how far history is behind now.
+// Lag returns how far history is behind the journal now.
 func (r *Reactor) Lag() Lag {
 	oldest, since, waits, _ := r.backlog.oldest()
 	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.lagging()}
@@ -296,14 +293,14 @@ func (r *Reactor) Run(ctx context.Context) error {
 	ended := make(chan error, 2)
 	go func() { ended <- r.deliver.run(ctx) }()
 	go func() { ended <- r.deliver.clean(ctx) }()
-	r.backlog.records(true)
-	defer context.AfterFunc(ctx, func() { r.backlog.records(false) })()
+	r.backlog.setRunning(true)
+	defer context.AfterFunc(ctx, func() { r.backlog.setRunning(false) })()
 	var seen sync.WaitGroup
-	if r.sights != nil {
-		seen.Go(func() { r.sights.run(ctx) })
+	if r.pipeline != nil {
+		seen.Go(func() { r.pipeline.run(ctx) })
 	}
 	err := r.run(ctx)
-	r.backlog.records(false)
+	r.backlog.setRunning(false)
 	seen.Wait()
 	return errors.Join(ignoreCanceled(err), ignoreCanceled(<-ended), ignoreCanceled(<-ended))
 }
@@ -317,13 +314,13 @@ func ignoreCanceled(err error) error {
 
 func (r *Reactor) run(ctx context.Context) error {
 	r.router.changed = r.opts.Routing.Changed()
-	r.router.recheck(r.now()) // what is held: silences may have gone meanwhile
-	var last time.Time        // when the last batch was taken
+	r.router.reevaluateAll(r.now()) // what is held: silences may have gone meanwhile
+	var last time.Time              // when the last batch was taken
 	for {
-		if err := r.makeUp(ctx); err != nil {
+		if err := r.reconcile(ctx); err != nil {
 			return err
 		}
-		r.attend(ctx)
+		r.recordAlive(ctx)
 		if err := r.await(ctx, last); err != nil {
 			return err
 		}
@@ -339,22 +336,22 @@ func (r *Reactor) run(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := r.goOn(ctx); err != nil {
+		if err := r.afterBatch(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// await waits for something to record, for what is due to be told, and for a change of who
-// is told; not for long: the clock may have been set, and the machine may have slept.
+// await waits for transitions, for a due message, or for a change of routing; at most aliveInterval, for the
+// clock may have been set and the machine may have slept.
 func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next := r.router.next()
-	if len(r.ending) > 0 && (next.IsZero() || r.endAgain.Before(next)) {
-		next = r.endAgain
+	next := r.router.nextDue()
+	if len(r.pendingEnds) > 0 && (next.IsZero() || r.endRetry.Before(next)) {
+		next = r.endRetry
 	}
-	wait := attendEach
+	wait := aliveInterval
 	if !next.IsZero() {
 		wait = min(next.Sub(r.now()), wait)
 	}
@@ -374,41 +371,40 @@ func (r *Reactor) await(ctx context.Context, last time.Time) error {
 	return nil
 }
 
-// goOn tells what is due, and looks again at what is held where its reasons have changed.
-func (r *Reactor) goOn(ctx context.Context) error {
-	o := newTelling(r.now())
-	if len(r.ending) > 0 && !o.now.Before(r.endAgain) {
+// afterBatch sends due messages, and evaluates held ones again where routing changed.
+func (r *Reactor) afterBatch(ctx context.Context) error {
+	o := newDeliveryBatch(r.router, r.now())
+	if len(r.pendingEnds) > 0 && !o.now.Before(r.endRetry) {
 		r.endSilences(ctx, nil)
 	}
-	if by := r.setBack(); by > 0 {
+	if by := r.clockStep(); by > 0 {
 		r.opts.Logger.Warn("the clock was set back; what is to be told later is told as much earlier", "by", by)
-		r.router.back(o, by)
+		r.router.shiftTimes(o, by)
 	}
 	select {
 	case <-r.router.changed:
 		r.router.changed = r.opts.Routing.Changed()
-		r.router.recheck(o.now)
+		r.router.reevaluateAll(o.now)
 	default:
 	}
-	if err := r.router.fire(o); err != nil {
+	if err := r.router.notifyDue(o); err != nil {
 		r.opts.Logger.Error("a message could not be made", "err", err)
 	}
 	if o.empty() {
 		return nil
 	}
 	var b history.Batch
-	o.into(&b)
+	o.addTo(&b)
 	return r.record(ctx, b, 0)
 }
 
-// now is the wall clock's time: what is due is due by it, also after a restart.
+// now returns the wall clock's time, without its monotonic part: due times survive a restart.
 func (r *Reactor) now() time.Time { return r.opts.Now().Round(0) }
 
-// setBack is how far the wall clock was set back since it was asked last, if more than a
-// little.
-func (r *Reactor) setBack() time.Duration {
-	now, last := r.opts.Now(), r.clock
-	if r.clock = now; last.IsZero() {
+// clockStep returns how far the wall clock was set back since the last call, if more than 5 s.
+func (r *Reactor) clockStep() time.Duration {
+	now, last := r.opts.Now(), r.lastClock
+	if r.lastClock = now; last.IsZero() {
 		return 0
 	}
 	if by := now.Sub(last) - now.Round(0).Sub(last.Round(0)); by > 5*time.Second {
@@ -417,9 +413,8 @@ func (r *Reactor) setBack() time.Duration {
 	return 0
 }
 
-// gather waits for something to record. The first change after a silence is recorded
-// at once; those that follow soon wait for more, an opened problem less long than others: it
-// is told when it is recorded.
+// gather waits for a batch. After a pause the first transition is recorded at once; the next ones wait for
+// more, for Gather at most, and GatherOpened where a problem opened.
 func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 	if err := r.backlog.wait(ctx, 1, false); err != nil {
 		return err
@@ -430,14 +425,14 @@ func (r *Reactor) gather(ctx context.Context, last time.Time) error {
 		_ = r.backlog.wait(gathering, r.opts.BatchSize, opened)
 	}
 	until(r.opts.Gather, true)
-	until(cmp.Or(r.opts.Hurry, r.opts.Gather), false)
+	until(cmp.Or(r.opts.GatherOpened, r.opts.Gather), false)
 	return ctx.Err()
 }
 
-// persist records a batch, and what its problems come to on their routes.
+// persist records transitions, with the escalations and deliveries that follow from them.
 func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
-	var all rows
-	if err := r.insist(ctx, "history cannot be read", len(ts), func() (err error) {
+	var all recordedBatch
+	if err := r.retry(ctx, "history cannot be read", len(ts), func() (err error) {
 		all, err = r.batch(ctx, ts)
 		return err
 	}); err != nil {
@@ -446,30 +441,30 @@ func (r *Reactor) persist(ctx context.Context, ts []event.Transition) error {
 	return r.write(ctx, all, len(ts))
 }
 
-// write records rows of so many transitions, with what they come to on the routes.
-func (r *Reactor) write(ctx context.Context, all rows, transitions int) error {
-	if at := all.silent(); len(at) > 0 && r.opts.Silent != nil {
-		r.opts.Silent(at) // before any of them is told
+// write records a batch, with the escalations and deliveries that follow from it.
+func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int) error {
+	if at := all.silentSince(); len(at) > 0 && r.opts.NodesSilent != nil {
+		r.opts.NodesSilent(at) // before any of them is told
 	}
-	o := newTelling(r.now())
-	for i := range all.turns {
-		if err := r.router.follow(o, &all.turns[i]); err != nil {
+	o := newDeliveryBatch(r.router, r.now())
+	for i := range all.changes {
+		if err := r.router.apply(o, &all.changes[i]); err != nil {
 			r.opts.Logger.Error("a message could not be made", "err", err)
 		}
 	}
-	for i := range all.unopened {
-		t := &all.unopened[i]
+	for i := range all.missingOpenings {
+		t := &all.missingOpenings[i]
 		r.metrics.unopened.Inc()
 		r.opts.Logger.Error("a problem closed whose opening never came to history: nobody was told of it", "problem", t.problem.ID,
 			"namespace", t.problem.Namespace, "node", t.problem.Node, "source", t.problem.SourceName, "opened", t.problem.Opened)
-		r.router.unopened(o, t, "its opening was not recorded")
+		o.recordUnopened(t, "its opening was not recorded")
 	}
-	for i := range all.strange {
-		r.router.unopened(o, &all.strange[i], "history was begun or restored after it opened, and does not know who was told")
+	for i := range all.predating {
+		o.recordUnopened(&all.predating[i], "history was begun or restored after it opened, and does not know who was told")
 	}
-	o.into(&all.Batch)
+	o.addTo(&all.Batch)
 	// Before what made them end is recorded: after a crash in between it comes again.
-	r.endSilences(ctx, r.router.resolved(all.turns))
+	r.endSilences(ctx, r.router.endedSilences(all.changes))
 	return r.record(ctx, all.Batch, transitions)
 }
 
@@ -477,7 +472,7 @@ func (r *Reactor) write(ctx context.Context, all rows, transitions int) error {
 func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
 	r.deliver.bounded(b.Deliveries)
 	began := r.opts.Now()
-	if err := r.insist(ctx, "history store does not take a batch", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
+	if err := r.retry(ctx, "history store does not take a batch", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
 		return err
 	}
 	for p, place := range b.Places {
@@ -486,13 +481,13 @@ func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) 
 	r.metrics.recorded.Add(float64(transitions))
 	r.metrics.recordSeconds.Observe(r.opts.Now().Sub(began).Seconds())
 	if len(b.Deliveries) > 0 {
-		r.deliver.made(b.Deliveries)
+		r.deliver.enqueued(b.Deliveries)
 	}
 	return nil
 }
 
-// insist does something until it succeeds.
-func (r *lane) insist(ctx context.Context, trouble string, transitions int, do func() error) error {
+// retry repeats a step with back-off until it succeeds. The error is that of ctx.
+func (r *consumer) retry(ctx context.Context, trouble string, transitions int, do func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := do()
 		if err == nil {
@@ -502,7 +497,7 @@ func (r *lane) insist(ctx context.Context, trouble string, transitions int, do f
 			return ctx.Err()
 		}
 		r.metrics.recordFailed.Inc()
-		wait := backoff(attempt, r.opts.again, 10*time.Second)
+		wait := backoff(attempt, r.opts.retryFirst, 10*time.Second)
 		r.opts.Logger.Warn(trouble+"; trying again", "transitions", transitions, "wait", wait, "err", err)
 		if err := sleep(ctx, wait); err != nil {
 			return err
@@ -513,8 +508,8 @@ func (r *lane) insist(ctx context.Context, trouble string, transitions int, do f
 // batchBytes bounds one transaction, whatever the outputs.
 const batchBytes = 4 << 20
 
-// some is how many of the first transitions make one batch, at least one.
-func some(ts []event.Transition, most int) int {
+// batchLength returns how many of the first transitions fit one batch, at least one.
+func batchLength(ts []event.Transition, most int) int {
 	bytes := int64(0)
 	for i := range ts {
 		if bytes += cost(&ts[i]); i > 0 && (bytes > batchBytes || i == most) {

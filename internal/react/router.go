@@ -27,15 +27,15 @@ type Routing interface {
 // closes. Its state is that of the table history_escalations, changed only together with it.
 // Only Run's goroutine has it.
 type router struct {
-	opts    Options
-	all     map[history.EscalationKey]*escalation
-	of      map[string][]*escalation        // by problem
-	hangs   map[string]map[*escalation]bool // by the problem that holds them
-	groups  map[groupKey]*group
-	paces   map[paceKey]*pace
-	due     dueHeap
-	changed <-chan struct{}         // of the routing that was looked at last
-	known   map[string]sourceOnNode // problems that are open in history, until they are compared with the view's
+	opts          Options
+	all           map[history.EscalationKey]*escalation
+	of            map[string][]*escalation        // by problem
+	dependents    map[string]map[*escalation]bool // by the problem that holds them
+	groups        map[groupKey]*group
+	rates         map[rateKey]*rateWindow
+	due           dueHeap
+	changed       <-chan struct{}         // of the routing that was looked at last
+	openInHistory map[string]sourceOnNode // problems that are open in history, until they are compared with the view's
 }
 
 // sourceOnNode is the origin of a problem, and its node.
@@ -44,18 +44,18 @@ type sourceOnNode struct {
 	source model.Source
 }
 
-// escalation is a row with its place in the heap.
+// escalation is a row of history_escalations with its place in the heap.
 type escalation struct {
 	history.Escalation
-	route  *route.Route
-	at     time.Time      // when it is looked at next
-	index  int            // in the heap; -1: not in it
-	master string         // the problem that it waits for the end of; empty: for none
-	is     Presence       // what its problem was when it was looked at, for the message of it
-	was    model.Severity // that was told before Severity, while not all steps that say so have left
+	route            *route.Route
+	at               time.Time      // when it is looked at next
+	index            int            // in the heap; -1: not in it
+	dependency       string         // the problem that it waits for the end of; empty: for none
+	present          Presence       // what its problem was when it was looked at, for the message of it
+	previousSeverity model.Severity // that was told before Severity, while not all steps that say so have left
 }
 
-// group are the problems of one route that are told together.
+// group holds the problems of one route and group key that share messages.
 type group struct {
 	lead    string
 	flush   time.Time // when the next message of it leaves; past: none waits
@@ -66,12 +66,12 @@ type group struct {
 type groupKey struct{ route, group string }
 
 func newRouter(o Options) *router {
-	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, hangs: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, paces: map[paceKey]*pace{}, known: map[string]sourceOnNode{}}
+	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, rates: map[rateKey]*rateWindow{}, openInHistory: map[string]sourceOnNode{}}
 }
 
 // load takes up what was recorded.
 func (r *router) load(ctx context.Context) error {
-	if err := r.loadPaces(ctx); err != nil {
+	if err := r.loadRates(ctx); err != nil {
 		return err
 	}
 	rows, err := r.opts.Store.Escalations(ctx)
@@ -79,7 +79,7 @@ func (r *router) load(ctx context.Context) error {
 		return err
 	}
 	for i := range rows {
-		r.enter(&escalation{Escalation: rows[i], index: -1})
+		r.add(&escalation{Escalation: rows[i], index: -1})
 	}
 	for q := (history.ProblemQuery{Open: true, Limit: 1000}); ; {
 		page, err := r.opts.Store.Problems(ctx, q)
@@ -87,7 +87,7 @@ func (r *router) load(ctx context.Context) error {
 			return err
 		}
 		for _, p := range page {
-			r.known[p.ID] = sourceOnNode{p.NodeID, p.Source}
+			r.openInHistory[p.ID] = sourceOnNode{p.NodeID, p.Source}
 		}
 		if len(page) < q.Limit {
 			return nil
@@ -96,16 +96,16 @@ func (r *router) load(ctx context.Context) error {
 	}
 }
 
-// enter begins to look after an escalation.
-func (r *router) enter(e *escalation) {
+// add takes up an escalation.
+func (r *router) add(e *escalation) {
 	r.all[e.EscalationKey] = e
 	r.of[e.Problem] = append(r.of[e.Problem], e)
 	g := r.group(groupKey{e.Route, e.Group}, e.Lead)
 	g.members[e] = true
-	if e.Closing != nil && len(e.Told) > 0 && e.Due.After(g.ends) {
+	if e.Closing != nil && len(e.Notified) > 0 && e.Due.After(g.ends) {
 		g.ends = e.Due
 	}
-	r.plan(e)
+	r.schedule(e)
 }
 
 func (r *router) group(key groupKey, lead string) *group {
@@ -115,22 +115,22 @@ func (r *router) group(key groupKey, lead string) *group {
 	return r.groups[key]
 }
 
-// leave ends it.
-func (r *router) leave(e *escalation) {
+// remove ends an escalation.
+func (r *router) remove(e *escalation) {
 	delete(r.all, e.EscalationKey)
-	r.letGo(e)
+	r.releaseDependency(e)
 	r.of[e.Problem] = slices.DeleteFunc(r.of[e.Problem], func(x *escalation) bool { return x == e })
 	if len(r.of[e.Problem]) == 0 {
 		delete(r.of, e.Problem)
 	}
-	r.quit(e)
+	r.leaveGroup(e)
 	if e.index >= 0 {
 		heap.Remove(&r.due, e.index)
 	}
 }
 
-// quit takes it out of its group.
-func (r *router) quit(e *escalation) {
+// leaveGroup removes an escalation from its group.
+func (r *router) leaveGroup(e *escalation) {
 	key := groupKey{e.Route, e.Group}
 	if g := r.groups[key]; g != nil {
 		if delete(g.members, e); len(g.members) == 0 {
@@ -139,63 +139,62 @@ func (r *router) quit(e *escalation) {
 	}
 }
 
-// follow hears of a problem that opened, closed, or was acknowledged.
-func (r *router) follow(o *telling, t *turn) error {
+// apply applies a problem's opening, closing, status or acknowledgement.
+func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:
-		r.eased(t.Transition, o.now)
-		r.worse(o, t.Transition)
+		r.dependencyEased(t.Transition, o.now)
+		r.statusChanged(o, t.Transition)
 		return nil
 	case event.ProblemOpened:
 		if len(r.of[t.problem.ID]) > 0 {
 			return nil // made again from the journal
 		}
-		o.turns[t.problem.ID] = t.Transition
+		o.opened[t.problem.ID] = t.Transition
 		var now []*escalation
-		for _, e := range r.opened(t.Transition, &t.problem, o.now) {
+		for _, e := range r.open(t.Transition, &t.problem, o.now) {
 			e.Late = t.late
 			if o.write(e); e.index >= 0 && !e.at.After(o.now) {
 				now = append(now, e)
 			}
 		}
-		return r.look(o, now)
+		return r.decide(o, now)
 	case event.ProblemClosed:
-		return r.closed(o, t.Transition, &t.problem)
+		return o.closeProblem(t.Transition, &t.problem)
 	default:
-		return r.acknowledged(o, t.Transition, &t.problem)
+		return o.notifyAcknowledged(t.Transition, &t.problem)
 	}
 }
 
-// recheck looks again at all that is held, for a silence may have ended or a window moved;
-// and at what follows a route that has more steps now, or is gone.
-func (r *router) recheck(now time.Time) {
+// reevaluateAll evaluates all held escalations again, for a silence may have ended or a window moved, and
+// those whose route has other steps or is gone.
+func (r *router) reevaluateAll(now time.Time) {
 	for _, e := range r.all {
 		if e.Closing != nil {
 			continue
 		}
 		switch to := r.routeOf(e); {
 		case to == nil:
-			r.planAt(e, now)
+			r.scheduleAt(e, now)
 		case e.Held != nil:
-			r.again(e, now)
+			r.reevaluate(e, now)
 		case len(e.Next) != len(to.Steps):
 			e.Next = e.Next.Fit(to, e.Opened)
-			r.plan(e)
+			r.schedule(e)
 		}
 	}
 }
 
-// again looks anew at what is held, unless it is never to be told.
-func (r *router) again(e *escalation, now time.Time) {
+// reevaluate makes a held escalation due now, unless its hold drops it.
+func (r *router) reevaluate(e *escalation, now time.Time) {
 	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
 		e.Due = now
-		r.plan(e)
+		r.schedule(e)
 	}
 }
 
-// worse hears of another status while a problem is open: what held it may not hold the worse
-// status, and more routes may take it.
-func (r *router) worse(o *telling, t *event.Transition) {
+// statusChanged evaluates an open problem again: another status may escape its hold, and match more routes.
+func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	if t.First || t.Status == model.OK {
 		return
 	}
@@ -204,16 +203,16 @@ func (r *router) worse(o *telling, t *event.Transition) {
 		return // its opening is on its way, or its end
 	}
 	for _, e := range r.of[s.Problem.ID] {
-		r.again(e, o.now)
-		r.raise(o, e, s.Problem.Severity)
+		r.reevaluate(e, o.now)
+		o.notifyWorse(e, s.Problem.Severity)
 	}
-	for _, e := range r.opened(t, &history.Problem{Problem: *s.Problem}, o.now) {
+	for _, e := range r.open(t, &history.Problem{Problem: *s.Problem}, o.now) {
 		o.write(e)
 	}
 }
 
-// back moves what waits for a time by as much as the clock was set back.
-func (r *router) back(o *telling, by time.Duration) {
+// shiftTimes moves all due times by as much as the clock was set back.
+func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	for _, e := range r.all {
 		for i, at := range e.Next {
 			if !at.IsZero() {
@@ -228,30 +227,30 @@ func (r *router) back(o *telling, by time.Duration) {
 			held.Until = held.Until.Add(-by)
 			e.Held, e.Due = &held, held.Until
 		}
-		r.plan(e)
+		r.schedule(e)
 		o.write(e)
 	}
 	for _, g := range r.groups {
 		g.flush, g.ends = g.flush.Add(-by), g.ends.Add(-by)
 	}
-	for key, p := range r.paces {
+	for key, p := range r.rates {
 		p.ends = p.ends.Add(-by)
-		o.paces[key] = p
+		o.rates[key] = p
 	}
 }
 
-// plan puts it into the heap by when it is looked at next; never: it waits for a change.
-func (r *router) plan(e *escalation) {
+// schedule puts an escalation into the heap by its next due time; without one it waits for a change.
+func (r *router) schedule(e *escalation) {
 	at := e.Due
 	if e.Closing == nil && e.Held == nil {
 		if _, at, _ = e.Next.Due(); !e.AckEnds.IsZero() && (at.IsZero() || e.AckEnds.Before(at)) {
 			at = e.AckEnds
 		}
 	}
-	r.planAt(e, at)
+	r.scheduleAt(e, at)
 }
 
-func (r *router) planAt(e *escalation, at time.Time) {
+func (r *router) scheduleAt(e *escalation, at time.Time) {
 	if e.index >= 0 {
 		heap.Remove(&r.due, e.index)
 	}
@@ -260,15 +259,15 @@ func (r *router) planAt(e *escalation, at time.Time) {
 	}
 }
 
-// next is when something is due; zero: nothing is.
-func (r *router) next() time.Time {
+// nextDue returns the next due time; zero: none.
+func (r *router) nextDue() time.Time {
 	if len(r.due) == 0 {
 		return time.Time{}
 	}
 	return r.due[0].at
 }
 
-// direct is the route of handlers that are named without one.
+// direct returns the route of handlers that are named without one.
 func direct(handlers []history.HandlerRef) *route.Route {
 	names := make([]route.Name, len(handlers))
 	for i, h := range handlers {
@@ -277,7 +276,7 @@ func direct(handlers []history.HandlerRef) *route.Route {
 	return route.Direct(names)
 }
 
-// routeOf is what an escalation follows now; nil: its route was deleted.
+// routeOf returns the route that an escalation follows now; nil: it was deleted.
 func (r *router) routeOf(e *escalation) *route.Route {
 	if e.Route == "" {
 		return direct(e.Direct)
@@ -287,21 +286,21 @@ func (r *router) routeOf(e *escalation) *route.Route {
 	return found
 }
 
-// described is a problem as routes and silences see it now.
-func (r *router) described(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
+// describe returns a problem as routes and silences see it now.
+func (r *router) describe(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
 	return route.Describe(r.opts.Names, node, source, status, severity)
 }
 
-// choose says which routes hear of a problem.
+// choose returns the routes of a problem.
 func (r *router) choose(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
-	m := r.described(t.Node, t.Source, p.Status, p.Severity)
+	m := r.describe(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.opts.Names.NamespaceName(t.Namespace)
 	routes, _ := route.Choose(r.opts.Routing, r.opts.Names, m, definition(r.opts.Names, t), namespace)
 	return m, routes
 }
 
-// opened begins to look after a problem, on every route that hears of it and did not yet.
-func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
+// open starts an escalation on each route of a problem that has none yet.
+func (r *router) open(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
 	m, routes := r.choose(t, p)
 	opened := p.Opened
 	if opened.After(now) {
@@ -320,14 +319,14 @@ func (r *router) opened(t *event.Transition, p *history.Problem, now time.Time) 
 		if r.all[e.EscalationKey] != nil {
 			continue
 		}
-		e.Next = to.Begin(opened, r.flush(e, to, now))
-		r.enter(e)
+		e.Next = to.Begin(opened, r.groupFlush(e, to, now))
+		r.add(e)
 		list = append(list, e)
 	}
 	return list
 }
 
-// escalationOf is that of a problem on a route, or of the handlers that are named without one.
+// escalationOf returns an empty escalation of a problem on a route, or of handlers without one.
 func escalationOf(problem string, to *route.Route) *escalation {
 	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
 	if to.Name != (route.Name{}) {
@@ -340,8 +339,8 @@ func escalationOf(problem string, to *route.Route) *escalation {
 	return e
 }
 
-// inShadow says whether nothing is sent of a problem: what opened so stays so, for nobody
-// could be told of an end whose beginning was never sent.
+// inShadow reports whether messages of a problem are recorded but not sent. A problem keeps its mode to its
+// end: nobody hears of an end without a beginning.
 func (r *router) inShadow(problem, namespace string) bool {
 	if of := r.of[problem]; len(of) > 0 {
 		return of[0].Shadow
@@ -349,9 +348,9 @@ func (r *router) inShadow(problem, namespace string) bool {
 	return r.opts.Shadow != nil && r.opts.Shadow(namespace)
 }
 
-// flush is when the next message of an escalation's group leaves: with those that wait
-// already, or after the route's groupWait.
-func (r *router) flush(e *escalation, to *route.Route, now time.Time) time.Time {
+// groupFlush returns when the next message of an escalation's group leaves: with those that wait, else after
+// the route's groupWait.
+func (r *router) groupFlush(e *escalation, to *route.Route, now time.Time) time.Time {
 	g := r.group(groupKey{e.Route, e.Group}, e.Problem)
 	e.Lead = g.lead
 	if !g.flush.After(now) {

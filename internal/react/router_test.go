@@ -26,7 +26,7 @@ type play struct {
 	open   map[string]*model.Problem
 	shadow bool                    // of all namespaces
 	shows  map[string]model.Status // now, of a problem that was worse
-	hangs  func(model.NodeID, model.Source) []route.Master
+	hangs  func(model.NodeID, model.Source) []route.Dependency
 	sent   []string
 }
 
@@ -46,7 +46,7 @@ func (p *play) set(ref string, spec model.Spec) {
 		p.t.Fatal(err)
 	}
 	if p.r != nil {
-		p.r.recheck(p.now)
+		p.r.reevaluateAll(p.now)
 	}
 }
 
@@ -63,12 +63,12 @@ func (p *play) restart() {
 			}
 		}
 		return Presence{}, false
-	}, Many: func(now time.Time) *route.Hold {
+	}, MassOutage: func(now time.Time) *route.Hold {
 		if p.many == nil || !p.many.Until.After(now) {
 			return nil
 		}
 		return p.many
-	}, Masters: func(node model.NodeID, source model.Source) []route.Master {
+	}, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
 		if p.hangs == nil {
 			return nil
 		}
@@ -77,16 +77,16 @@ func (p *play) restart() {
 	if err := p.r.load(context.Background()); err != nil {
 		p.t.Fatal(err)
 	}
-	p.r.recheck(p.now)
+	p.r.reevaluateAll(p.now)
 }
 
 func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Transition)) {
 	p.t.Helper()
 	made := p.made(kind, id, change)
-	p.record(func(o *telling) error { return p.r.follow(o, made) })
+	p.record(func(o *deliveryBatch) error { return p.r.apply(o, made) })
 }
 
-func (p *play) made(kind event.TransitionKind, id string, change func(*event.Transition)) *turn {
+func (p *play) made(kind event.TransitionKind, id string, change func(*event.Transition)) *problemChange {
 	problem := *p.open[id]
 	t := &event.Transition{Kind: kind, Node: problem.NodeID, Source: problem.Source, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
 		Output: problem.Output, Problem: &problem}
@@ -97,18 +97,18 @@ func (p *play) made(kind event.TransitionKind, id string, change func(*event.Tra
 		problem = *t.Problem
 	}
 	ns, node, _ := p.names.NodeName(problem.NodeID)
-	return &turn{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, SourceName: "disk"}}
+	return &problemChange{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, SourceName: "disk"}}
 }
 
 // record does something and writes what came of it, as the reactor does.
-func (p *play) record(do func(*telling) error) {
+func (p *play) record(do func(*deliveryBatch) error) {
 	p.t.Helper()
-	o := newTelling(p.now)
+	o := newDeliveryBatch(p.r, p.now)
 	if err := do(o); err != nil {
 		p.t.Fatal(err)
 	}
 	var b history.Batch
-	o.into(&b)
+	o.addTo(&b)
 	if err := p.store.Record(context.Background(), b); err != nil {
 		p.t.Fatal(err)
 	}
@@ -156,11 +156,11 @@ func (p *play) acks(id string, ack *model.Ack) {
 func (p *play) after(d time.Duration) {
 	p.t.Helper()
 	end := p.now.Add(d)
-	for next := p.r.next(); !next.IsZero() && !next.After(end); next = p.r.next() {
+	for next := p.r.nextDue(); !next.IsZero() && !next.After(end); next = p.r.nextDue() {
 		if next.After(p.now) {
 			p.now = next
 		}
-		p.record(p.r.fire)
+		p.record(p.r.notifyDue)
 	}
 	p.now = end
 }
@@ -299,7 +299,7 @@ func TestSilences(t *testing.T) {
 	p.after(2 * time.Minute)
 	p.heard()
 	p.table.Remove("Silence", route.Name{Namespace: "default", Name: "forever"})
-	p.r.recheck(p.now)
+	p.r.reevaluateAll(p.now)
 	p.after(0)
 	p.heard("pager opened p3")
 
@@ -384,12 +384,12 @@ func TestARouteThatChanges(t *testing.T) {
 func TestAStorm(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	const many = 2000
-	p.record(func(o *telling) error {
+	p.record(func(o *deliveryBatch) error {
 		for i := range many {
 			id := fmt.Sprintf("p%04d", i)
 			p.open[id] = &model.Problem{ID: id, NodeID: model.NodeID(10 + i), Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
 			t := &event.Transition{Kind: event.ProblemOpened, Node: model.NodeID(10 + i), Source: model.CheckSource(1001), Namespace: 1, Chunk: 3, Status: model.Critical, Problem: p.open[id]}
-			if err := p.r.follow(o, &turn{Transition: t, problem: history.Problem{Problem: *p.open[id]}}); err != nil {
+			if err := p.r.apply(o, &problemChange{Transition: t, problem: history.Problem{Problem: *p.open[id]}}); err != nil {
 				return err
 			}
 		}

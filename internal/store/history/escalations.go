@@ -9,12 +9,12 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// alsoTold is one problem more of a message that tells of several.
-type alsoTold struct{ key, problem string }
+// alsoNotified is one problem more of a message that tells of several.
+type alsoNotified struct{ key, problem string }
 
 func escalationRow(args []any, e *encoded) []any { return append(args, e.Problem, e.Route, e.body) }
 
-func alsoRow(args []any, t *alsoTold) []any { return append(args, t.key, t.problem) }
+func alsoRow(args []any, t *alsoNotified) []any { return append(args, t.key, t.problem) }
 
 // encoded is an escalation as it is written.
 type encoded struct {
@@ -57,16 +57,16 @@ func (s *sqlStore) escalate(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 			return err
 		}
 	}
-	var also []alsoTold
+	var also []alsoNotified
 	for i := range b.Deliveries {
 		for _, problem := range b.Deliveries[i].Also {
-			also = append(also, alsoTold{b.Deliveries[i].Key, problem})
+			also = append(also, alsoNotified{b.Deliveries[i].Key, problem})
 		}
 	}
 	return s.also.Insert(ctx, tx, also)
 }
 
-func (s *sqlStore) Also(ctx context.Context, key string) (problems []string, err error) {
+func (s *sqlStore) AlsoProblems(ctx context.Context, key string) (problems []string, err error) {
 	rows, err := s.db.Query(ctx, `SELECT problem FROM history_told WHERE key = ? ORDER BY problem`, key)
 	if err != nil {
 		return nil, fmt.Errorf("read what a delivery tells of: %w", err)
@@ -113,8 +113,8 @@ func (s *sqlStore) readEscalations(ctx context.Context, query string, args ...an
 }
 
 // Compare orders by handler and id.
-func (t Told) Compare(other Told) int {
-	return cmp.Or(cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name), cmp.Compare(t.Under, other.Under))
+func (t NotifiedHandler) Compare(other NotifiedHandler) int {
+	return cmp.Or(cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name), cmp.Compare(t.Incident, other.Incident))
 }
 
 // Compare orders keys by problem and route.

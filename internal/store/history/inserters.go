@@ -19,7 +19,7 @@ type inserters struct {
 	seen    *sqldb.Inserter[reached]
 
 	escalations *sqldb.Inserter[encoded]
-	also        *sqldb.Inserter[alsoTold]
+	also        *sqldb.Inserter[alsoNotified]
 }
 
 // reached is how far a partition was recorded.

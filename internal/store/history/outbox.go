@@ -59,7 +59,7 @@ func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []Handl
 	return due, fromNanos(next), nil
 }
 
-func (s *sqlStore) Hasten(ctx context.Context, now, latest time.Time) error {
+func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
 	var waits int64
 	err := s.db.QueryRow(ctx, `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, nanos(latest)).Scan(&waits)
 	if err == nil && waits > 0 {
@@ -74,7 +74,7 @@ func (s *sqlStore) Hasten(ctx context.Context, now, latest time.Time) error {
 	return nil
 }
 
-func (s *sqlStore) Hurry(ctx context.Context, ids []int64, now time.Time) error {
+func (s *sqlStore) MakeDue(ctx context.Context, ids []int64, now time.Time) error {
 	for some := range slices.Chunk(ids, 500) {
 		args := []any{nanos(now), nanos(now)}
 		for _, id := range some {

@@ -40,7 +40,7 @@ func ErrNoProblem(id string) error {
 	return model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("muster get problems")
 }
 
-func (s *sqlStore) Known(ctx context.Context, ids []string) (map[string]bool, error) {
+func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	for some := range slices.Chunk(ids, 500) {
 		args := make([]any, len(some))

@@ -43,7 +43,7 @@ func TestStoreOnSQLite(t *testing.T) {
 func testNextVersion(t *testing.T, dsn string) {
 	until := time.Unix(7, 0).UTC()
 	s := opener(t, dsn, 3)()
-	if err := s.Attend(t.Context(), until); err != nil {
+	if err := s.RecordAlive(t.Context(), until); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {

@@ -22,16 +22,16 @@ type Store interface {
 	// SeenPlaces is how far what passed pipelines was recorded.
 	SeenPlaces(ctx context.Context) (map[model.Partition]Place, error)
 
-	// Attend notes up to when history was there and had all that happened, and Attended says it; zero: it
+	// RecordAlive notes up to when history was there and had all that happened, and Attended says it; zero: it
 	// was never noted. A copy of history says what was so when it was made.
-	Attend(ctx context.Context, until time.Time) error
-	Attended(ctx context.Context) (time.Time, error)
+	RecordAlive(ctx context.Context, until time.Time) error
+	AliveUntil(ctx context.Context) (time.Time, error)
 
 	// Problems lists by opening time, newest first.
 	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)
 	Problem(ctx context.Context, id string) (Problem, error)
-	// Known are those of these problems that are kept, open or closed.
-	Known(ctx context.Context, ids []string) (map[string]bool, error)
+	// KnownProblems are those of these problems that are kept, open or closed.
+	KnownProblems(ctx context.Context, ids []string) (map[string]bool, error)
 	// Since counts the problems of a namespace (empty: of all) that opened, and that
 	// closed, at a time or later.
 	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
@@ -48,11 +48,11 @@ type Store interface {
 	// the handlers in except; of one problem and handler only the oldest. next is when
 	// the next one comes due, zero: none waits.
 	Due(ctx context.Context, now time.Time, limit int, except []HandlerRef) (due []Delivery, next time.Time, err error)
-	// Hasten makes pending deliveries due now that would wait until after latest: the
+	// ClampDue makes pending deliveries due now that would wait until after latest: the
 	// clock was set back since their last attempt.
-	Hasten(ctx context.Context, now, latest time.Time) error
-	// Hurry makes those of these deliveries due now that are pending.
-	Hurry(ctx context.Context, ids []int64, now time.Time) error
+	ClampDue(ctx context.Context, now, latest time.Time) error
+	// MakeDue makes those of these deliveries due now that are pending.
+	MakeDue(ctx context.Context, ids []int64, now time.Time) error
 	// Pending counts the pending deliveries of each handler.
 	Pending(ctx context.Context) (map[HandlerRef]int, error)
 	// Unsent is what waits for each handler, by handler.
@@ -64,14 +64,14 @@ type Store interface {
 	Dead(ctx context.Context, handler HandlerRef, before int64, limit int) ([]Delivery, error)
 	// Revive makes dead letters of a handler pending again, oldest first.
 	Revive(ctx context.Context, handler HandlerRef, now time.Time, q Revival) (Revived, error)
-	// Standing names the handlers that were told of the opening of a problem that is open.
-	Standing(ctx context.Context) ([]HandlerRef, error)
-	// StandingOf lists the openings that such a handler was told of, by id, after one.
-	StandingOf(ctx context.Context, handler HandlerRef, after int64, limit int) ([]Delivery, error)
+	// HandlersWithOpen names the handlers that were told of the opening of a problem that is open.
+	HandlersWithOpen(ctx context.Context) ([]HandlerRef, error)
+	// OpenDeliveries lists the openings that such a handler was told of, by id, after one.
+	OpenDeliveries(ctx context.Context, handler HandlerRef, after int64, limit int) ([]Delivery, error)
 	// Deliveries lists those of a problem, oldest first.
 	Deliveries(ctx context.Context, problem string) ([]Delivery, error)
-	// Also lists the problems that a delivery tells of beside its own, in their order.
-	Also(ctx context.Context, key string) ([]string, error)
+	// AlsoProblems lists the problems that a delivery tells of beside its own, in their order.
+	AlsoProblems(ctx context.Context, key string) ([]string, error)
 
 	// Messages lists what was sent, or would have been, newest first; of the watchdog's none.
 	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
@@ -151,15 +151,15 @@ type EscalationKey struct {
 type Escalation struct {
 	EscalationKey `json:"-"`
 
-	NodeID model.NodeID `json:"node"`
-	Source model.Source `json:"source"`
-	Group  string       `json:"group"`
-	Lead   string       `json:"lead"` // the problem under whose id its group is told first
-	Opened time.Time    `json:"opened"`
-	Direct []HandlerRef `json:"direct,omitempty"` // those who are told, where there is no route
-	Next   route.Climb  `json:"next"`
-	Told   []Told       `json:"told,omitempty"` // they know that it is open
-	Held   *route.Hold  `json:"held,omitempty"` // why what was due was not told
+	NodeID   model.NodeID      `json:"node"`
+	Source   model.Source      `json:"source"`
+	Group    string            `json:"group"`
+	Lead     string            `json:"lead"` // the problem under whose id its group is told first
+	Opened   time.Time         `json:"opened"`
+	Direct   []HandlerRef      `json:"direct,omitempty"` // those who are told, where there is no route
+	Next     route.Climb       `json:"next"`
+	Notified []NotifiedHandler `json:"told,omitempty"` // they know that it is open
+	Held     *route.Hold       `json:"held,omitempty"` // why what was due was not told
 	// Severity is the highest that was told.
 	Severity model.Severity `json:"severity,omitempty"`
 	Shadow   bool           `json:"shadow,omitempty"` // nothing of it is sent
@@ -172,13 +172,13 @@ type Escalation struct {
 	AckEnds time.Time `json:"ackEnds,omitzero"`
 }
 
-// Told is what a handler knows of a problem.
-type Told struct {
+// NotifiedHandler is what a handler knows of a problem.
+type NotifiedHandler struct {
 	HandlerRef
-	// Under is the id under which it was told: a problem's, and behind that .1, .2, … where acknowledgements
+	// Incident is the id under which it was told: a problem's, and behind that .1, .2, … where acknowledgements
 	// under it ended.
-	Under string `json:"under,omitempty"`
-	Acked bool   `json:"acked,omitempty"` // it was told that somebody looks after all that is open under that id, or it ended so
+	Incident string `json:"under,omitempty"`
+	Acked    bool   `json:"acked,omitempty"` // it was told that somebody looks after all that is open under that id, or it ended so
 }
 
 // EntryKind says what happened.
@@ -196,7 +196,7 @@ const (
 	FlappingEnded   EntryKind = "steady"
 	TextChanged     EntryKind = "text" // of an open problem, the first few
 
-	Left EntryKind = "forgotten" // an ephemeral node was away for too long
+	NodeDeregistered EntryKind = "forgotten" // an ephemeral node was away for too long
 )
 
 // Entry is one thing that happened to an event. Names are as they were then.

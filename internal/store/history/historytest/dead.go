@@ -74,13 +74,13 @@ func testDead(t *testing.T, open func() history.Store) {
 	equal(t, "its end", keys(due), []string{"ended/closed/pager"})
 	equal(t, "nothing is left", revive(history.Revival{Limit: 10, Ended: true}), history.Revived{})
 
-	standing, err := s.Standing(t.Context())
+	standing, err := s.HandlersWithOpen(t.Context())
 	must(t, err)
 	equal(t, "who was told of what is open", standing, []history.HandlerRef{pager})
-	list, err := s.StandingOf(t.Context(), pager, 0, 10)
+	list, err := s.OpenDeliveries(t.Context(), pager, 0, 10)
 	must(t, err)
 	equal(t, "of what", keys(list), []string{"open/opened/pager"})
-	list, err = s.StandingOf(t.Context(), pager, list[0].ID, 10)
+	list, err = s.OpenDeliveries(t.Context(), pager, list[0].ID, 10)
 	must(t, err)
 	equal(t, "after that", keys(list), []string(nil))
 }

@@ -121,7 +121,7 @@ func testBatch(t *testing.T, open func() history.Store) {
 	must(t, err)
 	slices.Reverse(entries) // the newest first, of one time what was recorded last
 	equal(t, "entries", given(entries), b.Entries)
-	also, err := s.Also(t.Context(), b.Deliveries[0].Key)
+	also, err := s.AlsoProblems(t.Context(), b.Deliveries[0].Key)
 	must(t, err)
 	equal(t, "also told of", also, []string{"p2", "p3"})
 	if _, err := s.Problem(t.Context(), "none"); model.ClassOf(err) != model.NotFound {
@@ -131,7 +131,7 @@ func testBatch(t *testing.T, open func() history.Store) {
 	for i := range 600 { // more than one query asks for
 		ids = append(ids, fmt.Sprint("none", i))
 	}
-	known, err := s.Known(t.Context(), ids)
+	known, err := s.KnownProblems(t.Context(), ids)
 	must(t, err)
 	equal(t, "known", known, map[string]bool{"p1": true})
 }
@@ -393,7 +393,7 @@ func testHasten(t *testing.T, open func() history.Store) {
 	must(t, s.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{
 		delivery("p1", "opened", pager, 120), delivery("p2", "opened", mail, 4),
 	}}))
-	must(t, s.Hasten(t.Context(), at(2), at(5)))
+	must(t, s.ClampDue(t.Context(), at(2), at(5)))
 	list, next, err := s.Due(t.Context(), at(2), 10, nil)
 	must(t, err)
 	equal(t, "due", keys(list), []string{"p1/opened/pager"})
@@ -406,15 +406,15 @@ func testAttended(t *testing.T, open func() history.Store) {
 	defer func() { s.Close() }()
 	is := func(want time.Time) {
 		t.Helper()
-		if got, err := s.Attended(t.Context()); err != nil || !got.Equal(want) {
+		if got, err := s.AliveUntil(t.Context()); err != nil || !got.Equal(want) {
 			t.Errorf("%v, %v, want %v", got, err, want)
 		}
 	}
 	is(time.Time{})
 	at := time.Unix(1_770_000_000, 123).UTC()
-	must(t, s.Attend(t.Context(), at))
+	must(t, s.RecordAlive(t.Context(), at))
 	is(at)
-	must(t, s.Attend(t.Context(), at.Add(-time.Hour))) // the clock was set back
+	must(t, s.RecordAlive(t.Context(), at.Add(-time.Hour))) // the clock was set back
 	is(at.Add(-time.Hour))
 	must(t, s.Close())
 	s = open()
@@ -452,12 +452,12 @@ func testHurry(t *testing.T, open func() history.Store) {
 		ids = append(ids, list[0].ID)
 	}
 	must(t, s.Tried(t.Context(), ids[1], history.Attempt{At: at(1), State: history.Dead, Error: "gone"}))
-	must(t, s.Hurry(t.Context(), append(ids, 1<<40), at(2)))
+	must(t, s.MakeDue(t.Context(), append(ids, 1<<40), at(2)))
 	list, next, err := s.Due(t.Context(), at(2), 10, nil)
 	must(t, err)
 	equal(t, "due", keys(list), []string{"p1/opened/pager"})
 	equal(t, "the other waits", next, at(60))
-	must(t, s.Hurry(t.Context(), nil, at(2)))
+	must(t, s.MakeDue(t.Context(), nil, at(2)))
 }
 
 func testExcept(t *testing.T, open func() history.Store) {

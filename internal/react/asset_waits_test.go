@@ -30,7 +30,7 @@ func TestMessagesThatWaitForAnAsset(t *testing.T) {
 					return nil, func() {}, nil
 				}
 				if early && asked == 1 {
-					r.AssetCame()
+					r.AssetArrived()
 				}
 				return nil, nil, errors.New("asset default/tools is not here")
 			}})
@@ -42,12 +42,12 @@ func TestMessagesThatWaitForAnAsset(t *testing.T) {
 				t.Fatalf("%+v", a)
 			}
 			if !early {
-				r.AssetCame() // another one
+				r.AssetArrived() // another one
 			}
 			receive(t, "the second attempt", tries)
 			here <- false
 			receive(t, "its outcome", store.tried)
-			r.AssetCame()
+			r.AssetArrived()
 			receive(t, "the third attempt", tries)
 			here <- true
 			if a := receive(t, "its outcome", store.tried); a.State != history.Delivered {

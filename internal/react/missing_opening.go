@@ -9,10 +9,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// unopened says of a problem that closes whether its opening never came to history, though somebody
-// was to be told of it: a change was lost, or history is another one than it was. That nobody was told
-// must not pass without a trace.
-func (r *Reactor) unopened(ctx context.Context, b *rows, t *event.Transition, p *history.Problem) (bool, error) {
+// openingMissing reports whether a problem closes whose opening is not in history although its routes have
+// handlers: a transition was lost, or history was replaced. Those handlers get a withheld delivery with the
+// reason.
+func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event.Transition, p *history.Problem) (bool, error) {
 	if len(r.router.of[p.ID]) > 0 || slices.ContainsFunc(b.Opened, func(o history.Problem) bool { return o.ID == p.ID }) {
 		return false, nil
 	}
@@ -26,10 +26,11 @@ func (r *Reactor) unopened(ctx context.Context, b *rows, t *event.Transition, p 
 	return false, err // where it is known, nobody was to be told when it opened
 }
 
-// unopened keeps for those who were to be told why they were not.
-func (r *router) unopened(o *telling, t *turn, why string) {
+// recordUnopened writes a withheld delivery for each handler of a problem without recorded opening.
+func (o *deliveryBatch) recordUnopened(t *problemChange, why string) {
+	r := o.router
 	_, routes := r.choose(t.Transition, &t.problem)
 	for _, to := range routes {
-		r.untold(o, escalationOf(t.problem.ID, to), why)
+		o.recordWithheld(escalationOf(t.problem.ID, to), why)
 	}
 }

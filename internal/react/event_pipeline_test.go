@@ -172,7 +172,7 @@ func TestAnExpressionThatFailsSaysSo(t *testing.T) {
 		ts = append(ts, sighting(3+2*i, 2, 2), changed(1, 4+2*i, 0))
 	}
 	r.Emit(ts)
-	if err := r.lane.recorded(t.Context(), pos(3+2*many)); err != nil {
+	if err := r.consumer.recorded(t.Context(), pos(3+2*many)); err != nil {
 		t.Fatal(err)
 	}
 	r.recorded(pos(3 + 2*many))
@@ -280,7 +280,7 @@ func TestWhatPipelinesMissedIsMadeAgain(t *testing.T) {
 	for i := range all {
 		r.Emit(all[i : i+1])
 	}
-	testenv.Until(t, "all is seen", func() bool { return r.sights.backlog.depth() == 0 && !r.sights.backlog.lagging() })
+	testenv.Until(t, "all is seen", func() bool { return r.pipeline.backlog.depth() == 0 && !r.pipeline.backlog.lagging() })
 	r.recorded(pos(200))
 	seen := map[string]bool{}
 	for range all {

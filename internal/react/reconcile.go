@@ -13,20 +13,19 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// missed is the net under all that hands changes on: problems that the view has open and history
-// does not know, and the other way round. What is on its way when the server starts is among them
-// until it is recorded; what is left then was lost.
-type missed struct {
+// reconciliation holds the problems that are open in the view but not in history, and the reverse.
+// Transitions on their way at the start are among them until they are recorded; the rest were lost.
+type reconciliation struct {
 	at     journal.Position        // what the view emitted up to there is on its way
 	opened []*model.Problem        // in the view, and not open in history
 	closed map[string]sourceOnNode // open in history, and not in the view
 }
 
-// Compare notes in which open problems (each calls fn with those of the view, which has applied all
-// up to a commit) history differs. Call it between Load and Run, before anything new is emitted.
+// Compare finds the open problems in which history differs from the view, which has applied all up to a
+// commit; each calls fn with the view's. Call it between Load and Run, before new transitions are emitted.
 func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem))) {
-	m := &missed{at: at, closed: r.router.known}
-	r.router.known = nil
+	m := &reconciliation{at: at, closed: r.router.openInHistory}
+	r.router.openInHistory = nil
 	each(func(p *model.Problem) {
 		if _, known := m.closed[p.ID]; known {
 			delete(m.closed, p.ID)
@@ -34,36 +33,37 @@ func (r *Reactor) Compare(at journal.Position, each func(fn func(*model.Problem)
 			m.opened = append(m.opened, p)
 		}
 	})
-	r.missed = m
+	r.reconciliation = m
 }
 
-// makeUp tells what history missed, once it has all that was on its way.
-func (r *Reactor) makeUp(ctx context.Context) error {
-	m := r.missed
+// reconcile opens and closes the problems whose transitions were lost, once all that was on its way is
+// recorded.
+func (r *Reactor) reconcile(ctx context.Context) error {
+	m := r.reconciliation
 	if m == nil {
 		return nil
 	}
 	if oldest, _, waits, _ := r.backlog.oldest(); waits && oldest.Number <= m.at.Number {
 		return nil
 	}
-	r.missed = nil
-	if err := r.openLate(ctx, m); err != nil {
+	r.reconciliation = nil
+	if err := r.openMissed(ctx, m); err != nil {
 		return err
 	}
-	return r.closeLate(ctx, m)
+	return r.closeMissed(ctx, m)
 }
 
-// openLate opens the problems whose opening was lost. Of those that opened when this history was not there,
+// openMissed opens the problems whose opening was lost. Of those that opened when this history was not there,
 // for it was begun or restored later, nobody can tell who was told: they are written down, so that they are
 // asked about once.
-func (r *Reactor) openLate(ctx context.Context, m *missed) error {
+func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
-	if err := r.insist(ctx, "history cannot be read", 0, func() (err error) {
+	if err := r.retry(ctx, "history cannot be read", 0, func() (err error) {
 		ids := make([]string, len(m.opened))
 		for i, p := range m.opened {
 			ids[i] = p.ID
 		}
-		known, err = r.opts.Store.Known(ctx, ids)
+		known, err = r.opts.Store.KnownProblems(ctx, ids)
 		return err
 	}); err != nil {
 		return err
@@ -75,17 +75,17 @@ func (r *Reactor) openLate(ctx context.Context, m *missed) error {
 	slices.SortFunc(lost, func(a, b *model.Problem) int { return cmp.Compare(a.ID, b.ID) })
 	strange := 0
 	for some := range slices.Chunk(lost, r.opts.BatchSize) {
-		var b rows
+		var b recordedBatch
 		for _, p := range some {
-			t := r.openingNow(p)
-			of := turn{Transition: t, problem: r.problem(t), late: true}
-			if b.Opened = append(b.Opened, of.problem); !r.before(p.Opened) {
-				b.strange = append(b.strange, of)
+			t := r.lostOpening(p)
+			of := problemChange{Transition: t, problem: r.problem(t), late: true}
+			if b.Opened = append(b.Opened, of.problem); !r.aliveAt(p.Opened) {
+				b.predating = append(b.predating, of)
 				strange++
 				r.metrics.missed.WithLabelValues("adopted").Inc()
 				continue
 			}
-			b.turns = append(b.turns, of)
+			b.changes = append(b.changes, of)
 			r.metrics.missed.WithLabelValues("opened").Inc()
 			r.opts.Logger.Error("a problem is open whose opening never came to history: it is told now", "problem", p.ID,
 				"namespace", of.problem.Namespace, "node", of.problem.Node, "source", of.problem.SourceName, "opened", p.Opened)
@@ -95,13 +95,13 @@ func (r *Reactor) openLate(ctx context.Context, m *missed) error {
 		}
 	}
 	if strange > 0 {
-		r.opts.Logger.Warn("history was begun or restored after problems opened that are open still: they are written down, and nobody is told of them", "problems", strange, "attended", r.attended)
+		r.opts.Logger.Warn("history was begun or restored after problems opened that are open still: they are written down, and nobody is told of them", "problems", strange, "attended", r.aliveUntil)
 	}
 	return nil
 }
 
-// openingNow is the transition that was lost, as far as the view still knows it.
-func (r *Reactor) openingNow(p *model.Problem) *event.Transition {
+// lostOpening returns the lost transition, as far as the view knows it.
+func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 	s, _ := r.opts.Present(p.NodeID, p.Source)
 	return &event.Transition{
 		Kind: event.ProblemOpened, Node: p.NodeID, Namespace: s.Namespace, Source: p.Source, Chunk: p.Chunk, Status: s.Status, Severity: s.Severity,
@@ -109,10 +109,10 @@ func (r *Reactor) openingNow(p *model.Problem) *event.Transition {
 	}
 }
 
-// closeLate ends problems whose end was lost. Where the view knows nothing of an event that there
+// closeMissed ends problems whose end was lost. Where the view knows nothing of an event that there
 // is, whether it ended nobody can tell.
-func (r *Reactor) closeLate(ctx context.Context, m *missed) error {
-	var b rows
+func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
+	var b recordedBatch
 	for id, of := range m.closed {
 		s, ok := r.opts.Present(of.node, of.source)
 		_, _, node := r.opts.Names.NodeName(of.node)
@@ -120,10 +120,10 @@ func (r *Reactor) closeLate(ctx context.Context, m *missed) error {
 		if ok && s.Problem != nil && s.Problem.ID == id || !ok && node && source {
 			continue
 		}
-		if err := r.insist(ctx, "history cannot be read", 0, func() error {
+		if err := r.retry(ctx, "history cannot be read", 0, func() error {
 			p, err := r.opts.Store.Problem(ctx, id)
 			if err == nil && p.Closed.IsZero() {
-				b.turns = append(b.turns, r.endingNow(p, s, ok))
+				b.changes = append(b.changes, r.lostClosing(p, s, ok))
 			} else if model.ClassOf(err) == model.NotFound {
 				err = nil
 			}
@@ -132,22 +132,22 @@ func (r *Reactor) closeLate(ctx context.Context, m *missed) error {
 			return err
 		}
 	}
-	slices.SortFunc(b.turns, func(a, b turn) int { return cmp.Compare(a.problem.ID, b.problem.ID) })
-	for i := range b.turns {
-		p := &b.turns[i].problem
+	slices.SortFunc(b.changes, func(a, b problemChange) int { return cmp.Compare(a.problem.ID, b.problem.ID) })
+	for i := range b.changes {
+		p := &b.changes[i].problem
 		b.Closed = append(b.Closed, *p)
 		r.metrics.missed.WithLabelValues("closed").Inc()
 		r.opts.Logger.Error("a problem is over whose end never came to history: it is told now", "problem", p.ID,
 			"namespace", p.Namespace, "node", p.Node, "source", p.SourceName, "closed", p.Closed)
 	}
-	if len(b.turns) == 0 {
+	if len(b.changes) == 0 {
 		return nil
 	}
 	return r.write(ctx, b, 0)
 }
 
-// endingNow is the transition that was lost. When it was is known where the event is well since.
-func (r *Reactor) endingNow(p history.Problem, s Presence, known bool) turn {
+// lostClosing returns the lost transition. Its time is known where the source is OK since.
+func (r *Reactor) lostClosing(p history.Problem, s Presence, known bool) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Namespace: s.Namespace, Source: p.Source, Chunk: p.Chunk, Status: model.OK,
 		Received: r.now().UnixNano(), Executed: s.Executed, Problem: &p.Problem}
 	switch {
@@ -164,15 +164,15 @@ func (r *Reactor) endingNow(p history.Problem, s Presence, known bool) turn {
 	t.Output += "\ntold late: its end was lost until the server started"
 	p.Closed = time.Unix(0, t.Received).UTC()
 	t.Problem = &p.Problem
-	return turn{Transition: t, problem: p}
+	return problemChange{Transition: t, problem: p}
 }
 
-// late says of those whose opening was lost, and of which a handler hears for the first time, that it hears late.
-func late(list []*escalation, ref history.HandlerRef) string {
+// lateNote returns the sentence that explains a late first message.
+func lateNote(list []*escalation, ref history.HandlerRef) string {
 	var first time.Time
 	n := 0
 	for _, e := range list {
-		if e.Late && e.knows(ref) == nil {
+		if e.Late && e.toldTo(ref) == nil {
 			if n++; first.IsZero() || e.Opened.Before(first) {
 				first = e.Opened
 			}

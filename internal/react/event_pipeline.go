@@ -18,12 +18,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sights shows events to the pipelines of their checks, apart from all that routes do: a queue
-// and a goroutine of its own, so that slow expressions hold back nothing else, and places of its
-// own in the journal. What passes a workflow becomes a message in the outbox, in one transaction with
-// the places; what passes none costs no row, and its place is written with the next one's.
-type sights struct {
-	lane
+// eventPipeline evaluates events by the pipelines of their checks. It has its own queue, goroutine and
+// positions in the journal, so slow JavaScript delays nothing else. An event that passes a workflow becomes a
+// delivery, in one transaction with the positions.
+type eventPipeline struct {
+	consumer
 	r      *Reactor
 	atOnce int // evaluations
 
@@ -31,32 +30,32 @@ type sights struct {
 	moved   map[model.Partition]bool          // of them, not yet recorded
 
 	mu   sync.Mutex
-	last map[sight]Verdicts
+	last map[eventRef]Verdicts
 }
 
-type sight struct {
+type eventRef struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
-// Verdicts is what pipelines said last of an event.
+// Verdicts holds the last verdicts of pipelines on an event.
 type Verdicts struct {
 	At   time.Time // of the event
 	List []pipes.Verdict
 }
 
-// sightBatch is how many events are shown before those that pass are recorded.
-const sightBatch = 500
+// pipelineBatch bounds the events that are evaluated before those that pass are recorded.
+const pipelineBatch = 500
 
-func newSights(r *Reactor) *sights {
-	s := &sights{r: r, atOnce: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[sight]Verdicts{}}
-	s.lane = lane{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Capacity, r.opts.Queues), batch: sightBatch,
-		persist: s.persist, goOn: func(context.Context) error { return nil }, what: "what pipelines see", passes: r.passes, yields: true}
+func newEventPipeline(r *Reactor) *eventPipeline {
+	s := &eventPipeline{r: r, atOnce: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[eventRef]Verdicts{}}
+	s.consumer = consumer{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Capacity, r.opts.Queues), batch: pipelineBatch,
+		persist: s.persist, afterBatch: func(context.Context) error { return nil }, subject: "what pipelines see", passes: r.passes, yields: true}
 	return s
 }
 
 // load reads how far pipelines came, so that what they passed on does not pass again.
-func (s *sights) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
+func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := s.opts.Store.SeenPlaces(ctx)
 	if err != nil {
 		return err
@@ -70,10 +69,10 @@ func (s *sights) load(ctx context.Context, shared func(journal.Position) journal
 
 // run shows events until ctx ends. What waits then is made again from the journal at the next
 // start.
-func (s *sights) run(ctx context.Context) {
-	s.backlog.records(true)
-	defer s.backlog.records(false)
-	defer context.AfterFunc(ctx, func() { s.backlog.records(false) })()
+func (s *eventPipeline) run(ctx context.Context) {
+	s.backlog.setRunning(true)
+	defer s.backlog.setRunning(false)
+	defer context.AfterFunc(ctx, func() { s.backlog.setRunning(false) })()
 	for s.backlog.wait(ctx, 1, false) == nil {
 		if ts := s.backlog.take(s.batch); len(ts) > 0 {
 			if s.persist(ctx, ts) != nil {
@@ -87,7 +86,7 @@ func (s *sights) run(ctx context.Context) {
 }
 
 // persist shows events to pipelines, and records what passes. The error is that of ctx.
-func (s *sights) persist(ctx context.Context, ts []event.Transition) error {
+func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) error {
 	began := s.opts.Now()
 	made := make([][]history.Delivery, len(ts))
 	var next atomic.Int64
@@ -100,7 +99,7 @@ func (s *sights) persist(ctx context.Context, ts []event.Transition) error {
 					return
 				}
 				if !s.reached[ts[i].Partition].Reached(ts[i].At, ts[i].Index) {
-					made[i] = s.show(ctx, &ts[i], began)
+					made[i] = s.evaluate(ctx, &ts[i], began)
 				}
 			}
 		})
@@ -127,17 +126,17 @@ func (s *sights) persist(ctx context.Context, ts []event.Transition) error {
 		b.Seen[p] = s.reached[p]
 	}
 	s.r.deliver.bounded(b.Deliveries)
-	if err := s.insist(ctx, "history store does not take what passed pipelines", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
+	if err := s.retry(ctx, "history store does not take what passed pipelines", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
 		return err
 	}
 	clear(s.moved)
 	s.metrics.passed.Add(float64(len(b.Deliveries)))
-	s.r.deliver.made(b.Deliveries)
+	s.r.deliver.enqueued(b.Deliveries)
 	return nil
 }
 
-// show asks the workflows of one event's check, and makes messages for those that it passes.
-func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (list []history.Delivery) {
+// evaluate asks the workflows of one event's check, and returns a delivery for each that passes.
+func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now time.Time) (list []history.Delivery) {
 	chunk := definition(s.opts.Names, t)
 	if chunk == nil || t.Seen == nil {
 		return nil
@@ -152,7 +151,7 @@ func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (
 	if len(chunk.Pipelines) == 0 || !ok {
 		return nil
 	}
-	seen := s.seen(t, chunk, now)
+	seen := s.newEvent(t, chunk, now)
 	verdicts := s.opts.Pipelines.Judge(ctx, ns, chunk.Pipelines, &seen.Event, now)
 	if ctx.Err() != nil {
 		return nil
@@ -177,7 +176,7 @@ func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (
 	if len(s.last) >= maxVerdicts {
 		clear(s.last) // those of events that are there come again with their next result
 	}
-	of, at := sight{t.Node, t.Source.Check()}, time.Unix(0, t.Received).UTC()
+	of, at := eventRef{t.Node, t.Source.Check()}, time.Unix(0, t.Received).UTC()
 	if !at.Before(s.last[of].At) { // several are shown at the same time
 		s.last[of] = Verdicts{at, verdicts}
 	}
@@ -187,19 +186,19 @@ func (s *sights) show(ctx context.Context, t *event.Transition, now time.Time) (
 // maxVerdicts bounds what is remembered; far more than there are events with pipelines.
 const maxVerdicts = 1 << 17
 
-// Verdicts is what pipelines said last of an event; not ok: nothing since the start.
+// Verdicts returns the last verdicts of pipelines on an event; not ok: none since the start.
 func (r *Reactor) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, ok bool) {
-	if r.sights == nil {
+	if r.pipeline == nil {
 		return v, false
 	}
-	r.sights.mu.Lock()
-	defer r.sights.mu.Unlock()
-	v, ok = r.sights.last[sight{node, check}]
+	r.pipeline.mu.Lock()
+	defer r.pipeline.mu.Unlock()
+	v, ok = r.pipeline.last[eventRef{node, check}]
 	return v, ok
 }
 
-// delivery is the message of an event to the handler of a workflow.
-func (s *shown) delivery(v *pipes.Verdict, now time.Time) (history.Delivery, error) {
+// delivery returns the message of an event to the handler of a workflow.
+func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Delivery, error) {
 	body, err := json.Marshal(s.Shape())
 	if err != nil {
 		return history.Delivery{}, fmt.Errorf("encode an event: %w", err)

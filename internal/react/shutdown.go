@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// underway is for how long messages that were begun may go on. A stop lets them end, and what came
-// of them be recorded: else a command is killed, and what somebody has taken comes again at the next
-// start.
-type underway struct {
+// shutdown bounds the messages that are under way when the server stops. They may end and be recorded: else a
+// command is killed, and a message that was taken comes again at the next start.
+type shutdown struct {
 	sending   context.Context // ends a while after the server is told to stop
 	recording context.Context // ends a while after that
 	end       func()
 }
 
-// windingUp begins with ctx's end to cut off what is under way.
-func (d *deliverer) windingUp(ctx context.Context) underway {
+// newShutdown cuts off messages under way some time after ctx ends.
+func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	recording, give := context.WithCancel(context.WithoutCancel(ctx))
 	ended, done := context.WithCancel(recording)
@@ -28,7 +27,7 @@ func (d *deliverer) windingUp(ctx context.Context) underway {
 			return
 		}
 		for _, end := range []func(){cut, give} {
-			timer := time.NewTimer(d.opts.windUp)
+			timer := time.NewTimer(d.opts.shutdownWait)
 			select {
 			case <-timer.C:
 			case <-ended.Done():
@@ -37,5 +36,5 @@ func (d *deliverer) windingUp(ctx context.Context) underway {
 			end()
 		}
 	}()
-	return underway{sending, recording, done}
+	return shutdown{sending, recording, done}
 }

@@ -9,33 +9,33 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// standingAtOnce is how many open problems go into one request.
-const standingAtOnce = 500
+// refreshPageSize open problems in one request.
+const refreshPageSize = 500
 
-// standing tells Alertmanagers again and again of the problems that are open: they forget
-// alerts that nobody repeats.
-func (d *deliverer) standing(ctx context.Context) {
+// refreshAlertmanagers posts open problems to Alertmanagers again and again: they forget alerts that are not
+// repeated.
+func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	for sleep(ctx, handler.AlertEvery) == nil {
-		refs, err := d.opts.Store.Standing(ctx)
+		refs, err := d.opts.Store.HandlersWithOpen(ctx)
 		if err != nil && ctx.Err() == nil {
 			d.opts.Logger.Warn("open problems cannot be read to tell Alertmanagers again; trying again in a minute", "err", err)
 		}
 		for _, ref := range refs {
-			if err := d.again(ctx, ref); err != nil && ctx.Err() == nil {
+			if err := d.refreshHandler(ctx, ref); err != nil && ctx.Err() == nil {
 				d.opts.Logger.Warn("an Alertmanager could not be told again of what is open; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
 			}
 		}
 	}
 }
 
-// again tells one handler of all that is open, page by page.
-func (d *deliverer) again(ctx context.Context, ref history.HandlerRef) error {
+// refreshHandler posts all open problems to one Alertmanager, page by page.
+func (d *deliverer) refreshHandler(ctx context.Context, ref history.HandlerRef) error {
 	spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name)
 	if !ok || spec.Alertmanager == nil {
 		return nil
 	}
 	for after := int64(0); ; {
-		last, more, err := d.page(ctx, ref, spec, after)
+		last, more, err := d.refreshPage(ctx, ref, spec, after)
 		if err != nil || !more {
 			return err
 		}
@@ -43,13 +43,13 @@ func (d *deliverer) again(ctx context.Context, ref history.HandlerRef) error {
 	}
 }
 
-// page tells of those behind one id. While it does, no closing goes to the same handler: an alert
-// that ends meanwhile would begin anew.
-func (d *deliverer) page(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, after int64) (last int64, more bool, err error) {
+// refreshPage posts one page. Meanwhile no closing goes to the same handler: an alert that ends now would
+// begin anew.
+func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, after int64) (last int64, more bool, err error) {
 	gate := d.gate(ref)
 	gate.Lock()
 	defer gate.Unlock()
-	list, err := d.opts.Store.StandingOf(ctx, ref, after, standingAtOnce)
+	list, err := d.opts.Store.OpenDeliveries(ctx, ref, after, refreshPageSize)
 	if err != nil || len(list) == 0 {
 		return 0, false, err
 	}
@@ -62,7 +62,7 @@ func (d *deliverer) page(ctx context.Context, ref history.HandlerRef, spec *mode
 		}
 		notes = append(notes, note)
 	}
-	return last, len(list) == standingAtOnce, d.out.Standing(ctx, spec, notes)
+	return last, len(list) == refreshPageSize, d.out.Standing(ctx, spec, notes)
 }
 
 func (d *deliverer) gate(ref history.HandlerRef) *sync.RWMutex {

@@ -94,7 +94,7 @@ func TestAlertmanagersAreToldAgain(t *testing.T) {
 		receive(t, "attempt", s.tried)
 	}
 	again := func() int {
-		if err := r.deliver.again(t.Context(), history.HandlerRef{Namespace: "default", Name: "am"}); err != nil {
+		if err := r.deliver.refreshHandler(t.Context(), history.HandlerRef{Namespace: "default", Name: "am"}); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -22,7 +22,7 @@ func TestAStopLetsMessagesEnd(t *testing.T) {
 		return 200
 	})
 	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
-	r := run(t, Options{Store: s, Names: n, Retry: quick, windUp: patience})
+	r := run(t, Options{Store: s, Names: n, Retry: quick, shutdownWait: patience})
 	r.Emit([]event.Transition{opening("p1", 1)})
 	receive(t, "request", got)
 	time.AfterFunc(100*time.Millisecond, func() { close(taking) }) // while it stops

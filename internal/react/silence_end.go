@@ -9,16 +9,15 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// SilenceEnd is a silence with when a problem closed that it was to last for.
+// SilenceEnd names a silence that ends because its problem closed, with the time.
 type SilenceEnd struct {
 	Silence route.Name
 	At      time.Time
 }
 
-// resolved are the silences that end with problems which closed: those that were to last
-// until the first of their problems closes, and were in force when it did. History may be behind:
-// what was silenced since is not meant.
-func (r *router) resolved(turns []turn) (ends []SilenceEnd) {
+// endedSilences returns the silences with untilResolved that were in force when a problem closed. History may
+// be behind: newer silences do not count.
+func (r *router) endedSilences(turns []problemChange) (ends []SilenceEnd) {
 	if r.opts.EndSilences == nil {
 		return nil
 	}
@@ -28,7 +27,7 @@ func (r *router) resolved(turns []turn) (ends []SilenceEnd) {
 			continue
 		}
 		at := time.Unix(0, t.Received)
-		for _, h := range r.opts.Routing.Holds(r.described(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
+		for _, h := range r.opts.Routing.Holds(r.describe(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
 			if h.UntilResolved {
 				ends = withEnd(ends, SilenceEnd{h.By, at})
 			}
@@ -49,17 +48,16 @@ func withEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	return list
 }
 
-// endSilences takes silences away, and those that could not be before. Nothing waits for it:
-// what fails is tried again in a minute.
+// endSilences deletes ended silences. Failures are tried again in a minute; nothing waits for it.
 func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
-	for _, end := range r.ending {
+	for _, end := range r.pendingEnds {
 		ends = withEnd(ends, end)
 	}
-	if r.ending = nil; len(ends) == 0 {
+	if r.pendingEnds = nil; len(ends) == 0 {
 		return
 	}
 	if err := r.opts.EndSilences(ctx, ends); err != nil && ctx.Err() == nil {
 		r.opts.Logger.Warn("silences could not be ended with their problems; trying again in a minute", "silences", ends, "err", err)
-		r.ending, r.endAgain = ends, r.now().Add(time.Minute)
+		r.pendingEnds, r.endRetry = ends, r.now().Add(time.Minute)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// shown is an event as pipelines see it, at the moment of one result.
-type shown struct {
+// pipelineEvent is an event as pipelines see it, at the moment of one result.
+type pipelineEvent struct {
 	pipes.Event
 	event  model.Event
 	id     string // of this moment: the same after any replay
@@ -27,12 +27,12 @@ type shown struct {
 	shadow bool
 }
 
-// seen makes what pipelines see of a transition. Names are those of now.
-func (s *sights) seen(t *event.Transition, chunk *model.Chunk, now time.Time) *shown {
+// newEvent returns a transition's event as pipelines see it, with the names of now.
+func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.Chunk, now time.Time) *pipelineEvent {
 	st := &t.Seen.State
 	namespace, node, check := namesOf(s.opts.Names, t)
 	x, _ := wire.DecodeExtra(t.Seen.Raw) // the session looked at it; what cannot be read is nothing
-	out := &shown{
+	out := &pipelineEvent{
 		id:     uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "muster:%d/%d/%d/%d", t.At.Log, t.At.Number, t.Partition, t.Index)).String(),
 		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Shadow != nil && s.opts.Shadow(namespace),
 	}
@@ -84,9 +84,8 @@ func (s *sights) seen(t *event.Transition, chunk *model.Chunk, now time.Time) *s
 	return out
 }
 
-// silenced names what keeps people from being told of the event now, whatever its route:
-// silences, and maintenance.
-func (s *sights) silenced(t *event.Transition, now time.Time) (names []string) {
+// silenced lists the silences and maintenance windows that hold the event now.
+func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []string) {
 	m := route.Describe(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
 	for _, h := range s.opts.Routing.Holds(m, nil, now) {
 		names = append(names, h.By.Name)
@@ -104,8 +103,8 @@ func statuses(st *event.State) []model.Status {
 	return out
 }
 
-// note is the notification for handlers that write to people.
-func (s *shown) note() *handler.Notification {
+// note returns the notification for handlers that write to people.
+func (s *pipelineEvent) note() *handler.Notification {
 	e := &s.event
 	n := &handler.Notification{
 		Kind: handler.Opened, Problem: eventKey(e.NodeID, e.CheckID), Node: e.Node, Labels: s.labels, Space: e.Namespace,
@@ -122,13 +121,13 @@ func (s *shown) note() *handler.Notification {
 	return n
 }
 
-// eventKey stands in the place of a problem's id in messages of pipelines: those of one event
-// stay in order, and mean one thing to services.
+// eventKey replaces a problem's id in messages of pipelines: they stay in order per event, and services see
+// one alert.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }
 
-// nodeOf reads it back.
+// nodeOf reads the node back from an eventKey.
 func nodeOf(key string) (node model.NodeID, ok bool) {
 	var check uint32
 	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// Attend implements Store.
-func (s *sqlStore) Attend(ctx context.Context, until time.Time) error {
+// RecordAlive implements Store.
+func (s *sqlStore) RecordAlive(ctx context.Context, until time.Time) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO history_attended (one, until) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET until = excluded.until`, nanos(until))
 		if err != nil {
@@ -21,8 +21,8 @@ func (s *sqlStore) Attend(ctx context.Context, until time.Time) error {
 	})
 }
 
-// Attended implements Store.
-func (s *sqlStore) Attended(ctx context.Context) (time.Time, error) {
+// AliveUntil implements Store.
+func (s *sqlStore) AliveUntil(ctx context.Context) (time.Time, error) {
 	var until int64
 	err := s.db.QueryRow(ctx, `SELECT until FROM history_attended WHERE one = 1`).Scan(&until)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

@@ -93,7 +93,7 @@ func letters(ctx context.Context, tx *sqldb.Tx, where string, args []any, n int)
 // standing: the opening of a problem that is open, and its handler took it.
 const standing = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
 
-func (s *sqlStore) Standing(ctx context.Context) ([]HandlerRef, error) {
+func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
 	rows, err := s.db.Query(ctx, `SELECT DISTINCT o.handler_ns, o.handler `+standing+` ORDER BY 1, 2`)
 	if err != nil {
 		return nil, fmt.Errorf("read outbox: %w", err)
@@ -110,6 +110,6 @@ func (s *sqlStore) Standing(ctx context.Context) ([]HandlerRef, error) {
 	return out, rows.Err()
 }
 
-func (s *sqlStore) StandingOf(ctx context.Context, h HandlerRef, after int64, n int) ([]Delivery, error) {
+func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64, n int) ([]Delivery, error) {
 	return s.deliveries(ctx, `id IN (SELECT o.id `+standing+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limit(n), h.Namespace, h.Name, after)
 }

@@ -13,8 +13,8 @@ const (
 	Dependent   HoldKind = "dependent"   // a check that it cannot pass without fails
 )
 
-// Master is a check on a node that problems of others hang on.
-type Master struct {
+// Dependency is a check on a node that problems of others hang on.
+type Dependency struct {
 	Node   model.NodeID
 	Check  model.CheckID
 	Name   Name          // its namespace, and NODE/CHECK
@@ -23,7 +23,7 @@ type Master struct {
 }
 
 // Hold is one by the master, for a reason.
-func (m *Master) Hold(reason string, until time.Time) *Hold {
+func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
 	if m.Behind {
 		h.Kind = Unreachable
@@ -31,9 +31,9 @@ func (m *Master) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// Masked is what keeps back what hangs on these, and the problem that does: the first master
+// DependencyHold is what keeps back what hangs on these, and the problem that does: the first master
 // with a problem that is critical or unknown: problem gives it with the status of now. Nil: there is none.
-func Masked(masters []Master, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
+func DependencyHold(masters []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
 	for i := range masters {
 		m := &masters[i]
 		if p := problem(m.Node, m.Check); p != nil && p.Status >= model.Critical {

@@ -8,22 +8,22 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// hanging is what keeps a problem back that hangs on another: that this one is open; that it
-// may be about to open; that it closed a moment ago, and what hangs on it may be about to pass.
-func (r *router) hanging(e *escalation, p *model.Problem, now time.Time) *route.Hold {
-	if r.opts.Masters == nil {
+// dependencyHold returns the hold of a problem while a dependency is open, may be about to open, or closed a
+// moment ago; nil: none holds.
+func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
+	if r.opts.Dependencies == nil {
 		return nil
 	}
-	masters := r.opts.Masters(e.NodeID, e.Source)
+	masters := r.opts.Dependencies(e.NodeID, e.Source)
 	if len(masters) == 0 {
 		return nil
 	}
-	hold, master := route.Masked(masters, func(node model.NodeID, check model.CheckID) *model.Problem {
+	hold, master := route.DependencyHold(masters, func(node model.NodeID, check model.CheckID) *model.Problem {
 		now, _ := r.opts.Present(node, model.CheckSource(check))
 		return now.problemNow()
 	})
 	if hold != nil {
-		r.hangOn(e, master.ID)
+		r.waitForDependency(e, master.ID)
 		return hold
 	}
 	was := e.Held
@@ -37,7 +37,7 @@ func (r *router) hanging(e *escalation, p *model.Problem, now time.Time) *route.
 			return &back
 		}
 	}
-	if len(e.Told) > 0 {
+	if len(e.Notified) > 0 {
 		return nil
 	}
 	var settling *route.Hold
@@ -61,39 +61,39 @@ func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	return 2 * time.Minute // it runs at times of the clock
 }
 
-// hangOn remembers that an escalation waits for the end of another problem.
-func (r *router) hangOn(e *escalation, master string) {
-	if e.master == master {
+// waitForDependency registers an escalation to be evaluated again when its dependency closes.
+func (r *router) waitForDependency(e *escalation, master string) {
+	if e.dependency == master {
 		return
 	}
-	r.letGo(e)
-	if e.master = master; r.hangs[master] == nil {
-		r.hangs[master] = map[*escalation]bool{}
+	r.releaseDependency(e)
+	if e.dependency = master; r.dependents[master] == nil {
+		r.dependents[master] = map[*escalation]bool{}
 	}
-	r.hangs[master][e] = true
+	r.dependents[master][e] = true
 }
 
-func (r *router) letGo(e *escalation) {
-	if delete(r.hangs[e.master], e); len(r.hangs[e.master]) == 0 {
-		delete(r.hangs, e.master)
+func (r *router) releaseDependency(e *escalation) {
+	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
+		delete(r.dependents, e.dependency)
 	}
-	e.master = ""
+	e.dependency = ""
 }
 
-// eased looks again at what hangs on a problem that is no longer as bad as to hold others back.
-func (r *router) eased(t *event.Transition, now time.Time) {
+// dependencyEased evaluates dependents again when a dependency's status is below critical.
+func (r *router) dependencyEased(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
 	}
 	if s, ok := r.opts.Present(t.Node, t.Source); ok && s.Problem != nil {
-		r.ended(s.Problem.ID, now)
+		r.dependencyClosed(s.Problem.ID, now)
 	}
 }
 
-// ended looks again at what hung on a problem that has closed.
-func (r *router) ended(master string, now time.Time) {
-	for e := range r.hangs[master] {
-		r.letGo(e)
-		r.again(e, now)
+// dependencyClosed evaluates the dependents of a closed problem again.
+func (r *router) dependencyClosed(master string, now time.Time) {
+	for e := range r.dependents[master] {
+		r.releaseDependency(e)
+		r.reevaluate(e, now)
 	}
 }

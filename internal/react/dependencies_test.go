@@ -13,11 +13,11 @@ import (
 
 // behind puts all nodes but one behind that one, which is noticed within a minute.
 func (p *play) behind(front model.NodeID) {
-	p.hangs = func(node model.NodeID, source model.Source) []route.Master {
+	p.hangs = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {
 			return nil
 		}
-		return []route.Master{{Node: front, Check: 1001, Name: route.Name{Namespace: "default", Name: "sw7/ping"}, Behind: true, Settle: time.Minute}}
+		return []route.Dependency{{Node: front, Check: 1001, Name: route.Name{Namespace: "default", Name: "sw7/ping"}, Behind: true, Settle: time.Minute}}
 	}
 	p.names.chunk.Interval = 30 * time.Second
 }
@@ -43,14 +43,14 @@ func TestAFallenSwitchSendsOneMessage(t *testing.T) {
 	}
 	// several turn in one transaction, as the reactor takes them.
 	several := func(kind event.TransitionKind, from, to int) {
-		p.record(func(o *telling) error {
+		p.record(func(o *deliveryBatch) error {
 			for i := from; i <= to; i++ {
 				id, node := fmt.Sprint("p", i), model.NodeID(10+i)
 				if kind == event.ProblemOpened {
 					byNode[node] = id
 					p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
 				}
-				if err := p.r.follow(o, p.made(kind, id, nil)); err != nil {
+				if err := p.r.apply(o, p.made(kind, id, nil)); err != nil {
 					return err
 				}
 				if kind == event.ProblemClosed {
@@ -102,8 +102,8 @@ func TestWhatStandsBehindIsToldByItself(t *testing.T) {
 	p.restart()
 	p.after(time.Hour)
 	p.heard()
-	p.hangs = func(model.NodeID, model.Source) []route.Master { return nil } // somebody says that it is not behind the switch
-	p.r.recheck(p.now)
+	p.hangs = func(model.NodeID, model.Source) []route.Dependency { return nil } // somebody says that it is not behind the switch
+	p.r.reevaluateAll(p.now)
 	p.after(time.Minute)
 	p.heard("pager opened sw+p1")
 

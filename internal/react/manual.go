@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Trial is what came of a test of a handler.
+// Trial is the outcome of a handler test.
 type Trial struct {
 	handler.Receipt
 	Took  time.Duration
@@ -53,7 +53,7 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 	return t, nil
 }
 
-// Replayed is what came of a replay of dead letters.
+// Replayed is the outcome of a replay of dead letters.
 type Replayed struct {
 	Sent int // deliveries that are under way again
 	Over int // dead letters of problems that have ended, which were left as they are
@@ -64,7 +64,7 @@ type Replayed struct {
 // problems that have ended would call people for nothing: they are left unless ended, and
 // then what tells of the end goes with them.
 func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (Replayed, error) {
-	if room := r.deliver.most - r.deliver.waiting(ref); q.Limit > room/2 {
+	if room := r.deliver.limit - r.deliver.waiting(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
 			return Replayed{}, model.Errorf(model.Limited, "handler %s has as many messages waiting as may wait", ref.Name).WithHint("muster status says why it does not take them; replay when it does")
 		}

@@ -169,7 +169,7 @@ func TestAnotherHistoryTellsNobody(t *testing.T) {
 			n.chunk.Handlers = []string{"pager"}
 			o := Options{Store: s, Names: n, Present: v.present}
 			if !row.attended.IsZero() {
-				if err := s.Attend(t.Context(), row.attended); err != nil {
+				if err := s.RecordAlive(t.Context(), row.attended); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -205,23 +205,23 @@ func TestHistoryIsAttended(t *testing.T) {
 	r := New(Options{Store: s, Names: someNames(nil), Present: v.present, Now: func() time.Time { return now }})
 	is := func(what string, want time.Time) {
 		t.Helper()
-		r.attend(t.Context())
-		if got, err := s.Attended(t.Context()); err != nil || !got.Equal(want) {
+		r.recordAlive(t.Context())
+		if got, err := s.AliveUntil(t.Context()); err != nil || !got.Equal(want) {
 			t.Errorf("%s: %v, want %v, %v", what, got, want, err)
 		}
 	}
-	r.missed = &missed{}
+	r.reconciliation = &reconciliation{}
 	is("it misses something", time.Time{})
-	r.missed = nil
+	r.reconciliation = nil
 	is("it is there", noon)
-	now = now.Add(attendEach - time.Second)
+	now = now.Add(aliveInterval - time.Second)
 	is("not that often", noon)
 	now = now.Add(time.Second)
 	is("later", now)
 	waits := opening("p1", 1)
 	waits.Received = now.Add(-time.Second).UnixNano()
 	r.Emit([]event.Transition{waits})
-	now = now.Add(attendEach)
+	now = now.Add(aliveInterval)
 	is("something waits", time.Unix(0, waits.Received).UTC())
 }
 
@@ -239,8 +239,8 @@ func TestWhatIsHeldWasNotLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Compare(pos(1), v.each)
-	if len(r.missed.opened)+len(r.missed.closed) != 0 {
-		t.Errorf("%+v", r.missed)
+	if len(r.reconciliation.opened)+len(r.reconciliation.closed) != 0 {
+		t.Errorf("%+v", r.reconciliation)
 	}
 }
 
@@ -256,7 +256,7 @@ func TestALateOneOfAGroup(t *testing.T) {
 	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now.Add(-time.Hour)}
 	made := p.made(event.ProblemOpened, "p2", nil)
 	made.late = true
-	p.record(func(o *telling) error { return p.r.follow(o, made) })
+	p.record(func(o *deliveryBatch) error { return p.r.apply(o, made) })
 	p.restart()
 	p.after(time.Minute)
 	p.heard("pager summary p1+p2")

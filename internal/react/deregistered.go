@@ -11,15 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// left tells those whom an ephemeral node names that it was forgotten. It is gone: all that is
-// said of it came with the transition. The keys are the same after any replay, so that each
-// hears it once.
-func (r *Reactor) left(t *event.Transition, b *rows) error {
+// deregister records and delivers that an ephemeral node was deregistered. The node is gone: the transition
+// carries its names. The keys are the same after any replay, so each handler hears it once.
+func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 	namespace, node, _ := strings.Cut(t.Left.Left, "/")
 	keepalive := model.BuiltinCheckName(model.KeepaliveCheck)
 	at := time.Unix(0, t.Received)
 	b.Entries = append(b.Entries, history.Entry{
-		At: at, Executed: at, Kind: history.Left, Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: keepalive, Output: t.Output,
+		At: at, Executed: at, Kind: history.NodeDeregistered, Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: keepalive, Output: t.Output,
 		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
 	})
 	id := fmt.Sprintf("left-%d", t.Node) // numbers of nodes never come back

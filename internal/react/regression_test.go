@@ -30,7 +30,7 @@ func (p *play) status(id string, status model.Status, severity model.Severity) {
 
 func (p *play) remove(kind, name string) {
 	p.table.Remove(kind, called(name))
-	p.r.recheck(p.now)
+	p.r.reevaluateAll(p.now)
 }
 
 func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
@@ -91,10 +91,10 @@ func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 	p.after(0)
 	p.heard("lead reminder p1+p2", "pager reminder p1+p2")
 
-	o := newTelling(p.now)
+	o := newDeliveryBatch(p.r, p.now)
 	e := p.r.of["p1"][0]
-	e.Severity, e.is = model.SeverityWarning, Presence{Problem: p.open["p1"], Status: model.Critical}
-	if note, err := p.r.told(&message{id: e.Problem, list: []*escalation{e}}, e.Told[0].HandlerRef, handler.Reminder); err != nil || note.Was != "warning" || !o.empty() {
+	e.Severity, e.present = model.SeverityWarning, Presence{Problem: p.open["p1"], Status: model.Critical}
+	if note, err := p.r.notificationOf(&message{id: e.Problem, list: []*escalation{e}}, e.Notified[0].HandlerRef, handler.Reminder); err != nil || note.Was != "warning" || !o.empty() {
 		t.Errorf("%+v, %v", note, err)
 	} else if _, err := note.Encode(); err != nil || note.Summary != "WORSE, CRITICAL: disk on web01:" {
 		t.Errorf("%q, %v", note.Summary, err)
@@ -234,7 +234,7 @@ func TestTheClockIsSetBack(t *testing.T) {
 	p.after(time.Minute)
 	p.heard("pager opened p1")
 	p.now = p.now.Add(-3 * time.Hour)
-	p.record(func(o *telling) error { p.r.back(o, 3*time.Hour); return nil })
+	p.record(func(o *deliveryBatch) error { p.r.shiftTimes(o, 3*time.Hour); return nil })
 	p.restart()
 	p.after(30 * time.Minute)
 	p.heard("lead opened p1")
@@ -255,8 +255,8 @@ func TestOneThatCannotBeTold(t *testing.T) {
 	p.closes("p1")
 	p.closes("p2")
 	p.r.of["p1"][0].Closing = []byte("no JSON")
-	o := newTelling(p.now.Add(time.Minute))
-	if err := p.r.fire(o); err == nil || len(o.deliveries) != 1 || o.deliveries[0].Problem != "p2" || p.r.next().IsZero() {
+	o := newDeliveryBatch(p.r, p.now.Add(time.Minute))
+	if err := p.r.notifyDue(o); err == nil || len(o.deliveries) != 1 || o.deliveries[0].Problem != "p2" || p.r.nextDue().IsZero() {
 		t.Errorf("%v, %+v", err, o.deliveries)
 	}
 }
@@ -265,7 +265,7 @@ func TestLinesOfASummary(t *testing.T) {
 	one := func(node string) *handler.Notification {
 		return &handler.Notification{Node: node, Check: "disk", Source: handler.Source{Name: "disk"}, Status: "CRITICAL", Output: "97% full\nand more"}
 	}
-	if n := several([]*handler.Notification{one("web02"), one("web01")}, "p1", handler.Summary); n.Output != "web01/disk CRITICAL: 97% full\nweb02/disk CRITICAL: 97% full" || n.Count != 2 {
+	if n := summarize([]*handler.Notification{one("web02"), one("web01")}, "p1", handler.Summary); n.Output != "web01/disk CRITICAL: 97% full\nweb02/disk CRITICAL: 97% full" || n.Count != 2 {
 		t.Errorf("%q", n.Output)
 	}
 }
@@ -274,7 +274,7 @@ func TestLinesOfASummary(t *testing.T) {
 func TestWithheldFillsNoQueue(t *testing.T) {
 	r := New(Options{Store: sqlite(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
-	r.deliver.made([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
+	r.deliver.enqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
 	if n := r.deliver.waiting(ref); n != 1 {
 		t.Errorf("%d wait, want 1", n)
 	}
@@ -282,11 +282,11 @@ func TestWithheldFillsNoQueue(t *testing.T) {
 
 func TestNobodyIsToldOfARouteTwice(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
-	o := newTelling(noon)
+	o := newDeliveryBatch(nil, noon)
 	o.finished[e.EscalationKey] = true
 	o.write(e) // the route is back
 	var b history.Batch
-	if o.into(&b); len(b.Finished) != 0 || len(b.Escalations) != 1 {
+	if o.addTo(&b); len(b.Finished) != 0 || len(b.Escalations) != 1 {
 		t.Errorf("%+v", b)
 	}
 }
@@ -296,12 +296,12 @@ func TestASilenceUntilResolved(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(),
 		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})
 	p.r.opts.EndSilences = func(context.Context, []SilenceEnd) error { return nil }
-	made := func(kind event.TransitionKind, node model.NodeID) turn {
+	made := func(kind event.TransitionKind, node model.NodeID) problemChange {
 		problem := model.Problem{ID: "p", NodeID: node, Source: model.CheckSource(1001), Status: model.Critical}
-		return turn{Transition: &event.Transition{Kind: kind, Node: node, Source: model.CheckSource(1001), Received: p.now.UnixNano(), Problem: &problem}, problem: history.Problem{Problem: problem}}
+		return problemChange{Transition: &event.Transition{Kind: kind, Node: node, Source: model.CheckSource(1001), Received: p.now.UnixNano(), Problem: &problem}, problem: history.Problem{Problem: problem}}
 	}
 	end := func(kind event.TransitionKind, node model.NodeID) int {
-		return len(p.r.resolved([]turn{made(kind, node)}))
+		return len(p.r.endedSilences([]problemChange{made(kind, node)}))
 	}
 	if n := end(event.ProblemClosed, 11); n != 0 {
 		t.Errorf("%d silences end with another node's problem", n)
@@ -314,11 +314,11 @@ func TestASilenceUntilResolved(t *testing.T) {
 	}
 	old := made(event.ProblemClosed, 10) // history is behind, and hears of it an hour later
 	p.now = p.now.Add(time.Hour)
-	if ends := p.r.resolved([]turn{made(event.ProblemClosed, 10), old}); len(ends) != 1 || !ends[0].At.Equal(p.now) {
+	if ends := p.r.endedSilences([]problemChange{made(event.ProblemClosed, 10), old}); len(ends) != 1 || !ends[0].At.Equal(p.now) {
 		t.Errorf("%v: one silence ends, with the last of these problems", ends)
 	}
 	p.set("known", &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Begin: model.Time{Time: p.now}, UntilResolved: true, Reason: "again"})
-	if ends := p.r.resolved([]turn{old}); len(ends) != 0 {
+	if ends := p.r.endedSilences([]problemChange{old}); len(ends) != 0 {
 		t.Errorf("%v: it had not begun when that problem closed", ends)
 	}
 }
@@ -339,7 +339,7 @@ func TestSilencesThatCannotBeEndedYet(t *testing.T) {
 	r.endSilences(t.Context(), []SilenceEnd{{called("b"), noon}, {called("a"), noon}})
 	fails = false
 	r.endSilences(t.Context(), nil)
-	if len(ended) != 2 || len(r.ending) != 0 {
-		t.Errorf("ended %v, left %v", ended, r.ending)
+	if len(ended) != 2 || len(r.pendingEnds) != 0 {
+		t.Errorf("ended %v, left %v", ended, r.pendingEnds)
 	}
 }

@@ -1,0 +1,34 @@
+package react
+
+import (
+	"context"
+	"time"
+)
+
+// attendEach is how often it is noted in history that it is there, and attendSlack how much later than
+// that a problem may have opened which it should know.
+const (
+	aliveInterval = 20 * time.Second
+	aliveSlack    = 3 * aliveInterval
+)
+
+// recordAlive writes the time up to which history is complete. A problem that is open in the view at the next
+// start and opened later, opened after the copy was made from which history was restored. While
+// reconciliation is due nothing is written: if this server ends now, the next has to reconcile.
+func (r *Reactor) recordAlive(ctx context.Context) {
+	now := r.opts.Now()
+	if r.reconciliation != nil || !r.aliveRecorded.IsZero() && now.Sub(r.aliveRecorded) < aliveInterval {
+		return
+	}
+	r.aliveRecorded = now
+	until := now
+	if _, since, waits, _ := r.backlog.oldest(); waits {
+		until = time.Unix(0, since)
+	}
+	if err := r.opts.Store.RecordAlive(ctx, until); err != nil && ctx.Err() == nil {
+		r.opts.Logger.Debug("it could not be noted that history is there", "err", err)
+	}
+}
+
+// aliveAt reports whether history was alive when a problem opened, and so should know it.
+func (r *Reactor) aliveAt(opened time.Time) bool { return !opened.After(r.aliveUntil.Add(aliveSlack)) }
