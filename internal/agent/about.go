@@ -42,7 +42,7 @@ func subjects(p *wire.Proxied) map[model.ChunkID][]subject {
 	return about
 }
 
-func subjectsOf(chunk *model.Chunk, own subject, about map[model.ChunkID][]subject) []subject {
+func subjectsOf(chunk *model.CheckChunk, own subject, about map[model.ChunkID][]subject) []subject {
 	if chunk.Proxy {
 		return about[chunk.ID]
 	}

@@ -76,9 +76,9 @@ func begin(t testing.TB, cfg Config) (*Agent, func() error) {
 	return a, stop
 }
 
-func shell(id model.ChunkID, line string, interval time.Duration) *model.Chunk {
-	return &model.Chunk{
-		ID: id, Check: model.FirstCheck + model.CheckID(id), CheckName: "check", Command: &model.Command{Shell: line},
+func shell(id model.ChunkID, line string, interval time.Duration) *model.CheckChunk {
+	return &model.CheckChunk{
+		Chunk: model.Chunk{ID: id, Unit: model.FirstCheck + model.CheckID(id), Name: "check"}, Command: &model.Command{Shell: line},
 		Interval: interval, Timeout: 5 * time.Second, FailAfter: 1, RecoverAfter: 1,
 	}
 }
@@ -331,7 +331,7 @@ func TestSmall(t *testing.T) {
 		t.Errorf("the binary has %d bytes (%v)", info.Size(), err)
 	}
 	s := newServer(t)
-	var chunks []*model.Chunk
+	var chunks []*model.CheckChunk
 	for id := model.ChunkID(1); id <= 40; id++ {
 		c := shell(id, "echo fine; exit 0", 2*time.Second)
 		if id%2 == 0 {

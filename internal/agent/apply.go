@@ -24,7 +24,7 @@ const fallbackInterval = 5 * time.Minute
 
 // check is one definition made ready to run on this node. It is immutable.
 type check struct {
-	chunk   *model.Chunk
+	chunk   *model.CheckChunk
 	about   model.NodeID // the proxy node that this one is about; zero: the node itself
 	run     model.ExpandedCommand
 	problem string   // why it cannot run here: the result is UNKNOWN with this
@@ -50,11 +50,12 @@ func (a *Agent) apply(held *link.Held) error {
 	checks := make(map[schedule.Key]*check, len(held.Chunks))
 	chunks := make(map[model.ChunkID]model.CheckID, len(held.Chunks))
 	jobs := make([]schedule.Job, 0, len(held.Chunks))
-	for _, chunk := range held.Chunks {
+	defined := checksOf(held.Chunks)
+	for _, chunk := range defined {
 		template, err := chunk.Template()
 		for _, of := range subjectsOf(chunk, own, about) {
 			c := prepare(chunk, template, err, of)
-			key := schedule.Key{Check: chunk.Check, About: of.node}
+			key := schedule.Key{Check: chunk.Unit, About: of.node}
 			if old, ok := a.checks[key]; ok {
 				c.past = old.past
 			} else {
@@ -69,15 +70,26 @@ func (a *Agent) apply(held *link.Held) error {
 			}
 			checks[key] = c
 		}
-		chunks[chunk.ID] = chunk.Check
+		chunks[chunk.ID] = chunk.Unit
 	}
 	if err := a.scheduler.Set(jobs); err != nil {
 		return err
 	}
 	a.checks, a.chunks = checks, chunks
-	a.secrets.Retain(held.Chunks)
-	a.wantAssets(held.Chunks)
+	a.secrets.Retain(defined)
+	a.wantAssets(defined)
 	return nil
+}
+
+// checksOf returns the chunks that are checks.
+func checksOf(chunks []*model.Chunk) []*model.CheckChunk {
+	checks := make([]*model.CheckChunk, 0, len(chunks))
+	for _, chunk := range chunks {
+		if c := chunk.AsCheck(); c != nil {
+			checks = append(checks, c)
+		}
+	}
+	return checks
 }
 
 // serverTime is the time by the server's clock, as far as it is known: that of this machine
@@ -118,7 +130,7 @@ func (a *Agent) job(c *check, key schedule.Key) schedule.Job {
 }
 
 // prepare puts the properties of whom the check is about into a definition.
-func prepare(chunk *model.Chunk, template *model.CommandTemplate, err error, of subject) *check {
+func prepare(chunk *model.CheckChunk, template *model.CommandTemplate, err error, of subject) *check {
 	c := &check{chunk: chunk, about: of.node}
 	if err == nil {
 		c.run, err = template.Expand(of.values)

@@ -33,7 +33,7 @@ func (a *Agent) buildFor(of *model.ChunkAsset) (sum asset.Sum, ok bool) {
 }
 
 // wantAssets has fetched what the checks need.
-func (a *Agent) wantAssets(chunks []*model.Chunk) {
+func (a *Agent) wantAssets(chunks []*model.CheckChunk) {
 	want := map[asset.Sum]bool{}
 	if len(a.cfg.AllowCommands) == 0 {
 		for _, c := range chunks {

@@ -119,11 +119,11 @@ func TestOutputsAreDiscarded(t *testing.T) {
 	fine, beyond, odd := shell(1, "echo 'secrets | used=3'", time.Hour), shell(2, "echo 'secrets | used=30'", time.Hour), shell(3, "echo secrets; exit 42", time.Hour)
 	gone, plain := shell(4, "/nowhere/secrets", time.Hour), shell(5, "echo secrets", time.Hour)
 	gone.Command = &model.Command{Argv: []string{"/nowhere/plug-in"}}
-	for _, c := range []*model.Chunk{fine, beyond} {
+	for _, c := range []*model.CheckChunk{fine, beyond} {
 		c.Metrics, c.Thresholds = &model.Metrics{Format: "nagios"}, []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
 	}
 	fine.Hooks = []model.Hook{{Name: "told", When: []string{"ok"}, Command: &model.Command{Shell: "grep -c secrets"}, Stdin: true}}
-	for _, c := range []*model.Chunk{fine, beyond, odd, gone, plain} {
+	for _, c := range []*model.CheckChunk{fine, beyond, odd, gone, plain} {
 		c.DiscardOutput = true
 	}
 	s.assign(nil, fine, beyond, odd, gone, plain)

@@ -24,9 +24,9 @@ func FuzzState(f *testing.F) {
 	f.Add(wire.AppendAssignment(nil, signed(key, id, &wire.Assignment{
 		Generation: wire.Generation{Epoch: 3, Revision: 9}, HasProps: true,
 		Properties: []wire.Property{{Name: "disk_warn", Value: []byte(`"15%"`)}},
-		Add: []wire.AssignedChunk{{ID: 17, Body: wire.AppendChunk(nil, &model.Chunk{
-			ID: 17, Check: 5, CheckName: "disk", Command: &model.Command{Shell: "check_disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
-		})}},
+		Add: []wire.AssignedChunk{{ID: 17, Body: wire.AppendChunk(nil, (&model.CheckChunk{
+			Chunk: model.Chunk{ID: 17, Unit: 5, Name: "disk"}, Command: &model.Command{Shell: "check_disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
+		}).Seal())}},
 	})))
 	f.Add([]byte(`{"incarnation":7,"servers":["muster.example:8443","[::1]:8443"]}`))
 	f.Add([]byte(`{"incarnation":-1}`))

@@ -16,7 +16,7 @@ import (
 func (a *Agent) runCheck(ctx context.Context, c *check) {
 	var stream func([]byte)
 	if c.about == 0 {
-		stream = a.asked.runs(c.chunk.Check)
+		stream = a.asked.runs(c.chunk.Unit)
 	}
 	keep := a.keeps(c)
 	if len(c.chunk.Secrets) > 0 && c.problem == "" {
@@ -25,7 +25,7 @@ func (a *Agent) runCheck(ctx context.Context, c *check) {
 	result := a.judge(ctx, c, stream, keep)
 	extra := a.beside(ctx, c, &result, keep)
 	if c.about == 0 {
-		a.asked.ran(c.chunk.Check, result)
+		a.asked.ran(c.chunk.Unit, result)
 	}
 	if ctx.Err() != nil {
 		return // the agent stops: not a word about the check
@@ -38,7 +38,7 @@ func (a *Agent) runCheck(ctx context.Context, c *check) {
 	err := a.spool.Append(&signal, changed || c.chunk.RoundRobin)
 	if err != nil {
 		a.lost.Add(1)
-		a.cfg.Log.Error("result is lost", "check", c.chunk.CheckName, "err", err)
+		a.cfg.Log.Error("result is lost", "check", c.chunk.Name, "err", err)
 	}
 	a.lookAtClock()
 }

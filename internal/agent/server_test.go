@@ -161,14 +161,14 @@ func (s *server) deliver(c journal.Commit) {
 }
 
 // assign gives the node these checks and properties.
-func (s *server) assign(properties []wire.Property, chunks ...*model.Chunk) {
+func (s *server) assign(properties []wire.Property, chunks ...*model.CheckChunk) {
 	s.mu.Lock()
 	s.revision++
 	a := &plan.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1, Revision: s.revision}, Properties: properties}
 	for _, c := range chunks {
-		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
-		s.chunks[c.ID] = c
-		a.Chunks = append(a.Chunks, c)
+		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
+		s.chunks[c.ID] = &c.Chunk
+		a.Chunks = append(a.Chunks, &c.Chunk)
 	}
 	a.Hash = wire.AssignmentHash(a.Chunks, a.Properties, nil)
 	s.assigned = a
@@ -255,7 +255,7 @@ func (s *server) LastNumbers(context.Context, model.NodeID, journal.Position) (l
 	return list, nil
 }
 
-func (s *server) Admit(model.NodeID, *model.Chunk) (code, reason string) { return "", "" }
+func (s *server) Admit(model.NodeID, *model.CheckChunk) (code, reason string) { return "", "" }
 
 // Assignments.
 

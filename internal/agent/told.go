@@ -32,7 +32,7 @@ func (a *Agent) told(c *check, h *model.Hook, result *run.Result) string {
 	if name := a.name.Load(); name != nil {
 		event.Entity.Metadata.Name = *name
 	}
-	event.Check.Metadata.Name, event.Check.Command, event.Check.Interval = c.chunk.CheckName, c.run.Shell, int64(c.chunk.Interval.Seconds())
+	event.Check.Metadata.Name, event.Check.Command, event.Check.Interval = c.chunk.Name, c.run.Shell, int64(c.chunk.Interval.Seconds())
 	event.Check.Status, event.Check.Output, event.Check.Duration = result.Status, string(result.Output), result.Duration.Seconds()
 	text, err := json.Marshal(event)
 	if err != nil {

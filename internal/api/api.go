@@ -91,7 +91,7 @@ type Options struct {
 	Routing   Routing
 	Archives  Archives // of Assets; nil: none
 	// Chunk finds the definition of a check that something ran under; nil: it is forgotten.
-	Chunk func(model.ChunkID) *model.Chunk
+	Chunk func(model.ChunkID) *model.CheckChunk
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with
 	// the server's addresses).
 	JoinTokens   intent.JoinTokens
@@ -118,7 +118,7 @@ type Options struct {
 	// NewRuns is for one request that runs something on nodes, and Assigned the definition of
 	// a check that a node holds; nil: it does not.
 	NewRuns  func() Runs
-	Assigned func(model.NodeID, model.CheckID) *model.Chunk
+	Assigned func(model.NodeID, model.CheckID) *model.CheckChunk
 	// Stream is how far a handler is that is told of every result; not ok: it is none. nil: there are
 	// none.
 	Stream func(route.Name) (v1.HandlerStream, bool)
@@ -197,7 +197,7 @@ func newServer(o Options) *server {
 		o.Routing = route.NewTable()
 	}
 	if o.Chunk == nil {
-		o.Chunk = func(model.ChunkID) *model.Chunk { return nil }
+		o.Chunk = func(model.ChunkID) *model.CheckChunk { return nil }
 	}
 	s := &server{Options: o, needs: map[string]access.Need{}, mux: http.NewServeMux(), tries: tries.New(o.Now), watches: &watchLimit{}, runSlots: queue.NewSlots(o.Queues, "runs"), slots: queue.NewSlots(o.Queues, "requests"), uploads: queue.NewSlots(o.Queues, "uploads"),
 		// A password takes 19 MiB and some 20 ms to check.

@@ -64,7 +64,7 @@ func (s *server) testRoute(ctx context.Context, in *struct {
 }
 
 // chunkOf is the definition that a node holds of a check; nil: none.
-func (s *server) chunkOf(node model.NodeID, check model.CheckID) *model.Chunk {
+func (s *server) chunkOf(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	if check == model.KeepaliveCheck {
 		return s.Directory.Keepalive(node)
 	}
@@ -78,7 +78,7 @@ func (s *server) chunkOf(node model.NodeID, check model.CheckID) *model.Chunk {
 }
 
 // openedBy is the definition that a problem opened under; of a keepalive, with whom its node names now.
-func (s *server) openedBy(p *model.Problem) *model.Chunk {
+func (s *server) openedBy(p *model.Problem) *model.CheckChunk {
 	if p.Source.Check() == model.KeepaliveCheck {
 		return s.Directory.Keepalive(p.NodeID)
 	}
@@ -97,7 +97,7 @@ func naming(check model.CheckID) string {
 type routeCase struct {
 	*server
 	check   model.CheckID
-	chunk   *model.Chunk
+	chunk   *model.CheckChunk
 	problem *route.Problem
 	at      time.Time
 

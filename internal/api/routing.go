@@ -49,7 +49,7 @@ func (s *server) nowOpen(node model.NodeID, check model.CheckID) *model.Problem 
 }
 
 // routesOf are the routes of a problem that opened under a definition of its check, and what chose them.
-func (s *server) routesOf(m *route.Problem, c *model.Chunk) ([]*route.Route, route.Choice) {
+func (s *server) routesOf(m *route.Problem, c *model.CheckChunk) ([]*route.Route, route.Choice) {
 	return route.Choose(s.Routing, s.Directory, m, c, m.Node.Namespace)
 }
 

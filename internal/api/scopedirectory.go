@@ -213,7 +213,7 @@ func (d scopedDirectory) Assignment(node model.NodeID) (revision uint64, ok bool
 	return d.all.Assignment(node)
 }
 
-func (d scopedDirectory) Keepalive(node model.NodeID) *model.Chunk {
+func (d scopedDirectory) Keepalive(node model.NodeID) *model.CheckChunk {
 	return ofNode(d, node, d.all.Keepalive)
 }
 

@@ -34,7 +34,7 @@ func (s *Server) openAPI(context.Context) error {
 		ask = pending.Ask
 	}
 	options := api.Options{
-		Access: s.access, Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s, Handlers: s.reactor, Verdicts: s.reactor.Verdicts, Routing: s.routes, Archives: s.archives, Chunk: s.planner.Chunk,
+		Access: s.access, Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s, Handlers: s.reactor, Verdicts: s.reactor.Verdicts, Routing: s.routes, Archives: s.archives, Chunk: s.planner.CheckChunk,
 		Incarnation: s.journal.Incarnation().ID, Retention: time.Duration(s.cfg.HistoryRetention),
 		JoinTokens: tokens,
 		NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
@@ -49,13 +49,13 @@ func (s *Server) openAPI(context.Context) error {
 			return v1.Authority{Hash: pki.SumText(s.authority.CASum()), Certificate: string(s.authority.CAPEM()), Addresses: s.agentAddresses()}
 		},
 		NewRuns: func() api.Runs { return runs{s.sessions.NewRuns(), s.bridge} },
-		Assigned: func(node model.NodeID, check model.CheckID) *model.Chunk {
+		Assigned: func(node model.NodeID, check model.CheckID) *model.CheckChunk {
 			a := s.planner.For(node)
 			if a == nil {
 				return nil
 			}
-			if i := slices.IndexFunc(a.Chunks, func(c *model.Chunk) bool { return c.Check == check }); i >= 0 {
-				return a.Chunks[i]
+			if i := slices.IndexFunc(a.Chunks, func(c *model.Chunk) bool { return c.Unit == check }); i >= 0 {
+				return a.Chunks[i].AsCheck()
 			}
 			return nil
 		},

@@ -36,7 +36,7 @@ func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, 
 func (s *Server) missed(ctx context.Context, list []turns.Missed) error {
 	entries := make([]journal.Entry, 0, len(list))
 	for _, m := range list {
-		if !s.planner.Holds(m.About, m.Chunk.Check) {
+		if !s.planner.Holds(m.About, m.Chunk.Unit) {
 			continue // deleted meanwhile, and its events with it
 		}
 		entries = append(entries, journal.Entry{Section: s.sectionOf(m.About), Data: wire.AppendRecord(nil, &wire.Record{

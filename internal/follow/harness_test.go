@@ -55,11 +55,11 @@ func (d *directory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(someCheck)), true
 }
 func (d *directory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
-func (d *directory) Chunk(id model.ChunkID) *model.Chunk {
+func (d *directory) CheckChunk(id model.ChunkID) *model.CheckChunk {
 	if c := model.BuiltinChunkOf(id); c != nil {
 		return c
 	}
-	return &model.Chunk{ID: id, Check: model.CheckID(id), Namespace: 1, Severities: [4]model.Severity{0, model.SeverityWarning, model.High, model.Average}, FailAfter: 1, RecoverAfter: 1}
+	return &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Namespace: 1}, Severities: [4]model.Severity{0, model.SeverityWarning, model.High, model.Average}, FailAfter: 1, RecoverAfter: 1}
 }
 func (d *directory) Shadow(namespace string) bool {
 	d.mu.Lock()
@@ -101,7 +101,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	r := &rig{t: t, fs: memfs.New(), directory: &directory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
-	r.view = event.New(shard.New(shard.Options{Chunks: r.directory.Chunk, Workers: 2}), event.Options{})
+	r.view = event.New(shard.New(shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return r.directory.CheckChunk(id).Seal() }, Workers: 2}), event.Options{})
 	var err error
 	if r.log, err = journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ type Directory interface {
 	route.Directory
 	// Revision changes whenever an answer of the others may.
 	Revision() int64
-	Chunk(id model.ChunkID) *model.Chunk
+	CheckChunk(id model.ChunkID) *model.CheckChunk
 	// Shadow says that nothing is sent of a namespace's nodes.
 	Shadow(namespace string) bool
 	// Streams are the handlers that are told of every result.
@@ -101,11 +101,11 @@ func (w *words) check(id model.ChunkID) *checkWords {
 		return c
 	}
 	var c *checkWords
-	if chunk := w.directory.Chunk(id); chunk != nil {
-		c = &checkWords{id: chunk.Check, severities: chunk.Severities}
-		ns, name, ok := w.directory.SourceName(model.CheckSource(chunk.Check))
+	if chunk := w.directory.CheckChunk(id); chunk != nil {
+		c = &checkWords{id: chunk.Unit, severities: chunk.Severities}
+		ns, name, ok := w.directory.SourceName(model.CheckSource(chunk.Unit))
 		if !ok {
-			name = chunk.CheckName // deleted since
+			name = chunk.Name // deleted since
 		}
 		c.name = route.Name{Namespace: ns, Name: name}
 		c.text = appendText(append(c.text, `,"check":`...), name)

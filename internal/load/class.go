@@ -137,7 +137,7 @@ const defaultLinger = 500 * time.Millisecond
 // checkSet is an assignment as its class plays it, shared by all agents that hold the
 // same: a definition for each check.
 type checkSet struct {
-	chunks []*model.Chunk
+	chunks []*model.CheckChunk
 	things [][]model.NodeID       // of each check, whom it is about; nil where no check is about others …
 	turns  map[wire.Given]placing // … and which turn is whose
 }
@@ -149,10 +149,14 @@ func (r *run) checkSet(c *class, held *link.Held) *checkSet {
 	if s := c.sets[held.Hash]; s != nil {
 		return s
 	}
-	s := &checkSet{chunks: make([]*model.Chunk, len(c.checks))}
+	s := &checkSet{chunks: make([]*model.CheckChunk, len(c.checks))}
 	c.fewest = 0
 	for _, chunk := range held.Chunks {
-		if i, ok := c.index[chunk.CheckName]; ok && s.chunks[i] == nil {
+		chunk := chunk.AsCheck()
+		if chunk == nil {
+			continue
+		}
+		if i, ok := c.index[chunk.Name]; ok && s.chunks[i] == nil {
 			s.chunks[i] = chunk
 			c.fewest++
 		}

@@ -42,7 +42,7 @@ func newComparison(agents []*agent, b *report.Balance) *comparison {
 			c.agents[a.node] = &compared{agent: a, node: a.node, name: a.name, set: a.set, index: c.index(a.set), seen: make([]bool, len(a.ledger.states)), open: a.unanswered()}
 			for i := range a.ledger.states {
 				if a.ledger.states[i].refused > 0 {
-					c.picked[a.set.chunks[i].Check] = true
+					c.picked[a.set.chunks[i].Unit] = true
 				}
 			}
 		}
@@ -55,7 +55,7 @@ func (c *comparison) index(s *checkSet) map[model.CheckID]int {
 	if c.indexes[s] == nil {
 		c.indexes[s] = make(map[model.CheckID]int, len(s.chunks))
 		for i, chunk := range s.chunks {
-			c.indexes[s][chunk.Check] = i
+			c.indexes[s][chunk.Unit] = i
 		}
 	}
 	return c.indexes[s]
@@ -132,7 +132,7 @@ func (c *comparison) absent() {
 			n.agent.mu.Unlock()
 			switch {
 			case seen || e.results == 0:
-			case c.picked[n.set.chunks[i].Check] && e.results <= uint32(e.unheard):
+			case c.picked[n.set.chunks[i].Unit] && e.results <= uint32(e.unheard):
 				c.balance.Unsure += uint64(e.results)
 			default:
 				c.balance.Compared++
@@ -145,5 +145,5 @@ func (c *comparison) absent() {
 func (n *compared) differs(b *report.Balance, i int, e entry, kind, format string, args ...any) {
 	chunk := n.set.chunks[i]
 	b.Differ++
-	b.Add(report.Imbalance{Node: n.node, Name: n.name, Check: chunk.Check, CheckName: chunk.CheckName, Number: uint64(e.number), Kind: kind}, format, args...)
+	b.Add(report.Imbalance{Node: n.node, Name: n.name, Check: chunk.Unit, CheckName: chunk.Name, Number: uint64(e.number), Kind: kind}, format, args...)
 }

@@ -95,7 +95,7 @@ func newDriving(t Driven, sc *scenario.Scenario, members []simulated.Member) *dr
 		held := &link.Held{Hash: [32]byte{1}} // a class knows no other
 		for _, k := range sc.Held(&sc.Agents[i]) {
 			for n := range max(1, k.Count) {
-				held.Chunks = append(held.Chunks, d.chunk(k.FullName(n)))
+				held.Chunks = append(held.Chunks, d.chunk(k.FullName(n)).Seal())
 			}
 		}
 		d.held = append(d.held, held)
@@ -108,13 +108,13 @@ func newDriving(t Driven, sc *scenario.Scenario, members []simulated.Member) *dr
 	return d
 }
 
-func (d *driving) chunk(name string) *model.Chunk {
+func (d *driving) chunk(name string) *model.CheckChunk {
 	id, known := d.checks[name]
 	if !known {
 		id = model.CheckID(len(d.chunks))
 		d.checks[name], d.chunks = id, append(d.chunks, name)
 	}
-	return &model.Chunk{ID: model.ChunkID(id), Check: id, CheckName: name}
+	return &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(id), Unit: id, Name: name}}
 }
 
 // Enter implements Stage.

@@ -182,7 +182,7 @@ func (r *run) handOver(m *Measured) {
 			known[a.set] = set
 			s := LedgerSet{Class: a.class.number}
 			for _, c := range a.set.chunks {
-				s.Checks = append(s.Checks, c.Check)
+				s.Checks = append(s.Checks, c.Unit)
 			}
 			m.Sets = append(m.Sets, s)
 		}

@@ -112,8 +112,12 @@ func (o *order) allHold() { o.revision.lasts[o.nth] = max(0, o.last-o.answered) 
 // heldIn says whether an assignment is as ordered.
 func (o *order) heldIn(held *link.Held) bool {
 	found := 0
-	for _, c := range held.Chunks {
-		if interval, ok := o.want[c.CheckName]; ok {
+	for _, chunk := range held.Chunks {
+		c := chunk.AsCheck()
+		if c == nil {
+			continue
+		}
+		if interval, ok := o.want[c.Name]; ok {
 			if c.Interval != interval {
 				return false
 			}

@@ -40,7 +40,7 @@ func (f *reform) holding() *link.Held {
 	for _, x := range f.held {
 		for _, name := range x.pool {
 			if interval := f.interval(x, name); interval > 0 {
-				h.Chunks = append(h.Chunks, &model.Chunk{CheckName: name, Interval: interval})
+				h.Chunks = append(h.Chunks, (&model.CheckChunk{Chunk: model.Chunk{Name: name}, Interval: interval}).Seal())
 			}
 		}
 	}

@@ -294,7 +294,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 	r.deal(0)
 	held := &link.Held{}
 	for c := range modelChecks {
-		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: simulated.CheckName(c)})
+		held.Chunks = append(held.Chunks, (&model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(50 + c), Unit: model.CheckID(10 + c), Name: simulated.CheckName(c)}}).Seal())
 	}
 	for i, a := range r.agents {
 		a.node = model.NodeID(100 + i)
@@ -426,7 +426,7 @@ func BenchmarkBalance(b *testing.B) {
 	r := &run{cfg: Config{Before: s}}
 	set := &checkSet{}
 	for c := range checks {
-		set.chunks = append(set.chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(1000 + c)})
+		set.chunks = append(set.chunks, &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(50 + c), Unit: model.CheckID(1000 + c)}})
 	}
 	heap := func() uint64 {
 		runtime.GC()

@@ -134,7 +134,7 @@ func (s *checkSet) thingsOf(check int) []model.NodeID {
 
 // next is the status of the next result, and whether that is another than the one before. A
 // number that came already, as of a turn that another agent takes over, says the same again.
-func (p *pair) next(says outputs.Generator, c int, chunk *model.Chunk, seq uint64) (model.Status, bool) {
+func (p *pair) next(says outputs.Generator, c int, chunk *model.CheckChunk, seq uint64) (model.Status, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.status

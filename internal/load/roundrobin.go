@@ -96,7 +96,7 @@ func newRobin(k *scenario.Check, about *about) *robin {
 }
 
 // learn is told the numbers that the server gave, from which its intervals follow.
-func (b *robin) learn(chunk *model.Chunk, things []model.NodeID) {
+func (b *robin) learn(chunk *model.CheckChunk, things []model.NodeID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.phases != nil {
@@ -109,7 +109,7 @@ func (b *robin) learn(chunk *model.Chunk, things []model.NodeID) {
 		if id != 0 {
 			uid = plan.ProxyUID(id)
 		}
-		b.phases[i] = int64(when.Phase(uid, chunk.Check, chunk.Interval))
+		b.phases[i] = int64(when.Phase(uid, chunk.Unit, chunk.Interval))
 	}
 }
 

@@ -51,9 +51,9 @@ func playTurns(t *testing.T) *turning {
 	r.deal(0)
 	r.begin.Store(sec64(1))
 	class := r.classes[0]
-	set := &checkSet{chunks: make([]*model.Chunk, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.Given]placing{}}
+	set := &checkSet{chunks: make([]*model.CheckChunk, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.Given]placing{}}
 	for i := range class.checks {
-		set.chunks[i] = &model.Chunk{ID: model.ChunkID(i + 1), Check: model.CheckID(i + 1), Interval: 10 * time.Second, Timeout: 2 * time.Second, CheckName: class.checks[i].full}
+		set.chunks[i] = &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(i + 1), Unit: model.CheckID(i + 1), Name: class.checks[i].full}, Interval: 10 * time.Second, Timeout: 2 * time.Second}
 	}
 	ping := &class.checks[class.index["poller-ping-000"]]
 	ping.robin.learn(set.chunks[1], []model.NodeID{901, 902})
@@ -265,7 +265,7 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	p.passed(one, 5, sign(1, model.OK), true, false, sec64(1.5))
 	p.passed(two, 9, sign(10, model.Critical), true, false, sec64(10.5))
 	p.passed(three, 7, sign(3, model.OK), true, false, sec64(20)) // spooled for long: late
-	chunk := &model.Chunk{Check: 4, CheckName: "ping"}
+	chunk := &model.CheckChunk{Chunk: model.Chunk{Unit: 4, Name: "ping"}}
 	shows := func(stream wire.StreamID, number uint64, digest uint32) *report.Balance {
 		b := &report.Balance{}
 		c := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}

@@ -126,7 +126,7 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 		names[c] = name
 	}
 	for c, name := range names {
-		held.Chunks = append(held.Chunks, &model.Chunk{ID: model.ChunkID(50 + c), Check: model.CheckID(10 + c), CheckName: name})
+		held.Chunks = append(held.Chunks, (&model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(50 + c), Unit: model.CheckID(10 + c), Name: name}}).Seal())
 	}
 	a.assign(held)
 	return x, nil

@@ -71,8 +71,8 @@ const firstBuiltinChunk ChunkID = 0xffff0000
 // BuiltinChunk is the id of the definition that judges a built-in check.
 func BuiltinChunk(check CheckID) ChunkID { return firstBuiltinChunk + ChunkID(check) }
 
-// BuiltinChunkOf resolves such an id; nil for any other.
-func BuiltinChunkOf(id ChunkID) *Chunk {
+// BuiltinChunkOf resolves such an id; nil for any other. The chunk is the caller's.
+func BuiltinChunkOf(id ChunkID) *CheckChunk {
 	if id < firstBuiltinChunk {
 		return nil
 	}
@@ -81,10 +81,11 @@ func BuiltinChunkOf(id ChunkID) *Chunk {
 	if name == "" {
 		return nil
 	}
-	chunk := &Chunk{
-		ID: id, Check: check, Namespace: DefaultNamespace, CheckName: name,
+	chunk := &CheckChunk{
+		Chunk:    Chunk{ID: id, Unit: check, Namespace: DefaultNamespace, Name: name},
 		Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
 	}
+	chunk.Seal()
 	for s := range chunk.Severities {
 		chunk.Severities[s] = DefaultSeverity(Status(s))
 	}

@@ -8,7 +8,7 @@ func TestBuiltinChecksAndChunksAnswerToTheirNames(t *testing.T) {
 		if name == "" || BuiltinCheck(name) != id {
 			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheck(name))
 		}
-		if c := BuiltinChunkOf(BuiltinChunk(id)); c == nil || c.Check != id || c.CheckName != name {
+		if c := BuiltinChunkOf(BuiltinChunk(id)); c == nil || c.Unit != id || c.Name != name {
 			t.Errorf("check %d: chunk %+v", id, c)
 		}
 	}

@@ -10,9 +10,12 @@ import (
 type (
 	// NodeID is the number of a node.
 	NodeID uint32
-	// CheckID is the number of a check resource; it survives edits of the check.
-	CheckID uint32
-	// ChunkID is the number of one compiled definition of a check (see Chunk): a
+	// UnitID is the number of a unit: a resource that lands on nodes. It survives edits
+	// of the unit. All kinds of units must draw from one sequence.
+	UnitID uint32
+	// CheckID is the number of a unit that is a check.
+	CheckID = UnitID
+	// ChunkID is the number of one compiled definition of a unit (see Chunk): a
 	// new one for every edit that changes what an agent runs or how it is judged.
 	ChunkID uint32
 	// NamespaceID is the number of a namespace.

@@ -46,7 +46,7 @@ func (s *CheckSpec) Texts() Texts {
 }
 
 // Texts are those of the chunk.
-func (c *Chunk) Texts() Texts {
+func (c *CheckChunk) Texts() Texts {
 	return Texts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks}
 }
 
@@ -125,7 +125,7 @@ func (x Texts) Parse() (*CommandTemplate, error) {
 }
 
 // Template finds the variables of the chunk.
-func (c *Chunk) Template() (*CommandTemplate, error) { return c.Texts().Parse() }
+func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.Texts().Parse() }
 
 // Names lists the properties used, sorted.
 func (t *CommandTemplate) Names() []string { return t.names }

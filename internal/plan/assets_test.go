@@ -29,8 +29,9 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	check("plain")
 	held := func(check string, want ...string) {
 		t.Helper()
-		for _, c := range h.p.For(h.id("web01")).Chunks {
-			if c.CheckName != check {
+		for _, chunk := range h.p.For(h.id("web01")).Chunks {
+			c := chunk.AsCheck()
+			if c.Name != check {
 				continue
 			}
 			var got []string

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 
@@ -46,7 +47,7 @@ func (f *fleet) build(p *pass, gen wire.Generation) []model.NodeID {
 			f.counts.Changed++
 		}
 	}
-	b.forget() // what nobody may hold
+	b.forget() // contents without a holder
 	for set, c := range b.compositions {
 		set.composed = c
 	}
@@ -97,14 +98,24 @@ func (f *fleet) builder(p *pass) *builder {
 
 func (b *builder) content(n *node) *content {
 	c := b.composition(n.checks)
-	properties := b.resolver.properties(n, c.names)
-	key := propertiesKey(properties)
+	var properties []wire.Property
+	var key string
+	var hash [32]byte
+	if b.sameProperties(n, c) {
+		properties, key, hash = n.content.properties, n.content.key, n.content.propertiesHash
+	} else {
+		properties = b.resolver.properties(n, c.names)
+		key = propertiesKey(properties)
+	}
 	if found := c.contents[key]; found != nil {
 		return found
 	}
+	if hash == ([32]byte{}) {
+		hash = wire.PropertiesHash(properties)
+	}
 	made := &content{
-		composition: c, properties: properties, key: key,
-		hash: wire.AssignmentHash(c.chunks, properties, c.proxied.wire()), size: c.size,
+		composition: c, properties: properties, key: key, propertiesHash: hash,
+		hash: wire.JoinHashes(c.hash, hash), size: c.size,
 	}
 	for i := range properties {
 		made.size += wire.PropertySize(&properties[i])
@@ -114,6 +125,13 @@ func (b *builder) content(n *node) *content {
 	return made
 }
 
+// sameProperties reports that a node keeps the values of its present content: the pass
+// changes neither the node, nor its groups, nor any value, nor the list of properties read.
+func (b *builder) sameProperties(n *node, c *composition) bool {
+	return n.content != nil && len(b.p.reread) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(uint32(n.def.id)) &&
+		(n.content.composition == c || slices.Equal(n.content.names, c.names))
+}
+
 // composition returns the present meaning of a check set, made again if a check of
 // it was redefined in this pass.
 func (b *builder) composition(s *checkSet) *composition {
@@ -121,25 +139,68 @@ func (b *builder) composition(s *checkSet) *composition {
 		return c
 	}
 	c := s.composed
-	if c == nil || slices.ContainsFunc(s.ids, func(id model.CheckID) bool { return b.p.redefine[id] }) {
-		c = &composition{contents: map[string]*content{}}
-		for _, id := range s.ids {
-			def := b.f.checks[id].def
-			c.chunks = append(c.chunks, def.chunk)
-			c.size += wire.ChunkSize(def.size)
-			if def.proxied == nil {
-				c.names = append(c.names, def.props...)
-			}
+	if c == nil {
+		c = b.compose(s)
+	} else if slices.ContainsFunc(s.ids, func(id model.CheckID) bool { _, redefined := b.p.redefine[id]; return redefined }) {
+		if c = b.recompose(s); c == nil {
+			c = b.compose(s)
 		}
-		slices.SortFunc(c.chunks, func(x, y *model.Chunk) int { return int(int64(x.ID) - int64(y.ID)) })
-		slices.Sort(c.names)
-		c.names = slices.Compact(c.names)
-		c.proxied = b.proxied(s, c.chunks)
-		c.size += c.proxied.wire().Size()
 	}
 	b.compositions[s] = c
 	return c
 }
+
+// compose makes a composition from nothing.
+func (b *builder) compose(s *checkSet) *composition {
+	c := &composition{contents: map[string]*content{}}
+	for _, id := range s.ids {
+		def := b.f.checks[id].def
+		c.chunks = append(c.chunks, &def.chunk.Chunk)
+		c.size += wire.ChunkSize(def.size)
+		if def.proxied == nil {
+			c.names = append(c.names, def.props...)
+		}
+	}
+	slices.SortFunc(c.chunks, func(x, y *model.Chunk) int { return int(int64(x.ID) - int64(y.ID)) })
+	slices.Sort(c.names)
+	c.names = slices.Compact(c.names)
+	c.proxied = b.proxied(s, c.chunks)
+	c.size += c.proxied.wire().Size()
+	c.hash = wire.ChunksHash(c.chunks, c.proxied.wire())
+	return c
+}
+
+// recompose makes a composition from the one before, with the chunks of redefined checks
+// replaced; nil where more than chunks differs.
+func (b *builder) recompose(s *checkSet) *composition {
+	old := s.composed
+	if old.proxied != nil {
+		return nil
+	}
+	c := &composition{contents: map[string]*content{}, names: old.names, size: old.size, chunks: slices.Clone(old.chunks)}
+	for _, id := range s.ids {
+		was, redefined := b.p.redefine[id]
+		if !redefined {
+			continue
+		}
+		now := b.f.checks[id].def
+		if was == nil || was.proxied != nil || now.proxied != nil || !slices.Equal(was.props, now.props) {
+			return nil
+		}
+		at, found := slices.BinarySearchFunc(c.chunks, was.chunk.ID, compareChunk)
+		if !found || c.chunks[at].Unit != id {
+			return nil // the set was composed of another definition
+		}
+		c.chunks = slices.Delete(c.chunks, at, at+1)
+		at, _ = slices.BinarySearchFunc(c.chunks, now.chunk.ID, compareChunk)
+		c.chunks = slices.Insert(c.chunks, at, &now.chunk.Chunk)
+		c.size += now.size - was.size
+	}
+	c.hash = wire.ChunksHash(c.chunks, nil)
+	return c
+}
+
+func compareChunk(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) }
 
 // forget takes back what a trial left in compositions that stay.
 func (b *builder) forget() {

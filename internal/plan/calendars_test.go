@@ -18,12 +18,12 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	held := func(zone, during string) {
 		t.Helper()
 		chunks := h.p.For(h.id("web01")).Chunks
-		if len(chunks) != 1 || len(chunks[0].Except) != 2 {
+		if len(chunks) != 1 || len(chunks[0].AsCheck().Except) != 2 {
 			t.Fatalf("%+v", chunks)
 		}
-		night, weekend := chunks[0].Except[0], chunks[0].Except[1]
+		night, weekend := chunks[0].AsCheck().Except[0], chunks[0].AsCheck().Except[1]
 		if night.Zone != zone || night.Spans[0].During != during || weekend.Zone != "Europe/Paris" || weekend.Spans[0].During != "sat,sun" {
-			t.Errorf("%+v", chunks[0].Except)
+			t.Errorf("%+v", chunks[0].AsCheck().Except)
 		}
 	}
 	held("", "22:00-07:00")

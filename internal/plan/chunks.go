@@ -17,7 +17,7 @@ import (
 // id. The row's id is the ChunkID, so it survives restarts and is never used again.
 const chunkKind = "chunk"
 
-// chunkKey is what makes a chunk: the hash covers the check's id, so one hash never
+// chunkKey identifies a chunk: the hash covers the check's id, so one hash never
 // belongs to two checks; the id in the key is for people who look at the table.
 type chunkKey struct {
 	hash  [16]byte
@@ -36,9 +36,9 @@ type chunkRow struct {
 }
 
 // compileChunk applies the defaults. Namespace and ID come later (Planner.number).
-func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.Chunk, error) {
-	c := &model.Chunk{
-		Check: id, CheckName: name.name,
+func compileChunk(name ref, id model.CheckID, spec *model.CheckSpec) (*model.CheckChunk, error) {
+	c := &model.CheckChunk{
+		Chunk:   model.Chunk{Unit: id, Name: name.name},
 		Command: spec.Command, Probe: spec.Probe,
 		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone,
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
@@ -103,11 +103,11 @@ func (p *Planner) number(ctx context.Context, store intent.Store, t *translation
 	}
 	for _, d := range t.checks() {
 		d.chunk.Namespace = p.namespaceID(t, d.ns)
-		body := wire.AppendChunk(nil, d.chunk)
+		body := wire.AppendChunk(nil, d.chunk.Seal())
 		d.chunk.Hash = wire.ChunkHash(body)
 		key := chunkKey{d.chunk.Hash, d.id}
 		if known := p.knownChunk(key); known != nil {
-			d.chunk = known
+			d.chunk = known.AsCheck()
 			continue
 		}
 		fresh = append(fresh, d)
@@ -134,7 +134,7 @@ func (p *Planner) number(ctx context.Context, store intent.Store, t *translation
 		}
 	}
 	for _, d := range fresh {
-		if d.chunk = p.knownChunk(chunkKey{d.chunk.Hash, d.id}); d.chunk == nil {
+		if d.chunk = p.knownChunk(chunkKey{d.chunk.Hash, d.id}).AsCheck(); d.chunk == nil {
 			panic("BUG: the store did not return a chunk it committed")
 		}
 	}
@@ -142,8 +142,8 @@ func (p *Planner) number(ctx context.Context, store intent.Store, t *translation
 }
 
 // sizeOf is how long the definition is, encoded; an error if no agent could read it.
-func sizeOf(c *model.Chunk) (int, error) {
-	body := wire.AppendChunk(nil, c)
+func sizeOf(c *model.CheckChunk) (int, error) {
+	body := wire.AppendChunk(nil, c.Seal())
 	if _, err := wire.DecodeChunk(0, body); err != nil {
 		return 0, model.Errorf(model.Invalid, "no agent could be told this check: %w", err).
 			WithHint("make it shorter: put long commands into a script on the nodes")
@@ -164,7 +164,7 @@ func (p *Planner) keepChunk(row intent.Row) (*model.Chunk, error) {
 	p.chunkMu.Lock()
 	defer p.chunkMu.Unlock()
 	p.chunks[chunk.ID] = chunk
-	p.chunkByKey[chunkKey{chunk.Hash, chunk.Check}] = chunk
+	p.chunkByKey[chunkKey{chunk.Hash, chunk.Unit}] = chunk
 	if !body.Retired.IsZero() {
 		p.retired[chunk.ID] = body.Retired
 	}
@@ -177,10 +177,13 @@ func (p *Planner) knownChunk(k chunkKey) *model.Chunk {
 	return p.chunkByKey[k]
 }
 
+// CheckChunk resolves the id of a check's chunk; nil if it is unknown or of another kind.
+func (p *Planner) CheckChunk(id model.ChunkID) *model.CheckChunk { return p.Chunk(id).AsCheck() }
+
 // Chunk implements Assignments; see Collect for how long it knows one.
 func (p *Planner) Chunk(id model.ChunkID) *model.Chunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
-		return builtin
+		return &builtin.Chunk
 	}
 	p.chunkMu.RLock()
 	defer p.chunkMu.RUnlock()

@@ -112,11 +112,11 @@ func (p *Planner) remove(ctx context.Context, chunks []*model.Chunk) error {
 	for _, c := range chunks {
 		delete(p.chunks, c.ID)
 		delete(p.retired, c.ID)
-		delete(p.chunkByKey, chunkKey{c.Hash, c.Check})
+		delete(p.chunkByKey, chunkKey{c.Hash, c.Unit})
 	}
 	return nil
 }
 
 func rowKey(c *model.Chunk) intent.Key {
-	return intent.Key{Kind: chunkKind, Name: chunkKey{c.Hash, c.Check}.name()}
+	return intent.Key{Kind: chunkKind, Name: chunkKey{c.Hash, c.Unit}.name()}
 }

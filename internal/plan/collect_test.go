@@ -18,7 +18,7 @@ func TestDefinitionsThatNobodyCanNameAreForgotten(t *testing.T) {
 		id, _ := h.p.CheckByName("default", "c")
 		node, _ := h.p.NodeByName("default", "a")
 		a := h.p.For(node)
-		if len(a.Chunks) != 1 || a.Chunks[0].Check != id {
+		if len(a.Chunks) != 1 || a.Chunks[0].Unit != id {
 			t.Fatalf("%+v", a)
 		}
 		return a.Chunks[0].ID

@@ -30,12 +30,12 @@ func (f *fleet) define(p *pass, e edit) {
 			if len(f.properties[at]) == 0 {
 				delete(f.properties, at)
 			}
-			p.reread = append(p.reread, at)
+			f.revalue(p, at, -1)
 		}
 		if new, ok := e.new.(*propertyDef); ok {
 			at := propertyPlace{new.property, new.scope}
 			f.properties[at] = append(f.properties[at], new)
-			p.reread = append(p.reread, at)
+			f.revalue(p, at, 1)
 		}
 	case *namespaceDef:
 		if old, ok := e.old.(*namespaceDef); ok {
@@ -205,7 +205,7 @@ func (f *fleet) defineGroup(p *pass, id gid, old, new *groupDef) {
 			continue
 		}
 		for _, v := range def.props {
-			p.reread = append(p.reread, propertyPlace{v.name, scope{level: grouped, group: id}})
+			f.revalue(p, propertyPlace{v.name, scope{level: grouped, group: id}}, 0)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func (f *fleet) defineCheck(p *pass, id model.CheckID, old, new *checkDef) {
 	}
 	p.checks[id] = true
 	if old != nil && new != nil && old.chunk != new.chunk {
-		p.redefine[id] = true
+		p.redefine[id] = old
 	}
 	if old != nil && new != nil && (old.proxied == nil) != (new.proxied == nil) {
 		// Who runs it has an event of its own before or after, not both.

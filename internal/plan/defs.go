@@ -58,7 +58,7 @@ type (
 		id      model.CheckID
 		targets *targets // nil: disabled, or on no node
 		proxied *targets // proxy nodes that it is about; nil: it is about the nodes that run it
-		chunk   *model.Chunk
+		chunk   *model.CheckChunk
 		size    int      // of the encoded chunk, in bytes
 		props   []string // properties that the chunk names
 

@@ -49,7 +49,7 @@ type Directory interface {
 	// Assignment is the intent revision of what a node should hold; not ok: there is none.
 	Assignment(node model.NodeID) (revision uint64, ok bool)
 	// Keepalive is the definition of a node's own event, with whom the node names.
-	Keepalive(node model.NodeID) *model.Chunk
+	Keepalive(node model.NodeID) *model.CheckChunk
 	Holders(check model.CheckID) []model.NodeID
 	Holds(node model.NodeID, check model.CheckID) bool
 	Handler(namespace, name string) (*model.HandlerSpec, bool)

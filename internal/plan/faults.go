@@ -107,7 +107,7 @@ func (f *fleet) faultsIn(c *content) (list []fault) {
 		return nil
 	}
 	for _, chunk := range c.chunks {
-		if check := f.checks[chunk.Check]; check != nil && check.def != nil && check.def.proxied == nil {
+		if check := f.checks[chunk.Unit]; check != nil && check.def != nil && check.def.proxied == nil {
 			list = check.def.faults(list, c.properties)
 		}
 	}

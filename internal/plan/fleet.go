@@ -41,6 +41,7 @@ type fleet struct {
 	readers     map[string][]model.CheckID // checks by property that they read
 
 	properties  map[propertyPlace][]*propertyDef
+	sources     map[string]*propertySources // by property
 	namespaces  map[string]*namespaceDef
 	namespaceOf map[model.NamespaceID]string
 	handlers    map[ref]*handlerDef
@@ -114,6 +115,13 @@ type propertyPlace struct {
 	scope    scope
 }
 
+// propertySources are the places that give one property a value, but for global ones,
+// namespaces and the nodes' own lists. They keep a look-up from walking all groups of a node.
+type propertySources struct {
+	groups []gid // ascending
+	nodes  int   // Property resources in the scope of a node
+}
+
 func newFleet(g *gids) *fleet {
 	return &fleet{
 		gids: g, nodes: map[model.NodeID]*node{}, byName: map[ref]model.NodeID{},
@@ -123,7 +131,7 @@ func newFleet(g *gids) *fleet {
 		groups: map[gid]*group{}, naming: map[ref]*users{},
 		conditions: map[conditionKey]*conditionState{}, scoped: map[string][]*conditionState{},
 		checks: map[model.CheckID]*check{}, checkByName: map[ref]model.CheckID{},
-		readers: map[string][]model.CheckID{}, properties: map[propertyPlace][]*propertyDef{},
+		readers: map[string][]model.CheckID{}, properties: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{},
 		namespaces: map[string]*namespaceDef{}, namespaceOf: map[model.NamespaceID]string{},
 		handlers: map[ref]*handlerDef{}, secrets: map[ref]*secretDef{}, pipelines: map[ref]*model.PipelineSpec{}, routes: map[ref]*model.RouteSpec{},
 		filters: map[ref]*model.FilterSpec{}, mutators: map[ref]*model.MutatorSpec{},

@@ -19,13 +19,13 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 	held := func(command string, stdin bool) {
 		t.Helper()
 		chunks := h.p.For(h.id("web01")).Chunks
-		if len(chunks) != 1 || len(chunks[0].Hooks) != 2 || len(chunks[0].Pipelines) != 1 {
+		if len(chunks) != 1 || len(chunks[0].AsCheck().Hooks) != 2 || len(chunks[0].AsCheck().Pipelines) != 1 {
 			t.Fatalf("%+v", chunks)
 		}
-		if got := chunks[0].Hooks[0]; got.Name != "look" || got.Command.Shell != command || got.Stdin != stdin || got.Hook != "" || got.When[0] != "critical" {
+		if got := chunks[0].AsCheck().Hooks[0]; got.Name != "look" || got.Command.Shell != command || got.Stdin != stdin || got.Hook != "" || got.When[0] != "critical" {
 			t.Errorf("%+v", got)
 		}
-		if got := chunks[0].Hooks[1]; got.Name != "own" || got.Command.Shell != "uptime" {
+		if got := chunks[0].AsCheck().Hooks[1]; got.Name != "own" || got.Command.Shell != "uptime" {
 			t.Errorf("%+v", got)
 		}
 	}

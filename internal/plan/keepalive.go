@@ -34,7 +34,7 @@ func (h *hears) passes(space string, pipeline ref) bool {
 // Keepalive is the definition of a node's own event, with the handlers and pipelines that the node
 // names. Of those that its agent names, it has what is there: a handler that reads Sensu's events
 // hears of it by the pipeline that an import made for it.
-func (p *Planner) Keepalive(id model.NodeID) *model.Chunk {
+func (p *Planner) Keepalive(id model.NodeID) *model.CheckChunk {
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -17,7 +17,7 @@ func TestWhoHearsOfAKeepalive(t *testing.T) {
 	is := func(what string, handlers, pipelines []string) {
 		t.Helper()
 		c := h.p.Keepalive(web01)
-		if c.Check != model.KeepaliveCheck || c.Namespace == 0 || !slices.Equal(c.Handlers, handlers) || !slices.Equal(c.Pipelines, pipelines) {
+		if c.Unit != model.KeepaliveCheck || c.Namespace == 0 || !slices.Equal(c.Handlers, handlers) || !slices.Equal(c.Pipelines, pipelines) {
 			t.Errorf("%s: %+v", what, c)
 		}
 	}

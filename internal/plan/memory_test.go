@@ -209,7 +209,7 @@ func shell(line string, t *model.Targets) *model.CheckSpec {
 
 func (h *house) checkNames(node string) (names []string) {
 	for _, c := range h.p.For(h.id(node)).Chunks {
-		names = append(names, c.CheckName)
+		names = append(names, c.Name)
 	}
 	slices.Sort(names)
 	return names

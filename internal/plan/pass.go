@@ -30,13 +30,13 @@ type holding struct {
 
 // pass is what one list of edits brings with it, gathered on the way down.
 type pass struct {
-	fresh    []*conditionState      // not evaluated yet
-	nodes    *roaring.Bitmap        // whose groups and checks are to be computed
-	groups   map[gid]bool           // whose members are to be computed
-	checks   map[model.CheckID]bool // whose holders are to be computed
-	redefine map[model.CheckID]bool // whose chunk differs
-	reread   []propertyPlace        // whose value differs
-	build    *roaring.Bitmap        // nodes whose assignment is to be composed
+	fresh    []*conditionState           // not evaluated yet
+	nodes    *roaring.Bitmap             // whose groups and checks are to be computed
+	groups   map[gid]bool                // whose members are to be computed
+	checks   map[model.CheckID]bool      // whose holders are to be computed
+	redefine map[model.CheckID]*checkDef // whose chunk differs: the definition before; nil: whose proxy nodes differ
+	reread   []propertyPlace             // whose value differs
+	build    *roaring.Bitmap             // nodes whose assignment is to be composed
 	lost     []holding
 	gained   []holding
 	deleted  []*node         // with the content that they leave behind
@@ -62,7 +62,7 @@ type pass struct {
 func (f *fleet) apply(edits []edit) *pass {
 	p := &pass{
 		nodes: roaring.New(), build: roaring.New(), groups: map[gid]bool{},
-		checks: map[model.CheckID]bool{}, redefine: map[model.CheckID]bool{},
+		checks: map[model.CheckID]bool{}, redefine: map[model.CheckID]*checkDef{},
 	}
 	f.counts.Passes++
 	for _, e := range edits {

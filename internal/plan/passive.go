@@ -4,9 +4,9 @@ import "github.com/muster-fleet/muster/internal/model"
 
 // Passive is a check as who brings results from outside asks for it.
 type Passive struct {
-	Chunk    *model.Chunk // that judges its results now; nil: agents run this check
-	Disabled bool         // no result is wanted
-	Source   string       // its label source: for whom it was made; empty: for nobody in particular
+	Chunk    *model.CheckChunk // that judges its results now; nil: agents run this check
+	Disabled bool              // no result is wanted
+	Source   string            // its label source: for whom it was made; empty: for nobody in particular
 }
 
 // Passive finds a check by its name; not ok: there is none.

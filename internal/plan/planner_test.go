@@ -49,7 +49,7 @@ func TestTargetsLand(t *testing.T) {
 		}
 	}
 	id, _ := h.p.NodeByName("other", "web01")
-	if a := h.p.For(id); len(a.Chunks) != 1 || a.Chunks[0].CheckName != "everywhere" {
+	if a := h.p.For(id); len(a.Chunks) != 1 || a.Chunks[0].Name != "everywhere" {
 		t.Errorf("other/web01 holds %v", a.Chunks)
 	}
 
@@ -74,7 +74,7 @@ func TestChunkDefaultsAndIdentity(t *testing.T) {
 	spec.Severity = map[string]string{"critical": "disaster"}
 	h.put("Check", "default", "c", nil, spec)
 	first := h.p.For(node)
-	c := first.Chunks[0]
+	c := first.Chunks[0].AsCheck()
 	if c.Timeout.Seconds() != 60 || c.MaxOutput != 64<<10 || c.FailAfter != 1 || c.RecoverAfter != 1 ||
 		c.Severities != [4]model.Severity{0, model.SeverityWarning, model.Disaster, model.Average} || c.Namespace != 1 || c.ID == 0 {
 		t.Errorf("defaults: %+v", c)
@@ -95,7 +95,7 @@ func TestChunkDefaultsAndIdentity(t *testing.T) {
 		t.Errorf("an edit: chunk %d → %d, %v", c.ID, third.Chunks[0].ID, third.Generation)
 	}
 	h.put("Check", "default", "c", nil, spec) // back: the same chunk again
-	if back := h.p.For(node); back.Chunks[0] != c || back.Hash != first.Hash {
+	if back := h.p.For(node); back.Chunks[0].AsCheck() != c || back.Hash != first.Hash {
 		t.Error("going back made another chunk")
 	}
 	if h.p.Chunk(third.Chunks[0].ID) == nil {

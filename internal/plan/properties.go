@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -28,12 +29,13 @@ type source struct {
 type resolver struct {
 	f    *fleet
 	memo map[commonKey]*wire.Property
+	buf  []byte
 }
 
-// commonKey is all that a value depends on where nothing is said of the node itself.
+// commonKey names one value that nodes share because they give none themselves.
 type commonKey struct {
 	property, ns string
-	groups       *groupSet
+	groups       string // those of the node that give the property a value, 4 bytes each
 }
 
 func (f *fleet) resolver() *resolver {
@@ -56,19 +58,65 @@ func (r *resolver) property(n *node, name string) *wire.Property {
 	if len(own) > 0 {
 		return resolve(name, append(r.f.common(n, name), own))
 	}
-	key := commonKey{name, n.def.ns, n.groups}
-	v, known := r.memo[key]
+	r.buf = r.buf[:0]
+	r.f.groupsWith(n, name, func(g gid) { r.buf = binary.BigEndian.AppendUint32(r.buf, uint32(g)) })
+	v, known := r.memo[commonKey{name, n.def.ns, string(r.buf)}]
 	if !known {
 		v = resolve(name, r.f.common(n, name))
-		r.memo[key] = v
+		r.memo[commonKey{name, n.def.ns, string(r.buf)}] = v
 	}
 	return v
+}
+
+// revalue notes that the value of a property at one place may differ, in the pass and in
+// the index of places, where so many Property resources were added.
+func (f *fleet) revalue(p *pass, at propertyPlace, resources int) {
+	p.reread = append(p.reread, at)
+	s := f.sources[at.property]
+	if s == nil {
+		s = &propertySources{}
+		f.sources[at.property] = s
+	}
+	switch at.scope.level {
+	case grouped:
+		given := len(f.properties[at]) > 0
+		if g := f.group(at.scope.group); g.def != nil && !given {
+			_, given = g.def.props.get(at.property)
+		}
+		if given {
+			s.groups = insert(s.groups, at.scope.group)
+		} else {
+			s.groups = remove(s.groups, at.scope.group)
+		}
+	case ofNode:
+		s.nodes += resources
+	}
+	if len(s.groups)+s.nodes == 0 {
+		delete(f.sources, at.property)
+	}
+}
+
+// groupsWith calls fn for the groups of a node that give a property a value, ascending.
+func (f *fleet) groupsWith(n *node, name string, fn func(gid)) {
+	s := f.sources[name]
+	if s == nil {
+		return
+	}
+	few, many := s.groups, n.groups.ids
+	if len(few) > len(many) {
+		few, many = many, few
+	}
+	for _, g := range few {
+		if _, both := slices.BinarySearch(many, g); both {
+			fn(g)
+		}
+	}
 }
 
 // common are the levels above the node.
 func (f *fleet) common(n *node, name string) [][]source {
 	var groups []source
-	for _, g := range n.groups.ids {
+	f.groupsWith(n, name, func(g gid) {
 		from := "group " + f.gids.ref(g).name
 		if def := f.groups[g].def; def != nil {
 			if v, ok := def.props.get(name); ok {
@@ -76,7 +124,7 @@ func (f *fleet) common(n *node, name string) [][]source {
 			}
 		}
 		groups = append(groups, f.declared(n, propertyPlace{name, scope{level: grouped, group: g}}, from)...)
-	}
+	})
 	return [][]source{
 		f.declared(n, propertyPlace{name, scope{level: global}}, "global"),
 		f.declared(n, propertyPlace{name, scope{level: namespaced, ns: n.def.ns}}, "namespace "+n.def.ns),
@@ -87,6 +135,9 @@ func (f *fleet) common(n *node, name string) [][]source {
 func (f *fleet) ofNode(n *node, name string) (list []source) {
 	if v, ok := n.def.props.get(name); ok {
 		list = append(list, source{v, "node " + n.def.name})
+	}
+	if s := f.sources[name]; s == nil || s.nodes == 0 {
+		return list
 	}
 	for _, r := range [...]ref{n.def.ref, {"", n.def.name}} {
 		list = append(list, f.declared(n, propertyPlace{name, scope{level: ofNode, node: r}}, "node "+n.def.name)...)

@@ -94,7 +94,7 @@ func (f *fleet) subjects(c *check) []model.NodeID { return nodeIDs(roaring.And(c
 func (f *fleet) retold(p *pass) {
 	tell := func(id model.CheckID) {
 		if c := f.checks[id]; c != nil && c.def != nil && c.def.proxied != nil {
-			p.redefine[id] = true
+			p.redefine[id] = nil
 		}
 	}
 	for _, list := range [...][]holding{p.lost, p.gained} {
@@ -129,7 +129,7 @@ func NewProxied(told wire.Proxied, nodes []Proxy, chunks []*model.Chunk) *Proxie
 	p := &Proxied{Proxied: told, nodes: nodes, about: map[model.CheckID][]model.NodeID{}}
 	checks := make(map[model.ChunkID]model.CheckID, len(chunks))
 	for _, c := range chunks {
-		checks[c.ID] = c.Check
+		checks[c.ID] = c.Unit
 	}
 	for _, set := range told.Sets {
 		for _, id := range set.Chunks {

@@ -41,9 +41,9 @@ func TestProxyChecks(t *testing.T) {
 	}}
 	for _, runner := range []model.NodeID{a, b} {
 		got := h.p.For(runner)
-		i := slices.IndexFunc(got.Chunks, func(c *model.Chunk) bool { return c.Check == check })
+		i := slices.IndexFunc(got.Chunks, func(c *model.Chunk) bool { return c.Unit == check })
 		want.Sets = []wire.ProxySet{{Chunks: []model.ChunkID{got.Chunks[i].ID}, Nodes: []model.NodeID{s1, s2}}}
-		if !got.Chunks[i].Proxy || got.Proxied == nil || !got.Proxied.Equal(&want) || len(got.Properties) != 0 {
+		if !got.Chunks[i].AsCheck().Proxy || got.Proxied == nil || !got.Proxied.Equal(&want) || len(got.Properties) != 0 {
 			t.Errorf("node %d holds %+v, properties %v", runner, got.Proxied, got.Properties)
 		}
 		if got.Hash != wire.AssignmentHash(got.Chunks, got.Properties, &got.Proxied.Proxied) {

@@ -11,7 +11,7 @@ import (
 
 // Robin is a check with roundRobin: the server gives each run to one member.
 type Robin struct {
-	Chunk     *model.Chunk
+	Chunk     *model.CheckChunk
 	Namespace string
 	Members   *roaring.Bitmap // machines that may run it: node ids
 	// Subjects are the proxy nodes that it is about, ascending. Of a check without proxy: the
@@ -37,7 +37,7 @@ func (p *Planner) Robins() []Robin {
 		}
 		list = append(list, r)
 	}
-	slices.SortFunc(list, func(a, b Robin) int { return cmp.Compare(a.Chunk.Check, b.Chunk.Check) })
+	slices.SortFunc(list, func(a, b Robin) int { return cmp.Compare(a.Chunk.Unit, b.Chunk.Unit) })
 	return list
 }
 

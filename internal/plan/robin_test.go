@@ -24,7 +24,7 @@ func TestRobins(t *testing.T) {
 	h.put("Check", "default", "one", nil, &alone)
 
 	list := h.p.Robins()
-	if len(list) != 2 || list[0].Chunk.CheckName != "ping" || list[1].Chunk.CheckName != "one" {
+	if len(list) != 2 || list[0].Chunk.Name != "ping" || list[1].Chunk.Name != "one" {
 		t.Fatalf("robins: %+v", list)
 	}
 	for i, want := range [][]model.NodeID{{s1, s2}, {0}} {
@@ -34,10 +34,10 @@ func TestRobins(t *testing.T) {
 			got = append(got, s.ID)
 		}
 		if members := nodeIDs(r.Members); !slices.Equal(members, []model.NodeID{a, b}) || !slices.Equal(got, want) || r.Namespace != "default" {
-			t.Errorf("%s: members %v, about %v in %s", r.Chunk.CheckName, members, got, r.Namespace)
+			t.Errorf("%s: members %v, about %v in %s", r.Chunk.Name, members, got, r.Namespace)
 		}
 	}
-	if held := h.p.For(a); !slices.ContainsFunc(held.Chunks, func(c *model.Chunk) bool { return c.CheckName == "one" && c.RoundRobin }) {
+	if held := h.p.For(a); !slices.ContainsFunc(held.Chunks, func(c *model.Chunk) bool { return c.Name == "one" && c.AsCheck().RoundRobin }) {
 		t.Errorf("the agent is not told that it does not run it by itself: %+v", held.Chunks)
 	}
 	off := alone

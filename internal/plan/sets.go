@@ -85,6 +85,7 @@ type composition struct {
 	chunks   []*model.Chunk // ascending by id
 	names    []string       // ascending
 	proxied  *Proxied       // whom the proxy checks among them speak of; nil: there are none
+	hash     [32]byte       // wire.ChunksHash(chunks, proxied)
 	size     int            // of the chunks in an assignment, in bytes
 	contents map[string]*content
 }
@@ -94,9 +95,11 @@ type composition struct {
 type content struct {
 	*composition
 	properties []wire.Property
-	hash       [32]byte
-	size       int    // in bytes, of which wire.MaxAssignment fit a frame
-	key        string // of properties, in composition.contents
-	refs       int
-	faults     atomic.Pointer[[]fault] // nil: nobody has asked yet
+	hash       [32]byte // of the assignment
+
+	propertiesHash [32]byte
+	size           int    // in bytes, of which wire.MaxAssignment fit a frame
+	key            string // of properties, in composition.contents
+	refs           int
+	faults         atomic.Pointer[[]fault] // nil: nobody has asked yet
 }

@@ -46,7 +46,7 @@ func (f *fleet) oversized(n *node, c *content) string {
 	}
 	parts := make([]part, 0, len(c.chunks)+len(c.properties))
 	for _, chunk := range c.chunks {
-		parts = append(parts, part{"check " + chunk.CheckName, len(wire.AppendChunk(nil, chunk))})
+		parts = append(parts, part{"check " + chunk.Name, len(wire.AppendChunk(nil, chunk))})
 	}
 	for i := range c.properties {
 		parts = append(parts, part{"property " + c.properties[i].Name, wire.PropertySize(&c.properties[i])})

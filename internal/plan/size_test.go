@@ -127,13 +127,13 @@ func TestWhatNoAgentCouldReadStopsNobody(t *testing.T) {
 			}
 			h.put("Check", "default", "bad", nil, spec)
 			h.put("Check", "default", name, nil, shell("true", targets))
-			if a := h.p.For(node); a == nil || a.Chunks[len(a.Chunks)-1].CheckName != name {
+			if a := h.p.For(node); a == nil || a.Chunks[len(a.Chunks)-1].Name != name {
 				t.Errorf("the next check is not in force")
 			}
 		})
 	}
 	// A row that an older version let through does not stop a start either.
-	row, _ := json.Marshal(chunkRow{Check: 5, Name: "default/old", Body: wire.AppendChunk(nil, &model.Chunk{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}})})
+	row, _ := json.Marshal(chunkRow{Check: 5, Name: "default/old", Body: wire.AppendChunk(nil, (&model.CheckChunk{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}}).Seal())})
 	if _, err := h.Commit(t.Context(), intent.Who{}, []intent.Write{{Key: intent.Key{Kind: chunkKind, Name: "old"}, Body: row, Expect: -1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestWhatIsValidCanBeTold(t *testing.T) {
 			s.Env = map[string]string{strings.Repeat("V", 255): strings.Repeat("x", 32<<10)}
 		},
 		"handlers": func(s *model.CheckSpec) { s.Alert = &model.Alert{Handlers: names} },
-		"probe":    func(s *model.CheckSpec) { s.Command, s.Probe = nil, &model.Probe{Name: "x", Args: entries(1000, 100)} },
+		"probe":    func(s *model.CheckSpec) { s.Command, s.Probe = nil, &model.Probe{Name: "tcp", Args: map[string]string{"address": "host:22", "send": strings.Repeat("x", 32<<10), "expect": strings.Repeat("x", 32<<10)}} },
 		"runAs":    func(s *model.CheckSpec) { s.RunAs = strings.Repeat("u", 255) },
 		"output":   func(s *model.CheckSpec) { s.MaxOutput = 1 << 20 },
 		"interval": func(s *model.CheckSpec) {

@@ -121,8 +121,8 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 		namespace, _ = names.NamespaceName(t.Namespace)
 	}
 	if _, source, ok = names.SourceName(t.Source); !ok {
-		if c := names.Chunk(t.Chunk); c != nil && t.Source.Kind == model.SourceCheck {
-			source = c.CheckName
+		if c := names.CheckChunk(t.Chunk); c != nil && t.Source.Kind == model.SourceCheck {
+			source = c.Name
 		} else {
 			source = t.Source.Unnamed()
 		}

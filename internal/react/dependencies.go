@@ -55,7 +55,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 
 // twoIntervals of the check that has the problem: by then it was judged anew.
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
-	if c := r.opts.Names.Chunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
+	if c := r.opts.Names.CheckChunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
 		return 2 * c.Interval
 	}
 	return 2 * time.Minute // it runs at times of the clock

@@ -297,7 +297,7 @@ func TestKeepalivesPassPipelines(t *testing.T) {
 	hook, got := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.defaults = []string{"slack"}
-	n.keepalive = func(c *model.Chunk) { c.Namespace, c.Pipelines = 1, []string{"alerts"} }
+	n.keepalive = func(c *model.CheckChunk) { c.Namespace, c.Pipelines = 1, []string{"alerts"} }
 	store := sqlite(t)
 	r := run(t, Options{Store: store, Names: n, Pipelines: kept(t, map[string]model.Spec{"alerts": one("slack", "", "is_incident")})})
 	of := func(x event.Transition, number uint64) event.Transition {
@@ -321,7 +321,7 @@ func TestKeepalivesPassPipelines(t *testing.T) {
 	}
 	// Without pipelines nobody remembers a verdict, and the handlers that the node names are told.
 	n.mu.Lock()
-	n.defaults, n.keepalive = nil, func(c *model.Chunk) { c.Namespace, c.Handlers = 1, []string{"slack"} }
+	n.defaults, n.keepalive = nil, func(c *model.CheckChunk) { c.Namespace, c.Handlers = 1, []string{"slack"} }
 	n.mu.Unlock()
 	other := of(opening("p2", 3), 3)
 	other.Node, other.Problem.NodeID = 11, 11

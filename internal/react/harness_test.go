@@ -24,18 +24,18 @@ const patience = 30 * time.Second
 // names is a small fleet: node 10 is web01, check 1001 is disk.
 type names struct {
 	mu       sync.Mutex
-	chunk    model.Chunk
+	chunk    model.CheckChunk
 	handlers map[string]*model.HandlerSpec
 	props    map[string]string // "NODE/NAME" to a JSON value
 	defaults []string          // of the namespace
 	gone     bool              // web01 and disk are deleted
 
-	keepalive func(*model.Chunk) // whom nodes name
+	keepalive func(*model.CheckChunk) // whom nodes name
 }
 
 func someNames(handlers map[string]*model.HandlerSpec) *names {
 	n := &names{handlers: handlers}
-	n.chunk = model.Chunk{ID: 3, Check: 1001, Namespace: 1, CheckName: "disk"}
+	n.chunk = model.CheckChunk{Chunk: model.Chunk{ID: 3, Unit: 1001, Namespace: 1, Name: "disk"}}
 	for name := range handlers {
 		n.chunk.Handlers = append(n.chunk.Handlers, name)
 	}
@@ -79,14 +79,14 @@ func (n *names) NamespaceName(id model.NamespaceID) (string, bool) {
 
 func (n *names) NamespaceHandlers(string) []string { return n.defaults }
 
-func (n *names) Chunk(id model.ChunkID) *model.Chunk {
+func (n *names) CheckChunk(id model.ChunkID) *model.CheckChunk {
 	if builtin := model.BuiltinChunkOf(id); builtin != nil {
 		return builtin
 	}
 	return &n.chunk
 }
 
-func (n *names) Keepalive(model.NodeID) *model.Chunk {
+func (n *names) Keepalive(model.NodeID) *model.CheckChunk {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))

@@ -28,7 +28,7 @@ type pipelineEvent struct {
 }
 
 // newEvent returns a transition's event as pipelines see it, with the names of now.
-func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.Chunk, now time.Time) *pipelineEvent {
+func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, now time.Time) *pipelineEvent {
 	st := &t.Seen.State
 	namespace, node, check := namesOf(s.opts.Names, t)
 	x, _ := wire.DecodeExtra(t.Seen.Raw) // the session looked at it; what cannot be read is nothing

@@ -30,21 +30,21 @@ type Names interface {
 	// NamespaceHandlers are told of what names nobody on the namespace's nodes.
 	NamespaceHandlers(namespace string) []string
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
-	Chunk(id model.ChunkID) *model.Chunk
+	CheckChunk(id model.ChunkID) *model.CheckChunk
 	// Keepalive is the definition of a node's own event, with whom the node names.
-	Keepalive(node model.NodeID) *model.Chunk
+	Keepalive(node model.NodeID) *model.CheckChunk
 }
 
 // definition returns the check's definition that judged a transition, with its handlers, route and pipelines
 // of now; nil: none is known any more, or another kind of source judged.
-func definition(names Names, t *event.Transition) *model.Chunk {
+func definition(names Names, t *event.Transition) *model.CheckChunk {
 	switch {
 	case t.Source.Kind != model.SourceCheck:
 		return nil
 	case t.Source.Check() == model.KeepaliveCheck:
 		return names.Keepalive(t.Node)
 	}
-	return names.Chunk(t.Chunk)
+	return names.CheckChunk(t.Chunk)
 }
 
 // Options are the surroundings of a Reactor. They are more than 25: each room that the reactor reads is passed as one

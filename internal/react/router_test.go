@@ -255,7 +255,7 @@ func TestHandlersWithoutARouteHearAtOnce(t *testing.T) {
 func TestManyThatFallSilentWait(t *testing.T) {
 	p := newPlay(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
-	p.names.keepalive = func(c *model.Chunk) { c.Handlers = []string{"mail"} }
+	p.names.keepalive = func(c *model.CheckChunk) { c.Handlers = []string{"mail"} }
 	p.many = &route.Hold{Kind: route.ManySilent, Reason: "400 of 1000 nodes fell silent within 2m", Until: noon.Add(4 * time.Minute)}
 	silent := func(id string, node model.NodeID) {
 		p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(model.KeepaliveCheck), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "silent"}

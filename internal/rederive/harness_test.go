@@ -19,8 +19,8 @@ import (
 )
 
 // chunk is one of eight checks; half of them are expected every few seconds.
-func chunk(id model.ChunkID) *model.Chunk {
-	c := &model.Chunk{ID: id, Check: model.CheckID(1000 + id%8), Namespace: 1, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
+func chunk(id model.ChunkID) *model.CheckChunk {
+	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))
 	}
@@ -28,7 +28,7 @@ func chunk(id model.ChunkID) *model.Chunk {
 }
 
 func options() shard.Options {
-	return shard.Options{Chunks: chunk, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
+	return shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return chunk(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
 
 // hands is a clock set by hand.

@@ -42,8 +42,8 @@ func (names) SourceName(s model.Source) (string, string, bool) {
 func (names) NamespaceName(model.NamespaceID) (string, bool)    { return "default", true }
 func (names) NamespaceHandlers(string) []string                 { return nil }
 func (names) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
-func (names) Chunk(id model.ChunkID) *model.Chunk               { return chunk(id) }
-func (names) Keepalive(model.NodeID) *model.Chunk               { return nil }
+func (names) CheckChunk(id model.ChunkID) *model.CheckChunk     { return chunk(id) }
+func (names) Keepalive(model.NodeID) *model.CheckChunk          { return nil }
 
 // store is SQLite that does not answer while it is down.
 type store struct {

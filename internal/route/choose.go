@@ -31,7 +31,7 @@ type Routes interface {
 // Choose says who is told of a problem of a check with this definition (nil: none is known) on a
 // node of this namespace: whoever asks, tells or explains asks here. Handlers without a route come
 // as one without a name.
-func Choose(t Routes, rooms Rooms, m *Problem, c *model.Chunk, namespace string) ([]*Route, Choice) {
+func Choose(t Routes, rooms Rooms, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {
 		if room, ok := rooms.NamespaceName(c.Namespace); ok {

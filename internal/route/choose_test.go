@@ -23,23 +23,23 @@ func TestWhoIsTold(t *testing.T) {
 	set("named", nil)
 	set("disks", &model.Selector{Checks: []string{"disk"}})
 	disk, swap := &Problem{Node: Name{"default", "web01"}, Source: Source{Name: Name{"default", "disk"}}}, &Problem{Node: Name{"default", "web01"}, Source: Source{Name: Name{"default", "swap"}}}
-	chunk := func(change func(*model.Chunk)) *model.Chunk {
-		c := &model.Chunk{Namespace: 1}
+	chunk := func(change func(*model.CheckChunk)) *model.CheckChunk {
+		c := &model.CheckChunk{Chunk: model.Chunk{Namespace: 1}}
 		change(c)
 		return c
 	}
-	piped := chunk(func(c *model.Chunk) { c.Pipelines = []string{"sensu"} })
+	piped := chunk(func(c *model.CheckChunk) { c.Pipelines = []string{"sensu"} })
 	for _, c := range []struct {
 		what  string
 		of    *Problem
-		chunk *model.Chunk
+		chunk *model.CheckChunk
 		rooms rooms
 		want  Choice
 		first string // handler or route
 	}{
-		{"handlers of the check", disk, chunk(func(c *model.Chunk) { c.Handlers, c.Route = []string{"mail"}, "named" }), nil, ByHandlers, "default/mail"},
-		{"its route", disk, chunk(func(c *model.Chunk) { c.Route = "named" }), nil, ByRoute, "default/named"},
-		{"its route, which is gone", disk, chunk(func(c *model.Chunk) { c.Route = "gone" }), nil, ByMatch, "default/disks"},
+		{"handlers of the check", disk, chunk(func(c *model.CheckChunk) { c.Handlers, c.Route = []string{"mail"}, "named" }), nil, ByHandlers, "default/mail"},
+		{"its route", disk, chunk(func(c *model.CheckChunk) { c.Route = "named" }), nil, ByRoute, "default/named"},
+		{"its route, which is gone", disk, chunk(func(c *model.CheckChunk) { c.Route = "gone" }), nil, ByMatch, "default/disks"},
 		{"what matches", disk, nil, rooms{"chat"}, ByMatch, "default/disks"},
 		{"its namespace", swap, nil, rooms{"shared/chat"}, ByNamespace, "shared/chat"},
 		{"nobody", swap, nil, nil, ByNobody, ""},

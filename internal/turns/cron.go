@@ -22,20 +22,20 @@ const (
 )
 
 // cronOf is what a check's due times are found by; empty: it has an interval.
-func cronOf(c *model.Chunk) string {
+func cronOf(c *model.CheckChunk) string {
 	if c.Cron == "" {
 		return ""
 	}
 	return c.Cron + " " + c.TimeZone
 }
 
-func (e *Engine) locationOf(c *model.Chunk) *time.Location {
+func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 	if c.Cron == "" {
 		return nil
 	}
 	location, err := when.ParseCron(c.Cron, c.TimeZone)
 	if err != nil {
-		e.o.Log.Error("BUG: times that were accepted cannot be read", "check", c.CheckName, "err", err)
+		e.o.Log.Error("BUG: times that were accepted cannot be read", "check", c.Name, "err", err)
 		return time.UTC
 	}
 	return location
@@ -114,7 +114,7 @@ func (e *Engine) resume(r *robin, now time.Duration) {
 		return
 	}
 	for _, s := range r.subjects {
-		t := e.turns[key{r.chunk.Check, s.ID}]
+		t := e.turns[key{r.chunk.Unit, s.ID}]
 		if last, ok := e.last(r, s.ID); t == nil || !ok || !last.Before(tick) {
 			continue
 		}
@@ -128,10 +128,10 @@ func (e *Engine) resume(r *robin, now time.Duration) {
 // last is when the last run came back, of a proxy node, or of any member.
 func (e *Engine) last(r *robin, about model.NodeID) (at time.Time, ok bool) {
 	if about != 0 {
-		return e.o.Last(about, r.chunk.Check)
+		return e.o.Last(about, r.chunk.Unit)
 	}
 	r.members.Iterate(func(id uint32) bool {
-		if one, has := e.o.Last(model.NodeID(id), r.chunk.Check); has {
+		if one, has := e.o.Last(model.NodeID(id), r.chunk.Unit); has {
 			if ok = true; one.After(at) {
 				at = one
 			}

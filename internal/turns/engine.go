@@ -34,7 +34,7 @@ type Options struct {
 // due time after which none was for so long.
 type Missed struct {
 	About model.NodeID
-	Chunk *model.Chunk
+	Chunk *model.CheckChunk
 	Text  string
 }
 

@@ -17,7 +17,7 @@ import (
 
 // robin is one round-robin check.
 type robin struct {
-	chunk     *model.Chunk
+	chunk     *model.CheckChunk
 	namespace string
 	members   *roaring.Bitmap
 	except    window.Set
@@ -58,7 +58,7 @@ func (e *Engine) look(now time.Duration) {
 	gone := e.robins
 	e.robins = map[model.CheckID]*robin{}
 	for _, said := range e.o.Robins() {
-		check := said.Chunk.Check
+		check := said.Chunk.Unit
 		r, known := gone[check]
 		if !known {
 			r = &robin{last: begin(said)}
@@ -70,7 +70,7 @@ func (e *Engine) look(now time.Duration) {
 			r.location, r.from = e.locationOf(said.Chunk), time.Time{}
 			except, err := window.NewSet(said.Chunk.Except)
 			if err != nil {
-				e.o.Log.Error("BUG: a calendar that was accepted cannot be read", "check", said.Chunk.CheckName, "err", err)
+				e.o.Log.Error("BUG: a calendar that was accepted cannot be read", "check", said.Chunk.Name, "err", err)
 			}
 			r.except = except
 		}
@@ -98,7 +98,7 @@ func begin(r plan.Robin) model.NodeID {
 		return 0
 	}
 	const golden = 0x9e3779b97f4a7c15 // of 2^64: multiples of it spread evenly
-	at, _ := bits.Mul64(uint64(r.Chunk.Check)*golden, n)
+	at, _ := bits.Mul64(uint64(r.Chunk.Unit)*golden, n)
 	id, err := r.Members.Select(uint32(at))
 	if err != nil {
 		return 0
@@ -112,12 +112,12 @@ func (e *Engine) onTime(t *turn, about uuid.UUID, now time.Duration) bool {
 	if t.cron != cronOf(c) {
 		return false
 	}
-	return c.Cron != "" || t.next%c.Interval == when.Phase(about, c.Check, c.Interval) && t.next <= now+c.Interval
+	return c.Cron != "" || t.next%c.Interval == when.Phase(about, c.Unit, c.Interval) && t.next <= now+c.Interval
 }
 
 // retime gives the check's turns their place in its interval, or their next due time.
 func (e *Engine) retime(r *robin, before []plan.Proxy, now time.Duration) {
-	check := r.chunk.Check
+	check := r.chunk.Unit
 	for _, s := range before {
 		if _, still := slices.BinarySearchFunc(r.subjects, s.ID, func(p plan.Proxy, id model.NodeID) int { return cmp.Compare(p.ID, id) }); !still {
 			e.drop(key{check, s.ID})
@@ -164,7 +164,7 @@ func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 		if namespace != "" && namespace != r.namespace {
 			continue
 		}
-		f := plan.Fault{Check: check, Text: "check " + r.chunk.CheckName + ": " + r.nobody()}
+		f := plan.Fault{Check: check, Text: "check " + r.chunk.Name + ": " + r.nobody()}
 		add := func(id model.NodeID) bool {
 			if f.Nodes++; len(f.Examples) < faultExamples {
 				f.Examples = append(f.Examples, id)

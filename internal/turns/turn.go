@@ -151,7 +151,7 @@ func (e *Engine) take(t *turn) {
 }
 
 func (r *robin) nobody() string {
-	return fmt.Sprintf("no member of %s's targets is connected", r.chunk.CheckName)
+	return fmt.Sprintf("no member of %s's targets is connected", r.chunk.Name)
 }
 
 // heap is of turns, by act.

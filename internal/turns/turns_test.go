@@ -64,7 +64,7 @@ func (f *fleet) restart() {
 }
 
 func robinOf(check model.CheckID, interval, timeout time.Duration, members, proxies int) plan.Robin {
-	r := plan.Robin{Chunk: &model.Chunk{ID: model.ChunkID(check), Check: check, CheckName: fmt.Sprint("c", check), Interval: interval, Timeout: timeout},
+	r := plan.Robin{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(check), Unit: check, Name: fmt.Sprint("c", check)}, Interval: interval, Timeout: timeout},
 		Namespace: "default", Members: roaring.New(), Subjects: []plan.Proxy{{}}}
 	r.Members.AddRange(1, uint64(members)+1)
 	if proxies > 0 {

@@ -266,9 +266,23 @@ func (h *Holding) Decode(body []byte) error {
 // AssignmentHash names what a node holds. chunks ascend by id and carry their
 // hashes; properties ascend by name. Server and agent compute it alike:
 // docs/protocol/README.md has the layout.
-func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *Proxied) (sum [32]byte) {
+func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *Proxied) [32]byte {
+	return JoinHashes(ChunksHash(chunks, proxied), PropertiesHash(properties))
+}
+
+// JoinHashes makes the hash of an assignment of those of its two parts. Nodes share
+// either part with others, so that each is hashed once.
+func JoinHashes(chunks, properties [32]byte) [32]byte {
+	const title = "muster.v1 assignment\n"
+	var buf [len(title) + 64]byte
+	copy(buf[copy(buf[:], title):], chunks[:])
+	copy(buf[len(title)+32:], properties[:])
+	return sha256.Sum256(buf[:])
+}
+
+// ChunksHash is of the part of an assignment that nodes with the same chunks share.
+func ChunksHash(chunks []*model.Chunk, proxied *Proxied) (sum [32]byte) {
 	h := sha256.New()
-	h.Write([]byte("muster.v1 assignment\n"))
 	var buf [20]byte
 	writeCount(h, len(chunks))
 	for _, c := range chunks {
@@ -276,10 +290,17 @@ func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *Proxi
 		copy(buf[4:], c.Hash[:])
 		h.Write(buf[:])
 	}
-	writeProperties(h, properties)
 	if !proxied.Empty() {
 		writeProxied(h, proxied)
 	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// PropertiesHash is of the part of an assignment that nodes with the same values share.
+func PropertiesHash(list []Property) (sum [32]byte) {
+	h := sha256.New()
+	writeProperties(h, list)
 	h.Sum(sum[:0])
 	return sum
 }

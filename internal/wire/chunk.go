@@ -3,72 +3,88 @@ package wire
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendChunk writes the definition without its ID and Hash: what the hash is of.
-// Equal chunks are equal bytes.
+// AppendChunk writes the chunk without its ID and Hash: the bytes that the hash covers.
+// Equal chunks are equal bytes. The chunk must be sealed.
 func AppendChunk(dst []byte, c *model.Chunk) []byte {
-	dst = appendUint(dst, 1, uint64(c.Check))
-	dst = appendUint(dst, 2, uint64(c.Namespace))
-	dst = appendString(dst, 3, c.CheckName)
-	dst = appendCommand(dst, 4, c.Command)
+	dst = appendUint(dst, 1, uint64(c.Kind))
+	dst = appendUint(dst, 2, uint64(c.Unit))
+	dst = appendUint(dst, 3, uint64(c.Namespace))
+	dst = appendString(dst, 4, c.Name)
+	dst, in := begin(dst, 5)
+	switch body := c.Body().(type) {
+	case *model.CheckChunk:
+		dst = appendCheck(dst, body)
+	case []byte:
+		dst = append(dst, body...)
+	default:
+		panic(fmt.Sprintf("BUG: encode chunk of unit %d: no encoder for body %T of kind %d", c.Unit, body, c.Kind))
+	}
+	return end(dst, in)
+}
+
+// appendCheck writes a CheckChunk without its header.
+func appendCheck(dst []byte, c *model.CheckChunk) []byte {
+	dst = appendCommand(dst, 1, c.Command)
 	if c.Probe != nil {
 		var in int
-		dst, in = begin(dst, 5)
+		dst, in = begin(dst, 2)
 		dst = appendString(dst, 1, c.Probe.Name)
 		dst = appendMap(dst, 2, c.Probe.Args)
 		dst = end(dst, in)
 	}
-	dst = appendUint(dst, 6, uint64(c.Interval))
-	dst = appendString(dst, 7, c.Cron)
-	dst = appendString(dst, 8, c.TimeZone)
-	dst = appendUint(dst, 9, uint64(c.Timeout))
-	dst = appendUint(dst, 10, uint64(c.TTL))
-	dst = appendMap(dst, 11, c.Env)
-	dst = appendString(dst, 12, c.RunAs)
-	dst = appendUint(dst, 13, uint64(c.MaxOutput))
-	dst = appendUint(dst, 14, uint64(c.FailAfter))
-	dst = appendUint(dst, 15, uint64(c.RecoverAfter))
+	dst = appendUint(dst, 3, uint64(c.Interval))
+	dst = appendString(dst, 4, c.Cron)
+	dst = appendString(dst, 5, c.TimeZone)
+	dst = appendUint(dst, 6, uint64(c.Timeout))
+	dst = appendUint(dst, 7, uint64(c.TTL))
+	dst = appendMap(dst, 8, c.Env)
+	dst = appendString(dst, 9, c.RunAs)
+	dst = appendUint(dst, 10, uint64(c.MaxOutput))
+	dst = appendUint(dst, 11, uint64(c.FailAfter))
+	dst = appendUint(dst, 12, uint64(c.RecoverAfter))
 	severities := [4]byte{byte(c.Severities[0]), byte(c.Severities[1]), byte(c.Severities[2]), byte(c.Severities[3])}
-	dst = appendBytes(dst, 16, severities[:])
+	dst = appendBytes(dst, 13, severities[:])
 	for _, h := range c.Handlers {
-		dst = appendItem(dst, 17, h)
+		dst = appendItem(dst, 14, h)
 	}
-	dst = appendUint(dst, 18, uint64(c.FlapStart))
-	dst = appendUint(dst, 19, uint64(c.FlapEnd))
-	dst = appendString(dst, 20, c.Route)
-	dst = appendString(dst, 21, c.Stdin)
+	dst = appendUint(dst, 15, uint64(c.FlapStart))
+	dst = appendUint(dst, 16, uint64(c.FlapEnd))
+	dst = appendString(dst, 17, c.Route)
+	dst = appendString(dst, 18, c.Stdin)
 	for i := range c.Hooks {
-		dst = appendHook(dst, 22, &c.Hooks[i])
+		dst = appendHook(dst, 19, &c.Hooks[i])
 	}
 	if c.Metrics != nil {
 		var in int
-		dst, in = begin(dst, 23)
+		dst, in = begin(dst, 20)
 		dst = appendString(dst, 1, c.Metrics.Format)
 		dst = appendMap(dst, 2, c.Metrics.Tags)
 		dst = end(dst, in)
 	}
 	for i := range c.Thresholds {
-		dst = appendThreshold(dst, 24, &c.Thresholds[i])
+		dst = appendThreshold(dst, 21, &c.Thresholds[i])
 	}
 	for i := range c.Except {
-		dst = appendSpan(dst, 25, &c.Except[i])
+		dst = appendSpan(dst, 22, &c.Except[i])
 	}
-	dst = appendBool(dst, 30, c.Proxy)
-	dst = appendBool(dst, 31, c.RoundRobin)
+	dst = appendBool(dst, 23, c.Proxy)
+	dst = appendBool(dst, 24, c.RoundRobin)
 	for _, name := range c.Pipelines {
-		dst = appendItem(dst, 32, name)
+		dst = appendItem(dst, 25, name)
 	}
 	for i := range c.Assets {
-		dst = appendAsset(dst, 33, &c.Assets[i])
+		dst = appendAsset(dst, 26, &c.Assets[i])
 	}
 	for i := range c.Secrets {
-		dst = appendChunkSecret(dst, 34, &c.Secrets[i])
+		dst = appendChunkSecret(dst, 27, &c.Secrets[i])
 	}
-	return appendBool(dst, 35, c.DiscardOutput)
+	return appendBool(dst, 28, c.DiscardOutput)
 }
 
 func appendCommand(dst []byte, field uint32, c *model.Command) []byte {
@@ -90,46 +106,73 @@ func ChunkHash(body []byte) (h [16]byte) {
 	return h
 }
 
-// DecodeChunk reads an encoded chunk. The chunk owns its memory.
-func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
-	if len(body) > maxBody {
-		return nil, fmt.Errorf("decode Chunk: %w: %d bytes, at most %d", ErrMalformed, len(body), maxBody)
+// DecodeChunk reads an encoded chunk. The chunk owns its memory. The body of a kind that
+// this build does not know stays encoded, as []byte.
+func DecodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
+	if len(data) > maxBody {
+		return nil, fmt.Errorf("decode Chunk: %w: %d bytes, at most %d", ErrMalformed, len(data), maxBody)
 	}
-	c := &model.Chunk{ID: id, Hash: ChunkHash(body)}
-	f := fields{message: "Chunk", rest: body}
+	head := model.Chunk{ID: id, Hash: ChunkHash(data)}
+	var body []byte
+	f := fields{message: "Chunk", rest: data}
 	for f.next() {
 		switch f.num {
 		case 1:
-			c.Check = model.CheckID(f.uint32("check"))
+			head.Kind = model.ChunkKind(f.uint32("kind"))
 		case 2:
-			c.Namespace = model.NamespaceID(f.uint32("namespace"))
+			head.Unit = model.UnitID(f.uint32("unit"))
 		case 3:
-			c.CheckName = f.string("check_name", maxName)
+			head.Namespace = model.NamespaceID(f.uint32("namespace"))
 		case 4:
-			c.Command = f.command()
+			head.Name = f.string("name", maxName)
 		case 5:
+			body = f.raw("body", maxBody)
+		}
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	switch head.Kind {
+	case model.ChunkCheck:
+		c := &model.CheckChunk{Chunk: head}
+		if err := decodeCheck(c, body); err != nil {
+			return nil, err
+		}
+		return c.Seal(), nil
+	}
+	return head.Seal(head.Kind, slices.Clone(body)), nil
+}
+
+// decodeCheck fills c from the body of a check.
+func decodeCheck(c *model.CheckChunk, body []byte) error {
+	f := fields{message: "CheckChunk", rest: body}
+	for f.next() {
+		switch f.num {
+		case 1:
+			c.Command = f.command()
+		case 2:
 			c.Probe = f.probe()
-		case 6:
+		case 3:
 			c.Interval = f.duration("interval_ns")
-		case 7:
+		case 4:
 			c.Cron = f.string("cron", maxText)
-		case 8:
+		case 5:
 			c.TimeZone = f.string("time_zone", maxName)
-		case 9:
+		case 6:
 			c.Timeout = f.duration("timeout_ns")
-		case 10:
+		case 7:
 			c.TTL = f.duration("ttl_ns")
-		case 11:
+		case 8:
 			f.entry("env", &c.Env, maxPairs)
-		case 12:
+		case 9:
 			c.RunAs = f.string("run_as", maxName)
-		case 13:
+		case 10:
 			c.MaxOutput = int(f.uint("max_output", 1<<31-1))
-		case 14:
+		case 11:
 			c.FailAfter = f.uint32("fail_after")
-		case 15:
+		case 12:
 			c.RecoverAfter = f.uint32("recover_after")
-		case 16:
+		case 13:
 			var s [4]byte
 			f.fixed("severities", s[:])
 			for i, v := range s {
@@ -138,56 +181,53 @@ func DecodeChunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
 				}
 				c.Severities[i] = model.Severity(v)
 			}
-		case 17:
+		case 14:
 			if f.room("handlers", len(c.Handlers), maxGroups) {
 				c.Handlers = append(c.Handlers, f.string("handlers", 2*maxName))
 			}
-		case 18:
+		case 15:
 			c.FlapStart = f.uint32("flap_start")
-		case 19:
+		case 16:
 			c.FlapEnd = f.uint32("flap_end")
-		case 20:
+		case 17:
 			c.Route = f.string("route", 2*maxName)
-		case 21:
+		case 18:
 			c.Stdin = f.string("stdin", maxBody)
-		case 22:
+		case 19:
 			if f.room("hooks", len(c.Hooks), model.MaxHooks) {
 				c.Hooks = append(c.Hooks, f.definedHook())
 			}
-		case 23:
+		case 20:
 			c.Metrics = f.metrics()
-		case 24:
+		case 21:
 			if f.room("thresholds", len(c.Thresholds), maxArgs) {
 				c.Thresholds = append(c.Thresholds, f.threshold())
 			}
-		case 25:
+		case 22:
 			if f.room("except", len(c.Except), maxArgs) {
 				c.Except = append(c.Except, f.span())
 			}
-		case 30:
+		case 23:
 			c.Proxy = f.bool("proxy")
-		case 31:
+		case 24:
 			c.RoundRobin = f.bool("round_robin")
-		case 32:
+		case 25:
 			if f.room("pipelines", len(c.Pipelines), maxGroups) {
 				c.Pipelines = append(c.Pipelines, f.string("pipelines", 2*maxName))
 			}
-		case 33:
+		case 26:
 			if f.room("assets", len(c.Assets), model.MaxAssets) {
 				c.Assets = append(c.Assets, f.asset())
 			}
-		case 34:
+		case 27:
 			if f.room("secrets", len(c.Secrets), MaxAsked) {
 				c.Secrets = append(c.Secrets, f.chunkSecret())
 			}
-		case 35:
+		case 28:
 			c.DiscardOutput = f.bool("discard_output")
 		}
 	}
-	if f.err != nil {
-		return nil, f.err
-	}
-	return c, nil
+	return f.err
 }
 
 func (f *fields) duration(name string) time.Duration {

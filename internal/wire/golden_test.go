@@ -22,21 +22,21 @@ import (
 var goldenNode = uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21")
 
 func goldenChunk() *model.Chunk {
-	return &model.Chunk{
-		ID: 17, Check: 5, Namespace: 2, CheckName: "disk",
+	return (&model.CheckChunk{
+		Chunk:    model.Chunk{ID: 17, Unit: 5, Namespace: 2, Name: "disk"},
 		Command:  &model.Command{Shell: `check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /`},
 		Interval: time.Minute, Timeout: time.Minute, TTL: 3 * time.Minute,
 		Env: map[string]string{"LC_ALL": "C", "PATH": "/usr/lib/nagios/plugins:/usr/bin"}, MaxOutput: 65536,
 		FailAfter: 3, RecoverAfter: 1, Severities: [4]model.Severity{0, 2, 4, 3}, Handlers: []string{"on-call"},
-	}
+	}).Seal()
 }
 
 func bound(v float64) *float64 { return &v }
 
 // moreChunk holds what goldenChunk does not.
 func moreChunk() *model.Chunk {
-	return &model.Chunk{
-		Check: 6, Namespace: 2, CheckName: "jobs", Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
+	return (&model.CheckChunk{
+		Chunk: model.Chunk{Unit: 6, Namespace: 2, Name: "jobs"}, Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
 		Timeout: time.Minute, RunAs: "postgres", MaxOutput: 65536, FailAfter: 1, RecoverAfter: 1, FlapStart: 50, FlapEnd: 25, Route: "on-call",
 		Stdin:   "SELECT count(*) FROM {{ .props.table }};\n",
 		Hooks:   []model.Hook{{Name: "locks", When: []string{"critical", "127"}, Command: &model.Command{Shell: "show-locks | head"}, Timeout: model.Duration(5 * time.Second)}},
@@ -44,7 +44,7 @@ func moreChunk() *model.Chunk {
 		Thresholds: []model.Threshold{{Metric: "jobs.waiting", Tags: map[string]string{"queue": "mail"}, Warning: &model.Bounds{Max: bound(0)},
 			Critical: &model.Bounds{Min: bound(-1), Max: bound(1000)}, Missing: "unknown"}},
 		Except: []model.Span{{Zone: "Europe/Paris", Spans: []model.WindowSpan{{During: "22:00-07:00"}, {Cron: "0 2 * * sun", For: model.Duration(time.Hour)}}}},
-	}
+	}).Seal()
 }
 
 // golden is one example of each message and record, in the order of a session.
@@ -121,20 +121,20 @@ func golden() []struct {
 			ResultSignal(Signal{Chunk: 17, AtMs: 7200690, Node: 301}, Result{Status: model.Critical, DurationMs: 3, Output: []byte("no answer")}),
 			{Kind: SignalResult, AtMs: 7200691, Node: 302}}})},
 		{"33-turn", "Frame", AppendTurn(nil, &Turn{Given: []Given{{Chunk: 17, Node: 301}, {Chunk: 42}}})},
-		{"34-chunk-proxy", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "ping", Command: &model.Command{Shell: "check_ping -H {{ .props.address }}"},
-			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Proxy: true, RoundRobin: true})},
-		{"35-chunk-pipelines", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "disk", Command: &model.Command{Shell: "check_disk"},
+		{"34-chunk-proxy", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "ping"}, Command: &model.Command{Shell: "check_ping -H {{ .props.address }}"},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Proxy: true, RoundRobin: true}).Seal())},
+		{"35-chunk-pipelines", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "disk"}, Command: &model.Command{Shell: "check_disk"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Pipelines: []string{"alerts", "shared/metrics"},
-			Hooks: []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "w"}, Stdin: true}}})},
+			Hooks: []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "w"}, Stdin: true}}}).Seal())},
 		{"36-welcome-features", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: FeatureSecrets})},
-		{"37-chunk-secrets", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "db", Command: &model.Command{Shell: "check_db"},
+		{"37-chunk-secrets", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "db"}, Command: &model.Command{Shell: "check_db"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Secrets: []model.ChunkSecret{
-				{Env: "DB_PASSWORD", Name: "default/db"}, {Env: "TOKEN", Name: "default/token", AgentFile: "token"}, {Env: "KEY", Name: "shared/key", AgentEnv: "KEY"}}})},
+				{Env: "DB_PASSWORD", Name: "default/db"}, {Env: "TOKEN", Name: "default/token", AgentFile: "token"}, {Env: "KEY", Name: "shared/key", AgentEnv: "KEY"}}}).Seal())},
 		{"38-exchange-secrets-ask", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, Ask: &SecretsAsk{Names: []string{"default/db", "shared/key"}}})},
 		{"39-exchange-secrets", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, Secrets: &Secrets{Given: []GivenSecret{
 			{Name: "default/db", Value: []byte("correct horse"), LeaseMs: 300000}, {Name: "shared/key", Error: "the server has no file /etc/muster/key"}}}})},
-		{"40-chunk-discards", "Chunk", AppendChunk(nil, &model.Chunk{Check: 9, Namespace: 2, CheckName: "traffic", Command: &model.Command{Shell: "measure"},
-			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true})},
+		{"40-chunk-discards", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "traffic"}, Command: &model.Command{Shell: "measure"},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true}).Seal())},
 		{"41-batch-pipelines", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 906, NowMs: 7200800, Signals: []Signal{
 			ResultSignal(Signal{Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
 		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{

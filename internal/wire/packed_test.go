@@ -28,7 +28,7 @@ func large() *Assignment {
 		Properties: []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, Signature: bytes.Repeat([]byte{0x5c}, 64)}
 	for i := range 40 {
 		c := goldenChunk()
-		c.CheckName = fmt.Sprintf("check-%02d", i)
+		c.Name = fmt.Sprintf("check-%02d", i)
 		a.Add = append(a.Add, AssignedChunk{ID: model.ChunkID(100 + i), Body: AppendChunk(nil, c)})
 	}
 	return a

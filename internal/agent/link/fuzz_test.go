@@ -37,7 +37,7 @@ func FuzzServer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	chunk := wire.AppendChunk(nil, &model.Chunk{ID: 3, Check: 2, CheckName: "disk", Probe: &model.Probe{Name: "disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1})
+	chunk := wire.AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{ID: 3, Unit: 2, Name: "disk"}, Probe: &model.Probe{Name: "disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}).Seal())
 	decoded, err := wire.DecodeChunk(3, chunk)
 	if err != nil {
 		f.Fatal(err)

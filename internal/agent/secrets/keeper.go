@@ -325,7 +325,7 @@ func (k *Keeper) keepLocked(name, value string, lease time.Duration) {
 }
 
 // Retain forgets what the assignment in force does not name any more.
-func (k *Keeper) Retain(chunks []*model.Chunk) {
+func (k *Keeper) Retain(chunks []*model.CheckChunk) {
 	named := map[string]bool{}
 	for _, c := range chunks {
 		for i := range c.Secrets {

@@ -96,7 +96,7 @@ func TestLease(t *testing.T) {
 		}
 		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
 		find("third one")
-		k.Retain([]*model.Chunk{{Secrets: []model.ChunkSecret{{Name: "default/other"}}}})
+		k.Retain([]*model.CheckChunk{{Secrets: []model.ChunkSecret{{Name: "default/other"}}}})
 		if len(k.kept) != 0 {
 			t.Error("kept although no check names it")
 		}

@@ -90,7 +90,7 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	r.Routes = route.NewTable()
 	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1, Routing: r.Routes})
 	must(t, r.Planner.Load(ctx))
-	r.View = event.New(shard.New(shard.Options{Chunks: r.chunk}), event.Options{})
+	r.View = event.New(shard.New(shard.Options{Chunks: r.Planner.Chunk}), event.Options{})
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
@@ -200,17 +200,14 @@ func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Landi
 	return out, affected, err
 }
 
-func (r *Rig) chunk(id model.ChunkID) *model.Chunk {
-	if c := model.BuiltinChunkOf(id); c != nil {
-		return c
-	}
-	return r.Planner.Chunk(id)
+func (r *Rig) chunk(id model.ChunkID) *model.CheckChunk {
+	return r.Planner.CheckChunk(id)
 }
 
-func (r *Rig) assigned(node model.NodeID, check model.CheckID) *model.Chunk {
+func (r *Rig) assigned(node model.NodeID, check model.CheckID) *model.CheckChunk {
 	for _, c := range r.Planner.For(node).Chunks {
-		if c.Check == check {
-			return c
+		if c.Unit == check {
+			return c.AsCheck()
 		}
 	}
 	return nil
@@ -316,7 +313,7 @@ func (r *Rig) Result(namespace, node, check string, status model.Status, output 
 		r.T.Fatalf("no node %s/%s", namespace, node)
 	}
 	for _, c := range r.Planner.For(id).Chunks {
-		if c.CheckName == check {
+		if c.Name == check {
 			r.commit(id, &wire.Record{Kind: wire.RecordOwn, Node: id, Own: &wire.OwnResult{Chunk: c.ID, Status: status, Output: []byte(output)}})
 			return
 		}

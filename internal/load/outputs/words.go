@@ -45,7 +45,7 @@ type says struct {
 	size     int        // of outputs; 0: as long as the plug-in's words
 }
 
-func (s *says) Status(a, c int, _ *model.Chunk, seq uint64, before model.Status, first bool) model.Status {
+func (s *says) Status(a, c int, _ *model.CheckChunk, seq uint64, before model.Status, first bool) model.Status {
 	own := Mix(s.seed ^ uint64(a)<<32 ^ uint64(c))
 	if Share(Mix(own)) < s.flapping {
 		if first || before != model.OK {
@@ -76,7 +76,7 @@ func (s *says) draw(at float64) model.Status {
 	return model.OK
 }
 
-func (s *says) Output(dst []byte, a, c int, chunk *model.Chunk, seq uint64, status model.Status) []byte {
+func (s *says) Output(dst []byte, a, c int, chunk *model.CheckChunk, seq uint64, status model.Status) []byte {
 	r := Mix(s.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
 	if s.like == "" {
 		return (&Digits{Size: s.size, Seed: s.seed}).Output(dst, a, c, chunk, seq, status)

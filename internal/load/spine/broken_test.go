@@ -174,11 +174,11 @@ func TestBrokenServersAreCaught(t *testing.T) {
 // large makes every seventh result of check 2 larger than the server takes.
 type large struct{}
 
-func (large) Status(_, _ int, _ *model.Chunk, seq uint64, _ model.Status, _ bool) model.Status {
+func (large) Status(_, _ int, _ *model.CheckChunk, seq uint64, _ model.Status, _ bool) model.Status {
 	return model.Status(seq % 3)
 }
 
-func (large) Output(dst []byte, _, c int, _ *model.Chunk, seq uint64, _ model.Status) []byte {
+func (large) Output(dst []byte, _, c int, _ *model.CheckChunk, seq uint64, _ model.Status) []byte {
 	size := 60
 	if c == 2 && seq%7 == 0 { // numbers of one check share factors with the fleet
 		size = 300

@@ -87,12 +87,12 @@ func newFleet(o *Options) *Fleet {
 // check makes one more.
 func (f *Fleet) check(name string, interval, ttl time.Duration) *model.Chunk {
 	n := firstCheck + len(f.chunks)
-	c := &model.Chunk{ID: model.ChunkID(n), Check: model.CheckID(n), Namespace: namespace, CheckName: name,
+	c := &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(n), Unit: model.CheckID(n), Namespace: namespace, Name: name},
 		Command: &model.Command{Shell: "true"}, Interval: interval, Timeout: interval, TTL: ttl, FailAfter: 3, RecoverAfter: 1,
 		Severities: [4]model.Severity{model.NotClassified, model.SeverityWarning, model.High, model.Average}}
-	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
-	f.chunks = append(f.chunks, c)
-	return c
+	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
+	f.chunks = append(f.chunks, &c.Chunk)
+	return &c.Chunk
 }
 
 // order is what the next class runs.
@@ -190,6 +190,9 @@ func (f *Fleet) Chunk(id model.ChunkID) *model.Chunk {
 	}
 	return nil
 }
+
+// CheckChunk finds the definition of a check.
+func (f *Fleet) CheckChunk(id model.ChunkID) *model.CheckChunk { return f.Chunk(id).AsCheck() }
 
 // Subscribe: nothing ever changes.
 func (f *Fleet) Subscribe(func([]model.NodeID)) {}

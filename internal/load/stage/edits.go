@@ -110,7 +110,7 @@ func (e *edits) result(node model.NodeID, sig *wire.Signal, status model.Status,
 	s := e.states[key]
 	if s == nil {
 		_, name, _ := e.planner.NodeName(node)
-		s = &edited{id: uint32(len(e.states) + 1), check: e.planner.Chunk(sig.Chunk).Check, node: name, status: status}
+		s = &edited{id: uint32(len(e.states) + 1), check: e.planner.Chunk(sig.Chunk).Unit, node: name, status: status}
 		e.states[key] = s
 	}
 	c := e.checks[s.check]

@@ -79,8 +79,9 @@ func (e *edits) Each(_ context.Context, fn func(load.Kept) error) error {
 	for _, node := range e.planner.Nodes(simulated.Namespace) {
 		a := e.planner.For(node)
 		for _, chunk := range a.Chunks {
+			chunk := chunk.AsCheck()
 			e.mu.Lock()
-			c := e.checks[chunk.Check]
+			c := e.checks[chunk.Unit]
 			present := c != nil && chunk.Env[versioned] == c.name()
 			e.mu.Unlock()
 			if c == nil {
@@ -95,7 +96,7 @@ func (e *edits) Each(_ context.Context, fn func(load.Kept) error) error {
 			if !present {
 				last.digest = max(1, ^last.digest)
 			}
-			if err := fn(load.Kept{Node: node, Check: chunk.Check, Stream: last.stream, Results: last.results, Number: last.number, Digest: last.digest}); err != nil {
+			if err := fn(load.Kept{Node: node, Check: chunk.Unit, Stream: last.stream, Results: last.results, Number: last.number, Digest: last.digest}); err != nil {
 				return err
 			}
 		}

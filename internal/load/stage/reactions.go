@@ -163,9 +163,9 @@ func (s *changes) transitions(list []event.Transition, node model.NodeID, id mod
 		c = &current{}
 		s.states[key] = c
 	}
-	chunk := s.fleet.Chunk(id)
+	chunk := s.fleet.CheckChunk(id)
 	t := event.Transition{At: at, Index: index, Partition: s.fleet.Partition(node), Kind: event.StatusChanged, Node: node, Namespace: chunk.Namespace,
-		Source: model.CheckSource(chunk.Check), Chunk: chunk.ID, Status: sig.Status, Previous: c.status, First: !c.known, Severity: chunk.Severities[sig.Status],
+		Source: model.CheckSource(chunk.Unit), Chunk: chunk.ID, Status: sig.Status, Previous: c.status, First: !c.known, Severity: chunk.Severities[sig.Status],
 		Received: now.UnixNano(), Executed: now.UnixNano(), Output: string(sig.Output)}
 	list = append(list, t)
 	well := sig.Status == model.OK
@@ -176,7 +176,7 @@ func (s *changes) transitions(list []event.Transition, node model.NodeID, id mod
 			t.Kind, t.Problem, c.problem = event.ProblemClosed, c.problem, nil
 			t.Problem.Closed = now
 		} else {
-			c.problem = &model.Problem{ID: fmt.Sprintf("%d-%d", at.Number, index), NodeID: node, Source: model.CheckSource(chunk.Check), Chunk: chunk.ID,
+			c.problem = &model.Problem{ID: fmt.Sprintf("%d-%d", at.Number, index), NodeID: node, Source: model.CheckSource(chunk.Unit), Chunk: chunk.ID,
 				Status: sig.Status, Severity: t.Severity, Opened: now, Output: t.Output}
 			copied := *c.problem
 			t.Problem = &copied
@@ -246,11 +246,11 @@ func (n names) SourceName(s model.Source) (namespace, name string, ok bool) {
 	if c == nil {
 		return "", "", false
 	}
-	return simulated.Namespace, c.CheckName, true
+	return simulated.Namespace, c.Name, true
 }
 
-func (n names) Chunk(id model.ChunkID) *model.Chunk              { return n.fleet.Chunk(id) }
-func (n names) Keepalive(model.NodeID) *model.Chunk              { return nil }
+func (n names) CheckChunk(id model.ChunkID) *model.CheckChunk    { return n.fleet.CheckChunk(id) }
+func (n names) Keepalive(model.NodeID) *model.CheckChunk         { return nil }
 func (n names) NodeLabels(model.NodeID) map[string]string        { return nil }
 func (n names) NodeFacts(model.NodeID) map[string]string         { return nil }
 func (n names) NodeGroups(model.NodeID) []string                 { return nil }

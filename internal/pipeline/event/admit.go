@@ -17,7 +17,7 @@ import (
 // Admit reserves capacity for a new state until the state exists, or its
 // result turns out to make none, or the node's session ends. So many results under way
 // pass no limit; only a state that is removed meanwhile, and comes back, may.
-func (v *View) Admit(node model.NodeID, chunk *model.Chunk) (code, reason string) {
+func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string) {
 	p := v.partitionOf(node)
 	if p == nil {
 		return "", "" // a deleted node: the result is forgotten
@@ -29,7 +29,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.Chunk) (code, reason string
 		return "", ""
 	}
 	n, ns := &p.nodes[i], p.Node(i).Namespace
-	if _, found := n.find(chunk.Check); found || slices.Contains(p.reserved[i], chunk.Check) {
+	if _, found := n.find(chunk.Unit); found || slices.Contains(p.reserved[i], chunk.Unit) {
 		return "", ""
 	}
 	limits := v.opts.Limits(ns)
@@ -45,7 +45,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.Chunk) (code, reason string
 		total.Add(-1)
 		return "namespace_limit", fmt.Sprintf("the namespace has its %d event states, the limit states", limits.States)
 	}
-	p.reserved[i] = append(p.reserved[i], chunk.Check)
+	p.reserved[i] = append(p.reserved[i], chunk.Unit)
 	return "", ""
 }
 

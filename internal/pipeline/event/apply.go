@@ -16,16 +16,16 @@ func (w *worker) result(p *partition, n uint32, signal *wire.Signal, from *shard
 			"commit", w.Position.Number, "node", p.Node(n).ID, "number", from.Number, "error", err)
 		return shard.Malformed
 	}
-	c := w.Chunk(signal.Chunk)
+	c := w.check(signal.Chunk)
 	if c == nil {
 		return shard.UnknownChunk
 	}
 	age := age(from.NowMs, signal.AtMs)
 	executed := w.Received - age
-	id, found := p.nodes[n].find(c.Check)
+	id, found := p.nodes[n].find(c.Unit)
 	if !found {
-		if p.suppresses(p.Node(n).ID, c.Check, executed) {
-			p.release(n, c.Check)
+		if p.suppresses(p.Node(n).ID, c.Unit, executed) {
+			p.release(n, c.Unit)
 			return shard.Forgotten
 		}
 		id, _ = w.newState(p, n, c)
@@ -84,7 +84,7 @@ const newerFollows = 10 * time.Second
 
 // own applies a result without an agent.
 func (w *worker) own(p *partition, node model.NodeID, r *wire.OwnResult) shard.Outcome {
-	c := w.Chunk(r.Chunk)
+	c := w.check(r.Chunk)
 	if c == nil {
 		return shard.UnknownChunk
 	}
@@ -95,9 +95,9 @@ func (w *worker) own(p *partition, node model.NodeID, r *wire.OwnResult) shard.O
 	if !ok {
 		n = p.AddNode(node, c.Namespace)
 	}
-	id, found := p.nodes[n].find(c.Check)
+	id, found := p.nodes[n].find(c.Unit)
 	if !found {
-		if p.suppresses(node, c.Check, w.Received) {
+		if p.suppresses(node, c.Unit, w.Received) {
 			return shard.Forgotten
 		}
 		id, _ = w.newState(p, n, c)
@@ -118,16 +118,16 @@ func (w *worker) own(p *partition, node model.NodeID, r *wire.OwnResult) shard.O
 
 // newState makes the state of a check. A node that never had a session (the server
 // speaking of it) is in the namespace of its first check.
-func (w *worker) newState(p *partition, n uint32, c *model.Chunk) (uint32, *slot) {
+func (w *worker) newState(p *partition, n uint32, c *model.CheckChunk) (uint32, *slot) {
 	if p.Node(n).Namespace == 0 && c.Namespace != 0 {
 		p.MoveNode(n, c.Namespace)
 	}
-	p.release(n, c.Check)
-	return p.addState(n, c.Check)
+	p.release(n, c.Unit)
+	return p.addState(n, c.Unit)
 }
 
 // lateResult tells history of a run that came after a newer one.
-func (w *worker) lateResult(p *partition, s *slot, c *model.Chunk, r *wire.Result, executed int64) {
+func (w *worker) lateResult(p *partition, s *slot, c *model.CheckChunk, r *wire.Result, executed int64) {
 	if t := w.emit(p, LateResult, s); t != nil {
 		t.Chunk, t.Status, t.Previous = c.ID, r.Status, s.status
 		t.Severity = c.Severities[r.Status&3]
@@ -144,7 +144,7 @@ func (w *worker) Gap(n uint32, g *wire.Gap) {
 		if dropped.Kind != wire.SignalResult && dropped.Kind != wire.SignalKeepalive {
 			continue // another reducer's
 		}
-		c := w.Chunk(dropped.Chunk)
+		c := w.check(dropped.Chunk)
 		if c == nil {
 			continue
 		}
@@ -152,8 +152,8 @@ func (w *worker) Gap(n uint32, g *wire.Gap) {
 		// check is reported once: no more than there were numbers. Without a state there
 		// is no event to count on, only history.
 		dropped.Count = min(dropped.Count, g.Last)
-		s := &slot{check: c.Check, node: n, received: w.Received, executed: w.Received}
-		if id, found := p.nodes[n].find(c.Check); found {
+		s := &slot{check: c.Unit, node: n, received: w.Received, executed: w.Received}
+		if id, found := p.nodes[n].find(c.Unit); found {
 			s = p.slots.at(id)
 			s.lost += dropped.Count
 			w.view.watchers.changed(p, id)

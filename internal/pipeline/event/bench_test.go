@@ -33,7 +33,7 @@ const filler = " MB (57% inode=98%);| /=2643MB;5948;5958;0;5968 and so on, up to
 
 type fleet struct {
 	nodes   int
-	chunks  map[model.ChunkID]*model.Chunk
+	chunks  map[model.ChunkID]*model.CheckChunk
 	number  uint64
 	first   []uint64 // next number by node
 	rng     *rand.Rand
@@ -43,9 +43,9 @@ type fleet struct {
 }
 
 func newFleet(nodes int) *fleet {
-	f := &fleet{nodes: nodes, chunks: map[model.ChunkID]*model.Chunk{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
+	f := &fleet{nodes: nodes, chunks: map[model.ChunkID]*model.CheckChunk{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
 	for i := range fleetChecks {
-		c := &model.Chunk{ID: model.ChunkID(100 + i), Check: model.CheckID(1000 + i), Namespace: 1, TTL: time.Hour, FailAfter: 3}
+		c := &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(100 + i), Unit: model.CheckID(1000 + i), Namespace: 1}, TTL: time.Hour, FailAfter: 3}
 		for s := range c.Severities {
 			c.Severities[s] = model.DefaultSeverity(model.Status(s))
 		}
@@ -55,7 +55,7 @@ func newFleet(nodes int) *fleet {
 }
 
 func (f *fleet) options() options {
-	return options{Chunks: func(id model.ChunkID) *model.Chunk { return f.chunks[id] }, Emit: func([]Transition) {}}
+	return options{Chunks: func(id model.ChunkID) *model.CheckChunk { return f.chunks[id] }, Emit: func([]Transition) {}}
 }
 
 func (f *fleet) next() *commit {
@@ -237,7 +237,7 @@ func BenchmarkList(b *testing.B) {
 	v := newView(f.options())
 	f.fill(func(c *commit) { v.applyAll(b, c) })
 	rare := f.next() // one state in 1.5 million
-	f.chunks[500] = &model.Chunk{ID: 500, Check: 5000, Severities: f.chunks[100].Severities}
+	f.chunks[500] = &model.CheckChunk{Chunk: model.Chunk{ID: 500, Unit: 5000}, Severities: f.chunks[100].Severities}
 	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 500, AtMs: 1}, wire.Result{Status: model.Unknown})}}
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &rareResult))
 	rare.add(section(39_999), &wire.Record{Kind: wire.RecordBatch, Node: 39_999, Batch: body})

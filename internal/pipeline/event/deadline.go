@@ -24,7 +24,7 @@ func (w *worker) Expire(ids []uint32) {
 
 // Period implements shard.Applier: the TTL of a state.
 func (w *worker) Period(id uint32) int64 {
-	if c := w.Chunk(w.p.slots.at(id).chunk); c != nil {
+	if c := w.check(w.p.slots.at(id).chunk); c != nil {
 		return int64(c.TTL)
 	}
 	return 0
@@ -44,7 +44,7 @@ func (w *worker) expireTTL(p *partition, id uint32, s *slot) {
 	case shard.WhileAway:
 		return // see restartTTLs
 	}
-	c := w.Chunk(s.chunk)
+	c := w.check(s.chunk)
 	if c == nil || c.TTL == 0 {
 		return
 	}

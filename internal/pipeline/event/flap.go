@@ -20,7 +20,7 @@ func (s *slot) change() uint32 {
 
 // flap notices that a status has begun to keep changing, or has ceased to: between the two
 // thresholds it stays what it is.
-func (w *worker) flap(p *partition, s *slot, c *model.Chunk, output []byte) {
+func (w *worker) flap(p *partition, s *slot, c *model.CheckChunk, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {
 		if change := s.change(); was {

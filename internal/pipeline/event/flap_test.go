@@ -63,7 +63,7 @@ func TestCountsAsDocumented(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		high := rapid.IntRange(2, 100).Draw(t, "start")
 		low := rapid.IntRange(0, high-1).Draw(t, "end")
-		r := replay(outer, map[model.ChunkID]*model.Chunk{10: {ID: 10, Check: 1000, FlapStart: uint32(high), FlapEnd: uint32(low)}}, 1, journal.Position{}, nil, nil)
+		r := replay(outer, map[model.ChunkID]*model.CheckChunk{10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, FlapStart: uint32(high), FlapEnd: uint32(low)}}, 1, journal.Position{}, nil, nil)
 		var want sensu
 		status := model.OK
 		for i := range rapid.IntRange(1, 80).Draw(t, "results") {

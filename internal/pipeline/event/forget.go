@@ -140,7 +140,7 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 			p.OverrideKeepalive(n, false)
 			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew
 		}
-		w.judge(p, slot, s, w.Chunk(s.chunk), verdict{status: model.OK, executed: s.executed, output: w.text, byHand: true})
+		w.judge(p, slot, s, w.check(s.chunk), verdict{status: model.OK, executed: s.executed, output: w.text, byHand: true})
 	case "acknowledge":
 		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.Received)}
 		if a.Until > 0 {

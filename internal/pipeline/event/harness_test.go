@@ -78,7 +78,7 @@ func newCommit(number uint64, listening, down time.Duration) *commit {
 
 // options are those of a view and of its shard.
 type options struct {
-	Chunks                               func(model.ChunkID) *model.Chunk
+	Chunks                               func(model.ChunkID) *model.CheckChunk
 	Workers, QueueCommits                int
 	Grace, BacklogWait, KeepaliveTimeout time.Duration
 	Emit                                 func([]Transition)
@@ -90,7 +90,7 @@ type options struct {
 
 func newView(o options) *View {
 	return New(shard.New(shard.Options{
-		Chunks: o.Chunks, Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
+		Chunks: sealed(o.Chunks), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
 		KeepaliveTimeout: o.KeepaliveTimeout, Registerer: o.Registerer, Queues: o.Queues,
 	}), Options{Emit: o.Emit, EmitAfter: o.EmitAfter, Limits: o.Limits, Registerer: o.Registerer, Queues: o.Queues})
 }
@@ -212,5 +212,20 @@ func (p *partition) check(t testing.TB) {
 		if !slices.Equal(p.NodesOf(ns), want) {
 			t.Fatalf("namespace %d has the nodes %v, want %v", ns, p.NodesOf(ns), want)
 		}
+	}
+}
+
+// sealed gives the checks of a test as chunks; each call copies, since workers ask at once.
+func sealed(checks func(model.ChunkID) *model.CheckChunk) func(model.ChunkID) *model.Chunk {
+	if checks == nil {
+		return nil
+	}
+	return func(id model.ChunkID) *model.Chunk {
+		c := checks(id)
+		if c == nil {
+			return nil
+		}
+		own := *c
+		return own.Seal()
 	}
 }

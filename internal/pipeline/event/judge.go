@@ -24,7 +24,7 @@ type verdict struct {
 // judge gives a state its next status: counters, history, the problem, and what
 // reactions must hear. c is nil only where a chunk is no longer known (resolving by
 // hand): then the last one's number stays.
-func (w *worker) judge(p *partition, id uint32, s *slot, c *model.Chunk, v verdict) {
+func (w *worker) judge(p *partition, id uint32, s *slot, c *model.CheckChunk, v verdict) {
 	failAfter, recoverAfter, severity := uint32(1), uint32(1), model.DefaultSeverity(v.status)
 	if c != nil {
 		failAfter, recoverAfter, severity = max(c.FailAfter, 1), max(c.RecoverAfter, 1), c.Severities[v.status&3]

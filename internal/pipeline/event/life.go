@@ -45,7 +45,7 @@ func (w *worker) changeKeepalive(p *partition, n uint32, change shard.LifeChange
 		w.view.metrics.keepaliveExpired.Inc()
 		v.status, v.output, v.expired = model.Critical, w.silenceText(node, node.Timeout), true
 	}
-	w.judge(p, id, p.slots.at(id), w.Chunk(model.BuiltinChunk(model.KeepaliveCheck)), v)
+	w.judge(p, id, p.slots.at(id), w.check(model.BuiltinChunk(model.KeepaliveCheck)), v)
 	if change == shard.KeepaliveResumed {
 		w.restartTTLs(p, n)
 	}
@@ -87,7 +87,7 @@ func (w *worker) restartTTLs(p *partition, n uint32) {
 		if s.flags&flagExpired != 0 || e.check == model.KeepaliveCheck {
 			continue
 		}
-		if c := w.Chunk(s.chunk); c != nil && c.TTL > 0 {
+		if c := w.check(s.chunk); c != nil && c.TTL > 0 {
 			p.deadlines.Set(e.slot, max(p.deadlines.Due(e.slot), w.Listening+int64(c.TTL)))
 		}
 	}

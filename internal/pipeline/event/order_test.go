@@ -20,7 +20,7 @@ func TestSlotIsSmall(t *testing.T) {
 // The order of a state is that of all its results, also of those that came too late to judge it
 // and of those without an agent, whatever comes between them; what comes twice is in it once.
 func TestOrderOfResults(t *testing.T) {
-	chunks := map[model.ChunkID]*model.Chunk{11: {ID: 11, Check: 1001, Proxy: true}, 12: {ID: 12, Check: 1002}}
+	chunks := map[model.ChunkID]*model.CheckChunk{11: {Chunk: model.Chunk{ID: 11, Unit: 1001}, Proxy: true}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}}}
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
 	}

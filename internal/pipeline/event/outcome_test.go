@@ -16,11 +16,11 @@ import (
 
 // One signal for every way out of the pipeline: received is the sum of the outcomes.
 func TestEverySignalHasOneOutcome(t *testing.T) {
-	chunks := map[model.ChunkID]*model.Chunk{
-		10: {ID: 10, Check: 1000}, 12: {ID: 12, Check: 1002},
+	chunks := map[model.ChunkID]*model.CheckChunk{
+		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}},
 	}
 	registry := prometheus.NewPedanticRegistry()
-	r := run(t, options{Registerer: registry, Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }}, nil)
+	r := run(t, options{Registerer: registry, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
 	result := func(chunk model.ChunkID, at uint64) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
 	}

@@ -8,7 +8,7 @@ import (
 // pause is how long the TTL of a check still runs that did not run for a while because it is
 // not to (schedule.except): it begins anew with the end of the last such time since its last
 // run. Zero: it has passed. Only the journal's time is asked, so that a replay says the same.
-func (w *worker) pause(c *model.Chunk, s *slot) int64 {
+func (w *worker) pause(c *model.CheckChunk, s *slot) int64 {
 	set, known := w.calendars[c.ID]
 	if !known {
 		set, _ = window.NewSet(c.Except) // nobody could apply what cannot be read

@@ -23,8 +23,8 @@ func about(number uint64, s wire.Signal) *wire.ProxiedResult {
 // A result about a proxy node makes that node's state and problem, says who ran it, and is
 // counted once: what stands in the sender's batch in its place is no result.
 func TestResultsAboutProxyNodes(t *testing.T) {
-	chunks := map[model.ChunkID]*model.Chunk{
-		11: {ID: 11, Check: 1001, Namespace: 9, FailAfter: 1, Proxy: true, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
+	chunks := map[model.ChunkID]*model.CheckChunk{
+		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 9}, FailAfter: 1, Proxy: true, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
 	}
 	r := replay(t, chunks, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
@@ -49,7 +49,7 @@ func TestResultsAboutProxyNodes(t *testing.T) {
 
 	// A snapshot carries who ran it; the server's own word takes it away.
 	body, at := r.Snapshot(3, nil)
-	again := newView(options{Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }})
+	again := newView(options{Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }})
 	if err := again.Restore(3, at, body); err != nil {
 		t.Fatal(err)
 	}

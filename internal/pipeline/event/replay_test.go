@@ -14,11 +14,11 @@ import (
 )
 
 // drawChunks makes two definitions for each of four checks.
-func drawChunks(t *rapid.T) map[model.ChunkID]*model.Chunk {
-	chunks := map[model.ChunkID]*model.Chunk{}
+func drawChunks(t *rapid.T) map[model.ChunkID]*model.CheckChunk {
+	chunks := map[model.ChunkID]*model.CheckChunk{}
 	for id := model.ChunkID(10); id < 18; id++ {
-		c := &model.Chunk{
-			ID: id, Check: model.CheckID(1000 + id%4), Namespace: 1,
+		c := &model.CheckChunk{
+			Chunk:     model.Chunk{ID: id, Unit: model.CheckID(1000 + id%4), Namespace: 1},
 			FailAfter: rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"), FlapStart: rapid.Uint32Range(0, 30).Draw(t, "flapStart"),
 			TTL: time.Duration(rapid.IntRange(0, 3).Draw(t, "ttl")) * time.Minute,
 		}
@@ -112,11 +112,11 @@ type ran struct {
 	emitted map[model.Partition][]Transition
 }
 
-func replay(tb testing.TB, chunks map[model.ChunkID]*model.Chunk, workers int, after journal.Position, restore func(*View), commits []*commit) *ran {
+func replay(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*commit) *ran {
 	r := &ran{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(options{
 		Workers: workers, EmitAfter: after,
-		Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] },
+		Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] },
 		Emit: func(list []Transition) {
 			for _, t := range list {
 				r.emitted[t.Partition] = append(r.emitted[t.Partition], t)

@@ -12,9 +12,9 @@ import (
 // Every result of a check with pipelines is shown as it was at that moment, and those of others
 // are not; a deadline and an operator are shown, too; a replay shows the same.
 func TestEventsWithPipelinesAreSeen(t *testing.T) {
-	chunks := map[model.ChunkID]*model.Chunk{
-		10: {ID: 10, Check: 1000, Namespace: 1, Pipelines: []string{"alerts"}, TTL: time.Minute},
-		11: {ID: 11, Check: 1001, Namespace: 1},
+	chunks := map[model.ChunkID]*model.CheckChunk{
+		10: {Chunk: model.Chunk{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
+		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 1}},
 	}
 	var commits []*commit
 	number := uint64(0)
@@ -36,7 +36,7 @@ func TestEventsWithPipelinesAreSeen(t *testing.T) {
 	next().add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
 	next().add(section(5), &wire.Record{Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"}})
 	play := func() (seen []Transition) {
-		v := run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return chunks[id] }}, nil)
+		v := run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
 		for _, c := range commits {
 			v.apply(c)
 		}

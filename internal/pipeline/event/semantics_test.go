@@ -48,7 +48,7 @@ type story struct {
 	t       *testing.T
 	where   string
 	view    *running
-	chunks  map[model.ChunkID]*model.Chunk
+	chunks  map[model.ChunkID]*model.CheckChunk
 	number  uint64
 	at      time.Duration
 	down    time.Duration
@@ -57,8 +57,8 @@ type story struct {
 }
 
 func newStory(t *testing.T) *story {
-	s := &story{t: t, chunks: map[model.ChunkID]*model.Chunk{}, streams: map[string]uint64{}}
-	s.view = run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return s.chunks[id] }}, nil)
+	s := &story{t: t, chunks: map[model.ChunkID]*model.CheckChunk{}, streams: map[string]uint64{}}
+	s.view = run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return s.chunks[id] }}, nil)
 	return s
 }
 
@@ -184,8 +184,8 @@ func (s *story) step(line string) {
 	case "":
 	case "chunk":
 		id := model.ChunkID(node)
-		c := &model.Chunk{
-			ID: id, Check: model.CheckID(w.num("check", 0)), Namespace: 1, TTL: w.dur("ttl", 0),
+		c := &model.CheckChunk{
+			Chunk: model.Chunk{ID: id, Unit: model.CheckID(w.num("check", 0)), Namespace: 1}, TTL: w.dur("ttl", 0),
 			FailAfter: uint32(w.num("failAfter", 1)), RecoverAfter: uint32(w.num("recoverAfter", 1)),
 			FlapStart: uint32(w.num("flapStart", 0)), FlapEnd: uint32(w.num("flapEnd", 0)),
 		}

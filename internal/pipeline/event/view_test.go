@@ -32,12 +32,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var plainChunks = func() func(model.ChunkID) *model.Chunk {
-	return func(id model.ChunkID) *model.Chunk {
+var plainChunks = func() func(model.ChunkID) *model.CheckChunk {
+	return func(id model.ChunkID) *model.CheckChunk {
 		if id < 10 || id > 20 {
 			return nil
 		}
-		c := &model.Chunk{ID: id, Check: model.CheckID(990 + id), Namespace: 1}
+		c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(990 + id), Namespace: 1}}
 		for s := range c.Severities {
 			c.Severities[s] = model.DefaultSeverity(model.Status(s))
 		}
@@ -227,7 +227,9 @@ func TestRestoredPositionsCountAsApplied(t *testing.T) {
 // What is done to a problem is done to no other one that opened in its place, and to nothing where it
 // closed; what names none is done to whatever is there.
 func TestAnActionOfAProblemThatClosed(t *testing.T) {
-	v := run(t, options{Workers: 1, Chunks: func(model.ChunkID) *model.Chunk { return &model.Chunk{ID: 10, Check: 1000} }}, nil)
+	v := run(t, options{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
+		return &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 1000}}
+	}}, nil)
 	number := uint64(0)
 	next := func(result *model.Status, a *wire.Action) State {
 		number++
@@ -272,9 +274,9 @@ func TestAnActionOfAProblemThatClosed(t *testing.T) {
 
 // goldenView has one of everything that a snapshot holds.
 func goldenView(t testing.TB) *View {
-	r := replay(t, map[model.ChunkID]*model.Chunk{
-		10: {ID: 10, Check: 1000, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
-		11: {ID: 11, Check: 1001},
+	r := replay(t, map[model.ChunkID]*model.CheckChunk{
+		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
+		11: {Chunk: model.Chunk{ID: 11, Unit: 1001}},
 	}, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
 	c.add(1, &wire.Record{Kind: wire.RecordSession, Node: 1, Session: &wire.SessionMark{

@@ -56,3 +56,6 @@ func (w *worker) EndCommit() {
 		w.transitions = w.transitions[:0]
 	}
 }
+
+// check resolves the chunk of a check; nil where it is unknown or of another kind.
+func (w *worker) check(id model.ChunkID) *model.CheckChunk { return w.Chunk(id).AsCheck() }

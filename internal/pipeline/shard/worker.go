@@ -217,8 +217,10 @@ func (w *Worker) Chunk(id model.ChunkID) *model.Chunk {
 	if c, ok := w.chunks[id]; ok {
 		return c
 	}
-	c := model.BuiltinChunkOf(id)
-	if c == nil && w.shard.opts.Chunks != nil {
+	var c *model.Chunk
+	if builtin := model.BuiltinChunkOf(id); builtin != nil {
+		c = &builtin.Chunk
+	} else if w.shard.opts.Chunks != nil {
 		c = w.shard.opts.Chunks(id)
 	}
 	if c != nil {

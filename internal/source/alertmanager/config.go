@@ -58,14 +58,14 @@ type Plan interface {
 
 // View knows the events.
 type View interface {
-	Admit(node model.NodeID, chunk *model.Chunk) (code, reason string)
+	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)
 }
 
 // Result is what an event becomes.
 type Result struct {
 	Node   model.NodeID
-	Chunk  *model.Chunk
+	Chunk  *model.CheckChunk
 	Status model.Status
 	Output string
 }

@@ -109,7 +109,7 @@ func (s *Server) note(ctx context.Context, by intent.Who, alerts []Alert, of []o
 
 // one notes one alert. nil: nothing came of it.
 func (s *Server) one(by intent.Who, a *Alert, at *spot, now time.Duration) (p *place, out outcome, why string) {
-	key := placeKey{at.node, at.check.Chunk.Check}
+	key := placeKey{at.node, at.check.Chunk.Unit}
 	p = s.places[key]
 	id := a.identity()
 	if a.left <= 0 {
@@ -143,7 +143,7 @@ func (s *Server) one(by intent.Who, a *Alert, at *spot, now time.Duration) (p *p
 			return nil, states, reason
 		}
 		if p == nil {
-			p = &place{node: at.node, namespace: at.namespace, check: at.check.Chunk.CheckName}
+			p = &place{node: at.node, namespace: at.namespace, check: at.check.Chunk.Name}
 			s.places[key] = p
 		}
 		if p.alerts == nil {

@@ -63,7 +63,7 @@ func (w *world) write(_ context.Context, results []Result) (func(context.Context
 		return nil, errors.New("disk full")
 	}
 	for _, r := range results {
-		w.said = append(w.said, fmt.Sprintf("%d %s %s %s", r.Node, r.Chunk.CheckName, r.Status, r.Output))
+		w.said = append(w.said, fmt.Sprintf("%d %s %s %s", r.Node, r.Chunk.Name, r.Status, r.Output))
 	}
 	return func(context.Context) error { return nil }, nil
 }
@@ -91,7 +91,7 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 			w.nodes[r.Metadata.Name] = model.NodeID(len(w.nodes) + 1)
 		} else {
 			id := model.CheckID(100 + len(w.checks))
-			w.checks[r.Metadata.Name] = plan.Passive{Chunk: &model.Chunk{ID: model.ChunkID(id), Check: id, CheckName: r.Metadata.Name, MaxOutput: 4096}}
+			w.checks[r.Metadata.Name] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(id), Unit: id, Name: r.Metadata.Name}, MaxOutput: 4096}}
 		}
 	}
 	return intent.Applied{}, nil
@@ -103,13 +103,13 @@ func (w *world) Passive(_, name string) (plan.Passive, bool) {
 }
 func (w *world) Passives() (ids []model.CheckID) {
 	for _, c := range w.checks {
-		ids = append(ids, c.Chunk.Check)
+		ids = append(ids, c.Chunk.Unit)
 	}
 	return ids
 }
 func (w *world) CheckName(id model.CheckID) (string, string, bool) {
 	for name, c := range w.checks {
-		if c.Chunk.Check == id {
+		if c.Chunk.Unit == id {
 			return "default", name, true
 		}
 	}
@@ -123,7 +123,7 @@ func (w *world) NodeName(model.NodeID) (string, string, bool) { return "", "", f
 func (w *world) NodesMatching(string, plan.Selector) []model.NodeID {
 	return make([]model.NodeID, len(w.nodes)-1)
 }
-func (w *world) Admit(model.NodeID, *model.Chunk) (string, string) {
+func (w *world) Admit(model.NodeID, *model.CheckChunk) (string, string) {
 	if w.full {
 		return "node_limit", "the node has its 3 event states"
 	}
@@ -248,13 +248,13 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
-			w.declared = &plan.Passive{Chunk: &model.Chunk{Check: 70, CheckName: "a", MaxOutput: 4096}}
+			w.declared = &plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 70, Name: "a"}, MaxOutput: 4096}}
 		})
 		w.run(t)
 		if err := w.post("A instance=web9 severity=warning"); err != nil {
 			t.Error(err)
 		}
-		if w.applies != 2 || w.checks["a"].Chunk.Check != 70 || w.nodes["web9"] == 0 {
+		if w.applies != 2 || w.checks["a"].Chunk.Unit != 70 || w.nodes["web9"] == 0 {
 			t.Errorf("%d changes, check %+v, nodes %v", w.applies, w.checks["a"], w.nodes)
 		}
 	})
@@ -264,10 +264,10 @@ func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 func TestWhatWasOpenAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
-			w.checks["a"] = plan.Passive{Chunk: &model.Chunk{Check: 7, CheckName: "a", MaxOutput: 4096}}
-			w.checks["b"] = plan.Passive{Chunk: &model.Chunk{Check: 8, CheckName: "b", MaxOutput: 4096}}
-			w.checks["c"] = plan.Passive{Chunk: &model.Chunk{Check: 9, CheckName: "c", MaxOutput: 4096}}
-			w.checks["d"] = plan.Passive{Chunk: &model.Chunk{Check: 10, CheckName: "d", MaxOutput: 4096}}
+			w.checks["a"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 7, Name: "a"}, MaxOutput: 4096}}
+			w.checks["b"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 8, Name: "b"}, MaxOutput: 4096}}
+			w.checks["c"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 9, Name: "c"}, MaxOutput: 4096}}
+			w.checks["d"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 10, Name: "d"}, MaxOutput: 4096}}
 			w.open = []event.State{{Node: 1, Check: 10, Status: model.Unknown, Output: "no result for 5m (TTL)", Expired: true}, // nobody said it: it ends when somebody does
 				{Node: 1, Check: 7, Status: model.Critical, Output: "two were it"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one was it"},
 				{Node: 1, Check: 9, Status: model.Critical, Output: "an agent said it", Stream: 5}} // which no silence here ends

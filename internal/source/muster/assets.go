@@ -112,8 +112,9 @@ func (s *Server) assigned(node model.NodeID, sum string) bool {
 	if a == nil {
 		return false
 	}
-	for _, c := range a.Chunks {
-		for i := range c.Assets {
+	for _, chunk := range a.Chunks {
+		c := chunk.AsCheck()
+		for i := 0; c != nil && i < len(c.Assets); i++ {
 			for k := range c.Assets[i].Builds {
 				if c.Assets[i].Builds[k].SHA512 == sum {
 					return true

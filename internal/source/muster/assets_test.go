@@ -63,9 +63,9 @@ func TestOnlyWhatTheAssignmentNames(t *testing.T) {
 	node, _ := h.nodes.Lookup(id.Node)
 	text := func(sum [64]byte) string { return hex.EncodeToString(sum[:]) }
 	h.plan.mu.Lock()
-	named := *h.plan.by[node.ID].Chunks[0]
+	named := *h.plan.by[node.ID].Chunks[0].AsCheck()
 	named.Assets = []model.ChunkAsset{{Name: "x", Builds: []model.AssetBuild{{SHA512: text(here), OS: "plan9"}, {SHA512: text(missing)}}}}
-	h.plan.by[node.ID].Chunks = []*model.Chunk{&named}
+	h.plan.by[node.ID].Chunks = []*model.Chunk{named.Seal()}
 	h.plan.mu.Unlock()
 	for _, x := range []struct {
 		what       string

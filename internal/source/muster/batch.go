@@ -190,12 +190,12 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 			return refusedMalformed, "", err.Error()
 		}
 	}
-	known := x.definition(sig.Chunk, held)
+	known := x.definition(sig.Chunk, held).AsCheck()
 	if known == nil {
 		return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
 	}
 	if known.RoundRobin {
-		x.robin = known.Check
+		x.robin = known.Unit
 	}
 	target := x.node.ID
 	if sig.Node != 0 || known.Proxy {
@@ -247,9 +247,9 @@ func (x *session) definition(id model.ChunkID, held *plan.Assignment) *model.Chu
 // neither a check of the server itself nor one of another namespace, whose handlers would get its messages.
 func (x *session) mayName(c *model.Chunk) bool {
 	if x.node.ID == model.ServerNode {
-		return c.Check == model.WatchdogCheck
+		return c.Unit == model.WatchdogCheck
 	}
-	return c.Check >= model.FirstCheck && (c.Namespace == x.node.Namespace || c.Namespace == model.SharedNamespace)
+	return c.Unit >= model.FirstCheck && (c.Namespace == x.node.Namespace || c.Namespace == model.SharedNamespace)
 }
 
 func find(chunks []*model.Chunk, id model.ChunkID) (int, bool) {

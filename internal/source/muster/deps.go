@@ -53,7 +53,7 @@ type View interface {
 	// Admit says whether a result may create or update its event state (the limits of
 	// its node and of its namespace). It is asked for every result, so it must be quick.
 	// An empty code admits.
-	Admit(node model.NodeID, chunk *model.Chunk) (code, reason string)
+	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 }
 
 // Shed is a sudden loss of sessions.

@@ -28,7 +28,7 @@ func TestDefinitionsThatANodeMayNotName(t *testing.T) {
 	w := newWorld(t, nil)
 	define := func(id model.ChunkID, check model.CheckID, namespace model.NamespaceID) {
 		w.plan.mu.Lock()
-		w.plan.chunks[id] = &model.Chunk{ID: id, Check: check, Namespace: namespace}
+		w.plan.chunks[id] = (&model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: check, Namespace: namespace}}).Seal()
 		w.plan.mu.Unlock()
 	}
 	define(2, model.FirstCheck+1, model.DefaultNamespace)
@@ -211,14 +211,14 @@ func TestWhatBreaksTheProtocolIsToldWhy(t *testing.T) {
 // acknowledgements, nor the two that send assignments.
 func TestPeersThatDoNotRead(t *testing.T) {
 	w := newWorld(t, nil)
-	large := &model.Chunk{ID: 5, Check: model.FirstCheck, Namespace: 1, Command: &model.Command{Shell: noise(200 << 10)}}
-	large.Hash = wire.ChunkHash(wire.AppendChunk(nil, large))
-	w.plan.chunks[5] = large
+	large := &model.CheckChunk{Chunk: model.Chunk{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: noise(200 << 10)}}
+	large.Hash = wire.ChunkHash(wire.AppendChunk(nil, large.Seal()))
+	w.plan.chunks[5] = &large.Chunk
 	for id := model.ChunkID(6); id < 9; id++ {
 		more := *large
 		more.ID, more.Command = id, &model.Command{Shell: noise(200<<10 + int(id))}
-		more.Hash = wire.ChunkHash(wire.AppendChunk(nil, &more))
-		w.plan.chunks[id] = &more
+		more.Hash = wire.ChunkHash(wire.AppendChunk(nil, more.Seal()))
+		w.plan.chunks[id] = &more.Chunk
 	}
 	good := w.agent(w.node(1, 1))
 	good.wait("assignment", func() bool { return len(good.held) == 1 })

@@ -17,10 +17,10 @@ func (m *memPlan) about(node model.NodeID, proxies ...model.NodeID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := *m.by[node]
-	c := &model.Chunk{ID: 7, Check: model.FirstCheck + 7, Namespace: model.DefaultNamespace, CheckName: "ping", Command: &model.Command{Shell: "true"}, FailAfter: 1, RecoverAfter: 1, Proxy: true}
-	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
-	m.chunks[7] = c
-	a.Chunks = append(slices.Clone(a.Chunks), c)
+	c := &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: model.FirstCheck + 7, Namespace: model.DefaultNamespace, Name: "ping"}, Command: &model.Command{Shell: "true"}, FailAfter: 1, RecoverAfter: 1, Proxy: true}
+	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
+	m.chunks[7] = &c.Chunk
+	a.Chunks = append(slices.Clone(a.Chunks), &c.Chunk)
 	told := wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{7}, Nodes: proxies}}}
 	var nodes []plan.Proxy
 	for _, id := range proxies {

@@ -98,8 +98,9 @@ func (x *session) answer(id uint64, names []string) {
 // named says whether a check that the node should run now names a secret that the server knows.
 func (x *session) named(secret string) bool {
 	a := x.srv.cfg.Assignments.For(x.node.ID)
-	return a != nil && slices.ContainsFunc(a.Chunks, func(c *model.Chunk) bool {
-		return slices.ContainsFunc(c.Secrets, func(s model.ChunkSecret) bool { return s.Name == secret && s.OnServer() })
+	return a != nil && slices.ContainsFunc(a.Chunks, func(chunk *model.Chunk) bool {
+		c := chunk.AsCheck()
+		return c != nil && slices.ContainsFunc(c.Secrets, func(s model.ChunkSecret) bool { return s.Name == secret && s.OnServer() })
 	})
 }
 

@@ -240,7 +240,7 @@ func TestNewerSessionTakesOver(t *testing.T) {
 
 func TestSignalsRefusedByNumber(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.OutputBytes = 20 })
-	w.journal.admit = func(_ model.NodeID, c *model.Chunk) (string, string) {
+	w.journal.admit = func(_ model.NodeID, c *model.CheckChunk) (string, string) {
 		if c.ID == 4 {
 			return "node_limit", "this node has its 2 states"
 		}
@@ -373,7 +373,7 @@ func TestRateDelaysOnlyItsNamespace(t *testing.T) {
 	w.nodes.limit(1, core.NamespaceLimits{ResultsPerSec: 100})
 	w.nodes.set(fast, core.Node{ID: 1002, Name: "fast", Namespace: 2})
 	w.plan.mu.Lock()
-	w.plan.chunks[2] = &model.Chunk{ID: 2, Check: model.FirstCheck + 1, Namespace: model.SharedNamespace}
+	w.plan.chunks[2] = (&model.CheckChunk{Chunk: model.Chunk{ID: 2, Unit: model.FirstCheck + 1, Namespace: model.SharedNamespace}}).Seal()
 	w.plan.mu.Unlock()
 	a, b := w.agent(slow), w.agent(fast)
 	start := time.Now()

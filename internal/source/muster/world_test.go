@@ -329,9 +329,9 @@ func (m *memPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID)
 	slices.Sort(ids)
 	for _, id := range ids {
 		if m.chunks[id] == nil {
-			c := &model.Chunk{ID: id, Check: model.FirstCheck, Namespace: model.DefaultNamespace, CheckName: fmt.Sprint("check", id), Command: &model.Command{Shell: "true"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
-			c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
-			m.chunks[id] = c
+			c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.FirstCheck, Namespace: model.DefaultNamespace, Name: fmt.Sprint("check", id)}, Command: &model.Command{Shell: "true"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
+			c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
+			m.chunks[id] = &c.Chunk
 		}
 		a.Chunks = append(a.Chunks, m.chunks[id])
 	}
@@ -344,9 +344,9 @@ func (m *memPlan) secrets(node model.NodeID, list ...model.ChunkSecret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := *m.by[node]
-	c := *a.Chunks[0]
+	c := *a.Chunks[0].AsCheck()
 	c.Secrets = list
-	a.Chunks = []*model.Chunk{&c}
+	a.Chunks = []*model.Chunk{c.Seal()}
 	m.by[node] = &a
 }
 
@@ -378,7 +378,7 @@ type memJournal struct {
 	stats   journal.Stats
 	closed  bool
 	done    chan struct{}
-	admit   func(model.NodeID, *model.Chunk) (string, string)
+	admit   func(model.NodeID, *model.CheckChunk) (string, string)
 }
 
 func newMemJournal() *memJournal {
@@ -472,7 +472,7 @@ func (j *memJournal) LastNumbers(_ context.Context, node model.NodeID, _ journal
 	}
 	return list, nil
 }
-func (j *memJournal) Admit(node model.NodeID, c *model.Chunk) (string, string) {
+func (j *memJournal) Admit(node model.NodeID, c *model.CheckChunk) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)
 	}

@@ -51,12 +51,12 @@ func subjects(a *plan.Assignment) map[model.ChunkID][]subject {
 }
 
 // subjectsOf are those that a definition has a run for.
-func subjectsOf(c *model.Chunk, a *plan.Assignment, about map[model.ChunkID][]subject) (list []subject) {
+func subjectsOf(c *model.CheckChunk, a *plan.Assignment, about map[model.ChunkID][]subject) (list []subject) {
 	if !c.Proxy {
 		return []subject{{properties: a.Properties}}
 	}
 	for _, of := range about[c.ID] {
-		if proxy, ok := a.Speaks(c.Check, of.ID); ok {
+		if proxy, ok := a.Speaks(c.Unit, of.ID); ok {
 			of.Proxy = proxy
 			list = append(list, of)
 		}
@@ -65,8 +65,8 @@ func subjectsOf(c *model.Chunk, a *plan.Assignment, about map[model.ChunkID][]su
 }
 
 // speaks says whether the node's assignment, as it is now, names a proxy node for a check.
-func (x *session) speaks(c *model.Chunk, about model.NodeID) bool {
-	_, ok := x.srv.cfg.Assignments.For(x.node.ID).Speaks(c.Check, about)
+func (x *session) speaks(c *model.CheckChunk, about model.NodeID) bool {
+	_, ok := x.srv.cfg.Assignments.For(x.node.ID).Speaks(c.Unit, about)
 	return ok
 }
 
@@ -95,8 +95,8 @@ func (s *Server) Give(node model.NodeID, g wire.Given) bool {
 }
 
 // ran says that a turn was taken.
-func (x *session) ran(c *model.Chunk, about model.NodeID) {
+func (x *session) ran(c *model.CheckChunk, about model.NodeID) {
 	if c.RoundRobin && x.srv.cfg.OnRan != nil {
-		x.srv.cfg.OnRan(c.Check, about, 0)
+		x.srv.cfg.OnRan(c.Unit, about, 0)
 	}
 }

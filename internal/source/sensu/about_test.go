@@ -26,8 +26,8 @@ func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 			}
 			c.OnEnded = func(node model.NodeID) { ended <- node }
 		})
-		proxy := func(c *model.Chunk) { c.Proxy = true }
-		w.chunks = []*model.Chunk{check(1, "ping", "ping {{ .props.address }}", proxy), check(2, "turn", "x", func(c *model.Chunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
+		proxy := func(c *model.CheckChunk) { c.Proxy = true }
+		w.chunks = []*model.CheckChunk{check(1, "ping", "ping {{ .props.address }}", proxy), check(2, "turn", "x", func(c *model.CheckChunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
 		told := wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
 		var nodes []plan.Proxy
 		for id, name := range map[model.NodeID]string{60: "switch1", 61: "switch2"} {
@@ -37,7 +37,7 @@ func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 		if told.Nodes[0].Node > told.Nodes[1].Node {
 			told.Nodes[0], told.Nodes[1], nodes[0], nodes[1] = told.Nodes[1], told.Nodes[0], nodes[1], nodes[0]
 		}
-		w.proxied = plan.NewProxied(told, nodes, w.chunks)
+		w.proxied = plan.NewProxied(told, nodes, sealed(w.chunks))
 		a := w.agent("poller", json)
 		node := w.session("poller").node.ID
 		asked := map[string]*sensuwire.Request{}

@@ -28,7 +28,7 @@ const assetPath = "/assets/"
 const fetchWithin = 15 * time.Minute
 
 // assetsOf are a check's assets as its request has them, or why there is one missing.
-func (x *session) assetsOf(c *model.Chunk) (list []sensuwire.Asset, problem string) {
+func (x *session) assetsOf(c *model.CheckChunk) (list []sensuwire.Asset, problem string) {
 	if len(c.Assets) == 0 {
 		return nil, ""
 	}

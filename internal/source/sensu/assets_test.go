@@ -17,13 +17,13 @@ import (
 func TestAssetsOfSensuAgents(t *testing.T) {
 	w := newWorld(t, nil)
 	sum, other := strings.Repeat("ab", 64), strings.Repeat("cd", 64)
-	w.chunks = []*model.Chunk{
-		check(1, "disk", "check_disk", func(c *model.Chunk) {
+	w.chunks = []*model.CheckChunk{
+		check(1, "disk", "check_disk", func(c *model.CheckChunk) {
 			c.Interval = time.Hour
 			c.Hooks = []model.Hook{{Name: "ps", When: []string{"ok"}, Command: &model.Command{Shell: "ps"}}}
 			c.Assets = []model.ChunkAsset{{Name: "shared/tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}, {SHA512: sum, OS: "linux"}}}}
 		}),
-		check(2, "none", "x", func(c *model.Chunk) {
+		check(2, "none", "x", func(c *model.CheckChunk) {
 			c.Assets = []model.ChunkAsset{{Name: "tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}}}}
 		}),
 	}

@@ -25,7 +25,7 @@ const (
 var nameThatAgentsTake = regexp.MustCompile(`\A[\w.\-:]+\z`)
 
 // hookName is what a check's i-th hook is called on the wire.
-func hookName(c *model.Chunk, i int) string {
+func hookName(c *model.CheckChunk, i int) string {
 	if name := c.Hooks[i].Title(); nameThatAgentsTake.MatchString(name) {
 		return name
 	}
@@ -33,7 +33,7 @@ func hookName(c *model.Chunk, i int) string {
 }
 
 // hooksOf are a check's hooks, in the agent's words: it runs them by the command's exit code.
-func hooksOf(c *model.Chunk, run *model.ExpandedCommand) (list []sensuwire.Hook) {
+func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand) (list []sensuwire.Hook) {
 	for i := range c.Hooks {
 		h := &c.Hooks[i]
 		timeout := time.Duration(h.Timeout)
@@ -65,7 +65,7 @@ func exports(env map[string]string) string {
 
 // beside is what lies beside a result's output, within what the server takes of a result.
 // Values that do not fit are left out, which the output says.
-func (x *session) beside(said *sensuwire.Said, c *model.Chunk, values []model.Value, text []byte, keep int) (_, extra []byte, err error) {
+func (x *session) beside(said *sensuwire.Said, c *model.CheckChunk, values []model.Value, text []byte, keep int) (_, extra []byte, err error) {
 	room := min(x.budget.Limits().OutputBytes-len(text), maxBeside)
 	if said.Hooked() && len(c.Hooks) > 0 {
 		hooks, err := x.codec.ReadHooks(said, model.MaxHooks)
@@ -89,7 +89,7 @@ func (x *session) beside(said *sensuwire.Said, c *model.Chunk, values []model.Va
 }
 
 // hookResults are those of the check's own hooks, as many as there is room for.
-func hookResults(c *model.Chunk, hooks []sensuwire.Hooked, room int) (list []model.HookResult) {
+func hookResults(c *model.CheckChunk, hooks []sensuwire.Hooked, room int) (list []model.HookResult) {
 	for i := range c.Hooks {
 		at := slices.IndexFunc(hooks, func(h sensuwire.Hooked) bool { return h.Name == hookName(c, i) })
 		if at < 0 {

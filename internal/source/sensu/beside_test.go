@@ -23,7 +23,7 @@ func TestHooksOfSensuAgents(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.chunks = []*model.Chunk{check(1, "disk", "x", func(c *model.Chunk) {
+			w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
 				c.Env = map[string]string{"A": "it's"}
 				c.Hooks = []model.Hook{
 					{Name: "ps", When: []string{"critical", "non-ok", "127"}, Command: &model.Command{Shell: "ps {{ .props.word }}"}, Timeout: model.Duration(1500 * time.Millisecond)},

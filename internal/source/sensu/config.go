@@ -86,7 +86,7 @@ type Checks interface {
 
 // View is what sessions need of the event view.
 type View interface {
-	Admit(node model.NodeID, chunk *model.Chunk) (code, reason string)
+	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 	// Known says whether a node has an event of a check.
 	Known(node model.NodeID, check model.CheckID) bool
 }

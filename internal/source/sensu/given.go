@@ -26,7 +26,7 @@ type given struct {
 }
 
 // note remembers the values of a check's secrets.
-func (g *given) note(c *model.Chunk, values []string) {
+func (g *given) note(c *model.CheckChunk, values []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	more := false
@@ -55,7 +55,7 @@ func (g *given) note(c *model.Chunk, values []string) {
 }
 
 // of is what hides them in a check's output; not known: the agent may know values that we do not.
-func (g *given) of(c *model.Chunk) (h *hide.Hider, known bool) {
+func (g *given) of(c *model.CheckChunk) (h *hide.Hider, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range c.Secrets {
@@ -67,7 +67,7 @@ func (g *given) of(c *model.Chunk) (h *hide.Hider, known bool) {
 }
 
 // hidden is what may be kept of what a check's run wrote.
-func (x *session) hidden(c *model.Chunk, text []byte) []byte {
+func (x *session) hidden(c *model.CheckChunk, text []byte) []byte {
 	if x.given == nil {
 		return text
 	}

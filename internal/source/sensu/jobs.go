@@ -23,7 +23,7 @@ import (
 // recipe is a definition made ready to be asked for. It is immutable, and where no property
 // of a node is in it shared by all nodes.
 type recipe struct {
-	chunk    *model.Chunk
+	chunk    *model.CheckChunk
 	ask      sensuwire.Ask
 	location *time.Location // of cron
 	problem  string         // why a Sensu agent cannot run it: the result is UNKNOWN with this
@@ -50,13 +50,13 @@ func (r *recipe) what(codec sensuwire.Codec) []byte {
 type job struct {
 	x       *session
 	recipe  *recipe
-	about   plan.Proxy   // the proxy node that it is about; its ID is zero: this node
-	before  *model.Chunk // the definition before, for runs that were asked for under it …
-	from    int64        // … before this second
-	issued  int64        // of the last request, s since 1970
-	waits   bool         // for its answer
-	seeking bool         // for its secrets
-	due     bool         // stands in the session's asks
+	about   plan.Proxy        // the proxy node that it is about; its ID is zero: this node
+	before  *model.CheckChunk // the definition before, for runs that were asked for under it …
+	from    int64             // … before this second
+	issued  int64             // of the last request, s since 1970
+	waits   bool              // for its answer
+	seeking bool              // for its secrets
+	due     bool              // stands in the session's asks
 
 	// The timetable's.
 	at      int64         // when it is due, by boot
@@ -112,7 +112,11 @@ func (x *session) plan() {
 	}
 	now := x.srv.cfg.Now().Unix()
 	about := subjects(a)
-	for _, c := range a.Chunks {
+	for _, chunk := range a.Chunks {
+		c := chunk.AsCheck()
+		if c == nil {
+			continue
+		}
 		for _, of := range subjectsOf(c, a, about) {
 			j := &job{x: x, recipe: x.recipeOf(c, &of), about: of.Proxy, from: now}
 			if old := j.same(had); old != nil && old.about == j.about {
@@ -146,14 +150,14 @@ func (x *session) plan() {
 			continue // it is asked for when it is its turn: see Give
 		}
 		if timed = append(timed, j); !old[j] {
-			j.unknown = j.before == nil && !x.srv.cfg.View.Known(x.subject(j), j.recipe.chunk.Check)
+			j.unknown = j.before == nil && !x.srv.cfg.View.Known(x.subject(j), j.recipe.chunk.Unit)
 		}
 	}
 	x.srv.setJobs(x, timed)
 }
 
 // recipeOf makes a definition ready for this session's node, or the proxy node that it is about.
-func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
+func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
 	template, err := c.Template()
 	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.node.Namespace && of.ID == 0 && len(c.Assets) == 0
 	r := &x.srv.recipes
@@ -166,10 +170,10 @@ func (x *session) recipeOf(c *model.Chunk, of *subject) *recipe {
 		}
 	}
 	made := &recipe{chunk: c, ask: sensuwire.Ask{
-		Name: c.CheckName, Proxy: of.name, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
+		Name: c.Name, Proxy: of.name, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
 	}}
 	if c.Namespace != x.node.Namespace { // no name of a check has a colon
-		made.ask.Name = model.SharedNamespaceName + ":" + c.CheckName
+		made.ask.Name = model.SharedNamespaceName + ":" + c.Name
 	}
 	var run model.ExpandedCommand
 	if err == nil {

@@ -15,7 +15,7 @@ import (
 
 // valuesOf are the values of a check's event: its points, where it has any, or those that its
 // output has in the check's format. A command that could not say how it is has none.
-func (x *session) valuesOf(said *sensuwire.Said, c *model.Chunk) (values []model.Value, err error) {
+func (x *session) valuesOf(said *sensuwire.Said, c *model.CheckChunk) (values []model.Value, err error) {
 	var tags map[string]string
 	if c.Metrics != nil {
 		tags = c.Metrics.Tags
@@ -51,7 +51,7 @@ func (x *session) points(said *sensuwire.Said, tags map[string]string) (values [
 // held holds values to a check's thresholds, as our own agents do: what is beyond raises the
 // status, and says so. A line that raises it stands above the output, for it is what tables
 // and messages show.
-func held(c *model.Chunk, status model.Status, values []model.Value) (_ model.Status, above, below string) {
+func held(c *model.CheckChunk, status model.Status, values []model.Value) (_ model.Status, above, below string) {
 	if len(c.Thresholds) == 0 || c.Metrics == nil || status == model.Unknown {
 		return status, "", ""
 	}
@@ -158,6 +158,6 @@ func (x *session) full(code, reason string) outcome {
 }
 
 // outputRoom is how many bytes of output a check's result may have.
-func (x *session) outputRoom(c *model.Chunk) int {
+func (x *session) outputRoom(c *model.CheckChunk) int {
 	return min(cmp.Or(max(c.MaxOutput, 0), model.DefaultOutputBytes), x.budget.Limits().OutputBytes)
 }

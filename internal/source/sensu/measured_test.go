@@ -37,7 +37,7 @@ func TestOutputMetricsOfSensuAgents(t *testing.T) {
 		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
 			w := newWorld(t, nil)
 			most := 90.0
-			w.chunks = []*model.Chunk{check(1, "disk", "x", func(c *model.Chunk) {
+			w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
 				c.Interval = time.Hour
 				c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"team": "web"}}
 				c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
@@ -132,7 +132,7 @@ func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newWorld(t, nil)
 		most := 90.0
-		w.chunks = []*model.Chunk{check(1, "disk", "x", func(c *model.Chunk) {
+		w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
 			c.Interval, c.DiscardOutput = time.Hour, true
 			c.Metrics = &model.Metrics{Format: "nagios"}
 			c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}

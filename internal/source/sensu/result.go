@@ -67,14 +67,14 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 	x.ran(c, about.ID)
 	result := &wire.Result{Status: status, DurationMs: ms, Output: text, Cut: cut, Extra: extra}
 	if about.ID == 0 {
-		x.answer(c.Check, said.Issued, result)
+		x.answer(c.Unit, said.Issued, result)
 	}
 	return x.add(c.ID, result, about)
 }
 
 // chunkOf is the definition that an event is judged by, that under which its run was asked
 // for, and the proxy node that it is about, if any.
-func (x *session) chunkOf(said *sensuwire.Said) (c *model.Chunk, about plan.Proxy) {
+func (x *session) chunkOf(said *sensuwire.Said) (c *model.CheckChunk, about plan.Proxy) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	j := find(x.jobs, said.Check, said.Proxy)

@@ -58,7 +58,7 @@ func (x *session) askNow(run *wire.Run, answer muster.Asked) error {
 		return why
 	}
 	j := x.jobs[i]
-	x.asked = append(x.asked, askedRun{id: run.ID, check: j.recipe.chunk.Check, since: max(x.srv.cfg.Now().Unix(), j.issued+1), answer: answer})
+	x.asked = append(x.asked, askedRun{id: run.ID, check: j.recipe.chunk.Unit, since: max(x.srv.cfg.Now().Unix(), j.issued+1), answer: answer})
 	x.Mu.Unlock()
 	x.dueAsks([]*job{j})
 	return nil

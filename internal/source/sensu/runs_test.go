@@ -30,8 +30,8 @@ func heard(t *testing.T, r *muster.Runs) model.RunAnswer {
 // to the journal. A result of a request from before is no answer.
 func TestRunsByHand(t *testing.T) {
 	w := newWorld(t, nil)
-	hour := func(c *model.Chunk) { c.Interval = time.Hour }
-	w.chunks = []*model.Chunk{check(1, "disk", "x", hour), check(2, "probe", "", func(c *model.Chunk) {
+	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
+	w.chunks = []*model.CheckChunk{check(1, "disk", "x", hour), check(2, "probe", "", func(c *model.CheckChunk) {
 		hour(c)
 		c.Command, c.Probe = nil, &model.Probe{Name: "load"}
 	})}

@@ -52,7 +52,7 @@ func (x *session) say(j *job, problem string) {
 	x.keep(c.ID, result, j.about)
 	x.ran(c, j.about.ID)
 	if j.about.ID == 0 {
-		x.answer(c.Check, math.MaxInt64, result)
+		x.answer(c.Unit, math.MaxInt64, result)
 	}
 }
 
@@ -99,7 +99,7 @@ func (x *session) find(j *job) {
 }
 
 // resolve asks for all values that a check needs. The error is for people, and holds nothing of any.
-func (s *Server) resolve(ctx context.Context, c *model.Chunk) (values []string, err error) {
+func (s *Server) resolve(ctx context.Context, c *model.CheckChunk) (values []string, err error) {
 	values = make([]string, len(c.Secrets))
 	failed := make([]error, len(c.Secrets))
 	var asking sync.WaitGroup

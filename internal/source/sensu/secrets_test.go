@@ -22,8 +22,8 @@ import (
 const horse = "correct horse battery"
 
 // withSecret is a check that needs one.
-func withSecret(id model.ChunkID, name string, secrets ...model.ChunkSecret) *model.Chunk {
-	return check(id, name, "psql", func(c *model.Chunk) {
+func withSecret(id model.ChunkID, name string, secrets ...model.ChunkSecret) *model.CheckChunk {
+	return check(id, name, "psql", func(c *model.CheckChunk) {
 		c.Secrets, c.Hooks = secrets, []model.Hook{{Name: "why", When: []string{"critical"}, Command: &model.Command{Shell: "env"}}}
 	})
 }
@@ -54,7 +54,7 @@ func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
 				}
 			})
 			w.never = horse
-			w.chunks = []*model.Chunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}, model.ChunkSecret{Env: "T", Name: "shared/token"})}
+			w.chunks = []*model.CheckChunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}, model.ChunkSecret{Env: "T", Name: "shared/token"})}
 			a := w.proven(ca, "web1", json)
 			r := a.next()
 			if !slices.Equal(r.Secrets, []string{"DB=" + horse, "T=a=b c"}) || r.Name != "db" {
@@ -96,7 +96,7 @@ func TestNoSecretsWithoutProof(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.Secret = func(context.Context, string, string) (string, error) { panic("somebody asks") }
 	})
-	w.chunks = []*model.Chunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), withSecret(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
+	w.chunks = []*model.CheckChunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), withSecret(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
 	w.agent("web1", false)
 	if s := w.result(1, func(*decoded) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "docs/sensu.md") {
 		t.Errorf("said %q", s.Output)
@@ -134,7 +134,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 		}
 	})
 	named := func(name string) model.ChunkSecret { return model.ChunkSecret{Env: "S", Name: "default/" + name} }
-	w.chunks = []*model.Chunk{withSecret(1, "db", named("db")), withSecret(2, "sealed", named("sealed")), withSecret(3, "bytes", named("bytes")), withSecret(4, "slow", named("slow"))}
+	w.chunks = []*model.CheckChunk{withSecret(1, "db", named("db")), withSecret(2, "sealed", named("sealed")), withSecret(3, "bytes", named("bytes")), withSecret(4, "slow", named("slow"))}
 	a := w.proven(ca, "web1", false)
 	<-hangs
 	r := a.next()
@@ -177,13 +177,13 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 // hold that. What a later session brings is hidden by what an earlier one was given.
 func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	ca := newAuthority(t)
-	unasked := func(c *model.Chunk) *model.Chunk { c.RoundRobin = true; return c }
+	unasked := func(c *model.CheckChunk) *model.CheckChunk { c.RoundRobin = true; return c }
 	w := newWorldBehind(t, ca.door(), func(c *Config) {
 		c.Secret = func(context.Context, string, string) (string, error) { return horse, nil }
 	})
 	w.never = horse
 	db := unasked(withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}))
-	w.chunks = []*model.Chunk{db, unasked(check(2, "disk", "df", nil))}
+	w.chunks = []*model.CheckChunk{db, unasked(check(2, "disk", "df", nil))}
 	a := w.proven(ca, "web1", false)
 	event := func(a *agent, name, output string) {
 		c := sensuwire.Protobuf{}

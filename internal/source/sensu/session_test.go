@@ -25,7 +25,7 @@ func TestFromKeepaliveToResult(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
 			w := newWorld(t, nil)
-			w.chunks = []*model.Chunk{check(1, "disk", "check_disk {{ .props.word }}", func(c *model.Chunk) {
+			w.chunks = []*model.CheckChunk{check(1, "disk", "check_disk {{ .props.word }}", func(c *model.CheckChunk) {
 				c.Timeout, c.Env = 1500*time.Millisecond, map[string]string{"A": "{{ .props.word }}"}
 			})}
 			a := w.agent("web-1", json)
@@ -105,8 +105,8 @@ func TestGuessedPasswords(t *testing.T) {
 // Every message has one outcome, and none of these ends the session.
 func TestOutcomes(t *testing.T) {
 	w := newWorld(t, nil)
-	hour := func(c *model.Chunk) { c.Interval = time.Hour }
-	w.chunks = []*model.Chunk{check(1, "disk", "x", func(c *model.Chunk) {
+	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
+	w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) {
 		hour(c)
 		c.Hooks, c.Thresholds = []model.Hook{{Name: "h"}}, []model.Threshold{{}}
 	}), check(2, "many", "x", hour)}
@@ -154,10 +154,10 @@ func TestOutcomes(t *testing.T) {
 // What a Sensu agent cannot do is said where its result would stand.
 func TestWhatItCannotDoIsSaid(t *testing.T) {
 	w := newWorld(t, nil)
-	w.chunks = []*model.Chunk{
-		check(1, "probe", "", func(c *model.Chunk) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
-		check(2, "user", "id", func(c *model.Chunk) { c.RunAs = "root" }),
-		check(4, "hooks", "", func(c *model.Chunk) {
+	w.chunks = []*model.CheckChunk{
+		check(1, "probe", "", func(c *model.CheckChunk) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
+		check(2, "user", "id", func(c *model.CheckChunk) { c.RunAs = "root" }),
+		check(4, "hooks", "", func(c *model.CheckChunk) {
 			c.Command, c.Probe, c.Hooks = nil, &model.Probe{Name: "disk"}, []model.Hook{{Name: "h"}}
 		}),
 		check(3, "unset", "echo {{ .props.nobody }}", nil),
@@ -183,7 +183,7 @@ func TestWhatItCannotDoIsSaid(t *testing.T) {
 // definition before.
 func TestAssignmentChanges(t *testing.T) {
 	w := newWorld(t, nil)
-	w.chunks = []*model.Chunk{check(1, "disk", "old", nil)}
+	w.chunks = []*model.CheckChunk{check(1, "disk", "old", nil)}
 	a := w.agent("web", false)
 	before := a.next()
 	w.assign(check(2, "disk", "new", nil), check(3, "load", "x", nil))
@@ -297,14 +297,14 @@ func TestLines(t *testing.T) {
 	x.node.ID, x.node.Namespace = 9, model.DefaultNamespace
 	a := &plan.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}
 	for _, c := range []struct {
-		chunk     *model.Chunk
+		chunk     *model.CheckChunk
 		name, cmd string
 	}{
 		{check(1, "a", "echo hi", nil), "a", "echo hi"},
-		{check(2, "a", "", func(c *model.Chunk) { c.Command = &model.Command{Argv: []string{"a b", "it's", "$X"}} }), "a", `'a b' 'it'\''s' '$X'`},
+		{check(2, "a", "", func(c *model.CheckChunk) { c.Command = &model.Command{Argv: []string{"a b", "it's", "$X"}} }), "a", `'a b' 'it'\''s' '$X'`},
 		{check(3, "a", "echo {{ .props.word }}", nil), "a", "echo 'it'\\''s {{`{{`}} .x }}'"},
-		{check(4, "a", "cat", func(c *model.Chunk) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
-		{check(5, "a", "x", func(c *model.Chunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
+		{check(4, "a", "cat", func(c *model.CheckChunk) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
+		{check(5, "a", "x", func(c *model.CheckChunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
 	} {
 		r := x.recipeOf(c.chunk, &subject{properties: a.Properties})
 		if r.problem != "" || r.ask.Name != c.name || r.ask.Command != c.cmd {
@@ -336,7 +336,7 @@ func TestCutText(t *testing.T) {
 func TestWhatWaitedForTheServerIsKept(t *testing.T) {
 	for i := range 10 {
 		w := newWorld(t, nil)
-		w.chunks = []*model.Chunk{check(1, "load", "x", nil)}
+		w.chunks = []*model.CheckChunk{check(1, "load", "x", nil)}
 		w.passives["load"] = plan.Passive{}
 		a, _ := w.dial("web", "default", "secret", i%2 == 0)
 		go a.read()

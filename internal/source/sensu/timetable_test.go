@@ -46,7 +46,7 @@ func TestTurns(t *testing.T) {
 			x := &session{srv: s, uid: uuid.NewSHA1(uuid.NameSpaceDNS, []byte{node})}
 			var jobs []*job
 			for i, interval := range c.intervals {
-				r := &recipe{chunk: check(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.Chunk) { c.Interval = interval })}
+				r := &recipe{chunk: check(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckChunk) { c.Interval = interval })}
 				if interval == cron {
 					r.chunk.Interval, r.chunk.Cron, r.location = 0, "*/7 * * * *", time.UTC
 				}
@@ -101,7 +101,7 @@ func repeat(n int, interval time.Duration) (list []time.Duration) {
 func TestTogether(t *testing.T) {
 	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*job) {
 		for i := range n {
-			jobs = append(jobs, &job{about: plan.Proxy{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: check(1, "c", "x", func(c *model.Chunk) { c.Interval = interval })}})
+			jobs = append(jobs, &job{about: plan.Proxy{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: check(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
 		}
 		together(node, jobs)
 		return jobs
@@ -130,7 +130,7 @@ func TestTogether(t *testing.T) {
 // What an agent sends together comes to the journal together.
 func TestResultsTogether(t *testing.T) {
 	w := newWorld(t, nil)
-	w.chunks = []*model.Chunk{check(1, "disk", "x", func(c *model.Chunk) { c.Interval = time.Hour })}
+	w.chunks = []*model.CheckChunk{check(1, "disk", "x", func(c *model.CheckChunk) { c.Interval = time.Hour })}
 	a := w.agent("web", false)
 	r := a.next()
 	var frames []byte

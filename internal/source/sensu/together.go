@@ -82,5 +82,5 @@ func (j *job) phase(node uuid.UUID) time.Duration {
 	for i := range 4 {
 		node[i] ^= byte(j.about.ID >> (8 * i))
 	}
-	return when.Phase(node, j.recipe.chunk.Check, j.interval())
+	return when.Phase(node, j.recipe.chunk.Unit, j.interval())
 }

@@ -19,7 +19,7 @@ type place struct {
 // unasked finds the passive check that an event is of and that no assignment names: some
 // program gave it to the agent's API or socket. Where the namespace allows it, a check that is
 // not there is made. nil: the event is refused.
-func (x *session) unasked(said *sensuwire.Said) (c *model.Chunk, about plan.Proxy, out outcome) {
+func (x *session) unasked(said *sensuwire.Said) (c *model.CheckChunk, about plan.Proxy, out outcome) {
 	if len(said.Proxy) > 0 {
 		var ok bool
 		if about, ok = x.proxyNamed(string(said.Proxy)); !ok {
@@ -49,7 +49,7 @@ func (x *session) unasked(said *sensuwire.Said) (c *model.Chunk, about plan.Prox
 	// What was made, or is to be, has room within the limit only.
 	at := place{node: cmp.Or(about.ID, x.node.ID)}
 	if known {
-		at.check = check.Chunk.Check
+		at.check = check.Chunk.Unit
 		if _, ok := x.brought[at]; ok {
 			return check.Chunk, about, kept
 		}
@@ -64,7 +64,7 @@ func (x *session) unasked(said *sensuwire.Said) (c *model.Chunk, about plan.Prox
 		if check, err = x.srv.making.passive(x, name, said); err != nil {
 			return nil, about, x.complain(unmade, what+"could not be made: "+err.Error())
 		}
-		at.check = check.Chunk.Check
+		at.check = check.Chunk.Unit
 	}
 	if x.brought == nil || len(x.brought) >= model.MaxPassives {
 		x.brought = map[place]struct{}{}

@@ -42,8 +42,8 @@ func TestEventsThatNobodyAskedFor(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
 			w := newWorld(t, nil)
-			passive := func(id model.ChunkID, name string) *model.Chunk {
-				return check(id, name, "", func(c *model.Chunk) { c.Command, c.Interval = nil, 0 })
+			passive := func(id model.ChunkID, name string) *model.CheckChunk {
+				return check(id, name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 			}
 			w.passives["backup_db"] = plan.Passive{Chunk: passive(11, "backup_db")}
 			w.passives["off"] = plan.Passive{Chunk: passive(12, "off"), Disabled: true}
@@ -125,7 +125,7 @@ func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 		w.limits.PassivePerNode = 5
 		w.declared = &plan.Passive{}
 		if passive {
-			w.declared.Chunk = check(77, "nightly", "", func(c *model.Chunk) { c.Command, c.Interval = nil, 0 })
+			w.declared.Chunk = check(77, "nightly", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 		}
 		a := w.agent("web", false)
 		a.bring("nightly", "", 2, "failed")
@@ -174,7 +174,7 @@ func TestInventedNamesMeetALimit(t *testing.T) {
 	w.mu.Lock()
 	node := w.nodes[a.uid()].ID
 	for _, p := range w.passives {
-		w.knows[place{node, p.Chunk.Check}] = true
+		w.knows[place{node, p.Chunk.Unit}] = true
 	}
 	w.mu.Unlock()
 	a.conn.Close()
@@ -207,10 +207,10 @@ func TestNothingCanBeMade(t *testing.T) {
 // An agent brings events of the proxy nodes that its assignment names, and of no others.
 func TestPassiveChecksOfProxyNodes(t *testing.T) {
 	w := newWorld(t, nil)
-	w.chunks = []*model.Chunk{check(1, "ping", "x", func(c *model.Chunk) { c.Proxy, c.Interval = true, time.Hour })}
+	w.chunks = []*model.CheckChunk{check(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
 	w.proxied = plan.NewProxied(wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
-		[]plan.Proxy{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, w.chunks)
-	w.passives["firmware"] = plan.Passive{Chunk: check(11, "firmware", "", func(c *model.Chunk) { c.Command, c.Interval = nil, 0 })}
+		[]plan.Proxy{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealed(w.chunks))
+	w.passives["firmware"] = plan.Passive{Chunk: check(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
 	a := w.agent("poller", false)
 	a.next()
 	a.bring("firmware", "Switch1", 1, "old")

@@ -63,7 +63,7 @@ type world struct {
 	nodes   map[uuid.UUID]intent.NodeInfo
 	said    map[uuid.UUID]intent.Said
 	gone    map[uuid.UUID]intent.Tombstone
-	chunks  []*model.Chunk
+	chunks  []*model.CheckChunk
 	deleted map[uuid.UUID]bool
 	records []wire.Record
 	signals []decoded     // of batches, in order
@@ -272,8 +272,8 @@ func (w *world) handler(namespace, name string) (*model.HandlerSpec, bool) {
 
 // The view and the planner.
 
-func (w *world) Admit(_ model.NodeID, c *model.Chunk) (code, reason string) {
-	if c.CheckName == "many" {
+func (w *world) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason string) {
+	if c.Name == "many" {
 		return "node_limit", "no room"
 	}
 	return "", ""
@@ -309,7 +309,7 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
 		}
 		w.made = append(w.made, *r)
-		c := check(model.ChunkID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.Chunk) { c.Command, c.Interval = nil, 0 })
+		c := check(model.ChunkID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 		w.passives[r.Metadata.Name] = plan.Passive{Chunk: c, Source: r.Metadata.Labels[model.SourceLabel]}
 	}
 	return intent.Applied{}, nil
@@ -326,7 +326,7 @@ func (w *world) PassivesIn(_, source string) (ids []model.CheckID) {
 	defer w.mu.Unlock()
 	for _, p := range w.passives {
 		if p.Chunk != nil && (source == "" || p.Source == source) {
-			ids = append(ids, p.Chunk.Check)
+			ids = append(ids, p.Chunk.Unit)
 		}
 	}
 	return ids
@@ -336,7 +336,7 @@ func (w *world) For(node model.NodeID) *plan.Assignment {
 	defer w.mu.Unlock()
 	for uid, n := range w.nodes {
 		if n.ID == node && !w.deleted[uid] {
-			return &plan.Assignment{Node: node, UID: uid, Chunks: w.chunks, Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
+			return &plan.Assignment{Node: node, UID: uid, Chunks: sealed(w.chunks), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
 				Properties: []wire.Property{{Name: "word", Value: []byte(`"it's"`)}}}
 		}
 	}
@@ -345,8 +345,16 @@ func (w *world) For(node model.NodeID) *plan.Assignment {
 func (w *world) Chunk(model.ChunkID) *model.Chunk  { return nil }
 func (w *world) Subscribe(fn func([]model.NodeID)) { w.told = fn } // the bridge's, which comes last
 
+// sealed returns the checks as the chunks of an assignment.
+func sealed(checks []*model.CheckChunk) (chunks []*model.Chunk) {
+	for _, c := range checks {
+		chunks = append(chunks, c.Seal())
+	}
+	return chunks
+}
+
 // assign makes these the checks of every node.
-func (w *world) assign(chunks ...*model.Chunk) {
+func (w *world) assign(chunks ...*model.CheckChunk) {
 	w.mu.Lock()
 	w.chunks = chunks
 	var all []model.NodeID
@@ -357,8 +365,8 @@ func (w *world) assign(chunks ...*model.Chunk) {
 	w.told(all)
 }
 
-func check(id model.ChunkID, name, command string, change func(*model.Chunk)) *model.Chunk {
-	c := &model.Chunk{ID: id, Check: model.FirstCheck + model.CheckID(id), Namespace: model.DefaultNamespace, CheckName: name,
+func check(id model.ChunkID, name, command string, change func(*model.CheckChunk)) *model.CheckChunk {
+	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.FirstCheck + model.CheckID(id), Namespace: model.DefaultNamespace, Name: name},
 		Command: &model.Command{Shell: command}, Interval: time.Second, FailAfter: 1, RecoverAfter: 1}
 	if change != nil {
 		change(c)

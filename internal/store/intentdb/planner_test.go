@@ -68,7 +68,7 @@ func TestAPlannerOverRestarts(t *testing.T) {
 	commit("Check", "disk", disk("check_disk -w 20%", &model.Targets{Groups: []string{"web"}}))
 	next()
 	second := p.For(node)
-	if first.Chunks[0].ID == 0 || first.Chunks[0].ID == second.Chunks[0].ID || first.Chunks[0].Check != second.Chunks[0].Check {
+	if first.Chunks[0].ID == 0 || first.Chunks[0].ID == second.Chunks[0].ID || first.Chunks[0].Unit != second.Chunks[0].Unit {
 		t.Errorf("chunks %+v and %+v", first.Chunks[0], second.Chunks[0])
 	}
 	if !first.Generation.Less(second.Generation) {
