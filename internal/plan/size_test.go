@@ -168,9 +168,11 @@ func TestWhatIsValidCanBeTold(t *testing.T) {
 			s.Env = map[string]string{strings.Repeat("V", 255): strings.Repeat("x", 32<<10)}
 		},
 		"handlers": func(s *model.CheckSpec) { s.Alert = &model.Alert{Handlers: names} },
-		"probe":    func(s *model.CheckSpec) { s.Command, s.Probe = nil, &model.Probe{Name: "tcp", Args: map[string]string{"address": "host:22", "send": strings.Repeat("x", 32<<10), "expect": strings.Repeat("x", 32<<10)}} },
-		"runAs":    func(s *model.CheckSpec) { s.RunAs = strings.Repeat("u", 255) },
-		"output":   func(s *model.CheckSpec) { s.MaxOutput = 1 << 20 },
+		"probe": func(s *model.CheckSpec) {
+			s.Command, s.Probe = nil, &model.Probe{Name: "tcp", Args: map[string]string{"address": "host:22", "send": strings.Repeat("x", 32<<10), "expect": strings.Repeat("x", 32<<10)}}
+		},
+		"runAs":  func(s *model.CheckSpec) { s.RunAs = strings.Repeat("u", 255) },
+		"output": func(s *model.CheckSpec) { s.MaxOutput = 1 << 20 },
 		"interval": func(s *model.CheckSpec) {
 			s.Interval, s.TTL = model.Duration(300*24*3600e9), model.Duration(366*24*3600e9)
 		},
