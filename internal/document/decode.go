@@ -69,7 +69,6 @@ var (
 	commandType = reflect.TypeFor[model.Command]()
 	rawType     = reflect.TypeFor[json.RawMessage]()
 	secretType  = reflect.TypeFor[model.Secret]()
-	timeType    = reflect.TypeFor[model.Time]()
 )
 
 // decodeValue decodes t into v and continues after a flaw.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
-	muster "github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
@@ -19,7 +18,7 @@ import (
 func (w *world) revisions() string {
 	w.t.Helper()
 	out := ""
-	for _, kind := range muster.All().Kinds() {
+	for _, kind := range kind.All().Kinds() {
 		rows, err := w.Intent.Store().List(w.t.Context(), intent.ListQuery{Kind: kind.Name})
 		if err != nil {
 			w.t.Fatal(err)

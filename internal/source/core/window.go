@@ -77,9 +77,8 @@ func (w *Window) EndLocked() {
 // Displace is End, and waits for an append under way.
 func (w *Window) Displace() {
 	w.End()
-	//lint:ignore SA2001 its holder is in the session's last append
-	w.appending.Lock()
-	w.appending.Unlock()
+	w.appending.Lock() // the session's last append holds it
+	defer w.appending.Unlock()
 }
 
 // Appending calls fn with the append lock held, unless the session is over.
