@@ -104,7 +104,7 @@ func TestTeamsPage(t *testing.T) {
 	for line, want := range map[string]string{
 		"muster apply -f shop.yaml":      `handler/shop/mail-team-b created   used by 1 namespace`,
 		"muster get nodes -n shop":       `no nodes in namespace shop`,
-		"muster describe namespace shop": `states 5000, 0 are used`,
+		"muster describe namespace shop": `states 5000, 0 used`,
 	} {
 		if !strings.Contains(f.said[line], want) {
 			t.Errorf("$ %s\n%swant %s", line, f.said[line], want)

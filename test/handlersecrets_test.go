@@ -113,7 +113,7 @@ spec:
 			t.Errorf("%s holds %v", where, names)
 		}
 	}
-	if r := s.Try("delete", "secret", "hook"); r.Code != 4 || !strings.Contains(r.Errors, "secret/hook is named by handler/hook, in webhook.token.secret") {
+	if r := s.Try("delete", "secret", "hook"); r.Code != 4 || !strings.Contains(r.Errors, "handler/hook refers to secret/hook in spec.webhook.token.secret") {
 		t.Errorf("%d %s%s", r.Code, r.Out, r.Errors)
 	}
 	a.Stop()

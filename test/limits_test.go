@@ -51,7 +51,7 @@ func TestLimitOfStates(t *testing.T) {
 	if out := harness.Run(t, s.Env(), "status"); !strings.Contains(out.Out, "namespace default met a limit") || !strings.Contains(out.Out, "spec.limits.statesPerNode") {
 		t.Errorf("status says nothing of it:\n%s", out.Out)
 	}
-	if out := s.CLI("describe", "namespace", "default"); !strings.Contains(out, "statesPerNode 6, at most 6 on one node; met ") {
+	if out := s.CLI("describe", "namespace", "default"); !strings.Contains(out, "statesPerNode 6, at most 6 on one node; reached ") {
 		t.Errorf("describe says nothing of it:\n%s", out)
 	}
 	if out := s.CLI("describe", "node", "web"); !strings.Contains(out, "statesPerNode 6 (6 used)") {

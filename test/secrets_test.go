@@ -267,14 +267,14 @@ func TestSecretsReachNoMachineThatBringsItselfIn(t *testing.T) {
 		{served + untrusted, "hands out the secret s"},
 		{local + untrusted, ""}, // the value is on the node already: nobody hands it out
 		{served, "hands out the secret s"},
-		{`{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {value: hunter22}}`, "a Secret holds no value"},
+		{`{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {value: hunter22}}`, "a Secret does not hold the value itself"},
 	} {
 		r := apply(c.yaml)
 		if c.want == "" && r.Code != 0 || c.want != "" && (r.Code == 0 || !strings.Contains(r.Out+r.Errors, c.want)) {
 			t.Errorf("%s\ncode %d, want %q in\n%s%s", c.yaml, r.Code, c.want, r.Out, r.Errors)
 		}
 	}
-	if r := s.Try("delete", "secret", "s", "--yes"); r.Code == 0 || !strings.Contains(r.Errors, "is named by") {
+	if r := s.Try("delete", "secret", "s", "--yes"); r.Code == 0 || !strings.Contains(r.Errors, "check/c refers to secret/s") {
 		t.Errorf("deleted although a check names it: %s%s", r.Out, r.Errors)
 	}
 }

@@ -199,7 +199,7 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 			problems = append(problems, model.Errorf(model.Invalid, "%s is declared twice in this apply", key))
 		}
 		set[key] = r
-		if err := a.service.opts.Kinds.Validate(r); err != nil {
+		if err := a.service.opts.Validate(r); err != nil {
 			problems = append(problems, err)
 		}
 		if len(problems) >= maxProblems {

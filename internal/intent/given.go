@@ -14,7 +14,7 @@ func (s *Service) CheckGiven(ctx context.Context, token pki.JoinToken) error {
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
 		Spec: &model.NodeSpec{Groups: token.Groups, Lifecycle: token.Lifecycle},
 	}
-	if err := s.opts.Kinds.Validate(&r); err != nil {
+	if err := s.opts.Validate(&r); err != nil {
 		return err
 	}
 	if most := s.LimitsFor(token.Namespace).Labels; most > 0 && len(token.Labels) > most {

@@ -26,7 +26,7 @@ func (s *Service) Rename(ctx context.Context, by Who, namespace, name, to string
 		return Applied{}, err
 	}
 	r.Metadata.Name = to
-	if err := s.opts.Kinds.Validate(r); err != nil {
+	if err := s.opts.Validate(r); err != nil {
 		return Applied{}, err
 	}
 	if _, err := s.opts.Store.Get(ctx, KeyOf(r)); model.ClassOf(err) != model.NotFound {

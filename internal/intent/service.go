@@ -46,6 +46,10 @@ type Options struct {
 	// AuditRetention is how long recorded changes are kept; zero: for ever.
 	AuditRetention time.Duration
 
+	// Validate checks one resource by itself; nil: Kinds.Validate. A load run accepts
+	// intervals below a second.
+	Validate func(*model.Resource) error
+
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -81,6 +85,9 @@ func NewService(o Options) *Service {
 	}
 	if o.Kinds == nil {
 		o.Kinds = kind.All()
+	}
+	if o.Validate == nil {
+		o.Validate = o.Kinds.Validate
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -26,7 +27,7 @@ func (d *Driven) planner(ctx context.Context, sc *scenario.Scenario) error {
 		return err
 	}
 	d.end(store.Close)
-	service := intent.NewService(intent.Options{Store: store})
+	service := intent.NewService(intent.Options{Store: store, Validate: func(*model.Resource) error { return nil }})
 	if err := service.Load(ctx); err != nil {
 		return err
 	}

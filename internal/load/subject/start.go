@@ -138,7 +138,7 @@ func PrepareFolder(ctx context.Context, db string, fill func(ctx context.Context
 		return err
 	}
 	defer store.Close()
-	service := intent.NewService(intent.Options{Store: store})
+	service := intent.NewService(intent.Options{Store: store, Validate: func(*model.Resource) error { return nil }})
 	if err := service.Load(ctx); err != nil {
 		return err
 	}
