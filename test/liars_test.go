@@ -72,12 +72,12 @@ func lyingServer(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const at = "\ts.count(b.stream.Stream, b.number)\n\t// Within one numbering"
+	const at = "\ts.count(from.Stream.Stream, from.Number)\n\t// Within one numbering"
 	if strings.Count(string(text), at) != 1 {
 		t.Fatalf("%s has no place for the lie any more, which is before\n%s", apply, at)
 	}
 	lying := filepath.Join(dir, "apply.go")
-	if err := os.WriteFile(lying, []byte(strings.Replace(string(text), at, "\tif lie(s, r, &b) {\n\t\treturn applied\n\t}\n"+at, 1)), 0o600); err != nil {
+	if err := os.WriteFile(lying, []byte(strings.Replace(string(text), at, "\tif lie(s, r, from) {\n\t\treturn shard.Applied\n\t}\n"+at, 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
