@@ -76,7 +76,7 @@ func TestAgentsLogIn(t *testing.T) {
 }
 
 // Before a password is looked at that was not seen before somebody may refuse that, for who shows
-// it; what is known costs nothing, wrong or right.
+// it; a cached verdict, right or wrong, costs nothing.
 func TestWhoGuessesIsHeldBackAndNobodyElse(t *testing.T) {
 	s := newWorld(t)
 	ctx := t.Context()

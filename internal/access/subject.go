@@ -26,8 +26,8 @@ func (s *Subject) MayEverywhere(verb Verb) bool { return level(s.Role) >= int(ve
 // MayRun reports whether the subject may run commands on nodes of a namespace.
 func (s *Subject) MayRun(namespace string) bool { return s.Run && s.May(Operate, namespace) }
 
-// NamespacesFor lists those in which the subject may do this by a binding, by name. It is of use
-// only where MayEverywhere is false.
+// NamespacesFor lists, sorted, the namespaces in which a binding grants the verb. Call it only
+// where MayEverywhere is false.
 func (s *Subject) NamespacesFor(verb Verb) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Bindings)), func(namespace string) bool { return !s.May(verb, namespace) })
 }

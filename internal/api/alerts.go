@@ -21,10 +21,9 @@ func fromOutside(path string) bool {
 	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath)
 }
 
-// external answers requests of other systems, which show who they are in ways of their own: answer says
-// what is wrong, else the answer is an empty object. Whoever guesses is slowed down as with passwords. What
-// comes slowly takes no slot of people: a callback shows who it is by all of its body, which is to
-// be there in time.
+// external serves requests of other systems, which authenticate in their own ways. answer returns the
+// error, nil sends an empty object. Wrong credentials are throttled as passwords are. A slow body takes
+// no slot of people: a callback is authenticated by its whole body, which must arrive within the deadline.
 func (s *server) external(what string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, whence string) error) http.Handler {
 	tries := tries.New(s.Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -221,7 +221,7 @@ func (c *chain) refused() {
 	}
 }
 
-// targetLink says who put the check on the node; the spec is nil for what is built in.
+// targetLink explains the target that places the check on the node. spec is nil for a built-in check.
 func (c *chain) targetLink() (*model.CheckSpec, error) {
 	why, ok := c.Directory.WhyCheck(c.node, c.check)
 	if !ok {

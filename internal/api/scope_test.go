@@ -151,8 +151,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// bodies are requests that reach for what the subject may not have, by operation. NS stands for a
-// namespace. An operation with a body that is not listed fails the test.
+// bodies lists, by operation, request bodies that address another namespace. NS is replaced by its
+// name. An operation with a body that is not listed fails the test.
 var bodies = map[string][]string{
 	"login": {`{"user":"hush-user","password":"guess guess"}`}, "changePassword": {`{"old":"guess guess","new":"guess guess2"}`},
 	"createToken": {`{"bindings":{"NS":"viewer"}}`, `{"role":"viewer"}`, `{"role":"admin"}`, `{"user":"hush-user","bindings":{"alpha":"viewer"}}`, `{"role":"alerts"}`, `{"role":"alerts","namespaces":["NS"]}`},
