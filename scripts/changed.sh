@@ -14,7 +14,11 @@ common() { comm -12 <(echo "$packages") <(sort -u); }
 echo "changed since $(git show -s --format='%h, %s' "$base"): $(wc -l <<<"$files") files"
 
 tests=$(grep -E '^test/[^/]*_test\.go$' <<<"$files" | xargs -r sed -n 's/^func \(Test[A-Za-z0-9]*\)(t .*/\1/p' | paste -sd'|')
-[ -z "$tests" ] || spare 3 "black-box tests that were changed" go test -vet=off -timeout 15m -run "^($tests)\$" ./test
+# The verdict of a load run is about the machine too, and this one does other things: nightly.sh blackbox has those.
+if [ -n "$tests" ]; then
+  spare 3 "black-box tests that were changed" go test -vet=off -short -timeout 15m -run "^($tests)\$" -skip '^TestLoad' ./test
+  ! grep -q 'TestLoad' <<<"$tests" || echo "load runs: they need the machine for themselves. To run them: go test -run '^TestLoad' ./test" >>"$MUSTER_LEFT_OUT"
+fi
 fuzzed=$(scripts/fuzz.sh list | cut -d' ' -f1 | common)
 # shellcheck disable=SC2086
 [ -z "$fuzzed" ] || spare 3 "fuzzing of changed packages" scripts/fuzz.sh 5s $fuzzed
