@@ -2,11 +2,16 @@ package wire
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Appending in protobuf's form. A zero value is left out, as proto3 has it.
@@ -60,18 +65,14 @@ func appendItem(dst []byte, field uint32, v string) []byte {
 	return append(dst, v...)
 }
 
-// appendBytesItem writes an element of a repeated field: also when it is empty.
-func appendBytesItem(dst []byte, field uint32, v []byte) []byte {
-	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(v)))
-	return append(dst, v...)
-}
-
-// appendHash leaves an all-zero hash out.
-func appendHash(dst []byte, field uint32, hash *[32]byte) []byte {
-	if *hash == [32]byte{} {
-		return dst
+// appendFixed writes bytes of a fixed length; where all are zero, they are left out.
+func appendFixed(dst []byte, field uint32, b []byte) []byte {
+	for _, c := range b {
+		if c != 0 {
+			return appendBytes(dst, field, b)
+		}
 	}
-	return appendBytes(dst, field, hash[:])
+	return dst
 }
 
 // appendMap writes the entries by ascending key, so that equal maps are equal bytes.
@@ -116,4 +117,79 @@ func sizeUint(v uint64) int {
 		return 0
 	}
 	return 1 + sizeVarint(v)
+}
+
+// appendKey writes fields 1 and 2, where every message that names a stream has them.
+func appendKey(dst []byte, k StreamKey) []byte {
+	dst = appendFixed64(dst, 1, uint64(k.Stream))
+	return appendUint(dst, 2, uint64(k.Lane))
+}
+
+// appendMessage writes x as a nested message.
+func appendMessage[T any](dst []byte, field uint32, x *T, content func([]byte, *T) []byte) []byte {
+	dst, start := begin(dst, field)
+	return end(content(dst, x), start)
+}
+
+// appendNumbers writes them packed, as protobuf calls it.
+func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
+	if len(list) == 0 {
+		return dst
+	}
+	dst, in := begin(dst, field)
+	for _, n := range list {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	return end(dst, in)
+}
+
+// appendDouble writes a number; zero is left out.
+func appendDouble(dst []byte, field uint32, v float64) []byte {
+	return appendFixed64(dst, field, math.Float64bits(v))
+}
+
+// appendOptionalDouble writes a number unless it is nil: also zero.
+func appendOptionalDouble(dst []byte, field uint32, v *float64) []byte {
+	if v == nil {
+		return dst
+	}
+	return binary.LittleEndian.AppendUint64(appendTag(dst, field, typeFixed64), math.Float64bits(*v))
+}
+
+// appendTime writes Unix milliseconds; the zero Time is left out.
+func appendTime(dst []byte, field uint32, t time.Time) []byte {
+	if t.IsZero() {
+		return dst
+	}
+	return appendUint(dst, field, uint64(t.UnixMilli()))
+}
+
+// appendHex writes the bytes that a string names in hexadecimal digits.
+func appendHex(dst []byte, field uint32, digits string) []byte {
+	b, err := hex.DecodeString(digits)
+	if err != nil {
+		panic("BUG: encode hexadecimal digits: " + err.Error())
+	}
+	return appendBytes(dst, field, b)
+}
+
+// appendStatusName writes the status of that name; an empty name is left out, like OK.
+func appendStatusName(dst []byte, field uint32, name string) []byte {
+	status, _ := model.ParseStatus(name)
+	return appendUint(dst, field, uint64(status))
+}
+
+// appendSeverityList writes a byte for each severity.
+func appendSeverityList(dst []byte, field uint32, list []model.Severity) []byte {
+	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(list)))
+	for _, s := range list {
+		dst = append(dst, byte(s))
+	}
+	return dst
+}
+
+// appendBytesItem writes an element of a repeated field: also when it is empty.
+func appendBytesItem(dst []byte, field uint32, v []byte) []byte {
+	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(v)))
+	return append(dst, v...)
 }

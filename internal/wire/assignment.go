@@ -46,9 +46,11 @@ func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 }
 
 func appendHead(dst []byte, a *Assignment) []byte {
-	dst = appendGeneration(dst, 1, a.Generation)
-	dst = appendHash(dst, 2, &a.Hash)
-	return appendHash(dst, 3, &a.Base)
+	if a.Generation != (Generation{}) {
+		dst = appendMessage(dst, 1, &a.Generation, appendGeneration)
+	}
+	dst = appendFixed(dst, 2, a.Hash[:])
+	return appendFixed(dst, 3, a.Base[:])
 }
 
 func appendTail(dst []byte, a *Assignment) []byte {
@@ -60,26 +62,17 @@ func appendTail(dst []byte, a *Assignment) []byte {
 // appendContent writes what may be compressed.
 func appendContent(dst []byte, a *Assignment) []byte {
 	for i := range a.Add {
-		var in int
-		dst, in = begin(dst, 4)
-		dst = appendUint(dst, 1, uint64(a.Add[i].ID))
-		dst = appendBytes(dst, 2, a.Add[i].Body)
-		dst = end(dst, in)
+		dst = appendMessage(dst, 4, &a.Add[i], appendAssignedChunk)
 	}
 	dst = appendNumbers(dst, 5, a.Remove)
-	dst = appendProperties(dst, 6, a.Properties)
-	return appendProxied(dst, &a.Proxied)
-}
-
-func appendProperties(dst []byte, field uint32, list []Property) []byte {
-	for i := range list {
-		p := &list[i]
-		var in int
-		dst, in = begin(dst, field)
-		dst = appendString(dst, 1, p.Name)
-		dst = appendBytes(dst, 2, p.Value)
-		dst = appendString(dst, 3, p.Error)
-		dst = end(dst, in)
+	for i := range a.Properties {
+		dst = appendMessage(dst, 6, &a.Properties[i], appendProperty)
+	}
+	for i := range a.Proxied.Nodes {
+		dst = appendMessage(dst, 10, &a.Proxied.Nodes[i], appendProxyNode)
+	}
+	for i := range a.Proxied.Sets {
+		dst = appendMessage(dst, 11, &a.Proxied.Sets[i], appendProxySet)
 	}
 	return dst
 }
@@ -93,7 +86,7 @@ func (a *Assignment) Decode(body []byte) error {
 	for f.next() {
 		switch f.num {
 		case 1:
-			a.Generation = f.generation("generation")
+			a.Generation = nested(&f, "generation", "Generation", (*fields).readGeneration)
 		case 2:
 			f.fixed("hash", a.Hash[:])
 		case 3:
@@ -129,21 +122,21 @@ func (a *Assignment) content(f *fields) bool {
 	switch f.num {
 	case 4:
 		if f.room("add", len(a.Add), maxChunks) {
-			a.Add = append(a.Add, f.assigned())
+			a.Add = append(a.Add, nested(f, "add", "AssignedChunk", (*fields).readAssignedChunk))
 		}
 	case 5:
-		a.Remove = f.removed(a.Remove)
+		a.Remove = numbers(f, "remove", a.Remove, maxChunks)
 	case 6:
 		if f.room("properties", len(a.Properties), maxProps) {
-			a.Properties = append(a.Properties, f.property())
+			a.Properties = append(a.Properties, nested(f, "properties", "Property", (*fields).readProperty))
 		}
 	case 10:
 		if f.room("proxy_nodes", len(a.Proxied.Nodes), maxProxies) {
-			a.Proxied.Nodes = append(a.Proxied.Nodes, f.proxyNode())
+			a.Proxied.Nodes = append(a.Proxied.Nodes, nested(f, "proxy_nodes", "ProxyNode", (*fields).readProxyNode))
 		}
 	case 11:
 		if f.room("proxy_checks", len(a.Proxied.Sets), maxChunks) {
-			a.Proxied.Sets = append(a.Proxied.Sets, f.proxySet())
+			a.Proxied.Sets = append(a.Proxied.Sets, nested(f, "proxy_checks", "ProxySet", (*fields).readProxySet))
 		}
 	default:
 		return false
@@ -172,95 +165,6 @@ func (f *fields) unpacked(name, message string) fields {
 		return fields{}
 	}
 	return fields{message: message, rest: plain}
-}
-
-func (f *fields) assigned() (c AssignedChunk) {
-	in := f.nested("add", "AssignedChunk")
-	for in.next() {
-		switch in.num {
-		case 1:
-			c.ID = model.ChunkID(in.uint32("id"))
-		case 2:
-			c.Body = in.raw("body", maxBody)
-		}
-	}
-	f.done(&in)
-	return c
-}
-
-// removed takes both forms of a repeated number, packed or one by one.
-func (f *fields) removed(list []model.ChunkID) []model.ChunkID {
-	return numbers(f, "remove", list, maxChunks)
-}
-
-func numbers[T ~uint32](f *fields, name string, list []T, most int) []T {
-	if f.typ == typeVarint {
-		if f.room(name, len(list), most) {
-			list = append(list, T(f.uint32(name)))
-		}
-		return list
-	}
-	data := f.raw(name, MaxFrame)
-	for i := 0; i < len(data) && f.room(name, len(list), most); {
-		var v uint64
-		if v, i = uvarint(data, i); i < 0 || v > 1<<32-1 {
-			f.fail(name, "not a number of 32 bits")
-			break
-		}
-		list = append(list, T(v))
-	}
-	return list
-}
-
-// appendNumbers writes them packed, as protobuf calls it.
-func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
-	if len(list) == 0 {
-		return dst
-	}
-	dst, in := begin(dst, field)
-	for _, n := range list {
-		dst = binary.AppendUvarint(dst, uint64(n))
-	}
-	return end(dst, in)
-}
-
-func (f *fields) property() (p Property) {
-	in := f.nested("properties", "Property")
-	for in.next() {
-		switch in.num {
-		case 1:
-			p.Name = in.string("name", maxName)
-		case 2:
-			p.Value = in.raw("value", maxBody)
-		case 3:
-			p.Error = in.string("error", maxText)
-		}
-	}
-	f.done(&in)
-	return p
-}
-
-// AppendHolding writes a whole frame.
-func AppendHolding(dst []byte, h *Holding) []byte {
-	dst, start := begin(dst, uint32(KindHolding))
-	dst = appendGeneration(dst, 1, h.Generation)
-	dst = appendHash(dst, 2, &h.Hash)
-	return end(dst, start)
-}
-
-// Decode fills h from the body of a frame.
-func (h *Holding) Decode(body []byte) error {
-	*h = Holding{}
-	f := fields{message: "Holding", rest: body}
-	for f.next() {
-		switch f.num {
-		case 1:
-			h.Generation = f.generation("generation")
-		case 2:
-			f.fixed("hash", h.Hash[:])
-		}
-	}
-	return f.err
 }
 
 // AssignmentHash names what a node holds. chunks ascend by id and carry their

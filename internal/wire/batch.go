@@ -14,7 +14,7 @@ func AppendBatch(dst []byte, b *Batch) []byte {
 	dst, start := begin(dst, uint32(KindBatch))
 	dst = appendBatchFields(dst, b.StreamKey, b.First, b.NowMs)
 	if b.Gap != nil {
-		dst = appendGap(dst, b.Gap)
+		dst = appendMessage(dst, fieldGap, b.Gap, appendGap)
 	}
 	for i := range b.Signals {
 		dst = AppendSignal(dst, &b.Signals[i])
@@ -95,7 +95,7 @@ func (r *BatchReader) Reset(body []byte) error {
 		case 4:
 			r.NowMs = f.uint64("now_ms")
 		case fieldGap:
-			f.gap(&r.gap)
+			r.gap = nested(&f, "gap", "Gap", (*fields).readGap)
 			r.Gap = &r.gap
 		case fieldSignal: // not of the tag above
 			f.expect("signals", typeBytes)

@@ -2,10 +2,12 @@
 // the agent's protocol and the records of the journal. It knows nothing of
 // sockets or files.
 //
-// Frames are protobuf (docs/protocol/muster.proto is the definition, this package
-// the hand-tuned codec; a test holds the two together). Field numbers are never
-// reused. Encoders append to a slice; decoders fill a struct that the caller
-// reuses, and byte slices in it alias the input. Start at frame.go (what agents
-// and servers say), then record.go (what the journal keeps); fields.go and append.go
-// read and write protobuf.
+// Frames are protobuf, defined in docs/protocol/muster.proto. wiregen generates the codec of
+// most messages from it (codec.gen.go); batch, signal, assignment, chunk and the records are
+// tuned by hand. A test holds all of them to the definition. Field numbers are never reused.
+// Encoders append to a slice; decoders fill a struct that the caller reuses, and byte slices in
+// it alias the input. Start at frame.go (messages), then record.go (journal); fields.go and
+// append.go read and write protobuf.
+//
+//go:generate go run ./wiregen
 package wire

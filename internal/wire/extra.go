@@ -1,9 +1,6 @@
 package wire
 
 import (
-	"math"
-	"time"
-
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -17,15 +14,7 @@ type Extra struct {
 // AppendExtra writes x as Result.Extra holds it.
 func AppendExtra(dst []byte, x *Extra) []byte {
 	for i := range x.Hooks {
-		h := &x.Hooks[i]
-		var in int
-		dst, in = begin(dst, fieldHook)
-		dst = appendString(dst, 1, h.Name)
-		dst = appendUint(dst, 2, uint64(h.Status))
-		dst = appendUint(dst, 3, uint64(time.Duration(h.Duration).Milliseconds()))
-		dst = appendString(dst, 4, h.Output)
-		dst = appendUint(dst, 5, h.Cut)
-		dst = end(dst, in)
+		dst = appendMessage(dst, fieldHook, &x.Hooks[i], appendHookResult)
 	}
 	for i := range x.Values {
 		dst = AppendValue(dst, &x.Values[i])
@@ -38,14 +27,7 @@ func AppendExtra(dst []byte, x *Extra) []byte {
 
 // AppendValue adds one value.
 func AppendValue(dst []byte, v *model.Value) []byte {
-	dst, in := begin(dst, fieldValue)
-	dst = appendString(dst, 1, v.Name)
-	dst = appendMap(dst, 2, v.Tags)
-	dst = appendFixed64(dst, 3, math.Float64bits(v.Value))
-	if !v.At.IsZero() {
-		dst = appendUint(dst, 4, uint64(v.At.UnixMilli()))
-	}
-	return end(dst, in)
+	return appendMessage(dst, fieldValue, v, appendValue)
 }
 
 // DecodeExtra reads Result.Extra. The returned Extra owns its memory.
@@ -55,11 +37,11 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 		switch f.num {
 		case fieldHook:
 			if f.room("hooks", len(x.Hooks), model.MaxHooks) {
-				x.Hooks = append(x.Hooks, f.hook())
+				x.Hooks = append(x.Hooks, nested(&f, "hooks", "HookResult", (*fields).readHookResult))
 			}
 		case fieldValue:
 			if f.room("values", len(x.Values), model.MaxValues) {
-				x.Values = append(x.Values, f.measured())
+				x.Values = append(x.Values, nested(&f, "values", "Value", (*fields).readValue))
 			}
 		case fieldPipeline:
 			if f.room("pipelines", len(x.Pipelines), model.MaxHooks) {
@@ -68,49 +50,6 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 		}
 	}
 	return x, f.err
-}
-
-func (f *fields) hook() (h model.HookResult) {
-	in := f.nested("hooks", "HookResult")
-	for in.next() {
-		switch in.num {
-		case 1:
-			h.Name = in.string("name", maxName)
-		case 2:
-			h.Status = model.Status(in.uint("status", uint64(model.Unknown)))
-		case 3:
-			h.Duration = model.Duration(time.Duration(in.uint32("duration_ms")) * time.Millisecond)
-		case 4:
-			h.Output = in.string("output", model.MaxHookOutput)
-		case 5:
-			h.Cut = in.uint64("cut")
-		}
-	}
-	f.done(&in)
-	return h
-}
-
-func (f *fields) measured() (v model.Value) {
-	in := f.nested("values", "Value")
-	for in.next() {
-		switch in.num {
-		case 1:
-			v.Name = in.string("name", maxName)
-		case 2:
-			in.entry("tags", &v.Tags, model.MaxValueTags)
-		case 3:
-			v.Value = math.Float64frombits(in.fixed64("value"))
-			if math.IsNaN(v.Value) || math.IsInf(v.Value, 0) {
-				in.fail("value", "not a number")
-			}
-		case 4:
-			if ms := in.uint("at_unix_ms", 1<<48); ms != 0 {
-				v.At = time.UnixMilli(int64(ms)).UTC()
-			}
-		}
-	}
-	f.done(&in)
-	return v
 }
 
 // extras is how many bytes at the beginning of data are fields of an Extra; negative:

@@ -2,10 +2,16 @@ package wire
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
+	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // ErrMalformed is wrapped by every decoding error of this package.
@@ -186,14 +192,6 @@ func (f *fields) fixed(name string, dst []byte) {
 	copy(dst, f.bytes)
 }
 
-// nested returns a walk over a message field.
-func (f *fields) nested(name, message string) fields {
-	if !f.expect(name, typeBytes) {
-		return fields{}
-	}
-	return fields{message: message, rest: f.bytes}
-}
-
 // done carries what went wrong in a nested walk to the outer one.
 func (f *fields) done(inner *fields) {
 	if f.err == nil {
@@ -214,8 +212,11 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 	if !f.room(name, len(*m), limit) {
 		return
 	}
+	if !f.expect(name, typeBytes) {
+		return
+	}
 	var key, value string
-	in := f.nested(name, f.message+"."+name)
+	in := fields{message: f.message + "." + name, rest: f.bytes}
 	for in.next() {
 		switch in.num {
 		case 1:
@@ -232,4 +233,88 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 		*m = make(map[string]string)
 	}
 	(*m)[key] = value
+}
+
+// key reads fields 1 and 2, where every message that names a stream has them.
+func (f *fields) key(k *StreamKey) {
+	if f.num == 1 {
+		k.Stream = StreamID(f.fixed64("stream"))
+	} else {
+		k.Lane = Lane(f.uint("lane", uint64(Backlog)))
+	}
+}
+
+// nested reads a message field.
+func nested[T any](f *fields, name, message string, read func(*fields, *T)) (v T) {
+	if f.expect(name, typeBytes) {
+		in := fields{message: message, rest: f.bytes}
+		read(&in, &v)
+		f.done(&in)
+	}
+	return v
+}
+
+// numbers reads an element of a repeated number, or several: both forms are valid, packed and one by one.
+func numbers[T ~uint32](f *fields, name string, list []T, limit int) []T {
+	if f.typ == typeVarint {
+		if f.room(name, len(list), limit) {
+			list = append(list, T(f.uint32(name)))
+		}
+		return list
+	}
+	data := f.raw(name, MaxFrame)
+	for i := 0; i < len(data) && f.room(name, len(list), limit); {
+		var v uint64
+		if v, i = uvarint(data, i); i < 0 || v > 1<<32-1 {
+			f.fail(name, "not a number of 32 bits")
+			break
+		}
+		list = append(list, T(v))
+	}
+	return list
+}
+
+// double reads a finite number.
+func (f *fields) double(name string) float64 {
+	v := math.Float64frombits(f.fixed64(name))
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		f.fail(name, "not a finite number")
+	}
+	return v
+}
+
+// time reads Unix milliseconds; zero is the zero Time.
+func (f *fields) time(name string, limit uint64) (t time.Time) {
+	if ms := f.uint(name, limit); ms != 0 {
+		t = time.UnixMilli(int64(ms)).UTC()
+	}
+	return t
+}
+
+// hex reads bytes of exactly one length as hexadecimal digits.
+func (f *fields) hex(name string, length int) string {
+	b := make([]byte, length)
+	f.fixed(name, b)
+	return hex.EncodeToString(b)
+}
+
+// readStatusName reads a status as its name in lower case; OK is the empty name.
+func (f *fields) readStatusName(name string) string {
+	status := model.Status(f.uint(name, uint64(model.Unknown)))
+	if status == model.OK {
+		return ""
+	}
+	return strings.ToLower(status.String())
+}
+
+// readSeverityList reads a byte for each element of list.
+func (f *fields) readSeverityList(name string, list []model.Severity) {
+	b := make([]byte, len(list))
+	f.fixed(name, b)
+	for i, v := range b {
+		if v > byte(model.Disaster) {
+			f.fail(name, "%d, at most %d", v, model.Disaster)
+		}
+		list[i] = model.Severity(v)
+	}
 }

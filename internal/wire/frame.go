@@ -243,3 +243,86 @@ type Bye struct {
 	Reason  string
 	RetryMs uint32
 }
+
+// The messages about the machine and the agent themselves, and of runs that somebody
+// asked for: Facts, Stats, Ran. Field numbers are those of docs/protocol/muster.proto.
+// None of them is kept in the journal.
+
+// Facts says anew, and whole, what Hello said of the machine.
+type Facts struct {
+	Labels map[string]string // from the agent's configuration
+	Facts  map[string]string // measured
+	Groups []string          // self-declared
+}
+
+// Stats is the agent about itself. All but Spooled, SpoolBytes, ResidentBytes and OldestMs
+// count since the agent began.
+type Stats struct {
+	UptimeMs      uint64 // of the agent
+	Spooled       uint64 // signals that wait
+	SpoolBytes    uint64
+	Runs          uint64 // of checks
+	Forks         uint64 // processes started
+	Skipped       uint64 // runs left out: the one before still ran
+	Late          uint64 // runs that had to wait for their turn
+	BytesSent     uint64 // frames, before TLS
+	GaveWay       uint64 // signals that the spool gave up
+	Refused       uint64 // signals that a server refused
+	Lost          uint64 // results that the spool did not take
+	ResidentBytes uint64 // memory; zero: not known
+	OldestMs      uint64 // age of the oldest signal that waits
+}
+
+// Ran is a piece of what a Run with an id brought; the last one says Done.
+type Ran struct {
+	ID         uint64
+	Output     []byte // the next piece, as the command wrote it
+	Done       bool
+	Status     model.Status // with Done
+	DurationMs uint32       // with Done
+	Cut        uint64       // bytes of output that were cut away
+	Refused    string       // why nothing was run, for people; with Done
+}
+
+// Exchange is something that one side asks of the other during a session, and the answer, which
+// has the same id: 15 is the last number that a message may have, so what is asked later gets a
+// field of its own here. An agent asks only what Welcome.Features says that the server answers.
+type Exchange struct {
+	ID         uint64
+	SecretsAsk *SecretsAsk // agent to server
+	Secrets    *Secrets    // server to agent
+}
+
+// What Welcome.Features may say.
+const (
+	FeatureSecrets uint32 = 1 << iota // SecretsAsk is answered
+)
+
+// SecretsAsk asks for the values of secrets that the agent's assignment names.
+type SecretsAsk struct{ Names []string } // NAMESPACE/NAME
+
+// Secrets are the values asked for, each once. They are nowhere but in memory on either side.
+type Secrets struct{ Given []GivenSecret }
+
+// GivenSecret is one value, or why there is none.
+type GivenSecret struct {
+	Name    string
+	Value   []byte
+	LeaseMs uint32 // how long it may be kept in memory; zero: for this run only
+	Error   string // instead of Value: for people
+}
+
+// MaxAsked is how many secrets one Exchange asks for at most.
+const MaxAsked = model.MaxCheckSecrets
+
+// Turn tells an agent to run assigned round-robin checks now, each once.
+type Turn struct{ Given []Given }
+
+// Given is one run: of Chunk, and where that is a proxy check about Node.
+type Given struct {
+	Chunk model.ChunkID
+	Node  model.NodeID
+}
+
+// MaxGiven is how many runs one Turn gives at most.
+const MaxGiven = 1000

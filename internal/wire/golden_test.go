@@ -130,7 +130,7 @@ func golden() []struct {
 		{"37-chunk-secrets", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "db"}, Command: &model.Command{Shell: "check_db"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Secrets: []model.ChunkSecret{
 				{Env: "DB_PASSWORD", Name: "default/db"}, {Env: "TOKEN", Name: "default/token", AgentFile: "token"}, {Env: "KEY", Name: "shared/key", AgentEnv: "KEY"}}}).Seal())},
-		{"38-exchange-secrets-ask", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, Ask: &SecretsAsk{Names: []string{"default/db", "shared/key"}}})},
+		{"38-exchange-secrets-ask", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, SecretsAsk: &SecretsAsk{Names: []string{"default/db", "shared/key"}}})},
 		{"39-exchange-secrets", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, Secrets: &Secrets{Given: []GivenSecret{
 			{Name: "default/db", Value: []byte("correct horse"), LeaseMs: 300000}, {Name: "shared/key", Error: "the server has no file /etc/muster/key"}}}})},
 		{"40-chunk-discards", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "traffic"}, Command: &model.Command{Shell: "measure"},

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -33,4 +35,50 @@ func TestTheProtocolPageNamesTheLimits(t *testing.T) {
 func spaced(n int) string {
 	text := model.Size(n).String()
 	return text[:len(text)-3] + " " + text[len(text)-3:]
+}
+
+// The definition states limits as numbers; the code that keeps within them has names for the same numbers.
+func TestLimitsOfDefinition(t *testing.T) {
+	find := definition(t)
+	limit := func(message, field, option string) (value uint64) {
+		f := find("muster.v1." + message).Fields().ByName(protoreflect.Name(field))
+		f.Options().ProtoReflect().Range(func(x protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			if string(x.Name()) == option {
+				value = v.Uint()
+			}
+			return true
+		})
+		return value
+	}
+	for _, l := range []struct {
+		message, field, option string
+		want                   uint64
+	}{
+		{"Welcome", "servers", "max_items", MaxServers},
+		{"AssignedChunk", "body", "max", MaxBody},
+		{"Property", "value", "max", MaxBody},
+		{"Property", "error", "max", maxText},
+		{"ProxyNode", "properties", "max_items", maxProps},
+		{"ProxySet", "chunks", "max_items", maxChunks},
+		{"ProxySet", "nodes", "max_items", MaxProxies},
+		{"CheckChunk", "hooks", "max_items", model.MaxHooks},
+		{"CheckChunk", "assets", "max_items", model.MaxAssets},
+		{"CheckChunk", "secrets", "max_items", model.MaxCheckSecrets},
+		{"CheckChunk", "stdin", "max", MaxBody},
+		{"ChunkAsset", "builds", "max_items", model.MaxBuilds},
+		{"HookResult", "output", "max", model.MaxHookOutput},
+		{"Value", "tags", "max_items", model.MaxValueTags},
+		{"GapCount", "kind", "max", uint64(lastSignalKind)},
+		{"Gap", "last", "max", maxNumber},
+		{"Ack", "refused", "max_items", MaxSignals},
+		{"Ran", "output", "max", MaxFrame},
+		{"Turn", "given", "max_items", MaxGiven},
+		{"SecretsAsk", "names", "max_items", MaxAsked},
+		{"Secrets", "given", "max_items", MaxAsked},
+		{"GivenSecret", "value", "max", model.MaxSecret},
+	} {
+		if got := limit(l.message, l.field, l.option); got != l.want {
+			t.Errorf("%s.%s: %s is %d in the definition and %d in the code", l.message, l.field, l.option, got, l.want)
+		}
+	}
 }

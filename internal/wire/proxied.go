@@ -79,58 +79,6 @@ func (p *Proxied) Size() (size int) {
 	return size
 }
 
-func appendProxied(dst []byte, p *Proxied) []byte {
-	for i := range p.Nodes {
-		n := &p.Nodes[i]
-		var in int
-		dst, in = begin(dst, 10)
-		dst = appendUint(dst, 1, uint64(n.Node))
-		dst = appendString(dst, 2, n.Name)
-		dst = appendProperties(dst, 3, n.Properties)
-		dst = end(dst, in)
-	}
-	for i := range p.Sets {
-		var in int
-		dst, in = begin(dst, 11)
-		dst = appendNumbers(dst, 1, p.Sets[i].Chunks)
-		dst = appendNumbers(dst, 2, p.Sets[i].Nodes)
-		dst = end(dst, in)
-	}
-	return dst
-}
-
-func (f *fields) proxyNode() (n ProxyNode) {
-	in := f.nested("proxy_nodes", "ProxyNode")
-	for in.next() {
-		switch in.num {
-		case 1:
-			n.Node = model.NodeID(in.uint32("node"))
-		case 2:
-			n.Name = in.string("name", maxName)
-		case 3:
-			if in.room("properties", len(n.Properties), maxProps) {
-				n.Properties = append(n.Properties, in.property())
-			}
-		}
-	}
-	f.done(&in)
-	return n
-}
-
-func (f *fields) proxySet() (s ProxySet) {
-	in := f.nested("proxy_checks", "ProxySet")
-	for in.next() {
-		switch in.num {
-		case 1:
-			s.Chunks = numbers(&in, "chunks", s.Chunks, maxChunks)
-		case 2:
-			s.Nodes = numbers(&in, "nodes", s.Nodes, maxProxies)
-		}
-	}
-	f.done(&in)
-	return s
-}
-
 func writeProxied(h hash.Hash, p *Proxied) {
 	writeCount(h, len(p.Nodes))
 	for i := range p.Nodes {

@@ -257,7 +257,7 @@ func (k *Keeper) Next() (wire.Exchange, bool) {
 	}
 	a := k.unsent[0]
 	k.unsent = k.unsent[1:]
-	return wire.Exchange{ID: a.id, Ask: &wire.SecretsAsk{Names: a.names}}, true
+	return wire.Exchange{ID: a.id, SecretsAsk: &wire.SecretsAsk{Names: a.names}}, true
 }
 
 // Connected begins a session: what was asked in none is asked now.

@@ -57,7 +57,7 @@ func answer(t *testing.T, k *Keeper, g wire.GivenSecret) {
 	t.Helper()
 	<-k.Ready()
 	x, ok := k.Next()
-	if !ok || len(x.Ask.Names) != 1 || x.Ask.Names[0] != g.Name {
+	if !ok || len(x.SecretsAsk.Names) != 1 || x.SecretsAsk.Names[0] != g.Name {
 		t.Errorf("asked %+v", x)
 		return
 	}

@@ -79,7 +79,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		},
 		asksSecrets: func(w *world, a *agent, _ uuid.UUID) {
 			w.server.registry.Get(1001).proven.Store(true)
-			raw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, Ask: &wire.SecretsAsk{Names: []string{"default/x"}}}))
+			raw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, SecretsAsk: &wire.SecretsAsk{Names: []string{"default/x"}}}))
 		},
 		unknownKind: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{15<<3 | 2, 0}) },
 	}

@@ -37,7 +37,7 @@ func (x *session) exchange(body []byte) outcome {
 		return x.broken(malformed, err.Error())
 	}
 	switch {
-	case m.Ask == nil:
+	case m.SecretsAsk == nil:
 		return unknownKind
 	case x.features()&wire.FeatureSecrets == 0:
 		return unasked // it was told that nobody answers
@@ -51,7 +51,7 @@ func (x *session) exchange(body []byte) outcome {
 	if !ok {
 		return hasty
 	}
-	go x.answer(m.ID, m.Ask.Names)
+	go x.answer(m.ID, m.SecretsAsk.Names)
 	return asksSecrets
 }
 

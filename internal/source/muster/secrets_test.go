@@ -36,7 +36,7 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 	}
 	names := []string{"default/a", "default/others", "shared/broken", "default/own"}
 	ask := func() {
-		if err := a.Exchange(&wire.Exchange{ID: 9, Ask: &wire.SecretsAsk{Names: names}}); err != nil {
+		if err := a.Exchange(&wire.Exchange{ID: 9, SecretsAsk: &wire.SecretsAsk{Names: names}}); err != nil {
 			t.Fatal(err)
 		}
 	}
