@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/app"
 	"github.com/muster-fleet/muster/internal/cli"
 	"github.com/muster-fleet/muster/internal/load/loadcmd"
+	"github.com/muster-fleet/muster/internal/offline"
 )
 
 // extras are the commands that need the server's engines.
@@ -17,6 +18,6 @@ func extras() []cli.Extra {
 	}
 	return []cli.Extra{
 		command("", app.UpCommand), command("", app.ServerCommand), agentExtra(), command("", loadcmd.NewCommand),
-		command("auth", app.ResetPasswordCommand), command("doctor", app.RepairCommand), command("doctor", app.RestoredCommand),
+		command("auth", offline.ResetPasswordCommand), command("doctor", offline.RepairCommand), command("doctor", offline.RestoredCommand),
 	}
 }

@@ -2,13 +2,11 @@ package app
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // openAlerts makes the receiver of alerts.
@@ -23,25 +21,11 @@ func (s *Server) openAlerts(context.Context) (err error) {
 	return err
 }
 
-// writeAlerts is alertmanager.Config.Write: all of one call are one commit.
-func (s *Server) writeAlerts(ctx context.Context, results []alertmanager.Result) (wait func(context.Context) error, err error) {
-	entries := make([]journal.Entry, len(results))
-	for i, r := range results {
-		entries[i] = journal.Entry{Section: s.sectionOf(r.Node), Data: wire.AppendRecord(nil, &wire.Record{
-			Kind: wire.RecordOwn, Node: r.Node, Own: &wire.OwnResult{Chunk: r.Chunk.ID, Status: r.Status, Output: []byte(r.Output)},
-		})}
+// writeAlerts is alertmanager.Config.Write.
+func (s *Server) writeAlerts(ctx context.Context, alerts []alertmanager.Result) (wait func(context.Context) error, err error) {
+	results := make([]recorder.Result, len(alerts))
+	for i, a := range alerts {
+		results[i] = recorder.Result{Node: a.Node, Chunk: a.Chunk.ID, Status: a.Status, Output: a.Output}
 	}
-	w := make(waiter, 1)
-	entries[len(entries)-1].Waiter = w
-	if err := s.journal.Append(ctx, entries...); err != nil {
-		return nil, fmt.Errorf("append to the journal: %w", err)
-	}
-	return func(ctx context.Context) error {
-		select {
-		case c := <-w:
-			return c.err
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}, nil
+	return s.recorder.Results(ctx, results)
 }

@@ -2,14 +2,13 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/api"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -17,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/sensuctl"
-	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -34,7 +33,7 @@ func (s *Server) openAPI(context.Context) error {
 		ask = pending.Ask
 	}
 	options := api.Options{
-		Access: s.access, Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s, Handlers: s.reactor, Verdicts: s.reactor.Verdicts, Routing: s.routes, Archives: s.archives, Chunk: s.planner.CheckChunk,
+		Access: s.access, Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history, Actions: s.recorder, Handlers: s.reactor, Verdicts: s.reactor.Verdicts, Routing: s.routes, Archives: s.archives, Chunk: s.planner.CheckChunk,
 		Incarnation: s.journal.Incarnation().ID, Retention: time.Duration(s.cfg.HistoryRetention),
 		JoinTokens: tokens,
 		NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
@@ -98,7 +97,7 @@ func (s *Server) describe() v1.Status {
 	if st.Blocked != nil {
 		out.Journal.Blocked = st.Blocked.Error()
 	}
-	if free, err := (disk.OS{}).Free(journalFolder(s.cfg)); err == nil {
+	if free, err := (disk.OS{}).Free(datadir.Journal(s.cfg)); err == nil {
 		out.Journal.FreeBytes = free
 	}
 	if free, err := (disk.OS{}).Free(s.cfg.Data); err == nil && s.cfg.Journal != "" {
@@ -110,21 +109,17 @@ func (s *Server) describe() v1.Status {
 	lag := s.reactor.Lag()
 	out.Reactions = v1.Reactions{
 		Waiting: int64(lag.Changes), BehindSeconds: lag.Age.Seconds(), BehindBytes: lag.Bytes, BehindCommits: lag.Commits,
-		Rederiving: lag.Again, Lagging: lag.Age > behindWarning,
+		Rederiving: lag.Again, Lagging: lag.Age > selfcheck.LagWarning,
 	}
 	for _, store := range []interface{ Trouble() error }{s.intent.Store(), s.history} {
 		if err := store.Trouble(); err != nil {
-			out.Warnings = append(out.Warnings, oneLine(err))
+			out.Warnings = append(out.Warnings, model.OneLine(err))
 		}
 	}
-	for _, look := range []func() (model.Status, string){s.journalHealth, s.historyHealth, s.streamsHealth} {
-		if status, text := look(); status != model.OK {
-			out.Warnings = append(out.Warnings, text)
-		}
-	}
+	out.Warnings = append(out.Warnings, s.monitor.Warnings()...)
 	hits := s.sessions.Limiter().Hits(s.now().Add(-hitsShown))
 	for _, h := range hits[:min(5, len(hits))] {
-		out.Warnings = append(out.Warnings, limitWarning(h))
+		out.Warnings = append(out.Warnings, selfcheck.LimitText(h))
 	}
 	for _, text := range s.planner.Oversized(3) {
 		out.Warnings = append(out.Warnings, "too much for one assignment: "+text)
@@ -132,42 +127,5 @@ func (s *Server) describe() v1.Status {
 	return out
 }
 
-// oneLine is an error with its hint, for a list.
-func oneLine(err error) string {
-	return strings.Join(strings.Fields(err.Error()), " ")
-}
-
 // hitsShown is how long a limit that was met stands in the status.
 const hitsShown = 10 * time.Minute
-
-// limitField is what an operator raises, in the spec of the namespace.
-func limitField(limit string) string {
-	switch limit {
-	case "output":
-		return "outputBytes"
-	case "node_states":
-		return "statesPerNode"
-	case "namespace_states":
-		return "states"
-	case "node_rate":
-		return "nodeResultsPerSec"
-	case "namespace_rate":
-		return "resultsPerSec"
-	case "namespace_nodes":
-		return "nodes"
-	case "labels":
-		return "labels"
-	case "node_passive":
-		return "passivePerNode"
-	}
-	return ""
-}
-
-// limitWarning says which namespace met which limit, and what raises it.
-func limitWarning(h core.Hit) string {
-	text := fmt.Sprintf("namespace %s met a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
-	if field := limitField(h.Limit); field != "" {
-		text += fmt.Sprintf("; spec.limits.%s: muster edit namespace %s", field, h.Namespace)
-	}
-	return text
-}

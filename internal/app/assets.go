@@ -173,7 +173,7 @@ func (s *Server) fetchArchive(ctx context.Context, sum asset.Sum) {
 		return
 	}
 	wait := min(max(fetchAgain, 2*a.failed[sum].wait), fetchLongest)
-	a.failed[sum] = failure{oneLine(err), wait, s.now().Add(wait/2 + rand.N(wait))}
+	a.failed[sum] = failure{model.OneLine(err), wait, s.now().Add(wait/2 + rand.N(wait))}
 	s.log.Warn("archive of an asset could not be fetched; trying again", "sha512", asset.Short(sum), "in", wait, "err", err)
 }
 
@@ -246,7 +246,7 @@ func (a *archives) State(sum asset.Sum) v1.Archive {
 	}
 	out.Trouble = a.failed[sum].text
 	if err := a.store.Damaged(sum); err != nil && out.Trouble == "" && len(urls) == 0 {
-		out.Trouble = oneLine(err)
+		out.Trouble = model.OneLine(err)
 	}
 	out.Fetching = a.fetching[sum] || len(urls) > 0 && out.Trouble == ""
 	return out

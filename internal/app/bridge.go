@@ -36,7 +36,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 		},
-		Secret: s.secretText, OnClone: s.clones.came, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		Secret: s.secretText, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	return err
 }

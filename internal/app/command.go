@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/sdnotify"
+	"github.com/muster-fleet/muster/internal/serverlog"
 )
 
 // UpCommand is `muster up`.
@@ -39,7 +40,7 @@ here is a setting of muster server, and works too: muster server --help.`,
 			if cfg.LogFile == "" {
 				cfg.LogFile = filepath.Join(cfg.Data, "muster.log")
 			}
-			book, err := OpenLogbook(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
+			book, err := serverlog.Open(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
 			if err != nil {
 				return err
 			}
@@ -89,7 +90,7 @@ func ServerCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			book, err := OpenLogbook(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
+			book, err := serverlog.Open(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
 			if err != nil {
 				return err
 			}
@@ -129,7 +130,7 @@ func warnOfMisspelt(log *slog.Logger) {
 
 // untilStopped ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it
 // opens the log anew and reads what may be reloaded.
-func untilStopped(ctx context.Context, cmd *cobra.Command, book *Logbook, log *slog.Logger) (context.Context, context.CancelFunc) {
+func untilStopped(ctx context.Context, cmd *cobra.Command, book *serverlog.Log, log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -149,16 +150,10 @@ func untilStopped(ctx context.Context, cmd *cobra.Command, book *Logbook, log *s
 					log.Error("configuration was not read again", "err", err)
 					continue
 				}
-				book.level.Set(levelOf(cfg.LogLevel))
+				book.SetLevel(cfg.LogLevel)
 				log.Info("log opened, configuration read again", "log-level", cfg.LogLevel)
 			}
 		}
 	}()
 	return ctx, stop
-}
-
-func levelOf(text string) slog.Level {
-	var l slog.Level
-	_ = l.UnmarshalText([]byte(text)) // config has checked it
-	return l
 }

@@ -2,24 +2,20 @@ package app
 
 import (
 	"context"
-	"path/filepath"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/metrics"
-	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
 // openJournal opens the journal and tells those who keep positions and ids of it in
 // which of its lives it is.
 func (s *Server) openJournal(ctx context.Context) error {
-	o := journalOptions(s.cfg)
-	names, err := snapshot.ReadNames(disk.OS{}, s.path(snapshotFolder))
+	o := datadir.JournalOptions(s.cfg)
+	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(s.cfg))
 	if err != nil {
 		return err
 	}
@@ -37,39 +33,12 @@ func (s *Server) openJournal(ctx context.Context) error {
 	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log
 	shown := metrics.NewJournal(s.registry, "server")
 	o.Committed = shown.Committed
-	if s.journal, err = journal.Open(journalFolder(s.cfg), o); err != nil {
+	if s.journal, err = journal.Open(datadir.Journal(s.cfg), o); err != nil {
 		return err
 	}
 	shown.Open(s.journal)
+	s.recorder.Journal = s.journal
 	return s.intent.Store().BeginLife(ctx, s.journal.Incarnation().ID)
-}
-
-// snapshotFolder lies in the data folder.
-const snapshotFolder = "snapshots"
-
-func journalFolder(cfg *config.Server) string {
-	if cfg.Journal != "" {
-		return cfg.Journal
-	}
-	return filepath.Join(cfg.Data, "journal")
-}
-
-// journalOptions are those of the server and of the commands that mend its journal.
-func journalOptions(cfg *config.Server) journal.Options {
-	return journal.Options{
-		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
-		Stores:        map[string]int{"snapshots": snapshot.FormatVersion, "partitions": shard.SnapshotVersion, "events": event.SectionVersion},
-		RepairCommand: stoppedCommand(cfg, "repair"),
-	}
-}
-
-// stoppedCommand is what to type on the server's machine while the server is stopped.
-func stoppedCommand(cfg *config.Server, verb string) string {
-	command := "muster doctor " + verb + " --data " + cfg.Data
-	if cfg.Journal != "" {
-		command += " --journal " + cfg.Journal
-	}
-	return command
 }
 
 // journalClock is the server's clock as the journal wants it.

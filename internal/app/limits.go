@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
@@ -34,7 +35,7 @@ func (s *Server) limitsOf(namespace string) []v1.LimitUse {
 	out := all[:0]
 	for _, use := range all {
 		for _, h := range hits {
-			if h.Namespace == namespace && limitField(h.Limit) == use.Name {
+			if h.Namespace == namespace && selfcheck.LimitField(h.Limit) == use.Name {
 				use.Met, use.Last, use.Node, use.Reason = h.Count, h.Last, h.Node, h.Reason
 			}
 		}

@@ -8,8 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/offline"
 )
 
 // Run runs the server until ctx ends, then stops it: first nobody new gets in, then
@@ -45,16 +44,15 @@ func (s *Server) Run(ctx context.Context) error {
 	run("planner", back, func(ctx context.Context) error { // what others wrote is compiled
 		return s.planner.Run(ctx, s.intent.Wake())
 	})
-	run("intent mark", back, s.markIntent) // so that a start knows what was forgotten
+	run("intent mark", back, func(ctx context.Context) error { // so that a start knows what was forgotten
+		return s.recorder.MarkIntent(ctx, s.planner.Revision)
+	})
 	run("old definitions", back, s.collect)
 	run("assets", back, s.runArchives) // fetches what has an address, removes what nobody names
 	run("tools", back, s.tools.Run)    // extracts what handlers' commands need
 	run("streams", back, s.streams.Run)
-	run("own events", back, s.watchOneself)
-	run("lost sessions", back, s.tellLost)
-	run("clones", back, s.tellClones)
-	run("limits", back, s.tellLimits)
-	run("password requests", back, s.watchPasswordRequests)
+	run("built-in events", back, s.monitor.Run)
+	run("password requests", back, (&offline.PasswordRequests{Data: s.cfg.Data, Access: s.access, Log: s.log}).Run)
 	run("alerts", back, s.alerts.Run)
 	run("sessions", back, s.sessions.Run) // writers, before the front lets anybody in
 
@@ -97,13 +95,13 @@ func (s *Server) Run(ctx context.Context) error {
 // began tells the view that the server listens again, writes what a crash may have
 // swallowed of forgotten checks, and which intent is in force.
 func (s *Server) began(ctx context.Context) error {
-	if err := s.append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted}); err != nil {
+	if err := s.recorder.Started(ctx); err != nil {
 		return err
 	}
 	forgotten, err := s.planner.ForgottenSince(ctx, s.view.Revision())
 	if err != nil {
 		return err
 	}
-	s.forget(forgotten)
-	return s.append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: s.planner.Revision()})
+	s.recorder.Forget(forgotten)
+	return s.recorder.Intent(ctx, s.planner.Revision())
 }

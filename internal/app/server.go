@@ -20,6 +20,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -31,10 +32,12 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/secret"
+	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/sensu"
@@ -81,12 +84,10 @@ type Server struct {
 	sensuCA   *sensu.Authorities // of their certificates; nil: none are taken
 	alerts    *alertmanager.Server
 
-	setBack  setBack // agents that know more than we do
-	many     *many   // nodes fell silent at once
+	recorder *recorder.Recorder // of the server's own records
+	monitor  *selfcheck.Monitor // of the built-in events
 	watchdog *watchdog.Watchdog
 	courier  *watchdog.Courier // brings its results in
-	clones   clones            // machines with the identity of another
-	lost     chan string       // what shed says, for tellLost
 	replay   chan struct{}     // closed once the view has what the journal held
 	replayed uint64            // number of the last commit of it
 	viewEnd  context.CancelFunc
@@ -110,9 +111,9 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(),
-		queues: queuesOf(cfg), guard: &guard.Guard{Log: log}, replay: make(chan struct{}), lost: make(chan string, 1),
-		clones: make(clones, 64), many: &many{timeout: time.Duration(cfg.KeepaliveTimeout)},
+		queues: queuesOf(cfg), guard: &guard.Guard{Log: log}, replay: make(chan struct{}), recorder: &recorder.Recorder{Log: log},
 	}
+	s.monitor = s.newMonitor()
 	s.notReady("starting")
 	defer func() {
 		if err != nil {
@@ -144,11 +145,16 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	} {
 		began := time.Now()
 		if err := step.do(ctx); err != nil {
-			return s, fmt.Errorf("open %s: %w", step.what, explain(err, s.cfg.Data))
+			return s, fmt.Errorf("open %s: %w", step.what, datadir.Explain(err, s.cfg.Data))
 		}
 		log.Debug("opened", "what", step.what, "took", time.Since(began))
 	}
 	return s, nil
+}
+
+func (s *Server) openFolder(context.Context) (err error) {
+	s.folder, err = datadir.Lock(s.cfg.Data)
+	return err
 }
 
 func (s *Server) path(elem ...string) string {
@@ -195,7 +201,7 @@ func (s *Server) NotReady() (why []string) {
 		why = append(why, *w)
 	}
 	if err := s.journal.Stats().Blocked; err != nil {
-		why = append(why, "the journal does not commit: "+err.Error()+s.holdsBack())
+		why = append(why, "the journal does not commit: "+err.Error()+s.monitor.CutReason())
 	}
 	return why
 }

@@ -66,7 +66,7 @@ func TestAServerRemembersItsOwnEventsAfterARestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
 	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
-	if err := s.own(t.Context(), model.JournalCheck, model.Warning, "a word"); err != nil {
+	if err := s.recorder.OwnResult(t.Context(), model.JournalCheck, model.Warning, "a word"); err != nil {
 		t.Fatal(err)
 	}
 	before, ok := s.view.Get(model.ServerNode, model.JournalCheck)

@@ -73,7 +73,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: react.EventPresence(s.present), Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
 		Pipelines: s.pipelines, Kept: s.planner.Kept,
-		Secret: s.secretText, Assets: s.tools.Use, NodesSilent: s.fellSilent, MassOutage: s.many.hold, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
+		Secret: s.secretText, Assets: s.tools.Use, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
 			return s.planner.Masters(node, source.Check())
 		}, Shadow: s.planner.Shadow,
 		EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
@@ -100,8 +100,9 @@ func (s *Server) openPlanner(ctx context.Context) error {
 	s.pipelines.Libraries = s.tools.Scripts
 	s.planner = plan.New(plan.Options{
 		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
-		Registry: s.registry, Forget: s.forget, Routing: s.routes, Pipelines: s.pipelines, Tools: s.tools,
+		Registry: s.registry, Forget: s.recorder.Forget, Routing: s.routes, Pipelines: s.pipelines, Tools: s.tools,
 	})
+	s.recorder.Nodes = s.planner
 	s.secrets = secret.New(secret.Options{Secret: s.planner.Secret})
 	return s.planner.Load(ctx)
 }

@@ -2,12 +2,12 @@ package app
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/turns"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -34,23 +34,17 @@ func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, 
 
 // missed records that nobody could run checks about proxy nodes.
 func (s *Server) missed(ctx context.Context, list []turns.Missed) error {
-	entries := make([]journal.Entry, 0, len(list))
+	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
-		if !s.planner.Holds(m.About, m.Chunk.Unit) {
-			continue // deleted meanwhile, and its events with it
+		if s.planner.Holds(m.About, m.Chunk.Unit) { // otherwise the node was deleted, and its events with it
+			results = append(results, recorder.Result{Node: m.About, Chunk: m.Chunk.ID, Status: model.Unknown, Output: m.Text})
 		}
-		entries = append(entries, journal.Entry{Section: s.sectionOf(m.About), Data: wire.AppendRecord(nil, &wire.Record{
-			Kind: wire.RecordOwn, Node: m.About,
-			Own: &wire.OwnResult{Chunk: m.Chunk.ID, Status: model.Unknown, Output: []byte(m.Text)},
-		})})
 	}
-	const atOnce = 1000
-	for len(entries) > 0 {
-		n := min(len(entries), atOnce)
-		if err := s.journal.Append(ctx, entries[:n]...); err != nil {
-			return fmt.Errorf("append to the journal: %w", err)
+	const most = 1000
+	for part := range slices.Chunk(results, most) {
+		if _, err := s.recorder.Results(ctx, part); err != nil {
+			return err
 		}
-		entries = entries[n:]
 	}
 	return nil
 }

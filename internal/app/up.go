@@ -23,7 +23,9 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/offline"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/serverlog"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
@@ -39,7 +41,7 @@ type Up struct {
 	Program string // how people call us, for the commands that are shown
 	Out     io.Writer
 	Log     *slog.Logger
-	Book    *Logbook // where Log writes; nil: elsewhere
+	Book    *serverlog.Log // where Log writes; nil: elsewhere
 
 	kept, aside string // of which server a context was at Context, and where it lies now; empty: none was, or it was ours
 }
@@ -170,7 +172,7 @@ func (s *Server) firstAdmin(ctx context.Context) (string, error) {
 	given := ""
 	if path := s.cfg.AdminPasswordFile; path != "" {
 		var err error
-		if given, err = passwordFrom(path, os.Stdin); err != nil {
+		if given, err = offline.ReadPassword(path, os.Stdin); err != nil {
 			return "", fmt.Errorf("admin-password-file: %w", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
@@ -28,7 +29,7 @@ func (s *Server) shardOptions() shard.Options {
 func (s *Server) openView(ctx context.Context) error {
 	var err error
 	s.snapshots, err = snapshot.Open(snapshot.Options{
-		Dir: s.path(snapshotFolder), Head: s.journal.Head(), Resolve: s.journal.Resolve, Logger: s.log, Registerer: s.registry,
+		Dir: datadir.Snapshots(s.cfg), Head: s.journal.Head(), Resolve: s.journal.Resolve, Logger: s.log, Registerer: s.registry,
 	})
 	if err != nil {
 		return err
@@ -36,6 +37,7 @@ func (s *Server) openView(ctx context.Context) error {
 	o := s.shardOptions()
 	o.Workers, o.Registerer, o.Queues = workers(), s.registry, s.queues
 	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
+	s.recorder.Applied = s.view.WaitApplied
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workers()}
 	s.consumers.Add(s.snapshots.Consumers) // before the passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
@@ -57,7 +59,7 @@ func (s *Server) openView(ctx context.Context) error {
 		return model.Errorf(model.Internal,
 			"%d of %d partitions have no snapshot that can be used (see the log), and the journal holds nothing before commit %d from which to make them again",
 			model.Partitions-restored, model.Partitions, tail.Number).
-			WithHint("restore the folder from a backup, or go on without their event states, which come back with the next results: %s", stoppedCommand(s.cfg, "repair"))
+			WithHint("restore the folder from a backup, or go on without their event states, which come back with the next results: %s", datadir.StoppedCommand(s.cfg, "repair"))
 	}
 	head := s.journal.Head()
 	if err := s.journal.Read(ctx, from, func(c journal.Commit) error { s.view.Deliver(c); return nil }); err != nil {

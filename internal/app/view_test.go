@@ -75,7 +75,7 @@ func TestAProblemThatHistoryLostIsFoundAtTheStart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
 	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
-	if err := s.own(t.Context(), model.IdentityCheck, model.Critical, "two of them"); err != nil {
+	if err := s.recorder.OwnResult(t.Context(), model.IdentityCheck, model.Critical, "two of them"); err != nil {
 		t.Fatal(err)
 	}
 	var id string

@@ -24,7 +24,7 @@ func (s *Server) openWatchdog() (err error) {
 	o := watchdog.Options{
 		Every: time.Duration(s.cfg.WatchdogInterval), Send: s.courier.Send, Now: s.now, Logger: s.log, Registerer: s.registry,
 		Own: func(ctx context.Context, status model.Status, output string) error {
-			return s.own(ctx, model.WatchdogCheck, status, output)
+			return s.recorder.OwnResult(ctx, model.WatchdogCheck, status, output)
 		},
 	}
 	if s.cfg.WatchdogURL != "" {

@@ -10,7 +10,7 @@ import (
 
 // notFuzzed are the decoders, by file, that no fuzz target has to reach, and why.
 var notFuzzed = map[string]string{
-	"internal/app/passwordrequest.go":        "a file that only the server's own user may write",
+	"internal/offline/passwordrequest.go":    "a file that only the server's own user may write",
 	"internal/watchdog/courier.go":           "the certificate that it has just made",
 	"internal/cli/doctor.go":                 "settings that the server of this machine says on its admin listener",
 	"internal/cli/output.go":                 "what internal/client has read, or the reader of documents",

@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Class says what kind of failure an error is. The table below is the one place
@@ -104,3 +105,6 @@ func ClassOf(err error) Class {
 	}
 	return Internal
 }
+
+// OneLine returns the message and the hint of an error without line breaks, for a list.
+func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

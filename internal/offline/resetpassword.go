@@ -1,11 +1,11 @@
-package app
+package offline
 
 import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -37,16 +38,16 @@ belongs to. It makes no users: see muster auth user.`,
 			}
 			password := ""
 			if file != "" {
-				if password, err = passwordFrom(file, cmd.InOrStdin()); err != nil {
+				if password, err = ReadPassword(file, cmd.InOrStdin()); err != nil {
 					return err
 				}
 			}
-			if err := becomeOwner(cfg.Data); err != nil {
+			if err := datadir.BecomeOwner(cfg.Data); err != nil {
 				return err
 			}
 			made, err := ResetPassword(cmd.Context(), cfg, user, password, mayRun)
 			if err != nil {
-				return explain(err, cfg.Data)
+				return datadir.Explain(err, cfg.Data)
 			}
 			if password == "" {
 				fmt.Fprintf(cmd.OutOrStdout(), "user %s, password %s (shown once)\n", user, made)
@@ -64,8 +65,8 @@ belongs to. It makes no users: see muster auth user.`,
 	return c
 }
 
-// passwordFrom reads a password from a file; - is standard input.
-func passwordFrom(file string, stdin io.Reader) (string, error) {
+// ReadPassword reads a password from a file; - is standard input.
+func ReadPassword(file string, stdin io.Reader) (string, error) {
 	var data []byte
 	var err error
 	if file == "-" {
@@ -86,7 +87,7 @@ func passwordFrom(file string, stdin io.Reader) (string, error) {
 // ResetPassword sets a password in a data folder. Of a stopped server it writes into
 // the store; a running one is asked by a file, because the store is its alone.
 func ResetPassword(ctx context.Context, cfg *config.Server, user, password string, mayRun bool) (string, error) {
-	held, err := lockStopped(cfg.Data)
+	held, err := datadir.LockStopped(cfg.Data)
 	if model.ClassOf(err) == model.Conflict {
 		return askForPassword(ctx, cfg.Data, user, password, mayRun)
 	}
@@ -94,10 +95,9 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 		return "", err
 	}
 	defer held.Close()
-	s := &Server{cfg: cfg, log: slog.New(slog.DiscardHandler)}
 	dsn := cfg.IntentDB
 	if dsn == "" {
-		dsn = s.path("intent.db")
+		dsn = filepath.Join(cfg.Data, "intent.db")
 		if _, err := os.Stat(dsn); err != nil {
 			return "", model.Errorf(model.NotFound, "%s is no data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
 		}

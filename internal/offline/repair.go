@@ -1,17 +1,16 @@
-package app
+package offline
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
@@ -51,33 +50,21 @@ func stopped(c *cobra.Command, do func(cfg *config.Server, out io.Writer) error)
 		if err != nil {
 			return err
 		}
-		if err := becomeOwner(cfg.Data); err != nil {
+		if err := datadir.BecomeOwner(cfg.Data); err != nil {
 			return err
 		}
-		held, err := lockStopped(cfg.Data)
+		held, err := datadir.LockStopped(cfg.Data)
 		if err != nil {
-			return explain(err, cfg.Data)
+			return datadir.Explain(err, cfg.Data)
 		}
-		return explain(errors.Join(do(cfg, cmd.OutOrStdout()), held.Close()), cfg.Data)
+		return datadir.Explain(errors.Join(do(cfg, cmd.OutOrStdout()), held.Close()), cfg.Data)
 	}
 	config.Flags(c.Flags(), "data", "journal", "journal-budget", "journal-reserve")
 	return c
 }
 
-// lockStopped takes a data folder that is there.
-func lockStopped(dir string) (io.Closer, error) {
-	names, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return nil, model.Errorf(model.NotFound, "%q is no data folder of a server", dir).WithHint("name it with --data DIR")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return lockFolder(dir)
-}
-
 func repair(cfg *config.Server, out io.Writer) error {
-	lost, err := journal.Repair(journalFolder(cfg), journalOptions(cfg))
+	lost, err := journal.Repair(datadir.Journal(cfg), datadir.JournalOptions(cfg))
 	for _, l := range lost {
 		fmt.Fprintln(out, l)
 	}
@@ -90,7 +77,7 @@ func repair(cfg *config.Server, out io.Writer) error {
 	}
 	if emptied > 0 {
 		fmt.Fprintf(out, "%s: the event states of %d of %d partitions before commit %d are lost; they come back with the next results\n",
-			filepath.Join(cfg.Data, snapshotFolder), emptied, model.Partitions, from)
+			datadir.Snapshots(cfg), emptied, model.Partitions, from)
 	}
 	if len(lost) == 0 && emptied == 0 {
 		fmt.Fprintln(out, "journal and snapshots are whole: nothing was changed")
@@ -101,15 +88,15 @@ func repair(cfg *config.Server, out io.Writer) error {
 // repairSnapshots gives an empty snapshot to each partition that neither a snapshot
 // nor the journal can bring back.
 func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
-	o := journalOptions(cfg)
+	o := datadir.JournalOptions(cfg)
 	o.Tick, o.Reserve = -1, -1
-	log, err := journal.Open(journalFolder(cfg), o)
+	log, err := journal.Open(datadir.Journal(cfg), o)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer log.Close()
 	store, err := snapshot.Open(snapshot.Options{
-		Dir: filepath.Join(cfg.Data, snapshotFolder), Head: log.Head(), Resolve: log.Resolve, Logger: slog.New(slog.DiscardHandler),
+		Dir: datadir.Snapshots(cfg), Head: log.Head(), Resolve: log.Resolve, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return 0, 0, err
@@ -135,13 +122,13 @@ func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 }
 
 func restored(cfg *config.Server, out io.Writer) error {
-	o := journalOptions(cfg)
-	names, err := snapshot.ReadNames(disk.OS{}, filepath.Join(cfg.Data, snapshotFolder))
+	o := datadir.JournalOptions(cfg)
+	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
 	if err != nil {
 		return err
 	}
 	o.Seen = names.Seen
-	life, err := journal.NewIncarnation(journalFolder(cfg), o)
+	life, err := journal.NewIncarnation(datadir.Journal(cfg), o)
 	if err != nil {
 		return err
 	}

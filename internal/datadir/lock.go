@@ -1,7 +1,6 @@
-package app
+package datadir
 
 import (
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -18,13 +17,9 @@ import (
 // lockFile in the data folder keeps a second process away from all that is in it.
 const lockFile = "LOCK"
 
-func (s *Server) openFolder(context.Context) (err error) {
-	s.folder, err = lockFolder(s.cfg.Data)
-	return err
-}
-
-// lockFolder makes the data folder if need be and takes it for this process.
-func lockFolder(dir string) (io.Closer, error) {
+// Lock makes the data folder if need be and takes it for this process until the result is closed.
+// The error has the class Conflict where another process has it.
+func Lock(dir string) (io.Closer, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
 	}
@@ -37,7 +32,19 @@ func lockFolder(dir string) (io.Closer, error) {
 	return held, err
 }
 
-// makeFolder makes a folder, and those above it, so that a power failure leaves them there.
+// LockStopped takes a data folder that exists; NotFound where the folder is none of a server.
+func LockStopped(dir string) (io.Closer, error) {
+	names, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+		return nil, model.Errorf(model.NotFound, "%q is no data folder of a server", dir).WithHint("name it with --data DIR")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Lock(dir)
+}
+
+// makeFolder makes a folder and its parents, so that they outlive a power failure.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -52,11 +59,12 @@ func makeFolder(dir string) error {
 	return disk.OS{}.SyncDir(up)
 }
 
-// explain says in words what the file system would not let us do, and who may.
-func explain(err error, data string) error {
+// Explain adds a hint to an error of the file system: the owner of the file, or the state of the
+// disk, and the command to type. Other errors come back as they are.
+func Explain(err error, data string) error {
 	var path *fs.PathError
-	var said *model.Error
-	if err == nil || errors.As(err, &said) || !errors.As(err, &path) {
+	var explained *model.Error
+	if err == nil || errors.As(err, &explained) || !errors.As(err, &path) {
 		return err
 	}
 	switch {
@@ -69,16 +77,16 @@ func explain(err error, data string) error {
 	case errors.Is(err, fs.ErrPermission):
 		owner, info := existing(path.Path)
 		self := userName(os.Geteuid())
-		said := model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), self)
+		refused := model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), self)
 		if folder, _ := os.Stat(data); userOf(folder) == self { // a copy by root, into a folder of the server's
-			return said.WithHint("give all of the folder to %s: chown -R %s: %s", self, self, data)
+			return refused.WithHint("give all of the folder to %s: chown -R %s: %s", self, self, data)
 		}
-		return said.WithHint("run it as that user (sudo -u %s muster …), or give the folder away: chown -R %s %s", userOf(info), self, data)
+		return refused.WithHint("run it as that user (sudo -u %s muster …), or give the folder away: chown -R %s %s", userOf(info), self, data)
 	}
 	return err
 }
 
-// existing is the path, or the nearest folder above it that is there.
+// existing returns the path, or the nearest folder above it that exists.
 func existing(path string) (string, fs.FileInfo) {
 	for {
 		info, err := os.Stat(path)
@@ -92,12 +100,12 @@ func existing(path string) (string, fs.FileInfo) {
 
 func userOf(info fs.FileInfo) string {
 	if info == nil {
-		return "somebody"
+		return "another user"
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return userName(int(stat.Uid))
 	}
-	return "somebody"
+	return "another user"
 }
 
 func userName(uid int) string {

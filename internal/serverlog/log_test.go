@@ -1,4 +1,4 @@
-package app
+package serverlog
 
 import (
 	"bytes"
@@ -11,21 +11,21 @@ import (
 	"github.com/muster-fleet/muster/internal/config"
 )
 
-// The book keeps whole lines, the newest, and not more than it should.
-func TestLogbookKeepsTheLastLines(t *testing.T) {
+// The tail keeps whole lines, the newest, and not more than it should.
+func TestTailKeepsTheLastLines(t *testing.T) {
 	var out bytes.Buffer
-	b, err := OpenLogbook(&config.Server{LogLevel: "info"}, &out, "")
+	b, err := Open(&config.Server{LogLevel: "info"}, &out, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	line := strings.Repeat("x", 90)
-	const lines = 3 * bookKept / 100
+	const lines = 3 * tailBytes / 100
 	for i := range lines {
 		fmt.Fprintf(b, "%08d %s\n", i, line)
 	}
 	tail := string(b.Tail())
 	last := fmt.Sprintf("%08d %s\n", lines-1, line)
-	if len(tail) > bookKept || len(tail) < bookKept-200 || !strings.HasSuffix(tail, last) || len(tail)%len(last) != 0 {
+	if len(tail) > tailBytes || len(tail) < tailBytes-200 || !strings.HasSuffix(tail, last) || len(tail)%len(last) != 0 {
 		t.Errorf("%d bytes, from %.20q to %q", len(tail), tail, tail[len(tail)-20:])
 	}
 	if got := out.Len(); got != lines*len(last) {
@@ -34,9 +34,9 @@ func TestLogbookKeepsTheLastLines(t *testing.T) {
 }
 
 // What logrotate does: the file is moved away, then SIGHUP.
-func TestLogbookIsOpenedAnew(t *testing.T) {
+func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "muster.log")
-	b, err := OpenLogbook(&config.Server{LogLevel: "warn", LogFile: path}, nil, "")
+	b, err := Open(&config.Server{LogLevel: "warn", LogFile: path}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,16 +63,16 @@ func TestLogbookIsOpenedAnew(t *testing.T) {
 		}
 	}
 	if tail := string(b.Tail()); strings.Count(tail, "\n") != 3 {
-		t.Errorf("the book holds %s", tail)
+		t.Errorf("the tail holds %s", tail)
 	}
 }
 
 // Under the journal lines go without the time that it gives them; elsewhere with it, and
-// the book keeps it always.
-func TestLogbookUnderTheJournal(t *testing.T) {
+// the tail keeps it always.
+func TestLinesUnderSystemdsJournal(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		var out bytes.Buffer
-		b, err := OpenLogbook(&config.Server{LogLevel: "info"}, &out, "")
+		b, err := Open(&config.Server{LogLevel: "info"}, &out, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestLogbookUnderTheJournal(t *testing.T) {
 			t.Errorf("under the journal %t: %q", plain, out.String())
 		}
 		if tail := string(b.Tail()); !strings.HasPrefix(tail, "time=20") {
-			t.Errorf("the book holds %q", tail)
+			t.Errorf("the tail holds %q", tail)
 		}
 		b.Logger("json").Info("begins")
 		if !strings.Contains(out.String(), `{"time":"20`) {

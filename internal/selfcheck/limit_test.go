@@ -1,4 +1,4 @@
-package app
+package selfcheck
 
 import (
 	"fmt"
@@ -15,13 +15,13 @@ import (
 // meet has one, whoever met it last; ten minutes after the last time it closes.
 func TestTheEventOfALimit(t *testing.T) {
 	var written []string
-	e := &episodes{bad: model.Warning, over: "no limit was met", open: map[model.NodeID]*episode{}}
+	e := &episodes{status: model.Warning, closed: "no limit was met", open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
 		written = append(written, fmt.Sprintf("%d %d %s", node, status, text))
 		return nil
 	}
 	ids := map[string]model.NodeID{"team/a": 1, "team/b": 2, "other/a": 3}
-	q := quotas{episodes: e, of: map[quota]model.NodeID{}, find: func(namespace, name string) (model.NodeID, bool) {
+	q := limits{episodes: e, nodes: map[limit]model.NodeID{}, find: func(namespace, name string) (model.NodeID, bool) {
 		id, ok := ids[namespace+"/"+name]
 		return id, ok
 	}}
@@ -31,7 +31,7 @@ func TestTheEventOfALimit(t *testing.T) {
 	}
 	look := func(hits ...core.Hit) []string {
 		written = nil
-		q.met(hits, at.Add(-episodeTick))
+		q.update(hits, at.Add(-episodeTick))
 		q.tick()
 		slices.Sort(written)
 		return written
@@ -47,7 +47,7 @@ func TestTheEventOfALimit(t *testing.T) {
 	if got := look(hit("team", "b", "namespace_rate", 0), hit("team", "b", "node_rate", 0), hit("other", "a", "output", 1)); len(got) != 1 || !strings.HasPrefix(got[0], "2 1 ") || strings.Contains(got[0], "resultsPerSec: muster edit namespace team\n") {
 		t.Errorf("another limit of another node: %q", got)
 	}
-	for range episodeGone - 3 {
+	for range episodeLength - 3 {
 		if got := look(); len(got) != 0 {
 			t.Fatalf("closed too early: %q", got)
 		}

@@ -1,18 +1,18 @@
-package app
+package selfcheck
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
-	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func aClone(address string) muster.Clone {
@@ -29,7 +29,7 @@ func aClone(address string) muster.Clone {
 func TestTheEventOfAClone(t *testing.T) {
 	var written []string
 	var fail error
-	w := episodes{bad: model.Critical, over: "no second machine came with this node's identity", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
+	w := episodes{status: model.Critical, closed: "no second machine came with this node's identity", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
 		if fail != nil {
 			return fail
 		}
@@ -50,7 +50,7 @@ func TestTheEventOfAClone(t *testing.T) {
 	came := func(address string) (string, bool) {
 		c := aClone(address)
 		text := cloneText(c)
-		return text, w.came(c.Node.ID, text, text)
+		return text, w.occurred(c.Node.ID, text, text)
 	}
 	if text, first := came("10.0.0.2"); !first || !strings.Contains(written[0], text) {
 		t.Fatalf("%q %v %q", text, first, written)
@@ -66,10 +66,10 @@ func TestTheEventOfAClone(t *testing.T) {
 	wrote("the same at once", 1)
 	came("10.0.0.3")
 	wrote("from another address", 2)
-	ticks(episodeAgain)
+	ticks(episodeRepeat)
 	came("10.0.0.3")
 	wrote("the same, a minute later", 3)
-	ticks(episodeGone - 1)
+	ticks(episodeLength - 1)
 	wrote("almost ten minutes later", 3)
 	fail = errors.New("the disk is full")
 	w.tick()
@@ -79,38 +79,28 @@ func TestTheEventOfAClone(t *testing.T) {
 	if !strings.HasPrefix(written[3], "7 0 no second machine came with this node's identity for 10m") {
 		t.Errorf("closed with %q", written[3])
 	}
-	ticks(episodeGone)
+	ticks(episodeLength)
 	wrote("closed once", 4)
 	if _, first := came("10.0.0.3"); !first {
 		t.Error("after the event was closed, a clone is not the first")
 	}
 }
 
-// What an earlier life of the server left open is found again, so that it closes there.
-func TestTheEventOfACloneOutlivesAServer(t *testing.T) {
-	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
-	s, stop := start(t, cfg)
-	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
-	member, err := s.intent.Register(t.Context(), "key of web01", pki.JoinToken{Namespace: model.DefaultNamespaceName}, pki.EnrolRequest{Name: "web01"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	clone := aClone("10.0.0.2")
-	info, _ := s.intent.LookupNode(member.UID)
-	clone.Node = core.Node{ID: info.ID, Name: info.Name}
-	testenv.Until(t, "the planner knows the node", func() bool { return s.planner.For(info.ID) != nil })
-	s.clones.came(clone)
-	critical := func() bool {
-		e, ok := s.view.Get(info.ID, model.IdentityCheck)
-		return ok && e.Status == model.Critical && strings.Contains(e.Output, "10.0.0.2 (machine 22222222)")
-	}
-	testenv.Until(t, "the event tells", critical)
-	stop()
-	s, _ = start(t, cfg)
-	if !critical() {
-		t.Error("the event is gone after a restart")
-	}
-	if e, err := s.newEpisodes(t.Context(), model.IdentityCheck, model.Critical, ""); err != nil || len(e.open) != 1 || e.open[info.ID] == nil {
-		t.Errorf("open are %v, %v", e, err)
+// The events that an earlier run of the server left open are found again, on all pages, so that they close.
+func TestEpisodesOfAnEarlierRun(t *testing.T) {
+	asked := 0
+	m := New(Options{Events: func(_ context.Context, q event.Query) (event.Page, error) {
+		if len(q.Checks) != 1 || q.Checks[0] != model.IdentityCheck || slices.Contains(q.Statuses, model.OK) {
+			t.Errorf("asked for %+v", q)
+		}
+		asked++
+		if q.After == "" {
+			return event.Page{States: []event.State{{Node: 7}}, Next: "more"}, nil
+		}
+		return event.Page{States: []event.State{{Node: 8}}}, nil
+	}})
+	e, err := m.newEpisodes(t.Context(), model.IdentityCheck, model.Critical, "")
+	if err != nil || asked != 2 || len(e.open) != 2 || e.open[7] == nil || e.open[8] == nil {
+		t.Errorf("open are %v after %d pages, %v", e.open, asked, err)
 	}
 }

@@ -1,4 +1,4 @@
-package app
+package offline
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -82,8 +83,16 @@ func refusal(path string) error {
 	return said
 }
 
-// watchPasswordRequests takes what `muster auth reset-password` leaves in the folder.
-func (s *Server) watchPasswordRequests(ctx context.Context) error {
+// PasswordRequests takes the requests that `muster auth reset-password` leaves in the data folder of
+// a running server.
+type PasswordRequests struct {
+	Data   string // folder
+	Access *access.Service
+	Log    *slog.Logger
+}
+
+// Run looks for a request each second until ctx ends.
+func (p *PasswordRequests) Run(ctx context.Context) error {
 	tick := time.NewTicker(passwordTick)
 	defer tick.Stop()
 	for {
@@ -92,14 +101,14 @@ func (s *Server) watchPasswordRequests(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := s.takePasswordRequest(ctx); err != nil && ctx.Err() == nil {
-			s.log.Error("password was not reset", "err", err)
+		if err := p.apply(ctx); err != nil && ctx.Err() == nil {
+			p.Log.Error("password was not reset", "err", err)
 		}
 	}
 }
 
-func (s *Server) takePasswordRequest(ctx context.Context) error {
-	path := s.path(passwordRequestFile)
+func (p *PasswordRequests) apply(ctx context.Context) error {
+	path := filepath.Join(p.Data, passwordRequestFile)
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -111,17 +120,17 @@ func (s *Server) takePasswordRequest(ctx context.Context) error {
 	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
 		return errors.Join(fmt.Errorf("%s is no request of ours: %w", path, err), os.Remove(path))
 	}
-	err = s.access.ResetPassword(ctx, resetBy(), r.User, r.Hash, r.Run)
+	err = p.Access.ResetPassword(ctx, resetBy(), r.User, r.Hash, r.Run)
 	if said := (*model.Error)(nil); errors.As(err, &said) && (said.Class == model.NotFound || said.Class == model.Invalid) {
 		if body, err = json.Marshal(model.Error{Class: said.Class, Message: said.Message, Hint: said.Hint}); err == nil {
-			err = disk.WriteFile(disk.OS{}, s.cfg.Data, passwordRefusedFile, body)
+			err = disk.WriteFile(disk.OS{}, p.Data, passwordRefusedFile, body)
 		}
-		s.log.Warn("password was not reset", "user", r.User, "why", said.Message)
+		p.Log.Warn("password was not reset", "user", r.User, "why", said.Message)
 		return errors.Join(err, os.Remove(path))
 	}
 	if err != nil {
 		return err // asked again until whoever asks gives up
 	}
-	s.log.Warn("password was reset from the data folder", "user", r.User)
+	p.Log.Warn("password was reset from the data folder", "user", r.User)
 	return os.Remove(path)
 }

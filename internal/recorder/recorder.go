@@ -1,0 +1,189 @@
+// Package recorder appends the server's own records to the journal: results of the server about itself
+// and about nodes, actions of people, marks. A batch of results that an agent sends does not come this way:
+// see package source/core.
+package recorder
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Recorder writes records of kinds that need no agent. Its fields are set before its first use; then
+// it is safe for concurrent use.
+type Recorder struct {
+	Journal interface {
+		Append(ctx context.Context, entries ...journal.Entry) error
+	}
+	Nodes interface {
+		NodeUID(node model.NodeID) uuid.UUID // uuid.Nil: the node was deleted
+	}
+	Applied func(ctx context.Context, at journal.Position) error // waits until the view has applied a commit
+	Log     *slog.Logger
+}
+
+// maxMarks bounds the marks of one call of Journal.Append, which a deletion of a whole fleet makes.
+const maxMarks = 1000
+
+// Result is a result of the server about a node, judged by a chunk.
+type Result struct {
+	Node   model.NodeID
+	Chunk  model.ChunkID
+	Status model.Status
+	Output string
+}
+
+// waiter receives the outcome of the commit that has its entry.
+type waiter chan outcome
+
+type outcome struct {
+	at  journal.Position
+	err error
+}
+
+func (w waiter) Committed(_ uint64, at journal.Position, err error) { w <- outcome{at, err} }
+
+func (w waiter) wait(ctx context.Context) (journal.Position, error) {
+	select {
+	case o := <-w:
+		if o.err != nil {
+			return o.at, fmt.Errorf("append to the journal: %w", o.err)
+		}
+		return o.at, nil
+	case <-ctx.Done():
+		return journal.Position{}, ctx.Err()
+	}
+}
+
+// Append writes one record and returns when it is durable and applied.
+func (r *Recorder) Append(ctx context.Context, section journal.Section, record *wire.Record) error {
+	w := make(waiter, 1)
+	if err := r.append(ctx, journal.Entry{Section: section, Data: wire.AppendRecord(nil, record), Waiter: w}); err != nil {
+		return err
+	}
+	at, err := w.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return r.Applied(ctx, at)
+}
+
+func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
+	if err := r.Journal.Append(ctx, entries...); err != nil {
+		return fmt.Errorf("append to the journal: %w", err)
+	}
+	return nil
+}
+
+// section returns the partition of a node that still exists, otherwise all of them.
+func (r *Recorder) section(node model.NodeID) journal.Section {
+	if node == model.ServerNode {
+		return 0
+	}
+	if uid := r.Nodes.NodeUID(node); uid != uuid.Nil {
+		return journal.Section(model.PartitionOf(uid))
+	}
+	return journal.All
+}
+
+// OwnResult writes a result of a built-in check about the server itself.
+func (r *Recorder) OwnResult(ctx context.Context, check model.CheckID, status model.Status, output string) error {
+	return r.NodeResult(ctx, model.ServerNode, check, status, output)
+}
+
+// NodeResult writes a result of a built-in check about a node.
+func (r *Recorder) NodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
+	return r.Append(ctx, r.section(node), &wire.Record{
+		Kind: wire.RecordOwn, Node: node,
+		Own: &wire.OwnResult{Chunk: model.BuiltinChunk(check), Status: status, Output: []byte(output)},
+	})
+}
+
+// Results writes results in their order, in one call of Journal.Append. durable waits until they are.
+func (r *Recorder) Results(ctx context.Context, results []Result) (durable func(context.Context) error, err error) {
+	entries := make([]journal.Entry, len(results))
+	for i, x := range results {
+		entries[i] = journal.Entry{Section: r.section(x.Node), Data: wire.AppendRecord(nil, &wire.Record{
+			Kind: wire.RecordOwn, Node: x.Node, Own: &wire.OwnResult{Chunk: x.Chunk, Status: x.Status, Output: []byte(x.Output)},
+		})}
+	}
+	if len(entries) == 0 {
+		return func(context.Context) error { return nil }, nil
+	}
+	w := make(waiter, 1)
+	entries[len(entries)-1].Waiter = w
+	if err := r.append(ctx, entries...); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error { _, err := w.wait(ctx); return err }, nil
+}
+
+// Forget tells the views which results are expected no more. The planner calls it before a change is
+// in force; after an error the next start finds the same marks missing and writes them.
+func (r *Recorder) Forget(list []plan.Forgotten) {
+	for part := range slices.Chunk(list, maxMarks) {
+		entries := make([]journal.Entry, len(part))
+		for i, f := range part {
+			section := journal.All
+			switch {
+			case f.UID != uuid.Nil:
+				section = journal.Section(model.PartitionOf(f.UID))
+			case f.Node != 0 && !f.Mark.Gone:
+				section = r.section(f.Node)
+			}
+			entries[i] = journal.Entry{Section: section, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: f.Node, Forget: &f.Mark})}
+		}
+		if err := r.append(context.Background(), entries...); err != nil {
+			r.Log.Error("marks of results that are expected no more were not recorded; the next start records them", "err", err)
+			return
+		}
+	}
+}
+
+// Started marks that the server listens again: deadlines count from here.
+func (r *Recorder) Started(ctx context.Context) error {
+	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted})
+}
+
+// Intent marks which revision of the intent is in force.
+func (r *Recorder) Intent(ctx context.Context, revision int64) error {
+	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: revision})
+}
+
+// MarkIntent records the revision in force whenever it has changed, looking once a second until ctx
+// ends, so that a start after a crash knows from where to look for forgotten results.
+func (r *Recorder) MarkIntent(ctx context.Context, revision func() int64) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	last := revision()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := revision()
+		if now == last {
+			continue
+		}
+		if err := r.Intent(ctx, now); err == nil {
+			last = now
+		} else if ctx.Err() == nil {
+			r.Log.Warn("the intent in force could not be recorded; trying again", "err", err)
+		}
+	}
+}
+
+// Act writes an action of a person on an event. It implements api.Actions.
+func (r *Recorder) Act(ctx context.Context, node model.NodeID, action wire.Action) error {
+	return r.Append(ctx, r.section(node), &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
+}

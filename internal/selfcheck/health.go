@@ -1,0 +1,141 @@
+package selfcheck
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/react"
+)
+
+const (
+	healthTick   = 5 * time.Second
+	healthRepeat = time.Minute // after which an unchanged status is recorded again
+)
+
+// A change may wait this long for history before the event `history` opens.
+const (
+	LagWarning  = 30 * time.Second
+	LagCritical = 5 * time.Minute
+)
+
+// report is one built-in event about the server itself.
+type report struct {
+	check model.CheckID
+	look  func() (model.Status, string)
+}
+
+func (m *Monitor) reports() [3]report {
+	return [...]report{{model.JournalCheck, m.journalHealth}, {model.HistoryCheck, m.historyHealth}, {model.StreamsCheck, m.streamsHealth}}
+}
+
+// Warnings returns the texts of the server's own reports that are not OK now.
+func (m *Monitor) Warnings() (texts []string) {
+	for _, r := range m.reports() {
+		if status, text := r.look(); status != model.OK {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// watchHealth records the reports: once a minute, and at once when a status changes. While the journal
+// is blocked it records nothing: readyz and the log have the reason.
+func (m *Monitor) watchHealth(ctx context.Context) error {
+	tick := time.NewTicker(healthTick)
+	defer tick.Stop()
+	began := m.o.Now()
+	type recorded struct {
+		status model.Status
+		at     time.Time
+	}
+	last := map[model.CheckID]recorded{}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := m.o.Now()
+		for _, r := range m.reports() {
+			before, ok := last[r.check]
+			if r.check == model.StreamsCheck && !ok && !m.hasStreams() {
+				continue // most servers have none: they need no event
+			}
+			if m.o.Journal().Blocked != nil {
+				break
+			}
+			status, text := r.look()
+			if ok && before.status == status && now.Sub(before.at) < healthRepeat {
+				continue
+			}
+			if m.o.Record(ctx, model.ServerNode, r.check, status, text) == nil {
+				last[r.check] = recorded{status, now}
+			}
+		}
+		if now.Sub(began) > outageCalm {
+			m.endOutage(ctx, now)
+		}
+	}
+}
+
+func (m *Monitor) journalHealth() (model.Status, string) {
+	st := m.o.Journal()
+	share := 0.0
+	if st.BudgetBytes > 0 {
+		share = 100 * float64(st.SizeBytes) / float64(st.BudgetBytes)
+	}
+	text := fmt.Sprintf("journal uses %.0f%% of its budget of %s", share, model.Size(st.BudgetBytes))
+	switch older := m.older.text(); {
+	case st.Blocked != nil:
+		return model.Critical, "journal does not commit: " + st.Blocked.Error() + m.CutReason()
+	case older != "":
+		return model.Critical, older + ". On the server's machine, with the server stopped: " + m.o.RestoredCommand
+	case share >= 90:
+		return model.Critical, text + "; agents send larger, rarer batches, and when it is full they keep their results" + m.CutReason()
+	case share >= 75:
+		return model.Warning, text + m.CutReason()
+	}
+	return model.OK, text
+}
+
+// CutReason returns a full stop and a sentence: the reason why the journal is not cut now.
+func (m *Monitor) CutReason() string {
+	lag, trouble := m.o.Lag(), m.o.Trouble()
+	if lag.Age <= LagWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
+		if name, bytes := m.o.Holder(); name != "" && name != "snapshots" {
+			return fmt.Sprintf(". It cannot be cut: %s still needs %s of it", name, model.Size(bytes).About())
+		}
+		return ". It is cut after each snapshot cycle (--snapshot-cycle " + m.o.SnapshotCycle + ", less the fuller it is); raise --journal-budget if the disk has room"
+	}
+	return ". It cannot be cut: " + lagText(lag) + lagAdvice(trouble)
+}
+
+func (m *Monitor) historyHealth() (model.Status, string) {
+	lag := m.o.Lag()
+	text := lagText(lag) + ": problems are told late" + lagAdvice(m.o.Trouble())
+	switch {
+	case lag.Age > LagCritical:
+		return model.Critical, text
+	case lag.Age > LagWarning:
+		return model.Warning, text
+	}
+	return model.OK, "history keeps up"
+}
+
+func lagText(lag react.Lag) string {
+	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).About())
+	if lag.Again {
+		text += " (its queue overflowed: changes are made again from there)"
+	}
+	return text
+}
+
+// lagAdvice tells how to help a history store that does not answer (trouble) or is slow.
+func lagAdvice(trouble error) string {
+	if trouble != nil {
+		return "; " + model.OneLine(trouble) + ". Nothing is lost, and once the store answers it goes on by itself"
+	}
+	return "; its store takes fewer changes than come. Nothing is lost, and it goes on by itself; if it lasts: a faster disk for history, --history-db on PostgreSQL, or checks that change their status less often"
+}
