@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// advertised are the names and addresses of the server's certificate: those of this
-// machine or, where they are set, those of --advertise, and those where agents are sent.
+// advertised returns the names and addresses of the server's certificate: --advertise, or this machine's
+// where it is not set, and the servers that agents get.
 func (s *Server) advertised(ctx context.Context) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	add := func(address string) {
@@ -48,8 +48,8 @@ func (s *Server) advertised(ctx context.Context) []string {
 	return names
 }
 
-// fullName is what hosts file or resolver call this machine, if they begin with its host
-// name; else that. A resolver that does not answer holds up the start for a second.
+// fullName returns the machine's name from the hosts file or the resolver if it begins with the host
+// name, otherwise the host name. A resolver that does not answer delays the start by a second.
 func fullName(ctx context.Context, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -60,7 +60,7 @@ func fullName(ctx context.Context, host string) string {
 	return full
 }
 
-// agentAddresses are where agents find this server, for join tokens.
+// agentAddresses returns the addresses of this server for join tokens.
 func (s *Server) agentAddresses() []string {
 	if len(s.cfg.AgentServers) > 0 {
 		return s.cfg.AgentServers
@@ -76,7 +76,7 @@ func (s *Server) agentAddresses() []string {
 		if a, ok := addrOf(listener); ok {
 			bound = a.IP
 		}
-		hosts = byUse(bound, s.names, inside())
+		hosts = sortForAgents(bound, s.names, containerAddresses())
 	}
 	out := make([]string, 0, len(hosts))
 	for _, h := range hosts {
@@ -89,10 +89,10 @@ func (s *Server) agentAddresses() []string {
 	return out
 }
 
-// byUse orders the names and addresses of this machine for others, the most useful first:
-// each that leads nowhere costs a machine that joins some seconds. bound is what the
-// listener hears; inside are addresses that only this machine's containers reach.
-func byUse(bound net.IP, names []string, inside map[string]bool) []string {
+// sortForAgents orders names and addresses, those that other machines most likely reach first: a
+// machine that joins loses some seconds with each one that it cannot reach. bound is the address of the
+// listener, containers has the addresses that only this machine's containers reach.
+func sortForAgents(bound net.IP, names []string, containers map[string]bool) []string {
 	if bound != nil && !bound.IsUnspecified() {
 		return []string{bound.String()}
 	}
@@ -101,13 +101,13 @@ func byUse(bound net.IP, names []string, inside map[string]bool) []string {
 		ip := net.ParseIP(name)
 		switch {
 		case ip == nil && strings.Contains(name, "."):
-			return 0 // a full name stays when addresses change
+			return 0 // a full name outlives a change of address
 		case ip != nil && ip.IsLoopback():
 			return 6
-		case inside[name]:
+		case containers[name]:
 			return 5
 		case ip == nil:
-			return 4 // a name that others may know, or not
+			return 4 // other machines may not resolve it
 		case ip.To4() != nil:
 			return 1
 		case ip.IsPrivate():
@@ -126,10 +126,10 @@ func byUse(bound net.IP, names []string, inside map[string]bool) []string {
 	return out
 }
 
-// inside are the addresses of bridges that containers and virtual machines make here.
-func inside() map[string]bool {
+// containerAddresses returns the addresses of this machine's bridges for containers and virtual machines.
+func containerAddresses() map[string]bool {
 	out := map[string]bool{}
-	list, _ := net.Interfaces() // without them no address is known to be one
+	list, _ := net.Interfaces() // after an error there are none
 	for _, i := range list {
 		if !bridge.MatchString(i.Name) {
 			continue

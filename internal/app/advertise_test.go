@@ -35,7 +35,7 @@ func TestAddressesByUse(t *testing.T) {
 		{"10.0.0.2", []string{"10.0.0.2"}},
 		{"127.0.0.1", []string{"127.0.0.1"}},
 	} {
-		if got := byUse(net.ParseIP(c.bound), names, inside); !slices.Equal(got, c.want) {
+		if got := sortForAgents(net.ParseIP(c.bound), names, inside); !slices.Equal(got, c.want) {
 			t.Errorf("listening on %s: %q, want %q", c.bound, got, c.want)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// steadyAfter is how long an agent must run before what it sends says something of a day: at
-// first it sends what it is and runs all its checks.
+// steadyAfter is the uptime from which an agent's traffic tells its traffic of a day: a new agent sends
+// its facts and runs all its checks at first.
 const steadyAfter = 10 * time.Minute
 
-// agentSession is what a node's session knows of its agent, as the API shows it.
+// agentSession returns the API's view of a node's session; false: it has none.
 func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
 	a, ok := s.sessions.Agent(node)
 	if !ok && s.bridge != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// openAPI makes what the listeners serve.
+// openAPI makes the HTTP handlers of the listeners.
 func (s *Server) openAPI(context.Context) error {
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
 	admit := api.Enrolments(s.queues)
@@ -68,7 +68,7 @@ func (s *Server) openAPI(context.Context) error {
 	} else {
 		s.handler, s.enrolHandler = api.NewSplit(options)
 	}
-	if s.bridge != nil { // who has Sensu's agents has people with sensuctl
+	if s.bridge != nil { // users of Sensu's agents use sensuctl too
 		s.handler = sensuctl.New(sensuctl.Options{API: s.handler, Registerer: s.registry, Log: s.log, Now: s.now})
 	}
 	admin := http.NewServeMux()
@@ -82,12 +82,12 @@ func (s *Server) openAPI(context.Context) error {
 		},
 	}))
 	admin.Handle("GET /debug/states", load.StatesHandler(s.view))
-	admin.HandleFunc("GET "+doctor.AssetsPath, s.serveAssets)
+	admin.HandleFunc("GET "+doctor.AssetsPath, s.archives.ServeHTTP)
 	s.adminHandler = api.Local(admin)
 	return nil
 }
 
-// describe is what only the server itself knows of its state.
+// describe returns the server's state as the API shows it.
 func (s *Server) describe() v1.Status {
 	st := s.journal.Stats()
 	out := v1.Status{

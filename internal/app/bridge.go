@@ -31,7 +31,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 	s.sensuCA = authorities
 	s.bridge, err = sensu.New(sensu.Config{
 		Authorities: authorities,
-		Agents:      s.sessions, Journal: s.journal, Access: s.access, Intent: s.intent, View: known{s.view}, Assignments: s.planner, Checks: s.planner, Handler: s.planner.Handler,
+		Agents:      s.sessions, Journal: s.journal, Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Assignments: s.planner, Checks: s.planner, Handler: s.planner.Handler,
 		Limits: sensu.Limits{
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
@@ -41,10 +41,10 @@ func (s *Server) openBridge(context.Context) (err error) {
 	return err
 }
 
-// known is the view, for who asks only whether there is an event.
-type known struct{ *event.View }
+// eventIndex implements sensu.Config.View.
+type eventIndex struct{ *event.View }
 
-func (v known) Known(node model.NodeID, check model.CheckID) bool {
+func (v eventIndex) Known(node model.NodeID, check model.CheckID) bool {
 	_, ok := v.Get(node, check)
 	return ok
 }

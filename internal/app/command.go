@@ -129,7 +129,7 @@ func warnOfMisspelt(log *slog.Logger) {
 }
 
 // untilStopped ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it
-// opens the log anew and reads what may be reloaded.
+// reopens the log and reads its level again.
 func untilStopped(ctx context.Context, cmd *cobra.Command, book *serverlog.Log, log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	hup := make(chan os.Signal, 1)

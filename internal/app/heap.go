@@ -5,9 +5,9 @@ import (
 	"runtime/debug"
 )
 
-// heapGrowth is how much the heap may grow over what is live before it is collected,
-// in per cent: half of Go's default. A server's heap is what it holds (sessions,
-// states), so that memory counts for more here than the one or two per cent of CPU.
+// heapGrowth is GOGC: the heap may grow by this share of its live bytes, in per cent, before it is
+// collected. It is half of Go's default: a server's heap is mostly live (sessions, states), and memory
+// is worth more here than the one or two per cent of CPU.
 const heapGrowth = 50
 
 // keepHeapSmall sets heapGrowth for this process, unless GOGC says otherwise.

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// openJournal opens the journal and tells those who keep positions and ids of it in
-// which of its lives it is.
+// openJournal opens the journal, after the positions that snapshots and history have seen, and tells
+// the intent store its incarnation.
 func (s *Server) openJournal(ctx context.Context) error {
 	o := datadir.JournalOptions(s.cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(s.cfg))
@@ -50,8 +50,8 @@ type journalClock struct {
 func (c journalClock) Wall() int64         { return c.now().UnixNano() }
 func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
 
-// deliver hands a durable commit to the view. Until the replay is over it holds the
-// committer: what is committed meanwhile comes after what was.
+// deliver hands a durable commit to the view. It blocks the committer until the replay has ended, so
+// that the view gets commits in their order.
 func (s *Server) deliver(c journal.Commit) {
 	<-s.replay
 	if c.Position().Number > s.replayed {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// limitsOf are the limits in force in a namespace beside what is used of them.
+// limitsOf returns the limits in force in a namespace and their use.
 func (s *Server) limitsOf(namespace string) []v1.LimitUse {
 	l := s.intent.LimitsFor(namespace)
 	id, ok := s.planner.NamespaceByName(namespace)
@@ -46,7 +46,7 @@ func (s *Server) limitsOf(namespace string) []v1.LimitUse {
 	return out
 }
 
-// full is intent.Options.Full: a limit kept a machine out, which is told of a node that is there.
+// full is intent.Options.Full: a limit refused a machine. A node that exists carries the event.
 func (s *Server) full(namespace, limit, reason string) {
 	id, ok := s.planner.NamespaceByName(namespace)
 	nodes := s.planner.Nodes(namespace)

@@ -101,7 +101,7 @@ func (s *Server) serveAdmin(ctx context.Context) error {
 	return serve(ctx, netutil.LimitListener(s.admin, adminConnections), s.adminHandler, s.log)
 }
 
-// adminConnections bounds those of the admin listener.
+// adminConnections bounds the connections of the admin listener.
 const adminConnections = 64
 
 // connections is how many agents and people may be connected; 0: any number.
@@ -120,7 +120,7 @@ const answerTimeout = 2 * time.Minute
 // serve answers until ctx ends, then gives requests under way five seconds.
 func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
-		// One connection is one person, or a program: what it asks for at once is bounded.
+		// One connection is one person or program: its concurrent requests are bounded.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 50},
 		ConnContext: muster.WithConn, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: answerTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,

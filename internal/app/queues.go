@@ -5,7 +5,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// queuesOf makes the list of queues with what the configuration says of them.
+// queuesOf makes the registry of queues with the bounds of the configuration.
 func queuesOf(cfg *config.Server) *queue.Registry {
 	settings, err := queue.ParseSettings(cfg.Queues)
 	if err != nil {
@@ -14,7 +14,7 @@ func queuesOf(cfg *config.Server) *queue.Registry {
 	return queue.NewRegistry(settings)
 }
 
-// listFacts shows what agents said of themselves and intent has not written yet.
+// listFacts registers the queue of facts that the intent store has not written yet.
 func (s *Server) listFacts() {
 	_, policy := s.queues.Bounds("facts")
 	s.queues.Register("facts", func() queue.Info {

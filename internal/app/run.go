@@ -11,11 +11,11 @@ import (
 	"github.com/muster-fleet/muster/internal/offline"
 )
 
-// Run runs the server until ctx ends, then stops it: first nobody new gets in, then
-// agents are sent away, then what was taken is finished.
+// Run runs the server until ctx ends, then stops it in three stages: it refuses connections, sends
+// agents away, and finishes the work that it has accepted.
 func (s *Server) Run(ctx context.Context) error {
-	// Two lives: the front (whoever speaks to us) ends first, the back (whatever
-	// works off what they said) a moment later.
+	// Two contexts: the front (listeners and sessions) ends first, the back (all that works off
+	// accepted data) after it.
 	back, stopBack := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBack()
 	g, back := errgroup.WithContext(back)
@@ -33,23 +33,23 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	reacting, stopReacting := context.WithCancel(context.WithoutCancel(ctx))
 	// The view runs already, since Open (the replay needs it), and until Close.
-	run("reactions", reacting, s.reactor.Run) // first: what the replay emitted waits for it
+	run("reactions", reacting, s.reactor.Run) // first: transitions of the replay wait for it
 	run("snapshots", back, func(ctx context.Context) error {
-		defer stopReacting() // the last snapshots wait for what reactions record
+		defer stopReacting() // the last snapshots wait for the reactions before them
 		return s.runSnapshots(ctx)
 	})
-	run("intent", back, s.intent.Run)                      // what agents say of themselves is written
-	run("old changes", back, s.intent.Tidy)                // what nobody looks for any more goes
-	run("ephemeral nodes", back, s.intent.Forget)          // who is away for too long goes
-	run("planner", back, func(ctx context.Context) error { // what others wrote is compiled
+	run("intent", back, s.intent.Run)                      // writes facts of agents
+	run("old changes", back, s.intent.Tidy)                // deletes old changes
+	run("ephemeral nodes", back, s.intent.Forget)          // deletes ephemeral nodes that stay away
+	run("planner", back, func(ctx context.Context) error { // compiles changes of the store
 		return s.planner.Run(ctx, s.intent.Wake())
 	})
-	run("intent mark", back, func(ctx context.Context) error { // so that a start knows what was forgotten
+	run("intent mark", back, func(ctx context.Context) error { // for the next start
 		return s.recorder.MarkIntent(ctx, s.planner.Revision)
 	})
 	run("old definitions", back, s.collect)
-	run("assets", back, s.runArchives) // fetches what has an address, removes what nobody names
-	run("tools", back, s.tools.Run)    // extracts what handlers' commands need
+	run("assets", back, s.archives.Run) // fetches and removes archives
+	run("tools", back, s.tools.Run)     // extracts Assets for commands of handlers
 	run("streams", back, s.streams.Run)
 	run("built-in events", back, s.monitor.Run)
 	run("password requests", back, (&offline.PasswordRequests{Data: s.cfg.Data, Access: s.access, Log: s.log}).Run)
@@ -60,7 +60,7 @@ func (s *Server) Run(ctx context.Context) error {
 		run("Sensu's sessions", back, s.bridge.Run)
 	}
 
-	if err := s.began(ctx); err != nil {
+	if err := s.recordStart(ctx); err != nil {
 		stopBack()
 		if ctx.Err() != nil {
 			err = nil // stopped before it began
@@ -92,9 +92,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// began tells the view that the server listens again, writes what a crash may have
-// swallowed of forgotten checks, and which intent is in force.
-func (s *Server) began(ctx context.Context) error {
+// recordStart marks that the server listens again, the results that a crash kept from being forgotten,
+// and the revision of the intent in force.
+func (s *Server) recordStart(ctx context.Context) error {
 	if err := s.recorder.Started(ctx); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/archive"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/follow"
@@ -48,8 +49,7 @@ import (
 	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
-// Server is a Muster server. Open makes it whole, Run runs it, Close gives its
-// files back. Two of them live side by side in one process.
+// Server is a Muster server. Open opens it, Run runs it, Close closes its files. A process may have several.
 type Server struct {
 	cfg      *config.Server
 	folder   io.Closer // the data folder's lock
@@ -66,7 +66,7 @@ type Server struct {
 	planner   *plan.Planner
 	routes    *route.Table // windows, routes and silences in force
 	pipelines *pipes.Table // kept from Sensu, in force
-	tools     *tools.Box   // what commands of handlers need of Assets
+	tools     *tools.Box   // Assets of handlers' commands
 	secrets   *secret.Resolver
 	view      *event.View
 	reactor   *react.Reactor
@@ -78,7 +78,7 @@ type Server struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which tokens have them
 	sessions  *muster.Server
-	archives  *archives          // of Assets
+	archives  *archive.Archive   // of Assets
 	turns     *turns.Engine      // of round-robin checks
 	bridge    *sensu.Server      // of Sensu's agents; nil: they do not come here
 	sensuCA   *sensu.Authorities // of their certificates; nil: none are taken
@@ -88,7 +88,7 @@ type Server struct {
 	monitor  *selfcheck.Monitor // of the built-in events
 	watchdog *watchdog.Watchdog
 	courier  *watchdog.Courier // brings its results in
-	replay   chan struct{}     // closed once the view has what the journal held
+	replay   chan struct{}     // closed once the view has replayed the journal
 	replayed uint64            // number of the last commit of it
 	viewEnd  context.CancelFunc
 	viewDone sync.WaitGroup
@@ -106,8 +106,8 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 	return OpenAt(ctx, cfg, log, time.Now)
 }
 
-// OpenAt is Open with another clock than the machine's. Its times carry a monotonic
-// reading, as those of time.Now do: it may be set, deadlines may not jump with it.
+// OpenAt is Open with another clock than the machine's. Its times carry a monotonic reading, as
+// time.Now has: deadlines do not jump when the wall clock is set.
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(),
@@ -120,28 +120,28 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	// What locks and the collector cost shows nowhere else while the server runs.
+	// These two show the cost of locks and of the garbage collector while the server runs.
 	costs := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/(sync/mutex/wait/total:seconds|cpu/classes/gc/total:cpu-seconds)$`)}
 	s.registry.MustRegister(metrics.Queues{Of: s.queues}, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(costs)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, step := range []struct {
 		what string
 		do   func(context.Context) error
-	}{ // what is opened first is needed by what follows
-		{"data folder", s.openFolder},  // its lock keeps a second server away from all that is in it
-		{"intent", s.openIntent},       // what operators declared
+	}{ // each step needs those before it
+		{"data folder", s.openFolder},  // its lock keeps a second server out
+		{"intent", s.openIntent},       // resources
 		{"history", s.openHistory},     // how far reactions went: the journal cannot end before that
-		{"journal", s.openJournal},     // the life of the data: who knows ids and positions of another is told
-		{"planner", s.openPlanner},     // compiles intent: the chunks that judge what the journal holds, names
-		{"reactions", s.openReactions}, // take what the view emits from its first commit on
+		{"journal", s.openJournal},     // its incarnation: ids and positions of another one are refused
+		{"planner", s.openPlanner},     // compiles intent: chunks that judge the results in the journal, names
+		{"reactions", s.openReactions}, // take transitions from the first commit on
 		{"event view", s.openView},     // from snapshots, then by replay
 		{"streams", s.openStreams},     // their cursors: the journal is not cut beyond them
-		{"assets", s.openArchives},     // what agents fetch
+		{"assets", s.openArchives},     // archives that agents fetch
 		{"sessions", s.openSessions},   // certificates and sessions, for whoever connects
 		{"bridge", s.openBridge},       // the same for Sensu's agents
 		{"alerts", s.openAlerts},       // of Prometheus and the like
-		{"listeners", s.listen},        // late: who gets through finds everything ready
-		{"API", s.openAPI},             // what they serve: it names the ports that the listeners got
+		{"listeners", s.listen},        // late: a connection finds everything ready
+		{"API", s.openAPI},             // after the listeners: it names their ports
 	} {
 		began := time.Now()
 		if err := step.do(ctx); err != nil {
@@ -161,7 +161,7 @@ func (s *Server) path(elem ...string) string {
 	return filepath.Join(append([]string{s.cfg.Data}, elem...)...)
 }
 
-// Close gives back what Open took. The data folder's lock goes last.
+// Close closes everything that Open opened, the lock of the data folder last.
 func (s *Server) Close() error {
 	s.guard.Close()
 	var errs []error

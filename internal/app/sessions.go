@@ -40,7 +40,7 @@ func (s *Server) openSessions(ctx context.Context) error {
 		},
 		Secret:    s.secretFor,
 		Pressures: []muster.Pressure{s.reactionsPressure},
-		OnShed:    s.monitor.Shed, OnBehind: s.monitor.OlderData, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Assets: s.archives.open, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		OnShed:    s.monitor.Shed, OnBehind: s.monitor.OlderData, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Assets: s.archives.Open, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	return s.intent.CutRuns(ctx)
 }
 
-// impact asks the planner what writes would change.
+// impact returns the effect of writes on assignments, by the planner.
 func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
 	if err := s.planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
@@ -107,7 +107,7 @@ func (s *Server) openPlanner(ctx context.Context) error {
 	return s.planner.Load(ctx)
 }
 
-// present is what the view shows of an event.
+// present returns the state of an event in the view.
 func (s *Server) present(node model.NodeID, check model.CheckID) (event.State, bool) {
 	return s.view.Get(node, check)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/tools"
 )
 
-// openTools makes what the server's own commands have of Assets. What it extracts can be had
-// again from the archives: a copy of the data folder needs none of it.
+// openTools opens the Assets of the server's own commands. Its folder holds only files extracted from
+// archives: a copy of the data folder needs none of it.
 func (s *Server) openTools() (*tools.Box, error) {
 	return tools.Open(tools.Options{
 		Dir: s.path("tools"), Facts: facts.New(facts.This()).Measure(), Log: s.log,
@@ -18,6 +18,6 @@ func (s *Server) openTools() (*tools.Box, error) {
 				s.reactor.AssetArrived()
 			}
 		},
-		Archive: func(sum [64]byte) (io.ReadSeekCloser, error) { return s.archives.openWhole(asset.Sum(sum)) },
+		Archive: func(sum [64]byte) (io.ReadSeekCloser, error) { return s.archives.OpenChecked(asset.Sum(sum)) },
 	})
 }

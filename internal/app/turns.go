@@ -23,7 +23,7 @@ func (s *Server) newTurns() *turns.Engine {
 	})
 }
 
-// lastRun is turns.Options.Last. What the server said itself is no run.
+// lastRun is turns.Options.Last. A result of the server itself is no run.
 func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
 	st, ok := s.view.Get(node, check)
 	if !ok || st.Stream == 0 {
@@ -49,8 +49,7 @@ func (s *Server) missed(ctx context.Context, list []turns.Missed) error {
 	return nil
 }
 
-// directory is what the planner knows, with the checks that nobody is there to run among
-// the faults.
+// directory is the planner's with more faults: round-robin checks without a member to run them.
 type directory struct {
 	*plan.Planner
 	turns *turns.Engine

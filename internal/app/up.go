@@ -36,7 +36,7 @@ var starter []byte
 type Up struct {
 	Config  *config.Server
 	Demo    int    // simulated nodes
-	NoDemo  bool   // take those of an earlier start away
+	NoDemo  bool   // delete the simulated nodes of an earlier start
 	Context string // path of the context file
 	Program string // how people call us, for the commands that are shown
 	Out     io.Writer
@@ -66,7 +66,7 @@ func (u *Up) Run(ctx context.Context) error {
 	}
 	a, err := u.prepare(ctx, s)
 	if err != nil {
-		u.tell(password) // nobody makes it again
+		u.showPassword(password) // nobody makes it again
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -116,7 +116,7 @@ func (u *Up) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// prepare makes what a first start needs, and the agent.
+// prepare makes the starter set, the context file and the agent.
 func (u *Up) prepare(ctx context.Context, s *Server) (*agent.Agent, error) {
 	if err := s.firstChecks(ctx); err != nil {
 		return nil, err
@@ -133,15 +133,15 @@ const guestsLeave = 6 * time.Second
 // patience is how long a start may take before its reason is told.
 const patience = 3 * time.Second
 
-// welcome greets when the server is ready; before that it says what is waited for. A
-// password that was made is shown in any case.
+// welcome prints the start page when the server is ready, and before that, after some patience, the
+// reason why it is not. It shows a new password in any case.
 func (u *Up) welcome(ctx context.Context, s *Server, password string) {
 	late, tick := time.After(patience), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
 	for len(s.NotReady()) > 0 {
 		select {
 		case <-ctx.Done():
-			u.tell(password)
+			u.showPassword(password)
 			return
 		case <-late:
 			why := strings.Join(s.NotReady(), "; ")
@@ -153,11 +153,11 @@ func (u *Up) welcome(ctx context.Context, s *Server, password string) {
 		case <-tick.C:
 		}
 	}
-	u.greet(s, password)
+	u.showStart(s, password)
 }
 
-// tell shows a password that was made, where nothing else is said.
-func (u *Up) tell(password string) {
+// showPassword prints a new password where the start page is not printed.
+func (u *Up) showPassword(password string) {
 	if password != "" {
 		fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
 	}
@@ -237,8 +237,8 @@ func (u *Up) agent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	return agent.New(cfg)
 }
 
-// greet says where it is and what to type next. The password is shown once.
-func (u *Up) greet(s *Server, password string) {
+// showStart prints the start page: addresses, paths and the next commands.
+func (u *Up) showStart(s *Server, password string) {
 	data, err := filepath.Abs(u.Config.Data)
 	if err != nil {
 		data = u.Config.Data

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// saveContext lets the command line find this server. A token that is there and good is kept.
-// The context of another server is kept beside this one, before anything is written over it,
-// and nothing of it is taken; of this server's what was kept so is used again.
+// saveContext writes the context file by which the command line finds this server. It keeps a valid token
+// of this server. The context of another server moves to a file beside it first; a context of this
+// server that was moved so before is used again.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	c := client.Context{Server: s.localURL(), CA: string(s.authority.CAPEM())}
 	if s.admin != nil {

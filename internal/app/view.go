@@ -75,8 +75,7 @@ func (s *Server) openView(ctx context.Context) error {
 	return nil
 }
 
-// runSnapshots saves partitions in turn; what neither they nor reactions need any
-// more is cut from the journal.
+// runSnapshots saves partitions in turn and cuts the journal behind the slowest consumer.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
 		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.usable}}, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
@@ -87,7 +86,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 		return err
 	}
 	if s.passes.Underway() {
-		return nil // what history lacks is in the journal, which the next start reads anyway
+		return nil // the next start reads the journal anyway, for history
 	}
 	// A planned stop: the next start replays next to nothing.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
@@ -109,10 +108,9 @@ func (s *Server) cutJournal() {
 	}
 }
 
-// usable waits until history has what lies before a snapshot: until the view has handed on what
-// its last commit caused, for a snapshot may be made in between, and then until that is recorded.
-// While history is far behind, those of the view that is ahead of it make room for those of the
-// one that it follows.
+// usable waits until history has recorded every transition before a snapshot: first until the view has
+// emitted the last commit's, then until history has them. While history is far behind, it skips the
+// live view's snapshot, so that the pass that history follows saves its own.
 func (s *Server) usable(ctx context.Context, at journal.Position) error {
 	if err := s.view.WaitApplied(ctx, at); err != nil {
 		return err

@@ -35,7 +35,7 @@ func (s *Server) openWatchdog() (err error) {
 	return nil
 }
 
-// beat hears of synthetic results that were delivered; those of an earlier life come first.
+// beat reports a delivered synthetic result to the watchdog; results of an earlier run come first.
 func (s *Server) beat(output string) {
 	if s.watchdog != nil {
 		s.watchdog.Arrived(output)

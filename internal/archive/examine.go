@@ -1,4 +1,4 @@
-package app
+package archive
 
 import (
 	"context"
@@ -8,46 +8,44 @@ import (
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/doctor"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/asset"
 )
 
-// serveAssets answers muster doctor: which archives of Assets are not in the store, and which of
-// those there are no good.
-func (s *Server) serveAssets(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers muster doctor: the archives of Assets that the store lacks or has damaged.
+func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), doctor.LookAtAssets)
 	defer cancel()
-	said, err := s.wrongAssets(ctx)
+	report, err := a.examine(ctx)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(said) // whoever went away is told nothing
+	_ = json.NewEncoder(w).Encode(report) // an error means that the client went away
 }
 
-// wrongAssets reads the archives, one after the other, as long as ctx lasts.
-func (s *Server) wrongAssets(ctx context.Context) (out doctor.Assets, err error) {
-	all, err := s.intent.List(context.WithoutCancel(ctx), intent.ListQuery{Kind: "Asset"}, nil)
+// examine reads the archives, one after the other, until ctx ends; Unread counts the rest.
+func (a *Archive) examine(ctx context.Context) (out doctor.Assets, err error) {
+	all, err := a.o.Assets(context.WithoutCancel(ctx))
 	if err != nil {
 		return out, err
 	}
-	looked := map[asset.Sum]string{} // what is wrong; empty: nothing
+	troubles := map[asset.Sum]string{} // "": none
 	for i := range all {
 		at := &all[i].Metadata
 		for _, b := range all[i].Spec.(*model.AssetSpec).Builds {
 			sum, err := model.ParseAssetSum(b.SHA512)
 			if err != nil {
-				continue // nobody could apply it
+				continue // validation refuses it
 			}
-			trouble, known := looked[sum]
+			trouble, known := troubles[sum]
 			if !known {
-				if trouble = s.archives.wrong(sum, b.URL != "", ctx.Err() == nil); trouble == unread {
+				if trouble = a.trouble(sum, b.URL != "", ctx.Err() == nil); trouble == unread {
 					out.Unread++
 					trouble = ""
 				}
-				looked[sum] = trouble
+				troubles[sum] = trouble
 			}
 			if trouble != "" {
 				out.Wrong = append(out.Wrong, doctor.WrongAsset{Asset: at.Namespace + "/" + at.Name, For: machinesOf(&b), Trouble: trouble,
@@ -55,16 +53,16 @@ func (s *Server) wrongAssets(ctx context.Context) (out doctor.Assets, err error)
 			}
 		}
 	}
-	out.Archives = len(looked)
+	out.Archives = len(troubles)
 	return out, nil
 }
 
-// unread is what is not known of an archive that was not read.
+// unread is the trouble of an archive that examine had no time to read.
 const unread = "not read"
 
-// wrong is why an archive cannot be given to anybody; empty: it can, or is being fetched. fetched: there is an address to
-// fetch it from.
-func (a *archives) wrong(sum asset.Sum, fetched, read bool) string {
+// trouble returns why agents cannot get an archive; empty: they can, or it is being fetched. fetched: an
+// Asset has an address for it. read: compare a stored archive with its sum.
+func (a *Archive) trouble(sum asset.Sum, fetched, read bool) string {
 	if _, here := a.store.Size(sum); here {
 		if !read {
 			return unread
@@ -85,13 +83,13 @@ func (a *archives) wrong(sum asset.Sum, fetched, read bool) string {
 	return "nobody has uploaded it"
 }
 
-// firstLine is an error without its hint.
+// firstLine returns an error without its hint.
 func firstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text
 }
 
-// machinesOf says which machines a build is for; empty: all.
+// machinesOf names the machines of a build; empty: all.
 func machinesOf(b *model.AssetBuild) string {
 	var words []string
 	for _, word := range []string{b.OS, b.Arch, b.Distribution, b.DistributionVersion} {

@@ -1,0 +1,262 @@
+package archive
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	neturl "net/url"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/asset"
+)
+
+const (
+	lookTick       = 2 * time.Second // between looks at the revision and at due fetches
+	maxFetches     = 4               // at a time
+	fetchTimeout   = 15 * time.Minute
+	retryFirst     = 10 * time.Second // after a failure; doubled by each further one …
+	retryLongest   = time.Hour        // … up to this
+	collectPeriod  = 10 * time.Minute
+	responseHeader = 30 * time.Second // from request to the header of the response
+)
+
+// Options holds the folder, and the functions by which an Archive reads the intent and reports.
+type Options struct {
+	Dir      string // of the store
+	Assets   func(ctx context.Context) ([]model.Resource, error)
+	Revision func() int64 // of the intent: Assets is called when it changes
+	Changed  func()       // called after each look at the intent
+	Arrived  func()       // called when the store has one more archive
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Archive holds the archives that Assets name. It fetches those with an address, and removes those that no
+// Asset names any more. Safe for concurrent use.
+type Archive struct {
+	o     Options
+	store *asset.Store
+	http  *http.Client
+
+	mu       sync.Mutex             // short: nothing is read or sent under it
+	named    map[asset.Sum][]string // addresses, in the order of the Assets; nil: not read yet
+	fetching map[asset.Sum]bool
+	failed   map[asset.Sum]failure
+}
+
+// failure is the last failed fetch of an archive.
+type failure struct {
+	text  string
+	wait  time.Duration
+	retry time.Time
+}
+
+// Open opens the store. Call Run to fetch.
+func Open(o Options) (*Archive, error) {
+	store, err := asset.Open(asset.Options{Dir: o.Dir, Now: o.Now})
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.DisableCompression = true // the sum covers the bytes on the wire
+	transport.ResponseHeaderTimeout = responseHeader
+	return &Archive{o: o, store: store, http: &http.Client{Transport: transport}, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]failure{}}, nil
+}
+
+// Run fetches and removes archives until ctx ends, then waits for fetches under way.
+func (a *Archive) Run(ctx context.Context) error {
+	var fetches sync.WaitGroup
+	defer fetches.Wait()
+	tick := time.NewTicker(lookTick)
+	defer tick.Stop()
+	var read int64 // revision
+	var collected time.Time
+	for {
+		if now := a.o.Revision(); now != read || a.named == nil {
+			if err := a.readAssets(ctx); err != nil {
+				a.o.Log.Warn("assets could not be read; trying again", "err", err)
+			} else {
+				read = now
+			}
+			a.o.Changed()
+		}
+		for _, sum := range a.due(a.o.Now()) {
+			fetches.Go(func() { a.fetchAny(ctx, sum) })
+		}
+		if a.o.Now().Sub(collected) > collectPeriod && a.named != nil {
+			collected = a.o.Now()
+			if removed, err := a.store.Collect(a.isNamed); err != nil {
+				a.o.Log.Warn("archives that no asset names could not be removed", "err", err)
+			} else if removed > 0 {
+				a.o.Log.Info("archives that no asset names any more are removed", "count", removed)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// readAssets reads which archives are named, and from which addresses.
+func (a *Archive) readAssets(ctx context.Context) error {
+	all, err := a.o.Assets(ctx)
+	if err != nil {
+		return err
+	}
+	named := map[asset.Sum][]string{}
+	for i := range all {
+		for _, b := range all[i].Spec.(*model.AssetSpec).Builds {
+			sum, err := model.ParseAssetSum(b.SHA512)
+			if err != nil {
+				continue // validation refuses it
+			}
+			urls := named[sum]
+			if b.URL != "" && !slices.Contains(urls, b.URL) {
+				urls = append(urls, b.URL)
+			}
+			named[sum] = urls
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for sum, urls := range named { // another address is tried at once
+		if !slices.Equal(urls, a.named[sum]) {
+			delete(a.failed, sum)
+		}
+	}
+	a.named = named
+	return nil
+}
+
+func (a *Archive) isNamed(sum asset.Sum) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, ok := a.named[sum]
+	return ok
+}
+
+// due returns the archives to fetch now and marks them as being fetched.
+func (a *Archive) due(now time.Time) (list []asset.Sum) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for sum, urls := range a.named {
+		if _, here := a.store.Size(sum); here || len(urls) == 0 || a.fetching[sum] || now.Before(a.failed[sum].retry) || len(a.fetching) >= maxFetches {
+			continue
+		}
+		a.fetching[sum] = true
+		list = append(list, sum)
+	}
+	return list
+}
+
+// fetchAny tries the addresses of an archive in their order.
+func (a *Archive) fetchAny(ctx context.Context, sum asset.Sum) {
+	a.mu.Lock()
+	urls := a.named[sum]
+	a.mu.Unlock()
+	var err error
+	for _, url := range urls {
+		if err = a.fetch(ctx, sum, url); err == nil {
+			a.o.Log.Info("archive of an asset fetched", "url", model.ShownPlace(url), "sha512", asset.Short(sum))
+			a.o.Arrived()
+			break
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.fetching, sum)
+	if err == nil || ctx.Err() != nil {
+		delete(a.failed, sum)
+		return
+	}
+	wait := min(max(retryFirst, 2*a.failed[sum].wait), retryLongest)
+	a.failed[sum] = failure{model.OneLine(err), wait, a.o.Now().Add(wait/2 + rand.N(wait))}
+	a.o.Log.Warn("archive of an asset could not be fetched; trying again", "sha512", asset.Short(sum), "in", wait, "err", err)
+}
+
+func (a *Archive) fetch(ctx context.Context, sum asset.Sum, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	shown := model.ShownPlace(url)
+	if err != nil {
+		return fmt.Errorf("GET %s: this is no address", shown)
+	}
+	answer, err := a.http.Do(request)
+	if failed := (*neturl.Error)(nil); errors.As(err, &failed) {
+		return fmt.Errorf("GET %s: %w", shown, failed.Err) // its text has the address, with any password
+	} else if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", shown, answer.Status)
+	}
+	if _, err := a.store.Put(sum, answer.Body); err != nil {
+		return fmt.Errorf("GET %s: %w", shown, err)
+	}
+	return nil
+}
+
+// Open returns an archive, or an error with the reason why the store does not have it. It is
+// muster.Config.Assets.
+func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
+	state := a.State(sum)
+	switch {
+	case state.Stored:
+		return a.store.Open(sum)
+	case state.Trouble != "":
+		return nil, model.Errorf(model.NotFound, "the server does not have the archive: %s", state.Trouble)
+	case state.Fetching:
+		return nil, model.Errorf(model.Unavailable, "the server fetches the archive itself just now")
+	}
+	return nil, model.Errorf(model.NotFound, "the server does not have the archive %s: nobody has uploaded it", asset.Short(sum)).WithHint("muster asset add NAME FILE")
+}
+
+// Put implements api.Archives.
+func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
+	size, err := a.store.Put(sum, r)
+	if err == nil {
+		a.o.Arrived()
+	}
+	return size, err
+}
+
+// OpenChecked is Open after the archive was compared with its sum. It is tools.Options.Archive.
+func (a *Archive) OpenChecked(sum asset.Sum) (io.ReadSeekCloser, error) {
+	if _, here := a.store.Size(sum); here {
+		if err := a.store.Check(sum); err != nil {
+			return nil, err
+		}
+	}
+	return a.Open(sum)
+}
+
+// State implements api.Archives.
+func (a *Archive) State(sum asset.Sum) v1.Archive {
+	out := v1.Archive{SHA512: hex.EncodeToString(sum[:])}
+	out.Bytes, out.Stored = a.store.Size(sum)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	urls, named := a.named[sum]
+	if out.Named = named; out.Stored {
+		return out
+	}
+	out.Trouble = a.failed[sum].text
+	if err := a.store.Damaged(sum); err != nil && out.Trouble == "" && len(urls) == 0 {
+		out.Trouble = model.OneLine(err)
+	}
+	out.Fetching = a.fetching[sum] || len(urls) > 0 && out.Trouble == ""
+	return out
+}
