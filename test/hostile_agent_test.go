@@ -45,7 +45,7 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 		return frame(wire.AppendBatch(nil, b))
 	}
 	hello := func(n int, change func(*wire.Hello)) []byte {
-		x := &wire.Hello{Protocol: wire.Protocol, Node: node(n), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
+		x := &wire.Hello{Protocol: wire.Protocol, Node: node(n), Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
 		change(x)
 		return frame(wire.AppendHello(nil, x))
 	}

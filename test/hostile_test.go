@@ -300,7 +300,7 @@ func (h *hostile) hello(i int) *enemy {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(i), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}))
+	e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(i), Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}))
 	if kind, body, err := e.hear(); err != nil || kind != wire.KindWelcome {
 		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)
 	}

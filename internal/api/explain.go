@@ -179,15 +179,20 @@ func (c *chain) routeHolds(problem string, known []v1.Hold) (list []v1.Hold, err
 func (c *chain) look(st *event.State) {
 	agent := c.agentLink(c.node)
 	c.gone, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
+	var idle []v1.IdleUnit // the check, where the agent does not have it in force
 	if c.Agent != nil {
 		if a, ok := c.Agent(c.node); ok {
 			c.skew = time.Duration(a.ClockOffsetMs) * time.Millisecond
+			idle = slices.DeleteFunc(slices.Clone(a.IdleUnits), func(u v1.IdleUnit) bool { return u.ID != c.check })
 		}
 	}
 	if st.Executed != 0 && !st.Expired {
 		c.begun = moment(st.Executed).Add(-st.Duration)
 	}
 	c.out.Links = append(c.out.Links, agent)
+	for _, u := range idle {
+		c.add("assignment", false, "%s", idleText(u))
+	}
 	if c.lands && agent.Holds {
 		if held := c.assignmentLink(c.node); !held.Holds {
 			c.out.Links = append(c.out.Links, held)

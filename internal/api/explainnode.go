@@ -114,6 +114,9 @@ func (s *server) sessionLinks(node model.NodeID) (under []v1.Link) {
 	return under
 }
 
+// idleText says why a unit is not in force on a node.
+func idleText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
+
 func orUnknown(version string) string {
 	if version == "" {
 		return "unknown"
@@ -154,7 +157,11 @@ func (s *server) assignmentLink(node model.NodeID) v1.Link {
 	if s.Agent == nil {
 		return link
 	}
-	switch a, connected := s.Agent(node); {
+	a, connected := s.Agent(node)
+	for _, u := range a.IdleUnits {
+		link.Under = append(link.Under, v1.Link{Text: idleText(u)})
+	}
+	switch {
 	case !connected:
 		link.Text += "; what the agent holds is known when it connects"
 	case a.Assignment == want && a.Confirmed:

@@ -24,6 +24,9 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 		Version: a.Version, Since: a.Since.UTC(), Address: a.Address, ClockOffsetMs: a.Skew.Milliseconds(), Refuses: a.Refuses,
 		Assignment: a.Held, Confirmed: a.Confirmed,
 	}
+	for _, u := range a.Idle {
+		out.IdleUnits = append(out.IdleUnits, v1.IdleUnit{ID: u.Unit, Name: u.Name, Reason: u.Reason})
+	}
 	if !a.Certificate.IsZero() {
 		out.CertificateExpires = a.Certificate.UTC()
 	}

@@ -227,6 +227,9 @@ func (a *app) describeAgent(ctx context.Context, c *client.Client, namespace, no
 	if len(s.Refuses) > 0 {
 		a.field("refuses", "%s", strings.Join(s.Refuses, ", "))
 	}
+	for _, u := range s.IdleUnits {
+		a.field("not in force", "%s: %s", u.Name, u.Reason)
+	}
 	if st := s.Stats; st != nil {
 		text := fmt.Sprintf("%d runs, %s processes a minute, %s sent", st.Runs, rate(st.ForksPerMinute), model.Size(st.BytesSent).About())
 		if st.BytesPerDay > 0 {

@@ -127,7 +127,13 @@ spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 	x.run("", "why web05/load") // its agent was stopped
 	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
 	x.run("", "why web04/backup") // cron, by a clock that is off
-	x.run("", "why web03/quiet")  // which nodes it names
+	backup, _ := rig.Planner.CheckByName("default", "backup")
+	session("web04", func(a *v1.AgentSession) {
+		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand chunks of kind 2: update it"}}
+	})
+	x.run("", "why web04/backup") // its agent does not understand it
+	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
+	x.run("", "why web03/quiet") // which nodes it names
 	for range 3 {
 		rig.Advance(time.Minute)
 		rig.Result("default", "web06", "load", model.Critical, "LOAD CRITICAL")

@@ -128,7 +128,7 @@ func (a *agent) open(ctx context.Context) (session, error) {
 		return nil, errLeft
 	}
 	a.mu.Lock()
-	hello := wire.Hello{Protocol: wire.Protocol, Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.bootID(),
+	hello := wire.Hello{Protocol: wire.Protocol, Features: wire.Features(), Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.bootID(),
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
 		Streams: []wire.StreamHeld{a.holds()}}
 	if a.run.cfg.Facts != nil {

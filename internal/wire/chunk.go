@@ -11,6 +11,10 @@ import (
 // AppendChunk writes the chunk without its ID and Hash: the bytes that the hash covers.
 // Equal chunks are equal bytes. The chunk must be sealed.
 func AppendChunk(dst []byte, c *model.Chunk) []byte {
+	if c.Kind == 0 { // see OpaqueChunk
+		data, _ := c.Body().([]byte)
+		return append(dst, data...)
+	}
 	dst = appendUint(dst, 1, uint64(c.Kind))
 	dst = appendUint(dst, 2, uint64(c.Unit))
 	dst = appendUint(dst, 3, uint64(c.Namespace))
@@ -26,6 +30,18 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	}
 	return end(dst, in)
 }
+
+// OpaqueChunk returns the chunk of an encoding that DecodeChunk can't read: of kind 0, with
+// the whole encoding as its body. It encodes to the same bytes, so that its hash is the same.
+func OpaqueChunk(id model.ChunkID, data []byte) *model.Chunk {
+	return (&model.Chunk{ID: id, Hash: ChunkHash(data)}).Seal(0, slices.Clone(data))
+}
+
+// ChunkFeature names in Hello.Features that an agent understands the chunks of a kind.
+func ChunkFeature(kind model.ChunkKind) string { return fmt.Sprintf("chunk.%d", kind) }
+
+// Features lists the features of this build, for Hello.Features.
+func Features() []string { return []string{ChunkFeature(model.ChunkCheck)} }
 
 // ChunkHash is the first half of SHA-256 of an encoded chunk.
 func ChunkHash(body []byte) (h [16]byte) {
@@ -61,6 +77,8 @@ func DecodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 		return nil, f.err
 	}
 	switch head.Kind {
+	case 0:
+		return nil, fmt.Errorf("decode Chunk: %w: it has no kind", ErrMalformed)
 	case model.ChunkCheck:
 		c := &model.CheckChunk{Chunk: head}
 		in := fields{message: "CheckChunk", rest: body}

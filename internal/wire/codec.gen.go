@@ -15,7 +15,7 @@ func AppendHello(dst []byte, x *Hello) []byte {
 
 // Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
 func (x *Hello) Decode(body []byte) error {
-	*x = Hello{Streams: x.Streams[:0], Groups: x.Groups[:0], Refuses: x.Refuses[:0]}
+	*x = Hello{Streams: x.Streams[:0], Groups: x.Groups[:0], Refuses: x.Refuses[:0], Features: x.Features[:0]}
 	f := fields{message: "Hello", rest: body}
 	f.readHello(x)
 	return f.err
@@ -48,6 +48,9 @@ func appendHello(dst []byte, x *Hello) []byte {
 	dst = appendUint(dst, 18, x.Backlog)
 	for _, v := range x.Refuses {
 		dst = appendItem(dst, 19, v)
+	}
+	for _, v := range x.Features {
+		dst = appendItem(dst, 20, v)
 	}
 	return dst
 }
@@ -98,6 +101,10 @@ func (f *fields) readHello(x *Hello) {
 		case 19:
 			if f.room("refuses", len(x.Refuses), 16) {
 				x.Refuses = append(x.Refuses, f.string("refuses", 255))
+			}
+		case 20:
+			if f.room("features", len(x.Features), 1024) {
+				x.Features = append(x.Features, f.string("features", 255))
 			}
 		}
 	}
@@ -329,7 +336,7 @@ func (f *fields) readAssignedChunk(x *AssignedChunk) {
 		case 1:
 			x.ID = model.ChunkID(f.uint32("id"))
 		case 2:
-			x.Body = f.raw("body", 262144)
+			x.Body = f.raw("body", 1048576)
 		}
 	}
 }
@@ -755,7 +762,7 @@ func AppendHolding(dst []byte, x *Holding) []byte {
 
 // Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
 func (x *Holding) Decode(body []byte) error {
-	*x = Holding{}
+	*x = Holding{Refused: x.Refused[:0]}
 	f := fields{message: "Holding", rest: body}
 	f.readHolding(x)
 	return f.err
@@ -766,6 +773,9 @@ func appendHolding(dst []byte, x *Holding) []byte {
 		dst = appendMessage(dst, 1, &x.Generation, appendGeneration)
 	}
 	dst = appendFixed(dst, 2, x.Hash[:])
+	for i := range x.Refused {
+		dst = appendMessage(dst, 3, &x.Refused[i], appendRefusedChunk)
+	}
 	return dst
 }
 
@@ -776,6 +786,27 @@ func (f *fields) readHolding(x *Holding) {
 			x.Generation = nested(f, "generation", "Generation", (*fields).readGeneration)
 		case 2:
 			f.fixed("hash", x.Hash[:])
+		case 3:
+			if f.room("refused", len(x.Refused), 1000) {
+				x.Refused = append(x.Refused, nested(f, "refused", "RefusedChunk", (*fields).readRefusedChunk))
+			}
+		}
+	}
+}
+
+func appendRefusedChunk(dst []byte, x *RefusedChunk) []byte {
+	dst = appendUint(dst, 1, uint64(x.Chunk))
+	dst = appendString(dst, 2, x.Reason)
+	return dst
+}
+
+func (f *fields) readRefusedChunk(x *RefusedChunk) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Chunk = model.ChunkID(f.uint32("chunk"))
+		case 2:
+			x.Reason = f.string("reason", 4096)
 		}
 	}
 }

@@ -102,7 +102,9 @@ func codecs() []codec {
 		}),
 		frameCodec(KindAssignment, "muster.v1.Assignment", AppendAssignment, drawAssignment),
 		frameCodec(KindHolding, "muster.v1.Holding", AppendHolding, func(t *rapid.T) *Holding {
-			return &Holding{Generation: generation(t), Hash: hash32(t)}
+			return &Holding{Generation: generation(t), Hash: hash32(t), Refused: list(t, func(t *rapid.T) RefusedChunk {
+				return RefusedChunk{Chunk: model.ChunkID(u32(t)), Reason: text(t)}
+			})}
 		}),
 		batchCodec(),
 		frameCodec(KindAck, "muster.v1.Ack", AppendAck, func(t *rapid.T) *Ack {

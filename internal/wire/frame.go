@@ -97,6 +97,7 @@ type Hello struct {
 	ClockUnixMs int64    // the agent's wall clock now
 	Backlog     uint64   // signals spooled
 	Refuses     []string // what the agent does not do, whatever a server says: see docs/protocol
+	Features    []string // of the agent, like ChunkFeature
 }
 
 // What Hello.Refuses may name: settings of the agent that no server lifts.
@@ -176,7 +177,17 @@ type Property struct {
 type Holding struct {
 	Generation Generation
 	Hash       [32]byte
+	Refused    []RefusedChunk // held, and not in force
 }
+
+// RefusedChunk is a chunk that an agent can't put in force.
+type RefusedChunk struct {
+	Chunk  model.ChunkID
+	Reason string // for people
+}
+
+// MaxRefused is how many refused chunks one Holding names.
+const MaxRefused = 1000
 
 // Batch carries consecutive signals of one stream: First, First+1, ….
 type Batch struct {

@@ -79,7 +79,7 @@ func golden() []struct {
 			Incarnation: 0xabad1dea, Streams: []StreamHeld{{StreamKey: live, First: 901, Last: 903, OldestAgeMs: 377},
 				{StreamKey: back, First: 55, Last: 54}},
 			Labels: map[string]string{"env": "prod", "role": "web"}, Facts: map[string]string{"kernel": "6.12.48"},
-			Groups: []string{"web"}, ClockUnixMs: 1764007200500, Backlog: 3})},
+			Groups: []string{"web"}, ClockUnixMs: 1764007200500, Backlog: 3, Features: Features()})},
 		{"02-welcome", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, ServerUnixMs: 1764007200600,
 			Incarnation: 0xabad1dea, Last: []StreamLast{{StreamKey: live, Last: 900}, {StreamKey: back, Last: 54}}, KeepaliveMs: 20000,
 			MaxFrame: MaxFrame, MaxUnacked: 4 << 20, MaxOutput: 65536, ResultsPerSec: 1000, Servers: []string{"muster.example:7780"}})},
@@ -89,7 +89,7 @@ func golden() []struct {
 			Add: []AssignedChunk{{ID: 17, Body: body}}, Properties: props, HasProps: true, Signature: bytes.Repeat([]byte{0x5a}, 64)})},
 		{"05-assignment-difference", "Frame", AppendAssignment(nil, &Assignment{Generation: Generation{gen.Epoch, 43}, Hash: [32]byte{1},
 			Base: hash, Remove: []model.ChunkID{17, 300}, Signature: bytes.Repeat([]byte{0x5b}, 64)})},
-		{"06-holding", "Frame", AppendHolding(nil, &Holding{Generation: gen, Hash: hash})},
+		{"06-holding", "Frame", AppendHolding(nil, &Holding{Generation: gen, Hash: hash, Refused: []RefusedChunk{{Chunk: 18, Reason: "kind 2 is not known"}}})},
 		{"07-batch", "Frame", batchFrame},
 		{"07-batch-extra", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 904, NowMs: 7200600, Signals: []Signal{
 			ResultSignal(Signal{Chunk: 17, AtMs: 7200200}, Result{Status: model.Critical, Output: []byte("load is 9|load1=9"), Extra: AppendExtra(nil, &Extra{

@@ -55,7 +55,7 @@ func TestLimitsOfDefinition(t *testing.T) {
 		want                   uint64
 	}{
 		{"Welcome", "servers", "max_items", MaxServers},
-		{"AssignedChunk", "body", "max", MaxBody},
+		{"AssignedChunk", "body", "max", MaxFrame},
 		{"Property", "value", "max", MaxBody},
 		{"Property", "error", "max", maxText},
 		{"ProxyNode", "properties", "max_items", maxProps},

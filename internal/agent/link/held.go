@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ type Held struct {
 	Properties []wire.Property
 	Proxied    wire.Proxied
 	Signature  []byte
+	Refused    []wire.RefusedChunk // of Chunks, that this agent can't put in force; ascending by Chunk
 }
 
 var (
@@ -33,7 +35,8 @@ var (
 
 // Apply returns what is held after a. It believes nothing before the signature
 // fits: signed are the node, the generation and the hash, and the hash is computed
-// from what was received. h may be nil (nothing held); with an empty key the
+// from what was received. The agent holds a chunk that it can't read or that has an unknown
+// kind like any other, and refuses it alone. h may be nil (nothing held); with an empty key the
 // signature is not looked at.
 func (h *Held) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, decode func(model.ChunkID, []byte) (*model.Chunk, error)) (*Held, error) {
 	if len(key) > 0 && !ed25519.Verify(key, wire.SignedBytes(node, a.Generation, a.Hash), a.Signature) {
@@ -54,14 +57,23 @@ func (h *Held) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, 
 				next.Chunks = append(next.Chunks, c)
 			}
 		}
+		for _, r := range h.Refused {
+			if !slices.Contains(a.Remove, r.Chunk) {
+				next.refuse(r.Chunk, r.Reason)
+			}
+		}
 	}
 	for i := range a.Add {
 		c, err := decode(a.Add[i].ID, a.Add[i].Body)
 		if err != nil {
-			return nil, fmt.Errorf("read definition %d: %w", a.Add[i].ID, err)
+			c = wire.OpaqueChunk(a.Add[i].ID, a.Add[i].Body)
+			next.refuse(c.ID, err.Error())
+		} else if _, encoded := c.Body().([]byte); encoded {
+			next.refuse(c.ID, fmt.Sprintf("this agent does not know chunks of kind %d", c.Kind))
 		}
 		next.Chunks = append(next.Chunks, c)
 	}
+	slices.SortFunc(next.Refused, func(a, b wire.RefusedChunk) int { return cmp.Compare(a.Chunk, b.Chunk) })
 	slices.SortFunc(next.Chunks, func(a, b *model.Chunk) int { return int(int64(a.ID) - int64(b.ID)) })
 	if a.HasProps {
 		next.Properties = cloneProperties(a.Properties)
@@ -73,6 +85,13 @@ func (h *Held) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, 
 		return nil, fmt.Errorf("%w: what was received has another hash", ErrForged)
 	}
 	return next, nil
+}
+
+// refuse notes why a chunk is held and not in force; Holding has no room for more than so many.
+func (h *Held) refuse(chunk model.ChunkID, reason string) {
+	if len(h.Refused) < wire.MaxRefused {
+		h.Refused = append(h.Refused, wire.RefusedChunk{Chunk: chunk, Reason: reason})
+	}
 }
 
 // cloneProperties owns its memory: the message aliases a read buffer.

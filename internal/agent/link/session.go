@@ -111,8 +111,14 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 	if said.Session == 0 {
 		said.Session = rand.Uint64()
 	}
+	if said.Features == nil {
+		said.Features = wire.Features()
+	}
 	if s.held != nil {
-		said.Generation, said.Assignment = s.held.Generation, s.held.Hash
+		said.Generation = s.held.Generation
+		if len(s.held.Refused) == 0 { // else the server sends it again, and Holding lists the refused chunks anew
+			said.Assignment = s.held.Hash
+		}
 	}
 	if err := s.write(func(dst []byte) []byte { return wire.AppendHello(dst, &said) }); err != nil {
 		return err
@@ -296,7 +302,10 @@ func (s *Session) assigned(body []byte) error {
 	}
 	var holding wire.Holding
 	if next != nil {
-		holding = wire.Holding{Generation: next.Generation, Hash: next.Hash}
+		holding = wire.Holding{Generation: next.Generation, Hash: next.Hash, Refused: next.Refused}
+		if n := len(next.Refused); n > 0 {
+			s.cfg.Log.Warn("units of the assignment refused, the others are in force", "refused", n, "chunk", next.Refused[0].Chunk, "reason", next.Refused[0].Reason)
+		}
 	}
 	return s.write(func(dst []byte) []byte { return wire.AppendHolding(dst, &holding) })
 }

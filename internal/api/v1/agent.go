@@ -29,7 +29,15 @@ type AgentSession struct {
 	Refuses            []string    `json:"refuses,omitempty" doc:"What it does not do, whatever a server says."`
 	Assignment         uint64      `json:"assignment,omitempty" doc:"Revision of the assignment that it holds, or was sent."`
 	Confirmed          bool        `json:"confirmed" doc:"It has said that it holds that assignment."`
+	IdleUnits          []IdleUnit  `json:"idleUnits,omitempty" doc:"Units of its assignment that it does not have in force."`
 	Stats              *AgentStats `json:"stats,omitempty" doc:"What it told of itself last; the first time some seconds after the session began."`
+}
+
+// IdleUnit is a unit that lands on a node and is not in force there.
+type IdleUnit struct {
+	ID     model.UnitID `json:"id"`
+	Name   string       `json:"name"`
+	Reason string       `json:"reason"`
 }
 
 // AgentStats is an agent about itself, about once a minute. Counts are since it began.

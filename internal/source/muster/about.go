@@ -14,12 +14,13 @@ import (
 type about struct {
 	version unique.Handle[string]
 	refuses unique.Handle[string] // one per line: few fleets have many kinds of agents
-	since   int64                 // Unix ns
-	skew    int64                 // ns that the machine's clock was ahead of ours
+	kinds   chunkKinds
+	since   int64 // Unix ns
+	skew    int64 // ns that the machine's clock was ahead of ours
 }
 
 func aboutOf(hello *wire.Hello, now time.Time) about {
-	a := about{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Refuses, "\n")), since: now.UnixNano()}
+	a := about{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Refuses, "\n")), kinds: chunkKindsOf(hello.Features), since: now.UnixNano()}
 	if hello.ClockUnixMs != 0 {
 		a.skew = time.UnixMilli(hello.ClockUnixMs).Sub(now.Truncate(time.Millisecond)).Nanoseconds()
 	}
@@ -63,6 +64,7 @@ func (x *session) hearStats(body []byte) outcome {
 type Agent struct {
 	Version     string
 	Refuses     []string // what it does not do, whatever a server says
+	Idle        []IdleUnit
 	Since       time.Time
 	Address     string
 	Skew        time.Duration // of its clock at the beginning of the session; more than zero: ahead
@@ -97,6 +99,7 @@ func (s *Server) Agent(node model.NodeID) (a Agent, ok bool) {
 		a.Held, a.Confirmed = x.pushed.Generation.Revision, x.unconfirmed == 0
 	}
 	x.Mu.Unlock()
+	a.Idle = x.idleUnits()
 	if r := x.report.Load(); r != nil {
 		a.Told, a.Stats, a.ForksPerMin = true, r.Stats, r.forksPerMin
 		a.ToldAgo = time.Duration(s.sinceBegan() - r.at)

@@ -16,7 +16,7 @@ const maxRemoved = 1000
 // sendAssignment brings the agent from what it holds to what it should hold: the
 // whole at first, a difference afterwards, nothing where the hash is the same.
 func (x *session) sendAssignment(w *scratch) error {
-	want := x.srv.cfg.Assignments.For(x.node.ID)
+	want, left := x.assignment()
 	x.Mu.Lock()
 	have := x.pushed
 	x.Mu.Unlock()
@@ -30,6 +30,7 @@ func (x *session) sendAssignment(w *scratch) error {
 	x.pushed = want
 	x.unconfirmed++
 	x.Mu.Unlock()
+	x.srv.metrics.leftUnits.Add(float64(left))
 	w.frame = wire.AppendPackedAssignment(w.begin(), message)
 	return x.send(w.frame, "assignment")
 }
@@ -99,6 +100,8 @@ const maxStrays = 3
 func (x *session) holds(h *wire.Holding) {
 	x.Mu.Lock()
 	x.unconfirmed = max(0, x.unconfirmed-1)
+	x.refusedChunks = slices.Clone(h.Refused)
+	x.srv.metrics.refusedUnits.Add(float64(len(h.Refused)))
 	if x.unconfirmed > 0 || x.pushed == nil || x.pushed.Hash == h.Hash {
 		if x.unconfirmed == 0 {
 			x.strays = 0

@@ -55,7 +55,7 @@ func TestGoldenSession(t *testing.T) {
 	}
 	say("Hello", wire.AppendHello(nil, &wire.Hello{
 		Protocol: 1, Node: uid, Name: "web01", MachineID: "m", BootID: "b", Session: 77, Version: "1.0.0", OS: "linux", Arch: "amd64",
-		Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}, ClockUnixMs: 1_800_000_000_123,
+		Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}, ClockUnixMs: 1_800_000_000_123, Features: wire.Features(),
 	}))
 	hear("Welcome", wire.KindWelcome)
 	hear("Assignment", wire.KindAssignment)

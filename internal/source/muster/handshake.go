@@ -72,7 +72,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 		s.readers.Done()
 		return nil, nil
 	}
-	if a := s.cfg.Assignments.For(x.node.ID); a != nil && a.Hash == hello.Assignment {
+	if a, _ := x.assignment(); a != nil && a.Hash == hello.Assignment {
 		x.Mu.Lock()
 		x.pushed = a
 		x.Mu.Unlock()

@@ -89,7 +89,7 @@ func (w *world) dial() net.Conn {
 func (w *world) hello(uid uuid.UUID) *foe {
 	w.t.Helper()
 	f := w.foe(w.dial())
-	f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}))
+	f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}))
 	if kind, _ := f.hear(); kind != wire.KindWelcome {
 		w.t.Fatalf("server says %d, want Welcome", kind)
 	}
@@ -230,7 +230,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := w.foe(nc)
-		f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.node(100+i, 5, 6, 7, 8)}))
+		f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.node(100+i, 5, 6, 7, 8), Features: wire.Features()}))
 		foes = append(foes, f)
 	}
 	// The kernel takes two megabytes for a peer that does not read: who claims to hold

@@ -50,22 +50,23 @@ const (
 var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "states", "kind", "malformed", "proxy", "gap"}
 
 type metrics struct {
-	received   prometheus.Counter
-	controls   prometheus.Counter // pings and pongs
-	frames     [outcomes]prometheus.Counter
-	signals    [verdicts]prometheus.Counter
-	handshakes *prometheus.CounterVec
-	assets     *prometheus.CounterVec
-	ended      *prometheus.CounterVec
-	sent       *prometheus.CounterVec
-	acks       prometheus.Counter // of sent
-	throttled  *prometheus.CounterVec
-	limited    *prometheus.CounterVec
-	secrets    *prometheus.CounterVec
-	misnamed   *prometheus.CounterVec
-	resent     prometheus.Counter
-	stuck      prometheus.Counter
-	bytes      prometheus.Counter
+	received                prometheus.Counter
+	controls                prometheus.Counter // pings and pongs
+	frames                  [outcomes]prometheus.Counter
+	signals                 [verdicts]prometheus.Counter
+	handshakes              *prometheus.CounterVec
+	assets                  *prometheus.CounterVec
+	ended                   *prometheus.CounterVec
+	sent                    *prometheus.CounterVec
+	acks                    prometheus.Counter // of sent
+	throttled               *prometheus.CounterVec
+	limited                 *prometheus.CounterVec
+	secrets                 *prometheus.CounterVec
+	misnamed                *prometheus.CounterVec
+	resent                  prometheus.Counter
+	leftUnits, refusedUnits prometheus.Counter
+	stuck                   prometheus.Counter
+	bytes                   prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *metrics {
@@ -80,16 +81,18 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 		return c
 	}
 	m := &metrics{
-		received:   counter("frames_received_total", "Messages from agents after Hello: the sum of muster_session_frames_total."),
-		bytes:      counter("bytes_received_total", "Bytes of these messages."),
-		controls:   counter("controls_received_total", "Pings and pongs from agents."),
-		stuck:      counter("writers_stuck_total", "Times that a writer was replaced because a peer did not read."),
-		resent:     counter("assignments_resent_total", "Whole assignments sent again because the agent held another hash than expected."),
-		assets:     vector("asset_requests_total", "Requests of agents for archives of Assets, by outcome.", "outcome"),
-		handshakes: vector("handshakes_total", "Hellos, by outcome: welcome, or the code of Refuse.", "outcome"),
-		ended:      vector("ended_total", "Sessions that ended, by cause.", "cause"),
-		sent:       vector("sent_total", "Messages to agents, by kind.", "kind"),
-		throttled:  vector("throttled_total", "Times that reading from an agent paused, by the limit that it met.", "limit"),
+		received:     counter("frames_received_total", "Messages from agents after Hello: the sum of muster_session_frames_total."),
+		bytes:        counter("bytes_received_total", "Bytes of these messages."),
+		controls:     counter("controls_received_total", "Pings and pongs from agents."),
+		stuck:        counter("writers_stuck_total", "Times that a writer was replaced because a peer did not read."),
+		resent:       counter("assignments_resent_total", "Whole assignments sent again because the agent held another hash than expected."),
+		leftUnits:    counter("units_left_out_total", "Units left out of assignments sent, because the agent does not understand them."),
+		refusedUnits: counter("units_refused_total", "Units of assignments that agents held and refused to put in force."),
+		assets:       vector("asset_requests_total", "Requests of agents for archives of Assets, by outcome.", "outcome"),
+		handshakes:   vector("handshakes_total", "Hellos, by outcome: welcome, or the code of Refuse.", "outcome"),
+		ended:        vector("ended_total", "Sessions that ended, by cause.", "cause"),
+		sent:         vector("sent_total", "Messages to agents, by kind.", "kind"),
+		throttled:    vector("throttled_total", "Times that reading from an agent paused, by the limit that it met.", "limit"),
 	}
 	m.secrets = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_secrets_total", Help: "Secrets that agents asked for, by what came of it: given, refused (no check of the node names it), failed (it could not be had).",

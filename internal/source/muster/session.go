@@ -69,9 +69,10 @@ type session struct {
 	linger    time.Duration      // what it asks for
 	slowAt    int64              // when it was last due, by sinceBegan; zero: never
 	// pushed is what the agent holds as far as we know: sent, or named by Hello.
-	pushed      *plan.Assignment
-	unconfirmed int // sent, and not yet answered by Holding
-	strays      int // last Holdings in a row with another hash
+	pushed        *plan.Assignment
+	unconfirmed   int                 // sent, and not yet answered by Holding
+	strays        int                 // last Holdings in a row with another hash
+	refusedChunks []wire.RefusedChunk // by the last Holding
 }
 
 // stream is one numbering of the node. last belongs to the reader, acked to mu.

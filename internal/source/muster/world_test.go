@@ -92,6 +92,20 @@ type agent struct {
 var live = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
 func (w *world) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*agent, error) {
+	return w.openWith(uid, nil, change)
+}
+
+func (w *world) reopen(uid uuid.UUID, held *link.Held, change func(*link.Config, *wire.Hello)) *agent {
+	w.t.Helper()
+	a, err := w.openWith(uid, held, change)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
+// openWith opens a session of an agent that holds an assignment already; nil: it holds none.
+func (w *world) openWith(uid uuid.UUID, held *link.Held, change func(*link.Config, *wire.Hello)) (*agent, error) {
 	a := &agent{t: w.t, acks: map[wire.StreamKey]uint64{}}
 	a.changed = sync.NewCond(&a.mu)
 	cfg := &link.Config{Node: uid, ServerKey: w.key.Public().(ed25519.PublicKey)}
@@ -99,7 +113,7 @@ func (w *world) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*ag
 	if change != nil {
 		change(cfg, hello)
 	}
-	s, err := link.Open(w.t.Context(), cfg, w.addr, hello, nil, a)
+	s, err := link.Open(w.t.Context(), cfg, w.addr, hello, held, a)
 	if err != nil {
 		return nil, err
 	}
