@@ -13,7 +13,7 @@ import (
 
 // build composes the assignments that a pass marked and returns the nodes whose
 // assignment differs from before. What does not differ keeps its generation. A node
-// whose assignment would not fit a frame has none: its agent goes on with what it
+// whose assignment would be too large has none: its agent goes on with what it
 // holds (see size.go).
 func (f *fleet) build(p *pass, gen wire.Generation) []model.NodeID {
 	var changed []model.NodeID

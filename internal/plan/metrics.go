@@ -15,7 +15,7 @@ var (
 	builtDesc      = desc("assignments_built_total", "Assignments composed, changed or not.")
 	changedDesc    = desc("assignments_changed_total", "Assignments that differ from before.")
 	brokenDesc     = desc("broken_definitions_total", "Stored resources that this version cannot compile.")
-	oversizedDesc  = desc("oversized_nodes", "Nodes that keep their last assignment because the next would not fit a frame.")
+	oversizedDesc  = desc("oversized_nodes", "Nodes that keep their last assignment because the next would be too large.")
 	knownDesc      = prometheus.NewDesc("muster_plan_known", "What the planner holds.", []string{"kind"}, nil)
 )
 

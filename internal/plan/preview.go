@@ -22,7 +22,7 @@ const previewIDs = 1 << 31
 // Preview compiles writes without keeping anything and says where each lands, and
 // how many nodes that exist now would get another assignment or be deleted. A write
 // that does not compile, a group that would contain itself, or a node that would have
-// to hold more than fits a frame, is an error.
+// to hold more than wire.MaxAssignment, is an error.
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []Landing, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()

@@ -98,7 +98,7 @@ type content struct {
 	hash       [32]byte // of the assignment
 
 	propertiesHash [32]byte
-	size           int    // in bytes, of which wire.MaxAssignment fit a frame
+	size           int    // in bytes, at most wire.MaxAssignment
 	key            string // of properties, in composition.contents
 	refs           int
 	faults         atomic.Pointer[[]fault] // nil: nobody has asked yet

@@ -10,16 +10,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// An assignment has to fit one frame. Preview refuses what would break that; but labels
+// An assignment has a limit (wire.MaxAssignment). Preview refuses what would break that; but labels
 // and facts of machines move checks too, and nobody is asked then. Such a node is built
 // no assignment: what its agent holds stays in force, and the reason is logged, counted
 // and listed by Oversized.
 
-// excess is by how many bytes, at least one, the content is too much for a frame.
+// excess is by how many bytes, at least one, the content is too much.
 func (c *content) excess() int {
 	most := max(len(c.chunks), len(c.properties))
 	if c.proxied != nil {
 		most = max(most, len(c.proxied.Nodes))
+		for i := range c.proxied.Nodes { // one is never split
+			if over := c.proxied.Nodes[i].Size() - wire.MaxPart; over > 0 {
+				return over
+			}
+		}
 	}
 	if c.size <= wire.MaxAssignment && most <= wire.MaxAssigned {
 		return 0

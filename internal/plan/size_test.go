@@ -22,14 +22,14 @@ func (h *house) preview(kind, name string, spec model.Spec) error {
 
 func long(n int) string { return ": " + strings.Repeat("x", n) }
 
-// A change that would make an assignment larger than a frame is refused, and says whose,
+// A change that would make an assignment larger than a node may hold is refused, and says whose,
 // how large, and what makes it so.
-func TestAnAssignmentFitsAFrame(t *testing.T) {
+func TestAssignmentHasALimit(t *testing.T) {
 	h := newHouse(t)
 	web := h.node("web01", nil, "web")
 	h.node("db01", nil)
 	targets := &model.Targets{Groups: []string{"web"}}
-	for i := range 16 {
+	for i := range 136 {
 		h.put("Check", "default", fmt.Sprintf("c%d", i), nil, shell(long(60<<10), targets))
 	}
 	before := h.p.For(web)
@@ -37,7 +37,7 @@ func TestAnAssignmentFitsAFrame(t *testing.T) {
 	if model.ClassOf(err) != model.Limited {
 		t.Fatalf("got %v", err)
 	}
-	for _, part := range []string{"node default/web01", "17 checks", "check last 63.", "takes 1016.0 KiB"} {
+	for _, part := range []string{"node default/web01", "137 checks", "check last 63.", "takes 8192.0 KiB"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}

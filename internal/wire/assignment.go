@@ -56,7 +56,8 @@ func appendHead(dst []byte, a *Assignment) []byte {
 func appendTail(dst []byte, a *Assignment) []byte {
 	dst = appendBool(dst, 7, a.HasProps)
 	dst = appendBytes(dst, 8, a.Signature)
-	return appendBool(dst, 12, a.HasProxied)
+	dst = appendBool(dst, 12, a.HasProxied)
+	return appendBool(dst, 13, a.More)
 }
 
 // appendContent writes what may be compressed.
@@ -97,6 +98,8 @@ func (a *Assignment) Decode(body []byte) error {
 			a.Signature = f.raw("signature", maxName)
 		case 12:
 			a.HasProxied = f.bool("has_proxied")
+		case 13:
+			a.More = f.bool("more")
 		case 9:
 			if packed { // each could unpack to a frame's worth
 				f.fail("packed", "more than one")

@@ -293,7 +293,7 @@ func drawAssignment(t *rapid.T) *Assignment {
 		Properties: list(t, func(t *rapid.T) Property {
 			return Property{Name: text(t), Value: raw(t, 20), Error: text(t)}
 		}),
-		HasProps: yes(t), Signature: raw(t, 64)}
+		HasProps: yes(t), Signature: raw(t, 64), More: yes(t)}
 }
 
 func drawBatch(t *rapid.T) *Batch {

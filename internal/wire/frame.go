@@ -157,6 +157,7 @@ type Assignment struct {
 	Proxied    Proxied    // all of it, whenever any changed
 	HasProxied bool       // whether Proxied is meaningful
 	Signature  []byte     // Ed25519 over SignedBytes(node, generation, hash)
+	More       bool       // a part; see Parts
 }
 
 // AssignedChunk carries one definition; Body is an encoded chunk.

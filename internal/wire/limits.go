@@ -27,9 +27,10 @@ const (
 	MaxProxies = maxProxies
 	// MaxServers is how many servers one Welcome names.
 	MaxServers = 64
-	// MaxAssignment is how much one node may hold, by ChunkSize and PropertySize: all
-	// of it goes into one frame, before compression.
-	MaxAssignment = MaxFrame - 8192
+	// MaxAssignment is how much one node may hold, by ChunkSize and PropertySize.
+	MaxAssignment = 8 << 20
+	// MaxPart is how much of it goes into one frame, before compression.
+	MaxPart = MaxFrame - 8192
 	// assignedOverhead is the most that a chunk or a property takes beside its bytes.
 	assignedOverhead = 24
 )

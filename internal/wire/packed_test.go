@@ -135,11 +135,15 @@ func TestBombsDoNotUnpack(t *testing.T) {
 	}
 }
 
-// An assignment as large as the planner lets it grow leaves in one frame, also where
-// nothing of it can be compressed.
-func TestTheLargestAssignmentFitsAFrame(t *testing.T) {
+// An assignment as large as the planner lets it grow leaves in parts that fit a frame each,
+// also where nothing of it can be compressed.
+func TestPartsFitAFrame(t *testing.T) {
 	a := &Assignment{Generation: Generation{Epoch: 1 << 63, Revision: 1 << 63}, Hash: [32]byte{1}, Base: [32]byte{2}, HasProps: true, Signature: make([]byte, 64)}
-	size := 0
+	for i := range 3000 {
+		a.Proxied.Nodes = append(a.Proxied.Nodes, ProxyNode{Node: model.NodeID(i + 1), Name: strings.Repeat("n", 250), Properties: []Property{{Name: "p", Value: make([]byte, 500)}}})
+	}
+	a.Proxied.Sets = []ProxySet{{Chunks: make([]model.ChunkID, 9000), Nodes: make([]model.NodeID, 9000)}}
+	size := a.Proxied.Size()
 	for i := 0; size+ChunkSize(40) <= MaxAssignment && i < MaxAssigned; i++ {
 		a.Add = append(a.Add, AssignedChunk{ID: 1<<32 - 1, Body: make([]byte, 40)})
 		size += ChunkSize(40)
@@ -149,7 +153,20 @@ func TestTheLargestAssignmentFitsAFrame(t *testing.T) {
 		a.Properties = append(a.Properties, p)
 		size += PropertySize(&p)
 	}
-	if frame := AppendAssignment(nil, a); len(frame) > MaxFrame || size < MaxAssignment*9/10 {
-		t.Errorf("%d bytes of frame for %d of assignment", len(frame), size)
+	var joined Partial
+	added, properties := 0, 0
+	for _, part := range a.Parts() {
+		if frame := AppendAssignment(nil, part); len(frame) > MaxFrame {
+			t.Errorf("%d bytes of frame", len(frame))
+		}
+		added, properties = added+len(part.Add), properties+len(part.Properties)
+		if whole := joined.Join(part); part.More != (whole == nil) {
+			t.Fatalf("part with more %v is the last: %v", part.More, whole != nil)
+		} else if whole != nil && !whole.Proxied.Equal(&a.Proxied) {
+			t.Errorf("joined %d proxy nodes of %d", len(whole.Proxied.Nodes), len(a.Proxied.Nodes))
+		}
+	}
+	if size < MaxAssignment*9/10 || added != len(a.Add) || properties != len(a.Properties) {
+		t.Errorf("%d of %d chunks, %d of %d properties, %d bytes in all", added, len(a.Add), properties, len(a.Properties), size)
 	}
 }

@@ -68,16 +68,25 @@ func (p *Proxied) Size() (size int) {
 		return 0
 	}
 	for i := range p.Nodes {
-		size += len(p.Nodes[i].Name) + assignedOverhead
-		for k := range p.Nodes[i].Properties {
-			size += PropertySize(&p.Nodes[i].Properties[k])
-		}
+		size += p.Nodes[i].Size()
 	}
 	for i := range p.Sets {
-		size += assignedOverhead + 5*(len(p.Sets[i].Chunks)+len(p.Sets[i].Nodes))
+		size += p.Sets[i].Size()
 	}
 	return size
 }
+
+// Size is the most bytes that the node adds to an assignment: at most MaxPart of them can be sent.
+func (n *ProxyNode) Size() int {
+	size := len(n.Name) + assignedOverhead
+	for k := range n.Properties {
+		size += PropertySize(&n.Properties[k])
+	}
+	return size
+}
+
+// Size is the most bytes that the set adds to an assignment.
+func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Chunks)+len(s.Nodes)) }
 
 func writeProxied(h hash.Hash, p *Proxied) {
 	writeCount(h, len(p.Nodes))

@@ -22,6 +22,8 @@ type Session struct {
 	h    Handler
 	conn *wsconn.Conn
 
+	parts wire.Partial // of an assignment on its way; the reader's
+
 	maxFrame   int // bytes, as the server allows
 	maxUnacked int
 
@@ -290,7 +292,11 @@ func (s *Session) assigned(body []byte) error {
 	s.mu.Lock()
 	held := s.held
 	s.mu.Unlock()
-	next, err := held.Apply(&a, s.cfg.Node, s.cfg.ServerKey, s.cfg.Chunk)
+	whole := s.parts.Join(&a)
+	if whole == nil {
+		return nil
+	}
+	next, err := held.Apply(whole, s.cfg.Node, s.cfg.ServerKey, s.cfg.Chunk)
 	if err != nil {
 		s.cfg.Log.Warn("assignment not taken", "error", err)
 		next = held

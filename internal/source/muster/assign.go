@@ -10,7 +10,7 @@ import (
 )
 
 // maxRemoved is how many definitions a difference takes back; where it would be more,
-// the whole is sent instead. So every message fits a frame (wire.MaxAssignment).
+// the whole is sent instead. The last part has room for so many (wire.MaxPart).
 const maxRemoved = 1000
 
 // sendAssignment brings the agent from what it holds to what it should hold: the
@@ -31,8 +31,13 @@ func (x *session) sendAssignment(w *scratch) error {
 	x.unconfirmed++
 	x.Mu.Unlock()
 	x.srv.metrics.leftUnits.Add(float64(left))
-	w.frame = wire.AppendPackedAssignment(w.begin(), message)
-	return x.send(w.frame, "assignment")
+	for _, part := range message.Parts() {
+		w.frame = wire.AppendPackedAssignment(w.begin(), part)
+		if err := x.send(w.frame, "assignment"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // difference is the message that leads from have (nil: unknown) to want.

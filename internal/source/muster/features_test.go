@@ -1,8 +1,10 @@
 package muster
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
@@ -108,4 +110,54 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	a.Close()
 	b := w.reopen(uid, kept, all)
 	refused(b)
+}
+
+// An assignment larger than a frame arrives whole, in parts; so does a difference. The next
+// session gets all of it again.
+func TestLargeAssignmentComesInParts(t *testing.T) {
+	w := newWorld(t, nil)
+	var ids []model.ChunkID
+	for id := model.ChunkID(1); id <= 3000; id++ {
+		c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: 100 + model.UnitID(id), Namespace: model.DefaultNamespace, Name: "check"},
+			Command: &model.Command{Shell: strings.Repeat("x", 700)}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
+		if id%1000 == 0 {
+			c.Command.Shell = strings.Repeat("y", 200<<10)
+		}
+		w.plan.add(c.Seal())
+		ids = append(ids, id)
+	}
+	uid := w.node(1, ids[:1]...)
+	a := w.agent(uid)
+	a.wait("the first", func() bool { return len(a.held) == 1 })
+	w.plan.assign(1001, uid, slices.Clone(ids)...)
+	w.plan.tell([]model.NodeID{1001})
+	a.wait("all of a difference", func() bool { return len(a.held) == 2 && len(a.held[1].Chunks) == len(ids) })
+	if n := w.count("sent_total", "assignment"); n < 3 {
+		t.Fatalf("%v frames", n)
+	}
+	kept, err := (*link.Held)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
+	if err != nil || kept.Hash != a.held[1].Hash {
+		t.Fatalf("kept: %v", err)
+	}
+	a.Close()
+	b := w.agent(uid)
+	b.wait("the whole", func() bool { return len(b.held) == 1 && len(b.held[0].Chunks) == len(ids) })
+}
+
+// Parts of an assignment that another one overtakes are dropped.
+func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
+	body := make([]byte, 600<<10)
+	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedChunk{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
+	second := &wire.Assignment{Hash: [32]byte{2}, Add: []wire.AssignedChunk{{ID: 3, Body: body}, {ID: 4, Body: body}}, Signature: []byte{2}}
+	one, two := first.Parts(), second.Parts()
+	if len(one) != 2 || len(two) != 2 || !one[0].More || one[1].More || len(one[0].Signature) != 0 {
+		t.Fatalf("%d and %d parts", len(one), len(two))
+	}
+	var p wire.Partial
+	if p.Join(one[0]) != nil || p.Join(two[0]) != nil {
+		t.Fatal("whole after a part")
+	}
+	if whole := p.Join(two[1]); whole == nil || len(whole.Add) != 2 || whole.Add[0].ID != 3 || whole.Add[1].ID != 4 {
+		t.Fatalf("joined %+v", whole)
+	}
 }
