@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// certificates runs the commands of docs/sensu.md that make an authority and the certificates of
+// certificates runs the commands of docs/sensu-certificates.md that make an authority and the certificates of
 // these machines in a folder. revoke runs those that revoke one.
 func certificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		testenv.LeftOut(t, "there is no openssl", "sudo apt-get install openssl")
 	}
-	page, err := os.ReadFile("../docs/sensu.md")
+	page, err := os.ReadFile("../docs/sensu-certificates.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func certificates(t *testing.T, dir string, machines ...string) (revoke func(mac
 		}
 	}
 	if len(blocks) != 3 || !strings.HasPrefix(blocks[1], "name=web01") || !strings.Contains(blocks[2], "-gencrl") {
-		t.Fatalf("docs/sensu.md makes certificates and lists by %q", blocks)
+		t.Fatalf("docs/sensu-certificates.md makes certificates and lists by %q", blocks)
 	}
 	run := func(script string) {
 		t.Helper()
@@ -51,7 +51,7 @@ func certificates(t *testing.T, dir string, machines ...string) (revoke func(mac
 	return func(name string) { run(strings.ReplaceAll(blocks[2], "web01.crt", name+".crt")) }
 }
 
-// A real sensu-agent of Sensu Go 6, with a certificate that docs/sensu.md made: it needs no password,
+// A real sensu-agent of Sensu Go 6, with a certificate that docs/sensu-certificates.md made: it needs no password,
 // is given the secrets of its checks, and they are nowhere else; one with a password is not, and
 // gives way to the machine that proves its name.
 func TestSensuAgentWithACertificate(t *testing.T) {

@@ -169,7 +169,7 @@ func TestSensuctlsRequests(t *testing.T) {
 	}
 }
 
-// A real sensuctl of Sensu Go 6: every command that docs/sensu.md names, in its formats.
+// A real sensuctl of Sensu Go 6: every command that docs/sensuctl.md names, in its formats.
 func TestSensuctl(t *testing.T) {
 	program := os.Getenv("MUSTER_SENSUCTL")
 	if program == "" {
