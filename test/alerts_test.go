@@ -45,7 +45,7 @@ faults:
   - {at: 13s, server: kill}
 `
 
-func TestAlertsOfFaults(t *testing.T) {
+func TestFaultAlerts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: half a minute of faults")
 	}
@@ -69,7 +69,7 @@ func TestAlertsOfFaults(t *testing.T) {
 	}
 	for _, f := range rep.Faults {
 		if f.Missing+f.Extra > 0 {
-			sayWhatTheServerHas(t, s.API, f.Example)
+			logServerState(t, s.API, f.Example)
 		}
 	}
 	if !rep.OK() || len(rep.Faults) != 5 {
@@ -83,10 +83,10 @@ func TestAlertsOfFaults(t *testing.T) {
 	}
 }
 
-// sayWhatTheServerHas logs what history and outbox know of the state that an example names
+// logServerState logs what history and outbox know of the state that an example names
 // (NODE/CHECK: …), which says where an alert was lost: a problem without any message was lost on its way
 // to the outbox, and a message that is pending came later than the run waited.
-func sayWhatTheServerHas(t *testing.T, api *client.Client, example string) {
+func logServerState(t *testing.T, api *client.Client, example string) {
 	t.Helper()
 	name, _, _ := strings.Cut(example, ": ")
 	node, check, _ := strings.Cut(name, "/")

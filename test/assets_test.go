@@ -28,8 +28,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// archive is a tar.gz of these files; a name that begins with "> " is a link.
-func archive(t *testing.T, files map[string]string) (path, sum string) {
+// writeArchive is a tar.gz of these files; a name that begins with "> " is a link.
+func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 	t.Helper()
 	var b bytes.Buffer
 	packed := gzip.NewWriter(&b)
@@ -84,12 +84,12 @@ func TestAssets(t *testing.T) {
 	s := harness.StartServer(t)
 	s.Login()
 	api := s.Client()
-	good, goodSum := archive(t, map[string]string{
+	good, goodSum := writeArchive(t, map[string]string{
 		"bin/check_word": "#!/bin/sh\necho \"$(cat \"$CHECK_PLUGINS_PATH/share/word\")\"\n", "share/word": "hello", "> bin/check_link": "check_word",
 	})
 	use := assetCheck("word", "[check_word]", "check-plugins")
 	file := filepath.Join(t.TempDir(), "check.yaml")
-	write(t, file, []byte(use))
+	writeFile(t, file, []byte(use))
 	if r := s.Try("apply", "-f", file); r.Code == 0 || !strings.Contains(r.Errors, "check-plugins") {
 		t.Fatalf("a check that names an asset that is not there:\n%s", r.Errors)
 	}
@@ -103,9 +103,9 @@ func TestAssets(t *testing.T) {
 	awaitEvent(t, api, "link", model.OK, "hello")
 
 	t.Run("refused", func(t *testing.T) {
-		escape, _ := archive(t, map[string]string{"bin/x": "x", "../escaped": "x"})
-		through, _ := archive(t, map[string]string{"> bin": "../../..", "lib/x": "x"})
-		bomb, _ := archive(t, map[string]string{"bin/x": strings.Repeat("\x00", 80<<20)})
+		escape, _ := writeArchive(t, map[string]string{"bin/x": "x", "../escaped": "x"})
+		through, _ := writeArchive(t, map[string]string{"> bin": "../../..", "lib/x": "x"})
+		bomb, _ := writeArchive(t, map[string]string{"bin/x": strings.Repeat("\x00", 80<<20)})
 		for name, x := range map[string]struct{ file, says string }{
 			"escape": {escape, `"../escaped" leads out`}, "through": {through, "is a link that leads out"}, "bomb": {bomb, "there is too much in it"},
 		} {
@@ -118,7 +118,7 @@ func TestAssets(t *testing.T) {
 		awaitEvent(t, api, "elsewhere", model.Unknown, "has no archive for this machine (linux "+runtime.GOARCH)
 	})
 	t.Run("from an address", func(t *testing.T) {
-		fetched, sum := archive(t, map[string]string{"bin/check_far": "#!/bin/sh\necho from afar\n"})
+		fetched, sum := writeArchive(t, map[string]string{"bin/check_far": "#!/bin/sh\necho from afar\n"})
 		far := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(fetched))))
 		defer far.Close()
 		s.CLI("asset", "add", "far", "--url", far.URL+"/archive.tar.gz", "--sha512", sum)
@@ -140,9 +140,9 @@ func TestAssets(t *testing.T) {
 	t.Run("others do not get it", func(t *testing.T) {
 		other := s.NewAgent("web02")
 		other.Start()
-		other.Logs("connected")
+		other.AwaitLog("connected")
 		for dir, want := range map[string]int{a.State: http.StatusOK, other.State: http.StatusForbidden} {
-			if got := fetch(t, s, dir, goodSum); got != want {
+			if got := fetchAsset(t, s, dir, goodSum); got != want {
 				t.Errorf("%s: %d, want %d", dir, got, want)
 			}
 		}
@@ -154,16 +154,16 @@ func TestAssets(t *testing.T) {
 		}
 		s.Stop()
 		a.Start()
-		a.Logs("asset is not here")
+		a.AwaitLog("asset is not here")
 		s.Start()
 		s.WaitReady(time.Minute)
-		a.Logs(`msg="asset is here" sha512=` + goodSum[:12])
+		a.AwaitLog(`msg="asset is here" sha512=` + goodSum[:12])
 		awaitEvent(t, api, "word", model.OK, "hello")
 	})
 }
 
-// fetch asks for an archive as the agent of the state folder would.
-func fetch(t *testing.T, s *harness.Server, dir, sum string) int {
+// fetchAsset asks for an archive as the agent of the state folder would.
+func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	t.Helper()
 	id, err := pki.LoadIdentity(dir)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// unpack reads a bundle: file name without the folder, content.
-func unpack(t *testing.T, file string) map[string]string {
+// unpackBundle reads a bundle: file name without the folder, content.
+func unpackBundle(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
@@ -61,7 +61,7 @@ func TestDebugBundle(t *testing.T) {
 		if r.Code != 0 {
 			t.Fatalf("code %d\n%s%s", r.Code, r.Out, r.Errors)
 		}
-		return unpack(t, file), r
+		return unpackBundle(t, file), r
 	}
 	all, r := take("well.tar.gz", "--seconds", "1", "--timeout", "40s")
 	if strings.Contains(r.Errors, "missing") {

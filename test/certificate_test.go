@@ -47,7 +47,7 @@ func unmarshalFile(t *testing.T, data []byte, into any) {
 // With lives as short as this one can see it: an agent renews its certificate while its
 // session goes on; one that could not, and has expired, renews by itself when it meets the
 // server again; and once its node is deleted it hears what to type instead.
-func TestCertificatesRenewByThemselves(t *testing.T) {
+func TestCertificateRenewal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("certificates run out")
 	}
@@ -57,7 +57,7 @@ func TestCertificatesRenewByThemselves(t *testing.T) {
 	api := s.Client()
 	agent, runs := s.NewAgent("web01"), s.Counter("count", "web01")
 	agent.Start()
-	runs.Ran(1)
+	runs.AwaitRuns(1)
 	first := certificateOf(t, agent)
 	if left := time.Until(first.NotAfter); left > life {
 		t.Errorf("the certificate is good for %s", left)
@@ -92,7 +92,7 @@ func TestCertificatesRenewByThemselves(t *testing.T) {
 	agent.Start() // so that it need not wait long for its next attempt
 	s.Start()
 	renewed(expired)
-	settled(t, api, "web01", "count", runs)
+	awaitAllResults(t, api, "web01", "count", runs)
 	if n := s.Metric("muster_certificate_renewals_total", `outcome="renewed_expired"`); n < 1 {
 		t.Errorf("%g renewals of what has expired are counted", n)
 	}
@@ -108,7 +108,7 @@ func TestCertificatesRenewByThemselves(t *testing.T) {
 		n := s.Metric("muster_certificate_renewals_total", `outcome="barred"`) + s.Metric("muster_certificate_renewals_total", `outcome="unknown"`)
 		return fmt.Sprint(n), n > 0
 	})
-	if e := event(t, api, "web01", model.KeepaliveCheckName); e.Results != 0 {
+	if e := eventOf(t, api, "web01", model.KeepaliveCheckName); e.Results != 0 {
 		t.Errorf("the node is still there: %+v", e)
 	}
 }

@@ -34,8 +34,8 @@ func (c *wallClock) now() time.Time {
 	return t
 }
 
-// set moves the clock by so much, to a moment a few seconds before the minute is full.
-func (c *wallClock) set(by time.Duration) {
+// setAhead moves the clock by so much, to a moment a few seconds before the minute is full.
+func (c *wallClock) setAhead(by time.Duration) {
 	to := c.now().Add(by).Truncate(time.Minute).Add(57 * time.Second)
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
 }
@@ -57,7 +57,7 @@ func TestWallClockOfThisTest(t *testing.T) {
 // session ends, nobody living is reported, schedules go on, and who is off is told so.
 // Server and agent are the real ones, in this process, because only here their clocks
 // can be set.
-func TestClocksJump(t *testing.T) {
+func TestClockJumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute")
 	}
@@ -90,7 +90,7 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 			}
 		})
 	}
-	server, err := app.OpenAt(t.Context(), settings(t, s), slog.New(slog.NewTextHandler(t.Output(), nil)), ofServer.now)
+	server, err := app.OpenAt(t.Context(), inProcessSettings(t, s), slog.New(slog.NewTextHandler(t.Output(), nil)), ofServer.now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,41 +110,41 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 		t.Fatal(err)
 	}
 	run("agent", a.Run)
-	counter.Ran(2)
+	counter.AwaitRuns(2)
 
 	clockSays := func(status model.Status, word string) {
 		t.Helper()
 		harness.Until(t, 20*time.Second, fmt.Sprintf("the clock is %s, %q", status, word), func() (string, bool) {
-			e := event(t, api, "jumpy", "clock")
+			e := eventOf(t, api, "jumpy", "clock")
 			return e.Output, e.Results > 0 && e.Status == status && strings.Contains(e.Output, word)
 		})
 	}
 	ticked := func(more func()) {
 		t.Helper()
-		before := event(t, api, "jumpy", "minutely").Results
+		before := eventOf(t, api, "jumpy", "minutely").Results
 		more()
 		harness.Until(t, 20*time.Second, "the minutely check ran", func() (string, bool) {
-			n := event(t, api, "jumpy", "minutely").Results
+			n := eventOf(t, api, "jumpy", "minutely").Results
 			return fmt.Sprint(n), n > before
 		})
 	}
 	clockSays(model.OK, "the Muster server")
 	welcomes := s.Metric("muster_session_handshakes_total", `outcome="welcome"`)
 
-	ticked(func() { ofAgent.set(time.Hour) })
+	ticked(func() { ofAgent.setAhead(time.Hour) })
 	clockSays(model.Critical, "ahead, says the Muster server")
-	counter.Ran(4)
-	ticked(func() { ofAgent.set(-2 * time.Hour) })
+	counter.AwaitRuns(4)
+	ticked(func() { ofAgent.setAhead(-2 * time.Hour) })
 	clockSays(model.Critical, "behind, says the Muster server")
-	counter.Ran(4)
+	counter.AwaitRuns(4)
 	ofAgent.ahead.Store(0)
 	clockSays(model.OK, "the Muster server")
 
 	for _, jump := range []time.Duration{time.Hour, -2 * time.Hour} {
-		ofServer.set(jump)
-		counter.Ran(4)
+		ofServer.setAhead(jump)
+		counter.AwaitRuns(4)
 	}
-	settled(t, api, "jumpy", "count", counter)
+	awaitAllResults(t, api, "jumpy", "count", counter)
 
 	if now := s.Metric("muster_session_handshakes_total", `outcome="welcome"`); now != welcomes {
 		t.Errorf("%g sessions began after the first", now-welcomes)
@@ -154,18 +154,18 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 			t.Errorf("%s was judged anew: %+v", check, got)
 		}
 	}
-	for _, p := range problems(t, api, "jumpy") {
+	for _, p := range problemsOf(t, api, "jumpy") {
 		if p.Check != "clock" {
 			t.Errorf("a problem without a cause: %+v", p)
 		}
 	}
-	if e := event(t, api, model.ServerNodeName, "muster-sessions"); e.Status != model.OK {
+	if e := eventOf(t, api, model.ServerNodeName, "muster-sessions"); e.Status != model.OK {
 		t.Errorf("the server speaks of lost sessions: %+v", e)
 	}
 }
 
-// settings are those of a harness's server, for one in this process.
-func settings(t *testing.T, s *harness.Server) *config.Server {
+// inProcessSettings are those of a harness's server, for one in this process.
+func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	config.Flags(flags)

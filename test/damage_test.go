@@ -36,7 +36,7 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	return paths, contents
 }
 
-func write(t *testing.T, path string, data []byte) {
+func writeFile(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
@@ -47,9 +47,9 @@ func write(t *testing.T, path string, data []byte) {
 // spools, and then makes fewer results: such a run is no success, but it is what these tests play.
 func nothingLost(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
-// played is a server that was killed after a fleet had sent: the journal alone holds
+// killedAfterLoad is a server that was killed after a fleet had sent: the journal alone holds
 // what came since the last snapshots.
-func played(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.Place]load.Kept) {
+func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.Place]load.Kept) {
 	t.Helper()
 	s = harness.NewServer(t, args...)
 	s.Prepare(fleet)
@@ -67,8 +67,8 @@ func played(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*
 	return s, states
 }
 
-// refused starts a server that must refuse, and returns what it said.
-func refused(t *testing.T, s *harness.Server) string {
+// startRefused starts a server that must refuse, and returns what it said.
+func startRefused(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	s.Launch()
 	if code := s.Wait(30 * time.Second); code == 0 {
@@ -77,8 +77,8 @@ func refused(t *testing.T, s *harness.Server) string {
 	return s.Log()
 }
 
-// repaired types what the refusal says, and returns what that says.
-func repaired(t *testing.T, s *harness.Server, refusal string) string {
+// runRepair types what the refusal says, and returns what that says.
+func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 	t.Helper()
 	command := regexp.MustCompile(`: muster (doctor repair --data .*)`).FindStringSubmatch(refusal)
 	if command == nil {
@@ -91,8 +91,8 @@ func repaired(t *testing.T, s *harness.Server, refusal string) string {
 	return said
 }
 
-// equal compares event states with those before.
-func equal(t *testing.T, before, after map[harness.Place]load.Kept) {
+// compareStates compares event states with those before.
+func compareStates(t *testing.T, before, after map[harness.Place]load.Kept) {
 	t.Helper()
 	if len(before) != len(after) {
 		t.Errorf("%d states, before %d", len(after), len(before))
@@ -104,8 +104,8 @@ func equal(t *testing.T, before, after map[harness.Place]load.Kept) {
 	}
 }
 
-// older says how many states are not what they were; none may be ahead of that.
-func older(t *testing.T, before, after map[harness.Place]load.Kept) (n int) {
+// countOlderStates says how many states are not what they were; none may be ahead of that.
+func countOlderStates(t *testing.T, before, after map[harness.Place]load.Kept) (n int) {
 	t.Helper()
 	for place, was := range before {
 		now := after[place]
@@ -124,14 +124,14 @@ func older(t *testing.T, before, after map[harness.Place]load.Kept) (n int) {
 // the server starts with what was whole.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
-	s, before := played(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second, nil)
+	s, before := killedAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second, nil)
 	paths, contents := segments(t, s)
 	last, whole := paths[len(paths)-1], contents[len(paths)-1]
 
 	torn := append(bytes.Clone(whole), whole[len(whole)/2:len(whole)/2+20]...)
-	write(t, last, torn)
+	writeFile(t, last, torn)
 	s.Start()
-	equal(t, before, s.FleetStates())
+	compareStates(t, before, s.FleetStates())
 	if n := s.Metric("muster_journal_torn_commits_total"); n != 1 || !strings.Contains(s.Log(), "journal ended in a torn commit, which was cut") {
 		t.Errorf("%v torn commits are counted; the log:\n%s", n, s.Log())
 	}
@@ -139,25 +139,25 @@ func TestDamagedJournal(t *testing.T) {
 
 	damaged := bytes.Clone(whole)
 	damaged[len(whole)/2] ^= 0x10
-	write(t, last, damaged)
-	refusal := refused(t, s)
+	writeFile(t, last, damaged)
+	refusal := startRefused(t, s)
 	for _, want := range []string{filepath.Base(last), "at offset", "lost: commit", "muster doctor repair --data " + s.Data} {
 		if !strings.Contains(refusal, want) {
 			t.Errorf("the refusal does not name %q:\n%s", want, refusal)
 		}
 	}
-	if said := repaired(t, s, refusal); !strings.Contains(said, last+": commit") || !strings.Contains(said, "lost") {
+	if said := runRepair(t, s, refusal); !strings.Contains(said, last+": commit") || !strings.Contains(said, "lost") {
 		t.Errorf("repair does not say what is lost:\n%s", said)
 	}
 	s.Start()
-	older(t, before, s.FleetStates())
+	countOlderStates(t, before, s.FleetStates())
 	s.Stop()
 }
 
 // Bits flip and files are cut anywhere in the journal, several at once. Either all is
 // there, or the server says that something is lost; no state is one that never was, and
 // it goes on.
-func TestDamagedAnywhere(t *testing.T) {
+func TestRandomJournalDamage(t *testing.T) {
 	t.Parallel()
 	rounds := 6
 	if testing.Short() {
@@ -167,7 +167,7 @@ func TestDamagedAnywhere(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 2))
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 100 * time.Millisecond}
-	whole, before := played(t, fleet, 2*time.Second, nil, "--snapshot-cycle", "1s")
+	whole, before := killedAfterLoad(t, fleet, 2*time.Second, nil, "--snapshot-cycle", "1s")
 	for range rounds {
 		s := whole.Clone()
 		paths, contents := segments(t, s)
@@ -189,7 +189,7 @@ func TestDamagedAnywhere(t *testing.T) {
 			t.Logf("%s at %d of %d in %s", what[len(what)-1], at, len(data), filepath.Base(paths[i]))
 		}
 		for i, path := range paths {
-			write(t, path, contents[i])
+			writeFile(t, path, contents[i])
 		}
 		s.Launch()
 		harness.Until(t, 40*time.Second, "the server is ready or has refused", func() (string, bool) {
@@ -201,14 +201,14 @@ func TestDamagedAnywhere(t *testing.T) {
 			if !strings.Contains(told, "lost: commit") || !strings.Contains(told, "at offset") {
 				t.Errorf("the refusal does not say what and where:\n%s", told)
 			}
-			if said := repaired(t, s, told); !strings.Contains(said, "lost") {
+			if said := runRepair(t, s, told); !strings.Contains(said, "lost") {
 				t.Errorf("repair says: %s", said)
 			}
 			s.Start()
-		} else if n := older(t, before, s.FleetStates()); n > 0 && !strings.Contains(told, "which was cut") && !strings.Contains(told, "lost its end") {
+		} else if n := countOlderStates(t, before, s.FleetStates()); n > 0 && !strings.Contains(told, "which was cut") && !strings.Contains(told, "lost its end") {
 			t.Errorf("%d states are older than before, and nothing says so:\n%s", n, told)
 		}
-		older(t, before, s.FleetStates())
+		countOlderStates(t, before, s.FleetStates())
 		rep, err := load.Run(t.Context(), s.Load(fleet, time.Second))
 		if err != nil || !rep.OK() {
 			t.Errorf("afterwards: %v %+v", err, rep)

@@ -23,7 +23,7 @@ import (
 
 // Data folders that a server cannot or must not use: the message names the thing, why,
 // and what to type.
-func TestDataFoldersThatAreRefused(t *testing.T) {
+func TestRefusedDataFolders(t *testing.T) {
 	t.Parallel()
 	whole := harness.NewServer(t)
 	whole.Start()
@@ -79,10 +79,10 @@ func TestDataFoldersThatAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"journal-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { reformat(t, s, "muster journal 1", "muster journal 2") }},
-		{"snapshots-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { reformat(t, s, "store snapshots 1", "store snapshots 7") }},
-		{"intent-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { newerSchema(t, s, "intent.db", "intent") }},
-		{"history-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { newerSchema(t, s, "history.db", "history") }},
+		{"journal-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editFormat(t, s, "muster journal 1", "muster journal 2") }},
+		{"snapshots-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editFormat(t, s, "store snapshots 1", "store snapshots 7") }},
+		{"intent-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { setNewerSchema(t, s, "intent.db", "intent") }},
+		{"history-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { setNewerSchema(t, s, "history.db", "history") }},
 		{"disk-reports-errors", 9, false, func(t *testing.T, s *harness.Server) {
 			s.Wrap = []string{
 				testenv.Program(t, "strace", "strace"), "-D", "-f", "-qq", "-o", filepath.Join(t.TempDir(), "trace"), "-e", "signal=none",
@@ -102,13 +102,13 @@ func TestDataFoldersThatAreRefused(t *testing.T) {
 			if code := s.Wait(30 * time.Second); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
-			golden(t, c.name+".txt", regexp.MustCompile(`this program knows \d+`).ReplaceAllString(said(s), "this program knows N"), s.Data, "DATA", before, "DATA")
+			golden(t, c.name+".txt", regexp.MustCompile(`this program knows \d+`).ReplaceAllString(outputBesideLog(s), "this program knows N"), s.Data, "DATA", before, "DATA")
 		})
 	}
 }
 
-// said is what a server said beside its log.
-func said(s *harness.Server) string {
+// outputBesideLog is what a server said beside its log.
+func outputBesideLog(s *harness.Server) string {
 	var b strings.Builder
 	for line := range strings.Lines(s.Log()) {
 		if !strings.HasPrefix(line, "time=") {
@@ -118,8 +118,8 @@ func said(s *harness.Server) string {
 	return b.String()
 }
 
-// reformat changes a line of the journal's FORMAT.
-func reformat(t *testing.T, s *harness.Server, old, changed string) {
+// editFormat changes a line of the journal's FORMAT.
+func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	t.Helper()
 	path := filepath.Join(s.Data, "journal", "FORMAT")
 	data, err := os.ReadFile(path)
@@ -131,10 +131,10 @@ func reformat(t *testing.T, s *harness.Server, old, changed string) {
 		t.Fatalf("no %q in\n%s", old, data)
 	}
 	text = strings.Replace(text, old+"\n", changed+"\n", 1)
-	write(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
+	writeFile(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
 }
 
-func newerSchema(t *testing.T, s *harness.Server, file, component string) {
+func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(s.Data, file))
 	if err != nil {
@@ -148,7 +148,7 @@ func newerSchema(t *testing.T, s *harness.Server, file, component string) {
 
 // The journal lies apart, and its disk is not there: no new journal is begun in the
 // empty place, until somebody types that.
-func TestJournalApartIsMissing(t *testing.T) {
+func TestMissingJournalDisk(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
 	apart := filepath.Join(filepath.Dir(s.Data), "apart")
@@ -162,7 +162,7 @@ func TestJournalApartIsMissing(t *testing.T) {
 	if code := s.Wait(30 * time.Second); code != 9 {
 		t.Errorf("exit code %d, want 9", code)
 	}
-	golden(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(said(s), "commit N"), s.Data, "DATA", apart, "APART")
+	golden(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(outputBesideLog(s), "commit N"), s.Data, "DATA", apart, "APART")
 	refusal := s.Log()
 
 	// The disk is back: all is as before.
@@ -179,7 +179,7 @@ func TestJournalApartIsMissing(t *testing.T) {
 	if err := os.RemoveAll(apart); err != nil {
 		t.Fatal(err)
 	}
-	if said := repaired(t, s, refusal); !strings.Contains(said, "commit 1 and all after it lost") {
+	if said := runRepair(t, s, refusal); !strings.Contains(said, "commit 1 and all after it lost") {
 		t.Errorf("repair says:\n%s", said)
 	}
 	s.Start()

@@ -14,7 +14,7 @@ import (
 // The disk reports errors while a fleet sends. A descriptor whose sync or write failed
 // is never synced again (the kernel may call clean what it has dropped); nothing is
 // acknowledged that is not kept; and the server goes on by itself.
-func TestDiskReportsErrors(t *testing.T) {
+func TestDiskErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name      string
@@ -36,7 +36,7 @@ func TestDiskReportsErrors(t *testing.T) {
 			fleet := harness.Fleet{Agents: 10, Checks: 5, Interval: 100 * time.Millisecond}
 			s.Prepare(fleet)
 			s.Start()
-			end := play(t, s, fleet, 5*time.Second)
+			end := startLoad(t, s, fleet, 5*time.Second)
 
 			paths, _ := segments(t, s)
 			segment := paths[len(paths)-1]
@@ -59,7 +59,7 @@ func TestDiskReportsErrors(t *testing.T) {
 			lines := trace.Detach()
 			s.WaitReady(30 * time.Second)
 
-			again, failed := syncedAgain(lines)
+			again, failed := syncAfterFailure(lines)
 			if failed == 0 {
 				t.Errorf("nothing failed:\n%s", strings.Join(lines, "\n"))
 			}
@@ -73,7 +73,7 @@ func TestDiskReportsErrors(t *testing.T) {
 			before := s.FleetStates()
 			s.Kill()
 			s.Start()
-			equal(t, before, s.FleetStates())
+			compareStates(t, before, s.FleetStates())
 			for _, word := range []string{"panic", "BUG"} {
 				if strings.Contains(s.Log(), word) {
 					t.Errorf("the log says %s:\n%s", word, s.Log())
@@ -89,9 +89,9 @@ var (
 	thread    = regexp.MustCompile(`^\d+`)
 )
 
-// syncedAgain goes through a trace: how many segments of the journal had a call that
+// syncAfterFailure goes through a trace: how many segments of the journal had a call that
 // failed, and which of them was synced after that.
-func syncedAgain(lines []string) (again string, failed int) {
+func syncAfterFailure(lines []string) (again string, failed int) {
 	calling, bad := map[string]string{}, map[string]bool{} // segment by thread; failed segments
 	for _, line := range lines {
 		who := thread.FindString(line)

@@ -17,16 +17,16 @@ import (
 
 // The disk fills while a fleet sends. readyz says why nothing is committed; when there
 // is room again commits go on by themselves, and nothing was lost.
-func TestDiskFullWhileCommitting(t *testing.T) {
+func TestDiskFullDuringCommit(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	s := harness.NewServer(t)
-	smallDisk(t, s, "48m")
+	mountSmallDisk(t, s, "48m")
 	fleet := harness.Fleet{Agents: 10, Checks: 10, Interval: 100 * time.Millisecond}
 	s.Prepare(fleet)
 	s.Start()
 	s.Client()
-	end := play(t, s, fleet, 8*time.Second)
+	end := startLoad(t, s, fleet, 8*time.Second)
 	reserve := filepath.Join(s.Data, "journal", "RESERVE")
 	if info, err := os.Stat(reserve); err != nil || info.Size() != 1<<20 {
 		t.Errorf("the reserve: %v, %+v", err, info)
@@ -74,8 +74,8 @@ func TestDiskFullWhileCommitting(t *testing.T) {
 	s.Stop()
 }
 
-// smallDisk puts the server's data folder on a disk of its own.
-func smallDisk(t *testing.T, s *harness.Server, size string) {
+// mountSmallDisk puts the server's data folder on a disk of its own.
+func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	t.Helper()
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		t.Fatal(err)
@@ -95,11 +95,11 @@ func smallDisk(t *testing.T, s *harness.Server, size string) {
 
 // A first start on a disk that is too small does not claim to watch anything: it says what
 // it waits for, and greets when there is room.
-func TestUpOnASmallDisk(t *testing.T) {
+func TestFirstStartOnSmallDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
-	s, _ := newcomer(t)
-	smallDisk(t, s, "24m")
+	s, _ := startUp(t)
+	mountSmallDisk(t, s, "24m")
 	s.Launch()
 	harness.Until(t, 30*time.Second, "it says what it waits for", func() (string, bool) {
 		return s.Log(), strings.Contains(s.Log(), "Not ready yet: ") && strings.Contains(s.Log(), "disk is full") && strings.Contains(s.Log(), "--journal-reserve")
@@ -116,7 +116,7 @@ func TestUpOnASmallDisk(t *testing.T) {
 
 // The journal alone fills its disk, or its budget, faster than snapshots let its tail go.
 // Agents are slowed down meanwhile; nothing is lost, and it goes on by itself.
-func TestJournalFillsItsDisk(t *testing.T) {
+func TestJournalFillsDisk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, disk string
@@ -140,7 +140,7 @@ func TestJournalFillsItsDisk(t *testing.T) {
 			s := harness.NewServer(t, c.args...)
 			if c.disk != "" {
 				testenv.Root(t)
-				smallDisk(t, s, c.disk)
+				mountSmallDisk(t, s, c.disk)
 			}
 			fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
 			s.Prepare(fleet)
@@ -163,7 +163,7 @@ func TestJournalFillsItsDisk(t *testing.T) {
 			})
 			s.Kill()
 			s.Start()
-			equal(t, before, s.FleetStates())
+			compareStates(t, before, s.FleetStates())
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // A small file system fills: the probe disk turns critical, a problem opens, and both
 // end when there is room again.
-func TestDiskFillsAndTheProbeTurnsCritical(t *testing.T) {
+func TestDiskProbeOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	mount := t.TempDir()
@@ -39,7 +39,7 @@ func TestDiskFillsAndTheProbeTurnsCritical(t *testing.T) {
 	becomes := func(status model.Status, problem bool) {
 		t.Helper()
 		harness.Until(t, 40*time.Second, "the event is "+status.String(), func() (string, bool) {
-			e := event(t, api, "filling", "room")
+			e := eventOf(t, api, "filling", "room")
 			return e.Output, e.Results > 0 && e.Status == status && (e.Problem != nil) == problem
 		})
 	}

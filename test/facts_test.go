@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// membersOf is how many nodes of namespace load are in a group.
-func membersOf(t *testing.T, api *client.Client, group string) int {
+// memberCount is how many nodes of namespace load are in a group.
+func memberCount(t *testing.T, api *client.Client, group string) int {
 	t.Helper()
 	k := kind.Group().KindInfo
 	state, err := api.State(t.Context(), k, "load", group)
@@ -32,12 +32,12 @@ func membersOf(t *testing.T, api *client.Client, group string) int {
 // A fact changes on every node of a fleet within seconds, while results flow: groups
 // follow, and what the server computes is the changes: each node once, with each
 // condition once, and no group from nothing.
-func TestFactsOfAFleetChange(t *testing.T) {
+func TestFleetFactChange(t *testing.T) {
 	t.Parallel()
 	agents := 2000
 	if os.Getenv("MUSTER_TEST_LONG") == "" {
 		agents = 200
-		testenv.Shortened(t, "200 agents, not 2000", "MUSTER_TEST_LONG=1 go test ./test -run TestFactsOfAFleetChange")
+		testenv.Shortened(t, "200 agents, not 2000", "MUSTER_TEST_LONG=1 go test ./test -run TestFleetFactChange")
 	}
 	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: 5 * time.Second}
 	s := harness.NewServer(t)
@@ -66,7 +66,7 @@ func TestFactsOfAFleetChange(t *testing.T) {
 	until := func(group string, want int) {
 		t.Helper()
 		harness.Until(t, 90*time.Second, fmt.Sprintf("group %s has %d members", group, want), func() (string, bool) {
-			n := membersOf(t, api, group)
+			n := memberCount(t, api, group)
 			return fmt.Sprint(n), n == want
 		})
 	}
@@ -95,13 +95,13 @@ func TestFactsOfAFleetChange(t *testing.T) {
 		t.Errorf("%v messages of facts, want %d", told, agents)
 	}
 	counted := func(name string) float64 { return work(name) - before[name] }
-	harness.Figure(t, "a fact changed on each of %d nodes, in three groups by conditions: %g messages, groups right after %.1f s; %g nodes visited, %g conditions evaluated (%d for each node), %g groups and %g checks evaluated anew",
+	harness.LogFigure(t, "a fact changed on each of %d nodes, in three groups by conditions: %g messages, groups right after %.1f s; %g nodes visited, %g conditions evaluated (%d for each node), %g groups and %g checks evaluated anew",
 		agents, told, took.Seconds(), counted("nodes_visited_total"), counted("conditions_evaluated_total"), 4, counted("groups_evaluated_total"), counted("checks_evaluated_total"))
 }
 
 // An agent measures its machine, puts itself into groups where it may, and its page says
 // what came of that. A trusted group is not to be had so.
-func TestAgentsAskForGroups(t *testing.T) {
+func TestGroupsRequestedByAgent(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Client()

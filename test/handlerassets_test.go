@@ -18,20 +18,20 @@ import (
 // script in the archive runs with the notification on its standard input. What is wrong with an
 // archive stands where people look for a message that did not leave, and is mended by the
 // command that is said there.
-func TestHandlersHaveAssets(t *testing.T) {
+func TestHandlerAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Login()
 	dir := t.TempDir()
 	told := filepath.Join(dir, "told")
-	good, sum := archive(t, map[string]string{
+	good, sum := writeArchive(t, map[string]string{
 		"bin/tell": "#!/bin/sh\necho \"$0 $1 $TELL_TOOLS_PATH $LD_LIBRARY_PATH $CPATH\" >> \"$OUT.env\"\ncat >> \"$OUT\"\n", "share/word": "hello",
 	})
 	handler := func(name, asset string) string {
 		return fmt.Sprintf("---\nkind: Handler\nmetadata: {name: %s}\nspec: {command: [tell, --now], assets: [%s], env: {OUT: %q}}\n", name, asset, filepath.Join(dir, name))
 	}
 	file := filepath.Join(dir, "handler.yaml")
-	write(t, file, []byte(handler("told", "tell-tools")))
+	writeFile(t, file, []byte(handler("told", "tell-tools")))
 	if r := s.Try("apply", "-f", file); r.Code == 0 || !strings.Contains(r.Errors, `asset "tell-tools" does not exist`) {
 		t.Fatalf("a handler that names an asset that is not there:\n%s", r.Errors)
 	}
@@ -47,7 +47,7 @@ func TestHandlersHaveAssets(t *testing.T) {
 	}
 	s.NewAgent("web01").Start()
 	check := s.Counter("disk", "web01")
-	check.Ran(1)
+	check.AwaitRuns(1)
 	check.Exit(2)
 	lines := func(of string, n int) {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestHandlersHaveAssets(t *testing.T) {
 		}
 	})
 	t.Run("not uploaded yet", func(t *testing.T) {
-		late, lateSum := archive(t, map[string]string{"bin/tell": "#!/bin/sh\ncat >> \"$OUT\"\n"})
+		late, lateSum := writeArchive(t, map[string]string{"bin/tell": "#!/bin/sh\ncat >> \"$OUT\"\n"})
 		s.Apply(fmt.Sprintf("---\nkind: Asset\nmetadata: {name: late}\nspec: {builds: [{sha512: %s}]}\n", lateSum) + handler("late", "late") +
 			"---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [told, late]}\n")
 		check.Exit(0)
@@ -112,7 +112,7 @@ func TestHandlersHaveAssets(t *testing.T) {
 		if err := os.RemoveAll(where); err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(s.Data, "assets", sum), []byte("flipped"))
+		writeFile(t, filepath.Join(s.Data, "assets", sum), []byte("flipped"))
 		s.Start()
 		s.WaitReady(time.Minute)
 		harness.Until(t, time.Minute, "what a test says", func() (string, bool) {
@@ -133,16 +133,16 @@ func TestHandlersHaveAssets(t *testing.T) {
 
 // What is kept from Sensu has assets, too: a mutator's program, and the JavaScript that filters
 // and mutators use.
-func TestFiltersAndMutatorsHaveAssets(t *testing.T) {
+func TestFilterAndMutatorAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Login()
 	dir := t.TempDir()
-	scripts, _ := archive(t, map[string]string{
+	scripts, _ := writeArchive(t, map[string]string{
 		"lib/often.js": "// which occurrences count\nfunction often(event, n) { return event.check.occurrences % n == 0 }",
 		"lib/words.js": "var words = {of: function (event) { return event.entity.name + ' ' + event.check.occurrences }}",
 	})
-	program, _ := archive(t, map[string]string{"bin/shorten": "#!/bin/sh\ncat > /dev/null\necho shortened\n"})
+	program, _ := writeArchive(t, map[string]string{"bin/shorten": "#!/bin/sh\ncat > /dev/null\necho shortened\n"})
 	s.CLI("asset", "add", "scripts", scripts)
 	s.CLI("asset", "add", "programs", program)
 	s.Apply(`kind: Handler

@@ -17,9 +17,9 @@ import (
 
 // A handler names Secrets: each message has the value of its time, one that is not there now is
 // tried again, and the values stand nowhere else.
-func TestHandlersNameSecrets(t *testing.T) {
+func TestHandlerSecrets(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"first": random(t), "second": random(t), "env": random(t)}
+	values := map[string]string{"first": randomText(t), "second": randomText(t), "env": randomText(t)}
 	asked := make(chan string, 100)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked <- strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -88,7 +88,7 @@ spec:
 	a := s.NewAgent("web01")
 	a.Start()
 	check := s.Counter("disk", "web01")
-	check.Ran(1)
+	check.AwaitRuns(1)
 	check.Exit(2)
 	waits := ""
 	harness.Until(t, time.Minute, "the message waits", func() (string, bool) {
@@ -104,12 +104,12 @@ spec:
 	check.Exit(0)
 	next("the closing", values["second"])
 
-	find := &finding{t, values}
+	find := &secretFinder{t, values}
 	for where, text := range map[string]string{
 		"a test": tested, "why": waits + s.CLI("why", "web01/disk"), "log": s.Log(), "audit": s.CLI("audit", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
 		"handlers": s.CLI("get", "handlers", "-o", "yaml") + s.CLI("get", "handlers") + s.CLI("describe", "handler", "hook"), "secrets": s.CLI("get", "secrets", "-o", "yaml"),
 	} {
-		if names := find.in(where, []byte(text)); len(names) > 0 {
+		if names := find.search(where, []byte(text)); len(names) > 0 {
 			t.Errorf("%s holds %v", where, names)
 		}
 	}
@@ -118,7 +118,7 @@ spec:
 	}
 	a.Stop()
 	s.Stop()
-	if find.folder(s.Data, told) == 0 {
+	if find.searchFolder(s.Data, told) == 0 {
 		t.Error("the handler stands in no file of the server: where was looked?")
 	}
 }

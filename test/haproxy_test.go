@@ -27,7 +27,7 @@ const balancer = "127.0.0.2"
 func TestThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	// In full: the time-outs of the manual, and keepalives so rare that only pings remain.
-	silent := harness.Lasts(t, 3*time.Second, 60*time.Second)
+	silent := harness.Duration(t, 3*time.Second, 60*time.Second)
 	keepalive := "1s"
 	if silent > 3*time.Second {
 		keepalive = "5m"
@@ -39,7 +39,7 @@ func TestThroughHAProxy(t *testing.T) {
 	s.Client()
 	a := s.NewAgent("balanced", "--server", front)
 	a.Start()
-	a.Logs("msg=joined", "msg=connected server="+front)
+	a.AwaitLog("msg=joined", "msg=connected server="+front)
 	began := time.Now()
 
 	t.Run("who is whose", func(t *testing.T) {
@@ -48,17 +48,17 @@ func TestThroughHAProxy(t *testing.T) {
 			return text, strings.Contains(text, `"address": "127.0.0.1"`) || strings.Contains(text, `"address": "127.0.0.1:`)
 		})
 		curl(t, 22, "--interface", "127.0.0.9", "--insecure", "--fail", "--json", `{"user": "admin", "password": "wrong"}`, "https://"+front+"/api/v1/login")
-		says(t, s, `msg="login refused" user=admin from=127.0.0.9`)
-		behind(t, s, front).CLI("node", "token", "--uses", "1")
+		awaitLogLine(t, s, `msg="login refused" user=admin from=127.0.0.9`)
+		throughBalancer(t, s, front).CLI("node", "token", "--uses", "1")
 		if audit := s.CLI("audit", "-o", "json"); strings.Contains(audit, balancer) {
 			t.Errorf("the balancer's address stands in the audit:\n%s", audit)
 		}
 	})
 	t.Run("nobody else is believed", func(t *testing.T) {
 		curl(t, -1, "--insecure", "--haproxy-protocol", "https://"+s.Listen+"/livez")
-		says(t, s, "add --proxy-from 127.0.0.1;")
+		awaitLogLine(t, s, "add --proxy-from 127.0.0.1;")
 		curl(t, -1, "--insecure", "--interface", balancer, "https://"+s.Listen+"/livez")
-		says(t, s, "must begin with a PROXY header")
+		awaitLogLine(t, s, "must begin with a PROXY header")
 		curl(t, 0, "--insecure", "https://"+s.Listen+"/livez")
 		for _, outcome := range []string{"proxy_not_listed", "proxy_missing"} {
 			if n := s.Metric("muster_session_handshakes_total", `outcome="`+outcome+`"`); n != 1 {
@@ -98,8 +98,8 @@ func TestThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// behind is the same server as people reach it through a balancer.
-func behind(t *testing.T, s *harness.Server, front string) *harness.Server {
+// throughBalancer is the same server as people reach it through a balancer.
+func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Server {
 	t.Helper()
 	text, err := os.ReadFile(s.Context)
 	if err != nil {
@@ -125,14 +125,14 @@ func curl(t *testing.T, code int, args ...string) string {
 	return string(out)
 }
 
-func says(t *testing.T, s *harness.Server, text string) {
+func awaitLogLine(t *testing.T, s *harness.Server, text string) {
 	t.Helper()
 	harness.Until(t, 20*time.Second, "the server says "+text, func() (string, bool) { return s.Log(), strings.Contains(s.Log(), text) })
 }
 
 // People and agents have listeners of their own behind one HAProxy: agents join and work
 // at theirs, and are told when they come to the other.
-func TestListenersApartThroughHAProxy(t *testing.T) {
+func TestSeparateListenersThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	agents := harness.Port(t)
 	s := harness.NewServer(t, "--listen-agents", agents, "--proxy-from", balancer)
@@ -142,16 +142,16 @@ func TestListenersApartThroughHAProxy(t *testing.T) {
 	s.Client()
 	a := s.NewAgent("apart", "--server", forAgents)
 	a.Start()
-	a.Logs("msg=connected server=" + forAgents)
-	s.Counter("worked", "apart").Ran(1)
-	kept(t, s, "worked", 1)
+	a.AwaitLog("msg=connected server=" + forAgents)
+	s.Counter("worked", "apart").AwaitRuns(1)
+	awaitResultCount(t, s, "worked", 1)
 	a.Stop()
 	a.Args = []string{"--server", forPeople}
 	a.Start()
-	a.Logs(forPeople+" does not serve agents", "name that for agents with --server (on the server: --listen-agents)")
-	says(t, s, "an agent came to the address for people")
+	a.AwaitLog(forPeople+" does not serve agents", "name that for agents with --server (on the server: --listen-agents)")
+	awaitLogLine(t, s, "an agent came to the address for people")
 	a.Stop()
-	if text := behind(t, s, forPeople).CLI("get", "nodes"); !strings.Contains(text, "apart") {
+	if text := throughBalancer(t, s, forPeople).CLI("get", "nodes"); !strings.Contains(text, "apart") {
 		t.Errorf("people read:\n%s", text)
 	}
 	s.Stop()
@@ -159,7 +159,7 @@ func TestListenersApartThroughHAProxy(t *testing.T) {
 
 // One port for both: real clients without ALPN muster.v1 are not asked for a certificate,
 // one with it is.
-func TestNoBrowserIsAskedForACertificate(t *testing.T) {
+func TestCertificateRequestOnlyForAgents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	if text := curl(t, 0, "--insecure", "--verbose", "https://"+s.Listen+"/livez"); strings.Contains(text, "Request CERT") || !strings.Contains(text, "TLS handshake, Finished") {

@@ -31,12 +31,12 @@ import (
 // Agents that break the protocol, each in its own way, on the listener that everybody
 // uses: each is sent away with a reason that it can read, and counted; a neighbour goes
 // on, and the server's memory stays where it was.
-func TestAgentsThatBreakTheProtocol(t *testing.T) {
+func TestProtocolViolations(t *testing.T) {
 	h := newHostile(t, 40, nil)
-	neighbour := h.behave(0, 20*time.Millisecond)
+	neighbour := h.startNeighbour(0, 20*time.Millisecond)
 	binary := ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}
 	with := func(change func(*ws.Header)) ws.Header { x := binary; change(&x); return x }
-	frame := func(message []byte) []byte { return header(binary, string(message)) }
+	frame := func(message []byte) []byte { return frameHeader(binary, string(message)) }
 	batch := func(first uint64, n int) []byte {
 		b := &wire.Batch{StreamKey: goodKey, First: first}
 		for range n {
@@ -45,12 +45,12 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 		return frame(wire.AppendBatch(nil, b))
 	}
 	hello := func(n int, change func(*wire.Hello)) []byte {
-		x := &wire.Hello{Protocol: wire.Protocol, Node: node(n), Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
+		x := &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(n), Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
 		change(x)
 		return frame(wire.AppendHello(nil, x))
 	}
 	nothing := func(*wire.Hello) {}
-	before := h.memory()
+	before := h.residentBytes()
 	for i, c := range []struct {
 		name  string
 		open  bool // in a session, else before Hello
@@ -58,17 +58,19 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 		code  string
 		says  string
 	}{
-		{"a frame too large", true, func(int) []byte { return header(binary, strings.Repeat("x", 3<<20)) }, "too_large", "at most 1048576"},
-		{"a frame that says it has a terabyte", true, func(int) []byte { return header(with(func(h *ws.Header) { h.Length = 1 << 40 }), "x") }, "too_large", "at most"},
+		{"a frame too large", true, func(int) []byte { return frameHeader(binary, strings.Repeat("x", 3<<20)) }, "too_large", "at most 1048576"},
+		{"a frame that says it has a terabyte", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.Length = 1 << 40 }), "x") }, "too_large", "at most"},
 		{"a length with the highest bit", true, func(int) []byte { return append([]byte{0x82, 0xff}, strings.Repeat("\xff", 12)...) }, "websocket", ""},
 		{"no protobuf", true, func(int) []byte { return frame([]byte("\xff\xff\xff\xff")) }, "malformed", "Frame"},
 		{"half a batch", true, func(int) []byte { return frame([]byte("\x32\x05\x32\x7f\x01\x02\x03")) }, "malformed", "Batch"},
 		{"two messages in a frame", true, func(int) []byte { return frame([]byte("\x32\x00\x32\x00")) }, "malformed", "more than one"},
-		{"not masked", true, func(int) []byte { return header(with(func(h *ws.Header) { h.Masked = false }), "x") }, "websocket", "masked"},
-		{"in fragments", true, func(int) []byte { return header(with(func(h *ws.Header) { h.Fin = false }), "x") }, "websocket", "fragments"},
-		{"reserved bits", true, func(int) []byte { return header(with(func(h *ws.Header) { h.Rsv = ws.Rsv(false, true, false) }), "x") }, "websocket", "reserved bit"},
-		{"text", true, func(int) []byte { return header(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "{}") }, "websocket", "binary"},
-		{"a kind that does not exist", true, func(int) []byte { return header(with(func(h *ws.Header) { h.OpCode = 0xb }), "") }, "websocket", "do not exist"},
+		{"not masked", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.Masked = false }), "x") }, "websocket", "masked"},
+		{"in fragments", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.Fin = false }), "x") }, "websocket", "fragments"},
+		{"reserved bits", true, func(int) []byte {
+			return frameHeader(with(func(h *ws.Header) { h.Rsv = ws.Rsv(false, true, false) }), "x")
+		}, "websocket", "reserved bit"},
+		{"text", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "{}") }, "websocket", "binary"},
+		{"a kind that does not exist", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.OpCode = 0xb }), "") }, "websocket", "do not exist"},
 		{"a jump without a gap", true, func(int) []byte { return batch(5, 1) }, "hole", "numbers 1 to 4"},
 		{"too many signals", true, func(int) []byte { return batch(1, 1001) }, "malformed", "at most 1000"},
 		{"number zero", true, func(int) []byte { return batch(0, 1) }, "malformed", "begin at 1"},
@@ -78,7 +80,7 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 		}, "malformed", "before first"},
 		{"a second Hello", true, func(n int) []byte { return hello(n, nothing) }, "malformed", "second Hello"},
 		{"a batch before Hello", false, func(int) []byte { return batch(1, 1) }, "malformed", "before Hello"},
-		{"another node's id", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Node = node(0) }) }, "identity", "certificate is that of"},
+		{"another node's id", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Node = nodeUID(0) }) }, "identity", "certificate is that of"},
 		{"the id of nobody", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Node = uuid.Nil }) }, "identity", "certificate"},
 		{"another version", false, func(n int) []byte { return hello(n, func(h *wire.Hello) { h.Protocol = 99 }) }, "protocol", "version 99"},
 		{"very many streams", false, func(n int) []byte {
@@ -97,7 +99,7 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 			})
 		}, "too_large", "at most 262144"},
 		{"pings and no Hello", false, func(int) []byte {
-			return []byte(strings.Repeat(string(header(with(func(h *ws.Header) { h.OpCode = ws.OpPing }), "x")), 20))
+			return []byte(strings.Repeat(string(frameHeader(with(func(h *ws.Header) { h.OpCode = ws.OpPing }), "x")), 20))
 		}, "malformed", "no Hello"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -106,7 +108,7 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 				return h.Metric("muster_session_ended_total", `"`+c.code+`"`) + h.Metric("muster_session_handshakes_total", `"`+c.code+`"`)
 			}
 			was := counted()
-			var e *enemy
+			var e *attacker
 			if c.open {
 				e = h.hello(n)
 			} else {
@@ -116,7 +118,7 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 				}
 			}
 			go func() { _, _ = e.Conn.Write(c.bytes(n)) }()
-			r, err := e.refusal()
+			r, err := e.readRefusal()
 			if err != nil || r.Code != c.code || !strings.Contains(r.Sentence, c.says) {
 				t.Errorf("%+v %v, want %s: …%s…", r, err, c.code, c.says)
 			}
@@ -133,9 +135,9 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 		kept := h.Metric("muster_session_signals_total", `"admitted"`)
 		for range 3 {
 			_, _ = e.Conn.Write(batch(1, 10))
-			kind, body, err := e.hear()
+			kind, body, err := e.receive()
 			for err == nil && kind != wire.KindAck {
-				kind, body, err = e.hear()
+				kind, body, err = e.receive()
 			}
 			var ack wire.Ack
 			if err != nil || ack.Decode(body) != nil || len(ack.Last) != 1 || ack.Last[0].Last != 10 {
@@ -151,8 +153,8 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 		}
 	})
 
-	neighbour.unharmed(5 * time.Second)
-	if grown := h.memory() - before; grown > 64<<20 {
+	neighbour.expectFast(5 * time.Second)
+	if grown := h.residentBytes() - before; grown > 64<<20 {
 		t.Errorf("the server has %d MiB more than before", grown>>20)
 	}
 	// The good agent still talks: a message may have been received whose outcome is not counted yet.
@@ -165,9 +167,9 @@ func TestAgentsThatBreakTheProtocol(t *testing.T) {
 
 // Who may not connect at all: each kind has a name in the metrics, and a client that
 // speaks TLS is told by TLS.
-func TestWhoMayNotConnect(t *testing.T) {
+func TestUnauthorizedConnections(t *testing.T) {
 	h := newHostile(t, 10, nil)
-	neighbour := h.behave(0, 20*time.Millisecond)
+	neighbour := h.startNeighbour(0, 20*time.Millisecond)
 	failed := func(why string) float64 { return h.Metric("muster_session_handshakes_total", `"`+why+`"`) }
 	refused := func(t *testing.T, why string, cfg *tls.Config, says string) {
 		t.Helper()
@@ -194,17 +196,17 @@ func TestWhoMayNotConnect(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := good.Clone()
-		cfg.Certificates = []tls.Certificate{issue(t, other, node(1))}
+		cfg.Certificates = []tls.Certificate{issueCertificate(t, other, nodeUID(1))}
 		refused(t, "tls_certificate_of_another_ca", cfg, "unknown certificate authority")
 	})
 	t.Run("an expired certificate", func(t *testing.T) {
 		// The server's CA, as it was long ago; a copy, because it writes.
-		past, err := pki.Open(copied(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) })
+		past, err := pki.Open(copyDirectory(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		cfg := good.Clone()
-		cfg.Certificates = []tls.Certificate{issue(t, past, node(1))}
+		cfg.Certificates = []tls.Certificate{issueCertificate(t, past, nodeUID(1))}
 		refused(t, "tls_certificate_expired", cfg, "expired certificate")
 	})
 	t.Run("the server's own certificate", func(t *testing.T) {
@@ -260,7 +262,7 @@ func TestWhoMayNotConnect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := answer(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: muster.v1\r\nConnection: close\r\n\r\n")
+		said := exchangeRaw(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: muster.v1\r\nConnection: close\r\n\r\n")
 		if !strings.HasPrefix(said, "HTTP/1.1 401") {
 			t.Errorf("got %.200s", said)
 		}
@@ -272,7 +274,7 @@ func TestWhoMayNotConnect(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = answer(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") // the ticket comes with it
+		_ = exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") // the ticket comes with it
 		agent := person.Clone()
 		agent.NextProtos = []string{wire.Subprotocol}
 		refused(t, "tls_no_certificate", agent, "certificate required")
@@ -285,7 +287,7 @@ func TestWhoMayNotConnect(t *testing.T) {
 		}
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
-		if said := answer(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(said, "400") || !strings.Contains(said, "https://") {
+		if said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(said, "400") || !strings.Contains(said, "https://") {
 			t.Errorf("got %q", said)
 		}
 		if failed("tls_plain_http") != was+1 {
@@ -300,7 +302,7 @@ func TestWhoMayNotConnect(t *testing.T) {
 		}
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
-		_ = answer(nc, "SSH-2.0-OpenSSH_9.7\r\n")
+		_ = exchangeRaw(nc, "SSH-2.0-OpenSSH_9.7\r\n")
 		if failed("tls_no_tls") != was+1 {
 			t.Error("not counted")
 		}
@@ -317,7 +319,7 @@ func TestWhoMayNotConnect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if said := answer(e.Conn, request); !strings.HasPrefix(said, "HTTP/1.1 4") {
+			if said := exchangeRaw(e.Conn, request); !strings.HasPrefix(said, "HTTP/1.1 4") {
 				t.Errorf("%.60q: got %.100q", request, said)
 			}
 			harness.Until(t, 10*time.Second, fmt.Sprintf("%.60q is counted", request), func() (string, bool) { n := failed("websocket"); return fmt.Sprint(n), n == was+1 })
@@ -327,24 +329,24 @@ func TestWhoMayNotConnect(t *testing.T) {
 		h.Client()
 		e := h.hello(1)
 		h.CLI("delete", "node", "load-00001", "-n", "load", "--yes")
-		if r, err := e.refusal(); err != nil || r.Code != "deleted" {
+		if r, err := e.readRefusal(); err != nil || r.Code != "deleted" {
 			t.Errorf("%+v %v", r, err)
 		}
 		again, err := h.open(h.tls(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		again.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(1)}))
-		if r, err := again.refusal(); err != nil || r.Code != "deleted" || !strings.Contains(r.Type, "muster-agent reset-identity") {
+		again.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
+		if r, err := again.readRefusal(); err != nil || r.Code != "deleted" || !strings.Contains(r.Type, "muster-agent reset-identity") {
 			t.Errorf("%+v %v", r, err)
 		}
 	})
-	neighbour.unharmed(5 * time.Second)
+	neighbour.expectFast(5 * time.Second)
 	h.Stop()
 }
 
-// issue makes a node's certificate with an authority.
-func issue(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certificate {
+// issueCertificate makes a node's certificate with an authority.
+func issueCertificate(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -362,8 +364,8 @@ func issue(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
 }
 
-// copied is a copy of a folder of files.
-func copied(t *testing.T, from string) string {
+// copyDirectory is a copy of a folder of files.
+func copyDirectory(t *testing.T, from string) string {
 	t.Helper()
 	to := t.TempDir()
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {

@@ -23,7 +23,7 @@ var open = map[string]bool{"/livez": true, "/readyz": true, "/api/v1/login": tru
 // Every operation of the OpenAPI page, and every spelling of a path that might slip past,
 // answers 401 without a token on the real listener, in both kinds of HTTP; what changes
 // something answers 403 to who may only look.
-func TestNothingAnswersWithoutAToken(t *testing.T) {
+func TestEveryOperationNeedsToken(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	api := s.Client()
@@ -57,7 +57,7 @@ func TestNothingAnswersWithoutAToken(t *testing.T) {
 		body, _ := io.ReadAll(answer.Body)
 		return answer.StatusCode, string(body)
 	}
-	_, page := ask(one, "GET", "/api/v1/openapi.json", tokenOf(t, s))
+	_, page := ask(one, "GET", "/api/v1/openapi.json", adminToken(t, s))
 	var spec struct {
 		Paths map[string]map[string]struct {
 			Security []map[string][]string `json:"security"`
@@ -129,7 +129,7 @@ func TestNothingAnswersWithoutAToken(t *testing.T) {
 	if err := api.Logout(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if code, _ := ask(two, "GET", "/api/v1/me", tokenOf(t, s)); code != 401 {
+	if code, _ := ask(two, "GET", "/api/v1/me", adminToken(t, s)); code != 401 {
 		t.Errorf("after logout: %d", code)
 	}
 	s.Stop()

@@ -24,8 +24,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// descriptors is how many the process has open.
-func descriptors(t *testing.T, pid int) int {
+// openDescriptors is how many the process has open.
+func openDescriptors(t *testing.T, pid int) int {
 	t.Helper()
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -37,12 +37,12 @@ func descriptors(t *testing.T, pid int) int {
 // Connections that say nothing take all that a server may open but for what journal and
 // stores need: it goes on committing, saving snapshots and taking changes, and who comes
 // with something to say gets in.
-func TestIdleConnectionsPushOutThemselves(t *testing.T) {
+func TestIdleConnectionsCloseFirst(t *testing.T) {
 	const limit = 300
 	h := newHostile(t, 10, func(s *harness.Server) {
 		s.Wrap = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, limit)}
 	}, "--snapshot-cycle", "1s")
-	neighbour := h.behave(0, 20*time.Millisecond)
+	neighbour := h.startNeighbour(0, 20*time.Millisecond)
 	places := int(h.Metric("muster_connections_limit"))
 	if places < 100 || places > limit-50 {
 		t.Fatalf("%d places of %d descriptors", places, limit)
@@ -75,7 +75,7 @@ func TestIdleConnectionsPushOutThemselves(t *testing.T) {
 		})
 	}
 	opening.Wait()
-	if n := descriptors(t, h.PID()); n > limit-20 {
+	if n := openDescriptors(t, h.PID()); n > limit-20 {
 		t.Errorf("%d of %d descriptors are open", n, limit)
 	}
 	// With all places taken by strangers: an agent, a person and a change get in. Each may
@@ -88,8 +88,8 @@ func TestIdleConnectionsPushOutThemselves(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(1)}))
-		if kind, _, err := e.hear(); err != nil || kind != wire.KindWelcome {
+		e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
+		if kind, _, err := e.receive(); err != nil || kind != wire.KindWelcome {
 			return fmt.Errorf("message %d, %w", kind, err)
 		}
 		return nil
@@ -110,7 +110,7 @@ func TestIdleConnectionsPushOutThemselves(t *testing.T) {
 		n := h.Metric("muster_snapshot_saved_total")
 		return fmt.Sprint(n), n > saved
 	})
-	neighbour.unharmed(10 * time.Second)
+	neighbour.expectFast(10 * time.Second)
 	if log := h.Log(); strings.Contains(log, "too many open files") {
 		t.Errorf("descriptors ran out:\n%s", tailOf(log))
 	}
@@ -122,8 +122,8 @@ func tailOf(text string) string { return text[max(0, len(text)-2000):] }
 // Peers that are slow on purpose, at every layer, hold nobody up.
 func TestSlowPeers(t *testing.T) {
 	h := newHostile(t, 60, nil)
-	neighbour := h.behave(0, 20*time.Millisecond)
-	before := h.memory()
+	neighbour := h.startNeighbour(0, 20*time.Millisecond)
+	before := h.residentBytes()
 	ctx, cancel := context.WithCancel(t.Context())
 	var dripping sync.WaitGroup
 	defer dripping.Wait()
@@ -173,9 +173,9 @@ func TestSlowPeers(t *testing.T) {
 		if e, err = h.open(h.tls(21 + i)); err != nil { // in Hello, of which a megabyte is promised
 			t.Fatal(err)
 		}
-		drip(e.Conn, string(header(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 200 << 10}, strings.Repeat("x", 5000))))
+		drip(e.Conn, string(frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 200 << 10}, strings.Repeat("x", 5000))))
 		e = h.hello(41 + i%19) // in a batch
-		drip(e.Conn, string(header(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20}, strings.Repeat("x", 5000))))
+		drip(e.Conn, string(frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20}, strings.Repeat("x", 5000))))
 	}
 	// Others come and go meanwhile.
 	for range 10 {
@@ -187,17 +187,17 @@ func TestSlowPeers(t *testing.T) {
 		h.hello(59).Close()
 	}
 	// Most of the first megabyte of each batch is promised only.
-	if grown := h.memory() - before; grown > 100<<20 {
+	if grown := h.residentBytes() - before; grown > 100<<20 {
 		t.Errorf("the server has %d MiB more than before", grown>>20)
 	}
-	neighbour.unharmed(10 * time.Second)
+	neighbour.expectFast(10 * time.Second)
 }
 
 // One machine that floods costs what its limits allow, and its neighbours nothing.
-func TestFloodsOfOneNode(t *testing.T) {
+func TestFloodingNode(t *testing.T) {
 	h := newHostile(t, 5, nil)
-	neighbour := h.behave(0, 20*time.Millisecond)
-	before := h.memory()
+	neighbour := h.startNeighbour(0, 20*time.Millisecond)
+	before := h.residentBytes()
 
 	t.Run("Hello", func(t *testing.T) {
 		limited := 0
@@ -206,8 +206,8 @@ func TestFloodsOfOneNode(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(1)}))
-			kind, body, err := e.hear()
+			e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
+			kind, body, err := e.receive()
 			var r wire.Refuse
 			if kind == wire.KindRefuse && r.Decode(body) == nil && r.Code == "limited" {
 				limited++
@@ -239,7 +239,7 @@ func TestFloodsOfOneNode(t *testing.T) {
 	})
 	t.Run("pings, and nothing is read", func(t *testing.T) {
 		e := h.hello(3)
-		ping := []byte(strings.Repeat(string(header(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125))), 200))
+		ping := []byte(strings.Repeat(string(frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125))), 200))
 		_ = e.SetWriteDeadline(time.Now().Add(3 * time.Second))
 		for {
 			if _, err := e.Conn.Write(ping); err != nil {
@@ -254,23 +254,23 @@ func TestFloodsOfOneNode(t *testing.T) {
 			t.Error("not counted")
 		}
 	})
-	neighbour.unharmed(5 * time.Second)
-	if grown := h.memory() - before; grown > 64<<20 {
+	neighbour.expectFast(5 * time.Second)
+	if grown := h.residentBytes() - before; grown > 64<<20 {
 		t.Errorf("the server has %d MiB more than before", grown>>20)
 	}
 }
 
 // Headers without end, in both kinds of HTTP.
-func TestHeaderBombs(t *testing.T) {
+func TestEndlessHeaders(t *testing.T) {
 	h := newHostile(t, 1, nil)
-	neighbour := h.behave(0, 20*time.Millisecond)
-	before := h.memory()
+	neighbour := h.startNeighbour(0, 20*time.Millisecond)
+	before := h.residentBytes()
 	for range 5 {
 		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if said := answer(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500)); !strings.Contains(said, "431") {
+		if said := exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500)); !strings.Contains(said, "431") {
 			t.Errorf("got %.200q", said)
 		}
 		//lint:ignore SA1019 it speaks HTTP/2 and nothing else, and sends headers of any size
@@ -286,18 +286,18 @@ func TestHeaderBombs(t *testing.T) {
 		}
 		client.CloseIdleConnections()
 	}
-	neighbour.unharmed(5 * time.Second)
-	if grown := h.memory() - before; grown > 64<<20 {
+	neighbour.expectFast(5 * time.Second)
+	if grown := h.residentBytes() - before; grown > 64<<20 {
 		t.Errorf("the server has %d MiB more than before", grown>>20)
 	}
 }
 
 // Headers without end where Sensu's agents come: nobody has said yet who they are.
-func TestHeaderBombsAtSensusPort(t *testing.T) {
+func TestEndlessHeadersOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
-	neighbour := h.behave(0, 20*time.Millisecond)
-	before := h.memory()
+	neighbour := h.startNeighbour(0, 20*time.Millisecond)
+	before := h.residentBytes()
 	for _, bomb := range []string{strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 64<<10), "X-A: " + strings.Repeat("y", 64<<20)} {
 		for range 3 {
 			nc, err := net.Dial("tcp", listen)
@@ -306,20 +306,20 @@ func TestHeaderBombsAtSensusPort(t *testing.T) {
 			}
 			t.Cleanup(func() { nc.Close() })
 			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
-			if said := answer(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb); !strings.Contains(said, "431") {
+			if said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb); !strings.Contains(said, "431") {
 				t.Errorf("got %.200q", said)
 			}
 		}
 	}
-	neighbour.unharmed(5 * time.Second)
-	if grown := h.memory() - before; grown > 64<<20 {
+	neighbour.expectFast(5 * time.Second)
+	if grown := h.residentBytes() - before; grown > 64<<20 {
 		t.Errorf("the server has %d MiB more than before", grown>>20)
 	}
 }
 
 // Who tries passwords where Sensu's agents come holds up neither those who come from elsewhere nor
 // those who come from the same address with a password that is known.
-func TestWrongPasswordsAtSensusPort(t *testing.T) {
+func TestPasswordGuessingOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
 	h.Client()
@@ -383,15 +383,15 @@ func TestWrongPasswordsAtSensusPort(t *testing.T) {
 }
 
 // Watches whose readers do not read end, in both kinds of HTTP, and cost little until then.
-func TestWatchesThatAreNotRead(t *testing.T) {
+func TestUnreadWatches(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a write is waited for ten seconds")
 	}
 	h := newHostile(t, 3, nil)
-	neighbour := h.behave(0, 20*time.Millisecond)
+	neighbour := h.startNeighbour(0, 20*time.Millisecond)
 	h.Client()
-	token := tokenOf(t, h.Server)
-	before := h.memory()
+	token := adminToken(t, h.Server)
+	before := h.residentBytes()
 	watch := "GET /api/v1/events/watch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	for range 10 {
 		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
@@ -411,11 +411,11 @@ func TestWatchesThatAreNotRead(t *testing.T) {
 		defer answer.Body.Close() // never read
 	}
 	harness.Until(t, 10*time.Second, "twenty watches", func() (string, bool) { n := h.Metric("muster_api_watches"); return fmt.Sprint(n), n == 20 })
-	loud := h.behave(1, 5*time.Millisecond)
-	loud.output(100 << 10)
+	loud := h.startNeighbour(1, 5*time.Millisecond)
+	loud.setOutputSize(100 << 10)
 	harness.Until(t, 60*time.Second, "they are ended", func() (string, bool) { n := h.Metric("muster_api_watches"); return fmt.Sprint(n), n == 0 })
-	neighbour.unharmed(5 * time.Second)
-	if grown := h.memory() - before; grown > 200<<20 {
+	neighbour.expectFast(5 * time.Second)
+	if grown := h.residentBytes() - before; grown > 200<<20 {
 		t.Errorf("the server has %d MiB more than before", grown>>20)
 	}
 }

@@ -19,7 +19,7 @@ import (
 // A namespace at its limits is refused with a reason, counted, and seen in the status;
 // another one does not feel it. What an operator changes is in force for sessions that
 // are open.
-func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
+func TestNamespaceLimits(t *testing.T) {
 	h := newHostile(t, 6, nil)
 	api := h.Client()
 	calm := uuid.New()
@@ -30,11 +30,11 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 ---
 {apiVersion: muster/v1, kind: Check, metadata: {name: pulse, namespace: calm}, spec: {interval: 60s, command: "true", targets: {nodes: [calm01]}}}
 `)
-	quiet := h.behaveAs(calm, 10*time.Millisecond)
-	harness.Until(t, 30*time.Second, "the quiet one is acknowledged", func() (string, bool) { _, n := quiet.count(); return fmt.Sprint(n), n > 20 })
-	quiet.slowest()
-	harness.Until(t, 30*time.Second, "the quiet one again", func() (string, bool) { _, n := quiet.count(); return fmt.Sprint(n), n > 100 })
-	alone, _ := quiet.slowest()
+	quiet := h.startNeighbourAs(calm, 10*time.Millisecond)
+	harness.Until(t, 30*time.Second, "the quiet one is acknowledged", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 20 })
+	quiet.takeSlowest()
+	harness.Until(t, 30*time.Second, "the quiet one again", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 100 })
+	alone, _ := quiet.takeSlowest()
 
 	loud := h.hello(1) // before the limit
 	limit := func(yaml string) {
@@ -48,13 +48,13 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 	// Five nodes send as fast as they may: a hundred times the limit.
 	stop := make(chan struct{})
 	defer close(stop)
-	flood := func(e *enemy) {
+	flood := func(e *attacker) {
 		for first := uint64(1); ; first += 500 {
 			b := &wire.Batch{StreamKey: goodKey, First: first}
 			for range 500 {
 				b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalKeepalive})
 			}
-			e.say(wire.AppendBatch(nil, b))
+			e.send(wire.AppendBatch(nil, b))
 			select {
 			case <-stop:
 				return
@@ -67,9 +67,9 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 		go flood(h.hello(i))
 	}
 	harness.Until(t, 30*time.Second, "the namespace is at its limit", func() (string, bool) { n := met("namespace_rate"); return fmt.Sprint(n), n >= 3 })
-	quiet.slowest()
-	harness.Until(t, 30*time.Second, "the quiet one meanwhile", func() (string, bool) { _, n := quiet.count(); return fmt.Sprint(n), n > 200 })
-	beside, n := quiet.slowest()
+	quiet.takeSlowest()
+	harness.Until(t, 30*time.Second, "the quiet one meanwhile", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 200 })
+	beside, n := quiet.takeSlowest()
 	t.Logf("the slowest of the quiet one's results: %s alone, %s beside a namespace at its limit (%d)", alone, beside, n)
 	if beside > max(10*alone, time.Second) {
 		t.Errorf("the slowest result took %s, %s without the flood", beside, alone)
@@ -96,13 +96,13 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			limit(c.limits)
 			was := met(c.name)
-			var e *enemy
+			var e *attacker
 			var checks []model.ChunkID
 			var key wire.StreamKey
 			var next uint64
 			begin := func() {
 				e = h.hello(0)
-				checks, key, next = e.checks(t), wire.StreamKey{Stream: wire.StreamID(time.Now().UnixNano())}, 1
+				checks, key, next = e.readChecks(t), wire.StreamKey{Stream: wire.StreamID(time.Now().UnixNano())}, 1
 			}
 			begin()
 			defer func() { e.Close() }()
@@ -112,9 +112,9 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 				b := &wire.Batch{StreamKey: key, First: next, Signals: []wire.Signal{
 					wire.ResultSignal(wire.Signal{Chunk: checks[0]}, wire.Result{Output: []byte("x")}), c.result(checks)}}
 				next += uint64(len(b.Signals))
-				e.say(wire.AppendBatch(nil, b))
+				e.send(wire.AppendBatch(nil, b))
 				for {
-					kind, body, err := e.hear()
+					kind, body, err := e.receive()
 					if err != nil { // another limit of output ends sessions: agents hear of it at Welcome
 						begin()
 						return err.Error(), tried > 200
@@ -145,8 +145,8 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 					return err.Error(), false
 				}
 				defer e.Close()
-				e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(0), Labels: labels}))
-				kind, body, err := e.hear()
+				e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(0), Labels: labels}))
+				kind, body, err := e.receive()
 				return fmt.Sprintf("%d %q %v", kind, body, err), kind == wire.KindWelcome
 			})
 		}
@@ -170,5 +170,5 @@ func TestANamespaceAtItsLimitsDelaysNobodyElse(t *testing.T) {
 			t.Errorf("labels: %v", l)
 		}
 	})
-	quiet.unharmed(10 * time.Second)
+	quiet.expectFast(10 * time.Second)
 }

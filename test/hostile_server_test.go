@@ -22,7 +22,7 @@ import (
 
 // A server that lies, with the right certificate: whatever it says, a real agent neither
 // ends nor grows, and goes on with its own server afterwards.
-func TestAgentsSurviveALyingServer(t *testing.T) {
+func TestMaliciousServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an agent waits before it connects again, and there are many lies")
 	}
@@ -30,15 +30,15 @@ func TestAgentsSurviveALyingServer(t *testing.T) {
 	s := harness.StartServer(t)
 	s.Client()
 	a := s.NewAgent("busy")
-	s.Apply(check("beat", "1s", "5s", "date"))
+	s.Apply(busyCheck("beat", "1s", "5s", "date"))
 	a.Start()
 	api := s.Client()
-	results := func() uint64 { return event(t, api, "busy", "beat").Results }
+	results := func() uint64 { return eventOf(t, api, "busy", "beat").Results }
 	harness.Until(t, 40*time.Second, "results come in", func() (string, bool) { return a.Log(), results() > 2 })
 	a.Stop()
 
 	binary := ws.Header{Fin: true, OpCode: ws.OpBinary}
-	frame := func(message []byte) []byte { return header(binary, string(message)) }
+	frame := func(message []byte) []byte { return frameHeader(binary, string(message)) }
 	welcome := func(change func(*wire.Welcome)) []byte {
 		w := &wire.Welcome{Protocol: wire.Protocol, Name: "busy", Node: 1, KeepaliveMs: 1000}
 		change(w)
@@ -53,19 +53,19 @@ func TestAgentsSurviveALyingServer(t *testing.T) {
 		return frame(append(message, body...))
 	}
 	lies := map[string][]byte{
-		"a frame of a gigabyte":            append(fine, header(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 1 << 30}, strings.Repeat("x", 1<<20))...),
+		"a frame of a gigabyte":            append(fine, frameHeader(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 1 << 30}, strings.Repeat("x", 1<<20))...),
 		"an assignment that unpacks to 1G": append(fine, packed(s2.Encode(nil, make([]byte, 1<<30)))...),
 		"an assignment that says 4G":       append(fine, packed(append([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, make([]byte, 40)...))...),
 		"many packed ones in one":          append(fine, frame(manyPacked())...),
 		"an assignment that nobody signed": append(fine, frame(wire.AppendPackedAssignment(nil, &wire.Assignment{Generation: wire.Generation{Epoch: 1 << 62}, HasProps: true, Signature: make([]byte, 64)}))...),
 		"a Welcome with limits of one":     welcome(func(w *wire.Welcome) { w.MaxFrame, w.MaxUnacked, w.MaxOutput, w.KeepaliveMs = 1, 1, 1, 1 }),
 		"slow for ever":                    append(fine, frame(wire.AppendSlow(nil, &wire.Slow{LingerMs: 1<<32 - 1, LastsMs: 1<<32 - 1}))...),
-		"text":                             append(fine, header(ws.Header{Fin: true, OpCode: ws.OpText}, "hello")...),
-		"masked":                           append(fine, header(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "x")...),
+		"text":                             append(fine, frameHeader(ws.Header{Fin: true, OpCode: ws.OpText}, "hello")...),
+		"masked":                           append(fine, frameHeader(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "x")...),
 		"no protobuf":                      append(fine, frame([]byte("\xff\xff\xff"))...),
 		"acknowledges what was never sent": append(fine, frame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: goodKey, Last: 1 << 60}}}))...),
 		"very many acknowledgements":       append(fine, bytes.Repeat(frame(wire.AppendAck(nil, &wire.Ack{})), 10_000)...),
-		"very many pings":                  append(fine, bytes.Repeat(header(ws.Header{Fin: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)), 5_000)...),
+		"very many pings":                  append(fine, bytes.Repeat(frameHeader(ws.Header{Fin: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)), 5_000)...),
 		"very many runs":                   append(fine, bytes.Repeat(frame(wire.AppendRun(nil, &wire.Run{Chunk: 1})), 10_000)...),
 		"a second Welcome":                 append(fine, fine...),
 		"something before Welcome":         frame(wire.AppendAck(nil, &wire.Ack{})),
@@ -75,15 +75,15 @@ func TestAgentsSurviveALyingServer(t *testing.T) {
 	for name := range lies {
 		names = append(names, name)
 	}
-	liar := lie(t, s, lies, names)
+	liar := startMaliciousServer(t, s, lies, names)
 	b := *a
 	b.Args = append([]string{}, "--server", liar.address, "--log-level", "debug")
 	b.Start()
-	harness.Until(t, 120*time.Second, "every lie was told", func() (string, bool) { told := liar.told(); return fmt.Sprint(told), told >= len(lies) })
+	harness.Until(t, 120*time.Second, "every lie was told", func() (string, bool) { told := liar.connections(); return fmt.Sprint(told), told >= len(lies) })
 	if b.Ended() {
 		t.Fatalf("the agent ended:\n%s", b.Log())
 	}
-	if kb := peak(t, b.PID()); kb > 80<<10 {
+	if kb := peakMemory(t, b.PID()); kb > 80<<10 {
 		t.Errorf("the agent's memory peaked at %d kB", kb)
 	} else {
 		t.Logf("the agent's memory peaked at %d kB", kb)
@@ -113,23 +113,23 @@ func manyPacked() []byte {
 	return append(append([]byte{0x22}, varint(len(body))...), body...)
 }
 
-// liar tells each connection another lie.
-type liar struct {
+// maliciousServer tells each connection another lie.
+type maliciousServer struct {
 	address string
 	mu      sync.Mutex
 	n       int
 }
 
-func (l *liar) told() int { l.mu.Lock(); defer l.mu.Unlock(); return l.n }
+func (l *maliciousServer) connections() int { l.mu.Lock(); defer l.mu.Unlock(); return l.n }
 
-func lie(t *testing.T, s *harness.Server, lies map[string][]byte, names []string) *liar {
+func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byte, names []string) *maliciousServer {
 	t.Helper()
 	authority := s.Authority()
 	tcp, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, GetCertificate: authority.GetCertificate})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &liar{address: tcp.Addr().String()}
+	l := &maliciousServer{address: tcp.Addr().String()}
 	var serving sync.WaitGroup
 	t.Cleanup(func() { tcp.Close(); serving.Wait() })
 	serving.Go(func() {
@@ -144,7 +144,7 @@ func lie(t *testing.T, s *harness.Server, lies map[string][]byte, names []string
 	return l
 }
 
-func (l *liar) serve(nc net.Conn, lies map[string][]byte, names []string) {
+func (l *maliciousServer) serve(nc net.Conn, lies map[string][]byte, names []string) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(5 * time.Second))
 	conn, err := wsconn.Accept(nc, "/agent/v1/session", wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})

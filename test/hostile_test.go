@@ -51,22 +51,22 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 	return &hostile{Server: s, t: t, certificates: certificates}
 }
 
-// node is the id of one of the nodes.
-func node(i int) uuid.UUID { return simulated.NodeUID(0, i) }
+// nodeUID is the id of one of the nodes.
+func nodeUID(i int) uuid.UUID { return simulated.NodeUID(0, i) }
 
 // tls is what the node's agent would use.
 func (h *hostile) tls(i int) *tls.Config {
 	h.t.Helper()
-	cfg, err := h.certificates(node(i))
+	cfg, err := h.certificates(nodeUID(i))
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return cfg
 }
 
-// good is an agent that sends a result again and again and measures how long each takes
+// neighbour is an agent that sends a result again and again and measures how long each takes
 // to be acknowledged.
-type good struct {
+type neighbour struct {
 	h       *hostile
 	session *link.Session
 	cancel  context.CancelFunc
@@ -85,20 +85,20 @@ type good struct {
 
 var goodKey = wire.StreamKey{Stream: 4711}
 
-// behave opens the good agent's session. It ends with the test, or by unharmed.
-func (h *hostile) behave(i int, every time.Duration) *good {
+// startNeighbour opens the good agent's session. It ends with the test, or by unharmed.
+func (h *hostile) startNeighbour(i int, every time.Duration) *neighbour {
 	h.t.Helper()
-	return h.behaveAs(node(i), every)
+	return h.startNeighbourAs(nodeUID(i), every)
 }
 
-func (h *hostile) behaveAs(uid uuid.UUID, every time.Duration) *good {
+func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbour {
 	h.t.Helper()
 	certificate, err := h.certificates(uid)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(h.t.Context())
-	g := &good{h: h, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1), text: []byte("all is well")}
+	g := &neighbour{h: h, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1), text: []byte("all is well")}
 	cfg := &link.Config{Node: uid, TLS: certificate}
 	hello := &wire.Hello{Name: "good", Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
 	if g.session, err = link.Open(ctx, cfg, h.Listen, hello, nil, g); err != nil {
@@ -110,12 +110,12 @@ func (h *hostile) behaveAs(uid uuid.UUID, every time.Duration) *good {
 			g.mu.Lock()
 			g.err = err
 			g.mu.Unlock()
-			g.signal()
+			g.sendResult()
 		}
 	})
 	go func() {
 		defer close(g.done)
-		g.play(ctx, every)
+		g.run(ctx, every)
 		g.session.Close()
 		reading.Wait()
 	}()
@@ -123,11 +123,11 @@ func (h *hostile) behaveAs(uid uuid.UUID, every time.Duration) *good {
 	return g
 }
 
-func (g *good) play(ctx context.Context, every time.Duration) {
+func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for number := uint64(1); ; number++ {
-		if !g.until(ctx, func() bool { return g.chunk != 0 }) {
+		if !g.sendUntil(ctx, func() bool { return g.chunk != 0 }) {
 			return
 		}
 		g.mu.Lock()
@@ -141,7 +141,7 @@ func (g *good) play(ctx context.Context, every time.Duration) {
 			g.mu.Unlock()
 			return
 		}
-		if !g.until(ctx, func() bool { return g.acked >= number }) {
+		if !g.sendUntil(ctx, func() bool { return g.acked >= number }) {
 			return
 		}
 		g.mu.Lock()
@@ -155,7 +155,7 @@ func (g *good) play(ctx context.Context, every time.Duration) {
 	}
 }
 
-func (g *good) until(ctx context.Context, ok func() bool) bool {
+func (g *neighbour) sendUntil(ctx context.Context, ok func() bool) bool {
 	for {
 		g.mu.Lock()
 		over, is := g.err != nil, ok()
@@ -171,22 +171,22 @@ func (g *good) until(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// output makes what it sends so long.
-func (g *good) output(n int) {
+// setOutputSize makes what it sends so long.
+func (g *neighbour) setOutputSize(n int) {
 	g.mu.Lock()
 	g.text = bytes.Repeat([]byte("all is well "), n/12)
 	g.mu.Unlock()
 }
 
-func (g *good) signal() {
+func (g *neighbour) sendResult() {
 	select {
 	case g.wake <- struct{}{}:
 	default:
 	}
 }
 
-// unharmed ends the good agent and checks that it was never kept waiting for long.
-func (g *good) unharmed(within time.Duration) {
+// expectFast ends the good agent and checks that it was never kept waiting for long.
+func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Helper()
 	g.mu.Lock()
 	most, n, err, waiting := g.most, g.n, g.err, time.Since(g.sent)
@@ -202,8 +202,8 @@ func (g *good) unharmed(within time.Duration) {
 	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
 }
 
-// slowest is the longest that a result took, and how many there were; it begins anew.
-func (g *good) slowest() (time.Duration, int) {
+// takeSlowest is the longest that a result took, and how many there were; it begins anew.
+func (g *neighbour) takeSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	most, n := g.most, g.n
@@ -211,38 +211,38 @@ func (g *good) slowest() (time.Duration, int) {
 	return most, n
 }
 
-// count is slowest without beginning anew.
-func (g *good) count() (time.Duration, int) {
+// peekSlowest is slowest without beginning anew.
+func (g *neighbour) peekSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.most, g.n
 }
 
-func (g *good) Welcomed(*link.Session, *wire.Welcome) {}
-func (g *good) Assigned(_ *link.Session, held *link.Held) {
+func (g *neighbour) Welcomed(*link.Session, *wire.Welcome) {}
+func (g *neighbour) Assigned(_ *link.Session, held *link.Held) {
 	g.mu.Lock()
 	if len(held.Chunks) > 0 {
 		g.chunk = held.Chunks[0].ID
 	}
 	g.mu.Unlock()
-	g.signal()
+	g.sendResult()
 }
-func (g *good) Acked(_ *link.Session, ack *wire.Ack) {
+func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Lock()
 	for _, l := range ack.Last {
 		g.acked = max(g.acked, l.Last)
 	}
 	g.mu.Unlock()
-	g.signal()
+	g.sendResult()
 }
-func (g *good) RunNow(*link.Session, *wire.Run)              {}
-func (g *good) Turn(*link.Session, *wire.Turn)               {}
-func (g *good) Exchanged(*link.Session, *wire.Exchange)      {}
-func (g *good) Slow(*link.Session, *wire.Slow)               {}
-func (g *good) Leaving(*link.Session, time.Duration, string) {}
+func (g *neighbour) RunNow(*link.Session, *wire.Run)              {}
+func (g *neighbour) Turn(*link.Session, *wire.Turn)               {}
+func (g *neighbour) Exchanged(*link.Session, *wire.Exchange)      {}
+func (g *neighbour) Slow(*link.Session, *wire.Slow)               {}
+func (g *neighbour) Leaving(*link.Session, time.Duration, string) {}
 
-// enemy is a connection to the server that says what it likes.
-type enemy struct {
+// attacker is a connection to the server that says what it likes.
+type attacker struct {
 	t testing.TB
 	net.Conn
 	ws *wsconn.Conn
@@ -250,7 +250,7 @@ type enemy struct {
 
 // dial makes the TLS connection; the error is that of the handshake, or of the first
 // read where the server refuses after it (TLS 1.3 tells a client afterwards).
-func (h *hostile) dial(cfg *tls.Config) (*enemy, error) {
+func (h *hostile) dial(cfg *tls.Config) (*attacker, error) {
 	nc, err := net.Dial("tcp", h.Listen)
 	if err != nil {
 		return nil, err
@@ -261,11 +261,11 @@ func (h *hostile) dial(cfg *tls.Config) (*enemy, error) {
 	if err := conn.Handshake(); err != nil {
 		return nil, err
 	}
-	return &enemy{t: h.t, Conn: conn}, nil
+	return &attacker{t: h.t, Conn: conn}, nil
 }
 
 // open makes the WebSocket too.
-func (h *hostile) open(cfg *tls.Config) (*enemy, error) {
+func (h *hostile) open(cfg *tls.Config) (*attacker, error) {
 	e, err := h.dial(cfg)
 	if err != nil {
 		return nil, err
@@ -274,13 +274,13 @@ func (h *hostile) open(cfg *tls.Config) (*enemy, error) {
 	return e, err
 }
 
-// say sends one message.
-func (e *enemy) say(frame []byte) {
+// send sends one message.
+func (e *attacker) send(frame []byte) {
 	_ = e.ws.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
 
-// hear waits for the next message.
-func (e *enemy) hear() (wire.Kind, []byte, error) {
+// receive waits for the next message.
+func (e *attacker) receive() (wire.Kind, []byte, error) {
 	for {
 		op, frame, err := e.ws.Read(wire.MaxFrame)
 		if err != nil {
@@ -294,24 +294,24 @@ func (e *enemy) hear() (wire.Kind, []byte, error) {
 }
 
 // hello opens the node's session.
-func (h *hostile) hello(i int) *enemy {
+func (h *hostile) hello(i int) *attacker {
 	h.t.Helper()
 	e, err := h.open(h.tls(i))
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	e.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: node(i), Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}))
-	if kind, body, err := e.hear(); err != nil || kind != wire.KindWelcome {
+	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}))
+	if kind, body, err := e.receive(); err != nil || kind != wire.KindWelcome {
 		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)
 	}
 	return e
 }
 
-// checks reads on to the Assignment: the definitions that the node runs.
-func (e *enemy) checks(t *testing.T) (ids []model.ChunkID) {
+// readChecks reads on to the Assignment: the definitions that the node runs.
+func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	t.Helper()
 	for {
-		kind, body, err := e.hear()
+		kind, body, err := e.receive()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,10 +329,10 @@ func (e *enemy) checks(t *testing.T) (ids []model.ChunkID) {
 	}
 }
 
-// refusal reads on to the Refuse.
-func (e *enemy) refusal() (r wire.Refuse, err error) {
+// readRefusal reads on to the Refuse.
+func (e *attacker) readRefusal() (r wire.Refuse, err error) {
 	for {
-		kind, body, err := e.hear()
+		kind, body, err := e.receive()
 		if err != nil {
 			return r, err
 		}
@@ -349,8 +349,8 @@ func (e *enemy) refusal() (r wire.Refuse, err error) {
 	}
 }
 
-// header is a WebSocket frame as its header says it is.
-func header(h ws.Header, payload string) []byte {
+// frameHeader is a WebSocket frame as its header says it is.
+func frameHeader(h ws.Header, payload string) []byte {
 	var b bytes.Buffer
 	h.Length = max(h.Length, int64(len(payload)))
 	_ = ws.WriteHeader(&b, h)
@@ -358,18 +358,18 @@ func header(h ws.Header, payload string) []byte {
 	return b.Bytes()
 }
 
-// memory is what the process has resident, in bytes.
-func (h *hostile) memory() int64 { return int64(h.Metric("process_resident_memory_bytes")) }
+// residentBytes is what the process has resident, in bytes.
+func (h *hostile) residentBytes() int64 { return int64(h.Metric("process_resident_memory_bytes")) }
 
-// answer sends raw bytes and reads what comes back.
-func answer(conn io.ReadWriter, request string) string {
+// exchangeRaw sends raw bytes and reads what comes back.
+func exchangeRaw(conn io.ReadWriter, request string) string {
 	_, _ = io.WriteString(conn, request)
 	text, _ := io.ReadAll(io.LimitReader(conn, 1<<20))
 	return strings.ToValidUTF8(string(text), "?")
 }
 
-// tokenOf is the administrator's, from the context file that Client has written.
-func tokenOf(t *testing.T, s *harness.Server) string {
+// adminToken is the administrator's, from the context file that Client has written.
+func adminToken(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	c, err := client.LoadContext(s.Context)
 	if err != nil || c.Token == "" {

@@ -48,11 +48,11 @@ func TestIPv6(t *testing.T) {
 				a.Args = []string{"--server", c.agent + ":" + port}
 			}
 			a.Start()
-			a.Logs("msg=joined", "msg=connected server="+c.agent+":"+port)
-			s.Counter("sixth", "six").Ran(1)
-			kept(t, s, "sixth", 1)
+			a.AwaitLog("msg=joined", "msg=connected server="+c.agent+":"+port)
+			s.Counter("sixth", "six").AwaitRuns(1)
+			awaitResultCount(t, s, "sixth", 1)
 			var seen struct{ Items []struct{ Address string } }
-			if text := s.CLI("get", "agents", "-o", "json"); json.Unmarshal([]byte(text), &seen) != nil || len(seen.Items) == 0 || !strings.Contains(c.agent, strings.Trim(host(seen.Items[0].Address), "[]")) {
+			if text := s.CLI("get", "agents", "-o", "json"); json.Unmarshal([]byte(text), &seen) != nil || len(seen.Items) == 0 || !strings.Contains(c.agent, strings.Trim(hostOf(seen.Items[0].Address), "[]")) {
 				t.Errorf("the agent is to be seen at %s:\n%s", c.agent, text)
 			}
 			a.Stop()
@@ -61,7 +61,7 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-func host(address string) string {
+func hostOf(address string) string {
 	if h, _, err := net.SplitHostPort(address); err == nil {
 		return h
 	}
@@ -69,7 +69,7 @@ func host(address string) string {
 }
 
 // An address that can be read in two ways is refused, with the way to write it.
-func TestServerAddressesThatAreRefused(t *testing.T) {
+func TestRefusedServerAddresses(t *testing.T) {
 	t.Parallel()
 	for server, says := range map[string]string{
 		"::1:8443":            `server address "::1:8443" can be read in two ways: with a port, write [::1]:8443; without one, write [::1:8443]:8443`,

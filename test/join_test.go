@@ -20,44 +20,44 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// machine is one that may join: its folders, and what is typed on it.
-type machine struct {
+// joiner is one that may join: its folders, and what is typed on it.
+type joiner struct {
 	t      *testing.T
 	state  string
 	config string
 }
 
-func newMachine(t *testing.T) *machine {
+func newJoiner(t *testing.T) *joiner {
 	dir := t.TempDir()
-	return &machine{t, filepath.Join(dir, "state"), filepath.Join(dir, "agent.env")}
+	return &joiner{t, filepath.Join(dir, "state"), filepath.Join(dir, "agent.env")}
 }
 
-func (m *machine) env() []string {
+func (m *joiner) env() []string {
 	return []string{"MUSTER_CONFIG=" + m.config, "MUSTER_STATE_DIR=" + m.state}
 }
 
-// types runs muster agent with these words to its end.
-func (m *machine) types(words ...string) harness.Result {
+// runAgent runs muster agent with these words to its end.
+func (m *joiner) runAgent(words ...string) harness.Result {
 	m.t.Helper()
 	return harness.Run(m.t, m.env(), append([]string{"agent"}, words...)...)
 }
 
-// launches starts it and does not wait.
-func (m *machine) launches(words ...string) *harness.Process {
+// launchAgent starts it and does not wait.
+func (m *joiner) launchAgent(words ...string) *harness.Process {
 	m.t.Helper()
 	return harness.Launch(m.t, m.env(), append([]string{"agent"}, words...)...)
 }
 
-// joins expects that it becomes a node.
-func (m *machine) joins(words ...string) *pki.Identity {
+// mustJoin expects that it becomes a node.
+func (m *joiner) mustJoin(words ...string) *pki.Identity {
 	m.t.Helper()
-	if r := m.types(append([]string{"join"}, words...)...); r.Code != 0 {
+	if r := m.runAgent(append([]string{"join"}, words...)...); r.Code != 0 {
 		m.t.Fatalf("join: code %d\n%s%s", r.Code, r.Out, r.Errors)
 	}
 	return m.identity()
 }
 
-func (m *machine) identity() *pki.Identity {
+func (m *joiner) identity() *pki.Identity {
 	m.t.Helper()
 	id, err := pki.LoadIdentity(m.state)
 	if err != nil {
@@ -66,21 +66,21 @@ func (m *machine) identity() *pki.Identity {
 	return id
 }
 
-// refused expects that the command ends with this code and these words.
-func (m *machine) refused(code int, want string, words ...string) {
+// expectRefusal expects that the command ends with this code and these words.
+func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	m.t.Helper()
-	if r := m.types(words...); r.Code != code || !strings.Contains(r.Errors, want) {
+	if r := m.runAgent(words...); r.Code != code || !strings.Contains(r.Errors, want) {
 		m.t.Errorf("%v: code %d, want %d and %q\n%s%s", words, r.Code, code, want, r.Out, r.Errors)
 	}
 }
 
-// pasted is the line that muster node token prints, without muster-agent.
-func pasted(t *testing.T, s *harness.Server, flags ...string) []string {
+// joinWords is the line that muster node token prints, without muster-agent.
+func joinWords(t *testing.T, s *harness.Server, flags ...string) []string {
 	t.Helper()
-	return pastedOf(t, s.CLI(append([]string{"node", "token"}, flags...)...))
+	return joinWordsIn(t, s.CLI(append([]string{"node", "token"}, flags...)...))
 }
 
-func pastedOf(t *testing.T, text string) []string {
+func joinWordsIn(t *testing.T, text string) []string {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		if words := strings.Fields(line); len(words) > 2 && words[0] == "muster-agent" {
@@ -91,7 +91,7 @@ func pastedOf(t *testing.T, text string) []string {
 	return nil
 }
 
-func nodesOf(t *testing.T, s *harness.Server) (names []string) {
+func nodeNames(t *testing.T, s *harness.Server) (names []string) {
 	t.Helper()
 	var list []struct{ Metadata struct{ Name string } }
 	if err := json.Unmarshal([]byte(s.CLI("get", "nodes", "-A", "-o", "json", "--limit", "0")), &list); err != nil {
@@ -109,12 +109,12 @@ func TestSmokeJoin(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Client()
-	m := newMachine(t)
-	line := append(pasted(t, s, "--groups", "web,db", "--labels", "env=prod,tier=1", "--for", "1h", "--uses", "1"), "--name", "web01", "--labels=rack=7")
+	m := newJoiner(t)
+	line := append(joinWords(t, s, "--groups", "web,db", "--labels", "env=prod,tier=1", "--for", "1h", "--uses", "1"), "--name", "web01", "--labels=rack=7")
 	if line[0] != "join" || !strings.HasPrefix(line[1], "mj1.") {
 		t.Fatalf("the line is %v", line)
 	}
-	id := m.joins(line[1:]...)
+	id := m.mustJoin(line[1:]...)
 	if id.Name != "web01" {
 		t.Errorf("node %s", id.Name)
 	}
@@ -130,20 +130,20 @@ func TestSmokeJoin(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	agent := m.launches()
+	agent := m.launchAgent()
 	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
 
-	again := m.types("join", line[1])
+	again := m.runAgent("join", line[1])
 	if again.Code != 0 || !strings.Contains(again.Out, "is node web01 already") {
 		t.Errorf("again: code %d\n%s%s", again.Code, again.Out, again.Errors)
 	}
-	m.refused(4, "is in use by another agent", "reset-identity", "--yes")
+	m.expectRefusal(4, "is in use by another agent", "reset-identity", "--yes")
 	agent.Stop()
-	m.refused(10, "--yes", "reset-identity")
+	m.expectRefusal(10, "--yes", "reset-identity")
 	if now := m.identity(); now.Node != id.Node {
 		t.Error("a reset that was not confirmed changed the identity")
 	}
-	reset := m.types("reset-identity", "--yes")
+	reset := m.runAgent("reset-identity", "--yes")
 	if reset.Code != 0 || !strings.Contains(reset.Out, id.Node.String()) || !strings.Contains(reset.Out, "spool") {
 		t.Errorf("reset: code %d\n%s%s", reset.Code, reset.Out, reset.Errors)
 	}
@@ -151,22 +151,22 @@ func TestSmokeJoin(t *testing.T) {
 	if len(left) != 1 || left[0].Name() != "lock" {
 		t.Errorf("left: %v", left)
 	}
-	m.refused(5, "muster-agent join TOKEN")
-	if other := m.joins(pasted(t, s)[1]); other.Node == id.Node || other.Name != "web01-2" {
+	m.expectRefusal(5, "muster-agent join TOKEN")
+	if other := m.mustJoin(joinWords(t, s)[1]); other.Node == id.Node || other.Name != "web01-2" {
 		t.Errorf("after the reset it is %s %s", other.Node, other.Name)
 	}
 }
 
 // What a token does not open (any more) makes no node, and says what to type.
-func TestJoinIsRefused(t *testing.T) {
+func TestRefusedJoin(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	api := s.Client()
-	once := pasted(t, s, "--uses", "1")[1]
-	newMachine(t).joins(once)
-	newMachine(t).refused(5, "was used 1 times, its limit", "join", once)
+	once := joinWords(t, s, "--uses", "1")[1]
+	newJoiner(t).mustJoin(once)
+	newJoiner(t).expectRefusal(5, "was used 1 times, its limit", "join", once)
 
-	taken := pasted(t, s)[1]
+	taken := joinWords(t, s)[1]
 	tokens, err := api.JoinTokens(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -174,29 +174,29 @@ func TestJoinIsRefused(t *testing.T) {
 	for _, token := range tokens.Items {
 		s.CLI("node", "token", "delete", token.ID)
 	}
-	newMachine(t).refused(5, "does not know this join token", "join", taken)
+	newJoiner(t).expectRefusal(5, "does not know this join token", "join", taken)
 
-	short := pasted(t, s, "--for", "1s")[1]
+	short := joinWords(t, s, "--for", "1s")[1]
 	token, err := pki.ParseToken(short)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wait(t.Context(), time.Until(token.Expiry)+1010*time.Millisecond) // the server knows parts of a second
-	newMachine(t).refused(5, "expired", "join", short)
+	sleep(t.Context(), time.Until(token.Expiry)+1010*time.Millisecond) // the server knows parts of a second
+	newJoiner(t).expectRefusal(5, "expired", "join", short)
 	token.Expiry = time.Time{} // an agent that cannot tell; the server does
-	newMachine(t).refused(5, "expired", "join", token.String())
+	newJoiner(t).expectRefusal(5, "expired", "join", token.String())
 
-	newMachine(t).refused(2, "cut short", "join", once[:40])
-	newMachine(t).refused(9, "does the server run", "join", once, "--server", harness.Port(t))
-	newMachine(t).refused(2, "did you mean --service?", "join", once, "--servic")
-	newMachine(t).refused(2, "muster-agent join", once)
-	if names := nodesOf(t, s); len(names) != 1 {
+	newJoiner(t).expectRefusal(2, "cut short", "join", once[:40])
+	newJoiner(t).expectRefusal(9, "does the server run", "join", once, "--server", harness.Port(t))
+	newJoiner(t).expectRefusal(2, "did you mean --service?", "join", once, "--servic")
+	newJoiner(t).expectRefusal(2, "muster-agent join", once)
+	if names := nodeNames(t, s); len(names) != 1 {
 		t.Errorf("nodes %v, want the first alone", names)
 	}
 }
 
 // A server with another CA gets nothing: not a byte after the handshake.
-func TestJoinTellsAnotherServerNothing(t *testing.T) {
+func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	t.Parallel()
 	ours, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
 	if err != nil {
@@ -229,9 +229,9 @@ func TestJoinTellsAnotherServerNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := newMachine(t)
-	m.refused(5, "it shows a certificate of the CA", "join", token.String())
-	m.refused(5, "it shows a certificate of the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
+	m := newJoiner(t)
+	m.expectRefusal(5, "it shows a certificate of the CA", "join", token.String())
+	m.expectRefusal(5, "it shows a certificate of the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
 	for range 2 {
 		select {
 		case <-met:
@@ -246,29 +246,29 @@ func TestJoinTellsAnotherServerNothing(t *testing.T) {
 
 // Who is killed after it asked and before it has the answer is the same node when it asks
 // again, also with a token that is used up.
-func TestJoinWhoseAnswerWasLost(t *testing.T) {
+func TestJoinAfterLostAnswer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Client()
-	m := newMachine(t)
-	token := pasted(t, s, "--uses", "1")[1]
-	first := m.launches("join", token, "--name", "once", "--server", deafTo(t, s.Listen))
+	m := newJoiner(t)
+	token := joinWords(t, s, "--uses", "1")[1]
+	first := m.launchAgent("join", token, "--name", "once", "--server", startAnswerLossProxy(t, s.Listen))
 	harness.Until(t, 20*time.Second, "the server has made the node", func() (string, bool) {
-		return first.Log(), strings.Contains(strings.Join(nodesOf(t, s), " "), "once")
+		return first.Log(), strings.Contains(strings.Join(nodeNames(t, s), " "), "once")
 	})
 	first.Kill()
 	if _, err := pki.LoadIdentity(m.state); err == nil {
 		t.Fatal("the answer was not lost")
 	}
-	id := m.joins(token, "--name", "once")
-	if names := nodesOf(t, s); id.Name != "once" || len(names) != 1 {
+	id := m.mustJoin(token, "--name", "once")
+	if names := nodeNames(t, s); id.Name != "once" || len(names) != 1 {
 		t.Errorf("it is %s, and there are %v", id.Name, names)
 	}
 }
 
-// deafTo is an address that leads to the server, but loses what the server says once the
+// startAnswerLossProxy is an address that leads to the server, but loses what the server says once the
 // client has said something in the TLS session: its request.
-func deafTo(t *testing.T, server string) string {
+func startAnswerLossProxy(t *testing.T, server string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -320,13 +320,13 @@ func deafTo(t *testing.T, server string) string {
 }
 
 // Who was retired by mistake is a node again by typing what its log says, word for word.
-func TestWhatTheRetiredTypeMakesThemNodesAgain(t *testing.T) {
+func TestRetiredNodeRejoins(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Client()
-	m := newMachine(t)
-	was := m.joins(pasted(t, s)[1], "--name", "web01")
-	agent := m.launches()
+	m := newJoiner(t)
+	was := m.mustJoin(joinWords(t, s)[1], "--name", "web01")
+	agent := m.launchAgent()
 	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
 	s.CLI("node", "retire", "web01", "-m", "the wrong one", "--yes")
 	hint := regexp.MustCompile(`on the server: (.*?); on this machine: ([^"]*)`)
@@ -340,19 +340,19 @@ func TestWhatTheRetiredTypeMakesThemNodesAgain(t *testing.T) {
 	for _, step := range append([]string{said[1]}, strings.Split(said[2], "; ")...) {
 		switch words := strings.Fields(step); {
 		case words[0] == "muster":
-			line = pastedOf(t, s.CLI(words[1:]...))
+			line = joinWordsIn(t, s.CLI(words[1:]...))
 		case step == "systemctl stop muster-agent":
 			agent.Stop()
 		case words[0] == "muster-agent":
-			if r := m.types(append(words[1:], "--yes")...); r.Code != 0 {
+			if r := m.runAgent(append(words[1:], "--yes")...); r.Code != 0 {
 				t.Fatalf("%s: %s%s", step, r.Out, r.Errors)
 			}
 		case step == "the line that the server printed":
-			if r := m.types(line...); r.Code != 0 {
+			if r := m.runAgent(line...); r.Code != 0 {
 				t.Fatalf("%s: %s%s", line, r.Out, r.Errors)
 			}
 		case step == "systemctl start muster-agent":
-			agent = m.launches()
+			agent = m.launchAgent()
 		default:
 			t.Fatalf("who can type %q?", step)
 		}

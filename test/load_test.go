@@ -57,7 +57,7 @@ func TestLoadRun(t *testing.T) {
 	if len(rep.Pages) < 10 || len(rep.Goals) != 2 || !rep.Goals[0].Met || rep.Server.RSS == 0 || rep.AgentBytes == 0 {
 		t.Errorf("%d pages, goals %+v, server %+v, loader %.0f B per agent", len(rep.Pages), rep.Goals, rep.Server, rep.AgentBytes)
 	}
-	hasMembers(t, out, "schema began version command machine.cpu machine.cores machine.kernel machine.memory plan.agents plan.fleet valid verdict "+
+	expectJSONMembers(t, out, "schema began version command machine.cpu machine.cores machine.kernel machine.memory plan.agents plan.fleet valid verdict "+
 		"balance.sent rate latencyMs.p99 beyondLingerMs.p99 generatorLagMs.p99 signalsPerFrame.mean server.cpuMicrosPerResult calls.framesPerRead disk.bytesPerDay samples")
 	table := harness.Run(t, nil, "load", "table", out)
 	for _, want := range []string{"## Asked and measured", ": tiny | acknowledged | at least 1.0 results/s |", "| OK |", "10 of 20 × 5", "## Written to disk"} {
@@ -73,7 +73,7 @@ func TestLoadRun(t *testing.T) {
 }
 
 // The server is killed and started again in the middle of a run, by its command.
-func TestLoadRunOverARestart(t *testing.T) {
+func TestLoadRunAcrossRestart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
 	s.CLI("load", "prepare", "--data", s.Data, "--agents", "10", "--checks", "5", "--interval", "1s")
@@ -107,8 +107,8 @@ func TestLoadRunOverARestart(t *testing.T) {
 	}
 }
 
-// hasMembers looks for members of a JSON file by their paths.
-func hasMembers(t *testing.T, path, members string) {
+// expectJSONMembers looks for members of a JSON file by their paths.
+func expectJSONMembers(t *testing.T, path, members string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -133,7 +133,7 @@ func hasMembers(t *testing.T, path, members string) {
 }
 
 // What was SCALE=20, a twentieth, is refused: --scale 20 is twenty times as much.
-func TestBenchDivides(t *testing.T) {
+func TestScaleIsAFactor(t *testing.T) {
 	t.Parallel()
 	run := exec.Command("bash", filepath.Join(harness.Root(), "bench", "run.sh"), "rate-1k")
 	run.Env = append(os.Environ(), "SCALE=20", "OUT="+t.TempDir())

@@ -17,7 +17,7 @@ import (
 
 // A server that crashes in a run, which no fault of the scenario is, ends it with 21 for what it never
 // answered. The report is there, and the server's log, and both say how it ended.
-func TestLoadOfAServerThatCrashes(t *testing.T) {
+func TestLoadServerCrash(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		signal syscall.Signal
@@ -28,7 +28,7 @@ func TestLoadOfAServerThatCrashes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			temp, out, file := t.TempDir(), filepath.Join(t.TempDir(), "report"), tinyFleet(t, "")
+			temp, out, file := t.TempDir(), filepath.Join(t.TempDir(), "report"), tinyScenario(t, "")
 			text, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -43,7 +43,7 @@ func TestLoadOfAServerThatCrashes(t *testing.T) {
 				lines, _ := os.ReadFile(filepath.Join(out, "samples.csv"))
 				return run.Log(), bytes.Count(lines, []byte("\n")) > 1 && strings.Contains(run.Log(), "acknowledged/s")
 			})
-			signalServer(t, temp, c.signal)
+			signalServerIn(t, temp, c.signal)
 			if code := run.Wait(2 * time.Minute); code != 21 || !strings.Contains(run.Log(), c.says) || !strings.Contains(run.Log(), "neither acknowledged nor refused") {
 				t.Errorf("code %d, want 21\n%s", code, run.Log())
 			}

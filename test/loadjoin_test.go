@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// manyLoaders is a scenario of some seconds for several loaders.
-func manyLoaders(t *testing.T, steady string) string {
+// joinScenario is a scenario of some seconds for several loaders.
+func joinScenario(t *testing.T, steady string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "joined.yaml")
 	text := `scenario: muster.load/v1
@@ -67,8 +67,8 @@ func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 // cacheOf is the user's cache folder of a run.
 func cacheOf(temp string) string { return filepath.Join(temp, "cache") }
 
-// lead begins a run of three, and has the two others join.
-func lead(t *testing.T, temp, out, file string) (run *harness.Process, others []*harness.Process) {
+// startJoinedRun begins a run of three, and has the two others join.
+func startJoinedRun(t *testing.T, temp, out, file string) (run *harness.Process, others []*harness.Process) {
 	t.Helper()
 	run = harness.Launch(t, []string{"TMPDIR=" + temp, "XDG_CACHE_HOME=" + cacheOf(temp)}, "load", "run", file, "--loaders", "3", "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
 	token := joinTokenOf(t, run)
@@ -86,7 +86,7 @@ func lead(t *testing.T, temp, out, file string) (run *harness.Process, others []
 func TestLoadJoin(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	run, others := lead(t, temp, out, manyLoaders(t, "5s"))
+	run, others := startJoinedRun(t, temp, out, joinScenario(t, "5s"))
 	if code := run.Wait(2 * time.Minute); code != 0 {
 		t.Fatalf("code %d", code)
 	}
@@ -155,7 +155,7 @@ func TestLoadJoin(t *testing.T) {
 
 // A loader that is killed in the middle ends the run at once, with its name; Ctrl-C ends
 // it for all.
-func TestLoadJoinBreaksOff(t *testing.T) {
+func TestLoadJoinLoaderKilled(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		end      func(run *harness.Process, others []*harness.Process)
@@ -167,7 +167,7 @@ func TestLoadJoinBreaksOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-			run, others := lead(t, temp, out, manyLoaders(t, "10m"))
+			run, others := startJoinedRun(t, temp, out, joinScenario(t, "10m"))
 			harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
 				all := run.Log() + others[0].Log() + others[1].Log()
 				return all, strings.Contains(all, "acknowledged/s of ") // before that there is nothing to report
@@ -218,7 +218,7 @@ objectives: {detect: 60s, clear: 60s}
 		t.Fatal(err)
 	}
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	run, _ := lead(t, temp, out, file)
+	run, _ := startJoinedRun(t, temp, out, file)
 	if code := run.Wait(2 * time.Minute); code != 0 {
 		t.Fatalf("code %d\n%s", code, run.Log())
 	}
@@ -241,10 +241,10 @@ objectives: {detect: 60s, clear: 60s}
 }
 
 // Ctrl-C at any loader ends the present phase for all, and there is a report of what was played.
-func TestLoadJoinStopped(t *testing.T) {
+func TestLoadJoinInterrupted(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	run, others := lead(t, temp, out, manyLoaders(t, "10m"))
+	run, others := startJoinedRun(t, temp, out, joinScenario(t, "10m"))
 	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
 		all := run.Log() + others[0].Log() + others[1].Log()
 		return all, strings.Contains(all, "acknowledged/s of ") // before that there is nothing to report
@@ -279,12 +279,12 @@ func TestLoadJoinStopped(t *testing.T) {
 
 // On a server that runs, a follower needs no login: its machines' keys come to it, and all
 // speak TLS.
-func TestLoadJoinOnAServerThatRuns(t *testing.T) {
+func TestLoadJoinOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Login()
 	out := filepath.Join(t.TempDir(), "report")
-	run := harness.Launch(t, s.Env(), "load", "run", tinyFleet(t, ""), "--loaders", "2", "--server", s.Listen, "--admin", "http://"+s.Admin,
+	run := harness.Launch(t, s.Env(), "load", "run", tinyScenario(t, ""), "--loaders", "2", "--server", s.Listen, "--admin", "http://"+s.Admin,
 		"--identities", filepath.Join(t.TempDir(), "identities"), "--out", out, "--max-lag", "1h")
 	other := harness.Launch(t, nil, "load", "join", joinTokenOf(t, run))
 	if code := run.Wait(2 * time.Minute); code != 0 {
@@ -303,7 +303,7 @@ func TestLoadJoinOnAServerThatRuns(t *testing.T) {
 }
 
 // What is no token is said before anything is dialled.
-func TestLoadJoinRefuses(t *testing.T) {
+func TestLoadJoinInvalidToken(t *testing.T) {
 	t.Parallel()
 	if ran := harness.Run(t, nil, "load", "join", "mlj1.nonsense"); ran.Code != 2 || !strings.Contains(ran.Errors, "paste the whole line") {
 		t.Errorf("code %d\n%s", ran.Code, ran.Errors)

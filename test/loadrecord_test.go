@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// streamOf reads a recorded stream: what each of its states said, a word for each result.
-func streamOf(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]string) {
+// readStream reads a recorded stream: what each of its states said, a word for each result.
+func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]string) {
 	t.Helper()
 	r, file, err := stream.Open(path)
 	if err != nil {
@@ -40,8 +40,8 @@ func streamOf(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]
 	return r.Head, states
 }
 
-// turned says whether one sequence is the other, begun somewhere within.
-func turned(x, y []string) bool {
+// isRotation says whether one sequence is the other, begun somewhere within.
+func isRotation(x, y []string) bool {
 	return len(x) == len(y) && strings.Contains(strings.Join(append(slices.Clone(y), y...), ""), strings.Join(x, ""))
 }
 
@@ -88,11 +88,11 @@ func TestLoadRecord(t *testing.T) {
 	if said.Code != 0 || !strings.Contains(said.Out, "6 nodes, 4 checks (at most 4 of a node)") || !strings.Contains(said.Out, "every 1s, outputs of ") {
 		t.Fatalf("code %d\n%s%s", said.Code, said.Out, said.Errors)
 	}
-	h, states := streamOf(t, after)
+	h, states := readStream(t, after)
 	if h.Signals > rep.Balance.Sent || h.Signals < rep.Results || len(states) != 24 || h.States != 24 {
 		t.Errorf("%d results recorded in %d states; %d sent, %d measured", h.Signals, len(states), rep.Balance.Sent, rep.Results)
 	}
-	if alive, _ := streamOf(t, live); alive.Signals != h.Signals || alive.States != h.States {
+	if alive, _ := readStream(t, live); alive.Signals != h.Signals || alive.States != h.States {
 		t.Errorf("listened to %+v, read afterwards %+v", alive, h)
 	}
 	data, err := os.ReadFile(after)
@@ -127,7 +127,7 @@ func TestLoadRecord(t *testing.T) {
 	if said := harness.Run(t, nil, "load", "record", "--data", again.Data, "-o", third); said.Code != 0 {
 		t.Fatalf("code %d\n%s%s", said.Code, said.Out, said.Errors)
 	}
-	amplified, played := streamOf(t, third)
+	amplified, played := readStream(t, third)
 	if amplified.Signals != 3*h.Signals || amplified.Nodes != 18 || len(played) != 72 {
 		t.Errorf("%+v is not three times %+v", amplified, h)
 	}
@@ -137,7 +137,7 @@ func TestLoadRecord(t *testing.T) {
 			if slices.Equal(got, want) {
 				same++
 			}
-			if turned(got, want) {
+			if isRotation(got, want) {
 				alike++
 			}
 		}

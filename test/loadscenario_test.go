@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// tinyFleet is a scenario of some seconds with both kinds of connections.
-func tinyFleet(t *testing.T, more string) string {
+// tinyScenario is a scenario of some seconds with both kinds of connections.
+func tinyScenario(t *testing.T, more string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tiny.yaml")
 	text := `scenario: muster.load/v1
@@ -70,7 +70,7 @@ func TestLoadScenario(t *testing.T) {
 	t.Parallel()
 	dir, temp := t.TempDir(), t.TempDir()
 	out := filepath.Join(dir, "report")
-	file := tinyFleet(t, "objectives: {beyond-p99: 60s}\n")
+	file := tinyScenario(t, "objectives: {beyond-p99: 60s}\n")
 	env := []string{"TMPDIR=" + temp, "MUSTER_DATA=" + filepath.Join(dir, "not-this")} // of a server that runs here
 	ran := harness.Run(t, env, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB", "--listen-loader", "127.0.0.1:0")
 	if ran.Code != 0 || !strings.HasPrefix(ran.Out, "A tiny fleet\n") || !strings.Contains(ran.Out, "nothing lost, nothing twice") || !strings.HasSuffix(ran.Out, "report: "+out+"\n") ||
@@ -136,10 +136,10 @@ func TestLoadScenario(t *testing.T) {
 }
 
 // The code says what went wrong, and the folder is there all the same.
-func TestLoadScenarioMissesAnObjective(t *testing.T) {
+func TestLoadScenarioMissedObjective(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "report")
-	file := tinyFleet(t, "objectives: {beyond-p99: 1us}\nfaults:\n  - {at: 2s, server: kill}\n")
+	file := tinyScenario(t, "objectives: {beyond-p99: 1us}\nfaults:\n  - {at: 2s, server: kill}\n")
 	ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir()}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
 	if ran.Code != 20 || !strings.Contains(ran.Errors, "asked at most") {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
@@ -165,7 +165,7 @@ func TestLoadScenarioMissesAnObjective(t *testing.T) {
 
 // A server that stands still and then catches up loses nothing, and has not held what was offered;
 // where a phase ends meanwhile, that phase has not its rate either.
-func TestLoadScenarioOfALateServer(t *testing.T) {
+func TestLoadScenarioSlowServer(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "report")
 	file := filepath.Join(t.TempDir(), "late.yaml")
@@ -211,7 +211,7 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 // However the loader ends, its server ends too.
 func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 	t.Parallel()
-	file := tinyFleet(t, "")
+	file := tinyScenario(t, "")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 }
 
 // A run that is stopped in its second phase has a report of the first, which is all that is judged.
-func TestLoadScenarioStopped(t *testing.T) {
+func TestLoadScenarioInterrupted(t *testing.T) {
 	t.Parallel()
 	dir, temp := t.TempDir(), t.TempDir()
 	out, file := filepath.Join(dir, "report"), filepath.Join(dir, "two.yaml")
@@ -313,11 +313,11 @@ objectives: {beyond-p99: 60s, clear: 1s}
 }
 
 // A server that runs is prepared through its API; its machines join once.
-func TestLoadScenarioOnAServerThatRuns(t *testing.T) {
+func TestLoadScenarioOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Login()
-	file, dir := tinyFleet(t, ""), t.TempDir()
+	file, dir := tinyScenario(t, ""), t.TempDir()
 	joined := map[string]time.Time{}
 	// Without --admin the ledger is compared through the API.
 	for i, more := range [][]string{{"--admin", "http://" + s.Admin}, {"--server-plain", s.Plain}} {
@@ -355,12 +355,12 @@ func TestLoadScenarioOnAServerThatRuns(t *testing.T) {
 }
 
 // Who is logged in at one server and names another one is told so, and nothing is prepared.
-func TestLoadScenarioOnAnotherServer(t *testing.T) {
+func TestLoadScenarioWithoutLogin(t *testing.T) {
 	t.Parallel()
 	here, there := harness.StartServer(t), harness.StartServer(t)
 	here.Login()
 	there.Login()
-	file := tinyFleet(t, "")
+	file := tinyScenario(t, "")
 	for _, c := range []struct {
 		to, at *harness.Server
 		more   []string

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// stageOnly is a scenario of results alone; target is what its file names.
-func stageOnly(t *testing.T, target, more string) string {
+// stageScenario is a scenario of results alone; target is what its file names.
+func stageScenario(t *testing.T, target, more string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "alone.yaml")
 	text := `scenario: muster.load/v1
@@ -36,7 +36,7 @@ objectives: {beyond-p99: 60s}
 // same report, which says what it is, and nothing else.
 func TestLoadStage(t *testing.T) {
 	t.Parallel()
-	file := stageOnly(t, "stage:view", "")
+	file := stageScenario(t, "stage:view", "")
 	for stage, args := range map[string][]string{"view": nil, "journal": {"--target", "stage:journal"}, "spine": {"--target", "stage:spine"}, "planner": {"--target", "stage:planner"}} {
 		t.Run(stage, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +66,7 @@ func TestLoadStage(t *testing.T) {
 	}
 }
 
-func TestLoadStageSaysWhatItCannot(t *testing.T) {
+func TestLoadStageRefusals(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	for _, c := range []struct {
@@ -74,12 +74,12 @@ func TestLoadStageSaysWhatItCannot(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{stageOnly(t, "stage:journal", ", tls: true")}, 12, "stage journal alone has no tls (mutual TLS)"},
-		{[]string{stageOnly(t, "stage:view", ", churn: {restarts: 1/h}")}, 12, "stage view alone has no churn (reconnects, restarts, machines offline"},
+		{[]string{stageScenario(t, "stage:journal", ", tls: true")}, 12, "stage journal alone has no tls (mutual TLS)"},
+		{[]string{stageScenario(t, "stage:view", ", churn: {restarts: 1/h}")}, 12, "stage view alone has no churn (reconnects, restarts, machines offline"},
 		{[]string{"muster-mixed", "--target", "stage:spine"}, 12, "stage spine alone has no "},
-		{[]string{stageOnly(t, "muster", ""), "--target", "stage:api"}, 2, "stage:session, stage:journal, stage:view, stage:spine, stage:reactions, stage:planner"},
-		{[]string{stageOnly(t, "stage:api", "")}, 2, "session, journal, view, spine, reactions, planner"},
-		{[]string{stageOnly(t, "stage:journal", ""), "--server", "127.0.0.1:1"}, 2, "--server is for a server"},
+		{[]string{stageScenario(t, "muster", ""), "--target", "stage:api"}, 2, "stage:session, stage:journal, stage:view, stage:spine, stage:reactions, stage:planner"},
+		{[]string{stageScenario(t, "stage:api", "")}, 2, "session, journal, view, spine, reactions, planner"},
+		{[]string{stageScenario(t, "stage:journal", ""), "--server", "127.0.0.1:1"}, 2, "--server is for a server"},
 	} {
 		ran := harness.Run(t, []string{"TMPDIR=" + temp}, append([]string{"load", "run", "--out", filepath.Join(temp, "report")}, c.args...)...)
 		if ran.Code != c.code || !strings.Contains(ran.Errors, c.want) {

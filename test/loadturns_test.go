@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// briefFleet is a scenario that is over at once.
-func briefFleet(t *testing.T) string {
+// briefScenario is a scenario that is over at once.
+func briefScenario(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "brief.yaml")
 	text := `scenario: muster.load/v1
@@ -39,7 +39,7 @@ phases:
 func TestLoadCompareInterleaved(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "turns")
-	run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "compare", "--interleave", briefFleet(t), "--runs", "9", "--max-lag", "1h", "--out", out,
+	run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "compare", "--interleave", briefScenario(t), "--runs", "9", "--max-lag", "1h", "--out", out,
 		"--a", "old: --journal-reserve=1MiB", "--b", "new: "+harness.Binary()+" --journal-reserve=1MiB")
 	harness.Until(t, 2*time.Minute, "the third leg plays", func() (string, bool) {
 		log := run.Log()
@@ -91,7 +91,7 @@ func TestLoadCheck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("six short load runs")
 	}
-	dir, file := t.TempDir(), briefFleet(t)
+	dir, file := t.TempDir(), briefScenario(t)
 	base := filepath.Join(dir, "baseline", "brief-1.json")
 	check := func(more ...string) harness.Result {
 		args := append([]string{"load", "check", file, "--baseline", filepath.Dir(base), "--out", filepath.Join(dir, "out"), "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB"}, more...)

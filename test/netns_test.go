@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// box is a machine with an agent's folders.
-type box struct {
+// lanMachine is a machine with an agent's folders.
+type lanMachine struct {
 	*harness.Machine
 	t       *testing.T
 	state   string
@@ -26,11 +26,11 @@ type box struct {
 	process *harness.Process
 }
 
-func (b *box) env() []string {
+func (b *lanMachine) env() []string {
 	return []string{"MUSTER_CONFIG=" + b.config, "MUSTER_STATE_DIR=" + b.state}
 }
 
-func (b *box) types(words ...string) string {
+func (b *lanMachine) runCommand(words ...string) string {
 	b.t.Helper()
 	r := b.Run(b.env(), append([]string{"agent"}, words...)...)
 	if r.Code != 0 {
@@ -39,9 +39,9 @@ func (b *box) types(words ...string) string {
 	return r.Out
 }
 
-func (b *box) start() { b.t.Helper(); b.process = b.Launch(b.env(), "agent") }
+func (b *lanMachine) startAgent() { b.t.Helper(); b.process = b.Launch(b.env(), "agent") }
 
-func (b *box) says(within time.Duration, words ...string) {
+func (b *lanMachine) awaitLog(within time.Duration, words ...string) {
 	b.t.Helper()
 	harness.Until(b.t, within, fmt.Sprintf("the agent on %s says %q", b.Name, words), func() (string, bool) {
 		log := b.process.Log()
@@ -71,18 +71,18 @@ func newLAN(t *testing.T, args ...string) *lan {
 	return l
 }
 
-func (l *lan) box(name string) *box {
+func (l *lan) machine(name string) *lanMachine {
 	l.t.Helper()
 	dir := l.t.TempDir()
-	return &box{Machine: l.net.Machine(name), t: l.t, state: filepath.Join(dir, "state"), config: filepath.Join(dir, "agent.env")}
+	return &lanMachine{Machine: l.net.Machine(name), t: l.t, state: filepath.Join(dir, "state"), config: filepath.Join(dir, "agent.env")}
 }
 
-// joins lets the machine join with the line that the server prints, and starts its agent.
-func (l *lan) joins(b *box, flags ...string) {
+// joinMachine lets the machine join with the line that the server prints, and starts its agent.
+func (l *lan) joinMachine(b *lanMachine, flags ...string) {
 	l.t.Helper()
-	b.types(pasted(l.t, l.server, append([]string{"--uses", "1"}, flags...)...)...)
-	b.start()
-	b.says(30*time.Second, "msg=connected")
+	b.runCommand(joinWords(l.t, l.server, append([]string{"--uses", "1"}, flags...)...)...)
+	b.startAgent()
+	b.awaitLog(30*time.Second, "msg=connected")
 }
 
 // event is one event; empty while it is not there.
@@ -103,14 +103,14 @@ func (l *lan) event(node, check string) v1.Event {
 	return list.Items[0]
 }
 
-// results waits for so many results more.
-func (l *lan) results(node, check string, more uint64) {
+// awaitResults waits for so many results more.
+func (l *lan) awaitResults(node, check string, more uint64) {
 	l.t.Helper()
 	want := l.event(node, check).Results + more
-	l.until(node, check, fmt.Sprintf("%d results", want), func(e v1.Event) bool { return e.Results >= want })
+	l.awaitEvent(node, check, fmt.Sprintf("%d results", want), func(e v1.Event) bool { return e.Results >= want })
 }
 
-func (l *lan) until(node, check, what string, ok func(v1.Event) bool) v1.Event {
+func (l *lan) awaitEvent(node, check, what string, ok func(v1.Event) bool) v1.Event {
 	l.t.Helper()
 	var e v1.Event
 	harness.Until(l.t, 60*time.Second, node+"/"+check+": "+what, func() (string, bool) {
@@ -129,31 +129,31 @@ func TestMachinesOnANetwork(t *testing.T) {
 	}
 	t.Parallel()
 	l := newLAN(t, "--keepalive-interval", "1s", "--keepalive-timeout", "5s")
-	alpha, beta := l.box("alpha"), l.box("beta")
-	l.joins(alpha)
-	l.joins(beta)
+	alpha, beta := l.machine("alpha"), l.machine("beta")
+	l.joinMachine(alpha)
+	l.joinMachine(beta)
 	identity := model.BuiltinCheckName(model.IdentityCheck)
-	for _, b := range []*box{alpha, beta} { // named after the host
+	for _, b := range []*lanMachine{alpha, beta} { // named after the host
 		l.server.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: where-%s}\nspec:\n  targets: {nodes: [%[1]s]}\n  interval: 1s\n"+
 			"  command: cat /etc/machine-id; hostname; grep -q %s /etc/machine-id || exit 2\n", b.Name, b.MachineID()))
-		e := l.until(b.Name, "where-"+b.Name, "runs", func(e v1.Event) bool { return e.Results > 0 })
+		e := l.awaitEvent(b.Name, "where-"+b.Name, "runs", func(e v1.Event) bool { return e.Results > 0 })
 		if e.Status != model.OK || !strings.Contains(e.Output, b.MachineID()) || !strings.Contains(e.Output, b.Name) {
 			t.Errorf("%s ran elsewhere: %+v", b.Name, e)
 		}
 	}
 
-	l.cable(beta)
-	l.crash(beta, identity)
+	l.pullCable(beta)
+	l.crashMachine(beta, identity)
 
 	l.server.CLI("node", "rename", "alpha", "shop01", "-m", "moved")
-	l.results("shop01", "where-alpha", 2)
+	l.awaitResults("shop01", "where-alpha", 2)
 	if n := strings.Count(alpha.process.Log(), "(unknown)"); n != 0 {
 		t.Errorf("the renamed machine was refused:\n%s", alpha.process.Log())
 	}
 
-	l.clone(alpha, "shop01", "where-alpha", identity)
-	l.replace(beta, "beta", "where-beta")
-	l.retire(beta, "beta")
+	l.cloneMachine(alpha, "shop01", "where-alpha", identity)
+	l.replaceMachine(beta, "beta", "where-beta")
+	l.retireNode(beta, "beta")
 	for _, check := range []string{"where-alpha", "where-beta"} {
 		if r := l.server.Try("get", "problems"); strings.Contains(r.Out, check) {
 			t.Errorf("%s failed somewhere:\n%s", check, r.Out)
@@ -161,55 +161,55 @@ func TestMachinesOnANetwork(t *testing.T) {
 	}
 }
 
-// cable: a machine whose cable is pulled is missed; plugged in again it goes on, and what
+// pullCable: a machine whose cable is pulled is missed; plugged in again it goes on, and what
 // it ran meanwhile is applied.
-func (l *lan) cable(b *box) {
+func (l *lan) pullCable(b *lanMachine) {
 	l.t.Helper()
 	before := l.event(b.Name, "where-"+b.Name)
 	b.Pull()
-	l.until(b.Name, model.KeepaliveCheckName, "is missed", func(e v1.Event) bool { return e.Status == model.Critical })
+	l.awaitEvent(b.Name, model.KeepaliveCheckName, "is missed", func(e v1.Event) bool { return e.Status == model.Critical })
 	b.Plug()
-	l.until(b.Name, model.KeepaliveCheckName, "is heard again", func(e v1.Event) bool { return e.Status == model.OK })
-	l.until(b.Name, "where-"+b.Name, "what it ran without a cable is applied", func(e v1.Event) bool { return e.Results >= before.Results+5 && e.Lost == 0 })
+	l.awaitEvent(b.Name, model.KeepaliveCheckName, "is heard again", func(e v1.Event) bool { return e.Status == model.OK })
+	l.awaitEvent(b.Name, "where-"+b.Name, "what it ran without a cable is applied", func(e v1.Event) bool { return e.Results >= before.Results+5 && e.Lost == 0 })
 }
 
-// crash: a machine that dies leaves a connection behind. It starts with another boot id,
+// crashMachine: a machine that dies leaves a connection behind. It starts with another boot id,
 // and gets in within seconds; that is no clone.
-func (l *lan) crash(b *box, identity string) {
+func (l *lan) crashMachine(b *lanMachine, identity string) {
 	l.t.Helper()
 	b.Crash(b.process)
 	began := time.Now()
-	b.start()
-	b.says(30*time.Second, "msg=connected")
+	b.startAgent()
+	b.awaitLog(30*time.Second, "msg=connected")
 	l.t.Logf("a machine that crashed was in again after %s", time.Since(began).Round(time.Millisecond))
-	l.results(b.Name, "where-"+b.Name, 2)
+	l.awaitResults(b.Name, "where-"+b.Name, 2)
 	if e := l.event(b.Name, identity); e.Results != 0 {
 		l.t.Errorf("a machine that crashed is called a clone: %+v", e)
 	}
 }
 
-// clone: the state folder of a node's machine on a second machine. That one is sent away,
+// cloneMachine: the state folder of a node's machine on a second machine. That one is sent away,
 // the event names both, the first goes on; reset-identity makes it a node of its own.
-func (l *lan) clone(of *box, node, check, identity string) {
+func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	l.t.Helper()
 	of.process.Stop()
-	gamma := l.box("gamma")
+	gamma := l.machine("gamma")
 	for from, to := range map[string]string{of.state: gamma.state, of.config: gamma.config} {
 		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
 			l.t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	of.start()
-	of.says(30*time.Second, "msg=connected")
-	gamma.start()
-	gamma.says(30*time.Second, "(clone)", of.Address, gamma.Address, "muster-agent reset-identity")
-	e := l.until(node, identity, "tells", func(e v1.Event) bool { return e.Status == model.Critical })
+	of.startAgent()
+	of.awaitLog(30*time.Second, "msg=connected")
+	gamma.startAgent()
+	gamma.awaitLog(30*time.Second, "(clone)", of.Address, gamma.Address, "muster-agent reset-identity")
+	e := l.awaitEvent(node, identity, "tells", func(e v1.Event) bool { return e.Status == model.Critical })
 	for _, part := range []string{of.Address + " (machine " + of.MachineID()[:8], gamma.Address + " (machine " + gamma.MachineID()[:8], "since 20", "muster-agent reset-identity"} {
 		if !strings.Contains(e.Output, part) {
 			l.t.Errorf("the event lacks %q: %s", part, e.Output)
 		}
 	}
-	l.results(node, check, 3)
+	l.awaitResults(node, check, 3)
 	if e := l.event(node, check); e.Status != model.OK || !strings.Contains(e.Output, of.MachineID()) {
 		l.t.Errorf("the clone's word counts: %+v", e)
 	}
@@ -218,30 +218,30 @@ func (l *lan) clone(of *box, node, check, identity string) {
 	}
 
 	gamma.process.Stop()
-	gamma.types("reset-identity", "--yes")
+	gamma.runCommand("reset-identity", "--yes")
 	if left, _ := filepath.Glob(filepath.Join(gamma.state, "identity*")); len(left) != 0 {
 		l.t.Errorf("left are %v", left)
 	}
-	l.joins(gamma)
-	l.until("gamma", model.KeepaliveCheckName, "is a node of its own", func(e v1.Event) bool { return e.Status == model.OK && e.Node == "gamma" })
+	l.joinMachine(gamma)
+	l.awaitEvent("gamma", model.KeepaliveCheckName, "is a node of its own", func(e v1.Event) bool { return e.Status == model.OK && e.Node == "gamma" })
 	if e := l.event("gamma", identity); e.Results != 0 {
 		l.t.Errorf("and still a clone: %+v", e)
 	}
 }
 
-// replace: a machine that was installed anew takes its node back with the line that the
+// replaceMachine: a machine that was installed anew takes its node back with the line that the
 // server prints; its copy of before is sent away.
-func (l *lan) replace(b *box, node, check string) {
+func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.t.Helper()
 	before := l.event(node, check)
 	b.process.Stop()
 	if err := os.Rename(b.state, b.state+"-before"); err != nil {
 		l.t.Fatal(err)
 	}
-	b.types(pastedOf(l.t, l.server.CLI("node", "replace", node, "-m", "installed anew"))...)
-	b.start()
-	b.says(30*time.Second, "msg=connected")
-	l.results(node, check, 2)
+	b.runCommand(joinWordsIn(l.t, l.server.CLI("node", "replace", node, "-m", "installed anew"))...)
+	b.startAgent()
+	b.awaitLog(30*time.Second, "msg=connected")
+	l.awaitResults(node, check, 2)
 	if e := l.event(node, check); e.Results <= before.Results || e.NodeID != before.NodeID || e.Status != model.OK {
 		l.t.Errorf("before %+v, after %+v", before, e)
 	}
@@ -251,18 +251,18 @@ func (l *lan) replace(b *box, node, check string) {
 		return old.Log(), strings.Contains(old.Log(), "replaced") && strings.Contains(old.Log(), "muster node")
 	})
 	old.Kill()
-	l.results(node, check, 1)
+	l.awaitResults(node, check, 1)
 }
 
-// retire: the node and its events go, and its machine hears why and what to type.
-func (l *lan) retire(b *box, node string) {
+// retireNode: the node and its events go, and its machine hears why and what to type.
+func (l *lan) retireNode(b *lanMachine, node string) {
 	l.t.Helper()
 	l.server.CLI("node", "retire", node, "-m", "sold", "--yes")
-	b.says(30*time.Second, "retired", "sold", "muster node token")
+	b.awaitLog(30*time.Second, "retired", "sold", "muster node token")
 	if e := l.event(node, model.KeepaliveCheckName); e.Results != 0 {
 		l.t.Errorf("a retired node has events: %+v", e)
 	}
 	b.process.Kill()
-	b.start() // and after its next start, too
-	b.says(30*time.Second, "retired", "sold")
+	b.startAgent() // and after its next start, too
+	b.awaitLog(30*time.Second, "retired", "sold")
 }

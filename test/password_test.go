@@ -13,7 +13,7 @@ import (
 
 // A forgotten password is set anew, whether the server runs or not; sessions made with
 // the old one end, and login opens one with the new.
-func TestPasswords(t *testing.T) {
+func TestPasswordReset(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Client() // logs in

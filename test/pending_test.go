@@ -24,10 +24,10 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// asks starts a machine that asks to be let in, and returns when it has told its key.
-func (m *machine) asks(s *harness.Server, words ...string) (p *harness.Process, key string) {
+// requestEntry starts a machine that asks to be let in, and returns when it has told its key.
+func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Process, key string) {
 	m.t.Helper()
-	p = m.launches(append([]string{"join", "--server", s.Listen}, words...)...)
+	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
 	harness.Until(m.t, 20*time.Second, "the machine has asked", func() (string, bool) { return p.Log(), strings.Contains(p.Log(), "Ctrl-C") })
 	j, err := pki.LoadJoining(m.state)
 	if err != nil {
@@ -41,13 +41,13 @@ func (m *machine) asks(s *harness.Server, words ...string) (p *harness.Process, 
 
 // Without a token a machine waits; people see its key as the machine shows it, also after
 // both were started again, and let it in.
-func TestMachineIsLetIn(t *testing.T) {
+func TestApprovePendingMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Client()
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
-	m := newMachine(t)
-	first, key := m.asks(s, "--name", "web07", "--labels", "rack=7")
+	m := newJoiner(t)
+	first, key := m.requestEntry(s, "--name", "web07", "--labels", "rack=7")
 	if !strings.Contains(first.Log(), hash) {
 		t.Errorf("the CA that was trusted is not told:\n%s", first.Log())
 	}
@@ -66,7 +66,7 @@ func TestMachineIsLetIn(t *testing.T) {
 	first.Kill()
 	s.Stop()
 	s.Start() // it forgets who waits
-	second, again := m.asks(s)
+	second, again := m.requestEntry(s)
 	if again != key {
 		t.Errorf("another key after a restart: %s, was %s", again, key)
 	}
@@ -89,21 +89,21 @@ func TestMachineIsLetIn(t *testing.T) {
 	if list := s.CLI("node", "list", "--pending"); !strings.Contains(list, "no machine waits") {
 		t.Errorf("%s", list)
 	}
-	agent := m.launches()
+	agent := m.launchAgent()
 	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
 	agent.Stop()
 }
 
 // Two that want one name are told apart by their keys; who is refused is told why, now and
 // when it asks again.
-func TestMachineIsRefused(t *testing.T) {
+func TestRejectPendingMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Client()
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
-	good, bad := newMachine(t), newMachine(t)
-	_, goodKey := good.asks(s, "--name", "web01", "--ca-hash", hash)
-	stranger, badKey := bad.asks(s, "--name", "web01", "--ca-hash", hash)
+	good, bad := newJoiner(t), newJoiner(t)
+	_, goodKey := good.requestEntry(s, "--name", "web01", "--ca-hash", hash)
+	stranger, badKey := bad.requestEntry(s, "--name", "web01", "--ca-hash", hash)
 	if r := harness.Run(t, s.Env(), "node", "accept", "web01"); r.Code != 4 || !strings.Contains(r.Errors, goodKey) || !strings.Contains(r.Errors, badKey) {
 		t.Errorf("an ambiguous name: code %d\n%s%s", r.Code, r.Out, r.Errors)
 	}
@@ -112,30 +112,30 @@ func TestMachineIsRefused(t *testing.T) {
 	if code := stranger.Wait(30 * time.Second); code != 6 || !strings.Contains(stranger.Log(), "not one of ours") {
 		t.Errorf("code %d\n%s", code, stranger.Log())
 	}
-	bad.refused(6, "not one of ours", "join", "--server", s.Listen)
-	if id := good.joins("--server", s.Listen); id.Name != "web01" {
+	bad.expectRefusal(6, "not one of ours", "join", "--server", s.Listen)
+	if id := good.mustJoin("--server", s.Listen); id.Name != "web01" {
 		t.Errorf("the other one is %s", id.Name)
 	}
 	if r := harness.Run(t, s.Env(), "node", "accept", "nobody"); r.Code != 3 || !strings.Contains(r.Errors, "--pending") {
 		t.Errorf("code %d %s", r.Code, r.Errors)
 	}
 	// Who was refused joins with a token: somebody with a say has changed his mind.
-	bad.joins(pasted(t, s)[1])
+	bad.mustJoin(joinWords(t, s)[1])
 }
 
-func TestNobodyMayWait(t *testing.T) {
+func TestPendingDisabled(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--pending", "off")
-	newMachine(t).refused(6, "muster node token", "join", "--server", s.Listen)
+	newJoiner(t).expectRefusal(6, "muster node token", "join", "--server", s.Listen)
 }
 
 // Ten thousand requests with as many keys leave a few dozen entries, and machines with a
 // token join meanwhile.
-func TestFloodOfMachines(t *testing.T) {
+func TestPendingFlood(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	api := s.Client()
-	line := pasted(t, s)[1]
+	line := joinWords(t, s)[1]
 	const senders = 4
 	requests := 10_000
 	if testing.Short() {
@@ -164,7 +164,7 @@ func TestFloodOfMachines(t *testing.T) {
 			}
 		})
 	}
-	newMachine(t).joins(line, "--name", "real")
+	newJoiner(t).mustJoin(line, "--name", "real")
 	wg.Wait()
 	let, refused := answers[http.StatusAccepted].Load(), answers[http.StatusTooManyRequests].Load()
 	if let+refused != int64(requests) || let > 64 {

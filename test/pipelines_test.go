@@ -17,16 +17,16 @@ import (
 // what passes reaches the handler in Sensu's shape after its mutator, and why names the filter
 // that dropped the rest. An expression that fails is said on the event. The namespace's
 // handlers are not told besides.
-func TestPipelinesKeptFromSensu(t *testing.T) {
+func TestSensuPipelines(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
 	s.Start()
 	s.WaitReady(time.Minute)
 	s.Login()
-	book := newNotebook(t)
+	book := newNotificationFile(t)
 	dir := t.TempDir()
 	events, short := filepath.Join(dir, "events"), filepath.Join(dir, "short")
-	s.Apply(book.handler("pager") + `kind: Namespace
+	s.Apply(book.handlerYAML("pager") + `kind: Namespace
 metadata: {name: default}
 spec: {handlers: [pager]}
 ---
@@ -108,7 +108,7 @@ spec: {targets: {nodes: [web01]}, interval: 1s, command: "test ! -e ` + dir + `/
 		out := strings.Join(strings.Fields(r.Out), " ") // lines are wrapped
 		return r.Out + r.Errors, strings.Contains(out, "filter not_silenced dropped it")
 	})
-	if told := book.told("flag"); len(told) != 0 {
+	if told := book.kinds("flag"); len(told) != 0 {
 		t.Errorf("the namespace's handlers were told, too: %v", told)
 	}
 	for _, c := range []struct{ args, want string }{

@@ -21,15 +21,15 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// told is a webhook that remembers what it was told.
-type told struct {
+// webhookRecorder is a webhook that remembers what it was told.
+type webhookRecorder struct {
 	*httptest.Server
 	mu   sync.Mutex
 	keys []string
 }
 
-func newTold(t *testing.T) *told {
-	w := &told{}
+func newWebhookRecorder(t *testing.T) *webhookRecorder {
+	w := &webhookRecorder{}
 	w.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -39,8 +39,8 @@ func newTold(t *testing.T) *told {
 	return w
 }
 
-// of are the keys of one problem, in the order in which they first came.
-func (w *told) of(problem string) (kinds []string) {
+// kindsOf are the keys of one problem, in the order in which they first came.
+func (w *webhookRecorder) kindsOf(problem string) (kinds []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, key := range w.keys {
@@ -73,7 +73,7 @@ spec:
 // A server with intent and history in PostgreSQL, through a day: applied, joined,
 // watched, restarted; PostgreSQL stopped for an upgrade meanwhile, and a second server
 // started on the same database by mistake.
-func TestPostgreSQLUnderAServer(t *testing.T) {
+func TestServerOnPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts PostgreSQL")
 	}
@@ -85,7 +85,7 @@ func TestPostgreSQLUnderAServer(t *testing.T) {
 	s.Prepare(fleet, "--intent-db", dsn)
 	s.Start()
 	api := s.Client()
-	hook := newTold(t)
+	hook := newWebhookRecorder(t)
 
 	dir := t.TempDir()
 	file := filepath.Join(dir, "status")
@@ -120,21 +120,21 @@ func TestPostgreSQLUnderAServer(t *testing.T) {
 	status(model.OK)
 	say("2")
 	status(model.Critical)
-	problem := opened(t, api)
-	hears(t, hook, problem, "opened")
+	problem := openProblemID(t, api)
+	awaitWebhookKinds(t, hook, problem, "opened")
 
 	s.Stop()
 	s.Start()
-	if again := opened(t, api); again != problem {
+	if again := openProblemID(t, api); again != problem {
 		t.Errorf("after the restart the open problem is %s, was %s", again, problem)
 	}
 
 	// A load runs while PostgreSQL is away: every result is acknowledged in time.
-	end := play(t, s, fleet, 12*time.Second)
+	end := startLoad(t, s, fleet, 12*time.Second)
 	pg.Stop(t)
 	say("0")
 	status(model.OK)
-	away(t, s, declared)
+	expectStoreOutage(t, s, declared)
 	pg.Begin(t)
 	harness.Until(t, 40*time.Second, "the status warns no more", func() (string, bool) {
 		st, err := api.Status(t.Context(), "")
@@ -143,7 +143,7 @@ func TestPostgreSQLUnderAServer(t *testing.T) {
 		})
 		return fmt.Sprint(st.Warnings, st.Reactions, err), err == nil && !warns && st.Reactions.Waiting == 0
 	})
-	hears(t, hook, problem, "opened", "closed")
+	awaitWebhookKinds(t, hook, problem, "opened", "closed")
 	e := <-end
 	if e.err != nil || !e.rep.OK() {
 		t.Errorf("load run: %v, %+v", e.err, e.rep)
@@ -152,7 +152,7 @@ func TestPostgreSQLUnderAServer(t *testing.T) {
 		t.Errorf("acknowledgements waited for PostgreSQL: %+v", e.rep.BeyondLinger)
 	}
 	s.CLI("apply", "-f", declared)
-	everyChangeIsInHistory(t, api, 50)
+	compareChangesWithHistory(t, api, 50)
 
 	second := harness.NewServer(t, "--intent-db", dsn, "--history-db", dsn)
 	second.Launch()
@@ -165,8 +165,8 @@ func TestPostgreSQLUnderAServer(t *testing.T) {
 	s.Stop()
 }
 
-// opened is the id of the one open problem of the check toggle.
-func opened(t *testing.T, api *client.Client) (id string) {
+// openProblemID is the id of the one open problem of the check toggle.
+func openProblemID(t *testing.T, api *client.Client) (id string) {
 	t.Helper()
 	harness.Until(t, 30*time.Second, "history holds the open problem", func() (string, bool) {
 		list, err := api.Problems(t.Context(), "default", "web01", "toggle", true, 10, "")
@@ -178,17 +178,17 @@ func opened(t *testing.T, api *client.Client) (id string) {
 	return id
 }
 
-func hears(t *testing.T, hook *told, problem string, want ...string) {
+func awaitWebhookKinds(t *testing.T, hook *webhookRecorder, problem string, want ...string) {
 	t.Helper()
 	harness.Until(t, 40*time.Second, fmt.Sprintf("the handler was told %v", want), func() (string, bool) {
-		got := hook.of(problem)
+		got := hook.kindsOf(problem)
 		return fmt.Sprint(got), slices.Equal(got, want)
 	})
 }
 
-// away is what people see while PostgreSQL does not answer: what needs it says so, the
+// expectStoreOutage is what people see while PostgreSQL does not answer: what needs it says so, the
 // rest answers.
-func away(t *testing.T, s *harness.Server, declared string) {
+func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 	t.Helper()
 	for _, c := range []struct {
 		args []string

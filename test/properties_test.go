@@ -18,7 +18,7 @@ import (
 
 // Whatever a property holds, a command takes it for text: through a real server, a real
 // agent and a real shell, in every place where a variable may stand.
-func TestPropertiesAreNoCode(t *testing.T) {
+func TestPropertiesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	api := s.Client()
@@ -67,7 +67,7 @@ func TestPropertiesAreNoCode(t *testing.T) {
 		for _, where := range []string{"bare", "double", "single", "within", "variable", "env", "list"} {
 			var e v1.Event
 			harness.Until(t, 90*time.Second, name+"-"+where+" has a result", func() (string, bool) {
-				e = event(t, api, "victim", name+"-"+where)
+				e = eventOf(t, api, "victim", name+"-"+where)
 				return e.Output, e.Results > 0
 			})
 			want := value

@@ -25,7 +25,7 @@ spec: {proxy: true, properties: {address: 192.0.2.2}}
 // One agent answers for things without one: each has its own event with its own properties,
 // says who ran it, and opens its own problem; what is declared anew arrives, what is deleted
 // goes with its events; the agent that is cut off tells later, once; no machine can become one.
-func TestOneAgentAnswersForMany(t *testing.T) {
+func TestProxyNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
 	api := s.Client()
@@ -42,7 +42,7 @@ spec:
 	sees := func(node, output string, status model.Status) {
 		t.Helper()
 		harness.Until(t, 30*time.Second, node+" has an event", func() (string, bool) {
-			e := event(t, api, node, "ping")
+			e := eventOf(t, api, node, "ping")
 			return fmt.Sprintf("%+v", e), e.Output == output && e.Status == status && e.RanBy == "poller" && (e.Problem != nil) == (status != model.OK)
 		})
 	}
@@ -70,16 +70,16 @@ spec:
 	})
 
 	// What the agent spooled while the server was away comes in once.
-	before := event(t, api, "switch1", "ping")
+	before := eventOf(t, api, "switch1", "ping")
 	s.Stop()
 	s.Start()
 	s.WaitReady(30 * time.Second)
 	api = s.Client()
 	harness.Until(t, 30*time.Second, "results go on, and none is lost", func() (string, bool) {
-		e := event(t, api, "switch1", "ping")
+		e := eventOf(t, api, "switch1", "ping")
 		return fmt.Sprintf("%+v", e), e.Results > before.Results+3 && e.Lost == 0 && e.RanBy == "poller"
 	})
-	e := event(t, api, "switch1", "ping")
+	e := eventOf(t, api, "switch1", "ping")
 	if took := e.Received.Sub(before.Received); e.Results-before.Results > uint64(took/time.Second)+3 {
 		t.Errorf("%d results in %s of a check that runs once a second", e.Results-before.Results, took)
 	}

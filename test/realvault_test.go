@@ -17,12 +17,12 @@ import (
 
 // The whole way from a real OpenBao (or Vault) to the commands of muster-agent and of a real sensu-agent: the value
 // reaches them and nothing else; it changes, its Vault is sealed, restarted and unsealed, its token expires.
-func TestSecretsOfARealVault(t *testing.T) {
+func TestRealVault(t *testing.T) {
 	t.Parallel()
 	vault := testenv.NewBao(t)
 	dir := t.TempDir()
-	certificates(t, dir, "web02")
-	values := map[string]string{"first": random(t), "second": random(t), "token": vault.Token("", "1h"), "root": vault.Root}
+	makeCertificates(t, dir, "web02")
+	values := map[string]string{"first": randomText(t), "second": randomText(t), "token": vault.Token("", "1h"), "root": vault.Root}
 	put := func(value string) {
 		t.Helper()
 		vault.Must("POST", "secret/data/app/db", "", map[string]any{"data": map[string]any{"password": value}}, nil)
@@ -35,9 +35,9 @@ func TestSecretsOfARealVault(t *testing.T) {
 	ours := s.NewAgent("web01", "--log-level", "debug")
 	ours.Start()
 	nodes, logs := []string{"web01"}, map[string]func() string{"the agent's log": ours.Log}
-	if program := sensuProgram(t); program != "" {
+	if program := sensuProgramPath(t); program != "" {
 		s.CLI("auth", "user", "create", "agent", "--role", "agent") // with a password that nobody uses
-		theirs := harness.LaunchWords(t, nil, program, "start", "--backend-url", "wss://"+listen, "--name", "web02", "--subscriptions", "web",
+		theirs := harness.LaunchCommand(t, nil, program, "start", "--backend-url", "wss://"+listen, "--name", "web02", "--subscriptions", "web",
 			"--trusted-ca-file", filepath.Join(s.Data, "pki", "ca.crt"), "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable",
 			"--log-level", "debug", "--cert-file", filepath.Join(dir, "web02.crt"), "--key-file", filepath.Join(dir, "web02.key"))
 		nodes, logs["the Sensu agent's log"] = append(nodes, "web02"), theirs.Log
@@ -46,7 +46,7 @@ func TestSecretsOfARealVault(t *testing.T) {
 		out := s.CLI("get", "nodes")
 		return out, strings.Count(out, "web0") == len(nodes)
 	})
-	canary := "canary-" + random(t)
+	canary := "canary-" + randomText(t)
 	s.Apply(fmt.Sprintf(`{kind: Group, metadata: {name: db}, spec: {trusted: true, nodes: [%s]}}
 ---
 {kind: Secret, metadata: {name: db}, spec: {lease: 1s, vault: {address: %q, path: app/db, key: password, tokenFile: %q, ca: %q}}}
@@ -63,7 +63,7 @@ spec:
 	all := func(want string) {
 		t.Helper()
 		for _, node := range nodes {
-			shown += shownEvent(t, s, node+"/db", want)
+			shown += awaitShownEvent(t, s, node+"/db", want)
 		}
 	}
 	all(digest(values["first"]))
@@ -89,34 +89,34 @@ spec:
 	vault.Write("token", values["token"])
 	all(digest(values["second"]))
 
-	find := &finding{t, values}
+	find := &secretFinder{t, values}
 	said := map[string]string{"what is shown": shown, "log of the server": s.Log(), "events": s.CLI("get", "events", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
 		"problems": s.CLI("get", "problems", "-o", "json"), "secrets": s.CLI("get", "secrets", "-o", "yaml"), "audit": s.CLI("audit", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out}
 	for what, log := range logs {
 		said[what] = log()
 	}
 	for where, text := range said {
-		if names := find.in(where, []byte(text)); len(names) > 0 {
+		if names := find.search(where, []byte(text)); len(names) > 0 {
 			t.Errorf("%s holds %v", where, names)
 		}
 	}
 	ours.Stop()
 	s.Stop()
-	if n := find.folder(s.Data, canary); n < 2 {
+	if n := find.searchFolder(s.Data, canary); n < 2 {
 		t.Errorf("the canary stands in %d files of the server: the journal and history should have it", n)
 	}
-	find.folder(ours.State, canary)
+	find.searchFolder(ours.State, canary)
 }
 
-// sensuProgram is the program, where there is one.
-func sensuProgram(t *testing.T) string {
+// sensuProgramPath is the program, where there is one.
+func sensuProgramPath(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("MUSTER_SENSU_AGENT")
 	if program == "" {
 		program, _ = exec.LookPath("sensu-agent")
 	}
 	if program == "" {
-		testenv.Shortened(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent MUSTER_BAO=/path/to/bao go test ./test -run TestSecretsOfARealVault")
+		testenv.Shortened(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent MUSTER_BAO=/path/to/bao go test ./test -run TestRealVault")
 	}
 	return program
 }

@@ -24,7 +24,7 @@ import (
 // Started as it is, it says what to type; once that is typed, agents take its
 // assignments, what they hold is applied once, what the abandoned life gave (page
 // tokens, ETags, ids) is refused or never given again, and nobody is reported.
-func TestRestoredFromABackup(t *testing.T) {
+func TestRestoreFromBackup(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an agent waits long between attempts while its server is away")
 	}
@@ -35,8 +35,8 @@ func TestRestoredFromABackup(t *testing.T) {
 	before := s.Counter("before", "web01")
 	agent := s.NewAgent("web01")
 	agent.Start()
-	before.Ran(2)
-	quiet(t, api, "web01", "before", before)
+	before.AwaitRuns(2)
+	awaitLastResult(t, api, "web01", "before", before)
 	kept := before.Runs() // what the copy knows
 
 	backup := filepath.Join(t.TempDir(), "backup")
@@ -46,11 +46,11 @@ func TestRestoredFromABackup(t *testing.T) {
 	}
 	s.Resume()
 
-	before.Go()
+	before.Unblock()
 	since := s.Counter("since", "web01") // a check that the copy does not know
-	before.Ran(3)
-	settled(t, api, "web01", "since", since)
-	quiet(t, api, "web01", "before", before)
+	before.AwaitRuns(3)
+	awaitAllResults(t, api, "web01", "since", since)
+	awaitLastResult(t, api, "web01", "before", before)
 	acknowledged := before.Runs()
 	_, tag, err := api.Get(t.Context(), check, model.DefaultNamespaceName, "before")
 	if err != nil {
@@ -70,9 +70,9 @@ func TestRestoredFromABackup(t *testing.T) {
 	}
 
 	s.Kill()
-	before.Go()
-	before.Ran(4)
-	before.Hold()
+	before.Unblock()
+	before.AwaitRuns(4)
+	before.Block()
 	held := before.Runs() - acknowledged // and not acknowledged by anybody
 	if err := os.RemoveAll(s.Data); err != nil {
 		t.Fatal(err)
@@ -84,15 +84,15 @@ func TestRestoredFromABackup(t *testing.T) {
 	// As it is: nothing that agents hold is lost, and the command is named.
 	s.Start()
 	harness.Until(t, time.Minute, "what the agent holds is applied", func() (string, bool) {
-		e := event(t, api, "web01", "before")
+		e := eventOf(t, api, "web01", "before")
 		return fmt.Sprintf("%d results, %q", e.Results, e.Output), e.Results >= kept+held
 	})
-	if e := event(t, api, "web01", "before"); e.Results != kept+held || e.Output != fmt.Sprint("run ", before.Runs()) {
+	if e := eventOf(t, api, "web01", "before"); e.Results != kept+held || e.Output != fmt.Sprint("run ", before.Runs()) {
 		t.Errorf("%d runs were kept, %d held; %d results are applied, the last: %q", kept, held, e.Results, e.Output)
 	}
 	told := ""
 	harness.Until(t, 30*time.Second, "the server says that its data is an older copy", func() (string, bool) {
-		e := event(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck))
+		e := eventOf(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck))
 		told = e.Output
 		return fmt.Sprintf("%+v", e), e.Status == model.Critical
 	})
@@ -110,23 +110,23 @@ func TestRestoredFromABackup(t *testing.T) {
 
 	// A life of its own.
 	s.Start()
-	before.Go()
-	before.Ran(2)
+	before.Unblock()
+	before.AwaitRuns(2)
 	harness.Until(t, 30*time.Second, "the agent takes the copy's assignment", func() (string, bool) {
 		return agent.Log(), strings.Contains(agent.Log(), `msg="assignment in force" checks=1 `)
 	})
 	after := s.Counter("after", "web01")
-	after.Ran(1)
-	settled(t, api, "web01", "after", after)
+	after.AwaitRuns(1)
+	awaitAllResults(t, api, "web01", "after", after)
 	if runs := since.Runs(); runs != 0 {
-		since.Hold()
+		since.Block()
 		if now := since.Runs(); now > runs+1 {
 			t.Errorf("the check that is gone still runs: %d times, then %d", runs, now)
 		}
 	}
-	before.Hold()
+	before.Block()
 	harness.Until(t, 30*time.Second, "every run since is applied", func() (string, bool) {
-		e := event(t, api, "web01", "before")
+		e := eventOf(t, api, "web01", "before")
 		want := kept + before.Runs() - acknowledged
 		return fmt.Sprintf("%d results, want %d; %q", e.Results, want, e.Output), e.Results == want && e.Output == fmt.Sprint("run ", before.Runs())
 	})
@@ -170,7 +170,7 @@ func TestRestoredFromABackup(t *testing.T) {
 		t.Errorf("the new check has id %d, which the abandoned life may have given", made.Status.ID)
 	}
 	harness.Until(t, 30*time.Second, "the server has nothing more to say about that", func() (string, bool) {
-		e := event(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck))
+		e := eventOf(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck))
 		return e.Output, e.Status == model.OK
 	})
 	if got := statusChanges(t, api, "web01", model.KeepaliveCheckName); len(got) != 0 {

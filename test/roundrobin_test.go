@@ -15,7 +15,7 @@ import (
 
 // Each run of a round-robin check goes to one of its agents in turn. One that hangs and one
 // that is gone are taken over by another, and when nobody is left the event says so.
-func TestAgentsTakeTurns(t *testing.T) {
+func TestRoundRobin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for turns of several intervals")
 	}
@@ -47,7 +47,7 @@ spec:
 		seen := map[string]bool{}
 		harness.Until(t, 40*time.Second, why, func() (string, bool) {
 			for _, node := range []string{"switch1", "switch2"} {
-				if e := event(t, api, node, "ping"); e.Status == model.OK && strings.HasSuffix(e.Output, " answers") {
+				if e := eventOf(t, api, node, "ping"); e.Status == model.OK && strings.HasSuffix(e.Output, " answers") {
 					seen[node+" by "+e.RanBy] = true
 				}
 			}
@@ -68,9 +68,9 @@ spec:
 
 	// One hangs: its session is there, and its turns go to the other.
 	one.Signal(syscall.SIGSTOP)
-	was := [2]uint64{event(t, api, "switch1", "ping").Results, event(t, api, "switch2", "ping").Results}
+	was := [2]uint64{eventOf(t, api, "switch1", "ping").Results, eventOf(t, api, "switch2", "ping").Results}
 	harness.Until(t, 40*time.Second, "the other takes over from one that hangs", func() (string, bool) {
-		a, b := event(t, api, "switch1", "ping"), event(t, api, "switch2", "ping")
+		a, b := eventOf(t, api, "switch1", "ping"), eventOf(t, api, "switch2", "ping")
 		return fmt.Sprintf("%+v\n%+v", a, b), a.RanBy == "poller2" && b.RanBy == "poller2" && a.Results >= was[0]+3 && b.Results >= was[1]+3
 	})
 	one.Signal(syscall.SIGCONT)
@@ -78,14 +78,14 @@ spec:
 
 	// One is gone.
 	two.Kill()
-	was = [2]uint64{event(t, api, "switch1", "ping").Results, event(t, api, "switch2", "ping").Results}
+	was = [2]uint64{eventOf(t, api, "switch1", "ping").Results, eventOf(t, api, "switch2", "ping").Results}
 	harness.Until(t, 40*time.Second, "the other takes over from one that is gone", func() (string, bool) {
-		a, b := event(t, api, "switch1", "ping"), event(t, api, "switch2", "ping")
+		a, b := eventOf(t, api, "switch1", "ping"), eventOf(t, api, "switch2", "ping")
 		return fmt.Sprintf("%+v\n%+v", a, b), a.RanBy == "poller1" && b.RanBy == "poller1" && a.Results >= was[0]+3 && b.Results >= was[1]+3
 	})
 	one.Kill()
 	harness.Until(t, 40*time.Second, "nobody is there", func() (string, bool) {
-		e := event(t, api, "switch1", "ping")
+		e := eventOf(t, api, "switch1", "ping")
 		return fmt.Sprintf("%+v", e), e.Status == model.Unknown && e.Output == "no member of ping's targets is connected" && e.RanBy == ""
 	})
 	if out := s.CLI("status"); !strings.Contains(out, "check ping: no member of ping's targets is connected") {

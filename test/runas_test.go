@@ -66,7 +66,7 @@ func TestRunAs(t *testing.T) {
 		t.Helper()
 		var e v1.Event
 		harness.Until(t, 60*time.Second, check+" has a result", func() (string, bool) {
-			e = event(t, api, "rooted", check)
+			e = eventOf(t, api, "rooted", check)
 			return a.Log()[max(0, len(a.Log())-500):], e.Results > 0
 		})
 		return e

@@ -23,13 +23,13 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// finding looks for values, in plain text and in base64, in whatever it is shown.
-type finding struct {
+// secretFinder looks for values, in plain text and in base64, in whatever it is shown.
+type secretFinder struct {
 	t      *testing.T
 	values map[string]string // by what it is
 }
 
-func (f *finding) in(where string, data []byte) (names []string) {
+func (f *secretFinder) search(where string, data []byte) (names []string) {
 	for name, value := range f.values {
 		for _, form := range []string{value, base64.StdEncoding.EncodeToString([]byte(value)), hex.EncodeToString([]byte(value))} {
 			if bytes.Contains(data, []byte(form)) {
@@ -39,14 +39,14 @@ func (f *finding) in(where string, data []byte) (names []string) {
 	}
 	if z, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
 		if inside, err := io.ReadAll(z); err == nil {
-			names = append(names, f.in(where+" (unpacked)", inside)...)
+			names = append(names, f.search(where+" (unpacked)", inside)...)
 		}
 	}
 	return names
 }
 
-// folder looks into every file, and returns how many bytes hold the canary.
-func (f *finding) folder(dir, canary string) (canaries int) {
+// searchFolder looks into every file, and returns how many bytes hold the canary.
+func (f *secretFinder) searchFolder(dir, canary string) (canaries int) {
 	f.t.Helper()
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -56,7 +56,7 @@ func (f *finding) folder(dir, canary string) (canaries int) {
 		if err != nil {
 			return nil // gone meanwhile
 		}
-		if names := f.in(path, data); len(names) > 0 {
+		if names := f.search(path, data); len(names) > 0 {
 			f.t.Errorf("%s holds %v", path, names)
 		}
 		if bytes.Contains(data, []byte(canary)) {
@@ -67,7 +67,7 @@ func (f *finding) folder(dir, canary string) (canaries int) {
 	return canaries
 }
 
-func random(t *testing.T) string {
+func randomText(t *testing.T) string {
 	t.Helper()
 	b := make([]byte, 18)
 	if _, err := rand.Read(b); err != nil {
@@ -80,9 +80,9 @@ func digest(s string) string { sum := sha256.Sum256([]byte(s)); return hex.Encod
 
 // A check has the values of its secrets, from everywhere that they may be, and they are nowhere else:
 // not in what the command prints, not in files of server or agent, not in what people are shown.
-func TestSecretsReachCommandsAndNothingElse(t *testing.T) {
+func TestSecretsOnlyInCommands(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"file": random(t), "env": random(t), "vault": random(t), "vault1": random(t), "agent file": random(t), "agent env": random(t), "token": random(t)}
+	values := map[string]string{"file": randomText(t), "env": randomText(t), "vault": randomText(t), "vault1": randomText(t), "agent file": randomText(t), "agent env": randomText(t), "token": randomText(t)}
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		t.Helper()
@@ -115,7 +115,7 @@ func TestSecretsReachCommandsAndNothingElse(t *testing.T) {
 		out := s.CLI("get", "nodes")
 		return out, strings.Contains(out, "web01")
 	})
-	canary := "canary-" + random(t)
+	canary := "canary-" + randomText(t)
 	resources := fmt.Sprintf(`apiVersion: muster/v1
 kind: Group
 metadata: {name: db}
@@ -170,8 +170,8 @@ spec:
     - {name: look, when: [critical], command: 'echo "hook has $A"'}
 `, write("secret-file", values["file"]+"\n"), vault.URL, write("vault-token", values["token"]+"\n"), ca, vault.URL, filepath.Join(dir, "vault-token"), ca, canary)
 	s.Apply(resources)
-	shown := shownEvent(t, s, "web01/leaks", digest(values["agent env"]))
-	find := &finding{t, values}
+	shown := awaitShownEvent(t, s, "web01/leaks", digest(values["agent env"]))
+	find := &secretFinder{t, values}
 	for name, value := range values {
 		if has := strings.Contains(shown, digest(value)); has != (name != "token") {
 			t.Errorf("the command has the value of %s: %v", name, has)
@@ -197,7 +197,7 @@ spec:
 		said[path] = text
 	}
 	for where, text := range said {
-		if names := find.in(where, []byte(text)); len(names) > 0 {
+		if names := find.search(where, []byte(text)); len(names) > 0 {
 			t.Errorf("%s holds %v", where, names)
 		}
 	}
@@ -205,33 +205,33 @@ spec:
 	if r := harness.Run(t, s.Env(), "debug", "bundle", "--admin", s.Admin, "--data", s.Data, "--out", bundle, "--seconds", "1"); r.Code != 0 {
 		t.Errorf("bundle: %s%s", r.Out, r.Errors)
 	}
-	for name, text := range unpack(t, bundle) {
+	for name, text := range unpackBundle(t, bundle) {
 		if strings.HasSuffix(name, ".pprof") {
 			continue // stacks and types, no values
 		}
-		if names := find.in(name, []byte(text)); len(names) > 0 {
+		if names := find.search(name, []byte(text)); len(names) > 0 {
 			t.Errorf("the bundle's %s holds %v", name, names)
 		}
 	}
 
 	// Where one cannot be had, the result is UNKNOWN and says why; a lease of a second is soon over.
 	vault.Seal(true)
-	shownEvent(t, s, "web01/leaks", "secret default/vault cannot be had: Vault at "+vault.URL+" is sealed")
+	awaitShownEvent(t, s, "web01/leaks", "secret default/vault cannot be had: Vault at "+vault.URL+" is sealed")
 	vault.Seal(false)
-	shownEvent(t, s, "web01/leaks", canary)
+	awaitShownEvent(t, s, "web01/leaks", canary)
 	a.Stop()
 	s.Stop()
-	if n := find.folder(s.Data, canary); n < 2 {
+	if n := find.searchFolder(s.Data, canary); n < 2 {
 		t.Errorf("the canary stands in %d files of the server: the journal and history should have it", n)
 	}
-	find.folder(a.State, canary)
+	find.searchFolder(a.State, canary)
 	if vault.Asked() == 0 {
 		t.Error("Vault was not asked")
 	}
 }
 
 // What the server knows goes to no machine that could have brought itself in.
-func TestSecretsReachNoMachineThatBringsItselfIn(t *testing.T) {
+func TestSecretsNeedApprovedMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Login()
@@ -280,7 +280,7 @@ func TestSecretsReachNoMachineThatBringsItselfIn(t *testing.T) {
 }
 
 // event waits until what is shown of an event has a text, and returns it.
-func shownEvent(t *testing.T, s *harness.Server, which, want string) (shown string) {
+func awaitShownEvent(t *testing.T, s *harness.Server, which, want string) (shown string) {
 	t.Helper()
 	harness.Until(t, time.Minute, which+" shows "+want, func() (string, bool) {
 		r := s.Try("describe", "event", which)

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// certificates runs the commands of docs/sensu-certificates.md that make an authority and the certificates of
+// makeCertificates runs the commands of docs/sensu-certificates.md that make an authority and the certificates of
 // these machines in a folder. revoke runs those that revoke one.
-func certificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
+func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		testenv.LeftOut(t, "there is no openssl", "sudo apt-get install openssl")
@@ -64,9 +64,9 @@ func TestSensuAgentWithACertificate(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	revoke := certificates(t, dir, "web01", "web02", "web09")
+	revoke := makeCertificates(t, dir, "web01", "web02", "web09")
 	revoke("web09")
-	values := map[string]string{"db": random(t)}
+	values := map[string]string{"db": randomText(t)}
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
@@ -83,7 +83,7 @@ func TestSensuAgentWithACertificate(t *testing.T) {
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", write("password", "P@ssw0rd!"))
 	start := func(name string, more ...string) *harness.Process {
 		t.Helper()
-		return harness.LaunchWords(t, nil, append([]string{program, "start", "--backend-url", "wss://" + listen, "--name", name, "--subscriptions", "web",
+		return harness.LaunchCommand(t, nil, append([]string{program, "start", "--backend-url", "wss://" + listen, "--name", name, "--subscriptions", "web",
 			"--trusted-ca-file", filepath.Join(s.Data, "pki", "ca.crt"), "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable",
 			"--log-level", "debug"}, more...)...)
 	}
@@ -148,16 +148,16 @@ spec:
 	if given := s.Metric("muster_sensu_secrets_total", `outcome="given"`); given < 2 {
 		t.Errorf("%v given", given)
 	}
-	find := &finding{t, values}
+	find := &secretFinder{t, values}
 	for where, text := range map[string]string{"what is shown": shown, "log": s.Log(), "the agent's log": proven.Log(), "events": s.CLI("get", "events", "-o", "json"),
 		"history": s.CLI("get", "history", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out} {
-		if names := find.in(where, []byte(text)); len(names) > 0 {
+		if names := find.search(where, []byte(text)); len(names) > 0 {
 			t.Errorf("%s holds %v", where, names)
 		}
 	}
 	// Another authority comes in beside the first one: its machines come, and the others stay.
 	other := t.TempDir()
-	certificates(t, other, "web04")
+	makeCertificates(t, other, "web04")
 	both := ""
 	for _, from := range []string{dir, other} {
 		text, err := os.ReadFile(filepath.Join(from, "sensu-ca.crt"))
@@ -187,7 +187,7 @@ spec:
 		return out, strings.Contains(out, "403")
 	})
 	s.Stop()
-	if find.folder(s.Data, "web01") == 0 {
+	if find.searchFolder(s.Data, "web01") == 0 {
 		t.Error("no file of the server names a node: where was looked?")
 	}
 }

@@ -73,8 +73,8 @@ spec:
   subdues: [{begin: "2026-01-01T17:00:00Z", end: "2026-01-02T09:00:00Z", repeat: [daily]}]
 `
 
-// failing is a server with what sensuctl declared, and with an agent that runs it.
-func failing(t *testing.T, create func(s *harness.Server)) *harness.Server {
+// startFailingCheck is a server with what sensuctl declared, and with an agent that runs it.
+func startFailingCheck(t *testing.T, create func(s *harness.Server)) *harness.Server {
 	s := harness.StartServer(t, "--sensu-listen", harness.Port(t))
 	s.Login()
 	a := s.NewAgent("web01")
@@ -87,8 +87,8 @@ func failing(t *testing.T, create func(s *harness.Server)) *harness.Server {
 	return s
 }
 
-// resolvedBy waits until history says who resolved an event by hand.
-func resolvedBy(t *testing.T, s *harness.Server, user string) {
+// awaitResolvedBy waits until history says who resolved an event by hand.
+func awaitResolvedBy(t *testing.T, s *harness.Server, user string) {
 	t.Helper()
 	harness.Until(t, 20*time.Second, "history has who resolved it", func() (string, bool) {
 		out := s.CLI("get", "history")
@@ -98,7 +98,7 @@ func resolvedBy(t *testing.T, s *harness.Server, user string) {
 
 // The requests of sensuctl configure, create -f, event list and resolve, silenced create and
 // delete, by hand, against the built binary.
-func TestSensuctlsRequests(t *testing.T) {
+func TestSensuctlRequests(t *testing.T) {
 	t.Parallel()
 	var token string
 	var s *harness.Server
@@ -133,7 +133,7 @@ func TestSensuctlsRequests(t *testing.T) {
 		return answer.StatusCode, string(text)
 	}
 	const base = "/api/core/v2/namespaces/default"
-	failing(t, func(started *harness.Server) {
+	startFailingCheck(t, func(started *harness.Server) {
 		s = started
 		_, text := ask("GET", "/auth", "")
 		var got map[string]any
@@ -160,7 +160,7 @@ func TestSensuctlsRequests(t *testing.T) {
 	if code, text := ask("PUT", base+"/events/web01/Disk_Root", `{"check":{"status":0,"output":"Resolved manually by sensuctl"}}`); code != 201 {
 		t.Errorf("%d %s", code, text)
 	}
-	resolvedBy(t, s, "admin")
+	awaitResolvedBy(t, s, "admin")
 	if code, text := ask("PUT", "/api/core/v2/clusterroles/mine", "{}"); code != 501 || !strings.Contains(text, "muster auth user create") {
 		t.Errorf("%d %s", code, text)
 	}
@@ -208,7 +208,7 @@ func TestSensuctl(t *testing.T) {
 			t.Errorf("sensuctl %s: %d, want a refusal with %q:\n%s", strings.Join(args, " "), code, want, out)
 		}
 	}
-	s := failing(t, func(s *harness.Server) {
+	s := startFailingCheck(t, func(s *harness.Server) {
 		configure := []string{"configure", "-n", "--url", "https://" + s.Listen, "--trusted-ca-file", filepath.Join(s.Data, "pki", "ca.crt"), "--username", "admin", "--password"}
 		refuses("user name or password is wrong", append(configure, "no")...)
 		does("", append(configure, "four plain test words")...)
@@ -242,7 +242,7 @@ func TestSensuctl(t *testing.T) {
 	does("*:disk_root", "event", "info", "web01", "Disk_Root")
 	does("Deleted", "silenced", "delete", "--check", "Disk_Root", "--skip-confirm")
 	does("Resolved", "event", "resolve", "web01", "Disk_Root")
-	resolvedBy(t, s, "admin")
+	awaitResolvedBy(t, s, "admin")
 	dumped := filepath.Join(home, "dump.yaml")
 	does("", "dump", "all", "--all-namespaces", "--format", "yaml", "--file", dumped)
 	text, err := os.ReadFile(dumped)

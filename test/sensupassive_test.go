@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// sensuAgent connects a Sensu agent that speaks JSON and answers nothing.
-func sensuAgent(t *testing.T, address, name string) (say func(kind, check string), alive func()) {
+// connectSensuAgent connects a Sensu agent that speaks JSON and answers nothing.
+func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check string), alive func()) {
 	t.Helper()
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {"application/json"}, "Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("agent:P@ssw0rd!"))},
 		"Sensu-AgentName": {name}, "Sensu-Namespace": {"default"}, "Sensu-Subscriptions": {"web"}})}
@@ -51,7 +51,7 @@ func sensuAgent(t *testing.T, address, name string) (say func(kind, check string
 
 // What a program gives to a Sensu agent becomes an event of a check that is made of it, with
 // its ttl; it is nobody's to end when the server starts again; a name too many is an event.
-func TestEventsOfProgramsOnSensusMachines(t *testing.T) {
+func TestSensuPassiveChecks(t *testing.T) {
 	t.Parallel()
 	listen := harness.Port(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
@@ -63,11 +63,11 @@ func TestEventsOfProgramsOnSensusMachines(t *testing.T) {
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", password)
 	s.Apply("kind: Namespace\nmetadata: {name: default}\nspec: {limits: {passivePerNode: 2}}\n---\nkind: Handler\nmetadata: {name: mail}\nspec: {command: 'true'}\n")
 	api := s.Client()
-	say, alive := sensuAgent(t, listen, "web1")
+	say, alive := connectSensuAgent(t, listen, "web1")
 	say("event", `{"metadata":{"name":"Backup","namespace":"default"},"status":2,"output":"no space","handlers":["mail","nobody"],"interval":1}`)
 	say("event", `{"metadata":{"name":"queue","namespace":"default"},"status":0,"output":"fine","ttl":5,"interval":1}`)
 	harness.Until(t, 20*time.Second, "the event, and its problem", func() (string, bool) {
-		e := event(t, api, "web1", "backup")
+		e := eventOf(t, api, "web1", "backup")
 		return e.Output, e.Output == "no space" && e.Status == model.Critical && e.Problem != nil
 	})
 	if out := s.CLI("get", "check", "backup", "-o", "yaml"); !strings.Contains(out, "passive: true") || !strings.Contains(out, "- mail") || !strings.Contains(out, `handler "nobody"`) {
@@ -76,15 +76,15 @@ func TestEventsOfProgramsOnSensusMachines(t *testing.T) {
 	say("event", `{"metadata":{"name":"third","namespace":"default"},"status":0,"output":"one too many","interval":1}`)
 	harness.Until(t, 40*time.Second, "the limit is an event, and silence too", func() (string, bool) {
 		alive() // only of a node that is there a result is missed
-		limits, queue := event(t, api, "web1", "limits"), event(t, api, "web1", "queue")
+		limits, queue := eventOf(t, api, "web1", "limits"), eventOf(t, api, "web1", "queue")
 		return limits.Output + "\n" + queue.Output, strings.Contains(limits.Output, "passivePerNode; refused: third") && queue.Status != model.OK
 	})
 	s.Kill()
 	s.Start()
-	say, _ = sensuAgent(t, listen, "web1")
+	say, _ = connectSensuAgent(t, listen, "web1")
 	say("event", `{"metadata":{"name":"backup","namespace":"default"},"status":0,"output":"done","interval":1}`)
 	harness.Until(t, 20*time.Second, "it goes on, and the problem ends", func() (string, bool) {
-		e := event(t, api, "web1", "backup")
+		e := eventOf(t, api, "web1", "backup")
 		return e.Output, e.Output == "done" && e.Problem == nil
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Strangers who say slowly that a service calls back take no place of people, and are sent away.
-func TestSlowCallbacksHoldNobodyUp(t *testing.T) {
+func TestSlowCallbackClients(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
 	s.Args = []string{"--queues", "requests=10"}
@@ -40,7 +40,7 @@ func TestSlowCallbacksHoldNobodyUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		code, text := asks(t, s, r, "", "")
+		code, text := sendRequest(t, s, r, "", "")
 		return fmt.Sprint(code, " ", text), code == http.StatusServiceUnavailable
 	})
 	if out := s.CLI("get", "handlers"); !strings.Contains(out, "pager") {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// snapshots are the files of a server's snapshots, oldest first within a partition.
-func snapshots(t *testing.T, s *harness.Server) []string {
+// snapshotFiles are the files of a server's snapshots, oldest first within a partition.
+func snapshotFiles(t *testing.T, s *harness.Server) []string {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Data, "snapshots", "*.snap"))
 	slices.Sort(files)
@@ -25,8 +25,8 @@ func snapshots(t *testing.T, s *harness.Server) []string {
 	return files
 }
 
-// newest are the last snapshots of each partition.
-func newest(files []string) (list []string) {
+// newestSnapshots are the last snapshots of each partition.
+func newestSnapshots(files []string) (list []string) {
 	for i, f := range files {
 		if i+1 == len(files) || filepath.Base(files[i+1])[:4] != filepath.Base(f)[:4] {
 			list = append(list, f)
@@ -37,17 +37,17 @@ func newest(files []string) (list []string) {
 
 // Snapshots that are damaged, cut, missing, of another server or ahead of the journal:
 // an older one or the journal takes their place, and the log says so.
-func TestSnapshotsThatCannotBeUsed(t *testing.T) {
+func TestUnusableSnapshots(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
-	whole, before := played(t, fleet, 4*time.Second, nil, "--snapshot-cycle", "1s")
+	whole, before := killedAfterLoad(t, fleet, 4*time.Second, nil, "--snapshot-cycle", "1s")
 	change := func(t *testing.T, path string, change func([]byte) []byte) {
 		t.Helper()
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, path, change(data))
+		writeFile(t, path, change(data))
 	}
 	flip := func(b []byte) []byte { b[len(b)/2] ^= 4; return b }
 	cut := func(b []byte) []byte { return b[:len(b)/2] }
@@ -62,28 +62,28 @@ func TestSnapshotsThatCannotBeUsed(t *testing.T) {
 		same  bool // all states are what they were
 	}{
 		{"newest flipped", func(t *testing.T, s *harness.Server) {
-			for _, f := range newest(snapshots(t, s)) {
+			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				change(t, f, flip)
 			}
 		}, "snapshot cannot be used; an older one or the journal takes its place", true},
 		{"newest cut", func(t *testing.T, s *harness.Server) {
-			for _, f := range newest(snapshots(t, s)) {
+			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				change(t, f, cut)
 			}
 		}, "snapshot cannot be used; an older one or the journal takes its place", true},
 		{"newest missing", func(t *testing.T, s *harness.Server) {
-			for _, f := range newest(snapshots(t, s)) {
+			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				os.Remove(f)
 			}
 		}, "event view is up to date", true},
 		{"all flipped", func(t *testing.T, s *harness.Server) {
-			for _, f := range snapshots(t, s) {
+			for _, f := range snapshotFiles(t, s) {
 				change(t, f, flip)
 			}
 		}, "snapshot cannot be used; an older one or the journal takes its place", true},
 		{"all missing", func(t *testing.T, s *harness.Server) { os.RemoveAll(filepath.Join(s.Data, "snapshots")) }, "event view is up to date", true},
 		{"all of another server", func(t *testing.T, s *harness.Server) {
-			for _, f := range snapshots(t, s) {
+			for _, f := range snapshotFiles(t, s) {
 				if err := os.Rename(f, filepath.Join(filepath.Dir(f), other(filepath.Base(f)))); err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +92,7 @@ func TestSnapshotsThatCannotBeUsed(t *testing.T) {
 		{"ahead of the journal", func(t *testing.T, s *harness.Server) {
 			paths, contents := segments(t, s)
 			last := len(paths) - 1
-			write(t, paths[last], contents[last][:len(contents[last])/2])
+			writeFile(t, paths[last], contents[last][:len(contents[last])/2])
 		}, "it lost its end, or is an older copy; it goes on as a new incarnation", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestSnapshotsThatCannotBeUsed(t *testing.T) {
 			s.Start()
 			after := s.FleetStates()
 			if c.same {
-				equal(t, before, after)
-			} else if older(t, before, after) == 0 {
+				compareStates(t, before, after)
+			} else if countOlderStates(t, before, after) == 0 {
 				t.Error("nothing is lost")
 			}
 			if !strings.Contains(s.Log(), c.says) {
@@ -116,35 +116,35 @@ func TestSnapshotsThatCannotBeUsed(t *testing.T) {
 			after = s.FleetStates()
 			s.Kill()
 			s.Start()
-			equal(t, after, s.FleetStates())
+			compareStates(t, after, s.FleetStates())
 		})
 	}
 }
 
 // Without its snapshots a partition is made again from the journal, unless that was
 // cut: then the start is refused, and repair goes on without what is lost.
-func TestSnapshotsGoneAndJournalCut(t *testing.T) {
+func TestSnapshotsLostAfterJournalCut(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
-	s, before := played(t, fleet, 6*time.Second, func(c *load.Config) { c.Output = 20_000 }, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")
+	s, before := killedAfterLoad(t, fleet, 6*time.Second, func(c *load.Config) { c.Output = 20_000 }, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, s)
 	if strings.HasSuffix(paths[0], "/00000000000000000001.log") {
 		t.Fatal("the journal was not cut: nothing is shown")
 	}
-	for _, f := range snapshots(t, s) {
+	for _, f := range snapshotFiles(t, s) {
 		if strings.HasPrefix(filepath.Base(f), "p0") { // of partitions 0 to 99
 			os.Remove(f)
 		}
 	}
-	refusal := refused(t, s)
+	refusal := startRefused(t, s)
 	if !strings.Contains(refusal, "100 of 256 partitions have no snapshot that can be used (see the log), and the journal holds nothing before commit ") {
 		t.Errorf("the refusal says:\n%s", refusal)
 	}
-	if said := repaired(t, s, refusal); !strings.Contains(said, "the event states of 100 of 256 partitions before commit ") {
+	if said := runRepair(t, s, refusal); !strings.Contains(said, "the event states of 100 of 256 partitions before commit ") {
 		t.Errorf("repair says:\n%s", said)
 	}
 	s.Start()
-	older(t, before, s.FleetStates())
+	countOlderStates(t, before, s.FleetStates())
 	rep, err := load.Run(t.Context(), s.Load(fleet, 2*time.Second))
 	if err != nil || !rep.OK() {
 		t.Errorf("afterwards: %v %+v", err, rep)

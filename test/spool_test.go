@@ -22,7 +22,7 @@ import (
 // The agent's disk is another one than it was: deleted while it runs or while it is
 // stopped, brought back from a copy. Results flow again, each run is applied once, no
 // session is begun in vain, and the node's own event says what happened.
-func TestAgentWithAnotherSpool(t *testing.T) {
+func TestReplacedSpool(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -36,7 +36,7 @@ func TestAgentWithAnotherSpool(t *testing.T) {
 			if err := os.RemoveAll(filepath.Join(a.State, "spool")); err != nil {
 				t.Fatal(err)
 			}
-			runs.Go()
+			runs.Unblock()
 			a.Start()
 		}, "the agent's spool was deleted", false},
 		{"deleted while it runs", func(t *testing.T, _ *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
@@ -48,55 +48,55 @@ func TestAgentWithAnotherSpool(t *testing.T) {
 				list, err := os.ReadDir(folder)
 				return fmt.Sprint(list, err), len(list) > 0
 			})
-			runs.Ran(2)
+			runs.AwaitRuns(2)
 			quiet()
 			a.Kill()
-			runs.Go()
+			runs.Unblock()
 			a.Start()
 		}, "deleted while it ran", false},
 		{"brought back with results that were delivered since", func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			s.Pause()
-			runs.Ran(2)
-			runs.Hold()
-			wait(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+			runs.AwaitRuns(2)
+			runs.Block()
+			sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
 			a.Kill()
-			copied := a.Keep() // with two results or more that the server does not have
-			runs.Go()
+			copied := a.CopyState() // with two results or more that the server does not have
+			runs.Unblock()
 			s.Resume()
 			a.Start()
-			runs.Ran(3)
+			runs.AwaitRuns(3)
 			quiet()
 			a.Kill()
-			a.Restore(copied)
-			runs.Go()
+			a.RestoreState(copied)
+			runs.Unblock()
 			a.Start()
 		}, "older than what the server has", false},
 		{"brought back, and more was made without the server than it knows", func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			a.Stop()
-			copied := a.Keep()
+			copied := a.CopyState()
 			a.Start()
-			runs.Ran(2)
+			runs.AwaitRuns(2)
 			quiet()
 			a.Kill()
-			a.Restore(copied)
+			a.RestoreState(copied)
 			s.Kill()
-			runs.Go()
+			runs.Unblock()
 			a.Start()
-			runs.Ran(5)
+			runs.AwaitRuns(5)
 			s.Start()
 		}, "older than what the server has", false},
 		{"brought back, and started twice before it met the server", func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			a.Stop()
-			copied := a.Keep()
+			copied := a.CopyState()
 			a.Start()
-			runs.Ran(5)
+			runs.AwaitRuns(5)
 			quiet()
 			a.Kill()
-			a.Restore(copied)
+			a.RestoreState(copied)
 			s.Kill()
-			runs.Go()
+			runs.Unblock()
 			a.Start()
-			runs.Ran(3) // numbered as those that the server has
+			runs.AwaitRuns(3) // numbered as those that the server has
 			a.Stop()
 			a.Start()
 			s.Start()
@@ -111,20 +111,20 @@ func TestAgentWithAnotherSpool(t *testing.T) {
 			api := s.Client()
 			a, runs := s.NewAgent("disk"), s.Counter("count", "disk")
 			a.Start()
-			runs.Ran(2)
-			c.do(t, s, a, runs, func() { quiet(t, api, "disk", "count", runs) })
-			runs.Ran(2)
+			runs.AwaitRuns(2)
+			c.do(t, s, a, runs, func() { awaitLastResult(t, api, "disk", "count", runs) })
+			runs.AwaitRuns(2)
 			if c.lost {
-				later(t, api, "disk", "count", runs)
+				awaitNewestResult(t, api, "disk", "count", runs)
 			} else {
-				settled(t, api, "disk", "count", runs)
+				awaitAllResults(t, api, "disk", "count", runs)
 			}
 
 			harness.Until(t, 20*time.Second, "the node's event tells "+c.told, func() (string, bool) {
 				text := s.CLI("describe", "event", "disk/"+model.KeepaliveCheckName)
 				return text, strings.Contains(text, c.told)
 			})
-			if e := event(t, api, "disk", "count"); e.Lost != 0 {
+			if e := eventOf(t, api, "disk", "count"); e.Lost != 0 {
 				t.Errorf("%d results were lost", e.Lost)
 			}
 			for _, code := range []string{"hole", "streams", "malformed"} {
@@ -133,7 +133,7 @@ func TestAgentWithAnotherSpool(t *testing.T) {
 				}
 			}
 			welcomes := s.Metric("muster_session_handshakes_total")
-			runs.Ran(3)
+			runs.AwaitRuns(3)
 			if now := s.Metric("muster_session_handshakes_total"); now != welcomes {
 				t.Errorf("sessions begin again and again: %g in a few seconds", now-welcomes)
 			}
@@ -141,24 +141,24 @@ func TestAgentWithAnotherSpool(t *testing.T) {
 	}
 }
 
-// later waits until the newest run has arrived; some before it are lost, none is applied twice.
-func later(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
+// awaitNewestResult waits until the newest run has arrived; some before it are lost, none is applied twice.
+func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
-	c.Hold()
+	c.Block()
 	var e v1.Event
 	harness.Until(t, time.Minute, "the newest run is applied", func() (string, bool) {
-		e = event(t, api, node, check)
+		e = eventOf(t, api, node, check)
 		return fmt.Sprintf("%d runs, %d results, %q", c.Runs(), e.Results, e.Output), e.Output == fmt.Sprint("run ", c.Runs())
 	})
 	if lost := c.Runs() - e.Results; lost < 1 || lost > 6 {
 		t.Errorf("of %d runs %d are applied", c.Runs(), e.Results)
 	}
-	c.Go()
+	c.Unblock()
 }
 
 // Results that this server will not have stand in the middle of the spool: they are
 // refused once, or cut, counted and reported, and what stands behind them goes through.
-func TestPoisonInTheSpool(t *testing.T) {
+func TestPoisonSignalInSpool(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -177,24 +177,24 @@ func TestPoisonInTheSpool(t *testing.T) {
 			small, big := s.Counter("small", "poison"), s.Counter("big", "poison", "  maxOutput: 1MiB")
 			s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: agent}\nspec: {targets: {nodes: [poison]}, interval: 1s, probe: {name: agent}}\n")
 			a.Start()
-			small.Ran(1)
-			big.Ran(1)
-			settled(t, api, "poison", "big", big)
+			small.AwaitRuns(1)
+			big.AwaitRuns(1)
+			awaitAllResults(t, api, "poison", "big", big)
 
 			s.Kill()
 			big.Print(strings.Repeat("x", c.output) + "\n")
-			big.Ran(2)
+			big.AwaitRuns(2)
 			s.Args = append(s.Args, c.limit...)
 			s.Start()
-			settled(t, api, "poison", "small", small)
+			awaitAllResults(t, api, "poison", "small", small)
 			harness.Until(t, 30*time.Second, "a later result is kept", func() (string, bool) {
-				e := event(t, api, "poison", "big")
+				e := eventOf(t, api, "poison", "big")
 				return fmt.Sprintf("%d results, %.30s", e.Results, e.Output), strings.HasPrefix(e.Output, "xxx")
 			})
-			big.Hold()
+			big.Block()
 			var refused float64
 			harness.Until(t, 30*time.Second, "every run is kept or refused", func() (string, bool) {
-				e := event(t, api, "poison", "big")
+				e := eventOf(t, api, "poison", "big")
 				refused = s.Metric("muster_session_signals_total", `outcome="output"`)
 				return fmt.Sprintf("%d runs; %d kept, %g refused", big.Runs(), e.Results, refused), float64(e.Results)+refused == float64(big.Runs())
 			})
@@ -205,7 +205,7 @@ func TestPoisonInTheSpool(t *testing.T) {
 				agent, server := strings.Contains(a.Log(), "server refused results"), strings.Contains(s.Log(), "refused for good")
 				return fmt.Sprintf("agent %v, server %v", agent, server), agent == c.refused && server == c.refused
 			})
-			if e := event(t, api, "poison", "small"); e.Lost != 0 {
+			if e := eventOf(t, api, "poison", "small"); e.Lost != 0 {
 				t.Errorf("%d small results were lost", e.Lost)
 			}
 			if !c.refused {
@@ -238,35 +238,35 @@ func TestDamagedSpool(t *testing.T) {
 			api := s.Client()
 			a, runs := s.NewAgent("bits"), s.Counter("count", "bits", "  maxOutput: 1MiB")
 			a.Start()
-			runs.Ran(1)
-			settled(t, api, "bits", "count", runs)
+			runs.AwaitRuns(1)
+			awaitAllResults(t, api, "bits", "count", runs)
 			s.Kill()
-			runs.Print(noise(c.size))
-			runs.Ran(c.runs)
-			runs.Hold()
-			wait(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+			runs.Print(incompressibleText(c.size))
+			runs.AwaitRuns(c.runs)
+			runs.Block()
+			sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
 			if c.away {
 				a.Kill()
 			}
-			spoil(t, filepath.Join(a.State, "spool"))
+			damageSpool(t, filepath.Join(a.State, "spool"))
 			runs.Print("")
-			runs.Go()
+			runs.Unblock()
 			if c.away {
 				a.Start()
 			}
 			s.Start()
-			runs.Ran(2)
-			runs.Hold()
+			runs.AwaitRuns(2)
+			runs.Block()
 			// An agent that has tried for ten seconds may wait for up to a minute.
 			harness.Until(t, 90*time.Second, "what is behind the damage came through", func() (string, bool) {
-				e := event(t, api, "bits", "count")
+				e := eventOf(t, api, "bits", "count")
 				return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Output == fmt.Sprint("run ", runs.Runs())
 			})
 			var e v1.Event
 			var lost uint64
 			harness.Until(t, 30*time.Second, "every run is applied or lost", func() (string, bool) {
-				e = event(t, api, "bits", "count")
-				lost = e.Lost + event(t, api, "bits", model.KeepaliveCheckName).Lost // its check may be lost with it
+				e = eventOf(t, api, "bits", "count")
+				lost = e.Lost + eventOf(t, api, "bits", model.KeepaliveCheckName).Lost // its check may be lost with it
 				return fmt.Sprintf("%d runs, %d results, %d lost", runs.Runs(), e.Results, lost), e.Results+lost >= runs.Runs()
 			})
 			if lost == 0 || lost > 3 || e.Results+lost != runs.Runs() {
@@ -284,8 +284,8 @@ func TestDamagedSpool(t *testing.T) {
 	}
 }
 
-// spoil changes a byte in the middle of what the oldest segment holds.
-func spoil(t *testing.T, folder string) {
+// damageSpool changes a byte in the middle of what the oldest segment holds.
+func damageSpool(t *testing.T, folder string) {
 	t.Helper()
 	segments, _ := filepath.Glob(filepath.Join(folder, "*.log"))
 	if len(segments) == 0 {
@@ -310,8 +310,8 @@ func spoil(t *testing.T, folder string) {
 	}
 }
 
-// noise is a text that cannot be packed well.
-func noise(n int) string {
+// incompressibleText is a text that cannot be packed well.
+func incompressibleText(n int) string {
 	random := rand.NewChaCha8([32]byte{})
 	b := make([]byte, n/2)
 	_, _ = random.Read(b)
@@ -321,7 +321,7 @@ func noise(n int) string {
 // The server is away for longer than the spool has room. Of the check that prints much
 // the oldest results give way, of the other none; each event says how many, and what is
 // newest has come through.
-func TestSpoolOverFull(t *testing.T) {
+func TestSpoolOverflow(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
 	api := s.Client()
@@ -329,35 +329,35 @@ func TestSpoolOverFull(t *testing.T) {
 	small, big := s.Counter("small", "full"), s.Counter("big", "full", "  maxOutput: 1MiB")
 	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: agent}\nspec: {targets: {nodes: [full]}, interval: 1s, probe: {name: agent}}\n")
 	a.Start()
-	small.Ran(1)
-	big.Ran(1)
-	settled(t, api, "full", "big", big)
-	settled(t, api, "full", "small", small)
+	small.AwaitRuns(1)
+	big.AwaitRuns(1)
+	awaitAllResults(t, api, "full", "big", big)
+	awaitAllResults(t, api, "full", "small", small)
 
 	s.Kill()
-	big.Print(noise(100<<10) + "\n")
-	big.Ran(9) // half of the spool's size holds five
-	big.Hold()
-	small.Hold()
-	wait(t.Context(), time.Second) // until what runs has ended
+	big.Print(incompressibleText(100<<10) + "\n")
+	big.AwaitRuns(9) // half of the spool's size holds five
+	big.Block()
+	small.Block()
+	sleep(t.Context(), time.Second) // until what runs has ended
 	s.Start()
 	var e v1.Event
 	harness.Until(t, 60*time.Second, "every run of the one that prints is applied or gave way", func() (string, bool) {
-		e = event(t, api, "full", "big")
+		e = eventOf(t, api, "full", "big")
 		return fmt.Sprintf("%d runs, %d results, %d lost", big.Runs(), e.Results, e.Lost), e.Results+e.Lost == big.Runs()
 	})
 	if e.Lost < 4 || e.Lost > 6 || !strings.HasSuffix(e.Output, fmt.Sprint("run ", big.Runs())) {
 		t.Errorf("%d runs, %d lost, the last output ends in %q", big.Runs(), e.Lost, e.Output[max(0, len(e.Output)-20):])
 	}
 	harness.Until(t, 30*time.Second, "every run of the other is applied", func() (string, bool) {
-		e := event(t, api, "full", "small")
+		e := eventOf(t, api, "full", "small")
 		return fmt.Sprintf("%d runs, %d results, %d lost", small.Runs(), e.Results, e.Lost), e.Results == small.Runs()
 	})
 	var counted uint64
 	var entries []v1.Entry
 	harness.Until(t, 20*time.Second, "history tells of each that gave way", func() (string, bool) {
 		counted, entries = 0, nil
-		for _, entry := range changes(t, api, model.DefaultNamespaceName, "full", "big") {
+		for _, entry := range eventChanges(t, api, model.DefaultNamespaceName, "full", "big") {
 			if entry.Kind == "lost" {
 				entries, counted = append(entries, entry), counted+entry.Count
 			}

@@ -33,14 +33,14 @@ func TestThroughSquid(t *testing.T) {
 
 	a := through(s.NewAgent("behind"), right)
 	a.Start()
-	a.Logs("msg=joined", "msg=connected server=muster.test:"+port)
+	a.AwaitLog("msg=joined", "msg=connected server=muster.test:"+port)
 	c := s.Counter("proxied", "behind")
-	c.Ran(2)
-	kept(t, s, "proxied", 2)
+	c.AwaitRuns(2)
+	awaitResultCount(t, s, "proxied", 2)
 	squid.Kill()
-	a.Logs("no connection to the proxy http://agent:xxxxx@" + squid.Address)
+	a.AwaitLog("no connection to the proxy http://agent:xxxxx@" + squid.Address)
 	squid.Start()
-	kept(t, s, "proxied", c.Runs()+1)
+	awaitResultCount(t, s, "proxied", c.Runs()+1)
 
 	for _, refused := range []struct {
 		name string
@@ -65,7 +65,7 @@ func TestThroughSquid(t *testing.T) {
 	} {
 		t.Run(refused.name, func(t *testing.T) {
 			refused.a.Start()
-			refused.a.Logs(refused.says...)
+			refused.a.AwaitLog(refused.says...)
 			if strings.Contains(refused.a.Log(), "wrong@") || strings.Contains(refused.a.Log(), "cret@") {
 				t.Errorf("the password stands in the log:\n%s", refused.a.Log())
 			}
@@ -92,7 +92,7 @@ func TestThroughSquid(t *testing.T) {
 		a := through(s.NewAgent("around"), right, "NO_PROXY=.test,muster.test")
 		a.Args = []string{"--server", "muster.test:9," + s.Listen} // the second is a loopback address: no proxy
 		a.Start()
-		a.Logs("msg=joined", "msg=connected server="+s.Listen)
+		a.AwaitLog("msg=joined", "msg=connected server="+s.Listen)
 		if now := squid.Tunnels(); len(now) != before {
 			t.Errorf("squid was asked: %q", now[before:])
 		}
@@ -100,11 +100,11 @@ func TestThroughSquid(t *testing.T) {
 	s.Stop()
 }
 
-// kept waits until the event of a check has so many results.
-func kept(t *testing.T, s *harness.Server, check string, n uint64) {
+// awaitResultCount waits until the event of a check has so many results.
+func awaitResultCount(t *testing.T, s *harness.Server, check string, n uint64) {
 	t.Helper()
 	harness.Until(t, 90*time.Second, "results reach the server", func() (string, bool) {
-		e := events(t, s)[check]
+		e := eventsByCheck(t, s)[check]
 		return e.Output, uint64(e.Results) >= n
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 // A handler is told of every result of a fleet, while the server is killed, and its peer hangs
 // and is killed: each result that the server holds came, at least once, and in order.
-func TestNothingIsMissedOverKills(t *testing.T) {
+func TestStreamAcrossKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("25 s")
 	}
@@ -27,7 +27,7 @@ func TestNothingIsMissedOverKills(t *testing.T) {
 	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
 	s.Prepare(fleet)
 	s.Start()
-	peer := newPeer(t, "127.0.0.1:0")
+	peer := newLineReceiver(t, "127.0.0.1:0")
 	address := peer.listener.Addr().String()
 	s.Client() // logs in
 	namespace := "default"
@@ -36,7 +36,7 @@ func TestNothingIsMissedOverKills(t *testing.T) {
 	}
 	s.Apply(fmt.Sprintf(`{apiVersion: muster/v1, kind: Handler, metadata: {name: lake, namespace: %s}, spec: {stream: {address: %q, connections: 8, results: all, from: oldest}}}`, namespace, address))
 
-	end := play(t, s, fleet, 12*time.Second)
+	end := startLoad(t, s, fleet, 12*time.Second)
 	came := func(more int) {
 		t.Helper()
 		from := peer.count()
@@ -47,7 +47,7 @@ func TestNothingIsMissedOverKills(t *testing.T) {
 	s.Start()
 	came(1000)
 	peer.kill() // with whatever it had not read
-	wait(t.Context(), time.Second)
+	sleep(t.Context(), time.Second)
 	peer.listen(address)
 	came(1000)
 	peer.kill()
@@ -84,8 +84,8 @@ func TestNothingIsMissedOverKills(t *testing.T) {
 	}
 }
 
-// peer is a receiver of lines that can be killed.
-type peer struct {
+// lineReceiver is a receiver of lines that can be killed.
+type lineReceiver struct {
 	t        *testing.T
 	mu       sync.Mutex
 	listener net.Listener
@@ -96,14 +96,14 @@ type peer struct {
 	older    int // lines that were new and came behind a newer one
 }
 
-func newPeer(t *testing.T, address string) *peer {
-	p := &peer{t: t, seen: map[string]bool{}, last: map[string]uint64{}}
+func newLineReceiver(t *testing.T, address string) *lineReceiver {
+	p := &lineReceiver{t: t, seen: map[string]bool{}, last: map[string]uint64{}}
 	p.listen(address)
 	t.Cleanup(p.kill)
 	return p
 }
 
-func (p *peer) listen(address string) {
+func (p *lineReceiver) listen(address string) {
 	p.t.Helper()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -124,7 +124,7 @@ func (p *peer) listen(address string) {
 	}()
 }
 
-func (p *peer) read(conn net.Conn) {
+func (p *lineReceiver) read(conn net.Conn) {
 	in := bufio.NewScanner(conn)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
@@ -146,7 +146,7 @@ func (p *peer) read(conn net.Conn) {
 }
 
 // kill resets all connections, as the end of a process with unread bytes does.
-func (p *peer) kill() {
+func (p *lineReceiver) kill() {
 	p.listener.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +157,7 @@ func (p *peer) kill() {
 	p.conns = nil
 }
 
-func (p *peer) count() int {
+func (p *lineReceiver) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.seen)

@@ -46,19 +46,19 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 func (a *Agent) Start() {
 	a.t.Helper()
 	words := append(append([]string{}, a.Wrap...), Binary(), "agent", "--state-dir", a.State, "--name", a.Name)
-	a.Process = LaunchWords(a.t, append([]string{"MUSTER_TOKEN=" + a.Token, "MUSTER_CONFIG=/dev/null"}, a.Environ...), append(words, a.Args...)...)
+	a.Process = LaunchCommand(a.t, append([]string{"MUSTER_TOKEN=" + a.Token, "MUSTER_CONFIG=/dev/null"}, a.Environ...), append(words, a.Args...)...)
 }
 
-// Keep copies the state folder, as it is, to another place; Restore puts it back.
-func (a *Agent) Keep() (copied string) {
+// CopyState copies the state folder, as it is, to another place; Restore puts it back.
+func (a *Agent) CopyState() (copied string) {
 	a.t.Helper()
 	copied = filepath.Join(a.t.TempDir(), "copy")
 	copyFolder(a.t, a.State, copied)
 	return copied
 }
 
-// Restore puts a copy of the state folder in its place; the agent must not run.
-func (a *Agent) Restore(copied string) {
+// RestoreState puts a copy of the state folder in its place; the agent must not run.
+func (a *Agent) RestoreState(copied string) {
 	a.t.Helper()
 	if err := os.RemoveAll(a.State); err != nil {
 		a.t.Fatal(err)
@@ -70,7 +70,7 @@ func (a *Agent) Restore(copied string) {
 // state folder, as it is now.
 func (a *Agent) Clone() *Agent {
 	a.t.Helper()
-	return &Agent{t: a.t, Name: a.Name, State: a.Keep(), Token: a.Token, Args: a.Args}
+	return &Agent{t: a.t, Name: a.Name, State: a.CopyState(), Token: a.Token, Args: a.Args}
 }
 
 func copyFolder(t testing.TB, from, to string) {
@@ -111,11 +111,11 @@ func (c *Counter) Runs() uint64 {
 	return uint64(info.Size() / 2)
 }
 
-// Hold lets the next run wait, and with it all that follow, until Go.
-func (c *Counter) Hold() { c.t.Helper(); c.file("hold", "") }
+// Block lets the next run wait, and with it all that follow, until Go.
+func (c *Counter) Block() { c.t.Helper(); c.file("hold", "") }
 
-// Go lets runs that were held go on.
-func (c *Counter) Go() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
+// Unblock lets runs that were held go on.
+func (c *Counter) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
 
 // Exit sets the exit code of the runs to come.
 func (c *Counter) Exit(code int) { c.t.Helper(); c.file("status", fmt.Sprint(code)) }
@@ -130,8 +130,8 @@ func (c *Counter) file(name, text string) {
 	}
 }
 
-// Ran waits until it ran n times more.
-func (c *Counter) Ran(n uint64) {
+// AwaitRuns waits until it ran n times more.
+func (c *Counter) AwaitRuns(n uint64) {
 	c.t.Helper()
 	want := c.Runs() + n
 	Until(c.t, 60*time.Second, fmt.Sprintf("check %s ran %d times", c.name, want), func() (string, bool) {
@@ -149,8 +149,8 @@ func (s *Server) Apply(yaml string) {
 	s.CLI("apply", "-f", file, "--yes")
 }
 
-// Logs waits until the agent's log has all these texts.
-func (a *Agent) Logs(texts ...string) {
+// AwaitLog waits until the agent's log has all these texts.
+func (a *Agent) AwaitLog(texts ...string) {
 	a.t.Helper()
 	for _, text := range texts {
 		Until(a.t, 90*time.Second, "the agent says "+text, func() (string, bool) {

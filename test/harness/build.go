@@ -83,11 +83,11 @@ type Result struct {
 // that holds nothing but PATH.
 func Run(t testing.TB, env []string, args ...string) Result {
 	t.Helper()
-	return runWords(t, env, append([]string{Binary()}, args...)...)
+	return runCommand(t, env, append([]string{Binary()}, args...)...)
 }
 
-// runWords is Run with all words of the command.
-func runWords(t testing.TB, env []string, words ...string) Result {
+// runCommand is Run with all words of the command.
+func runCommand(t testing.TB, env []string, words ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -21,16 +21,16 @@ func (a *Agent) OnMachine(machine, boot string) {
 	if os.Geteuid() != 0 {
 		enter = []string{"unshare", "--map-root-user", "--mount"}
 	}
-	a.Wrap = append(enter, machineWords(a.t, machine, boot)...)
+	a.Wrap = append(enter, machineCommand(a.t, machine, boot)...)
 	probe := append(append([]string{}, a.Wrap...), "true")
 	if out, err := exec.Command(probe[0], probe[1:]...).CombinedOutput(); err != nil {
 		testenv.LeftOut(a.t, "no mount namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
 	}
 }
 
-// machineWords are the beginning of a command that runs with these ids; it must stand in
+// machineCommand are the beginning of a command that runs with these ids; it must stand in
 // a mount namespace already.
-func machineWords(t testing.TB, machine, boot string) []string {
+func machineCommand(t testing.TB, machine, boot string) []string {
 	t.Helper()
 	return []string{"sh", "-c", `mount --bind "$1/machine-id" /etc/machine-id && mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id && shift && exec "$@"`,
 		"sh", machineFiles(t, machine, boot)}

@@ -62,7 +62,7 @@ const ipPath = `PATH="$PATH:/usr/sbin:/sbin"; `
 func holdNamespaces(t testing.TB, script string, args ...string) *Process {
 	t.Helper()
 	words := append([]string{"unshare", "--net", "--mount", "--uts", "sh", "-c", ipPath + script + " && echo ready && exec sleep infinity", "sh"}, args...)
-	p := LaunchWords(t, nil, words...)
+	p := LaunchCommand(t, nil, words...)
 	Until(t, 20*time.Second, "namespaces are there", func() (string, bool) {
 		if p.Ended() {
 			t.Fatalf("make namespaces: %s", p.Log())
@@ -90,9 +90,9 @@ func (m *Machine) boot() {
 		`printf %s "$1" >/proc/sys/kernel/hostname`,
 		`mount --bind "$2/machine-id" /etc/machine-id`, `mount --bind "$2/boot_id" /proc/sys/kernel/random/boot_id`, `ip link set lo up`,
 	}, " && "), m.Name, machineFiles(m.t, m.id, fmt.Sprintf("boot-%d-of-%s", m.boots, m.Name)))
-	m.network.switchDoes("link", "add", m.port, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(m.holder.PID()))
-	m.network.switchDoes("link", "set", m.port, "master", "br0", "up")
-	m.Must(ipPath + "ip addr add " + m.Address + "/24 dev eth0 && ip link set eth0 up")
+	m.network.runOnSwitch("link", "add", m.port, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(m.holder.PID()))
+	m.network.runOnSwitch("link", "set", m.port, "master", "br0", "up")
+	m.MustRun(ipPath + "ip addr add " + m.Address + "/24 dev eth0 && ip link set eth0 up")
 }
 
 // Crash ends the machine without a word to anybody, and starts it again: it has another
@@ -106,7 +106,7 @@ func (m *Machine) Crash(running ...*Process) {
 	m.boot()
 }
 
-func (n *Network) switchDoes(args ...string) {
+func (n *Network) runOnSwitch(args ...string) {
 	n.t.Helper()
 	words := append([]string{"--target", fmt.Sprint(n.holder.PID()), "--net", "ip"}, args...)
 	cmd := exec.Command("nsenter", words...)
@@ -116,15 +116,15 @@ func (n *Network) switchDoes(args ...string) {
 	}
 }
 
-// Words begin a command that runs on this machine.
-func (m *Machine) Words() []string {
+// Command begin a command that runs on this machine.
+func (m *Machine) Command() []string {
 	return []string{"nsenter", "--target", fmt.Sprint(m.holder.PID()), "--net", "--mount", "--uts"}
 }
 
-// Must runs a shell script on this machine.
-func (m *Machine) Must(script string) string {
+// MustRun runs a shell script on this machine.
+func (m *Machine) MustRun(script string) string {
 	m.t.Helper()
-	words := append(m.Words(), "sh", "-c", script)
+	words := append(m.Command(), "sh", "-c", script)
 	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
 	if err != nil {
 		m.t.Fatalf("on %s: %s: %v\n%s", m.Name, script, err, out)
@@ -135,25 +135,25 @@ func (m *Machine) Must(script string) string {
 // Run runs muster on this machine to its end.
 func (m *Machine) Run(env []string, args ...string) Result {
 	m.t.Helper()
-	return runWords(m.t, env, append(append(m.Words(), Binary()), args...)...)
+	return runCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
 // Launch starts muster on this machine and does not wait.
 func (m *Machine) Launch(env []string, args ...string) *Process {
 	m.t.Helper()
-	return LaunchWords(m.t, env, append(append(m.Words(), Binary()), args...)...)
+	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
 // Pull takes the cable out: the link is down at both ends.
-func (m *Machine) Pull() { m.t.Helper(); m.network.switchDoes("link", "set", m.port, "down") }
+func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "down") }
 
 // Plug puts it in again.
-func (m *Machine) Plug() { m.t.Helper(); m.network.switchDoes("link", "set", m.port, "up") }
+func (m *Machine) Plug() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "up") }
 
 // MachineID is what /etc/machine-id says there.
 func (m *Machine) MachineID() string {
 	m.t.Helper()
-	return strings.TrimSpace(m.Must("cat /etc/machine-id"))
+	return strings.TrimSpace(m.MustRun("cat /etc/machine-id"))
 }
 
 // Dial connects as a process of this machine does.

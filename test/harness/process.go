@@ -24,11 +24,11 @@ type Process struct {
 // if the test itself is killed.
 func Launch(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
-	return LaunchWords(t, env, append([]string{Binary()}, args...)...)
+	return LaunchCommand(t, env, append([]string{Binary()}, args...)...)
 }
 
-// LaunchWords starts another program than muster.
-func LaunchWords(t testing.TB, env []string, words ...string) *Process {
+// LaunchCommand starts another program than muster.
+func LaunchCommand(t testing.TB, env []string, words ...string) *Process {
 	t.Helper()
 	return launch(t, "", env, words)
 }

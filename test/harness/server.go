@@ -82,7 +82,7 @@ func (s *Server) Launch() {
 	}
 	words := append([]string{}, s.Wrap...)
 	if s.On != nil {
-		words = append(s.On.Words(), words...)
+		words = append(s.On.Command(), words...)
 	}
 	s.Process = launch(s.t, s.Dir, s.Env(), append(append(words, Binary()), append(args, s.Args...)...))
 }

@@ -1,0 +1,366 @@
+//go:build linux
+
+package test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// startAgents starts agents and waits until they are connected.
+func startAgents(t *testing.T, s *harness.Server, names ...string) map[string]*harness.Agent {
+	t.Helper()
+	agents := map[string]*harness.Agent{}
+	for _, name := range names {
+		agents[name] = s.NewAgent(name)
+		agents[name].Start()
+	}
+	awaitConnected(t, s, len(names))
+	return agents
+}
+
+func awaitConnected(t *testing.T, s *harness.Server, n int) {
+	t.Helper()
+	harness.Until(t, 60*time.Second, fmt.Sprintf("%d agents are connected", n), func() (string, bool) {
+		now := int(s.Metric("muster_session_handshakes_total", `"welcome"`)) // nothing is asked of a session before
+		return fmt.Sprint(now), now >= n
+	})
+}
+
+// runLines are what muster run -o json prints.
+func runLines(t *testing.T, text string) (list []v1.RunLine) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var l v1.RunLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// A check runs now, and its result goes the way of all results; a command runs on two
+// machines, and what it writes is seen while it runs.
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	startAgents(t, s, "web01", "web02")
+	dir := t.TempDir()
+	s.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: daily}, spec: {targets: {groups: [all]}, interval: 24h, command: "echo it is fine | tee -a ` + dir + `/$(date +%s%N)"}}`)
+	var before v1.Event
+	for _, node := range []string{"web01", "web02"} {
+		harness.Until(t, 60*time.Second, "the first result of "+node, func() (string, bool) {
+			before = eventOf(t, api, node, "daily")
+			return fmt.Sprint(before.Results), before.Results > 0
+		})
+	}
+	out := s.CLI("run", "daily", "--on", "web02")
+	if !strings.Contains(out, "web02  it is fine\n") || !strings.Contains(out, "1 node:  1 OK") || strings.Contains(out, "web01") {
+		t.Errorf("run a check:\n%s", out)
+	}
+	harness.Until(t, 30*time.Second, "one result more", func() (string, bool) {
+		e := eventOf(t, api, "web02", "daily")
+		return fmt.Sprint(e.Results), e.Results == before.Results+1
+	})
+	if out := s.CLI("run", "daily"); !strings.Contains(out, "2 nodes:  2 OK") { // wherever it is assigned
+		t.Errorf("run a check everywhere:\n%s", out)
+	}
+
+	// Seen before the end: the command waits for a file that is made once its words came.
+	gate := filepath.Join(dir, "gate")
+	run := harness.Command(t, s.Env(), "run", "--command", "echo ready $$; while ! [ -e "+gate+" ]; do sleep 0.05; done; echo gone", "--on", "group:all", "-o", "json", "--yes")
+	stdout, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ready, gone := 0, 0
+	for scan := bufio.NewScanner(stdout); scan.Scan(); {
+		l := runLines(t, scan.Text())[0]
+		switch {
+		case l.Type == v1.RunOutput && strings.Contains(l.Output, "ready"):
+			if ready++; ready == 2 {
+				if err := os.WriteFile(gate, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		case l.Type == v1.RunOutput && strings.Contains(l.Output, "gone"):
+			gone++
+		}
+	}
+	if err := run.Wait(); err != nil || ready != 2 || gone != 2 {
+		t.Errorf("%v: %d ready, %d gone", err, ready, gone)
+	}
+
+	// How it ends.
+	for _, c := range []struct {
+		args []string
+		code int
+		says []string
+	}{
+		{[]string{"--command", "exit 2", "--on", "web01"}, 20, []string{"web01  ", "CRITICAL after", "1 CRITICAL (web01)"}},
+		{[]string{"--command", "test $(cat /proc/sys/kernel/hostname)x = x; exit 0", "--on", "all"}, 0, []string{"2 nodes:  2 OK"}},
+		{[]string{"--command", "seq 100000", "--on", "web01", "--max-output", "1000"}, 0, []string{"bytes of output were cut", "1 node:  1 OK"}},
+		{[]string{"--command", "echo same", "--on", "web01,web02", "--together"}, 0, []string{"2 nodes: web01, web02\n  same\n"}},
+		{[]string{"--command", "id", "--on", `where:node.name in ["web01", "webx"],web01`}, 0, []string{"web01  uid=", "1 node:"}},
+		{[]string{"--command", "id", "--on", "all", "--except", "web01"}, 0, []string{"web02  uid=", "1 node:"}},
+		{[]string{"--command", "id", "--on", "web03"}, 3, []string{`no node "web03"`, "did you mean web0"}},
+		{[]string{"--command", "id", "--on", "group:wbe"}, 3, []string{"there is no group/wbe"}},
+		{[]string{"--command", "id", "--on", "where:node.nam == 1"}, 2, []string{"node.nam"}},
+		{[]string{"--command", "id"}, 2, []string{"--on is missing"}},
+		{[]string{"--command", "id", "--on", "all", "--max-affected", "1"}, 10, []string{"on 2 nodes", "--yes"}},
+		{[]string{"dialy"}, 3, []string{"did you mean daily?"}},
+		{[]string{"--command", "sleep 60; : " + dir + "/x", "--on", "web01", "--timeout", "1s"}, 20, []string{"timed out after 1s", "UNKNOWN"}},
+	} {
+		r := harness.Run(t, s.Env(), append([]string{"run"}, c.args...)...)
+		for _, want := range c.says {
+			if text := r.Out + r.Errors; r.Code != c.code || !strings.Contains(text, want) {
+				t.Errorf("%v: code %d, want %d and %q:\n%s", c.args, r.Code, c.code, want, text)
+			}
+		}
+	}
+	if left := commandsIn(dir + "/x"); len(left) > 0 {
+		t.Errorf("it goes on after its time-out: %v", left)
+	}
+	audit := s.CLI("audit", "run")
+	for _, want := range []string{"admin from 127.0.0.1 ran the command \"id\" on 1 node: all, but not web01", "ran check daily on 1 node: web02", `ran the command "exit 2" on 1 node: web01`} {
+		if !strings.Contains(audit, want) {
+			t.Errorf("the record lacks %q:\n%s", want, audit)
+		}
+	}
+	if strings.Contains(audit, "group:wbe") {
+		t.Errorf("what never began is recorded:\n%s", audit)
+	}
+}
+
+// What is taken back, or loses its agent, ends on the machine with all it started, and says so.
+func TestCancelledRuns(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	agents := startAgents(t, s, "web01", "web02")
+	dir := t.TempDir()
+	stays := "echo began; sh -c 'sleep 1000; : " + dir + "' & wait"
+	begun := func(n int) {
+		t.Helper()
+		harness.Until(t, 30*time.Second, fmt.Sprintf("it runs on %d", n), func() (string, bool) {
+			list := sleepingProcesses(dir)
+			return strings.Join(list, "\n"), len(list) == n
+		})
+	}
+	gone := func() {
+		t.Helper()
+		harness.Until(t, 30*time.Second, "all of it ended", func() (string, bool) {
+			list := sleepingProcesses(dir)
+			return strings.Join(list, "\n"), len(list) == 0
+		})
+	}
+	run := harness.Command(t, s.Env(), "run", "--command", stays, "--on", "web01,web02", "--timeout", "10m")
+	var errs strings.Builder
+	run.Stderr = &errs
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	begun(2)
+	if err := run.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = run.Wait()
+	if run.ProcessState.ExitCode() != 130 || !strings.Contains(errs.String(), "taken back on 2 nodes: web01, web02") {
+		t.Errorf("code %d: %s", run.ProcessState.ExitCode(), errs.String())
+	}
+	gone()
+
+	done := make(chan harness.Result, 1)
+	go func() {
+		done <- harness.Run(t, s.Env(), "run", "--command", stays, "--on", "web01", "--timeout", "10m")
+	}()
+	begun(1)
+	agents["web01"].Kill()
+	if r := <-done; r.Code != 21 || !strings.Contains(r.Out, "web01  LOST: its session ended") {
+		t.Errorf("the agent was killed: code %d\n%s%s", r.Code, r.Out, r.Errors)
+	}
+	gone()
+	// Nobody there: told at once.
+	if r := harness.Run(t, s.Env(), "run", "--command", "id", "--on", "all"); r.Code != 21 || !strings.Contains(r.Out, "LOST: its agent is not connected") || !strings.Contains(r.Out, "1 OK  1 lost (web01)") {
+		t.Errorf("code %d\n%s", r.Code, r.Out)
+	}
+}
+
+// sleepingProcesses are the processes that hold a folder's name and sleep.
+func sleepingProcesses(dir string) (out []string) {
+	for _, line := range commandsIn(dir) {
+		if strings.Contains(line, "sleep 1000") && !strings.Contains(line, "began") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// What an agent was told to refuse, no server can ask of it: by commands or by checks.
+func TestAgentRefusals(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	marks, evil := t.TempDir(), t.TempDir()
+	list := filepath.Join(t.TempDir(), "commands")
+	if err := os.WriteFile(list, []byte("# what may run here\nuptime\n/usr/bin/uname\necho one | cat\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(evil, "uptime"), []byte("#!/bin/sh\ntouch "+marks+"/path\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/bin/touch", filepath.Join(evil, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range map[string][]string{"none": {"--no-run"}, "audit": {"--audit-only"}, "listed": {"--allow-commands", "@" + list}} {
+		a := s.NewAgent(name, args...)
+		a.Start()
+	}
+	awaitConnected(t, s, 3)
+	touch := "touch " + marks + "/"
+	s.Apply(`
+{apiVersion: muster/v1, kind: Check, metadata: {name: good}, spec: {targets: {groups: [all]}, interval: 24h, command: uptime}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: bad}, spec: {targets: {nodes: [listed]}, interval: 24h, command: "uptime; ` + touch + `check"}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: path}, spec: {targets: {nodes: [listed]}, interval: 24h, command: uptime, env: {PATH: "` + evil + `"}}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: env}, spec: {targets: {nodes: [listed]}, interval: 24h, command: [uptime], env: {LD_PRELOAD: /tmp/x.so}}}
+`)
+	for _, name := range []string{"bad", "path", "env"} {
+		harness.Until(t, 60*time.Second, "check "+name+" is refused", func() (string, bool) {
+			e := eventOf(t, api, "listed", name)
+			return e.Output, e.Status == model.Unknown && strings.HasPrefix(e.Output, "refused on listed: the agent there runs only what its setting --allow-commands lists")
+		})
+	}
+	for _, node := range []string{"none", "audit", "listed"} {
+		harness.Until(t, 60*time.Second, "check good runs on "+node, func() (string, bool) {
+			e := eventOf(t, api, node, "good")
+			return e.Output, e.Status == model.OK && e.Results > 0
+		})
+	}
+	expect := func(code int, says string, args ...string) {
+		t.Helper()
+		if r := harness.Run(t, s.Env(), append([]string{"run"}, args...)...); r.Code != code || !strings.Contains(r.Out, says) {
+			t.Errorf("%q: code %d, want %d and %q:\n%s%s", args, r.Code, code, says, r.Out, r.Errors)
+		}
+	}
+	expect(21, "REFUSED: refused by the agent's setting --no-run", "--command", touch+"none", "--on", "none")
+	expect(21, "--no-run", "good", "--on", "none")
+	expect(21, "--audit-only", "--command", touch+"audit", "--on", "audit")
+	expect(0, "1 OK", "good", "--on", "audit")
+	expect(0, "up", "--command", "uptime", "--on", "listed")
+	expect(0, "Linux", "--command", "/usr/bin/uname -s", "--on", "listed")
+	expect(0, "one", "--command", "echo one | cat", "--on", "listed")
+	for i, command := range []string{
+		touch + "0", "uptime; " + touch + "1", "uptime $(" + touch + "2)", "uptime `" + touch + "3`", "uptime\n" + touch + "4", "uptime && " + touch + "5",
+		"PATH=" + evil + " uptime", evil + "/uptime", evil + "/link " + marks + "/8", "/usr/bin/../bin/touch " + marks + "/9", "./bin/touch " + marks + "/10",
+		"exec " + touch + "11", "env " + touch + "12", "echo one | cat; " + touch + "13", "uptime >" + marks + "/14", "uptime | tee " + marks + "/15",
+	} {
+		expect(21, "REFUSED", "--command", command, "--on", "listed")
+		if files, _ := filepath.Glob(marks + "/*"); len(files) > 0 {
+			t.Fatalf("%d: %q ran: %v", i, command, files)
+		}
+	}
+}
+
+// Who may not run anything does not; who may run checks runs no commands; and nobody gives
+// a right that he has not.
+func TestRunPermissions(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client() // leaves the context by which the commands find the server
+	startAgents(t, s, "web01")
+	s.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: daily}, spec: {targets: {groups: [all]}, interval: 24h, command: "echo fine"}}`)
+	api := s.Client()
+	harness.Until(t, 60*time.Second, "the first result", func() (string, bool) {
+		e := eventOf(t, api, "web01", "daily")
+		return fmt.Sprint(e.Results), e.Results > 0
+	})
+	token := func(args ...string) []string {
+		t.Helper()
+		return []string{"MUSTER_CONTEXT=" + s.Context, "MUSTER_TOKEN=" + strings.TrimSpace(s.CLI(append([]string{"auth", "token", "create"}, args...)...))}
+	}
+	viewer, operator, admin := token("--role", "viewer"), token("--role", "operator"), token("--role", "admin")
+	may := token("--role", "operator", "--may-run-commands")
+	check, command := []string{"run", "daily"}, []string{"run", "--command", "id", "--on", "all"}
+	for _, c := range []struct {
+		who  string
+		env  []string
+		args []string
+		code int
+		says string
+	}{
+		{"viewer", viewer, check, 6, "role operator or admin"},
+		{"viewer", viewer, command, 6, "role operator or admin"},
+		{"operator", operator, check, 0, "1 OK"},
+		{"operator", operator, command, 6, "may not run commands"},
+		{"operator", operator, []string{"delete", "check", "daily"}, 6, "not change what is declared"},
+		{"operator", operator, []string{"event", "resolve", "web01/daily"}, 0, ""},
+		{"operator who may", may, command, 0, "uid="},
+		{"operator who may", may, []string{"auth", "token", "create", "--role", "admin"}, 6, ""},
+		{"admin", admin, check, 0, "1 OK"},
+		{"admin", admin, command, 6, "may not run commands"},
+		{"admin", admin, []string{"auth", "user", "create", "eve", "--role", "operator", "--may-run-commands"}, 6, "cannot let others"},
+		{"admin", admin, []string{"auth", "token", "create", "--role", "operator", "--may-run-commands"}, 6, "cannot let others"},
+		{"first admin", s.Env(), []string{"auth", "token", "create", "--role", "viewer", "--may-run-commands"}, 2, "operator"},
+		{"first admin", s.Env(), []string{"auth", "whoami"}, 0, "admin (admin, runs commands)"},
+	} {
+		if r := harness.Run(t, c.env, c.args...); r.Code != c.code || !strings.Contains(r.Out+r.Errors, c.says) {
+			t.Errorf("%s: %v: code %d, want %d and %q:\n%s%s", c.who, c.args, r.Code, c.code, c.says, r.Out, r.Errors)
+		}
+	}
+	if audit := s.CLI("audit", "run"); strings.Count(audit, "the command") != 1 {
+		t.Errorf("one command ran:\n%s", audit)
+	}
+}
+
+// Two hundred nodes in one run: every one is heard.
+func TestRunOnManyNodes(t *testing.T) {
+	t.Parallel()
+	fleet := harness.Fleet{Agents: 200, Checks: 1, Interval: 10 * time.Second}
+	s := harness.NewServer(t)
+	s.Prepare(fleet)
+	s.Start()
+	s.Client()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = load.Run(ctx, s.Load(fleet, 5*time.Minute))
+	}()
+	awaitConnected(t, s, fleet.Agents)
+	r := harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--parallel", "20")
+	if r.Code != 10 || !strings.Contains(r.Errors, "on 200 nodes") {
+		t.Fatalf("without --yes: code %d\n%s", r.Code, r.Errors)
+	}
+	r = harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--parallel", "20", "--yes")
+	if r.Code != 0 || strings.Count(r.Out, "a simulated agent runs nothing") != 200 || !strings.HasSuffix(r.Out, "200 nodes:  200 OK\n") {
+		t.Errorf("code %d\n%s%s", r.Code, r.Out, r.Errors)
+	}
+	r = harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--together", "--yes")
+	if r.Code != 0 || strings.Count(r.Out, "a simulated agent runs nothing") != 1 {
+		t.Errorf("together: code %d\n%s%s", r.Code, r.Out, r.Errors)
+	}
+	stop()
+	<-ended
+}
