@@ -36,7 +36,7 @@ type backlog struct {
 	before   [model.Partitions]history.Place // recorded before the start
 	waiting  [model.Partitions]waiting
 	lag      lag
-	seenOnly bool          // it takes what pipelines see; else all the rest
+	observed bool          // it takes what pipelines see; else all the rest
 	moved    chan struct{} // closed and made anew whenever something was recorded
 }
 
@@ -53,7 +53,7 @@ type waiting struct {
 func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	preset, policy := queues.Bounds(name)
 	b := &backlog{
-		seenOnly: name == "pipelines",
+		observed: name == "pipelines",
 		capacity: cmp.Or(capacity, preset), block: policy == queue.Block,
 		wake: make(chan struct{}, 1), moved: make(chan struct{}),
 	}
@@ -77,8 +77,8 @@ func cost(t *event.Transition) int64 {
 	if t.Problem != nil {
 		n += transitionBytes + len(t.Problem.Output)
 	}
-	if t.Seen != nil {
-		n += 2*transitionBytes + len(t.Seen.Output) + len(t.Seen.Raw)
+	if t.Observation != nil {
+		n += 2*transitionBytes + len(t.Observation.Output) + len(t.Observation.Extra)
 	}
 	return int64(n)
 }
@@ -149,7 +149,9 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 }
 
 // accepts reports whether the backlog takes transitions of a kind.
-func (b *backlog) accepts(kind event.TransitionKind) bool { return (kind == event.Seen) == b.seenOnly }
+func (b *backlog) accepts(kind event.TransitionKind) bool {
+	return (kind == event.Observed) == b.observed
+}
 
 // fits reports whether there is room. A transition larger than the capacity fits alone.
 func (b *backlog) fits(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }

@@ -69,8 +69,7 @@ func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (recordedBat
 			}
 			b.Closed = append(b.Closed, p)
 			b.changes = append(b.changes, problemChange{Transition: t, problem: p})
-		case event.Seen: // a matter of pipelines
-		case event.Left:
+		case event.Deregistered:
 			if err := r.deregister(t, &b); err != nil {
 				return b, err
 			}

@@ -18,8 +18,8 @@ func TestWhoHearsOfAForgottenNode(t *testing.T) {
 	n.gone = true
 	store := sqlite(t)
 	left := event.Transition{
-		At: pos(1), Partition: 1, Kind: event.Left, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Received: noon.UnixNano(), Executed: noon.UnixNano(), Output: "no session for 1h",
-		Left: &wire.ForgetMark{Gone: true, Left: "default/web01", Tell: "default/cmdb,default/pager", Why: "no session for 1h"},
+		At: pos(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Received: noon.UnixNano(), Executed: noon.UnixNano(), Output: "no session for 1h",
+		Deregistered: &wire.ForgetMark{Gone: true, Left: "default/web01", Tell: "default/cmdb,default/pager", Why: "no session for 1h"},
 	}
 	for range 2 {
 		r := run(t, Options{Store: store, Names: n})

@@ -56,7 +56,7 @@ func newEventPipeline(r *Reactor) *eventPipeline {
 
 // load reads how far pipelines came, so that what they passed on does not pass again.
 func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
-	places, err := s.opts.Store.SeenPlaces(ctx)
+	places, err := s.opts.Store.PipelinePlaces(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,9 +121,9 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	if len(b.Deliveries) == 0 {
 		return nil
 	}
-	b.Seen = map[model.Partition]history.Place{}
+	b.PipelinePlaces = map[model.Partition]history.Place{}
 	for p := range s.moved {
-		b.Seen[p] = s.reached[p]
+		b.PipelinePlaces[p] = s.reached[p]
 	}
 	s.r.deliver.bounded(b.Deliveries)
 	if err := s.retry(ctx, "history store does not take what passed pipelines", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
@@ -138,12 +138,12 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 // evaluate asks the workflows of one event's check, and returns a delivery for each that passes.
 func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now time.Time) (list []history.Delivery) {
 	chunk := definition(s.opts.Names, t)
-	if chunk == nil || t.Seen == nil {
+	if chunk == nil || t.Observation == nil {
 		return nil
 	}
 	ns, ok := s.opts.Names.NamespaceName(chunk.Namespace)
 	if t.Source == model.CheckSource(model.MetricsCheck) { // each of its results says who is to see it
-		x, _ := wire.DecodeExtra(t.Seen.Raw)
+		x, _ := wire.DecodeExtra(t.Observation.Extra)
 		of := *chunk
 		of.Pipelines, chunk = x.Pipelines, &of
 		ns, _, ok = s.opts.Names.NodeName(t.Node)

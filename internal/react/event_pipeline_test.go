@@ -21,17 +21,17 @@ import (
 // first.
 func sighting(commit uint64, statuses ...model.Status) event.Transition {
 	t := changed(1, commit, 0)
-	t.Kind, t.Output = event.Seen, ""
-	t.Seen = &event.Sight{State: event.State{Node: 10, Check: 1001, Chunk: 3, Namespace: 1, Received: t.Received, Executed: t.Executed,
+	t.Kind, t.Output = event.Observed, ""
+	t.Observation = &event.Observation{State: event.State{Node: 10, Check: 1001, Chunk: 3, Namespace: 1, Received: t.Received, Executed: t.Executed,
 		Changed: noon.UnixNano(), Output: fmt.Sprintf("result %d", commit), HistoryLen: uint8(len(statuses)), Occurrences: 1}}
 	for i, s := range statuses {
-		t.Seen.History = t.Seen.History<<2 | uint64(s)
-		t.Seen.Occurrences++
-		if t.Seen.Status = s; i == 0 || statuses[i-1] != s {
-			t.Seen.Occurrences = 1
+		t.Observation.History = t.Observation.History<<2 | uint64(s)
+		t.Observation.Occurrences++
+		if t.Observation.Status = s; i == 0 || statuses[i-1] != s {
+			t.Observation.Occurrences = 1
 		}
 	}
-	t.Status = t.Seen.Status
+	t.Status = t.Observation.Status
 	return t
 }
 
@@ -67,7 +67,7 @@ func TestEventsPassPipelines(t *testing.T) {
 	r := run(t, Options{Store: store, Names: n, Pipelines: table})
 	x := wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}})
 	first := sighting(2, 0, 2)
-	first.Seen.Raw = x
+	first.Observation.Extra = x
 	r.Emit([]event.Transition{sighting(1, 0), first, opening("p1", 3), sighting(4, 0, 2, 2), sighting(5, 0, 2, 2, 2), sighting(6, 0, 2, 2, 2, 0)})
 	for _, want := range []string{"result 2", "result 5", "result 6"} {
 		var e struct {
@@ -126,8 +126,8 @@ func TestValuesOfNoCheckPassPipelines(t *testing.T) {
 	table := kept(t, map[string]model.Spec{"sensu-influx": one("influx", "", "has_metrics", "alone"), "alone": allow("!event.check && !event.has_check")})
 	r := run(t, Options{Store: sqlite(t), Names: n, Pipelines: table})
 	x := sighting(1, 0)
-	x.Source, x.Chunk, x.Seen.Check, x.Seen.Chunk = model.CheckSource(model.MetricsCheck), model.BuiltinChunk(model.MetricsCheck), model.MetricsCheck, model.BuiltinChunk(model.MetricsCheck)
-	x.Seen.Raw = wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}, Pipelines: []string{"sensu-influx", "sensu-gone"}})
+	x.Source, x.Chunk, x.Observation.Check, x.Observation.Chunk = model.CheckSource(model.MetricsCheck), model.BuiltinChunk(model.MetricsCheck), model.MetricsCheck, model.BuiltinChunk(model.MetricsCheck)
+	x.Observation.Extra = wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}, Pipelines: []string{"sensu-influx", "sensu-gone"}})
 	r.Emit([]event.Transition{x})
 	var e map[string]any
 	if err := json.Unmarshal([]byte(receive(t, "the values", got).body), &e); err != nil {

@@ -29,9 +29,9 @@ type pipelineEvent struct {
 
 // newEvent returns a transition's event as pipelines see it, with the names of now.
 func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, now time.Time) *pipelineEvent {
-	st := &t.Seen.State
+	st := &t.Observation.State
 	namespace, node, check := namesOf(s.opts.Names, t)
-	x, _ := wire.DecodeExtra(t.Seen.Raw) // the session looked at it; what cannot be read is nothing
+	x, _ := wire.DecodeExtra(t.Observation.Extra) // the session looked at it; what cannot be read is nothing
 	out := &pipelineEvent{
 		id:     uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "muster:%d/%d/%d/%d", t.At.Log, t.At.Number, t.Partition, t.Index)).String(),
 		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Shadow != nil && s.opts.Shadow(namespace),
@@ -69,7 +69,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 			Event: &out.event, ID: out.id, NodeLabels: out.labels, NodeNotes: kept.NodeAnnotations, Groups: s.opts.Names.NodeGroups(t.Node),
 			CheckLabels: kept.CheckLabels, CheckNotes: kept.CheckAnnotations, CheckGroups: kept.Groups,
 			Interval: chunk.Interval, TTL: chunk.TTL, Timeout: chunk.Timeout, Handlers: chunk.Handlers, Silenced: silenced(),
-			FlappingBegan: t.Seen.FlappingBegan, FlappingEnded: t.Seen.FlappingEnded,
+			FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
 		}
 		if kept.Proxy {
 			of.NodeClass = "proxy"

@@ -48,7 +48,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 							t.Fatalf("commit %d brings a transition of %d", at.Number, x.At.Number)
 						}
 						of := 0
-						if x.Kind == event.Seen {
+						if x.Kind == event.Observed {
 							of = 1
 						}
 						if place := &places[of][x.Partition]; !place.Reached(x.At, x.Index) {

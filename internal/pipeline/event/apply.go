@@ -168,11 +168,15 @@ func (w *worker) Gap(n uint32, g *wire.Gap) {
 	}
 }
 
-// emit adds a transition that speaks of the state; nil when nobody wants it. The
-// index counts either way, so that it is the same in a replay.
+// emit adds a transition of the state; nil while transitions are recorded already. It counts
+// the index either way, so that a replay gives the same.
 func (w *worker) emit(p *partition, kind TransitionKind, s *slot) *Transition {
-	index := w.index
-	w.index++
+	next := &w.index
+	if kind == Observed {
+		next = &w.observed
+	}
+	index := *next
+	*next++
 	if w.silent {
 		return nil
 	}

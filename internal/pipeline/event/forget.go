@@ -48,8 +48,8 @@ func (w *worker) forgetNode(p *partition, id model.NodeID, n uint32, m *wire.For
 		return
 	}
 	w.transitions = append(w.transitions, Transition{ // it has no state any more
-		At: w.Position, Index: index, Partition: p.ID, Kind: Left, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
-		Received: w.Received, Executed: w.Received, Output: m.Why, Left: m,
+		At: w.Position, Index: index, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
+		Received: w.Received, Executed: w.Received, Output: m.Why, Deregistered: m,
 	})
 }
 

@@ -1,14 +1,12 @@
 package event
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // verdict is a new status for a state, from a result, a deadline or an operator.
@@ -21,10 +19,19 @@ type verdict struct {
 	byHand   bool   // by an operator: likewise
 }
 
-// judge gives a state its next status: counters, history, the problem, and what
-// reactions must hear. c is nil only where a chunk is no longer known (resolving by
-// hand): then the last one's number stays.
+// judge gives a state its next status, and shows it to the readers of every event and to
+// watchers. c is nil only where a chunk is no longer known (resolving by hand): then the state
+// keeps the id of the last one.
 func (w *worker) judge(p *partition, id uint32, s *slot, c *model.CheckChunk, v verdict) {
+	status, flags := s.status, s.flags
+	w.setStatus(p, id, s, c, v)
+	w.observe(p, id, s, c, status, flags, v.extra)
+	w.view.watchers.changed(p, id)
+}
+
+// setStatus applies a verdict: counters, status history, output, flapping and the problem, with
+// the transitions that reactions record.
+func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk, v verdict) {
 	failAfter, recoverAfter, severity := uint32(1), uint32(1), model.DefaultSeverity(v.status)
 	if c != nil {
 		failAfter, recoverAfter, severity = max(c.FailAfter, 1), max(c.RecoverAfter, 1), c.Severities[v.status&3]
@@ -76,7 +83,6 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.CheckChunk, v 
 			t.Output = string(v.output)
 		}
 	}
-	flapped := s.flags&flagFlapping != 0
 	w.flap(p, s, c, v.output)
 	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
 	if said && open && p.problems[id].Texts < model.MaxTexts {
@@ -94,34 +100,6 @@ func (w *worker) judge(p *partition, id uint32, s *slot, c *model.CheckChunk, v 
 	case !failing && open && (s.streak >= recoverAfter && !flapping || v.byHand):
 		w.closeProblem(p, id, s, string(v.output))
 	}
-	switch {
-	case c != nil && len(c.Pipelines) > 0:
-		w.seen(p, id, s, flapped, v.extra)
-	case s.check == model.MetricsCheck && named(v.extra):
-		w.seen(p, id, s, flapped, v.extra)
-	case changed && s.check == model.KeepaliveCheck:
-		w.index-- // it has the number of the change: what comes after it is numbered as before there was this
-		w.seen(p, id, s, flapped, v.extra)
-	}
-	w.view.watchers.changed(p, id)
-}
-
-// named says whether values of no check name pipelines.
-func named(beside []byte) bool {
-	x, _ := wire.DecodeExtra(beside)
-	return len(x.Pipelines) > 0
-}
-
-// seen shows the event to pipelines, as it is now.
-func (w *worker) seen(p *partition, id uint32, s *slot, flapped bool, beside []byte) {
-	t := w.emit(p, Seen, s)
-	if t == nil {
-		return
-	}
-	flaps := s.flags&flagFlapping != 0
-	t.Seen = &Sight{Raw: bytes.Clone(beside), FlappingBegan: flaps && !flapped, FlappingEnded: flapped && !flaps}
-	p.load(id, &t.Seen.State)
-	t.Seen.Output = string(p.output(s))
 }
 
 func (w *worker) openProblem(p *partition, id uint32, s *slot, output string) {

@@ -243,8 +243,8 @@ func (s *story) step(line string) {
 		s.flush()
 		got := []string{}
 		for _, t := range s.view.take() {
-			if t.Kind == Seen {
-				continue // see seen_test.go
+			if t.Kind == Observed {
+				continue // see observe_test.go
 			}
 			got = append(got, describe(&t))
 		}

@@ -6,43 +6,47 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TransitionKind says what changed.
+// TransitionKind is the kind of a change.
 type TransitionKind uint8
 
 const (
-	// StatusChanged: a result (or a deadline) changed the status of an event.
+	// StatusChanged means that a result or a deadline changed the status of an event.
 	StatusChanged TransitionKind = 1
-	// ProblemOpened and ProblemClosed follow the StatusChanged that caused them.
+	// ProblemOpened follows the StatusChanged that caused it.
 	ProblemOpened TransitionKind = 2
+	// ProblemClosed follows the StatusChanged that caused it.
 	ProblemClosed TransitionKind = 3
-	// ResultsLost: an agent's spool gave up results of this check.
+	// ResultsLost means that an agent's spool dropped results of this check.
 	ResultsLost TransitionKind = 4
-	// LateResult: a result older than the present state: history only.
+	// LateResult is a result older than the present state, for history only.
 	LateResult TransitionKind = 5
-	// Acknowledged and Unacknowledged: an operator looks after a problem, or no more.
-	Acknowledged   TransitionKind = 6
+	// Acknowledged means that a person takes care of the problem.
+	Acknowledged TransitionKind = 6
+	// Unacknowledged means that a person took the acknowledgement back.
 	Unacknowledged TransitionKind = 7
-	// FlappingStarted and FlappingEnded follow the StatusChanged that caused them, if there
-	// was one.
+	// FlappingStarted follows the StatusChanged that caused it, if there was one.
 	FlappingStarted TransitionKind = 8
-	FlappingEnded   TransitionKind = 9
-	// TextChanged: an open problem's output says something else, numbers aside; of the first few.
+	// FlappingEnded follows the StatusChanged that caused it, if there was one.
+	FlappingEnded TransitionKind = 9
+	// TextChanged means that the output of an open problem changed in more than its numbers. Each
+	// problem has model.MaxTexts of them at most.
 	TextChanged TransitionKind = 10
-	// Beat: a synthetic result came. It is no change, and history keeps none of it.
+	// Beat is a synthetic result of the watchdog. History does not keep it.
 	Beat TransitionKind = 11
-	// Seen: a result, a deadline or an operator gave a status to an event whose check names
-	// pipelines, or the status of a keepalive changed, whose node may. It follows all else that
-	// this caused, and history keeps none of it.
-	Seen TransitionKind = 12
-	// Left: an ephemeral node was forgotten, and somebody is to hear of it.
-	Left TransitionKind = 13
+	// Observed carries an Observation for the readers of every event. It follows all other
+	// transitions of the same verdict; history does not keep it.
+	Observed TransitionKind = 12
+	// Deregistered means that an ephemeral node was forgotten, and handlers are notified.
+	Deregistered TransitionKind = 13
 )
 
-// Transition is one change that reactions must hear of, exactly once, in order per
+// Transition is one change that reactions handle, exactly once, in order per
 // partition. It owns its memory.
 type Transition struct {
-	At        journal.Position // of the commit that caused it
-	Index     uint32           // order within (commit, partition), from 0; a Seen may have that of what it follows
+	At journal.Position // of the commit that caused it
+	// Index is the order within (commit, partition), from 0. Observed transitions are numbered
+	// apart, so that pipelines change the number, and the problem id, of nothing else.
+	Index     uint32
 	Partition model.Partition
 	Kind      TransitionKind
 	Node      model.NodeID
@@ -60,14 +64,7 @@ type Transition struct {
 	Hooks     []model.HookResult // for ProblemOpened and ProblemClosed
 	Count     uint64             // for ResultsLost
 	Expired   bool               // caused by a deadline
-	Seen      *Sight             // for Seen, which has no Output
-	Left      *wire.ForgetMark   // for Left
-}
 
-// Sight is an event at the moment when it was seen.
-type Sight struct {
-	State                // without Beside
-	Raw           []byte // what lies beside the output, as it came: wire.DecodeExtra
-	FlappingBegan bool
-	FlappingEnded bool
+	Observation  *Observation     // for Observed, which has no Output
+	Deregistered *wire.ForgetMark // for Deregistered
 }

@@ -14,9 +14,10 @@ type worker struct {
 	view      *View
 	calendars map[model.ChunkID]window.Set // see pause
 
-	p      *partition // the one being applied
-	index  uint32     // of the next transition in it
-	silent bool       // its transitions were taken before
+	p        *partition // being applied
+	index    uint32     // of the next transition in it
+	observed uint32     // of the next Observed transition in it
+	silent   bool       // reactions recorded its transitions before
 
 	transitions []Transition // of the commit
 	body        wire.Result  // of the signal being applied
@@ -27,7 +28,7 @@ func newWorker(v *View, w *shard.Worker) *worker { return &worker{Worker: w, vie
 
 // EnterPartition implements shard.Applier.
 func (w *worker) EnterPartition(p *shard.Partition) {
-	w.p, w.index = w.view.partitions[p.ID], 0
+	w.p, w.index, w.observed = w.view.partitions[p.ID], 0, 0
 	order, same := w.Position.Compare(w.view.opts.EmitAfter)
 	w.silent = w.view.opts.Emit == nil || same && order <= 0
 }

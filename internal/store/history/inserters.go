@@ -11,12 +11,12 @@ import (
 
 // inserters write the rows of a batch, each kind in statements that are kept.
 type inserters struct {
-	insert  *sqldb.Inserter[numbered[Entry]]
-	opened  *sqldb.Inserter[numbered[Problem]]
-	closed  *sqldb.Inserter[numbered[Problem]]
-	deliver *sqldb.Inserter[Delivery]
-	places  *sqldb.Inserter[reached]
-	seen    *sqldb.Inserter[reached]
+	insert         *sqldb.Inserter[numbered[Entry]]
+	opened         *sqldb.Inserter[numbered[Problem]]
+	closed         *sqldb.Inserter[numbered[Problem]]
+	deliver        *sqldb.Inserter[Delivery]
+	places         *sqldb.Inserter[reached]
+	pipelinePlaces *sqldb.Inserter[reached]
 
 	escalations *sqldb.Inserter[encoded]
 	also        *sqldb.Inserter[alsoNotified]
@@ -57,7 +57,7 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	if err != nil {
 		return err
 	}
-	for table, to := range map[string]**sqldb.Inserter[reached]{"history_places": &in.places, "history_seen": &in.seen} {
+	for table, to := range map[string]**sqldb.Inserter[reached]{"history_places": &in.places, "history_pipeline_places": &in.pipelinePlaces} {
 		*to, err = sqldb.NewInserter(ctx, db, table+` (partition_no, log, number, idx)`,
 			`ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`, placeRow)
 		if err != nil {

@@ -42,7 +42,7 @@ var schema = []string{`
 	CREATE TABLE history_told (key {text} NOT NULL, problem {text} NOT NULL, PRIMARY KEY (problem, key));
 	CREATE INDEX history_told_key ON history_told (key);
 	CREATE TABLE history_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
-	CREATE TABLE history_seen (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
+	CREATE TABLE history_pipeline_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
 	CREATE TABLE history_paces (route {text} NOT NULL, shadow BIGINT NOT NULL, ends BIGINT NOT NULL, sent BIGINT NOT NULL, PRIMARY KEY (route, shadow));
 	CREATE TABLE history_attended (one BIGINT PRIMARY KEY, until BIGINT NOT NULL);
 `}

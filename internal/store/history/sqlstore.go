@@ -82,7 +82,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		if err := s.places.Insert(ctx, tx, inOrder(b.Places)); err != nil {
 			return err
 		}
-		return s.seen.Insert(ctx, tx, inOrder(b.Seen))
+		return s.pipelinePlaces.Insert(ctx, tx, inOrder(b.PipelinePlaces))
 	})
 	if err != nil {
 		s.recorded = nil // nobody knows whether it is there
@@ -102,8 +102,8 @@ func inOrder(of map[model.Partition]Place) []reached {
 	return places
 }
 
-func (s *sqlStore) SeenPlaces(ctx context.Context) (map[model.Partition]Place, error) {
-	return s.readPlaces(ctx, `SELECT partition_no, log, number, idx FROM history_seen`)
+func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error) {
+	return s.readPlaces(ctx, `SELECT partition_no, log, number, idx FROM history_pipeline_places`)
 }
 
 const selectPlaces = `SELECT partition_no, log, number, idx FROM history_places`

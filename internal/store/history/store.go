@@ -19,8 +19,8 @@ type Store interface {
 	Record(ctx context.Context, b Batch) error
 	// Places is how far each partition was recorded.
 	Places(ctx context.Context) (map[model.Partition]Place, error)
-	// SeenPlaces is how far what passed pipelines was recorded.
-	SeenPlaces(ctx context.Context) (map[model.Partition]Place, error)
+	// PipelinePlaces returns how far deliveries of pipelines are recorded, by partition.
+	PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error)
 
 	// RecordAlive notes up to when history was there and had all that happened, and Attended says it; zero: it
 	// was never noted. A copy of history says what was so when it was made.
@@ -124,8 +124,8 @@ type Batch struct {
 	Closed     []Problem // whole: the opening may be gone
 	Deliveries []Delivery
 	Places     map[model.Partition]Place
-	// Seen is up to where pipelines have seen events: places of their own.
-	Seen map[model.Partition]Place
+	// PipelinePlaces are the places up to which pipelines evaluated events.
+	PipelinePlaces map[model.Partition]Place
 	// Escalations as they are now; those of Finished are gone.
 	Escalations []Escalation
 	Finished    []EscalationKey

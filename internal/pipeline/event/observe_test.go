@@ -9,9 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Every result of a check with pipelines is shown as it was at that moment, and those of others
-// are not; a deadline and an operator are shown, too; a replay shows the same.
-func TestEventsWithPipelinesAreSeen(t *testing.T) {
+// Each result, deadline and action of a check with pipelines gives one observation, with the state
+// at that moment; other checks give none; a replay gives the same.
+func TestEventsWithPipelinesAreObserved(t *testing.T) {
 	chunks := map[model.ChunkID]*model.CheckChunk{
 		10: {Chunk: model.Chunk{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
 		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 1}},
@@ -35,21 +35,21 @@ func TestEventsWithPipelinesAreSeen(t *testing.T) {
 	at += 2 * time.Minute
 	next().add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 1})
 	next().add(section(5), &wire.Record{Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"}})
-	play := func() (seen []Transition) {
+	play := func() (observed []Transition) {
 		v := run(t, options{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
 		for _, c := range commits {
 			v.apply(c)
 		}
 		for _, x := range v.emitted {
-			if x.Kind == Seen {
-				seen = append(seen, x)
+			if x.Kind == Observed {
+				observed = append(observed, x)
 			}
 		}
-		return seen
+		return observed
 	}
-	seen, again := play(), play()
-	if len(seen) != 5 || len(again) != 5 {
-		t.Fatalf("%d, %d: %+v", len(seen), len(again), seen)
+	observed, again := play(), play()
+	if len(observed) != 5 || len(again) != 5 {
+		t.Fatalf("%d, %d: %+v", len(observed), len(again), observed)
 	}
 	for i, want := range []struct {
 		status      model.Status
@@ -57,21 +57,21 @@ func TestEventsWithPipelinesAreSeen(t *testing.T) {
 		output      string
 		history     int
 	}{{0, 1, "a", 1}, {2, 1, "b", 2}, {2, 2, "c", 3}, {3, 1, "", 4}, {0, 1, "", 5}} {
-		s := seen[i].Seen
+		s := observed[i].Observation
 		if s.Status != want.status || s.Occurrences != want.occurrences || want.output != "" && s.Output != want.output || int(s.HistoryLen) != want.history || s.Check != 1000 {
 			t.Errorf("%d: %+v", i, s)
 		}
-		if i < 3 && string(s.Raw) != string(extra) {
-			t.Errorf("%d: %x", i, s.Raw)
+		if i < 3 && string(s.Extra) != string(extra) {
+			t.Errorf("%d: %x", i, s.Extra)
 		}
-		if x := again[i]; x.At != seen[i].At || x.Index != seen[i].Index || x.Seen.History != s.History {
-			t.Errorf("%d: %+v, again %+v", i, seen[i], x)
+		if x := again[i]; x.At != observed[i].At || x.Index != observed[i].Index || x.Observation.History != s.History {
+			t.Errorf("%d: %+v, again %+v", i, observed[i], x)
 		}
 	}
 }
 
-// Values of no check are shown where they say to which pipelines, and only then.
-func TestValuesOfNoCheckAreSeen(t *testing.T) {
+// Values without a check are observed where they name pipelines, and only there.
+func TestValuesWithoutCheckAreObserved(t *testing.T) {
 	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
 	alone := wire.AppendExtra(nil, &values)
 	values.Pipelines = []string{"sensu-influx"}
@@ -83,24 +83,24 @@ func TestValuesOfNoCheckAreSeen(t *testing.T) {
 			wire.ResultSignal(wire.Signal{Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 1 << 40}, wire.Result{Output: []byte("1 value"), Extra: extra})}})
 		v.apply(c)
 	}
-	var seen int
+	var observed int
 	for _, x := range v.take() {
-		if x.Kind != Seen {
+		if x.Kind != Observed {
 			continue
 		}
-		seen++
-		if x.Source.Check() != model.MetricsCheck || string(x.Seen.Raw) != string(named) {
+		observed++
+		if x.Source.Check() != model.MetricsCheck || string(x.Observation.Extra) != string(named) {
 			t.Errorf("%+v", x)
 		}
 	}
-	if seen != 2 {
-		t.Errorf("%d are seen", seen)
+	if observed != 2 {
+		t.Errorf("%d observations, want 2", observed)
 	}
 }
 
-// Each change of a keepalive is shown, as it was at that moment; it moves the number of nothing
-// else, and no two of a commit have the same.
-func TestChangesOfKeepalivesAreSeen(t *testing.T) {
+// Each status change of a keepalive is observed, with the state at that moment. Observations are
+// numbered apart: they change the index of no other transition.
+func TestKeepaliveChangesAreObserved(t *testing.T) {
 	mark := func(node model.NodeID, begun, clean bool) *wire.Record {
 		return &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: begun, Clean: clean, Session: 7, Namespace: 1, TimeoutMs: 60_000, WarningMs: 30_000}}
 	}
@@ -113,14 +113,14 @@ func TestChangesOfKeepalivesAreSeen(t *testing.T) {
 	later.add(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: 2})
 	v := run(t, options{Workers: 2}, nil)
 	v.apply(first, late, later, back)
-	var seen []Transition
+	var observed []Transition
 	next := map[uint64]uint32{} // by commit
 	for _, x := range v.take() {
-		if x.Kind == Seen {
-			if x.Index != next[x.At.Number]-1 {
-				t.Errorf("commit %d: %d after %d", x.At.Number, x.Index, next[x.At.Number])
+		if x.Kind == Observed {
+			if want := uint32(len(observed) % 2); x.Index != want {
+				t.Errorf("commit %d: observation %d, want %d", x.At.Number, x.Index, want)
 			}
-			seen = append(seen, x)
+			observed = append(observed, x)
 			continue
 		}
 		if x.Index != next[x.At.Number] {
@@ -133,13 +133,13 @@ func TestChangesOfKeepalivesAreSeen(t *testing.T) {
 		open    bool
 		history int
 	}{{model.Warning, true, 2}, {model.Critical, true, 3}, {model.OK, false, 4}}
-	if len(seen) != 2*len(want) {
-		t.Fatalf("%d: %+v", len(seen), seen)
+	if len(observed) != 2*len(want) {
+		t.Fatalf("%d: %+v", len(observed), observed)
 	}
-	for i, x := range seen {
+	for i, x := range observed {
 		w := want[i/2]
-		if x.Source.Check() != model.KeepaliveCheck || x.Seen.Status != w.status || (x.Seen.Problem != nil) != w.open || int(x.Seen.HistoryLen) != w.history || x.Seen.Output == "" {
-			t.Errorf("%d: %+v %+v", i, x, x.Seen)
+		if x.Source.Check() != model.KeepaliveCheck || x.Observation.Status != w.status || (x.Observation.Problem != nil) != w.open || int(x.Observation.HistoryLen) != w.history || x.Observation.Output == "" {
+			t.Errorf("%d: %+v %+v", i, x, x.Observation)
 		}
 	}
 }
