@@ -270,7 +270,7 @@ func (x *transcript) clockOff() {
 	machine.Now = clock.now
 	log := &logBuffer{}
 	a, err := agent.New(agent.Config{StateDir: joins.State, Token: joins.Token, Servers: []string{x.s.Listen}, Name: joins.Name, Machine: machine,
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: model.Logged}))})
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: model.LogAttr}))})
 	if err != nil {
 		x.t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ const awaitAsset = 10 * time.Second
 
 // buildFor is the archive for this machine.
 func (a *Agent) buildFor(of *model.ChunkAsset) (sum asset.Sum, ok bool) {
-	if b := model.BuildFor(of.Builds, *a.measured.Load()); b != nil {
+	if b := model.SelectBuild(of.Builds, *a.measured.Load()); b != nil {
 		return b.SHA512, true
 	}
 	return "", false
@@ -61,7 +61,7 @@ func (a *Agent) assetsOf(ctx context.Context, c *check) (list []run.Asset, probl
 		x := &c.chunk.Assets[i]
 		sum, ok := a.buildFor(x)
 		if !ok {
-			return nil, model.NoBuild(x.Name, "this machine", *a.measured.Load()).Error()
+			return nil, model.MissingBuildError(x.Name, "this machine", *a.measured.Load()).Error()
 		}
 		dir, err := a.assets.Dir(ctx, sum)
 		if err != nil {

@@ -113,7 +113,7 @@ func (s *server) bulk(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*bo
 		return nil, model.Errorf(model.Guarded, "this would be done to %d events; without --yes at most to %d", len(list), most).
 			WithHint("look at which with --dry-run, then repeat with --yes, or with --max-affected %d", len(list))
 	}
-	picked := model.Counted(len(list), "event") + " picked"
+	picked := model.CountNoun(len(list), "event") + " picked"
 	note := " (" + cmp.Or(said, "all") + ")"
 	if in.Note != "" {
 		note += ": " + in.Note

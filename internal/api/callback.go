@@ -121,7 +121,7 @@ func (s *server) calledOf(ctx context.Context, id string, c handler.Called) (did
 	if !ok || st.Problem == nil || st.Problem.ID != id {
 		return false, nil // closed
 	}
-	acked := st.Problem.Ack.Holds(s.Now())
+	acked := st.Problem.Ack.Active(s.Now())
 	if c.Verb == "acknowledge" && acked || c.Verb == "unacknowledge" && !acked {
 		return false, nil
 	}

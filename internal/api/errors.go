@@ -83,7 +83,7 @@ func reform(_ huma.Context, _ string, v any) (any, error) {
 	}
 	for _, e := range theirs.Errors[:min(len(theirs.Errors), model.MaxFlaws)] {
 		if e != nil {
-			p.Errors = append(p.Errors, v1.FieldError{Message: model.Brief(e.Message), Location: model.Brief(e.Location)})
+			p.Errors = append(p.Errors, v1.FieldError{Message: model.Shorten(e.Message), Location: model.Shorten(e.Location)})
 		}
 	}
 	return p, nil

@@ -53,7 +53,7 @@ func (s *server) expected(ctx context.Context, key intent.Key, in ChangeInput) (
 	r, err := s.Intent.Get(ctx, key)
 	switch {
 	case model.ClassOf(err) == model.NotFound && in.IfMatch != "":
-		return 0, false, model.Errorf(model.Stale, "%s is not there (any more), If-Match asks for %s", key, model.Brief(in.IfMatch)).
+		return 0, false, model.Errorf(model.Stale, "%s is not there (any more), If-Match asks for %s", key, model.Shorten(in.IfMatch)).
 			WithHint("leave If-Match away to make it, or find where it went: muster audit")
 	case model.ClassOf(err) == model.NotFound:
 		return 0, true, nil
@@ -63,7 +63,7 @@ func (s *server) expected(ctx context.Context, key intent.Key, in ChangeInput) (
 	tag := s.etag(r.Status.Revision)
 	switch {
 	case in.IfMatch != "" && !matches(in.IfMatch, tag):
-		return 0, false, model.Errorf(model.Stale, "%s was changed since: its ETag is %s, If-Match asks for %s", key, tag, model.Brief(in.IfMatch)).
+		return 0, false, model.Errorf(model.Stale, "%s was changed since: its ETag is %s, If-Match asks for %s", key, tag, model.Shorten(in.IfMatch)).
 			WithHint("GET it again, look what it is now, and send the ETag of that answer")
 	case in.IfMatch == "" && !noneMatches(in.IfNoneMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s is there already: its ETag is %s, If-None-Match excludes it", key, tag).

@@ -130,7 +130,7 @@ func (x *subject) ResolveName(name string) (any, bool) {
 	case "event.problem":
 		return types.Bool(s.Problem != nil), true
 	case "event.acknowledged":
-		return types.Bool(s.Problem != nil && s.Problem.Ack.Holds(x.now)), true
+		return types.Bool(s.Problem != nil && s.Problem.Ack.Active(x.now)), true
 	case "event.flapping":
 		return types.Bool(s.Flapping), true
 	case "event.watermark":

@@ -137,7 +137,7 @@ func (c *chain) follow() error {
 		return nil
 	}
 	c.add("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
-	if ack := st.Problem.Ack; ack.Holds(c.Now()) {
+	if ack := st.Problem.Ack; ack.Active(c.Now()) {
 		link := c.add("held", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
 		if link.At = ack.Until; !ack.Until.IsZero() {
 			link.Text += ", until"

@@ -27,12 +27,12 @@ func (s *server) unknownPath(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 {
-		writeError(w, model.Errorf(model.NotFound, "there is nothing at %s", model.Brief(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
+		writeError(w, model.Errorf(model.NotFound, "there is nothing at %s", model.Shorten(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
 		return
 	}
 	list := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", list)
-	p := problem(model.Invalid, fmt.Sprintf("%s takes no %s", model.Brief(r.URL.Path), model.Brief(r.Method)), "what it takes: "+list+"; more: /api/v1/openapi.json")
+	p := problem(model.Invalid, fmt.Sprintf("%s takes no %s", model.Shorten(r.URL.Path), model.Shorten(r.Method)), "what it takes: "+list+"; more: /api/v1/openapi.json")
 	p.Title, p.Status = "No such method here", http.StatusMethodNotAllowed
 	writeProblem(w, p)
 }

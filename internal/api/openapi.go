@@ -69,7 +69,7 @@ func resourceSchema(r huma.Registry, k kind.Kind) *huma.Schema {
 			"kind":       {Type: "string", Enum: []any{k.Name}},
 			"metadata":   r.Schema(reflect.TypeFor[model.Metadata](), true, "Metadata"),
 			"spec":       r.Schema(reflect.TypeOf(k.New()).Elem(), true, k.Name+"Spec"),
-			"status":     r.Schema(reflect.TypeFor[model.Stored](), true, "Stored"),
+			"status":     r.Schema(reflect.TypeFor[model.ResourceStatus](), true, "Stored"),
 		},
 	}
 }

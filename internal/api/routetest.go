@@ -117,7 +117,7 @@ func (c *routeCase) routes() ([]*route.Route, string) {
 	case route.ByRoute:
 		why = "the check names the route (alert.route)"
 	case route.ByMatch:
-		why = model.Counted(len(routes), "route") + " matching (match)"
+		why = model.CountNoun(len(routes), "route") + " matching (match)"
 	case route.ByDefault:
 		why = "no other route matches"
 	case route.ByNamespace:

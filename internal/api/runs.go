@@ -128,7 +128,7 @@ func (s *server) order(ctx context.Context, r *v1.RunRequest) (*order, error) {
 	if err := s.aim(ctx, o, ns, r); err != nil {
 		return nil, err
 	}
-	o.what = fmt.Sprintf("%s on %s: %s", o.what, model.Counted(len(o.nodes), "node"), targetsText(r.Targets))
+	o.what = fmt.Sprintf("%s on %s: %s", o.what, model.CountNoun(len(o.nodes), "node"), targetsText(r.Targets))
 	return o, nil
 }
 

@@ -110,7 +110,7 @@ func connections() int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<24 {
 		return 0
 	}
-	return model.Connections(int(l.Cur)) // the Go runtime has raised it to the hard limit
+	return model.MaxConnections(int(l.Cur)) // the Go runtime has raised it to the hard limit
 }
 
 // answerTimeout is how long a reader may take for an answer; a watch moves its own

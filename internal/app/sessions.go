@@ -155,5 +155,5 @@ func (n nodes) Seen(node core.Node, hello *wire.Hello) (limit, reason string) {
 		facts = map[string]string{}
 	}
 	facts["agentVersion"] = hello.Version
-	return n.s.intent.SeenNode(info, intent.Said{Facts: facts, Labels: hello.Labels, Groups: hello.Groups, Hears: &model.Hears{}})
+	return n.s.intent.SeenNode(info, intent.Said{Facts: facts, Labels: hello.Labels, Groups: hello.Groups, Hears: &model.KeepaliveReceivers{}})
 }

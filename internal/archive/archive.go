@@ -168,7 +168,7 @@ func (a *Archive) fetchAny(ctx context.Context, sum asset.Sum) {
 	var err error
 	for _, url := range urls {
 		if err = a.fetch(ctx, sum, url); err == nil {
-			a.o.Log.Info("archive of an asset fetched", "url", model.ShownPlace(url), "sha512", asset.Short(sum))
+			a.o.Log.Info("archive of an asset fetched", "url", model.RedactQuery(url), "sha512", asset.Short(sum))
 			a.o.Arrived()
 			break
 		}
@@ -189,7 +189,7 @@ func (a *Archive) fetch(ctx context.Context, sum asset.Sum, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	shown := model.ShownPlace(url)
+	shown := model.RedactQuery(url)
 	if err != nil {
 		return fmt.Errorf("GET %s: this is no address", shown)
 	}

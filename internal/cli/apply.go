@@ -130,7 +130,7 @@ func (a *app) printApplied(applied v1.Applied, f format) error {
 		}
 	}
 	if applied.DryRun {
-		fmt.Fprintf(a.Stdout, "dry run: nothing was changed; %s would get a new assignment\n", model.Counted(applied.Affected, "node"))
+		fmt.Fprintf(a.Stdout, "dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
 		a.printRefused(applied)
 	}
 	return nil

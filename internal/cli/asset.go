@@ -135,7 +135,7 @@ func (a *app) addBuild(c *cobra.Command, f *applyFlags, name string, build model
 	}
 	known := false
 	for i := range spec.Builds {
-		if spec.Builds[i].For() == build.For() {
+		if spec.Builds[i].Platform() == build.Platform() {
 			spec.Builds[i], known = build, true
 		}
 	}
@@ -217,7 +217,7 @@ func (a *app) assetList() *cobra.Command {
 			}
 			t := newTable("NAME", "FOR", "SHA512", "ARCHIVE")
 			for _, r := range rows {
-				t.add(r.Name, r.Build.For(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive))
+				t.add(r.Name, r.Build.Platform(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive))
 			}
 			return t.write(a.Env)
 		},

@@ -113,7 +113,7 @@ func (a *app) printRevision(changes []v1.Change, diff bool, most int) {
 		}
 		return
 	}
-	fmt.Fprintln(a.Stdout, head+clean(whoDid(c)+" changed "+model.Counted(len(changes), "resource")+why(c), false))
+	fmt.Fprintln(a.Stdout, head+clean(whoDid(c)+" changed "+model.CountNoun(len(changes), "resource")+why(c), false))
 	for i, c := range changes {
 		if i == most {
 			fmt.Fprintf(a.Stdout, "        and %d more\n", len(changes)-most)

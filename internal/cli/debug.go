@@ -115,7 +115,7 @@ func (a *app) bundle(ctx context.Context, b bundling) error {
 		return model.Errorf(model.Unavailable, "nothing could be had of the server at %s", b.admin).
 			WithHint("name the admin listener and the data folder: --admin HOST:PORT --data DIR")
 	}
-	fmt.Fprintf(a.Stdout, "%s: %d of %s\n", b.out, len(parts)-len(missing), model.Counted(len(parts), "part"))
+	fmt.Fprintf(a.Stdout, "%s: %d of %s\n", b.out, len(parts)-len(missing), model.CountNoun(len(parts), "part"))
 	return nil
 }
 

@@ -138,7 +138,7 @@ func entryText(e v1.Entry) string {
 		if e.Count == 0 {
 			return "the agent tells: " + firstLine(e.Output)
 		}
-		return fmt.Sprintf("the agent gave up %s: %s", model.Counted(e.Count, "result"), firstLine(e.Output))
+		return fmt.Sprintf("the agent gave up %s: %s", model.CountNoun(e.Count, "result"), firstLine(e.Output))
 	case "late":
 		return fmt.Sprintf("late result of %s: %s %s", e.Executed.UTC().Format(time.RFC3339), e.Status, firstLine(e.Output))
 	}
@@ -167,7 +167,7 @@ func (a *app) acknowledged(ack *model.Ack) {
 	}
 	if !ack.Until.IsZero() {
 		end := "until"
-		if !ack.Holds(a.Now()) {
+		if !ack.Active(a.Now()) {
 			end = "ended"
 		}
 		text += "; " + end + " " + a.when(ack.Until)
@@ -197,7 +197,7 @@ func (a *app) printDeliveries(ctx context.Context, c *client.Client, problem str
 		case "delivered":
 			text += " " + a.when(d.Ended)
 		case "pending":
-			text += fmt.Sprintf(", %s, again %s", model.Counted(d.Attempts, "attempt"), a.when(d.NextAt))
+			text += fmt.Sprintf(", %s, again %s", model.CountNoun(d.Attempts, "attempt"), a.when(d.NextAt))
 		}
 		if d.LastError != "" {
 			text += "; last error: " + d.LastError

@@ -55,10 +55,10 @@ func systemOf(facts map[string]string) string {
 func hardwareOf(facts map[string]string) string {
 	var parts []string
 	if cpus, err := strconv.Atoi(facts["cpus"]); err == nil {
-		parts = append(parts, model.Counted(cpus, "CPU"))
+		parts = append(parts, model.CountNoun(cpus, "CPU"))
 	}
 	if memory, err := strconv.ParseInt(facts["memory"], 10, 64); err == nil {
-		parts = append(parts, model.Size(memory).About())
+		parts = append(parts, model.Size(memory).Approximate())
 	}
 	switch v := facts["virtualisation"]; v {
 	case "":

@@ -52,7 +52,7 @@ metadata: {name: pool}
 spec: {targets: {groups: [web]}, interval: 60s, command: 'check_pool {{ .props.pool }} {{ .props.proxy.host }}'}
 `)
 	rig.JoinedAs("web01", map[string]string{"env": "prod"}, model.NodeSpec{
-		Given:       &model.Given{Token: "4f1cba9876543210", Groups: []string{"web"}, Labels: map[string]string{"env": "test", "cell": "c7"}, Lifecycle: &model.Lifecycle{Ephemeral: true}},
+		JoinGrant:   &model.JoinGrant{Token: "4f1cba9876543210", Groups: []string{"web"}, Labels: map[string]string{"env": "test", "cell": "c7"}, Lifecycle: &model.Lifecycle{Ephemeral: true}},
 		AgentGroups: []string{"canary", "nowhere", "payment", "web"},
 		AgentLabels: map[string]string{"env": "staging", "role": "payment", "rack": "r7"},
 		Properties:  map[string]json.RawMessage{"disk_warn": []byte(`"10%"`)},

@@ -91,7 +91,7 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o *model.Resou
 	a.field("namespace", "%s", n.Namespace)
 	switch bad := n.Events.NotOK(); {
 	case bad > 0:
-		a.field("events", "%s are not OK; %s open", n.Events.Failing(), model.Counted(n.Problems, "problem"))
+		a.field("events", "%s are not OK; %s open", n.Events.Failing(), model.CountNoun(n.Problems, "problem"))
 	case n.Events.OK > 0:
 		a.field("events", "%d, all OK", n.Events.OK)
 	default:
@@ -122,27 +122,27 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o *model.Resou
 	a.long("checks", "%d: %s", len(n.Checks), dash(strings.Join(n.Checks, ", ")))
 	if o.Status != nil {
 		joined := a.when(o.Status.Created)
-		if spec.Given != nil && spec.Given.Token != "" {
-			joined += ", with " + spec.Given.Source()
+		if spec.JoinGrant != nil && spec.JoinGrant.Token != "" {
+			joined += ", with " + spec.JoinGrant.Source()
 		}
 		a.long("joined", "%s", joined)
 	}
-	if forget := spec.Life().Forget(); forget > 0 {
+	if forget := spec.EffectiveLifecycle().ForgetDelay(); forget > 0 {
 		whence := ""
 		if spec.Lifecycle == nil {
-			whence = "; " + spec.Given.Source()
+			whence = "; " + spec.JoinGrant.Source()
 			if spec.Facts["sensuEntity"] != "" {
 				whence = "; its Sensu agent"
 			}
 		}
-		tell, err := a.told(ctx, c, n.Namespace, spec.Life().Handlers)
+		tell, err := a.told(ctx, c, n.Namespace, spec.EffectiveLifecycle().Handlers)
 		if err != nil {
 			return err
 		}
 		whence = tell + whence
 		a.long("lifecycle", "ephemeral: it is forgotten when it had no session for %s%s", model.Duration(forget), whence)
 	}
-	if h, said := spec.Hears(); h != nil {
+	if h, said := spec.KeepaliveReceivers(); h != nil {
 		a.long("keepalive", "%s", hearsText(h, said))
 	}
 	if n.Origins == nil {
@@ -169,7 +169,7 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k kind.Kin
 		a.field("labels", "%s", pairs(r.Metadata.Labels))
 	}
 	if parts := k.FromSensu(r.Spec); parts != "" {
-		a.field("from Sensu", "%s: runs as it is; Muster's own kind is Route, see %s", parts, model.KeptPage)
+		a.field("from Sensu", "%s: runs as it is; Muster's own kind is Route, see %s", parts, model.SensuKindsPage)
 	}
 	if view.State.Note != "" {
 		a.field("effect", "%s", view.State.Note)
@@ -219,7 +219,7 @@ func (a *app) describedMembers(ctx context.Context, c *client.Client, namespace,
 }
 
 // hearsText is who hears of a node's keepalive; said: by its agent.
-func hearsText(h *model.Hears, said bool) string {
+func hearsText(h *model.KeepaliveReceivers, said bool) string {
 	var parts []string
 	for _, p := range []struct {
 		what  string

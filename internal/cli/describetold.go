@@ -31,7 +31,7 @@ func (a *app) told(ctx context.Context, c *client.Client, namespace string, refs
 			if err != nil {
 				return "", err
 			}
-			if service := r.Spec.(*model.HandlerSpec).ProblemsOnly(); service != "" {
+			if service := r.Spec.(*model.HandlerSpec).ProblemService(); service != "" {
 				ref += " (which is " + service + " and takes problems only: the message is given up)"
 			}
 		}

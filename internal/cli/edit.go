@@ -83,7 +83,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 	}
 	docs, err := a.splitDocuments(path, after)
 	if err == nil && len(docs) != 1 {
-		err = model.Errorf(model.Invalid, "%s holds %s, not one", path, model.Counted(len(docs), "resource"))
+		err = model.Errorf(model.Invalid, "%s holds %s, not one", path, model.CountNoun(len(docs), "resource"))
 	}
 	if err == nil {
 		o, derr := decodeObject(docs[0].body)

@@ -101,7 +101,7 @@ func (a *app) bulk(c *cobra.Command, f *bulkFlags, verb string, length model.Dur
 	}
 	for _, left := range done.Left {
 		if left.Failed {
-			return model.Errorf(model.Unavailable, "%s of %s: %s", model.Counted(left.Count, "event"), fmt.Sprint(done.Matched), left.Reason).WithHint("type it again: what is done already is not done twice")
+			return model.Errorf(model.Unavailable, "%s of %s: %s", model.CountNoun(left.Count, "event"), fmt.Sprint(done.Matched), left.Reason).WithHint("type it again: what is done already is not done twice")
 		}
 	}
 	return nil
@@ -134,7 +134,7 @@ func eventName(e v1.BulkEvent, all bool) string {
 }
 
 func (a *app) printBulk(done *v1.BulkDone, past string) {
-	fmt.Fprintf(a.Stdout, "%s %s\n", model.Counted(done.Done, "event"), past)
+	fmt.Fprintf(a.Stdout, "%s %s\n", model.CountNoun(done.Done, "event"), past)
 	for _, left := range done.Left {
 		names := make([]string, len(left.First))
 		for i := range left.First {

@@ -84,7 +84,7 @@ func agentSummary(list v1.AgentList) string {
 		}
 		parts = append(parts, fmt.Sprintf("%d of %s", v.Agents, cmp.Or(v.Version, "an unknown version")))
 	}
-	text := model.Counted(list.Total, "agent") + ": " + strings.Join(parts, ", ")
+	text := model.CountNoun(list.Total, "agent") + ": " + strings.Join(parts, ", ")
 	if list.Disconnected > 0 {
 		text += fmt.Sprintf("; %d not connected", list.Disconnected)
 	}
@@ -122,7 +122,7 @@ func (a *app) agentTable(agents []v1.Agent, g *getFlags) *table {
 			if wide {
 				memory := "-"
 				if st.ResidentBytes > 0 {
-					memory = model.Size(st.ResidentBytes).About()
+					memory = model.Size(st.ResidentBytes).Approximate()
 				}
 				row = append(row, number(st.Lost+st.GaveWay+st.Refused), memory)
 			}
@@ -178,7 +178,7 @@ func perDay(st *v1.AgentStats) string {
 	if st.BytesPerDay == 0 {
 		return "-"
 	}
-	return model.Size(st.BytesPerDay).About()
+	return model.Size(st.BytesPerDay).Approximate()
 }
 
 // number is a count that should be zero.
@@ -231,12 +231,12 @@ func (a *app) describeAgent(ctx context.Context, c *client.Client, namespace, no
 		a.field("not in force", "%s: %s", u.Name, u.Reason)
 	}
 	if st := s.Stats; st != nil {
-		text := fmt.Sprintf("%d runs, %s processes a minute, %s sent", st.Runs, rate(st.ForksPerMinute), model.Size(st.BytesSent).About())
+		text := fmt.Sprintf("%d runs, %s processes a minute, %s sent", st.Runs, rate(st.ForksPerMinute), model.Size(st.BytesSent).Approximate())
 		if st.BytesPerDay > 0 {
 			text += " (" + perDay(st) + " a day)"
 		}
 		if st.ResidentBytes > 0 {
-			text += ", " + model.Size(st.ResidentBytes).About() + " of memory"
+			text += ", " + model.Size(st.ResidentBytes).Approximate() + " of memory"
 		}
 		a.field("it says", "%s", text)
 	}

@@ -132,7 +132,7 @@ func (a *app) printOthers(others []v1.Room) {
 
 // roomText is a namespace in some words: demo 1800 events, 12 not OK.
 func roomText(o v1.Room) string {
-	text := o.Namespace + " " + model.Counted(o.Events, "event")
+	text := o.Namespace + " " + model.CountNoun(o.Events, "event")
 	if o.Wrong > 0 {
 		text += fmt.Sprintf(" (%d not OK)", o.Wrong)
 	}

@@ -45,7 +45,7 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, g *getFlags) error
 		fmt.Fprintf(a.Stdout, "%d more; %d of all %d are not well. --limit 0 shows all, -l narrows\n", more, list.Wrong, list.Total)
 	}
 	if list.Others > 0 && a.inContext {
-		fmt.Fprintf(a.Stdout, "%s in other namespaces: -A shows all\n", model.Counted(list.Others, "node"))
+		fmt.Fprintf(a.Stdout, "%s in other namespaces: -A shows all\n", model.CountNoun(list.Others, "node"))
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (a *app) problemTable(items []v1.Problem, g *getFlags) *table {
 	for _, p := range items {
 		state, until := cell{"OPEN " + p.Status.String(), statusCell(p.Status).colour}, a.Now()
 		switch {
-		case p.Ack.Holds(a.Now()):
+		case p.Ack.Active(a.Now()):
 			state.text = "ACK " + p.Status.String()
 		case len(p.Holds) > 0:
 			state.text = strings.ToUpper(p.Holds[0].Kind) + " " + p.Status.String()

@@ -69,7 +69,7 @@ func (a *app) getResources(ctx context.Context, c *client.Client, k kind.Kind, n
 		return err
 	}
 	if k.Sensu {
-		fmt.Fprintf(a.Stdout, "kept from Sensu: they run as they are; Muster's own kind is Route, see %s\n", model.KeptPage)
+		fmt.Fprintf(a.Stdout, "kept from Sensu: they run as they are; Muster's own kind is Route, see %s\n", model.SensuKindsPage)
 	}
 	if next != "" {
 		fmt.Fprintln(a.Stdout, "there are more: --limit 0 shows all, -l selects")

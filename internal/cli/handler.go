@@ -163,12 +163,12 @@ func (a *app) handlerReplay() *cobra.Command {
 			if output.machine() {
 				return a.printValue(*output, done)
 			}
-			fmt.Fprintf(a.Stdout, "%s on the way again\n", model.Counted(done.Sent, "message"))
+			fmt.Fprintf(a.Stdout, "%s on the way again\n", model.CountNoun(done.Sent, "message"))
 			if done.Over > 0 {
-				fmt.Fprintf(a.Stdout, "%s left: the problems have ended; --ended sends them too\n", model.Counted(done.Over, "dead letter"))
+				fmt.Fprintf(a.Stdout, "%s left: the problems have ended; --ended sends them too\n", model.CountNoun(done.Over, "dead letter"))
 			}
 			if done.More > 0 {
-				fmt.Fprintf(a.Stdout, "%s more: repeat the command\n", model.Counted(done.More, "dead letter"))
+				fmt.Fprintf(a.Stdout, "%s more: repeat the command\n", model.CountNoun(done.More, "dead letter"))
 			}
 			return nil
 		},

@@ -15,7 +15,7 @@ func (a *app) held(p *v1.OpenProblem) string {
 		return ""
 	}
 	var parts []string
-	if ack := p.Ack; ack.Holds(a.Now()) {
+	if ack := p.Ack; ack.Active(a.Now()) {
 		parts = append(parts, "acknowledged by "+strings.TrimSuffix(ack.By+": "+ack.Note, ": ")+a.upTo(ack.Until))
 	}
 	for _, h := range p.Holds {

@@ -114,9 +114,9 @@ func (a *app) printImport(result *sensuimport.Result, path string, f format) err
 		}
 		fmt.Fprintf(a.Stderr, "%s %s: %s: %s\n", mark, note.Where, note.What, note.Text)
 	}
-	fmt.Fprintf(a.Stderr, "%s of Sensu's became %s", model.Counted(result.Read, "resource"), model.Counted(len(result.Resources), "resource"))
+	fmt.Fprintf(a.Stderr, "%s of Sensu's became %s", model.CountNoun(result.Read, "resource"), model.CountNoun(len(result.Resources), "resource"))
 	if n := result.LostCount(); n > 0 {
-		fmt.Fprintf(a.Stderr, "; %s not carried, marked !", model.Counted(n, "thing"))
+		fmt.Fprintf(a.Stderr, "; %s not carried, marked !", model.CountNoun(n, "thing"))
 	}
 	fmt.Fprintln(a.Stderr)
 	if path != "" {

@@ -25,7 +25,7 @@ func (a *app) sensuNotes(docs []declaration) (notes []string) {
 	}
 	for _, file := range of {
 		notes = append(notes, fmt.Sprintf("%s: kept from Sensu: %s. It runs as it is; Muster's own kind for notifications is Route (%s)",
-			file, strings.Join(in[file], ", "), model.KeptPage))
+			file, strings.Join(in[file], ", "), model.SensuKindsPage))
 	}
 	return notes
 }

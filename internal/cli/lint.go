@@ -34,7 +34,7 @@ func (a *app) lintCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Stdout, "%s, no errors\n", model.Counted(len(docs), "resource"))
+			fmt.Fprintf(a.Stdout, "%s, no errors\n", model.CountNoun(len(docs), "resource"))
 			for _, note := range a.sensuNotes(docs) {
 				fmt.Fprintln(a.Stdout, note)
 			}

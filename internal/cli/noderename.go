@@ -36,7 +36,7 @@ func (a *app) nodeRename() *cobra.Command {
 			}
 			if n := len(done.Outcomes) - 1; n > 0 {
 				fmt.Fprintf(a.Stdout, "\n%s named %s and %s changed with it. If you keep %s in files, change them there too: the next apply\nwould bring the old name back. muster get KIND NAME -o yaml prints what is declared now.\n",
-					model.Counted(n, "resource"), clean(args[0], false), wereWas(n), themIt(n))
+					model.CountNoun(n, "resource"), clean(args[0], false), wereWas(n), themIt(n))
 			}
 			return nil
 		},

@@ -92,11 +92,11 @@ func writeYAML(w io.Writer, data []byte) error {
 
 // decode reads a resource that the server sent.
 type object struct {
-	APIVersion string          `json:"apiVersion"`
-	Kind       string          `json:"kind"`
-	Metadata   model.Metadata  `json:"metadata"`
-	Spec       json.RawMessage `json:"spec"`
-	Status     *model.Stored   `json:"status,omitempty"`
+	APIVersion string                `json:"apiVersion"`
+	Kind       string                `json:"kind"`
+	Metadata   model.Metadata        `json:"metadata"`
+	Spec       json.RawMessage       `json:"spec"`
+	Status     *model.ResourceStatus `json:"status,omitempty"`
 }
 
 func decodeObject(data []byte) (object, error) {

@@ -90,7 +90,7 @@ func (a *app) printPruned(planned v1.Applied, owner string) {
 		}
 	}
 	if len(lines) > 0 {
-		fmt.Fprintf(a.Stderr, "pruning %s of %s:\n%s\n", model.Counted(len(lines), "resource"), clean(owner, false), strings.Join(lines, "\n"))
+		fmt.Fprintf(a.Stderr, "pruning %s of %s:\n%s\n", model.CountNoun(len(lines), "resource"), clean(owner, false), strings.Join(lines, "\n"))
 	}
 }
 

@@ -55,7 +55,7 @@ func (a *app) noiseCmd() *cobra.Command {
 
 // printNoise shows one part after the other; those with nothing in them as one line.
 func (a *app) printNoise(n *v1.Noise, all bool, limit int, f format) error {
-	fmt.Fprintf(a.Stdout, "%s %s", model.Counted(n.Pages, "page"), a.fromTo(n.Since, n.Until))
+	fmt.Fprintf(a.Stdout, "%s %s", model.CountNoun(n.Pages, "page"), a.fromTo(n.Since, n.Until))
 	if n.Failed > 0 {
 		fmt.Fprintf(a.Stdout, ", %d that no handler took", n.Failed)
 	}

@@ -251,7 +251,7 @@ func (a *app) printShadow(list *v1.ShadowList, rows []shadowRow, by []string, al
 		fmt.Fprintf(a.Stdout, "%d more: --limit 0 shows all\n", more)
 	}
 	fmt.Fprintf(a.Stdout, "%s would have called somebody %s (%d opened, of which %d again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet\n",
-		model.Counted(sum.calls(), "message"), a.fromTo(list.Since, list.Until), sum.Opened, sum.Again, sum.Reminded)
+		model.CountNoun(sum.calls(), "message"), a.fromTo(list.Since, list.Until), sum.Opened, sum.Again, sum.Reminded)
 	return nil
 }
 

@@ -117,6 +117,6 @@ func (s *runShown) result() error {
 // broken says how far it came, for whoever stopped it.
 func (s *runShown) broken() {
 	if n := len(s.going()); n > 0 && !s.format.machine() {
-		fmt.Fprintf(s.Stderr, "taken back on %s: %s\n", model.Counted(n, "node"), some(s.going()))
+		fmt.Fprintf(s.Stderr, "taken back on %s: %s\n", model.CountNoun(n, "node"), some(s.going()))
 	}
 }

@@ -120,7 +120,7 @@ func (s *runShown) summary() error {
 		}
 	}
 	c := s.counts
-	text := model.Counted(c.Nodes, "node") + ":"
+	text := model.CountNoun(c.Nodes, "node") + ":"
 	for _, one := range []struct {
 		n      int
 		cell   cell
@@ -183,7 +183,7 @@ func (s *runShown) groups() error {
 	for _, text := range texts {
 		names := by[text]
 		slices.Sort(names)
-		if _, err := fmt.Fprintf(s.Stdout, "%s\n  %s\n", s.paint(bold, model.Counted(len(names), "node")+": "+some(names)), strings.ReplaceAll(text, "\n", "\n  ")); err != nil {
+		if _, err := fmt.Fprintf(s.Stdout, "%s\n  %s\n", s.paint(bold, model.CountNoun(len(names), "node")+": "+some(names)), strings.ReplaceAll(text, "\n", "\n  ")); err != nil {
 			return err
 		}
 	}
@@ -191,7 +191,7 @@ func (s *runShown) groups() error {
 }
 
 // some names the first of many.
-func some(names []string) string { return model.FirstOf(names, 8) }
+func some(names []string) string { return model.ListFirst(names, 8) }
 
 // going are the nodes that began and have not ended.
 func (s *runShown) going() (names []string) {

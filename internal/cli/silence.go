@@ -118,7 +118,7 @@ func (a *app) printSilenced(one *v1.Silenced, spec *model.SilenceSpec) {
 		would = "dry run: nothing is made; "
 	}
 	a.wrapped(fmt.Sprintf("%ssilence %s %s %s on %s, %s; open now: %s", would, clean(one.Name, false), begins, clean(silenceChecks(spec), false),
-		model.Counted(one.Nodes, "node"), until, model.Counted(one.Holds, "problem")), 2)
+		model.CountNoun(one.Nodes, "node"), until, model.CountNoun(one.Holds, "problem")), 2)
 	if one.Nodes > 1 {
 		a.wrapped("  "+firstNodes(one.First, one.Nodes), 4)
 	}

@@ -51,7 +51,7 @@ func (a *app) silenceEnd() *cobra.Command {
 					return err
 				}
 				if ended = append(ended, one); !output.machine() {
-					fmt.Fprintf(a.Stdout, "silence %s ended; it held %s\n", clean(name, false), model.Counted(one.Holds, "problem"))
+					fmt.Fprintf(a.Stdout, "silence %s ended; it held %s\n", clean(name, false), model.CountNoun(one.Holds, "problem"))
 				}
 			}
 			if output.machine() {

@@ -67,17 +67,17 @@ func howWell(s v1.Status) int {
 // concerns are what is not well beside events.
 func concerns(s v1.Status) (list []string) {
 	if s.Faulty > 0 {
-		list = append(list, model.Counted(s.Faulty, "node")+" with errors")
+		list = append(list, model.CountNoun(s.Faulty, "node")+" with errors")
 	}
 	if s.Spooling > 0 {
-		list = append(list, model.Counted(s.Spooling, "agent")+" with results waiting")
+		list = append(list, model.CountNoun(s.Spooling, "agent")+" with results waiting")
 	}
 	failing := 0
 	for _, u := range s.Unsent {
 		failing += u.Failing
 	}
 	if failing > 0 {
-		list = append(list, model.Counted(failing, "message")+" not delivered")
+		list = append(list, model.CountNoun(failing, "message")+" not delivered")
 	}
 	if len(s.Warnings) > 0 {
 		list = append(list, "the server warns")
@@ -105,7 +105,7 @@ func (a *app) printStatus(server string, s v1.Status) {
 		fmt.Fprintln(w)
 		_ = a.wrongTable(s.Wrong).write(a.Env)
 		if s.WrongMore > 0 {
-			fmt.Fprintf(w, "%s more: muster get events --status critical,unknown,warning%s\n", model.Counted(s.WrongMore, "check"), a.scope())
+			fmt.Fprintf(w, "%s more: muster get events --status critical,unknown,warning%s\n", model.CountNoun(s.WrongMore, "check"), a.scope())
 		}
 	}
 	if began := a.beginning(s); began != nil && howWell(s) == 0 {
@@ -137,7 +137,7 @@ func (a *app) wrongTable(list []v1.Wrong) *table {
 		if x.Nodes == 1 {
 			what = x.Examples[0] + "/" + x.Check
 		} else {
-			what += " on " + model.Counted(x.Nodes, "node")
+			what += " on " + model.CountNoun(x.Nodes, "node")
 			more := ""
 			if x.Nodes > uint64(len(x.Examples)) {
 				more = ", …"
@@ -171,7 +171,7 @@ func (a *app) statusOfAgents(s v1.Status) {
 	} else if s.Nodes == 0 && s.Connected == 0 {
 		a.line("agents", "none has joined")
 	} else {
-		text := fmt.Sprintf("%d connected of %s", s.Connected, model.Counted(s.Nodes, "node"))
+		text := fmt.Sprintf("%d connected of %s", s.Connected, model.CountNoun(s.Nodes, "node"))
 		if up := s.Now.Sub(s.Started); up < model.DefaultReconnectGrace && s.Connected < s.Nodes {
 			text += fmt.Sprintf("; the server started %s ago, they are coming back", model.TimeSpan(up))
 		}
@@ -183,10 +183,10 @@ func (a *app) statusOfAgents(s v1.Status) {
 			st := x.Session.Stats
 			parts[i] = fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
 		}
-		a.line("behind", "results wait on %s: %s; muster get agents --spooling%s", model.Counted(s.Spooling, "agent"), strings.Join(parts, ", "), a.scope())
+		a.line("behind", "results wait on %s: %s; muster get agents --spooling%s", model.CountNoun(s.Spooling, "agent"), strings.Join(parts, ", "), a.scope())
 	}
 	if s.Pending > 0 {
-		a.line("pending", "%s to be accepted: muster node list --pending", model.Counted(s.Pending, "machine"))
+		a.line("pending", "%s to be accepted: muster node list --pending", model.CountNoun(s.Pending, "machine"))
 	}
 }
 
@@ -223,26 +223,26 @@ func (a *app) statusOfEvents(s v1.Status) {
 
 func (a *app) statusOfServer(server string, s v1.Status) {
 	if j := s.Journal; j.BudgetBytes > 0 {
-		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).About(), model.Size(j.BudgetBytes).About(), j.SizeBytes*100/j.BudgetBytes)
+		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).Approximate(), model.Size(j.BudgetBytes).Approximate(), j.SizeBytes*100/j.BudgetBytes)
 		if j.FreeBytes > 0 {
-			text += fmt.Sprintf("; %s free on its disk", model.Size(j.FreeBytes).About())
+			text += fmt.Sprintf("; %s free on its disk", model.Size(j.FreeBytes).Approximate())
 			if j.FreeBytes < j.BudgetBytes-j.SizeBytes {
 				text += ", less than it may grow"
 			}
 		}
 		if j.DataFreeBytes > 0 {
-			text += fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).About())
+			text += fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate())
 		}
 		a.line("journal", "%s", text)
 		if j.BehindCommits > behindShown || j.QueuedBytes > 0 && j.Blocked != "" {
-			a.line("", "%s wait to be kept; events are %s behind", model.Size(j.QueuedBytes).About(), model.Counted(j.BehindCommits, "commit"))
+			a.line("", "%s wait to be kept; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
 		}
 	}
 	if r := s.Reactions; r.Waiting > 0 || r.Rederiving {
 		ago := model.TimeSpan(time.Duration(r.BehindSeconds * float64(time.Second)))
-		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", model.Counted(r.Waiting, "change"), ago)
+		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", model.CountNoun(r.Waiting, "change"), ago)
 		if r.Rederiving {
-			text = fmt.Sprintf("%s behind: changes are made again from %s of the journal", ago, model.Size(r.BehindBytes).About())
+			text = fmt.Sprintf("%s behind: changes are made again from %s of the journal", ago, model.Size(r.BehindBytes).Approximate())
 		}
 		a.line("history", "%s", text)
 	}
@@ -316,7 +316,7 @@ func nodesText(n int, examples []string) string {
 	if n > len(examples) {
 		more = ", …"
 	}
-	return fmt.Sprintf("%s (%s%s)", model.Counted(n, "node"), strings.Join(examples, ", "), more)
+	return fmt.Sprintf("%s (%s%s)", model.CountNoun(n, "node"), strings.Join(examples, ", "), more)
 }
 
 // scope are the words that make a list cover what status covered.
@@ -333,7 +333,7 @@ func (a *app) silent(s v1.Status) string {
 	for i, e := range s.SilentNow {
 		names[i] = qualified(e.Namespace, e.Node) + " for " + model.Age(a.Now(), e.Changed)
 	}
-	text := model.Counted(s.Silent, "node") + ": " + strings.Join(names, ", ")
+	text := model.CountNoun(s.Silent, "node") + ": " + strings.Join(names, ", ")
 	if more := s.Silent - uint64(len(names)); more > 0 {
 		text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, a.scope())
 	}
@@ -353,13 +353,13 @@ func (a *app) verdict(s v1.Status) string {
 			bad = append(bad, fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
-	events := model.Counted(s.Events, "event")
+	events := model.CountNoun(s.Events, "event")
 	var how []string
 	if len(bad) > 0 {
 		how = append(how, strings.Join(bad, ", ")+" of "+events)
 	}
 	if s.Silent > 0 {
-		how = append(how, model.Counted(s.Silent, "node")+" silent")
+		how = append(how, model.CountNoun(s.Silent, "node")+" silent")
 	}
 	level := howWell(s)
 	if level == nearlyWell { // else they stand below what is worse

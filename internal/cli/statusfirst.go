@@ -34,11 +34,11 @@ func (a *app) beginning(s v1.Status) *beginning {
 			add(starter, "eight checks for every machine, to begin with")
 		}
 	case s.NoChecks:
-		b.text = fmt.Sprintf("The server hears of %s, and checks nothing there yet.", model.Counted(s.Nodes, "machine"))
+		b.text = fmt.Sprintf("The server hears of %s, and checks nothing there yet.", model.CountNoun(s.Nodes, "machine"))
 		add(starter, "eight checks for every machine, to begin with")
 		add("muster explain check", "how to write one of your own")
 	case s.NoResults:
-		b.text = fmt.Sprintf("The server hears of %s; the first results are not here yet.", model.Counted(s.Nodes, "machine"))
+		b.text = fmt.Sprintf("The server hears of %s; the first results are not here yet.", model.CountNoun(s.Nodes, "machine"))
 		add("muster get events -w", "shows them as they come")
 		add("muster why NODE/CHECK", "says why one does not")
 	default:

@@ -149,7 +149,7 @@ func (a *app) authUserDelete() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Stdout, "user %s deleted; ended: %s, %s\n", clean(u.Name, false), model.Counted(u.Sessions, "session"), model.Counted(u.Tokens, "token"))
+				fmt.Fprintf(a.Stdout, "user %s deleted; ended: %s, %s\n", clean(u.Name, false), model.CountNoun(u.Sessions, "session"), model.CountNoun(u.Tokens, "token"))
 			}
 			return nil
 		},

@@ -332,4 +332,4 @@ func folderSize(path string) (total int64) {
 	return total
 }
 
-func about(bytes int64) string { return model.Size(bytes).About() }
+func about(bytes int64) string { return model.Size(bytes).Approximate() }

@@ -137,7 +137,7 @@ func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
 func (r *Reader) flaw(at place, field, hint, format string, args ...any) {
 	if !r.Full() {
 		r.Flaws = append(r.Flaws, &model.Flaw{File: r.file, Line: at.line, Column: at.column,
-			Field: model.Brief(field), Text: model.Brief(fmt.Sprintf(format, args...)), Hint: model.Brief(hint)})
+			Field: model.Shorten(field), Text: model.Shorten(fmt.Sprintf(format, args...)), Hint: model.Shorten(hint)})
 	}
 }
 

@@ -38,9 +38,9 @@ func TestCommandsHaveAssets(t *testing.T) {
 	want := fmt.Sprintf("--now %[1]s %[1]s/lib:/opt/lib %[1]s/include", dir)
 	for _, command := range []*model.Command{{Argv: []string{"tell", "--now"}}, {Argv: []string{program, "--now"}}, {Shell: "tell --now"}} {
 		spec := &model.HandlerSpec{Command: command, Assets: []string{"check-plugins"}, Env: map[string]string{"LD_LIBRARY_PATH": "/opt/lib"}}
-		spec.Within("team")
+		spec.QualifyReferences("team")
 		missing = nil
-		if receipt, err := out.Send(t.Context(), spec, message("k", `{"version":1}`)); err != nil || !strings.Contains(receipt.Answer, strings.Replace(want, "/opt/lib", model.Hidden, 1)+"\n{\"version\":1}") {
+		if receipt, err := out.Send(t.Context(), spec, message("k", `{"version":1}`)); err != nil || !strings.Contains(receipt.Answer, strings.Replace(want, "/opt/lib", model.RedactedText, 1)+"\n{\"version\":1}") {
 			t.Errorf("%v: %+v %v", command, receipt, err)
 		}
 		mutator := &model.MutatorSpec{Command: command, Assets: spec.Assets, Env: spec.Env}

@@ -138,7 +138,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 
 func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	w := o.words(m.Note, spec.ShowLabels)
-	if m.Note.Kind == Deregistered && spec.ProblemsOnly() != "" {
+	if m.Note.Kind == Deregistered && spec.ProblemService() != "" {
 		return Receipt{}, &FinalError{errors.New("that a node was forgotten is no incident, which this service would keep open for ever: name another handler in lifecycle.handlers")}
 	}
 	switch {
@@ -156,8 +156,8 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 		return o.post(ctx, m, slack(spec.Slack, m, w))
 	case spec.Mattermost != nil:
 		return o.post(ctx, m, mattermost(spec.Mattermost, m, w))
-	case spec.Teams != nil:
-		return o.post(ctx, m, teams(spec.Teams, m, w))
+	case spec.MicrosoftTeams != nil:
+		return o.post(ctx, m, teams(spec.MicrosoftTeams, m, w))
 	case spec.Ntfy != nil:
 		return o.post(ctx, m, ntfy(spec.Ntfy, m, w))
 	case spec.Email != nil:

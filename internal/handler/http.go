@@ -113,7 +113,7 @@ func (r *request) String() string {
 	var b strings.Builder
 	address := r.url
 	if r.hidden {
-		address = model.ShownURL(address)
+		address = model.RedactURL(address)
 	}
 	fmt.Fprintf(&b, "%s %s\nContent-Type: %s\n", r.verb(), address, r.contentType())
 	if r.key != "" {
@@ -122,7 +122,7 @@ func (r *request) String() string {
 	for _, h := range r.header {
 		value := h[1]
 		if scheme, _, ok := strings.Cut(value, " "); h[0] == "Authorization" && ok {
-			value = scheme + " " + model.Hidden
+			value = scheme + " " + model.RedactedText
 		}
 		fmt.Fprintf(&b, "%s: %s\n", h[0], value)
 	}

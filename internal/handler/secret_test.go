@@ -61,7 +61,7 @@ func TestASecretIsReadForEachMessage(t *testing.T) {
 	}})
 	defer out.Close()
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `echo "with $KEY"; test "$KEY" = "$WANT"`}, Env: map[string]string{"WANT": "s3cret-1"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
-	spec.Within("team")
+	spec.QualifyReferences("team")
 	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || errors.As(failed, new(*FinalError)) {
 		t.Errorf("%v", failed)
 	}
@@ -83,7 +83,7 @@ func TestMutatorsHaveSecrets(t *testing.T) {
 		return "s3cret of " + namespace + "/" + name, failed
 	}})
 	defer out.Close()
-	spec := (&model.MutatorSpec{Command: &model.Command{Shell: `cat; echo "with $KEY" | tee /dev/stderr; test -z "$FAIL"`}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}).Within("team")
+	spec := (&model.MutatorSpec{Command: &model.Command{Shell: `cat; echo "with $KEY" | tee /dev/stderr; test -z "$FAIL"`}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}).QualifyReferences("team")
 	if _, _, err := out.Mutate(t.Context(), spec, []byte("{}")); err == nil || err.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || errors.As(err, new(*FinalError)) {
 		t.Errorf("%v", err)
 	}
@@ -120,7 +120,7 @@ func TestNoPartOfASecretIsLeftByTheCut(t *testing.T) {
 		"what an answer began with": {Webhook: &model.Webhook{URL: peer.URL, Token: model.Secret{FromEnv: "TOKEN"}}},
 	} {
 		out.opts.Getenv = func(string) (string, bool) { return secret, true }
-		spec.Within("team")
+		spec.QualifyReferences("team")
 		receipt, err := out.Send(t.Context(), spec, message("k", "{}"))
 		all := receipt.Answer + fmt.Sprint(err)
 		for n := 6; n <= len(secret); n++ {

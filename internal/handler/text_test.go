@@ -86,7 +86,7 @@ func TestSecrets(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, "no such webhook: %s/services/from-file", p.URL)
 	}
-	if receipt, err := try(file); err == nil || strings.Contains(err.Error()+receipt.Answer, "from-file") || !strings.Contains(err.Error(), model.Hidden) || !asFinal(err) {
+	if receipt, err := try(file); err == nil || strings.Contains(err.Error()+receipt.Answer, "from-file") || !strings.Contains(err.Error(), model.RedactedText) || !asFinal(err) {
 		t.Errorf("%v %q", err, receipt.Answer)
 	}
 }

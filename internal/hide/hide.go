@@ -1,4 +1,4 @@
-// Package hide redacts secrets in the output of commands: it replaces them by model.Hidden before the
+// Package hide redacts secrets in the output of commands: it replaces them by model.RedactedText before the
 // output is stored, cut or sent. It finds a secret as it is, and in the forms that programs commonly
 // print: base64 at any offset, hexadecimal, URL-encoded, in JSON and in quotes. Agents redact the output
 // of their commands, the server that of handlers and of Sensu's agents. In: secrets and output. Out:
@@ -107,7 +107,7 @@ func (h *Hider) Next(p []byte, last bool) []byte {
 		if from < 0 {
 			break
 		}
-		shown = append(append(shown, text[at:from]...), model.Hidden...)
+		shown = append(append(shown, text[at:from]...), model.RedactedText...)
 		at = to
 	}
 	if at < open {

@@ -366,11 +366,11 @@ func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (befo
 	if before.UID != "" || node.UID == "" {
 		node.UID = before.UID
 	}
-	node.Key, node.Facts, node.AgentLabels, node.AgentGroups, node.AgentHears = before.Key, before.Facts, before.AgentLabels, before.AgentGroups, before.AgentHears
-	if node.Given == nil {
-		node.Given = before.Given // what it joined with is in no file
-	} else if node.Given.Empty() {
-		node.Given = nil
+	node.Key, node.Facts, node.AgentLabels, node.AgentGroups, node.AgentReceivers = before.Key, before.Facts, before.AgentLabels, before.AgentGroups, before.AgentReceivers
+	if node.JoinGrant == nil {
+		node.JoinGrant = before.JoinGrant // what it joined with is in no file
+	} else if node.JoinGrant.Empty() {
+		node.JoinGrant = nil
 	}
 	return before, nil
 }

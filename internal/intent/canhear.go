@@ -19,7 +19,7 @@ func (s *Service) notifiable(ctx context.Context, whose, namespace string, life 
 		if spec == nil {
 			continue
 		}
-		if service := spec.ProblemsOnly(); service != "" {
+		if service := spec.ProblemService(); service != "" {
 			return model.Errorf(model.Invalid, "%slifecycle.handlers: handler %q is %s, which takes problems only: that a node was forgotten would stay open there for ever", whose, ref, service).
 				WithHint("name a handler with command, webhook, email or a chat; muster get handlers -n %s lists them", ns)
 		}

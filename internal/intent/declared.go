@@ -48,9 +48,9 @@ func (s *Service) tryDeclared(ctx context.Context, by Who, at Key, key string, t
 	}
 	uid := idFor(request)
 	spec.UID, spec.Key = uid.String(), key
-	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentHears = request.Facts, request.Labels, sortedGroups(request.Groups), nil
+	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = request.Facts, request.Labels, sortedGroups(request.Groups), nil
 	if g := given(token); g != nil {
-		spec.Given = g
+		spec.JoinGrant = g
 	}
 	body, err := encode(r)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestADeclaredNodeGetsItsMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := after.Spec.(*model.NodeSpec)
-	if labels := spec.ServerLabels(after.Metadata); !slices.Equal(spec.AllGroups(), []string{"web", "canary"}) || spec.Facts["key"] != "k1" || labels["rack"] != "a7" || labels["os"] != "linux" {
+	if labels := spec.OperatorLabels(after.Metadata); !slices.Equal(spec.AssignedGroups(), []string{"web", "canary"}) || spec.Facts["key"] != "k1" || labels["rack"] != "a7" || labels["os"] != "linux" {
 		t.Errorf("%+v, labels %v", spec, labels)
 	}
 	apply() // the files once more: it stays the machine's

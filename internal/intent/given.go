@@ -28,8 +28,8 @@ func (s *Service) CheckGiven(ctx context.Context, token pki.JoinToken) error {
 }
 
 // given is what a token, or who accepts its machine, gives a node; nil: nothing.
-func given(token pki.JoinToken) *model.Given {
-	g := &model.Given{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
+func given(token pki.JoinToken) *model.JoinGrant {
+	g := &model.JoinGrant{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
 	if g.Empty() {
 		return nil
 	}

@@ -16,11 +16,11 @@ import (
 // was declared before or after; a file that speaks of it has its way.
 func TestWhatATokenGaveStays(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	apply := func(name string, given *model.Given) intent.Op {
+	apply := func(name string, given *model.JoinGrant) intent.Op {
 		t.Helper()
 		r := model.Resource{
 			Kind: "Node", Metadata: model.Metadata{Name: name, Labels: map[string]string{"rack": "a7"}},
-			Spec: &model.NodeSpec{Groups: []string{"web"}, Given: given},
+			Spec: &model.NodeSpec{Groups: []string{"web"}, JoinGrant: given},
 		}
 		out, err := w.Apply(ctx, ada, []model.Resource{r}, intent.ApplyOptions{})
 		if err != nil {
@@ -40,7 +40,7 @@ func TestWhatATokenGaveStays(t *testing.T) {
 		ID: "4f1c", Groups: []string{"canary", "web"}, Labels: map[string]string{"rack": "other", "os": "linux"},
 		Lifecycle: &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(10 * time.Minute)},
 	}
-	given := &model.Given{Token: "4f1c", Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
+	given := &model.JoinGrant{Token: "4f1c", Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
 	apply("before", nil)
 	uids := map[string]uuid.UUID{}
 	for _, name := range []string{"before", "after"} {
@@ -57,17 +57,17 @@ func TestWhatATokenGaveStays(t *testing.T) {
 		if op := apply(name, nil); op != intent.Unchanged {
 			t.Errorf("%s: the same file again: %s", name, op)
 		}
-		if spec, _ := node(name); !reflect.DeepEqual(spec.Given, given) {
-			t.Errorf("%s: %+v", name, spec.Given)
+		if spec, _ := node(name); !reflect.DeepEqual(spec.JoinGrant, given) {
+			t.Errorf("%s: %+v", name, spec.JoinGrant)
 		}
 		spec, meta := node(name)
-		if got := spec.AllGroups(); !reflect.DeepEqual(got, []string{"web", "canary"}) {
+		if got := spec.AssignedGroups(); !reflect.DeepEqual(got, []string{"web", "canary"}) {
 			t.Errorf("%s: groups %v", name, got)
 		}
-		if got := spec.AllMayJoin(); !reflect.DeepEqual(got, []string{"canary", "web"}) {
+		if got := spec.JoinableGroups(); !reflect.DeepEqual(got, []string{"canary", "web"}) {
 			t.Errorf("%s: may join %v", name, got)
 		}
-		if got := spec.ServerLabels(meta); !reflect.DeepEqual(got, map[string]string{"rack": "a7", "os": "linux"}) {
+		if got := spec.OperatorLabels(meta); !reflect.DeepEqual(got, map[string]string{"rack": "a7", "os": "linux"}) {
 			t.Errorf("%s: labels %v", name, got)
 		}
 		for range 2 {
@@ -77,11 +77,11 @@ func TestWhatATokenGaveStays(t *testing.T) {
 			w.open(t)
 		}
 	}
-	less := &model.Given{Token: "4f1c", Groups: []string{"web"}}
-	for i, step := range []struct{ says, want *model.Given }{{less, less}, {nil, less}, {&model.Given{}, nil}, {nil, nil}} {
+	less := &model.JoinGrant{Token: "4f1c", Groups: []string{"web"}}
+	for i, step := range []struct{ says, want *model.JoinGrant }{{less, less}, {nil, less}, {&model.JoinGrant{}, nil}, {nil, nil}} {
 		apply("before", step.says)
-		if spec, _ := node("before"); !reflect.DeepEqual(spec.Given, step.want) {
-			t.Errorf("step %d: %+v", i, spec.Given)
+		if spec, _ := node("before"); !reflect.DeepEqual(spec.JoinGrant, step.want) {
+			t.Errorf("step %d: %+v", i, spec.JoinGrant)
 		}
 	}
 	if info, _ := w.LookupNode(uids["before"]); info.ForgetAfter != 0 {
@@ -92,8 +92,8 @@ func TestWhatATokenGaveStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spec, _ := node(member.Name); !reflect.DeepEqual(spec.Given, &model.Given{Groups: []string{"db"}}) {
-		t.Errorf("accepted: %+v", spec.Given)
+	if spec, _ := node(member.Name); !reflect.DeepEqual(spec.JoinGrant, &model.JoinGrant{Groups: []string{"db"}}) {
+		t.Errorf("accepted: %+v", spec.JoinGrant)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestDeclaredNodeHasWhatItDeclares(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := r.Spec.(*model.NodeSpec)
-	if !reflect.DeepEqual(spec.AllGroups(), []string{"web"}) || !reflect.DeepEqual(spec.AllMayJoin(), []string{"web"}) || spec.ServerLabels(r.Metadata)["os"] != "linux" {
+	if !reflect.DeepEqual(spec.AssignedGroups(), []string{"web"}) || !reflect.DeepEqual(spec.JoinableGroups(), []string{"web"}) || spec.OperatorLabels(r.Metadata)["os"] != "linux" {
 		t.Errorf("%+v", spec)
 	}
 }

@@ -24,7 +24,7 @@ func (s *Service) held(ctx context.Context, l *lookup) (problems []error, err er
 				return err
 			}
 			if spec != nil && !spec.OnServer() {
-				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, and %s run on the server", key, one.Field, one.Ref, spec.Place(), kind.Plural).
+				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, and %s run on the server", key, one.Field, one.Ref, spec.Location(), kind.Plural).
 					WithHint("name a Secret with file, env or vault"))
 			}
 		}

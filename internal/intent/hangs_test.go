@@ -12,8 +12,8 @@ import (
 // with its name, and never leads back.
 func TestWhatThingsHangOn(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	node := func(name string, behind *model.Behind) model.Resource {
-		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{Behind: behind}}
+	node := func(name string, behind *model.Upstream) model.Resource {
+		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{Upstream: behind}}
 	}
 	depends := func(name string, on ...string) model.Resource {
 		r := check(name)
@@ -28,13 +28,13 @@ func TestWhatThingsHangOn(t *testing.T) {
 		list []model.Resource
 		want string // "": it is taken
 	}{
-		{[]model.Resource{node("web01", &model.Behind{Node: "sw7"})}, `node/web01: spec.behind.node: node "sw7" does not exist`},
-		{[]model.Resource{node("web01", &model.Behind{Node: "web01"})}, "node/web01 is behind itself: web01 → web01"},
-		{[]model.Resource{node("core", nil), node("web01", &model.Behind{Node: "core", Check: "ping"})}, `behind.check: check "ping" does not exist`},
+		{[]model.Resource{node("web01", &model.Upstream{Node: "sw7"})}, `node/web01: spec.behind.node: node "sw7" does not exist`},
+		{[]model.Resource{node("web01", &model.Upstream{Node: "web01"})}, "node/web01 is behind itself: web01 → web01"},
+		{[]model.Resource{node("core", nil), node("web01", &model.Upstream{Node: "core", Check: "ping"})}, `behind.check: check "ping" does not exist`},
 		{[]model.Resource{depends("http", "db")}, `check/http: spec.dependsOn[0]: check "db" does not exist`},
 		{[]model.Resource{depends("db", "keepalive"), depends("http", "db"), check("ping")}, ""},
-		{[]model.Resource{node("core", nil), node("sw7", &model.Behind{Node: "core", Check: "ping"}), node("web01", &model.Behind{Node: "sw7"})}, ""},
-		{[]model.Resource{node("core", &model.Behind{Node: "web01"})}, "node/core is behind itself: core → web01 → sw7 → core"},
+		{[]model.Resource{node("core", nil), node("sw7", &model.Upstream{Node: "core", Check: "ping"}), node("web01", &model.Upstream{Node: "sw7"})}, ""},
+		{[]model.Resource{node("core", &model.Upstream{Node: "web01"})}, "node/core is behind itself: core → web01 → sw7 → core"},
 		{[]model.Resource{depends("db", "http")}, "check/db depends on itself: db → http → db"},
 	} {
 		if err := apply(c.list...); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -62,7 +62,7 @@ func TestWhatThingsHangOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
-	if err != nil || r.Spec.(*model.NodeSpec).Behind.Node != "switch7" {
+	if err != nil || r.Spec.(*model.NodeSpec).Upstream.Node != "switch7" {
 		t.Errorf("after its name changed: %+v, %v", r, err)
 	}
 	if err := deletes("Node", "web01", "switch7"); err != nil {

@@ -203,7 +203,7 @@ func (s *Service) full(namespace string) error {
 func newNode(j *joiner, name string, uid uuid.UUID) ([]byte, error) {
 	return encode(&model.Resource{
 		Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()},
-		Spec: &model.NodeSpec{UID: uid.String(), Given: given(j.token), Key: j.key,
+		Spec: &model.NodeSpec{UID: uid.String(), JoinGrant: given(j.token), Key: j.key,
 			Facts: j.request.Facts, AgentLabels: j.request.Labels, AgentGroups: sortedGroups(j.request.Groups)},
 	})
 }

@@ -19,11 +19,11 @@ func (c *Change) Left() *Left {
 	if err != nil {
 		return nil
 	}
-	life := spec.Life()
+	life := spec.EffectiveLifecycle()
 	if life == nil || len(life.Handlers) == 0 {
 		return nil
 	}
-	l := &Left{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.Forget()).String()}
+	l := &Left{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String()}
 	for _, ref := range life.Handlers {
 		ns, name := model.SplitRef(c.Key.Namespace, ref)
 		l.Tell = append(l.Tell, ns+"/"+name)

@@ -87,7 +87,7 @@ func (s *Service) tookNode(row Row) error {
 		return nil // declared, not enrolled yet
 	}
 	ns, _ := s.namespaceID(row.Namespace)
-	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, Written: row.Updated, ForgetAfter: spec.Life().Forget(),
+	info := NodeInfo{ID: model.NodeID(row.ID), UID: uid, Name: row.Name, Namespace: row.Namespace, NamespaceID: ns, Key: spec.Key, Written: row.Updated, ForgetAfter: spec.EffectiveLifecycle().ForgetDelay(),
 		said: saidBy(spec).fingerprint()}
 	if spec.Keepalive != nil {
 		info.Interval, info.Timeout = time.Duration(spec.Keepalive.Interval), time.Duration(spec.Keepalive.Timeout)

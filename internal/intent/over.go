@@ -84,6 +84,6 @@ func declared(row Row) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.Key, spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentHears = "", nil, nil, nil, nil
+	spec.Key, spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers = "", nil, nil, nil, nil
 	return encode(r)
 }

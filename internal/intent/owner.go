@@ -79,7 +79,7 @@ func (a *application) foreigners() error {
 		if len(owners[owner]) > 1 {
 			verb = " belong to "
 		}
-		said[i] = model.FirstOf(owners[owner], 10) + verb + owner
+		said[i] = model.ListFirst(owners[owner], 10) + verb + owner
 	}
 	return model.Errorf(model.Guarded, "%s; nothing was changed", strings.Join(said, "; ")).
 		WithHint("agree with them, or take it out of your files; to have it from now on: --take-over")

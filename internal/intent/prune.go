@@ -206,5 +206,5 @@ func (a *application) pruned() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; it would delete %s that %s declares no more: %s", model.Counted(len(names), "resource"), a.opts.Owner, model.FirstOf(names, 10))
+	return fmt.Sprintf("; it would delete %s that %s declares no more: %s", model.CountNoun(len(names), "resource"), a.opts.Owner, model.ListFirst(names, 10))
 }

@@ -107,7 +107,7 @@ func (n renaming) rewrite(r *model.Resource) (changed bool) {
 	of := KeyOf(r).Namespace
 	switch spec := r.Spec.(type) {
 	case *model.NodeSpec:
-		if b := spec.Behind; b != nil {
+		if b := spec.Upstream; b != nil {
 			if ns, name := model.SplitRef(of, b.Node); ns == n.namespace && name == n.old {
 				b.Node, changed = strings.TrimSuffix(b.Node, n.old)+n.new, true
 			}

@@ -19,12 +19,12 @@ type Said struct {
 	Facts, Labels map[string]string
 	Groups        []string
 	// Hears is who it wants to hear of its keepalive; nil: it does not say.
-	Hears *model.Hears
+	Hears *model.KeepaliveReceivers
 }
 
 // saidBy is what is on record of it.
 func saidBy(spec *model.NodeSpec) Said {
-	return Said{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentHears}
+	return Said{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers}
 }
 
 // over is what is on record after s was said: what of it was not taken stays as it was.
@@ -277,8 +277,8 @@ func (s *Service) seenWrite(ctx context.Context, uid uuid.UUID, said Said, machi
 		return w, false, nil
 	}
 	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.Key = said.Facts, said.Labels, said.Groups, machine
-	if spec.AgentHears = said.Hears; said.Hears.Empty() {
-		spec.AgentHears = nil
+	if spec.AgentReceivers = said.Hears; said.Hears.Empty() {
+		spec.AgentReceivers = nil
 	}
 	body, err := encode(r)
 	return Write{Key: key, Body: body, Expect: row.Revision}, true, err

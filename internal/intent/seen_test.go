@@ -84,8 +84,8 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 		}
 		return r.Spec.(*model.NodeSpec)
 	}
-	if n := node(); fmt.Sprint(n.AllGroups(), n.AllMayJoin(), n.AgentGroups) != "[web] [web] [canary web]" {
-		t.Errorf("after it joined: %v %v %v", n.AllGroups(), n.AllMayJoin(), n.AgentGroups)
+	if n := node(); fmt.Sprint(n.AssignedGroups(), n.JoinableGroups(), n.AgentGroups) != "[web] [web] [canary web]" {
+		t.Errorf("after it joined: %v %v %v", n.AssignedGroups(), n.JoinableGroups(), n.AgentGroups)
 	}
 	info, _ := w.LookupNode(member.UID)
 	for _, c := range []struct{ groups, limit, want string }{
@@ -102,8 +102,8 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 		if err := w.WriteSeenNow(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n := node(); fmt.Sprint(n.AgentGroups) != c.want || n.Facts["of"] != c.groups || fmt.Sprint(n.AllGroups()) != "[web]" {
-			t.Errorf("%q: %v, facts %v, groups %v", c.groups, n.AgentGroups, n.Facts, n.AllGroups())
+		if n := node(); fmt.Sprint(n.AgentGroups) != c.want || n.Facts["of"] != c.groups || fmt.Sprint(n.AssignedGroups()) != "[web]" {
+			t.Errorf("%q: %v, facts %v, groups %v", c.groups, n.AgentGroups, n.Facts, n.AssignedGroups())
 		}
 	}
 	// An operator's apply does not change it.
@@ -124,7 +124,7 @@ func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := func(h *model.Hears) (kept *model.Hears, revision int64) {
+	says := func(h *model.KeepaliveReceivers) (kept *model.KeepaliveReceivers, revision int64) {
 		t.Helper()
 		info, _ := w.LookupNode(member.UID)
 		w.SeenNode(info, intent.Said{Hears: h})
@@ -135,26 +135,26 @@ func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return r.Spec.(*model.NodeSpec).AgentHears, r.Status.Revision
+		return r.Spec.(*model.NodeSpec).AgentReceivers, r.Status.Revision
 	}
-	first, at := says(&model.Hears{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}})
+	first, at := says(&model.KeepaliveReceivers{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}})
 	if first == nil || first.Handlers[0] != "slack" || first.Pipelines[0] != "alerts" {
 		t.Fatalf("%+v", first)
 	}
-	if again, now := says(&model.Hears{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}}); now != at || !again.Equal(first) {
+	if again, now := says(&model.KeepaliveReceivers{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}}); now != at || !again.Equal(first) {
 		t.Errorf("the same is written again: %d, %d", at, now)
 	}
 	if kept, now := says(nil); now != at || !kept.Equal(first) {
 		t.Errorf("who does not say: %+v", kept)
 	}
 	if _, err := w.Apply(ctx, intent.Who{User: "ada"}, []model.Resource{{APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: "web01", Namespace: "default"},
-		Spec: &model.NodeSpec{Groups: []string{"web"}, AgentHears: &model.Hears{Handlers: []string{"mine"}}}}}, intent.ApplyOptions{Yes: true}); err != nil {
+		Spec: &model.NodeSpec{Groups: []string{"web"}, AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"mine"}}}}}, intent.ApplyOptions{Yes: true}); err != nil {
 		t.Fatal(err)
 	}
 	if kept, _ := says(nil); !kept.Equal(first) {
 		t.Errorf("after an apply: %+v", kept)
 	}
-	if kept, _ := says(&model.Hears{}); kept != nil {
+	if kept, _ := says(&model.KeepaliveReceivers{}); kept != nil {
 		t.Errorf("nobody any more: %+v", kept)
 	}
 }

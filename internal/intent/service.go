@@ -322,7 +322,7 @@ func (s *Service) decode(row Row) (*model.Resource, error) {
 	}
 	return &model.Resource{
 		APIVersion: model.APIVersion, Kind: row.Kind, Metadata: body.Metadata, Spec: spec,
-		Status: &model.Stored{ID: row.ID, Revision: row.Revision, Created: row.Created, Updated: row.Updated},
+		Status: &model.ResourceStatus{ID: row.ID, Revision: row.Revision, Created: row.Created, Updated: row.Updated},
 	}, nil
 }
 

@@ -28,7 +28,7 @@ spec:
 			out := *s
 			out.Builds = slices.Clone(s.Builds)
 			for i := range out.Builds {
-				out.Builds[i].URL = model.ShownPlace(out.Builds[i].URL)
+				out.Builds[i].URL = model.RedactQuery(out.Builds[i].URL)
 			}
 			return &out
 		},
@@ -37,14 +37,14 @@ spec:
 			{"FOR", 80, func(_ View, s *model.AssetSpec) string {
 				list := make([]string, len(s.Builds))
 				for i := range s.Builds {
-					list[i] = s.Builds[i].For()
+					list[i] = s.Builds[i].Platform()
 				}
 				return strings.Join(list, ", ")
 			}},
 		},
 		Details: func(_ View, s *model.AssetSpec) (list []Detail) {
 			for i := range s.Builds {
-				list = append(list, Detail{"for", s.Builds[i].For()}, Detail{"  sha512", s.Builds[i].SHA512})
+				list = append(list, Detail{"for", s.Builds[i].Platform()}, Detail{"  sha512", s.Builds[i].SHA512})
 				if s.Builds[i].URL != "" {
 					list = append(list, Detail{"  url", s.Builds[i].URL})
 				}
@@ -83,10 +83,10 @@ func (v *Validator) asset(s *model.AssetSpec) {
 				v.Flaw(at+"."+f.field, "muster describe node NODE shows the facts", "want one word")
 			}
 		}
-		if first, twice := before[b.For()]; twice {
-			v.Flaw(at, "say which machines it is for: os, arch, distribution, distributionVersion", "is never used: builds[%d] is for the same (%s)", first, b.For())
+		if first, twice := before[b.Platform()]; twice {
+			v.Flaw(at, "say which machines it is for: os, arch, distribution, distributionVersion", "is never used: builds[%d] is for the same (%s)", first, b.Platform())
 		} else {
-			before[b.For()] = i
+			before[b.Platform()] = i
 		}
 	}
 }

@@ -35,7 +35,7 @@ spec:
 			out := *s
 			out.Env = hide(s.Env)
 			if s.Stdin != "" {
-				out.Stdin = model.Hidden
+				out.Stdin = model.RedactedText
 			}
 			return &out
 		},
@@ -125,14 +125,14 @@ func checkDetails(view View, s *model.CheckSpec) []Detail {
 	}
 	list := []Detail{
 		{"runs", runs(s)}, {"when", when}, {"targets", targetText(s.Targets)},
-		{"problem", fmt.Sprintf("opens after %s not OK, closes after %d OK; %s", model.Counted(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), notifies)},
+		{"problem", fmt.Sprintf("opens after %s not OK, closes after %d OK; %s", model.CountNoun(max(alert.FailAfter, 1), "result"), max(alert.RecoverAfter, 1), notifies)},
 	}
 	if len(s.Pipelines) > 0 {
 		list = append(list, Detail{"pipelines", strings.Join(s.Pipelines, ", ") + " get every event"})
 	}
 	if e := view.State.Events; e != nil {
 		list = append(list, Detail{"events", fmt.Sprintf("%d: %d critical, %d unknown, %d warning, %d ok; %s open",
-			e.OK+e.NotOK(), e.Critical, e.Unknown, e.Warning, e.OK, model.Counted(view.State.Problems, "problem"))})
+			e.OK+e.NotOK(), e.Critical, e.Unknown, e.Warning, e.OK, model.CountNoun(view.State.Problems, "problem"))})
 	}
 	return list
 }
@@ -253,7 +253,7 @@ func (v *Validator) check(s *model.CheckSpec) {
 		}
 	}
 	v.severities(s.Severity)
-	v.templates(s.Texts())
+	v.templates(s.TemplateTexts())
 }
 
 // passive refuses whatever says how and where to run a check that nobody runs.

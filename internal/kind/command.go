@@ -99,7 +99,7 @@ func (v *Validator) commandsAssets(names []string, c *model.Command, why string)
 }
 
 // templates finds variables that are written wrongly.
-func (v *Validator) templates(texts model.Texts) {
+func (v *Validator) templates(texts model.TemplateTexts) {
 	_, err := texts.Parse()
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

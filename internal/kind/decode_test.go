@@ -133,7 +133,7 @@ func drawResource(t *rapid.T) *model.Resource {
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: "Check", Metadata: model.Metadata{
 		Name: word.Draw(t, "name"), Namespace: word.Draw(t, "namespace"),
 		Labels: words.Draw(t, "labels"), Annotations: words.Draw(t, "annotations"),
-	}, Status: &model.Stored{ID: 7, Revision: 9, Created: time.Unix(1, 0)}}
+	}, Status: &model.ResourceStatus{ID: 7, Revision: 9, Created: time.Unix(1, 0)}}
 	if rapid.Bool().Draw(t, "property") {
 		r.Kind = "Property"
 		value := rapid.SampledFrom([]string{`1`, `1.50`, `-2e10`, `"1"`, `"on"`, `null`, `{"a":[1,"x",{}],"b":[]}`, `true`, `12345678901234567890`, `1E5`})

@@ -33,7 +33,7 @@ func (l Placement) UsedBy(where string) string {
 	}{{l.Checks, "check"}, {l.Routes, "route"}, {l.Flows, "pipeline"}, {l.Spaces, "namespace"}, {l.Hear, "node"},
 		{l.Handlers, "handler"}, {l.Mutators, "mutator"}, {l.Filters, "filter"}} {
 		if users.n > 0 {
-			by = append(by, model.Counted(users.n, users.what))
+			by = append(by, model.CountNoun(users.n, users.what))
 		}
 	}
 	if l.Checks > 0 {
@@ -47,9 +47,9 @@ func (l Placement) UsedBy(where string) string {
 
 // nodes counts the nodes, and the proxy nodes that a check is about.
 func (l Placement) nodes() string {
-	nodes := model.Counted(l.Nodes, "node")
+	nodes := model.CountNoun(l.Nodes, "node")
 	if l.About > 0 {
-		nodes += ", about " + model.Counted(l.About, "proxy node")
+		nodes += ", about " + model.CountNoun(l.About, "proxy node")
 	}
 	return nodes
 }
@@ -77,7 +77,7 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 // Removal says where a resource landed that an apply deletes.
 func (r *Registry) Removal(kind string, l Placement) string {
 	if k := r.find(kind); k != nil && k.LandsAs != "" {
-		return k.LandsAs + " " + model.Counted(l.Nodes, "node")
+		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")
 	}
 	return "nothing that stays uses it"
 }

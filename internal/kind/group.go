@@ -31,7 +31,7 @@ spec:
 			{"MEMBERS", 60, func(_ View, s *model.GroupSpec) string { return members(s) }},
 		},
 		Details: func(view View, s *model.GroupSpec) []Detail {
-			return []Detail{{"members", members(s)}, {"checks", "targeted by " + model.Counted(view.State.Checks, "check")}}
+			return []Detail{{"members", members(s)}, {"checks", "targeted by " + model.CountNoun(view.State.Checks, "check")}}
 		},
 		Effect: func(_ *model.Resource, _ *model.GroupSpec, l Placement, _ bool) (note, warning string) {
 			if l.Nodes == 0 {
@@ -46,7 +46,7 @@ spec:
 func members(s *model.GroupSpec) string {
 	var from []string
 	if len(s.Nodes) > 0 {
-		from = append(from, model.Counted(len(s.Nodes), "node")+" listed")
+		from = append(from, model.CountNoun(len(s.Nodes), "node")+" listed")
 	}
 	if len(s.Groups) > 0 {
 		from = append(from, "groups "+strings.Join(s.Groups, ","))

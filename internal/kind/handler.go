@@ -53,17 +53,17 @@ spec:
 func redactHandler(s *model.HandlerSpec) *model.HandlerSpec {
 	out := s.MapTexts(func(t model.ServiceText) string {
 		if t.Secret {
-			return model.ShownURL(t.Value)
+			return model.RedactURL(t.Value)
 		}
 		return t.Value
 	})
 	out.Env = hide(s.Env)
 	if s.Webhook != nil {
 		hook := *s.Webhook
-		hook.URL, hook.Headers = model.ShownURL(hook.URL), hide(hook.Headers)
+		hook.URL, hook.Headers = model.RedactURL(hook.URL), hide(hook.Headers)
 		for _, secret := range []*model.Secret{&hook.Secret, &hook.Token} {
 			if secret.Text != "" {
-				secret.Text = model.Hidden
+				secret.Text = model.RedactedText
 			}
 		}
 		out.Webhook = &hook
@@ -92,7 +92,7 @@ func destination(s *model.HandlerSpec) string {
 		}
 		return "stream " + s.Stream.Address
 	}
-	return strings.Join(s.Tells(), ", ")
+	return strings.Join(s.Services(), ", ")
 }
 
 // streamDetails shows how far a stream of results is.
@@ -103,21 +103,21 @@ func streamDetails(view View) []Detail {
 	}
 	text := s.Lag()
 	if s.BehindBytes > 0 {
-		text += fmt.Sprintf(", %s of the journal", model.Size(s.BehindBytes).About())
+		text += fmt.Sprintf(", %s of the journal", model.Size(s.BehindBytes).Approximate())
 	}
 	list := []Detail{{"stream", text}}
 	if s.Trouble != "" {
 		list = append(list, Detail{"error", s.Trouble})
 	}
-	list = append(list, Detail{"sent", fmt.Sprintf("%s over %s since the server started", model.Counted(s.Lines, "line"), model.Counted(s.Connections, "connection"))})
+	list = append(list, Detail{"sent", fmt.Sprintf("%s over %s since the server started", model.CountNoun(s.Lines, "line"), model.CountNoun(s.Connections, "connection"))})
 	if s.Again > 0 {
-		list = append(list, Detail{"repeated", fmt.Sprintf("connections broke and the latest lines were sent again: %s", model.Counted(s.Again, "time"))})
+		list = append(list, Detail{"repeated", fmt.Sprintf("connections broke and the latest lines were sent again: %s", model.CountNoun(s.Again, "time"))})
 	}
 	if s.Withheld > 0 {
-		list = append(list, Detail{"withheld", fmt.Sprintf("%s of namespaces in shadow (notifications: shadow)", model.Counted(s.Withheld, "result"))})
+		list = append(list, Detail{"withheld", fmt.Sprintf("%s of namespaces in shadow (notifications: shadow)", model.CountNoun(s.Withheld, "result"))})
 	}
 	if s.Skipped > 0 || !s.SkippedAt.IsZero() {
-		list = append(list, Detail{"skipped", fmt.Sprintf("%s were never sent because the stream was too far behind; last %s ago", model.Counted(s.Skipped, "result"), model.Age(view.Now, s.SkippedAt))})
+		list = append(list, Detail{"skipped", fmt.Sprintf("%s were never sent because the stream was too far behind; last %s ago", model.CountNoun(s.Skipped, "result"), model.Age(view.Now, s.SkippedAt))})
 	}
 	if s.News != "" {
 		list = append(list, Detail{"started", s.News})
@@ -126,10 +126,10 @@ func streamDetails(view View) []Detail {
 }
 
 func (v *Validator) handler(s *model.HandlerSpec) {
-	switch kinds := s.Tells(); len(kinds) {
+	switch kinds := s.Services(); len(kinds) {
 	case 0:
 		var names []string
-		for _, k := range model.HandlerKinds() {
+		for _, k := range model.HandlerServices() {
 			names = append(names, k.Name)
 		}
 		v.Missing("spec", "write one of "+strings.Join(names, ", "), "says no way to tell")
@@ -151,7 +151,7 @@ func (v *Validator) handler(s *model.HandlerSpec) {
 	v.env("spec.env", s.Env)
 	v.handlerSecrets(s)
 	v.commandsAssets(s.Assets, s.Command, "only a command needs programs")
-	v.templates(model.Texts{Command: s.Command, Env: s.Env})
+	v.templates(model.TemplateTexts{Command: s.Command, Env: s.Env})
 }
 
 func (v *Validator) handlerSecrets(s *model.HandlerSpec) {

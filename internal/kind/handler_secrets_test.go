@@ -53,7 +53,7 @@ func TestSecretsOfHandlersAreRevealed(t *testing.T) {
 	if got := strings.Join(named, " "); got != "opsgenie.apiKey.secret=ops opsgenie.callback.secret=shared/back secrets[0].secret=key" {
 		t.Error(got)
 	}
-	spec.Within("team")
+	spec.QualifyReferences("team")
 	read := func(s model.Secret) (string, error) { return "value of " + s.Named, nil }
 	out, hidden, err := spec.Reveal(read)
 	if err != nil || out.Opsgenie.APIKey.Text != "value of team/ops" || out.Opsgenie.Callback.Text != "value of shared/back" || out.Env["KEY"] != "value of team/key" || out.Env["A"] != "b" {

@@ -31,6 +31,6 @@ func (v *Validator) hook(s *model.HookSpec) {
 		v.Missing("spec.command", "", "missing")
 	}
 	v.command("spec.command", s.Command)
-	v.templates(model.Texts{Command: s.Command})
+	v.templates(model.TemplateTexts{Command: s.Command})
 	v.InRange("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
 }

@@ -48,7 +48,7 @@ type Definition[S model.Spec] struct {
 	References func(refs *References, spec S)
 	// Targets returns all targets of the spec; nil ones are ignored.
 	Targets func(spec S) []FieldTargets
-	// Redact returns a copy in which model.Hidden replaces secrets. Nil: the spec has none.
+	// Redact returns a copy in which model.RedactedText replaces secrets. Nil: the spec has none.
 	Redact func(spec S) S
 	// Declared returns a copy without the fields that the server sets.
 	Declared func(spec S) S

@@ -28,7 +28,7 @@ func TestSecretsOfMutators(t *testing.T) {
 		})
 	}
 	spec := &model.MutatorSpec{Command: command, Assets: []string{"tools"}, Env: map[string]string{"A": "plain"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
-	within := spec.Within("team")
+	within := spec.QualifyReferences("team")
 	if spec.Secrets[0].Secret != "key" || spec.Assets[0] != "tools" || within.Assets[0] != "team/tools" {
 		t.Errorf("%+v, within %+v", spec, within)
 	}

@@ -48,7 +48,7 @@ func limitDetails(view View) (list []Detail) {
 			text += fmt.Sprintf(", %d used", *l.Used)
 		}
 		if l.Met > 0 {
-			text += fmt.Sprintf("; reached %s, last %s ago by node %s: %s", model.Counted(l.Met, "time"), model.Age(view.Now, l.Last), l.Node, l.Reason)
+			text += fmt.Sprintf("; reached %s, last %s ago by node %s: %s", model.CountNoun(l.Met, "time"), model.Age(view.Now, l.Last), l.Node, l.Reason)
 		}
 		list = append(list, Detail{name, text})
 		name = ""

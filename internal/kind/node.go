@@ -32,7 +32,7 @@ spec:
 				refs.Require("Handler", "spec.keepalive.handlers", k.Handlers...)
 				refs.Require("Pipeline", "spec.keepalive.pipelines", k.Pipelines...)
 			}
-			if b := s.Behind; b != nil {
+			if b := s.Upstream; b != nil {
 				from := len(refs.list)
 				refs.Require("Node", "spec.behind.node", b.Node)
 				refs.chain(from)
@@ -41,7 +41,7 @@ spec:
 		},
 		Declared: func(s *model.NodeSpec) *model.NodeSpec {
 			out := *s
-			out.Given, out.Facts, out.AgentLabels, out.AgentGroups, out.AgentHears = nil, nil, nil, nil, nil
+			out.JoinGrant, out.Facts, out.AgentLabels, out.AgentGroups, out.AgentReceivers = nil, nil, nil, nil, nil
 			return &out
 		},
 		FromSensu: func(s *model.NodeSpec) string {
@@ -51,7 +51,7 @@ spec:
 			return ""
 		},
 		Columns: []Column[*model.NodeSpec]{
-			{"GROUPS", 0, func(_ View, s *model.NodeSpec) string { return dash(strings.Join(s.AllGroups(), ",")) }},
+			{"GROUPS", 0, func(_ View, s *model.NodeSpec) string { return dash(strings.Join(s.AssignedGroups(), ",")) }},
 			{"OS", 0, func(_ View, s *model.NodeSpec) string {
 				return dash(strings.TrimSpace(s.Facts["os"] + " " + s.Facts["arch"]))
 			}},
@@ -72,7 +72,7 @@ func (v *Validator) node(s *model.NodeSpec) {
 	v.Names("spec.mayJoin", s.MayJoin, v.SharedName)
 	v.properties("spec.properties", s.Properties)
 	v.lifecycle("spec.lifecycle", s.Lifecycle)
-	if b := s.Behind; b != nil {
+	if b := s.Upstream; b != nil {
 		if b.Node == "" {
 			v.Missing("spec.behind.node", "write behind: {node: NAME}, and the check that says that it is down if keepalive does not", "does not say which node is in front")
 		} else {
@@ -82,7 +82,7 @@ func (v *Validator) node(s *model.NodeSpec) {
 			v.SharedName("spec.behind.check", b.Check)
 		}
 	}
-	if g := s.Given; g != nil {
+	if g := s.JoinGrant; g != nil {
 		if len(g.Token) > model.MaxText || model.HasControl(g.Token) {
 			v.Flaw("spec.given.token", "", "want one line of at most %d bytes", model.MaxText)
 		}
@@ -93,7 +93,7 @@ func (v *Validator) node(s *model.NodeSpec) {
 	if k := s.Keepalive; k != nil {
 		v.InRange("spec.keepalive.interval", k.Interval, model.Duration(time.Second), maxTimeout)
 		v.InRange("spec.keepalive.timeout", k.Timeout, model.Duration(time.Second), maxInterval)
-		interval, timeout := k.Effective()
+		interval, timeout := k.EffectiveTimes()
 		if timeout <= interval {
 			v.Flaw("spec.keepalive", "", "timeout %s must be longer than interval %s", timeout, interval)
 		}
@@ -115,7 +115,7 @@ func (v *Validator) proxy(s *model.NodeSpec) {
 		set  bool
 	}{
 		{"uid", s.UID != ""}, {"key", s.Key != ""}, {"keepalive", s.Keepalive != nil}, {"lifecycle", s.Lifecycle != nil},
-		{"given", s.Given != nil}, {"mayJoin", len(s.MayJoin) > 0},
+		{"given", s.JoinGrant != nil}, {"mayJoin", len(s.MayJoin) > 0},
 	} {
 		if field.set {
 			v.Flaw("spec."+field.name, hint, "not of a proxy node")

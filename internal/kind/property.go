@@ -32,10 +32,10 @@ spec:
 		Columns: []Column[*model.PropertySpec]{
 			{"SCOPE", 0, func(_ View, s *model.PropertySpec) string { return cmp.Or(s.Scope, "namespace") }},
 			{"VALUE", 40, func(_ View, s *model.PropertySpec) string { return compact(s.Value) }},
-			{"READ ON", 0, func(v View, _ *model.PropertySpec) string { return model.Counted(v.State.Nodes, "node") }},
+			{"READ ON", 0, func(v View, _ *model.PropertySpec) string { return model.CountNoun(v.State.Nodes, "node") }},
 		},
 		Details: func(view View, s *model.PropertySpec) []Detail {
-			return []Detail{{"scope", cmp.Or(s.Scope, "namespace")}, {"value", compact(s.Value)}, {"read by", model.Counted(view.State.Checks, "check")}}
+			return []Detail{{"scope", cmp.Or(s.Scope, "namespace")}, {"value", compact(s.Value)}, {"read by", model.CountNoun(view.State.Checks, "check")}}
 		},
 		Effect: func(_ *model.Resource, _ *model.PropertySpec, l Placement, _ bool) (note, warning string) {
 			if l.Nodes == 0 {

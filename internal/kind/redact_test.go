@@ -34,7 +34,7 @@ func TestRedacted(t *testing.T) {
 	}
 	check := &model.CheckSpec{Command: &model.Command{Shell: "true"}, Interval: 60e9, Env: map[string]string{"PASSWORD": "s3cret"}, Stdin: "s3cret"}
 	out := All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: "Check", Metadata: model.Metadata{Name: "c", Namespace: "default"}, Spec: check})
-	if got := out.Spec.(*model.CheckSpec); got.Env["PASSWORD"] != model.Hidden || got.Stdin != model.Hidden {
+	if got := out.Spec.(*model.CheckSpec); got.Env["PASSWORD"] != model.RedactedText || got.Stdin != model.RedactedText {
 		t.Errorf("environment and standard input of a check: %+v", got)
 	}
 	// Who could not see it must not write it over the real one.

@@ -82,11 +82,11 @@ func (r *Registry) DecodeSpec(kind string, data []byte) (model.Spec, error) {
 // DecodeResource decodes a resource that Muster itself stored or sent, as DecodeSpec does.
 func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 	var raw struct {
-		APIVersion string          `json:"apiVersion"`
-		Kind       string          `json:"kind"`
-		Metadata   model.Metadata  `json:"metadata"`
-		Spec       json.RawMessage `json:"spec"`
-		Status     *model.Stored   `json:"status"`
+		APIVersion string                `json:"apiVersion"`
+		Kind       string                `json:"kind"`
+		Metadata   model.Metadata        `json:"metadata"`
+		Spec       json.RawMessage       `json:"spec"`
+		Status     *model.ResourceStatus `json:"status"`
 	}
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, model.Errorf(model.Invalid, "decode a resource: %w", err)
@@ -109,7 +109,7 @@ func (r *Registry) Defaults(res *model.Resource) {
 	}
 }
 
-// Redact returns the resource for readers without the right to change it: model.Hidden replaces
+// Redact returns the resource for readers without the right to change it: model.RedactedText replaces
 // secrets. res is not changed.
 func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	out := *res
@@ -126,7 +126,7 @@ func hide(m map[string]string) map[string]string {
 	}
 	out := make(map[string]string, len(m))
 	for name := range m {
-		out[name] = model.Hidden
+		out[name] = model.RedactedText
 	}
 	return out
 }

@@ -55,7 +55,7 @@ spec:
 		Effect: func(r *model.Resource, s *model.RouteSpec, l Placement, _ bool) (note, warning string) {
 			switch {
 			case l.Checks > 0:
-				return "used by " + model.Counted(l.Checks, "check"), ""
+				return "used by " + model.CountNoun(l.Checks, "check"), ""
 			case s.Match != nil:
 				return "takes the problems that it matches", ""
 			case r.Metadata.Name == defaultRoute:

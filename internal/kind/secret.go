@@ -22,9 +22,9 @@ spec:
 		Validate: func(v *Validator, _ *model.Resource, s *model.SecretSpec) { v.secretKind(s) },
 		Columns: []Column[*model.SecretSpec]{
 			usersColumn[*model.SecretSpec](),
-			{"VALUE IN", 60, func(_ View, s *model.SecretSpec) string { return s.Place() }},
+			{"VALUE IN", 60, func(_ View, s *model.SecretSpec) string { return s.Location() }},
 		},
-		Details: func(_ View, s *model.SecretSpec) []Detail { return []Detail{{"value in", s.Place()}} },
+		Details: func(_ View, s *model.SecretSpec) []Detail { return []Detail{{"value in", s.Location()}} },
 		Effect:  usersEffect[*model.SecretSpec],
 	})
 }
@@ -75,7 +75,7 @@ func (v *Validator) vault(w *model.Vault) {
 	case w.Address == "":
 		v.Missing("spec.vault.address", "write https://HOST:8200", "missing")
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		v.Flaw("spec.vault.address", "write https://HOST:8200", "%q is no address of a web server", model.ShownURL(w.Address))
+		v.Flaw("spec.vault.address", "write https://HOST:8200", "%q is no address of a web server", model.RedactURL(w.Address))
 	}
 	v.vaultPath("spec.vault.mount", w.Mount, false)
 	v.vaultPath("spec.vault.path", w.Path, true)

@@ -24,7 +24,7 @@ spec:
 			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selection(&s.Selector) }},
 			{"UNTIL", 0, silenceEnd},
 			{"BY", 0, func(_ View, s *model.SilenceSpec) string { return dash(s.Creator) }},
-			{"HOLDS", 0, func(v View, _ *model.SilenceSpec) string { return model.Counted(v.State.Holds, "problem") }},
+			{"HOLDS", 0, func(v View, _ *model.SilenceSpec) string { return model.CountNoun(v.State.Holds, "problem") }},
 			{"REASON", 50, func(_ View, s *model.SilenceSpec) string { return s.Reason }},
 		},
 	})

@@ -37,7 +37,7 @@ func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err
 
 func (v *Validator) Flaw(field, hint, format string, args ...any) {
 	if len(v.flaws) < model.MaxFlaws {
-		v.flaws = append(v.flaws, &model.Flaw{Field: model.Brief(field), Hint: model.Brief(hint), Text: model.Brief(fmt.Sprintf(format, args...))})
+		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...))})
 	}
 }
 
@@ -173,8 +173,8 @@ func (v *Validator) where(field, expr string, more func(*where.Condition) error)
 
 // unredacted refuses a value that a reader without rights has read and applies again.
 func (v *Validator) unredacted(field, value string) {
-	if strings.Contains(value, model.Hidden) {
-		v.Flaw(field, "write the real one, or read it as somebody who may change it", "%s stands for a value that was not shown", model.Hidden)
+	if strings.Contains(value, model.RedactedText) {
+		v.Flaw(field, "write the real one, or read it as somebody who may change it", "%s stands for a value that was not shown", model.RedactedText)
 	}
 }
 

@@ -262,7 +262,7 @@ func (al *alarms) judge(d *faultScript) (missing int) {
 		al.blows[x] = b
 		for _, a := range x.agents {
 			if b.machines {
-				_, timeout := a.class.spec.Keepalive.Effective()
+				_, timeout := a.class.spec.Keepalive.EffectiveTimes()
 				b.timeout = int64(timeout)
 				a.mu.Lock()
 				m := al.machines[ownName(a.name)]

@@ -161,7 +161,7 @@ func (al *alarms) struckElsewhere(x *strike, b *blow) {
 		}
 		c, name := r.classes[r.cfg.Members[m].Class], r.cfg.Members[m].Name
 		if b.machines {
-			_, timeout := c.spec.Keepalive.Effective()
+			_, timeout := c.spec.Keepalive.EffectiveTimes()
 			b.timeout = int64(timeout)
 			b.machine(&al.machines[name].witness, theirs[name])
 			continue

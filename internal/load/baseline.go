@@ -18,7 +18,7 @@ type began struct {
 	node    model.NodeID
 	check   model.CheckID
 	results uint64
-	order   model.Order // of them; zero: not known
+	order   model.ResultDigest // of them; zero: not known
 }
 
 func (x began) compare(y began) int {

@@ -16,11 +16,11 @@ const (
 
 // inOrder says whether a state that holds n results more than before the run holds just those
 // whose order this is. Where that is not known it counts the state, and accuses nobody.
-func inOrder(b *report.Balance, k *Kept, before began, came model.Order, n uint64) bool {
+func inOrder(b *report.Balance, k *Kept, before began, came model.ResultDigest, n uint64) bool {
 	if k.Order == 0 || before.results > 0 && before.order == 0 {
 		b.NotOrdered(orderUntold)
 		return true
 	}
 	b.Ordered++
-	return k.Order == came.After(before.order, n)
+	return k.Order == came.Prepend(before.order, n)
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // ofNumbers is the order of these numbers of stream 7.
-func ofNumbers(numbers ...uint64) (o model.Order) {
+func ofNumbers(numbers ...uint64) (o model.ResultDigest) {
 	for _, n := range numbers {
-		o = o.Then(7, n)
+		o = o.Append(7, n)
 	}
 	return o
 }
@@ -91,9 +91,9 @@ func TestOrderOfAPair(t *testing.T) {
 		for _, x := range c.sent {
 			p.passed(wire.StreamID(x.stream), x.number, at(x.made), true, false, sec64(x.acked))
 		}
-		var order model.Order
+		var order model.ResultDigest
 		for _, i := range c.kept {
-			order = order.Then(c.sent[i].stream, c.sent[i].number)
+			order = order.Append(c.sent[i].stream, c.sent[i].number)
 		}
 		b, last := &report.Balance{}, c.sent[len(c.sent)-1]
 		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 4, Name: "ping"}}}}, picked: map[model.CheckID]bool{}}

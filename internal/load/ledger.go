@@ -32,11 +32,11 @@ type ledger struct {
 // entry is what the ledger keeps of one event state: 20 bytes, for there are millions.
 // Counts of two bytes stay at their greatest value.
 type entry struct {
-	results uint32      // acknowledged
-	number  uint32      // of the last of them; no simulated machine lives for 2^32 signals
-	digest  uint32      // of its status and output
-	order   model.Order // of all of them
-	unheard uint16      // of them, those that only a Welcome acknowledged
+	results uint32             // acknowledged
+	number  uint32             // of the last of them; no simulated machine lives for 2^32 signals
+	digest  uint32             // of its status and output
+	order   model.ResultDigest // of all of them
+	unheard uint16             // of them, those that only a Welcome acknowledged
 	refused uint16
 }
 
@@ -64,7 +64,7 @@ func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) 
 	l.acked++
 	if e != nil {
 		e.results++
-		e.number, e.digest, e.order = uint32(number), s.digest, e.order.Then(uint64(stream), number)
+		e.number, e.digest, e.order = uint32(number), s.digest, e.order.Append(uint64(stream), number)
 		if !heard {
 			e.unheard = more(e.unheard)
 		}

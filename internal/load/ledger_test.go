@@ -170,7 +170,7 @@ func (s *modelServer) commit(n *modelNode) {
 		}
 		apply := func(number uint64) {
 			k.Results++
-			k.Order = k.Order.Then(uint64(n.stream), number)
+			k.Order = k.Order.Append(uint64(n.stream), number)
 		}
 		if check != pickyCheck {
 			switch {

@@ -190,7 +190,7 @@ func decodeEntries(data []byte, n int) ([]entry, error) {
 	for i := range states {
 		b := data[i*entrySize:]
 		states[i] = entry{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:]),
-			model.Order(binary.BigEndian.Uint32(b[12:])), binary.BigEndian.Uint16(b[16:]), binary.BigEndian.Uint16(b[18:])}
+			model.ResultDigest(binary.BigEndian.Uint32(b[12:])), binary.BigEndian.Uint16(b[16:]), binary.BigEndian.Uint16(b[18:])}
 	}
 	return states, nil
 }

@@ -200,7 +200,7 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	}
 	x := final{stream, uint32(number), s.digest, s.status, s.intended + int64(s.late)*lateUnit, now}
 	p.last = slices.DeleteFunc(p.last, func(f final) bool { return f.acked < x.made || f.stream == x.stream })
-	p.e.order = p.e.order.Then(uint64(stream), number)
+	p.e.order = p.e.order.Append(uint64(stream), number)
 	p.atOnce = p.atOnce || len(p.last) > 0
 	unsure := false
 	for _, f := range p.last {

@@ -42,7 +42,7 @@ func (a *agent) wasHere(at int64) bool {
 // nothing because this loader did not come to send it: so is every time longer than half-way from
 // when a sign of life is due to when it is missed. Caller holds the lock.
 func (a *agent) speaks(now int64) {
-	interval, timeout := a.class.spec.Keepalive.Effective()
+	interval, timeout := a.class.spec.Keepalive.EffectiveTimes()
 	if last := max(a.lastSend, a.since); a.since > 0 && now-last > int64(interval+timeout)/2 {
 		a.quiet = append(a.quiet, stay{last, now})
 	}

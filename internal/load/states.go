@@ -19,12 +19,12 @@ import (
 type Kept struct {
 	Node    model.NodeID
 	Check   model.CheckID
-	Results uint64      // applied ever
-	Stream  uint64      // of the last one …
-	Number  uint64      // … and its number there
-	Digest  uint32      // of the last one's status and output; zero: not told
-	Expired bool        // the deadline judged since, and the last one may not have
-	Order   model.Order // of all results; zero: not told, or the view does not know
+	Results uint64             // applied ever
+	Stream  uint64             // of the last one …
+	Number  uint64             // … and its number there
+	Digest  uint32             // of the last one's status and output; zero: not told
+	Expired bool               // the deadline judged since, and the last one may not have
+	Order   model.ResultDigest // of all results; zero: not told, or the view does not know
 }
 
 // View reads all event states, in any order.
@@ -97,7 +97,7 @@ func parseKept(text string) (k Kept, ok bool) {
 		}
 		all[i], text = v, rest
 	}
-	return Kept{model.NodeID(all[0]), model.CheckID(all[1]), all[2], all[3], all[4], uint32(all[5]), all[6] > 0, model.Order(all[7])}, true
+	return Kept{model.NodeID(all[0]), model.CheckID(all[1]), all[2], all[3], all[4], uint32(all[5]), all[6] > 0, model.ResultDigest(all[7])}, true
 }
 
 type apiView struct{ api *client.Client }

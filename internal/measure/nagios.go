@@ -10,8 +10,8 @@ import (
 // becomes the tag unit.
 func (s *scan) nagios(output []byte) {
 	out := model.ParseOutput(output)
-	s.bad += out.Bad
-	for _, d := range out.Perf {
+	s.bad += out.Malformed
+	for _, d := range out.PerfData {
 		var tags map[string]string
 		if d.Unit != "" {
 			tags = map[string]string{"unit": d.Unit}

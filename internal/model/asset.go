@@ -48,19 +48,19 @@ func ParseAssetSum(text string) (sum [64]byte, err error) {
 			return sum, nil
 		}
 	}
-	return sum, Errorf(Invalid, "%q is no SHA-512: want 128 of 0-9 and a-f", Brief(text)).WithHint("sha512sum FILE; muster asset add NAME FILE writes it by itself")
+	return sum, Errorf(Invalid, "%q is no SHA-512: want 128 of 0-9 and a-f", Shorten(text)).WithHint("sha512sum FILE; muster asset add NAME FILE writes it by itself")
 }
 
-// Fits says whether the archive is for a machine of these facts.
-func (b *AssetBuild) Fits(facts map[string]string) bool {
+// Matches says whether the archive is for a machine of these facts.
+func (b *AssetBuild) Matches(facts map[string]string) bool {
 	is := func(want, fact string) bool { return want == "" || want == facts[fact] }
 	version := facts["distributionVersion"]
 	return is(b.OS, "os") && is(b.Arch, "arch") && is(b.Distribution, "distribution") &&
 		(is(b.DistributionVersion, "distributionVersion") || strings.HasPrefix(version, b.DistributionVersion+"."))
 }
 
-// For says in words which machines the archive is for.
-func (b *AssetBuild) For() string {
+// Platform says in words which machines the archive is for.
+func (b *AssetBuild) Platform() string {
 	text := strings.Join(strings.Fields(b.OS+" "+b.Arch+" "+b.Distribution+" "+b.DistributionVersion), " ")
 	if text == "" {
 		return "any machine"

@@ -50,8 +50,8 @@ const MaxFlaws = 100
 // Flaws are all that was found at once, at most about MaxFlaws.
 type Flaws []*Flaw
 
-// Brief cuts what somebody else wrote down to what fits a message.
-func Brief(text string) string { return Cut(text, 500) }
+// Shorten cuts what somebody else wrote down to what fits a message.
+func Shorten(text string) string { return Truncate(text, 500) }
 
 // Err is an Invalid error with one line for each flaw and the Flaws as its cause;
 // nil if there is none.

@@ -9,8 +9,8 @@ const (
 	MaxForgetAfter     = 365 * 24 * time.Hour
 )
 
-// Forget is after how long without a session the node is forgotten; zero: never.
-func (l *Lifecycle) Forget() time.Duration {
+// ForgetDelay is after how long without a session the node is forgotten; zero: never.
+func (l *Lifecycle) ForgetDelay() time.Duration {
 	switch {
 	case l == nil || !l.Ephemeral:
 		return 0
@@ -20,8 +20,8 @@ func (l *Lifecycle) Forget() time.Duration {
 	return time.Duration(l.ForgetAfter)
 }
 
-// Effective are the keepalive's values with their defaults.
-func (k *Keepalive) Effective() (interval, timeout Duration) {
+// EffectiveTimes are the keepalive's values with their defaults.
+func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
 	if k != nil && k.Interval > 0 {
 		interval = k.Interval

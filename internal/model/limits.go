@@ -20,9 +20,9 @@ const (
 	DefaultReconnectGrace   = 90 * time.Second
 )
 
-// Connections is how many agents and people a server lets in whose process may open so many
+// MaxConnections is how many agents and people a server lets in whose process may open so many
 // files, at least one: the rest is for journal, stores, snapshots and handlers' commands.
-func Connections(files int) int {
+func MaxConnections(files int) int {
 	return max(files-min(max(files/8, 64), 1024), 1)
 }
 

@@ -41,7 +41,7 @@ func CleanName(text string) string {
 func LabelError(key, value string) error {
 	switch {
 	case !IsLabelName(key):
-		return fmt.Errorf("%q is no label's name: letters, digits, and . _ - / between them, at most %d", Brief(key), MaxText)
+		return fmt.Errorf("%q is no label's name: letters, digits, and . _ - / between them, at most %d", Shorten(key), MaxText)
 	case len(value) > MaxText || HasControl(value):
 		return fmt.Errorf("label %s: want one line of at most %d bytes", key, MaxText)
 	}
@@ -79,8 +79,8 @@ func SplitRef(namespace, ref string) (ns, name string) {
 	return namespace, ref
 }
 
-// WholeRef writes such a name as NAMESPACE/NAME.
-func WholeRef(namespace, ref string) string {
+// QualifyRef writes such a name as NAMESPACE/NAME.
+func QualifyRef(namespace, ref string) string {
 	ns, name := SplitRef(namespace, ref)
 	return ns + "/" + name
 }

@@ -21,10 +21,10 @@ type Perfdatum struct {
 
 // Output is a plug-in's output in its parts.
 type Output struct {
-	Summary []byte // first line, without perfdata
-	Details []byte // the lines after it, without perfdata
-	Perf    []Perfdatum
-	Bad     int // words among the perfdata that are none
+	Summary   []byte // first line, without perfdata
+	Details   []byte // the lines after it, without perfdata
+	PerfData  []Perfdatum
+	Malformed int // words among the perfdata that are none
 }
 
 // ParseOutput splits the output of a plug-in. The slices alias the input.
@@ -36,12 +36,12 @@ func ParseOutput(output []byte) Output {
 	first, rest, _ := bytes.Cut(output, []byte("\n"))
 	summary, perf, _ := bytes.Cut(first, []byte("|"))
 	out.Summary = bytes.TrimSpace(summary)
-	out.Perf, out.Bad = appendPerfdata(nil, perf)
+	out.PerfData, out.Malformed = appendPerfdata(nil, perf)
 	details, perf, _ := bytes.Cut(rest, []byte("|"))
 	out.Details = bytes.TrimRight(details, " \t\r\n")
 	var bad int
-	out.Perf, bad = appendPerfdata(out.Perf, perf)
-	out.Bad += bad
+	out.PerfData, bad = appendPerfdata(out.PerfData, perf)
+	out.Malformed += bad
 	return out
 }
 

@@ -25,8 +25,8 @@ func TestParseOutputGolden(t *testing.T) {
 		}
 		out := ParseOutput(in)
 		var b strings.Builder
-		fmt.Fprintf(&b, "summary %q\ndetails %q\nbad %d\n", out.Summary, out.Details, out.Bad)
-		for _, d := range out.Perf {
+		fmt.Fprintf(&b, "summary %q\ndetails %q\nbad %d\n", out.Summary, out.Details, out.Malformed)
+		for _, d := range out.PerfData {
 			fmt.Fprintf(&b, "%s\n", d.Append(nil))
 		}
 		golden := strings.TrimSuffix(file, ".txt") + ".golden"
@@ -54,12 +54,12 @@ func TestRange(t *testing.T) {
 			t.Errorf("%s: %v, %s", c.text, err, r)
 		}
 		for _, v := range c.alerts {
-			if !r.Alerts(v) {
+			if !r.Violates(v) {
 				t.Errorf("%s: %v must alert", c.text, v)
 			}
 		}
 		for _, v := range c.ok {
-			if r.Alerts(v) {
+			if r.Violates(v) {
 				t.Errorf("%s: %v must not alert", c.text, v)
 			}
 		}
@@ -78,7 +78,7 @@ func FuzzParseOutput(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, d := range ParseOutput(data).Perf {
+		for _, d := range ParseOutput(data).PerfData {
 			printed := d.Append(nil)
 			again, bad := appendPerfdata(nil, printed)
 			if strings.ContainsAny(d.Label, "\n\r|") {

@@ -43,7 +43,7 @@ func FuzzQuantities(f *testing.F) {
 		if id.UnmarshalText([]byte(text)) == nil && (again.UnmarshalText([]byte(id.String())) != nil || again != id) {
 			t.Errorf("stream %q is %d, read again %d", text, id, again)
 		}
-		var o, same Order
+		var o, same ResultDigest
 		if o.UnmarshalText([]byte(text)) == nil && (same.UnmarshalText([]byte(o.String())) != nil || same != o) {
 			t.Errorf("order %q is %d, read again %d", text, o, same)
 		}

@@ -14,11 +14,11 @@ const APIVersion = "muster/v1"
 // Its fields, and those of all that follows, are explained to people by the comments
 // here: see Explain.
 type Resource struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Metadata   Metadata `json:"metadata"`
-	Spec       Spec     `json:"spec"`
-	Status     *Stored  `json:"status,omitempty"` // set by the server; ignored by apply
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Metadata   Metadata        `json:"metadata"`
+	Spec       Spec            `json:"spec"`
+	Status     *ResourceStatus `json:"status,omitempty"` // set by the server; ignored by apply
 }
 
 // Spec is one of the *XxxSpec types; the kind says which.
@@ -43,8 +43,8 @@ type Metadata struct {
 	Owner string `json:"owner,omitempty"`
 }
 
-// Stored is what the server adds to a resource that it keeps.
-type Stored struct {
+// ResourceStatus is what the server adds to a resource that it keeps.
+type ResourceStatus struct {
 	ID       uint32    `json:"id"`       // numeric, never used again
 	Revision int64     `json:"revision"` // of the last change; the ETag
 	Created  time.Time `json:"created"`
@@ -126,7 +126,7 @@ type NodeSpec struct {
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
 	// What stands between it and everything else, a switch or a router: while that is down,
 	// nobody is told of this node's problems.
-	Behind *Behind `json:"behind,omitempty"`
+	Upstream *Upstream `json:"behind,omitempty"`
 	// How often it must be heard of, and who is told when it is not.
 	Keepalive *Keepalive `json:"keepalive,omitempty"`
 	// What becomes of it when it goes away for good; default: it stays, and is missed.
@@ -136,12 +136,12 @@ type NodeSpec struct {
 	Key string `json:"key,omitempty"`
 	// What its machine got when it joined, besides what is declared. Left out, it stays as
 	// it is; {} takes it away.
-	Given *Given `json:"given,omitempty"`
+	JoinGrant *JoinGrant `json:"given,omitempty"`
 	// Measured by the agent; shown, not declared.
 	Facts map[string]string `json:"facts,omitempty"`
 	// Who its Sensu agent wants to hear of its keepalive; shown, not declared. It counts where
 	// keepalive names nobody, as far as it is there.
-	AgentHears *Hears `json:"agentHears,omitempty"`
+	AgentReceivers *KeepaliveReceivers `json:"agentHears,omitempty"`
 	// From the agent's configuration; shown, not declared.
 	AgentLabels map[string]string `json:"agentLabels,omitempty"`
 	// Groups that the agent wants to be in (its --groups); shown, not declared. It is in
@@ -149,8 +149,8 @@ type NodeSpec struct {
 	AgentGroups []string `json:"agentGroups,omitempty"`
 }
 
-// Behind is the node in front of another, and how it is known to be down.
-type Behind struct {
+// Upstream is the node in front of another, and how it is known to be down.
+type Upstream struct {
 	// Its name, of the same namespace or shared/NAME.
 	Node string `json:"node"`
 	// The check of it that says so by a problem that is critical or unknown, of the same
@@ -159,10 +159,10 @@ type Behind struct {
 }
 
 // CheckName is the check that says that the node in front is down.
-func (b *Behind) CheckName() string { return cmp.Or(b.Check, KeepaliveCheckName) }
+func (b *Upstream) CheckName() string { return cmp.Or(b.Check, KeepaliveCheckName) }
 
-// Given is what a node has from its join token, or from who accepted its machine.
-type Given struct {
+// JoinGrant is what a node has from its join token, or from who accepted its machine.
+type JoinGrant struct {
 	// Id of the join token; empty: an operator accepted the machine.
 	Token string `json:"token,omitempty"`
 	// Groups that the node is in, and that its agent may put itself into.
@@ -200,8 +200,8 @@ type Keepalive struct {
 	Pipelines []string `json:"pipelines,omitempty"`
 }
 
-// Hears is who an agent wants to hear of its node's keepalive.
-type Hears struct {
+// KeepaliveReceivers is who an agent wants to hear of its node's keepalive.
+type KeepaliveReceivers struct {
 	// Handlers of the node's namespace.
 	Handlers []string `json:"handlers,omitempty"`
 	// Pipelines of the node's namespace.
@@ -317,11 +317,11 @@ type CheckSpec struct {
 // Schedule is what else there is to say of a check's times.
 type Schedule struct {
 	// Times in which it does not run; its TTL stands still meanwhile.
-	Except []Except `json:"except,omitempty"`
+	Except []ScheduleException `json:"except,omitempty"`
 }
 
-// Except is a stretch of time; exactly one of during and window.
-type Except struct {
+// ScheduleException is a stretch of time; exactly one of during and window.
+type ScheduleException struct {
 	// "22:00-07:00 Europe/Paris", "sat,sun". The zone is by default the namespace's, else UTC.
 	During string `json:"during,omitempty"`
 	// A Window, of the same namespace or shared/NAME.
@@ -439,7 +439,7 @@ type HandlerSpec struct {
 	// Messages in Mattermost.
 	Mattermost *Mattermost `json:"mattermost,omitempty"`
 	// Messages in Microsoft Teams.
-	Teams *Teams `json:"teams,omitempty"`
+	MicrosoftTeams *MicrosoftTeams `json:"teams,omitempty"`
 	// Messages by ntfy.
 	Ntfy *Ntfy `json:"ntfy,omitempty"`
 	// Mail.

@@ -72,17 +72,17 @@ type RouteRate struct {
 	Per Duration `json:"per,omitempty"`
 }
 
-// Span is for how long its messages are counted.
-func (r *RouteRate) Span() time.Duration {
+// Period is for how long its messages are counted.
+func (r *RouteRate) Period() time.Duration {
 	return time.Duration(cmp.Or(r.Per, Duration(time.Hour)))
 }
 
 // String is a rate as people say it.
 func (r *RouteRate) String() string {
 	if r.Messages == 1 {
-		return "1 message in " + Duration(r.Span()).String()
+		return "1 message in " + Duration(r.Period()).String()
 	}
-	return fmt.Sprintf("%d messages in %s", r.Messages, Duration(r.Span()))
+	return fmt.Sprintf("%d messages in %s", r.Messages, Duration(r.Period()))
 }
 
 // SilenceSpec is what a person says: not these, until then, because.

@@ -41,8 +41,8 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// About is the size for people: 1.2 GiB.
-func (s Size) About() string {
+// Approximate is the size for people: 1.2 GiB.
+func (s Size) Approximate() string {
 	v := float64(s)
 	for _, u := range [...]struct {
 		name  string

@@ -74,5 +74,5 @@ func (s Source) Check() CheckID {
 	return CheckID(s.ID)
 }
 
-// Unnamed returns a stand-in for the name when the directory has none: check-1234.
-func (s Source) Unnamed() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }
+// PlaceholderName returns a stand-in for the name when the directory has none: check-1234.
+func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }

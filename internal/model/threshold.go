@@ -55,8 +55,8 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
-// Alerts says whether the value is on the wrong side.
-func (r Range) Alerts(v float64) bool {
+// Violates says whether the value is on the wrong side.
+func (r Range) Violates(v float64) bool {
 	within := v >= r.Start && v <= r.End
 	return within == r.Inside
 }

@@ -60,7 +60,7 @@ func (t *Table) find(assets []string, known string) ([]filter.Library, string, e
 // whole names Assets as NAMESPACE/NAME.
 func whole(of route.Name, refs []string) (list []string) {
 	for _, ref := range refs {
-		list = append(list, model.WholeRef(of.Namespace, ref))
+		list = append(list, model.QualifyRef(of.Namespace, ref))
 	}
 	return list
 }

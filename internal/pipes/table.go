@@ -70,7 +70,7 @@ func (t *Table) Set(name route.Name, zone string, spec model.Spec) error {
 		}
 		next.filters = with(next.filters, name, f)
 	case *model.MutatorSpec:
-		within := spec.Within(name.Namespace)
+		within := spec.QualifyReferences(name.Namespace)
 		m := &Mutator{Spec: within}
 		if spec.Command == nil {
 			var err error

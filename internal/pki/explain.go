@@ -153,5 +153,5 @@ func list(names []string) string {
 	if len(names) == 0 {
 		return "nothing"
 	}
-	return model.FirstOf(names, maxNames)
+	return model.ListFirst(names, maxNames)
 }

@@ -42,7 +42,7 @@ func (p *Planner) calendars(t *translation) error {
 	return nil
 }
 
-func (p *Planner) calendar(t *translation, ns string, e model.Except) model.Span {
+func (p *Planner) calendar(t *translation, ns string, e model.ScheduleException) model.Span {
 	if e.Window == "" {
 		return window.Inline(e.During, p.zone(t, ns))
 	}

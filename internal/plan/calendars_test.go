@@ -13,7 +13,7 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	h.node("web01", nil, "web")
 	h.put("Window", "default", "night", nil, &model.WindowSpec{Spans: []model.WindowSpan{{During: "22:00-07:00"}}})
 	spec := shell("true", &model.Targets{Groups: []string{"web"}})
-	spec.Schedule = &model.Schedule{Except: []model.Except{{Window: "night"}, {During: "sat,sun Europe/Paris"}}}
+	spec.Schedule = &model.Schedule{Except: []model.ScheduleException{{Window: "night"}, {During: "sat,sun Europe/Paris"}}}
 	h.put("Check", "default", "backup", nil, spec)
 	held := func(zone, during string) {
 		t.Helper()

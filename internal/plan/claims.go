@@ -24,7 +24,7 @@ func (p *Planner) claims(ns string, spec *model.NodeSpec) (list []claim) {
 		return nil
 	}
 	var may []gid
-	for _, name := range spec.AllMayJoin() {
+	for _, name := range spec.JoinableGroups() {
 		if r, ok := groupRef(ns, name); ok {
 			may = append(may, p.gids.id(r))
 		}

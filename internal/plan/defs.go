@@ -62,8 +62,8 @@ type (
 		size    int      // of the encoded chunk, in bytes
 		props   []string // properties that the chunk names
 
-		except    []model.Except // see calendars
-		hooks     []model.Hook   // as they are declared, where one names a Hook; see named
+		except    []model.ScheduleException // see calendars
+		hooks     []model.Hook              // as they are declared, where one names a Hook; see named
 		secrets   []model.CommandSecret
 		dependsOn []ref    // checks on the same node
 		assets    []string // names of Assets; see Planner.assets
@@ -203,7 +203,7 @@ func (p *Planner) decode(key intent.Key, id uint32, body []byte) (any, error) {
 	case "Handler":
 		var spec model.HandlerSpec
 		err = into(&spec)
-		spec.Within(name.ns)
+		spec.QualifyReferences(name.ns)
 		def = &handlerDef{ref: name, spec: &spec}
 	case "Secret":
 		var spec model.SecretSpec
@@ -225,23 +225,23 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
 	labels := EffectiveLabels(meta, spec)
 	d := &nodeDef{
-		ref: name, id: id, uid: uid, props: makeValues(spec.Properties), behind: frontOf(name.ns, spec.Behind), stranger: intent.IsStranger(uid),
+		ref: name, id: id, uid: uid, props: makeValues(spec.Properties), behind: frontOf(name.ns, spec.Upstream), stranger: intent.IsStranger(uid),
 		labels: where.MakePairs(labels), facts: where.MakePairs(spec.Facts), notes: meta.Annotations,
 	}
-	if own := spec.ServerLabels(meta); len(labels) == len(own) { // the server's win, and are among them
+	if own := spec.OperatorLabels(meta); len(labels) == len(own) { // the server's win, and are among them
 		d.declared = d.labels
 	} else {
 		d.declared = where.MakePairs(own)
 	}
-	if spec.Given != nil {
-		d.given = &given{token: spec.Given.Token, from: spec.Given.Source()}
-		for _, g := range spec.Given.Groups {
+	if spec.JoinGrant != nil {
+		d.given = &given{token: spec.JoinGrant.Token, from: spec.JoinGrant.Source()}
+		for _, g := range spec.JoinGrant.Groups {
 			if r, ok := groupRef(name.ns, g); ok {
 				d.given.groups = insert(d.given.groups, p.gids.id(r))
 			}
 		}
 	}
-	for _, g := range spec.AllGroups() {
+	for _, g := range spec.AssignedGroups() {
 		if r, ok := groupRef(name.ns, g); ok {
 			d.groups = insert(d.groups, p.gids.id(r))
 		}
@@ -250,10 +250,10 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	if d.proxy = spec.Proxy; d.proxy {
 		d.uid = ProxyUID(id)
 	}
-	if h, said := spec.Hears(); h != nil {
+	if h, said := spec.KeepaliveReceivers(); h != nil {
 		d.hears = &hears{h, said}
 	}
-	if life := spec.Life(); life != nil {
+	if life := spec.EffectiveLifecycle(); life != nil {
 		d.tell = life.Handlers
 	}
 	return d

@@ -31,7 +31,7 @@ func TestNodesUseHandlers(t *testing.T) {
 	uses("a keepalive", 1, 0)
 	h.put("Node", "default", "web02", nil, &model.NodeSpec{Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{"cmdb"}}})
 	uses("an end", 2, 0)
-	h.put("Node", "default", "web03", nil, &model.NodeSpec{AgentHears: &model.Hears{Handlers: []string{"cmdb"}}})
+	h.put("Node", "default", "web03", nil, &model.NodeSpec{AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"cmdb"}}})
 	uses("an agent of Sensu", 3, 1)
 	h.put("Node", "default", "web04", nil, &model.NodeSpec{Keepalive: &model.Keepalive{Pipelines: []string{"sensu-cmdb"}}})
 	uses("a pipeline", 3, 2)
@@ -66,7 +66,7 @@ func TestEverybodyUsesHandlers(t *testing.T) {
 	stranger := &intent.Stranger{System: "sensu", Namespace: "default", Name: "web01"}
 	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String()})
 	uses("an agent of Sensu that names nobody", "keepalive", intent.Landing{Hear: 1})
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String(), AgentHears: &model.Hears{Handlers: []string{"pager"}}})
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String(), AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"pager"}}})
 	uses("it names another", "keepalive", intent.Landing{})
 	uses("it names another", "pager", intent.Landing{Hear: 1})
 }

@@ -149,12 +149,12 @@ func anyWrite(rt *rapid.T) intent.Write {
 			return m
 		}
 		labels = pairs("labels")
-		var given *model.Given
+		var given *model.JoinGrant
 		if rapid.Bool().Draw(rt, "joined") {
-			given = &model.Given{Token: "t", Groups: some("given groups", someGroups), Labels: pairs("given labels")}
+			given = &model.JoinGrant{Token: "t", Groups: some("given groups", someGroups), Labels: pairs("given labels")}
 		}
 		spec = &model.NodeSpec{
-			Given: given, Groups: some("own groups", someGroups), Properties: values(), Facts: pairs("facts"), AgentLabels: pairs("agent's labels"),
+			JoinGrant: given, Groups: some("own groups", someGroups), Properties: values(), Facts: pairs("facts"), AgentLabels: pairs("agent's labels"),
 			AgentGroups: some("claims", someGroups), MayJoin: some("allowed", someGroups),
 			Proxy: rapid.IntRange(0, 2).Draw(rt, "proxy") == 0,
 		}
@@ -236,9 +236,9 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 		listed := func(owner string, names []string) bool {
 			return slices.Contains(names, row.Name) && (owner == ns || owner == "shared")
 		}
-		given := model.Given{}
-		if n.Spec.Given != nil {
-			given = *n.Spec.Given
+		given := model.JoinGrant{}
+		if n.Spec.JoinGrant != nil {
+			given = *n.Spec.JoinGrant
 		}
 		labels, own := map[string]string{}, map[string]string{}
 		for _, owner := range []map[string]string{n.Spec.Facts, n.Spec.AgentLabels, given.Labels, n.Metadata.Labels} {

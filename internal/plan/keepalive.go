@@ -8,7 +8,7 @@ import (
 
 // hears is who is to hear of a node's keepalive.
 type hears struct {
-	*model.Hears
+	*model.KeepaliveReceivers
 	said bool // by its agent, which may name what is not there
 }
 
@@ -17,10 +17,10 @@ type hears struct {
 func (n *nodeDef) names() *hears {
 	h := n.hears
 	if h == nil && n.stranger {
-		h = &hears{&model.Hears{}, true}
+		h = &hears{&model.KeepaliveReceivers{}, true}
 	}
 	if h != nil && h.said && n.stranger && len(h.Handlers) == 0 {
-		h = &hears{&model.Hears{Handlers: []string{model.KeepaliveCheckName}, Pipelines: h.Pipelines}, true}
+		h = &hears{&model.KeepaliveReceivers{Handlers: []string{model.KeepaliveCheckName}, Pipelines: h.Pipelines}, true}
 	}
 	return h
 }

@@ -22,8 +22,8 @@ func TestWhoHearsOfAKeepalive(t *testing.T) {
 		}
 	}
 	is("nobody", nil, nil)
-	said := &model.Hears{Handlers: []string{"slack", "cmdb", "gone"}, Pipelines: []string{"alerts", "gone"}}
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentHears: said})
+	said := &model.KeepaliveReceivers{Handlers: []string{"slack", "cmdb", "gone"}, Pipelines: []string{"alerts", "gone"}}
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said})
 	is("none of them is there", nil, nil)
 	h.put("Handler", "default", "slack", nil, &model.HandlerSpec{})
 	h.put("Handler", "default", "cmdb", nil, &model.HandlerSpec{})
@@ -31,9 +31,9 @@ func TestWhoHearsOfAKeepalive(t *testing.T) {
 	is("a handler, and one that reads events", []string{"slack"}, []string{"sensu-cmdb"})
 	h.put("Pipeline", "default", "alerts", nil, &model.PipelineSpec{})
 	is("pipelines", []string{"slack"}, []string{"alerts", "sensu-cmdb"})
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentHears: said, Keepalive: &model.Keepalive{Pipelines: []string{"shared/all"}}})
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said, Keepalive: &model.Keepalive{Pipelines: []string{"shared/all"}}})
 	is("declared", nil, []string{"shared/all"})
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentHears: said})
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said})
 	h.put("Pipeline", "default", "alerts", nil, nil)
 	is("one is gone", []string{"slack"}, []string{"sensu-cmdb"})
 	if c := h.p.Keepalive(9999); c == nil || len(c.Handlers)+len(c.Pipelines) > 0 {
@@ -66,9 +66,9 @@ func TestKeepalivesOfSensuAgentsHaveADefault(t *testing.T) {
 	h.put("Pipeline", "default", "sensu-keepalive", nil, &model.PipelineSpec{})
 	is("one that reads events", "web01", nil, []string{"sensu-keepalive"})
 	h.put("Pipeline", "default", "alerts", nil, &model.PipelineSpec{})
-	comes(&model.NodeSpec{AgentHears: &model.Hears{Pipelines: []string{"alerts"}}})
+	comes(&model.NodeSpec{AgentReceivers: &model.KeepaliveReceivers{Pipelines: []string{"alerts"}}})
 	is("its pipelines, and the default", "web01", nil, []string{"alerts", "sensu-keepalive"})
-	comes(&model.NodeSpec{AgentHears: &model.Hears{Handlers: []string{"gone"}}})
+	comes(&model.NodeSpec{AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"gone"}}})
 	is("it names another", "web01", nil, nil)
 	comes(&model.NodeSpec{Keepalive: &model.Keepalive{Pipelines: []string{"alerts"}}})
 	is("declared", "web01", nil, []string{"alerts"})

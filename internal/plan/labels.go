@@ -10,7 +10,7 @@ import (
 // (metadata, and those that were given) over those of the agent's configuration over
 // measured facts.
 func EffectiveLabels(meta model.Metadata, spec *model.NodeSpec) map[string]string {
-	own := spec.ServerLabels(meta)
+	own := spec.OperatorLabels(meta)
 	labels := make(map[string]string, len(own)+len(spec.AgentLabels)+len(spec.Facts))
 	maps.Copy(labels, spec.Facts)
 	maps.Copy(labels, spec.AgentLabels)

@@ -11,7 +11,7 @@ import (
 // front is what a node is behind.
 type front struct{ node, check ref }
 
-func frontOf(ns string, b *model.Behind) *front {
+func frontOf(ns string, b *model.Upstream) *front {
 	if b == nil {
 		return nil
 	}

@@ -20,8 +20,8 @@ func TestMasters(t *testing.T) {
 	h.put("Check", "default", "db", nil, db)
 	h.put("Check", "default", "http", nil, http)
 	h.put("Node", "shared", "core", nil, &model.NodeSpec{Proxy: true})
-	h.put("Node", "default", "sw7", nil, &model.NodeSpec{Behind: &model.Behind{Node: "shared/core", Check: "shared/ping"}})
-	h.put("Node", "default", "web01", nil, &model.NodeSpec{Behind: &model.Behind{Node: "sw7"}})
+	h.put("Node", "default", "sw7", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "shared/core", Check: "shared/ping"}})
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "sw7"}})
 	says := func(node, check string) (list []string) {
 		id, _ := h.p.CheckByName("default", check)
 		of, _ := h.p.NodeByName("default", node)

@@ -18,7 +18,7 @@ type LabelOrigin struct {
 }
 
 // Owners of labels, the one who wins first; what a join token gave comes after the server's
-// and is told as model.Given says.
+// and is told as model.JoinGrant says.
 const (
 	ServerOwned = "server"
 	AgentOwned  = "agent"
@@ -29,8 +29,8 @@ const (
 func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	var out []LabelOrigin
 	given, from := map[string]string(nil), ""
-	if spec.Given != nil {
-		given, from = spec.Given.Labels, spec.Given.Source()
+	if spec.JoinGrant != nil {
+		given, from = spec.JoinGrant.Labels, spec.JoinGrant.Source()
 	}
 	for _, name := range slices.Sorted(maps.Keys(EffectiveLabels(meta, spec))) {
 		var said []LabelOrigin

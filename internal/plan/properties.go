@@ -173,7 +173,7 @@ func resolve(name string, levels [][]source) *wire.Property {
 		return nil
 	}
 	if c := firstClash(value); c != nil {
-		return &wire.Property{Name: name, Error: fmt.Sprintf("%s is set differently by %s and by %s", model.Brief(c.path), model.Brief(c.a), model.Brief(c.b))}
+		return &wire.Property{Name: name, Error: fmt.Sprintf("%s is set differently by %s and by %s", model.Shorten(c.path), model.Shorten(c.a), model.Shorten(c.b))}
 	}
 	var out bytes.Buffer
 	write(&out, value)

@@ -13,14 +13,14 @@ import (
 // node that he writes and once for each group; of all others he is not.
 func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	h := newHouse(t)
-	token := &model.Given{Token: "4f1c"}
-	node := func(given *model.Given, groups ...string) *model.NodeSpec {
-		return &model.NodeSpec{Given: given, Groups: groups}
+	token := &model.JoinGrant{Token: "4f1c"}
+	node := func(given *model.JoinGrant, groups ...string) *model.NodeSpec {
+		return &model.NodeSpec{JoinGrant: given, Groups: groups}
 	}
 	for i := range 7 {
 		h.put("Node", "default", fmt.Sprint("n", i), map[string]string{"rack": "a"}, node(token))
 	}
-	h.put("Node", "default", "accepted", map[string]string{"rack": "a"}, node(&model.Given{Groups: []string{"x"}}))
+	h.put("Node", "default", "accepted", map[string]string{"rack": "a"}, node(&model.JoinGrant{Groups: []string{"x"}}))
 	h.put("Node", "default", "declared", map[string]string{"rack": "a"}, node(nil))
 	h.put("Node", "default", "inside", map[string]string{"role": "pay"}, node(token))
 	pay := &model.GroupSpec{Trusted: true, Where: `node.labels.role == "pay"`}
@@ -39,8 +39,8 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	}{
 		"a label":                {[]intent.Write{write("Node", "n0", role, node(token))}, []string{"trusted group around|trusted group pay, and its machine joined with join token 4f1c"}},
 		"a group said":           {[]intent.Write{write("Node", "n0", nil, node(token, "pay"))}, []string{"trusted group around|trusted group pay"}},
-		"inside already":         {[]intent.Write{write("Node", "inside", role, &model.NodeSpec{Given: token, Groups: []string{"web"}})}, []string{""}},
-		"accepted by a person":   {[]intent.Write{write("Node", "accepted", role, node(&model.Given{Groups: []string{"x"}}))}, []string{""}},
+		"inside already":         {[]intent.Write{write("Node", "inside", role, &model.NodeSpec{JoinGrant: token, Groups: []string{"web"}})}, []string{""}},
+		"accepted by a person":   {[]intent.Write{write("Node", "accepted", role, node(&model.JoinGrant{Groups: []string{"x"}}))}, []string{""}},
 		"waits for its machine":  {[]intent.Write{write("Node", "declared", role, node(nil)), write("Node", "new", role, node(nil))}, []string{"", ""}},
 		"a condition":            {[]intent.Write{write("Group", "pay", nil, wider)}, []string{"7 nodes come into it whose machines joined by a token, under names that they chose: default/n0, default/n1, default/n2, default/n3, default/n4, …"}},
 		"trust for a group":      {[]intent.Write{write("Group", "plain", nil, &model.GroupSpec{Trusted: true, Nodes: []string{"n1", "accepted"}})}, []string{"a node comes into it whose machine joined by a token, under a name that it chose: default/n1"}},

@@ -123,7 +123,7 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 		if c := names.CheckChunk(t.Chunk); c != nil && t.Source.Kind == model.SourceCheck {
 			source = c.Name
 		} else {
-			source = t.Source.Unnamed()
+			source = t.Source.PlaceholderName()
 		}
 	}
 	return namespace, node, source

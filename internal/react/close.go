@@ -31,7 +31,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
 		}
 		for i := range e.Notified {
-			e.Notified[i].Acked = e.Notified[i].Acked || p.Ack.Holds(o.now)
+			e.Notified[i].Acked = e.Notified[i].Acked || p.Ack.Active(o.now)
 		}
 		if e.Closing = body; over { // it is counted when the rate's time is over
 			o.write(e)

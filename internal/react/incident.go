@@ -116,7 +116,7 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 		}
 		if e.Closing != nil {
 			acked = acked || k.Acked
-		} else if is, ok := r.presence(o, e); ok && !k.Acked && !is.Problem.Ack.Holds(o.now) {
+		} else if is, ok := r.presence(o, e); ok && !k.Acked && !is.Problem.Ack.Active(o.now) {
 			return false // it calls on
 		} else {
 			acked = acked || ok || k.Acked
@@ -134,7 +134,7 @@ func (o *deliveryBatch) otherUnacked(e *escalation, k history.NotifiedHandler) b
 			return false
 		}
 		is, ok := r.presence(o, other)
-		return ok && !is.Problem.Ack.Holds(o.now)
+		return ok && !is.Problem.Ack.Active(o.now)
 	})
 }
 

@@ -41,7 +41,7 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 	if err != nil {
 		return Trial{}, err
 	}
-	spec.Within(ref.Namespace)
+	spec.QualifyReferences(ref.Namespace)
 	spec, err = expand(spec, values)
 	if err != nil {
 		return Trial{}, model.Errorf(model.Invalid, "%w", err).WithHint("its variables take the properties of the node with the problem: muster handler test %s --node NODE", ref.Name)

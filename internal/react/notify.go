@@ -184,7 +184,7 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
 	list := r.opts.Routing.Holds(r.describe(e.NodeID, e.Source, p.Status, p.Severity), to, now)
-	if ack := p.Ack; ack.Holds(now) {
+	if ack := p.Ack; ack.Active(now) {
 		list = append(list, route.Hold{Kind: route.Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
 	}
 	if hold := r.dependencyHold(e, p, now); hold != nil {

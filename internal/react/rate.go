@@ -41,7 +41,7 @@ func (o *deliveryBatch) countMessage(of rateKey, rate *model.RouteRate) bool {
 		r.rates[of] = p
 	}
 	if !o.now.Before(p.ends) {
-		p.ends, p.sent = o.now.Add(rate.Span()), 0
+		p.ends, p.sent = o.now.Add(rate.Period()), 0
 	}
 	p.sent++
 	o.rates[of] = p

@@ -37,7 +37,7 @@ func (names) NodeProperties(model.NodeID) model.PropertyValues {
 	return func(string) ([]byte, string, bool) { return nil, "", false }
 }
 func (names) SourceName(s model.Source) (string, string, bool) {
-	return "default", s.Unnamed(), true
+	return "default", s.PlaceholderName(), true
 }
 func (names) NamespaceName(model.NamespaceID) (string, bool)    { return "default", true }
 func (names) NamespaceHandlers(string) []string                 { return nil }

@@ -52,19 +52,19 @@ func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Durati
 		if errors.As(err, &failed) {
 			err = failed.Err // without the address, which has the path
 		}
-		return Value{}, fmt.Errorf("Vault at %s: %w", model.ShownURL(at.Address), err)
+		return Value{}, fmt.Errorf("Vault at %s: %w", model.RedactURL(at.Address), err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return Value{}, fmt.Errorf("Vault at %s: the answer ended early", model.ShownURL(at.Address))
+		return Value{}, fmt.Errorf("Vault at %s: the answer ended early", model.RedactURL(at.Address))
 	}
 	if resp.StatusCode != http.StatusOK {
 		return Value{}, vaultError(at, resp.StatusCode, body)
 	}
 	said, err := decodeKV(body, v1)
 	if err != nil {
-		return Value{}, fmt.Errorf("Vault at %s: %w", model.ShownURL(at.Address), err)
+		return Value{}, fmt.Errorf("Vault at %s: %w", model.RedactURL(at.Address), err)
 	}
 	text, err := said.key(at.Key)
 	if err != nil {
@@ -147,7 +147,7 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	_ = json.Unmarshal(body, &said) // a balancer in between may say anything
 	words := ""
 	if len(said.Errors) > 0 {
-		words = ": " + model.Brief(oneLine(said.Errors[0]))
+		words = ": " + model.Shorten(oneLine(said.Errors[0]))
 	}
 	switch status {
 	case http.StatusForbidden:
@@ -155,12 +155,12 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	case http.StatusNotFound:
 		return fmt.Errorf("Vault has nothing at %s (engine %s)%s: was it deleted, or is the mount of the other version?", shownPath(at), cmp.Or(at.Engine, "v2"), words)
 	case http.StatusServiceUnavailable:
-		return fmt.Errorf("Vault at %s is sealed or in maintenance%s", model.ShownURL(at.Address), words)
+		return fmt.Errorf("Vault at %s is sealed or in maintenance%s", model.RedactURL(at.Address), words)
 	}
 	if status == http.StatusBadRequest && strings.HasPrefix(at.Address, "http:") && words == "" {
 		words = ": is it https://?"
 	}
-	return fmt.Errorf("Vault at %s answers %d%s", model.ShownURL(at.Address), status, words)
+	return fmt.Errorf("Vault at %s answers %d%s", model.RedactURL(at.Address), status, words)
 }
 
 // oneLine is an error of Vault's without its form: several are a list under the line "2 errors occurred:".

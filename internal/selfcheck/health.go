@@ -105,7 +105,7 @@ func (m *Monitor) CutReason() string {
 	lag, trouble := m.o.Lag(), m.o.Trouble()
 	if lag.Age <= LagWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
 		if name, bytes := m.o.Holder(); name != "" && name != "snapshots" {
-			return fmt.Sprintf(". It cannot be cut: %s still needs %s of it", name, model.Size(bytes).About())
+			return fmt.Sprintf(". It cannot be cut: %s still needs %s of it", name, model.Size(bytes).Approximate())
 		}
 		return ". It is cut after each snapshot cycle (--snapshot-cycle " + m.o.SnapshotCycle + ", less the fuller it is); raise --journal-budget if the disk has room"
 	}
@@ -125,7 +125,7 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 }
 
 func lagText(lag react.Lag) string {
-	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).About())
+	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).Approximate())
 	if lag.Again {
 		text += " (its queue overflowed: changes are made again from there)"
 	}

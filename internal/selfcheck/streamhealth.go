@@ -39,7 +39,7 @@ func (m *Monitor) streamsHealth() (model.Status, string) {
 }
 
 func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
-	text := fmt.Sprintf("handler %s is %s behind, by %s of the journal", st.Handler, st.Behind.Round(time.Second), model.Size(st.BehindBytes).About())
+	text := fmt.Sprintf("handler %s is %s behind, by %s of the journal", st.Handler, st.Behind.Round(time.Second), model.Size(st.BehindBytes).Approximate())
 	if st.Trouble != "" {
 		text += ": " + st.Trouble
 	}

@@ -32,7 +32,7 @@ func (s *Server) oneOfCollection(ctx context.Context, r *request) (answer, error
 			return answer{http.StatusOK, o, ""}, nil
 		}
 	}
-	return answer{}, model.Errorf(model.NotFound, "there is no %s in %s", model.Brief(r.names[0]), r.kind).WithHint("%s", commands[r.kind][0])
+	return answer{}, model.Errorf(model.NotFound, "there is no %s in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commands[r.kind][0])
 }
 
 // putInCollection accepts an object that the server has, such as an object of a dump; Muster has other commands for changes.

@@ -43,7 +43,7 @@ func (v *view) entity(m *model.Resource) (object, error) {
 	}
 	o := object{
 		"metadata": metadata(&shown, name), "entity_class": class, "system": system, "subscriptions": append([]string{"entity:" + name}, groups...), "last_seen": lastSeen,
-		"deregister": n.Life().Forget() > 0, "deregistration": deregistration(n.Life()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
+		"deregister": n.EffectiveLifecycle().ForgetDelay() > 0, "deregistration": deregistration(n.EffectiveLifecycle()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
 	}
 	if k := n.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		handlers := slices.Clone(k.Handlers)

@@ -46,7 +46,7 @@ func (t *term) checkField(kind string) error {
 	word, rest, _ := strings.Cut(field.text, ".")
 	parts := strings.Split(rest, ".")
 	if word != words[kind] || rest == "" {
-		return model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Brief(field.text)).WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", words[kind])
+		return model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Shorten(field.text)).WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", words[kind])
 	}
 	has := fields[kind]
 	if kind == "events" && len(parts) > 1 && (parts[0] == "check" || parts[0] == "entity") {
@@ -60,7 +60,7 @@ func (t *term) checkField(kind string) error {
 	}
 	all := append(strings.Fields(everyField), strings.Fields(has)...)
 	if !slices.Contains(all, parts[0]) {
-		return model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Brief(field.text)).WithHint("type %s. and one of: %s", word, strings.Join(all, ", "))
+		return model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Shorten(field.text)).WithHint("type %s. and one of: %s", word, strings.Join(all, ", "))
 	}
 	return nil
 }

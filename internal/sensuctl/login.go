@@ -46,7 +46,7 @@ func (s *Server) login(r *http.Request) (answer, error) {
 	case "POST /auth/logout":
 		return answer{http.StatusOK, nil, ""}, inside(tokenOf(r)).Logout(r.Context())
 	}
-	return answer{}, model.Errorf(model.NotFound, "there is no path %s", model.Brief(r.URL.Path))
+	return answer{}, model.Errorf(model.NotFound, "there is no path %s", model.Shorten(r.URL.Path))
 }
 
 func openSession(r *http.Request, c *client.Client) (session v1.Session, err error) {

@@ -59,7 +59,7 @@ func declaredSpec(spec model.Spec) model.Spec {
 	if !ok {
 		return spec
 	}
-	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Behind: n.Behind, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
+	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Upstream: n.Upstream, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
 }
 
 // firstLoss returns the path of the first field, by name, that back lacks or has otherwise; empty: none.

@@ -59,7 +59,7 @@ func parseSelector(text string) (list selectors, err error) {
 		return nil, err
 	}
 	bad := func() error {
-		return model.Errorf(model.Invalid, "selector %s: expected NAME == VALUE, !=, in [A, B], notin, or matches, with && between them", model.Brief(text))
+		return model.Errorf(model.Invalid, "selector %s: expected NAME == VALUE, !=, in [A, B], notin, or matches, with && between them", model.Shorten(text))
 	}
 	for {
 		if len(words) < 3 {

@@ -51,7 +51,7 @@ func silencesOf(ctx context.Context, r *request) (found []*model.Resource, err e
 		}
 	}
 	if len(found) == 0 {
-		return nil, model.Errorf(model.NotFound, "there is no silence %s", model.Brief(r.names[0])).WithHint("muster get silences -n %s", r.namespace)
+		return nil, model.Errorf(model.NotFound, "there is no silence %s", model.Shorten(r.names[0])).WithHint("muster get silences -n %s", r.namespace)
 	}
 	return found, nil
 }

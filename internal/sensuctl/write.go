@@ -191,7 +191,7 @@ func (s *Server) convert(ctx context.Context, r *request, doc *document) (*conve
 		if set {
 			hint = "send a set after its handlers, below them in a file; muster import sensu FILE takes them in any order"
 		}
-		return nil, model.Errorf(model.Invalid, "Muster can keep nothing of %s %s: %s", doc.kind, model.Brief(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
+		return nil, model.Errorf(model.Invalid, "Muster can keep nothing of %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
 	}
 	return made, s.sameHandlerKind(v, doc, made, set)
 }

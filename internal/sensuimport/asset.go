@@ -52,7 +52,7 @@ func (im *importer) asset(o *object) {
 		im.noteLost(o, "no archive of it was carried: muster asset add NAME --url URL --sha512 SUM")
 		return
 	}
-	if spec.Builds[len(spec.Builds)-1].For() != (&model.AssetBuild{}).For() {
+	if spec.Builds[len(spec.Builds)-1].Platform() != (&model.AssetBuild{}).Platform() {
 		im.noteChanged(o, "where none of its builds fits, Sensu runs the command without it; here the check is UNKNOWN there, with the reason")
 	}
 	if ours, theirs := assetVariable(name(o.name)), strings.ToUpper(keyOfSensu.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
@@ -133,13 +133,13 @@ func (im *importer) machines(o *object, spec *model.AssetSpec, b *build) {
 	var beyond, never []string
 	for _, m := range b.machines {
 		m.SHA512, m.URL = b.archive.SHA512, b.archive.URL
-		i := slices.IndexFunc(spec.Builds, func(was model.AssetBuild) bool { return was.For() == m.For() })
+		i := slices.IndexFunc(spec.Builds, func(was model.AssetBuild) bool { return was.Platform() == m.Platform() })
 		switch {
 		case i >= 0 && spec.Builds[i].SHA512 == m.SHA512:
 		case i >= 0:
-			never = append(never, m.For())
+			never = append(never, m.Platform())
 		case len(spec.Builds) == model.MaxBuilds:
-			beyond = append(beyond, m.For())
+			beyond = append(beyond, m.Platform())
 		default:
 			spec.Builds = append(spec.Builds, m)
 		}

@@ -10,7 +10,7 @@ import (
 func machinesText(list []model.AssetBuild) string {
 	var out []string
 	for i := range list {
-		out = append(out, list[i].For())
+		out = append(out, list[i].Platform())
 	}
 	return strings.Join(out, ", ")
 }

@@ -43,7 +43,7 @@ func (im *importer) entity(o *object) {
 	case im.find("Handler", im.ns(o), name(tell)) == nil:
 		im.noteLost(o, "deregistration.handler %s: it is not in these files, or was not carried", tell)
 	default:
-		if service := im.find("Handler", im.ns(o), name(tell)).Spec.(*model.HandlerSpec).ProblemsOnly(); service != "" {
+		if service := im.find("Handler", im.ns(o), name(tell)).Spec.(*model.HandlerSpec).ProblemService(); service != "" {
 			im.noteLost(o, "deregistration.handler %s: %s takes problems only; name a command, a webhook, mail or a chat in lifecycle.handlers", tell, service)
 			break
 		}

@@ -14,7 +14,7 @@ import (
 // subdued are the times in which a check does not run: subdue by days of the week, subdues by a
 // first time and how it comes again.
 func (im *importer) subdues(o *object, c *model.CheckSpec) {
-	add := func(e model.Except) {
+	add := func(e model.ScheduleException) {
 		if c.Schedule == nil {
 			c.Schedule = &model.Schedule{}
 		}
@@ -24,7 +24,7 @@ func (im *importer) subdues(o *object, c *model.CheckSpec) {
 	for _, day := range slices.Sorted(maps.Keys(days.values)) {
 		for _, span := range days.objects(day) {
 			if during, ok := dayTime(day, span.text("begin"), span.text("end")); ok {
-				add(model.Except{During: during + " UTC"})
+				add(model.ScheduleException{During: during + " UTC"})
 			} else {
 				im.noteLost(o, "subdue: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
 			}
@@ -49,7 +49,7 @@ func (im *importer) subdues(o *object, c *model.CheckSpec) {
 			window = name(fmt.Sprintf("subdue-%s-%d", o.name, i+1))
 		}
 		im.add(im.ns(o), window, &model.WindowSpec{TimeZone: zone, Spans: spans, Reason: "subdues of check " + o.name})
-		add(model.Except{Window: window})
+		add(model.ScheduleException{Window: window})
 		im.noteChanged(o, "subdues became the window %s in %s, which knows no summer time: give it the zone in which the times are meant", window, zone)
 	}
 }

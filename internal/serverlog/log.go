@@ -61,7 +61,7 @@ func noLog(err error, path string) error {
 
 // Logger returns a logger in a format: json or text.
 func (l *Log) Logger(format string) *slog.Logger {
-	o := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: model.Logged}
+	o := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: model.LogAttr}
 	if format == "json" {
 		return slog.New(slog.NewJSONHandler(l, o))
 	}

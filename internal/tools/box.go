@@ -101,7 +101,7 @@ func (b *Box) names(who user, assets []string) {
 	before := len(b.users[who])
 	delete(b.users, who)
 	for _, ref := range assets {
-		b.users[who] = append(b.users[who], model.WholeRef(who.name.Namespace, ref))
+		b.users[who] = append(b.users[who], model.QualifyRef(who.name.Namespace, ref))
 	}
 	if before+len(assets) > 0 {
 		b.want()
@@ -155,9 +155,9 @@ func (b *Box) sumOf(ref string) (asset.Sum, error) {
 	if spec == nil {
 		return "", model.Errorf(model.NotFound, "asset %s does not exist (any more)", ref)
 	}
-	build := model.BuildFor(spec.Builds, b.opts.Facts)
+	build := model.SelectBuild(spec.Builds, b.opts.Facts)
 	if build == nil {
-		return "", model.NoBuild(ref, "the server's machine", b.opts.Facts)
+		return "", model.MissingBuildError(ref, "the server's machine", b.opts.Facts)
 	}
 	return build.SHA512, nil
 }

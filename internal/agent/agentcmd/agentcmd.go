@@ -217,13 +217,13 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
 		return slog.Attr{}
 	}
-	return model.Logged(groups, a)
+	return model.LogAttr(groups, a)
 }
 
 // runAgent is what all the rest is for.
 func runAgent(ctx context.Context, o *Options, env Env) error {
 	limitMemory(env.Getenv)
-	handler := &slog.HandlerOptions{Level: o.LogLevel, ReplaceAttr: model.Logged}
+	handler := &slog.HandlerOptions{Level: o.LogLevel, ReplaceAttr: model.LogAttr}
 	if o.LogJSON {
 		o.Agent.Log = slog.New(slog.NewJSONHandler(env.Err, handler))
 	} else {

@@ -326,4 +326,4 @@ func told(at string, err error) error {
 	return fmt.Errorf("%q: %w", short(at), err)
 }
 
-func short(name string) string { return model.Cut(name, 200) }
+func short(name string) string { return model.Truncate(name, 200) }

@@ -29,7 +29,7 @@ func expect(t *testing.T, env *Env, name string, args map[string]string, status 
 			t.Errorf("%s %v: %s %s\nwant %s …%s…", name, args, got, text, status, part)
 		}
 	}
-	if out := model.ParseOutput(text); out.Bad != 0 {
+	if out := model.ParseOutput(text); out.Malformed != 0 {
 		t.Errorf("%s: perfdata cannot be read back: %s", name, text)
 	}
 	return string(text)

@@ -102,9 +102,9 @@ func over[T int | int64 | float64 | time.Duration](v T, warn T, hasWarn bool, cr
 // byRanges judges a value against Nagios thresholds.
 func byRanges(v float64, warn, crit *model.Range) model.Status {
 	switch {
-	case crit != nil && crit.Alerts(v):
+	case crit != nil && crit.Violates(v):
 		return model.Critical
-	case warn != nil && warn.Alerts(v):
+	case warn != nil && warn.Violates(v):
 		return model.Warning
 	}
 	return model.OK
@@ -121,7 +121,7 @@ func upTo(v float64, ok bool) *model.Range {
 func nan() float64 { return math.NaN() }
 
 // bytesText is a size for people.
-func bytesText(v float64) string { return model.Size(v).About() }
+func bytesText(v float64) string { return model.Size(v).Approximate() }
 
 // ageText is a span for people.
 func ageText(d time.Duration) string {

@@ -75,7 +75,7 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 		}
 		argv, plain := plainLine(c.Shell)
 		if !plain {
-			return c, fmt.Sprintf("the line %q is not in it, and is more than a program with arguments", model.Cut(c.Shell, 120))
+			return c, fmt.Sprintf("the line %q is not in it, and is more than a program with arguments", model.Truncate(c.Shell, 120))
 		}
 		c.Argv, c.Shell = argv, ""
 	}
@@ -84,7 +84,7 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 		if len(c.Argv) > 0 {
 			name = c.Argv[0]
 		}
-		return c, fmt.Sprintf("the program %q is not in it", model.Cut(name, 120))
+		return c, fmt.Sprintf("the program %q is not in it", model.Truncate(name, 120))
 	}
 	return c, ""
 }

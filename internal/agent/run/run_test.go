@@ -182,7 +182,7 @@ func TestRealPlugins(t *testing.T) {
 		testenv.Plugin(t, c.plugin)
 		got := runner().Run(t.Context(), Command{Shell: c.plugin + " " + c.args, Timeout: 20 * time.Second})
 		out := model.ParseOutput(got.Output)
-		if got.Status != model.OK || !strings.Contains(string(out.Summary), c.summary) || len(out.Perf) == 0 || out.Perf[0].Label != c.label {
+		if got.Status != model.OK || !strings.Contains(string(out.Summary), c.summary) || len(out.PerfData) == 0 || out.PerfData[0].Label != c.label {
 			t.Errorf("%s: %s %s", c.plugin, got.Status, got.Output)
 		}
 	}
@@ -200,7 +200,7 @@ func TestRealCheckHTTP(t *testing.T) {
 	for path, want := range map[string]model.Status{"/": model.OK, "/bad": model.Critical} {
 		got := runner().Run(t.Context(), Command{Argv: []string{"check_http", "-I", host, "-p", port, "-u", path}, Timeout: 20 * time.Second})
 		out := model.ParseOutput(got.Output)
-		if got.Status != want || !strings.HasPrefix(string(out.Summary), "HTTP ") || len(out.Perf) == 0 || out.Perf[0].Label != "time" {
+		if got.Status != want || !strings.HasPrefix(string(out.Summary), "HTTP ") || len(out.PerfData) == 0 || out.PerfData[0].Label != "time" {
 			t.Errorf("%s: %s %s", path, got.Status, got.Output)
 		}
 	}

@@ -105,7 +105,7 @@ type declared struct {
 		Cron, TimeZone string
 		Targets        struct{ Groups []string }
 	}
-	Status model.Stored
+	Status model.ResourceStatus
 }
 
 func decode(raw []byte) (one declared, err error) {
@@ -191,7 +191,7 @@ func (r *reader) nodes(ctx context.Context) error {
 	f := r.fleet
 	oldest := f.At
 	err := r.list(ctx, "Node", r.o.Namespace, func(d *declared) {
-		interval, timeout := d.Spec.Keepalive.Effective()
+		interval, timeout := d.Spec.Keepalive.EffectiveTimes()
 		r.index[model.NodeID(d.Status.ID)] = int32(len(f.Nodes))
 		f.Nodes = append(f.Nodes, Node{Name: d.name(), Interval: interval, Timeout: timeout, TLS: true, Left: true})
 		if d.Status.Created.Before(oldest) {

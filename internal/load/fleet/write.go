@@ -166,7 +166,7 @@ func (s *Shape) writeClass(b *bytes.Buffer, c *class, x *scenario.Class) {
 // behind says what a line stands for.
 func (l *line) behind() string {
 	_, median, p99 := l.sizes()
-	return fmt.Sprintf("%s, outputs p50 %s, p99 %s", plural(len(l.checks), "check"), model.Size(median).About(), model.Size(p99).About())
+	return fmt.Sprintf("%s, outputs p50 %s, p99 %s", plural(len(l.checks), "check"), model.Size(median).Approximate(), model.Size(p99).Approximate())
 }
 
 // flow is a check on one line.

@@ -129,7 +129,7 @@ func (r *recording) record(cmd *cobra.Command, now time.Time) error {
 		_ = os.Remove(beside)
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s (%s): %s\n", r.out, model.Size(size).About(), scenario.StreamInWords(h))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s (%s): %s\n", r.out, model.Size(size).Approximate(), scenario.StreamInWords(h))
 	fmt.Fprintf(cmd.OutOrStdout(), "play it: agents: [{name: recorded, recorded: {file: %s, times: 1}}]\n", r.out)
 	return nil
 }

@@ -75,7 +75,7 @@ func (v *checker) stream() {
 
 func (v *checker) flaw(field, hint, format string, args ...any) {
 	if len(v.flaws) < model.MaxFlaws {
-		v.flaws = append(v.flaws, &model.Flaw{Field: model.Brief(field), Hint: model.Brief(hint), Text: model.Brief(fmt.Sprintf(format, args...))})
+		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...))})
 	}
 }
 

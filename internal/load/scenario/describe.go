@@ -59,7 +59,7 @@ func (s *Scenario) Describe() string {
 		}
 		say("The server may use %s at once.", cores)
 	}
-	need := fmt.Sprintf("about %s of memory and %s cores together, and %s open files", model.Size(baseMemory/2+s.Memory()).About(), s.cores(), Grouped(s.files()))
+	need := fmt.Sprintf("about %s of memory and %s cores together, and %s open files", model.Size(baseMemory/2+s.Memory()).Approximate(), s.cores(), Grouped(s.files()))
 	if _, alone := s.Stage(); alone {
 		say("Stage and loader, one process, need %s.", need)
 	} else {
@@ -124,7 +124,7 @@ func (s *Scenario) describeClass(c *Class) string {
 		parts = append(parts, fmt.Sprintf("%s components of %s every %s", Grouped(p.Components), p.Name, p.Interval))
 	}
 	if c.Inventory > 0 {
-		parts = append(parts, "an inventory of "+c.Inventory.About())
+		parts = append(parts, "an inventory of "+c.Inventory.Approximate())
 	}
 	if held := len(s.Held(c)) - len(c.Checks); held > 0 {
 		parts = append(parts, "the checks of "+s.targeting(c))
@@ -187,7 +187,7 @@ func (o Output) describe() string {
 		}
 		return "as check_" + o.Like + " says, " + o.Bytes.String()
 	}
-	return "outputs of " + model.Size(o.Length()).About()
+	return "outputs of " + model.Size(o.Length()).Approximate()
 }
 
 func (p *Phase) describe() string {

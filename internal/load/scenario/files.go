@@ -13,7 +13,7 @@ const (
 func Connections(files int, ownServer bool) int {
 	n := files - otherFiles
 	if ownServer {
-		n = min(n, model.Connections(files)-people)
+		n = min(n, model.MaxConnections(files)-people)
 	}
 	return max(n, 0)
 }

@@ -15,8 +15,8 @@ func TestFilesAreTheLeast(t *testing.T) {
 				t.Errorf("own server %t: %d connections need %d files, of which %d are for them, of one less %d", own, n, files,
 					Connections(files, own), Connections(files-1, own))
 			}
-			if own && model.Connections(files) <= n {
-				t.Errorf("a server lets %d in with %d files, and has to let %d agents in and people", model.Connections(files), files, n)
+			if own && model.MaxConnections(files) <= n {
+				t.Errorf("a server lets %d in with %d files, and has to let %d agents in and people", model.MaxConnections(files), files, n)
 			}
 		}
 	}

@@ -90,7 +90,7 @@ func (m Machine) Lacks(s *Scenario) string {
 		return fmt.Sprintf("open files (%s, needs %s)", Grouped(m.Files), Grouped(need))
 	}
 	if need := s.Memory() + baseMemory/2; m.Memory > 0 && need > m.Memory {
-		return fmt.Sprintf("memory (%s, needs %s)", model.Size(m.Memory).About(), model.Size(need).About())
+		return fmt.Sprintf("memory (%s, needs %s)", model.Size(m.Memory).Approximate(), model.Size(need).Approximate())
 	}
 	return ""
 }

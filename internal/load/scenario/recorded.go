@@ -156,7 +156,7 @@ func StreamInWords(h *stream.Head) string {
 	if h.Late > 0 {
 		text += fmt.Sprintf(", %s after outages", percent(float64(h.Late)/float64(h.Signals)))
 	}
-	return text + fmt.Sprintf(", outputs of %s, up to %s, recorded from %s on", model.Size(h.Bytes/h.Signals).About(), model.Size(h.Longest).About(), h.Began.Format("2006-01-02 15:04 MST"))
+	return text + fmt.Sprintf(", outputs of %s, up to %s, recorded from %s on", model.Size(h.Bytes/h.Signals).Approximate(), model.Size(h.Longest).Approximate(), h.Began.Format("2006-01-02 15:04 MST"))
 }
 
 // recordedLabel says what of a scenario is recorded; empty: nothing.

@@ -78,7 +78,7 @@ func (p *partition) decodeState(d *shard.Decoder, n uint32, check model.CheckID)
 	s.lost = d.Uint()
 	s.stream = d.Fixed64()
 	s.number = d.Uint()
-	s.order = model.Order(d.Fixed32())
+	s.order = model.ResultDigest(d.Fixed32())
 	s.received = p.Node(n).LastSeen - d.Int()
 	s.executed = s.received - d.Int()
 	s.lastOK = s.executed - d.Int()
@@ -103,7 +103,7 @@ func (p *partition) decodeState(d *shard.Decoder, n uint32, check model.CheckID)
 	o.Status, o.Severity = model.Status(d.Byte()), model.Severity(d.Byte())
 	o.Opened = time.Unix(0, d.Int()).UTC()
 	o.Output = string(d.Bytes())
-	o.Texts = int(d.Uint32())
+	o.KeptOutputs = int(d.Uint32())
 	if d.Byte() != 0 {
 		o.Ack = &model.Ack{By: string(d.Bytes()), Note: string(d.Bytes()), At: unixNano(d.Int())}
 		if until := d.Int(); until != 0 {

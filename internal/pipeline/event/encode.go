@@ -97,7 +97,7 @@ func (p *partition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
 	b = append(b, byte(o.Status), byte(o.Severity))
 	b = binary.AppendVarint(b, o.Opened.UnixNano())
 	b = shard.AppendText(b, o.Output)
-	b = binary.AppendUvarint(b, uint64(o.Texts))
+	b = binary.AppendUvarint(b, uint64(o.KeptOutputs))
 	b = shard.AppendBool(b, o.Ack != nil)
 	if o.Ack == nil {
 		return b

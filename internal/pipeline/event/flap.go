@@ -47,7 +47,7 @@ func (w *worker) flap(p *partition, s *slot, c *model.CheckChunk, output []byte)
 // saysElse tells history of another output of an open problem, of the first few.
 func (w *worker) saysElse(p *partition, id uint32, s *slot, output []byte) {
 	next := *p.problems[id]
-	next.Texts++
+	next.KeptOutputs++
 	p.setProblem(id, s, &next)
 	if t := w.emit(p, TextChanged, s); t != nil {
 		t.Output, t.Problem = string(output), &next

@@ -85,7 +85,7 @@ func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk
 	}
 	w.flap(p, s, c, v.output)
 	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
-	if said && open && p.problems[id].Texts < model.MaxTexts {
+	if said && open && p.problems[id].KeptOutputs < model.MaxProblemOutputs {
 		w.saysElse(p, id, s, v.output)
 	}
 	switch {

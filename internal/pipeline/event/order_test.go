@@ -39,7 +39,7 @@ func TestOrderOfResults(t *testing.T) {
 		batch(3, 1, 8, result(11, 1)), // older, of another stream: late
 		own, proxied,
 	}
-	want := model.Order(0).Then(7, 5).Then(7, 8).Then(7, 9).Then(8, 1).Then(0, 0).Then(0xaabb, 12)
+	want := model.ResultDigest(0).Append(7, 5).Append(7, 8).Append(7, 9).Append(8, 1).Append(0, 0).Append(0xaabb, 12)
 	r := replay(t, chunks, 1, journal.Position{}, nil, commits)
 	st, _ := r.Get(1, 1001)
 	if st.Results != 6 || st.Order != want {

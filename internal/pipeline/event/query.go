@@ -30,8 +30,8 @@ type State struct {
 	Lost         uint64
 	Stream       uint64
 	Number       uint64
-	Order        model.Order // of all results
-	Received     int64       // Unix ns
+	Order        model.ResultDigest // of all results
+	Received     int64              // Unix ns
 	Executed     int64
 	LastOK       int64
 	Changed      int64

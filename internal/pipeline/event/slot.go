@@ -26,7 +26,7 @@ type slot struct {
 	watermark    uint32
 	stateChanges uint32
 	durationMs   uint32
-	order        model.Order // of all results
+	order        model.ResultDigest // of all results
 	output       outputRef
 
 	status     model.Status
@@ -80,7 +80,7 @@ func (s *slab) give(i uint32) {
 
 // count adds one result to the counters of the state.
 func (s *slot) count(stream wire.StreamID, number uint64) {
-	s.order = s.order.Then(uint64(stream), number)
+	s.order = s.order.Append(uint64(stream), number)
 	s.results++
 }
 

@@ -74,7 +74,7 @@ func (x *session) answer(id uint64, names []string) {
 			namespace, name := model.SplitRef("", name)
 			value, err := x.srv.cfg.Secret(ctx, namespace, name)
 			if err != nil {
-				g.Error = model.Brief(err.Error())
+				g.Error = model.Shorten(err.Error())
 				x.srv.metrics.secrets.WithLabelValues("failed").Inc()
 				return
 			}

@@ -37,9 +37,9 @@ func (x *session) assetsOf(c *model.CheckChunk) (list []sensuwire.Asset, problem
 	x.Mu.Unlock()
 	for i := range c.Assets {
 		a := &c.Assets[i]
-		build := model.BuildFor(a.Builds, facts)
+		build := model.SelectBuild(a.Builds, facts)
 		if build == nil {
-			return nil, model.NoBuild(a.Name, "this machine", facts).Error()
+			return nil, model.MissingBuildError(a.Name, "this machine", facts).Error()
 		}
 		sum := build.SHA512
 		path := assetPath + strconv.FormatUint(uint64(x.node.ID), 10) + "/" + sum

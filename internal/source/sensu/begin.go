@@ -160,7 +160,7 @@ func (x *session) seen(said *sensuwire.Said, keepalive bool) {
 		if err != nil {
 			return
 		}
-		about.Hears = &model.Hears{Handlers: named(m.KeepaliveHandlers), Pipelines: named(pipelines)}
+		about.Hears = &model.KeepaliveReceivers{Handlers: named(m.KeepaliveHandlers), Pipelines: named(pipelines)}
 	}
 	x.Mu.Lock()
 	x.version, x.facts = "sensu-agent "+m.AgentVersion, facts(m)

@@ -30,7 +30,7 @@ func (x *session) wouldHear(l *model.Lifecycle) {
 		spec, ok := x.srv.cfg.Handler(x.namespace, name)
 		why := "it does not exist: apply it, and the message that waits is sent"
 		if ok {
-			service := spec.ProblemsOnly()
+			service := spec.ProblemService()
 			if service == "" {
 				continue
 			}

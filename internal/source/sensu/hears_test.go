@@ -18,7 +18,7 @@ func TestWhoIsToHearOfAnAgentsKeepalive(t *testing.T) {
 			t.Fatal(status)
 		}
 		go a.read()
-		hears := func() (h *model.Hears, told bool) {
+		hears := func() (h *model.KeepaliveReceivers, told bool) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			said, told := w.said[a.uid()]
@@ -32,7 +32,7 @@ func TestWhoIsToHearOfAnAgentsKeepalive(t *testing.T) {
 		}
 		for _, pipelines := range [][]string{{"Alerts", "more"}, {"more"}, nil} {
 			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Interval: 5, Warning: 30, Pipelines: pipelines})
-			want := &model.Hears{Handlers: []string{"slack", "cmdb"}, Pipelines: named(pipelines)}
+			want := &model.KeepaliveReceivers{Handlers: []string{"slack", "cmdb"}, Pipelines: named(pipelines)}
 			w.wait(fmt.Sprint(pipelines), func() bool { return w.said[a.uid()].Hears.Equal(want) })
 		}
 	}

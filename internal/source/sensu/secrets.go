@@ -115,7 +115,7 @@ func (s *Server) resolve(ctx context.Context, c *model.CheckChunk) (values []str
 	asking.Wait()
 	for i, err := range failed {
 		if err != nil {
-			return nil, fmt.Errorf("secret %s cannot be had: %s", c.Secrets[i].Name, model.Brief(err.Error()))
+			return nil, fmt.Errorf("secret %s cannot be had: %s", c.Secrets[i].Name, model.Shorten(err.Error()))
 		}
 	}
 	return values, nil

@@ -255,7 +255,7 @@ func (w *world) Meet(_ context.Context, _ intent.Who, m *intent.Stranger) (inten
 		if strings.HasPrefix(m.Name, "refused") {
 			return n, model.Errorf(model.Forbidden, "not that one")
 		}
-		n = intent.NodeInfo{ID: model.NodeID(100 + len(w.nodes)), UID: m.UID(), Name: m.Name, Namespace: m.Namespace, NamespaceID: model.DefaultNamespace, ForgetAfter: m.Lifecycle.Forget()}
+		n = intent.NodeInfo{ID: model.NodeID(100 + len(w.nodes)), UID: m.UID(), Name: m.Name, Namespace: m.Namespace, NamespaceID: model.DefaultNamespace, ForgetAfter: m.Lifecycle.ForgetDelay()}
 		w.nodes[n.UID], w.lives[n.UID] = n, m.Lifecycle
 	}
 	return n, nil

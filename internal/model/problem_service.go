@@ -1,9 +1,9 @@
 package model
 
-// ProblemsOnly names the service of a handler that keeps problems, which open and close, and has
+// ProblemService names the service of a handler that keeps problems, which open and close, and has
 // no place for what happens once: that a node was forgotten would stay open there for ever.
 // Empty: the handler takes any message.
-func (s *HandlerSpec) ProblemsOnly() string {
+func (s *HandlerSpec) ProblemService() string {
 	switch {
 	case s.PagerDuty != nil:
 		return "PagerDuty"

@@ -117,7 +117,7 @@ func TestTemplateErrors(t *testing.T) {
 }
 
 func TestCommandTemplate(t *testing.T) {
-	tmpl, err := Texts{
+	tmpl, err := TemplateTexts{
 		Command: &Command{Argv: []string{"x", "{{ .props.b }}", "{{ .props.a }}"}},
 		Env:     map[string]string{"HOME": "/h/{{ .props.a }}"}, RunAs: `{{ .props.user | default "nobody" }}`,
 		Stdin: "{{ .props.c }}\n",
@@ -132,7 +132,7 @@ func TestCommandTemplate(t *testing.T) {
 	if err != nil || out.Argv[1] != "$x" || out.Argv[2] != "1 2" || out.Env["HOME"] != "/h/1 2" || out.RunAs != "nobody" || out.Stdin != "7\n" {
 		t.Errorf("got %+v, %v", out, err)
 	}
-	_, err = Texts{Probe: &Probe{Name: "disk", Args: map[string]string{"path": "{{ x }}"}}, Env: map[string]string{"A": "{{"}}.Parse()
+	_, err = TemplateTexts{Probe: &Probe{Name: "disk", Args: map[string]string{"path": "{{ x }}"}}, Env: map[string]string{"A": "{{"}}.Parse()
 	if err == nil || !strings.Contains(err.Error(), "probe.args.path, column 1") || !strings.Contains(err.Error(), "env.A, column 1") {
 		t.Errorf("got %v", err)
 	}

@@ -77,9 +77,9 @@ type Mattermost struct {
 	CA string `json:"ca,omitempty" text:"fixed"`
 }
 
-// Teams is a workflow of Microsoft Teams, "Post to a channel when a webhook request is
+// MicrosoftTeams is a workflow of Microsoft Teams, "Post to a channel when a webhook request is
 // received". (Connectors of Office 365, which took message cards, were retired.)
-type Teams struct {
+type MicrosoftTeams struct {
 	// The address that the workflow shows; whoever knows it can write there.
 	URL Secret `json:"url" text:"url"`
 }

@@ -21,7 +21,7 @@ func namedIn(secrets []CommandSecret) (list []NamedSecret) {
 func wholeSecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	whole := slices.Clone(secrets)
 	for i := range whole {
-		whole[i].Secret = WholeRef(namespace, whole[i].Secret)
+		whole[i].Secret = QualifyRef(namespace, whole[i].Secret)
 	}
 	return whole
 }
@@ -58,13 +58,13 @@ func hiddenIn(env map[string]string) (hidden []string) {
 // NamedSecrets are all Secrets that the mutator names.
 func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedIn(s.Secrets) }
 
-// Within is the mutator with its Secrets and Assets as NAMESPACE/NAME: who runs its command knows
+// QualifyReferences is the mutator with its Secrets and Assets as NAMESPACE/NAME: who runs its command knows
 // no namespace. s is not changed.
-func (s *MutatorSpec) Within(namespace string) *MutatorSpec {
+func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
 	out.Assets, out.Secrets = slices.Clone(s.Assets), wholeSecrets(namespace, s.Secrets)
 	for i, name := range out.Assets {
-		out.Assets[i] = WholeRef(namespace, name)
+		out.Assets[i] = QualifyRef(namespace, name)
 	}
 	return &out
 }

@@ -9,7 +9,7 @@ import (
 // SpecSource holds the Go files that declare the specs of resources: their comments are the text of
 // muster explain and of docs/reference/resources.md.
 //
-//go:embed resource.go handlerkinds.go routing.go kept.go secretkind.go asset.go
+//go:embed resource.go handler_services.go routing.go sensu_kinds.go secret_spec.go asset.go
 var SpecSource embed.FS
 
 var (

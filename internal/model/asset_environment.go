@@ -73,24 +73,24 @@ func AssetVariable(name string) string {
 	}, strings.ToUpper(name)) + "_PATH"
 }
 
-// BuildFor is the first of the asset's archives that is for a machine of these facts; nil: none is.
-func BuildFor(builds []AssetBuild, facts map[string]string) *AssetBuild {
+// SelectBuild is the first of the asset's archives that is for a machine of these facts; nil: none is.
+func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	for i := range builds {
-		if builds[i].Fits(facts) {
+		if builds[i].Matches(facts) {
 			return &builds[i]
 		}
 	}
 	return nil
 }
 
-// NoBuild says that an asset has no archive for a machine of these facts; whose is how it is
+// MissingBuildError says that an asset has no archive for a machine of these facts; whose is how it is
 // called: this machine.
-func NoBuild(name, whose string, facts map[string]string) error {
+func MissingBuildError(name, whose string, facts map[string]string) error {
 	machine := AssetBuild{OS: facts["os"], Arch: facts["arch"], Distribution: facts["distribution"], DistributionVersion: facts["distributionVersion"]}
 	asset := name
 	if ns, of, elsewhere := strings.Cut(name, "/"); elsewhere {
 		asset = "-n " + ns + " " + of
 	}
-	return Errorf(NotFound, "asset %s has no archive for %s (%s)", name, whose, machine.For()).
+	return Errorf(NotFound, "asset %s has no archive for %s (%s)", name, whose, machine.Platform()).
 		WithHint("muster asset add %s FILE --os %s --arch %s", asset, machine.OS, machine.Arch)
 }

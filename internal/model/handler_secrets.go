@@ -9,7 +9,7 @@ import "reflect"
 // eachSecret shows all texts of a handler that are secrets, each by its own place in it.
 func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error) error {
 	v := reflect.ValueOf(s).Elem()
-	for _, k := range HandlerKinds() {
+	for _, k := range HandlerServices() {
 		f := v.FieldByIndex(k.index)
 		if f.IsNil() || f.Elem().Kind() != reflect.Struct || f.Elem().Type() == commandType {
 			continue
@@ -42,10 +42,10 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	return append(list, namedIn(s.Secrets)...)
 }
 
-// Within writes the Secrets and Assets that the handler names as NAMESPACE/NAME: those who send
+// QualifyReferences writes the Secrets and Assets that the handler names as NAMESPACE/NAME: those who send
 // know no namespace. It changes s.
-func (s *HandlerSpec) Within(namespace string) {
-	whole := func(ref string) string { return WholeRef(namespace, ref) }
+func (s *HandlerSpec) QualifyReferences(namespace string) {
+	whole := func(ref string) string { return QualifyRef(namespace, ref) }
 	for i, name := range s.Assets {
 		s.Assets[i] = whole(name)
 	}

@@ -72,8 +72,8 @@ func (s *SecretSpec) OnServer() bool { return s.AgentEnv == "" && s.AgentFile ==
 // OnServer says whether the server knows the value.
 func (s *ChunkSecret) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
-// Place says in words where the value is.
-func (s *SecretSpec) Place() string {
+// Location says in words where the value is.
+func (s *SecretSpec) Location() string {
 	switch {
 	case s.AgentEnv != "":
 		return "the agent's environment, " + SecretVariable + s.AgentEnv
@@ -84,7 +84,7 @@ func (s *SecretSpec) Place() string {
 	case s.File != "":
 		return "the server's file " + s.File
 	case s.Vault != nil:
-		return "Vault at " + ShownURL(s.Vault.Address) + ": " + cmp.Or(s.Vault.Mount, "secret") + "/" + s.Vault.Path + ", key " + s.Vault.Key
+		return "Vault at " + RedactURL(s.Vault.Address) + ": " + cmp.Or(s.Vault.Mount, "secret") + "/" + s.Vault.Path + ", key " + s.Vault.Key
 	}
 	return "nowhere"
 }

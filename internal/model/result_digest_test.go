@@ -9,9 +9,9 @@ import (
 )
 
 // came is the order of these numbers of one stream.
-func came(numbers []uint64) (o Order) {
+func came(numbers []uint64) (o ResultDigest) {
 	for _, n := range numbers {
-		o = o.Then(0xaabb, n)
+		o = o.Append(0xaabb, n)
 	}
 	return o
 }
@@ -25,7 +25,7 @@ func TestOrderStaysAsItIs(t *testing.T) {
 			t.Errorf("%d is %s, want %s", numbers, o, text)
 		}
 	}
-	if o := Order(0).Then(0, 0); o.String() != "4e17cf67" {
+	if o := ResultDigest(0).Append(0, 0); o.String() != "4e17cf67" {
 		t.Errorf("a result without a number is %s", o)
 	}
 }
@@ -52,11 +52,11 @@ func TestOrderTellsListsApart(t *testing.T) {
 				t.Fatalf("%s: %d and %d are alike", name, right, wrong)
 			}
 		}
-		if o := came(right[i:]).After(came(right[:i]), uint64(len(right)-i)); o != came(right) {
+		if o := came(right[i:]).Prepend(came(right[:i]), uint64(len(right)-i)); o != came(right) {
 			t.Fatalf("%d in two parts is %s, want %s", right, o, came(right))
 		}
 	}
-	if came([]uint64{1}) == Order(0).Then(0xaabc, 1) {
+	if came([]uint64{1}) == ResultDigest(0).Append(0xaabc, 1) {
 		t.Error("the same number of another stream is alike")
 	}
 }
@@ -72,18 +72,18 @@ func TestOrderIsTextInJSON(t *testing.T) {
 	if strings.Contains(string(data), `"order"`) {
 		t.Errorf("one that is not known: %s", data)
 	}
-	var o Order
+	var o ResultDigest
 	if err := o.UnmarshalText([]byte("123456789")); ClassOf(err) != Invalid {
 		t.Errorf("more than 32 bits: %v", err)
 	}
 }
 
 func BenchmarkOrder(b *testing.B) {
-	var o Order
+	var o ResultDigest
 	n := uint64(0)
 	for b.Loop() {
 		n++
-		o = o.Then(0xaabb, n)
+		o = o.Append(0xaabb, n)
 	}
 	if o == 1 {
 		b.Log(o)

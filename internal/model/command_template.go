@@ -30,8 +30,8 @@ type CommandTemplate struct {
 	names []string
 }
 
-// Texts are what variables may stand in.
-type Texts struct {
+// TemplateTexts are what variables may stand in.
+type TemplateTexts struct {
 	Command *Command // exactly one of Command and Probe
 	Probe   *Probe
 	Env     map[string]string
@@ -40,14 +40,14 @@ type Texts struct {
 	Hooks   []Hook
 }
 
-// Texts are those of a check.
-func (s *CheckSpec) Texts() Texts {
-	return Texts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin, Hooks: s.Hooks}
+// TemplateTexts are those of a check.
+func (s *CheckSpec) TemplateTexts() TemplateTexts {
+	return TemplateTexts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin, Hooks: s.Hooks}
 }
 
-// Texts are those of the chunk.
-func (c *CheckChunk) Texts() Texts {
-	return Texts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks}
+// TemplateTexts are those of the chunk.
+func (c *CheckChunk) TemplateTexts() TemplateTexts {
+	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks}
 }
 
 // ExpandedCommand is what really runs on one node.
@@ -70,7 +70,7 @@ type lineTemplate struct {
 
 // Parse finds the variables of a check or handler. The error joins a *FieldError for each
 // string that is wrong.
-func (x Texts) Parse() (*CommandTemplate, error) {
+func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	t := &CommandTemplate{}
 	var errs []error
 	parse := func(text string, shell bool, field string, args ...any) *Template {
@@ -125,7 +125,7 @@ func (x Texts) Parse() (*CommandTemplate, error) {
 }
 
 // Template finds the variables of the chunk.
-func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.Texts().Parse() }
+func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
 
 // Names lists the properties used, sorted.
 func (t *CommandTemplate) Names() []string { return t.names }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Counted is a number with its noun: 1 node, 2 nodes, 3 proxies.
-func Counted[N int | int64 | uint64](n N, noun string) string {
+// CountNoun is a number with its noun: 1 node, 2 nodes, 3 proxies.
+func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -17,16 +17,16 @@ func Counted[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// FirstOf names the first of many, and says how many more there are.
-func FirstOf(names []string, most int) string {
+// ListFirst names the first of many, and says how many more there are.
+func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Cut is a text of which at most so many bytes are left, with a mark if there were more.
-func Cut(text string, most int) string {
+// Truncate is a text of which at most so many bytes are left, with a mark if there were more.
+func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

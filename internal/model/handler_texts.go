@@ -63,7 +63,7 @@ func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) refl
 func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	out := *s
 	v := reflect.ValueOf(&out).Elem()
-	for _, name := range HandlerKinds() {
+	for _, name := range HandlerServices() {
 		f := v.FieldByIndex(name.index)
 		if name.Name == "command" || name.Name == "webhook" || f.IsNil() {
 			continue
@@ -73,26 +73,26 @@ func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	return &out
 }
 
-// HandlerKind is one way to tell that a handler may name.
-type HandlerKind struct {
+// HandlerService is one way to tell that a handler may name.
+type HandlerService struct {
 	Name  string // of its field
 	index []int
 }
 
-// HandlerKinds lists all of them, as they stand in HandlerSpec.
-func HandlerKinds() (list []HandlerKind) {
+// HandlerServices lists all of them, as they stand in HandlerSpec.
+func HandlerServices() (list []HandlerService) {
 	t := reflect.TypeFor[HandlerSpec]()
 	for i := range t.NumField() {
 		if f := t.Field(i); f.Type.Kind() == reflect.Pointer {
-			list = append(list, HandlerKind{jsonName(f), f.Index})
+			list = append(list, HandlerService{jsonName(f), f.Index})
 		}
 	}
 	return list
 }
 
-// Tells lists the kinds that the handler names; a valid one names one.
-func (s *HandlerSpec) Tells() (kinds []string) {
-	for _, k := range HandlerKinds() {
+// Services lists the kinds that the handler names; a valid one names one.
+func (s *HandlerSpec) Services() (kinds []string) {
+	for _, k := range HandlerServices() {
 		if !reflect.ValueOf(s).Elem().FieldByIndex(k.index).IsNil() {
 			kinds = append(kinds, k.Name)
 		}
@@ -119,7 +119,7 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 		failed = errors.Join(failed, err)
 		return t.Value
 	})
-	command, err := Texts{Command: s.Command, Env: s.Env}.Parse()
+	command, err := TemplateTexts{Command: s.Command, Env: s.Env}.Parse()
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
 	out = s.MapTexts(func(t ServiceText) string { return t.Value }) // a copy
 	v := reflect.ValueOf(out).Elem()
-	for _, k := range HandlerKinds() {
+	for _, k := range HandlerServices() {
 		f := v.FieldByIndex(k.index)
 		if f.IsNil() {
 			continue

@@ -5,27 +5,27 @@ import (
 	"strconv"
 )
 
-// Order is which results came, by their streams and numbers, and in which order: 32 bits of
+// ResultDigest is which results came, by their streams and numbers, and in which order: 32 bits of
 // digest, so that of two lists that differ one in four billion has the same. Zero is the order of
 // no result. docs/snapshot-format.md says what is in it:
 // snapshots hold it, so it stays as it is.
-type Order uint32
+type ResultDigest uint32
 
 // orderStep is odd, so that nothing of an older result is ever shifted out, and 3 modulo 8, so
 // that its powers differ as much as they can.
-const orderStep Order = 0x9e3779b3
+const orderStep ResultDigest = 0x9e3779b3
 
-// Then is the order with one result more.
-func (o Order) Then(stream, number uint64) Order {
+// Append is the order with one result more.
+func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	x := (stream ^ number) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
-	return o*orderStep + Order(x>>32)
+	return o*orderStep + ResultDigest(x>>32)
 }
 
-// After is the order of others and then these, which are so many: what was noted apart from what
+// Prepend is the order of others and then these, which are so many: what was noted apart from what
 // was there before can be put behind it.
-func (o Order) After(others Order, these uint64) Order {
+func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	for step := orderStep; these > 0; these >>= 1 {
 		if these&1 > 0 {
 			others *= step
@@ -35,17 +35,17 @@ func (o Order) After(others Order, these uint64) Order {
 	return others + o
 }
 
-func (o Order) String() string { return fmt.Sprintf("%08x", uint32(o)) }
+func (o ResultDigest) String() string { return fmt.Sprintf("%08x", uint32(o)) }
 
 // MarshalText writes 8 hexadecimal digits.
-func (o Order) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+func (o ResultDigest) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
-func (o *Order) UnmarshalText(text []byte) error {
+func (o *ResultDigest) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 32)
 	if err != nil {
 		return Errorf(Invalid, "order %q is not a hexadecimal number of 32 bits", text)
 	}
-	*o = Order(n)
+	*o = ResultDigest(n)
 	return nil
 }

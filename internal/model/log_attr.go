@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Logged is for slog.HandlerOptions.ReplaceAttr: what an error says to type stands behind
+// LogAttr is for slog.HandlerOptions.ReplaceAttr: what an error says to type stands behind
 // it in the same line, and not after a line break, which a log shows as \n.
-func Logged(_ []string, a slog.Attr) slog.Attr {
+func LogAttr(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok && strings.Contains(err.Error(), "\n  ") {
 		return slog.String(a.Key, strings.ReplaceAll(err.Error(), "\n  ", "; "))
 	}

@@ -108,8 +108,8 @@ func BuiltinFilter(name string) bool {
 // BuiltinMutator says whether a mutator of the name is there without being declared.
 func BuiltinMutator(name string) bool { return name == MutatorJSON || name == MutatorOnlyOutput }
 
-// KeptPage is the page on what is kept from Sensu.
-const KeptPage = "docs/sensu-filters.md"
+// SensuKindsPage is the page on what is kept from Sensu.
+const SensuKindsPage = "docs/sensu-filters.md"
 
 // Title is what the hook is called where its output is shown.
 func (h *Hook) Title() string {
