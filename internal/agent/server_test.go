@@ -11,10 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -39,8 +39,8 @@ type server struct {
 	hellos   []wire.Hello
 	key      string      // of the machine that the node has
 	gone     muster.Gone // with a code: there is no such node any more
-	tell     func([]model.NodeID)
-	assigned *plan.Assignment
+	tell     func(directory.Change)
+	assigned *directory.Assignment
 	chunks   map[model.ChunkID]*model.Chunk
 	revision uint64
 	last     map[wire.StreamKey]uint64
@@ -164,7 +164,7 @@ func (s *server) deliver(c journal.Commit) {
 func (s *server) assign(properties []wire.Property, chunks ...*model.CheckChunk) {
 	s.mu.Lock()
 	s.revision++
-	a := &plan.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1, Revision: s.revision}, Properties: properties}
+	a := &directory.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1, Revision: s.revision}, Properties: properties}
 	for _, c := range chunks {
 		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
 		s.chunks[c.ID] = &c.Chunk
@@ -175,7 +175,7 @@ func (s *server) assign(properties []wire.Property, chunks ...*model.CheckChunk)
 	tell := s.tell
 	s.mu.Unlock()
 	if tell != nil {
-		tell([]model.NodeID{theNode})
+		tell(directory.Change{Assignments: []model.NodeID{theNode}})
 	}
 }
 
@@ -259,11 +259,11 @@ func (s *server) Admit(model.NodeID, *model.CheckChunk) (code, reason string) { 
 
 // Assignments.
 
-func (s *server) For(model.NodeID) *plan.Assignment {
+func (s *server) For(model.NodeID) *directory.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.assigned == nil {
-		return &plan.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1}, Hash: wire.AssignmentHash(nil, nil, nil)}
+		return &directory.Assignment{Node: theNode, UID: s.uid, Generation: wire.Generation{Epoch: 1}, Hash: wire.AssignmentHash(nil, nil, nil)}
 	}
 	a := *s.assigned
 	a.UID = s.uid
@@ -276,7 +276,7 @@ func (s *server) Chunk(id model.ChunkID) *model.Chunk {
 	return s.chunks[id]
 }
 
-func (s *server) Subscribe(fn func([]model.NodeID)) {
+func (s *server) Subscribe(fn func(directory.Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tell = fn

@@ -17,7 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
@@ -84,7 +83,7 @@ type Options struct {
 	Intent    Intent
 	Rows      Rows
 	Events    event.Reader
-	Directory plan.Directory
+	Directory Directory
 	History   History
 	Actions   Actions
 	Handlers  Handlers

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -50,7 +50,7 @@ func (s *server) deletedToken(token string) (revision int64, part int, ok bool) 
 // deletedNodes lists nodes that went after a time and that a question is about, newest first, and the
 // token of the next page.
 func (s *server) deletedNodes(ctx context.Context, in *FilterInput, since time.Time, revision int64, part int) (list []deletedNode, next string, err error) {
-	selector, err := plan.ParseSelector(in.Selector)
+	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
 		return nil, "", err
 	}

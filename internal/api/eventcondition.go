@@ -10,7 +10,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/where"
 )
 
@@ -57,7 +56,7 @@ func variables() []cel.EnvOption {
 // allocate a map for each. Not safe for concurrent use.
 type subject struct {
 	where     *where.Compiled
-	directory plan.Directory
+	directory Directory
 	now       time.Time
 	state     *event.State
 
@@ -72,7 +71,7 @@ type subject struct {
 
 var _ interpreter.Activation = (*subject)(nil)
 
-func newSubject(w *where.Compiled, d plan.Directory, now time.Time) *subject {
+func newSubject(w *where.Compiled, d Directory, now time.Time) *subject {
 	x := &subject{where: w, directory: d, now: now, node: where.NewNode(), readsNode: w.Reads("node.")}
 	for i := range x.statuses {
 		x.statuses[i] = types.Int(i)

@@ -6,11 +6,10 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
 // oneNode is a directory of one node.
-type oneNode struct{ plan.Directory }
+type oneNode struct{ Directory }
 
 func (oneNode) NodeName(model.NodeID) (string, string, bool)   { return "default", "web01", true }
 func (oneNode) NodeLabels(model.NodeID) map[string]string      { return map[string]string{"env": "prod"} }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -150,7 +150,7 @@ func (s *server) query(ctx context.Context, in *FilterInput) (event.Query, error
 		}
 	}
 	if in.Selector != "" {
-		selector, err := plan.ParseSelector(in.Selector)
+		selector, err := directory.ParseSelector(in.Selector)
 		if err != nil {
 			return q, err
 		}
@@ -296,7 +296,7 @@ func (s *server) find(ctx context.Context, in EventPath) (event.State, error) {
 	}
 	e := model.Errorf(model.NotFound, "there is no event %s/%s in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, check := range checks {
-		if s.Directory.Holds(node, check) {
+		if s.Directory.HasUnit(node, check) {
 			return event.State{}, e.WithHint("the node has this check, but no result came in yet")
 		}
 	}

@@ -25,7 +25,7 @@ func (s *server) whyRoutes() {
 }
 
 // reasons are the planner's, as links.
-func reasons(list []plan.Why) (out []v1.Link) {
+func reasons(list []plan.Explanation) (out []v1.Link) {
 	for _, w := range list {
 		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: reasons(w.Under)})
 	}
@@ -55,7 +55,7 @@ func (s *server) checkOn(ctx context.Context, node model.NodeID, in EventPath) (
 		return 0, s.noCheck(ctx, in.Namespace, in.Check)
 	}
 	for _, check := range checks {
-		if s.Directory.Holds(node, check) {
+		if s.Directory.HasUnit(node, check) {
 			return check, nil
 		}
 	}
@@ -202,7 +202,7 @@ func (c *chain) look(st *event.State) {
 
 // faults are the properties that the check reads and the node does not have.
 func (c *chain) faults() {
-	for _, f := range c.Directory.FaultsOf(c.node) {
+	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
 			c.add("property", false, "%s", f.Text).Under = []v1.Link{
 				{Text: "set it for this node, its groups, its namespace or all: kind Property, or spec.properties of a Node or Group"},
@@ -228,7 +228,7 @@ func (c *chain) refused() {
 
 // targetLink explains the target that places the check on the node. spec is nil for a built-in check.
 func (c *chain) targetLink() (*model.CheckSpec, error) {
-	why, ok := c.Directory.WhyCheck(c.node, c.check)
+	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
 		c.add("wanted", true, "check %s is built in: every node has it", c.out.Check)
 		return nil, nil

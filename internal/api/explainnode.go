@@ -27,10 +27,10 @@ func (s *server) whyNode(ctx context.Context, in *struct {
 		return nil, err
 	}
 	out.Links = append(out.Links, declared, s.agentLink(id), s.assignmentLink(id))
-	for _, f := range s.Directory.FaultsOf(id) {
+	for _, f := range s.Directory.NodeFaults(id) {
 		out.Links = append(out.Links, v1.Link{Name: "error", Text: f.Text})
 	}
-	for _, w := range s.Directory.WhyGroups(id) {
+	for _, w := range s.Directory.ExplainGroups(id) {
 		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: reasons(w.Under)})
 	}
 	out.Links = append(out.Links, s.checksLink(id, in.Namespace))
@@ -41,8 +41,8 @@ func (s *server) whyNode(ctx context.Context, in *struct {
 func (s *server) checksLink(node model.NodeID, namespace string) v1.Link {
 	link := v1.Link{Name: "checks", Text: "no check lands here: no check's targets name this node; what there is: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
-	for _, check := range s.Directory.ChecksOf(node) {
-		why, ok := s.Directory.WhyCheck(node, check)
+	for _, check := range s.Directory.NodeUnits(node) {
+		why, ok := s.Directory.ExplainCheck(node, check)
 		if !ok {
 			continue
 		}

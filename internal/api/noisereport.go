@@ -212,7 +212,7 @@ func (n *noise) quiet() error {
 	}
 	for i := range list {
 		r := &list[i]
-		l := n.Directory.Landing(intent.KeyOf(r))
+		l := n.Directory.Placement(intent.KeyOf(r))
 		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Nodes: max(l.Nodes, l.About), Made: r.Status.Created}
 		id := model.CheckSource(model.CheckID(r.Status.ID))
 		switch {

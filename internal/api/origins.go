@@ -20,13 +20,13 @@ func (s *server) origins(ctx context.Context, id model.NodeID, n *v1.NodeState) 
 		return nil, err
 	}
 	out := &v1.NodeOrigins{
-		Groups: reasons(s.Directory.WhyGroups(id)), Properties: []v1.PropertyValue{},
+		Groups: reasons(s.Directory.ExplainGroups(id)), Properties: []v1.PropertyValue{},
 		Labels: labelOrigins(plan.LabelOrigins(r.Metadata, r.Spec.(*model.NodeSpec))),
 	}
-	for _, c := range s.Directory.Claims(id) {
-		out.Asked = append(out.Asked, v1.GroupAsked{Group: c.Group, Accepted: c.Accepted, Why: c.Why})
+	for _, c := range s.Directory.JoinRequests(id) {
+		out.Asked = append(out.Asked, v1.GroupAsked{Group: c.Group, Accepted: c.Accepted, Why: c.Reason})
 	}
-	for _, p := range s.Directory.PropertiesOf(id) {
+	for _, p := range s.Directory.PropertyOrigins(id) {
 		value := v1.PropertyValue{Name: p.Name, Value: p.Value, Conflict: p.Conflict}
 		for _, o := range p.From {
 			value.From = append(value.From, v1.PropertyOrigin{Level: o.Level, From: o.From, Value: o.Value, Effect: o.Effect})

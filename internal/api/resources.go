@@ -11,10 +11,10 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
 func (s *server) resourceRoutes() {
@@ -198,7 +198,7 @@ func (s *server) list(ctx context.Context, k kind.Kind, in *listInput) (*body[v1
 		}
 		q.After = intent.Key{Kind: k.Name, Namespace: namespace, Name: name}
 	}
-	selector, err := plan.ParseSelector(in.Selector)
+	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
 		return nil, err
 	}

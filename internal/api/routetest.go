@@ -53,7 +53,7 @@ func (s *server) testRoute(ctx context.Context, in *struct {
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.routes()
 	out.Why, out.Routes = why, []v1.RouteTestOne{}
-	c.masters = s.Directory.Masters(node, check)
+	c.masters = s.Directory.Dependencies(node, check)
 	for i := range c.masters {
 		out.HangsOn = append(out.HangsOn, c.masters[i].Name.String())
 	}

@@ -28,7 +28,7 @@ func (s *server) holdsOf(p *model.Problem) []v1.Hold {
 	}
 	m, now := route.Describe(s.Directory, p.NodeID, p.Source, p.Status, p.Severity), s.Now()
 	list := s.Routing.Holds(m, nil, now)
-	if hold, _ := route.DependencyHold(s.Directory.Masters(p.NodeID, p.Source.Check()), s.nowOpen); hold != nil {
+	if hold, _ := route.DependencyHold(s.Directory.Dependencies(p.NodeID, p.Source.Check()), s.nowOpen); hold != nil {
 		list = append(list, *hold)
 	}
 	routes, _ := s.routesOf(m, s.openedBy(p))

@@ -8,8 +8,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/interpreter"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/where"
 )
 
@@ -58,7 +58,7 @@ type narrowed struct {
 	server   *server
 	now      time.Time
 	labels   bool
-	selector plan.Selector
+	selector directory.Selector
 	where    *where.Compiled // nil: none
 	readsRow bool
 
@@ -79,7 +79,7 @@ func (s *server) narrow(l *where.Language, in NarrowInput) (*narrowed, error) {
 	}
 	n := &narrowed{server: s, now: s.Now(), labels: in.Selector != ""}
 	var err error
-	if n.selector, err = plan.ParseSelector(in.Selector); err != nil || in.Where == "" {
+	if n.selector, err = directory.ParseSelector(in.Selector); err != nil || in.Where == "" {
 		return n, err
 	}
 	if n.where, err = l.Compile(in.Where); err != nil {
@@ -204,7 +204,7 @@ type LabelledInput struct {
 
 // labelled leaves the picked rows of a short list of rows with labels.
 func labelled[R any](s *server, in LabelledInput, rows []R, labels func(*R) map[string]string) ([]R, error) {
-	chosen, err := plan.ParseSelector(in.Selector)
+	chosen, err := directory.ParseSelector(in.Selector)
 	if err != nil {
 		return nil, err
 	}

@@ -154,7 +154,7 @@ func (s *server) mayRun(c *caller, namespace string, command *model.Command) err
 // aim finds the nodes, and guards against more than was meant.
 func (s *server) aim(ctx context.Context, o *order, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
-		for _, id := range s.Directory.Holders(o.check) {
+		for _, id := range s.Directory.UnitNodes(o.check) {
 			if at, _, ok := s.Directory.NodeName(id); ok && !s.Directory.NodeProxy(id) && (at == ns || ns == model.SharedNamespaceName) {
 				o.nodes = append(o.nodes, id)
 			}

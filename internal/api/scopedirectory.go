@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -14,11 +15,11 @@ import (
 
 // scopedDirectory is the directory within a scope. Nodes of other namespaces do not exist in it.
 type scopedDirectory struct {
-	all plan.Directory
+	all Directory
 	*scope
 }
 
-var _ plan.Directory = scopedDirectory{}
+var _ Directory = scopedDirectory{}
 
 func (d scopedDirectory) node(id model.NodeID) bool {
 	namespace, _, ok := d.all.NodeName(id)
@@ -126,7 +127,7 @@ func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
 	return d.forEach(namespace, d.all.Nodes)
 }
 
-func (d scopedDirectory) NodesMatching(namespace string, s plan.Selector) []model.NodeID {
+func (d scopedDirectory) NodesMatching(namespace string, s directory.Selector) []model.NodeID {
 	return d.forEach(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
 }
 
@@ -168,27 +169,27 @@ func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok 
 	return namespace, name, ok
 }
 
-func (d scopedDirectory) ChecksOf(node model.NodeID) []model.CheckID {
-	return ofNode(d, node, d.all.ChecksOf)
+func (d scopedDirectory) NodeUnits(node model.NodeID) []model.CheckID {
+	return ofNode(d, node, d.all.NodeUnits)
 }
 
-func (d scopedDirectory) WhyCheck(node model.NodeID, check model.CheckID) (why plan.Why, ok bool) {
+func (d scopedDirectory) ExplainCheck(node model.NodeID, check model.CheckID) (why plan.Explanation, ok bool) {
 	if !d.node(node) {
 		return why, false
 	}
-	return d.all.WhyCheck(node, check)
+	return d.all.ExplainCheck(node, check)
 }
 
-func (d scopedDirectory) WhyGroups(node model.NodeID) []plan.Why {
-	return ofNode(d, node, d.all.WhyGroups)
+func (d scopedDirectory) ExplainGroups(node model.NodeID) []plan.Explanation {
+	return ofNode(d, node, d.all.ExplainGroups)
 }
 
-func (d scopedDirectory) Claims(node model.NodeID) []plan.Claim {
-	return ofNode(d, node, d.all.Claims)
+func (d scopedDirectory) JoinRequests(node model.NodeID) []plan.JoinRequest {
+	return ofNode(d, node, d.all.JoinRequests)
 }
 
-func (d scopedDirectory) PropertiesOf(node model.NodeID) []plan.PropertyOrigins {
-	return ofNode(d, node, d.all.PropertiesOf)
+func (d scopedDirectory) PropertyOrigins(node model.NodeID) []plan.PropertyOrigins {
+	return ofNode(d, node, d.all.PropertyOrigins)
 }
 
 func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int) {
@@ -202,8 +203,8 @@ func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int)
 	return list, nodes
 }
 
-func (d scopedDirectory) FaultsOf(node model.NodeID) []plan.Fault {
-	return ofNode(d, node, d.all.FaultsOf)
+func (d scopedDirectory) NodeFaults(node model.NodeID) []plan.Fault {
+	return ofNode(d, node, d.all.NodeFaults)
 }
 
 func (d scopedDirectory) Assignment(node model.NodeID) (revision uint64, ok bool) {
@@ -217,12 +218,12 @@ func (d scopedDirectory) Keepalive(node model.NodeID) *model.CheckChunk {
 	return ofNode(d, node, d.all.Keepalive)
 }
 
-func (d scopedDirectory) Holders(check model.CheckID) []model.NodeID {
-	return d.nodes(d.all.Holders(check))
+func (d scopedDirectory) UnitNodes(check model.CheckID) []model.NodeID {
+	return d.nodes(d.all.UnitNodes(check))
 }
 
-func (d scopedDirectory) Holds(node model.NodeID, check model.CheckID) bool {
-	return ofNode(d, node, func(node model.NodeID) bool { return d.all.Holds(node, check) })
+func (d scopedDirectory) HasUnit(node model.NodeID, check model.CheckID) bool {
+	return ofNode(d, node, func(node model.NodeID) bool { return d.all.HasUnit(node, check) })
 }
 
 func (d scopedDirectory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
@@ -239,8 +240,8 @@ func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool
 	return d.all.Secret(namespace, name)
 }
 
-func (d scopedDirectory) Masters(node model.NodeID, check model.CheckID) []route.Dependency {
-	return ofNode(d, node, func(node model.NodeID) []route.Dependency { return d.all.Masters(node, check) })
+func (d scopedDirectory) Dependencies(node model.NodeID, check model.CheckID) []route.Dependency {
+	return ofNode(d, node, func(node model.NodeID) []route.Dependency { return d.all.Dependencies(node, check) })
 }
 
 func (d scopedDirectory) Shadow(namespace string) bool {
@@ -257,9 +258,9 @@ func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	return out
 }
 
-func (d scopedDirectory) Landing(key intent.Key) plan.Landing {
+func (d scopedDirectory) Placement(key intent.Key) intent.Landing {
 	if !d.key(key) {
-		return plan.Landing{Key: key}
+		return intent.Landing{}
 	}
-	return d.all.Landing(key)
+	return d.all.Placement(key)
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
 // scopedEvents is the event view within a scope.
@@ -18,7 +17,7 @@ type scopedEvents struct {
 
 var _ event.Reader = scopedEvents{}
 
-func newScopedEvents(all event.Reader, directory plan.Directory, x *scope) scopedEvents {
+func newScopedEvents(all event.Reader, directory Directory, x *scope) scopedEvents {
 	e := scopedEvents{all: all, directory: scopedDirectory{directory, x}}
 	for _, name := range x.namespaces {
 		if id, ok := directory.NamespaceByName(name); ok {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/where"
 )
@@ -24,9 +24,9 @@ func (s *server) stateRoutes() {
 // stateOf is what the server knows of a resource beside what was declared.
 func (s *server) stateOf(r *model.Resource, held *holdCounter) v1.State {
 	key := intent.KeyOf(r)
-	l := s.Directory.Landing(key)
+	l := s.Directory.Placement(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
-	out.Note, _ = s.Kinds.Effect(r, l.Landing, false)
+	out.Note, _ = s.Kinds.Effect(r, l, false)
 	if k, _ := s.Kinds.Of(key.Kind); k.Users {
 		out.UsedBy = l.UsedBy("")
 	}
@@ -66,7 +66,7 @@ func (s *server) nodeStates(ctx context.Context, in *struct {
 			return nil, s.noNamespace(ctx, in.Namespace)
 		}
 	}
-	selector, err := plan.ParseSelector(in.Selector)
+	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (s *server) nodeState(id model.NodeID, sum *event.Summary, withChecks bool)
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)
 	out.Proxy = s.Directory.NodeProxy(id)
 	if withChecks {
-		for _, check := range s.Directory.ChecksOf(id) {
+		for _, check := range s.Directory.NodeUnits(id) {
 			if namespace, name, ok := s.Directory.CheckName(check); ok {
 				if namespace != out.Namespace {
 					name = namespace + "/" + name

@@ -98,7 +98,7 @@ func (s *Server) recordStart(ctx context.Context) error {
 	if err := s.recorder.Started(ctx); err != nil {
 		return err
 	}
-	forgotten, err := s.planner.ForgottenSince(ctx, s.view.Revision())
+	forgotten, err := s.planner.RemovalsSince(ctx, s.view.Revision())
 	if err != nil {
 		return err
 	}

@@ -50,12 +50,7 @@ func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.La
 	if err := s.planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
 	}
-	landings, affected, err := s.planner.Preview(ctx, writes)
-	out := make([]intent.Landing, len(landings))
-	for i, l := range landings {
-		out[i] = l.Landing
-	}
-	return out, affected, err
+	return s.planner.Preview(ctx, writes)
 }
 
 func (s *Server) openHistory(ctx context.Context) error {
@@ -72,9 +67,9 @@ func (s *Server) openHistory(ctx context.Context) error {
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Routing: s.routes, Present: react.EventPresence(s.present), Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
-		Pipelines: s.pipelines, Kept: s.planner.Kept,
+		Pipelines: s.pipelines, Kept: s.planner.FilterContext,
 		Secret: s.secretText, Assets: s.tools.Use, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
-			return s.planner.Masters(node, source.Check())
+			return s.planner.Dependencies(node, source.Check())
 		}, Shadow: s.planner.Shadow,
 		EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
 			ends := make([]intent.SilenceEnd, len(list))

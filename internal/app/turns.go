@@ -15,7 +15,7 @@ import (
 // newTurns makes the engine of round-robin checks. Sessions are opened after it.
 func (s *Server) newTurns() *turns.Engine {
 	return turns.New(turns.Options{
-		Revision: s.planner.Revision, Robins: s.planner.Robins,
+		Revision: s.planner.Revision, RoundRobins: s.planner.RoundRobins,
 		Give: func(node model.NodeID, g wire.Given) bool {
 			return s.sessions.Give(node, g) || s.bridge != nil && s.bridge.Give(node, g)
 		},
@@ -36,7 +36,7 @@ func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, 
 func (s *Server) missed(ctx context.Context, list []turns.Missed) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
-		if s.planner.Holds(m.About, m.Chunk.Unit) { // otherwise the node was deleted, and its events with it
+		if s.planner.HasUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted, and its events with it
 			results = append(results, recorder.Result{Node: m.About, Chunk: m.Chunk.ID, Status: model.Unknown, Output: m.Text})
 		}
 	}

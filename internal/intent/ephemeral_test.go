@@ -18,8 +18,8 @@ import (
 // last there, no earlier; a week later nothing of them is left anywhere.
 func TestInstancesComeAndGo(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	var forgotten []plan.Forgotten
-	planner := plan.New(plan.Options{Store: w.Store(), Epoch: 1, Forget: func(f []plan.Forgotten) { forgotten = append(forgotten, f...) }})
+	var forgotten []plan.Removal
+	planner := plan.New(plan.Options{Store: w.Store(), Epoch: 1, Forget: func(f []plan.Removal) { forgotten = append(forgotten, f...) }})
 	if err := planner.Load(ctx); err != nil {
 		t.Fatal(err)
 	}

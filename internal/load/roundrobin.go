@@ -7,9 +7,9 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -107,7 +107,7 @@ func (b *robin) learn(chunk *model.CheckChunk, things []model.NodeID) {
 	for i, id := range things {
 		uid := uuid.Nil
 		if id != 0 {
-			uid = plan.ProxyUID(id)
+			uid = directory.ProxyUID(id)
 		}
 		b.phases[i] = int64(when.Phase(uid, chunk.Unit, chunk.Interval))
 	}

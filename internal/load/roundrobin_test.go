@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -88,7 +88,7 @@ func TestTurnsStandOnTheServersClock(t *testing.T) {
 	p := playTurns(t)
 	b, check := p.ping.robin, model.CheckID(2)
 	for n, id := range []model.NodeID{901, 902} {
-		phase := int64(when.Phase(plan.ProxyUID(id), check, 10*time.Second))
+		phase := int64(when.Phase(directory.ProxyUID(id), check, 10*time.Second))
 		slot := b.first(p.run, n, sec64(5))
 		from := b.begins(p.run, n, slot)
 		if from < sec64(5) || from >= sec64(15) || (p.epoch.UnixNano()+from)%b.interval != phase {

@@ -165,8 +165,8 @@ func (b *builder) compose(s *checkSet) *composition {
 	slices.Sort(c.names)
 	c.names = slices.Compact(c.names)
 	c.proxied = b.proxied(s, c.chunks)
-	c.size += c.proxied.wire().Size()
-	c.hash = wire.ChunksHash(c.chunks, c.proxied.wire())
+	c.size += c.proxied.Wire().Size()
+	c.hash = wire.ChunksHash(c.chunks, c.proxied.Wire())
 	return c
 }
 

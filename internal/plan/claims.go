@@ -111,25 +111,25 @@ func (f *fleet) heard(def *groupDef) *targets {
 	return &t
 }
 
-// Claim is a group that a node's agent wants it to be in.
-type Claim struct {
+// JoinRequest is a group that a node's agent wants it to be in.
+type JoinRequest struct {
 	Group    string // shared ones with their namespace
 	Accepted bool
-	Why      string
+	Reason   string
 }
 
-// Claims are those of a node, by name.
-func (p *Planner) Claims(id model.NodeID) []Claim {
-	return read(p, func(f *fleet) (list []Claim) {
+// JoinRequests lists those of a node, by name.
+func (p *Planner) JoinRequests(id model.NodeID) []JoinRequest {
+	return read(p, func(f *fleet) (list []JoinRequest) {
 		n := f.nodes[id]
 		if n == nil {
 			return nil
 		}
 		for _, c := range n.def.claims {
 			yes, why := f.groups[c.group].taking(c)
-			list = append(list, Claim{f.groupName(c.group), yes, why})
+			list = append(list, JoinRequest{f.groupName(c.group), yes, why})
 		}
-		slices.SortFunc(list, func(a, b Claim) int { return cmp.Compare(a.Group, b.Group) })
+		slices.SortFunc(list, func(a, b JoinRequest) int { return cmp.Compare(a.Group, b.Group) })
 		return list
 	})
 }

@@ -47,16 +47,16 @@ func TestAgentsPutThemselvesWhereTheyMay(t *testing.T) {
 			t.Errorf("step %d, %s %+v: %v, want %v", i, s.group, s.spec, got, s.want)
 		}
 	}
-	want := []Claim{
+	want := []JoinRequest{
 		{"canary", true, "the group lets agents in (selfJoin)"},
 		{"root", false, "the group is trusted, which takes in no machine because that says so"},
 		{"web", true, "the node may: its join token (given), or an operator (mayJoin)"},
 	}
-	if got := h.p.Claims(h.id("n1")); !slices.Equal(got, want) {
+	if got := h.p.JoinRequests(h.id("n1")); !slices.Equal(got, want) {
 		t.Errorf("claims of n1: %v", got)
 	}
 	h.put("Node", "default", "n1", nil, &model.NodeSpec{})
-	if got := h.members("web"); len(got) != 0 || len(h.p.Claims(h.id("n1"))) != 0 {
+	if got := h.members("web"); len(got) != 0 || len(h.p.JoinRequests(h.id("n1"))) != 0 {
 		t.Errorf("it says no more, and is in %v", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -22,7 +23,7 @@ func TestReadersWhileCompiling(t *testing.T) {
 	var readers sync.WaitGroup
 	for range 3 {
 		readers.Go(func() {
-			s, _ := ParseSelector("i in (1,2,3)")
+			s, _ := directory.ParseSelector("i in (1,2,3)")
 			for {
 				select {
 				case <-stop:
@@ -34,7 +35,7 @@ func TestReadersWhileCompiling(t *testing.T) {
 						t.Errorf("node %d: the hash is not that of the content", id)
 					}
 					h.p.NodeGroups(id)
-					h.p.WhyCheck(id, 1000)
+					h.p.ExplainCheck(id, 1000)
 				}
 				h.p.Counts()
 			}

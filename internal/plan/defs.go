@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
@@ -248,7 +249,7 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	}
 	d.claims = p.claims(name.ns, spec)
 	if d.proxy = spec.Proxy; d.proxy {
-		d.uid = ProxyUID(id)
+		d.uid = directory.ProxyUID(id)
 	}
 	if h, said := spec.KeepaliveReceivers(); h != nil {
 		d.hears = &hears{h, said}

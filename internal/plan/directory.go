@@ -6,59 +6,11 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
 )
-
-// Directory turns names into ids and back, and answers who is where. Names of deleted
-// things are unknown. What it returns is the caller's.
-type Directory interface {
-	NamespaceByName(name string) (model.NamespaceID, bool)
-	NamespaceName(id model.NamespaceID) (string, bool)
-	NamespaceHandlers(namespace string) []string
-	NamespaceLimits(name string) *model.Limits // nil: the server's defaults
-	NodeByName(namespace, name string) (model.NodeID, bool)
-	NodeName(id model.NodeID) (namespace, name string, ok bool)
-	NodeByUID(uid uuid.UUID) (model.NodeID, bool)
-	NodeUID(id model.NodeID) uuid.UUID // of a proxy node nobody has it; Nil: none
-	NodeProxy(id model.NodeID) bool
-	NodeLabels(id model.NodeID) map[string]string // server over agent over facts
-	NodeFacts(id model.NodeID) map[string]string
-	NodeFact(id model.NodeID, name string) string // empty: not measured
-	NodeGroups(id model.NodeID) []string
-	Nodes(namespace string) []model.NodeID // "" for all, ascending
-	NodesMatching(namespace string, s Selector) []model.NodeID
-	GroupMembers(namespace, name string) []model.NodeID
-	// Select says which nodes targets of a namespace name, without declaring anything; an
-	// error where a condition does not compile.
-	Select(namespace string, t *model.Targets) ([]model.NodeID, error)
-	CheckByName(namespace, name string) (model.CheckID, bool)
-	CheckName(id model.CheckID) (namespace, name string, ok bool)
-	// SourceName names the origin of a problem: a check today.
-	SourceName(s model.Source) (namespace, name string, ok bool)
-	ChecksOf(node model.NodeID) []model.CheckID
-	WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok bool)
-	WhyGroups(node model.NodeID) []Why
-	Claims(node model.NodeID) []Claim
-	PropertiesOf(node model.NodeID) []PropertyOrigins
-	// Faults are what keeps nodes of a namespace (empty: of all) from doing what they should,
-	// that of the most nodes first, and how many nodes that is in all.
-	Faults(namespace string) (list []Fault, nodes int)
-	FaultsOf(node model.NodeID) []Fault
-	// Assignment is the intent revision of what a node should hold; not ok: there is none.
-	Assignment(node model.NodeID) (revision uint64, ok bool)
-	// Keepalive is the definition of a node's own event, with whom the node names.
-	Keepalive(node model.NodeID) *model.CheckChunk
-	Holders(check model.CheckID) []model.NodeID
-	Holds(node model.NodeID, check model.CheckID) bool
-	Handler(namespace, name string) (*model.HandlerSpec, bool)
-	Secret(namespace, name string) (*model.SecretSpec, bool)
-	Masters(node model.NodeID, check model.CheckID) []route.Dependency
-	Shadow(namespace string) bool
-	Streams() map[route.Name]*model.HandlerSpec
-	Landing(key intent.Key) Landing // of what is declared; nothing, if it is not
-}
 
 // read calls fn under the read lock.
 func read[T any](p *Planner, fn func(*fleet) T) T {
@@ -237,7 +189,7 @@ func (p *Planner) Nodes(namespace string) []model.NodeID {
 }
 
 // NodesMatching implements Directory.
-func (p *Planner) NodesMatching(namespace string, s Selector) []model.NodeID {
+func (p *Planner) NodesMatching(namespace string, s directory.Selector) []model.NodeID {
 	return read(p, func(f *fleet) []model.NodeID {
 		from := f.all
 		if namespace != "" {
@@ -296,8 +248,8 @@ func (p *Planner) SourceName(s model.Source) (namespace, name string, ok bool) {
 	return p.CheckName(s.Check())
 }
 
-// ChecksOf implements Directory.
-func (p *Planner) ChecksOf(node model.NodeID) []model.CheckID {
+// NodeUnits implements Directory.
+func (p *Planner) NodeUnits(node model.NodeID) []model.CheckID {
 	return read(p, func(f *fleet) []model.CheckID {
 		if n := f.nodes[node]; n != nil {
 			return append([]model.CheckID(nil), n.checks.ids...)
@@ -317,8 +269,8 @@ func (p *Planner) Assignment(node model.NodeID) (revision uint64, ok bool) {
 	return n.gen.Revision, true
 }
 
-// Holders implements Directory.
-func (p *Planner) Holders(check model.CheckID) []model.NodeID {
+// UnitNodes implements Directory.
+func (p *Planner) UnitNodes(check model.CheckID) []model.NodeID {
 	return read(p, func(f *fleet) []model.NodeID {
 		if c := f.checks[check]; c != nil {
 			return nodeIDs(c.holders)
@@ -327,8 +279,8 @@ func (p *Planner) Holders(check model.CheckID) []model.NodeID {
 	})
 }
 
-// Holds implements Directory.
-func (p *Planner) Holds(node model.NodeID, check model.CheckID) bool {
+// HasUnit implements Directory.
+func (p *Planner) HasUnit(node model.NodeID, check model.CheckID) bool {
 	return read(p, func(f *fleet) bool {
 		n := f.nodes[node]
 		return n != nil && n.checks.has(check)
@@ -358,9 +310,9 @@ func (p *Planner) Streams() map[route.Name]*model.HandlerSpec {
 	})
 }
 
-// Landing implements Directory.
-func (p *Planner) Landing(key intent.Key) Landing {
-	return read(p, func(f *fleet) Landing { return f.landing(key, f.definition(key)) })
+// Placement counts the users of a declared resource; zero: it is not declared.
+func (p *Planner) Placement(key intent.Key) intent.Landing {
+	return read(p, func(f *fleet) intent.Landing { return f.placement(f.definition(key)) })
 }
 
 // definition finds what a resource became; nil: there is none.

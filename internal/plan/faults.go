@@ -69,8 +69,8 @@ func (p *Planner) Faults(namespace string) (list []Fault, nodes int) {
 	return list, nodes
 }
 
-// FaultsOf implements Directory.
-func (p *Planner) FaultsOf(node model.NodeID) (list []Fault) {
+// NodeFaults implements Directory.
+func (p *Planner) NodeFaults(node model.NodeID) (list []Fault) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	n := p.fleet.nodes[node]

@@ -41,7 +41,7 @@ func TestFaults(t *testing.T) {
 		if got := text("other"); got != "0 nodes" {
 			t.Error(got)
 		}
-		of := h.p.FaultsOf(h.id("db1"))
+		of := h.p.NodeFaults(h.id("db1"))
 		if (len(of) == 1) != strings.Contains(want, "disk_warn") {
 			t.Errorf("of db1: %+v", of)
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Forgotten is a node that no longer holds a check, or a check or node that is gone.
-type Forgotten struct {
+// Removal is a node that no longer holds a check, or a check or node that is gone.
+type Removal struct {
 	Node model.NodeID // zero: all nodes
 	UID  uuid.UUID    // of a node that is gone, where it is known: nobody else can tell it any more
 	Mark wire.ForgetMark
@@ -23,22 +23,22 @@ type Forgotten struct {
 
 // forgotten turns what nodes lost into marks. A deleted check is one mark for all
 // nodes, a deleted node one mark for all its checks.
-func (t *translation) forgotten(lost []holding, deleted map[model.NodeID]uuid.UUID) (marks []Forgotten) {
+func (t *translation) forgotten(lost []holding, deleted map[model.NodeID]uuid.UUID) (marks []Removal) {
 	goneChecks := map[model.CheckID]bool{}
 	for _, c := range t.deletedChecks {
 		goneChecks[c] = true
-		marks = append(marks, Forgotten{Mark: wire.ForgetMark{Check: c, Gone: true}})
+		marks = append(marks, Removal{Mark: wire.ForgetMark{Check: c, Gone: true}})
 	}
 	for _, n := range slices.Sorted(maps.Keys(deleted)) {
 		mark := wire.ForgetMark{Gone: true}
 		if left := t.left[n]; left != nil {
 			mark.Left, mark.Tell, mark.Why = left.Namespace+"/"+left.Node, strings.Join(left.Tell, ","), left.Why
 		}
-		marks = append(marks, Forgotten{Node: n, UID: deleted[n], Mark: mark})
+		marks = append(marks, Removal{Node: n, UID: deleted[n], Mark: mark})
 	}
 	for _, h := range lost {
 		if _, gone := deleted[h.node]; !gone && !goneChecks[h.check] {
-			marks = append(marks, Forgotten{Node: h.node, Mark: wire.ForgetMark{Check: h.check}})
+			marks = append(marks, Removal{Node: h.node, Mark: wire.ForgetMark{Check: h.check}})
 		}
 	}
 	return marks
@@ -51,12 +51,12 @@ func uidOf(def any) uuid.UUID {
 	return uuid.Nil
 }
 
-// ForgottenSince says what changes after the revision, and up to Revision, made nodes
+// RemovalsSince says what changes after the revision, and up to Revision, made nodes
 // forget. A crash between the commit of intent and the journal's record of it
 // swallows marks; so after a restart, with the last revision that the journal records
 // as in force (wire.RecordIntent), write what this returns, then record Revision.
 // Marks are idempotent: writing one twice does no harm.
-func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgotten, error) {
+func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal, error) {
 	if revision >= p.Revision() {
 		return nil, nil
 	}
@@ -91,7 +91,7 @@ func (p *Planner) ForgottenSince(ctx context.Context, revision int64) ([]Forgott
 	}
 	back.compare(p.defs)
 	back.deletedChecks = deletedChecks
-	var marks []Forgotten
+	var marks []Removal
 	p.try(back.edits, func(pass *pass) { marks = back.forgotten(pass.gained, deletedNodes) })
 	return marks, nil
 }

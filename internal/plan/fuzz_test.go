@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/where"
 )
 
@@ -15,7 +16,7 @@ func FuzzParseSelector(f *testing.F) {
 	}
 	labels := map[string]string{"env": "prod", "os": "linux", "a": ""}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := ParseSelector(text)
+		s, err := directory.ParseSelector(text)
 		if err != nil {
 			return
 		}

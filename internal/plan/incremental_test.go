@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
@@ -82,9 +83,9 @@ func (h *house) anyMove(rt *rapid.T, w intent.Write) intent.Write {
 	return w
 }
 
-// forgottenOfNodes are the nodes of which ForgottenSince, from the start on, says that they are gone.
+// forgottenOfNodes are the nodes of which RemovalsSince, from the start on, says that they are gone.
 func forgottenOfNodes(rt *rapid.T, h *house) (nodes []model.NodeID) {
-	marks, err := h.p.ForgottenSince(rt.Context(), 0)
+	marks, err := h.p.RemovalsSince(rt.Context(), 0)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func forgottenOfNodes(rt *rapid.T, h *house) (nodes []model.NodeID) {
 func (h *house) withoutGenerations() map[string]any {
 	seen := h.snapshot()
 	for key, v := range seen {
-		if a, ok := v.(Assignment); ok {
+		if a, ok := v.(directory.Assignment); ok {
 			a.Generation.Revision = 0
 			seen[key] = a
 		}
@@ -308,7 +309,7 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			in := slices.ContainsFunc(t.Groups, func(g string) bool { return member(ref{owner, g}) })
 			return (in || listed(owner, t.Nodes) || holds(t.Where, names, false)) && !on(owner, t.Except)
 		}
-		for _, why := range h.p.WhyGroups(model.NodeID(row.ID)) {
+		for _, why := range h.p.ExplainGroups(model.NodeID(row.ID)) {
 			if len(why.Under) == 0 || !why.Lands {
 				rt.Errorf("groups of %s/%s: nothing explains %+v", ns, row.Name, why)
 			}
@@ -319,10 +320,10 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			if n.Spec.Proxy {
 				want = on(c.ns, spec.Proxy) && spec.Targets != nil && !spec.Disabled
 			}
-			if got := h.p.Holds(model.NodeID(row.ID), id); got != want {
+			if got := h.p.HasUnit(model.NodeID(row.ID), id); got != want {
 				rt.Errorf("%s on %s/%s: %v, naively %v", c, ns, row.Name, got, want)
 			}
-			if why, _ := h.p.WhyCheck(model.NodeID(row.ID), id); why.Lands != want {
+			if why, _ := h.p.ExplainCheck(model.NodeID(row.ID), id); why.Lands != want {
 				rt.Errorf("explain %s on %s/%s: %+v, naively %v", c, ns, row.Name, why, want)
 			}
 		}

@@ -1,17 +1,12 @@
 package plan
 
-import "github.com/muster-fleet/muster/internal/model"
+import (
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+)
 
-// Kept is what expressions that are kept from Sensu see of a node and a check besides what
-// others ask for.
-type Kept struct {
-	NodeAnnotations, CheckLabels, CheckAnnotations map[string]string // not to be changed
-	Groups                                         []string          // that the check targets
-	Proxy                                          bool              // no agent runs on the node
-}
-
-// Kept is what is known now.
-func (p *Planner) Kept(node model.NodeID, check model.CheckID) (k Kept) {
+// FilterContext is what is known now.
+func (p *Planner) FilterContext(node model.NodeID, check model.CheckID) (k directory.FilterContext) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if n := p.fleet.nodes[node]; n != nil {

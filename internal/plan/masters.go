@@ -57,10 +57,10 @@ const (
 	maxSettle  = 2 * time.Minute
 )
 
-// Masters are what the problems of a check on a node hang on: the nodes in front, the farthest
+// Dependencies lists what the problems of a check on a node hang on: the nodes in front, the farthest
 // first, then the checks that it depends on, and those that they depend on. What does not
 // exist is left out.
-func (p *Planner) Masters(node model.NodeID, check model.CheckID) []route.Dependency {
+func (p *Planner) Dependencies(node model.NodeID, check model.CheckID) []route.Dependency {
 	return read(p, func(f *fleet) []route.Dependency { return f.masters(node, check) })
 }
 

@@ -25,7 +25,7 @@ func TestMasters(t *testing.T) {
 	says := func(node, check string) (list []string) {
 		id, _ := h.p.CheckByName("default", check)
 		of, _ := h.p.NodeByName("default", node)
-		for _, m := range h.p.Masters(of, id) {
+		for _, m := range h.p.Dependencies(of, id) {
 			word := "depends "
 			if m.Behind {
 				word = "behind "

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -131,7 +132,7 @@ type house struct {
 	t testing.TB
 	*memory
 	p         *Planner
-	forgotten []Forgotten
+	forgotten []Removal
 	changed   []model.NodeID // of the last put
 }
 
@@ -147,11 +148,11 @@ func newHouse(t testing.TB) *house {
 // start begins with a new planner, as after a restart.
 func (h *house) start() {
 	h.t.Helper()
-	h.p = New(Options{Store: h.memory, Epoch: 7, Forget: func(f []Forgotten) { h.forgotten = append(h.forgotten, f...) }})
+	h.p = New(Options{Store: h.memory, Epoch: 7, Forget: func(f []Removal) { h.forgotten = append(h.forgotten, f...) }})
 	if err := h.p.Load(context.Background()); err != nil {
 		h.t.Fatal(err)
 	}
-	h.p.Subscribe(func(changed []model.NodeID) { h.changed = append(h.changed, changed...) })
+	h.p.Subscribe(func(c directory.Change) { h.changed = append(h.changed, c.Assignments...) })
 }
 
 func body(t testing.TB, kind, ns, name string, labels map[string]string, spec model.Spec) []byte {

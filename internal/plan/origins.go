@@ -72,8 +72,8 @@ const (
 	InConflict = "in conflict"
 )
 
-// PropertiesOf are all properties of a node, by name: also those that no check reads.
-func (p *Planner) PropertiesOf(id model.NodeID) []PropertyOrigins {
+// PropertyOrigins lists all properties of a node, by name: also those that no check reads.
+func (p *Planner) PropertyOrigins(id model.NodeID) []PropertyOrigins {
 	return read(p, func(f *fleet) (out []PropertyOrigins) {
 		n := f.nodes[id]
 		if n == nil {

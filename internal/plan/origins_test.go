@@ -45,7 +45,7 @@ group same in force`,
 		"four": `{"a":{"b":1,"c":1},"d":{}}
 global default/everywhere in force`,
 	} {
-		all := h.p.PropertiesOf(h.id(node))
+		all := h.p.PropertyOrigins(h.id(node))
 		if len(all) != 1 || all[0].Name != "p" {
 			t.Errorf("%s: %+v", node, all)
 			continue

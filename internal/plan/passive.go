@@ -1,16 +1,12 @@
 package plan
 
-import "github.com/muster-fleet/muster/internal/model"
+import (
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+)
 
-// Passive is a check as who brings results from outside asks for it.
-type Passive struct {
-	Chunk    *model.CheckChunk // that judges its results now; nil: agents run this check
-	Disabled bool              // no result is wanted
-	Source   string            // its label source: for whom it was made; empty: for nobody in particular
-}
-
-// Passive finds a check by its name; not ok: there is none.
-func (p *Planner) Passive(namespace, name string) (c Passive, ok bool) {
+// PassiveCheck finds a check by its name; not ok: there is none.
+func (p *Planner) PassiveCheck(namespace, name string) (c directory.PassiveCheck, ok bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	id, ok := p.fleet.checkByName[ref{namespace, name}]
@@ -25,24 +21,12 @@ func (p *Planner) Passive(namespace, name string) (c Passive, ok bool) {
 	return c, true
 }
 
-// Passives are all passive checks.
-func (p *Planner) Passives() (ids []model.CheckID) {
+// PassiveChecks returns the passive checks of a namespace that were made for a source; empty: all.
+func (p *Planner) PassiveChecks(namespace, source string) (ids []model.CheckID) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for id, c := range p.fleet.checks {
-		if c.def != nil && c.def.passive {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-// PassivesIn are the passive checks of a namespace that were made for a source; empty: all.
-func (p *Planner) PassivesIn(namespace, source string) (ids []model.CheckID) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	for id, c := range p.fleet.checks {
-		if d := c.def; d != nil && d.passive && d.ns == namespace && (source == "" || d.shown.labels[model.SourceLabel] == source) {
+		if d := c.def; d != nil && d.passive && (namespace == "" || d.ns == namespace) && (source == "" || d.shown.labels[model.SourceLabel] == source) {
 			ids = append(ids, id)
 		}
 	}

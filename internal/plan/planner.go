@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
@@ -27,8 +28,8 @@ type Options struct {
 	Registry prometheus.Registerer // nil: none
 	Kinds    *kind.Registry        // nil: all of Muster's
 	// Forget hears of results that are expected no more, before Apply returns. It
-	// writes them into the journal. See ForgottenSince for what a crash swallowed.
-	Forget func([]Forgotten)
+	// writes them into the journal. See RemovalsSince for what a crash swallowed.
+	Forget func([]Removal)
 	// Routing is where windows, routes and silences are put in force; nil: nowhere.
 	Routing Routing
 	// Pipelines is where what is kept from Sensu is put in force, and windows; nil: nowhere.
@@ -39,7 +40,7 @@ type Options struct {
 }
 
 // Planner implements Assignments and Directory. Readers may call it at any time;
-// Load, Apply, CatchUp, Preview and ForgottenSince wait for one another.
+// Load, Apply, CatchUp, Preview and RemovalsSince wait for one another.
 type Planner struct {
 	o    Options
 	gids gids
@@ -47,7 +48,7 @@ type Planner struct {
 	// Lock order: compiling, then mu or chunkMu (never both).
 	compiling sync.Mutex // one list of changes at a time; never held by readers
 	defs      map[intent.Key]any
-	fns       []func([]model.NodeID)
+	fns       []func(directory.Change)
 	wheres    map[string]*where.Condition
 
 	mu       sync.RWMutex // short: no input or output happens under it
@@ -62,8 +63,8 @@ type Planner struct {
 }
 
 var (
-	_ Assignments = (*Planner)(nil)
-	_ Directory   = (*Planner)(nil)
+	_ directory.Assignments = (*Planner)(nil)
+	_ directory.Reader      = (*Planner)(nil)
 )
 
 // New makes a planner that knows nothing yet: call Load.
@@ -75,7 +76,7 @@ func New(o Options) *Planner {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Forget == nil {
-		o.Forget = func([]Forgotten) {}
+		o.Forget = func([]Removal) {}
 	}
 	p := &Planner{
 		o: o, defs: map[intent.Key]any{}, wheres: map[string]*where.Condition{},
@@ -206,7 +207,7 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	}
 	if len(changed) > 0 {
 		for _, fn := range p.fns {
-			fn(changed)
+			fn(directory.Change{Revision: revision, Assignments: changed})
 		}
 	}
 	return changed, nil
@@ -225,21 +226,21 @@ func (p *Planner) Revision() int64 {
 }
 
 // For implements Assignments.
-func (p *Planner) For(id model.NodeID) *Assignment {
+func (p *Planner) For(id model.NodeID) *directory.Assignment {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	n := p.fleet.nodes[id]
 	if n == nil || n.content == nil {
 		return nil
 	}
-	return &Assignment{
+	return &directory.Assignment{
 		Node: id, UID: n.def.uid, Generation: n.gen, Hash: n.content.hash,
 		Chunks: n.content.chunks, Properties: n.content.properties, Proxied: n.content.proxied,
 	}
 }
 
 // Subscribe implements Assignments. fn is called by whoever calls Apply.
-func (p *Planner) Subscribe(fn func(changed []model.NodeID)) {
+func (p *Planner) Subscribe(fn func(directory.Change)) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
 	p.fns = append(p.fns, fn)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -54,7 +55,7 @@ func TestTargetsLand(t *testing.T) {
 	}
 
 	except, _ := h.p.CheckByName("default", "less-except")
-	if why, _ := h.p.WhyCheck(h.id("web01"), except); why.Lands || !strings.Contains(sentences(why), "except: it is in group prod") {
+	if why, _ := h.p.ExplainCheck(h.id("web01"), except); why.Lands || !strings.Contains(sentences(why), "except: it is in group prod") {
 		t.Errorf("why not: %s", sentences(why))
 	}
 	if got := h.p.NodeGroups(h.id("db01")); !sameStrings(got, []string{"all", "db", "prod"}) {
@@ -168,7 +169,7 @@ func TestForgetMarks(t *testing.T) {
 	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Nodes: []string{"b"}}))
 	h.put("Check", "default", "d", nil, nil)
 	h.put("Node", "default", "b", nil, nil)
-	want := []Forgotten{
+	want := []Removal{
 		{Node: a, Mark: wire.ForgetMark{Check: cID}},
 		{Mark: wire.ForgetMark{Check: dID, Gone: true}},
 		{Node: b, UID: uid, Mark: wire.ForgetMark{Gone: true}},
@@ -184,11 +185,11 @@ func TestForgetMarks(t *testing.T) {
 	h.forgotten = nil
 	h.start()
 	before := h.p.For(a)
-	got, err := h.p.ForgottenSince(context.Background(), kept)
+	got, err := h.p.RemovalsSince(context.Background(), kept)
 	if err != nil {
 		t.Fatal(err)
 	}
-	byNode := func(x, y Forgotten) int {
+	byNode := func(x, y Removal) int {
 		return int(x.Node)*10000 + int(x.Mark.Check) - int(y.Node)*10000 - int(y.Mark.Check)
 	}
 	slices.SortFunc(got, byNode)
@@ -270,7 +271,7 @@ func TestSelectors(t *testing.T) {
 		"": "a b c", "env=prod": "a", "env==prod,os=linux": "a", "env!=prod": "b c", "env in (prod, staging)": "a b",
 		"env notin (prod)": "b c", "owner": "b", "!owner": "a c", "env,!owner": "a", "env=nope": "",
 	} {
-		s, err := ParseSelector(text)
+		s, err := directory.ParseSelector(text)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -288,7 +289,7 @@ func TestSelectors(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"=x", "a=b=c", "a in", "a in (b", "a b", ",", "!"} {
-		if _, err := ParseSelector(text); err == nil {
+		if _, err := directory.ParseSelector(text); err == nil {
 			t.Errorf("%q: accepted", text)
 		}
 	}
@@ -329,14 +330,14 @@ func (h *house) snapshot() map[string]any {
 			seen[fmt.Sprint("node ", id)] = *a
 		}
 		seen[fmt.Sprint("groups ", id)] = slices.Sorted(slices.Values(h.p.NodeGroups(id)))
-		seen[fmt.Sprint("checks ", id)] = h.p.ChecksOf(id)
+		seen[fmt.Sprint("checks ", id)] = h.p.NodeUnits(id)
 	}
 	for _, row := range h.rows {
 		switch row.Kind {
 		case "Group":
 			seen["group "+row.Namespace+"/"+row.Name] = h.p.GroupMembers(row.Namespace, row.Name)
 		case "Check":
-			seen["check "+row.Namespace+"/"+row.Name] = h.p.Holders(model.CheckID(row.ID))
+			seen["check "+row.Namespace+"/"+row.Name] = h.p.UnitNodes(model.CheckID(row.ID))
 		}
 	}
 	return seen
@@ -378,19 +379,19 @@ func TestRenameKeepsTheNode(t *testing.T) {
 		t.Errorf("counts %+v, before %+v", now, counts)
 	}
 	h.start()
-	if marks, err := h.p.ForgottenSince(t.Context(), kept); err != nil || len(marks) != 0 {
+	if marks, err := h.p.RemovalsSince(t.Context(), kept); err != nil || len(marks) != 0 {
 		t.Errorf("forgotten after a restart: %+v, %v", marks, err)
 	}
 	// Without the rewritten check it is another matter: that one is lost.
 	h.forgotten = nil
 	h.write(intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "third"}, From: "new",
 		Body: body(t, "Node", "default", "third", nil, &model.NodeSpec{Groups: []string{"web"}})})
-	want := []Forgotten{{Node: id, Mark: wire.ForgetMark{Check: d}}}
+	want := []Removal{{Node: id, Mark: wire.ForgetMark{Check: d}}}
 	if !reflect.DeepEqual(h.forgotten, want) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)
 	}
 	h.start()
-	if marks, err := h.p.ForgottenSince(t.Context(), kept); err != nil || !reflect.DeepEqual(marks, want) {
+	if marks, err := h.p.RemovalsSince(t.Context(), kept); err != nil || !reflect.DeepEqual(marks, want) {
 		t.Errorf("forgotten after a restart: %+v, %v", marks, err)
 	}
 }

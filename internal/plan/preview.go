@@ -9,12 +9,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Landing says where one write would land.
-type Landing struct {
-	Key intent.Key
-	intent.Landing
-}
-
 // previewIDs are given to resources that have no id yet: far above what intent has
 // given, and gone when the preview is.
 const previewIDs = 1 << 31
@@ -23,7 +17,7 @@ const previewIDs = 1 << 31
 // how many nodes that exist now would get another assignment or be deleted. A write
 // that does not compile, a group that would contain itself, or a node that would have
 // to hold more than wire.MaxAssignment, is an error.
-func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []Landing, affected int, err error) {
+func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []intent.Landing, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
 	t := &translation{defs: map[intent.Key]any{}}
@@ -47,11 +41,11 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 		return nil, 0, err
 	}
 	t.compare(p.defs)
-	landings = make([]Landing, len(writes))
-	before := make([]Landing, len(writes))
+	landings = make([]intent.Landing, len(writes))
+	before := make([]intent.Landing, len(writes))
 	p.mu.RLock()
 	for i, w := range writes {
-		before[i] = p.fleet.landing(w.Key, p.defs[w.Key])
+		before[i] = p.fleet.placement(p.defs[w.Key])
 	}
 	trusted := p.fleet.trustedMembers()
 	p.mu.RUnlock()
@@ -61,12 +55,12 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 		}
 		for i, w := range writes {
 			if landings[i] = before[i]; w.Body != nil {
-				landings[i] = p.fleet.landing(w.Key, t.defs[w.Key])
+				landings[i] = p.fleet.placement(t.defs[w.Key])
 			}
 		}
 		warnings := p.fleet.trusting(writes, trusted)
 		for i := range landings {
-			landings[i].Warnings = warnings[landings[i].Key]
+			landings[i].Warnings = warnings[writes[i].Key]
 		}
 		var nodes []model.NodeID
 		nodes, err = p.fleet.differing(pass)
@@ -146,8 +140,7 @@ func (f *fleet) checksNaming(at ref, names func(*checkDef) []string) (checks, no
 	return checks, nodes
 }
 
-func (f *fleet) landing(key intent.Key, def any) Landing {
-	l := Landing{Key: key}
+func (f *fleet) placement(def any) (l intent.Landing) {
 	switch d := def.(type) {
 	case *namespaceDef:
 		if of := f.inNamespace[d.name]; of != nil {
@@ -234,7 +227,7 @@ func (f *fleet) landing(key intent.Key, def any) Landing {
 type needs struct{ assets, secrets []string }
 
 // needing counts the handlers, mutators and filters that need something.
-func (f *fleet) needing(l *Landing, at ref, names func(needs) []string) {
+func (f *fleet) needing(l *intent.Landing, at ref, names func(needs) []string) {
 	for by, d := range f.handlers {
 		n := needs{assets: d.spec.Assets}
 		for _, s := range d.spec.NamedSecrets() {

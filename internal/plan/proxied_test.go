@@ -49,20 +49,20 @@ func TestProxyChecks(t *testing.T) {
 		if got.Hash != wire.AssignmentHash(got.Chunks, got.Properties, &got.Proxied.Proxied) {
 			t.Error("the hash does not cover whom the checks speak of")
 		}
-		if p, ok := got.Speaks(check, s2); !ok || p.ID != s2 || p.Namespace != 1 || p.UID != h.p.NodeUID(s2) {
+		if p, ok := got.ProxyNode(check, s2); !ok || p.ID != s2 || p.Namespace != 1 || p.UID != h.p.NodeUID(s2) {
 			t.Errorf("speaks for s2: %+v %v", p, ok)
 		}
-		if _, ok := got.Speaks(check, other); ok {
+		if _, ok := got.ProxyNode(check, other); ok {
 			t.Error("speaks for a machine")
 		}
 	}
 	if got := h.p.For(other); got.Proxied != nil || h.p.For(s1) != nil {
 		t.Error("who runs no proxy check is told of one, or a proxy node has an assignment")
 	}
-	if got := h.p.ChecksOf(s1); !slices.Equal(got, []model.CheckID{check}) {
+	if got := h.p.NodeUnits(s1); !slices.Equal(got, []model.CheckID{check}) {
 		t.Errorf("about s1: %v", got)
 	}
-	if l := h.p.Landing(intent.Key{Kind: "Check", Namespace: "default", Name: "ping"}); l.Nodes != 2 || l.About != 2 {
+	if l := h.p.Placement(intent.Key{Kind: "Check", Namespace: "default", Name: "ping"}); l.Nodes != 2 || l.About != 2 {
 		t.Errorf("lands %+v", l)
 	}
 	if faults, _ := h.p.Faults(""); len(faults) != 0 {
@@ -88,12 +88,12 @@ func TestProxyChecks(t *testing.T) {
 	h.put("Node", "default", "s3", nil, &model.NodeSpec{Proxy: true})
 	h.put("Check", "default", "disk", nil, func() *model.CheckSpec { c := ping(); return c }())
 	disk, _ := h.p.CheckByName("default", "disk")
-	forgotten := []Forgotten{{Node: s3, Mark: wire.ForgetMark{Check: check}}}
+	forgotten := []Removal{{Node: s3, Mark: wire.ForgetMark{Check: check}}}
 	for _, n := range []model.NodeID{a, b, other} {
-		forgotten = append(forgotten, Forgotten{Node: n, Mark: wire.ForgetMark{Check: disk}})
+		forgotten = append(forgotten, Removal{Node: n, Mark: wire.ForgetMark{Check: disk}})
 	}
-	same := func(got []Forgotten) bool {
-		distinct := map[Forgotten]bool{}
+	same := func(got []Removal) bool {
+		distinct := map[Removal]bool{}
 		for _, f := range got {
 			distinct[f] = true
 		}
@@ -109,7 +109,7 @@ func TestProxyChecks(t *testing.T) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, forgotten)
 	}
 	before := h.p.For(a)
-	if since, err := h.p.ForgottenSince(context.Background(), kept); err != nil || !same(since) {
+	if since, err := h.p.RemovalsSince(context.Background(), kept); err != nil || !same(since) {
 		t.Errorf("since: %+v %v", since, err)
 	}
 	if !reflect.DeepEqual(h.p.For(a), before) {

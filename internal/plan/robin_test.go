@@ -23,7 +23,7 @@ func TestRobins(t *testing.T) {
 	alone.RoundRobin = true
 	h.put("Check", "default", "one", nil, &alone)
 
-	list := h.p.Robins()
+	list := h.p.RoundRobins()
 	if len(list) != 2 || list[0].Chunk.Name != "ping" || list[1].Chunk.Name != "one" {
 		t.Fatalf("robins: %+v", list)
 	}
@@ -45,7 +45,7 @@ func TestRobins(t *testing.T) {
 	h.put("Check", "default", "one", nil, &off)
 	about.Targets = nil
 	h.put("Check", "default", "ping", nil, about)
-	if list := h.p.Robins(); len(list) != 0 {
+	if list := h.p.RoundRobins(); len(list) != 0 {
 		t.Errorf("left: %+v", list)
 	}
 }

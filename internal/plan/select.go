@@ -1,8 +1,11 @@
 package plan
 
 import (
+	"unique"
+
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
 )
@@ -46,4 +49,9 @@ func (f *fleet) ask(c *condition, namespace string) *roaring.Bitmap {
 		}
 	}
 	return found
+}
+
+// matching keeps the nodes of a set that a selector selects, by the label index. It changes from.
+func (f *fleet) matching(from *roaring.Bitmap, s directory.Selector) *roaring.Bitmap {
+	return s.Filter(from, func(p where.Pair) *roaring.Bitmap { return f.byLabel[p] }, func(key unique.Handle[string]) *roaring.Bitmap { return f.byLabelKey[key] })
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -82,11 +83,11 @@ func (s *sets[T]) sweep() {
 // composition is what a check set means at present: the chunks of its checks and the
 // names of the properties that they read. Immutable but for contents.
 type composition struct {
-	chunks   []*model.Chunk // ascending by id
-	names    []string       // ascending
-	proxied  *Proxied       // whom the proxy checks among them speak of; nil: there are none
-	hash     [32]byte       // wire.ChunksHash(chunks, proxied)
-	size     int            // of the chunks in an assignment, in bytes
+	chunks   []*model.Chunk          // ascending by id
+	names    []string                // ascending
+	proxied  *directory.ProxyTargets // whom the proxy checks among them speak of; nil: there are none
+	hash     [32]byte                // wire.ChunksHash(chunks, proxied)
+	size     int                     // of the chunks in an assignment, in bytes
 	contents map[string]*content
 }
 

@@ -9,16 +9,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Why says that something lands on a node, or that it does not: a sentence, and under
+// Explanation says that something lands on a node, or that it does not: a sentence, and under
 // it the sentences that it rests on.
-type Why struct {
-	Lands bool   `json:"lands"`
-	Text  string `json:"text"`
-	Under []Why  `json:"under,omitempty"`
+type Explanation struct {
+	Lands bool          `json:"lands"`
+	Text  string        `json:"text"`
+	Under []Explanation `json:"under,omitempty"`
 }
 
-// WhyCheck says why a check lands on a node or not; not ok: one of them is not there.
-func (p *Planner) WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok bool) {
+// ExplainCheck says why a check lands on a node or not; not ok: one of them is not there.
+func (p *Planner) ExplainCheck(node model.NodeID, check model.CheckID) (why Explanation, ok bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	n, c := p.fleet.nodes[node], p.fleet.checks[check]
@@ -28,16 +28,16 @@ func (p *Planner) WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok 
 	name := "check " + p.fleet.nameFor(c.def.ref, n)
 	switch {
 	case !inScope(c.def.ns, n.def.ns):
-		return Why{Text: fmt.Sprintf("%s is of namespace %s: it runs on the nodes of that namespace only", name, c.def.ns)}, true
+		return Explanation{Text: fmt.Sprintf("%s is of namespace %s: it runs on the nodes of that namespace only", name, c.def.ns)}, true
 	case c.def.passive:
-		return Why{Text: name + " is passive: nobody runs it, its results come in from outside"}, true
+		return Explanation{Text: name + " is passive: nobody runs it, its results come in from outside"}, true
 	case c.def.targets == nil:
-		return Why{Text: name + " is disabled, or has no targets: it runs nowhere"}, true
+		return Explanation{Text: name + " is disabled, or has no targets: it runs nowhere"}, true
 	}
 	on := c.def.targets
 	switch {
 	case n.def.proxy && c.def.proxied == nil:
-		return Why{Text: "it is a proxy node, and " + name + " is not about such (proxy): nothing can run it there"}, true
+		return Explanation{Text: "it is a proxy node, and " + name + " is not about such (proxy): nothing can run it there"}, true
 	case n.def.proxy:
 		on = c.def.proxied
 	}
@@ -45,20 +45,20 @@ func (p *Planner) WhyCheck(node model.NodeID, check model.CheckID) (why Why, ok 
 	return w.targets(name, on, c.def.ns), true
 }
 
-// WhyGroups says of each group that a node is in why it is.
-func (p *Planner) WhyGroups(node model.NodeID) []Why {
+// ExplainGroups says of each group that a node is in why it is.
+func (p *Planner) ExplainGroups(node model.NodeID) []Explanation {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	n := p.fleet.nodes[node]
 	if n == nil {
 		return nil
 	}
-	out := []Why{}
+	out := []Explanation{}
 	for _, g := range n.groups.ids {
 		w := asker{f: p.fleet, n: n, inside: map[gid]bool{}}
 		out = append(out, w.group(g))
 	}
-	slices.SortFunc(out, func(a, b Why) int { return strings.Compare(a.Text, b.Text) })
+	slices.SortFunc(out, func(a, b Explanation) int { return strings.Compare(a.Text, b.Text) })
 	return out
 }
 
@@ -78,25 +78,25 @@ func (f *fleet) nameFor(r ref, n *node) string {
 }
 
 // targets says whether what is called name, of namespace owner, lands.
-func (w *asker) targets(name string, t *targets, owner string) Why {
+func (w *asker) targets(name string, t *targets, owner string) Explanation {
 	yes, no := w.items(t)
 	if len(yes) == 0 {
 		if len(no) == 0 {
-			return Why{Text: name + " names no targets"}
+			return Explanation{Text: name + " names no targets"}
 		}
 		if near := w.nearest(name, t); near != "" {
-			no = append(no, Why{Text: near})
+			no = append(no, Explanation{Text: near})
 		}
-		return Why{Text: name + " does not name this node", Under: no}
+		return Explanation{Text: name + " does not name this node", Under: no}
 	}
 	if t.except != nil && w.f.lands(t.except, owner, w.n) {
 		out, _ := w.items(t.except)
 		for i := range out {
 			out[i].Text = "except: " + out[i].Text
 		}
-		return Why{Text: name + " names this node and excepts it again", Under: append(yes, out...)}
+		return Explanation{Text: name + " names this node and excepts it again", Under: append(yes, out...)}
 	}
-	return Why{Lands: true, Text: name + " lands here", Under: yes}
+	return Explanation{Lands: true, Text: name + " lands here", Under: yes}
 }
 
 // nearest says which change would bring the node in, where there is a plain one.
@@ -114,8 +114,8 @@ func (w *asker) nearest(name string, t *targets) string {
 }
 
 // items are the ways in which targets may name the node: those that do, those that do not.
-func (w *asker) items(t *targets) (yes, no []Why) {
-	sort := func(y Why) {
+func (w *asker) items(t *targets) (yes, no []Explanation) {
+	sort := func(y Explanation) {
 		if y.Lands {
 			yes = append(yes, y)
 		} else {
@@ -128,7 +128,7 @@ func (w *asker) items(t *targets) (yes, no []Why) {
 	var others []string
 	for _, r := range t.nodes {
 		if r.matches(w.n.def.ref) {
-			sort(Why{Lands: true, Text: "it is named: " + w.n.def.name})
+			sort(Explanation{Lands: true, Text: "it is named: " + w.n.def.name})
 			continue
 		}
 		others = append(others, r.name)
@@ -138,7 +138,7 @@ func (w *asker) items(t *targets) (yes, no []Why) {
 		if len(others) > 5 {
 			others, more = others[:5], ", …"
 		}
-		sort(Why{Text: "named are other nodes: " + strings.Join(others, ", ") + more})
+		sort(Explanation{Text: "named are other nodes: " + strings.Join(others, ", ") + more})
 	}
 	if t.where != nil {
 		holds := w.f.conditions[t.where.key].matches.Contains(uint32(w.n.def.id))
@@ -146,34 +146,34 @@ func (w *asker) items(t *targets) (yes, no []Why) {
 		if holds {
 			text = "the condition holds: "
 		}
-		sort(Why{Lands: holds, Text: text + t.where.key.expr})
+		sort(Explanation{Lands: holds, Text: text + t.where.key.expr})
 	}
 	return yes, no
 }
 
 // group says whether the node is in a group, and what put it there.
-func (w *asker) group(g gid) Why {
+func (w *asker) group(g gid) Explanation {
 	name := "group " + w.f.nameFor(w.f.gids.ref(g), w.n)
 	group := w.f.groups[g]
 	switch {
 	case group == nil:
-		return Why{Text: name + " does not exist"}
+		return Explanation{Text: name + " does not exist"}
 	case w.inside[g]:
-		return Why{Lands: w.n.groups.has(g), Text: name + ", see above"}
+		return Explanation{Lands: w.n.groups.has(g), Text: name + ", see above"}
 	}
 	w.inside[g] = true
 	defer delete(w.inside, g)
-	var yes, no []Why
+	var yes, no []Explanation
 	if _, own := slices.BinarySearch(w.n.def.groups, g); own {
 		text := "the node lists it (spec.groups): an operator put it there"
 		if given := w.n.def.given; given != nil && slices.Contains(given.groups, g) {
 			text = "it was given (spec.given.groups): " + given.from
 		}
-		yes = append(yes, Why{Lands: true, Text: text})
+		yes = append(yes, Explanation{Lands: true, Text: text})
 	}
 	if i, ok := slices.BinarySearchFunc(w.n.def.claims, g, func(c claim, g gid) int { return cmp.Compare(c.group, g) }); ok {
 		lands, text := group.taking(w.n.def.claims[i])
-		why := Why{Lands: lands, Text: "its agent says so (--groups): " + text}
+		why := Explanation{Lands: lands, Text: "its agent says so (--groups): " + text}
 		if lands {
 			yes = append(yes, why)
 		} else {
@@ -188,7 +188,7 @@ func (w *asker) group(g gid) Why {
 		if group.def == nil {
 			name += ", which is declared nowhere"
 		}
-		return Why{Text: "it is not in " + name, Under: no}
+		return Explanation{Text: "it is not in " + name, Under: no}
 	}
-	return Why{Lands: true, Text: "it is in " + name, Under: yes}
+	return Explanation{Lands: true, Text: "it is in " + name, Under: yes}
 }

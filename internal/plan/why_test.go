@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// sentences is a Why as people read it.
-func sentences(w Why) string {
+// sentences is a Explanation as people read it.
+func sentences(w Explanation) string {
 	text := "- "
 	if w.Lands {
 		text = "+ "
@@ -20,7 +20,7 @@ func sentences(w Why) string {
 	return text
 }
 
-func TestWhyCheckNamesTheChain(t *testing.T) {
+func TestExplainCheckNamesTheChain(t *testing.T) {
 	h := newHouse(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")
 	h.node("db01", map[string]string{"env": "test"})
@@ -64,16 +64,16 @@ func TestWhyCheckNamesTheChain(t *testing.T) {
 - check other/theirs is of namespace other: it runs on the nodes of that namespace only`},
 	} {
 		id, _ := h.p.CheckByName(c.namespace, c.check)
-		why, ok := h.p.WhyCheck(h.id(c.node), id)
+		why, ok := h.p.ExplainCheck(h.id(c.node), id)
 		if got := strings.TrimSpace(sentences(why)); !ok || got != strings.TrimSpace(c.want) {
 			t.Errorf("%s on %s:\n%s\nwant\n%s", c.check, c.node, got, strings.TrimSpace(c.want))
 		}
 	}
-	if _, ok := h.p.WhyCheck(9999, 1); ok {
+	if _, ok := h.p.ExplainCheck(9999, 1); ok {
 		t.Error("a node that is not there")
 	}
 	var groups []string
-	for _, why := range h.p.WhyGroups(h.id("web01")) {
+	for _, why := range h.p.ExplainGroups(h.id("web01")) {
 		groups = append(groups, why.Text)
 	}
 	if got := strings.Join(groups, "; "); got != "it is in group all; it is in group prod; it is in group web" {

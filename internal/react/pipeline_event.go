@@ -8,12 +8,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipes"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -61,7 +61,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	silenced := sync.OnceValue(func() []string { return s.silenced(t, now) })
 	out.Silenced = func() bool { return len(silenced()) > 0 }
 	out.Shape = sync.OnceValue(func() map[string]any {
-		var kept plan.Kept
+		var kept directory.FilterContext
 		if s.opts.Kept != nil {
 			kept = s.opts.Kept(t.Node, t.Source.Check())
 		}

@@ -10,12 +10,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipes"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -78,7 +78,7 @@ type Options struct {
 	Shadow func(namespace string) bool
 	// Pipelines are those kept from Sensu, and Kept the further fields that their expressions read; nil: none.
 	Pipelines *pipes.Table
-	Kept      func(node model.NodeID, check model.CheckID) plan.Kept
+	Kept      func(node model.NodeID, check model.CheckID) directory.FilterContext
 	// Beat gets the output of each synthetic result that was delivered; nil: dropped.
 	Beat func(output string)
 

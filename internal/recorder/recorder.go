@@ -129,7 +129,7 @@ func (r *Recorder) Results(ctx context.Context, results []Result) (durable func(
 
 // Forget tells the views which results are expected no more. The planner calls it before a change is
 // in force; after an error the next start finds the same marks missing and writes them.
-func (r *Recorder) Forget(list []plan.Forgotten) {
+func (r *Recorder) Forget(list []plan.Removal) {
 	for part := range slices.Chunk(list, maxMarks) {
 		entries := make([]journal.Entry, len(part))
 		for i, f := range part {

@@ -43,3 +43,11 @@ func DependencyHold(masters []Dependency, problem func(model.NodeID, model.Check
 	}
 	return nil, nil
 }
+
+// Declaration is a resource that the planner puts in force, such as a route or a window.
+type Declaration struct {
+	Kind string
+	Name
+	Zone string     // of the namespace, for times without a zone
+	Spec model.Spec // nil: the resource was deleted
+}

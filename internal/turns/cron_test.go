@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
-func cronRobin(check model.CheckID, cron, zone string, timeout time.Duration, members, proxies int) plan.Robin {
+func cronRobin(check model.CheckID, cron, zone string, timeout time.Duration, members, proxies int) directory.RoundRobin {
 	r := robinOf(check, 0, timeout, members, proxies)
 	r.Chunk.Cron, r.Chunk.TimeZone = cron, zone
 	return r
@@ -225,17 +225,17 @@ func TestSomebodySetsTheClock(t *testing.T) {
 func TestDueTimesFollowWhatIsDeclared(t *testing.T) {
 	f := playAt(t, at("2026-11-21T08:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.run(time.Minute)
-	f.robins, f.revision = []plan.Robin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 2)}, 2
+	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 2)}, 2
 	f.run(5 * time.Minute)
 	if len(f.runs) != 2 {
 		t.Errorf("runs %v", f.runs)
 	}
-	f.robins, f.revision = []plan.Robin{robinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
+	f.robins, f.revision = []directory.RoundRobin{robinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
 	f.run(25 * time.Second)
 	if n := len(f.runs[key{7, 1000}]); n < 2 || n > 4 {
 		t.Errorf("%d runs by interval", n)
 	}
-	f.robins, f.revision = []plan.Robin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
+	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
 	f.run(time.Minute)
 	if len(f.e.turns) != 1 || len(f.e.heap) != 1 || !f.e.turns[key{7, 1000}].tick.Equal(at("2026-11-22T08:05:00Z")) {
 		t.Errorf("%+v", f.e.turns)

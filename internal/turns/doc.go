@@ -1,7 +1,7 @@
 // Package turns gives the runs of round-robin checks to their members: in each interval one
 // run of each check, or of each of its proxy nodes, by the next connected member in turn.
 //
-// What goes in: the checks (plan.Robin), results (Ran), sessions that ended (Ended). What goes
+// What goes in: the checks (directory.RoundRobin), results (Ran), sessions that ended (Ended). What goes
 // out: turns that are left with a session (Options.Give), and the intervals in which nobody
 // was there (Options.Missed). Nothing is on disk: the intervals stand on the clock, so a
 // restart goes on with them. Due times by cron (cron.go) are the time of day's: what fell into

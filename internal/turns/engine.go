@@ -7,15 +7,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // Options are the surroundings of an Engine.
 type Options struct {
-	Revision func() int64        // of what Robins says
-	Robins   func() []plan.Robin // all checks with roundRobin
+	Revision func() int64                  // of what RoundRobins says
+	RoundRobins   func() []directory.RoundRobin // all checks with roundRobin
 	// Give leaves a turn with a node's session; false: it has none, or was not told of the
 	// check yet. It must not block.
 	Give func(node model.NodeID, g wire.Given) bool
@@ -49,7 +49,7 @@ type Engine struct {
 	turns    map[key]*turn
 	with     map[model.NodeID]map[*turn]struct{} // open, by whom they are given to
 	heap     heap                                // of all turns, by act
-	looked   time.Duration                       // when Robins was last asked whether it differs
+	looked   time.Duration                       // when RoundRobins was last asked whether it differs
 	skew     time.Duration                       // how far the time of day is ahead of the clock
 	revision int64
 }

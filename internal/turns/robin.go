@@ -9,6 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/when"
@@ -24,7 +25,7 @@ type robin struct {
 	location  *time.Location // of cron; nil: by interval
 	from      time.Time      // … after which its next due time …
 	tick      time.Time      // … is this
-	subjects  []plan.Proxy
+	subjects  []directory.ProxyNode
 	last      model.NodeID  // who got the last turn
 	deserted  time.Duration // until when nobody is looked for: no member was there
 }
@@ -57,7 +58,7 @@ func (e *Engine) look(now time.Duration) {
 	e.revision = revision
 	gone := e.robins
 	e.robins = map[model.CheckID]*robin{}
-	for _, said := range e.o.Robins() {
+	for _, said := range e.o.RoundRobins() {
 		check := said.Chunk.Unit
 		r, known := gone[check]
 		if !known {
@@ -92,7 +93,7 @@ func (e *Engine) look(now time.Duration) {
 
 // begin is before whom a check's first turn is: another member for each check, so that many
 // checks of the same members do not all come to one at the same time, and then to the next.
-func begin(r plan.Robin) model.NodeID {
+func begin(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
 		return 0
@@ -116,10 +117,10 @@ func (e *Engine) onTime(t *turn, about uuid.UUID, now time.Duration) bool {
 }
 
 // retime gives the check's turns their place in its interval, or their next due time.
-func (e *Engine) retime(r *robin, before []plan.Proxy, now time.Duration) {
+func (e *Engine) retime(r *robin, before []directory.ProxyNode, now time.Duration) {
 	check := r.chunk.Unit
 	for _, s := range before {
-		if _, still := slices.BinarySearchFunc(r.subjects, s.ID, func(p plan.Proxy, id model.NodeID) int { return cmp.Compare(p.ID, id) }); !still {
+		if _, still := slices.BinarySearchFunc(r.subjects, s.ID, func(p directory.ProxyNode, id model.NodeID) int { return cmp.Compare(p.ID, id) }); !still {
 			e.drop(key{check, s.ID})
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -24,7 +24,7 @@ type fleet struct {
 	start    time.Time
 	now      time.Duration // since start
 	rand     *rand.Rand
-	robins   []plan.Robin
+	robins   []directory.RoundRobin
 	revision int64
 	away     map[model.NodeID]bool // no session
 	hung     map[model.NodeID]bool // a session, and no answer
@@ -42,11 +42,11 @@ type answer struct {
 	given wire.Given
 }
 
-func play(t *testing.T, robins ...plan.Robin) *fleet {
+func play(t *testing.T, robins ...directory.RoundRobin) *fleet {
 	return playAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
 
-func playAt(t *testing.T, start time.Time, robins ...plan.Robin) *fleet {
+func playAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *fleet {
 	f := &fleet{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
 		away: map[model.NodeID]bool{}, hung: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, last: map[model.NodeID]time.Time{}, runs: map[key][]time.Duration{}}
 	f.restart()
@@ -55,7 +55,7 @@ func playAt(t *testing.T, start time.Time, robins ...plan.Robin) *fleet {
 
 func (f *fleet) restart() {
 	f.e = New(Options{
-		Revision: func() int64 { return f.revision }, Robins: func() []plan.Robin { return f.robins },
+		Revision: func() int64 { return f.revision }, RoundRobins: func() []directory.RoundRobin { return f.robins },
 		Give: f.give, Grace: 10 * time.Second, Now: func() time.Time { return f.start.Add(f.now) }, Log: slog.New(slog.DiscardHandler),
 		Wall:   func() time.Time { return f.start.Add(f.now + f.ahead) },
 		Last:   func(node model.NodeID, _ model.CheckID) (time.Time, bool) { at, ok := f.last[node]; return at, ok },
@@ -63,15 +63,15 @@ func (f *fleet) restart() {
 	})
 }
 
-func robinOf(check model.CheckID, interval, timeout time.Duration, members, proxies int) plan.Robin {
-	r := plan.Robin{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(check), Unit: check, Name: fmt.Sprint("c", check)}, Interval: interval, Timeout: timeout},
-		Namespace: "default", Members: roaring.New(), Subjects: []plan.Proxy{{}}}
+func robinOf(check model.CheckID, interval, timeout time.Duration, members, proxies int) directory.RoundRobin {
+	r := directory.RoundRobin{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(check), Unit: check, Name: fmt.Sprint("c", check)}, Interval: interval, Timeout: timeout},
+		Namespace: "default", Members: roaring.New(), Subjects: []directory.ProxyNode{{}}}
 	r.Members.AddRange(1, uint64(members)+1)
 	if proxies > 0 {
 		r.Subjects = nil
 	}
 	for i := range proxies {
-		r.Subjects = append(r.Subjects, plan.Proxy{ID: model.NodeID(1000 + i), UID: uuid.NewSHA1(uuid.Nil, []byte{byte(i)})})
+		r.Subjects = append(r.Subjects, directory.ProxyNode{ID: model.NodeID(1000 + i), UID: uuid.NewSHA1(uuid.Nil, []byte{byte(i)})})
 	}
 	return r
 }
@@ -179,7 +179,7 @@ func TestMembersAreUsedEvenly(t *testing.T) {
 
 // Many checks of the same members do not meet at one of them.
 func TestChecksBeginAtDifferentMembers(t *testing.T) {
-	var robins []plan.Robin
+	var robins []directory.RoundRobin
 	for check := range model.CheckID(40) {
 		robins = append(robins, robinOf(100+check, 10*time.Second, time.Second, 40, 1))
 	}
@@ -285,7 +285,7 @@ func TestTurnsFollowWhatIsDeclared(t *testing.T) {
 	if f.e.turns[key{7, 1000}].open {
 		t.Error("a result did not end the turn")
 	}
-	f.robins, f.revision = []plan.Robin{robinOf(7, 10*time.Second, time.Second, 1, 1), robinOf(9, time.Minute, time.Second, 1, 0)}, 2
+	f.robins, f.revision = []directory.RoundRobin{robinOf(7, 10*time.Second, time.Second, 1, 1), robinOf(9, time.Minute, time.Second, 1, 0)}, 2
 	f.run(2 * time.Second)
 	if len(f.e.turns) != 2 || len(f.e.heap) != 2 || f.e.turns[key{7, 1000}].next > f.e.clock()+10*time.Second {
 		t.Errorf("%d turns, %d in the heap", len(f.e.turns), len(f.e.heap))

@@ -192,12 +192,7 @@ func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Landi
 	if err := r.Planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
 	}
-	landings, affected, err := r.Planner.Preview(ctx, writes)
-	out := make([]intent.Landing, len(landings))
-	for i, l := range landings {
-		out[i] = l.Landing
-	}
-	return out, affected, err
+	return r.Planner.Preview(ctx, writes)
 }
 
 func (r *Rig) chunk(id model.ChunkID) *model.CheckChunk {

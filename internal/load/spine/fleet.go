@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -173,14 +173,14 @@ func (f *Fleet) Namespace(model.NamespaceID) core.NamespaceLimits {
 	return core.NamespaceLimits{Namespace: "spine", OutputBytes: f.outputBytes}
 }
 
-// For implements plan.Assignments, with the next two.
-func (f *Fleet) For(id model.NodeID) *plan.Assignment {
+// For implements directory.Assignments, with the next two.
+func (f *Fleet) For(id model.NodeID) *directory.Assignment {
 	n := f.node(id)
 	if n == nil {
 		return nil
 	}
 	k := &f.classes[n.class]
-	return &plan.Assignment{Node: id, UID: n.uid, Generation: wire.Generation{Epoch: 1, Revision: 1}, Hash: k.hash, Chunks: k.chunks}
+	return &directory.Assignment{Node: id, UID: n.uid, Generation: wire.Generation{Epoch: 1, Revision: 1}, Hash: k.hash, Chunks: k.chunks}
 }
 
 // Chunk finds a definition.
@@ -195,4 +195,4 @@ func (f *Fleet) Chunk(id model.ChunkID) *model.Chunk {
 func (f *Fleet) CheckChunk(id model.ChunkID) *model.CheckChunk { return f.Chunk(id).AsCheck() }
 
 // Subscribe: nothing ever changes.
-func (f *Fleet) Subscribe(func([]model.NodeID)) {}
+func (f *Fleet) Subscribe(func(directory.Change)) {}

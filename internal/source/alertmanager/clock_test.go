@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
 // says posts, and expects what is written.
@@ -130,7 +130,7 @@ func TestAnAlertLastsUntilItMayBeSaidAgain(t *testing.T) {
 func TestGrafanaSaysAnAlertSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
-			w.checks["open"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 7, Name: "open"}, MaxOutput: 4096}}
+			w.checks["open"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 7, Name: "open"}, MaxOutput: 4096}}
 			w.open = []event.State{{Node: 1, Check: 7, Status: model.Warning, Output: "Open (grafana_folder=Shop instance=web1)"}}
 		})
 		w.run(t)

@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
 // Config is everything that the receiver needs.
@@ -47,12 +47,12 @@ type Intent interface {
 
 // Plan finds checks and nodes.
 type Plan interface {
-	Passive(namespace, name string) (plan.Passive, bool)
-	Passives() []model.CheckID
+	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
+	PassiveChecks(namespace, source string) []model.CheckID
 	CheckName(id model.CheckID) (namespace, name string, ok bool)
 	NodeByName(namespace, name string) (model.NodeID, bool)
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
-	NodesMatching(namespace string, s plan.Selector) []model.NodeID
+	NodesMatching(namespace string, s directory.Selector) []model.NodeID
 	CatchUp(ctx context.Context) error
 }
 

@@ -5,15 +5,15 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
 // spot is where an alert belongs.
 type spot struct {
 	namespace string
-	check     plan.Passive
+	check     directory.PassiveCheck
 	node      model.NodeID
 	name      string // of the node
 }
@@ -76,7 +76,7 @@ func (s *Server) locate(at *spot, a *Alert) (missing []model.Resource, out outco
 	if model.BuiltinCheck(name) != 0 {
 		return nil, taken, fmt.Sprintf("check %s is built in: give the alert another name", name)
 	}
-	check, ok := s.cfg.Plan.Passive(at.namespace, name)
+	check, ok := s.cfg.Plan.PassiveCheck(at.namespace, name)
 	switch {
 	case ok && check.Chunk == nil:
 		return nil, taken, fmt.Sprintf("check %s is run by agents: give one of them another name", name)
@@ -164,7 +164,7 @@ func (s *Server) within(namespace string, missing []model.Resource) []model.Reso
 }
 
 func (s *Server) checksIn(namespace string) (n int) {
-	for _, id := range s.cfg.Plan.Passives() {
+	for _, id := range s.cfg.Plan.PassiveChecks("", "") {
 		if ns, _, _ := s.cfg.Plan.CheckName(id); ns == namespace {
 			n++
 		}
@@ -172,8 +172,8 @@ func (s *Server) checksIn(namespace string) (n int) {
 	return n
 }
 
-func ofAlerts() plan.Selector {
-	selector, err := plan.ParseSelector(model.SourceLabel + "=" + source)
+func ofAlerts() directory.Selector {
+	selector, err := directory.ParseSelector(model.SourceLabel + "=" + source)
 	if err != nil {
 		panic("BUG: " + err.Error())
 	}

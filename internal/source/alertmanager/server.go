@@ -63,7 +63,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 // open finds what an earlier life of this server left open.
 func (s *Server) open(ctx context.Context) error {
-	checks := s.cfg.Plan.Passives()
+	checks := s.cfg.Plan.PassiveChecks("", "")
 	if len(checks) == 0 {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (s *Server) end(ctx context.Context) error {
 func (s *Server) write(ctx context.Context, list []*place, now time.Duration) (wait func(context.Context) error, err error) {
 	var results []Result
 	for _, p := range list {
-		check, ok := s.cfg.Plan.Passive(p.namespace, p.check)
+		check, ok := s.cfg.Plan.PassiveCheck(p.namespace, p.check)
 		status, text := p.verdict()
 		ended := len(p.alerts) == 0 && p.before == nil
 		p.known, p.at = true, now

@@ -17,21 +17,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/plan"
 )
 
 // world is what a receiver has around it, in memory.
 type world struct {
-	declared *plan.Passive // what somebody declares before the next change
+	declared *directory.PassiveCheck // what somebody declares before the next change
 	t        testing.TB
 	s        *Server
 	metrics  *prometheus.Registry
 	nodes    map[string]model.NodeID
-	checks   map[string]plan.Passive
+	checks   map[string]directory.PassiveCheck
 	applies  int
 	open     []event.State
 	full     bool // no event finds room
@@ -44,7 +44,7 @@ type world struct {
 
 func newWorld(t testing.TB, change func(*world, *Config)) *world {
 	t.Helper()
-	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[string]model.NodeID{"web1": 1}, checks: map[string]plan.Passive{}}
+	w := &world{t: t, metrics: prometheus.NewRegistry(), nodes: map[string]model.NodeID{"web1": 1}, checks: map[string]directory.PassiveCheck{}}
 	cfg := Config{Access: w, Intent: w, Plan: w, View: w, Write: w.write, Registerer: w.metrics}
 	if change != nil {
 		change(w, &cfg)
@@ -91,17 +91,17 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 			w.nodes[r.Metadata.Name] = model.NodeID(len(w.nodes) + 1)
 		} else {
 			id := model.CheckID(100 + len(w.checks))
-			w.checks[r.Metadata.Name] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(id), Unit: id, Name: r.Metadata.Name}, MaxOutput: 4096}}
+			w.checks[r.Metadata.Name] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(id), Unit: id, Name: r.Metadata.Name}, MaxOutput: 4096}}
 		}
 	}
 	return intent.Applied{}, nil
 }
 func (w *world) CatchUp(context.Context) error { return nil }
-func (w *world) Passive(_, name string) (plan.Passive, bool) {
+func (w *world) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	c, ok := w.checks[name]
 	return c, ok
 }
-func (w *world) Passives() (ids []model.CheckID) {
+func (w *world) PassiveChecks(string, string) (ids []model.CheckID) {
 	for _, c := range w.checks {
 		ids = append(ids, c.Chunk.Unit)
 	}
@@ -120,7 +120,7 @@ func (w *world) NodeByName(_, name string) (model.NodeID, bool) {
 	return id, ok
 }
 func (w *world) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
-func (w *world) NodesMatching(string, plan.Selector) []model.NodeID {
+func (w *world) NodesMatching(string, directory.Selector) []model.NodeID {
 	return make([]model.NodeID, len(w.nodes)-1)
 }
 func (w *world) Admit(model.NodeID, *model.CheckChunk) (string, string) {
@@ -248,7 +248,7 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
-			w.declared = &plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 70, Name: "a"}, MaxOutput: 4096}}
+			w.declared = &directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 70, Name: "a"}, MaxOutput: 4096}}
 		})
 		w.run(t)
 		if err := w.post("A instance=web9 severity=warning"); err != nil {
@@ -264,10 +264,10 @@ func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 func TestWhatWasOpenAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, func(w *world, _ *Config) {
-			w.checks["a"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 7, Name: "a"}, MaxOutput: 4096}}
-			w.checks["b"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 8, Name: "b"}, MaxOutput: 4096}}
-			w.checks["c"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 9, Name: "c"}, MaxOutput: 4096}}
-			w.checks["d"] = plan.Passive{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 10, Name: "d"}, MaxOutput: 4096}}
+			w.checks["a"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 7, Name: "a"}, MaxOutput: 4096}}
+			w.checks["b"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 8, Name: "b"}, MaxOutput: 4096}}
+			w.checks["c"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 9, Name: "c"}, MaxOutput: 4096}}
+			w.checks["d"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 10, Name: "d"}, MaxOutput: 4096}}
 			w.open = []event.State{{Node: 1, Check: 10, Status: model.Unknown, Output: "no result for 5m (TTL)", Expired: true}, // nobody said it: it ends when somebody does
 				{Node: 1, Check: 7, Status: model.Critical, Output: "two were it"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one was it"},
 				{Node: 1, Check: 9, Status: model.Critical, Output: "an agent said it", Stream: 5}} // which no silence here ends

@@ -1,9 +1,9 @@
 package core
 
 import (
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -17,7 +17,7 @@ type Record struct {
 
 // ProxyResult is a result about a proxy node. Its number stays with the node that sent it, so that it never counts twice.
 type ProxyResult struct {
-	plan.Proxy
+	directory.ProxyNode
 	Signal []byte // encoded
 	Number uint64
 }

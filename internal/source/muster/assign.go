@@ -4,8 +4,8 @@ import (
 	"crypto/ed25519"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -41,7 +41,7 @@ func (x *session) sendAssignment(w *scratch) error {
 }
 
 // difference is the message that leads from have (nil: unknown) to want.
-func difference(have, want *plan.Assignment) *wire.Assignment {
+func difference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
 	var old []*model.Chunk
 	if have != nil {
@@ -84,7 +84,7 @@ func difference(have, want *plan.Assignment) *wire.Assignment {
 }
 
 // toldOf is whom an agent is told that its proxy checks speak of.
-func toldOf(a *plan.Assignment) *wire.Proxied {
+func toldOf(a *directory.Assignment) *wire.Proxied {
 	if a == nil || a.Proxied == nil {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -40,7 +40,7 @@ func TestChangeWakesOnlyThoseConcerned(t *testing.T) {
 		w.plan.assign(model.NodeID(1000+i), uids[i], 1, 3, 4) // definition 2 became 4
 		changed = append(changed, model.NodeID(1000+i))
 	}
-	w.plan.tell(changed)
+	w.plan.tell(directory.Change{Assignments: changed})
 	for i := 0; i < n; i += n / 10 {
 		a := agents[i]
 		a.wait("change", func() bool { return len(a.held) == 2 })
@@ -69,7 +69,7 @@ func TestTheAgentOfADeletedNodeIsTold(t *testing.T) {
 	w.nodes.mu.Lock()
 	delete(w.nodes.by, uid)
 	w.nodes.mu.Unlock()
-	w.plan.tell([]model.NodeID{1001, 1002})
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001, 1002}})
 	if r := a.refusal(); r.Code != "unknown" || !strings.Contains(r.Sentence, "deleted") || r.Type == "" {
 		t.Fatalf("%+v", r)
 	}
@@ -146,7 +146,7 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := newMemPlan()
 		most := rapid.SampledFrom([]uint32{30, 3000}).Draw(t, "most") // of many, more are removed than a difference takes
-		draw := func(name string) *plan.Assignment {
+		draw := func(name string) *directory.Assignment {
 			var list []model.ChunkID
 			if most > 30 {
 				from := rapid.Uint32Range(1, most).Draw(t, name+" from")

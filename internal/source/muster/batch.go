@@ -6,9 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -103,7 +103,7 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, proxied []
 		v, code, reason := refusedMalformed, "", "cannot be decoded"
 		if r.Next(&sig) {
 			if v, code, reason = x.verdict(&sig, held); v == admitted && sig.Node != 0 {
-				proxied = append(proxied, core.ProxyResult{Proxy: x.proxy, Signal: r.Raw(), Number: number})
+				proxied = append(proxied, core.ProxyResult{ProxyNode: x.proxy, Signal: r.Raw(), Number: number})
 			}
 			if v == admitted && x.robin != 0 && x.srv.cfg.OnRan != nil {
 				x.srv.cfg.OnRan(x.robin, sig.Node, time.Duration(r.NowMs-min(sig.AtMs, r.NowMs))*time.Millisecond)
@@ -169,7 +169,7 @@ func (x *session) logAgentReport(g *wire.Gap) {
 
 // verdict judges one signal; held is the agent's assignment, nil where that is not known. The view is asked for each
 // result: a state may have been deleted since the last one.
-func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, code, reason string) {
+func (x *session) verdict(sig *wire.Signal, held *directory.Assignment) (v verdict, code, reason string) {
 	x.robin, x.rows = 0, 0
 	switch sig.Kind {
 	case wire.SignalKeepalive:
@@ -212,7 +212,7 @@ func (x *session) verdict(sig *wire.Signal, held *plan.Assignment) (v verdict, c
 
 // otherVerdict judges a signal that is neither a keepalive nor a result: by its envelope, and a
 // value block by its header.
-func (x *session) otherVerdict(sig *wire.Signal, held *plan.Assignment) (v verdict, code, reason string) {
+func (x *session) otherVerdict(sig *wire.Signal, held *directory.Assignment) (v verdict, code, reason string) {
 	switch {
 	case !slices.Contains(x.srv.cfg.Kinds, sig.Kind):
 		return refusedKind, "", "this server takes no " + sig.Kind.String()
@@ -231,7 +231,7 @@ func (x *session) otherVerdict(sig *wire.Signal, held *plan.Assignment) (v verdi
 }
 
 // definition finds a chunk that the node may send signals of; nil: none.
-func (x *session) definition(id model.ChunkID, held *plan.Assignment) *model.Chunk {
+func (x *session) definition(id model.ChunkID, held *directory.Assignment) *model.Chunk {
 	if held != nil {
 		if i, ok := find(held.Chunks, id); ok {
 			return held.Chunks[i]

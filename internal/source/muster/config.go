@@ -13,9 +13,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -26,7 +26,7 @@ type Config struct {
 	Journal     journal.Journal
 	Nodes       Nodes
 	View        View
-	Assignments plan.Assignments
+	Assignments directory.Assignments
 	SigningKey  ed25519.PrivateKey // signs assignments
 	Servers     []string           // host:port, which agents try in this order before their own; empty: their own
 	Version     string             // the agent version wanted; empty: none

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -27,7 +27,7 @@ func (s chunkKinds) lacks(c *model.Chunk) bool { return !s.has(c.Kind) }
 
 // reduce returns the part of an assignment that an agent understands: the shared one itself where
 // it understands all. Properties and proxy nodes stay whole.
-func (s chunkKinds) reduce(a *plan.Assignment) *plan.Assignment {
+func (s chunkKinds) reduce(a *directory.Assignment) *directory.Assignment {
 	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacks) {
 		return a
 	}
@@ -43,7 +43,7 @@ func (s chunkKinds) reduce(a *plan.Assignment) *plan.Assignment {
 
 // assignment returns the part of the node's assignment that the agent of this session understands,
 // and the number of units left out of it; nil: the node has none.
-func (x *session) assignment() (part *plan.Assignment, left int) {
+func (x *session) assignment() (part *directory.Assignment, left int) {
 	whole := x.srv.cfg.Assignments.For(x.node.ID)
 	if part = x.about.kinds.reduce(whole); part != whole {
 		left = len(whole.Chunks) - len(part.Chunks)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -46,7 +47,7 @@ func TestFeatureLackedLeavesOutTheUnit(t *testing.T) {
 		t.Fatalf("%v units left out", n)
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
-	w.plan.tell([]model.NodeID{1001})
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
 	old.wait("a difference", func() bool { return len(old.held) == 2 && chunkIDs(old.held[1].Chunks) == "[2 4]" })
 	old.Close()
 
@@ -98,7 +99,7 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 		t.Fatalf("results of the others are refused: %+v", a.refused)
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
-	w.plan.tell([]model.NodeID{1001})
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("a difference", func() bool { return len(a.held) == 2 && chunkIDs(a.held[1].Chunks) == "[2 3 4]" })
 	refused(a)
 
@@ -130,7 +131,7 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	a := w.agent(uid)
 	a.wait("the first", func() bool { return len(a.held) == 1 })
 	w.plan.assign(1001, uid, slices.Clone(ids)...)
-	w.plan.tell([]model.NodeID{1001})
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("all of a difference", func() bool { return len(a.held) == 2 && len(a.held[1].Chunks) == len(ids) })
 	if n := w.count("sent_total", "assignment"); n < 3 {
 		t.Fatalf("%v frames", n)

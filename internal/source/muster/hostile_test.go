@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -245,7 +246,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 	good.send(results(1, 1, 1))
 	good.waitAck(1)
 	w.plan.assign(1001, w.plan.For(1001).UID, 1, 2)
-	w.plan.tell([]model.NodeID{1001})
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
 	good.wait("change", func() bool { return len(good.held) == 2 })
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("acknowledgement and assignment took %s", took)

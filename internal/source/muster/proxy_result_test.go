@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -22,12 +22,12 @@ func (m *memPlan) about(node model.NodeID, proxies ...model.NodeID) {
 	m.chunks[7] = &c.Chunk
 	a.Chunks = append(slices.Clone(a.Chunks), &c.Chunk)
 	told := wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{7}, Nodes: proxies}}}
-	var nodes []plan.Proxy
+	var nodes []directory.ProxyNode
 	for _, id := range proxies {
 		told.Nodes = append(told.Nodes, wire.ProxyNode{Node: id, Name: "p"})
-		nodes = append(nodes, plan.Proxy{ID: id, UID: uuid.NewSHA1(uuid.Nil, []byte{byte(id)}), Namespace: 3})
+		nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.NewSHA1(uuid.Nil, []byte{byte(id)}), Namespace: 3})
 	}
-	a.Proxied = plan.NewProxied(told, nodes, a.Chunks)
+	a.Proxied = directory.NewProxyTargets(told, nodes, a.Chunks)
 	a.Hash = wire.AssignmentHash(a.Chunks, nil, &a.Proxied.Proxied)
 	m.by[node] = &a
 }
@@ -112,7 +112,7 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 
 	// It may speak of nobody any more who is taken from it.
 	w.plan.about(1001, 51)
-	w.plan.tell([]model.NodeID{1001})
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("assignment", func() bool { return len(a.held) == 2 && len(a.held[1].Proxied.Nodes) == 1 })
 	a.send(&wire.Batch{StreamKey: live, First: 9, Signals: []wire.Signal{say(7, 50), say(7, 51)}})
 	a.waitAck(10)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -163,8 +164,8 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 
 // reassign wakes only the sessions whose assignment changed, and ends those of nodes
 // that are there no more.
-func (s *Server) reassign(changed []model.NodeID) {
-	for _, node := range changed {
+func (s *Server) reassign(changed directory.Change) {
+	for _, node := range changed.Assignments {
 		x := s.registry.Get(node)
 		if x == nil {
 			continue

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -45,10 +45,10 @@ type session struct {
 	// The reader's. Of which kinds of refusal the log has told.
 	complained   [verdicts]bool
 	reportLogged bool
-	proxy        plan.Proxy    // that the result judged last is about
-	robin        model.CheckID // the round-robin check that it is of; zero: of none
-	rows         uint32        // values in it; zero: it is no value block
-	values       atomic.Bool   // the session brought a value block
+	proxy        directory.ProxyNode // that the result judged last is about
+	robin        model.CheckID       // the round-robin check that it is of; zero: of none
+	rows         uint32              // values in it; zero: it is no value block
+	values       atomic.Bool         // the session brought a value block
 
 	core.Window // over: displaced, refused or broken; Changed also when told
 
@@ -69,7 +69,7 @@ type session struct {
 	linger    time.Duration      // what it asks for
 	slowAt    int64              // when it was last due, by sinceBegan; zero: never
 	// pushed is what the agent holds as far as we know: sent, or named by Hello.
-	pushed        *plan.Assignment
+	pushed        *directory.Assignment
 	unconfirmed   int                 // sent, and not yet answered by Holding
 	strays        int                 // last Holdings in a row with another hash
 	refusedChunks []wire.RefusedChunk // by the last Holding

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -575,7 +576,7 @@ func TestNothingComesBeforeWelcome(t *testing.T) {
 		testenv.Until(t, "the session's mark is with the journal", func() bool { return w.journal.queued() > 0 })
 		node, _ := w.nodes.Lookup(uid)
 		w.plan.assign(node.ID, uid, 1, 2)
-		w.plan.tell([]model.NodeID{node.ID})
+		w.plan.tell(directory.Change{Assignments: []model.NodeID{node.ID}})
 		testenv.Until(t, "a writer is at it", func() bool {
 			w.server.pushes.mu.Lock()
 			defer w.server.pushes.mu.Unlock()

@@ -18,7 +18,7 @@ func (s *Server) Give(node model.NodeID, g wire.Given) bool {
 		var i int
 		i, ok = find(x.pushed.Chunks, g.Chunk)
 		if ok && g.Node != 0 {
-			_, ok = x.pushed.Speaks(x.pushed.Chunks[i].Unit, g.Node)
+			_, ok = x.pushed.ProxyNode(x.pushed.Chunks[i].Unit, g.Node)
 		}
 	}
 	put := false

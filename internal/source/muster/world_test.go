@@ -16,9 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -325,21 +325,21 @@ func (m *memNodes) limit(id model.NamespaceID, l core.NamespaceLimits) {
 // memPlan is the planner.
 type memPlan struct {
 	mu     sync.Mutex
-	by     map[model.NodeID]*plan.Assignment
+	by     map[model.NodeID]*directory.Assignment
 	chunks map[model.ChunkID]*model.Chunk
 	rev    uint64
-	tell   func([]model.NodeID)
+	tell   func(directory.Change)
 }
 
 func newMemPlan() *memPlan {
-	return &memPlan{by: map[model.NodeID]*plan.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
+	return &memPlan{by: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
 }
 
 func (m *memPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.rev++
-	a := &plan.Assignment{Node: node, UID: uid, Generation: wire.Generation{Epoch: 1, Revision: m.rev}}
+	a := &directory.Assignment{Node: node, UID: uid, Generation: wire.Generation{Epoch: 1, Revision: m.rev}}
 	slices.Sort(ids)
 	for _, id := range ids {
 		if m.chunks[id] == nil {
@@ -364,7 +364,7 @@ func (m *memPlan) secrets(node model.NodeID, list ...model.ChunkSecret) {
 	m.by[node] = &a
 }
 
-func (m *memPlan) For(node model.NodeID) *plan.Assignment {
+func (m *memPlan) For(node model.NodeID) *directory.Assignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[node]
@@ -374,7 +374,7 @@ func (m *memPlan) Chunk(id model.ChunkID) *model.Chunk {
 	defer m.mu.Unlock()
 	return m.chunks[id]
 }
-func (m *memPlan) Subscribe(fn func([]model.NodeID)) { m.tell = fn }
+func (m *memPlan) Subscribe(fn func(directory.Change)) { m.tell = fn }
 
 // memJournal keeps entries in memory, a commit for each, and is the view of them too.
 // Hold stops commits; while full, Append waits.

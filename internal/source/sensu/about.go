@@ -4,21 +4,21 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // subject is whom a check is about: the session's node (zero), or a proxy node. The agent
 // knows that as an entity, whose name its events bring back.
 type subject struct {
-	plan.Proxy
+	directory.ProxyNode
 	name       string
 	properties []wire.Property
 }
 
 // subjects are the proxy nodes that each definition of an assignment is about.
-func subjects(a *plan.Assignment) map[model.ChunkID][]subject {
+func subjects(a *directory.Assignment) map[model.ChunkID][]subject {
 	if a.Proxied == nil {
 		return nil
 	}
@@ -41,7 +41,7 @@ func subjects(a *plan.Assignment) map[model.ChunkID][]subject {
 				name = fmt.Sprintf("%s:%d", name, id)
 			}
 			names[name] = true
-			list = append(list, subject{plan.Proxy{ID: id}, name, n.Properties})
+			list = append(list, subject{directory.ProxyNode{ID: id}, name, n.Properties})
 		}
 		for _, chunk := range set.Chunks {
 			about[chunk] = list
@@ -51,13 +51,13 @@ func subjects(a *plan.Assignment) map[model.ChunkID][]subject {
 }
 
 // subjectsOf are those that a definition has a run for.
-func subjectsOf(c *model.CheckChunk, a *plan.Assignment, about map[model.ChunkID][]subject) (list []subject) {
+func subjectsOf(c *model.CheckChunk, a *directory.Assignment, about map[model.ChunkID][]subject) (list []subject) {
 	if !c.Proxy {
 		return []subject{{properties: a.Properties}}
 	}
 	for _, of := range about[c.ID] {
-		if proxy, ok := a.Speaks(c.Unit, of.ID); ok {
-			of.Proxy = proxy
+		if proxy, ok := a.ProxyNode(c.Unit, of.ID); ok {
+			of.ProxyNode = proxy
 			list = append(list, of)
 		}
 	}
@@ -66,7 +66,7 @@ func subjectsOf(c *model.CheckChunk, a *plan.Assignment, about map[model.ChunkID
 
 // speaks says whether the node's assignment, as it is now, names a proxy node for a check.
 func (x *session) speaks(c *model.CheckChunk, about model.NodeID) bool {
-	_, ok := x.srv.cfg.Assignments.For(x.node.ID).Speaks(c.Unit, about)
+	_, ok := x.srv.cfg.Assignments.For(x.node.ID).ProxyNode(c.Unit, about)
 	return ok
 }
 

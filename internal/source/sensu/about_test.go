@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -29,15 +29,15 @@ func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 		proxy := func(c *model.CheckChunk) { c.Proxy = true }
 		w.chunks = []*model.CheckChunk{check(1, "ping", "ping {{ .props.address }}", proxy), check(2, "turn", "x", func(c *model.CheckChunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
 		told := wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
-		var nodes []plan.Proxy
+		var nodes []directory.ProxyNode
 		for id, name := range map[model.NodeID]string{60: "switch1", 61: "switch2"} {
-			nodes = append(nodes, plan.Proxy{ID: id, UID: uuid.UUID{15: byte(id)}, Namespace: model.DefaultNamespace})
+			nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.UUID{15: byte(id)}, Namespace: model.DefaultNamespace})
 			told.Nodes = append(told.Nodes, wire.ProxyNode{Node: id, Name: name, Properties: []wire.Property{{Name: "address", Value: []byte(`"` + name + `.test"`)}}})
 		}
 		if told.Nodes[0].Node > told.Nodes[1].Node {
 			told.Nodes[0], told.Nodes[1], nodes[0], nodes[1] = told.Nodes[1], told.Nodes[0], nodes[1], nodes[0]
 		}
-		w.proxied = plan.NewProxied(told, nodes, sealed(w.chunks))
+		w.proxied = directory.NewProxyTargets(told, nodes, sealed(w.chunks))
 		a := w.agent("poller", json)
 		node := w.session("poller").node.ID
 		asked := map[string]*sensuwire.Request{}

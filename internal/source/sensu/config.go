@@ -12,10 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/source/muster"
 )
@@ -27,7 +27,7 @@ type Config struct {
 	Access      Access
 	Intent      Intent
 	View        View
-	Assignments plan.Assignments
+	Assignments directory.Assignments
 	Limits      Limits
 	Authorities *Authorities // of agents' certificates; nil: none are taken
 
@@ -78,8 +78,8 @@ type Intent interface {
 
 // Checks are the passive ones: what nobody asked an agent for is theirs.
 type Checks interface {
-	Passive(namespace, name string) (plan.Passive, bool)
-	PassivesIn(namespace, source string) []model.CheckID
+	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
+	PassiveChecks(namespace, source string) []model.CheckID
 	// CatchUp returns when what was applied is in force.
 	CatchUp(ctx context.Context) error
 }

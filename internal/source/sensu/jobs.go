@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -50,13 +50,13 @@ func (r *recipe) what(codec sensuwire.Codec) []byte {
 type job struct {
 	x       *session
 	recipe  *recipe
-	about   plan.Proxy        // the proxy node that it is about; its ID is zero: this node
-	before  *model.CheckChunk // the definition before, for runs that were asked for under it …
-	from    int64             // … before this second
-	issued  int64             // of the last request, s since 1970
-	waits   bool              // for its answer
-	seeking bool              // for its secrets
-	due     bool              // stands in the session's asks
+	about   directory.ProxyNode // the proxy node that it is about; its ID is zero: this node
+	before  *model.CheckChunk   // the definition before, for runs that were asked for under it …
+	from    int64               // … before this second
+	issued  int64               // of the last request, s since 1970
+	waits   bool                // for its answer
+	seeking bool                // for its secrets
+	due     bool                // stands in the session's asks
 
 	// The timetable's.
 	at      int64         // when it is due, by boot
@@ -118,7 +118,7 @@ func (x *session) plan() {
 			continue
 		}
 		for _, of := range subjectsOf(c, a, about) {
-			j := &job{x: x, recipe: x.recipeOf(c, &of), about: of.Proxy, from: now}
+			j := &job{x: x, recipe: x.recipeOf(c, &of), about: of.ProxyNode, from: now}
 			if old := j.same(had); old != nil && old.about == j.about {
 				if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && reflect.DeepEqual(&old.recipe.ask, &j.recipe.ask) {
 					list = append(list, old)

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/measure"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -114,9 +114,9 @@ func (x *session) measured(said *sensuwire.Said) (out outcome, cause string) {
 		}
 		result := &wire.Result{Output: []byte(text), Extra: append(extra, to...)}
 		if len(values) == 0 {
-			return x.add(c.ID, result, plan.Proxy{})
+			return x.add(c.ID, result, directory.ProxyNode{})
 		}
-		x.keep(c.ID, result, plan.Proxy{})
+		x.keep(c.ID, result, directory.ProxyNode{})
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
@@ -30,23 +30,23 @@ const (
 )
 
 // passive makes the check of an event, unless it is there by now.
-func (m *making) passive(x *session, name string, said *sensuwire.Said) (plan.Passive, error) {
+func (m *making) passive(x *session, name string, said *sensuwire.Said) (directory.PassiveCheck, error) {
 	s := x.srv
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if check, ok := s.cfg.Checks.Passive(x.namespace, name); ok {
+	if check, ok := s.cfg.Checks.PassiveCheck(x.namespace, name); ok {
 		if check.Chunk == nil || check.Disabled {
 			return check, model.Errorf(model.Conflict, "somebody declared it meanwhile")
 		}
 		return check, nil
 	}
-	if n := len(s.cfg.Checks.PassivesIn(x.namespace, "")); n >= model.MaxPassives {
+	if n := len(s.cfg.Checks.PassiveChecks(x.namespace, "")); n >= model.MaxPassives {
 		reason := fmt.Sprintf("the namespace has its %d passive checks: no more are made", n)
 		x.budget.Hit("namespace_passive", reason)
-		return plan.Passive{}, model.Errorf(model.Limited, "%s", reason)
+		return directory.PassiveCheck{}, model.Errorf(model.Limited, "%s", reason)
 	}
 	if now := s.cfg.Now(); now.Sub(m.failed) < makeAgain {
-		return plan.Passive{}, model.Errorf(model.Unavailable, "nothing could be declared a moment ago")
+		return directory.PassiveCheck{}, model.Errorf(model.Unavailable, "nothing could be declared a moment ago")
 	}
 	ctx, cancel := context.WithTimeout(s.base, makeWithin)
 	defer cancel()
@@ -58,7 +58,7 @@ func (m *making) passive(x *session, name string, said *sensuwire.Said) (plan.Pa
 }
 
 // declare applies the check, and waits until it is in force.
-func (s *Server) declare(ctx context.Context, x *session, name string, said *sensuwire.Said) (check plan.Passive, err error) {
+func (s *Server) declare(ctx context.Context, x *session, name string, said *sensuwire.Said) (check directory.PassiveCheck, err error) {
 	rules, err := x.codec.ReadRules(said)
 	if err != nil {
 		return check, err
@@ -81,7 +81,7 @@ func (s *Server) declare(ctx context.Context, x *session, name string, said *sen
 	if err := s.cfg.Checks.CatchUp(ctx); err != nil {
 		return check, err
 	}
-	check, _ = s.cfg.Checks.Passive(x.namespace, name)
+	check, _ = s.cfg.Checks.PassiveCheck(x.namespace, name)
 	switch {
 	case there && (check.Chunk == nil || check.Disabled):
 		return check, model.Errorf(model.Conflict, "somebody declared it meanwhile")

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -74,7 +74,7 @@ func (x *session) event(said *sensuwire.Said) (out outcome, cause string) {
 
 // chunkOf is the definition that an event is judged by, that under which its run was asked
 // for, and the proxy node that it is about, if any.
-func (x *session) chunkOf(said *sensuwire.Said) (c *model.CheckChunk, about plan.Proxy) {
+func (x *session) chunkOf(said *sensuwire.Said) (c *model.CheckChunk, about directory.ProxyNode) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	j := find(x.jobs, said.Check, said.Proxy)
@@ -126,14 +126,14 @@ type record struct {
 }
 
 // add appends the signal of a result, or a keepalive where there is none.
-func (r *record) add(atMs uint64, chunk model.ChunkID, result *wire.Result, about plan.Proxy) {
+func (r *record) add(atMs uint64, chunk model.ChunkID, result *wire.Result, about directory.ProxyNode) {
 	signal := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}
 	if result != nil {
 		r.body = wire.AppendResult(r.body[:0], result)
 		signal = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: about.ID, AtMs: atMs, Body: r.body}
 	}
 	if about.ID != 0 {
-		r.about = append(r.about, core.ProxyResult{Proxy: about, Number: uint64(r.n[alive] + r.n[kept]), Signal: wire.AppendBareSignal(nil, &signal)})
+		r.about = append(r.about, core.ProxyResult{ProxyNode: about, Number: uint64(r.n[alive] + r.n[kept]), Signal: wire.AppendBareSignal(nil, &signal)})
 		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: atMs, Node: about.ID})
 	} else {
 		r.signals = wire.AppendSignal(r.signals, &signal)
@@ -153,7 +153,7 @@ const mostPending = 64 << 10
 const pending = outcomes
 
 // add notes what was said. Who reads on without a wait hands it over together.
-func (x *session) add(chunk model.ChunkID, result *wire.Result, about plan.Proxy) (out outcome, cause string) {
+func (x *session) add(chunk model.ChunkID, result *wire.Result, about directory.ProxyNode) (out outcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*record)
 	}
@@ -175,7 +175,7 @@ func (x *session) handOver() (cause string) {
 }
 
 // keep hands one result over that the server makes by itself.
-func (x *session) keep(chunk model.ChunkID, result *wire.Result, about plan.Proxy) {
+func (x *session) keep(chunk model.ChunkID, result *wire.Result, about directory.ProxyNode) {
 	r := x.srv.records.Get().(*record)
 	r.add(uint64(x.srv.boot()/1e6), chunk, result, about)
 	r.n = [outcomes]int{} // nobody sent it

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -115,8 +116,8 @@ func (s *Server) Disconnect(node model.NodeID) {
 
 // reassign wakes the sessions whose assignment changed, and ends those of nodes that are
 // there no more.
-func (s *Server) reassign(changed []model.NodeID) {
-	for _, node := range changed {
+func (s *Server) reassign(changed directory.Change) {
+	for _, node := range changed.Assignments {
 		if x := s.registry.Get(node); x != nil {
 			x.due(duePlan)
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -186,7 +186,7 @@ func (x *session) take(frame []byte) (out outcome, cause string) {
 		if said.Sum != x.sum {
 			x.seen(said, true)
 		}
-		return x.add(0, nil, plan.Proxy{})
+		return x.add(0, nil, directory.ProxyNode{})
 	}
 	return x.event(said)
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -204,7 +204,7 @@ func TestAssignmentChanges(t *testing.T) {
 	w.deleted[a.uid()] = true
 	delete(w.nodes, a.uid())
 	w.mu.Unlock()
-	w.told([]model.NodeID{100})
+	w.told(directory.Change{Assignments: []model.NodeID{100}})
 	for {
 		select {
 		case <-a.asked:
@@ -295,7 +295,7 @@ func TestLines(t *testing.T) {
 	w.nodes[(&intent.Stranger{}).UID()] = intent.NodeInfo{ID: 9}
 	x := &session{srv: w.server, namespace: "default"}
 	x.node.ID, x.node.Namespace = 9, model.DefaultNamespace
-	a := &plan.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}
+	a := &directory.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}
 	for _, c := range []struct {
 		chunk     *model.CheckChunk
 		name, cmd string
@@ -337,7 +337,7 @@ func TestWhatWaitedForTheServerIsKept(t *testing.T) {
 	for i := range 10 {
 		w := newWorld(t, nil)
 		w.chunks = []*model.CheckChunk{check(1, "load", "x", nil)}
-		w.passives["load"] = plan.Passive{}
+		w.passives["load"] = directory.PassiveCheck{}
 		a, _ := w.dial("web", "default", "secret", i%2 == 0)
 		go a.read()
 		r, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60}))

@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -101,7 +101,7 @@ func repeat(n int, interval time.Duration) (list []time.Duration) {
 func TestTogether(t *testing.T) {
 	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*job) {
 		for i := range n {
-			jobs = append(jobs, &job{about: plan.Proxy{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: check(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
+			jobs = append(jobs, &job{about: directory.ProxyNode{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: check(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
 		}
 		together(node, jobs)
 		return jobs

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
@@ -19,7 +19,7 @@ type place struct {
 // unasked finds the passive check that an event is of and that no assignment names: some
 // program gave it to the agent's API or socket. Where the namespace allows it, a check that is
 // not there is made. nil: the event is refused.
-func (x *session) unasked(said *sensuwire.Said) (c *model.CheckChunk, about plan.Proxy, out outcome) {
+func (x *session) unasked(said *sensuwire.Said) (c *model.CheckChunk, about directory.ProxyNode, out outcome) {
 	if len(said.Proxy) > 0 {
 		var ok bool
 		if about, ok = x.proxyNamed(string(said.Proxy)); !ok {
@@ -30,7 +30,7 @@ func (x *session) unasked(said *sensuwire.Said) (c *model.CheckChunk, about plan
 	if name == "" || model.BuiltinCheck(name) != 0 {
 		return nil, about, x.complain(unassigned, fmt.Sprintf("an event of check %q, which is no name that a check can have", said.Check))
 	}
-	check, known := x.srv.cfg.Checks.Passive(x.namespace, name)
+	check, known := x.srv.cfg.Checks.PassiveCheck(x.namespace, name)
 	what := "an event of check " + name + ", which "
 	switch {
 	case known && check.Chunk == nil && check.Disabled:
@@ -79,7 +79,7 @@ func (x *session) roomFor(at place, name string) outcome {
 	if most <= 0 {
 		return x.complain(unassigned, "an event of check "+name+", which the node's assignment does not name, and of which there is no passive Check: declare it (passive: true), or have such checks made (spec.limits.passivePerNode of the namespace)")
 	}
-	for _, id := range x.srv.cfg.Checks.PassivesIn(x.namespace, model.SourceSensu) {
+	for _, id := range x.srv.cfg.Checks.PassiveChecks(x.namespace, model.SourceSensu) {
 		if _, ok := x.brought[place{at.node, id}]; id != at.check && (ok || x.srv.cfg.View.Known(at.node, id)) {
 			n++
 		}
@@ -93,7 +93,7 @@ func (x *session) roomFor(at place, name string) outcome {
 }
 
 // proxyNamed finds a proxy node that the node's assignment names, for whichever check.
-func (x *session) proxyNamed(name string) (about plan.Proxy, ok bool) {
+func (x *session) proxyNamed(name string) (about directory.ProxyNode, ok bool) {
 	x.Mu.Lock()
 	i := slices.IndexFunc(x.jobs, func(j *job) bool {
 		return j.about.ID != 0 && (j.recipe.ask.Proxy == name || j.recipe.ask.Proxy == model.CleanName(name))

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -45,11 +45,11 @@ func TestEventsThatNobodyAskedFor(t *testing.T) {
 			passive := func(id model.ChunkID, name string) *model.CheckChunk {
 				return check(id, name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 			}
-			w.passives["backup_db"] = plan.Passive{Chunk: passive(11, "backup_db")}
-			w.passives["off"] = plan.Passive{Chunk: passive(12, "off"), Disabled: true}
-			w.passives["load"] = plan.Passive{}
-			w.passives["unpublished"] = plan.Passive{Disabled: true}
-			w.passives["host-down"] = plan.Passive{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
+			w.passives["backup_db"] = directory.PassiveCheck{Chunk: passive(11, "backup_db")}
+			w.passives["off"] = directory.PassiveCheck{Chunk: passive(12, "off"), Disabled: true}
+			w.passives["load"] = directory.PassiveCheck{}
+			w.passives["unpublished"] = directory.PassiveCheck{Disabled: true}
+			w.passives["host-down"] = directory.PassiveCheck{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
 			a := w.agent("web", json)
 			a.bring("Backup_DB", "", 2, "no space")
 			for _, name := range []string{"off", "load", "unpublished", "host-down", "nothing", "keepalive"} {
@@ -123,7 +123,7 @@ func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 	for _, passive := range []bool{false, true} {
 		w := newWorld(t, nil)
 		w.limits.PassivePerNode = 5
-		w.declared = &plan.Passive{}
+		w.declared = &directory.PassiveCheck{}
 		if passive {
 			w.declared.Chunk = check(77, "nightly", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 		}
@@ -208,9 +208,9 @@ func TestNothingCanBeMade(t *testing.T) {
 func TestPassiveChecksOfProxyNodes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.chunks = []*model.CheckChunk{check(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
-	w.proxied = plan.NewProxied(wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
-		[]plan.Proxy{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealed(w.chunks))
-	w.passives["firmware"] = plan.Passive{Chunk: check(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
+	w.proxied = directory.NewProxyTargets(wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
+		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealed(w.chunks))
+	w.passives["firmware"] = directory.PassiveCheck{Chunk: check(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
 	a := w.agent("poller", false)
 	a.next()
 	a.bring("firmware", "Switch1", 1, "old")

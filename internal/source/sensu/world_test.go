@@ -22,11 +22,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
@@ -68,22 +68,22 @@ type world struct {
 	records []wire.Record
 	signals []decoded     // of batches, in order
 	proxies []wire.Record // of results about proxy nodes
-	proxied *plan.Proxied
+	proxied *directory.ProxyTargets
 	numbers map[wire.StreamKey]uint64
 	clones  []muster.Clone
 	lives   map[uuid.UUID]*model.Lifecycle
-	told    func([]model.NodeID)
+	told    func(directory.Change)
 	stuck   bool // the journal takes nothing
 	full    chan struct{}
 	users   map[string][]string // with the role agent, and where theirs may be
 	never   string              // stands in nothing that the journal is given
 
-	passives map[string]plan.Passive
+	passives map[string]directory.PassiveCheck
 	made     []model.Resource
 	limits   model.Limits
 	knows    map[place]bool
-	refuses  error         // what Apply says
-	declared *plan.Passive // what somebody declares before the next change
+	refuses  error                   // what Apply says
+	declared *directory.PassiveCheck // what somebody declares before the next change
 }
 
 func newWorld(t testing.TB, change func(*Config)) *world {
@@ -95,7 +95,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *world {
 	t.Helper()
 	w := &world{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
-		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]plan.Passive{}, knows: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
+		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]directory.PassiveCheck{}, knows: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
 	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Assets: anArchive, Limits: muster.Limits{NodeResultsPerSec: 1000}})
 	if err != nil {
 		t.Fatal(err)
@@ -310,18 +310,18 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 		}
 		w.made = append(w.made, *r)
 		c := check(model.ChunkID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
-		w.passives[r.Metadata.Name] = plan.Passive{Chunk: c, Source: r.Metadata.Labels[model.SourceLabel]}
+		w.passives[r.Metadata.Name] = directory.PassiveCheck{Chunk: c, Source: r.Metadata.Labels[model.SourceLabel]}
 	}
 	return intent.Applied{}, nil
 }
 func (w *world) CatchUp(context.Context) error { return nil }
-func (w *world) Passive(_, name string) (plan.Passive, bool) {
+func (w *world) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p, ok := w.passives[name]
 	return p, ok
 }
-func (w *world) PassivesIn(_, source string) (ids []model.CheckID) {
+func (w *world) PassiveChecks(_, source string) (ids []model.CheckID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.passives {
@@ -331,19 +331,19 @@ func (w *world) PassivesIn(_, source string) (ids []model.CheckID) {
 	}
 	return ids
 }
-func (w *world) For(node model.NodeID) *plan.Assignment {
+func (w *world) For(node model.NodeID) *directory.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for uid, n := range w.nodes {
 		if n.ID == node && !w.deleted[uid] {
-			return &plan.Assignment{Node: node, UID: uid, Chunks: sealed(w.chunks), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
+			return &directory.Assignment{Node: node, UID: uid, Chunks: sealed(w.chunks), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
 				Properties: []wire.Property{{Name: "word", Value: []byte(`"it's"`)}}}
 		}
 	}
 	return nil
 }
-func (w *world) Chunk(model.ChunkID) *model.Chunk  { return nil }
-func (w *world) Subscribe(fn func([]model.NodeID)) { w.told = fn } // the bridge's, which comes last
+func (w *world) Chunk(model.ChunkID) *model.Chunk    { return nil }
+func (w *world) Subscribe(fn func(directory.Change)) { w.told = fn } // the bridge's, which comes last
 
 // sealed returns the checks as the chunks of an assignment.
 func sealed(checks []*model.CheckChunk) (chunks []*model.Chunk) {
@@ -362,7 +362,7 @@ func (w *world) assign(chunks ...*model.CheckChunk) {
 		all = append(all, n.ID)
 	}
 	w.mu.Unlock()
-	w.told(all)
+	w.told(directory.Change{Assignments: all})
 }
 
 func check(id model.ChunkID, name, command string, change func(*model.CheckChunk)) *model.CheckChunk {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -29,7 +30,7 @@ func TestAPlannerOverRestarts(t *testing.T) {
 	s, p := open()
 	wake := make(chan struct{}, 1)
 	changed := make(chan []model.NodeID, 10)
-	p.Subscribe(func(nodes []model.NodeID) { changed <- nodes })
+	p.Subscribe(func(c directory.Change) { changed <- c.Assignments })
 	go p.Run(t.Context(), wake)
 	commit := func(kind, name string, spec model.Spec) {
 		t.Helper()

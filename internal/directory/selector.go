@@ -1,4 +1,4 @@
-package plan
+package directory
 
 import (
 	"slices"
@@ -107,27 +107,28 @@ func (s Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// matching keeps what of from the selector selects, by the label index: no node is
-// looked at. from is changed.
-func (f *fleet) matching(from *roaring.Bitmap, s Selector) *roaring.Bitmap {
+// Filter removes from a set the nodes that the selector does not select and returns the set. It reads the
+// nodes of each label, and of each label key, and looks at no node.
+func (s Selector) Filter(nodes *roaring.Bitmap, byLabel func(where.Pair) *roaring.Bitmap, byKey func(unique.Handle[string]) *roaring.Bitmap) *roaring.Bitmap {
 	for _, r := range s.requirements {
-		having := roaring.New()
+		selected := roaring.New()
+		add := func(with *roaring.Bitmap) {
+			if with != nil {
+				selected.Or(with)
+			}
+		}
 		key := unique.Make(r.key)
 		if len(r.values) == 0 {
-			if with := f.byLabelKey[key]; with != nil {
-				having.Or(with)
-			}
+			add(byKey(key))
 		}
 		for _, v := range r.values {
-			if with := f.byLabel[where.Pair{Key: key, Value: unique.Make(v)}]; with != nil {
-				having.Or(with)
-			}
+			add(byLabel(where.Pair{Key: key, Value: unique.Make(v)}))
 		}
 		if r.not {
-			from.AndNot(having)
+			nodes.AndNot(selected)
 		} else {
-			from.And(having)
+			nodes.And(selected)
 		}
 	}
-	return from
+	return nodes
 }
