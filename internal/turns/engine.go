@@ -14,8 +14,8 @@ import (
 
 // Options are the surroundings of an Engine.
 type Options struct {
-	Revision func() int64                  // of what RoundRobins says
-	RoundRobins   func() []directory.RoundRobin // all checks with roundRobin
+	Revision    func() int64                  // of what RoundRobins says
+	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
 	// Give leaves a turn with a node's session; false: it has none, or was not told of the
 	// check yet. It must not block.
 	Give func(node model.NodeID, g wire.Given) bool
