@@ -4,29 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/muster-fleet/muster/internal/directory"
-	"github.com/muster-fleet/muster/internal/where"
 )
-
-// What a selector selects is stable, and the index agrees with the labels.
-func FuzzParseSelector(f *testing.F) {
-	for _, text := range []string{"", "env=prod", "a!=b,c", "os in (linux, bsd)", "x notin (1)", "!old", "a==b", "(", "a in ()", ",,", "=,!"} {
-		f.Add(text)
-	}
-	labels := map[string]string{"env": "prod", "os": "linux", "a": ""}
-	f.Fuzz(func(t *testing.T, text string) {
-		s, err := directory.ParseSelector(text)
-		if err != nil {
-			return
-		}
-		g := newFleet(&gids{})
-		g.define(&pass{nodes: g.all.Clone()}, edit{new: &nodeDef{ref: ref{"default", "n"}, id: 5, labels: where.MakePairs(labels)}})
-		if got, want := g.matching(g.all.Clone(), s).Contains(5), s.Matches(labels); got != want {
-			t.Errorf("%q: index %v, labels %v", text, got, want)
-		}
-	})
-}
 
 // Merged values are JSON, in one spelling whatever the order of the sources.
 func FuzzResolve(f *testing.F) {
