@@ -16,7 +16,7 @@ import (
 // eventOf reads one event of the default namespace; one that is not there yet is empty.
 func eventOf(t *testing.T, api *client.Client, node, check string) v1.Event {
 	t.Helper()
-	e, err := api.Event(t.Context(), model.DefaultNamespaceName, node, check)
+	e, err := api.Events.Get(t.Context(), model.DefaultNamespaceName, node, check)
 	if err != nil && model.ClassOf(err) != model.NotFound {
 		t.Fatalf("event %s/%s: %v", node, check, err)
 	}
@@ -108,7 +108,7 @@ func TestAgentKilledWithUnacknowledgedResults(t *testing.T) {
 // statusChanges are those changes of an event that judged it anew.
 func statusChanges(t *testing.T, api *client.Client, node, check string) (out []v1.Entry) {
 	t.Helper()
-	list, err := api.History(t.Context(), model.DefaultNamespaceName, node, check, 100)
+	list, err := api.Events.History(t.Context(), model.DefaultNamespaceName, node, check, 100)
 	if err != nil {
 		t.Fatalf("history of %s/%s: %v", node, check, err)
 	}
@@ -123,7 +123,7 @@ func statusChanges(t *testing.T, api *client.Client, node, check string) (out []
 // problemsOf are all that a node ever had.
 func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
 	t.Helper()
-	list, err := api.Problems(t.Context(), model.DefaultNamespaceName, node, "", false, 100, "")
+	list, err := api.Problems.List(t.Context(), model.DefaultNamespaceName, node, "", false, 100, "")
 	if err != nil {
 		t.Fatalf("problems of %s: %v", node, err)
 	}

@@ -87,7 +87,7 @@ alerting:
 		t.Helper()
 		problem := ""
 		harness.Until(t, 60*time.Second, fmt.Sprintf("%s/%s is %s", node, check, status), func() (string, bool) {
-			e, err := api.Event(context.Background(), "default", node, check)
+			e, err := api.Events.Get(context.Background(), "default", node, check)
 			if err != nil {
 				return err.Error(), false
 			}
@@ -210,7 +210,7 @@ alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{target
 	is := func(status model.Status, words string) {
 		t.Helper()
 		harness.Until(t, 60*time.Second, fmt.Sprintf("db1/diskfull is %s", status), func() (string, bool) {
-			e, err := api.Event(context.Background(), "default", "db1", "diskfull")
+			e, err := api.Events.Get(context.Background(), "default", "db1", "diskfull")
 			return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Status == status && strings.Contains(e.Output, words)
 		})
 	}
@@ -315,7 +315,7 @@ func TestGrafanaAlerts(t *testing.T) {
 		}
 	}
 	event := func(check string) (model.Status, uint64, bool) {
-		e, err := s.Client().Event(t.Context(), "web", "web1.example.org", check)
+		e, err := s.Client().Events.Get(t.Context(), "web", "web1.example.org", check)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -93,20 +93,20 @@ func logServerState(t *testing.T, api *client.Client, example string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
 	defer cancel()
 	t.Logf("what the server has of %s (%s), at %s:", name, example, time.Now().UTC().Format(clock))
-	entries, err := api.History(ctx, simulated.Namespace, node, check, 50)
+	entries, err := api.Events.History(ctx, simulated.Namespace, node, check, 50)
 	if err != nil {
 		t.Logf("  history: %v", err)
 	}
 	for _, e := range entries.Items {
 		t.Logf("  %s %s %s", e.At.UTC().Format(clock), e.Kind, e.StatusName)
 	}
-	problems, err := api.Problems(ctx, simulated.Namespace, node, check, false, 50, "")
+	problems, err := api.Problems.List(ctx, simulated.Namespace, node, check, false, 50, "")
 	if err != nil {
 		t.Logf("  problems: %v", err)
 	}
 	for _, p := range problems.Items {
 		t.Logf("  problem %s opened %s, closed %s", p.ID, p.Opened.UTC().Format(clock), p.Closed.UTC().Format(clock))
-		told, err := api.Deliveries(ctx, p.ID)
+		told, err := api.Problems.Deliveries(ctx, p.ID)
 		if err != nil {
 			t.Logf("    messages: %v", err)
 		}

@@ -67,7 +67,7 @@ func assetCheck(name, command, assets string) string {
 func awaitEvent(t *testing.T, c *client.Client, check string, status model.Status, text string) {
 	t.Helper()
 	harness.Until(t, time.Minute, check+" says: "+text, func() (string, bool) {
-		e, err := c.Event(t.Context(), "default", "web01", check)
+		e, err := c.Events.Get(t.Context(), "default", "web01", check)
 		if err != nil {
 			return err.Error(), false
 		}
@@ -132,7 +132,7 @@ func TestAssets(t *testing.T) {
 		}
 	})
 	t.Run("wrong sum uploaded", func(t *testing.T) {
-		err := api.PutArchive(t.Context(), strings.Repeat("ab", 64), strings.NewReader("something else"))
+		err := api.Resources.PutArchive(t.Context(), strings.Repeat("ab", 64), strings.NewReader("something else"))
 		if model.ClassOf(err) != model.Invalid {
 			t.Fatalf("%v", err)
 		}

@@ -106,7 +106,7 @@ func newBulk(t *testing.T) *bulk {
 func (b *bulk) awaitProblems(n int) {
 	b.t.Helper()
 	harness.Until(b.t, 2*time.Minute, fmt.Sprintf("%d problems are open", n), func() (string, bool) {
-		page, err := b.api.Events(b.t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1})
+		page, err := b.api.Events.List(b.t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1})
 		if err != nil {
 			return err.Error(), false
 		}
@@ -172,7 +172,7 @@ func reasons(left []v1.BulkLeft) (text []string) {
 func (b *bulk) actOn(i int, verb, where string) (note string) {
 	note = fmt.Sprintf("round %d", i)
 	b.actWithKill(note, verb, func(ctx context.Context) (v1.BulkDone, error) {
-		return b.api.Bulk(ctx, verb, v1.BulkRequest{Namespace: "load", Where: where, Note: note, Yes: true})
+		return b.api.Events.Bulk(ctx, verb, v1.BulkRequest{Namespace: "load", Where: where, Note: note, Yes: true})
 	})
 	return note
 }
@@ -191,7 +191,7 @@ func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith(
 func (b *bulk) endProblems(i int, verb, where string) {
 	var meant []string
 	for f := (v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}); ; {
-		page, err := b.api.Events(b.t.Context(), f)
+		page, err := b.api.Events.List(b.t.Context(), f)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 func (b *bulk) silence(int) {
 	spec := json.RawMessage(`{"reason":"racks move","targets":{"where":"node.name.endsWith(\"7\")"}}`)
 	b.actWithKill("silence", "silence", func(ctx context.Context) (v1.BulkDone, error) {
-		_, err := b.api.Silence(ctx, v1.SilenceRequest{Namespace: "load", Name: "racks", Spec: spec, Yes: true})
+		_, err := b.api.Notifications.Silence(ctx, v1.SilenceRequest{Namespace: "load", Name: "racks", Spec: spec, Yes: true})
 		if model.ClassOf(err) == model.Conflict { // it was made, and nobody heard
 			err = nil
 		}
@@ -233,7 +233,7 @@ func (b *bulk) awaitDelivered() {
 
 // resolveRemaining resolves all that is left; nothing flows in any more.
 func (b *bulk) resolveRemaining() {
-	done, err := b.api.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
+	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
 	if err != nil || done.Done != done.Matched || len(done.Left) > 0 {
 		b.t.Errorf("the rest: %+v, %v", done, err)
 	}
@@ -248,7 +248,7 @@ func revisionOf(line, note string) (revision string, ok bool) {
 func (b *bulk) problems(open bool) (all []v1.Problem) {
 	b.t.Helper()
 	for after := ""; ; {
-		page, err := b.api.Problems(b.t.Context(), "load", "", "", open, 1000, after)
+		page, err := b.api.Problems.List(b.t.Context(), "load", "", "", open, 1000, after)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -272,7 +272,7 @@ func (b *bulk) compare() {
 	type place struct{ node, check string }
 	last, noted := map[place]v1.Entry{}, map[string]int{}
 	for q := (v1.HistoryQuery{Namespace: "load", Limit: 1000, Narrow: v1.Narrow{Where: `row.kind in ["acknowledged", "unacknowledged"]`}}); ; {
-		page, err := b.api.Entries(b.t.Context(), q)
+		page, err := b.api.Events.Entries(b.t.Context(), q)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -305,7 +305,7 @@ func (b *bulk) compare() {
 	// What is open in the view is open in history, acknowledged or not as the last that was done to it says.
 	inView := map[string]v1.Event{}
 	for f := (v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000}); ; {
-		page, err := b.api.Events(b.t.Context(), f)
+		page, err := b.api.Events.List(b.t.Context(), f)
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ import (
 func memberCount(t *testing.T, api *client.Client, group string) int {
 	t.Helper()
 	k := kind.Group().KindInfo
-	state, err := api.State(t.Context(), k, "load", group)
+	state, err := api.Resources.State(t.Context(), k, "load", group)
 	if err != nil {
 		t.Fatal(err)
 	}

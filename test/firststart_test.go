@@ -244,7 +244,7 @@ func TestSmokeFirstRun(t *testing.T) {
 			t.Errorf("the handler was given %q", line)
 		}
 	}
-	problems, err := s.Client().Problems(t.Context(), "default", "", "tmp-files", false, 10, "")
+	problems, err := s.Client().Problems.List(t.Context(), "default", "", "tmp-files", false, 10, "")
 	if err != nil || len(problems.Items) != 1 || problems.Items[0].Closed.IsZero() {
 		t.Errorf("problems: %+v, %v", problems, err)
 	}
@@ -309,7 +309,7 @@ func TestDemoStopsItsNodes(t *testing.T) {
 	s.Args = []string{"--demo", "60"}
 	s.Start()
 	fleet := func() v1.NodeStateList {
-		list, err := s.Client().NodeStates(t.Context(), v1.NodeFilter{Namespace: "demo", Limit: 100})
+		list, err := s.Client().Nodes.States(t.Context(), v1.NodeFilter{Namespace: "demo", Limit: 100})
 		if err != nil && model.ClassOf(err) != model.NotFound {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func TestFleetLifecycle(t *testing.T) {
 	numbers := map[string]uint64{}
 	for i := range 3 * each {
 		name := simulated.NodeName(stay + i)
-		list, err := api.NodeStates(t.Context(), v1.NodeFilter{Namespace: "load", Name: name, Limit: 1})
+		list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: name, Limit: 1})
 		if err != nil || len(list.Items) != 1 {
 			t.Fatalf("%s: %+v, %v", name, list, err)
 		}
@@ -96,7 +96,7 @@ func TestFleetLifecycle(t *testing.T) {
 	work("renamed", func() {
 		for i := range each {
 			name := simulated.NodeName(i)
-			if _, err := api.RenameNode(t.Context(), "load", name, v1.NodeRename{To: "new-" + name, Message: "moved"}); err != nil {
+			if _, err := api.Nodes.Rename(t.Context(), "load", name, v1.NodeRename{To: "new-" + name, Message: "moved"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -115,7 +115,7 @@ func TestFleetLifecycle(t *testing.T) {
 	work("replaced", func() {
 		for i := range each {
 			name := simulated.NodeName(stay + i)
-			made, err := api.ReplaceNode(t.Context(), "load", name, v1.NodeReplace{ExpiresIn: 600, Message: "new disk"})
+			made, err := api.Nodes.Replace(t.Context(), "load", name, v1.NodeReplace{ExpiresIn: 600, Message: "new disk"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +141,7 @@ func TestFleetLifecycle(t *testing.T) {
 		for i := first; i < first+each; i++ {
 			r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: "load", Name: simulated.NodeName(stay + i)})
 		}
-		if _, err := api.RetireNodes(t.Context(), r); err != nil {
+		if _, err := api.Nodes.Retire(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,10 +183,10 @@ func TestFleetLifecycle(t *testing.T) {
 	if kept := ofReplaced(); kept < had || had == 0 {
 		t.Errorf("%d events of nodes with another machine are left of %d", kept, had)
 	}
-	if list, err := api.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
+	if list, err := api.Nodes.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
 		t.Errorf("%d tombstones, %v; want %d of nodes, and %d of machines that were replaced", list.All, err, 2*each, each)
 	}
-	if list, err := api.NodeStates(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1}); err != nil || len(list.Items) != 1 || list.Items[0].Heard.IsZero() {
+	if list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1}); err != nil || len(list.Items) != 1 || list.Items[0].Heard.IsZero() {
 		t.Errorf("under its new name: %+v, %v", list, err)
 	}
 }

@@ -27,11 +27,11 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	api := s.Client()
-	viewer, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
+	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expired, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1})
+	expired, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	}
 
 	// A session ends with logout, at once, also for what is under way.
-	if err := api.Logout(t.Context()); err != nil {
+	if err := api.Access.Logout(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if code, _ := ask(two, "GET", "/api/v1/me", adminToken(t, s)); code != 401 {

@@ -152,7 +152,7 @@ func TestNamespaceLimits(t *testing.T) {
 		}
 		say(map[string]string{"env": "prod"})
 		labelled := func() map[string]string {
-			list, err := api.NodeStates(t.Context(), v1.NodeFilter{Namespace: "load", Name: "load-00000", Limit: 1})
+			list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "load-00000", Limit: 1})
 			if err != nil || len(list.Items) != 1 {
 				t.Fatal(list, err)
 			}

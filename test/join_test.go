@@ -167,7 +167,7 @@ func TestRefusedJoin(t *testing.T) {
 	newJoiner(t).expectRefusal(5, "was used 1 times, its limit", "join", once)
 
 	taken := joinWords(t, s)[1]
-	tokens, err := api.JoinTokens(t.Context())
+	tokens, err := api.Enrolment.Tokens(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func TestSubject(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	nodes, err := s.API.NodeStates(t.Context(), v1.NodeFilter{Namespace: simulated.Namespace, Group: "web", Limit: 10})
+	nodes, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: simulated.Namespace, Group: "web", Limit: 10})
 	if err != nil || len(nodes.Items) != 3 {
 		t.Fatalf("%d nodes in the class's group, %v", len(nodes.Items), err)
 	}
@@ -111,7 +111,7 @@ func TestSubjectSystemCalls(t *testing.T) {
 	if err != nil || len(calls) > 0 && (calls[0].Count == 0 || !slices.ContainsFunc(calls, func(c report.SystemCall) bool { return c.Name == "futex" })) {
 		t.Errorf("as the kernel counts: %+v, %v", calls, err)
 	}
-	if _, err := s.API.NodeStates(t.Context(), v1.NodeFilter{Limit: 1}); err != nil {
+	if _, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Limit: 1}); err != nil {
 		t.Errorf("the server afterwards: %v", err)
 	}
 }

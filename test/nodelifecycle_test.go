@@ -29,7 +29,7 @@ func TestRenameNode(t *testing.T) {
 	a.Start()
 	runs.AwaitRuns(2)
 	harness.Until(t, 20*time.Second, "its results are there", func() (string, bool) {
-		e, err := api.Event(t.Context(), "default", "old", "count")
+		e, err := api.Events.Get(t.Context(), "default", "old", "count")
 		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results >= 2
 	})
 	said := s.CLI("node", "rename", "old", "new", "-m", "moved to the shop")
@@ -45,7 +45,7 @@ func TestRenameNode(t *testing.T) {
 	runs.AwaitRuns(2)
 	runs.Block()
 	harness.Until(t, 20*time.Second, "every run is applied, under the new name", func() (string, bool) {
-		e, err := api.Event(t.Context(), "default", "new", "count")
+		e, err := api.Events.Get(t.Context(), "default", "new", "count")
 		return fmt.Sprintf("%d runs, %+v, %v", runs.Runs(), e, err), err == nil && e.Results == runs.Runs() && e.Lost == 0
 	})
 	if out := s.CLI("why", "new/count"); !strings.Contains(out, "new") {
@@ -63,7 +63,7 @@ func TestRenameNode(t *testing.T) {
 	if r := s.Try("why", "old"); r.Code != 3 || !strings.Contains(r.Errors, `no node "old" any more: admin renamed it new at `) {
 		t.Errorf("why of the old name: code %d, %s", r.Code, r.Errors)
 	}
-	if _, err := api.Event(t.Context(), "default", "old", "count"); err == nil {
+	if _, err := api.Events.Get(t.Context(), "default", "old", "count"); err == nil {
 		t.Error("there is an event under the old name")
 	}
 	runs.Unblock()
@@ -83,7 +83,7 @@ func TestReplaceAndRetireNode(t *testing.T) {
 	first.Start()
 	applied := func() (results uint64) {
 		harness.Until(t, 30*time.Second, "results are applied", func() (string, bool) {
-			e, err := api.Event(t.Context(), "default", "web01", "count")
+			e, err := api.Events.Get(t.Context(), "default", "web01", "count")
 			results = e.Results
 			return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > 0 && e.Lost == 0
 		})
@@ -108,7 +108,7 @@ func TestReplaceAndRetireNode(t *testing.T) {
 	first.Kill()
 	runs.AwaitRuns(2)
 	harness.Until(t, 30*time.Second, "the new machine's results go on with the node's event", func() (string, bool) {
-		e, err := api.Event(t.Context(), "default", "web01", "count")
+		e, err := api.Events.Get(t.Context(), "default", "web01", "count")
 		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > was+1 && e.Lost == 0
 	})
 	first.Start()
@@ -174,7 +174,7 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	there := func(want bool) {
 		t.Helper()
 		harness.Until(t, 120*time.Second, fmt.Sprintf("the node is there: %v", want), func() (string, bool) {
-			list, err := api.NodeStates(t.Context(), v1.NodeFilter{Limit: 10})
+			list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Limit: 10})
 			ok := slices.ContainsFunc(list.Items, func(n v1.NodeState) bool { return n.Name == "worker" && n.Connected })
 			gone := !slices.ContainsFunc(list.Items, func(n v1.NodeState) bool { return n.Name == "worker" })
 			return fmt.Sprintf("%+v, %v", list, err), err == nil && (want && ok || !want && gone)

@@ -164,7 +164,7 @@ func (w *flakyWebhook) compare(t *testing.T, api *client.Client) {
 	t.Helper()
 	problems := map[string]v1.Problem{}
 	for after := ""; ; {
-		page, err := api.Problems(t.Context(), "load", "", "", false, 1000, after)
+		page, err := api.Problems.List(t.Context(), "load", "", "", false, 1000, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func (w *flakyWebhook) compare(t *testing.T, api *client.Client) {
 			t.Errorf("problem %s was told %v, and history does not know it", id, kinds)
 		}
 	}
-	events, err := api.Events(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000})
+	events, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

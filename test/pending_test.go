@@ -171,7 +171,7 @@ func TestPendingFlood(t *testing.T) {
 		t.Errorf("%d may wait, %d were refused, of %d", let, refused, requests)
 	}
 	var list v1.PendingList
-	list, err := api.Pending(t.Context())
+	list, err := api.Enrolment.Pending(t.Context())
 	if err != nil || int64(len(list.Items)) != let {
 		t.Errorf("%d wait, %v", len(list.Items), err)
 	}

@@ -104,7 +104,7 @@ func TestServerOnPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.CLI("apply", "-f", declared)
-	token, err := api.CreateJoinToken(t.Context(), v1.JoinTokenRequest{Namespace: "default"})
+	token, err := api.Enrolment.CreateToken(t.Context(), v1.JoinTokenRequest{Namespace: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestServerOnPostgreSQL(t *testing.T) {
 	status := func(want model.Status) {
 		t.Helper()
 		harness.Until(t, 30*time.Second, "the event is "+want.String(), func() (string, bool) {
-			e, err := api.Event(t.Context(), "default", "web01", "toggle")
+			e, err := api.Events.Get(t.Context(), "default", "web01", "toggle")
 			return fmt.Sprint(e.Status, err), err == nil && e.Status == want
 		})
 	}
@@ -169,7 +169,7 @@ func TestServerOnPostgreSQL(t *testing.T) {
 func openProblemID(t *testing.T, api *client.Client) (id string) {
 	t.Helper()
 	harness.Until(t, 30*time.Second, "history holds the open problem", func() (string, bool) {
-		list, err := api.Problems(t.Context(), "default", "web01", "toggle", true, 10, "")
+		list, err := api.Problems.List(t.Context(), "default", "web01", "toggle", true, 10, "")
 		if len(list.Items) == 1 {
 			id = list.Items[0].ID
 		}

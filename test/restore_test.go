@@ -52,19 +52,19 @@ func TestRestoreFromBackup(t *testing.T) {
 	awaitAllResults(t, api, "web01", "since", since)
 	awaitLastResult(t, api, "web01", "before", before)
 	acknowledged := before.Runs()
-	_, tag, err := api.Get(t.Context(), check, model.DefaultNamespaceName, "before")
+	_, tag, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := api.Events(t.Context(), v1.EventFilter{Limit: 1})
+	events, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1})
 	if err != nil || events.Next == "" {
 		t.Fatalf("%+v %v", events, err)
 	}
-	checks, err := api.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, "")
+	checks, err := api.Resources.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, "")
 	if err != nil || checks.Next == "" {
 		t.Fatalf("%+v %v", checks, err)
 	}
-	changed, err := api.Changes(t.Context(), "", "", "", 1, "")
+	changed, err := api.Resources.Changes(t.Context(), "", "", "", 1, "")
 	if err != nil || changed.Next == "" {
 		t.Fatalf("%+v %v", changed, err)
 	}
@@ -132,23 +132,23 @@ func TestRestoreFromBackup(t *testing.T) {
 	})
 	for what, err := range map[string]error{
 		"ETag": func() error {
-			body, _, err := api.Get(t.Context(), check, model.DefaultNamespaceName, "before")
+			body, _, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
 			if err != nil {
 				return nil //nolint:nilerr // reported as missing
 			}
-			_, err = api.Put(t.Context(), check, model.DefaultNamespaceName, "before", body, tag, "", 0, false, true)
+			_, err = api.Resources.Put(t.Context(), check, model.DefaultNamespaceName, "before", body, tag, "", 0, false, true)
 			return err
 		}(),
 		"token of events": func() error {
-			_, err := api.Events(t.Context(), v1.EventFilter{Limit: 1, After: events.Next})
+			_, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1, After: events.Next})
 			return err
 		}(),
 		"token of checks": func() error {
-			_, err := api.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, checks.Next)
+			_, err := api.Resources.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, checks.Next)
 			return err
 		}(),
 		"token of changes": func() error {
-			_, err := api.Changes(t.Context(), "", "", "", 1, changed.Next)
+			_, err := api.Resources.Changes(t.Context(), "", "", "", 1, changed.Next)
 			return err
 		}(),
 	} {
@@ -161,7 +161,7 @@ func TestRestoreFromBackup(t *testing.T) {
 		}
 	}
 	var made struct{ Status struct{ ID uint32 } }
-	body, _, err := api.Get(t.Context(), check, model.DefaultNamespaceName, "after")
+	body, _, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "after")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 		n := len(s.FleetStates())
 		return fmt.Sprintf("%d states", n), n == sc.States()
 	})
-	viewer, err := api.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
+	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
 	if err != nil {
 		t.Fatal(err)
 	}

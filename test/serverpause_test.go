@@ -88,7 +88,7 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 				t.Errorf("the living: %v, %+v", e.err, e.rep)
 			}
 			harness.Until(t, 20*time.Second, "history has a problem of each of the dead, and no other", func() (string, bool) {
-				opened, err := api.Problems(t.Context(), "load", "", "", false, 100, "")
+				opened, err := api.Problems.List(t.Context(), "load", "", "", false, 100, "")
 				if err != nil || len(opened.Items) > dead {
 					t.Fatalf("problems: %v, %+v", err, opened.Items)
 				}
@@ -143,7 +143,7 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 // keepaliveEvents are the keepalive events of the simulated fleet by node.
 func keepaliveEvents(t *testing.T, api *client.Client) map[string]v1.Event {
 	t.Helper()
-	list, err := api.Events(t.Context(), v1.EventFilter{Namespace: "load", Check: model.KeepaliveCheckName, Limit: 1000})
+	list, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Check: model.KeepaliveCheckName, Limit: 1000})
 	if err != nil {
 		t.Fatalf("list events: %v", err)
 	}
@@ -157,7 +157,7 @@ func keepaliveEvents(t *testing.T, api *client.Client) map[string]v1.Event {
 // eventChanges are what happened to an event. One that there never was has none.
 func eventChanges(t *testing.T, api *client.Client, namespace, node, check string) []v1.Entry {
 	t.Helper()
-	list, err := api.History(t.Context(), namespace, node, check, 100)
+	list, err := api.Events.History(t.Context(), namespace, node, check, 100)
 	if model.ClassOf(err) == model.NotFound || err != nil && strings.Contains(err.Error(), "no event") {
 		return nil
 	}

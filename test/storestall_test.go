@@ -110,7 +110,7 @@ func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (tha
 		sleep(ctx, stall*3/4)
 		began := time.Now()
 		looking, cancel := context.WithTimeout(ctx, 5*time.Second)
-		_, err := api.Events(looking, v1.EventFilter{Limit: 100})
+		_, err := api.Events.List(looking, v1.EventFilter{Limit: 100})
 		seen.slowest = max(seen.slowest, time.Since(began))
 		list, queues := api.Queues(looking)
 		cancel()
@@ -184,7 +184,7 @@ func residentMemory(t *testing.T, pid int) int64 {
 // compareChangesWithHistory compares what the events counted with what history lists.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
-	list, err := api.Events(t.Context(), v1.EventFilter{Limit: 1000})
+	list, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 		if strings.HasPrefix(e.Check, "muster-") {
 			continue // may change between the two looks
 		}
-		entries, err := api.History(t.Context(), e.Namespace, e.Node, e.Check, 1000)
+		entries, err := api.Events.History(t.Context(), e.Namespace, e.Node, e.Check, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -42,7 +42,7 @@ func TestAgents(t *testing.T) {
 		t.Helper()
 		f.Limit = max(f.Limit, 3)
 		for {
-			page, err := c.Agents(t.Context(), f)
+			page, err := c.Nodes.Agents(t.Context(), f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,10 +81,10 @@ func TestAgents(t *testing.T) {
 			t.Errorf("%+v: %q", x.filter, names)
 		}
 	}
-	if _, err := c.Agents(t.Context(), v1.AgentFilter{Namespace: "nope", Limit: 1}); model.ClassOf(err) != model.NotFound {
+	if _, err := c.Nodes.Agents(t.Context(), v1.AgentFilter{Namespace: "nope", Limit: 1}); model.ClassOf(err) != model.NotFound {
 		t.Errorf("a namespace that is not there: %v", err)
 	}
-	if _, err := c.Agents(t.Context(), v1.AgentFilter{After: "bm9wZQ", Limit: 1}); model.ClassOf(err) != model.Invalid {
+	if _, err := c.Nodes.Agents(t.Context(), v1.AgentFilter{After: "bm9wZQ", Limit: 1}); model.ClassOf(err) != model.Invalid {
 		t.Errorf("a token that is none: %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func TestAgentsOfALargeFleet(t *testing.T) {
 	best := time.Hour
 	for range 5 {
 		began := time.Now()
-		list, err := c.Agents(t.Context(), v1.AgentFilter{Limit: 50})
+		list, err := c.Nodes.Agents(t.Context(), v1.AgentFilter{Limit: 50})
 		if err != nil || list.Total != len(names) || len(list.Items) != 50 {
 			t.Fatalf("%d of %d, %v", len(list.Items), list.Total, err)
 		}

@@ -119,38 +119,38 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	r := apitest.New(t)
 	ctx := context.Background()
 	c := dial(t, r, "")
-	if _, err := c.Login(ctx, "admin", "wrong password"); model.ClassOf(err) != model.Unauthenticated {
+	if _, err := c.Access.Login(ctx, "admin", "wrong password"); model.ClassOf(err) != model.Unauthenticated {
 		t.Fatalf("wrong password: %v", err)
 	}
-	if _, err := c.Login(ctx, "admin", apitest.Password); err != nil {
+	if _, err := c.Access.Login(ctx, "admin", apitest.Password); err != nil {
 		t.Fatal(err)
 	}
-	viewer, err := c.CreateToken(ctx, v1.TokenRequest{Note: "dashboard", ExpiresIn: 3600})
+	viewer, err := c.Access.CreateToken(ctx, v1.TokenRequest{Note: "dashboard", ExpiresIn: 3600})
 	if err != nil || viewer.Role != access.Viewer || viewer.Secret == "" {
 		t.Fatalf("token: %+v %v", viewer, err)
 	}
 	look := dial(t, r, viewer.Secret)
-	if me, err := look.Me(ctx); err != nil || me.User != "admin" || me.Role != access.Viewer {
+	if me, err := look.Access.WhoAmI(ctx); err != nil || me.User != "admin" || me.Role != access.Viewer {
 		t.Fatalf("me: %+v %v", me, err)
 	}
-	if _, err := look.CreateToken(ctx, v1.TokenRequest{}); model.ClassOf(err) != model.Forbidden {
+	if _, err := look.Access.CreateToken(ctx, v1.TokenRequest{}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("a viewer made a token: %v", err)
 	}
 	r.Advance(2 * time.Hour)
-	if _, err := look.Me(ctx); model.ClassOf(err) != model.Unauthenticated {
+	if _, err := look.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("an expired token was taken: %v", err)
 	}
-	if err := c.RevokeToken(ctx, viewer.ID); err != nil {
+	if err := c.Access.RevokeToken(ctx, viewer.ID); err != nil {
 		t.Error(err)
 	}
-	if err := c.Logout(ctx); err != nil {
+	if err := c.Access.Logout(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Me(ctx); model.ClassOf(err) != model.Unauthenticated {
+	if _, err := c.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("the session lives after logout: %v", err)
 	}
 	for range 20 {
-		_, err = c.Login(ctx, "admin", "guess")
+		_, err = c.Access.Login(ctx, "admin", "guess")
 	}
 	if model.ClassOf(err) != model.Limited {
 		t.Errorf("guessing is not slowed down: %v", err)
@@ -164,19 +164,19 @@ func TestResources(t *testing.T) {
 	c := dial(t, r, r.Token)
 	check := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"disk","labels":{"team":"a"}},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"check_disk"}}`)
 
-	dry, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, DryRun: true})
+	dry, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, DryRun: true})
 	if err != nil || dry.Affected != 3 || dry.Outcomes[0].Op != "created" {
 		t.Fatalf("dry run: %+v %v", dry, err)
 	}
 	k := kind.Check().KindInfo
-	if _, _, err := c.Get(ctx, k, "default", "disk"); model.ClassOf(err) != model.NotFound {
+	if _, _, err := c.Resources.Get(ctx, k, "default", "disk"); model.ClassOf(err) != model.NotFound {
 		t.Fatalf("a dry run made it: %v", err)
 	}
-	done, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, Message: "watch disks"})
+	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, Message: "watch disks"})
 	if err != nil || done.Outcomes[0].Note != "runs on 3 nodes; first results within 60 s" {
 		t.Fatalf("apply: %+v %v", done, err)
 	}
-	again, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}})
+	again, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}})
 	if err != nil || again.Outcomes[0].Op != "unchanged" {
 		t.Fatalf("apply again: %+v %v", again, err)
 	}
@@ -229,10 +229,10 @@ func TestResources(t *testing.T) {
 	if status, _, text := raw(t, r, "PUT", path+"?maxAffected=1", r.Token, string(louder), nil); status != 428 || !strings.Contains(text, "/guarded\"") {
 		t.Errorf("guarded PUT: %d %s", status, text)
 	}
-	if _, err := c.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false); model.ClassOf(err) != model.Guarded {
+	if _, err := c.Resources.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false); model.ClassOf(err) != model.Guarded {
 		t.Errorf("guarded: %v", err)
 	}
-	if _, err := c.Put(ctx, k, "default", "disk", louder, tag, "", 0, false, true); model.ClassOf(err) != model.Stale {
+	if _, err := c.Resources.Put(ctx, k, "default", "disk", louder, tag, "", 0, false, true); model.ClassOf(err) != model.Stale {
 		t.Errorf("stale: %v", err)
 	}
 
@@ -243,7 +243,7 @@ func TestResources(t *testing.T) {
 	var names []string
 	after := ""
 	for {
-		page, err := c.List(ctx, k, "default", v1.ResourceFilter{}, false, 2, after)
+		page, err := c.Resources.List(ctx, k, "default", v1.ResourceFilter{}, false, 2, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestResources(t *testing.T) {
 	if got := strings.Join(names, " "); got != "a b c d disk" {
 		t.Errorf("pages: %s", got)
 	}
-	if page, err := c.List(ctx, k, "", v1.ResourceFilter{Selector: "team=a"}, false, 10, ""); err != nil || len(page.Items) != 1 {
+	if page, err := c.Resources.List(ctx, k, "", v1.ResourceFilter{Selector: "team=a"}, false, 10, ""); err != nil || len(page.Items) != 1 {
 		t.Errorf("selector: %d items, %v", len(page.Items), err)
 	}
 
@@ -269,24 +269,24 @@ func TestResources(t *testing.T) {
 		`spec.interval == "1m" && metadata.name < "c"`: 2, `duration(spec.interval) > duration("1m")`: 0, `has(spec.ttl)`: 0,
 		`!has(metadata.labels) && "web01" in spec.targets.nodes`: 4, `spec.nothing == 1`: 0,
 	} {
-		page, err := c.List(ctx, k, "default", v1.ResourceFilter{Where: expr}, false, 100, "")
+		page, err := c.Resources.List(ctx, k, "default", v1.ResourceFilter{Where: expr}, false, 100, "")
 		if err != nil || len(page.Items) != want {
 			t.Errorf("where %s: %d items, want %d, %v", expr, len(page.Items), want, err)
 		}
 	}
-	page, err := c.List(ctx, k, "default", v1.ResourceFilter{Selector: "team=a", Where: `metadata.labels.team == "a"`}, false, 1, "")
+	page, err := c.Resources.List(ctx, k, "default", v1.ResourceFilter{Selector: "team=a", Where: `metadata.labels.team == "a"`}, false, 1, "")
 	if err != nil || len(page.Items) != 1 {
 		t.Errorf("labels and where: %d items, %v", len(page.Items), err)
 	}
 	for expr, want := range map[string]string{`node.name == "x"`: "a condition reads metadata and spec", `spec.a =`: "column ", `spec.a`: "true or false"} {
-		if _, err := c.List(ctx, k, "", v1.ResourceFilter{Where: expr}, false, 1, ""); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), want) {
+		if _, err := c.Resources.List(ctx, k, "", v1.ResourceFilter{Where: expr}, false, 1, ""); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("where %s: %v", expr, err)
 		}
 	}
 	nodes := kind.Node().KindInfo
 	for expr, want := range map[string]int{`node.name == "web01"`: 1, `node.labels.nothing == "x"`: 0} {
-		page, err := c.List(ctx, nodes, "default", v1.ResourceFilter{Where: expr}, false, 100, "")
-		states, err2 := c.NodeStates(ctx, v1.NodeFilter{Namespace: "default", Where: expr, Limit: 10})
+		page, err := c.Resources.List(ctx, nodes, "default", v1.ResourceFilter{Where: expr}, false, 100, "")
+		states, err2 := c.Nodes.States(ctx, v1.NodeFilter{Namespace: "default", Where: expr, Limit: 10})
 		if err != nil || err2 != nil || len(page.Items) != want || states.Total != want {
 			t.Errorf("nodes where %s: %d and %d, want %d, %v %v", expr, len(page.Items), states.Total, want, err, err2)
 		}
@@ -294,16 +294,16 @@ func TestResources(t *testing.T) {
 
 	// Strict input, with the right name.
 	wrong := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"x"},"spec":{"intervall":"60s","command":"x"}}`)
-	_, err = c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{wrong}})
+	_, err = c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{wrong}})
 	if model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "interval") {
 		t.Errorf("unknown field: %v", err)
 	}
 
 	// Deleting, and the record of all this.
-	if _, err := c.Delete(ctx, k, "default", "disk", "", "not needed", 0, false, false); err != nil {
+	if _, err := c.Resources.Delete(ctx, k, "default", "disk", "", "not needed", 0, false, false); err != nil {
 		t.Fatal(err)
 	}
-	changes, err := c.Changes(ctx, "Check", "default", "disk", 10, "")
+	changes, err := c.Resources.Changes(ctx, "Check", "default", "disk", 10, "")
 	if err != nil || len(changes.Items) != 3 {
 		t.Fatalf("changes: %+v %v", changes, err)
 	}
@@ -313,11 +313,11 @@ func TestResources(t *testing.T) {
 	if second := changes.Items[1]; second.Op != "update" || !strings.Contains(second.Diff, "+    interval: 30s") && !strings.Contains(second.Diff, "interval: 30s") {
 		t.Errorf("second change: %+v", second)
 	}
-	paged, err := c.Changes(ctx, "Check", "default", "disk", 1, "")
+	paged, err := c.Resources.Changes(ctx, "Check", "default", "disk", 1, "")
 	if err != nil || len(paged.Items) != 1 || paged.Next == "" {
 		t.Fatalf("first page of changes: %+v %v", paged, err)
 	}
-	if rest, err := c.Changes(ctx, "Check", "default", "disk", 10, paged.Next); err != nil || len(rest.Items) != 2 {
+	if rest, err := c.Resources.Changes(ctx, "Check", "default", "disk", 10, paged.Next); err != nil || len(rest.Items) != 2 {
 		t.Errorf("second page of changes: %+v %v", rest, err)
 	}
 }
@@ -327,7 +327,7 @@ func TestNamespaceOfTheCallerIsTaken(t *testing.T) {
 	r.Apply(`{apiVersion: muster/v1, kind: Namespace, metadata: {name: team}}`)
 	c := dial(t, r, r.Token)
 	check := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"disk"},"spec":{"interval":"60s","command":"x","targets":{"groups":["all"]}}}`)
-	done, err := c.Apply(context.Background(), v1.ApplyRequest{Resources: []json.RawMessage{check}, Namespace: "team"})
+	done, err := c.Resources.Apply(context.Background(), v1.ApplyRequest{Resources: []json.RawMessage{check}, Namespace: "team"})
 	if err != nil || done.Outcomes[0].Namespace != "team" {
 		t.Fatalf("%+v %v", done, err)
 	}
@@ -369,7 +369,7 @@ func TestEvents(t *testing.T) {
 		{"where of a missing label", v1.EventFilter{Where: `node.labels.tier != "db" && event.status == WARNING`}, "db01/disk"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			list, err := c.Events(ctx, test.filter)
+			list, err := c.Events.List(ctx, test.filter)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -392,7 +392,7 @@ func TestEvents(t *testing.T) {
 		{v1.EventFilter{After: "!"}, model.Invalid, ""},
 		{v1.EventFilter{Limit: 100000}, model.Invalid, "limit"},
 	} {
-		_, err := c.Events(ctx, test.filter)
+		_, err := c.Events.List(ctx, test.filter)
 		if model.ClassOf(err) != test.class || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%+v: %v", test.filter, err)
 		}
@@ -401,7 +401,7 @@ func TestEvents(t *testing.T) {
 	var paged []v1.Event
 	filter := v1.EventFilter{Limit: 1}
 	for {
-		page, err := c.Events(ctx, filter)
+		page, err := c.Events.List(ctx, filter)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,23 +417,23 @@ func TestEvents(t *testing.T) {
 		t.Errorf("pages of one: %q", got)
 	}
 
-	e, err := c.Event(ctx, "default", "web02", "disk")
+	e, err := c.Events.Get(ctx, "default", "web02", "disk")
 	if err != nil || e.Occurrences != 2 || e.Problem == nil || len(e.History) != 2 || e.Results != 2 {
 		t.Errorf("event: %+v %v", e, err)
 	}
-	if _, err := c.Event(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "no result came in yet") {
+	if _, err := c.Events.Get(ctx, "default", "web02", "load"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "no result came in yet") {
 		t.Errorf("event without a result: %v", err)
 	}
-	if err := c.Resolve(ctx, "default", "web02", "disk", "cleaned up"); err != nil {
+	if err := c.Events.Resolve(ctx, "default", "web02", "disk", "cleaned up"); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := c.Event(ctx, "default", "web02", "disk"); err != nil || e.Status != model.OK || e.Problem != nil {
+	if e, err := c.Events.Get(ctx, "default", "web02", "disk"); err != nil || e.Status != model.OK || e.Problem != nil {
 		t.Errorf("after resolve: %+v %v", e, err)
 	}
-	if err := c.DeleteEvent(ctx, "default", "db01", "disk", ""); err != nil {
+	if err := c.Events.Delete(ctx, "default", "db01", "disk", ""); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Event(ctx, "default", "db01", "disk"); model.ClassOf(err) != model.NotFound {
+	if _, err := c.Events.Get(ctx, "default", "db01", "disk"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("after delete: %v", err)
 	}
 	if status, err := c.Status(ctx, ""); err != nil || status.Events != 3 || status.Nodes != 3 || len(status.Wrong) != 1 || len(status.LastChange) == 0 {
@@ -461,7 +461,7 @@ func TestWatch(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		defer close(got)
-		ended <- c.Watch(ctx, v1.EventFilter{Node: "web01", Where: "event.status != OK"}, func() error { return nil }, func(e v1.Event) error {
+		ended <- c.Events.Watch(ctx, v1.EventFilter{Node: "web01", Where: "event.status != OK"}, func() error { return nil }, func(e v1.Event) error {
 			got <- e
 			return enough
 		})
@@ -492,18 +492,18 @@ func TestJoinTokens(t *testing.T) {
 	r := apitest.New(t)
 	ctx := context.Background()
 	c := dial(t, r, r.Token)
-	made, err := c.CreateJoinToken(ctx, v1.JoinTokenRequest{Groups: []string{"web"}, ExpiresIn: 60, MaxUses: 1})
+	made, err := c.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Groups: []string{"web"}, ExpiresIn: 60, MaxUses: 1})
 	if err != nil || made.Token == "" || made.Namespace != "default" {
 		t.Fatalf("%+v %v", made, err)
 	}
-	list, err := c.JoinTokens(ctx)
+	list, err := c.Enrolment.Tokens(ctx)
 	if err != nil || len(list.Items) != 1 || list.Items[0].Token != "" {
 		t.Fatalf("%+v %v", list, err)
 	}
-	if _, err := c.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: "nowhere"}); model.ClassOf(err) != model.NotFound {
+	if _, err := c.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Namespace: "nowhere"}); model.ClassOf(err) != model.NotFound {
 		t.Error(err)
 	}
-	if err := c.DeleteJoinToken(ctx, made.ID); err != nil {
+	if err := c.Enrolment.DeleteToken(ctx, made.ID); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -618,7 +618,7 @@ func TestStates(t *testing.T) {
 	r.Result("default", "web01", "disk", model.OK, "fine")
 	r.Result("default", "web01", "load", model.OK, "fine")
 
-	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: "default", Limit: 2})
+	list, err := c.Nodes.States(ctx, v1.NodeFilter{Namespace: "default", Limit: 2})
 	if err != nil || list.Total != 3 || list.Wrong != 2 || len(list.Items) != 2 || list.Items[0].Name != "web02" || list.Items[1].Name != "db01" {
 		t.Fatalf("worst first: %+v %v", list, err)
 	}
@@ -633,7 +633,7 @@ func TestStates(t *testing.T) {
 		{v1.NodeFilter{Group: "shared/all", Selector: "env=prod"}, "web02 web01"}, {v1.NodeFilter{Name: "web01"}, "web01"},
 	} {
 		f.filter.Limit = 10
-		list, err := c.NodeStates(ctx, f.filter)
+		list, err := c.Nodes.States(ctx, f.filter)
 		var names []string
 		for _, n := range list.Items {
 			names = append(names, n.Name)
@@ -642,7 +642,7 @@ func TestStates(t *testing.T) {
 			t.Errorf("%+v: %q %v", f.filter, got, err)
 		}
 	}
-	if list, err = c.NodeStates(ctx, v1.NodeFilter{Name: "web01", Limit: 1}); err != nil || !slices.Equal(list.Items[0].Checks, []string{"disk", "load"}) {
+	if list, err = c.Nodes.States(ctx, v1.NodeFilter{Name: "web01", Limit: 1}); err != nil || !slices.Equal(list.Items[0].Checks, []string{"disk", "load"}) {
 		t.Errorf("%+v %v", list, err)
 	}
 	for _, want := range []struct {
@@ -656,20 +656,20 @@ func TestStates(t *testing.T) {
 	} {
 		found, _ := kind.All().Of(want.kind)
 		k := found.KindInfo
-		s, err := c.State(ctx, k, "default", want.name)
+		s, err := c.Resources.State(ctx, k, "default", want.name)
 		if err != nil || s.Nodes != want.nodes || s.Checks != want.checks || s.Note != want.note {
 			t.Errorf("%s %s: %+v %v", want.kind, want.name, s, err)
 		}
-		page, err := c.List(ctx, k, "default", v1.ResourceFilter{}, true, 100, "")
+		page, err := c.Resources.List(ctx, k, "default", v1.ResourceFilter{}, true, 100, "")
 		if err != nil || len(page.States) != len(page.Items) {
 			t.Errorf("%s: %d states of %d, %v", want.kind, len(page.States), len(page.Items), err)
 		}
 	}
 	k := kind.Check().KindInfo
-	if s, err := c.State(ctx, k, "default", "disk"); err != nil || s.Events == nil || *s.Events != (v1.ByStatus{OK: 1, Warning: 1, Critical: 1}) {
+	if s, err := c.Resources.State(ctx, k, "default", "disk"); err != nil || s.Events == nil || *s.Events != (v1.ByStatus{OK: 1, Warning: 1, Critical: 1}) {
 		t.Errorf("%+v %v", s, err)
 	}
-	if _, err := c.State(ctx, k, "default", "dsik"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "did you mean disk?") {
+	if _, err := c.Resources.State(ctx, k, "default", "dsik"); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "did you mean disk?") {
 		t.Errorf("a slip of the finger: %v", err)
 	}
 }
@@ -694,7 +694,7 @@ func TestEventsSayHowManyMatch(t *testing.T) {
 		{v1.EventFilter{Limit: 3}, 30}, {v1.EventFilter{Limit: 3, Status: "critical,warning,critical"}, 15}, {v1.EventFilter{Limit: 3, Check: "disk"}, 0},
 		{v1.EventFilter{Limit: 100, Check: "disk"}, 30}, {v1.EventFilter{Limit: 3, Problem: true}, 0},
 	} {
-		list, err := c.Events(t.Context(), f.filter)
+		list, err := c.Events.List(t.Context(), f.filter)
 		if err != nil || list.Match != f.want {
 			t.Errorf("%+v: %d %v", f.filter, list.Match, err)
 		}

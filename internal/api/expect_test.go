@@ -20,7 +20,7 @@ func TestApplyExpects(t *testing.T) {
 		const text = `{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"NAME"},"spec":{"targets":{"groups":["all"]},"interval":"EVERY","command":"true"}}`
 		return json.RawMessage(strings.NewReplacer("NAME", name, "EVERY", interval).Replace(text))
 	}
-	done, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "60s")}})
+	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "60s")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,16 +39,16 @@ func TestApplyExpects(t *testing.T) {
 		{[]v1.Expected{{Ref: v1.Ref{Kind: "Chek", Name: "disk"}}}, model.Invalid},
 		{[]v1.Expected{seen("disk", -1)}, model.Invalid},
 	} {
-		_, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "30s"), check("fresh", "30s")}, Expect: o.expect})
+		_, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "30s"), check("fresh", "30s")}, Expect: o.expect})
 		if model.ClassOf(err) != o.class {
 			t.Errorf("%+v: %v, want class %v", o.expect, err, o.class)
 		}
 	}
 	k := kind.Check().KindInfo
-	if _, _, err := c.Get(ctx, k, "default", "fresh"); model.ClassOf(err) != model.NotFound {
+	if _, _, err := c.Resources.Get(ctx, k, "default", "fresh"); model.ClassOf(err) != model.NotFound {
 		t.Errorf("what was refused left something: %v", err)
 	}
-	done, err = c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "30s"), check("fresh", "30s")},
+	done, err = c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "30s"), check("fresh", "30s")},
 		Expect: []v1.Expected{seen("disk", is), seen("fresh", 0)}})
 	if err != nil || len(done.Outcomes) != 2 {
 		t.Errorf("as it was read: %+v %v", done, err)

@@ -171,7 +171,7 @@ func TestSecretsAreForThoseWhoMayWrite(t *testing.T) {
 	r.Apply(yaml)
 	r.Apply(strings.ReplaceAll(yaml, "s3cret", "another-s3cret"))
 	c := dial(t, r, r.Token)
-	made, err := c.CreateToken(ctx, v1.TokenRequest{Role: access.Viewer, Note: "dashboard"})
+	made, err := c.Access.CreateToken(ctx, v1.TokenRequest{Role: access.Viewer, Note: "dashboard"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestSecretsAreForThoseWhoMayWrite(t *testing.T) {
 		if !strings.Contains(text, "another-s3cret") {
 			t.Errorf("%s as an administrator: %s", path, text)
 		}
-		done, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{json.RawMessage(text)}})
+		done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{json.RawMessage(text)}})
 		if err != nil || done.Outcomes[0].Op != "unchanged" {
 			t.Errorf("%s applied again: %+v %v", path, done, err)
 		}

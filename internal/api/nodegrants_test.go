@@ -42,30 +42,30 @@ func TestWhatNodesAreGivenIsValidated(t *testing.T) {
 		{"", []string{"other/web"}, nil, model.Invalid, "another namespace"},
 		{"small", nil, many, model.Limited, "3 labels, namespace small allows 2"},
 	} {
-		_, err := c.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: c2.namespace, Groups: c2.groups, Labels: c2.labels})
+		_, err := c.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Namespace: c2.namespace, Groups: c2.groups, Labels: c2.labels})
 		if model.ClassOf(err) != c2.class || !strings.Contains(err.Error(), c2.want) {
 			t.Errorf("a token: %v, want %q", err, c2.want)
 		}
-		_, err = c.AcceptPending(ctx, v1.PendingAccept{Which: "web01", Namespace: c2.namespace, Groups: c2.groups, Labels: c2.labels})
+		_, err = c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Namespace: c2.namespace, Groups: c2.groups, Labels: c2.labels})
 		if model.ClassOf(err) != c2.class || !strings.Contains(err.Error(), c2.want) {
 			t.Errorf("accepted: %v, want %q", err, c2.want)
 		}
 	}
 	life := &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(time.Second)}
-	if _, err := c.CreateJoinToken(ctx, v1.JoinTokenRequest{Lifecycle: life}); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "lifecycle.forgetAfter") {
+	if _, err := c.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Lifecycle: life}); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "lifecycle.forgetAfter") {
 		t.Errorf("a life of a second: %v", err)
 	}
 	// A name that would be changed is refused, else the node gets a number behind it.
 	r.Nodes("default", nil, "p1")
 	for _, name := range []string{"P1", "p 2", "-p3"} {
-		if _, err := c.AcceptPending(ctx, v1.PendingAccept{Which: "web01", Name: name}); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--name p") {
+		if _, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: name}); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--name p") {
 			t.Errorf("accepted as %s: %v", name, err)
 		}
 	}
-	if _, err := c.AcceptPending(ctx, v1.PendingAccept{Which: "web01", Name: "p1"}); model.ClassOf(err) != model.Conflict {
+	if _, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: "p1"}); model.ClassOf(err) != model.Conflict {
 		t.Errorf("a name that another machine has: %v", err)
 	}
-	if got, err := c.AcceptPending(ctx, v1.PendingAccept{Which: "web01", Name: "p2", Groups: []string{"web", "shared/x"}, Labels: map[string]string{"a.b/c": "x"}}); err != nil || got.Name != "p2" {
+	if got, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: "p2", Groups: []string{"web", "shared/x"}, Labels: map[string]string{"a.b/c": "x"}}); err != nil || got.Name != "p2" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -118,14 +118,14 @@ func TestListsAreNarrowed(t *testing.T) {
 		{v1.Narrow{Where: `row.nothing == 1`}, ""},
 		{v1.Narrow{Where: `has(row.closed)`}, ""},
 	} {
-		if got := nodesOf(c.Problems(t.Context(), "default", "", "", false, 100, "", test.narrow)); got != test.want {
+		if got := nodesOf(c.Problems.List(t.Context(), "default", "", "", false, 100, "", test.narrow)); got != test.want {
 			t.Errorf("%+v: %q, want %q", test.narrow, got, test.want)
 		}
 	}
 	// Pages of one go on where they ended, whatever lies between.
 	var paged []string
 	for after := ""; ; {
-		page, err := c.Problems(t.Context(), "default", "", "", false, 1, after, v1.Narrow{Where: `row.node != "web02"`})
+		page, err := c.Problems.List(t.Context(), "default", "", "", false, 1, after, v1.Narrow{Where: `row.node != "web02"`})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -248,7 +248,7 @@ func TestASearchOverManyPages(t *testing.T) {
 	for _, limit := range []int{1, 2, 3, 13, 26, 27, 1000} {
 		var got []string
 		for after := ""; ; {
-			page, err := c.Problems(t.Context(), "default", "", "", false, limit, after, v1.Narrow{Where: `row.output in ["full 7", "full 8"]`})
+			page, err := c.Problems.List(t.Context(), "default", "", "", false, limit, after, v1.Narrow{Where: `row.output in ["full 7", "full 8"]`})
 			if err != nil || len(page.Items) > limit {
 				t.Fatal(len(page.Items), err)
 			}

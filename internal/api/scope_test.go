@@ -441,34 +441,34 @@ func TestBindingsPermit(t *testing.T) {
 	secondWorld(t, r)
 	ctx, c := t.Context(), dial(t, r, token)
 	check := json.RawMessage(`{"kind":"Check","metadata":{"name":"load","namespace":"alpha"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"check_load"}}`)
-	if done, err := c.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}}); err != nil || done.Affected != 2 {
+	if done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}}); err != nil || done.Affected != 2 {
 		t.Errorf("apply: %+v %v", done, err)
 	}
 	must(t, r.Planner.CatchUp(ctx))
-	if list, err := c.Events(ctx, v1.EventFilter{}); err != nil || len(list.Items) != 4 || list.Total != 4 { // two keepalives
+	if list, err := c.Events.List(ctx, v1.EventFilter{}); err != nil || len(list.Items) != 4 || list.Total != 4 { // two keepalives
 
 		t.Errorf("events: %+v %v", list, err)
 	}
 	if st, err := c.Status(ctx, ""); err != nil || st.Nodes != 2 || st.Events != 4 || len(st.Wrong) != 1 || len(st.Rooms) != 0 {
 		t.Errorf("status: %+v %v", st, err)
 	}
-	if why, err := c.Why(ctx, "alpha", "a2", "ping"); err != nil || len(why.Links) < 5 {
+	if why, err := c.Events.Trace(ctx, "alpha", "a2", "ping"); err != nil || len(why.Links) < 5 {
 		t.Errorf("why a shared check: %+v %v", why, err)
 	}
-	must(t, c.Acknowledge(ctx, "alpha", "a1", "disk", "mine", time.Time{}))
-	made, err := c.CreateToken(ctx, v1.TokenRequest{Note: "dashboard"})
+	must(t, c.Events.Acknowledge(ctx, "alpha", "a1", "disk", "mine", time.Time{}))
+	made, err := c.Access.CreateToken(ctx, v1.TokenRequest{Note: "dashboard"})
 	if err != nil || made.User != "ann" || made.Role != "" || made.Bindings["alpha"] != access.Viewer || len(made.Bindings) != 1 {
 		t.Errorf("token: %+v %v", made, err)
 	}
 	viewer := dial(t, r, made.Secret)
-	if me, err := viewer.Me(ctx); err != nil || me.Bindings["alpha"] != access.Viewer {
+	if me, err := viewer.Access.WhoAmI(ctx); err != nil || me.Bindings["alpha"] != access.Viewer {
 		t.Errorf("me: %+v %v", me, err)
 	}
-	if _, err := viewer.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}}); model.ClassOf(err) != model.Forbidden {
+	if _, err := viewer.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("a viewer of alpha applied: %v", err)
 	}
-	if err := viewer.Acknowledge(ctx, "alpha", "a1", "disk", "", time.Time{}); model.ClassOf(err) != model.Forbidden {
+	if err := viewer.Events.Acknowledge(ctx, "alpha", "a1", "disk", "", time.Time{}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("a viewer of alpha acknowledged: %v", err)
 	}
-	must(t, c.RevokeToken(ctx, made.ID))
+	must(t, c.Access.RevokeToken(ctx, made.ID))
 }

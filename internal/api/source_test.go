@@ -24,7 +24,7 @@ func TestProblemOfAnotherSource(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := dial(t, r, r.Token)
-	list, err := c.Problems(t.Context(), "default", "", "", false, 10, "", v1.Narrow{Where: `row.source.kind != "check"`})
+	list, err := c.Problems.List(t.Context(), "default", "", "", false, 10, "", v1.Narrow{Where: `row.source.kind != "check"`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestProblemOfAnotherSource(t *testing.T) {
 	if len(list.Items) != 1 || list.Items[0].ID != "one" || list.Items[0].Source != want || list.Items[0].Check != "" {
 		t.Errorf("listed %+v", list.Items)
 	}
-	two, err := c.Problem(t.Context(), "two")
+	two, err := c.Problems.Get(t.Context(), "two")
 	if err != nil || two.Check != "disk" || two.Source != (v1.Source{Kind: "check", Name: "disk", ID: 2000}) {
 		t.Errorf("got %+v, %v", two, err)
 	}

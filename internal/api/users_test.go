@@ -15,56 +15,56 @@ func TestUsers(t *testing.T) {
 	r := apitest.New(t)
 	ctx := t.Context()
 	admin, ada := dial(t, r, r.Token), dial(t, r, "")
-	made, err := admin.CreateUser(ctx, v1.UserRequest{Name: "ada"})
+	made, err := admin.Access.CreateUser(ctx, v1.UserRequest{Name: "ada"})
 	if err != nil || made.Role != access.Viewer || len(made.Password) < 16 {
 		t.Fatal(made, err)
 	}
-	if other, err := admin.CreateUser(ctx, v1.UserRequest{Name: "bob", UserGrants: v1.UserGrants{Role: access.Admin}, Password: "battery staple"}); err != nil || other.Password != "" {
+	if other, err := admin.Access.CreateUser(ctx, v1.UserRequest{Name: "bob", UserGrants: v1.UserGrants{Role: access.Admin}, Password: "battery staple"}); err != nil || other.Password != "" {
 		t.Fatal(other, err)
 	}
-	if _, err := ada.Login(ctx, "ada", made.Password); err != nil {
+	if _, err := ada.Access.Login(ctx, "ada", made.Password); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ada.CreateUser(ctx, v1.UserRequest{Name: "eve", UserGrants: v1.UserGrants{Role: access.Admin}}); model.ClassOf(err) != model.Forbidden {
+	if _, err := ada.Access.CreateUser(ctx, v1.UserRequest{Name: "eve", UserGrants: v1.UserGrants{Role: access.Admin}}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("a viewer makes a user: %v", err)
 	}
-	if _, err := ada.DeleteUser(ctx, "bob"); model.ClassOf(err) != model.Forbidden {
+	if _, err := ada.Access.DeleteUser(ctx, "bob"); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("a viewer deletes a user: %v", err)
 	}
-	if list, err := ada.Users(ctx); err != nil || len(list.Items) != 1 || list.Items[0].Name != "ada" {
+	if list, err := ada.Access.Users(ctx); err != nil || len(list.Items) != 1 || list.Items[0].Name != "ada" {
 		t.Errorf("what a viewer sees: %v %v", list, err)
 	}
-	if list, err := admin.Users(ctx); err != nil || len(list.Items) != 3 {
+	if list, err := admin.Access.Users(ctx); err != nil || len(list.Items) != 3 {
 		t.Errorf("what an administrator sees: %v %v", list, err)
 	}
-	if err := ada.ChangePassword(ctx, v1.PasswordChange{Old: "wrong horse", New: "my own password"}); model.ClassOf(err) != model.Forbidden {
+	if err := ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: "wrong horse", New: "my own password"}); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("with the wrong password: %v", err)
 	}
-	if err := ada.ChangePassword(ctx, v1.PasswordChange{Old: made.Password, New: "my own password"}); err != nil {
+	if err := ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: made.Password, New: "my own password"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ada.Login(ctx, "ada", "my own password"); err != nil {
+	if _, err := ada.Access.Login(ctx, "ada", "my own password"); err != nil {
 		t.Fatal(err)
 	}
 	r.Apply(fleet)
 	r.Nodes("default", nil, "web01")
 	began, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- ada.Watch(ctx, v1.EventFilter{}, func() error { close(began); return nil }, func(e v1.Event) error {
+		ended <- ada.Events.Watch(ctx, v1.EventFilter{}, func() error { close(began); return nil }, func(e v1.Event) error {
 			t.Errorf("who was deleted is told of %s on %s", e.Check, e.Node)
 			return nil
 		})
 	}()
 	<-began
-	if u, err := admin.DeleteUser(ctx, "ada"); err != nil || u.Sessions != 2 {
+	if u, err := admin.Access.DeleteUser(ctx, "ada"); err != nil || u.Sessions != 2 {
 		t.Fatal(u, err)
 	}
 	r.Result("default", "web01", "disk", model.Critical, "full")
 	<-ended
-	if _, err := ada.Me(ctx); model.ClassOf(err) != model.Unauthenticated {
+	if _, err := ada.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
 		t.Errorf("who was deleted: %v", err)
 	}
-	list, err := admin.Changes(ctx, "", "", "", 20, "")
+	list, err := admin.Resources.Changes(ctx, "", "", "", 20, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 		return err
 	}
 	if (was.Server != "" || was.Token != "") && !s.isOurs(&was, &c) {
-		if u.aside, err = client.KeepContext(u.Context, was); err != nil {
+		if u.aside, err = client.BackUpContext(u.Context, was); err != nil {
 			return err
 		}
 		u.kept = cmp.Or(was.Server, "no server")
@@ -65,7 +65,7 @@ func (s *Server) isOurs(was, now *client.Context) bool {
 
 // keptOf is a context of this server that another one kept beside its own, with a good token.
 func (s *Server) keptOf(path string, now *client.Context) client.Context {
-	for _, file := range client.KeptContexts(path, now.Server) {
+	for _, file := range client.ContextBackups(path, now.Server) {
 		kept, err := client.LoadContext(file)
 		if err != nil || !s.isOurs(&kept, now) {
 			continue

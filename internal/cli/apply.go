@@ -108,7 +108,7 @@ func (a *app) applyDocuments(c *cobra.Command, f *applyFlags, docs []declaration
 	for i, d := range docs {
 		request.Resources[i] = d.body
 	}
-	return client.Apply(c.Context(), request)
+	return client.Resources.Apply(c.Context(), request)
 }
 
 // printApplied writes one line for each resource: what became of it, where it lands.

@@ -92,7 +92,7 @@ func (a *app) uploadArchive(c *cobra.Command, build *model.AssetBuild, path stri
 		return fmt.Errorf("open archive: %w", err)
 	}
 	defer file.Close()
-	return client.PutArchive(c.Context(), sum, file)
+	return client.Resources.PutArchive(c.Context(), sum, file)
 }
 
 func sumOfFile(path string) (string, error) {
@@ -124,7 +124,7 @@ func (a *app) addBuild(c *cobra.Command, f *applyFlags, name string, build model
 	}
 	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: a.ns()}}
 	spec := &model.AssetSpec{}
-	data, tag, err := client.Get(c.Context(), k.KindInfo, a.ns(), name)
+	data, tag, err := client.Resources.Get(c.Context(), k.KindInfo, a.ns(), name)
 	switch {
 	case err == nil:
 		if r.Metadata, spec, err = assetOf(data); err != nil {
@@ -148,9 +148,9 @@ func (a *app) addBuild(c *cobra.Command, f *applyFlags, name string, build model
 		return v1.Applied{}, fmt.Errorf("encode asset: %w", err)
 	}
 	if tag != "" { // what somebody else changed meanwhile is a conflict
-		return client.Put(c.Context(), k.KindInfo, a.ns(), name, body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
+		return client.Resources.Put(c.Context(), k.KindInfo, a.ns(), name, body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
 	}
-	return client.Apply(c.Context(), v1.ApplyRequest{
+	return client.Resources.Apply(c.Context(), v1.ApplyRequest{
 		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: a.message(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: a.namespace,
 	})
 }
@@ -191,7 +191,7 @@ func (a *app) assetList() *cobra.Command {
 			}
 			var rows []row
 			for after := ""; ; {
-				page, err := client.List(c.Context(), k.KindInfo, a.ns(), f, false, 1000, after)
+				page, err := client.Resources.List(c.Context(), k.KindInfo, a.ns(), f, false, 1000, after)
 				if err != nil {
 					return err
 				}
@@ -201,7 +201,7 @@ func (a *app) assetList() *cobra.Command {
 						return err
 					}
 					for _, b := range spec.Builds {
-						archive, err := client.Archive(c.Context(), b.SHA512)
+						archive, err := client.Resources.Archive(c.Context(), b.SHA512)
 						if err != nil {
 							return err
 						}

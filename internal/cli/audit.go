@@ -48,7 +48,7 @@ func (a *app) auditCmd() *cobra.Command {
 			}
 			var list v1.ChangeList
 			for after := ""; len(list.Items) < limit; after = list.Next {
-				page, err := client.Changes(c.Context(), kind, a.namespace, name, min(limit-len(list.Items), 200), after, narrow)
+				page, err := client.Resources.Changes(c.Context(), kind, a.namespace, name, min(limit-len(list.Items), 200), after, narrow)
 				if err != nil {
 					return err
 				}

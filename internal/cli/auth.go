@@ -32,7 +32,7 @@ func (a *app) authCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			me, err := api.Me(c.Context())
+			me, err := api.Access.WhoAmI(c.Context())
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func (a *app) authTokenCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := api.CreateToken(c.Context(), r)
+			t, err := api.Access.CreateToken(c.Context(), r)
 			if err != nil {
 				return err
 			}
@@ -125,7 +125,7 @@ func (a *app) authTokenList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := api.Tokens(c.Context(), narrow)
+			list, err := api.Access.Tokens(c.Context(), narrow)
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,7 @@ func (a *app) authTokenRevoke() *cobra.Command {
 		Example: "  muster auth token revoke 549c7b29b360",
 		ValidArgsFunction: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
-				list, err := api.Tokens(ctx)
+				list, err := api.Access.Tokens(ctx)
 				for _, t := range list.Items {
 					ids = append(ids, t.ID+"\t"+t.User+" "+t.Note)
 				}
@@ -167,7 +167,7 @@ func (a *app) authTokenRevoke() *cobra.Command {
 				return err
 			}
 			for _, id := range args {
-				if err := api.RevokeToken(c.Context(), id); err != nil {
+				if err := api.Access.RevokeToken(c.Context(), id); err != nil {
 					return err
 				}
 				fmt.Fprintf(a.Stdout, "token %s revoked\n", clean(id, false))

@@ -45,7 +45,7 @@ func (a *app) completeObjects(most int) completion {
 			return a.completeEvents(c, args[1:], typed)
 		case "problem", "problems", "pr":
 			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
-				list, err := api.Problems(ctx, a.ns(), "", "", true, 100, "")
+				list, err := api.Problems.List(ctx, a.ns(), "", "", true, 100, "")
 				for _, p := range list.Items {
 					ids = append(ids, p.ID+"\t"+p.Node+"/"+p.Source.String())
 				}
@@ -73,7 +73,7 @@ func (a *app) completeNames(k model.KindInfo) completion {
 				namespace = ""
 			}
 			for after := ""; ; {
-				page, err := api.List(ctx, k, namespace, v1.ResourceFilter{}, false, 1000, after)
+				page, err := api.Resources.List(ctx, k, namespace, v1.ResourceFilter{}, false, 1000, after)
 				if err != nil {
 					return names, err
 				}
@@ -102,7 +102,7 @@ func (a *app) completeEvents(c *cobra.Command, _ []string, typed string) ([]stri
 		return names, noFiles | cobra.ShellCompDirectiveNoSpace
 	}
 	return a.ask(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
-		list, err := api.Events(ctx, v1.EventFilter{Namespace: a.ns(), Node: node, Limit: 1000})
+		list, err := api.Events.List(ctx, v1.EventFilter{Namespace: a.ns(), Node: node, Limit: 1000})
 		for _, e := range list.Items {
 			names = append(names, e.Node+"/"+e.Check)
 		}

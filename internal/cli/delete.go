@@ -53,7 +53,7 @@ func (a *app) deleteCmd() *cobra.Command {
 			if len(refs) == 0 {
 				return a.nothingToDelete(&w, args[0], *f.output)
 			}
-			done, err := client.DeleteMany(c.Context(), v1.DeleteRequest{
+			done, err := client.Resources.DeleteMany(c.Context(), v1.DeleteRequest{
 				Resources: refs, Message: a.message(&f), MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
 			})
 			if err != nil {

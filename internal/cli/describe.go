@@ -69,7 +69,7 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 	if err != nil {
 		return err
 	}
-	e, err := c.Event(ctx, a.ns(), node, check)
+	e, err := c.Events.Get(ctx, a.ns(), node, check)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) 
 			return err
 		}
 	}
-	entries, err := c.History(ctx, a.ns(), node, check, 10)
+	entries, err := c.Events.History(ctx, a.ns(), node, check, 10)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func indent(text string) string {
 }
 
 func (a *app) printDeliveries(ctx context.Context, c *client.Client, problem string) error {
-	list, err := c.Deliveries(ctx, problem)
+	list, err := c.Problems.Deliveries(ctx, problem)
 	if err != nil {
 		return err
 	}
@@ -208,7 +208,7 @@ func (a *app) printDeliveries(ctx context.Context, c *client.Client, problem str
 }
 
 func (a *app) describeProblem(ctx context.Context, c *client.Client, id string) error {
-	p, err := c.Problem(ctx, id)
+	p, err := c.Problems.Get(ctx, id)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const shownEvents = 15
 
 // describeResource shows a resource, its effect and its state; the declaration comes last.
 func (a *app) describeResource(ctx context.Context, c *client.Client, k kind.Kind, name string) error {
-	data, _, err := c.Get(ctx, k.KindInfo, a.ns(), name)
+	data, _, err := c.Resources.Get(ctx, k.KindInfo, a.ns(), name)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (a *app) describeResource(ctx context.Context, c *client.Client, k kind.Kin
 	if err != nil {
 		return err
 	}
-	changes, err := c.Changes(ctx, k.Name, namespace, name, 5, "")
+	changes, err := c.Resources.Changes(ctx, k.Name, namespace, name, 5, "")
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (a *app) title(o *model.Resource, how cell) {
 }
 
 func (a *app) describeNode(ctx context.Context, c *client.Client, o *model.Resource, spec *model.NodeSpec) error {
-	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Limit: 1})
+	list, err := c.Nodes.States(ctx, v1.NodeFilter{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Limit: 1})
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (a *app) describeNode(ctx context.Context, c *client.Client, o *model.Resou
 // describeDeclared shows the effect of a resource and the details of its kind.
 func (a *app) describeDeclared(ctx context.Context, c *client.Client, k kind.Kind, view kind.View) (err error) {
 	r := view.Resource
-	if view.State, err = c.State(ctx, k.KindInfo, a.ns(), r.Metadata.Name); err != nil {
+	if view.State, err = c.Resources.State(ctx, k.KindInfo, a.ns(), r.Metadata.Name); err != nil {
 		return err
 	}
 	a.title(r, cell{})
@@ -183,7 +183,7 @@ func (a *app) describeDeclared(ctx context.Context, c *client.Client, k kind.Kin
 // describedEvents lists the worst events of a node or check.
 func (a *app) describedEvents(ctx context.Context, c *client.Client, f v1.EventFilter, more string) error {
 	f.Limit = shownEvents
-	list, err := c.Events(ctx, f)
+	list, err := c.Events.List(ctx, f)
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}
@@ -203,7 +203,7 @@ func (a *app) describedEvents(ctx context.Context, c *client.Client, f v1.EventF
 
 // describedMembers lists the worst members of a group.
 func (a *app) describedMembers(ctx context.Context, c *client.Client, namespace, group string) error {
-	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: namespace, Group: group, Limit: shownEvents})
+	list, err := c.Nodes.States(ctx, v1.NodeFilter{Namespace: namespace, Group: group, Limit: shownEvents})
 	if err != nil || len(list.Items) == 0 {
 		return err
 	}

@@ -19,7 +19,7 @@ func (a *app) told(ctx context.Context, c *client.Client, namespace string, refs
 	list := make([]string, 0, len(refs))
 	for _, ref := range refs {
 		ns, name := model.SplitRef(namespace, ref)
-		data, _, err := c.Get(ctx, kind, ns, name)
+		data, _, err := c.Resources.Get(ctx, kind, ns, name)
 		switch class := model.ClassOf(err); {
 		case class == model.NotFound:
 			ref += " (which does not exist: the message waits until it is applied)"

@@ -51,7 +51,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 	if err != nil {
 		return err
 	}
-	data, tag, err := client.Get(c.Context(), k.KindInfo, a.ns(), name)
+	data, tag, err := client.Resources.Get(c.Context(), k.KindInfo, a.ns(), name)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 		if derr == nil && (o.Kind != old.Kind || o.Metadata.Name != old.Metadata.Name || o.Metadata.Namespace != old.Metadata.Namespace) {
 			err = model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("make a new resource: muster apply -f %s", path)
 		} else if derr == nil {
-			applied, perr := client.Put(c.Context(), k.KindInfo, a.ns(), name, docs[0].body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
+			applied, perr := client.Resources.Put(c.Context(), k.KindInfo, a.ns(), name, docs[0].body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
 			if perr == nil {
 				_ = os.Remove(path)
 				return a.printApplied(applied, *f.output)

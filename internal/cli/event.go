@@ -34,15 +34,15 @@ func (a *app) eventCmd() *cobra.Command {
 					until = a.Now().Add(time.Duration(length))
 					done = "acknowledged for " + length.String()
 				}
-				return done, c.Acknowledge(ctx, a.ns(), node, check, note, until)
+				return done, c.Events.Acknowledge(ctx, a.ns(), node, check, note, until)
 			}},
 		{"unack", "unacknowledge", "Take acknowledgements back", "", "unacknowledge",
 			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
-				return "not acknowledged any more", c.Unacknowledge(ctx, a.ns(), node, check, note)
+				return "not acknowledged any more", c.Events.Unacknowledge(ctx, a.ns(), node, check, note)
 			}},
 		{"resolve", "", "Set events to OK until the next result says otherwise", " -m \"cleaned up\"", "resolve",
 			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
-				return "resolved", c.Resolve(ctx, a.ns(), node, check, note)
+				return "resolved", c.Events.Resolve(ctx, a.ns(), node, check, note)
 			}},
 		{"delete", "", "Forget events; they come back with the next result", "", "delete",
 			a.deleteEvent(&note)},
@@ -77,7 +77,7 @@ func (a *app) eventCmd() *cobra.Command {
 
 func (a *app) deleteEvent(note *string) eventVerb {
 	return func(ctx context.Context, c *client.Client, node, check string) (string, error) {
-		return "deleted", c.DeleteEvent(ctx, a.ns(), node, check, *note)
+		return "deleted", c.Events.Delete(ctx, a.ns(), node, check, *note)
 	}
 }
 

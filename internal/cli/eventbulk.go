@@ -72,7 +72,7 @@ func (a *app) bulk(c *cobra.Command, f *bulkFlags, verb string, length model.Dur
 	preview := r
 	preview.DryRun = true
 	if !r.DryRun && !f.output.machine() {
-		found, err := client.Bulk(c.Context(), verb, preview)
+		found, err := client.Events.Bulk(c.Context(), verb, preview)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (a *app) bulk(c *cobra.Command, f *bulkFlags, verb string, length model.Dur
 			return nil
 		}
 	}
-	done, err := client.Bulk(c.Context(), verb, r)
+	done, err := client.Events.Bulk(c.Context(), verb, r)
 	if !r.DryRun && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) { // the server died in the middle
 		return model.Errorf(model.Unavailable, "no answer came, and some of it may be done").WithHint("type it again when the server is there: what is done already is not done twice")
 	}

@@ -27,10 +27,10 @@ func (a *app) getAgents(ctx context.Context, c *client.Client, names []string, g
 	var list v1.AgentList
 	var err error
 	if len(names) == 0 {
-		list, err = c.Agents(ctx, f)
+		list, err = c.Nodes.Agents(ctx, f)
 	}
 	for _, name := range names {
-		one, asked := c.Agents(ctx, v1.AgentFilter{Namespace: a.ns(), Name: name, Limit: 1})
+		one, asked := c.Nodes.Agents(ctx, v1.AgentFilter{Namespace: a.ns(), Name: name, Limit: 1})
 		if asked != nil {
 			return asked
 		}
@@ -210,7 +210,7 @@ func clockText(offsetMs int64) string {
 
 // describeAgent is the agent's part of the description of a node.
 func (a *app) describeAgent(ctx context.Context, c *client.Client, namespace, node string) error {
-	list, err := c.Agents(ctx, v1.AgentFilter{Namespace: namespace, Name: node, Limit: 1})
+	list, err := c.Nodes.Agents(ctx, v1.AgentFilter{Namespace: namespace, Name: node, Limit: 1})
 	if err != nil || len(list.Items) == 0 || list.Items[0].Session == nil {
 		return err
 	}

@@ -51,7 +51,7 @@ func (a *app) getEvents(ctx context.Context, c *client.Client, names []string, g
 		return err
 	}
 	if len(names) == 1 && (len(list.Items) == 0 || g.output.machine()) {
-		one, err := c.Event(ctx, a.ns(), f.Node, f.Check) // which says why there is none, and all that there is
+		one, err := c.Events.Get(ctx, a.ns(), f.Node, f.Check) // which says why there is none, and all that there is
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func readEvents(ctx context.Context, c *client.Client, f v1.EventFilter, limit i
 		if limit > 0 {
 			f.Limit = min(pageRows, limit-len(all.Items))
 		}
-		page, err := c.Events(ctx, f)
+		page, err := c.Events.List(ctx, f)
 		if err != nil {
 			return all, err
 		}

@@ -72,7 +72,7 @@ func (a *app) getHistory(ctx context.Context, c *client.Client, names []string, 
 		if q.Limit = pageRows; g.limit > 0 {
 			q.Limit = min(q.Limit, g.limit-len(items))
 		}
-		page, err := c.Entries(ctx, q)
+		page, err := c.Events.Entries(ctx, q)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, g *getFlags) error
 	if limit <= 0 {
 		limit = everyNode
 	}
-	list, err := c.NodeStates(ctx, v1.NodeFilter{Namespace: namespace, Selector: g.selector, Where: g.where, Group: g.group, Limit: limit})
+	list, err := c.Nodes.States(ctx, v1.NodeFilter{Namespace: namespace, Selector: g.selector, Where: g.where, Group: g.group, Limit: limit})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (a *app) getPastEvents(ctx context.Context, c *client.Client, f v1.EventFil
 	f.Status, f.Limit = "", 100
 	var list v1.PastEventList
 	for {
-		page, err := c.PastEvents(ctx, f, at)
+		page, err := c.Events.ListAt(ctx, f, at)
 		if err != nil {
 			return err
 		}

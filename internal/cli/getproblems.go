@@ -14,7 +14,7 @@ import (
 
 func (a *app) getProblems(ctx context.Context, c *client.Client, names []string, g *getFlags) error {
 	if len(names) == 1 {
-		p, err := c.Problem(ctx, names[0])
+		p, err := c.Problems.Get(ctx, names[0])
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func readProblems(ctx context.Context, c *client.Client, namespace string, g *ge
 		if g.limit > 0 {
 			size = min(size, g.limit-len(items))
 		}
-		page, err := c.Problems(ctx, namespace, g.node, g.check, open, size, after, g.narrow())
+		page, err := c.Problems.List(ctx, namespace, g.node, g.check, open, size, after, g.narrow())
 		if err != nil {
 			return nil, "", err
 		}

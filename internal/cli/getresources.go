@@ -22,13 +22,13 @@ func (a *app) getResources(ctx context.Context, c *client.Client, k kind.Kind, n
 	switch {
 	case len(names) > 0:
 		for _, name := range names {
-			item, _, err := c.Get(ctx, k.KindInfo, a.ns(), name)
+			item, _, err := c.Resources.Get(ctx, k.KindInfo, a.ns(), name)
 			if err != nil {
 				return err
 			}
 			items = append(items, item)
 			if !g.output.machine() {
-				state, err := c.State(ctx, k.KindInfo, a.ns(), name)
+				state, err := c.Resources.State(ctx, k.KindInfo, a.ns(), name)
 				if err != nil {
 					return err
 				}
@@ -100,7 +100,7 @@ func listAll(ctx context.Context, c *client.Client, k kind.Kind, namespace strin
 		if g.limit > 0 && !g.output.machine() {
 			size = min(size, g.limit-len(items))
 		}
-		page, err := c.List(ctx, k.KindInfo, namespace, v1.ResourceFilter{Selector: g.selector, Where: g.where}, !g.output.machine(), size, after)
+		page, err := c.Resources.List(ctx, k.KindInfo, namespace, v1.ResourceFilter{Selector: g.selector, Where: g.where}, !g.output.machine(), size, after)
 		if err != nil {
 			return nil, nil, "", err
 		}

@@ -36,7 +36,7 @@ func (a *app) handlerTest() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := client.TestHandler(c.Context(), a.ns(), args[0], v1.HandlerTest{Node: node})
+			t, err := client.Notifications.TestHandler(c.Context(), a.ns(), args[0], v1.HandlerTest{Node: node})
 			if err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (a *app) handlerDead() *cobra.Command {
 			}
 			var list v1.DeliveryList
 			for after := ""; ; after = list.Next { // a page that was searched for may be short
-				page, err := client.DeadLetters(c.Context(), a.ns(), args[0], max(1, limit-len(list.Items)), after, narrow)
+				page, err := client.Notifications.DeadLetters(c.Context(), a.ns(), args[0], max(1, limit-len(list.Items)), after, narrow)
 				if err != nil {
 					return err
 				}
@@ -156,7 +156,7 @@ func (a *app) handlerReplay() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			done, err := client.ReplayHandler(c.Context(), a.ns(), args[0], r)
+			done, err := client.Notifications.ReplayHandler(c.Context(), a.ns(), args[0], r)
 			if err != nil {
 				return err
 			}

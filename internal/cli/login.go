@@ -42,7 +42,7 @@ func (a *app) loginCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			session, err := api.Login(c.Context(), user, password)
+			session, err := api.Access.Login(c.Context(), user, password)
 			if err != nil {
 				return err
 			}
@@ -77,7 +77,7 @@ func (a *app) logoutCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := api.Logout(c.Context()); err != nil && model.ClassOf(err) != model.Unauthenticated {
+			if err := api.Access.Logout(c.Context()); err != nil && model.ClassOf(err) != model.Unauthenticated {
 				return err
 			}
 			path, err := a.contextPath()

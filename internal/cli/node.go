@@ -91,7 +91,7 @@ func (a *app) tokenCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := client.CreateJoinToken(c.Context(), r)
+			t, err := client.Enrolment.CreateToken(c.Context(), r)
 			if err != nil {
 				return err
 			}
@@ -101,7 +101,7 @@ func (a *app) tokenCreate() *cobra.Command {
 			for _, g := range groups {
 				k := kind.Group().KindInfo
 				ns, name := model.SplitRef(t.Namespace, g)
-				if _, _, err := client.Get(c.Context(), k, ns, name); model.ClassOf(err) == model.NotFound {
+				if _, _, err := client.Resources.Get(c.Context(), k, ns, name); model.ClassOf(err) == model.NotFound {
 					fmt.Fprintf(a.Stderr, "%s there is no group %s yet: declare it, so that checks reach these machines\n", a.paint(yellow, "warning:"), clean(g, false))
 				}
 			}
@@ -191,7 +191,7 @@ func (a *app) tokenList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := client.JoinTokens(c.Context(), narrow)
+			list, err := client.Enrolment.Tokens(c.Context(), narrow)
 			if err != nil {
 				return err
 			}
@@ -233,7 +233,7 @@ func (a *app) tokenDelete() *cobra.Command {
 				return err
 			}
 			for _, id := range args {
-				if err := client.DeleteJoinToken(c.Context(), id); err != nil {
+				if err := client.Enrolment.DeleteToken(c.Context(), id); err != nil {
 					return err
 				}
 				fmt.Fprintf(a.Stdout, "join token %s deleted\n", clean(id, false))

@@ -70,7 +70,7 @@ func (a *app) nodeReplace() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := client.ReplaceNode(c.Context(), a.ns(), args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
+			t, err := client.Nodes.Replace(c.Context(), a.ns(), args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
 			if err != nil {
 				return err
 			}
@@ -130,7 +130,7 @@ func (a *app) nodeRetire() *cobra.Command {
 			if len(r.Nodes) == 0 {
 				return a.nothingToDelete(&which{selector: selector}, k.Name, *f.output)
 			}
-			done, err := client.RetireNodes(c.Context(), r)
+			done, err := client.Nodes.Retire(c.Context(), r)
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func (a *app) nodeForgive() *cobra.Command {
 				return err
 			}
 			for _, id := range args {
-				if err := client.Forgive(c.Context(), id); err != nil {
+				if err := client.Nodes.DeleteTombstone(c.Context(), id); err != nil {
 					return err
 				}
 				fmt.Fprintf(a.Stdout, "%s is forgiven: its machine may ask to join\n", clean(id, false))
@@ -172,7 +172,7 @@ func (a *app) listTombstones(ctx context.Context, c *client.Client, g *getFlags)
 	if limit == 0 {
 		limit = 10000
 	}
-	list, err := c.Tombstones(ctx, limit, g.narrow())
+	list, err := c.Nodes.Tombstones(ctx, limit, g.narrow())
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 // it is compared by eye with what the machine shows.
 func (a *app) printPending(ctx context.Context, c *client.Client, g *getFlags) error {
 	output := *g.output
-	list, err := c.Pending(ctx, g.narrow())
+	list, err := c.Enrolment.Pending(ctx, g.narrow())
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (a *app) nodeAccept() *cobra.Command {
 				return a.acceptReturning(c.Context(), client, v1.PendingReturning{Groups: groups, Labels: given})
 			}
 			r := v1.PendingAccept{Which: args[0], Name: name, Namespace: a.namespace, Groups: groups, Labels: given}
-			m, err := client.AcceptPending(c.Context(), r)
+			m, err := client.Enrolment.Accept(c.Context(), r)
 			if err != nil {
 				return err
 			}
@@ -131,7 +131,7 @@ func (a *app) nodeAccept() *cobra.Command {
 }
 
 func (a *app) acceptReturning(ctx context.Context, c *client.Client, r v1.PendingReturning) error {
-	done, err := c.AcceptReturning(ctx, r)
+	done, err := c.Enrolment.AcceptReturning(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (a *app) nodeRefuse() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			m, err := client.RefusePending(c.Context(), v1.PendingRefuse{Which: args[0], Reason: reason})
+			m, err := client.Enrolment.Refuse(c.Context(), v1.PendingRefuse{Which: args[0], Reason: reason})
 			if err != nil {
 				return err
 			}
@@ -183,7 +183,7 @@ func (a *app) nodeCA() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ca, err := client.Authority(c.Context())
+			ca, err := client.Enrolment.Authority(c.Context())
 			if err != nil {
 				return err
 			}

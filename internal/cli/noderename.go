@@ -25,7 +25,7 @@ func (a *app) nodeRename() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			done, err := client.RenameNode(c.Context(), a.ns(), args[0], v1.NodeRename{
+			done, err := client.Nodes.Rename(c.Context(), a.ns(), args[0], v1.NodeRename{
 				To: args[1], DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes,
 			})
 			if err != nil {

@@ -99,7 +99,7 @@ func (a *app) authPassword() *cobra.Command {
 			if r.New == "" {
 				return model.Errorf(model.Invalid, "the new password is empty").WithHint("nothing was changed")
 			}
-			if err := api.ChangePassword(c.Context(), r); err != nil {
+			if err := api.Access.ChangePassword(c.Context(), r); err != nil {
 				return err
 			}
 			fmt.Fprintln(a.Stdout, "password changed; your other sessions ended")

@@ -63,7 +63,7 @@ func (a *app) availabilityCmd() *cobra.Command {
 				if q.Node != "" || q.Selector+q.Where != "" || all {
 					return model.Errorf(model.Invalid, "--by group is of whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
 				}
-				list, err := client.GroupAvailability(c.Context(), q)
+				list, err := client.Reports.GroupAvailability(c.Context(), q)
 				if err != nil {
 					return err
 				}
@@ -74,7 +74,7 @@ func (a *app) availabilityCmd() *cobra.Command {
 			}
 			var list v1.AvailabilityList
 			for {
-				page, err := client.Availability(c.Context(), q)
+				page, err := client.Reports.Availability(c.Context(), q)
 				if err != nil {
 					return err
 				}

@@ -36,7 +36,7 @@ func (a *app) noiseCmd() *cobra.Command {
 			if q.Since, q.Until, err = p.read(a.Now()); err != nil {
 				return err
 			}
-			n, err := client.Noise(c.Context(), q)
+			n, err := client.Reports.Noise(c.Context(), q)
 			if err != nil {
 				return err
 			}

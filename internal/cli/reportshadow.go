@@ -89,7 +89,7 @@ func (a *app) shadow(c *cobra.Command, p *period, all bool, where string) (list 
 	if q.Since, q.Until, err = p.read(a.Now()); err != nil {
 		return list, err
 	}
-	return shadowPages(q, shadowMost, func(q v1.ReportQuery) (v1.ShadowList, error) { return client.Shadow(c.Context(), q) })
+	return shadowPages(q, shadowMost, func(q v1.ReportQuery) (v1.ShadowList, error) { return client.Reports.Shadow(c.Context(), q) })
 }
 
 // shadowMost is how many messages one report holds: some 100 MB.

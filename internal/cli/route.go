@@ -42,7 +42,7 @@ func (a *app) routeTest() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t, err := client.TestRoute(c.Context(), a.ns(), node, check, when, status, severity)
+			t, err := client.Notifications.TestRoute(c.Context(), a.ns(), node, check, when, status, severity)
 			if err != nil {
 				return err
 			}

@@ -84,7 +84,7 @@ func (a *app) silence(c *cobra.Command, args []string, f *silenceFlags) error {
 		if err != nil {
 			return fmt.Errorf("encode a silence: %w", err)
 		}
-		one, err := client.Silence(c.Context(), v1.SilenceRequest{Namespace: a.ns(), Name: f.name, Spec: data, MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes})
+		one, err := client.Notifications.Silence(c.Context(), v1.SilenceRequest{Namespace: a.ns(), Name: f.name, Spec: data, MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes})
 		if err != nil {
 			return err
 		}

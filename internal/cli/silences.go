@@ -46,7 +46,7 @@ func (a *app) silenceEnd() *cobra.Command {
 			}
 			var ended []v1.Silenced
 			for _, name := range args {
-				one, err := client.EndSilence(c.Context(), a.ns(), name, note)
+				one, err := client.Notifications.EndSilence(c.Context(), a.ns(), name, note)
 				if err != nil {
 					return err
 				}

@@ -38,7 +38,7 @@ func (a *app) authUserCreate() *cobra.Command {
 					return err
 				}
 			}
-			u, err := api.CreateUser(c.Context(), r)
+			u, err := api.Access.CreateUser(c.Context(), r)
 			if err != nil {
 				return err
 			}
@@ -79,7 +79,7 @@ func (a *app) authUserGrant() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			u, err := api.GrantUser(c.Context(), args[0], g)
+			u, err := api.Access.GrantUser(c.Context(), args[0], g)
 			if err != nil {
 				return err
 			}
@@ -106,7 +106,7 @@ func (a *app) authUserList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := api.Users(c.Context(), narrow)
+			list, err := api.Access.Users(c.Context(), narrow)
 			if err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func (a *app) authUserDelete() *cobra.Command {
 		Example: "  muster auth user delete ada",
 		ValidArgsFunction: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
-				list, err := api.Users(ctx)
+				list, err := api.Access.Users(ctx)
 				for _, u := range list.Items {
 					names = append(names, u.Name+"\t"+u.Role)
 				}
@@ -145,7 +145,7 @@ func (a *app) authUserDelete() *cobra.Command {
 				return err
 			}
 			for _, name := range args {
-				u, err := api.DeleteUser(c.Context(), name)
+				u, err := api.Access.DeleteUser(c.Context(), name)
 				if err != nil {
 					return err
 				}

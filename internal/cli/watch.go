@@ -36,7 +36,7 @@ func (a *app) watchEvents(ctx context.Context, c *client.Client, f v1.EventFilte
 		}
 		return w.begin(list)
 	}
-	return c.Watch(ctx, f, begin, w.change)
+	return c.Events.Watch(ctx, f, begin, w.change)
 }
 
 // begin prints what is now.

@@ -29,7 +29,7 @@ func (a *app) whyCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			why, err := client.Why(c.Context(), a.ns(), node, check)
+			why, err := client.Events.Trace(c.Context(), a.ns(), node, check)
 			if err != nil {
 				return err
 			}

@@ -12,21 +12,21 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Context says where the server is, whom to trust there and who we are. `muster up`
-// and `muster login` write it.
+// Context is the content of a context file: the server, its CA and the session. `muster up` and
+// `muster login` write it.
 type Context struct {
 	Server    string `yaml:"server"`              // https://host:8443
-	CA        string `yaml:"ca,omitempty"`        // PEM of the server's authority; empty: the system's
-	CAFile    string `yaml:"caFile,omitempty"`    // file with the same
-	Token     string `yaml:"token,omitempty"`     // of a session or an API token
-	User      string `yaml:"user,omitempty"`      // for people
+	CA        string `yaml:"ca,omitempty"`        // PEM of the server's CA; empty: the CAs of the system
+	CAFile    string `yaml:"caFile,omitempty"`    // file with that PEM
+	Token     string `yaml:"token,omitempty"`     // secret of a session or API token
+	User      string `yaml:"user,omitempty"`      // name of the user, for people
 	Namespace string `yaml:"namespace,omitempty"` // default of -n
-	Admin     string `yaml:"admin,omitempty"`     // host:port of the admin listener, if the server runs on this machine
-	Data      string `yaml:"data,omitempty"`      // its data folder, likewise
+	Admin     string `yaml:"admin,omitempty"`     // host:port of the admin listener, if the server is on this machine
+	Data      string `yaml:"data,omitempty"`      // data folder, if the server is on this machine
 }
 
-// ContextPath is where the context file lies: $MUSTER_CONTEXT, else context.yaml in
-// the user's folder for configuration.
+// ContextPath returns the path of the context file: $MUSTER_CONTEXT, else context.yaml in the user's
+// folder for configuration.
 func ContextPath(getenv func(string) string) (string, error) {
 	if path := getenv("MUSTER_CONTEXT"); path != "" {
 		return path, nil
@@ -38,15 +38,15 @@ func ContextPath(getenv func(string) string) (string, error) {
 			home = getenv("USERPROFILE")
 		}
 		if home == "" {
-			return "", model.Errorf(model.Invalid, "cannot tell where the context file is: HOME is not set").
-				WithHint("set MUSTER_CONTEXT to a file, or give --server")
+			return "", model.Errorf(model.Invalid, "the context file has no folder: HOME is not set").
+				WithHint("set MUSTER_CONTEXT=FILE, or name the server: --server URL")
 		}
 		dir = filepath.Join(home, ".config")
 	}
 	return filepath.Join(dir, "muster", "context.yaml"), nil
 }
 
-// LoadContext reads a context file; a missing one is an empty context.
+// LoadContext reads a context file; a missing file is an empty context.
 func LoadContext(path string) (Context, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,29 +57,29 @@ func LoadContext(path string) (Context, error) {
 	}
 	c, err := decodeContext(data)
 	if err != nil {
-		return Context{}, model.Errorf(model.Invalid, "%s is no context file: %v", path, err).
-			WithHint("it has lines such as server: https://HOST:8443; muster login URL writes one")
+		return Context{}, model.Errorf(model.Invalid, "%s is not a context file: %v", path, err).
+			WithHint("write one: muster login https://HOST:8443")
 	}
 	return c, nil
 }
 
 func decodeContext(data []byte) (c Context, err error) { return c, yaml.Unmarshal(data, &c) }
 
-// SaveContext writes a context file that only its owner can read, whole or not at all: what
-// was there stays until the new one is.
+// SaveContext writes a context file that only its owner can read. It replaces the old file in one
+// step: a failure leaves the old one.
 func SaveContext(path string, c Context) error {
 	data, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write context file: %w", err)
 	}
-	if err := saveContext(path, data); err != nil {
+	if err := replaceFile(path, data); err != nil {
 		return model.Errorf(model.Invalid, "write context file: %w", err).
-			WithHint("it can lie elsewhere: --context-file FILE, or MUSTER_CONTEXT=FILE for all commands")
+			WithHint("use another file: --context-file FILE, or MUSTER_CONTEXT=FILE for all commands")
 	}
 	return nil
 }
 
-func saveContext(path string, data []byte) error {
+func replaceFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -98,8 +98,8 @@ func saveContext(path string, data []byte) error {
 	return err
 }
 
-// WithEnv lets MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA win over the file. Another
-// server than the file's does not get the file's token.
+// WithEnv returns the context with MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA applied. A server other
+// than the file's never gets the file's token.
 func (c Context) WithEnv(getenv func(string) string) Context {
 	if server := getenv("MUSTER_SERVER"); server != "" {
 		c = c.ForServer(server)
@@ -113,7 +113,7 @@ func (c Context) WithEnv(getenv func(string) string) Context {
 	return c
 }
 
-// ForServer points to another server and forgets what belongs to the present one.
+// ForServer returns the context for a server: another server than c's gets only c's namespace.
 func (c Context) ForServer(server string) Context {
 	if server != c.Server {
 		c = Context{Server: server, Namespace: c.Namespace}

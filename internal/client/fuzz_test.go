@@ -12,13 +12,14 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
 
-// played is a server that answers the same whatever it is asked.
-type played http.Response
+// fixedAnswer is a server that gives every request the same answer.
+type fixedAnswer http.Response
 
-func (p *played) RoundTrip(*http.Request) (*http.Response, error) { return (*http.Response)(p), nil }
+func (p *fixedAnswer) RoundTrip(*http.Request) (*http.Response, error) {
+	return (*http.Response)(p), nil
+}
 
-// FuzzAnswer lets a server (or what stands in its place) answer anything: there is a
-// result, or an error with words.
+// FuzzAnswer decodes any answer: the result is a value, or an error with a message.
 func FuzzAnswer(f *testing.F) {
 	f.Add(200, "application/json", []byte(`{"items":[{"node":"web01","check":"disk","status":"CRITICAL"}],"next":"AA"}`))
 	f.Add(200, "text/event-stream", []byte(": hello\n\ndata: {\"node\":\"web01\",\"status\":\"OK\"}\n\ndata: {\n"))
@@ -34,16 +35,16 @@ func FuzzAnswer(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer := &played{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {contentType}}}
-		c.http.Transport = answer
+		answer := &fixedAnswer{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {contentType}}}
+		c.c.http.Transport = answer
 		for name, call := range map[string]func() error{
-			"events": func() error { _, err := c.Events(context.Background(), v1.EventFilter{}); return err },
+			"events": func() error { _, err := c.Events.List(context.Background(), v1.EventFilter{}); return err },
 			"status": func() error { _, err := c.Status(context.Background(), ""); return err },
 			"run": func() error {
 				return c.Run(context.Background(), v1.RunRequest{}, func(v1.RunLine) error { return nil })
 			},
 			"watch": func() error {
-				return c.Watch(context.Background(), v1.EventFilter{}, func() error { return nil }, func(v1.Event) error { return nil })
+				return c.Events.Watch(context.Background(), v1.EventFilter{}, func() error { return nil }, func(v1.Event) error { return nil })
 			},
 		} {
 			answer.Body = io.NopCloser(bytes.NewReader(body))
@@ -58,7 +59,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzContext reads any bytes as a context file; what is taken is kept and read again equal.
+// FuzzContext reads any bytes as a context file; an accepted context is written and read again equal.
 func FuzzContext(f *testing.F) {
 	f.Add([]byte("server: https://muster.example:8443\nca: |\n  -----BEGIN CERTIFICATE-----\ntoken: x\nuser: admin\nnamespace: default\nadmin: 127.0.0.1:9443\ndata: /var/lib/muster\n"))
 	f.Add([]byte("a: &a [*a]"))
@@ -68,12 +69,12 @@ func FuzzContext(f *testing.F) {
 		if err != nil {
 			return
 		}
-		kept, err := yaml.Marshal(got)
+		written, err := yaml.Marshal(got)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again, err := decodeContext(kept); err != nil || again != got {
-			t.Fatalf("%+v is kept as %q and read as %+v, %v", got, kept, again, err)
+		if again, err := decodeContext(written); err != nil || again != got {
+			t.Fatalf("%+v is written as %q and read as %+v, %v", got, written, again, err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -11,13 +12,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Apply declares resources.
-func (c *Client) Apply(ctx context.Context, r v1.ApplyRequest) (v1.Applied, error) {
-	return post[v1.Applied](ctx, c, "/api/v1/apply", r)
-}
+// Resources are the operations on declared resources, their changes and archives.
+type Resources struct{ c *connection }
 
 func resourcePath(k model.KindInfo, namespace, name string) string {
-	path := "/api/v1/" + k.Plural
+	path := "/" + k.Plural
 	if name == "" {
 		return path
 	}
@@ -27,80 +26,119 @@ func resourcePath(k model.KindInfo, namespace, name string) string {
 	return path + "/" + name
 }
 
+// Apply declares resources, all or none.
+func (r Resources) Apply(ctx context.Context, in v1.ApplyRequest) (v1.Applied, error) {
+	return post[v1.Applied](ctx, r.c, "/apply", in)
+}
+
 // Get returns one resource as JSON, and its ETag.
-func (c *Client) Get(ctx context.Context, k model.KindInfo, namespace, name string) (json.RawMessage, string, error) {
+func (r Resources) Get(ctx context.Context, k model.KindInfo, namespace, name string) (json.RawMessage, string, error) {
 	var out json.RawMessage
-	header, err := c.call(ctx, http.MethodGet, resourcePath(k, namespace, name), nil, nil, nil, &out)
+	header, err := r.c.call(ctx, http.MethodGet, resourcePath(k, namespace, name), nil, nil, nil, &out)
 	return out, header.Get("ETag"), err
 }
 
-// State says where a resource lands, and how its events are.
-func (c *Client) State(ctx context.Context, k model.KindInfo, namespace, name string) (v1.State, error) {
-	return get[v1.State](ctx, c, resourcePath(k, namespace, name)+"/state", nil)
+// State returns the nodes of a resource and the status of its events.
+func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name string) (v1.State, error) {
+	return get[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
 }
 
-// NodeStates returns machines as the server sees them, worst first.
-func (c *Client) NodeStates(ctx context.Context, f v1.NodeFilter) (v1.NodeStateList, error) {
+// List returns a page of resources; namespace empty: of all namespaces. With state it also holds
+// their states.
+func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
+	query := queryOf("state", boolParam(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", intParam(limit))
+	return get[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), query)
+}
+
+// Put replaces one resource, if it still has the ETag; an empty ETag replaces any revision.
+func (r Resources) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
+	return r.change(ctx, http.MethodPut, resourcePath(k, namespace, name), body, etag, message, maxAffected, dryRun, yes)
+}
+
+// Delete deletes a resource, if it still has the ETag; an empty ETag deletes any revision.
+func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name string, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
+	return r.change(ctx, http.MethodDelete, resourcePath(k, namespace, name), nil, etag, message, maxAffected, dryRun, yes)
+}
+
+func (r Resources) change(ctx context.Context, method, path string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (out v1.Applied, err error) {
+	query := queryOf("message", message, "maxAffected", intParam(maxAffected), "dryRun", boolParam(dryRun), "yes", boolParam(yes))
+	var header http.Header
+	if etag != "" {
+		header = http.Header{"If-Match": {etag}}
+	}
+	var in any
+	if body != nil {
+		in = body
+	}
+	_, err = r.c.call(ctx, method, path, query, header, in, &out)
+	return out, err
+}
+
+// DeleteMany deletes resources, all or none.
+func (r Resources) DeleteMany(ctx context.Context, in v1.DeleteRequest) (v1.Applied, error) {
+	return post[v1.Applied](ctx, r.c, "/delete", in)
+}
+
+// Changes returns a page of recorded changes, newest first.
+func (r Resources) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.ChangeList, error) {
+	query := queryOf("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
+	return get[v1.ChangeList](ctx, r.c, "/changes", narrowed(query, narrow))
+}
+
+// Archive returns the state of an Asset's archive on the server.
+func (r Resources) Archive(ctx context.Context, sha512 string) (v1.Archive, error) {
+	return get[v1.Archive](ctx, r.c, "/archives/"+sha512, nil)
+}
+
+// PutArchive uploads an archive. It reads the reader to its end.
+func (r Resources) PutArchive(ctx context.Context, sha512 string, archive io.Reader) error {
+	answer, err := r.c.send(ctx, http.MethodPut, "/archives/"+sha512, nil, nil, archive)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}
+
+// Nodes are the operations on nodes and their agents.
+type Nodes struct{ c *connection }
+
+func nodePath(namespace, name string) string { return "/nodes/" + namespace + "/" + name }
+
+// States returns nodes with their sessions and events, worst first.
+func (n Nodes) States(ctx context.Context, f v1.NodeFilter) (v1.NodeStateList, error) {
 	query := queryOf("limit", strconv.Itoa(f.Limit), "namespace", f.Namespace, "name", f.Name, "group", f.Group,
 		"selector", f.Selector, "where", f.Where)
-	return get[v1.NodeStateList](ctx, c, "/api/v1/nodestates", query)
+	return get[v1.NodeStateList](ctx, n.c, "/nodestates", query)
 }
 
 // Agents returns a page of agents, the oldest version first.
-func (c *Client) Agents(ctx context.Context, f v1.AgentFilter) (v1.AgentList, error) {
-	query := queryOf("limit", most(f.Limit), "namespace", f.Namespace, "name", f.Name, "selector", f.Selector, "where", f.Where,
-		"version", f.Version, "after", f.After, "spooling", flag(f.Spooling), "disconnected", flag(f.Disconnected))
-	return get[v1.AgentList](ctx, c, "/api/v1/agents", query)
+func (n Nodes) Agents(ctx context.Context, f v1.AgentFilter) (v1.AgentList, error) {
+	query := queryOf("limit", intParam(f.Limit), "namespace", f.Namespace, "name", f.Name, "selector", f.Selector, "where", f.Where,
+		"version", f.Version, "after", f.After, "spooling", boolParam(f.Spooling), "disconnected", boolParam(f.Disconnected))
+	return get[v1.AgentList](ctx, n.c, "/agents", query)
 }
 
-// List returns a page of resources; namespace empty: of all. With state it holds where
-// each lands, too.
-func (c *Client) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
-	query := queryOf("state", flag(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", most(limit))
-	return get[v1.ResourceList](ctx, c, resourcePath(k, "", ""), query)
+// Rename renames a node.
+func (n Nodes) Rename(ctx context.Context, namespace, name string, r v1.NodeRename) (v1.Applied, error) {
+	return post[v1.Applied](ctx, n.c, nodePath(namespace, name)+"/rename", r)
 }
 
-// Put makes one resource so, if it still has the ETag; an empty one: whatever it is now.
-func (c *Client) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
-	var out v1.Applied
-	_, err := c.call(ctx, http.MethodPut, resourcePath(k, namespace, name), changeQuery(message, maxAffected, dryRun, yes), ifMatch(etag), body, &out)
-	return out, err
+// Replace returns a join token with which another machine takes over a node.
+func (n Nodes) Replace(ctx context.Context, namespace, name string, r v1.NodeReplace) (v1.JoinToken, error) {
+	return post[v1.JoinToken](ctx, n.c, nodePath(namespace, name)+"/replace", r)
 }
 
-// DeleteMany removes resources, all or none.
-func (c *Client) DeleteMany(ctx context.Context, r v1.DeleteRequest) (v1.Applied, error) {
-	return post[v1.Applied](ctx, c, "/api/v1/delete", r)
+// Retire retires nodes, all or none.
+func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) {
+	return post[v1.Applied](ctx, n.c, "/retire", r)
 }
 
-// Delete removes a resource, if it still has the ETag; an empty one: whatever it is now.
-func (c *Client) Delete(ctx context.Context, k model.KindInfo, namespace, name string, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
-	var out v1.Applied
-	_, err := c.call(ctx, http.MethodDelete, resourcePath(k, namespace, name), changeQuery(message, maxAffected, dryRun, yes), ifMatch(etag), nil, &out)
-	return out, err
+// Tombstones returns at most limit retired, replaced and refused machines, newest first.
+func (n Nodes) Tombstones(ctx context.Context, limit int, narrow ...v1.Narrow) (v1.TombstoneList, error) {
+	return get[v1.TombstoneList](ctx, n.c, "/tombstones", narrowed(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
 }
 
-func changeQuery(message string, maxAffected int, dryRun, yes bool) url.Values {
-	return queryOf("message", message, "maxAffected", most(maxAffected), "dryRun", flag(dryRun), "yes", flag(yes))
-}
-
-func ifMatch(etag string) http.Header {
-	if etag == "" {
-		return nil
-	}
-	return http.Header{"If-Match": {etag}}
-}
-
-// Changes returns recorded changes, newest first.
-func (c *Client) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.Narrow) (v1.ChangeList, error) {
-	query := queryOf("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
-	return get[v1.ChangeList](ctx, c, "/api/v1/changes", narrowed(query, narrow))
-}
-
-// narrowed is what picks rows of a list.
-func narrowed(query url.Values, narrow []v1.Narrow) url.Values {
-	for _, n := range narrow {
-		set(query, "selector", n.Selector)
-		set(query, "where", n.Where)
-	}
-	return query
+// DeleteTombstone lets a retired, replaced or refused machine ask to join again.
+func (n Nodes) DeleteTombstone(ctx context.Context, id string) error {
+	return do(ctx, n.c, http.MethodDelete, "/tombstones/"+id, nil, nil)
 }

@@ -182,7 +182,7 @@ func (al *alarms) event(e *v1.Event) {
 func (al *alarms) follow(ctx context.Context) {
 	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: model.KeepaliveCheckName}
 	for ctx.Err() == nil {
-		_ = al.run.cfg.API.Watch(ctx, filter, func() error { return al.missed(ctx) }, func(e v1.Event) error {
+		_ = al.run.cfg.API.Events.Watch(ctx, filter, func() error { return al.missed(ctx) }, func(e v1.Event) error {
 			al.event(&e)
 			return nil
 		})

@@ -177,7 +177,7 @@ func (al *alarms) end() {
 	ways := al.ways(names)
 	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
 		k, _ := kind.All().Of(ways[i].Kind)
-		_, err := al.run.cfg.API.Delete(ctx, k.KindInfo, simulated.Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
+		_, err := al.run.cfg.API.Resources.Delete(ctx, k.KindInfo, simulated.Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -153,7 +153,7 @@ func (s *faultScript) rename(ctx context.Context, member int) {
 		to += renamedEnd
 	}
 	began := r.now()
-	_, err := r.cfg.API.RenameNode(ctx, simulated.Namespace, from, v1.NodeRename{To: to})
+	_, err := r.cfg.API.Nodes.Rename(ctx, simulated.Namespace, from, v1.NodeRename{To: to})
 	if err == nil {
 		r.call(member, to)
 	}

@@ -184,7 +184,7 @@ func (f *reform) remove(ctx context.Context, x *revision, names []string) error 
 	if len(refs) == 0 {
 		return nil
 	}
-	_, err := f.run.cfg.API.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: x.sum.What, Yes: true})
+	_, err := f.run.cfg.API.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: x.sum.What, Yes: true})
 	return err
 }
 

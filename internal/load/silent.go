@@ -123,7 +123,7 @@ func (r *run) readSilence(ctx context.Context, s *report.Silent, ahead time.Dura
 		return at > from
 	}
 	for after, more := "", true; more; more = more && after != "" {
-		page, err := r.cfg.API.Problems(ctx, simulated.Namespace, "", model.KeepaliveCheckName, false, 1000, after)
+		page, err := r.cfg.API.Problems.List(ctx, simulated.Namespace, "", model.KeepaliveCheckName, false, 1000, after)
 		if err != nil {
 			return err
 		}
@@ -143,7 +143,7 @@ func (r *run) readSilence(ctx context.Context, s *report.Silent, ahead time.Dura
 func (r *run) openProblems(ctx context.Context, check string, fn func(*v1.Event)) error {
 	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: check, Problem: true, Limit: 500}
 	for {
-		page, err := r.cfg.API.Events(ctx, filter)
+		page, err := r.cfg.API.Events.List(ctx, filter)
 		if err != nil {
 			return err
 		}

@@ -110,7 +110,7 @@ func APIView(api *client.Client) View { return apiView{api} }
 func (v apiView) Each(ctx context.Context, fn func(Kept) error) error {
 	f := v1.EventFilter{Namespace: simulated.Namespace, Limit: 1000}
 	for {
-		page, err := v.api.Events(ctx, f)
+		page, err := v.api.Events.List(ctx, f)
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ var groupOf = map[string]string{"admin": "cluster-admins", "operator": "operator
 
 // users leaves out users that have no role in Sensu.
 func users(ctx context.Context, r *request) (list []object, err error) {
-	got, err := r.muster.Users(ctx)
+	got, err := r.muster.Access.Users(ctx)
 	for i := range got.Items {
 		if group := groupOf[got.Items[i].Role]; group != "" {
 			list = append(list, object{"username": got.Items[i].Name, "groups": []string{group}, "disabled": false})

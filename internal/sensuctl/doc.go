@@ -1,7 +1,7 @@
 // Package sensuctl serves the HTTP API of a Sensu Go 6 backend, so that an unmodified sensuctl works with Muster.
 //
 // Input: requests to /auth, /version, /health and /api/core/v2, /api/core/v3 (path.go). Output: requests to Muster's own
-// API in the same process with the caller's token (client.Inside), which decides on permissions, limits and guards.
+// API in the same process with the caller's token (client.InProcess), which decides on permissions, limits and guards.
 //
 // Reads: a view (view.go) writes resources in Sensu's forms (check.go, entity.go, event.go, pipeline.go, silence.go, …).
 // Writes: a document (document.go) is imported by sensuimport and replaces the resource whole (write.go), if that is

@@ -14,7 +14,7 @@ import (
 
 func (s *Server) events(ctx context.Context, r *request) (answer, error) {
 	limit, after := readPage(r)
-	got, err := r.muster.Events(ctx, v1.EventFilter{Namespace: r.namespace, Node: r.name(0), Limit: limit, After: after})
+	got, err := r.muster.Events.List(ctx, v1.EventFilter{Namespace: r.namespace, Node: r.name(0), Limit: limit, After: after})
 	if err != nil {
 		return answer{}, err
 	}
@@ -34,7 +34,7 @@ func (s *Server) event(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	e, err := r.muster.Event(ctx, r.namespace, node, check)
+	e, err := r.muster.Events.Get(ctx, r.namespace, node, check)
 	if err != nil {
 		return answer{}, err
 	}
@@ -130,9 +130,9 @@ func (s *Server) putEvent(ctx context.Context, r *request) (answer, error) {
 	}
 	c := sent.Check
 	if c.Status != nil && *c.Status == 0 && c.Output == resolvedOutput {
-		return answer{http.StatusCreated, nil, ""}, r.muster.Resolve(ctx, r.namespace, node, check, "by sensuctl")
+		return answer{http.StatusCreated, nil, ""}, r.muster.Events.Resolve(ctx, r.namespace, node, check, "by sensuctl")
 	}
-	e, err := r.muster.Event(ctx, r.namespace, node, check)
+	e, err := r.muster.Events.Get(ctx, r.namespace, node, check)
 	switch {
 	case err != nil && model.ClassOf(err) != model.NotFound:
 		return answer{}, err
@@ -147,5 +147,5 @@ func (s *Server) deleteEvent(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{http.StatusNoContent, nil, ""}, r.muster.DeleteEvent(ctx, r.namespace, node, check, "by sensuctl")
+	return answer{http.StatusNoContent, nil, ""}, r.muster.Events.Delete(ctx, r.namespace, node, check, "by sensuctl")
 }

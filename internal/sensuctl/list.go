@@ -30,7 +30,7 @@ func (r *request) get(ctx context.Context, kind, namespace, name string) (*model
 	if !k.Namespaced {
 		namespace = ""
 	}
-	data, _, err := r.muster.Get(ctx, k.KindInfo, namespace, name)
+	data, _, err := r.muster.Resources.Get(ctx, k.KindInfo, namespace, name)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (r *request) page(ctx context.Context, kind string, limit int, after string
 	if !k.Namespaced {
 		namespace = ""
 	}
-	got, err := r.muster.List(ctx, k.KindInfo, namespace, v1.ResourceFilter{}, false, limit, after)
+	got, err := r.muster.Resources.List(ctx, k.KindInfo, namespace, v1.ResourceFilter{}, false, limit, after)
 	if err != nil {
 		return nil, "", err
 	}

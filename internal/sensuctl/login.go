@@ -11,7 +11,7 @@ import (
 
 // login answers the paths below /auth with users, passwords and sessions of Muster.
 func (s *Server) login(r *http.Request) (answer, error) {
-	inside := func(token string) *client.Client { return client.Inside(s.api, r.RemoteAddr, token) }
+	inside := func(token string) *client.Client { return client.InProcess(s.api, r.RemoteAddr, token) }
 	switch r.Method + " " + r.URL.Path {
 	case "GET /auth":
 		c := inside("")
@@ -25,15 +25,15 @@ func (s *Server) login(r *http.Request) (answer, error) {
 		if _, err := openSession(r, c); err != nil {
 			return answer{}, err
 		}
-		return answer{http.StatusOK, nil, ""}, c.Logout(r.Context())
+		return answer{http.StatusOK, nil, ""}, c.Access.Logout(r.Context())
 	case "POST /auth/token": // a session ends at its time: it is not refreshed
 		token := tokenOf(r)
 		c := inside(token)
-		me, err := c.Me(r.Context())
+		me, err := c.Access.WhoAmI(r.Context())
 		if err != nil {
 			return answer{}, err
 		}
-		list, err := c.Tokens(r.Context())
+		list, err := c.Access.Tokens(r.Context())
 		if err != nil {
 			return answer{}, err
 		}
@@ -44,7 +44,7 @@ func (s *Server) login(r *http.Request) (answer, error) {
 		}
 		return answer{}, model.Errorf(model.Unauthenticated, "the session has ended")
 	case "POST /auth/logout":
-		return answer{http.StatusOK, nil, ""}, inside(tokenOf(r)).Logout(r.Context())
+		return answer{http.StatusOK, nil, ""}, inside(tokenOf(r)).Access.Logout(r.Context())
 	}
 	return answer{}, model.Errorf(model.NotFound, "there is no path %s", model.Shorten(r.URL.Path))
 }
@@ -54,7 +54,7 @@ func openSession(r *http.Request, c *client.Client) (session v1.Session, err err
 	if !ok || user == "" || password == "" {
 		return session, model.Errorf(model.Unauthenticated, "a user and a password are required")
 	}
-	return c.Login(r.Context(), user, password)
+	return c.Access.Login(r.Context(), user, password)
 }
 
 // forever is the lifetime that sensuctl gets for a token without an end.

@@ -104,8 +104,8 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 		out, err = s.login(r)
 		return "login", out, err
 	}
-	in := &request{Request: r, kinds: s.kinds, muster: client.Inside(s.api, r.RemoteAddr, tokenOf(r))}
-	me, err := in.muster.Me(r.Context())
+	in := &request{Request: r, kinds: s.kinds, muster: client.InProcess(s.api, r.RemoteAddr, tokenOf(r))}
+	me, err := in.muster.Access.WhoAmI(r.Context())
 	if err != nil {
 		return "login", out, err
 	}

@@ -151,7 +151,7 @@ func (s *Server) putSilence(ctx context.Context, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	_, err = r.muster.Silence(ctx, v1.SilenceRequest{Namespace: r.namespace, Spec: spec})
+	_, err = r.muster.Notifications.Silence(ctx, v1.SilenceRequest{Namespace: r.namespace, Spec: spec})
 	return answer{http.StatusCreated, nil, ""}, withCommand(err, silenceCommand(r.namespace, made.main.Spec.(*model.SilenceSpec)))
 }
 
@@ -162,7 +162,7 @@ func (s *Server) deleteSilence(ctx context.Context, r *request) (answer, error) 
 		return answer{}, err
 	}
 	for _, m := range found {
-		if _, err := r.muster.EndSilence(ctx, m.Metadata.Namespace, m.Metadata.Name, "sensuctl silenced delete"); err != nil {
+		if _, err := r.muster.Notifications.EndSilence(ctx, m.Metadata.Namespace, m.Metadata.Name, "sensuctl silenced delete"); err != nil {
 			return answer{}, err
 		}
 	}

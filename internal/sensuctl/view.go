@@ -50,7 +50,7 @@ func (v *view) state(namespace, name string) (*v1.NodeState, error) {
 		if v.r.kind == "events" || len(v.r.names) > 0 {
 			filter.Name = v.r.name(0)
 		}
-		list, err := v.r.muster.NodeStates(v.ctx, filter)
+		list, err := v.r.muster.Nodes.States(v.ctx, filter)
 		if err != nil && model.ClassOf(err) != model.NotFound {
 			return nil, err
 		}

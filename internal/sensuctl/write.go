@@ -108,7 +108,7 @@ func (s *Server) apply(ctx context.Context, r *request, list ...*converted) erro
 			}
 		}
 	}
-	_, err := r.muster.Apply(ctx, in)
+	_, err := r.muster.Resources.Apply(ctx, in)
 	return withCommand(err, applyCommand)
 }
 
@@ -253,6 +253,6 @@ func (s *Server) remove(ctx context.Context, r *request) (answer, error) {
 	if len(refs) == 0 { // the API decides between not found and forbidden
 		refs = append(refs, v1.Ref{Kind: types[r.kind].kind, Namespace: r.namespace, Name: r.name(0)})
 	}
-	_, err = r.muster.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: "by sensuctl"})
+	_, err = r.muster.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: "by sensuctl"})
 	return answer{http.StatusNoContent, nil, ""}, withCommand(err, deleteCommand(refs[0]))
 }

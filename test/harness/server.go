@@ -201,7 +201,7 @@ func (s *Server) Client() *client.Client {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		session, err := first.Login(s.t.Context(), "admin", password)
+		session, err := first.Access.Login(s.t.Context(), "admin", password)
 		if err != nil {
 			s.t.Fatalf("log in: %v", err)
 		}

@@ -16,7 +16,7 @@ const (
 // groups reads which groups each node is in.
 func (r *reader) groups(ctx context.Context) error {
 	return r.paced(ctx, func() error {
-		list, err := r.api.NodeStates(ctx, v1.NodeFilter{Namespace: r.o.Namespace, Limit: mostNodes})
+		list, err := r.api.Nodes.States(ctx, v1.NodeFilter{Namespace: r.o.Namespace, Limit: mostNodes})
 		if err != nil {
 			return err
 		}

@@ -139,7 +139,7 @@ func (r *reader) list(ctx context.Context, word, namespace string, fn func(*decl
 	for after := ""; ; {
 		var page v1.ResourceList
 		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.List(ctx, info.KindInfo, namespace, v1.ResourceFilter{}, false, pageRows, after)
+			page, err = r.api.Resources.List(ctx, info.KindInfo, namespace, v1.ResourceFilter{}, false, pageRows, after)
 			return err
 		})
 		if err != nil {

@@ -16,7 +16,7 @@ func (r *reader) agents(ctx context.Context) error {
 	for filter := (v1.AgentFilter{Namespace: r.o.Namespace, Limit: pageRows}); ; {
 		var page v1.AgentList
 		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.Agents(ctx, filter)
+			page, err = r.api.Nodes.Agents(ctx, filter)
 			return err
 		})
 		if err != nil {
@@ -65,7 +65,7 @@ func (r *reader) events(ctx context.Context) error {
 	for filter := (v1.EventFilter{Namespace: r.o.Namespace, Limit: 100}); ; {
 		var page v1.EventList
 		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.Events(ctx, filter)
+			page, err = r.api.Events.List(ctx, filter)
 			return err
 		})
 		if err != nil {
@@ -124,7 +124,7 @@ func (r *reader) outages(ctx context.Context) error {
 	for after := ""; ; {
 		var page v1.ProblemList
 		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.Problems(ctx, r.o.Namespace, "", model.KeepaliveCheckName, false, pageRows, after)
+			page, err = r.api.Problems.List(ctx, r.o.Namespace, "", model.KeepaliveCheckName, false, pageRows, after)
 			return err
 		})
 		if err != nil {
@@ -157,7 +157,7 @@ func (r *reader) changes(ctx context.Context) error {
 		a := r.asks[i]
 		var list v1.EntryList
 		err := r.paced(ctx, func() (err error) {
-			list, err = r.api.History(ctx, a.namespace, a.node, a.check, entries)
+			list, err = r.api.Events.History(ctx, a.namespace, a.node, a.check, entries)
 			return err
 		})
 		if model.ClassOf(err) == model.NotFound {

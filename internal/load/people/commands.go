@@ -63,7 +63,7 @@ func (p *People) otherFacts(ctx context.Context, random *rand.Rand, rate float64
 func (p *People) lookFor(ctx context.Context, a Machine, name string, meant int64) {
 	for until := meant + int64(factMost); a.Says(name); pause.For(ctx, factPoll) {
 		called, _ := a.Here()
-		page, err := p.API.NodeStates(ctx, v1.NodeFilter{Namespace: simulated.Namespace, Name: called, Limit: 1})
+		page, err := p.API.Nodes.States(ctx, v1.NodeFilter{Namespace: simulated.Namespace, Name: called, Limit: 1})
 		now := p.Run.Now()
 		switch {
 		case ctx.Err() != nil:

@@ -126,7 +126,7 @@ func (p *Pages) page(ctx context.Context, k *kind) {
 		k.present.Limit = pageSize
 	}
 	began := time.Now()
-	list, err := p.Client.Events(ctx, k.present)
+	list, err := p.Client.Events.List(ctx, k.present)
 	took := time.Since(began)
 	if err != nil {
 		if ctx.Err() == nil {

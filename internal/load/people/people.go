@@ -128,7 +128,7 @@ func (p *People) list(ctx context.Context, random *rand.Rand, rate float64) {
 			f, pages = views[random.IntN(len(views))](), 0
 			f.Namespace, f.Limit = simulated.Namespace, pageSize
 		}
-		page, err := p.API.Events(ctx, f)
+		page, err := p.API.Events.List(ctx, f)
 		f.After = page.Next
 		pages++
 		if err != nil && f.Node != "" && p.Run.Renamed(member, f.Node) {
@@ -145,7 +145,7 @@ func (p *People) watch(ctx context.Context, i int) {
 	class := &p.Scenario.Agents[i%len(p.Scenario.Agents)]
 	f := v1.EventFilter{Namespace: simulated.Namespace, Selector: simulated.ClassLabel + "=" + class.Name, Problem: true}
 	for ctx.Err() == nil {
-		err := p.API.Watch(ctx, f, func() error { return nil }, func(e v1.Event) error {
+		err := p.API.Events.Watch(ctx, f, func() error { return nil }, func(e v1.Event) error {
 			took := int64(max(0, time.Since(e.Received)))
 			p.note("watch", p.Run.Now()-took, took, nil)
 			return nil

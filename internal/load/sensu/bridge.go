@@ -40,12 +40,12 @@ func (b *Bridge) put(ctx context.Context, c *check) error {
 		}
 		r.Resources = append(r.Resources, text)
 	}
-	_, err := b.Client.Apply(ctx, r)
+	_, err := b.Client.Resources.Apply(ctx, r)
 	return err
 }
 
 func (b *Bridge) remove(ctx context.Context, name string) error {
-	_, err := b.Client.DeleteMany(ctx, v1.DeleteRequest{Resources: []v1.Ref{{Kind: "Check", Namespace: b.Namespace, Name: name}}, Yes: true})
+	_, err := b.Client.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: []v1.Ref{{Kind: "Check", Namespace: b.Namespace, Name: name}}, Yes: true})
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}
@@ -55,7 +55,7 @@ func (b *Bridge) remove(ctx context.Context, name string) error {
 // events says nothing of when a check was executed: the server's clock is what counts there.
 func (b *Bridge) events(ctx context.Context, f func(state, held)) error {
 	for after := ""; ; {
-		list, err := b.Client.Events(ctx, v1.EventFilter{Namespace: b.Namespace, Limit: page, After: after})
+		list, err := b.Client.Events.List(ctx, v1.EventFilter{Namespace: b.Namespace, Limit: page, After: after})
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,6 @@ func Apply(ctx context.Context, api *client.Client, why string, list ...model.Re
 		}
 		request.Resources = append(request.Resources, body)
 	}
-	_, err := api.Apply(ctx, request)
+	_, err := api.Resources.Apply(ctx, request)
 	return err
 }

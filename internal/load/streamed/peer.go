@@ -63,13 +63,13 @@ func (k *Peer) Declare(ctx context.Context, connections int) error {
 	if err != nil {
 		return err
 	}
-	if _, err = k.run.API.Apply(ctx, v1.ApplyRequest{Yes: true, Message: "the stream of a load run", Resources: []json.RawMessage{raw}}); err != nil {
+	if _, err = k.run.API.Resources.Apply(ctx, v1.ApplyRequest{Yes: true, Message: "the stream of a load run", Resources: []json.RawMessage{raw}}); err != nil {
 		return err
 	}
 	// It begins at the journal's head of when the server sees it: results may flow from then on.
 	handler := kind.Handler().KindInfo
 	for until := time.Now().Add(30 * time.Second); ; pause.For(ctx, moment) {
-		state, err := k.run.API.State(ctx, handler, simulated.Namespace, streamHandler)
+		state, err := k.run.API.Resources.State(ctx, handler, simulated.Namespace, streamHandler)
 		switch {
 		case err == nil && state.Stream != nil:
 			return nil
@@ -89,7 +89,7 @@ func (k *Peer) End() {
 	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
 	defer over()
 	handler := kind.Handler().KindInfo
-	if _, err := k.run.API.Delete(ctx, handler, simulated.Namespace, streamHandler, "", "the load run is over", 0, false, true); err != nil {
+	if _, err := k.run.API.Resources.Delete(ctx, handler, simulated.Namespace, streamHandler, "", "the load run is over", 0, false, true); err != nil {
 		k.run.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+streamHandler, "error", err)
 	}
 	k.listener.Close()

@@ -46,7 +46,7 @@ func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, s
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a join token: %w", err)
 	}
-	defer func() { _ = s.API.DeleteJoinToken(context.WithoutCancel(ctx), made.ID) }() // it ends by itself, too
+	defer func() { _ = s.API.Enrolment.DeleteToken(context.WithoutCancel(ctx), made.ID) }() // it ends by itself, too
 	token, err := pki.ParseToken(made.Token)
 	if err != nil {
 		return nil, nil, err
@@ -81,7 +81,7 @@ func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, s
 // same refuses to prepare one server and load another: who answers the agents has to show the
 // CA of the server whose API we are logged in to.
 func (s *Subject) same(ctx context.Context) error {
-	authority, err := s.API.Authority(ctx)
+	authority, err := s.API.Enrolment.Authority(ctx)
 	if err != nil {
 		return fmt.Errorf("ask %s for its CA: %w", s.API.Server(), err)
 	}
@@ -117,7 +117,7 @@ func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []si
 			}
 			request.Resources = append(request.Resources, body)
 		}
-		if _, err := s.API.Apply(ctx, request); err != nil {
+		if _, err := s.API.Resources.Apply(ctx, request); err != nil {
 			return fmt.Errorf("prepare the server: %w", err)
 		}
 	}
@@ -130,7 +130,7 @@ func (s *Subject) token(ctx context.Context, note string) (v1.JoinToken, error) 
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
 	for try := 0; ; try++ {
-		made, err := s.API.CreateJoinToken(ctx, v1.JoinTokenRequest{Namespace: simulated.Namespace, ExpiresIn: 3600, Note: note})
+		made, err := s.API.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Namespace: simulated.Namespace, ExpiresIn: 3600, Note: note})
 		if model.ClassOf(err) != model.NotFound || try == 100 {
 			return made, err
 		}

@@ -156,7 +156,7 @@ func (s *Subject) login(ctx context.Context, password string) error {
 	if err != nil {
 		return err
 	}
-	session, err := first.Login(ctx, "admin", password)
+	session, err := first.Access.Login(ctx, "admin", password)
 	if err != nil {
 		return fmt.Errorf("log in at the server under test: %w", err)
 	}

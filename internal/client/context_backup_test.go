@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A context that is kept stays where it is, too, and takes no other one's place.
-func TestKeepContextLosesNothing(t *testing.T) {
+// A backup leaves the context file in place and overwrites no other backup.
+func TestBackUpContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
 	keep := func() string {
@@ -16,7 +16,7 @@ func TestKeepContextLosesNothing(t *testing.T) {
 		if err := SaveContext(path, c); err != nil {
 			t.Fatal(err)
 		}
-		aside, err := KeepContext(path, c)
+		aside, err := BackUpContext(path, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func TestKeepContextLosesNothing(t *testing.T) {
 	if kept, err := LoadContext(first); err != nil || kept.Token != "one" {
 		t.Errorf("the first login is %+v, %v", kept, err)
 	}
-	if got := KeptContexts(path, c.Server); !slices.Equal(got, []string{first, second}) {
+	if got := ContextBackups(path, c.Server); !slices.Equal(got, []string{first, second}) {
 		t.Errorf("kept are %v", got)
 	}
 	if info, err := os.Stat(second); err != nil || info.Mode().Perm() != 0o600 {
@@ -47,11 +47,11 @@ func TestKeepContextLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAsFileName(t *testing.T) {
+func TestFileNameOf(t *testing.T) {
 	for server, want := range map[string]string{
 		"https://host:8443/": "host-8443", "host": "host", "https://[::1]:8443/a/../b": "---1--8443-a-..-b", "": "earlier", "https://bücher.example": "b-cher.example",
 	} {
-		if got := asFileName(server); got != want {
+		if got := fileNameOf(server); got != want {
 			t.Errorf("%s: %s, want %s", server, got, want)
 		}
 	}

@@ -12,20 +12,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Who left the port out is told which one was tried.
-func TestNobodyListens(t *testing.T) {
+// An address without a port gets a hint with the usual port.
+func TestConnectionRefused(t *testing.T) {
 	refused := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
 	for server, want := range map[string]string{
-		"https://muster.example.org:8443": "is it running?",
-		"muster.example.org":              "without a port that is https's own; servers usually listen at https://muster.example.org:8443",
+		"https://muster.example.org:8443": "systemctl status muster",
+		"muster.example.org":              "https://muster.example.org:8443",
 		"https://[2001:db8::1]":           "https://[2001:db8::1]:8443",
 	} {
 		c, err := New(Context{Server: server})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var said *model.Error
-		if err := c.explain(t.Context(), refused); !errors.As(err, &said) || said.Class != model.Unavailable || !strings.Contains(said.Hint, want) || !strings.HasSuffix(said.Message, "connection refused") {
+		var e *model.Error
+		if err := c.c.unreachable(t.Context(), refused); !errors.As(err, &e) || e.Class != model.Unavailable || !strings.Contains(e.Hint, want) || !strings.HasSuffix(e.Message, "connection refused") {
 			t.Errorf("%s: %v", server, err)
 		}
 	}

@@ -1,0 +1,215 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const (
+	apiRoot   = "/api/v1"
+	maxAnswer = 256 << 20 // bytes of one answer
+	maxLine   = 16 << 20  // bytes of one line of a stream: an event with its output as JSON
+)
+
+// get reads a T from a path below the API's root. The path is not escaped.
+func get[T any](ctx context.Context, c *connection, path string, query url.Values) (T, error) {
+	return request[T](ctx, c, http.MethodGet, path, query, nil)
+}
+
+// post sends a body and returns the answer, a T.
+func post[T any](ctx context.Context, c *connection, path string, in any) (T, error) {
+	return request[T](ctx, c, http.MethodPost, path, nil, in)
+}
+
+// request makes one request whose answer is a T; in may be nil.
+func request[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any) (out T, err error) {
+	_, err = c.call(ctx, method, path, query, nil, in, &out)
+	return out, err
+}
+
+// do makes one request and ignores the body of the answer; in may be nil.
+func do(ctx context.Context, c *connection, method, path string, query url.Values, in any) error {
+	_, err := c.call(ctx, method, path, query, nil, in, nil)
+	return err
+}
+
+// call makes one request and decodes the JSON of its answer. header, in and out may be nil.
+func (c *connection) call(ctx context.Context, method, path string, query url.Values, header http.Header, in, out any) (http.Header, error) {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return nil, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	answer, err := c.send(ctx, method, path, query, header, body)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if out == nil {
+		return answer.Header, nil
+	}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(out); err != nil {
+		return nil, model.Errorf(model.Unavailable, "read the answer of %s: %w", c.base.Host, err)
+	}
+	return answer.Header, nil
+}
+
+// send makes one request. An answer with a status of 300 or more becomes an error.
+func (c *connection) send(ctx context.Context, method, path string, query url.Values, header http.Header, body io.Reader) (*http.Response, error) {
+	target := *c.base
+	target.Path += apiRoot + path
+	target.RawPath = "" // url.URL escapes path
+	target.RawQuery = query.Encode()
+	r, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	for name, values := range header {
+		r.Header[name] = values
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, c.unreachable(ctx, err)
+	}
+	if answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	return nil, c.refusal(answer)
+}
+
+// brokenStream is a connection that failed while a stream was read.
+type brokenStream struct{ error }
+
+func isBroken(err error) bool {
+	var broken brokenStream
+	return errors.As(err, &broken)
+}
+
+// stream reads server-sent events as T until fn says that one is the last; complete is then true.
+// It calls opened, which may be nil, with the first line, which proves that the server streams.
+func stream[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any, opened func() error, fn func(T) (last bool, err error)) (complete bool, err error) {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return false, fmt.Errorf("encode request: %w", err)
+		}
+		body = bytes.NewReader(data)
+	}
+	answer, err := c.send(ctx, method, path, query, http.Header{"Accept": {"text/event-stream"}}, body)
+	if err != nil {
+		return false, err
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
+	for first := true; lines.Scan(); first = false {
+		if first && opened != nil {
+			if err := opened(); err != nil {
+				return false, err
+			}
+		}
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue // an empty line, or a comment that keeps the connection open
+		}
+		var v T
+		if err := json.Unmarshal([]byte(data), &v); err != nil {
+			return false, fmt.Errorf("read the stream of %s: %w", c.base.Host, err)
+		}
+		if last, err := fn(v); err != nil || last {
+			return last && err == nil, err
+		}
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return false, brokenStream{err}
+	}
+	return false, nil
+}
+
+// Pages reads pages of at most 500 items until limit items are there (0: all). It returns the token
+// of the page behind them, empty at the end.
+func Pages[T any](limit int, read func(size int, after string) (items []T, next string, err error)) (all []T, next string, err error) {
+	const most = 500
+	for {
+		size := most
+		if limit > 0 {
+			size = min(most, limit-len(all))
+		}
+		var items []T
+		if items, next, err = read(size, next); err != nil {
+			return nil, "", err
+		}
+		if all = append(all, items...); next == "" || limit > 0 && len(all) >= limit {
+			return all, next, nil
+		}
+	}
+}
+
+// queryOf makes a query of names and values, without the empty values.
+func queryOf(pairs ...string) url.Values {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return query
+}
+
+// narrowed adds the selector and condition of a list to its query, which may be nil.
+func narrowed(query url.Values, narrow []v1.Narrow) url.Values {
+	if query == nil {
+		query = url.Values{}
+	}
+	for _, n := range narrow {
+		for name, values := range queryOf("selector", n.Selector, "where", n.Where) {
+			query[name] = values
+		}
+	}
+	return query
+}
+
+func boolParam(yes bool) string {
+	if yes {
+		return "true"
+	}
+	return ""
+}
+
+func intParam(n int) string {
+	if n > 0 {
+		return strconv.Itoa(n)
+	}
+	return ""
+}
+
+func timeParam(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339Nano)
+}
