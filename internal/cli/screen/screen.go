@@ -1,0 +1,164 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Screen is where one command writes, and for whom.
+type Screen struct {
+	Out, Err io.Writer
+	Width    int  // columns of the terminal; 0: no terminal, nothing is cut or wrapped
+	Colours  bool // whether Out takes colours
+	Zone     *time.Location
+	Now      func() time.Time
+	Format   Format
+}
+
+// Cell is a text with a colour. The text alone must say everything.
+type Cell struct {
+	Text   string
+	Colour Colour
+}
+
+// Colour is an escape sequence of a terminal.
+type Colour string
+
+// The colours of cells.
+const (
+	Red    Colour = "\x1b[31m"
+	Yellow Colour = "\x1b[33m"
+	Green  Colour = "\x1b[32m"
+	Purple Colour = "\x1b[35m"
+	Bold   Colour = "\x1b[1m"
+	Faint  Colour = "\x1b[2m"
+	reset  Colour = "\x1b[0m"
+)
+
+// Warning begins a line about something that needs attention.
+var Warning = Cell{"warning:", Yellow}
+
+// Paint returns the text of a cell, cleaned, and coloured where the terminal takes colours.
+func (s *Screen) Paint(c Cell) string {
+	text := Clean(c.Text)
+	if !s.Colours || c.Colour == "" || text == "" {
+		return text
+	}
+	return string(c.Colour) + text + string(reset)
+}
+
+// Painted is text that Paint or Sprintf returned: Printf does not clean it again.
+type Painted string
+
+// Sprintf formats text for people. It cleans strings and errors among args, and paints cells.
+func (s *Screen) Sprintf(format string, args ...any) Painted {
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			args[i] = Clean(v)
+		case error:
+			args[i] = Clean(v.Error())
+		case Cell:
+			args[i] = s.Paint(v)
+		case Painted:
+			args[i] = string(v)
+		}
+	}
+	return Painted(fmt.Sprintf(format, args...))
+}
+
+// Printf writes a result, formatted as Sprintf does.
+func (s *Screen) Printf(format string, args ...any) {
+	_, _ = io.WriteString(s.Out, string(s.Sprintf(format, args...)))
+}
+
+// Notef writes to standard error: progress, warnings and hints that are no result.
+func (s *Screen) Notef(format string, args ...any) {
+	_, _ = io.WriteString(s.Err, string(s.Sprintf(format, args...)))
+}
+
+// Wrapf writes one line, formatted as Sprintf does; on a narrow terminal several, the second and
+// later ones indented. A command to type stays on one line where it fits on one.
+func (s *Screen) Wrapf(indent int, format string, args ...any) {
+	text := string(s.Sprintf(format, args...))
+	for s.Width > 0 && visibleWidth(text) > s.Width {
+		at := breakBefore(text, indent, s.Width, true)
+		if at < 0 {
+			at = breakBefore(text, indent, s.Width, false)
+		}
+		if at < 0 {
+			break
+		}
+		fmt.Fprintln(s.Out, strings.TrimRight(text[:at], " "))
+		text = strings.Repeat(" ", indent) + text[at+1:]
+	}
+	fmt.Fprintln(s.Out, strings.TrimRight(text, " "))
+}
+
+// Field writes a name and its value, which begins behind so many columns and wraps there.
+func (s *Screen) Field(columns int, name, format string, args ...any) {
+	name = Clean(name)
+	head := name + Pad(name, columns) + " "
+	s.Wrapf(Width(head), "%s%s", Painted(head), s.Sprintf(format, args...))
+}
+
+// breakBefore returns the last blank at which a line of so many columns may end; -1: none. With
+// whole it never breaks within a command to type.
+func breakBefore(text string, indent, columns int, whole bool) int {
+	at := -1
+	for i := range text {
+		if text[i] != ' ' || i <= indent || visibleWidth(text[:i]) > columns {
+			continue
+		}
+		command := strings.LastIndex(text[:i+1], "muster ")
+		if whole && command >= 0 && !strings.ContainsAny(text[command:i], ";,:()") {
+			continue
+		}
+		at = i
+	}
+	return at
+}
+
+// visibleWidth returns the columns of a text without its colours.
+func visibleWidth(text string) int {
+	for _, colour := range [...]Colour{Red, Yellow, Green, Purple, Bold, Faint, reset} {
+		text = strings.ReplaceAll(text, string(colour), "")
+	}
+	return Width(text)
+}
+
+// Date returns date and time in the zone of the reader.
+func (s *Screen) Date(t time.Time) string { return t.In(s.Zone).Format(time.DateTime) }
+
+// Clock returns date, time and zone.
+func (s *Screen) Clock(t time.Time) string { return t.In(s.Zone).Format(time.DateTime + " MST") }
+
+// Ago returns the age of a moment: 5m ago.
+func (s *Screen) Ago(t time.Time) string { return model.Age(s.Now(), t) + " ago" }
+
+// When returns date, time, zone and distance from now; the zero time is never.
+func (s *Screen) When(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "never"
+	case t.After(s.Now()):
+		return s.Clock(t) + " (in " + model.TimeSpan(t.Sub(s.Now())) + ")"
+	}
+	return s.Clock(t) + " (" + s.Ago(t) + ")"
+}
+
+// Until returns the time to an end: in 3h, expired, never. A lifetime of a year that began just now
+// ends in 365d.
+func (s *Screen) Until(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "never"
+	case !t.After(s.Now()):
+		return "expired"
+	}
+	return "in " + model.RoundTimeSpan(t.Sub(s.Now()))
+}

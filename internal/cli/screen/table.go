@@ -1,0 +1,152 @@
+package screen
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Column is one column of a table of T.
+type Column[T any] struct {
+	Name   string
+	Cell   func(T) any // a string, a Cell or a number; an empty string becomes a dash
+	hidden bool
+}
+
+// Col makes a column.
+func Col[T any](name string, cell func(T) any) Column[T] { return Column[T]{Name: name, Cell: cell} }
+
+// If hides the column unless show.
+func (c Column[T]) If(show bool) Column[T] {
+	c.hidden = !show
+	return c
+}
+
+// Table is a head and rows in aligned columns. On a narrow terminal the last column is cut first,
+// then the widest ones.
+type Table struct {
+	head []string
+	rows [][]Cell
+}
+
+// uncut are the columns with text that people type again: they are never cut.
+var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "NAME", "ID", "STATUS", "STATE", "WHAT"}
+
+func isUncut(name string) bool { return slices.Contains(uncut[:], name) }
+
+const (
+	minLast  = 16 // columns that the last cell keeps
+	minOther = 12 // columns that every other cell keeps
+)
+
+// Rows makes a table with one row per item.
+func Rows[T any](items []T, columns ...Column[T]) *Table {
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool { return c.hidden })
+	t := &Table{}
+	for _, c := range columns {
+		t.head = append(t.head, c.Name)
+	}
+	for _, item := range items {
+		row := make([]Cell, len(columns))
+		for i, c := range columns {
+			switch v := c.Cell(item).(type) {
+			case Cell:
+				row[i] = Cell{Dash(Clean(v.Text)), v.Colour}
+			default:
+				row[i] = Cell{Text: Dash(Clean(fmt.Sprint(v)))}
+			}
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t
+}
+
+// DropLast removes the last column.
+func (t *Table) DropLast() {
+	t.head = t.head[:len(t.head)-1]
+	for i := range t.rows {
+		t.rows[i] = t.rows[i][:len(t.head)]
+	}
+}
+
+// Width returns the columns of the terminal that the whole table needs.
+func (t *Table) Width() int {
+	sum := 2 * (len(t.head) - 1)
+	for _, w := range t.widths() {
+		sum += w
+	}
+	return sum
+}
+
+func (t *Table) widths() []int {
+	widths := make([]int, len(t.head))
+	for i, h := range t.head {
+		widths[i] = Width(h)
+		for _, row := range t.rows {
+			widths[i] = max(widths[i], Width(row[i].Text))
+		}
+	}
+	return widths
+}
+
+// Write writes the table, two blanks between columns. -o wide cuts nothing.
+func (t *Table) Write(s *Screen) error {
+	widths := t.widths()
+	if s.Width > 0 && s.Format != Wide {
+		t.fit(widths, s.Width)
+	}
+	w := bufio.NewWriter(s.Out)
+	head := make([]Cell, len(t.head))
+	for i, h := range t.head {
+		head[i] = Cell{h, Faint}
+	}
+	writeRow(w, s, widths, head)
+	for _, row := range t.rows {
+		writeRow(w, s, widths, row)
+	}
+	return w.Flush()
+}
+
+// fit narrows columns until the table fits, or until no column may lose more.
+func (t *Table) fit(widths []int, columns int) {
+	last := len(widths) - 1
+	excess := 2*last - columns
+	for _, w := range widths {
+		excess += w
+	}
+	narrow := func(i, floor, most int) {
+		if n := min(most, widths[i]-floor, excess); n > 0 {
+			widths[i] -= n
+			excess -= n
+		}
+	}
+	if !isUncut(t.head[last]) {
+		narrow(last, minLast, excess)
+	}
+	for excess > 0 {
+		widest := -1
+		for i, w := range widths {
+			if !isUncut(t.head[i]) && i != last && w > max(minOther, Width(t.head[i])) && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		narrow(widest, minOther, 1)
+	}
+}
+
+func writeRow(w io.Writer, s *Screen, widths []int, row []Cell) {
+	var b strings.Builder
+	for i, c := range row {
+		c.Text = Cut(c.Text, widths[i])
+		b.WriteString(s.Paint(c))
+		if i < len(row)-1 {
+			b.WriteString(Pad(c.Text, widths[i]+2))
+		}
+	}
+	_, _ = io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
+}
