@@ -58,7 +58,7 @@ type Rows interface {
 type History interface {
 	Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error)
 	Problem(ctx context.Context, id string) (history.Problem, error)
-	Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
+	CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
 	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
 	AlsoProblems(ctx context.Context, key string) ([]string, error)
@@ -67,7 +67,7 @@ type History interface {
 	Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
 	Oldest(ctx context.Context) (time.Time, error)
 	Unsent(ctx context.Context) ([]history.Unsent, error)
-	Dead(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
+	DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
 
 // Actions writes an operator's action on an event into the journal; it returns once

@@ -122,7 +122,7 @@ func (s *server) deadLetters(ctx context.Context, in *struct {
 		if behind != nil {
 			before = behind.ID
 		}
-		list, err := s.History.Dead(ctx, history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, before, size)
+		list, err := s.History.DeadLetters(ctx, history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, before, size)
 		found = found || len(list) > 0
 		return list, err
 	}

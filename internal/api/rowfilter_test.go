@@ -81,7 +81,7 @@ func narrowRig(t *testing.T) *apitest.Rig {
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	if err := r.History.Tried(t.Context(), list[0].ID, history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}); err != nil {
+	if err := r.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Access.CreateUser(t.Context(), intent.Who{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Role: access.Viewer}}, "four plain test words"); err != nil {

@@ -132,7 +132,7 @@ func secondWorld(t *testing.T, r *apitest.Rig) {
 	must(t, r.History.Record(ctx, b))
 	list, err := r.History.Deliveries(ctx, p.ID)
 	must(t, err)
-	must(t, r.History.Tried(ctx, list[0].ID, history.Attempt{At: r.Now(), State: history.Dead, Error: marker}))
+	must(t, r.History.RecordAttempts(ctx, history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: marker}}))
 	must(t, intent.JoinTokens{Store: r.Intent.Store()}.Create(ctx, by, pki.JoinToken{ID: "hushtoken", Namespace: "quiet", Hash: []byte("x"), Note: marker}))
 	_, err = r.Intent.Retire(ctx, by, []intent.Key{{Kind: "Node", Namespace: "quiet", Name: "hush-gone"}}, intent.ApplyOptions{Yes: true})
 	must(t, err)

@@ -72,12 +72,12 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 // Also is of callbacks, which no subject makes.
 func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
-func (h scopedHistory) Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
+func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
 	for _, one := range h.namespaces {
 		if namespace != "" && namespace != one {
 			continue
 		}
-		o, c, err := h.all.Since(ctx, one, t)
+		o, c, err := h.all.CountProblems(ctx, one, t)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -93,9 +93,9 @@ func (h scopedHistory) Unsent(ctx context.Context) ([]history.Unsent, error) {
 	return slices.DeleteFunc(list, func(u history.Unsent) bool { return !h.has(u.Handler.Namespace) }), err
 }
 
-func (h scopedHistory) Dead(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error) {
+func (h scopedHistory) DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error) {
 	if !h.has(handler.Namespace) {
 		return nil, h.refuse(handler.Namespace)
 	}
-	return h.all.Dead(ctx, handler, before, limit)
+	return h.all.DeadLetters(ctx, handler, before, limit)
 }

@@ -115,7 +115,7 @@ func (s *server) lastHour(ctx context.Context, namespace string, out *v1.Status)
 		})
 	}
 	hour := s.Now().Add(-time.Hour)
-	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.Since(ctx, namespace, hour); err != nil {
+	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.CountProblems(ctx, namespace, hour); err != nil {
 		return err
 	}
 	changes, err := s.Intent.Audit(ctx, intent.ChangeQuery{Namespace: namespace, Resources: true, People: true, Limit: changesCounted}, true)

@@ -88,7 +88,7 @@ func TestStatusOfABadNight(t *testing.T) {
 	if err != nil || len(due) != 1 {
 		t.Fatalf("%d due, %v", len(due), err)
 	}
-	if err := rig.History.Tried(t.Context(), due[0].ID, history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(time.Minute), Error: "POST https://pager.example/hook: answered 503 Service Unavailable"}); err != nil {
+	if err := rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(time.Minute), Error: "POST https://pager.example/hook: answered 503 Service Unavailable"}}); err != nil {
 		t.Fatal(err)
 	}
 	rig.Pending = 2

@@ -193,7 +193,7 @@ func told(t *testing.T, rig *apitest.Rig, node, check string) {
 	if err != nil || len(due) != 1 {
 		t.Fatalf("%d due, %v", len(due), err)
 	}
-	err = rig.History.Tried(t.Context(), due[0].ID, history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(40 * time.Second), Error: "answered 503"})
+	err = rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(40 * time.Second), Error: "answered 503"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -208,7 +208,7 @@ func TestMutators(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	}
-	dead, err := store.Dead(t.Context(), history.HandlerRef{Namespace: "default", Name: "slack"}, 0, 10)
+	dead, err := store.DeadLetters(t.Context(), history.HandlerRef{Namespace: "default", Name: "slack"}, 0, 10)
 	if err != nil || len(dead) != 1 || !strings.Contains(dead[0].LastError, "mutator default/short: the expression failed: no") {
 		t.Errorf("%+v, %v", dead, err)
 	}

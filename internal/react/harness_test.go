@@ -144,8 +144,8 @@ func (h *hooked) Record(ctx context.Context, b history.Batch) error {
 	return err
 }
 
-func (h *hooked) TriedAll(ctx context.Context, list []history.Outcome) error {
-	err := h.Store.TriedAll(ctx, list)
+func (h *hooked) RecordAttempts(ctx context.Context, list ...history.Outcome) error {
+	err := h.Store.RecordAttempts(ctx, list...)
 	for _, o := range list {
 		if err == nil && h.tried != nil {
 			h.tried <- o.Attempt

@@ -53,7 +53,7 @@ func (o *deliveryBatch) addTo(b *history.Batch) {
 	b.Finished = append(b.Finished, slices.SortedFunc(maps.Keys(o.finished), history.EscalationKey.Compare)...)
 	for _, key := range slices.SortedFunc(maps.Keys(o.rates), rateKey.compare) {
 		p := o.rates[key]
-		b.Paces = append(b.Paces, history.Pace{Route: key.route, Shadow: key.shadow, Ends: p.ends, Sent: p.sent})
+		b.Rates = append(b.Rates, history.Rate{Route: key.route, Shadow: key.shadow, Ends: p.ends, Sent: p.sent})
 	}
 }
 

@@ -40,7 +40,7 @@ func (o *outcomes) record(ctx context.Context, id int64, a history.Attempt) erro
 		for i := range some {
 			list[i] = some[i].Outcome
 		}
-		err := o.store.TriedAll(ctx, list)
+		err := o.store.RecordAttempts(ctx, list...)
 		for i := range some {
 			some[i].written <- err
 		}

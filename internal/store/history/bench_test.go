@@ -121,7 +121,7 @@ func deliver(b *testing.B, s history.Store, now time.Time) {
 		for _, d := range due {
 			list = append(list, history.Outcome{ID: d.ID, Attempt: history.Attempt{At: now, State: history.Delivered}})
 		}
-		if err := s.TriedAll(b.Context(), list); err != nil {
+		if err := s.RecordAttempts(b.Context(), list...); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -3,61 +3,67 @@ package history
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-func (s *sqlStore) Dead(ctx context.Context, h HandlerRef, before int64, n int) ([]Delivery, error) {
-	where, args := `state = 'dead' AND handler_ns = ? AND handler = ?`, []any{h.Namespace, h.Name}
-	if before > 0 {
-		where, args = where+` AND id < ?`, append(args, before)
-	}
-	return s.deliveries(ctx, where+` ORDER BY id DESC`+limit(n), args...)
+// scanRef reads the columns handler_ns and handler.
+func scanRef(scan scanner) (ref HandlerRef, err error) {
+	err = scan(&ref.Namespace, &ref.Name)
+	return ref, err
 }
 
-// worthwhile: the problem is open still; or what died is its end, and the handler was told
-// of its beginning.
-const worthwhile = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0)
+func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, n int) ([]Delivery, error) {
+	w := deadLetters(h)
+	if before > 0 {
+		w.and(`o.id < ?`, before)
+	}
+	return s.deliveries(ctx, w.sql("")+` ORDER BY id DESC`+limit(n), w.args...)
+}
+
+func deadLetters(h HandlerRef) *where {
+	w := &where{}
+	w.and(`o.state = 'dead' AND o.handler_ns = ? AND o.handler = ?`, h.Namespace, h.Name)
+	return w
+}
+
+// isUseful holds for a dead letter whose problem is open; and for a closing whose handler got the opening.
+const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0)
 	OR o.kind = 'closed' AND EXISTS (SELECT 1 FROM history_outbox b WHERE b.problem = o.problem AND b.handler = o.handler
 		AND b.handler_ns = o.handler_ns AND b.kind = 'opened' AND b.state = 'delivered'))`
 
-func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Revival) (Revived, error) {
-	var out Revived
-	dead, args := `o.state = 'dead' AND o.handler_ns = ? AND o.handler = ?`, []any{h.Namespace, h.Name}
+func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Revival) (out Revived, err error) {
+	dead := deadLetters(h)
 	if len(q.IDs) > 0 {
-		dead += ` AND o.id IN (` + places(len(q.IDs)) + `)`
-		for _, id := range q.IDs {
-			args = append(args, id)
-		}
+		in(dead, `o.id`, q.IDs)
 	}
-	chosen := dead + ` AND ` + worthwhile
-	if q.Ended {
-		chosen = dead
+	chosen := &where{terms: dead.terms, args: dead.args}
+	if !q.Ended {
+		chosen.and(isUseful)
 	}
-	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		out = Revived{}
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var all, fit int
-		if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM history_outbox o WHERE `+dead, args...).Scan(&all); err != nil {
-			return err
+		for w, n := range map[*where]*int{dead: &all, chosen: &fit} {
+			if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM history_outbox o WHERE `+w.sql(""), w.args...).Scan(n); err != nil {
+				return err
+			}
 		}
-		if err := tx.QueryRow(ctx, `SELECT COUNT(*) FROM history_outbox o WHERE `+chosen, args...).Scan(&fit); err != nil {
-			return err
-		}
-		out.Over, out.More = all-fit, max(0, fit-q.Limit)
-		ids, err := letters(ctx, tx, chosen, args, q.Limit)
+		out = Revived{Over: all - fit, More: max(0, fit-q.Limit)}
+		rows, err := tx.Query(ctx, `SELECT o.id FROM history_outbox o WHERE `+chosen.sql("")+` ORDER BY o.id`+limit(q.Limit), chosen.args...)
+		ids, err := collect(rows, err, column[int64])
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		which := `id IN (` + places(len(ids)) + `)`
-		if q.Ended { // what tells of the end of a problem goes again after what tells of its beginning
+		w := &where{}
+		in(w, `id`, ids)
+		which, args := w.sql(""), append([]any{nanos(now), nanos(now)}, w.args...)
+		if q.Ended { // the closing of a problem goes again, behind its opening
 			which += ` OR kind = 'closed' AND state <> 'pending' AND handler_ns = ? AND handler = ? AND problem IN
-				(SELECT problem FROM history_outbox WHERE kind = 'opened' AND id IN (` + places(len(ids)) + `))`
-			ids = append(append(ids, h.Namespace, h.Name), ids...)
+				(SELECT problem FROM history_outbox WHERE kind = 'opened' AND ` + w.sql("") + `)`
+			args = append(append(args, h.Namespace, h.Name), w.args...)
 		}
-		result, err := tx.Exec(ctx, `UPDATE history_outbox SET state = 'pending', attempts = 0, next_at = ?, ended = 0, replayed = ? WHERE `+which,
-			append([]any{nanos(now), nanos(now)}, ids...)...)
+		result, err := tx.Exec(ctx, `UPDATE history_outbox SET state = 'pending', attempts = 0, next_at = ?, ended = 0, replayed = ? WHERE `+which, args...)
 		if err != nil {
 			return err
 		}
@@ -71,45 +77,13 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 	return out, nil
 }
 
-func places(n int) string { return `?` + strings.Repeat(", ?", n-1) }
-
-// letters are the ids of the oldest dead letters.
-func letters(ctx context.Context, tx *sqldb.Tx, where string, args []any, n int) (ids []any, err error) {
-	rows, err := tx.Query(ctx, `SELECT o.id FROM history_outbox o WHERE `+where+` ORDER BY o.id`+limit(n), args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
-}
-
-// standing: the opening of a problem that is open, and its handler took it.
-const standing = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
+// openDelivered selects the delivered openings of open problems.
+const openDelivered = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
 
 func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
-	rows, err := s.db.Query(ctx, `SELECT DISTINCT o.handler_ns, o.handler `+standing+` ORDER BY 1, 2`)
-	if err != nil {
-		return nil, fmt.Errorf("read outbox: %w", err)
-	}
-	defer rows.Close()
-	var out []HandlerRef
-	for rows.Next() {
-		var ref HandlerRef
-		if err := rows.Scan(&ref.Namespace, &ref.Name); err != nil {
-			return nil, fmt.Errorf("read outbox: %w", err)
-		}
-		out = append(out, ref)
-	}
-	return out, rows.Err()
+	return list(ctx, s.db, "outbox", scanRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
 }
 
 func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64, n int) ([]Delivery, error) {
-	return s.deliveries(ctx, `id IN (SELECT o.id `+standing+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limit(n), h.Namespace, h.Name, after)
+	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limit(n), h.Namespace, h.Name, after)
 }

@@ -1,10 +1,11 @@
-// Package history keeps what happened: status changes, problems, and the outbox of
-// notifications, in SQLite or PostgreSQL. It is off the acknowledgement path:
-// whatever happens here delays nothing but itself.
+// Package history keeps status changes, problems and the outbox of notifications, in SQLite or
+// PostgreSQL. It is off the acknowledgement path: a slow database delays only history.
 //
-// In goes a Batch of the reactor: rows, messages, and the places up to which they
-// reach, in one transaction, so that a replay after a crash repeats nothing. Out come
-// lists for people and what is due to be delivered. It owns no goroutine and no lock
-// of its own. Start reading at store.go; both engines are sqlstore.go and outbox.go
-// on package sqldb, and pass historytest.
+// In: a Batch of the reactor: rows, deliveries, and the places up to which they reach, in one
+// transaction, so that a replay after a crash records nothing twice. Out: lists for people, and
+// deliveries that are due. The package owns no goroutine; one lock serializes Record. Both
+// engines pass the suite in historytest.
+//
+// Start reading at store.go (the interface), then rows.go (the types), sqlstore.go (one
+// transaction), shelf.go (the tables that grow), query.go (how lists are read).
 package history

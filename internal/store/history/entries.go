@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"fmt"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
@@ -20,76 +19,69 @@ func entryShelf(size int64) shelf[Entry] {
 	}
 }
 
-func scanEntry(scan func(...any) error) (Entry, error) {
+func scanEntry(scan scanner) (Entry, error) {
 	var e Entry
-	var partition, log, number, index, at, executed, previous, count, expired int64
-	err := scan(&e.ID, &partition, &log, &number, &index, &at, &executed, &e.Kind, &e.Namespace, &e.Node, &e.NodeID, &e.Source.Kind, &e.Source.ID, &e.Source.Instance, &e.SourceName,
-		&e.Status, &previous, &e.Output, &count, &expired)
-	if err != nil {
-		return e, err
-	}
-	e.Partition, e.Count, e.Expired = model.Partition(partition), uint64(count), expired != 0
+	var log, number, at, executed, previous, count int64
+	err := scan(&e.ID, &e.Partition, &log, &number, &e.Place.Index, &at, &executed, &e.Kind, &e.Namespace, &e.Node, &e.NodeID, &e.Source.Kind, &e.Source.ID, &e.Source.Instance, &e.SourceName,
+		&e.Status, &previous, &e.Output, &count, &e.Expired)
 	if e.First = previous == noStatus; !e.First {
 		e.Previous = model.Status(previous)
 	}
-	e.Place = Place{At: journal.Position{Log: uint64(log), Number: uint64(number)}, Index: uint32(index)}
+	e.Place.At, e.Count = journal.Position{Log: uint64(log), Number: uint64(number)}, uint64(count)
 	e.At, e.Executed = fromNanos(at), fromNanos(executed)
-	return e, nil
+	return e, err
 }
 
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
-	w := newWhere(q.Namespace, q.Node, q.Check, q.NodeID).of(q.Namespaces)
+	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	if q.Kind != "" {
 		w.and(`e.kind = ?`, string(q.Kind))
 	}
-	if !q.Since.IsZero() {
-		w.since = nanos(q.Since)
-		w.and(`{+}e.at >= ?`, w.since)
-	}
-	if !q.Before.IsZero() {
-		w.until = nanos(q.Before)
-		w.and(`{+}e.at <= ? AND ({+}e.at < ? OR e.id < ?)`, w.until, w.until, q.BeforeID)
-	}
-	out, err := s.entries.list(ctx, s.db, w, most(q.Limit))
-	if err != nil {
-		return nil, fmt.Errorf("list history: %w", err)
-	}
-	return out, nil
+	w.between(`{+}e.at`, q.Since, q.Before, q.BeforeID)
+	return s.entries.list(ctx, s.db, w, limited(q.Limit))
 }
 
-// recordEntries writes entries that were not recorded before: an entry has no key of its
-// own, but how far its partition was recorded tells whether a batch comes again.
+// markKinds is the condition of the index history_entries_marks; SQLite uses that only for the same words.
+const markKinds = `e.kind IN ('flapping', 'acknowledged')`
+
+func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
+	w := newSelection(q.Namespace, q.Namespaces, "", "", 0)
+	w.and(markKinds)
+	w.between(`e.at`, q.Since, q.Before, q.BeforeID)
+	return s.entries.list(ctx, s.db, w, limited(q.Limit))
+}
+
+// recordEntries writes entries, but none that was recorded before. An entry has no key of its own, so the
+// place of its partition tells.
 func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry) error {
 	if len(list) == 0 {
 		return nil
 	}
 	if s.recorded == nil {
-		rows, err := tx.Query(ctx, selectPlaces)
+		rows, err := tx.Query(ctx, selectPlaces+`history_places`)
+		places, err := collect(rows, err, scanPlace)
 		if err != nil {
 			return err
 		}
-		if s.recorded, err = scanPlaces(rows); err != nil {
-			return err
-		}
+		s.recorded = placeMap(places)
 	}
 	filed, next, err := s.entries.end(ctx, tx)
 	if err != nil {
 		return err
 	}
-	out := make([]numbered[Entry], 0, len(list))
+	rows := make([]numbered[Entry], 0, len(list))
 	for i := range list {
 		e := &list[i]
 		if p, ok := s.recorded[e.Partition]; !ok || !p.Reached(e.Place.At, e.Place.Index) {
-			out = append(out, numbered[Entry]{next, e})
+			rows = append(rows, numbered[Entry]{next, e})
 			next++
 		}
 	}
-	if err := s.insert.Insert(ctx, tx, out); err != nil {
+	if err := s.entry.Insert(ctx, tx, rows); err != nil {
 		return err
 	}
 	if next-1-filed < s.entries.size {
 		return nil
 	}
-	_, err = s.entries.file(ctx, tx)
-	return err
+	return s.entries.closeSegment(ctx, tx)
 }

@@ -9,27 +9,23 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// alsoNotified is one problem more of a message that tells of several.
-type alsoNotified struct{ key, problem string }
+// deliveryProblem is a row of history_delivery_problems: a further problem of a delivery.
+type deliveryProblem struct{ key, problem string }
 
-func escalationRow(args []any, e *encoded) []any { return append(args, e.Problem, e.Route, e.body) }
-
-func alsoRow(args []any, t *alsoNotified) []any { return append(args, t.key, t.problem) }
-
-// encoded is an escalation as it is written.
-type encoded struct {
+// encodedEscalation is a row of history_escalations.
+type encodedEscalation struct {
 	EscalationKey
 	body []byte
 }
 
-func encodeEscalations(list []Escalation) ([]encoded, error) {
-	out := make([]encoded, len(list))
+func encodeEscalations(list []Escalation) ([]encodedEscalation, error) {
+	out := make([]encodedEscalation, len(list))
 	for i := range list {
 		body, err := json.Marshal(&list[i])
 		if err != nil {
 			return nil, fmt.Errorf("encode escalation of problem %s: %w", list[i].Problem, err)
 		}
-		out[i] = encoded{list[i].EscalationKey, body}
+		out[i] = encodedEscalation{list[i].EscalationKey, body}
 	}
 	return out, nil
 }
@@ -37,14 +33,14 @@ func encodeEscalations(list []Escalation) ([]encoded, error) {
 func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
 	e := Escalation{EscalationKey: key}
 	if err := json.Unmarshal(body, &e); err != nil {
-		return e, fmt.Errorf("read escalation of problem %s on route %s: %w", key.Problem, key.Route, err)
+		return e, fmt.Errorf("decode escalation of problem %s on route %q: %w", key.Problem, key.Route, err)
 	}
 	e.EscalationKey = key
 	return e, nil
 }
 
-// escalate writes what a batch says of escalations.
-func (s *sqlStore) escalate(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
+// recordEscalations writes the escalations of a batch, and the further problems of its deliveries.
+func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 	rows, err := encodeEscalations(b.Escalations)
 	if err != nil {
 		return err
@@ -57,62 +53,37 @@ func (s *sqlStore) escalate(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 			return err
 		}
 	}
-	var also []alsoNotified
+	var also []deliveryProblem
 	for i := range b.Deliveries {
 		for _, problem := range b.Deliveries[i].Also {
-			also = append(also, alsoNotified{b.Deliveries[i].Key, problem})
+			also = append(also, deliveryProblem{b.Deliveries[i].Key, problem})
 		}
 	}
 	return s.also.Insert(ctx, tx, also)
 }
 
-func (s *sqlStore) AlsoProblems(ctx context.Context, key string) (problems []string, err error) {
-	rows, err := s.db.Query(ctx, `SELECT problem FROM history_told WHERE key = ? ORDER BY problem`, key)
-	if err != nil {
-		return nil, fmt.Errorf("read what a delivery tells of: %w", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var problem string
-		if err := rows.Scan(&problem); err != nil {
-			return nil, fmt.Errorf("read what a delivery tells of: %w", err)
-		}
-		problems = append(problems, problem)
-	}
-	return problems, rows.Err()
+func (s *sqlStore) AlsoProblems(ctx context.Context, key string) ([]string, error) {
+	return list(ctx, s.db, "the problems of a delivery", column[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
 }
 
 func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
-	return s.readEscalations(ctx, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
+	return list(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
 }
 
 func (s *sqlStore) EscalationsOf(ctx context.Context, problem string) ([]Escalation, error) {
-	return s.readEscalations(ctx, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
+	return list(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
 }
 
-func (s *sqlStore) readEscalations(ctx context.Context, query string, args ...any) ([]Escalation, error) {
-	rows, err := s.db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read escalations: %w", err)
+func scanEscalation(scan scanner) (Escalation, error) {
+	var key EscalationKey
+	var body []byte
+	if err := scan(&key.Problem, &key.Route, &body); err != nil {
+		return Escalation{}, err
 	}
-	defer rows.Close()
-	var out []Escalation
-	for rows.Next() {
-		var key EscalationKey
-		var body []byte
-		if err := rows.Scan(&key.Problem, &key.Route, &body); err != nil {
-			return nil, fmt.Errorf("read escalations: %w", err)
-		}
-		e, err := decodeEscalation(key, body)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, e)
-	}
-	return out, rows.Err()
+	return decodeEscalation(key, body)
 }
 
-// Compare orders by handler and id.
+// Compare orders by handler and incident.
 func (t NotifiedHandler) Compare(other NotifiedHandler) int {
 	return cmp.Or(cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name), cmp.Compare(t.Incident, other.Incident))
 }

@@ -3,11 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -16,7 +12,7 @@ import (
 
 const problemColumns = `id, namespace, node, node_id, source_kind, source_id, source_instance, source_name, chunk, status, severity, opened, closed, output`
 
-func scanProblem(scan func(...any) error) (Problem, error) {
+func scanProblem(scan scanner) (Problem, error) {
 	var p Problem
 	var opened, closed int64
 	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Source.Kind, &p.Source.ID, &p.Source.Instance, &p.SourceName, &p.Chunk, &p.Status, &p.Severity, &opened, &closed, &p.Output)
@@ -25,48 +21,41 @@ func scanProblem(scan func(...any) error) (Problem, error) {
 }
 
 func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
-	p, err := scanProblem(s.db.QueryRow(ctx, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id).Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return p, ErrNoProblem(id)
-	}
+	p, err := list(ctx, s.db, "problem "+id, scanProblem, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id)
 	if err != nil {
-		return p, fmt.Errorf("read problem %s: %w", id, err)
+		return Problem{}, err
 	}
-	return p, nil
+	if len(p) == 0 {
+		return Problem{}, ErrNoProblem(id)
+	}
+	return p[0], nil
 }
 
-// ErrNoProblem is the answer about an id that no problem has.
+// ErrNoProblem returns the error for an id that no problem has.
 func ErrNoProblem(id string) error {
 	return model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("muster get problems")
 }
 
+// idsPerQuery bounds the ids in one statement.
+const idsPerQuery = 500
+
 func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
-	for some := range slices.Chunk(ids, 500) {
-		args := make([]any, len(some))
-		for i, id := range some {
-			args[i] = id
-		}
-		rows, err := s.db.Query(ctx, `SELECT id FROM history_problems WHERE id IN (?`+strings.Repeat(", ?", len(some)-1)+`)`, args...)
+	for some := range slices.Chunk(ids, idsPerQuery) {
+		w := &where{}
+		in(w, `id`, some)
+		found, err := list(ctx, s.db, "problems", column[string], `SELECT id FROM history_problems WHERE `+w.sql(""), w.args...)
 		if err != nil {
-			return nil, fmt.Errorf("look for problems: %w", err)
+			return nil, err
 		}
-		for rows.Next() {
-			var id string
-			if err := rows.Scan(&id); err != nil {
-				rows.Close()
-				return nil, fmt.Errorf("look for problems: %w", err)
-			}
+		for _, id := range found {
 			known[id] = true
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return nil, fmt.Errorf("look for problems: %w", err)
 		}
 	}
 	return known, nil
 }
 
-// problemShelf: problems are written when they open.
+// problemShelf numbers problems as they open.
 func problemShelf(size int64) shelf[Problem] {
 	return shelf[Problem]{
 		table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, scan: scanProblem,
@@ -76,26 +65,15 @@ func problemShelf(size int64) shelf[Problem] {
 }
 
 func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, error) {
-	w := newWhere(q.Namespace, q.Node, q.Check, q.NodeID).of(q.Namespaces)
+	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	if q.Open {
 		w.and(`{+}e.closed = 0`)
 	}
-	if !q.Since.IsZero() {
-		w.since = nanos(q.Since)
-		w.and(`{+}e.opened >= ?`, w.since)
-	}
-	if !q.Before.IsZero() {
-		w.until = nanos(q.Before)
-		w.and(`{+}e.opened <= ? AND ({+}e.opened < ? OR e.id < ?)`, w.until, w.until, q.BeforeID)
-	}
-	out, err := s.problems.list(ctx, s.db, w, most(q.Limit))
-	if err != nil {
-		return nil, fmt.Errorf("list problems: %w", err)
-	}
-	return out, nil
+	w.between(`{+}e.opened`, q.Since, q.Before, q.BeforeID)
+	return s.problems.list(ctx, s.db, w, limited(q.Limit))
 }
 
-// recordProblems writes those that opened and those that closed.
+// recordProblems writes problems that opened and problems that closed.
 func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, closed []Problem) error {
 	if len(opened)+len(closed) == 0 {
 		return nil
@@ -104,29 +82,32 @@ func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, clo
 	if err != nil {
 		return err
 	}
-	if err := s.opened.Insert(ctx, tx, number(next, opened)); err != nil {
+	if err := s.opened.Insert(ctx, tx, numberRows(next, opened)); err != nil {
 		return err
 	}
-	if err := s.closed.Insert(ctx, tx, number(next+int64(len(opened)), closed)); err != nil {
+	if err := s.closed.Insert(ctx, tx, numberRows(next+int64(len(opened)), closed)); err != nil {
 		return err
 	}
 	if next-1+int64(len(opened)+len(closed))-filed < s.problems.size {
 		return nil
 	}
-	_, err = s.problems.file(ctx, tx)
-	return err
+	return s.problems.closeSegment(ctx, tx)
 }
 
-func (s *sqlStore) Since(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
-	w := newWhere(namespace, "", "", 0)
-	for _, c := range []struct {
-		term string
-		into *int
-	}{{"e.opened >= ?", &opened}, {"e.closed > 0 AND e.closed >= ?", &closed}} {
-		row := s.db.QueryRow(ctx, `SELECT COUNT(*) FROM history_problems e WHERE `+w.sql("")+` AND `+c.term, append(slices.Clone(w.args), nanos(t))...)
-		if err := row.Scan(c.into); err != nil {
-			return 0, 0, fmt.Errorf("count problems: %w", err)
+func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since time.Time) (opened, closed int, err error) {
+	w := newSelection(namespace, nil, "", "", 0)
+	count := func(term string) (n int) {
+		if err == nil {
+			n, err = single[int](ctx, s.db, "the number of problems", `SELECT COUNT(*) FROM history_problems e WHERE `+w.sql("")+` AND `+term, append(slices.Clone(w.args), nanos(since))...)
 		}
+		return n
 	}
-	return opened, closed, nil
+	opened, closed = count(`e.opened >= ?`), count(`e.closed > 0 AND e.closed >= ?`)
+	return opened, closed, err
+}
+
+func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
+	at, err := single[int64](ctx, s.db, "the oldest change",
+		`SELECT COALESCE(MIN(oldest), 0) FROM (SELECT MIN(at) AS oldest FROM history_entries UNION ALL SELECT MIN(opened) FROM history_problems) AS both_tables`)
+	return fromNanos(at), err
 }

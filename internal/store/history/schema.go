@@ -1,7 +1,7 @@
 package history
 
-// schema has one step for each version of history's tables. Of the tables that grow, each index
-// grows at its end: rows of a node and check are found by history_index (see shelf.go).
+// schema has one step for each version of the tables. Tables that grow have only indexes that grow at their
+// end, too: history_index finds the rows of a node and check (shelf.go).
 var schema = []string{`
 	CREATE TABLE history_entries (
 		id {id}, partition_no BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL,
@@ -39,10 +39,10 @@ var schema = []string{`
 	CREATE INDEX history_outbox_shadow ON history_outbox (ended, id) WHERE state = 'shadow';
 	CREATE TABLE history_escalations (
 		problem {text} NOT NULL, route {text} NOT NULL, body {blob} NOT NULL, PRIMARY KEY (problem, route)){clustered};
-	CREATE TABLE history_told (key {text} NOT NULL, problem {text} NOT NULL, PRIMARY KEY (problem, key));
-	CREATE INDEX history_told_key ON history_told (key);
+	CREATE TABLE history_delivery_problems (key {text} NOT NULL, problem {text} NOT NULL, PRIMARY KEY (problem, key));
+	CREATE INDEX history_delivery_problems_key ON history_delivery_problems (key);
 	CREATE TABLE history_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
 	CREATE TABLE history_pipeline_places (partition_no BIGINT PRIMARY KEY, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL);
-	CREATE TABLE history_paces (route {text} NOT NULL, shadow BIGINT NOT NULL, ends BIGINT NOT NULL, sent BIGINT NOT NULL, PRIMARY KEY (route, shadow));
-	CREATE TABLE history_attended (one BIGINT PRIMARY KEY, until BIGINT NOT NULL);
+	CREATE TABLE history_rates (route {text} NOT NULL, shadow BIGINT NOT NULL, ends BIGINT NOT NULL, sent BIGINT NOT NULL, PRIMARY KEY (route, shadow));
+	CREATE TABLE history_alive (one BIGINT PRIMARY KEY, until BIGINT NOT NULL);
 `}

@@ -12,42 +12,39 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// shelf is a table that only grows at its end, and how the rows of a node and check are
-// found in it. An index over all of it would cost a random page for each row, written twice.
-// Instead, so many rows at a time are a segment, and history_index holds their nodes and
-// checks sorted: it grows at its end too. Who asks for a node looks into each segment whose
-// time fits, the newest first, and reads the rows after the last segment, at most one
-// segment's worth, as they are.
+// shelf is a table that grows at its end only, with a segmented index by node and check. One index over all
+// rows would cost a random page for each row, written twice. Instead the shelf closes a segment every size
+// rows: history_index then holds the nodes and checks of the segment, sorted, and grows at its end, too. A
+// query for a node looks into each segment whose time fits, the newest first, and scans the rows behind the
+// last segment, at most one segment's worth. See docs/decisions/0008-history-segments.md.
 type shelf[T any] struct {
-	table   string // as history_segments and history_index call it
-	id, at  string // columns: what grows with each row, and its time
+	table   string // as history_segments and history_index name it
+	id, at  string // columns: the row number, and the time
 	columns string
 	size    int64 // rows of a segment
-	scan    func(scan func(dest ...any) error) (T, error)
-	// compare orders the newest first; at is in its order.
-	compare func(a, b *T) int
+	scan    func(scanner) (T, error)
+	compare func(a, b *T) int // newest first; at is in the same order
 	time    func(*T) int64
-	ends    *sql.Stmt // see end; kept, because it is asked with every batch
+	ends    *sql.Stmt // of end, which every batch asks
 }
 
-// prepare readies what is asked with every batch.
+// prepare prepares the statement that every batch runs.
 func (f *shelf[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
 	return err
 }
 
-// segmentRows: of a hundred million rows there are 3,000 segments, 10 µs each to look into;
-// the rows after the last are read in some 10 ms.
+// segmentRows is the size of a segment. A hundred million rows make 3,000 segments, each looked into in 10 µs;
+// the rows behind the last one are scanned in 10 ms.
 const segmentRows = 1 << 15
 
-// numbered is a row with its id.
+// numbered is a row with its number.
 type numbered[T any] struct {
-	id int64
-	of *T
+	id   int64
+	item *T
 }
 
-// number gives rows their ids.
-func number[T any](next int64, list []T) []numbered[T] {
+func numberRows[T any](next int64, list []T) []numbered[T] {
 	out := make([]numbered[T], len(list))
 	for i := range list {
 		out[i] = numbered[T]{next + int64(i), &list[i]}
@@ -59,7 +56,7 @@ func (f *shelf[T]) sql(query string) string {
 	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns).Replace(query)
 }
 
-// end is the last row that is in a segment, and the id of the next row that is written.
+// end returns the last row in a segment, and the number of the next row to be written.
 func (f *shelf[T]) end(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
@@ -67,14 +64,14 @@ func (f *shelf[T]) end(ctx context.Context, tx *sqldb.Tx) (filed, next int64, er
 	return filed, max(filed, next) + 1, nil
 }
 
-// nameDay is how exactly history_names knows when a name was last seen.
+// nameDay is the resolution of the time at which history_names has seen a name last.
 const nameDay = 24 * time.Hour
 
-// file makes a segment of the rows after the last one, if they are enough.
-func (f *shelf[T]) file(ctx context.Context, tx *sqldb.Tx) (done bool, err error) {
+// closeSegment makes a segment of the rows behind the last one, if they are enough.
+func (f *shelf[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 	filed, next, err := f.end(ctx, tx)
 	if err != nil || next-1-filed < f.size {
-		return false, err
+		return err
 	}
 	last := filed + f.size
 	for _, step := range []struct {
@@ -93,42 +90,103 @@ func (f *shelf[T]) file(ctx context.Context, tx *sqldb.Tx) (done bool, err error
 			[]any{filed, last, int64(nameDay)}},
 	} {
 		if _, err := tx.Exec(ctx, f.sql(step.query), step.args...); err != nil {
-			return false, fmt.Errorf("file rows of %s: %w", f.table, err)
+			return fmt.Errorf("close a segment of %s: %w", f.table, err)
 		}
 	}
-	return true, nil
+	return nil
 }
 
-// part is what is looked through at once: a segment, or what comes after the last one.
+// clean removes the oldest segment without rows.
+func (f *shelf[T]) clean(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
+	var segment int64
+	err := tx.QueryRow(ctx, f.sql(`SELECT COALESCE(MIN(s.last), 0) FROM history_segments s WHERE s.shelf = '{table}' AND s.ended < ?
+		AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} >= s.first AND e.{id} <= s.last)`), nanos(before)).Scan(&segment)
+	if err != nil || segment == 0 {
+		return err
+	}
+	for _, query := range []string{
+		`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ?`,
+		`DELETE FROM history_segments WHERE shelf = '{table}' AND last = ?`,
+	} {
+		if _, err := tx.Exec(ctx, f.sql(query), segment); err != nil {
+			return fmt.Errorf("remove a segment of %s: %w", f.table, err)
+		}
+	}
+	return nil
+}
+
+// selection is the WHERE clause of a shelf's list, with the fields by which segments are chosen.
+type selection struct {
+	where
+	namespace, node, check string
+	nodeID                 model.NodeID
+	since, until           int64 // Unix ns; until 0: any
+}
+
+func newSelection(namespace string, namespaces []string, node, check string, id model.NodeID) *selection {
+	w := &selection{namespace: namespace, node: node, check: check, nodeID: id}
+	if namespace != "" {
+		w.and(`e.namespace = ?`, namespace)
+	}
+	if node != "" {
+		w.and(`e.node = ?`, node)
+	}
+	if check != "" {
+		w.and(`e.source_kind = 0 AND e.source_name = ?`, check)
+	}
+	if id != 0 {
+		w.and(`e.node_id = ?`, int64(id))
+	}
+	in(&w.where, `e.namespace`, namespaces)
+	return w
+}
+
+// between bounds a selection to a time and a page, see where.page.
+func (w *selection) between(at string, since, before time.Time, beforeID any) {
+	w.since, w.until = nanos(since), nanos(before)
+	w.page(at, `e.id`, since, before, beforeID)
+}
+
+// nodes returns all ids that nodes of the selected name had.
+func (w *selection) nodes(ctx context.Context, db *sqldb.DB) ([]int64, error) {
+	if w.nodeID != 0 {
+		return []int64{int64(w.nodeID)}, nil
+	}
+	query, args := `SELECT DISTINCT node_id FROM history_names WHERE node = ?`, []any{w.node}
+	if w.namespace != "" {
+		query, args = query+` AND namespace = ?`, append(args, w.namespace)
+	}
+	return list(ctx, db, "names of nodes", column[int64], query, args...)
+}
+
+// part is a range of rows that one query reads: a segment, or the rows behind the last one.
 type part struct {
-	after, segment int64 // segment 0: the rows after
+	after, segment int64 // segment 0: the rows behind after
 	ended          int64
 }
 
-// parts are those that hold rows of a time, the newest first.
-func (f *shelf[T]) parts(ctx context.Context, db *sqldb.DB, w *where) ([]part, error) {
-	rows, err := db.Query(ctx, `SELECT last, begun, ended FROM history_segments WHERE shelf = ? ORDER BY ended DESC`, f.table)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
+// parts returns the parts with rows of the selected time, the newest first.
+func (f *shelf[T]) parts(ctx context.Context, db *sqldb.DB, w *selection) ([]part, error) {
 	out := []part{{}}
-	for rows.Next() {
-		var p part
-		var begun int64
-		if err := rows.Scan(&p.segment, &begun, &p.ended); err != nil {
-			return nil, err
-		}
-		out[0].after = max(out[0].after, p.segment)
-		if p.ended >= w.since && (w.until == 0 || begun <= w.until) {
-			out = append(out, p)
+	type segment struct {
+		part
+		begun int64
+	}
+	all, err := list(ctx, db, "segments", func(scan scanner) (s segment, err error) {
+		err = scan(&s.segment, &s.begun, &s.ended)
+		return s, err
+	}, `SELECT last, begun, ended FROM history_segments WHERE shelf = ? ORDER BY ended DESC`, f.table)
+	for _, s := range all {
+		out[0].after = max(out[0].after, s.segment)
+		if s.ended >= w.since && (w.until == 0 || s.begun <= w.until) {
+			out = append(out, s.part)
 		}
 	}
-	return out, rows.Err()
+	return out, err
 }
 
-// list reads the newest rows of what is asked.
-func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *where, most int) ([]T, error) {
+// list reads the newest selected rows.
+func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most int) ([]T, error) {
 	if w.node == "" && w.nodeID == 0 {
 		return f.read(ctx, db, `FROM {table} e WHERE `+w.sql(""), w.args, most, "")
 	}
@@ -150,12 +208,12 @@ func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *where, most int) (
 			if len(nodes) == 0 {
 				break
 			}
-			from = `FROM {table} e WHERE e.{id} IN (SELECT row_id FROM history_index WHERE shelf = '{table}' AND segment = ? AND node_id IN (` + places(len(nodes)) + `)`
-			args = append([]any{p.segment}, nodes...)
-			if w.check != "" {
-				from, args = from+` AND source_name = ?`, append(args, w.check)
+			inner := &where{}
+			inner.and(`shelf = '{table}' AND segment = ?`, p.segment)
+			if in(inner, `node_id`, nodes); w.check != "" {
+				inner.and(`source_name = ?`, w.check)
 			}
-			from += `) AND ` + w.sql("+")
+			from, args = `FROM {table} e WHERE e.{id} IN (SELECT row_id FROM history_index WHERE `+inner.sql("")+`) AND `+w.sql("+"), inner.args
 		}
 		rows, err := f.read(ctx, db, from, append(args, w.args...), most, "+")
 		if err != nil {
@@ -168,99 +226,7 @@ func (f *shelf[T]) list(ctx context.Context, db *sqldb.DB, w *where, most int) (
 	return out, nil
 }
 
-// read runs one query. A + before a column keeps SQLite from using its index.
+// read runs one query. plus is + where SQLite must not use the index of the time.
 func (f *shelf[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
-	rows, err := db.Query(ctx, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limit(most)), args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		item, err := f.scan(rows.Scan)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, item)
-	}
-	return out, rows.Err()
+	return list(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limit(most)), args...)
 }
-
-// where says which rows are asked for.
-type where struct {
-	namespace, node, check string
-	nodeID                 model.NodeID
-	since, until           int64 // their time, Unix ns; until 0: any
-	terms                  []string
-	args                   []any // of namespace, node, check and terms
-}
-
-func newWhere(namespace, node, check string, id model.NodeID) *where {
-	w := &where{namespace: namespace, node: node, check: check, nodeID: id}
-	for _, f := range []struct{ column, value string }{{"namespace", namespace}, {"node", node}} {
-		if f.value != "" {
-			w.and(`e.`+f.column+` = ?`, f.value)
-		}
-	}
-	if check != "" {
-		w.and(`e.source_kind = 0 AND e.source_name = ?`, check)
-	}
-	if id != 0 {
-		w.and(`e.node_id = ?`, int64(id))
-	}
-	return w
-}
-
-// of bounds the rows to namespaces; nil: to none.
-func (w *where) of(namespaces []string) *where {
-	if namespaces != nil {
-		w.and(`e.namespace IN (`+sqldb.Marks(len(namespaces))+`)`, sqldb.AppendTexts(nil, namespaces)...)
-	}
-	return w
-}
-
-// and adds a term; {+} in it keeps an index from being used where another one is.
-func (w *where) and(term string, args ...any) {
-	w.terms, w.args = append(w.terms, term), append(w.args, args...)
-}
-
-func (w *where) sql(plus string) string {
-	if len(w.terms) == 0 {
-		return `1 = 1`
-	}
-	return strings.ReplaceAll(strings.Join(w.terms, ` AND `), "{+}", plus)
-}
-
-// nodes are the ids that the node had whose name is asked for.
-func (w *where) nodes(ctx context.Context, db *sqldb.DB) (ids []any, err error) {
-	if w.nodeID != 0 {
-		return []any{int64(w.nodeID)}, nil
-	}
-	query, args := `SELECT DISTINCT node_id FROM history_names WHERE node = ?`, []any{w.node}
-	if w.namespace != "" {
-		query, args = query+` AND namespace = ?`, append(args, w.namespace)
-	}
-	rows, err := db.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
-}
-
-// most is a limit, where none is said.
-func most(n int) int {
-	if n <= 0 {
-		return 1000
-	}
-	return n
-}
-
-func limit(n int) string { return fmt.Sprintf(` LIMIT %d`, most(n)) }

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,18 +15,18 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// sqlStore is Store on SQLite and on PostgreSQL. Times are Unix nanoseconds; 0: none.
+// sqlStore implements Store on SQLite and on PostgreSQL. Times are Unix nanoseconds; 0: none.
 type sqlStore struct {
 	db       *sqldb.DB
 	entries  shelf[Entry]
 	problems shelf[Problem]
 	inserters
 
-	recording sync.Mutex
-	recorded  map[model.Partition]Place // what history_places holds; nil: that is to be read. Under recording
+	recording sync.Mutex                // serializes Record
+	recorded  map[model.Partition]Place // content of history_places; nil: not read yet. Guarded by recording
 }
 
-// Open opens the history store at dsn (see sqldb.Open) and makes its schema.
+// Open opens the history store at dsn (see sqldb.Open) and creates its schema.
 func Open(ctx context.Context, dsn string) (Store, error) { return open(ctx, dsn, segmentRows) }
 
 func open(ctx context.Context, dsn string, segment int64) (Store, error) {
@@ -46,46 +47,27 @@ func open(ctx context.Context, dsn string, segment int64) (Store, error) {
 func (s *sqlStore) Close() error   { return s.db.Close() }
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromNanos(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, n).UTC()
-}
-
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		if err := s.recordEntries(ctx, tx, b.Entries); err != nil {
-			return err
+		for _, step := range []func() error{
+			func() error { return s.recordEntries(ctx, tx, b.Entries) },
+			func() error { return s.recordProblems(ctx, tx, b.Opened, b.Closed) },
+			func() error { return s.outbox.Insert(ctx, tx, b.Deliveries) },
+			func() error { return s.recordEscalations(ctx, tx, &b) },
+			func() error { return s.rates.Insert(ctx, tx, b.Rates) },
+			func() error { return s.places.Insert(ctx, tx, sortedPlaces(b.Places)) },
+			func() error { return s.pipelinePlaces.Insert(ctx, tx, sortedPlaces(b.PipelinePlaces)) },
+		} {
+			if err := step(); err != nil {
+				return err
+			}
 		}
-		if err := s.recordProblems(ctx, tx, b.Opened, b.Closed); err != nil {
-			return err
-		}
-		if err := s.deliver.Insert(ctx, tx, b.Deliveries); err != nil {
-			return err
-		}
-		if err := s.escalate(ctx, tx, &b); err != nil {
-			return err
-		}
-		if err := s.pace(ctx, tx, b.Paces); err != nil {
-			return err
-		}
-		if err := s.places.Insert(ctx, tx, inOrder(b.Places)); err != nil {
-			return err
-		}
-		return s.pipelinePlaces.Insert(ctx, tx, inOrder(b.PipelinePlaces))
+		return nil
 	})
 	if err != nil {
-		s.recorded = nil // nobody knows whether it is there
+		s.recorded = nil // the transaction may have been committed
 		return fmt.Errorf("record history: %w", err)
 	}
 	if s.recorded != nil {
@@ -94,52 +76,70 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	return nil
 }
 
-func inOrder(of map[model.Partition]Place) []reached {
-	places := make([]reached, 0, len(of))
+// partitionPlace is a row of history_places.
+type partitionPlace struct {
+	partition model.Partition
+	place     Place
+}
+
+func sortedPlaces(of map[model.Partition]Place) []partitionPlace {
+	list := make([]partitionPlace, 0, len(of))
 	for _, p := range slices.Sorted(maps.Keys(of)) {
-		places = append(places, reached{p, of[p]})
+		list = append(list, partitionPlace{p, of[p]})
 	}
-	return places
+	return list
+}
+
+const selectPlaces = `SELECT partition_no, log, number, idx FROM `
+
+func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
+	list, err := list(ctx, s.db, "places", scanPlace, selectPlaces+`history_places`)
+	return placeMap(list), err
 }
 
 func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error) {
-	return s.readPlaces(ctx, `SELECT partition_no, log, number, idx FROM history_pipeline_places`)
+	list, err := list(ctx, s.db, "places of pipelines", scanPlace, selectPlaces+`history_pipeline_places`)
+	return placeMap(list), err
 }
 
-const selectPlaces = `SELECT partition_no, log, number, idx FROM history_places`
-
-func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
-	return s.readPlaces(ctx, selectPlaces)
-}
-
-func (s *sqlStore) readPlaces(ctx context.Context, query string) (map[model.Partition]Place, error) {
-	rows, err := s.db.Query(ctx, query)
-	if err == nil {
-		var places map[model.Partition]Place
-		if places, err = scanPlaces(rows); err == nil {
-			return places, nil
-		}
+func placeMap(list []partitionPlace) map[model.Partition]Place {
+	out := make(map[model.Partition]Place, len(list))
+	for _, p := range list {
+		out[p.partition] = p.place
 	}
-	return nil, fmt.Errorf("read places: %w", err)
+	return out
 }
 
-// rowsOf are those of a transaction or of a reader.
-type rowsOf interface {
-	Next() bool
-	Scan(dest ...any) error
-	Err() error
-	Close() error
+func scanPlace(scan scanner) (p partitionPlace, err error) {
+	var log, number int64
+	err = scan(&p.partition, &log, &number, &p.place.Index)
+	p.place.At = journal.Position{Log: uint64(log), Number: uint64(number)}
+	return p, err
 }
 
-func scanPlaces(rows rowsOf) (map[model.Partition]Place, error) {
-	defer rows.Close()
-	out := make(map[model.Partition]Place, model.Partitions)
-	for rows.Next() {
-		var p, log, number, index int64
-		if err := rows.Scan(&p, &log, &number, &index); err != nil {
-			return nil, err
+func (s *sqlStore) RecordAlive(ctx context.Context, until time.Time) error {
+	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO history_alive (one, until) VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET until = excluded.until`, nanos(until))
+		if err != nil {
+			return fmt.Errorf("record the time up to which history is complete: %w", err)
 		}
-		out[model.Partition(p)] = Place{At: journal.Position{Log: uint64(log), Number: uint64(number)}, Index: uint32(index)}
+		return nil
+	})
+}
+
+func (s *sqlStore) AliveUntil(ctx context.Context) (time.Time, error) {
+	until, err := single[int64](ctx, s.db, "the time up to which history is complete", `SELECT until FROM history_alive WHERE one = 1`)
+	if errors.Is(err, sql.ErrNoRows) {
+		return time.Time{}, nil
 	}
-	return out, rows.Err()
+	return fromNanos(until), err
+}
+
+func (s *sqlStore) Rates(ctx context.Context) ([]Rate, error) {
+	return list(ctx, s.db, "the rates of routes", func(scan scanner) (r Rate, err error) {
+		var ends int64
+		err = scan(&r.Route, &r.Shadow, &ends, &r.Sent)
+		r.Ends = time.Unix(0, ends).UTC()
+		return r, err
+	}, `SELECT route, shadow, ends, sent FROM history_rates ORDER BY route, shadow`)
 }

@@ -53,13 +53,13 @@ func testNextVersion(t *testing.T, dsn string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := append(slices.Clone(history.Schema()), `ALTER TABLE history_attended ADD COLUMN why {text} NOT NULL DEFAULT 'unknown';`)
+	next := append(slices.Clone(history.Schema()), `ALTER TABLE history_alive ADD COLUMN why {text} NOT NULL DEFAULT 'unknown';`)
 	if err := db.Migrate(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
 	var at int64
 	var why string
-	if err := db.QueryRow(t.Context(), `SELECT until, why FROM history_attended`).Scan(&at, &why); err != nil || at != until.UnixNano() || why != "unknown" {
+	if err := db.QueryRow(t.Context(), `SELECT until, why FROM history_alive`).Scan(&at, &why); err != nil || at != until.UnixNano() || why != "unknown" {
 		t.Errorf("until %d, why %q, %v", at, why, err)
 	}
 	if err := db.Close(); err != nil {

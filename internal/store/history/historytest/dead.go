@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// testDead: letters of problems that are open, that have ended, and of which the opening
-// was heard.
+// testDead replays dead letters of open problems, of closed ones, and of closed ones whose opening was
+// delivered.
 func testDead(t *testing.T, open func() history.Store) {
 	s := open()
 	defer s.Close()
@@ -24,14 +24,13 @@ func testDead(t *testing.T, open func() history.Store) {
 	}))
 	id := map[string]int64{}
 	for _, p := range []string{"open", "ended", "heard"} {
-		list, err := s.Deliveries(t.Context(), p)
-		must(t, err)
+		list := ok(s.Deliveries(t.Context(), p))
 		for _, d := range list {
 			id[d.Key] = d.ID
 		}
 	}
 	end := func(key string, state history.DeliveryState) {
-		must(t, s.Tried(t.Context(), id[key], history.Attempt{At: at(6), State: state, Error: "no"}))
+		must(t, s.RecordAttempts(t.Context(), history.Outcome{ID: id[key], Attempt: history.Attempt{At: at(6), State: state, Error: "no"}}))
 	}
 	for _, key := range []string{"open/opened/pager", "ended/opened/pager", "heard/closed/pager", "open/opened/mail"} {
 		end(key, history.Dead)
@@ -39,16 +38,13 @@ func testDead(t *testing.T, open func() history.Store) {
 	end("heard/opened/pager", history.Delivered)
 	end("ended/closed/pager", history.Delivered)
 
-	dead, err := s.Dead(t.Context(), pager, 0, 2)
-	must(t, err)
+	dead := ok(s.DeadLetters(t.Context(), pager, 0, 2))
 	equal(t, "newest first", keys(dead), []string{"heard/closed/pager", "ended/opened/pager"})
-	dead, err = s.Dead(t.Context(), pager, dead[1].ID, 2)
-	must(t, err)
+	dead = ok(s.DeadLetters(t.Context(), pager, dead[1].ID, 2))
 	equal(t, "next page", keys(dead), []string{"open/opened/pager"})
 
 	revive := func(q history.Revival) history.Revived {
-		done, err := s.Revive(t.Context(), pager, at(60), q)
-		must(t, err)
+		done := ok(s.Revive(t.Context(), pager, at(60), q))
 		return done
 	}
 	equal(t, "of the limit", revive(history.Revival{Limit: 1}), history.Revived{Revived: 1, Over: 1, More: 1})
@@ -60,8 +56,8 @@ func testDead(t *testing.T, open func() history.Store) {
 	if d := due[0]; !d.Replayed.Equal(at(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.Since().Equal(at(60)) || !d.Created.Equal(at(0)) {
 		t.Errorf("%+v", d)
 	}
-	// With what has ended goes its end, although that had been delivered: first the one,
-	// then the other.
+	// The closing of an ended problem goes with it, although it was delivered before: first the opening, then
+	// the closing.
 	equal(t, "ended too", revive(history.Revival{Limit: 10, Ended: true}), history.Revived{Revived: 2})
 	end("open/opened/pager", history.Delivered)
 	end("heard/closed/pager", history.Delivered)
@@ -74,13 +70,10 @@ func testDead(t *testing.T, open func() history.Store) {
 	equal(t, "its end", keys(due), []string{"ended/closed/pager"})
 	equal(t, "nothing is left", revive(history.Revival{Limit: 10, Ended: true}), history.Revived{})
 
-	standing, err := s.HandlersWithOpen(t.Context())
-	must(t, err)
+	standing := ok(s.HandlersWithOpen(t.Context()))
 	equal(t, "who was told of what is open", standing, []history.HandlerRef{pager})
-	list, err := s.OpenDeliveries(t.Context(), pager, 0, 10)
-	must(t, err)
+	list := ok(s.OpenDeliveries(t.Context(), pager, 0, 10))
 	equal(t, "of what", keys(list), []string{"open/opened/pager"})
-	list, err = s.OpenDeliveries(t.Context(), pager, list[0].ID, 10)
-	must(t, err)
+	list = ok(s.OpenDeliveries(t.Context(), pager, list[0].ID, 10))
 	equal(t, "after that", keys(list), []string(nil))
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// testEscalations: as they were written last, of all problems or one, until they are over.
+// testEscalations lists escalations of all problems or one, as they were written last, until they finish.
 func testEscalations(t *testing.T, open func() history.Store) {
 	s := open()
 	key := func(problem, route string) history.EscalationKey {
@@ -28,17 +28,13 @@ func testEscalations(t *testing.T, open func() history.Store) {
 
 	s = open()
 	defer s.Close()
-	list, err := s.Escalations(t.Context())
-	must(t, err)
+	list := ok(s.Escalations(t.Context()))
 	equal(t, "all, by problem and route", list, []history.Escalation{closing, held, first})
-	list, err = s.EscalationsOf(t.Context(), "p1")
-	must(t, err)
+	list = ok(s.EscalationsOf(t.Context(), "p1"))
 	equal(t, "of one", list, []history.Escalation{closing, held})
 	must(t, s.Record(t.Context(), history.Batch{Finished: []history.EscalationKey{held.EscalationKey, first.EscalationKey, key("p1", "")}}))
-	list, err = s.Escalations(t.Context())
-	must(t, err)
+	list = ok(s.Escalations(t.Context()))
 	equal(t, "left", list, []history.Escalation{closing})
-	list, err = s.EscalationsOf(t.Context(), "p2")
-	must(t, err)
+	list = ok(s.EscalationsOf(t.Context(), "p2"))
 	equal(t, "of one that is over", len(list), 0)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// testMessages: what was sent and what only would have been, by time and page, with the names
-// of the problem; what waits, what was withheld and the watchdog's are none of them.
+// testMessages lists sent and shadow deliveries by time and page, with the names of their problems. Pending
+// and withheld deliveries and beats are no messages.
 func testMessages(t *testing.T, open func() history.Store) {
 	s := open()
 	defer s.Close()
@@ -37,8 +37,7 @@ func testMessages(t *testing.T, open func() history.Store) {
 	list := func(q history.MessageQuery) (said []string) {
 		t.Helper()
 		for {
-			page, err := s.Messages(t.Context(), q)
-			must(t, err)
+			page := ok(s.Messages(t.Context(), q))
 			for _, m := range page {
 				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Tells, m.Ended.Sub(at(0)), m.Count, len(m.Payload)))
 			}
@@ -62,12 +61,11 @@ func testMessages(t *testing.T, open func() history.Store) {
 	equal(t, "of a time", list(history.MessageQuery{Since: at(2), Until: at(4)}), sent[:1])
 }
 
-// testMarks: acknowledgements and the beginnings of flapping, and nothing else.
+// testMarks lists acknowledgements and starts of flapping, and no other entries.
 func testMarks(t *testing.T, open func() history.Store) {
 	s := open()
 	defer s.Close()
-	oldest, err := s.Oldest(t.Context())
-	must(t, err)
+	oldest := ok(s.Oldest(t.Context()))
 	equal(t, "nothing is kept", oldest, time.Time{})
 	var b history.Batch
 	for i, kind := range []history.EntryKind{history.StatusChanged, history.FlappingStarted, history.Acknowledged, history.FlappingEnded, history.FlappingStarted} {
@@ -80,8 +78,7 @@ func testMarks(t *testing.T, open func() history.Store) {
 	}
 	must(t, s.Record(t.Context(), b))
 	list := func(q history.EntryQuery) (said []string) {
-		entries, err := s.Marks(t.Context(), q)
-		must(t, err)
+		entries := ok(s.Marks(t.Context(), q))
 		for _, e := range entries {
 			said = append(said, fmt.Sprint(e.Kind, e.At.Sub(at(0)).Minutes()))
 		}
@@ -89,16 +86,13 @@ func testMarks(t *testing.T, open func() history.Store) {
 	}
 	equal(t, "all", list(history.EntryQuery{}), []string{"flapping4", "acknowledged2", "flapping1"})
 	equal(t, "of a namespace and time", list(history.EntryQuery{Namespace: "default", Since: at(2), Before: at(4)}), []string{"acknowledged2"})
-	oldest, err = s.Oldest(t.Context())
-	must(t, err)
+	oldest = ok(s.Oldest(t.Context()))
 	equal(t, "the oldest", oldest, at(0))
-	problems, err := s.Problems(t.Context(), history.ProblemQuery{Since: at(1)})
-	must(t, err)
+	problems := ok(s.Problems(t.Context(), history.ProblemQuery{Since: at(1)}))
 	equal(t, "problems since", len(problems), 0)
 	must(t, s.Record(t.Context(), history.Batch{Opened: []history.Problem{problem("before", "web01", 0), problem("since", "web01", 1)}}))
 	for _, node := range []string{"", "web01"} {
-		problems, err = s.Problems(t.Context(), history.ProblemQuery{Node: node, Since: at(1)})
-		must(t, err)
+		problems = ok(s.Problems(t.Context(), history.ProblemQuery{Node: node, Since: at(1)}))
 		if len(problems) != 1 || problems[0].ID != "since" {
 			t.Errorf("problems of %q since: %v", node, problems)
 		}
