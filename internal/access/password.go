@@ -83,7 +83,7 @@ func errBadLogin() error {
 
 // ResetPassword stores a hash that HashPassword made. All sessions of the user end; grants and
 // tokens stay. With mayRun, the user may run commands from then on.
-func (s *Service) ResetPassword(ctx context.Context, by intent.Who, user, hash string, mayRun bool) error {
+func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash string, mayRun bool) error {
 	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
 		return model.Errorf(model.Invalid, "this is no hash of a password: %w", err)
 	}
@@ -94,7 +94,7 @@ func (s *Service) ResetPassword(ctx context.Context, by intent.Who, user, hash s
 
 // ChangePassword changes the password of by.User, given the old one. All sessions of the user
 // end but the one that asks, whose id is session.
-func (s *Service) ChangePassword(ctx context.Context, by intent.Who, session, old, password string) error {
+func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, old, password string) error {
 	if _, ok := s.index.user(by.User); !ok {
 		return model.Errorf(model.NotFound, "%s is the name of a token, and no user: it has no password", by.User).WithHint("log in as a user: muster login -u NAME")
 	}
@@ -122,7 +122,7 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Who, session, ol
 }
 
 // setHash stores a hash and ends all sessions of the user but one. The caller holds accounts.
-func (s *Service) setHash(ctx context.Context, by intent.Who, user, hash, but string, mayRun bool) error {
+func (s *Service) setHash(ctx context.Context, by intent.Actor, user, hash, but string, mayRun bool) error {
 	row, ok := s.index.user(user)
 	if !ok {
 		return s.errNoUser(user)

@@ -17,7 +17,7 @@ import (
 func TestAgentsLogIn(t *testing.T) {
 	s := newWorld(t)
 	ctx := t.Context()
-	by := intent.Who{User: "admin"}
+	by := intent.Actor{User: "admin"}
 	if _, err := s.CreateUser(ctx, by, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent, Namespaces: []string{"a"}}}, "P@ssw0rd!"); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestAgentsLogIn(t *testing.T) {
 func TestWhoGuessesIsHeldBackAndNobodyElse(t *testing.T) {
 	s := newWorld(t)
 	ctx := t.Context()
-	if _, err := s.CreateUser(ctx, intent.Who{User: "admin"}, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent}}, "P@ssw0rd!"); err != nil {
+	if _, err := s.CreateUser(ctx, intent.Actor{User: "admin"}, access.User{Name: "sensu", Grants: access.Grants{Role: access.Agent}}, "P@ssw0rd!"); err != nil {
 		t.Fatal(err)
 	}
 	tired := model.Errorf(model.Limited, "too many wrong passwords")

@@ -68,7 +68,7 @@ func (s *Service) Load(ctx context.Context) error {
 }
 
 // commit writes rows, then the index. It is the only way in which either is written.
-func (s *Service) commit(ctx context.Context, by intent.Who, writes []intent.Write) error {
+func (s *Service) commit(ctx context.Context, by intent.Actor, writes []intent.Write) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	done, err := s.opts.Store.Commit(ctx, by, writes)

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
-var ada = intent.Who{User: "ada", Whence: "127.0.0.1", Why: "test"}
+var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
 // world is a service over a real store, at a time of its own.
 type world struct {

@@ -50,13 +50,13 @@ func (s *Service) Login(ctx context.Context, user, password, whence string) (tok
 	if now, ok := s.index.user(user); !ok || now.Hash != row.Hash {
 		return "", t, errBadLogin() // deleted, or another password, while this one was checked
 	}
-	return s.newToken(ctx, intent.Who{User: user, Whence: whence, Why: "login"}, AccessToken{
+	return s.newToken(ctx, intent.Actor{User: user, Whence: whence, Why: "login"}, AccessToken{
 		User: user, Grants: row.Grants, Session: true, Expires: s.opts.Now().Add(sessionLife).UTC(),
 	})
 }
 
 // CreateToken makes a token for a program.
-func (s *Service) CreateToken(ctx context.Context, by intent.Who, t AccessToken) (string, AccessToken, error) {
+func (s *Service) CreateToken(ctx context.Context, by intent.Actor, t AccessToken) (string, AccessToken, error) {
 	if err := t.Validate(); err != nil {
 		return "", t, err
 	}
@@ -64,7 +64,7 @@ func (s *Service) CreateToken(ctx context.Context, by intent.Who, t AccessToken)
 	return s.newToken(ctx, by, t)
 }
 
-func (s *Service) newToken(ctx context.Context, by intent.Who, t AccessToken) (string, AccessToken, error) {
+func (s *Service) newToken(ctx context.Context, by intent.Actor, t AccessToken) (string, AccessToken, error) {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
 		return "", t, fmt.Errorf("make token: %w", err)
@@ -133,7 +133,7 @@ func (s *Service) Tokens() []AccessToken {
 }
 
 // RevokeToken ends a token at once.
-func (s *Service) RevokeToken(ctx context.Context, by intent.Who, id string) error {
+func (s *Service) RevokeToken(ctx context.Context, by intent.Actor, id string) error {
 	err := s.commit(ctx, by, []intent.Write{{Key: tokenKey(id), Expect: -1}})
 	if model.ClassOf(err) == model.NotFound {
 		return ErrNoToken(id)

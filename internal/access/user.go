@@ -57,7 +57,7 @@ func (s *Service) HasUsers() bool {
 
 // CreateUser makes a user of u's name and grants. An empty password is replaced by a generated
 // one; it is returned either way.
-func (s *Service) CreateUser(ctx context.Context, by intent.Who, u User, password string) (string, error) {
+func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, password string) (string, error) {
 	if !userName.MatchString(u.Name) || slices.Contains(reservedNames, u.Name) {
 		return "", model.Errorf(model.Invalid, "%q cannot be a user's name", u.Name).
 			WithHint("letters, digits and . _ @ - in between, at most 63; server and local are the server's own")
@@ -87,7 +87,7 @@ func (s *Service) CreateUser(ctx context.Context, by intent.Who, u User, passwor
 // Grant replaces the grants of a user and returns the user as it is then. The user's sessions have
 // them at once; tokens of that name that permit more end in the same transaction. The last
 // administrator stays one.
-func (s *Service) Grant(ctx context.Context, by intent.Who, name string, g Grants) (User, error) {
+func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Grants) (User, error) {
 	if err := g.Validate(); err != nil {
 		return User{}, err
 	}
@@ -119,7 +119,7 @@ func (s *Service) Grant(ctx context.Context, by intent.Who, name string, g Grant
 
 // DeleteUser ends a user, and in the same transaction all sessions and tokens of that name. The
 // last administrator stays. It returns the user as it was.
-func (s *Service) DeleteUser(ctx context.Context, by intent.Who, name string) (User, error) {
+func (s *Service) DeleteUser(ctx context.Context, by intent.Actor, name string) (User, error) {
 	s.accounts.Lock()
 	defer s.accounts.Unlock()
 	all := s.Users()
@@ -136,7 +136,7 @@ func (s *Service) DeleteUser(ctx context.Context, by intent.Who, name string) (U
 
 // writeUser writes a user and ends tokens in one transaction. A token that is revoked meanwhile
 // is missing from the next attempt.
-func (s *Service) writeUser(ctx context.Context, by intent.Who, user intent.Write, ends func(AccessToken) bool) (err error) {
+func (s *Service) writeUser(ctx context.Context, by intent.Actor, user intent.Write, ends func(AccessToken) bool) (err error) {
 	for range 5 {
 		writes := []intent.Write{user}
 		for _, t := range s.Tokens() {

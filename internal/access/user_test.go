@@ -98,14 +98,14 @@ func TestOwnPassword(t *testing.T) {
 	}
 	here, id := login(was)
 	elsewhere, _ := login(was)
-	by := intent.Who{User: "ada", Whence: "here"}
+	by := intent.Actor{User: "ada", Whence: "here"}
 	for _, c := range []struct {
-		by       intent.Who
+		by       intent.Actor
 		was, new string
 		want     model.Class
 	}{
 		{by, "wrong horse", is, model.Forbidden}, {by, was, "short", model.Invalid}, {by, was, "", model.Invalid},
-		{intent.Who{User: "dashboard"}, was, is, model.NotFound},
+		{intent.Actor{User: "dashboard"}, was, is, model.NotFound},
 	} {
 		if err := w.ChangePassword(ctx, c.by, id, c.was, c.new); model.ClassOf(err) != c.want || err == nil {
 			t.Errorf("%s, %q to %q: got %v", c.by.User, c.was, c.new, err)

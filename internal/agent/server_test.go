@@ -294,9 +294,9 @@ func (s *server) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	return t, nil
 }
 
-func (s *server) Holder(string) (pki.Member, bool) { return pki.Member{}, false }
-func (s *server) Barred(string) error              { return nil }
-func (s *server) Missing(uuid.UUID) bool           { return false }
+func (s *server) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
+func (s *server) RefuseKey(string) error              { return nil }
+func (s *server) UnknownNode(uuid.UUID) bool          { return false }
 
 func (s *server) Register(_ context.Context, _ string, t pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	s.mu.Lock()

@@ -27,24 +27,24 @@ import (
 
 // Intent is the part of the intent service that the API calls.
 type Intent interface {
-	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
-	Delete(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error)
-	Rename(ctx context.Context, by intent.Who, namespace, name, to string, o intent.ApplyOptions) (intent.Applied, error)
-	Retire(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error)
-	Graves() []intent.Grave
-	Forgive(ctx context.Context, by intent.Who, id string) error
-	Ephemeral() []intent.NodeInfo
+	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
+	Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
+	Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error)
+	Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
+	ListTombstones() []intent.TombstoneEntry
+	LiftTombstone(ctx context.Context, by intent.Actor, id string) error
+	EphemeralNodes() []intent.NodeInfo
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
 	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
 	Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error)
 	Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error)
-	RecordRun(ctx context.Context, by intent.Who) error
-	BeginRun(ctx context.Context, by intent.Who, picked, note string) (ended func(came string) error, err error)
-	TombstoneNamed(namespace, name string) (intent.Tombstone, bool)
-	Accept(ctx context.Context, by intent.Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error)
+	RecordRun(ctx context.Context, by intent.Actor) error
+	BeginRun(ctx context.Context, by intent.Actor, picked, note string) (ended func(came string) error, err error)
+	TombstoneByName(namespace, name string) (intent.Tombstone, bool)
+	Accept(ctx context.Context, by intent.Actor, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error)
 	HasMachine(namespace, name string) bool
-	CheckGiven(context.Context, pki.JoinToken) error
-	BuryKey(ctx context.Context, by intent.Who, key string, t intent.Tombstone) error
+	CheckJoinGrant(context.Context, pki.JoinToken) error
+	BlockKey(ctx context.Context, by intent.Actor, key string, t intent.Tombstone) error
 }
 
 // Rows is the stored form of resources, with the record of changes (intent.Store).

@@ -183,7 +183,7 @@ func (s *server) removeMany(ctx context.Context, in *struct{ Body v1.DeleteReque
 }
 
 // applied says in words where each resource lands.
-func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resource) v1.Applied {
+func (s *server) applied(a intent.ApplyResult, dryRun bool, resources []model.Resource) v1.Applied {
 	byKey := map[intent.Key]*model.Resource{}
 	for i := range resources {
 		byKey[intent.KeyOf(&resources[i])] = &resources[i]
@@ -199,11 +199,11 @@ func (s *server) applied(a intent.Applied, dryRun bool, resources []model.Resour
 			Nodes: o.Landing.Nodes, Checks: o.Landing.Checks, Warnings: o.Warnings, Diff: o.Diff,
 		}
 		switch {
-		case o.Pruned && o.Op == intent.Deleted:
+		case o.Pruned && o.Op == intent.OpDeleted:
 			one.Note = "not declared any more; " + s.Kinds.Removal(o.Key.Kind, o.Landing)
-		case o.Op != intent.Deleted && byKey[o.Key] != nil:
+		case o.Op != intent.OpDeleted && byKey[o.Key] != nil:
 			var warning string
-			one.Note, warning = s.Kinds.Effect(byKey[o.Key], o.Landing, o.Op != intent.Unchanged)
+			one.Note, warning = s.Kinds.Effect(byKey[o.Key], o.Landing, o.Op != intent.OpUnchanged)
 			if warning != "" && len(s.Directory.Nodes("")) == 0 {
 				one.Note, warning = one.Note+" yet: no machine has joined", "" // nothing is wrong with it
 			}

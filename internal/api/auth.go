@@ -58,9 +58,9 @@ func (s *server) redactFor(ctx context.Context, r *model.Resource) *model.Resour
 }
 
 // author names the caller in the record of changes.
-func author(ctx context.Context, why string) intent.Who {
+func author(ctx context.Context, why string) intent.Actor {
 	c := callerOf(ctx)
-	return intent.Who{User: c.User, Whence: c.whence, Why: why}
+	return intent.Actor{User: c.User, Whence: c.whence, Why: why}
 }
 
 // open reports whether a path needs no token: it shows nothing, or asks for a proof of its own.

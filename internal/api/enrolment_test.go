@@ -105,7 +105,7 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	keep.Uses = 1
-	if err := tokens.Create(t.Context(), intent.Who{User: "ada"}, keep); err != nil {
+	if err := tokens.Create(t.Context(), intent.Actor{User: "ada"}, keep); err != nil {
 		t.Fatal(err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -136,7 +136,7 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
 		t.Errorf("a token that was used up: %v", codes)
 	}
-	if err := tokens.Delete(t.Context(), intent.Who{User: "ada"}, keep.ID); err != nil {
+	if err := tokens.Delete(t.Context(), intent.Actor{User: "ada"}, keep.ID); err != nil {
 		t.Fatal(err)
 	}
 	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {

@@ -62,7 +62,7 @@ func (s *server) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTo
 	keep := pki.JoinToken{
 		Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels, Lifecycle: r.Lifecycle, Replace: r.Replace, MaxUses: r.MaxUses, Note: r.Note,
 	}
-	if err := s.Intent.CheckGiven(ctx, keep); err != nil {
+	if err := s.Intent.CheckJoinGrant(ctx, keep); err != nil {
 		return nil, err
 	}
 	return s.newJoinToken(ctx, keep, r.ExpiresIn)

@@ -80,7 +80,7 @@ func TestTrustDoesNotWaitForThePlanner(t *testing.T) {
 		set = append(set, model.Resource{Kind: "Node", Metadata: model.Metadata{Name: fmt.Sprint("pay", i), Labels: map[string]string{"role": "payment"}}, Spec: &model.NodeSpec{}})
 	}
 	set = append(set, model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{}})
-	if _, err := r.Intent.Apply(ctx, intent.Who{User: "admin"}, set, intent.ApplyOptions{}); err != nil {
+	if _, err := r.Intent.Apply(ctx, intent.Actor{User: "admin"}, set, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"pay7": "pay7-2", "web01": "web01"} {

@@ -87,7 +87,7 @@ func (s *server) tombstones(_ context.Context, in *struct {
 	Limit int `query:"limit" minimum:"1" maximum:"10000" default:"100"`
 }) (*body[v1.TombstoneList], error) {
 	items := []v1.Tombstone{}
-	for _, g := range s.Intent.Graves() {
+	for _, g := range s.Intent.ListTombstones() {
 		items = append(items, v1.Tombstone{
 			ID: g.ID, Name: g.Name, Namespace: g.Namespace, Why: g.Why, Reason: g.Reason, By: g.By, At: g.At, Until: g.Until,
 		})
@@ -102,5 +102,5 @@ func (s *server) tombstones(_ context.Context, in *struct {
 func (s *server) deleteTombstone(ctx context.Context, in *struct {
 	ID string `path:"id" maxLength:"128"`
 }) (*none, error) {
-	return nil, s.Intent.Forgive(ctx, author(ctx, ""), in.ID)
+	return nil, s.Intent.LiftTombstone(ctx, author(ctx, ""), in.ID)
 }

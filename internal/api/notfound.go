@@ -125,7 +125,7 @@ func (s *server) noNode(ctx context.Context, namespace, name string) error {
 	if namespace == "" {
 		return e.WithHint("what there is: muster get nodes -A")
 	}
-	if t, ok := s.Intent.TombstoneNamed(namespace, name); ok {
+	if t, ok := s.Intent.TombstoneByName(namespace, name); ok {
 		return model.Errorf(model.NotFound, "there is no node %q any more: %s", name, t.Sentence()).
 			WithHint("who did what: muster audit node %s; what there is: muster get nodes -n %s", name, namespace)
 	}

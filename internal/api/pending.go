@@ -276,7 +276,7 @@ func (s *server) letIn(ctx context.Context, w *candidate, token pki.JoinToken, n
 	if err := s.namespaceIsThere(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
 	}
-	if err := s.Intent.CheckGiven(ctx, token); err != nil {
+	if err := s.Intent.CheckJoinGrant(ctx, token); err != nil {
 		return v1.Member{}, err
 	}
 	member, err := s.Intent.Accept(ctx, author(ctx, "accepted, asked from "+w.whence), w.key, token, w.request, named)
@@ -319,8 +319,8 @@ func (s *server) refusePending(ctx context.Context, in *struct{ Body v1.PendingR
 		return nil, err
 	}
 	name := intent.NodeName(w.request.Name)
-	t := intent.Tombstone{Why: intent.Declined, Name: name, Reason: in.Body.Reason}
-	if err := s.Intent.BuryKey(ctx, author(ctx, in.Body.Reason), w.key, t); err != nil {
+	t := intent.Tombstone{Why: intent.ReasonDeclined, Name: name, Reason: in.Body.Reason}
+	if err := s.Intent.BlockKey(ctx, author(ctx, in.Body.Reason), w.key, t); err != nil {
 		return nil, err
 	}
 	s.Waiting.remove(w.key)

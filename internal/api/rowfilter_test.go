@@ -84,7 +84,7 @@ func narrowRig(t *testing.T) *apitest.Rig {
 	if err := r.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Access.CreateUser(t.Context(), intent.Who{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Role: access.Viewer}}, "four plain test words"); err != nil {
+	if _, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Role: access.Viewer}}, "four plain test words"); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -204,7 +204,7 @@ func TestListsAreNarrowed(t *testing.T) {
 func TestConditionsReadWhatTheCallerSees(t *testing.T) {
 	r := apitest.New(t)
 	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")
-	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Who{User: "admin"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Viewer}})
+	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "admin"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Viewer}})
 	if err != nil {
 		t.Fatal(err)
 	}

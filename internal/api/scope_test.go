@@ -112,7 +112,7 @@ spec: {workflows: [{name: zzmarkerzz, handler: hush-pager}]}
 // secondWorld fills namespace quiet with everything that a server keeps.
 func secondWorld(t *testing.T, r *apitest.Rig) {
 	t.Helper()
-	ctx, by := t.Context(), intent.Who{User: "ada", Whence: "10.9.9.9", Why: marker}
+	ctx, by := t.Context(), intent.Actor{User: "ada", Whence: "10.9.9.9", Why: marker}
 	r.Apply(quiet)
 	r.Nodes("quiet", map[string]string{"owner": marker}, "hush1", "hush2", "hush3", "hush-gone")
 	r.Connect("quiet", "hush1", "hush2")
@@ -303,7 +303,7 @@ func boundRig(t *testing.T) (r *apitest.Rig, token string) {
 	p := history.Problem{Namespace: "alpha", Node: "a1", SourceName: "disk", Problem: model.Problem{ID: "Palpha", NodeID: id, Source: model.CheckSource(check), Status: model.Critical, Opened: r.Now().Add(-time.Hour), Output: "full"}}
 	must(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{p},
 		Entries: []history.Entry{{At: p.Opened, Kind: history.StatusChanged, Namespace: "alpha", Node: "a1", NodeID: id, SourceName: "disk", Source: model.CheckSource(check), Status: model.Critical, Output: "full"}}}))
-	token, _, err := r.Access.CreateToken(t.Context(), intent.Who{User: "admin"}, access.AccessToken{User: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Admin}, Run: true}})
+	token, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "admin"}, access.AccessToken{User: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Admin}, Run: true}})
 	must(t, err)
 	return r, token
 }
@@ -343,7 +343,7 @@ func storedState(t *testing.T, r *apitest.Rig) (out []string) {
 	for _, u := range r.Access.Users() {
 		out = append(out, fmt.Sprint(u.Name, u.Role, u.Bindings, u.Tokens))
 	}
-	return append(out, fmt.Sprint(len(tokens), len(r.Intent.Graves())))
+	return append(out, fmt.Sprint(len(tokens), len(r.Intent.ListTombstones())))
 }
 
 // The answer to every request of a subject that is bound to one namespace is the same whether
@@ -401,7 +401,7 @@ func TestBoundSubjectIsApart(t *testing.T) {
 func TestBoundWatch(t *testing.T) {
 	r, _ := boundRig(t)
 	secondWorld(t, r)
-	_, err := r.Access.CreateUser(t.Context(), intent.Who{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Viewer}}}, "four plain test words")
+	_, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Bindings: map[string]string{"alpha": access.Viewer}}}, "four plain test words")
 	must(t, err)
 	token, _, err := r.Access.Login(t.Context(), "ann", "four plain test words", "here")
 	must(t, err)
@@ -429,7 +429,7 @@ func TestBoundWatch(t *testing.T) {
 	if got := next("data:"); !strings.Contains(got, `"node":"a1"`) || strings.Contains(got, "hush") {
 		t.Errorf("the first event of a watch: %s", got)
 	}
-	_, err = r.Access.Grant(t.Context(), intent.Who{User: "admin"}, "ann", access.Grants{Bindings: map[string]string{"quiet": access.Viewer}})
+	_, err = r.Access.Grant(t.Context(), intent.Actor{User: "admin"}, "ann", access.Grants{Bindings: map[string]string{"quiet": access.Viewer}})
 	must(t, err)
 	r.Result("alpha", "a1", "disk", model.Critical, "full")
 	next("event: end")

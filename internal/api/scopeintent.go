@@ -29,15 +29,15 @@ func (i scopedIntent) options(o intent.ApplyOptions) intent.ApplyOptions {
 }
 
 // visible leaves the outcomes of the scope: a rename also rewrites references to the node in shared.
-func (i scopedIntent) visible(a intent.Applied, err error) (intent.Applied, error) {
+func (i scopedIntent) visible(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.has(o.Key.Namespace) })
 	return a, err
 }
 
-func (i scopedIntent) Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error) {
+func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	for n := range resources {
 		if err := i.writable(&resources[n]); err != nil {
-			return intent.Applied{}, err
+			return intent.ApplyResult{}, err
 		}
 	}
 	return i.visible(i.all.Apply(ctx, by, resources, i.options(o)))
@@ -93,16 +93,16 @@ func beyondNamespace(r *model.Resource) string {
 	return ""
 }
 
-func (i scopedIntent) Delete(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error) {
+func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if err := i.removable(keys); err != nil {
-		return intent.Applied{}, err
+		return intent.ApplyResult{}, err
 	}
 	return i.visible(i.all.Delete(ctx, by, keys, i.options(o)))
 }
 
-func (i scopedIntent) Retire(ctx context.Context, by intent.Who, keys []intent.Key, o intent.ApplyOptions) (intent.Applied, error) {
+func (i scopedIntent) Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if err := i.removable(keys); err != nil {
-		return intent.Applied{}, err
+		return intent.ApplyResult{}, err
 	}
 	return i.visible(i.all.Retire(ctx, by, keys, i.options(o)))
 }
@@ -119,27 +119,27 @@ func (i scopedIntent) removable(keys []intent.Key) error {
 	return nil
 }
 
-func (i scopedIntent) Rename(ctx context.Context, by intent.Who, namespace, name, to string, o intent.ApplyOptions) (intent.Applied, error) {
+func (i scopedIntent) Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	if !i.has(namespace) {
-		return intent.Applied{}, i.refuse(namespace)
+		return intent.ApplyResult{}, i.refuse(namespace)
 	}
 	return i.visible(i.all.Rename(ctx, by, namespace, name, to, i.options(o)))
 }
 
-func (i scopedIntent) Graves() []intent.Grave {
-	return slices.DeleteFunc(i.all.Graves(), func(g intent.Grave) bool { return !i.has(g.Namespace) })
+func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
+	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.has(g.Namespace) })
 }
 
 // Forgive answers about a tombstone of another namespace as about one that does not exist.
-func (i scopedIntent) Forgive(ctx context.Context, by intent.Who, id string) error {
-	if !slices.ContainsFunc(i.Graves(), func(g intent.Grave) bool { return g.ID == id }) {
+func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
+	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
 		return intent.ErrNoTombstone(id)
 	}
-	return i.all.Forgive(ctx, by, id)
+	return i.all.LiftTombstone(ctx, by, id)
 }
 
-func (i scopedIntent) Ephemeral() []intent.NodeInfo {
-	return slices.DeleteFunc(i.all.Ephemeral(), func(n intent.NodeInfo) bool { return !i.has(n.Namespace) })
+func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
+	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.has(n.Namespace) })
 }
 
 // Get also finds checks and groups of shared: nodes of the scope have them.
@@ -180,39 +180,39 @@ func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bo
 	return i.all.Audit(ctx, q, redact)
 }
 
-func (i scopedIntent) RecordRun(ctx context.Context, by intent.Who) error {
+func (i scopedIntent) RecordRun(ctx context.Context, by intent.Actor) error {
 	return i.all.RecordRun(ctx, by)
 }
 
-func (i scopedIntent) BeginRun(ctx context.Context, by intent.Who, picked, note string) (ended func(came string) error, err error) {
+func (i scopedIntent) BeginRun(ctx context.Context, by intent.Actor, picked, note string) (ended func(came string) error, err error) {
 	return i.all.BeginRun(ctx, by, picked, note)
 }
 
-func (i scopedIntent) TombstoneNamed(namespace, name string) (intent.Tombstone, bool) {
+func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone, bool) {
 	if !i.has(namespace) {
 		return intent.Tombstone{}, false
 	}
-	return i.all.TombstoneNamed(namespace, name)
+	return i.all.TombstoneByName(namespace, name)
 }
 
 func (i scopedIntent) HasMachine(namespace, name string) bool {
 	return i.has(namespace) && i.all.HasMachine(namespace, name)
 }
 
-func (i scopedIntent) CheckGiven(ctx context.Context, token pki.JoinToken) error {
+func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	if !i.has(token.Namespace) {
 		return i.refuse(token.Namespace)
 	}
-	return i.all.CheckGiven(ctx, token)
+	return i.all.CheckJoinGrant(ctx, token)
 }
 
 // Accept is of machines that are in no namespace yet: no binding covers them.
-func (i scopedIntent) Accept(_ context.Context, _ intent.Who, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
+func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
 	return pki.Member{}, i.subject.Refuse(i.need)
 }
 
-// BuryKey is of such machines, too.
-func (i scopedIntent) BuryKey(context.Context, intent.Who, string, intent.Tombstone) error {
+// BlockKey is of such machines, too.
+func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
 	return i.subject.Refuse(i.need)
 }
 

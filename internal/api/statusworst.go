@@ -77,7 +77,7 @@ func (s *server) stopped(namespace string, out *v1.Status) {
 	}
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
 	mayGo := map[model.NodeID]bool{}
-	for _, n := range s.Intent.Ephemeral() {
+	for _, n := range s.Intent.EphemeralNodes() {
 		mayGo[n.ID] = true
 	}
 	var some []model.NodeID

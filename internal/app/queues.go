@@ -18,7 +18,7 @@ func queuesOf(cfg *config.Server) *queue.Registry {
 func (s *Server) listFacts() {
 	_, policy := s.queues.Bounds("facts")
 	s.queues.Register("facts", func() queue.Info {
-		waiting, nodes, ever := s.intent.Facts()
+		waiting, nodes, ever := s.intent.ReportBacklog()
 		return queue.Info{
 			Name: "facts", Capacity: int64(nodes), Depth: int64(waiting), Unit: "items", Policy: policy, Passed: ever,
 		}

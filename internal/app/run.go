@@ -38,11 +38,11 @@ func (s *Server) Run(ctx context.Context) error {
 		defer stopReacting() // the last snapshots wait for the reactions before them
 		return s.runSnapshots(ctx)
 	})
-	run("intent", back, s.intent.Run)                      // writes facts of agents
-	run("old changes", back, s.intent.Tidy)                // deletes old changes
-	run("ephemeral nodes", back, s.intent.Forget)          // deletes ephemeral nodes that stay away
-	run("planner", back, func(ctx context.Context) error { // compiles changes of the store
-		return s.planner.Run(ctx, s.intent.Wake())
+	run("intent", back, s.intent.WriteReports)               // writes facts of agents
+	run("old changes", back, s.intent.EnforceRetention)      // deletes old changes
+	run("ephemeral nodes", back, s.intent.ForgetAbsentNodes) // deletes ephemeral nodes that stay away
+	run("planner", back, func(ctx context.Context) error {   // compiles changes of the store
+		return s.planner.Run(ctx, s.intent.CommitSignal())
 	})
 	run("intent mark", back, func(ctx context.Context) error { // for the next start
 		return s.recorder.MarkIntent(ctx, s.planner.Revision)

@@ -128,7 +128,7 @@ func (n nodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 func (n nodes) Gone(uid uuid.UUID, key string) muster.Gone {
 	t, ok := n.s.intent.Tombstone(uid)
 	if !ok {
-		if t, ok = n.s.intent.TombstoneOfKey(key); !ok {
+		if t, ok = n.s.intent.TombstoneByKey(key); !ok {
 			return muster.Gone{}
 		}
 	}
@@ -136,7 +136,7 @@ func (n nodes) Gone(uid uuid.UUID, key string) muster.Gone {
 }
 
 func (n nodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
-	return n.s.intent.FirstKey(uid, key)
+	return n.s.intent.RecordFirstKey(uid, key)
 }
 
 func (n nodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
@@ -155,5 +155,5 @@ func (n nodes) Seen(node core.Node, hello *wire.Hello) (limit, reason string) {
 		facts = map[string]string{}
 	}
 	facts["agentVersion"] = hello.Version
-	return n.s.intent.SeenNode(info, intent.Said{Facts: facts, Labels: hello.Labels, Groups: hello.Groups, Hears: &model.KeepaliveReceivers{}})
+	return n.s.intent.RecordReport(info, intent.AgentReport{Facts: facts, Labels: hello.Labels, Groups: hello.Groups, Hears: &model.KeepaliveReceivers{}})
 }

@@ -42,7 +42,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	if err := s.intent.Load(ctx); err != nil {
 		return err
 	}
-	return s.intent.CutRuns(ctx)
+	return s.intent.CloseInterruptedRuns(ctx)
 }
 
 // impact returns the effect of writes on assignments, by the planner.

@@ -176,7 +176,7 @@ func (s *Server) firstAdmin(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("admin-password-file: %w", err)
 		}
 	}
-	by := intent.Who{User: "server", Whence: "local", Why: "first start"}
+	by := intent.Actor{User: "server", Whence: "local", Why: "first start"}
 	made, err := s.access.CreateUser(ctx, by, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, given)
 	if err != nil || given != "" {
 		return "", err
@@ -203,7 +203,7 @@ func (s *Server) firstChecks(ctx context.Context) error {
 	for i := range decoded {
 		resources[i] = decoded[i].Resource
 	}
-	_, err = s.intent.Apply(ctx, intent.Who{User: "server", Whence: "local", Why: "first start: the starter set"}, resources, intent.ApplyOptions{Yes: true})
+	_, err = s.intent.Apply(ctx, intent.Actor{User: "server", Whence: "local", Why: "first start: the starter set"}, resources, intent.ApplyOptions{Yes: true})
 	return err
 }
 
@@ -227,7 +227,7 @@ func (u *Up) agent(ctx context.Context, s *Server) (*agent.Agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, intent.Who{User: "server", Whence: "local", Why: "join token created"}, keep); err != nil {
+		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, intent.Actor{User: "server", Whence: "local", Why: "join token created"}, keep); err != nil {
 			return nil, err
 		}
 		cfg.Token = token.String()

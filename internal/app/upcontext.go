@@ -40,7 +40,7 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	who, err := s.access.Authenticate(was.Token)
 	if c.User = who.User; err != nil {
 		c.User = "admin"
-		c.Token, _, err = s.access.CreateToken(ctx, intent.Who{User: "admin", Whence: "local", Why: "muster up"},
+		c.Token, _, err = s.access.CreateToken(ctx, intent.Actor{User: "admin", Whence: "local", Why: "muster up"},
 			access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Admin}, Note: "context file of muster up"})
 		if err != nil {
 			return err

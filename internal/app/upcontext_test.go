@@ -105,7 +105,7 @@ func TestTwoServersTakeTurnsAtOneContextFile(t *testing.T) {
 func TestUpKeepsItsOwnLogin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := oneUp(t, path)
-	by := intent.Who{User: "admin"}
+	by := intent.Actor{User: "admin"}
 	if _, err := s.access.CreateUser(t.Context(), by, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, "correct horse battery"); err != nil {
 		t.Fatal(err)
 	}

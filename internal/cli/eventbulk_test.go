@@ -60,7 +60,7 @@ func TestEventsInBulk(t *testing.T) {
 func TestWhoMayDoMuch(t *testing.T) {
 	rig, x := manyWrong(t)
 	for role, want := range map[string]map[string]int{"operator": {"ack": 0, "resolve": 0, "delete": 6}, "viewer": {"ack": 6, "delete": 6}} {
-		token, _, err := rig.Access.CreateToken(t.Context(), intent.Who{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: role}})
+		token, _, err := rig.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: role}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -151,7 +151,7 @@ spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 	if err := rig.Planner.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := rig.Intent.BuryKey(t.Context(), intent.Who{User: "ada"}, "ab12", intent.Tombstone{Name: "web05", Namespace: "default", Why: intent.Retired, Reason: "scrapped"})
+	err := rig.Intent.BlockKey(t.Context(), intent.Actor{User: "ada"}, "ab12", intent.Tombstone{Name: "web05", Namespace: "default", Why: intent.ReasonRetired, Reason: "scrapped"})
 	if err != nil {
 		t.Fatal(err)
 	}

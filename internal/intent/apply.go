@@ -39,12 +39,12 @@ func (o *ApplyOptions) prunes(key Key) bool {
 type Op string
 
 const (
-	Created   Op = "created"
-	Updated   Op = "updated"
-	Unchanged Op = "unchanged"
-	Deleted   Op = "deleted"
-	Renamed   Op = "renamed"
-	Gone      Op = "retired"
+	OpCreated   Op = "created"
+	OpUpdated   Op = "updated"
+	OpUnchanged Op = "unchanged"
+	OpDeleted   Op = "deleted"
+	OpRenamed   Op = "renamed"
+	OpRetired   Op = "retired"
 )
 
 // Outcome is what became of one resource.
@@ -59,8 +59,8 @@ type Outcome struct {
 	Pruned   bool     `json:"pruned,omitempty"` // its owner does not declare it any more
 }
 
-// Applied is the outcome of one apply.
-type Applied struct {
+// ApplyResult is the outcome of one apply.
+type ApplyResult struct {
 	Revision int64     `json:"revision"`
 	Affected int       `json:"affected"` // assignments that change
 	Outcomes []Outcome `json:"outcomes"`
@@ -68,27 +68,27 @@ type Applied struct {
 }
 
 // Apply makes all resources so, in one transaction, or says why not.
-func (s *Service) Apply(ctx context.Context, by Who, resources []model.Resource, o ApplyOptions) (Applied, error) {
+func (s *Service) Apply(ctx context.Context, by Actor, resources []model.Resource, o ApplyOptions) (ApplyResult, error) {
 	by.Owner = o.Owner
 	a := application{service: s, by: by, opts: o, going: map[Key]bool{}}
 	if err := a.prepare(ctx, resources); err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	return a.finish(ctx)
 }
 
 // Delete removes resources, in one transaction, with the same guard as Apply; a namespace
 // only together with all that is in it.
-func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions) (Applied, error) {
+func (s *Service) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
 	a := application{service: s, by: by, opts: o}
 	going := map[Key]bool{}
 	for _, key := range keys {
 		going[key] = true
 	}
 	if n, namer, err := s.namer(ctx, going, nil); err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	} else if namer != nil {
-		return Applied{}, model.Errorf(model.Conflict, "%s refers to %s in %s", withOwner(namer), keyOfReference(n), n.Field).
+		return ApplyResult{}, model.Errorf(model.Conflict, "%s refers to %s in %s", withOwner(namer), keyOfReference(n), n.Field).
 			WithHint("remove the reference first, or delete both in one command")
 	}
 	keys = slices.Clone(keys)
@@ -96,22 +96,22 @@ func (s *Service) Delete(ctx context.Context, by Who, keys []Key, o ApplyOptions
 	for _, key := range keys {
 		row, err := s.opts.Store.Get(ctx, key)
 		if err != nil {
-			return Applied{}, err
+			return ApplyResult{}, err
 		}
 		if err := s.mayDelete(ctx, key, going); err != nil {
-			return Applied{}, err
+			return ApplyResult{}, err
 		}
 		if err := a.deleteEverybody(ctx, key, going); err != nil {
-			return Applied{}, err
+			return ApplyResult{}, err
 		}
 		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
-			return Applied{}, stale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
+			return ApplyResult{}, stale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
 		}
 		if key.Kind == "Node" {
-			a.bury(row, Tombstone{Why: Removed, Reason: by.Why})
+			a.bury(row, Tombstone{Why: ReasonDeleted, Reason: by.Why})
 		}
 		a.read(row)
-		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: Deleted, Diff: difference(row.Body, nil), Warnings: disowned(row)})
+		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: disowned(row)})
 	}
 	return a.finish(ctx)
 }
@@ -153,7 +153,7 @@ func (s *Service) mayDelete(ctx context.Context, key Key, going map[Key]bool) er
 // application is one apply on its way.
 type application struct {
 	service  *Service
-	by       Who
+	by       Actor
 	opts     ApplyOptions
 	writes   []Write
 	outcomes []Outcome
@@ -315,14 +315,14 @@ func (a *application) resource(ctx context.Context, r *model.Resource) error {
 	if len(write.Body) > maxBody {
 		return model.Errorf(model.Invalid, "%s has %d bytes, at most %d", key, len(write.Body), maxBody).WithHint("keep what is long in files on the nodes")
 	}
-	outcome := Outcome{Key: key, Op: Created, Revision: row.Revision, Warnings: warnings}
+	outcome := Outcome{Key: key, Op: OpCreated, Revision: row.Revision, Warnings: warnings}
 	switch {
 	case exists && a.same(key, row.Body, write.Body):
-		outcome.Op = Unchanged
+		outcome.Op = OpUnchanged
 		a.outcomes = append(a.outcomes, outcome)
 		return nil
 	case exists:
-		outcome.Op = Updated
+		outcome.Op = OpUpdated
 	}
 	outcome.Diff, outcome.Warnings = a.difference(key, row.Body, write.Body), append(owners, warnings...)
 	a.add(write, outcome)
@@ -387,24 +387,24 @@ func sameJSON(a, b []byte) bool {
 }
 
 // finish asks where it lands, guards, and commits.
-func (a *application) finish(ctx context.Context) (Applied, error) {
-	out := Applied{Outcomes: a.outcomes}
+func (a *application) finish(ctx context.Context) (ApplyResult, error) {
+	out := ApplyResult{Outcomes: a.outcomes}
 	if impact := a.service.opts.Impact; impact != nil {
 		// Unchanged resources too: people want to see where they are in force.
 		asked := slices.Clone(a.writes)
 		at := slices.Clone(a.written)
 		for i := range a.outcomes {
-			if o := &a.outcomes[i]; o.Op == Unchanged {
+			if o := &a.outcomes[i]; o.Op == OpUnchanged {
 				row, err := a.unchanged(ctx, o.Key)
 				if err != nil {
-					return Applied{}, err
+					return ApplyResult{}, err
 				}
 				asked, at = append(asked, Write{Key: o.Key, Body: row.Body, Expect: row.Revision}), append(at, i)
 			}
 		}
 		landings, affected, err := impact(ctx, asked)
 		if err != nil {
-			return Applied{}, err
+			return ApplyResult{}, err
 		}
 		for i, landing := range landings {
 			out.Outcomes[at[i]].Landing = landing
@@ -428,7 +428,7 @@ func (a *application) finish(ctx context.Context) (Applied, error) {
 		err = stale(err)
 	}
 	if err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	out.Revision = done.Revision
 	for i := range a.writes {
@@ -461,8 +461,8 @@ func (a *application) guard(affected int) error {
 		return nil
 	}
 	look := "muster plan"
-	inFiles := func(o Outcome) bool { return o.Op != Deleted && o.Op != Gone }
-	renamed := func(o Outcome) bool { return o.Op == Renamed }
+	inFiles := func(o Outcome) bool { return o.Op != OpDeleted && o.Op != OpRetired }
+	renamed := func(o Outcome) bool { return o.Op == OpRenamed }
 	if !slices.ContainsFunc(a.outcomes, inFiles) || slices.ContainsFunc(a.outcomes, renamed) {
 		look = "--dry-run"
 	}

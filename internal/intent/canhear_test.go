@@ -39,12 +39,12 @@ func TestWhoCanHearOfAForgottenNode(t *testing.T) {
 	}
 	for name, service := range map[string]string{"pager": "PagerDuty", "genie": "Opsgenie", "prom": "Alertmanager"} {
 		refused(apply(node(name)), service)
-		refused(w.CheckGiven(ctx, pki.JoinToken{Namespace: "default", Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{name}}}), service)
+		refused(w.CheckJoinGrant(ctx, pki.JoinToken{Namespace: "default", Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{name}}}), service)
 	}
 	if err := apply(node("cmdb")); err != nil {
 		t.Error(err)
 	}
-	if err := w.CheckGiven(ctx, pki.JoinToken{Namespace: "default", Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{"cmdb"}}}); err != nil {
+	if err := w.CheckJoinGrant(ctx, pki.JoinToken{Namespace: "default", Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{"cmdb"}}}); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // wants, and that waits for its machine: the row gets its ids, and what the token gives
 // besides what is declared. A node that a trusted group holds waits for a person who says
 // the name (named): else the machine would be trusted for the name it chose.
-func (s *Service) takeDeclared(ctx context.Context, by Who, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (member pki.Member, ok bool, err error) {
+func (s *Service) takeDeclared(ctx context.Context, by Actor, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (member pki.Member, ok bool, err error) {
 	for range 5 { // it is written as it was judged: where somebody changed it meanwhile, it is judged anew
 		member, ok, err = s.tryDeclared(ctx, by, at, key, token, request, named)
 		if model.ClassOf(err) != model.Conflict {
@@ -22,7 +22,7 @@ func (s *Service) takeDeclared(ctx context.Context, by Who, at Key, key string, 
 	return member, ok, err
 }
 
-func (s *Service) tryDeclared(ctx context.Context, by Who, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, bool, error) {
+func (s *Service) tryDeclared(ctx context.Context, by Actor, at Key, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, bool, error) {
 	if s.nodes.holds([]string{at.Namespace}, at.Name) {
 		return pki.Member{}, false, nil
 	}

@@ -20,7 +20,7 @@ const (
 // Forget takes away ephemeral nodes that had no session for as long as their lifecycle
 // says, until ctx ends. Only time counts in which the server listened: a start begins
 // anew, and while the process was stopped nobody could come.
-func (s *Service) Forget(ctx context.Context) error {
+func (s *Service) ForgetAbsentNodes(ctx context.Context) error {
 	away := map[uuid.UUID]time.Duration{}
 	tick := time.NewTicker(forgetEvery)
 	defer tick.Stop()
@@ -59,7 +59,7 @@ func (s *Service) forget(ctx context.Context, away map[uuid.UUID]time.Duration, 
 	if len(keys) == 0 {
 		return nil
 	}
-	t := Tombstone{Why: Forgotten, Until: s.opts.Now().UTC().Add(forgottenFor)}
+	t := Tombstone{Why: ReasonForgotten, Until: s.opts.Now().UTC().Add(forgottenFor)}
 	_, err := s.bury(ctx, server(awayTooLong), keys, t, ApplyOptions{Yes: true})
 	if class := model.ClassOf(err); err != nil && (class == model.Conflict || class == model.NotFound) {
 		return nil // changed or gone meanwhile: the next time tells
@@ -68,7 +68,7 @@ func (s *Service) forget(ctx context.Context, away map[uuid.UUID]time.Duration, 
 }
 
 // Ephemeral are the nodes that may come and go.
-func (s *Service) Ephemeral() []NodeInfo { return s.nodes.comeAndGo(nil) }
+func (s *Service) EphemeralNodes() []NodeInfo { return s.nodes.comeAndGo(nil) }
 
 // comeAndGo are the ephemeral nodes; who is none any more is struck from away.
 func (x *nodeIndex) comeAndGo(away map[uuid.UUID]time.Duration) []NodeInfo {

@@ -61,7 +61,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 			switch absent := w.now.Sub(until); {
 			case absent < time.Hour && !there:
 				t.Fatalf("forgotten after %v: %+v", absent, gone)
-			case absent >= time.Hour+2*step && (there || !buried || gone.Why != intent.Forgotten):
+			case absent >= time.Hour+2*step && (there || !buried || gone.Why != intent.ReasonForgotten):
 				t.Fatalf("there after %v: %+v", absent, gone)
 			}
 		}

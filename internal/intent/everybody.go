@@ -71,7 +71,7 @@ func (a *application) deleteEverybody(ctx context.Context, namespace Key, going 
 	}
 	row, there, err := a.service.everybodyOf(ctx, namespace.Name)
 	if there {
-		a.add(Write{Key: row.Key, Expect: row.Revision}, Outcome{Key: row.Key, Op: Deleted, Diff: difference(row.Body, nil), Warnings: disowned(row)})
+		a.add(Write{Key: row.Key, Expect: row.Revision}, Outcome{Key: row.Key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: disowned(row)})
 	}
 	return err
 }
@@ -116,7 +116,7 @@ func (a *application) disown(row Row, o Outcome) error {
 	if err != nil {
 		return err
 	}
-	o.Op, o.Diff = Updated, a.difference(row.Key, row.Body, body)
+	o.Op, o.Diff = OpUpdated, a.difference(row.Key, row.Body, body)
 	a.add(Write{Key: row.Key, Expect: row.Revision, Body: body}, o)
 	return nil
 }

@@ -31,7 +31,7 @@ func TestANamespaceIsMadeWithTheGroupAll(t *testing.T) {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	for _, o := range done.Outcomes {
-		if o.Op != intent.Created || o.Revision != done.Revision || len(o.Warnings) > 0 {
+		if o.Op != intent.OpCreated || o.Revision != done.Revision || len(o.Warnings) > 0 {
 			t.Errorf("%+v", o)
 		}
 	}
@@ -95,7 +95,7 @@ func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, o := range done.Outcomes {
-			if o.Op != intent.Unchanged || len(o.Warnings) > 0 {
+			if o.Op != intent.OpUnchanged || len(o.Warnings) > 0 {
 				t.Errorf("%s: %+v", what, o)
 			}
 		}

@@ -14,9 +14,9 @@ import (
 func TestMeet(t *testing.T) {
 	s := newWorld(t)
 	ctx := t.Context()
-	by := intent.Who{User: "sensu"}
+	by := intent.Actor{User: "sensu"}
 	meet := func(namespace, name string) (intent.NodeInfo, error) {
-		return s.Meet(ctx, by, &intent.Stranger{System: "sensu", Namespace: namespace, Name: name, Said: intent.Said{Labels: map[string]string{"a": "b"}, Groups: []string{"web"}}})
+		return s.RegisterExternal(ctx, by, &intent.ExternalAgent{System: "sensu", Namespace: namespace, Name: name, AgentReport: intent.AgentReport{Labels: map[string]string{"a": "b"}, Groups: []string{"web"}}})
 	}
 	first, err := meet("default", "Web.1")
 	if err != nil || first.Name != "web.1" || first.Key != "" {

@@ -16,9 +16,9 @@ func TestAForgottenStrangerComesAgain(t *testing.T) {
 	w := newWorld(t)
 	w.here = func(model.NodeID) bool { return false }
 	ctx := t.Context()
-	m := &intent.Stranger{System: "sensu", Namespace: "default", Name: "web",
+	m := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web",
 		Lifecycle: &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(2 * time.Minute)}}
-	first, err := w.Meet(ctx, intent.Who{User: "sensu"}, m)
+	first, err := w.RegisterExternal(ctx, intent.Actor{User: "sensu"}, m)
 	if err != nil || first.ForgetAfter != 2*time.Minute {
 		t.Fatalf("%v %+v", err, first)
 	}
@@ -29,20 +29,20 @@ func TestAForgottenStrangerComesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if gone, ok := w.Tombstone(m.UID()); !ok || gone.Why != intent.Forgotten {
+	if gone, ok := w.Tombstone(m.UID()); !ok || gone.Why != intent.ReasonForgotten {
 		t.Fatalf("%v %+v", ok, gone)
 	}
-	again, err := w.Meet(ctx, intent.Who{User: "sensu"}, m)
+	again, err := w.RegisterExternal(ctx, intent.Actor{User: "sensu"}, m)
 	if err != nil || again.ID == first.ID || again.UID != first.UID || again.Name != "web" {
 		t.Errorf("%v %+v after %+v", err, again, first)
 	}
 	if _, still := w.Tombstone(m.UID()); still {
 		t.Error("it is forgotten and there")
 	}
-	if _, err := w.Retire(ctx, intent.Who{User: "sue"}, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web"}}, intent.ApplyOptions{Yes: true}); err != nil {
+	if _, err := w.Retire(ctx, intent.Actor{User: "sue"}, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web"}}, intent.ApplyOptions{Yes: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Meet(ctx, intent.Who{User: "sensu"}, m); model.ClassOf(err) != model.Forbidden {
+	if _, err := w.RegisterExternal(ctx, intent.Actor{User: "sensu"}, m); model.ClassOf(err) != model.Forbidden {
 		t.Errorf("retired: %v", err)
 	}
 }

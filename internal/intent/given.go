@@ -9,7 +9,7 @@ import (
 
 // CheckGiven says why nodes cannot get what a join token, or who lets a machine in, would
 // give them: it is held to what an applied Node is held to.
-func (s *Service) CheckGiven(ctx context.Context, token pki.JoinToken) error {
+func (s *Service) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	r := model.Resource{
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
 		Spec: &model.NodeSpec{Groups: token.Groups, Lifecycle: token.Lifecycle},

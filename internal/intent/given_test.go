@@ -50,11 +50,11 @@ func TestWhatATokenGaveStays(t *testing.T) {
 		}
 		uids[name] = member.UID
 	}
-	if op := apply("after", nil); op != intent.Updated {
+	if op := apply("after", nil); op != intent.OpUpdated {
 		t.Errorf("declared after it joined: %s", op)
 	}
 	for name, uid := range uids {
-		if op := apply(name, nil); op != intent.Unchanged {
+		if op := apply(name, nil); op != intent.OpUnchanged {
 			t.Errorf("%s: the same file again: %s", name, op)
 		}
 		if spec, _ := node(name); !reflect.DeepEqual(spec.JoinGrant, given) {

@@ -19,7 +19,7 @@ import (
 // joiner is one machine that is to become a node.
 type joiner struct {
 	ctx     context.Context // of who waits for it
-	by      Who
+	by      Actor
 	key     string
 	token   pki.JoinToken
 	request pki.EnrolRequest
@@ -134,7 +134,7 @@ func (s *Service) joinOne(ctx context.Context, t *together, j *joiner) error {
 		return nil
 	}
 	uid := idFor(j.request)
-	if t.uids[uid] || j.request.Returns != nil && !s.Missing(uid) {
+	if t.uids[uid] || j.request.Returns != nil && !s.UnknownNode(uid) {
 		return nil
 	}
 	if _, err := s.opts.Store.Get(ctx, at); model.ClassOf(err) != model.NotFound {

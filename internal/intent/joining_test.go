@@ -67,7 +67,7 @@ func TestThoseWhoComeAtOnceAreWrittenTogether(t *testing.T) {
 			}
 			for range 2 {
 				group.Go(func() {
-					info, err := w.Meet(ctx, intent.Who{User: "agent", Whence: "192.0.2.1:3"}, &intent.Stranger{System: "sensu", Namespace: "default", Name: "met"})
+					info, err := w.RegisterExternal(ctx, intent.Actor{User: "agent", Whence: "192.0.2.1:3"}, &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "met"})
 					note(info.Name, info.UID, err)
 				})
 			}
@@ -159,7 +159,7 @@ func TestANamespaceThatIsFull(t *testing.T) {
 	if came.Load() != 10 || refused.Load() != 30 || told.Load() != 30 {
 		t.Errorf("%d came, %d were refused, %d times it was told", came.Load(), refused.Load(), told.Load())
 	}
-	if _, err := w.Meet(ctx, ada, &intent.Stranger{System: "sensu", Namespace: "room", Name: "another"}); model.ClassOf(err) != model.Limited {
+	if _, err := w.RegisterExternal(ctx, ada, &intent.ExternalAgent{System: "sensu", Namespace: "room", Name: "another"}); model.ClassOf(err) != model.Limited {
 		t.Errorf("an agent of another system: %v", err)
 	}
 	if _, err := w.join(t, "late", "declared", pki.JoinToken{Namespace: "room"}); err != nil {

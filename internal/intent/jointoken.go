@@ -17,7 +17,7 @@ type JoinTokens struct{ Store Store }
 func tokenKey(id string) Key { return Key{Kind: tokenKind, Name: id} }
 
 // Create adds a token.
-func (s JoinTokens) Create(ctx context.Context, by Who, t pki.JoinToken) error {
+func (s JoinTokens) Create(ctx context.Context, by Actor, t pki.JoinToken) error {
 	body, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("keep join token %s: %w", t.ID, err)
@@ -42,7 +42,7 @@ func (s JoinTokens) List(ctx context.Context) ([]pki.JoinToken, error) {
 }
 
 // Delete forgets a token; nodes that joined with it stay.
-func (s JoinTokens) Delete(ctx context.Context, by Who, id string) error {
+func (s JoinTokens) Delete(ctx context.Context, by Actor, id string) error {
 	_, err := s.Store.Commit(ctx, by, []Write{{Key: tokenKey(id), Expect: -1}})
 	return err
 }

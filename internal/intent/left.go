@@ -2,16 +2,16 @@ package intent
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// Left is an ephemeral node that was forgotten, and who is to hear of it.
-type Left struct {
+// ForgottenNode is an ephemeral node that was forgotten, and who is to hear of it.
+type ForgottenNode struct {
 	Namespace, Node string
 	Tell            []string // handlers, NAMESPACE/NAME
 	Why             string
 }
 
-// Left is what a change says of a node that came and went; nil: it says nothing of one, or
+// ForgottenNode is what a change says of a node that came and went; nil: it says nothing of one, or
 // nobody is to hear of it.
-func (c *Change) Left() *Left {
+func (c *Change) ForgottenNode() *ForgottenNode {
 	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != awayTooLong {
 		return nil
 	}
@@ -23,7 +23,7 @@ func (c *Change) Left() *Left {
 	if life == nil || len(life.Handlers) == 0 {
 		return nil
 	}
-	l := &Left{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String()}
+	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String()}
 	for _, ref := range life.Handlers {
 		ns, name := model.SplitRef(c.Key.Namespace, ref)
 		l.Tell = append(l.Tell, ns+"/"+name)

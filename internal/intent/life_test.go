@@ -25,7 +25,7 @@ func TestRenameAndRetireSpeakOfTheOwner(t *testing.T) {
 	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
 		t.Fatal(err)
 	}
-	warned := func(done intent.Applied, err error, parts ...string) {
+	warned := func(done intent.ApplyResult, err error, parts ...string) {
 		t.Helper()
 		text := ""
 		for _, o := range done.Outcomes {
@@ -74,8 +74,8 @@ func TestReplace(t *testing.T) {
 		if after, ok := w.LookupNode(first.UID); !ok || after.ID != before.ID || after.Key != "k4" {
 			t.Fatalf("%+v", after)
 		}
-		old, ok := w.TombstoneOfKey("k1")
-		if !ok || old.Why != intent.Replaced || !strings.Contains(old.Sentence(), "web01") || !strings.Contains(old.Sentence(), "by ada") || !strings.Contains(old.Sentence(), "new disk") {
+		old, ok := w.TombstoneByKey("k1")
+		if !ok || old.Why != intent.ReasonReplaced || !strings.Contains(old.Sentence(), "web01") || !strings.Contains(old.Sentence(), "by ada") || !strings.Contains(old.Sentence(), "new disk") {
 			t.Fatalf("the machine before hears %+v %q", old, old.Sentence())
 		}
 		w.open(t)
@@ -140,12 +140,12 @@ func TestNoLivingMachineIsReplacedByItsName(t *testing.T) {
 	}
 	// The machine before hears of it as long as its certificate can be renewed.
 	w.now = w.now.Add((90 + 364) * 24 * time.Hour)
-	if _, ok := w.TombstoneOfKey("k1"); !ok {
+	if _, ok := w.TombstoneByKey("k1"); !ok {
 		t.Error("the machine before is unknown already")
 	}
 	w.now = w.now.Add(2 * 24 * time.Hour)
-	if err := w.TidyNow(t.Context()); err != nil || len(w.Graves()) != 0 {
-		t.Errorf("%+v, %v", w.Graves(), err)
+	if err := w.TidyNow(t.Context()); err != nil || len(w.ListTombstones()) != 0 {
+		t.Errorf("%+v, %v", w.ListTombstones(), err)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestRetire(t *testing.T) {
 		}
 		members = append(members, m)
 	}
-	if err := w.BulkNodes(ctx, ada, "default", []intent.NewNode{{UID: uuid.New(), Name: "never-came"}}); err != nil {
+	if err := w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uuid.New(), Name: "never-came"}}); err != nil {
 		t.Fatal(err)
 	}
 	w.affected = 60
@@ -198,7 +198,7 @@ func TestRetire(t *testing.T) {
 	by := ada
 	by.Why = "scrapped"
 	done, err := w.Retire(ctx, by, []intent.Key{key("a"), key("b")}, intent.ApplyOptions{Yes: true})
-	if err != nil || len(done.Outcomes) != 2 || done.Outcomes[0].Op != intent.Gone || done.Outcomes[1].Revision != done.Revision {
+	if err != nil || len(done.Outcomes) != 2 || done.Outcomes[0].Op != intent.OpRetired || done.Outcomes[1].Revision != done.Revision {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if _, err := w.Delete(ctx, ada, []intent.Key{key("c"), key("never-came")}, intent.ApplyOptions{Yes: true}); err != nil {
@@ -208,18 +208,18 @@ func TestRetire(t *testing.T) {
 		if _, ok := w.LookupNode(members[0].UID); ok {
 			t.Fatal("a is there")
 		}
-		graves := w.Graves()
+		graves := w.ListTombstones()
 		if len(graves) != 3 {
 			t.Fatalf("%+v", graves)
 		}
 		a, ok := w.Tombstone(members[0].UID)
-		if !ok || a.Why != intent.Retired || !strings.Contains(a.Sentence(), "node a was retired by ada at ") || !strings.Contains(a.Sentence(), ": scrapped") || !strings.Contains(a.Hint(), "muster node token") {
+		if !ok || a.Why != intent.ReasonRetired || !strings.Contains(a.Sentence(), "node a was retired by ada at ") || !strings.Contains(a.Sentence(), ": scrapped") || !strings.Contains(a.Hint(), "muster node token") {
 			t.Fatalf("%+v: %s (%s)", a, a.Sentence(), a.Hint())
 		}
-		if c, ok := w.Tombstone(members[2].UID); !ok || c.Why != intent.Removed {
+		if c, ok := w.Tombstone(members[2].UID); !ok || c.Why != intent.ReasonDeleted {
 			t.Fatalf("%+v", c)
 		}
-		if w.Barred("k-a") == nil {
+		if w.RefuseKey("k-a") == nil {
 			t.Error("its key may ask to join")
 		}
 		w.open(t)
@@ -229,7 +229,7 @@ func TestRetire(t *testing.T) {
 		!strings.Contains(err.Error(), "muster node forgive "+members[2].UID.String()) || !strings.Contains(err.Error(), "leave spec.uid out") {
 		t.Fatalf("a file that was written before: %v", err)
 	}
-	if err := w.Forgive(ctx, ada, members[2].UID.String()); err != nil {
+	if err := w.LiftTombstone(ctx, ada, members[2].UID.String()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); err != nil {
@@ -238,18 +238,18 @@ func TestRetire(t *testing.T) {
 	if c, ok := w.LookupNode(members[2].UID); !ok || c.Name != "c" {
 		t.Fatalf("%+v", c)
 	}
-	if err := w.Forgive(ctx, ada, members[0].UID.String()); err != nil {
+	if err := w.LiftTombstone(ctx, ada, members[0].UID.String()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Forgive(ctx, ada, members[0].UID.String()); model.ClassOf(err) != model.NotFound {
+	if err := w.LiftTombstone(ctx, ada, members[0].UID.String()); model.ClassOf(err) != model.NotFound {
 		t.Fatalf("twice: %v", err)
 	}
-	if graves := w.Graves(); len(graves) != 1 || graves[0].Name != "b" || w.Barred("k-a") != nil {
+	if graves := w.ListTombstones(); len(graves) != 1 || graves[0].Name != "b" || w.RefuseKey("k-a") != nil {
 		t.Fatalf("%+v", graves)
 	}
 	w.now = w.now.Add(365 * 24 * time.Hour)
-	if err := w.TidyNow(ctx); err != nil || len(w.Graves()) != 1 {
-		t.Fatalf("for good: %+v, %v", w.Graves(), err)
+	if err := w.TidyNow(ctx); err != nil || len(w.ListTombstones()) != 1 {
+		t.Fatalf("for good: %+v, %v", w.ListTombstones(), err)
 	}
 }
 
@@ -271,7 +271,7 @@ func TestReturningNodeHasItsIDAgain(t *testing.T) {
 	if _, err := w.Delete(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "vault"}}, intent.ApplyOptions{Yes: true}); err != nil {
 		t.Fatal(err)
 	}
-	if m, err := returns(one, "k1", "web01", false); err != nil || m.UID != one || m.Name != "web01" || w.Missing(one) {
+	if m, err := returns(one, "k1", "web01", false); err != nil || m.UID != one || m.Name != "web01" || w.UnknownNode(one) {
 		t.Fatalf("%+v %v", m, err)
 	}
 	if m, err := returns(one, "k1", "web01", false); err != nil || m.UID != one {
@@ -292,7 +292,7 @@ func TestReturningNodeHasItsIDAgain(t *testing.T) {
 	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := returns(one, "k1", "web01", true); model.ClassOf(err) != model.Conflict || w.Missing(one) {
+	if _, err := returns(one, "k1", "web01", true); model.ClassOf(err) != model.Conflict || w.UnknownNode(one) {
 		t.Errorf("a node that was retired: %v", err)
 	}
 }

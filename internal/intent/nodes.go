@@ -23,11 +23,11 @@ type nodeIndex struct {
 	joins map[string]bool // keys of machines that are written
 	byUID map[uuid.UUID]NodeInfo
 	keys  map[Key]uuid.UUID
-	byKey map[string]uuid.UUID // by the fingerprint of the machine's key
-	seen  map[uuid.UUID]Said   // by agents, and not written yet; a nil member: nothing of it is taken
-	told  uint64               // how often something was noted there
-	first map[uuid.UUID]string // keys of machines that had none on record, not written yet
-	paces map[uuid.UUID]pace   // of nodes that were written lately
+	byKey map[string]uuid.UUID      // by the fingerprint of the machine's key
+	seen  map[uuid.UUID]AgentReport // by agents, and not written yet; a nil member: nothing of it is taken
+	told  uint64                    // how often something was noted there
+	first map[uuid.UUID]string      // keys of machines that had none on record, not written yet
+	paces map[uuid.UUID]pace        // of nodes that were written lately
 	tombs tombs
 
 	ephemeral map[uuid.UUID]bool
@@ -35,7 +35,7 @@ type nodeIndex struct {
 
 func newNodeIndex() nodeIndex {
 	return nodeIndex{byUID: map[uuid.UUID]NodeInfo{}, keys: map[Key]uuid.UUID{}, byKey: map[string]uuid.UUID{},
-		seen: map[uuid.UUID]Said{}, first: map[uuid.UUID]string{}, paces: map[uuid.UUID]pace{}, tombs: newTombs(), ephemeral: map[uuid.UUID]bool{}}
+		seen: map[uuid.UUID]AgentReport{}, first: map[uuid.UUID]string{}, paces: map[uuid.UUID]pace{}, tombs: newTombs(), ephemeral: map[uuid.UUID]bool{}}
 }
 
 func (x *nodeIndex) len() int {
@@ -166,7 +166,7 @@ func (s *Service) LookupKey(key string) (NodeInfo, bool) {
 // FirstKey puts the key of its machine on record for a node that has none: in memory at
 // once, and Run writes it soon. It returns the key that is on record then: none, where the
 // key is another node's, or about to be, which holder names. No two nodes share a key.
-func (s *Service) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
+func (s *Service) RecordFirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	info, ok := s.nodes.byUID[uid]
@@ -210,25 +210,25 @@ func (x *nodeIndex) disclaim() {
 }
 
 // Holder implements pki.Registrar.
-func (s *Service) Holder(key string) (pki.Member, bool) {
+func (s *Service) NodeOfKey(key string) (pki.Member, bool) {
 	info, ok := s.LookupKey(key)
 	return pki.Member{UID: info.UID, Name: info.Name, Namespace: info.Namespace}, ok
 }
 
 // Register implements pki.Registrar: it creates the node of a machine that joins.
 func (s *Service) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
-	return s.register(ctx, Who{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
+	return s.register(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
 }
 
 // Accept creates the node of a machine that waits to be let in: what it is given stands in
 // token, which is none that was made. named: a person has said the name, and not only the
 // machine, so that it may be one that a trusted group lists.
-func (s *Service) Accept(ctx context.Context, by Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error) {
+func (s *Service) Accept(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error) {
 	return s.register(ctx, by, key, token, request, named)
 }
 
 // register makes the node; named: a person stands for the name, and not the machine alone.
-func (s *Service) register(ctx context.Context, by Who, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error) {
+func (s *Service) register(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error) {
 	j := &joiner{ctx: ctx, by: by, key: key, token: token, request: request, named: named}
 	if unsaidFacts(request.Facts) != "" {
 		j.request.Facts = nil
@@ -250,7 +250,7 @@ func (s *Service) joinAlone(ctx context.Context, j *joiner) (pki.Member, error) 
 		return member, nil
 	}
 	defer s.nodes.disclaim()
-	if r := request.Returns; r != nil && !s.Missing(r.UID) {
+	if r := request.Returns; r != nil && !s.UnknownNode(r.UID) {
 		return pki.Member{}, model.Errorf(model.Conflict, "node %s is there again, or came to an end, since its machine asked", r.UID).
 			WithHint("which: muster get nodes, and muster node list --retired")
 	}
@@ -323,8 +323,8 @@ func NodeName(wanted string) string {
 	return name
 }
 
-// NewNode is a node made without enrolment, for load tests.
-type NewNode struct {
+// BulkNode is a node made without enrolment, for load tests.
+type BulkNode struct {
 	UID    uuid.UUID
 	Name   string
 	Labels map[string]string
@@ -334,7 +334,7 @@ type NewNode struct {
 }
 
 // BulkNodes makes many nodes in one transaction; those that exist are left alone.
-func (s *Service) BulkNodes(ctx context.Context, by Who, namespace string, nodes []NewNode) error {
+func (s *Service) CreateNodes(ctx context.Context, by Actor, namespace string, nodes []BulkNode) error {
 	var writes []Write
 	for _, n := range nodes {
 		r := model.Resource{

@@ -11,7 +11,7 @@ import (
 // written, and the store is not asked.
 func TestWhatIsOnRecordIsNotWrittenAgain(t *testing.T) {
 	facts, labels := map[string]string{"os": "linux", "arch": "amd64"}, map[string]string{"env": "prod"}
-	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", said: Said{facts, labels, []string{"canary", "web"}, nil}.fingerprint()}
+	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", said: AgentReport{facts, labels, []string{"canary", "web"}, nil}.fingerprint()}
 	s := &Service{nodes: newNodeIndex()}
 	s.nodes.byUID[info.UID] = info
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestWhatIsOnRecordIsNotWrittenAgain(t *testing.T) {
 		{"no groups", facts, labels, "", 1},
 		{"another group", facts, labels, "web db", 1},
 	} {
-		s.SeenNode(info, Said{c.facts, c.labels, strings.Fields(c.groups), nil})
+		s.RecordReport(info, AgentReport{c.facts, c.labels, strings.Fields(c.groups), nil})
 		if len(s.nodes.seen) != c.waiting {
 			t.Errorf("%s: %d nodes wait to be written, want %d", c.what, len(s.nodes.seen), c.waiting)
 		}

@@ -23,18 +23,18 @@ func (a *application) read(row Row) {
 }
 
 // commit writes all of it, over what agents said meanwhile.
-func (a *application) commit(ctx context.Context) (Committed, error) {
+func (a *application) commit(ctx context.Context) (CommitResult, error) {
 	s := a.service
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for i := range a.writes {
 		if err := a.over(ctx, &a.writes[i]); err != nil {
-			return Committed{}, err
+			return CommitResult{}, err
 		}
 	}
 	for uid, key := range a.claims {
 		if err := s.claimed(key, uid); err != nil {
-			return Committed{}, err
+			return CommitResult{}, err
 		}
 	}
 	return s.commitHeld(ctx, a.by, slices.Concat(a.writes, a.graves))

@@ -59,7 +59,7 @@ func TestFactsAreNoConflict(t *testing.T) {
 			w.between = func() {
 				w.between = nil
 				info, _ := w.LookupNode(member.UID)
-				w.SeenNode(info, intent.Said{Facts: map[string]string{"kernel": "6.12"}})
+				w.RecordReport(info, intent.AgentReport{Facts: map[string]string{"kernel": "6.12"}})
 				if err := w.WriteSeenNow(t.Context()); err != nil {
 					t.Error(err)
 				}
@@ -111,15 +111,15 @@ func (w *world) label(t *testing.T, expect map[intent.Key]int64) error {
 func TestAFleetChangesWhileItsFactsAreWritten(t *testing.T) {
 	const each = 12
 	w, ctx := newWorld(t), t.Context()
-	var nodes []intent.NewNode
+	var nodes []intent.BulkNode
 	for i := range 5 * each {
-		nodes = append(nodes, intent.NewNode{UID: uuid.New(), Name: fmt.Sprintf("n%03d", i)})
+		nodes = append(nodes, intent.BulkNode{UID: uuid.New(), Name: fmt.Sprintf("n%03d", i)})
 	}
-	if err := w.BulkNodes(ctx, ada, "default", nodes); err != nil {
+	if err := w.CreateNodes(ctx, ada, "default", nodes); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range nodes {
-		w.FirstKey(n.UID, "key of "+n.Name)
+		w.RecordFirstKey(n.UID, "key of "+n.Name)
 	}
 	if err := w.WriteSeenNow(ctx); err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func TestAFleetChangesWhileItsFactsAreWritten(t *testing.T) {
 			w.OtherPace()
 			for _, n := range nodes {
 				if info, ok := w.LookupNode(n.UID); ok {
-					w.SeenNode(info, intent.Said{Facts: map[string]string{"round": fmt.Sprint(i)}})
+					w.RecordReport(info, intent.AgentReport{Facts: map[string]string{"round": fmt.Sprint(i)}})
 				}
 			}
 			if err := w.WriteSeenNow(ctx); err != nil {
@@ -216,7 +216,7 @@ type counted struct {
 	w *world
 }
 
-func (c counted) Commit(ctx context.Context, by intent.Who, writes []intent.Write) (intent.Committed, error) {
+func (c counted) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	c.w.commits.Add(1)
 	if c.w.committing != nil {
 		c.w.committing()

@@ -233,11 +233,11 @@ func TestPruneLeavesMachinesThatJoined(t *testing.T) {
 	for _, o := range done.Outcomes {
 		switch o.Key.Name {
 		case "web01":
-			if o.Op != intent.Unchanged || !strings.Contains(o.Warnings[0], "its machine has joined") {
+			if o.Op != intent.OpUnchanged || !strings.Contains(o.Warnings[0], "its machine has joined") {
 				t.Errorf("%+v", o)
 			}
 		case "waits":
-			if o.Op != intent.Deleted {
+			if o.Op != intent.OpDeleted {
 				t.Errorf("%+v", o)
 			}
 		}

@@ -108,7 +108,7 @@ func (a *application) prune(ctx context.Context, list []stray) error {
 	for _, s := range list {
 		o := Outcome{Key: s.row.Key, Revision: s.row.Revision, Pruned: true}
 		if s.stay != "" {
-			o.Op, o.Warnings = Unchanged, []string{"it is not declared any more and stays: " + s.stay}
+			o.Op, o.Warnings = OpUnchanged, []string{"it is not declared any more and stays: " + s.stay}
 			if isEverybody(s.row.Key) {
 				if err := a.disown(s.row, o); err != nil {
 					return err
@@ -118,7 +118,7 @@ func (a *application) prune(ctx context.Context, list []stray) error {
 			a.outcomes = append(a.outcomes, o)
 			continue
 		}
-		o.Op, o.Diff = Deleted, a.difference(s.row.Key, s.row.Body, nil)
+		o.Op, o.Diff = OpDeleted, a.difference(s.row.Key, s.row.Body, nil)
 		a.read(s.row)
 		a.add(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
 	}
@@ -199,7 +199,7 @@ func mentions(body []byte, names map[string]bool) bool {
 func (a *application) pruned() string {
 	var names []string
 	for _, o := range a.outcomes {
-		if o.Pruned && o.Op == Deleted {
+		if o.Pruned && o.Op == OpDeleted {
 			names = append(names, o.Key.String())
 		}
 	}

@@ -72,7 +72,7 @@ type AuditEntry struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"`
 	At       time.Time `json:"at"`
-	Who      Who       `json:"who"`
+	Who      Actor     `json:"who"`
 	Key      Key       `json:"key"`
 	Op       string    `json:"op"`
 	Was      string    `json:"was,omitempty"` // the name before, of what was renamed

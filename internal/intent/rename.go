@@ -12,40 +12,40 @@ import (
 // Rename gives a node another name, in one commit with all that names it. The node keeps
 // its numeric and its immutable id, and with them its events, problems and history. What
 // names it in a condition stays as it is: warnings say where.
-func (s *Service) Rename(ctx context.Context, by Who, namespace, name, to string, o ApplyOptions) (Applied, error) {
+func (s *Service) Rename(ctx context.Context, by Actor, namespace, name, to string, o ApplyOptions) (ApplyResult, error) {
 	key := Key{"Node", namespace, name}
 	row, err := s.opts.Store.Get(ctx, key)
 	if err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	if name == to {
-		return Applied{}, model.Errorf(model.Invalid, "%s has that name already", key)
+		return ApplyResult{}, model.Errorf(model.Invalid, "%s has that name already", key)
 	}
 	r, err := s.decode(row)
 	if err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	r.Metadata.Name = to
 	if err := s.opts.Validate(r); err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	if _, err := s.opts.Store.Get(ctx, KeyOf(r)); model.ClassOf(err) != model.NotFound {
 		if err == nil {
 			err = model.Errorf(model.Conflict, "%s exists already", KeyOf(r)).
 				WithHint("if it is the same machine that joined anew: muster node retire %s, then rename; muster describe node %s says which it is", to, to)
 		}
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	body, err := encode(r)
 	if err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	a := application{service: s, by: by, opts: o}
 	a.read(row)
 	a.add(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
-		Outcome{Key: KeyOf(r), Op: Renamed, Was: name, Diff: difference(row.Body, body), Warnings: misnamed(row)})
+		Outcome{Key: KeyOf(r), Op: OpRenamed, Was: name, Diff: difference(row.Body, body), Warnings: misnamed(row)})
 	if err := a.renameReferences(ctx, renaming{namespace: namespace, old: name, new: to, others: s.elsewhere(namespace, name)}); err != nil {
-		return Applied{}, err
+		return ApplyResult{}, err
 	}
 	return a.finish(ctx)
 }
@@ -89,7 +89,7 @@ func (a *application) renameReferences(ctx context.Context, n renaming) error {
 				return err
 			}
 			a.add(Write{Key: row.Key, Body: body, Expect: row.Revision},
-				Outcome{Key: row.Key, Op: Updated, Revision: row.Revision, Diff: difference(row.Body, body)})
+				Outcome{Key: row.Key, Op: OpUpdated, Revision: row.Revision, Diff: difference(row.Body, body)})
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 func TestRename(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	uid := uuid.New()
-	if err := w.BulkNodes(ctx, ada, "default", []intent.NewNode{{UID: uid, Name: "web01"}, {UID: uuid.New(), Name: "db01"}}); err != nil {
+	if err := w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}, {UID: uuid.New(), Name: "db01"}}); err != nil {
 		t.Fatal(err)
 	}
 	disk := check("disk")
@@ -34,8 +34,8 @@ func TestRename(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := w.LookupNode(uid)
-	w.SeenNode(before, intent.Said{Facts: map[string]string{"os": "linux"}}) // not written yet
-	if got, _ := w.FirstKey(uid, "k1"); got != "k1" {
+	w.RecordReport(before, intent.AgentReport{Facts: map[string]string{"os": "linux"}}) // not written yet
+	if got, _ := w.RecordFirstKey(uid, "k1"); got != "k1" {
 		t.Fatal(got)
 	}
 	if _, err := w.Rename(ctx, ada, "default", "web01", "db01", intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict {

@@ -57,7 +57,7 @@ func (s *Service) replacedFor() time.Duration {
 // node keeps its ids, events and history, and the machine before is told that it was
 // replaced.
 func (s *Service) takePlace(ctx context.Context, node NodeInfo, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
-	by := Who{User: "token:" + token.ID, Why: "replaced the machine"}
+	by := Actor{User: "token:" + token.ID, Why: "replaced the machine"}
 	s.writing.Lock() // nobody writes between what is read and what is written
 	defer s.writing.Unlock()
 	node, ok := s.LookupNode(node.UID)
@@ -80,7 +80,7 @@ func (s *Service) takePlace(ctx context.Context, node NodeInfo, key string, toke
 	}
 	writes := append(s.nodes.lift(keyTomb+key), used...)
 	if node.Key != "" && node.Key != key {
-		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: Replaced, Reason: token.Note, By: token.By, At: s.opts.Now().UTC()}
+		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: ReasonReplaced, Reason: token.Note, By: token.By, At: s.opts.Now().UTC()}
 		old.Until = old.At.Add(s.replacedFor())
 		writes = append(writes, old.write(keyTomb+node.Key))
 	}

@@ -13,20 +13,20 @@ import (
 // Retire takes nodes out of service, in one commit and with the guard of Apply: their
 // rows go, and with them their events; tombstones stay, so that a machine that comes
 // back hears why it is refused.
-func (s *Service) Retire(ctx context.Context, by Who, keys []Key, o ApplyOptions) (Applied, error) {
-	return s.bury(ctx, by, keys, Tombstone{Why: Retired, Reason: by.Why}, o)
+func (s *Service) Retire(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
+	return s.bury(ctx, by, keys, Tombstone{Why: ReasonRetired, Reason: by.Why}, o)
 }
 
-func (s *Service) bury(ctx context.Context, by Who, keys []Key, t Tombstone, o ApplyOptions) (Applied, error) {
+func (s *Service) bury(ctx context.Context, by Actor, keys []Key, t Tombstone, o ApplyOptions) (ApplyResult, error) {
 	a := application{service: s, by: by, opts: o}
 	for _, key := range keys {
 		row, err := s.opts.Store.Get(ctx, key)
 		if err != nil {
-			return Applied{}, err
+			return ApplyResult{}, err
 		}
 		a.bury(row, t)
 		a.read(row)
-		a.add(Write{Key: key, Expect: row.Revision, Retire: t.Why == Retired}, Outcome{Key: key, Op: Gone, Warnings: disowned(row)})
+		a.add(Write{Key: key, Expect: row.Revision, Retire: t.Why == ReasonRetired}, Outcome{Key: key, Op: OpRetired, Warnings: disowned(row)})
 	}
 	return a.finish(ctx)
 }
@@ -51,31 +51,31 @@ func (a *application) bury(row Row, t Tombstone) {
 			spec.Key = info.Key // on its way into the row
 		}
 	}
-	if spec.Key == "" && t.Why == Removed {
+	if spec.Key == "" && t.Why == ReasonDeleted {
 		return
 	}
 	t.Name, t.Namespace, t.Key, t.By, t.At = row.Name, row.Namespace, spec.Key, a.by.User, a.service.opts.Now().UTC()
 	a.graves = append(a.graves, t.write(uid.String()))
 }
 
-// Grave is a tombstone with the name of its row.
-type Grave struct {
+// TombstoneEntry is a tombstone with the name of its row.
+type TombstoneEntry struct {
 	ID string
 	Tombstone
 }
 
 // Graves are all tombstones that are in force, the newest first.
-func (s *Service) Graves() []Grave {
+func (s *Service) ListTombstones() []TombstoneEntry {
 	now := s.opts.Now()
 	s.nodes.mu.RLock()
-	var out []Grave
+	var out []TombstoneEntry
 	for id, t := range s.nodes.tombs.by {
 		if t.Until.IsZero() || now.Before(t.Until) {
-			out = append(out, Grave{id, t})
+			out = append(out, TombstoneEntry{id, t})
 		}
 	}
 	s.nodes.mu.RUnlock()
-	slices.SortFunc(out, func(a, b Grave) int {
+	slices.SortFunc(out, func(a, b TombstoneEntry) int {
 		if c := b.At.Compare(a.At); c != 0 {
 			return c
 		}
@@ -85,7 +85,7 @@ func (s *Service) Graves() []Grave {
 }
 
 // Forgive takes a tombstone away: its machine is unknown from then on, and may ask to join.
-func (s *Service) Forgive(ctx context.Context, by Who, id string) error {
+func (s *Service) LiftTombstone(ctx context.Context, by Actor, id string) error {
 	writes := s.nodes.lift(id)
 	if writes == nil {
 		return ErrNoTombstone(id)

@@ -15,20 +15,20 @@ const runKind = "run"
 
 // begun is the body of a row of what has begun.
 type begun struct {
-	By       Who    // who ran it; Why is what, in short
+	By       Actor  // who ran it; Why is what, in short
 	Picked   string // how much of it there was to do
 	Revision int64  // of the record of its begin
 }
 
 // RecordRun records who ran what where, before it is sent: by.Why says it, for people.
-func (s *Service) RecordRun(ctx context.Context, by Who) error {
+func (s *Service) RecordRun(ctx context.Context, by Actor) error {
 	_, err := s.commit(ctx, by, []Write{{Key: Key{Kind: runKind, Name: "run"}, Body: []byte("{}"), Expect: -1}})
 	return err
 }
 
 // BeginRun records that somebody begins what takes a while: by.Why is what, in short, picked how much
 // there is to do, and note what is said of it. ended records what became of it; while nobody has called it, CutRuns finds it.
-func (s *Service) BeginRun(ctx context.Context, by Who, picked, note string) (ended func(came string) error, err error) {
+func (s *Service) BeginRun(ctx context.Context, by Actor, picked, note string) (ended func(came string) error, err error) {
 	key := Key{Kind: runKind, Name: uuid.NewString()}
 	of := begun{By: by, Picked: picked}
 	body, err := json.Marshal(of)
@@ -61,7 +61,7 @@ func (s *Service) endRun(ctx context.Context, key Key, of begun, how, came strin
 
 // CutRuns records of all whose end is not recorded that this server did not live to see it. Call it before
 // anybody can begin something.
-func (s *Service) CutRuns(ctx context.Context) error {
+func (s *Service) CloseInterruptedRuns(ctx context.Context) error {
 	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: runKind})
 	if err != nil {
 		return err

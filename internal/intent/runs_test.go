@@ -11,7 +11,7 @@ import (
 // ends; where the server does not live to see that, its next start says so, once.
 func TestRunsThatWereCutOff(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	by := intent.Who{User: "ada", Whence: "10.0.0.7", Why: "a bulk resolve"}
+	by := intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "a bulk resolve"}
 	record := func() (list []string) {
 		t.Helper()
 		entries, err := w.Audit(ctx, intent.ChangeQuery{Kind: "run"}, true)
@@ -46,12 +46,12 @@ func TestRunsThatWereCutOff(t *testing.T) {
 	if _, err := w.BeginRun(ctx, by, "5 events picked", " (all)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.RecordRun(ctx, intent.Who{User: "ada", Whence: "10.0.0.7", Why: "check disk on 3 nodes"}); err != nil {
+	if err := w.RecordRun(ctx, intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "check disk on 3 nodes"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		w.open(t)
-		if err := w.CutRuns(ctx); err != nil {
+		if err := w.CloseInterruptedRuns(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

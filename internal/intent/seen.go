@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Said is what an agent says of its machine: measured facts, labels of its configuration,
+// AgentReport is what an agent says of its machine: measured facts, labels of its configuration,
 // and groups that it wants to be in.
-type Said struct {
+type AgentReport struct {
 	Facts, Labels map[string]string
 	Groups        []string
 	// Hears is who it wants to hear of its keepalive; nil: it does not say.
@@ -23,12 +23,12 @@ type Said struct {
 }
 
 // saidBy is what is on record of it.
-func saidBy(spec *model.NodeSpec) Said {
-	return Said{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers}
+func saidBy(spec *model.NodeSpec) AgentReport {
+	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers}
 }
 
 // over is what is on record after s was said: what of it was not taken stays as it was.
-func (s Said) over(before Said) Said {
+func (s AgentReport) over(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
 	}
@@ -44,12 +44,12 @@ func (s Said) over(before Said) Said {
 	return s
 }
 
-func (s Said) equal(o Said) bool {
+func (s AgentReport) equal(o AgentReport) bool {
 	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.Hears.Equal(o.Hears)
 }
 
 // fingerprint tells what was said apart, whatever the order of facts and labels.
-func (s Said) fingerprint() uint64 {
+func (s AgentReport) fingerprint() uint64 {
 	sum := uint64(len(s.Facts))<<40 | uint64(len(s.Labels))<<20 | uint64(len(s.Groups))
 	add := func(seed uint64, k, v string) {
 		d := xxhash.NewWithSeed(seed)
@@ -83,7 +83,7 @@ func sortedGroups(groups []string) []string {
 // SeenNode notes what an agent said of itself; Run writes it soon, if it is new. A
 // fleet that comes back with what it said before costs no look into the store. What is
 // beyond a limit is not taken: limit (labels, facts or groups) and reason say so.
-func (s *Service) SeenNode(info NodeInfo, said Said) (limit, reason string) {
+func (s *Service) RecordReport(info NodeInfo, said AgentReport) (limit, reason string) {
 	if said.Facts == nil {
 		said.Facts = map[string]string{}
 	}
@@ -114,7 +114,7 @@ func (s *Service) SeenNode(info NodeInfo, said Said) (limit, reason string) {
 
 // Facts says of how many nodes, of all that enrolled, Run has still to write what their
 // agents said, and how often there was something to write.
-func (s *Service) Facts() (waiting, nodes int, ever uint64) {
+func (s *Service) ReportBacklog() (waiting, nodes int, ever uint64) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.seen), len(s.nodes.byUID), s.nodes.told
@@ -122,7 +122,7 @@ func (s *Service) Facts() (waiting, nodes int, ever uint64) {
 
 // Run writes what agents said of themselves, many nodes in one transaction, until
 // ctx ends.
-func (s *Service) Run(ctx context.Context) error {
+func (s *Service) WriteReports(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
 	for {
@@ -160,7 +160,7 @@ const seenAtOnce = 2000
 // unwritten is what one transaction may take now of what agents said, and of first keys.
 // What a node says meanwhile takes the place of what it said before, so nothing is
 // written that is no longer true.
-func (s *Service) unwritten() (seen map[uuid.UUID]Said, keys map[uuid.UUID]string) {
+func (s *Service) unwritten() (seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *Service) unwritten() (seen map[uuid.UUID]Said, keys map[uuid.UUID]strin
 	if len(s.nodes.paces) == 0 {
 		s.nodes.paces = map[uuid.UUID]pace{}
 	}
-	seen, keys = map[uuid.UUID]Said{}, map[uuid.UUID]string{}
+	seen, keys = map[uuid.UUID]AgentReport{}, map[uuid.UUID]string{}
 	for uid, said := range s.nodes.seen {
 		if s.nodes.paces[uid].now(now).used > factsAtOnce-1 {
 			continue
@@ -201,7 +201,7 @@ func (s *Service) writeSeen(ctx context.Context) error {
 
 // writeSaid writes some of it, and returns of which nodes something was new. It holds
 // writing, so that no row is another, or elsewhere, when it is written than when it was read.
-func (s *Service) writeSaid(ctx context.Context, seen map[uuid.UUID]Said, keys map[uuid.UUID]string) (written []uuid.UUID, err error) {
+func (s *Service) writeSaid(ctx context.Context, seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) (written []uuid.UUID, err error) {
 	all := maps.Clone(seen)
 	for uid := range keys {
 		all[uid] = seen[uid]
@@ -226,7 +226,7 @@ func (s *Service) writeSaid(ctx context.Context, seen map[uuid.UUID]Said, keys m
 
 // wrote strikes out what was written, and counts the writes of each node. A node that
 // said another thing meanwhile waits for the next round.
-func (s *Service) wrote(seen map[uuid.UUID]Said, keys map[uuid.UUID]string, written []uuid.UUID) {
+func (s *Service) wrote(seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string, written []uuid.UUID) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *Service) wrote(seen map[uuid.UUID]Said, keys map[uuid.UUID]string, writ
 		delete(s.nodes.first, uid)
 	}
 	if len(s.nodes.seen) == 0 { // a map keeps the room that a fleet took which came at once
-		s.nodes.seen = map[uuid.UUID]Said{}
+		s.nodes.seen = map[uuid.UUID]AgentReport{}
 	}
 	if len(s.nodes.first) == 0 {
 		s.nodes.first = map[uuid.UUID]string{}
@@ -251,7 +251,7 @@ func (s *Service) wrote(seen map[uuid.UUID]Said, keys map[uuid.UUID]string, writ
 }
 
 // seenWrite is the node's row with what its agent said; ok is false where that is so already.
-func (s *Service) seenWrite(ctx context.Context, uid uuid.UUID, said Said, machine string) (w Write, ok bool, err error) {
+func (s *Service) seenWrite(ctx context.Context, uid uuid.UUID, said AgentReport, machine string) (w Write, ok bool, err error) {
 	info, ok := s.LookupNode(uid)
 	if !ok {
 		return w, false, nil

@@ -40,9 +40,9 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 	writes, last := 0, written("flapping")
 	for second := range 300 {
 		w.now = w.now.Add(time.Second)
-		w.SeenNode(flapping, intent.Said{Facts: map[string]string{"addresses": fmt.Sprint(second)}})
+		w.RecordReport(flapping, intent.AgentReport{Facts: map[string]string{"addresses": fmt.Sprint(second)}})
 		if second == 200 {
-			w.SeenNode(calm, intent.Said{Facts: map[string]string{"kernel": "6.12"}})
+			w.RecordReport(calm, intent.AgentReport{Facts: map[string]string{"kernel": "6.12"}})
 		}
 		if err := w.WriteSeenNow(t.Context()); err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 	if got := facts("flapping")["addresses"]; got != "299" {
 		t.Errorf("in the end: %s", got)
 	}
-	if waiting, _, _ := w.Facts(); waiting != 0 {
+	if waiting, _, _ := w.ReportBacklog(); waiting != 0 {
 		t.Errorf("%d nodes wait", waiting)
 	}
 }
@@ -91,12 +91,12 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 	for _, c := range []struct{ groups, limit, want string }{
 		{"db", "", "[db]"}, {"UPPER", "groups", "[db]"}, {"other/db", "groups", "[db]"}, {"shared/db", "", "[shared/db]"}, {"", "", "[]"},
 	} {
-		said := intent.Said{Facts: map[string]string{"of": c.groups}}
+		said := intent.AgentReport{Facts: map[string]string{"of": c.groups}}
 		if c.groups != "" {
 			said.Groups = []string{c.groups}
 		}
 		w.now = w.now.Add(time.Minute)
-		if limit, reason := w.SeenNode(info, said); limit != c.limit || (limit != "") != (reason != "") {
+		if limit, reason := w.RecordReport(info, said); limit != c.limit || (limit != "") != (reason != "") {
 			t.Errorf("%q: %s: %s", c.groups, limit, reason)
 		}
 		if err := w.WriteSeenNow(ctx); err != nil {
@@ -127,7 +127,7 @@ func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
 	says := func(h *model.KeepaliveReceivers) (kept *model.KeepaliveReceivers, revision int64) {
 		t.Helper()
 		info, _ := w.LookupNode(member.UID)
-		w.SeenNode(info, intent.Said{Hears: h})
+		w.RecordReport(info, intent.AgentReport{Hears: h})
 		if err := w.WriteSeenNow(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
 	if kept, now := says(nil); now != at || !kept.Equal(first) {
 		t.Errorf("who does not say: %+v", kept)
 	}
-	if _, err := w.Apply(ctx, intent.Who{User: "ada"}, []model.Resource{{APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: "web01", Namespace: "default"},
+	if _, err := w.Apply(ctx, intent.Actor{User: "ada"}, []model.Resource{{APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: "web01", Namespace: "default"},
 		Spec: &model.NodeSpec{Groups: []string{"web"}, AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"mine"}}}}}, intent.ApplyOptions{Yes: true}); err != nil {
 		t.Fatal(err)
 	}

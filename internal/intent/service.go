@@ -99,7 +99,7 @@ func NewService(o Options) *Service {
 }
 
 // server is who the server is when it changes something by itself.
-func server(why string) Who { return Who{User: "server", Whence: "local", Why: why} }
+func server(why string) Actor { return Actor{User: "server", Whence: "local", Why: why} }
 
 // Load makes what every installation has (the namespaces default and shared, the
 // group all in every namespace) and reads what must be answered from memory.
@@ -150,13 +150,13 @@ func (s *Service) seed(ctx context.Context) error {
 }
 
 // Wake has a value after something was committed.
-func (s *Service) Wake() <-chan struct{} { return s.wake }
+func (s *Service) CommitSignal() <-chan struct{} { return s.wake }
 
 // Store is what the planner reads.
 func (s *Service) Store() Store { return s.opts.Store }
 
 // commit is the one way anything is written: rows, then what memory knows of them.
-func (s *Service) commit(ctx context.Context, by Who, writes []Write) (Committed, error) {
+func (s *Service) commit(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.commitHeld(ctx, by, writes)
@@ -164,7 +164,7 @@ func (s *Service) commit(ctx context.Context, by Who, writes []Write) (Committed
 
 // commitHeld is commit for who holds writing: nothing comes between the rows and memory,
 // so that the last row that is written is the last that memory takes.
-func (s *Service) commitHeld(ctx context.Context, by Who, writes []Write) (Committed, error) {
+func (s *Service) commitHeld(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	done, err := s.opts.Store.Commit(ctx, by, writes)
 	if err != nil {
 		return done, err

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
-var ada = intent.Who{User: "ada", Whence: "127.0.0.1", Why: "test"}
+var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
 
 type world struct {
 	full func(namespace, limit, reason string)
@@ -92,7 +92,7 @@ func group(name string, inner ...string) model.Resource {
 
 func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	apply := func(rs ...model.Resource) intent.Applied {
+	apply := func(rs ...model.Resource) intent.ApplyResult {
 		t.Helper()
 		out, err := w.Apply(ctx, ada, rs, intent.ApplyOptions{})
 		if err != nil {
@@ -100,13 +100,13 @@ func TestApplySaysWhatBecameOfEachResource(t *testing.T) {
 		}
 		return out
 	}
-	if out := apply(check("a"), check("b")); out.Outcomes[0].Op != intent.Created || out.Outcomes[1].Key.String() != "check/b" {
+	if out := apply(check("a"), check("b")); out.Outcomes[0].Op != intent.OpCreated || out.Outcomes[1].Key.String() != "check/b" {
 		t.Fatalf("%+v", out)
 	}
 	changed := check("b")
 	changed.Spec.(*model.CheckSpec).Interval = model.Duration(time.Hour)
 	out := apply(check("a"), changed)
-	if out.Outcomes[0].Op != intent.Unchanged || out.Outcomes[1].Op != intent.Updated || !strings.Contains(out.Outcomes[1].Diff, "+  interval: 1h") {
+	if out.Outcomes[0].Op != intent.OpUnchanged || out.Outcomes[1].Op != intent.OpUpdated || !strings.Contains(out.Outcomes[1].Diff, "+  interval: 1h") {
 		t.Fatalf("%+v\n%s", out, out.Outcomes[1].Diff)
 	}
 	before, _ := w.Store().Revision(ctx)
@@ -257,7 +257,7 @@ func TestMissingNodesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []struct{ namespace, name string }{{"default", "web01"}, {"team", "db01"}} {
-		if err := w.BulkNodes(ctx, ada, n.namespace, []intent.NewNode{{UID: uuid.New(), Name: n.name}}); err != nil {
+		if err := w.CreateNodes(ctx, ada, n.namespace, []intent.BulkNode{{UID: uuid.New(), Name: n.name}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,7 +27,7 @@ func TestSilencesThatEndedGo(t *testing.T) {
 	for name, until := range map[string]time.Time{"old": now.Add(time.Hour), "recent": now.Add(3 * 24 * time.Hour), "ever": {}} {
 		list = append(list, model.Resource{Kind: "Silence", Metadata: model.Metadata{Name: name, Namespace: "default"}, Spec: &model.SilenceSpec{Until: model.Time{Time: until}, Reason: "why"}})
 	}
-	if _, err := s.Apply(t.Context(), intent.Who{User: "ada"}, list, intent.ApplyOptions{}); err != nil {
+	if _, err := s.Apply(t.Context(), intent.Actor{User: "ada"}, list, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	now = now.Add(8 * 24 * time.Hour)

@@ -11,7 +11,7 @@ type Store interface {
 	// Commit writes all rows or none, gives ids to new ones, records the changes and
 	// returns the new revision. Every Put and Delete states the revision it expects
 	// of the row (Expect); a difference is a model.Conflict.
-	Commit(ctx context.Context, by Who, writes []Write) (Committed, error)
+	Commit(ctx context.Context, by Actor, writes []Write) (CommitResult, error)
 	// Get returns a model.NotFound error where there is no such row.
 	Get(ctx context.Context, key Key) (Row, error)
 	// GetAll returns the rows of those keys that exist, in any order, with one query for many keys.
@@ -64,19 +64,19 @@ type Write struct {
 	// From moves the row of this name, of the same kind and namespace, to Key: it keeps
 	// its id, and there must be no row at Key. Expect is of the row that moves.
 	From   string
-	Expect int64 // revision the row must have; 0: must not exist; -1: whatever
-	Retire bool  // of a Delete: people took it out of service, and it is recorded so
-	By     *Who  // who wrote this, where a commit is of several; nil: who commits
+	Expect int64  // revision the row must have; 0: must not exist; -1: whatever
+	Retire bool   // of a Delete: people took it out of service, and it is recorded so
+	By     *Actor // who wrote this, where a commit is of several; nil: who commits
 }
 
-// Committed is the outcome: the rows as written, in the order of the writes.
-type Committed struct {
+// CommitResult is the outcome: the rows as written, in the order of the writes.
+type CommitResult struct {
 	Revision int64
 	Rows     []Row
 }
 
-// Who says who changed something, whence and why.
-type Who struct {
+// Actor says who changed something, whence and why.
+type Actor struct {
 	User   string // or "server", "agent:<uid>"
 	Whence string // remote address, or "local"
 	Why    string // the message given with -m
@@ -88,7 +88,7 @@ type Change struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"` // its place within the revision
 	At       time.Time `json:"at"`
-	Who      Who       `json:"who"`
+	Who      Actor     `json:"who"`
 	Key      Key       `json:"key"`
 	ID       uint32    `json:"id"`
 	Op       string    `json:"op"`               // create, update, rename, delete, retire

@@ -17,7 +17,7 @@ const (
 
 // Tidy removes recorded changes older than the retention, join tokens that expired long
 // ago, tombstones whose time is over and silences that ended long ago, until ctx ends.
-func (s *Service) Tidy(ctx context.Context) error {
+func (s *Service) EnforceRetention(ctx context.Context) error {
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
 	for {

@@ -26,19 +26,19 @@ func TestTidy(t *testing.T) {
 	}
 	tokens := intent.JoinTokens{Store: store}
 	for id, expires := range map[string]time.Time{"old": now.Add(time.Hour), "ever": {}, "late": now.Add(100 * 24 * time.Hour)} {
-		if err := tokens.Create(t.Context(), intent.Who{User: "ada"}, pki.JoinToken{ID: id, Expires: expires}); err != nil {
+		if err := tokens.Create(t.Context(), intent.Actor{User: "ada"}, pki.JoinToken{ID: id, Expires: expires}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const old = 2500
 	for i := range old {
 		body := fmt.Appendf(nil, `{"metadata":{"name":"p","namespace":"default"},"spec":{"value":%d}}`, i)
-		if _, err := store.Commit(t.Context(), intent.Who{User: "ada"}, []intent.Write{{Key: intent.Key{Kind: "Property", Namespace: "default", Name: "p"}, Body: body, Expect: -1}}); err != nil {
+		if _, err := store.Commit(t.Context(), intent.Actor{User: "ada"}, []intent.Write{{Key: intent.Key{Kind: "Property", Namespace: "default", Name: "p"}, Body: body, Expect: -1}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	now = now.Add(100 * 24 * time.Hour)
-	if err := tokens.Create(t.Context(), intent.Who{User: "ada"}, pki.JoinToken{ID: "new"}); err != nil {
+	if err := tokens.Create(t.Context(), intent.Actor{User: "ada"}, pki.JoinToken{ID: "new"}); err != nil {
 		t.Fatal(err)
 	}
 	revision, err := store.Revision(t.Context())

@@ -23,11 +23,11 @@ const (
 
 // Why a machine is a node no more. The codes are those of Refuse.
 const (
-	Retired   = "retired"   // an operator took the node out of service
-	Replaced  = "replaced"  // another machine has its place
-	Declined  = "refused"   // an operator did not let it in
-	Forgotten = "forgotten" // an ephemeral node that was away for too long
-	Removed   = "deleted"   // the node was deleted like any resource
+	ReasonRetired   = "retired"   // an operator took the node out of service
+	ReasonReplaced  = "replaced"  // another machine has its place
+	ReasonDeclined  = "refused"   // an operator did not let it in
+	ReasonForgotten = "forgotten" // an ephemeral node that was away for too long
+	ReasonDeleted   = "deleted"   // the node was deleted like any resource
 )
 
 // Tombstone is what is kept of a node, or of a machine, that is gone, so that it hears why.
@@ -45,14 +45,14 @@ type Tombstone struct {
 // Sentence says what became of the machine: by whom, when and why.
 func (t *Tombstone) Sentence() string {
 	what := map[string]string{
-		Retired: "was retired", Replaced: "has another machine now: this one was replaced", Declined: "was not let in",
-		Forgotten: "was forgotten, because it was away for too long", Removed: "was deleted",
+		ReasonRetired: "was retired", ReasonReplaced: "has another machine now: this one was replaced", ReasonDeclined: "was not let in",
+		ReasonForgotten: "was forgotten, because it was away for too long", ReasonDeleted: "was deleted",
 	}[t.Why]
 	who := "node " + t.Name
 	switch {
 	case t.Name == "":
 		who = "this machine"
-	case t.Why == Declined: // it never was a node
+	case t.Why == ReasonDeclined: // it never was a node
 		who = "machine " + t.Name
 	}
 	text := fmt.Sprintf("%s %s", who, what)
@@ -69,9 +69,9 @@ func (t *Tombstone) Sentence() string {
 // Hint is what to type if it should be a node all the same.
 func (t *Tombstone) Hint() string {
 	switch t.Why {
-	case Replaced:
+	case ReasonReplaced:
 		return "on the server, if this machine is " + t.Name + " all the same: muster node replace " + t.Name + ", if it is another: muster node token; " + pki.Paste
-	case Forgotten:
+	case ReasonForgotten:
 		return "let it join again; " + pki.JoinAnew
 	}
 	return "if that is a mistake, " + pki.JoinAnew
@@ -84,7 +84,7 @@ func (t *Tombstone) Err() error {
 
 // BuryKey keeps a tombstone of the machine with this key alone: whatever node it was, or
 // wanted to be, others may be. By and At are filled in.
-func (s *Service) BuryKey(ctx context.Context, by Who, key string, t Tombstone) error {
+func (s *Service) BlockKey(ctx context.Context, by Actor, key string, t Tombstone) error {
 	t.Key, t.By, t.At = key, by.User, s.opts.Now().UTC()
 	_, err := s.commit(ctx, by, []Write{t.write(keyTomb + key)})
 	return err
@@ -138,7 +138,7 @@ func (x *nodeIndex) removeTombstone(name string) {
 func (s *Service) Tombstone(uid uuid.UUID) (Tombstone, bool) { return s.tombstone(uid.String()) }
 
 // TombstoneOfKey says what became of the machine that has a key.
-func (s *Service) TombstoneOfKey(key string) (Tombstone, bool) {
+func (s *Service) TombstoneByKey(key string) (Tombstone, bool) {
 	s.nodes.mu.RLock()
 	name := s.nodes.tombs.byKey[key]
 	s.nodes.mu.RUnlock()
@@ -153,7 +153,7 @@ func (s *Service) tombstone(name string) (Tombstone, bool) {
 }
 
 // TombstoneNamed says what became of the last node of a name that is there no more.
-func (s *Service) TombstoneNamed(namespace, name string) (last Tombstone, ok bool) {
+func (s *Service) TombstoneByName(namespace, name string) (last Tombstone, ok bool) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	for _, t := range s.nodes.tombs.by {
@@ -165,15 +165,15 @@ func (s *Service) TombstoneNamed(namespace, name string) (last Tombstone, ok boo
 }
 
 // Barred implements pki.Registrar.
-func (s *Service) Barred(key string) error {
-	if t, ok := s.TombstoneOfKey(key); ok {
+func (s *Service) RefuseKey(key string) error {
+	if t, ok := s.TombstoneByKey(key); ok {
 		return t.Err()
 	}
 	return nil
 }
 
 // Missing implements pki.Registrar.
-func (s *Service) Missing(node uuid.UUID) bool {
+func (s *Service) UnknownNode(node uuid.UUID) bool {
 	_, there := s.LookupNode(node)
 	_, gone := s.Tombstone(node)
 	return !there && !gone

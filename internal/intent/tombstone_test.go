@@ -25,19 +25,19 @@ func TestTombstoneOfAKey(t *testing.T) {
 		return len(rows)
 	}
 	for key, tomb := range map[string]intent.Tombstone{
-		"k1": {Name: "web01", Why: intent.Declined, Reason: "not ours"},
-		"k2": {Name: "web02", Why: intent.Forgotten, Until: w.now.Add(time.Hour)},
+		"k1": {Name: "web01", Why: intent.ReasonDeclined, Reason: "not ours"},
+		"k2": {Name: "web02", Why: intent.ReasonForgotten, Until: w.now.Add(time.Hour)},
 	} {
-		if err := w.BuryKey(ctx, ada, key, tomb); err != nil {
+		if err := w.BlockKey(ctx, ada, key, tomb); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.open(t)
-	got, ok := w.TombstoneOfKey("k1")
+	got, ok := w.TombstoneByKey("k1")
 	if !ok || got.By != "ada" || got.Key != "k1" {
 		t.Fatalf("%+v, %v", got, ok)
 	}
-	err := w.Barred("k1")
+	err := w.RefuseKey("k1")
 	if model.ClassOf(err) != model.Forbidden {
 		t.Fatal(err)
 	}
@@ -47,11 +47,11 @@ func TestTombstoneOfAKey(t *testing.T) {
 			t.Errorf("%+v does not say %q", said, part)
 		}
 	}
-	if w.Barred("k2") == nil || w.Barred("k3") != nil {
+	if w.RefuseKey("k2") == nil || w.RefuseKey("k3") != nil {
 		t.Error("k2 is gone for an hour, k3 never was")
 	}
 	w.now = w.now.Add(time.Hour)
-	if w.Barred("k2") != nil {
+	if w.RefuseKey("k2") != nil {
 		t.Error("k2 is free again")
 	}
 	if err := w.TidyNow(ctx); err != nil || tombs() != 1 {
@@ -60,8 +60,8 @@ func TestTombstoneOfAKey(t *testing.T) {
 	if _, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"}); err != nil {
 		t.Fatal(err)
 	}
-	if w.Barred("k1") != nil || tombs() != 0 {
-		t.Errorf("with a token it is a node: %v, %d tombstones", w.Barred("k1"), tombs())
+	if w.RefuseKey("k1") != nil || tombs() != 0 {
+		t.Errorf("with a token it is a node: %v, %d tombstones", w.RefuseKey("k1"), tombs())
 	}
 }
 
@@ -70,11 +70,11 @@ func TestTombstoneOfAKey(t *testing.T) {
 func TestFirstKey(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	uid := uuid.New()
-	if err := w.BulkNodes(ctx, ada, "default", []intent.NewNode{{UID: uid, Name: "web01"}}); err != nil {
+	if err := w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uid, Name: "web01"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"k1", "k2"} {
-		if got, _ := w.FirstKey(uid, key); got != "k1" {
+		if got, _ := w.RecordFirstKey(uid, key); got != "k1" {
 			t.Fatalf("key on record is %q", got)
 		}
 	}
@@ -108,10 +108,10 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	two, three := uuid.New(), uuid.New()
-	if err := w.BulkNodes(ctx, ada, "default", []intent.NewNode{{UID: two, Name: "a-newer"}, {UID: three, Name: "third"}}); err != nil {
+	if err := w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: two, Name: "a-newer"}, {UID: three, Name: "third"}}); err != nil {
 		t.Fatal(err)
 	}
-	if key, holder := w.FirstKey(two, "k1"); key != "" || holder != "web01" {
+	if key, holder := w.RecordFirstKey(two, "k1"); key != "" || holder != "web01" {
 		t.Errorf("the first session of another node with its key: %q, %q", key, holder)
 	}
 	row, err := w.Store().Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "a-newer"})
@@ -130,17 +130,17 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 		if info, _ := w.LookupNode(two); info.Key != "" {
 			t.Errorf("the newer one has it, too: %+v", info)
 		}
-		if key, holder := w.FirstKey(two, "k1"); key != "" || holder != "web01" {
+		if key, holder := w.RecordFirstKey(two, "k1"); key != "" || holder != "web01" {
 			t.Errorf("its session: %q, %q", key, holder)
 		}
 	}
 	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if key, holder := w.FirstKey(two, "k1"); key != "k1" || holder != "" {
+	if key, holder := w.RecordFirstKey(two, "k1"); key != "k1" || holder != "" {
 		t.Errorf("after the older one's end: %q, %q", key, holder)
 	}
-	if key, holder := w.FirstKey(three, "k1"); key != "" || holder != "a-newer" {
+	if key, holder := w.RecordFirstKey(three, "k1"); key != "" || holder != "a-newer" {
 		t.Errorf("a third: %q, %q", key, holder)
 	}
 }

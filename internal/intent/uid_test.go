@@ -52,7 +52,7 @@ func TestNoFileTakesANodesMachine(t *testing.T) {
 	if _, err := w.Apply(ctx, ada, []model.Resource{withUID("b", fresh)}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict {
 		t.Errorf("two at once: %v", err)
 	}
-	if out, err := w.Apply(ctx, ada, []model.Resource{withUID("n2", first.UID), withUID("a", fresh)}, intent.ApplyOptions{}); err != nil || out.Outcomes[0].Op != intent.Unchanged {
+	if out, err := w.Apply(ctx, ada, []model.Resource{withUID("n2", first.UID), withUID("a", fresh)}, intent.ApplyOptions{}); err != nil || out.Outcomes[0].Op != intent.OpUnchanged {
 		t.Errorf("as they are: %+v, %v", out, err)
 	}
 	if info, ok := w.LookupNode(first.UID); !ok || info.Name != "n2" || info.Key != "k1" {
@@ -83,8 +83,8 @@ func TestTwinsLeaveTheMachineToTheOlder(t *testing.T) {
 			if info, ok := w.LookupNode(first.UID); !ok || info.Name != "n2" || info.Key != "k1" {
 				t.Errorf("%s: %+v", name, info)
 			}
-			if member, ok := w.Holder("k1"); !ok || member.Name != "n2" || w.Barred("k1") != nil {
-				t.Errorf("%s: %+v, %v", name, member, w.Barred("k1"))
+			if member, ok := w.NodeOfKey("k1"); !ok || member.Name != "n2" || w.RefuseKey("k1") != nil {
+				t.Errorf("%s: %+v, %v", name, member, w.RefuseKey("k1"))
 			}
 		}
 		w.open(t)

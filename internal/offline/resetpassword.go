@@ -118,6 +118,6 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	return password, service.ResetPassword(ctx, resetBy(), user, hash, mayRun)
 }
 
-func resetBy() intent.Who {
-	return intent.Who{User: "local", Whence: "local", Why: "muster auth reset-password"}
+func resetBy() intent.Actor {
+	return intent.Actor{User: "local", Whence: "local", Why: "muster auth reset-password"}
 }

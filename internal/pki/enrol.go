@@ -63,13 +63,13 @@ type Member struct {
 
 // Registrar knows which machine is which node, by the Fingerprint of its key.
 type Registrar interface {
-	// Holder finds the node of a key, from memory.
-	Holder(key string) (Member, bool)
-	// Barred says why the machine with this key is no node (any more); nil: nothing is
+	// NodeOfKey finds the node of a key, from memory.
+	NodeOfKey(key string) (Member, bool)
+	// RefuseKey says why the machine with this key is no node (any more); nil: nothing is
 	// known against it.
-	Barred(key string) error
-	// Missing says that nothing is known of a node: it is not there, and nothing says why.
-	Missing(node uuid.UUID) bool
+	RefuseKey(key string) error
+	// UnknownNode says that nothing is known of a node: it is not there, and nothing says why.
+	UnknownNode(node uuid.UUID) bool
 	// Register makes the machine with this key a node: in the token's namespace with the
 	// token's groups and labels, under the name wanted or one near it. If the token is Kept,
 	// one use of it is counted in the same step, or refused: of two machines with the last
@@ -172,7 +172,7 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 		return EnrolAnswer{}, err
 	}
 	key := Fingerprint(public)
-	node, ok := e.Registrar.Holder(key)
+	node, ok := e.Registrar.NodeOfKey(key)
 	if !ok && len(request.Secret) == 0 {
 		return e.wait(key, request)
 	}
@@ -227,7 +227,7 @@ func numbered(name, wanted string) bool {
 
 // wait is for who shows no token: a person decides, unless one has said no before.
 func (e *Enroller) wait(key string, request EnrolRequest) (EnrolAnswer, error) {
-	if err := e.Registrar.Barred(key); err != nil {
+	if err := e.Registrar.RefuseKey(key); err != nil {
 		return EnrolAnswer{}, err
 	}
 	if e.Pending == nil {

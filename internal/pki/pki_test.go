@@ -59,9 +59,9 @@ type registrar struct {
 	uses    *memTokens
 }
 
-func (r *registrar) Holder(key string) (Member, bool) { m, ok := r.held[key]; return m, ok }
-func (r *registrar) Barred(string) error              { return r.gone }
-func (r *registrar) Missing(uuid.UUID) bool           { return r.missing }
+func (r *registrar) NodeOfKey(key string) (Member, bool) { m, ok := r.held[key]; return m, ok }
+func (r *registrar) RefuseKey(string) error              { return r.gone }
+func (r *registrar) UnknownNode(uuid.UUID) bool          { return r.missing }
 func (r *registrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
 	if r.uses != nil {
 		if err := r.uses.use(t.ID); err != nil {

@@ -155,12 +155,12 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	}
 	key, now := Fingerprint(public), r.Authority.now()
 	tooOld := now.After(cert.NotAfter.Add(RenewableFor))
-	node, ok := r.Registrar.Holder(key)
+	node, ok := r.Registrar.NodeOfKey(key)
 	if !ok || node.UID != uid {
-		if err := r.Registrar.Barred(key); err != nil {
+		if err := r.Registrar.RefuseKey(key); err != nil {
 			return RenewAnswer{}, RenewBarred, err
 		}
-		if !ok && request.Return != nil && r.Pending != nil && !tooOld && r.Registrar.Missing(uid) {
+		if !ok && request.Return != nil && r.Pending != nil && !tooOld && r.Registrar.UnknownNode(uid) {
 			return r.wait(key, cert, *request.Return)
 		}
 		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "the server knows no node %s with this machine's key", uid).

@@ -124,7 +124,7 @@ func (p *Planner) number(ctx context.Context, store intent.Store, t *translation
 	if len(fresh) == 0 || store == nil {
 		return nil
 	}
-	done, err := store.Commit(ctx, intent.Who{User: "server", Why: "new definition of a check"}, writes)
+	done, err := store.Commit(ctx, intent.Actor{User: "server", Why: "new definition of a check"}, writes)
 	if err != nil {
 		return fmt.Errorf("number new definitions of checks: %w", err)
 	}

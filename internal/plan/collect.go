@@ -83,7 +83,7 @@ func (p *Planner) retire(ctx context.Context, chunks []*model.Chunk, since time.
 			}
 			writes[i] = intent.Write{Key: key, Body: data, Expect: -1}
 		}
-		if _, err := p.o.Store.Commit(ctx, intent.Who{User: "server", Why: "definitions that no check has"}, writes); err != nil {
+		if _, err := p.o.Store.Commit(ctx, intent.Actor{User: "server", Why: "definitions that no check has"}, writes); err != nil {
 			return fmt.Errorf("retire definitions: %w", err)
 		}
 		p.chunkMu.Lock()
@@ -104,7 +104,7 @@ func (p *Planner) remove(ctx context.Context, chunks []*model.Chunk) error {
 	for i, c := range chunks {
 		writes[i] = intent.Write{Key: rowKey(c), Expect: -1}
 	}
-	if _, err := p.o.Store.Commit(ctx, intent.Who{User: "server", Why: "definitions that nobody can name any more"}, writes); err != nil {
+	if _, err := p.o.Store.Commit(ctx, intent.Actor{User: "server", Why: "definitions that nobody can name any more"}, writes); err != nil {
 		return fmt.Errorf("forget definitions: %w", err)
 	}
 	p.chunkMu.Lock()

@@ -226,7 +226,7 @@ func (p *Planner) nodeDef(name ref, id model.NodeID, meta model.Metadata, spec *
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
 	labels := EffectiveLabels(meta, spec)
 	d := &nodeDef{
-		ref: name, id: id, uid: uid, props: makeValues(spec.Properties), behind: frontOf(name.ns, spec.Upstream), stranger: intent.IsStranger(uid),
+		ref: name, id: id, uid: uid, props: makeValues(spec.Properties), behind: frontOf(name.ns, spec.Upstream), stranger: intent.IsExternalAgent(uid),
 		labels: where.MakePairs(labels), facts: where.MakePairs(spec.Facts), notes: meta.Annotations,
 	}
 	if own := spec.OperatorLabels(meta); len(labels) == len(own) { // the server's win, and are among them

@@ -63,7 +63,7 @@ func TestEverybodyUsesHandlers(t *testing.T) {
 
 	h.node("ours", nil)
 	uses("an agent of ours", "keepalive", intent.Landing{})
-	stranger := &intent.Stranger{System: "sensu", Namespace: "default", Name: "web01"}
+	stranger := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web01"}
 	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String()})
 	uses("an agent of Sensu that names nobody", "keepalive", intent.Landing{Hear: 1})
 	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String(), AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"pager"}}})

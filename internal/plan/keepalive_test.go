@@ -46,7 +46,7 @@ func TestWhoHearsOfAKeepalive(t *testing.T) {
 func TestKeepalivesOfSensuAgentsHaveADefault(t *testing.T) {
 	h := newHouse(t)
 	h.node("ours", nil)
-	stranger := &intent.Stranger{System: "sensu", Namespace: "default", Name: "web01"}
+	stranger := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web01"}
 	comes := func(spec *model.NodeSpec) {
 		t.Helper()
 		spec.UID = stranger.UID().String()

@@ -29,15 +29,15 @@ func newMemory() *memory {
 	return &memory{rows: map[intent.Key]intent.Row{}, lastID: map[string]uint32{"Node": 1, "Check": 999, "Namespace": 0}}
 }
 
-func (m *memory) Commit(_ context.Context, by intent.Who, writes []intent.Write) (intent.Committed, error) {
+func (m *memory) Commit(_ context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fail; err != nil {
 		m.fail = nil
-		return intent.Committed{}, err
+		return intent.CommitResult{}, err
 	}
 	m.revision++
-	done := intent.Committed{Revision: m.revision}
+	done := intent.CommitResult{Revision: m.revision}
 	for _, w := range writes {
 		row, known := m.rows[w.Source()]
 		c := intent.Change{Revision: m.revision, Who: by, Key: w.Key, ID: row.ID, Op: "update", Was: w.From, Before: row.Body, After: w.Body}
@@ -178,7 +178,7 @@ func (h *house) put(kind, ns, name string, labels map[string]string, spec model.
 
 func (h *house) write(writes ...intent.Write) {
 	h.t.Helper()
-	if _, err := h.Commit(context.Background(), intent.Who{User: "test"}, writes); err != nil {
+	if _, err := h.Commit(context.Background(), intent.Actor{User: "test"}, writes); err != nil {
 		h.t.Fatal(err)
 	}
 	if h.p != nil {

@@ -134,7 +134,7 @@ func TestWhatNoAgentCouldReadStopsNobody(t *testing.T) {
 	}
 	// A row that an older version let through does not stop a start either.
 	row, _ := json.Marshal(chunkRow{Check: 5, Name: "default/old", Body: wire.AppendChunk(nil, (&model.CheckChunk{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}}).Seal())})
-	if _, err := h.Commit(t.Context(), intent.Who{}, []intent.Write{{Key: intent.Key{Kind: chunkKind, Name: "old"}, Body: row, Expect: -1}}); err != nil {
+	if _, err := h.Commit(t.Context(), intent.Actor{}, []intent.Write{{Key: intent.Key{Kind: chunkKind, Name: "old"}, Body: row, Expect: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	h.start()

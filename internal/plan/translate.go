@@ -14,7 +14,7 @@ type translation struct {
 	defs          map[intent.Key]any // after; nil: deleted
 	edits         []edit
 	deletedChecks []model.CheckID
-	left          map[model.NodeID]*intent.Left
+	left          map[model.NodeID]*intent.ForgottenNode
 	broken        uint64
 }
 
@@ -55,9 +55,9 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 
 // leaves notes a node whose end somebody is to hear of.
 func (t *translation) leaves(c *intent.Change) {
-	if left := c.Left(); left != nil {
+	if left := c.ForgottenNode(); left != nil {
 		if t.left == nil {
-			t.left = map[model.NodeID]*intent.Left{}
+			t.left = map[model.NodeID]*intent.ForgottenNode{}
 		}
 		t.left[model.NodeID(c.ID)] = left
 	}

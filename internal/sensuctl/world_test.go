@@ -40,7 +40,7 @@ func newWorld(t *testing.T) *world {
 // as makes a user and gives requests its token.
 func (w *world) as(user, role string) {
 	w.t.Helper()
-	secret, _, err := w.Access.CreateToken(context.Background(), intent.Who{User: "server"}, access.AccessToken{User: user, Grants: access.Grants{Role: role}})
+	secret, _, err := w.Access.CreateToken(context.Background(), intent.Actor{User: "server"}, access.AccessToken{User: user, Grants: access.Grants{Role: role}})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	must(t, r.Intent.Load(ctx))
 	r.Access = access.NewService(access.Options{Store: store, Now: r.Now})
 	must(t, r.Access.Load(ctx))
-	_, err = r.Access.CreateUser(ctx, intent.Who{User: "server", Whence: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
+	_, err = r.Access.CreateUser(ctx, intent.Actor{User: "server", Whence: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
 	must(t, err)
 	r.Routes = route.NewTable()
 	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1, Routing: r.Routes})
@@ -107,7 +107,7 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
-	r.Token, _, err = r.Access.CreateToken(ctx, intent.Who{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Admin, Run: true}})
+	r.Token, _, err = r.Access.CreateToken(ctx, intent.Actor{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Admin, Run: true}})
 	must(t, err)
 	t.Cleanup(func() {
 		listener.CloseClientConnections()
@@ -216,11 +216,11 @@ func newJoinToken(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 // Nodes makes nodes with labels; their ids follow from their names.
 func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string) {
 	r.T.Helper()
-	list := make([]intent.NewNode, len(names))
+	list := make([]intent.BulkNode, len(names))
 	for i, name := range names {
-		list[i] = intent.NewNode{UID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)), Name: name, Labels: labels}
+		list[i] = intent.BulkNode{UID: uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)), Name: name, Labels: labels}
 	}
-	must(r.T, r.Intent.BulkNodes(context.Background(), intent.Who{User: "server"}, namespace, list))
+	must(r.T, r.Intent.CreateNodes(context.Background(), intent.Actor{User: "server"}, namespace, list))
 	must(r.T, r.Planner.CatchUp(context.Background()))
 }
 
@@ -240,7 +240,7 @@ func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpe
 	})
 	must(r.T, err)
 	key := intent.Key{Kind: "Node", Namespace: model.DefaultNamespaceName, Name: name}
-	_, err = r.Intent.Store().Commit(context.Background(), intent.Who{User: "token:test", Why: "joined"}, []intent.Write{{Key: key, Body: body}})
+	_, err = r.Intent.Store().Commit(context.Background(), intent.Actor{User: "token:test", Why: "joined"}, []intent.Write{{Key: key, Body: body}})
 	must(r.T, err)
 	must(r.T, r.Planner.CatchUp(context.Background()))
 }
@@ -294,7 +294,7 @@ func (r *Rig) Apply(text string) {
 		resources[i] = located[i].Resource
 		kind.All().Defaults(&resources[i])
 	}
-	_, err = r.Intent.Apply(context.Background(), intent.Who{User: "admin", Whence: "10.0.0.7", Why: "for the test"}, resources, intent.ApplyOptions{Yes: true})
+	_, err = r.Intent.Apply(context.Background(), intent.Actor{User: "admin", Whence: "10.0.0.7", Why: "for the test"}, resources, intent.ApplyOptions{Yes: true})
 	must(r.T, err)
 	must(r.T, r.Planner.CatchUp(context.Background()))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-var who = intent.Who{User: "ada", Whence: "127.0.0.1", Why: "because", Owner: "team"}
+var who = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "because", Owner: "team"}
 
 func put(kind, ns, name, body string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Body: []byte(body), Expect: expect}
@@ -28,7 +28,7 @@ func del(kind, ns, name string, expect int64) intent.Write {
 // called within one test; fresh makes a new empty one.
 func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 	ctx := t.Context()
-	commit := func(t *testing.T, s intent.Store, writes ...intent.Write) intent.Committed {
+	commit := func(t *testing.T, s intent.Store, writes ...intent.Write) intent.CommitResult {
 		t.Helper()
 		c, err := s.Commit(ctx, who, writes)
 		if err != nil {
@@ -230,10 +230,10 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{}`, 0), put("chunk", "", "1", `{}`, 0)) // 1
 		commit(t, s, put("Check", "other", "a", `{"v":1}`, 0), put("Group", "default", "a", `{}`, 0))                             // 2
 		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))                                                                 // 3
-		if _, err := s.Commit(ctx, intent.Who{User: "server"}, []intent.Write{put("Node", "default", "n", `{}`, 0)}); err != nil {
+		if _, err := s.Commit(ctx, intent.Actor{User: "server"}, []intent.Write{put("Node", "default", "n", `{}`, 0)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Commit(ctx, intent.Who{User: "token:t1"}, []intent.Write{put("Node", "default", "m", `{}`, 0)}); err != nil { // 5
+		if _, err := s.Commit(ctx, intent.Actor{User: "token:t1"}, []intent.Write{put("Node", "default", "m", `{}`, 0)}); err != nil { // 5
 			t.Fatal(err)
 		}
 		for name, c := range map[string]struct {

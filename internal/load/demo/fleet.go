@@ -80,7 +80,7 @@ func nameOf(i int) string {
 }
 
 func (d Fleet) prepare(ctx context.Context) error {
-	by := intent.Who{User: "server", Whence: "local", Why: "the simulated fleet of --demo"}
+	by := intent.Actor{User: "server", Whence: "local", Why: "the simulated fleet of --demo"}
 	resources := []model.Resource{
 		simulated.Resource(model.Metadata{Name: Namespace, DisplayName: title}, &model.NamespaceSpec{}),
 		simulated.Resource(model.Metadata{Name: "fleet", Namespace: Namespace}, &model.GroupSpec{Where: "true"}),
@@ -94,12 +94,12 @@ func (d Fleet) prepare(ctx context.Context) error {
 	if _, err := d.Service.Apply(ctx, by, resources, intent.ApplyOptions{Yes: true}); err != nil {
 		return fmt.Errorf("make the checks of the simulated fleet: %w", err)
 	}
-	nodes := make([]intent.NewNode, d.Nodes)
+	nodes := make([]intent.BulkNode, d.Nodes)
 	for i := range nodes {
 		role, site := roleOf(i)
-		nodes[i] = intent.NewNode{UID: simulated.NodeUID(seed, i), Name: nameOf(i), Labels: map[string]string{"role": role, "site": site}}
+		nodes[i] = intent.BulkNode{UID: simulated.NodeUID(seed, i), Name: nameOf(i), Labels: map[string]string{"role": role, "site": site}}
 	}
-	if err := d.Service.BulkNodes(ctx, by, Namespace, nodes); err != nil {
+	if err := d.Service.CreateNodes(ctx, by, Namespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of the simulated fleet: %w", err)
 	}
 	return nil
@@ -131,7 +131,7 @@ func (d Fleet) Forget(ctx context.Context) error {
 			keys = append(keys, intent.KeyOf(&list[i]))
 		}
 	}
-	by := intent.Who{User: "server", Whence: "local", Why: "--demo 0: no simulated fleet"}
+	by := intent.Actor{User: "server", Whence: "local", Why: "--demo 0: no simulated fleet"}
 	for _, keys := range [][]intent.Key{keys, {namespace}} { // a namespace goes when it is empty
 		if _, err := d.Service.Delete(ctx, by, keys, intent.ApplyOptions{Yes: true}); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("take the simulated fleet away: %w", err)

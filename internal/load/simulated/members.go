@@ -113,16 +113,16 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 // PrepareScenario makes what a scenario needs of a server that does not run, without
 // enrolment. Nodes that exist are left alone.
 func PrepareScenario(ctx context.Context, service *intent.Service, sc *scenario.Scenario) error {
-	by := intent.Who{User: "load", Whence: "local", Why: "nodes and checks for " + sc.Name}
+	by := intent.Actor{User: "load", Whence: "local", Why: "nodes and checks for " + sc.Name}
 	if _, err := service.Apply(ctx, by, Resources(sc), intent.ApplyOptions{Yes: true}); err != nil {
 		return fmt.Errorf("make the checks of %s: %w", sc.Name, err)
 	}
 	members := Members(sc)
-	nodes := make([]intent.NewNode, len(members))
+	nodes := make([]intent.BulkNode, len(members))
 	for i, m := range members {
-		nodes[i] = intent.NewNode{UID: m.UID, Name: m.Name, Labels: MemberLabels(&sc.Agents[m.Class], m.Number), Keepalive: sc.Agents[m.Class].Keepalive}
+		nodes[i] = intent.BulkNode{UID: m.UID, Name: m.Name, Labels: MemberLabels(&sc.Agents[m.Class], m.Number), Keepalive: sc.Agents[m.Class].Keepalive}
 	}
-	if err := service.BulkNodes(ctx, by, Namespace, nodes); err != nil {
+	if err := service.CreateNodes(ctx, by, Namespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of %s: %w", sc.Name, err)
 	}
 	return nil

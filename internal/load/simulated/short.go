@@ -37,7 +37,7 @@ type Preparation struct {
 // Prepare makes nodes and checks in one namespace, without enrolment. Nodes that
 // exist are left alone.
 func Prepare(ctx context.Context, service *intent.Service, p Preparation) error {
-	by := intent.Who{User: "load", Whence: "local", Why: "nodes and checks for a load run"}
+	by := intent.Actor{User: "load", Whence: "local", Why: "nodes and checks for a load run"}
 	resources := []model.Resource{
 		Resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{}),
 		Resource(model.Metadata{Name: "agents", Namespace: Namespace}, &model.GroupSpec{Where: "true"}),
@@ -50,14 +50,14 @@ func Prepare(ctx context.Context, service *intent.Service, p Preparation) error 
 	if _, err := service.Apply(ctx, by, resources, intent.ApplyOptions{Yes: true}); err != nil {
 		return fmt.Errorf("make the checks of a load run: %w", err)
 	}
-	nodes := make([]intent.NewNode, p.Agents)
+	nodes := make([]intent.BulkNode, p.Agents)
 	for i := range nodes {
-		nodes[i] = intent.NewNode{UID: NodeUID(p.Seed, i), Name: NodeName(i), Labels: map[string]string{"rack": Rack(i), "site": Site(i)}}
+		nodes[i] = intent.BulkNode{UID: NodeUID(p.Seed, i), Name: NodeName(i), Labels: map[string]string{"rack": Rack(i), "site": Site(i)}}
 	}
 	if len(nodes) > 0 {
 		nodes[RareNode(len(nodes))].Labels["only"] = "yes"
 	}
-	if err := service.BulkNodes(ctx, by, Namespace, nodes); err != nil {
+	if err := service.CreateNodes(ctx, by, Namespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of a load run: %w", err)
 	}
 	return nil

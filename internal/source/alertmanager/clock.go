@@ -42,7 +42,7 @@ type end struct {
 
 // date finds out how long each alert of a request fires that nobody says again, and whether its sender's
 // clock is wrong.
-func (s *Server) date(by intent.Who, alerts []Alert, of []outcome) {
+func (s *Server) date(by intent.Actor, alerts []Alert, of []outcome) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	now, wall := s.now(), s.cfg.Now()
@@ -120,7 +120,7 @@ type lag struct {
 
 // lagAfter is what it says after an alert: what it said before stays while it is about right, and while another sender,
 // whose clock is right, says the same alert.
-func (a *Alert) lagAfter(was lag, by intent.Who, now time.Duration) lag {
+func (a *Alert) lagAfter(was lag, by intent.Actor, now time.Duration) lag {
 	off := a.behind - was.behind
 	switch {
 	case was.note != "" && a.behind > 0 && off > -time.Minute && off < time.Minute:
@@ -134,7 +134,7 @@ func (a *Alert) lagAfter(was lag, by intent.Who, now time.Duration) lag {
 	return lag{}
 }
 
-func lagNote(by intent.Who, behind time.Duration) string {
+func lagNote(by intent.Actor, behind time.Duration) string {
 	return fmt.Sprintf("the clock of %s at %s is behind this server's, by %s at least: its alerts come late here", by.User, by.Whence, model.Duration(max(behind.Truncate(time.Minute), time.Minute)))
 }
 

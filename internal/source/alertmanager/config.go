@@ -41,8 +41,8 @@ type Access interface {
 
 // Intent makes the checks and nodes of alerts.
 type Intent interface {
-	HasNamespace(name string) error
-	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
+	CheckNamespace(name string) error
+	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 }
 
 // Plan finds checks and nodes.

@@ -23,7 +23,7 @@ const source = model.SourceAlerts
 
 // find finds the check and the node of each alert that is not refused yet, and makes what is missing, all in one
 // change.
-func (s *Server) find(ctx context.Context, by intent.Who, namespace string, alerts []Alert, of []outcome) (found []spot, refused []refusal, err error) {
+func (s *Server) find(ctx context.Context, by intent.Actor, namespace string, alerts []Alert, of []outcome) (found []spot, refused []refusal, err error) {
 	found = make([]spot, len(alerts))
 	look := func() (missing []model.Resource) {
 		refused = refused[:0]
@@ -112,7 +112,7 @@ func resource(kind, namespace, name, display string, spec model.Spec) model.Reso
 }
 
 // make makes what look misses, as far as there is room, and lets it look again.
-func (s *Server) make(ctx context.Context, by intent.Who, namespace string, look func() []model.Resource) error {
+func (s *Server) make(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
 	s.making.Lock()
 	defer s.making.Unlock()
 	by.Why = fmt.Sprintf("named by alerts that %s brought in", by.User)

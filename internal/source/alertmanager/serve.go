@@ -48,7 +48,7 @@ func (s *Server) serve(r *http.Request, whence string) error {
 	if int64(len(body)) > s.cfg.Limits.BodyBytes {
 		return model.Errorf(model.TooLarge, "more than %s in one request", model.Size(s.cfg.Limits.BodyBytes)).WithHint("send fewer alerts at once")
 	}
-	return s.take(r.Context(), intent.Who{User: user, Whence: whence}, namespace, body)
+	return s.take(r.Context(), intent.Actor{User: user, Whence: whence}, namespace, body)
 }
 
 // parsePath finds the namespace that a sender means.
@@ -97,7 +97,7 @@ func (s *Server) login(r *http.Request, namespace string) (user string, err erro
 		return "", model.Errorf(model.Forbidden, "%s may not bring alerts into namespace %q", user, namespace).
 			WithHint("it may into: %s; the path says which: %sNAMESPACE", strings.Join(of, ", "), Path)
 	}
-	return user, s.cfg.Intent.HasNamespace(namespace)
+	return user, s.cfg.Intent.CheckNamespace(namespace)
 }
 
 func (s *Server) loginProgram(ctx context.Context, name, password string) (p access.Program, err error) {

@@ -12,7 +12,7 @@ import (
 // take is the way of a request's alerts, top to bottom: decode, find or make what they are
 // of, note what fires, write what differs, wait until that is durable. An error with refused
 // alerts is of these alone: the others are taken.
-func (s *Server) take(ctx context.Context, by intent.Who, namespace string, body []byte) error {
+func (s *Server) take(ctx context.Context, by intent.Actor, namespace string, body []byte) error {
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
@@ -78,7 +78,7 @@ func (s *Server) refusal(all int, alerts []Alert, refused []refusal) error {
 }
 
 // note notes what fires and writes what differs. The places come back for unwritten.
-func (s *Server) note(ctx context.Context, by intent.Who, alerts []Alert, of []outcome, found []spot) (refused []refusal, changed []*place, err error) {
+func (s *Server) note(ctx context.Context, by intent.Actor, alerts []Alert, of []outcome, found []spot) (refused []refusal, changed []*place, err error) {
 	s.writing.Lock()
 	now := s.now()
 	touched := map[*place]bool{}
@@ -108,7 +108,7 @@ func (s *Server) note(ctx context.Context, by intent.Who, alerts []Alert, of []o
 }
 
 // one notes one alert. nil: nothing came of it.
-func (s *Server) one(by intent.Who, a *Alert, at *spot, now time.Duration) (p *place, out outcome, why string) {
+func (s *Server) one(by intent.Actor, a *Alert, at *spot, now time.Duration) (p *place, out outcome, why string) {
 	key := placeKey{at.node, at.check.Chunk.Unit}
 	p = s.places[key]
 	id := a.identity()

@@ -72,8 +72,8 @@ func (w *world) Authenticate(string) (access.Subject, error) { return access.Sub
 func (w *world) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
 	return access.Program{}, nil
 }
-func (w *world) HasNamespace(string) error { return nil }
-func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error) {
+func (w *world) CheckNamespace(string) error { return nil }
+func (w *world) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.applies++
 	for i := range resources {
 		r := &resources[i]
@@ -82,7 +82,7 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 		}
 		if w.declared != nil && r.Kind == "Check" { // an operator is faster
 			w.checks[r.Metadata.Name], w.declared = *w.declared, nil
-			return intent.Applied{}, model.Errorf(model.Stale, "it is there")
+			return intent.ApplyResult{}, model.Errorf(model.Stale, "it is there")
 		}
 		if err := kind.All().Validate(r); err != nil {
 			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
@@ -94,7 +94,7 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 			w.checks[r.Metadata.Name] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(id), Unit: id, Name: r.Metadata.Name}, MaxOutput: 4096}}
 		}
 	}
-	return intent.Applied{}, nil
+	return intent.ApplyResult{}, nil
 }
 func (w *world) CatchUp(context.Context) error { return nil }
 func (w *world) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
@@ -154,7 +154,7 @@ func (w *world) post(lines ...string) error {
 		}
 		list = append(list, fmt.Sprintf(`{"labels":{%s}%s}`, strings.Join(labels, ","), ends))
 	}
-	return w.s.take(w.t.Context(), intent.Who{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
+	return w.s.take(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
 }
 
 // expect compares what was written since it was asked last.

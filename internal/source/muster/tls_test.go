@@ -46,9 +46,9 @@ func (m *mapTokens) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	return t, nil
 }
 
-func (h *house) Holder(string) (pki.Member, bool) { return pki.Member{}, false }
-func (h *house) Barred(string) error              { return nil }
-func (h *house) Missing(uuid.UUID) bool           { return false }
+func (h *house) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
+func (h *house) RefuseKey(string) error              { return nil }
+func (h *house) UnknownNode(uuid.UUID) bool          { return false }
 
 // Register makes the machine a node with one check.
 func (h *house) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {

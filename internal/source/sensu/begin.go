@@ -23,15 +23,15 @@ func (x *session) begin(said *sensuwire.Said, keepalive bool) error {
 	}
 	about := aboutMachine(m)
 	stranger := x.stranger()
-	stranger.Said = about
+	stranger.AgentReport = about
 	if m.Deregister {
 		stranger.Lifecycle = x.srv.comesAndGoes(m, said, keepalive)
 		if _, known := x.srv.cfg.Intent.LookupNode(x.uid); !known {
 			x.wouldHear(stranger.Lifecycle)
 		}
 	}
-	by := intent.Who{User: x.user.Name, Whence: x.conn.NetConn().RemoteAddr().String(), Why: "its Sensu agent came"}
-	info, err := x.srv.cfg.Intent.Meet(x.srv.base, by, stranger)
+	by := intent.Actor{User: x.user.Name, Whence: x.conn.NetConn().RemoteAddr().String(), Why: "its Sensu agent came"}
+	info, err := x.srv.cfg.Intent.RegisterExternal(x.srv.base, by, stranger)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (x *session) displace() {
 // alone refuses a machine where another one with its name is connected, and answers. A machine
 // that lost its network, or started anew, is let in: the connection of its earlier life does
 // not answer. One that proves who it is takes the name from one that does not, and gives way to none.
-func (s *Server) alone(ctx context.Context, m *intent.Stranger, nc net.Conn, proven bool) error {
+func (s *Server) alone(ctx context.Context, m *intent.ExternalAgent, nc net.Conn, proven bool) error {
 	node, ok := s.cfg.Intent.LookupNode(m.UID())
 	if !ok {
 		return nil
@@ -166,7 +166,7 @@ func (x *session) seen(said *sensuwire.Said, keepalive bool) {
 	x.version, x.facts = "sensu-agent "+m.AgentVersion, facts(m)
 	x.Mu.Unlock()
 	if info, ok := x.srv.cfg.Intent.LookupNode(x.uid); ok {
-		if limit, reason := x.srv.cfg.Intent.SeenNode(info, about); limit != "" {
+		if limit, reason := x.srv.cfg.Intent.RecordReport(info, about); limit != "" {
 			x.budget.Hit(limit, reason)
 		}
 	}

@@ -65,15 +65,15 @@ type Access interface {
 
 // Intent is what is declared, answered from memory but for Meet, Get and Apply.
 type Intent interface {
-	HasNamespace(name string) error
+	CheckNamespace(name string) error
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
 	Tombstone(uid uuid.UUID) (intent.Tombstone, bool)
-	Meet(ctx context.Context, by intent.Who, m *intent.Stranger) (intent.NodeInfo, error)
-	SeenNode(info intent.NodeInfo, said intent.Said) (limit, reason string)
+	RegisterExternal(ctx context.Context, by intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error)
+	RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string)
 
 	LimitsFor(namespace string) model.Limits
 	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
-	Apply(ctx context.Context, by intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error)
+	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 }
 
 // Checks are the passive ones: what nobody asked an agent for is theirs.

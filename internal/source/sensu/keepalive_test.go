@@ -81,8 +81,8 @@ func TestDeregister(t *testing.T) {
 // One that was forgotten may come again; one that was retired may not.
 func TestForgottenMayComeAgain(t *testing.T) {
 	w := newWorld(t, nil)
-	uid := (&intent.Stranger{System: system, Namespace: "default", Name: "web"}).UID()
-	w.set(func() { w.gone[uid] = intent.Tombstone{Name: "web", Why: intent.Forgotten} })
+	uid := (&intent.ExternalAgent{System: system, Namespace: "default", Name: "web"}).UID()
+	w.set(func() { w.gone[uid] = intent.Tombstone{Name: "web", Why: intent.ReasonForgotten} })
 	a, status := w.dial("web", "default", "secret", false)
 	if a == nil {
 		t.Fatal(errors.New("refused"), status)

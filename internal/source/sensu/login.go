@@ -121,10 +121,10 @@ func (s *Server) admit(ctx context.Context, nc net.Conn, o *offer) (http.Header,
 		return nil, model.Errorf(model.Forbidden, "agents of the user %s may not be in namespace %q", o.user.Name, namespace).
 			WithHint("they may be in: %s", strings.Join(o.user.Namespaces, ", "))
 	}
-	if err := s.cfg.Intent.HasNamespace(namespace); err != nil {
+	if err := s.cfg.Intent.CheckNamespace(namespace); err != nil {
 		return nil, err
 	}
-	m := &intent.Stranger{System: system, Namespace: namespace, Name: name}
+	m := &intent.ExternalAgent{System: system, Namespace: namespace, Name: name}
 	if err := s.mayBe(m); err != nil {
 		return nil, err
 	}
@@ -176,12 +176,12 @@ func (s *Server) beginTry(ctx context.Context, from string) (end func(wrong bool
 
 // mayBe refuses a machine whose node came to an end, or has an agent of ours. One that was
 // forgotten may come again.
-func (s *Server) mayBe(m *intent.Stranger) error {
+func (s *Server) mayBe(m *intent.ExternalAgent) error {
 	uid := m.UID()
 	if node, ok := s.cfg.Intent.LookupNode(uid); ok && node.Key != "" {
 		return model.Errorf(model.Conflict, "node %s has Muster's own agent", node.Name).WithHint("stop sensu-agent on that machine")
 	}
-	if gone, ok := s.cfg.Intent.Tombstone(uid); ok && gone.Why != intent.Forgotten {
+	if gone, ok := s.cfg.Intent.Tombstone(uid); ok && gone.Why != intent.ReasonForgotten {
 		return model.Errorf(model.Forbidden, "%s", gone.Sentence())
 	}
 	return nil

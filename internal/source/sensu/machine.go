@@ -19,8 +19,8 @@ const (
 // aboutMachine is what an entity says, in our words: its labels are labels of the agent, its
 // subscriptions groups that it wants to be in, its system and annotations facts. What is no
 // label or group here is left out.
-func aboutMachine(m *sensuwire.Machine) intent.Said {
-	said := intent.Said{Facts: facts(m), Labels: map[string]string{}, Groups: []string{}}
+func aboutMachine(m *sensuwire.Machine) intent.AgentReport {
+	said := intent.AgentReport{Facts: facts(m), Labels: map[string]string{}, Groups: []string{}}
 	for key, value := range m.Labels {
 		if model.LabelError(key, value) == nil {
 			said.Labels[key] = value

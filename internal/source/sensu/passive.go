@@ -72,7 +72,7 @@ func (s *Server) declare(ctx context.Context, x *session, name string, said *sen
 	if len(missing) > 0 {
 		r.Metadata.Annotations = map[string]string{notCarried: strings.Join(missing, ", ")}
 	}
-	by := intent.Who{User: x.user.Name, Whence: hostOf(x.conn.NetConn()), Why: "the Sensu agent of " + x.node.Name + " brought an event of it, which nobody asked for"}
+	by := intent.Actor{User: x.user.Name, Whence: hostOf(x.conn.NetConn()), Why: "the Sensu agent of " + x.node.Name + " brought an event of it, which nobody asked for"}
 	_, err = s.cfg.Intent.Apply(ctx, by, []model.Resource{r}, intent.ApplyOptions{Yes: true, Expect: map[intent.Key]int64{intent.KeyOf(&r): 0}})
 	there := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict // somebody applied it just now
 	if err != nil && !there {

@@ -72,7 +72,7 @@ func (s *Server) certified(state *tls.ConnectionState, o *offer) error {
 
 // ofAnother says whether one of the organizations of a certificate is a namespace here.
 func (s *Server) ofAnother(organizations []string) bool {
-	return slices.ContainsFunc(organizations, func(org string) bool { return s.cfg.Intent.HasNamespace(org) == nil })
+	return slices.ContainsFunc(organizations, func(org string) bool { return s.cfg.Intent.CheckNamespace(org) == nil })
 }
 
 // machines are the names of machines that a certificate has. What is a user's name is none: all of

@@ -108,8 +108,8 @@ func (s *Server) open(nc net.Conn, o *offer) {
 	go x.read()
 }
 
-func (x *session) stranger() *intent.Stranger {
-	return &intent.Stranger{System: system, Namespace: x.namespace, Name: x.entity}
+func (x *session) stranger() *intent.ExternalAgent {
+	return &intent.ExternalAgent{System: system, Namespace: x.namespace, Name: x.entity}
 }
 
 // read handles messages until the session ends.

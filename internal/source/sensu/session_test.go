@@ -59,7 +59,7 @@ func TestFromKeepaliveToResult(t *testing.T) {
 func TestRefusedInTheHandshake(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Sessions = 1 })
 	w.set(func() {
-		s := &intent.Stranger{System: system, Namespace: "default", Name: "gone"}
+		s := &intent.ExternalAgent{System: system, Namespace: "default", Name: "gone"}
 		w.gone[s.UID()] = intent.Tombstone{Name: "gone", Why: "retired"}
 		s.Name = "ours"
 		w.nodes[s.UID()] = intent.NodeInfo{ID: 50, UID: s.UID(), Name: "ours", Key: "abc"}
@@ -292,7 +292,7 @@ func TestWaitsForTheJournal(t *testing.T) {
 
 func TestLines(t *testing.T) {
 	w := newWorld(t, nil)
-	w.nodes[(&intent.Stranger{}).UID()] = intent.NodeInfo{ID: 9}
+	w.nodes[(&intent.ExternalAgent{}).UID()] = intent.NodeInfo{ID: 9}
 	x := &session{srv: w.server, namespace: "default"}
 	x.node.ID, x.node.Namespace = 9, model.DefaultNamespace
 	a := &directory.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}

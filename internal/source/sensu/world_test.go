@@ -61,7 +61,7 @@ type world struct {
 
 	mu      sync.Mutex
 	nodes   map[uuid.UUID]intent.NodeInfo
-	said    map[uuid.UUID]intent.Said
+	said    map[uuid.UUID]intent.AgentReport
 	gone    map[uuid.UUID]intent.Tombstone
 	chunks  []*model.CheckChunk
 	deleted map[uuid.UUID]bool
@@ -94,7 +94,7 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 // newWorldBehind is one whose agents come by TLS.
 func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *world {
 	t.Helper()
-	w := &world{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.Said{},
+	w := &world{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.AgentReport{},
 		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]directory.PassiveCheck{}, knows: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
 	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Assets: anArchive, Limits: muster.Limits{NodeResultsPerSec: 1000}})
 	if err != nil {
@@ -229,7 +229,7 @@ func (w *world) AgentProgram(name string) (access.Program, error) {
 	return access.Program{Name: name, Namespaces: namespaces}, nil
 }
 func (w *world) Current(*access.Program) bool { return true }
-func (w *world) HasNamespace(name string) error {
+func (w *world) CheckNamespace(name string) error {
 	if name != "default" && name != "secret" && name != "prod" {
 		return model.Errorf(model.NotFound, "no namespace %s", name)
 	}
@@ -247,7 +247,7 @@ func (w *world) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
 	t, ok := w.gone[uid]
 	return t, ok
 }
-func (w *world) Meet(_ context.Context, _ intent.Who, m *intent.Stranger) (intent.NodeInfo, error) {
+func (w *world) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n, ok := w.nodes[m.UID()]
@@ -260,7 +260,7 @@ func (w *world) Meet(_ context.Context, _ intent.Who, m *intent.Stranger) (inten
 	}
 	return n, nil
 }
-func (w *world) SeenNode(info intent.NodeInfo, said intent.Said) (limit, reason string) {
+func (w *world) RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string) {
 	w.set(func() { w.said[info.UID] = said })
 	return "", ""
 }
@@ -290,11 +290,11 @@ func (w *world) Get(_ context.Context, key intent.Key) (*model.Resource, error) 
 	}
 	return nil, model.Errorf(model.NotFound, "no %s", key)
 }
-func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resource, o intent.ApplyOptions) (intent.Applied, error) {
+func (w *world) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.refuses != nil {
-		return intent.Applied{}, w.refuses
+		return intent.ApplyResult{}, w.refuses
 	}
 	for i := range resources {
 		r := &resources[i]
@@ -303,7 +303,7 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 		}
 		if w.declared != nil { // an operator is faster
 			w.passives[r.Metadata.Name], w.declared = *w.declared, nil
-			return intent.Applied{}, model.Errorf(model.Conflict, "it is there")
+			return intent.ApplyResult{}, model.Errorf(model.Conflict, "it is there")
 		}
 		if err := kind.All().Validate(r); err != nil {
 			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
@@ -312,7 +312,7 @@ func (w *world) Apply(_ context.Context, _ intent.Who, resources []model.Resourc
 		c := check(model.ChunkID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 		w.passives[r.Metadata.Name] = directory.PassiveCheck{Chunk: c, Source: r.Metadata.Labels[model.SourceLabel]}
 	}
-	return intent.Applied{}, nil
+	return intent.ApplyResult{}, nil
 }
 func (w *world) CatchUp(context.Context) error { return nil }
 func (w *world) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
@@ -499,7 +499,7 @@ func (w *world) session(name string) *session {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	x := w.server.registry.Get(w.nodes[(&intent.Stranger{System: system, Namespace: "default", Name: name}).UID()].ID)
+	x := w.server.registry.Get(w.nodes[(&intent.ExternalAgent{System: system, Namespace: "default", Name: name}).UID()].ID)
 	if x == nil {
 		w.t.Fatalf("%s has no session", name)
 	}
@@ -507,7 +507,7 @@ func (w *world) session(name string) *session {
 }
 
 func (a *agent) uid() uuid.UUID {
-	return (&intent.Stranger{System: system, Namespace: a.x.Namespace, Name: a.x.Name}).UID()
+	return (&intent.ExternalAgent{System: system, Namespace: a.x.Namespace, Name: a.x.Name}).UID()
 }
 
 func (a *agent) alive() {

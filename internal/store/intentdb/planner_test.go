@@ -40,7 +40,7 @@ func TestAPlannerOverRestarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = s.Commit(t.Context(), intent.Who{User: "test"}, []intent.Write{{
+		_, err = s.Commit(t.Context(), intent.Actor{User: "test"}, []intent.Write{{
 			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body, Expect: -1,
 		}})
 		if err != nil {

@@ -91,11 +91,11 @@ func fixedID(key intent.Key) uint32 {
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
 // Commit takes the revision first: its row is the lock that orders writers.
-func (s *sqlStore) Commit(ctx context.Context, by intent.Who, writes []intent.Write) (intent.Committed, error) {
-	var out intent.Committed
+func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
+	var out intent.CommitResult
 	at := s.now().UTC()
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		out = intent.Committed{Rows: make([]intent.Row, 0, len(writes))}
+		out = intent.CommitResult{Rows: make([]intent.Row, 0, len(writes))}
 		err := tx.QueryRow(ctx, `UPDATE intent_revision SET revision = revision + 1 WHERE one = 1 RETURNING revision`).Scan(&out.Revision)
 		if err != nil {
 			return fmt.Errorf("take a revision: %w", err)
@@ -115,7 +115,7 @@ func (s *sqlStore) Commit(ctx context.Context, by intent.Who, writes []intent.Wr
 		return w.keepIDs(ctx)
 	})
 	if err != nil {
-		return intent.Committed{}, err
+		return intent.CommitResult{}, err
 	}
 	return out, nil
 }
@@ -125,12 +125,12 @@ type writer struct {
 	tx                       *sqldb.Tx
 	revision                 int64
 	at                       time.Time
-	by                       intent.Who
+	by                       intent.Actor
 	get, put, remove, change *sql.Stmt
 	ids                      map[string]uint32 // last given, per kind
 }
 
-func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by intent.Who) (*writer, error) {
+func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by intent.Actor) (*writer, error) {
 	w := &writer{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}}
 	for _, p := range []struct {
 		to   **sql.Stmt
