@@ -17,7 +17,7 @@ const (
 	forgetAtOnce = 500 // nodes of one commit
 )
 
-// Forget takes away ephemeral nodes that had no session for as long as their lifecycle
+// ForgetAbsentNodes takes away ephemeral nodes that had no session for as long as their lifecycle
 // says, until ctx ends. Only time counts in which the server listened: a start begins
 // anew, and while the process was stopped nobody could come.
 func (s *Service) ForgetAbsentNodes(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (s *Service) forget(ctx context.Context, away map[uuid.UUID]time.Duration, 
 	return err
 }
 
-// Ephemeral are the nodes that may come and go.
+// EphemeralNodes are the nodes that may come and go.
 func (s *Service) EphemeralNodes() []NodeInfo { return s.nodes.comeAndGo(nil) }
 
 // comeAndGo are the ephemeral nodes; who is none any more is struck from away.

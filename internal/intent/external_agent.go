@@ -28,7 +28,7 @@ func (m *ExternalAgent) UID() uuid.UUID {
 // IsExternalAgent says whether an id is that of a machine with another system's agent: ours have random ones.
 func IsExternalAgent(uid uuid.UUID) bool { return uid.Version() == 5 }
 
-// Meet finds the node of a stranger, and makes it where it comes for the first time: with
+// RegisterExternal finds the node of a stranger, and makes it where it comes for the first time: with
 // its name, or that with a number behind it where another machine has it. What a machine
 // says of itself gives it no place in what is trusted. One that was forgotten comes as a new
 // node: it has no identity that it could reset.

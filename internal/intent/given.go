@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// CheckGiven says why nodes cannot get what a join token, or who lets a machine in, would
+// CheckJoinGrant says why nodes cannot get what a join token, or who lets a machine in, would
 // give them: it is held to what an applied Node is held to.
 func (s *Service) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	r := model.Resource{

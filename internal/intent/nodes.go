@@ -163,7 +163,7 @@ func (s *Service) LookupKey(key string) (NodeInfo, bool) {
 	return s.nodes.byUID[uid], ok
 }
 
-// FirstKey puts the key of its machine on record for a node that has none: in memory at
+// RecordFirstKey puts the key of its machine on record for a node that has none: in memory at
 // once, and Run writes it soon. It returns the key that is on record then: none, where the
 // key is another node's, or about to be, which holder names. No two nodes share a key.
 func (s *Service) RecordFirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
@@ -209,7 +209,7 @@ func (x *nodeIndex) disclaim() {
 	x.mu.Unlock()
 }
 
-// Holder implements pki.Registrar.
+// NodeOfKey implements pki.Registrar.
 func (s *Service) NodeOfKey(key string) (pki.Member, bool) {
 	info, ok := s.LookupKey(key)
 	return pki.Member{UID: info.UID, Name: info.Name, Namespace: info.Namespace}, ok
@@ -333,7 +333,7 @@ type BulkNode struct {
 	Keepalive *model.Keepalive
 }
 
-// BulkNodes makes many nodes in one transaction; those that exist are left alone.
+// CreateNodes makes many nodes in one transaction; those that exist are left alone.
 func (s *Service) CreateNodes(ctx context.Context, by Actor, namespace string, nodes []BulkNode) error {
 	var writes []Write
 	for _, n := range nodes {

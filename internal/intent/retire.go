@@ -64,7 +64,7 @@ type TombstoneEntry struct {
 	Tombstone
 }
 
-// Graves are all tombstones that are in force, the newest first.
+// ListTombstones are all tombstones that are in force, the newest first.
 func (s *Service) ListTombstones() []TombstoneEntry {
 	now := s.opts.Now()
 	s.nodes.mu.RLock()
@@ -84,7 +84,7 @@ func (s *Service) ListTombstones() []TombstoneEntry {
 	return out
 }
 
-// Forgive takes a tombstone away: its machine is unknown from then on, and may ask to join.
+// LiftTombstone takes a tombstone away: its machine is unknown from then on, and may ask to join.
 func (s *Service) LiftTombstone(ctx context.Context, by Actor, id string) error {
 	writes := s.nodes.lift(id)
 	if writes == nil {

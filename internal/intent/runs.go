@@ -59,7 +59,7 @@ func (s *Service) endRun(ctx context.Context, key Key, of begun, how, came strin
 	return err
 }
 
-// CutRuns records of all whose end is not recorded that this server did not live to see it. Call it before
+// CloseInterruptedRuns records of all whose end is not recorded that this server did not live to see it. Call it before
 // anybody can begin something.
 func (s *Service) CloseInterruptedRuns(ctx context.Context) error {
 	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: runKind})

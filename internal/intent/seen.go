@@ -80,7 +80,7 @@ func sortedGroups(groups []string) []string {
 	return slices.Compact(sorted)
 }
 
-// SeenNode notes what an agent said of itself; Run writes it soon, if it is new. A
+// RecordReport notes what an agent said of itself; Run writes it soon, if it is new. A
 // fleet that comes back with what it said before costs no look into the store. What is
 // beyond a limit is not taken: limit (labels, facts or groups) and reason say so.
 func (s *Service) RecordReport(info NodeInfo, said AgentReport) (limit, reason string) {
@@ -112,7 +112,7 @@ func (s *Service) RecordReport(info NodeInfo, said AgentReport) (limit, reason s
 	return limit, reason
 }
 
-// Facts says of how many nodes, of all that enrolled, Run has still to write what their
+// ReportBacklog says of how many nodes, of all that enrolled, Run has still to write what their
 // agents said, and how often there was something to write.
 func (s *Service) ReportBacklog() (waiting, nodes int, ever uint64) {
 	s.nodes.mu.RLock()
@@ -120,7 +120,7 @@ func (s *Service) ReportBacklog() (waiting, nodes int, ever uint64) {
 	return len(s.nodes.seen), len(s.nodes.byUID), s.nodes.told
 }
 
-// Run writes what agents said of themselves, many nodes in one transaction, until
+// WriteReports writes what agents said of themselves, many nodes in one transaction, until
 // ctx ends.
 func (s *Service) WriteReports(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Second)

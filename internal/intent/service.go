@@ -149,7 +149,7 @@ func (s *Service) seed(ctx context.Context) error {
 	return err
 }
 
-// Wake has a value after something was committed.
+// CommitSignal has a value after something was committed.
 func (s *Service) CommitSignal() <-chan struct{} { return s.wake }
 
 // Store is what the planner reads.

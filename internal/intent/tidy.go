@@ -15,7 +15,7 @@ const (
 	joinTokensStay = 30 * 24 * time.Hour
 )
 
-// Tidy removes recorded changes older than the retention, join tokens that expired long
+// EnforceRetention removes recorded changes older than the retention, join tokens that expired long
 // ago, tombstones whose time is over and silences that ended long ago, until ctx ends.
 func (s *Service) EnforceRetention(ctx context.Context) error {
 	tick := time.NewTicker(tidyEvery)

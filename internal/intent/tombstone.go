@@ -82,7 +82,7 @@ func (t *Tombstone) Err() error {
 	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 }
 
-// BuryKey keeps a tombstone of the machine with this key alone: whatever node it was, or
+// BlockKey keeps a tombstone of the machine with this key alone: whatever node it was, or
 // wanted to be, others may be. By and At are filled in.
 func (s *Service) BlockKey(ctx context.Context, by Actor, key string, t Tombstone) error {
 	t.Key, t.By, t.At = key, by.User, s.opts.Now().UTC()
@@ -137,7 +137,7 @@ func (x *nodeIndex) removeTombstone(name string) {
 // Tombstone says what became of a node that is there no more, from memory.
 func (s *Service) Tombstone(uid uuid.UUID) (Tombstone, bool) { return s.tombstone(uid.String()) }
 
-// TombstoneOfKey says what became of the machine that has a key.
+// TombstoneByKey says what became of the machine that has a key.
 func (s *Service) TombstoneByKey(key string) (Tombstone, bool) {
 	s.nodes.mu.RLock()
 	name := s.nodes.tombs.byKey[key]
@@ -152,7 +152,7 @@ func (s *Service) tombstone(name string) (Tombstone, bool) {
 	return t, ok && (t.Until.IsZero() || s.opts.Now().Before(t.Until))
 }
 
-// TombstoneNamed says what became of the last node of a name that is there no more.
+// TombstoneByName says what became of the last node of a name that is there no more.
 func (s *Service) TombstoneByName(namespace, name string) (last Tombstone, ok bool) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
@@ -164,7 +164,7 @@ func (s *Service) TombstoneByName(namespace, name string) (last Tombstone, ok bo
 	return last, ok
 }
 
-// Barred implements pki.Registrar.
+// RefuseKey implements pki.Registrar.
 func (s *Service) RefuseKey(key string) error {
 	if t, ok := s.TombstoneByKey(key); ok {
 		return t.Err()
@@ -172,7 +172,7 @@ func (s *Service) RefuseKey(key string) error {
 	return nil
 }
 
-// Missing implements pki.Registrar.
+// UnknownNode implements pki.Registrar.
 func (s *Service) UnknownNode(node uuid.UUID) bool {
 	_, there := s.LookupNode(node)
 	_, gone := s.Tombstone(node)
