@@ -23,13 +23,13 @@ import (
 // serialAgent is an agent that sends a result when the one before is acknowledged.
 type serialAgent struct {
 	link.Handler // nil: nothing else comes
-	assigned     chan *link.Held
+	assigned     chan *link.Assignment
 	acked        chan uint64
 }
 
-func (o *serialAgent) Welcomed(*link.Session, *wire.Welcome)     {}
-func (o *serialAgent) Assigned(_ *link.Session, held *link.Held) { o.assigned <- held }
-func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack)      { o.acked <- ack.Last[0].Last }
+func (o *serialAgent) Welcomed(*link.Session, *wire.Welcome)           {}
+func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
+func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack)            { o.acked <- ack.Last[0].Last }
 
 // The system calls of the server, as the kernel saw them: between two acknowledgements
 // to one agent, the journal was written and then synced.
@@ -46,9 +46,9 @@ func TestFsyncBeforeAcknowledgement(t *testing.T) {
 	s.Wrap = []string{strace, "-D", "-f", "-qq", "-yy", "-x", "-s", "8", "-e", "trace=write,writev,pwrite64,fsync,fdatasync", "-e", "signal=none", "-o", trace}
 	s.Start()
 
-	o := &serialAgent{assigned: make(chan *link.Held, 9), acked: make(chan uint64, 9)}
+	o := &serialAgent{assigned: make(chan *link.Assignment, 9), acked: make(chan uint64, 9)}
 	key := wire.StreamKey{Stream: 7}
-	hello := &wire.Hello{Session: 1, Streams: []wire.StreamHeld{{StreamKey: key, First: 1}}}
+	hello := &wire.Hello{Session: 1, Streams: []wire.StreamRange{{StreamKey: key, First: 1}}}
 	session, err := link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o)
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func TestProtocolViolations(t *testing.T) {
 		return frame(wire.AppendBatch(nil, b))
 	}
 	hello := func(n int, change func(*wire.Hello)) []byte {
-		x := &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(n), Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
+		x := &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(n), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}
 		change(x)
 		return frame(wire.AppendHello(nil, x))
 	}
@@ -86,7 +86,7 @@ func TestProtocolViolations(t *testing.T) {
 		{"very many streams", false, func(n int) []byte {
 			return hello(n, func(h *wire.Hello) {
 				for i := range 40 {
-					h.Streams = append(h.Streams, wire.StreamHeld{StreamKey: wire.StreamKey{Stream: wire.StreamID(i)}})
+					h.Streams = append(h.Streams, wire.StreamRange{StreamKey: wire.StreamKey{Stream: wire.StreamID(i)}})
 				}
 			})
 		}, "streams", "at most"},
@@ -119,7 +119,7 @@ func TestProtocolViolations(t *testing.T) {
 			}
 			go func() { _, _ = e.Conn.Write(c.bytes(n)) }()
 			r, err := e.readRefusal()
-			if err != nil || r.Code != c.code || !strings.Contains(r.Sentence, c.says) {
+			if err != nil || r.Code != c.code || !strings.Contains(r.Message, c.says) {
 				t.Errorf("%+v %v, want %s: …%s…", r, err, c.code, c.says)
 			}
 			// Counted when the session has ended, which is after its last word.
@@ -337,7 +337,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		again.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
-		if r, err := again.readRefusal(); err != nil || r.Code != "deleted" || !strings.Contains(r.Type, "muster-agent reset-identity") {
+		if r, err := again.readRefusal(); err != nil || r.Code != "deleted" || !strings.Contains(r.Hint, "muster-agent reset-identity") {
 			t.Errorf("%+v %v", r, err)
 		}
 	})

@@ -100,7 +100,7 @@ func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbou
 	ctx, cancel := context.WithCancel(h.t.Context())
 	g := &neighbour{h: h, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1), text: []byte("all is well")}
 	cfg := &link.Config{Node: uid, TLS: certificate}
-	hello := &wire.Hello{Name: "good", Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}
+	hello := &wire.Hello{Name: "good", Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}
 	if g.session, err = link.Open(ctx, cfg, h.Listen, hello, nil, g); err != nil {
 		h.t.Fatalf("the good agent: %v", err)
 	}
@@ -219,7 +219,7 @@ func (g *neighbour) peekSlowest() (time.Duration, int) {
 }
 
 func (g *neighbour) Welcomed(*link.Session, *wire.Welcome) {}
-func (g *neighbour) Assigned(_ *link.Session, held *link.Held) {
+func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
 	if len(held.Chunks) > 0 {
 		g.chunk = held.Chunks[0].ID
@@ -235,11 +235,11 @@ func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Unlock()
 	g.sendResult()
 }
-func (g *neighbour) RunNow(*link.Session, *wire.Run)              {}
-func (g *neighbour) Turn(*link.Session, *wire.Turn)               {}
-func (g *neighbour) Exchanged(*link.Session, *wire.Exchange)      {}
-func (g *neighbour) Slow(*link.Session, *wire.Slow)               {}
-func (g *neighbour) Leaving(*link.Session, time.Duration, string) {}
+func (g *neighbour) RunNow(*link.Session, *wire.Run)                {}
+func (g *neighbour) Turn(*link.Session, *wire.Turn)                 {}
+func (g *neighbour) Reply(*link.Session, *wire.Exchange)            {}
+func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure) {}
+func (g *neighbour) Leaving(*link.Session, time.Duration, string)   {}
 
 // attacker is a connection to the server that says what it likes.
 type attacker struct {
@@ -300,7 +300,7 @@ func (h *hostile) hello(i int) *attacker {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: goodKey, First: 1}}}))
+	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}))
 	if kind, body, err := e.receive(); err != nil || kind != wire.KindWelcome {
 		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)
 	}

@@ -18,7 +18,7 @@ type subject struct {
 }
 
 // subjects are the proxy nodes that each definition is about.
-func subjects(p *wire.Proxied) map[model.ChunkID][]subject {
+func subjects(p *wire.ProxyChecks) map[model.ChunkID][]subject {
 	if p.Empty() {
 		return nil
 	}
@@ -51,7 +51,7 @@ func subjectsOf(chunk *model.CheckChunk, own subject, about map[model.ChunkID][]
 
 // turn runs what the server says that it is this node's turn to run.
 func (a *Agent) turn(t *wire.Turn) {
-	for _, g := range t.Given {
+	for _, g := range t.Runs {
 		a.mu.Lock()
 		check, held := a.chunks[g.Chunk]
 		a.mu.Unlock()

@@ -53,7 +53,7 @@ type Agent struct {
 	mu     sync.Mutex
 	checks map[schedule.Key]*check
 	chunks map[model.ChunkID]model.CheckID // what RunNow names
-	held   *link.Held                      // in force, or what will be when the server takes us back
+	held   *link.Assignment                // in force, or what will be when the server takes us back
 	ceased bool                            // nothing runs: the server has no place for this machine
 }
 
@@ -160,7 +160,7 @@ func (a *Agent) run(ctx context.Context) error {
 
 // runAll stops in order: first no more checks and commands, then the session, so that the last
 // results may still leave; then (in Run) the spool.
-func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) error {
+func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Assignment) error {
 	checksCtx, stopChecks := context.WithCancel(ctx)
 	defer stopChecks()
 	linkCtx, stopLink := context.WithCancel(context.WithoutCancel(ctx))
@@ -172,7 +172,7 @@ func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) e
 	watching.Go(func() { a.assets.Run(checksCtx) })
 	a.credentials.set(id, a.cfg.Machine.Now)
 	session := a.linkConfig(id, held)
-	a.credentials.reach(slices.Concat(session.Told, session.Servers))
+	a.credentials.reach(slices.Concat(session.SavedServers, session.Servers))
 	watching.Go(func() { a.keepCertificate(checksCtx) })
 	linked := make(chan error, 1)
 	go func() {
@@ -186,7 +186,7 @@ func (a *Agent) runAll(ctx context.Context, id *pki.Identity, held *link.Held) e
 	return <-linked
 }
 
-func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
+func (a *Agent) linkConfig(id *pki.Identity, held *link.Assignment) link.RunConfig {
 	servers := a.cfg.Servers
 	if len(servers) == 0 {
 		servers = id.Servers
@@ -196,7 +196,7 @@ func (a *Agent) linkConfig(id *pki.Identity, held *link.Held) link.RunConfig {
 			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, TLS: a.credentials.TLS, Told: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, Again: a.again, Held: held, Stats: a.stats, Linger: a.cfg.Linger, Answers: &a.asked, Asks: a.secrets,
+		Servers: servers, TLS: a.credentials.TLS, SavedServers: a.session.Servers, Hello: a.hello, Facts: a.said, Remeasured: a.remeasured, RetryNow: a.again, Held: held, Stats: a.stats, Linger: a.cfg.Linger, RunOutputs: &a.asked, Requests: a.secrets,
 	}
 }
 
@@ -204,7 +204,7 @@ func (a *Agent) hello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.session.Incarnation, Labels: a.cfg.Labels,
-		Facts: *a.measured.Load(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(), Refuses: a.refuses(),
+		Facts: *a.measured.Load(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(), Restrictions: a.refuses(),
 	}
 }
 
@@ -262,7 +262,7 @@ func (e *events) Disconnected(server string, err error) {
 }
 
 // Assigned implements link.Events.
-func (e *events) Assigned(held *link.Held) {
+func (e *events) Assigned(held *link.Assignment) {
 	a := (*Agent)(e)
 	if err := saveHeld(a.cfg.StateDir, held); err != nil {
 		a.cfg.Log.Error("cannot keep the assignment for the next start", "err", err)
@@ -277,8 +277,8 @@ func (e *events) Assigned(held *link.Held) {
 // Turn implements link.Events.
 func (e *events) Turn(t *wire.Turn) { (*Agent)(e).turn(t) }
 
-// Exchanged implements link.Events.
-func (e *events) Exchanged(x *wire.Exchange) { (*Agent)(e).secrets.Heard(x) }
+// Reply implements link.Events.
+func (e *events) Reply(x *wire.Exchange) { (*Agent)(e).secrets.Heard(x) }
 
 // RunNow implements link.Events.
 func (e *events) RunNow(r *wire.Run) {

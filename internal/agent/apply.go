@@ -41,7 +41,7 @@ type past struct {
 
 // apply makes an assignment the one in force. Checks that stay keep their times and
 // what they remember.
-func (a *Agent) apply(held *link.Held) error {
+func (a *Agent) apply(held *link.Assignment) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.held = held

@@ -50,7 +50,7 @@ type askedRun struct {
 	wrote   bool                    // something came while it ran
 	waits   bool                    // it will be in full after answerAfter
 	listed  bool                    // it is in full
-	last    *wire.Ran
+	last    *wire.RunOutput
 	forgone bool // nobody listens any more
 }
 
@@ -63,13 +63,13 @@ func (k *asked) begin(ctx context.Context) {
 // refuses is what Hello says that this agent does not do, whatever a server says.
 func (a *Agent) refuses() (list []string) {
 	if a.cfg.NoRun {
-		list = append(list, wire.RefusesRun)
+		list = append(list, wire.RestrictRuns)
 	}
 	if len(a.cfg.AllowCommands) > 0 {
-		list = append(list, wire.RefusesCommands)
+		list = append(list, wire.RestrictCommands)
 	}
 	if a.cfg.AuditOnly {
-		list = append(list, wire.RefusesChanges)
+		list = append(list, wire.RestrictChanges)
 	}
 	return list
 }
@@ -109,7 +109,7 @@ func (k *asked) ask(r *wire.Run) {
 	ctx := k.ctx
 	switch {
 	case why != "":
-		k.endLocked(x, &wire.Ran{Refused: why})
+		k.endLocked(x, &wire.RunOutput{Refused: why})
 	case r.Command != nil:
 		ctx, x.cancel = context.WithCancelCause(ctx)
 		k.commands++
@@ -210,7 +210,7 @@ func (k *asked) wrote(x *askedRun, p []byte) {
 func (k *asked) finish(x *askedRun, result run.Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	last := &wire.Ran{Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Cut: result.Unheard + x.cut}
+	last := &wire.RunOutput{Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Cut: result.Unheard + x.cut}
 	switch {
 	case result.Refused:
 		last.Refused = string(result.Output)
@@ -227,7 +227,7 @@ func (k *asked) finish(x *askedRun, result run.Result) {
 	k.endLocked(x, last)
 }
 
-func (k *asked) endLocked(x *askedRun, last *wire.Ran) {
+func (k *asked) endLocked(x *askedRun, last *wire.RunOutput) {
 	last.ID, last.Done = x.id, true
 	x.last = last
 	k.sendLocked(x)
@@ -246,11 +246,11 @@ func (k *asked) sendLocked(x *askedRun) {
 	}
 }
 
-// Ready implements link.Answers.
+// Ready implements link.RunOutputs.
 func (k *asked) Ready() <-chan struct{} { return k.ready }
 
-// Next implements link.Answers. Runs take turns; a piece ends where a character does.
-func (k *asked) Next(most int) (wire.Ran, bool) {
+// Next implements link.RunOutputs. Runs take turns; a piece ends where a character does.
+func (k *asked) Next(most int) (wire.RunOutput, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.full) > 0 {
@@ -261,7 +261,7 @@ func (k *asked) Next(most int) (wire.Ran, bool) {
 		if n < len(x.out) || x.last == nil {
 			n = wholeRunes(x.out[:n])
 		}
-		ran := wire.Ran{ID: x.id, Output: x.out[:n]}
+		ran := wire.RunOutput{ID: x.id, Output: x.out[:n]}
 		x.out = x.out[n:]
 		switch {
 		case x.last != nil && len(x.out) == 0:
@@ -278,7 +278,7 @@ func (k *asked) Next(most int) (wire.Ran, bool) {
 			return ran, true
 		}
 	}
-	return wire.Ran{}, false
+	return wire.RunOutput{}, false
 }
 
 // wholeRunes is how many bytes there are before the first one of a character that is not

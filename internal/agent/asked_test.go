@@ -39,9 +39,9 @@ func asking(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc
 func line(text string) *model.Command { return &model.Command{Shell: text} }
 
 // answers reads until every one of so many runs is done.
-func answers(t *testing.T, a *Agent, runs int) map[uint64]wire.Ran {
+func answers(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
 	t.Helper()
-	all := map[uint64]wire.Ran{}
+	all := map[uint64]wire.RunOutput{}
 	late := time.After(time.Minute)
 	for done := 0; done < runs; {
 		ran, ok := a.asked.Next(answerFull)
@@ -69,18 +69,18 @@ func TestCommands(t *testing.T) {
 	a, _ := asking(t, nil)
 	for i, c := range []struct {
 		run  wire.Run
-		want wire.Ran
+		want wire.RunOutput
 		says string
 	}{
-		{wire.Run{Command: line("echo fine")}, wire.Ran{}, "fine\n"},
-		{wire.Run{Command: line("echo half; exit 2")}, wire.Ran{Status: model.Critical}, "half\n"},
-		{wire.Run{Command: line("printf half; exit 42")}, wire.Ran{Status: model.Unknown}, "half\nexit code 42"},
-		{wire.Run{Command: line("true")}, wire.Ran{}, "(no output)"},
-		{wire.Run{Command: &model.Command{Argv: []string{"echo", "a;b"}}}, wire.Ran{}, "a;b\n"},
-		{wire.Run{Command: line("echo began; sleep 60"), TimeoutMs: 1000}, wire.Ran{Status: model.Unknown}, "began\ntimed out after 1s"},
-		{wire.Run{Command: line("yes | head -c 100000"), MaxOutput: 10}, wire.Ran{Cut: 99990}, "y\ny\ny\ny\ny\n"},
-		{wire.Run{Command: line("printf '\\303'; sleep 0.3; printf '\\244'")}, wire.Ran{}, "ä"},
-		{wire.Run{Chunk: 5}, wire.Ran{Refused: "this check is not assigned to the node, or its agent has not heard of its last change yet"}, ""},
+		{wire.Run{Command: line("echo fine")}, wire.RunOutput{}, "fine\n"},
+		{wire.Run{Command: line("echo half; exit 2")}, wire.RunOutput{Status: model.Critical}, "half\n"},
+		{wire.Run{Command: line("printf half; exit 42")}, wire.RunOutput{Status: model.Unknown}, "half\nexit code 42"},
+		{wire.Run{Command: line("true")}, wire.RunOutput{}, "(no output)"},
+		{wire.Run{Command: &model.Command{Argv: []string{"echo", "a;b"}}}, wire.RunOutput{}, "a;b\n"},
+		{wire.Run{Command: line("echo began; sleep 60"), TimeoutMs: 1000}, wire.RunOutput{Status: model.Unknown}, "began\ntimed out after 1s"},
+		{wire.Run{Command: line("yes | head -c 100000"), MaxOutput: 10}, wire.RunOutput{Cut: 99990}, "y\ny\ny\ny\ny\n"},
+		{wire.Run{Command: line("printf '\\303'; sleep 0.3; printf '\\244'")}, wire.RunOutput{}, "ä"},
+		{wire.Run{Chunk: 5}, wire.RunOutput{Refused: "this check is not assigned to the node, or its agent has not heard of its last change yet"}, ""},
 	} {
 		c.run.ID = uint64(i + 1)
 		a.asked.ask(&c.run)
@@ -214,7 +214,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: it ran", c.name)
 		}
 		a.measure() // as it does when it begins
-		if got := a.hello().Refuses; len(got) != 1 || got[0] != c.refuses {
+		if got := a.hello().Restrictions; len(got) != 1 || got[0] != c.refuses {
 			t.Errorf("%s: Hello refuses %v", c.name, got)
 		}
 	}

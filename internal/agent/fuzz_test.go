@@ -22,7 +22,7 @@ func FuzzState(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	id := &pki.Identity{Node: uuid.UUID{1}, ServerKey: key.Public().(ed25519.PublicKey)}
 	f.Add(wire.AppendAssignment(nil, signed(key, id, &wire.Assignment{
-		Generation: wire.Generation{Epoch: 3, Revision: 9}, HasProps: true,
+		Generation: wire.Generation{Epoch: 3, Revision: 9}, HasProperties: true,
 		Properties: []wire.Property{{Name: "disk_warn", Value: []byte(`"15%"`)}},
 		Add: []wire.AssignedChunk{{ID: 17, Body: wire.AppendChunk(nil, (&model.CheckChunk{
 			Chunk: model.Chunk{ID: 17, Unit: 5, Name: "disk"}, Command: &model.Command{Shell: "check_disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
@@ -59,14 +59,14 @@ func FuzzState(f *testing.F) {
 
 // signed makes hash and signature right, as far as definitions can be read.
 func signed(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.Assignment {
-	var h link.Held
+	var h link.Assignment
 	for _, c := range a.Add {
 		if chunk, err := wire.DecodeChunk(c.ID, c.Body); err == nil {
 			h.Chunks = append(h.Chunks, chunk)
 		}
 	}
 	slices.SortFunc(h.Chunks, func(a, b *model.Chunk) int { return int(int64(a.ID) - int64(b.ID)) })
-	if a.HasProps {
+	if a.HasProperties {
 		h.Properties = a.Properties
 	}
 	a.Hash = wire.AssignmentHash(h.Chunks, h.Properties, nil)

@@ -47,7 +47,7 @@ func lock(dir string) (io.Closer, error) {
 
 // loadHeld reads the assignment of the last life and verifies it like one from the
 // wire. Nil: there is none, or it is not to be trusted (the server sends it again).
-func loadHeld(dir string, id *pki.Identity) (*link.Held, error) {
+func loadHeld(dir string, id *pki.Identity) (*link.Assignment, error) {
 	path := filepath.Join(dir, assignmentFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -63,7 +63,7 @@ func loadHeld(dir string, id *pki.Identity) (*link.Held, error) {
 	return held, nil
 }
 
-func decodeHeld(data []byte, id *pki.Identity) (*link.Held, error) {
+func decodeHeld(data []byte, id *pki.Identity) (*link.Assignment, error) {
 	kind, body, err := wire.FrameKind(data)
 	if err != nil {
 		return nil, err
@@ -75,10 +75,10 @@ func decodeHeld(data []byte, id *pki.Identity) (*link.Held, error) {
 	if err := a.Decode(body); err != nil {
 		return nil, err
 	}
-	return (*link.Held)(nil).Apply(&a, id.Node, id.ServerKey, wire.DecodeChunk)
+	return (*link.Assignment)(nil).Apply(&a, id.Node, id.ServerKey, wire.DecodeChunk)
 }
 
-func saveHeld(dir string, held *link.Held) error {
+func saveHeld(dir string, held *link.Assignment) error {
 	return disk.WriteFile(disk.OS{}, dir, assignmentFile, wire.AppendAssignment(nil, held.Message()))
 }
 

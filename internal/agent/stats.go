@@ -10,7 +10,7 @@ func (a *Agent) self() probe.Self {
 	plan, spool := a.scheduler.Stats(), a.spool.Stats()
 	return probe.Self{
 		Waiting: spool.Held, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
-		GaveWay: spool.GaveWay, Refused: spool.Refused, Lost: a.lost.Load(),
+		Evicted: spool.Evicted, Refused: spool.Refused, Lost: a.lost.Load(),
 		Runs: plan.Started, Skipped: plan.Skipped, Late: plan.Late, Forks: a.runner.Forks(),
 	}
 }
@@ -21,7 +21,7 @@ func (a *Agent) stats() wire.Stats {
 	x := wire.Stats{
 		UptimeMs: a.cfg.Machine.BootMs() - a.began, Spooled: self.Waiting, SpoolBytes: uint64(self.SpoolBytes),
 		Runs: self.Runs, Forks: self.Forks, Skipped: self.Skipped, Late: self.Late,
-		GaveWay: self.GaveWay, Refused: self.Refused, Lost: self.Lost, ResidentBytes: residentBytes(),
+		Evicted: self.Evicted, Refused: self.Refused, Lost: self.Lost, ResidentBytes: residentBytes(),
 	}
 	for _, held := range a.spool.Streams() {
 		x.OldestMs = max(x.OldestMs, held.OldestAgeMs)

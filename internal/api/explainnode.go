@@ -135,11 +135,11 @@ func offText(off time.Duration) string {
 // refusesText is what an agent does not do, in words.
 func refusesText(what string) string {
 	switch what {
-	case wire.RefusesRun:
+	case wire.RestrictRuns:
 		return "it runs nothing out of its time (--no-run)"
-	case wire.RefusesCommands:
+	case wire.RestrictCommands:
 		return "it runs only the commands of its own list (--allow-commands)"
-	case wire.RefusesChanges:
+	case wire.RestrictChanges:
 		return "it takes no commands of people (--audit-only)"
 	}
 	return "it refuses " + what

@@ -37,7 +37,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	out.Stats = &v1.AgentStats{
 		At: s.now().Add(-a.ToldAgo).UTC(), UptimeSeconds: x.UptimeMs / 1000, Spooled: x.Spooled, OldestSeconds: float64(x.OldestMs) / 1000, SpoolBytes: x.SpoolBytes,
 		Runs: x.Runs, Skipped: x.Skipped, Late: x.Late, Forks: x.Forks, ForksPerMinute: a.ForksPerMin, BytesSent: x.BytesSent,
-		GaveWay: x.GaveWay, Refused: x.Refused, Lost: x.Lost, ResidentBytes: x.ResidentBytes,
+		GaveWay: x.Evicted, Refused: x.Refused, Lost: x.Lost, ResidentBytes: x.ResidentBytes,
 	}
 	if uptime := time.Duration(x.UptimeMs) * time.Millisecond; uptime >= steadyAfter {
 		out.Stats.BytesPerDay = uint64(float64(x.BytesSent) / float64(x.UptimeMs) * 86400e3)

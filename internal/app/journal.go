@@ -19,20 +19,20 @@ func (s *Server) openJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.Seen, o.VerifyFrom = names.Seen, names.Oldest
+	o.KnownPositions, o.VerifyFrom = names.Seen, names.Oldest
 	places, err := s.history.Places(ctx)
 	if err != nil {
 		return err
 	}
 	for _, place := range places {
-		o.Seen = append(o.Seen, place.At)
+		o.KnownPositions = append(o.KnownPositions, place.At)
 	}
 	o.Linger = journal.ServerLinger
 	o.QueueBytes, _ = s.queues.Bounds("journal")
 	o.Clock = journalClock{now: s.now, began: s.now()}
 	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log
 	shown := metrics.NewJournal(s.registry, "server")
-	o.Committed = shown.Committed
+	o.ObserveCommit = shown.Committed
 	if s.journal, err = journal.Open(datadir.Journal(s.cfg), o); err != nil {
 		return err
 	}

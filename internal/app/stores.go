@@ -83,7 +83,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		Retention:    time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
 		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
 	})
-	return s.reactor.Load(ctx, s.journal.Shared)
+	return s.reactor.Load(ctx, s.journal.CommonPosition)
 }
 
 func (s *Server) openPlanner(ctx context.Context) error {

@@ -16,7 +16,7 @@ import (
 func (s *Server) newTurns() *turns.Engine {
 	return turns.New(turns.Options{
 		Revision: s.planner.Revision, RoundRobins: s.planner.RoundRobins,
-		Give: func(node model.NodeID, g wire.Given) bool {
+		Give: func(node model.NodeID, g wire.TurnRun) bool {
 			return s.sessions.Give(node, g) || s.bridge != nil && s.bridge.Give(node, g)
 		},
 		Missed: s.missed, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,

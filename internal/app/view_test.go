@@ -27,8 +27,8 @@ func (failing) Sections() []journal.Section { return []journal.Section{1} }
 func (failing) Retain()                     {}
 func (failing) Release()                    {}
 func (failing) Entries(_ journal.Section, fn func([]byte) error) error {
-	return fn(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordOwn, Node: 1,
-		Own: &wire.OwnResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
+	return fn(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: 1,
+		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
 }
 
 // A snapshot that is made between a commit and what it caused is of no use before that has been

@@ -35,7 +35,7 @@ type Assignments interface {
 // ProxyTargets lists the proxy nodes that the proxy checks of an assignment report about. Immutable, and
 // shared by all nodes that run the same units.
 type ProxyTargets struct {
-	wire.Proxied
+	wire.ProxyChecks
 	nodes  []ProxyNode                     // as Nodes
 	byUnit map[model.UnitID][]model.NodeID // ascending
 }
@@ -49,8 +49,8 @@ type ProxyNode struct {
 
 // NewProxyTargets indexes the proxy nodes of an assignment with these chunks. nodes must ascend
 // and be the nodes of list.
-func NewProxyTargets(list wire.Proxied, nodes []ProxyNode, chunks []*model.Chunk) *ProxyTargets {
-	p := &ProxyTargets{Proxied: list, nodes: nodes, byUnit: map[model.UnitID][]model.NodeID{}}
+func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.Chunk) *ProxyTargets {
+	p := &ProxyTargets{ProxyChecks: list, nodes: nodes, byUnit: map[model.UnitID][]model.NodeID{}}
 	units := make(map[model.ChunkID]model.UnitID, len(chunks))
 	for _, c := range chunks {
 		units[c.ID] = c.Unit
@@ -64,11 +64,11 @@ func NewProxyTargets(list wire.Proxied, nodes []ProxyNode, chunks []*model.Chunk
 }
 
 // Wire returns the list as an agent gets it; nil for nil.
-func (p *ProxyTargets) Wire() *wire.Proxied {
+func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	if p == nil {
 		return nil
 	}
-	return &p.Proxied
+	return &p.ProxyChecks
 }
 
 // ProxyNode returns the proxy node that a result of a unit is about. Not ok: the assignment does not

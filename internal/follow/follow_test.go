@@ -204,7 +204,7 @@ func TestWhereItBegins(t *testing.T) {
 type elsewhere struct{ *journal.Log }
 
 func (elsewhere) Resolve(journal.Position) (journal.Position, error) {
-	return journal.Position{}, journal.ErrGone
+	return journal.Position{}, journal.ErrTrimmed
 }
 
 func TestOwnAndProxiedResults(t *testing.T) {
@@ -219,8 +219,8 @@ func TestOwnAndProxiedResults(t *testing.T) {
 	raw := append([]byte(nil), reader.Raw()...)
 	w := make(waiter, 1)
 	err := r.log.Append(t.Context(),
-		journal.Entry{Section: 0, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordOwn, Node: model.ServerNode, Own: &wire.OwnResult{Chunk: model.BuiltinChunk(model.JournalCheck), Output: []byte("fine")}})},
-		journal.Entry{Section: 3, Waiter: w, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordProxied, Node: 3, Proxied: &wire.ProxiedResult{By: 4, Namespace: 1, Number: 9, NowMs: 5, Signal: raw, StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}}})})
+		journal.Entry{Section: 0, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: model.ServerNode, ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.JournalCheck), Output: []byte("fine")}})},
+		journal.Entry{Section: 3, Waiter: w, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordProxyResult, Node: 3, ProxyResult: &wire.ProxyResult{By: 4, Namespace: 1, Number: 9, NowMs: 5, Signal: raw, StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}}})})
 	if err != nil || <-w != nil {
 		t.Fatal(err)
 	}

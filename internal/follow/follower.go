@@ -136,7 +136,7 @@ func (f *Follower) step(ctx context.Context) error {
 			}
 			return f.flush(ctx)
 		})
-		if errors.Is(err, journal.ErrGone) {
+		if errors.Is(err, journal.ErrTrimmed) {
 			return f.lost()
 		}
 		if err != nil {
@@ -209,7 +209,7 @@ func (f *Follower) again(ctx context.Context) error {
 		}
 		return f.flushAgain(ctx)
 	})
-	if errors.Is(err, journal.ErrGone) {
+	if errors.Is(err, journal.ErrTrimmed) {
 		err = f.lost()
 	}
 	if err == nil {

@@ -43,7 +43,7 @@ func (x *reader) commit(c journal.Commit) error {
 
 // entry takes the results out of one entry. What cannot be read is left out: the view says so.
 func (x *reader) entry(data []byte) error {
-	if kind := wire.RecordKind(data[0]); kind != wire.RecordBatch && kind != wire.RecordOwn && kind != wire.RecordProxied {
+	if kind := wire.RecordKind(data[0]); kind != wire.RecordBatch && kind != wire.RecordServerResult && kind != wire.RecordProxyResult {
 		return nil
 	}
 	rec := &x.record
@@ -55,11 +55,11 @@ func (x *reader) entry(data []byte) error {
 	switch rec.Kind {
 	case wire.RecordBatch:
 		return x.batched(rec)
-	case wire.RecordOwn:
-		r.status, r.output, r.executed = rec.Own.Status, rec.Own.Output, r.received
-		x.one(rec.Own.Chunk)
-	case wire.RecordProxied:
-		p := rec.Proxied
+	case wire.RecordServerResult:
+		r.status, r.output, r.executed = rec.ServerResult.Status, rec.ServerResult.Output, r.received
+		x.one(rec.ServerResult.Chunk)
+	case wire.RecordProxyResult:
+		p := rec.ProxyResult
 		if x.signal.Decode(p.Signal) == nil && x.signal.Kind == wire.SignalResult {
 			r.ranBy, r.key, r.number = x.words.node(p.By), p.StreamKey, p.Number
 			x.signalled(p.NowMs)

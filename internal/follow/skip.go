@@ -41,7 +41,7 @@ func (f *Follower) skip(ctx context.Context) error {
 		f.passed(c)
 		return nil
 	})
-	if errors.Is(err, journal.ErrGone) {
+	if errors.Is(err, journal.ErrTrimmed) {
 		return f.lost()
 	}
 	if err != nil && !errors.Is(err, errEnough) {

@@ -88,7 +88,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 	}
 	gone := 0
 	for _, f := range forgotten {
-		if f.Mark.Gone && f.Node != 0 {
+		if f.Mark.Deleted && f.Node != 0 {
 			gone++
 		}
 	}

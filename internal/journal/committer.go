@@ -103,8 +103,8 @@ func (l *Log) commit(b *batch) bool {
 	}
 	if err == nil {
 		l.publish(b, c, at)
-		if l.opts.Committed != nil {
-			l.opts.Committed(Written{Took: time.Since(began), Entries: len(b.entries), Signals: b.signals, Bytes: len(l.writer.bytes)})
+		if l.opts.ObserveCommit != nil {
+			l.opts.ObserveCommit(CommitStats{Took: time.Since(began), Entries: len(b.entries), Signals: b.signals, Bytes: len(l.writer.bytes)})
 		}
 		if l.opts.Deliver != nil {
 			l.opts.Deliver(c)

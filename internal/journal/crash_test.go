@@ -32,7 +32,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	var mu sync.Mutex
 	var crashes []crash
 	cut := uint64(0)
-	fs.Before(func(op faultfs.Op) error {
+	fs.OnOperation(func(op faultfs.Op) error {
 		if !op.Kind.Changes() {
 			return nil
 		}
@@ -75,7 +75,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		}
 	}
 	acks.Wait(lives * each)
-	fs.Before(nil)
+	fs.OnOperation(nil)
 	t.Logf("%d crashes", len(crashes))
 	for _, c := range crashes {
 		checkAfterCrash(t, c, options)
@@ -153,10 +153,10 @@ func checkAfterCrash(t *testing.T, c crash, o journal.Options) {
 func TestSyncComesBeforeTheAcknowledgement(t *testing.T) {
 	fs := faultfs.New(memfs.New())
 	fs.Record()
-	delivered := func(c journal.Commit) { fs.Note("delivered") }
+	delivered := func(c journal.Commit) { fs.AddNote("delivered") }
 	l := open(t, "/j", journal.Options{FS: fs, Tick: -1, Reserve: -1, Deliver: delivered, SegmentSize: 2000})
 	heard := make(chan struct{})
-	w := waiter(func(token uint64) { fs.Note("acknowledged"); heard <- struct{}{} })
+	w := waiter(func(token uint64) { fs.AddNote("acknowledged"); heard <- struct{}{} })
 	for i := range 50 {
 		if err := l.Append(context.Background(), journal.Entry{Data: entryOf(i), Waiter: w}); err != nil {
 			t.Fatal(err)

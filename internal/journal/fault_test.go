@@ -100,7 +100,7 @@ func TestFailedSync(t *testing.T) {
 					a.Wait(i + 1)
 				}
 				fails := 0
-				fs.Before(func(op faultfs.Op) error {
+				fs.OnOperation(func(op faultfs.Op) error {
 					if op.Kind == kind && strings.HasSuffix(op.Name, ".log") && fails < 3 {
 						fails++
 						return syscall.EIO
@@ -150,7 +150,7 @@ func TestFailedSyncLostEarlierCommits(t *testing.T) {
 		a := journaltest.NewAcks()
 		add(t, l, a, 0)
 		a.Wait(1)
-		fs.Before(func(op faultfs.Op) error {
+		fs.OnOperation(func(op faultfs.Op) error {
 			if op.Kind != faultfs.Sync {
 				return nil
 			}
@@ -355,7 +355,7 @@ func TestNewIncarnation(t *testing.T) {
 	if p, err := l.Resolve(old); err != nil || p != (journal.Position{Log: born.ID, Number: old.Number}) {
 		t.Fatalf("%+v %v", p, err)
 	}
-	if _, err := l.Resolve(journal.Position{Log: old.Log, Number: old.Number + 5}); !errors.Is(err, journal.ErrGone) {
+	if _, err := l.Resolve(journal.Position{Log: old.Log, Number: old.Number + 5}); !errors.Is(err, journal.ErrTrimmed) {
 		t.Fatalf("a position of the other life: %v", err)
 	}
 	_ = l.Close()
@@ -390,7 +390,7 @@ func TestNoRoomAndTime(t *testing.T) {
 				fs := faultfs.New(memfs.New())
 				fs.SetFree(c.free)
 				taken := false
-				fs.Before(func(op faultfs.Op) error {
+				fs.OnOperation(func(op faultfs.Op) error {
 					switch {
 					case op.Kind == faultfs.Allocate:
 						taken = true
@@ -473,7 +473,7 @@ func TestStalledSync(t *testing.T) {
 		a := journaltest.NewAcks()
 		add(t, l, a, 0)
 		a.Wait(1)
-		fs.Before(func(op faultfs.Op) error {
+		fs.OnOperation(func(op faultfs.Op) error {
 			if op.Kind == faultfs.Sync {
 				time.Sleep(time.Minute)
 			}
@@ -488,7 +488,7 @@ func TestStalledSync(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		fs.Before(nil)
+		fs.OnOperation(nil)
 		a.Wait(3)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
@@ -510,7 +510,7 @@ func TestEndsBeforeWhatOthersKnow(t *testing.T) {
 	at := a.Wait(1)[0].At
 	_ = l.Close()
 
-	o.Seen = []journal.Position{at, {Log: 77, Number: 500}}
+	o.KnownPositions = []journal.Position{at, {Log: 77, Number: 500}}
 	l = open(t, "/j", o)
 	if id := l.Incarnation().ID; id != at.Log {
 		t.Fatal("a new incarnation, though nothing is missing")
@@ -519,13 +519,13 @@ func TestEndsBeforeWhatOthersKnow(t *testing.T) {
 	_ = l.Close()
 
 	ahead := journal.Position{Log: at.Log, Number: head.Number + 5}
-	o.Seen = []journal.Position{at, ahead}
+	o.KnownPositions = []journal.Position{at, ahead}
 	l = open(t, "/j", o)
 	born := l.Incarnation().ID
 	if born == at.Log {
 		t.Fatal("the same incarnation, though its end is missing")
 	}
-	if p, err := l.Resolve(ahead); !errors.Is(err, journal.ErrGone) {
+	if p, err := l.Resolve(ahead); !errors.Is(err, journal.ErrTrimmed) {
 		t.Fatalf("a position of the end that is gone: %+v, %v", p, err)
 	}
 	for _, c := range []struct{ of, want journal.Position }{
@@ -533,7 +533,7 @@ func TestEndsBeforeWhatOthersKnow(t *testing.T) {
 		{ahead, journal.Position{Log: born, Number: head.Number}},
 		{journal.Position{Log: 77, Number: 500}, journal.Position{}},
 	} {
-		if p := l.Shared(c.of); p != c.want {
+		if p := l.CommonPosition(c.of); p != c.want {
 			t.Errorf("shared with %+v: %+v, want %+v", c.of, p, c.want)
 		}
 	}
@@ -552,7 +552,7 @@ func TestEndsBeforeWhatOthersKnow(t *testing.T) {
 // TestLogThatIsNotThere: a folder without the log that others know is refused, until
 // Repair begins a new one.
 func TestLogThatIsNotThere(t *testing.T) {
-	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Seen: []journal.Position{{Log: 77, Number: 500}}, RepairCommand: "mend it"}
+	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, KnownPositions: []journal.Position{{Log: 77, Number: 500}}, RepairCommand: "mend it"}
 	_, err := journal.Open("/j", o)
 	if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "is its disk mounted?") || !strings.HasSuffix(err.Error(), "begin a new one: mend it") {
 		t.Fatal(err)

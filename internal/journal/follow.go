@@ -19,7 +19,7 @@ import (
 // At the end of what there is it asks more, which waits and says whether to look again.
 // What it hands out may not be on disk yet, and after a write that failed an entry may come
 // again in another commit: who counts has to know what it has seen. A segment that was cut
-// before it was read is ErrGone.
+// before it was read is ErrTrimmed.
 func Follow(ctx context.Context, dir string, o Options, more func() bool, fn func(Commit) error) error {
 	f := &follower{dir: dir, opts: o.withDefaults(dir)}
 	for {
@@ -77,7 +77,7 @@ func (f *follower) read(ctx context.Context, s *segment, limit uint64, fn func(C
 		if f.segment == 0 {
 			return nil // cut since the folder was listed: begin with the next one
 		}
-		return fmt.Errorf("read journal segment %q: %w", s.path, ErrGone)
+		return fmt.Errorf("read journal segment %q: %w", s.path, ErrTrimmed)
 	}
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
@@ -88,7 +88,7 @@ func (f *follower) read(ctx context.Context, s *segment, limit uint64, fn func(C
 		return newer(s.path)
 	}
 	if err == nil && f.segment != 0 && w.before.number > f.before.number {
-		return fmt.Errorf("read journal segment %q: %w: %s", s.path, ErrGone, commits(f.before.number+1, w.before.number))
+		return fmt.Errorf("read journal segment %q: %w: %s", s.path, ErrTrimmed, commits(f.before.number+1, w.before.number))
 	}
 	if err == nil && s.first == f.segment {
 		w.offset, w.before = f.offset, f.before

@@ -139,7 +139,7 @@ func TestFollowTooSlowly(t *testing.T) {
 		}
 		return true
 	})
-	if !errors.Is(err, journal.ErrGone) {
+	if !errors.Is(err, journal.ErrTrimmed) {
 		t.Error(err)
 	}
 }

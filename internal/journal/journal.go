@@ -40,7 +40,7 @@ type Entry struct {
 	Data    []byte // self-delimiting is not needed: a commit keeps entries apart
 	Waiter  Waiter // nil: nobody waits
 	Token   uint64 // handed back to the Waiter
-	Signals int    // how many it carries; only counted, for Written
+	Signals int    // how many it carries; only counted, for CommitStats
 }
 
 // Waiter hears what became of its entry, on the journal's goroutine: it must not
@@ -78,7 +78,7 @@ type Journal interface {
 	// means none of the entries was queued.
 	Append(ctx context.Context, entries ...Entry) error
 	// Read calls fn for each commit after from, oldest first, up to the head at the
-	// time of the call. It returns ErrGone where from is below the cut.
+	// time of the call. It returns ErrTrimmed where from is below the cut.
 	Read(ctx context.Context, from Position, fn func(Commit) error) error
 	// Head is the last durable commit, Tail the oldest still held.
 	Head() Position
@@ -98,8 +98,8 @@ type Incarnation struct {
 	Epoch uint64 // Unix seconds at birth, higher than any before
 }
 
-// Written is what one commit cost.
-type Written struct {
+// CommitStats is what one commit cost.
+type CommitStats struct {
 	Took    time.Duration // from taking the entries to their being on disk
 	Entries int
 	Signals int
@@ -134,8 +134,8 @@ func (s *Stats) Pressure() float64 {
 var (
 	// ErrClosed: the journal was closed.
 	ErrClosed = errors.New("journal is closed")
-	// ErrGone: the position is below what is still held, or of another incarnation.
-	ErrGone = errors.New("journal position is gone")
+	// ErrTrimmed: the position is below what is still held, or of another incarnation.
+	ErrTrimmed = errors.New("journal position is gone")
 	// ErrAhead: the position is above the head: what it came from is not of this log.
 	ErrAhead = errors.New("journal position is ahead of the journal")
 )

@@ -208,7 +208,7 @@ func (l *Log) SizeAfter(p Position) int64 {
 }
 
 // Resolve translates a position that was stored under an earlier incarnation into
-// the present one's. ErrGone: it names what only the other life of the data has,
+// the present one's. ErrTrimmed: it names what only the other life of the data has,
 // or what another journal wrote.
 func (l *Log) Resolve(p Position) (Position, error) {
 	return l.folder.resolve(p)
@@ -224,12 +224,12 @@ func (f *folder) resolve(p Position) (Position, error) {
 			return now, nil
 		}
 	}
-	return Position{}, ErrGone
+	return Position{}, ErrTrimmed
 }
 
-// Shared is the last commit at or before p that this life of the log has in common
+// CommonPosition is the last commit at or before p that this life of the log has in common
 // with the one that p is of; the zero Position: none that is known of.
-func (l *Log) Shared(p Position) Position {
+func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolve(p); err == nil {
 		return now
 	}

@@ -74,7 +74,7 @@ func (l *Log) open() (err error) {
 // missing says that others know a log which is not here.
 func (l *Log) missing() error {
 	last := uint64(0)
-	for _, p := range l.opts.Seen {
+	for _, p := range l.opts.KnownPositions {
 		last = max(last, p.Number)
 	}
 	if last == 0 {
@@ -88,7 +88,7 @@ func (l *Log) missing() error {
 // compare begins a new incarnation if others know more of this log than it holds.
 func (l *Log) compare() error {
 	seen := l.head.number
-	for _, p := range l.opts.Seen {
+	for _, p := range l.opts.KnownPositions {
 		if p.Log == l.folder.incarnation.ID {
 			seen = max(seen, p.Number)
 		}

@@ -29,12 +29,12 @@ type Options struct {
 	// is checked when opening. The zero Position checks the whole log.
 	VerifyFrom Position
 
-	// Seen is how far others (snapshots, reactions) know this log: what they kept
+	// KnownPositions is how far others (snapshots, reactions) know this log: what they kept
 	// cannot be ahead of it. A log that ends before has lost its end, or is an older
 	// copy; it begins a new incarnation, so that the numbers it gives again are not
 	// taken for those that others know. A folder without any log is refused.
-	Seen  []Position
-	renew bool // see NewIncarnation
+	KnownPositions []Position
+	renew          bool // see NewIncarnation
 
 	Budget      int64         // bytes on disk; default 4 GiB; at the budget commits wait for a Cut
 	Reserve     int64         // bytes held back, let go when the disk is full; default 256 MiB, negative: none
@@ -53,12 +53,12 @@ type Options struct {
 	// RepairCommand is what a person types to go on without damaged commits.
 	RepairCommand string
 
-	// Committed hears what each commit cost, before Deliver. It runs on the committer
+	// ObserveCommit hears what each commit cost, before Deliver. It runs on the committer
 	// and must not block. nil: nobody. (Counters and gauges are in Stats.)
-	Committed func(Written)
-	Queues    *queue.Registry // where the queue of waiting entries is listed; nil: nowhere
-	Name      string          // of that queue; default "journal"
-	Logger    *slog.Logger    // default: discard
+	ObserveCommit func(CommitStats)
+	Queues        *queue.Registry // where the queue of waiting entries is listed; nil: nowhere
+	Name          string          // of that queue; default "journal"
+	Logger        *slog.Logger    // default: discard
 }
 
 // Clock is where the journal's time comes from.

@@ -15,9 +15,9 @@ func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) er
 	return l.read(ctx, from, false, fn)
 }
 
-// ReadWhole is Read that passes over what is damaged: commits that are missing in their
+// ReadUndamaged is Read that passes over what is damaged: commits that are missing in their
 // order are lost. It is for a reader to whom the rest is worth having, such as a spool.
-func (l *Log) ReadWhole(ctx context.Context, from Position, fn func(Commit) error) error {
+func (l *Log) ReadUndamaged(ctx context.Context, from Position, fn func(Commit) error) error {
 	return l.read(ctx, from, true, fn)
 }
 
@@ -32,7 +32,7 @@ func (l *Log) read(ctx context.Context, from Position, pass bool, fn func(Commit
 	}
 	for _, s := range segments {
 		err := l.readSegment(ctx, &s, from.Number, min(s.last, head), pass, fn)
-		if damage := (*DamageError)(nil); pass && (errors.As(err, &damage) || errors.Is(err, ErrGone)) {
+		if damage := (*DamageError)(nil); pass && (errors.As(err, &damage) || errors.Is(err, ErrTrimmed)) {
 			continue
 		}
 		if err != nil {
@@ -42,9 +42,9 @@ func (l *Log) read(ctx context.Context, from Position, pass bool, fn func(Commit
 	return nil
 }
 
-// Missing says that somebody deleted the log's folder, or emptied it, while it is open:
+// FolderDeleted says that somebody deleted the log's folder, or emptied it, while it is open:
 // what is committed since goes nowhere.
-func (l *Log) Missing() bool {
+func (l *Log) FolderDeleted() bool {
 	f, err := l.opts.FS.Open(filepath.Join(l.dir, formatFile))
 	if err == nil {
 		_ = f.Close()
@@ -62,7 +62,7 @@ func (l *Log) readable(from uint64) ([]segment, uint64, error) {
 	case from > l.head.number:
 		return nil, 0, ErrAhead
 	case from+1 < l.segments[0].first:
-		return nil, 0, ErrGone
+		return nil, 0, ErrTrimmed
 	}
 	var list []segment
 	for _, s := range l.segments {
@@ -76,7 +76,7 @@ func (l *Log) readable(from uint64) ([]segment, uint64, error) {
 func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ErrGone // cut since
+		return ErrTrimmed // cut since
 	}
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)

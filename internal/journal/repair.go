@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// Repaired is one loss that Repair made official.
-type Repaired struct {
+// Loss is one loss that Repair made official.
+type Loss struct {
 	File        string
 	First, Last uint64 // commits lost; Last may be ToEnd; zero: none, the file is FORMAT
 }
 
-func (r Repaired) String() string {
+func (r Loss) String() string {
 	if r.First == 0 {
 		return r.File + ": made again; former incarnations may be missing in it"
 	}
@@ -28,7 +28,7 @@ func (r Repaired) String() string {
 // files are written anew, with everything in them that is whole, and with one empty
 // commit in the place of each run of commits that is not; numbers stay. The rest of
 // the log is not touched. It returns what is lost, nothing for a log without damage.
-func Repair(dir string, o Options) ([]Repaired, error) {
+func Repair(dir string, o Options) ([]Loss, error) {
 	o = o.withDefaults(dir)
 	if err := o.FS.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make journal folder %q: %w", dir, err)
@@ -62,7 +62,7 @@ func Repair(dir string, o Options) ([]Repaired, error) {
 }
 
 // beginAnew makes an empty log in the place of one that is gone.
-func beginAnew(o *Options, dir string) ([]Repaired, error) {
+func beginAnew(o *Options, dir string) ([]Loss, error) {
 	f := &folder{partitions: o.Partitions, stores: o.Stores}
 	if err := f.renew(o, 0); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func beginAnew(o *Options, dir string) ([]Repaired, error) {
 	if err := disk.WriteFile(o.FS, dir, segmentName(1), h.append(nil)); err != nil {
 		return nil, fmt.Errorf("begin journal: %w", err)
 	}
-	return []Repaired{{File: dir, First: 1, Last: ToEnd}}, nil
+	return []Loss{{File: dir, First: 1, Last: ToEnd}}, nil
 }
 
 type repair struct {
@@ -82,7 +82,7 @@ type repair struct {
 	dir    string
 	folder *folder
 	before checkpoint // state behind the segment before; number zero: unknown
-	losses []Repaired
+	losses []Loss
 }
 
 // readFolder reads FORMAT, or makes it again from the incarnations in the segments.
@@ -114,7 +114,7 @@ func (r *repair) readFolder(segments []*segment) (err error) {
 			return err
 		}
 	}
-	r.losses = append(r.losses, Repaired{File: filepath.Join(r.dir, formatFile)})
+	r.losses = append(r.losses, Loss{File: filepath.Join(r.dir, formatFile)})
 	return r.folder.save(r.o.FS, r.dir)
 }
 
@@ -227,7 +227,7 @@ func (w *rewriter) lost(last uint64, chain uint32) {
 		received: w.before.received, listening: w.before.listening, flags: flagLost,
 	}
 	h.put(b)
-	w.losses = append(w.losses, Repaired{File: w.path, First: w.before.number + 1, Last: last})
+	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: last})
 	w.body = append(w.body, b...)
 	w.before.number, w.before.chain = last, chain
 }
@@ -235,7 +235,7 @@ func (w *rewriter) lost(last uint64, chain uint32) {
 // lostTail notes that nothing whole was found behind the last commit kept, in a file
 // that is damaged beyond what a crash can do.
 func (w *rewriter) lostTail() {
-	w.losses = append(w.losses, Repaired{File: w.path, First: w.before.number + 1, Last: ToEnd})
+	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: ToEnd})
 }
 
 // lostToEnd notes that the segment's last commits are gone: the next segment says

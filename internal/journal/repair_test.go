@@ -68,7 +68,7 @@ func TestRepairOfManyDamages(t *testing.T) {
 		for _, entry := range w.entries {
 			var number uint64
 			_, _ = fmt.Sscanf(entry, "%d/", &number)
-			lost := number <= tail.Number || number > l.Head().Number || slices.ContainsFunc(losses, func(loss journal.Repaired) bool {
+			lost := number <= tail.Number || number > l.Head().Number || slices.ContainsFunc(losses, func(loss journal.Loss) bool {
 				return loss.First <= number && number <= loss.Last
 			})
 			if lost == slices.Contains(got, entry) {

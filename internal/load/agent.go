@@ -53,7 +53,7 @@ type agent struct {
 	set        *checkSet
 	stream     wire.StreamID
 	filling    *frame
-	assigned   *link.Held
+	assigned   *link.Assignment
 	assignedAt int64    // ns
 	held       []*frame // closed, not acknowledged, by number; the first sent of them are sent
 	sent       int
@@ -130,7 +130,7 @@ func (a *agent) open(ctx context.Context) (session, error) {
 	a.mu.Lock()
 	hello := wire.Hello{Protocol: wire.Protocol, Features: wire.Features(), Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.bootID(),
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
-		Streams: []wire.StreamHeld{a.holds()}}
+		Streams: []wire.StreamRange{a.holds()}}
 	if a.run.cfg.Facts != nil {
 		a.facts = a.run.cfg.Facts(a.index)
 	}

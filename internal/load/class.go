@@ -138,12 +138,12 @@ const defaultLinger = 500 * time.Millisecond
 // same: a definition for each check.
 type checkSet struct {
 	chunks []*model.CheckChunk
-	things [][]model.NodeID       // of each check, whom it is about; nil where no check is about others …
-	turns  map[wire.Given]placing // … and which turn is whose
+	things [][]model.NodeID         // of each check, whom it is about; nil where no check is about others …
+	turns  map[wire.TurnRun]placing // … and which turn is whose
 }
 
 // checkSet is nil while an assignment lacks a check of the class.
-func (r *run) checkSet(c *class, held *link.Held) *checkSet {
+func (r *run) checkSet(c *class, held *link.Assignment) *checkSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := c.sets[held.Hash]; s != nil {

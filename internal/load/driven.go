@@ -73,9 +73,9 @@ type driving struct {
 	nodes  map[uuid.UUID]model.NodeID
 	names  map[string]model.NodeID
 	checks map[string]model.CheckID
-	chunks []string     // names of checks, by number
-	held   []*link.Held // by class
-	agents []*driven    // by number
+	chunks []string           // names of checks, by number
+	held   []*link.Assignment // by class
+	agents []*driven          // by number
 }
 
 // driven is an agent's line. mu guards it; the results belong to Take.
@@ -92,7 +92,7 @@ type driven struct {
 func newDriving(t Driven, sc *scenario.Scenario, members []simulated.Member) *driving {
 	d := &driving{Driven: t, nodes: map[uuid.UUID]model.NodeID{}, names: map[string]model.NodeID{}, checks: map[string]model.CheckID{}, chunks: []string{""}, agents: []*driven{nil}}
 	for i := range sc.Agents {
-		held := &link.Held{Hash: [32]byte{1}} // a class knows no other
+		held := &link.Assignment{Hash: [32]byte{1}} // a class knows no other
 		for _, k := range sc.Held(&sc.Agents[i]) {
 			for n := range max(1, k.Count) {
 				held.Chunks = append(held.Chunks, d.chunk(k.FullName(n)).Seal())
@@ -118,7 +118,7 @@ func (d *driving) chunk(name string) *model.CheckChunk {
 }
 
 // Enter implements Stage.
-func (d *driving) Enter(ctx context.Context, uid uuid.UUID, w journal.Waiter) (model.NodeID, *link.Held, error) {
+func (d *driving) Enter(ctx context.Context, uid uuid.UUID, w journal.Waiter) (model.NodeID, *link.Assignment, error) {
 	a, _ := ctx.Value(cableOf{}).(*agent)
 	id, ok := d.nodes[uid]
 	if a == nil || !ok {

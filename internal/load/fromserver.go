@@ -44,9 +44,9 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 }
 
 // Assigned: from now on results can name chunks.
-func (a *agent) Assigned(_ *link.Session, held *link.Held) { a.assign(held) }
+func (a *agent) Assigned(_ *link.Session, held *link.Assignment) { a.assign(held) }
 
-func (a *agent) assign(held *link.Held) {
+func (a *agent) assign(held *link.Assignment) {
 	now := a.run.now()
 	a.keep(held, a.run.checkSet(a.class, held), now)
 	a.run.reform.assigned(a, held, now)
@@ -54,7 +54,7 @@ func (a *agent) assign(held *link.Held) {
 
 // keep holds an assignment, like an agent that has it on disk: the next session need not send
 // it again.
-func (a *agent) keep(held *link.Held, set *checkSet, now int64) {
+func (a *agent) keep(held *link.Assignment, set *checkSet, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.assigned, a.assignedAt = held, now
@@ -85,25 +85,25 @@ func (a *agent) ack(ack *wire.Ack) {
 
 // Turn: runs that are given to this machine now.
 func (a *agent) Turn(_ *link.Session, t *wire.Turn) {
-	for _, g := range t.Given {
+	for _, g := range t.Runs {
 		a.turn(g)
 	}
 }
 
-// Exchanged answers nothing: a simulated machine asks nothing.
-func (a *agent) Exchanged(*link.Session, *wire.Exchange) {}
+// Reply answers nothing: a simulated machine asks nothing.
+func (a *agent) Reply(*link.Session, *wire.Exchange) {}
 
 // RunNow is answered and not played: a simulated machine has nothing to run.
 func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 	if r.ID == 0 || r.Cancel {
 		return
 	}
-	_ = s.Answer(&wire.Ran{ID: r.ID, Output: []byte("a simulated agent runs nothing\n"), Done: true, DurationMs: 5})
+	_ = s.Answer(&wire.RunOutput{ID: r.ID, Output: []byte("a simulated agent runs nothing\n"), Done: true, DurationMs: 5})
 }
 
 // Slow is done as agents do: for a while frames linger longer and nothing leaves
 // before. It is counted, because a server that asks for it is overloaded.
-func (a *agent) Slow(_ *link.Session, m *wire.Slow) {
+func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	now := time.Duration(a.run.now())
 	a.mu.Lock()
 	if !a.pace.Slow(now) {

@@ -14,8 +14,8 @@ import (
 
 // An agent holds an order when each check is there as wanted, and what must go is gone.
 func TestWhoHoldsAnOrder(t *testing.T) {
-	held := func(checks map[string]time.Duration) *link.Held {
-		h := &link.Held{}
+	held := func(checks map[string]time.Duration) *link.Assignment {
+		h := &link.Assignment{}
 		for name, interval := range checks {
 			h.Chunks = append(h.Chunks, (&model.CheckChunk{Chunk: model.Chunk{Name: name}, Interval: interval}).Seal())
 		}
@@ -48,12 +48,12 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	here, away, late := &agent{run: r, session: silent{}}, &agent{run: r}, &agent{run: r, session: silent{}}
 	first := &order{revision: x, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}
 	f.open(first, 1)
-	f.assigned(here, &link.Held{Chunks: []*model.Chunk{(&model.CheckChunk{Chunk: model.Chunk{Name: "a"}, Interval: restInterval}).Seal()}}, 2)
+	f.assigned(here, &link.Assignment{Chunks: []*model.Chunk{(&model.CheckChunk{Chunk: model.Chunk{Name: "a"}, Interval: restInterval}).Seal()}}, 2)
 	f.answer(first, 3)
 	second := &order{revision: x, want: map[string]time.Duration{"a": 0, "b": restInterval}, waiting: map[*agent]struct{}{here: {}, late: {}}}
 	f.open(second, 4)
 	f.answer(second, 5)
-	f.assigned(late, &link.Held{Chunks: []*model.Chunk{(&model.CheckChunk{Chunk: model.Chunk{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
+	f.assigned(late, &link.Assignment{Chunks: []*model.Chunk{(&model.CheckChunk{Chunk: model.Chunk{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
 	f.close()
 	sums := f.sums()
 	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.TotalCount() != 3 || x.lasts[0] != 3 || x.lasts[1] != -1 {

@@ -64,7 +64,7 @@ func (f *reform) answer(o *order, at int64) {
 
 // assigned looks whether an agent holds since an instant what it waits for. A nil receiver
 // looks at nothing.
-func (f *reform) assigned(a *agent, held *link.Held, since int64) {
+func (f *reform) assigned(a *agent, held *link.Assignment, since int64) {
 	if f == nil || !f.some.Load() {
 		return
 	}
@@ -110,7 +110,7 @@ func (f *reform) closeHeld() {
 func (o *order) allHold() { o.revision.lasts[o.nth] = max(0, o.last-o.answered) }
 
 // heldIn says whether an assignment is as ordered.
-func (o *order) heldIn(held *link.Held) bool {
+func (o *order) heldIn(held *link.Assignment) bool {
 	found := 0
 	for _, chunk := range held.Chunks {
 		c := chunk.AsCheck()

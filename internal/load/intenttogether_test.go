@@ -35,8 +35,8 @@ func reforming(t *testing.T, p Part) *run {
 }
 
 // holding is an assignment with all that exists of both entries now.
-func (f *reform) holding() *link.Held {
-	h := &link.Held{}
+func (f *reform) holding() *link.Assignment {
+	h := &link.Assignment{}
 	for _, x := range f.held {
 		for _, name := range x.pool {
 			if interval := f.interval(x, name); interval > 0 {

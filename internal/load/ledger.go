@@ -107,7 +107,7 @@ func (a *agent) believe(l wire.StreamLast) uint64 {
 }
 
 // refuse notes a refusal until the acknowledgement passes its number.
-func (a *agent) refuse(r *wire.Refused) {
+func (a *agent) refuse(r *wire.RefusedSignal) {
 	l := &a.ledger
 	switch settled := l.settled(); {
 	case r.Stream != a.stream || r.Lane != wire.Live || r.Number > l.shown:

@@ -54,7 +54,7 @@ type modelNode struct {
 
 	conn    *modelConn // nil: away
 	acked   uint64     // to be said
-	refused []wire.Refused
+	refused []wire.RefusedSignal
 	told    uint64 // highest number that the agent was told is kept
 }
 
@@ -105,7 +105,7 @@ func (s *modelServer) wrong(mutant string) bool {
 func (c *modelConn) SendFrame(_ wire.StreamKey, _ uint64, frame []byte) error {
 	n, s := c.node, c.server
 	if n.conn != c {
-		return link.ErrEnded
+		return link.ErrSessionEnded
 	}
 	_, body, err := wire.FrameKind(bytes.Clone(frame[wsconn.Headroom:]))
 	if err != nil {
@@ -119,13 +119,13 @@ func (c *modelConn) SendFrame(_ wire.StreamKey, _ uint64, frame []byte) error {
 	case last <= n.at:
 		return nil // repeated
 	case b.First != n.at+1:
-		return link.ErrEnded // a hole
+		return link.ErrSessionEnded // a hole
 	}
 	batch := modelBatch{first: b.First, signals: b.Signals, void: map[uint64]bool{}}
 	for i := range b.Signals {
 		if number := b.First + uint64(i); checkOf(&b.Signals[i]) == pickyCheck && (s.strict || s.rng.IntN(3) == 0) {
 			batch.void[number] = true
-			n.refused = append(n.refused, wire.Refused{StreamKey: wire.StreamKey{Stream: n.stream}, Number: number, Code: "picky"})
+			n.refused = append(n.refused, wire.RefusedSignal{StreamKey: wire.StreamKey{Stream: n.stream}, Number: number, Code: "picky"})
 		}
 	}
 	n.queue = append(n.queue, batch)
@@ -231,7 +231,7 @@ func (s *modelServer) tell(n *modelNode) {
 		last, n.refused = last-1, nil
 	case last > 0 && s.wrong("refuses after it acknowledged"):
 		n.agent.ack(&wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}, Refused: n.refused})
-		n.refused = []wire.Refused{{StreamKey: key, Number: last, Code: "late"}}
+		n.refused = []wire.RefusedSignal{{StreamKey: key, Number: last, Code: "late"}}
 	}
 	ack := &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: last}}, Refused: n.refused}
 	n.told, n.refused = max(n.told, last), nil
@@ -292,7 +292,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 	}
 	r.follow(score{{to: int64(time.Hour), rate: 1, measured: true}})
 	r.deal(0)
-	held := &link.Held{}
+	held := &link.Assignment{}
 	for c := range modelChecks {
 		held.Chunks = append(held.Chunks, (&model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(50 + c), Unit: model.CheckID(10 + c), Name: simulated.CheckName(c)}}).Seal())
 	}

@@ -91,7 +91,7 @@ func (k *playing) hash(h hash.Hash, c int) {
 
 // meet finds the numbers of those whom a class's checks are about; false: the assignment
 // does not name them all yet. The run's lock is held.
-func (s *checkSet) meet(c *class, held *link.Held) bool {
+func (s *checkSet) meet(c *class, held *link.Assignment) bool {
 	ids := make(map[string]model.NodeID, len(held.Proxied.Nodes))
 	for i := range held.Proxied.Nodes {
 		ids[ownName(held.Proxied.Nodes[i].Name)] = held.Proxied.Nodes[i].Node
@@ -113,11 +113,11 @@ func (s *checkSet) meet(c *class, held *link.Held) bool {
 		}
 		if k.robin != nil {
 			if s.turns == nil {
-				s.turns = map[wire.Given]placing{}
+				s.turns = map[wire.TurnRun]placing{}
 			}
 			k.robin.learn(chunk, s.thingsOf(i))
 			for n, id := range s.thingsOf(i) {
-				s.turns[wire.Given{Chunk: chunk.ID, Node: id}] = placing{int16(i), uint16(n)}
+				s.turns[wire.TurnRun{Chunk: chunk.ID, Node: id}] = placing{int16(i), uint16(n)}
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func playTurns(t *testing.T) *turning {
 	r.deal(0)
 	r.begin.Store(sec64(1))
 	class := r.classes[0]
-	set := &checkSet{chunks: make([]*model.CheckChunk, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.Given]placing{}}
+	set := &checkSet{chunks: make([]*model.CheckChunk, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.TurnRun]placing{}}
 	for i := range class.checks {
 		set.chunks[i] = &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(i + 1), Unit: model.CheckID(i + 1), Name: class.checks[i].full}, Interval: 10 * time.Second, Timeout: 2 * time.Second}
 	}
@@ -222,7 +222,7 @@ func (p *turning) begins(interval int64) int64 {
 func TestTurnsAreRun(t *testing.T) {
 	p := playTurns(t)
 	a, b := p.agents[0], p.ping.robin
-	given := wire.Given{Chunk: 2, Node: 901}
+	given := wire.TurnRun{Chunk: 2, Node: 901}
 	a.set.things[1], a.set.turns[given] = []model.NodeID{901, 902}, placing{1, 0}
 	a.status, a.ledger.states = make([]model.Status, 1), make([]entry, 1)
 	p.epoch = time.Now().Add(-30 * time.Second)

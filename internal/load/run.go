@@ -39,7 +39,7 @@ type run struct {
 	hurries bool                      // … or anything but the results
 	dock    *dock                     // nil: a whole server
 	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
-	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error)
+	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error)
 
 	score     atomic.Pointer[score]
 	begin     atomic.Int64  // of the timetable that is measured, ns; zero: not yet
@@ -132,11 +132,11 @@ func newRun(cfg Config) (*run, error) {
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	r.metrics = func() map[string]float64 { return usage.Metrics(cfg.AdminURL) }
-	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Held, a *agent) (session, error) {
+	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error) {
 		return link.Open(ctx, cfg, addr, hello, assigned, a)
 	}
 	if r.dock = newDock(&cfg); r.dock != nil {
-		r.connect = func(ctx context.Context, _ *link.Config, _ string, _ *wire.Hello, _ *link.Held, a *agent) (session, error) {
+		r.connect = func(ctx context.Context, _ *link.Config, _ string, _ *wire.Hello, _ *link.Assignment, a *agent) (session, error) {
 			return r.dock.open(ctx, a)
 		}
 	}

@@ -30,7 +30,7 @@ type ideal struct {
 
 	perSecond int                             // results that it keeps in a second; zero: all
 	busy      time.Time                       // until then with what it took
-	slow      wire.Slow                       // asked of every agent when its first batch comes; zero: not
+	slow      wire.BackPressure               // asked of every agent when its first batch comes; zero: not
 	most      int                             // bytes of a frame; zero: as the protocol says
 	stall     time.Duration                   // for so long it keeps nothing once the first batch has come
 	first     func(ctx context.Context) error // when its states are read for the first time; nil: nothing
@@ -89,7 +89,7 @@ type idealSession struct {
 }
 
 // connect takes a moment, in a bubble.
-func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, _ *link.Held, a *agent) (session, error) {
+func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, _ *link.Assignment, a *agent) (session, error) {
 	time.Sleep(3 * time.Millisecond)
 	s.mu.Lock()
 	if s.down {
@@ -120,7 +120,7 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	s.open[x] = struct{}{}
 	s.mu.Unlock()
 	a.welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
-	held := &link.Held{}
+	held := &link.Assignment{}
 	names := make([]string, len(a.class.checks))
 	for name, c := range a.class.index {
 		names[c] = name
@@ -150,7 +150,7 @@ func (x *idealSession) MaxBatch() int               { return cmp.Or(x.srv.most, 
 func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	select {
 	case <-x.gone:
-		return link.ErrEnded
+		return link.ErrSessionEnded
 	default:
 	}
 	if size := len(frame) - wsconn.Headroom; size > x.MaxBatch() { // as link.Session does
@@ -209,7 +209,7 @@ func (x *idealSession) keep() {
 	s.sizes = append(s.sizes, len(signals))
 	if s.slow.LingerMs > 0 && first == 1 {
 		ask := s.slow
-		go x.agent.Slow(nil, &ask)
+		go x.agent.BackPressure(nil, &ask)
 	}
 	ack := &wire.Ack{}
 	for i := range signals {
@@ -229,7 +229,7 @@ func (x *idealSession) keep() {
 		}
 		x.node.last = number
 		if f == refuse {
-			ack.Refused = append(ack.Refused, wire.Refused{StreamKey: key, Number: number, Code: "limited"})
+			ack.Refused = append(ack.Refused, wire.RefusedSignal{StreamKey: key, Number: number, Code: "limited"})
 			continue
 		}
 		if signals[i].Kind == wire.SignalKeepalive || f == drop {
@@ -398,7 +398,7 @@ func TestFleetComesByInRounds(t *testing.T) {
 // long as was asked.
 func TestSlowIsHonoured(t *testing.T) {
 	beyond := 0.0 // ms, p99
-	mean := func(slow wire.Slow) (all, last float64) {
+	mean := func(slow wire.BackPressure) (all, last float64) {
 		srv := &ideal{checks: 20, slow: slow}
 		rep := play(t, Config{Agents: 5, Interval: 2 * time.Second, Changes: 0.5, Duration: 60 * time.Second}, srv)
 		if !rep.OK() || slow.LingerMs > 0 && rep.Slowed != 5 {
@@ -414,15 +414,15 @@ func TestSlowIsHonoured(t *testing.T) {
 		return all, last
 	}
 	// Ten results a second: half of them leave at once, or all after five seconds.
-	fast, _ := mean(wire.Slow{})
+	fast, _ := mean(wire.BackPressure{})
 	if beyond > 100 {
 		t.Errorf("%.0f ms beyond the linger", beyond)
 	}
-	slow, slowLast := mean(wire.Slow{LingerMs: 5000, LastsMs: 60_000})
+	slow, slowLast := mean(wire.BackPressure{LingerMs: 5000, LastsMs: 60_000})
 	if beyond < 4000 { // it is the server that has them wait longer than they do
 		t.Errorf("after Slow %.0f ms beyond the usual linger", beyond)
 	}
-	some, someLast := mean(wire.Slow{LingerMs: 5000, LastsMs: 10_000})
+	some, someLast := mean(wire.BackPressure{LingerMs: 5000, LastsMs: 10_000})
 	if fast > 4 || slow < 30 || slowLast < 30 || some < 1.1*fast || someLast > 4 {
 		t.Errorf("%.1f results per frame; %.1f after Slow, %.1f of the last; %.1f after Slow for ten seconds, %.1f of the last", fast, slow, slowLast, some, someLast)
 	}

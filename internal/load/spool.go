@@ -19,8 +19,8 @@ const maxFrameBytes = 128 << 10
 const frameRoom = 256
 
 // holds says what is not acknowledged yet. Caller holds the lock.
-func (a *agent) holds() wire.StreamHeld {
-	h := wire.StreamHeld{StreamKey: wire.StreamKey{Stream: a.stream}, First: a.ledger.sent + 1, Last: a.ledger.sent}
+func (a *agent) holds() wire.StreamRange {
+	h := wire.StreamRange{StreamKey: wire.StreamKey{Stream: a.stream}, First: a.ledger.sent + 1, Last: a.ledger.sent}
 	if a.filling != nil {
 		h.Last -= uint64(len(a.filling.each))
 		h.First = h.Last + 1
@@ -115,7 +115,7 @@ func (a *agent) pump() {
 		a.speaks(now)
 		*buf = f.appendTo(*buf, a.stream, a.run.bootMs(now))
 		err := a.session.SendFrame(wire.StreamKey{Stream: a.stream}, f.last(), *buf)
-		if !errors.Is(err, link.ErrFull) {
+		if !errors.Is(err, link.ErrWindowFull) {
 			a.ledger.shown = max(a.ledger.shown, f.last()) // perhaps whole, whatever the error
 		}
 		if err != nil {

@@ -26,7 +26,7 @@ import (
 type Stage interface {
 	// Enter begins the session of a node, and says what its number is and what it runs. ctx ends
 	// with the session, and an error that w hears of ends it, too.
-	Enter(ctx context.Context, uid uuid.UUID, w journal.Waiter) (model.NodeID, *link.Held, error)
+	Enter(ctx context.Context, uid uuid.UUID, w journal.Waiter) (model.NodeID, *link.Assignment, error)
 	// Take is handed a node's batches as the body of their frames, in the order of their
 	// stream; the bytes are the caller's again when it returns. It may wait. w hears of the
 	// token once the stage answers for the batch, from any goroutine. ctx is that of Enter.
@@ -130,9 +130,9 @@ func (s *staged) SendFrame(_ wire.StreamKey, last uint64, frame []byte) error {
 	defer s.mu.Unlock()
 	switch {
 	case s.over:
-		return link.ErrEnded
+		return link.ErrSessionEnded
 	case s.unacked > 0 && s.unacked+len(body) > model.DefaultUnackedBytes:
-		return link.ErrFull
+		return link.ErrWindowFull
 	}
 	p := parcel{last, len(body)}
 	s.unacked += p.size

@@ -35,7 +35,7 @@ func NewJournal(reg prometheus.Registerer, name string) *Journal {
 }
 
 // Committed is journal.Options.Committed.
-func (j *Journal) Committed(c journal.Written) {
+func (j *Journal) Committed(c journal.CommitStats) {
 	j.latency.Observe(c.Took.Seconds())
 	j.entries.Observe(float64(c.Entries))
 	j.bytes.Observe(float64(c.Bytes))

@@ -34,7 +34,7 @@ func TestQueuesAreShown(t *testing.T) {
 func TestAJournalIsShown(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewJournal(reg, "test")
-	log, err := journal.Open("/j", journal.Options{FS: memfs.New(), Reserve: -1, Tick: -1, Committed: m.Committed})
+	log, err := journal.Open("/j", journal.Options{FS: memfs.New(), Reserve: -1, Tick: -1, ObserveCommit: m.Committed})
 	if err != nil {
 		t.Fatal(err)
 	}

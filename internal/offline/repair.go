@@ -127,7 +127,7 @@ func restored(cfg *config.Server, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o.Seen = names.Seen
+	o.KnownPositions = names.Seen
 	life, err := journal.NewIncarnation(datadir.Journal(cfg), o)
 	if err != nil {
 		return err

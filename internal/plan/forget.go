@@ -27,12 +27,12 @@ func (t *translation) forgotten(lost []holding, deleted map[model.NodeID]uuid.UU
 	goneChecks := map[model.CheckID]bool{}
 	for _, c := range t.deletedChecks {
 		goneChecks[c] = true
-		marks = append(marks, Removal{Mark: wire.ForgetMark{Check: c, Gone: true}})
+		marks = append(marks, Removal{Mark: wire.ForgetMark{Check: c, Deleted: true}})
 	}
 	for _, n := range slices.Sorted(maps.Keys(deleted)) {
-		mark := wire.ForgetMark{Gone: true}
+		mark := wire.ForgetMark{Deleted: true}
 		if left := t.left[n]; left != nil {
-			mark.Left, mark.Tell, mark.Why = left.Namespace+"/"+left.Node, strings.Join(left.Tell, ","), left.Why
+			mark.Deregistered, mark.Handlers, mark.Reason = left.Namespace+"/"+left.Node, strings.Join(left.Tell, ","), left.Why
 		}
 		marks = append(marks, Removal{Node: n, UID: deleted[n], Mark: mark})
 	}

@@ -90,7 +90,7 @@ func forgottenOfNodes(rt *rapid.T, h *house) (nodes []model.NodeID) {
 		rt.Fatal(err)
 	}
 	for _, f := range marks {
-		if f.Node != 0 && f.Mark.Gone {
+		if f.Node != 0 && f.Mark.Deleted {
 			nodes = append(nodes, f.Node)
 		}
 	}

@@ -171,8 +171,8 @@ func TestForgetMarks(t *testing.T) {
 	h.put("Node", "default", "b", nil, nil)
 	want := []Removal{
 		{Node: a, Mark: wire.ForgetMark{Check: cID}},
-		{Mark: wire.ForgetMark{Check: dID, Gone: true}},
-		{Node: b, UID: uid, Mark: wire.ForgetMark{Gone: true}},
+		{Mark: wire.ForgetMark{Check: dID, Deleted: true}},
+		{Node: b, UID: uid, Mark: wire.ForgetMark{Deleted: true}},
 	}
 	if !reflect.DeepEqual(h.forgotten, want) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)

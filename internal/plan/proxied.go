@@ -80,7 +80,7 @@ func (f *fleet) silent(p *pass) {
 // proxied composes whom a set of checks, as these chunks, speaks of; nil where none is a
 // proxy check.
 func (b *builder) proxied(s *checkSet, chunks []*model.Chunk) *directory.ProxyTargets {
-	var told wire.Proxied
+	var told wire.ProxyChecks
 	names := map[model.NodeID][]string{} // properties that are read of each
 	sets := map[string]int{}             // by the nodes in it
 	any := false

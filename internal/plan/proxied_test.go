@@ -35,7 +35,7 @@ func TestProxyChecks(t *testing.T) {
 	h.put("Check", "default", "disk", nil, shell("true", &model.Targets{Where: "true"}))
 	check, _ := h.p.CheckByName("default", "ping")
 
-	want := wire.Proxied{Nodes: []wire.ProxyNode{
+	want := wire.ProxyChecks{Nodes: []wire.ProxyNode{
 		{Node: s1, Name: "s1", Properties: []wire.Property{{Name: "address", Value: []byte(`"192.0.2.1"`)}}},
 		{Node: s2, Name: "s2", Properties: []wire.Property{{Name: "address", Value: []byte(`"192.0.2.2"`)}}},
 	}}
@@ -46,7 +46,7 @@ func TestProxyChecks(t *testing.T) {
 		if !got.Chunks[i].AsCheck().Proxy || got.Proxied == nil || !got.Proxied.Equal(&want) || len(got.Properties) != 0 {
 			t.Errorf("node %d holds %+v, properties %v", runner, got.Proxied, got.Properties)
 		}
-		if got.Hash != wire.AssignmentHash(got.Chunks, got.Properties, &got.Proxied.Proxied) {
+		if got.Hash != wire.AssignmentHash(got.Chunks, got.Properties, &got.Proxied.ProxyChecks) {
 			t.Error("the hash does not cover whom the checks speak of")
 		}
 		if p, ok := got.ProxyNode(check, s2); !ok || p.ID != s2 || p.Namespace != 1 || p.UID != h.p.NodeUID(s2) {

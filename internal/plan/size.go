@@ -26,10 +26,10 @@ func (c *content) excess() int {
 			}
 		}
 	}
-	if c.size <= wire.MaxAssignment && most <= wire.MaxAssigned {
+	if c.size <= wire.MaxAssignment && most <= wire.MaxChunks {
 		return 0
 	}
-	return max(c.size-wire.MaxAssignment, most-wire.MaxAssigned, 1)
+	return max(c.size-wire.MaxAssignment, most-wire.MaxChunks, 1)
 }
 
 // exceed notes the excess of a node.

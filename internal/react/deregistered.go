@@ -14,7 +14,7 @@ import (
 // deregister records and delivers that an ephemeral node was deregistered. The node is gone: the transition
 // carries its names. The keys are the same after any replay, so each handler hears it once.
 func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
-	namespace, node, _ := strings.Cut(t.Deregistered.Left, "/")
+	namespace, node, _ := strings.Cut(t.Deregistered.Deregistered, "/")
 	keepalive := model.BuiltinCheckName(model.KeepaliveCheck)
 	at := time.Unix(0, t.Received)
 	b.Entries = append(b.Entries, history.Entry{
@@ -32,7 +32,7 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 		return err
 	}
 	now := r.now()
-	for _, ref := range strings.Split(t.Deregistered.Tell, ",") {
+	for _, ref := range strings.Split(t.Deregistered.Handlers, ",") {
 		ns, name, _ := strings.Cut(ref, "/")
 		d := history.Delivery{Key: id + "/" + ref, Problem: id, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
 		if r.opts.Shadow != nil && r.opts.Shadow(namespace) {

@@ -19,7 +19,7 @@ func TestWhoHearsOfAForgottenNode(t *testing.T) {
 	store := sqlite(t)
 	left := event.Transition{
 		At: pos(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Received: noon.UnixNano(), Executed: noon.UnixNano(), Output: "no session for 1h",
-		Deregistered: &wire.ForgetMark{Gone: true, Left: "default/web01", Tell: "default/cmdb,default/pager", Why: "no session for 1h"},
+		Deregistered: &wire.ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,default/pager", Reason: "no session for 1h"},
 	}
 	for range 2 {
 		r := run(t, Options{Store: store, Names: n})

@@ -103,8 +103,8 @@ func (r *Recorder) OwnResult(ctx context.Context, check model.CheckID, status mo
 // NodeResult writes a result of a built-in check about a node.
 func (r *Recorder) NodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
 	return r.Append(ctx, r.section(node), &wire.Record{
-		Kind: wire.RecordOwn, Node: node,
-		Own: &wire.OwnResult{Chunk: model.BuiltinChunk(check), Status: status, Output: []byte(output)},
+		Kind: wire.RecordServerResult, Node: node,
+		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(check), Status: status, Output: []byte(output)},
 	})
 }
 
@@ -113,7 +113,7 @@ func (r *Recorder) Results(ctx context.Context, results []Result) (durable func(
 	entries := make([]journal.Entry, len(results))
 	for i, x := range results {
 		entries[i] = journal.Entry{Section: r.section(x.Node), Data: wire.AppendRecord(nil, &wire.Record{
-			Kind: wire.RecordOwn, Node: x.Node, Own: &wire.OwnResult{Chunk: x.Chunk, Status: x.Status, Output: []byte(x.Output)},
+			Kind: wire.RecordServerResult, Node: x.Node, ServerResult: &wire.ServerResult{Chunk: x.Chunk, Status: x.Status, Output: []byte(x.Output)},
 		})}
 	}
 	if len(entries) == 0 {
@@ -137,7 +137,7 @@ func (r *Recorder) Forget(list []plan.Removal) {
 			switch {
 			case f.UID != uuid.Nil:
 				section = journal.Section(model.PartitionOf(f.UID))
-			case f.Node != 0 && !f.Mark.Gone:
+			case f.Node != 0 && !f.Mark.Deleted:
 				section = r.section(f.Node)
 			}
 			entries[i] = journal.Entry{Section: section, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: f.Node, Forget: &f.Mark})}

@@ -18,7 +18,7 @@ type Options struct {
 	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
 	// Give leaves a turn with a node's session; false: it has none, or was not told of the
 	// check yet. It must not block.
-	Give func(node model.NodeID, g wire.Given) bool
+	Give func(node model.NodeID, g wire.TurnRun) bool
 	// Missed records that nobody was there to run checks about proxy nodes.
 	Missed func(ctx context.Context, list []Missed) error
 	// Last is when the last run came back that a node's event tells of (zero: of none); not ok:

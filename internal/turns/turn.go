@@ -112,7 +112,7 @@ func (e *Engine) choose(t *turn, now time.Duration) model.NodeID {
 	if t.last != 0 {
 		from = t.last
 	}
-	given := wire.Given{Chunk: r.chunk.ID, Node: t.about}
+	given := wire.TurnRun{Chunk: r.chunk.ID, Node: t.about}
 	for _, part := range [...][2]uint64{{uint64(from) + 1, 1 << 32}, {0, uint64(from) + 1}} {
 		it := r.members.Iterator()
 		if part[0] >= 1<<32 {

@@ -39,7 +39,7 @@ type fleet struct {
 type answer struct {
 	at    time.Duration
 	by    model.NodeID
-	given wire.Given
+	given wire.TurnRun
 }
 
 func play(t *testing.T, robins ...directory.RoundRobin) *fleet {
@@ -76,7 +76,7 @@ func robinOf(check model.CheckID, interval, timeout time.Duration, members, prox
 	return r
 }
 
-func (f *fleet) give(node model.NodeID, g wire.Given) bool {
+func (f *fleet) give(node model.NodeID, g wire.TurnRun) bool {
 	if f.away[node] {
 		return false
 	}

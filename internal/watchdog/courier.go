@@ -58,7 +58,7 @@ func (c *Courier) Send(ctx context.Context, status model.Status, output string) 
 	over := &delivery{stream: c.stream, kept: make(chan error, 1)}
 	config := &link.Config{Node: UID, TLS: link.TLSConfig(identity, nil),
 		Dial: func(ctx context.Context, _, _ string) (net.Conn, error) { return c.dial(ctx) }}
-	hello := &wire.Hello{Name: model.ServerNodeName, Streams: []wire.StreamHeld{{StreamKey: c.stream}}}
+	hello := &wire.Hello{Name: model.ServerNodeName, Streams: []wire.StreamRange{{StreamKey: c.stream}}}
 	session, err := link.Open(ctx, config, "localhost:0", hello, nil, over)
 	if err != nil {
 		return err
@@ -145,9 +145,9 @@ func (d *delivery) Acked(_ *link.Session, ack *wire.Ack) {
 
 // Assigned, RunNow, Slow and Leaving implement link.Handler: nothing of it concerns who
 // stays for one result.
-func (d *delivery) Assigned(*link.Session, *link.Held)           {}
-func (d *delivery) RunNow(*link.Session, *wire.Run)              {}
-func (d *delivery) Turn(*link.Session, *wire.Turn)               {}
-func (d *delivery) Exchanged(*link.Session, *wire.Exchange)      {}
-func (d *delivery) Slow(*link.Session, *wire.Slow)               {}
-func (d *delivery) Leaving(*link.Session, time.Duration, string) {}
+func (d *delivery) Assigned(*link.Session, *link.Assignment)       {}
+func (d *delivery) RunNow(*link.Session, *wire.Run)                {}
+func (d *delivery) Turn(*link.Session, *wire.Turn)                 {}
+func (d *delivery) Reply(*link.Session, *wire.Exchange)            {}
+func (d *delivery) BackPressure(*link.Session, *wire.BackPressure) {}
+func (d *delivery) Leaving(*link.Session, time.Duration, string)   {}

@@ -54,9 +54,9 @@ func appendHead(dst []byte, a *Assignment) []byte {
 }
 
 func appendTail(dst []byte, a *Assignment) []byte {
-	dst = appendBool(dst, 7, a.HasProps)
+	dst = appendBool(dst, 7, a.HasProperties)
 	dst = appendBytes(dst, 8, a.Signature)
-	dst = appendBool(dst, 12, a.HasProxied)
+	dst = appendBool(dst, 12, a.HasProxyChecks)
 	return appendBool(dst, 13, a.More)
 }
 
@@ -69,11 +69,11 @@ func appendContent(dst []byte, a *Assignment) []byte {
 	for i := range a.Properties {
 		dst = appendMessage(dst, 6, &a.Properties[i], appendProperty)
 	}
-	for i := range a.Proxied.Nodes {
-		dst = appendMessage(dst, 10, &a.Proxied.Nodes[i], appendProxyNode)
+	for i := range a.ProxyChecks.Nodes {
+		dst = appendMessage(dst, 10, &a.ProxyChecks.Nodes[i], appendProxyNode)
 	}
-	for i := range a.Proxied.Sets {
-		dst = appendMessage(dst, 11, &a.Proxied.Sets[i], appendProxySet)
+	for i := range a.ProxyChecks.Sets {
+		dst = appendMessage(dst, 11, &a.ProxyChecks.Sets[i], appendProxySet)
 	}
 	return dst
 }
@@ -93,11 +93,11 @@ func (a *Assignment) Decode(body []byte) error {
 		case 3:
 			f.fixed("base", a.Base[:])
 		case 7:
-			a.HasProps = f.bool("has_properties")
+			a.HasProperties = f.bool("has_properties")
 		case 8:
 			a.Signature = f.raw("signature", maxName)
 		case 12:
-			a.HasProxied = f.bool("has_proxied")
+			a.HasProxyChecks = f.bool("has_proxy_checks")
 		case 13:
 			a.More = f.bool("more")
 		case 9:
@@ -134,12 +134,12 @@ func (a *Assignment) content(f *fields) bool {
 			a.Properties = append(a.Properties, nested(f, "properties", "Property", (*fields).readProperty))
 		}
 	case 10:
-		if f.room("proxy_nodes", len(a.Proxied.Nodes), maxProxies) {
-			a.Proxied.Nodes = append(a.Proxied.Nodes, nested(f, "proxy_nodes", "ProxyNode", (*fields).readProxyNode))
+		if f.room("proxy_nodes", len(a.ProxyChecks.Nodes), maxProxies) {
+			a.ProxyChecks.Nodes = append(a.ProxyChecks.Nodes, nested(f, "proxy_nodes", "ProxyNode", (*fields).readProxyNode))
 		}
 	case 11:
-		if f.room("proxy_checks", len(a.Proxied.Sets), maxChunks) {
-			a.Proxied.Sets = append(a.Proxied.Sets, nested(f, "proxy_checks", "ProxySet", (*fields).readProxySet))
+		if f.room("proxy_sets", len(a.ProxyChecks.Sets), maxChunks) {
+			a.ProxyChecks.Sets = append(a.ProxyChecks.Sets, nested(f, "proxy_sets", "ProxySet", (*fields).readProxySet))
 		}
 	default:
 		return false
@@ -173,7 +173,7 @@ func (f *fields) unpacked(name, message string) fields {
 // AssignmentHash names what a node holds. chunks ascend by id and carry their
 // hashes; properties ascend by name. Server and agent compute it alike:
 // docs/protocol/README.md has the layout.
-func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *Proxied) [32]byte {
+func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *ProxyChecks) [32]byte {
 	return JoinHashes(ChunksHash(chunks, proxied), PropertiesHash(properties))
 }
 
@@ -188,7 +188,7 @@ func JoinHashes(chunks, properties [32]byte) [32]byte {
 }
 
 // ChunksHash is of the part of an assignment that nodes with the same chunks share.
-func ChunksHash(chunks []*model.Chunk, proxied *Proxied) (sum [32]byte) {
+func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte
 	writeCount(h, len(chunks))

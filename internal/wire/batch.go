@@ -150,10 +150,10 @@ func (r *BatchReader) Raw() []byte { return r.raw }
 // Err is what ended Next before the last signal; nil where nothing did.
 func (r *BatchReader) Err() error { return r.err }
 
-// Pass forgets that the last signal could not be decoded, so that Next goes on with
+// SkipDamaged forgets that the last signal could not be decoded, so that Next goes on with
 // the one after it: signals are delimited, and one that is damaged is refused by its
 // number instead of holding up all that follow.
-func (r *BatchReader) Pass() { r.err = nil }
+func (r *BatchReader) SkipDamaged() { r.err = nil }
 
 // Decode fills b, reusing its Signals. Bodies alias the input. Hot paths use
 // BatchReader.

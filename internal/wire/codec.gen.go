@@ -15,7 +15,7 @@ func AppendHello(dst []byte, x *Hello) []byte {
 
 // Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
 func (x *Hello) Decode(body []byte) error {
-	*x = Hello{Streams: x.Streams[:0], Groups: x.Groups[:0], Refuses: x.Refuses[:0], Features: x.Features[:0]}
+	*x = Hello{Streams: x.Streams[:0], Groups: x.Groups[:0], Restrictions: x.Restrictions[:0], Features: x.Features[:0]}
 	f := fields{message: "Hello", rest: body}
 	f.readHello(x)
 	return f.err
@@ -37,7 +37,7 @@ func appendHello(dst []byte, x *Hello) []byte {
 	dst = appendFixed(dst, 11, x.Assignment[:])
 	dst = appendFixed64(dst, 12, x.Incarnation)
 	for i := range x.Streams {
-		dst = appendMessage(dst, 13, &x.Streams[i], appendStreamHeld)
+		dst = appendMessage(dst, 13, &x.Streams[i], appendStreamRange)
 	}
 	dst = appendMap(dst, 14, x.Labels)
 	dst = appendMap(dst, 15, x.Facts)
@@ -46,7 +46,7 @@ func appendHello(dst []byte, x *Hello) []byte {
 	}
 	dst = appendUint(dst, 17, uint64(x.ClockUnixMs))
 	dst = appendUint(dst, 18, x.Backlog)
-	for _, v := range x.Refuses {
+	for _, v := range x.Restrictions {
 		dst = appendItem(dst, 19, v)
 	}
 	for _, v := range x.Features {
@@ -84,7 +84,7 @@ func (f *fields) readHello(x *Hello) {
 			x.Incarnation = f.fixed64("incarnation")
 		case 13:
 			if f.room("streams", len(x.Streams), 64) {
-				x.Streams = append(x.Streams, nested(f, "streams", "StreamHeld", (*fields).readStreamHeld))
+				x.Streams = append(x.Streams, nested(f, "streams", "StreamRange", (*fields).readStreamRange))
 			}
 		case 14:
 			f.entry("labels", &x.Labels, 1024)
@@ -99,8 +99,8 @@ func (f *fields) readHello(x *Hello) {
 		case 18:
 			x.Backlog = f.uint64("backlog")
 		case 19:
-			if f.room("refuses", len(x.Refuses), 16) {
-				x.Refuses = append(x.Refuses, f.string("refuses", 255))
+			if f.room("restrictions", len(x.Restrictions), 16) {
+				x.Restrictions = append(x.Restrictions, f.string("restrictions", 255))
 			}
 		case 20:
 			if f.room("features", len(x.Features), 1024) {
@@ -127,7 +127,7 @@ func (f *fields) readGeneration(x *Generation) {
 	}
 }
 
-func appendStreamHeld(dst []byte, x *StreamHeld) []byte {
+func appendStreamRange(dst []byte, x *StreamRange) []byte {
 	dst = appendFixed64(dst, 1, uint64(x.Stream))
 	dst = appendUint(dst, 2, uint64(x.Lane))
 	dst = appendUint(dst, 3, x.First)
@@ -136,7 +136,7 @@ func appendStreamHeld(dst []byte, x *StreamHeld) []byte {
 	return dst
 }
 
-func (f *fields) readStreamHeld(x *StreamHeld) {
+func (f *fields) readStreamRange(x *StreamRange) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -262,9 +262,9 @@ func (x *Refuse) Decode(body []byte) error {
 
 func appendRefuse(dst []byte, x *Refuse) []byte {
 	dst = appendString(dst, 1, x.Code)
-	dst = appendString(dst, 2, x.Sentence)
+	dst = appendString(dst, 2, x.Message)
 	dst = appendUint(dst, 3, uint64(x.RetryMs))
-	dst = appendString(dst, 4, x.Type)
+	dst = appendString(dst, 4, x.Hint)
 	return dst
 }
 
@@ -274,11 +274,11 @@ func (f *fields) readRefuse(x *Refuse) {
 		case 1:
 			x.Code = f.string("code", 255)
 		case 2:
-			x.Sentence = f.string("sentence", 4096)
+			x.Message = f.string("message", 4096)
 		case 3:
 			x.RetryMs = f.uint32("retry_ms")
 		case 4:
-			x.Type = f.string("type", 4096)
+			x.Hint = f.string("hint", 4096)
 		}
 	}
 }
@@ -755,20 +755,20 @@ func (f *fields) readBounds(x *model.Bounds) {
 	}
 }
 
-// AppendHolding writes a whole frame.
-func AppendHolding(dst []byte, x *Holding) []byte {
-	return appendMessage(dst, uint32(KindHolding), x, appendHolding)
+// AppendAssignmentStatus writes a whole frame.
+func AppendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
+	return appendMessage(dst, uint32(KindAssignmentStatus), x, appendAssignmentStatus)
 }
 
 // Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
-func (x *Holding) Decode(body []byte) error {
-	*x = Holding{Refused: x.Refused[:0]}
-	f := fields{message: "Holding", rest: body}
-	f.readHolding(x)
+func (x *AssignmentStatus) Decode(body []byte) error {
+	*x = AssignmentStatus{Refused: x.Refused[:0]}
+	f := fields{message: "AssignmentStatus", rest: body}
+	f.readAssignmentStatus(x)
 	return f.err
 }
 
-func appendHolding(dst []byte, x *Holding) []byte {
+func appendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 	if x.Generation != (Generation{}) {
 		dst = appendMessage(dst, 1, &x.Generation, appendGeneration)
 	}
@@ -779,7 +779,7 @@ func appendHolding(dst []byte, x *Holding) []byte {
 	return dst
 }
 
-func (f *fields) readHolding(x *Holding) {
+func (f *fields) readAssignmentStatus(x *AssignmentStatus) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -922,7 +922,7 @@ func appendAck(dst []byte, x *Ack) []byte {
 		dst = appendMessage(dst, 1, &x.Last[i], appendStreamLast)
 	}
 	for i := range x.Refused {
-		dst = appendMessage(dst, 2, &x.Refused[i], appendRefused)
+		dst = appendMessage(dst, 2, &x.Refused[i], appendRefusedSignal)
 	}
 	return dst
 }
@@ -936,13 +936,13 @@ func (f *fields) readAck(x *Ack) {
 			}
 		case 2:
 			if f.room("refused", len(x.Refused), 1000) {
-				x.Refused = append(x.Refused, nested(f, "refused", "Refused", (*fields).readRefused))
+				x.Refused = append(x.Refused, nested(f, "refused", "RefusedSignal", (*fields).readRefusedSignal))
 			}
 		}
 	}
 }
 
-func appendRefused(dst []byte, x *Refused) []byte {
+func appendRefusedSignal(dst []byte, x *RefusedSignal) []byte {
 	dst = appendFixed64(dst, 1, uint64(x.Stream))
 	dst = appendUint(dst, 2, uint64(x.Lane))
 	dst = appendUint(dst, 3, x.Number)
@@ -951,7 +951,7 @@ func appendRefused(dst []byte, x *Refused) []byte {
 	return dst
 }
 
-func (f *fields) readRefused(x *Refused) {
+func (f *fields) readRefusedSignal(x *RefusedSignal) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1013,20 +1013,20 @@ func (f *fields) readRun(x *Run) {
 	}
 }
 
-// AppendRan writes a whole frame.
-func AppendRan(dst []byte, x *Ran) []byte {
-	return appendMessage(dst, uint32(KindRan), x, appendRan)
+// AppendRunOutput writes a whole frame.
+func AppendRunOutput(dst []byte, x *RunOutput) []byte {
+	return appendMessage(dst, uint32(KindRunOutput), x, appendRunOutput)
 }
 
 // Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
-func (x *Ran) Decode(body []byte) error {
-	*x = Ran{}
-	f := fields{message: "Ran", rest: body}
-	f.readRan(x)
+func (x *RunOutput) Decode(body []byte) error {
+	*x = RunOutput{}
+	f := fields{message: "RunOutput", rest: body}
+	f.readRunOutput(x)
 	return f.err
 }
 
-func appendRan(dst []byte, x *Ran) []byte {
+func appendRunOutput(dst []byte, x *RunOutput) []byte {
 	dst = appendFixed64(dst, 1, x.ID)
 	dst = appendBytes(dst, 2, x.Output)
 	dst = appendBool(dst, 3, x.Done)
@@ -1037,7 +1037,7 @@ func appendRan(dst []byte, x *Ran) []byte {
 	return dst
 }
 
-func (f *fields) readRan(x *Ran) {
+func (f *fields) readRunOutput(x *RunOutput) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1117,7 +1117,7 @@ func appendStats(dst []byte, x *Stats) []byte {
 	dst = appendUint(dst, 6, x.Skipped)
 	dst = appendUint(dst, 7, x.Late)
 	dst = appendUint(dst, 8, x.BytesSent)
-	dst = appendUint(dst, 9, x.GaveWay)
+	dst = appendUint(dst, 9, x.Evicted)
 	dst = appendUint(dst, 10, x.Refused)
 	dst = appendUint(dst, 11, x.Lost)
 	dst = appendUint(dst, 12, x.ResidentBytes)
@@ -1145,7 +1145,7 @@ func (f *fields) readStats(x *Stats) {
 		case 8:
 			x.BytesSent = f.uint64("bytes_sent")
 		case 9:
-			x.GaveWay = f.uint64("gave_way")
+			x.Evicted = f.uint64("evicted")
 		case 10:
 			x.Refused = f.uint64("refused")
 		case 11:
@@ -1158,27 +1158,27 @@ func (f *fields) readStats(x *Stats) {
 	}
 }
 
-// AppendSlow writes a whole frame.
-func AppendSlow(dst []byte, x *Slow) []byte {
-	return appendMessage(dst, uint32(KindSlow), x, appendSlow)
+// AppendBackPressure writes a whole frame.
+func AppendBackPressure(dst []byte, x *BackPressure) []byte {
+	return appendMessage(dst, uint32(KindBackPressure), x, appendBackPressure)
 }
 
 // Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
-func (x *Slow) Decode(body []byte) error {
-	*x = Slow{}
-	f := fields{message: "Slow", rest: body}
-	f.readSlow(x)
+func (x *BackPressure) Decode(body []byte) error {
+	*x = BackPressure{}
+	f := fields{message: "BackPressure", rest: body}
+	f.readBackPressure(x)
 	return f.err
 }
 
-func appendSlow(dst []byte, x *Slow) []byte {
+func appendBackPressure(dst []byte, x *BackPressure) []byte {
 	dst = appendUint(dst, 1, uint64(x.LingerMs))
 	dst = appendString(dst, 2, x.Reason)
 	dst = appendUint(dst, 3, uint64(x.LastsMs))
 	return dst
 }
 
-func (f *fields) readSlow(x *Slow) {
+func (f *fields) readBackPressure(x *BackPressure) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1228,15 +1228,15 @@ func AppendTurn(dst []byte, x *Turn) []byte {
 
 // Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.
 func (x *Turn) Decode(body []byte) error {
-	*x = Turn{Given: x.Given[:0]}
+	*x = Turn{Runs: x.Runs[:0]}
 	f := fields{message: "Turn", rest: body}
 	f.readTurn(x)
 	return f.err
 }
 
 func appendTurn(dst []byte, x *Turn) []byte {
-	for i := range x.Given {
-		dst = appendMessage(dst, 1, &x.Given[i], appendGiven)
+	for i := range x.Runs {
+		dst = appendMessage(dst, 1, &x.Runs[i], appendTurnRun)
 	}
 	return dst
 }
@@ -1245,20 +1245,20 @@ func (f *fields) readTurn(x *Turn) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			if f.room("given", len(x.Given), 1000) {
-				x.Given = append(x.Given, nested(f, "given", "Given", (*fields).readGiven))
+			if f.room("runs", len(x.Runs), 1000) {
+				x.Runs = append(x.Runs, nested(f, "runs", "TurnRun", (*fields).readTurnRun))
 			}
 		}
 	}
 }
 
-func appendGiven(dst []byte, x *Given) []byte {
+func appendTurnRun(dst []byte, x *TurnRun) []byte {
 	dst = appendUint(dst, 1, uint64(x.Chunk))
 	dst = appendUint(dst, 2, uint64(x.Node))
 	return dst
 }
 
-func (f *fields) readGiven(x *Given) {
+func (f *fields) readTurnRun(x *TurnRun) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1284,11 +1284,11 @@ func (x *Exchange) Decode(body []byte) error {
 
 func appendExchange(dst []byte, x *Exchange) []byte {
 	dst = appendFixed64(dst, 1, x.ID)
-	if x.SecretsAsk != nil {
-		dst = appendMessage(dst, 2, x.SecretsAsk, appendSecretsAsk)
+	if x.SecretsRequest != nil {
+		dst = appendMessage(dst, 2, x.SecretsRequest, appendSecretsRequest)
 	}
-	if x.Secrets != nil {
-		dst = appendMessage(dst, 3, x.Secrets, appendSecrets)
+	if x.SecretsReply != nil {
+		dst = appendMessage(dst, 3, x.SecretsReply, appendSecretsReply)
 	}
 	return dst
 }
@@ -1299,25 +1299,25 @@ func (f *fields) readExchange(x *Exchange) {
 		case 1:
 			x.ID = f.fixed64("id")
 		case 2:
-			v := nested(f, "secrets_ask", "SecretsAsk", (*fields).readSecretsAsk)
-			x.SecretsAsk = &v
-			x.Secrets = nil // one of them: the last counts
+			v := nested(f, "secrets_request", "SecretsRequest", (*fields).readSecretsRequest)
+			x.SecretsRequest = &v
+			x.SecretsReply = nil // one of them: the last counts
 		case 3:
-			v := nested(f, "secrets", "Secrets", (*fields).readSecrets)
-			x.Secrets = &v
-			x.SecretsAsk = nil // one of them: the last counts
+			v := nested(f, "secrets_reply", "SecretsReply", (*fields).readSecretsReply)
+			x.SecretsReply = &v
+			x.SecretsRequest = nil // one of them: the last counts
 		}
 	}
 }
 
-func appendSecretsAsk(dst []byte, x *SecretsAsk) []byte {
+func appendSecretsRequest(dst []byte, x *SecretsRequest) []byte {
 	for _, v := range x.Names {
 		dst = appendItem(dst, 1, v)
 	}
 	return dst
 }
 
-func (f *fields) readSecretsAsk(x *SecretsAsk) {
+func (f *fields) readSecretsRequest(x *SecretsRequest) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1328,25 +1328,25 @@ func (f *fields) readSecretsAsk(x *SecretsAsk) {
 	}
 }
 
-func appendSecrets(dst []byte, x *Secrets) []byte {
-	for i := range x.Given {
-		dst = appendMessage(dst, 1, &x.Given[i], appendGivenSecret)
+func appendSecretsReply(dst []byte, x *SecretsReply) []byte {
+	for i := range x.Values {
+		dst = appendMessage(dst, 1, &x.Values[i], appendSecretValue)
 	}
 	return dst
 }
 
-func (f *fields) readSecrets(x *Secrets) {
+func (f *fields) readSecretsReply(x *SecretsReply) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			if f.room("given", len(x.Given), 16) {
-				x.Given = append(x.Given, nested(f, "given", "GivenSecret", (*fields).readGivenSecret))
+			if f.room("values", len(x.Values), 16) {
+				x.Values = append(x.Values, nested(f, "values", "SecretValue", (*fields).readSecretValue))
 			}
 		}
 	}
 }
 
-func appendGivenSecret(dst []byte, x *GivenSecret) []byte {
+func appendSecretValue(dst []byte, x *SecretValue) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendBytes(dst, 2, x.Value)
 	dst = appendUint(dst, 3, uint64(x.LeaseMs))
@@ -1354,7 +1354,7 @@ func appendGivenSecret(dst []byte, x *GivenSecret) []byte {
 	return dst
 }
 
-func (f *fields) readGivenSecret(x *GivenSecret) {
+func (f *fields) readSecretValue(x *SecretValue) {
 	for f.next() {
 		switch f.num {
 		case 1:

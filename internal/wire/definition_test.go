@@ -98,18 +98,18 @@ func codecs() []codec {
 		frameCodec(KindHello, "muster.v1.Hello", AppendHello, drawHello),
 		frameCodec(KindWelcome, "muster.v1.Welcome", AppendWelcome, drawWelcome),
 		frameCodec(KindRefuse, "muster.v1.Refuse", AppendRefuse, func(t *rapid.T) *Refuse {
-			return &Refuse{Code: text(t), Sentence: text(t), RetryMs: u32(t), Type: text(t)}
+			return &Refuse{Code: text(t), Message: text(t), RetryMs: u32(t), Hint: text(t)}
 		}),
 		frameCodec(KindAssignment, "muster.v1.Assignment", AppendAssignment, drawAssignment),
-		frameCodec(KindHolding, "muster.v1.Holding", AppendHolding, func(t *rapid.T) *Holding {
-			return &Holding{Generation: generation(t), Hash: hash32(t), Refused: list(t, func(t *rapid.T) RefusedChunk {
+		frameCodec(KindAssignmentStatus, "muster.v1.AssignmentStatus", AppendAssignmentStatus, func(t *rapid.T) *AssignmentStatus {
+			return &AssignmentStatus{Generation: generation(t), Hash: hash32(t), Refused: list(t, func(t *rapid.T) RefusedChunk {
 				return RefusedChunk{Chunk: model.ChunkID(u32(t)), Reason: text(t)}
 			})}
 		}),
 		batchCodec(),
 		frameCodec(KindAck, "muster.v1.Ack", AppendAck, func(t *rapid.T) *Ack {
-			return &Ack{Last: lasts(t), Refused: list(t, func(t *rapid.T) Refused {
-				return Refused{StreamKey: key(t), Number: number(t), Code: text(t), Reason: text(t)}
+			return &Ack{Last: lasts(t), Refused: list(t, func(t *rapid.T) RefusedSignal {
+				return RefusedSignal{StreamKey: key(t), Number: number(t), Code: text(t), Reason: text(t)}
 			})}
 		}),
 		frameCodec(KindRun, "muster.v1.Run", AppendRun, func(t *rapid.T) *Run {
@@ -129,26 +129,26 @@ func codecs() []codec {
 			}
 			return s
 		}),
-		frameCodec(KindRan, "muster.v1.Ran", AppendRan, func(t *rapid.T) *Ran {
-			return &Ran{ID: u64(t), Output: raw(t, 40), Done: yes(t), Status: status(t), DurationMs: u32(t), Cut: u64(t), Refused: text(t)}
+		frameCodec(KindRunOutput, "muster.v1.RunOutput", AppendRunOutput, func(t *rapid.T) *RunOutput {
+			return &RunOutput{ID: u64(t), Output: raw(t, 40), Done: yes(t), Status: status(t), DurationMs: u32(t), Cut: u64(t), Refused: text(t)}
 		}),
 		frameCodec(KindTurn, "muster.v1.Turn", AppendTurn, func(t *rapid.T) *Turn {
-			return &Turn{Given: list(t, func(t *rapid.T) Given { return Given{Chunk: model.ChunkID(u32(t)), Node: model.NodeID(u32(t))} })}
+			return &Turn{Runs: list(t, func(t *rapid.T) TurnRun { return TurnRun{Chunk: model.ChunkID(u32(t)), Node: model.NodeID(u32(t))} })}
 		}),
 		frameCodec(KindExchange, "muster.v1.Exchange", AppendExchange, func(t *rapid.T) *Exchange {
 			x := &Exchange{ID: u64(t)}
 			switch rapid.IntRange(0, 2).Draw(t, "of") {
 			case 1:
-				x.SecretsAsk = &SecretsAsk{Names: list(t, text)}
+				x.SecretsRequest = &SecretsRequest{Names: list(t, text)}
 			case 2:
-				x.Secrets = &Secrets{Given: list(t, func(t *rapid.T) GivenSecret {
-					return GivenSecret{Name: text(t), Value: raw(t, 40), LeaseMs: u32(t), Error: text(t)}
+				x.SecretsReply = &SecretsReply{Values: list(t, func(t *rapid.T) SecretValue {
+					return SecretValue{Name: text(t), Value: raw(t, 40), LeaseMs: u32(t), Error: text(t)}
 				})}
 			}
 			return x
 		}),
-		frameCodec(KindSlow, "muster.v1.Slow", AppendSlow, func(t *rapid.T) *Slow {
-			return &Slow{LingerMs: u32(t), Reason: text(t), LastsMs: u32(t)}
+		frameCodec(KindBackPressure, "muster.v1.BackPressure", AppendBackPressure, func(t *rapid.T) *BackPressure {
+			return &BackPressure{LingerMs: u32(t), Reason: text(t), LastsMs: u32(t)}
 		}),
 		frameCodec(KindBye, "muster.v1.Bye", AppendBye, func(t *rapid.T) *Bye {
 			return &Bye{Reason: text(t), RetryMs: u32(t)}
@@ -182,24 +182,24 @@ func codecs() []codec {
 		},
 		recordCodec(RecordSession, "muster.journal.v1.SessionRecord", func(t *rapid.T) *Record {
 			return &Record{Node: model.NodeID(u32(t)), Session: &SessionMark{Session: u64(t), Begun: yes(t), Clean: yes(t),
-				Namespace: model.NamespaceID(u32(t)), KeepaliveMs: u32(t), TimeoutMs: u32(t), Backlog: u64(t), WarningMs: u32(t), Visit: yes(t)}}
+				Namespace: model.NamespaceID(u32(t)), KeepaliveMs: u32(t), TimeoutMs: u32(t), Backlog: u64(t), WarningMs: u32(t), NoKeepalive: yes(t)}}
 		}),
 		recordCodec(RecordStarted, "muster.journal.v1.StartedRecord", func(t *rapid.T) *Record { return &Record{} }),
 		recordCodec(RecordIntent, "muster.journal.v1.IntentRecord", func(t *rapid.T) *Record {
 			return &Record{Intent: int64(u64(t) >> 1)}
 		}),
 		recordCodec(RecordForget, "muster.journal.v1.ForgetRecord", func(t *rapid.T) *Record {
-			return &Record{Node: model.NodeID(u32(t)), Forget: &ForgetMark{Check: model.CheckID(u32(t)), Gone: yes(t), Left: text(t), Tell: text(t), Why: text(t)}}
+			return &Record{Node: model.NodeID(u32(t)), Forget: &ForgetMark{Check: model.CheckID(u32(t)), Deleted: yes(t), Deregistered: text(t), Handlers: text(t), Reason: text(t)}}
 		}),
 		recordCodec(RecordAction, "muster.journal.v1.ActionRecord", func(t *rapid.T) *Record {
 			return &Record{Node: model.NodeID(u32(t)), Action: &Action{Verb: text(t), Check: model.CheckID(u32(t)), By: text(t), Note: text(t), Until: u64(t), Problem: text(t)}}
 		}),
-		recordCodec(RecordProxied, "muster.journal.v1.ProxiedRecord", func(t *rapid.T) *Record {
-			return &Record{Node: model.NodeID(u32(t)), Proxied: &ProxiedResult{StreamKey: key(t), Number: number(t), By: model.NodeID(u32(t)),
+		recordCodec(RecordProxyResult, "muster.journal.v1.ProxyResultRecord", func(t *rapid.T) *Record {
+			return &Record{Node: model.NodeID(u32(t)), ProxyResult: &ProxyResult{StreamKey: key(t), Number: number(t), By: model.NodeID(u32(t)),
 				Namespace: model.NamespaceID(u32(t)), NowMs: u64(t), Signal: raw(t, 300)}}
 		}),
-		recordCodec(RecordOwn, "muster.journal.v1.OwnRecord", func(t *rapid.T) *Record {
-			return &Record{Node: model.NodeID(u32(t)), Own: &OwnResult{Chunk: model.ChunkID(u32(t)), Status: status(t), Output: raw(t, 40)}}
+		recordCodec(RecordServerResult, "muster.journal.v1.ServerResultRecord", func(t *rapid.T) *Record {
+			return &Record{Node: model.NodeID(u32(t)), ServerResult: &ServerResult{Chunk: model.ChunkID(u32(t)), Status: status(t), Output: raw(t, 40)}}
 		}),
 	}
 }
@@ -255,10 +255,10 @@ func generation(t *rapid.T) Generation { return Generation{Epoch: u64(t), Revisi
 func drawHello(t *rapid.T) *Hello {
 	h := &Hello{Protocol: u32(t), Name: text(t), MachineID: text(t), BootID: text(t), Session: u64(t), Version: text(t),
 		OS: text(t), Arch: text(t), Generation: generation(t), Assignment: hash32(t), Incarnation: u64(t),
-		Labels: pairs(t), Facts: pairs(t), Groups: list(t, text), Refuses: list(t, text), ClockUnixMs: rapid.Int64().Draw(t, "clock"), Backlog: u64(t)}
+		Labels: pairs(t), Facts: pairs(t), Groups: list(t, text), Restrictions: list(t, text), ClockUnixMs: rapid.Int64().Draw(t, "clock"), Backlog: u64(t)}
 	copy(h.Node[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "node"))
-	h.Streams = list(t, func(t *rapid.T) StreamHeld {
-		return StreamHeld{StreamKey: key(t), First: number(t), Last: number(t), OldestAgeMs: u64(t)}
+	h.Streams = list(t, func(t *rapid.T) StreamRange {
+		return StreamRange{StreamKey: key(t), First: number(t), Last: number(t), OldestAgeMs: u64(t)}
 	})
 	return h
 }
@@ -269,9 +269,9 @@ func drawWelcome(t *rapid.T) *Welcome {
 		ResultsPerSec: u32(t), Servers: list(t, text), VersionWanted: text(t), Features: u32(t)}
 }
 
-func drawProxied(t *rapid.T) Proxied {
+func drawProxied(t *rapid.T) ProxyChecks {
 	node := func(t *rapid.T) model.NodeID { return model.NodeID(u32(t)) }
-	return Proxied{
+	return ProxyChecks{
 		Nodes: list(t, func(t *rapid.T) ProxyNode {
 			return ProxyNode{Node: node(t), Name: text(t), Properties: list(t, func(t *rapid.T) Property {
 				return Property{Name: text(t), Value: raw(t, 20), Error: text(t)}
@@ -288,12 +288,12 @@ func drawAssignment(t *rapid.T) *Assignment {
 		Add: list(t, func(t *rapid.T) AssignedChunk {
 			return AssignedChunk{ID: model.ChunkID(u32(t)), Body: AppendChunk(nil, drawChunk(t))}
 		}),
-		Remove:  list(t, func(t *rapid.T) model.ChunkID { return model.ChunkID(u32(t)) }),
-		Proxied: drawProxied(t), HasProxied: yes(t),
+		Remove:      list(t, func(t *rapid.T) model.ChunkID { return model.ChunkID(u32(t)) }),
+		ProxyChecks: drawProxied(t), HasProxyChecks: yes(t),
 		Properties: list(t, func(t *rapid.T) Property {
 			return Property{Name: text(t), Value: raw(t, 20), Error: text(t)}
 		}),
-		HasProps: yes(t), Signature: raw(t, 64), More: yes(t)}
+		HasProperties: yes(t), Signature: raw(t, 64), More: yes(t)}
 }
 
 func drawBatch(t *rapid.T) *Batch {
@@ -533,9 +533,9 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 	case protoreflect.Uint32Kind:
 		v := u32(t)
 		switch f.FullName() {
-		case "muster.journal.v1.OwnRecord.status":
+		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
-		case "muster.journal.v1.ProxiedRecord.lane":
+		case "muster.journal.v1.ProxyResultRecord.lane":
 			v %= 2
 		case "muster.v1.CheckChunk.max_output":
 			v >>= 1
@@ -555,8 +555,8 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 			return protoreflect.ValueOfUint64(rapid.Uint64Range(1, 1<<40).Draw(t, "first"))
 		case "muster.v1.Gap.last":
 			return protoreflect.ValueOfUint64(rapid.Uint64Range(1<<40, maxNumber).Draw(t, "last"))
-		case "muster.v1.StreamHeld.first", "muster.v1.StreamHeld.last", "muster.v1.StreamLast.last", "muster.v1.Refused.number",
-			"muster.journal.v1.ProxiedRecord.number":
+		case "muster.v1.StreamRange.first", "muster.v1.StreamRange.last", "muster.v1.StreamLast.last", "muster.v1.RefusedSignal.number",
+			"muster.journal.v1.ProxyResultRecord.number":
 			return protoreflect.ValueOfUint64(number(t))
 		}
 		return protoreflect.ValueOfUint64(u64(t))
@@ -564,7 +564,7 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		switch f.FullName() {
 		case "muster.v1.Hello.node":
 			return protoreflect.ValueOfBytes(append(rapid.SliceOfN(rapid.Byte(), 15, 15).Draw(t, "node"), 1)) // absent and zero are one to us
-		case "muster.v1.Hello.assignment", "muster.v1.Assignment.hash", "muster.v1.Assignment.base", "muster.v1.Holding.hash":
+		case "muster.v1.Hello.assignment", "muster.v1.Assignment.hash", "muster.v1.Assignment.base", "muster.v1.AssignmentStatus.hash":
 			b := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash")
 			b[0] |= 1 // absent and zero are one to us
 			return protoreflect.ValueOfBytes(b)

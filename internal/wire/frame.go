@@ -29,21 +29,21 @@ const (
 type Kind uint8
 
 const (
-	KindHello      Kind = 1
-	KindWelcome    Kind = 2
-	KindRefuse     Kind = 3
-	KindAssignment Kind = 4
-	KindHolding    Kind = 5
-	KindBatch      Kind = 6
-	KindAck        Kind = 7
-	KindRun        Kind = 8
-	KindSlow       Kind = 9
-	KindBye        Kind = 10
-	KindFacts      Kind = 11
-	KindStats      Kind = 12
-	KindRan        Kind = 13
-	KindTurn       Kind = 14
-	KindExchange   Kind = 15 // the last one: see Exchange
+	KindHello            Kind = 1
+	KindWelcome          Kind = 2
+	KindRefuse           Kind = 3
+	KindAssignment       Kind = 4
+	KindAssignmentStatus Kind = 5
+	KindBatch            Kind = 6
+	KindAck              Kind = 7
+	KindRun              Kind = 8
+	KindBackPressure     Kind = 9
+	KindBye              Kind = 10
+	KindFacts            Kind = 11
+	KindStats            Kind = 12
+	KindRunOutput        Kind = 13
+	KindTurn             Kind = 14
+	KindExchange         Kind = 15 // the last one: see Exchange
 )
 
 // Lane orders what an agent holds: live goes first.
@@ -64,8 +64,8 @@ type StreamKey struct {
 	Lane   Lane
 }
 
-// StreamHeld is what an agent still holds of a stream.
-type StreamHeld struct {
+// StreamRange is what an agent still holds of a stream.
+type StreamRange struct {
 	StreamKey
 	First, Last uint64 // numbers; First > Last: nothing
 	OldestAgeMs uint64
@@ -79,32 +79,32 @@ type StreamLast struct {
 
 // Hello opens a session.
 type Hello struct {
-	Protocol    uint32
-	Node        uuid.UUID
-	Name        string // wanted
-	MachineID   string
-	BootID      string
-	Session     uint64 // random, of this connection
-	Version     string // of the agent
-	OS, Arch    string
-	Generation  Generation // of the assignment held; zero: none
-	Assignment  [32]byte   // its hash
-	Incarnation uint64     // last seen
-	Streams     []StreamHeld
-	Labels      map[string]string // from the agent's configuration
-	Facts       map[string]string
-	Groups      []string // self-declared
-	ClockUnixMs int64    // the agent's wall clock now
-	Backlog     uint64   // signals spooled
-	Refuses     []string // what the agent does not do, whatever a server says: see docs/protocol
-	Features    []string // of the agent, like ChunkFeature
+	Protocol     uint32
+	Node         uuid.UUID
+	Name         string // wanted
+	MachineID    string
+	BootID       string
+	Session      uint64 // random, of this connection
+	Version      string // of the agent
+	OS, Arch     string
+	Generation   Generation // of the assignment held; zero: none
+	Assignment   [32]byte   // its hash
+	Incarnation  uint64     // last seen
+	Streams      []StreamRange
+	Labels       map[string]string // from the agent's configuration
+	Facts        map[string]string
+	Groups       []string // self-declared
+	ClockUnixMs  int64    // the agent's wall clock now
+	Backlog      uint64   // signals spooled
+	Restrictions []string // what the agent does not do, whatever a server says: see docs/protocol
+	Features     []string // of the agent, like ChunkFeature
 }
 
 // What Hello.Refuses may name: settings of the agent that no server lifts.
 const (
-	RefusesRun      = "run"      // nothing runs out of its time
-	RefusesCommands = "commands" // only what the agent's own list has
-	RefusesChanges  = "changes"  // no commands of people
+	RestrictRuns     = "run"      // nothing runs out of its time
+	RestrictCommands = "commands" // only what the agent's own list has
+	RestrictChanges  = "changes"  // no commands of people
 )
 
 // Generation orders assignments: by Epoch (the journal's incarnation), then
@@ -139,25 +139,25 @@ type Welcome struct {
 
 // Refuse ends a session or its attempt.
 type Refuse struct {
-	Code     string // one word: revoked, duplicate, limited, protocol, malformed, hole, …
-	Sentence string // what happened, for people
-	RetryMs  uint32 // zero: do not retry by yourself
-	Type     string // what the operator must type to mend it
+	Code    string // one word: revoked, duplicate, limited, protocol, malformed, hole, …
+	Message string // what happened, for people
+	RetryMs uint32 // zero: do not retry by yourself
+	Hint    string // what the operator must type to mend it
 }
 
 // Assignment tells an agent what to do: whole, or as a difference to Base.
 type Assignment struct {
-	Generation Generation
-	Hash       [32]byte // of the assignment after this message; see AssignmentHash
-	Base       [32]byte // zero: whole
-	Add        []AssignedChunk
-	Remove     []model.ChunkID
-	Properties []Property // all of them, whenever any changed
-	HasProps   bool       // whether Properties is meaningful
-	Proxied    Proxied    // all of it, whenever any changed
-	HasProxied bool       // whether Proxied is meaningful
-	Signature  []byte     // Ed25519 over SignedBytes(node, generation, hash)
-	More       bool       // a part; see Parts
+	Generation     Generation
+	Hash           [32]byte // of the assignment after this message; see AssignmentHash
+	Base           [32]byte // zero: whole
+	Add            []AssignedChunk
+	Remove         []model.ChunkID
+	Properties     []Property  // all of them, whenever any changed
+	HasProperties  bool        // whether Properties is meaningful
+	ProxyChecks    ProxyChecks // all of it, whenever any changed
+	HasProxyChecks bool        // whether ProxyChecks is meaningful
+	Signature      []byte      // Ed25519 over SignedBytes(node, generation, hash)
+	More           bool        // a part; see Parts
 }
 
 // AssignedChunk carries one definition; Body is an encoded chunk.
@@ -174,8 +174,8 @@ type Property struct {
 	Error string
 }
 
-// Holding confirms an assignment.
-type Holding struct {
+// AssignmentStatus confirms an assignment.
+type AssignmentStatus struct {
 	Generation Generation
 	Hash       [32]byte
 	Refused    []RefusedChunk // held, and not in force
@@ -187,7 +187,7 @@ type RefusedChunk struct {
 	Reason string // for people
 }
 
-// MaxRefused is how many refused chunks one Holding names.
+// MaxRefused is how many refused chunks one AssignmentStatus names.
 const MaxRefused = 1000
 
 // Batch carries consecutive signals of one stream: First, First+1, ….
@@ -217,11 +217,11 @@ type GapCount struct {
 // Ack confirms what is kept, and names what is refused for good.
 type Ack struct {
 	Last    []StreamLast
-	Refused []Refused
+	Refused []RefusedSignal
 }
 
-// Refused is a signal that the server will never keep: it is dropped and counted.
-type Refused struct {
+// RefusedSignal is a signal that the server will never keep: it is dropped and counted.
+type RefusedSignal struct {
 	StreamKey
 	Number uint64
 	Code   string
@@ -238,13 +238,13 @@ type Run struct {
 	Cancel    bool           // end the run with this ID
 }
 
-// SlowEasing is how many times its length a linger takes to shrink to nothing when what Slow
+// BackPressureEasing is how many times its length a linger takes to shrink to nothing when what BackPressure
 // asked for is over: what waited until then comes as a fifth more than usual, not at once.
-const SlowEasing = 5
+const BackPressureEasing = 5
 
-// Slow asks for larger, rarer batches: linger at least this long, for so long from now, and
+// BackPressure asks for larger, rarer batches: linger at least this long, for so long from now, and
 // from then on ever shorter.
-type Slow struct {
+type BackPressure struct {
 	LingerMs uint32 // zero: as usual again
 	Reason   string
 	LastsMs  uint32 // zero: as usual again
@@ -278,7 +278,7 @@ type Stats struct {
 	Skipped       uint64 // runs left out: the one before still ran
 	Late          uint64 // runs that had to wait for their turn
 	BytesSent     uint64 // frames, before TLS
-	GaveWay       uint64 // signals that the spool gave up
+	Evicted       uint64 // signals that the spool gave up
 	Refused       uint64 // signals that a server refused
 	Lost          uint64 // results that the spool did not take
 	ResidentBytes uint64 // memory; zero: not known
@@ -286,7 +286,7 @@ type Stats struct {
 }
 
 // Ran is a piece of what a Run with an id brought; the last one says Done.
-type Ran struct {
+type RunOutput struct {
 	ID         uint64
 	Output     []byte // the next piece, as the command wrote it
 	Done       bool
@@ -300,41 +300,41 @@ type Ran struct {
 // has the same id: 15 is the last number that a message may have, so what is asked later gets a
 // field of its own here. An agent asks only what Welcome.Features says that the server answers.
 type Exchange struct {
-	ID         uint64
-	SecretsAsk *SecretsAsk // agent to server
-	Secrets    *Secrets    // server to agent
+	ID             uint64
+	SecretsRequest *SecretsRequest // agent to server
+	SecretsReply   *SecretsReply   // server to agent
 }
 
 // What Welcome.Features may say.
 const (
-	FeatureSecrets uint32 = 1 << iota // SecretsAsk is answered
+	FeatureSecrets uint32 = 1 << iota // SecretsRequest is answered
 )
 
-// SecretsAsk asks for the values of secrets that the agent's assignment names.
-type SecretsAsk struct{ Names []string } // NAMESPACE/NAME
+// SecretsRequest asks for the values of secrets that the agent's assignment names.
+type SecretsRequest struct{ Names []string } // NAMESPACE/NAME
 
-// Secrets are the values asked for, each once. They are nowhere but in memory on either side.
-type Secrets struct{ Given []GivenSecret }
+// SecretsReply are the values asked for, each once. They are nowhere but in memory on either side.
+type SecretsReply struct{ Values []SecretValue }
 
-// GivenSecret is one value, or why there is none.
-type GivenSecret struct {
+// SecretValue is one value, or why there is none.
+type SecretValue struct {
 	Name    string
 	Value   []byte
 	LeaseMs uint32 // how long it may be kept in memory; zero: for this run only
 	Error   string // instead of Value: for people
 }
 
-// MaxAsked is how many secrets one Exchange asks for at most.
-const MaxAsked = model.MaxCheckSecrets
+// MaxSecretNames is how many secrets one Exchange asks for at most.
+const MaxSecretNames = model.MaxCheckSecrets
 
 // Turn tells an agent to run assigned round-robin checks now, each once.
-type Turn struct{ Given []Given }
+type Turn struct{ Runs []TurnRun }
 
-// Given is one run: of Chunk, and where that is a proxy check about Node.
-type Given struct {
+// Values is one run: of Chunk, and where that is a proxy check about Node.
+type TurnRun struct {
 	Chunk model.ChunkID
 	Node  model.NodeID
 }
 
-// MaxGiven is how many runs one Turn gives at most.
-const MaxGiven = 1000
+// MaxTurnRuns is how many runs one Turn gives at most.
+const MaxTurnRuns = 1000

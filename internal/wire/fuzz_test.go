@@ -63,13 +63,13 @@ func FuzzAssignment(f *testing.F) {
 	f.Add(body(f, AppendPackedAssignment(nil, large())))
 	fuzzMessage(f, KindAssignment, AppendAssignment)
 }
-func FuzzHolding(f *testing.F)  { fuzzMessage(f, KindHolding, AppendHolding) }
+func FuzzHolding(f *testing.F)  { fuzzMessage(f, KindAssignmentStatus, AppendAssignmentStatus) }
 func FuzzAck(f *testing.F)      { fuzzMessage(f, KindAck, AppendAck) }
 func FuzzRun(f *testing.F)      { fuzzMessage(f, KindRun, AppendRun) }
-func FuzzSlow(f *testing.F)     { fuzzMessage(f, KindSlow, AppendSlow) }
+func FuzzSlow(f *testing.F)     { fuzzMessage(f, KindBackPressure, AppendBackPressure) }
 func FuzzFacts(f *testing.F)    { fuzzMessage(f, KindFacts, AppendFacts) }
 func FuzzStats(f *testing.F)    { fuzzMessage(f, KindStats, AppendStats) }
-func FuzzRan(f *testing.F)      { fuzzMessage(f, KindRan, AppendRan) }
+func FuzzRan(f *testing.F)      { fuzzMessage(f, KindRunOutput, AppendRunOutput) }
 func FuzzExchange(f *testing.F) { fuzzMessage(f, KindExchange, AppendExchange) }
 func FuzzBye(f *testing.F)      { fuzzMessage(f, KindBye, AppendBye) }
 

@@ -21,8 +21,8 @@ const (
 const (
 	// MaxBody is the longest encoded chunk, and the longest value of a property.
 	MaxBody = 256 << 10
-	// MaxAssigned is the most chunks, and the most properties, of one node.
-	MaxAssigned = maxChunks
+	// MaxChunks is the most chunks, and the most properties, of one node.
+	MaxChunks = maxChunks
 	// MaxProxies is the most proxy nodes that the checks of one node speak of.
 	MaxProxies = maxProxies
 	// MaxServers is how many servers one Welcome names.

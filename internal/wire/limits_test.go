@@ -71,11 +71,11 @@ func TestLimitsOfDefinition(t *testing.T) {
 		{"GapCount", "kind", "max", uint64(lastSignalKind)},
 		{"Gap", "last", "max", maxNumber},
 		{"Ack", "refused", "max_items", MaxSignals},
-		{"Ran", "output", "max", MaxFrame},
-		{"Turn", "given", "max_items", MaxGiven},
-		{"SecretsAsk", "names", "max_items", MaxAsked},
-		{"Secrets", "given", "max_items", MaxAsked},
-		{"GivenSecret", "value", "max", model.MaxSecret},
+		{"RunOutput", "output", "max", MaxFrame},
+		{"Turn", "runs", "max_items", MaxTurnRuns},
+		{"SecretsRequest", "names", "max_items", MaxSecretNames},
+		{"SecretsReply", "values", "max_items", MaxSecretNames},
+		{"SecretValue", "value", "max", model.MaxSecret},
 	} {
 		if got := limit(l.message, l.field, l.option); got != l.want {
 			t.Errorf("%s.%s: %s is %d in the definition and %d in the code", l.message, l.field, l.option, got, l.want)

@@ -24,7 +24,7 @@ import (
 
 // large is an assignment as a server sends it to a node of 40 checks.
 func large() *Assignment {
-	a := &Assignment{Generation: Generation{Epoch: 1764000000, Revision: 42}, Hash: [32]byte{1}, HasProps: true,
+	a := &Assignment{Generation: Generation{Epoch: 1764000000, Revision: 42}, Hash: [32]byte{1}, HasProperties: true,
 		Properties: []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, Signature: bytes.Repeat([]byte{0x5c}, 64)}
 	for i := range 40 {
 		c := goldenChunk()
@@ -138,13 +138,13 @@ func TestBombsDoNotUnpack(t *testing.T) {
 // An assignment as large as the planner lets it grow leaves in parts that fit a frame each,
 // also where nothing of it can be compressed.
 func TestPartsFitAFrame(t *testing.T) {
-	a := &Assignment{Generation: Generation{Epoch: 1 << 63, Revision: 1 << 63}, Hash: [32]byte{1}, Base: [32]byte{2}, HasProps: true, Signature: make([]byte, 64)}
+	a := &Assignment{Generation: Generation{Epoch: 1 << 63, Revision: 1 << 63}, Hash: [32]byte{1}, Base: [32]byte{2}, HasProperties: true, Signature: make([]byte, 64)}
 	for i := range 3000 {
-		a.Proxied.Nodes = append(a.Proxied.Nodes, ProxyNode{Node: model.NodeID(i + 1), Name: strings.Repeat("n", 250), Properties: []Property{{Name: "p", Value: make([]byte, 500)}}})
+		a.ProxyChecks.Nodes = append(a.ProxyChecks.Nodes, ProxyNode{Node: model.NodeID(i + 1), Name: strings.Repeat("n", 250), Properties: []Property{{Name: "p", Value: make([]byte, 500)}}})
 	}
-	a.Proxied.Sets = []ProxySet{{Chunks: make([]model.ChunkID, 9000), Nodes: make([]model.NodeID, 9000)}}
-	size := a.Proxied.Size()
-	for i := 0; size+ChunkSize(40) <= MaxAssignment && i < MaxAssigned; i++ {
+	a.ProxyChecks.Sets = []ProxySet{{Chunks: make([]model.ChunkID, 9000), Nodes: make([]model.NodeID, 9000)}}
+	size := a.ProxyChecks.Size()
+	for i := 0; size+ChunkSize(40) <= MaxAssignment && i < MaxChunks; i++ {
 		a.Add = append(a.Add, AssignedChunk{ID: 1<<32 - 1, Body: make([]byte, 40)})
 		size += ChunkSize(40)
 	}
@@ -153,7 +153,7 @@ func TestPartsFitAFrame(t *testing.T) {
 		a.Properties = append(a.Properties, p)
 		size += PropertySize(&p)
 	}
-	var joined Partial
+	var joined PartialAssignment
 	added, properties := 0, 0
 	for _, part := range a.Parts() {
 		if frame := AppendAssignment(nil, part); len(frame) > MaxFrame {
@@ -162,8 +162,8 @@ func TestPartsFitAFrame(t *testing.T) {
 		added, properties = added+len(part.Add), properties+len(part.Properties)
 		if whole := joined.Join(part); part.More != (whole == nil) {
 			t.Fatalf("part with more %v is the last: %v", part.More, whole != nil)
-		} else if whole != nil && !whole.Proxied.Equal(&a.Proxied) {
-			t.Errorf("joined %d proxy nodes of %d", len(whole.Proxied.Nodes), len(a.Proxied.Nodes))
+		} else if whole != nil && !whole.ProxyChecks.Equal(&a.ProxyChecks) {
+			t.Errorf("joined %d proxy nodes of %d", len(whole.ProxyChecks.Nodes), len(a.ProxyChecks.Nodes))
 		}
 	}
 	if size < MaxAssignment*9/10 || added != len(a.Add) || properties != len(a.Properties) {

@@ -21,16 +21,16 @@ func (a *Assignment) Parts() (parts []*Assignment) {
 		room(PropertySize(&a.Properties[i]))
 		part.Properties = append(part.Properties, a.Properties[i])
 	}
-	for i := range a.Proxied.Nodes {
-		room(a.Proxied.Nodes[i].Size())
-		part.Proxied.Nodes = append(part.Proxied.Nodes, a.Proxied.Nodes[i])
+	for i := range a.ProxyChecks.Nodes {
+		room(a.ProxyChecks.Nodes[i].Size())
+		part.ProxyChecks.Nodes = append(part.ProxyChecks.Nodes, a.ProxyChecks.Nodes[i])
 	}
-	for i := range a.Proxied.Sets {
-		room(a.Proxied.Sets[i].Size())
-		part.Proxied.Sets = append(part.Proxied.Sets, a.Proxied.Sets[i])
+	for i := range a.ProxyChecks.Sets {
+		room(a.ProxyChecks.Sets[i].Size())
+		part.ProxyChecks.Sets = append(part.ProxyChecks.Sets, a.ProxyChecks.Sets[i])
 	}
 	last := *a
-	last.Add, last.Properties, last.Proxied = part.Add, part.Properties, part.Proxied
+	last.Add, last.Properties, last.ProxyChecks = part.Add, part.Properties, part.ProxyChecks
 	return append(parts, &last)
 }
 
@@ -38,24 +38,24 @@ func (a *Assignment) emptyPart() *Assignment {
 	return &Assignment{Generation: a.Generation, Hash: a.Hash, More: true}
 }
 
-// Partial collects the parts of one assignment. It owns its memory: parts alias read buffers.
-type Partial struct {
+// PartialAssignment collects the parts of one assignment. It owns its memory: parts alias read buffers.
+type PartialAssignment struct {
 	sum  Assignment
 	size int
 }
 
 // Join returns the whole assignment with its last part; nil before that. Parts of another
 // assignment, and more than MaxAssignment of one, replace the parts collected before.
-func (p *Partial) Join(a *Assignment) *Assignment {
+func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	if p.size > 0 && (p.sum.Hash != a.Hash || p.sum.Generation != a.Generation || p.size > MaxAssignment) {
-		*p = Partial{}
+		*p = PartialAssignment{}
 	}
 	if !a.More {
 		if p.size > 0 {
 			a.Add, a.Properties = append(p.sum.Add, a.Add...), append(p.sum.Properties, a.Properties...)
-			a.Proxied.Nodes = append(p.sum.Proxied.Nodes, a.Proxied.Nodes...)
-			a.Proxied.Sets = append(p.sum.Proxied.Sets, a.Proxied.Sets...)
-			*p = Partial{}
+			a.ProxyChecks.Nodes = append(p.sum.ProxyChecks.Nodes, a.ProxyChecks.Nodes...)
+			a.ProxyChecks.Sets = append(p.sum.ProxyChecks.Sets, a.ProxyChecks.Sets...)
+			*p = PartialAssignment{}
 		}
 		return a
 	}
@@ -70,9 +70,9 @@ func (p *Partial) Join(a *Assignment) *Assignment {
 		x.Value = slices.Clone(x.Value)
 		p.sum.Properties = append(p.sum.Properties, x)
 	}
-	proxied := a.Proxied.Clone()
+	proxied := a.ProxyChecks.Clone()
 	p.size += proxied.Size()
-	p.sum.Proxied.Nodes = append(p.sum.Proxied.Nodes, proxied.Nodes...)
-	p.sum.Proxied.Sets = append(p.sum.Proxied.Sets, proxied.Sets...)
+	p.sum.ProxyChecks.Nodes = append(p.sum.ProxyChecks.Nodes, proxied.Nodes...)
+	p.sum.ProxyChecks.Sets = append(p.sum.ProxyChecks.Sets, proxied.Sets...)
 	return nil
 }

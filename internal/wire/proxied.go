@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Proxied is whom the proxy checks of an assignment speak of.
-type Proxied struct {
+// ProxyChecks is whom the proxy checks of an assignment speak of.
+type ProxyChecks struct {
 	Nodes []ProxyNode // ascending by Node
 	Sets  []ProxySet
 }
@@ -28,10 +28,10 @@ type ProxySet struct {
 }
 
 // Empty says that there is no proxy check; also of nil.
-func (p *Proxied) Empty() bool { return p == nil || len(p.Nodes)+len(p.Sets) == 0 }
+func (p *ProxyChecks) Empty() bool { return p == nil || len(p.Nodes)+len(p.Sets) == 0 }
 
 // Equal compares all of it.
-func (p *Proxied) Equal(q *Proxied) bool {
+func (p *ProxyChecks) Equal(q *ProxyChecks) bool {
 	if p.Empty() || q.Empty() {
 		return p.Empty() == q.Empty()
 	}
@@ -47,8 +47,8 @@ func sameProperty(a, b Property) bool {
 }
 
 // Clone owns its memory.
-func (p *Proxied) Clone() Proxied {
-	own := Proxied{Nodes: slices.Clone(p.Nodes), Sets: slices.Clone(p.Sets)}
+func (p *ProxyChecks) Clone() ProxyChecks {
+	own := ProxyChecks{Nodes: slices.Clone(p.Nodes), Sets: slices.Clone(p.Sets)}
 	for i := range own.Nodes {
 		list := slices.Clone(own.Nodes[i].Properties)
 		for k := range list {
@@ -63,7 +63,7 @@ func (p *Proxied) Clone() Proxied {
 }
 
 // Size is what it adds to an assignment, in bytes at most.
-func (p *Proxied) Size() (size int) {
+func (p *ProxyChecks) Size() (size int) {
 	if p.Empty() {
 		return 0
 	}
@@ -88,7 +88,7 @@ func (n *ProxyNode) Size() int {
 // Size is the most bytes that the set adds to an assignment.
 func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Chunks)+len(s.Nodes)) }
 
-func writeProxied(h hash.Hash, p *Proxied) {
+func writeProxied(h hash.Hash, p *ProxyChecks) {
 	writeCount(h, len(p.Nodes))
 	for i := range p.Nodes {
 		n := &p.Nodes[i]

@@ -18,25 +18,25 @@ const (
 	RecordForget RecordKind = 5
 	// RecordAction: what an operator did (resolve, delete, acknowledge).
 	RecordAction RecordKind = 6
-	// RecordOwn: a result of the server about itself or about a node.
-	RecordOwn RecordKind = 7
-	// RecordProxied: a result that a node sent about another one, a proxy node. Its number
+	// RecordServerResult: a result of the server about itself or about a node.
+	RecordServerResult RecordKind = 7
+	// RecordProxyResult: a result that a node sent about another one, a proxy node. Its number
 	// stands in the batch of the node that sent it, in the same commit.
-	RecordProxied RecordKind = 8
+	RecordProxyResult RecordKind = 8
 )
 
 // Record is one journal entry, decoded. Which fields are set depends on Kind.
 type Record struct {
 	Kind  RecordKind
-	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own, Proxied (that it speaks of)
+	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own, ProxyChecks (that it speaks of)
 	Batch []byte       // Batch: the encoded wire.Batch, still to be decoded
 
-	Session *SessionMark
-	Forget  *ForgetMark
-	Action  *Action
-	Own     *OwnResult
-	Proxied *ProxiedResult
-	Intent  int64 // revision
+	Session      *SessionMark
+	Forget       *ForgetMark
+	Action       *Action
+	ServerResult *ServerResult
+	ProxyResult  *ProxyResult
+	Intent       int64 // revision
 }
 
 // SessionMark is written before Welcome and after the end of a session.
@@ -49,17 +49,17 @@ type SessionMark struct {
 	TimeoutMs   uint32
 	Backlog     uint64 // signals still spooled, from Hello
 	WarningMs   uint32 // of silence after which the keepalive warns; zero: it does not
-	Visit       bool   // for a result, not for a life: no sign of life is expected of the node
+	NoKeepalive bool   // for a result, not for a life: no sign of life is expected of the node
 }
 
 // ForgetMark says that results of a check, or of a node, are expected no more.
 type ForgetMark struct {
-	Check model.CheckID // zero: all checks of the node
-	Gone  bool          // the resource itself is deleted: leave a tombstone
+	Check   model.CheckID // zero: all checks of the node
+	Deleted bool          // the resource itself is deleted: leave a tombstone
 	// Of an ephemeral node that was forgotten and whose end somebody is to hear of.
-	Left string // NAMESPACE/NODE
-	Tell string // handlers, NAMESPACE/NAME, with commas between
-	Why  string
+	Deregistered string // NAMESPACE/NODE
+	Handlers     string // handlers, NAMESPACE/NAME, with commas between
+	Reason       string
 }
 
 // Action is what an operator did to an event; written before the API answers.
@@ -74,16 +74,16 @@ type Action struct {
 	Problem string
 }
 
-// OwnResult is a result without an agent: the server about itself (node
+// ServerResult is a result without an agent: the server about itself (node
 // model.ServerNode) or on a node's behalf. It is judged by the chunk.
-type OwnResult struct {
+type ServerResult struct {
 	Chunk  model.ChunkID
 	Status model.Status
 	Output []byte
 }
 
-// ProxiedResult is a result about a proxy node, as the node that ran it sent it.
-type ProxiedResult struct {
+// ProxyResult is a result about a proxy node, as the node that ran it sent it.
+type ProxyResult struct {
 	StreamKey
 	Number    uint64            // in that node's stream
 	By        model.NodeID      // the node that ran it

@@ -28,7 +28,7 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = appendUint(dst, 7, uint64(m.TimeoutMs))
 		dst = appendUint(dst, 8, m.Backlog)
 		dst = appendUint(dst, 9, uint64(m.WarningMs))
-		return appendBool(dst, 10, m.Visit)
+		return appendBool(dst, 10, m.NoKeepalive)
 	case RecordStarted:
 		return append(dst, byte(r.Kind))
 	case RecordIntent:
@@ -37,10 +37,10 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = append(dst, byte(r.Kind))
 		dst = appendUint(dst, 1, uint64(r.Node))
 		dst = appendUint(dst, 2, uint64(r.Forget.Check))
-		dst = appendBool(dst, 3, r.Forget.Gone)
-		dst = appendString(dst, 4, r.Forget.Left)
-		dst = appendString(dst, 5, r.Forget.Tell)
-		return appendString(dst, 6, r.Forget.Why)
+		dst = appendBool(dst, 3, r.Forget.Deleted)
+		dst = appendString(dst, 4, r.Forget.Deregistered)
+		dst = appendString(dst, 5, r.Forget.Handlers)
+		return appendString(dst, 6, r.Forget.Reason)
 	case RecordAction:
 		dst = append(dst, byte(r.Kind))
 		dst = appendUint(dst, 1, uint64(r.Node))
@@ -50,21 +50,21 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		dst = appendString(dst, 5, r.Action.Note)
 		dst = appendUint(dst, 6, r.Action.Until)
 		return appendString(dst, 7, r.Action.Problem)
-	case RecordOwn:
+	case RecordServerResult:
 		dst = append(dst, byte(r.Kind))
 		dst = appendUint(dst, 1, uint64(r.Node))
-		dst = appendUint(dst, 2, uint64(r.Own.Chunk))
-		dst = appendUint(dst, 3, uint64(r.Own.Status))
-		return appendBytes(dst, 4, r.Own.Output)
-	case RecordProxied:
+		dst = appendUint(dst, 2, uint64(r.ServerResult.Chunk))
+		dst = appendUint(dst, 3, uint64(r.ServerResult.Status))
+		return appendBytes(dst, 4, r.ServerResult.Output)
+	case RecordProxyResult:
 		dst = append(dst, byte(r.Kind))
-		dst = appendKey(dst, r.Proxied.StreamKey)
+		dst = appendKey(dst, r.ProxyResult.StreamKey)
 		dst = appendUint(dst, 3, uint64(r.Node))
-		dst = appendUint(dst, 4, uint64(r.Proxied.By))
-		dst = appendUint(dst, 5, uint64(r.Proxied.Namespace))
-		dst = appendUint(dst, 6, r.Proxied.Number)
-		dst = appendUint(dst, 7, r.Proxied.NowMs)
-		return appendBytes(dst, 8, r.Proxied.Signal)
+		dst = appendUint(dst, 4, uint64(r.ProxyResult.By))
+		dst = appendUint(dst, 5, uint64(r.ProxyResult.Namespace))
+		dst = appendUint(dst, 6, r.ProxyResult.Number)
+		dst = appendUint(dst, 7, r.ProxyResult.NowMs)
+		return appendBytes(dst, 8, r.ProxyResult.Signal)
 	}
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
@@ -115,23 +115,23 @@ func (r *Record) Decode(data []byte) error {
 			case 2:
 				r.Forget.Check = model.CheckID(f.uint32("check"))
 			case 3:
-				r.Forget.Gone = f.bool("gone")
+				r.Forget.Deleted = f.bool("deleted")
 			case 4:
-				r.Forget.Left = f.string("left", maxBody)
+				r.Forget.Deregistered = f.string("deregistered", maxBody)
 			case 5:
-				r.Forget.Tell = f.string("tell", maxBody)
+				r.Forget.Handlers = f.string("handlers", maxBody)
 			case 6:
-				r.Forget.Why = f.string("why", maxBody)
+				r.Forget.Reason = f.string("reason", maxBody)
 			}
 		}
 	case RecordAction:
 		f.message = "ActionRecord"
 		r.decodeAction(&f)
-	case RecordOwn:
-		f.message = "OwnRecord"
+	case RecordServerResult:
+		f.message = "ServerResultRecord"
 		r.decodeOwn(&f)
-	case RecordProxied:
-		f.message = "ProxiedRecord"
+	case RecordProxyResult:
+		f.message = "ProxyResultRecord"
 		r.decodeProxied(&f)
 	default:
 		return fmt.Errorf("decode record: %w: kind %d is not known", ErrMalformed, data[0])
@@ -163,7 +163,7 @@ func (r *Record) decodeSession(f *fields) {
 		case 9:
 			m.WarningMs = f.uint32("warning_ms")
 		case 10:
-			m.Visit = f.bool("visit")
+			m.NoKeepalive = f.bool("no_keepalive")
 		}
 	}
 }
@@ -192,8 +192,8 @@ func (r *Record) decodeAction(f *fields) {
 }
 
 func (r *Record) decodeOwn(f *fields) {
-	o := &OwnResult{}
-	r.Own = o
+	o := &ServerResult{}
+	r.ServerResult = o
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -209,8 +209,8 @@ func (r *Record) decodeOwn(f *fields) {
 }
 
 func (r *Record) decodeProxied(f *fields) {
-	p := &ProxiedResult{}
-	r.Proxied = p
+	p := &ProxyResult{}
+	r.ProxyResult = p
 	for f.next() {
 		switch f.num {
 		case 1, 2:

@@ -63,11 +63,11 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	size := sizeUint(s.AtMs) + sizeUint(uint64(s.Chunk)) + sizeUint(uint64(s.Node)) +
 		sizeVarint(uint64(s.Kind)<<3) + sizeVarint(uint64(len(s.Body))) + len(s.Body)
 	dst = binary.AppendUvarint(append(dst, tagSignal), uint64(size))
-	return AppendBareSignal(dst, s)
+	return AppendSignalMessage(dst, s)
 }
 
-// AppendBareSignal writes s as ProxiedResult.Signal has it: without its tag and length in a batch.
-func AppendBareSignal(dst []byte, s *Signal) []byte {
+// AppendSignalMessage writes s as ProxyResult.Signal has it: without its tag and length in a batch.
+func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	if s.AtMs != 0 {
 		dst = binary.AppendUvarint(append(dst, tagAt), s.AtMs)
 	}

@@ -110,16 +110,16 @@ type Handler interface {
 	// Welcomed: the session is open. last is where the server stands in each stream.
 	Welcomed(s *Session, w *wire.Welcome)
 	// Assigned: a verified assignment is in force; held is immutable.
-	Assigned(s *Session, held *Held)
+	Assigned(s *Session, held *Assignment)
 	Acked(s *Session, ack *wire.Ack)
 	// RunNow: somebody asks for a run, or takes it back.
 	RunNow(s *Session, r *wire.Run)
 	// Turn names round-robin checks that it is this node's turn to run.
 	Turn(s *Session, t *wire.Turn)
-	// Exchanged is the answer to what this agent asked; values refer to a read buffer.
-	Exchanged(s *Session, x *wire.Exchange)
-	// Slow: the server asks for another pace; see Pace.
-	Slow(s *Session, m *wire.Slow)
+	// Reply delivers the answer to an Exchange of this agent; its values alias a read buffer.
+	Reply(s *Session, x *wire.Exchange)
+	// BackPressure: the server asks for another pace; see Pace.
+	BackPressure(s *Session, m *wire.BackPressure)
 	// Leaving: the server goes away (drain); come back after retry.
 	Leaving(s *Session, retry time.Duration, reason string)
 }
@@ -128,9 +128,9 @@ type Handler interface {
 type RefusedError struct{ wire.Refuse }
 
 func (e *RefusedError) Error() string {
-	text := "server refuses this agent (" + e.Code + "): " + e.Sentence
-	if e.Type != "" {
-		text += "\n  " + e.Type
+	text := "server refuses this agent (" + e.Code + "): " + e.Message
+	if e.Hint != "" {
+		text += "\n  " + e.Hint
 	}
 	return text
 }

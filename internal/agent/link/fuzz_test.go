@@ -14,14 +14,14 @@ import (
 // deaf ignores what a server says.
 type deaf struct{}
 
-func (deaf) Welcomed(*Session, *wire.Welcome)        {}
-func (deaf) Assigned(*Session, *Held)                {}
-func (deaf) Acked(*Session, *wire.Ack)               {}
-func (deaf) RunNow(*Session, *wire.Run)              {}
-func (deaf) Turn(*Session, *wire.Turn)               {}
-func (deaf) Exchanged(*Session, *wire.Exchange)      {}
-func (deaf) Slow(*Session, *wire.Slow)               {}
-func (deaf) Leaving(*Session, time.Duration, string) {}
+func (deaf) Welcomed(*Session, *wire.Welcome)          {}
+func (deaf) Assigned(*Session, *Assignment)            {}
+func (deaf) Acked(*Session, *wire.Ack)                 {}
+func (deaf) RunNow(*Session, *wire.Run)                {}
+func (deaf) Turn(*Session, *wire.Turn)                 {}
+func (deaf) Reply(*Session, *wire.Exchange)            {}
+func (deaf) BackPressure(*Session, *wire.BackPressure) {}
+func (deaf) Leaving(*Session, time.Duration, string)   {}
 
 // FuzzServer lets a server say anything to an agent: the session ends or goes on,
 // what is under way is counted right, and what is held is what was signed for.
@@ -46,8 +46,8 @@ func FuzzServer(f *testing.F) {
 	empty := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 2}, Base: whole.Hash, Remove: []model.ChunkID{3}, Hash: wire.AssignmentHash(nil, nil, nil)}
 	f.Add(wire.AppendAssignment(nil, whole), wire.AppendAssignment(nil, empty))
 	f.Add(wire.AppendPackedAssignment(nil, empty), wire.AppendRun(nil, &wire.Run{Chunk: 3}))
-	f.Add(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}}), wire.AppendSlow(nil, &wire.Slow{LingerMs: 1000, Reason: "journal"}))
-	f.Add(wire.AppendBye(nil, &wire.Bye{RetryMs: 5, Reason: "drain"}), wire.AppendRefuse(nil, &wire.Refuse{Code: "unknown", Sentence: "who?", Type: "muster agent"}))
+	f.Add(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}}), wire.AppendBackPressure(nil, &wire.BackPressure{LingerMs: 1000, Reason: "journal"}))
+	f.Add(wire.AppendBye(nil, &wire.Bye{RetryMs: 5, Reason: "drain"}), wire.AppendRefuse(nil, &wire.Refuse{Code: "unknown", Message: "who?", Hint: "muster agent"}))
 	cfg := (&Config{}).complete() // no key: whatever is read is in force, if its hash fits
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		s := &Session{cfg: cfg, h: deaf{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, flights: []flight{{key, 1, 10}, {key, 2, 20}}}

@@ -13,24 +13,24 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Held is the assignment in force on the agent. It is immutable.
-type Held struct {
+// Assignment is the assignment in force on the agent. It is immutable.
+type Assignment struct {
 	Generation wire.Generation
 	Hash       [32]byte
 	Chunks     []*model.Chunk // ascending by ID
 	Properties []wire.Property
-	Proxied    wire.Proxied
+	Proxied    wire.ProxyChecks
 	Signature  []byte
 	Refused    []wire.RefusedChunk // of Chunks, that this agent can't put in force; ascending by Chunk
 }
 
 var (
-	// ErrBase: the message is a difference to another assignment than the one held.
-	ErrBase = errors.New("assignment is a difference to another one")
-	// ErrForged: the signature is not the server's, or not for this node.
-	ErrForged = errors.New("assignment is not signed by the server for this node")
-	// ErrOlder: a lower generation than the one held.
-	ErrOlder = errors.New("assignment is older than the one held")
+	// ErrBaseMismatch: the message is a difference to another assignment than the one held.
+	ErrBaseMismatch = errors.New("assignment is a difference to another one")
+	// ErrBadSignature: the signature is not the server's, or not for this node.
+	ErrBadSignature = errors.New("assignment is not signed by the server for this node")
+	// ErrStaleGeneration: a lower generation than the one held.
+	ErrStaleGeneration = errors.New("assignment is older than the one held")
 )
 
 // Apply returns what is held after a. It believes nothing before the signature
@@ -38,17 +38,17 @@ var (
 // from what was received. The agent holds a chunk that it can't read or that has an unknown
 // kind like any other, and refuses it alone. h may be nil (nothing held); with an empty key the
 // signature is not looked at.
-func (h *Held) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, decode func(model.ChunkID, []byte) (*model.Chunk, error)) (*Held, error) {
+func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, decode func(model.ChunkID, []byte) (*model.Chunk, error)) (*Assignment, error) {
 	if len(key) > 0 && !ed25519.Verify(key, wire.SignedBytes(node, a.Generation, a.Hash), a.Signature) {
-		return nil, ErrForged
+		return nil, ErrBadSignature
 	}
 	if h != nil && a.Generation.Less(h.Generation) {
-		return nil, ErrOlder
+		return nil, ErrStaleGeneration
 	}
-	next := &Held{Generation: a.Generation, Hash: a.Hash, Signature: slices.Clone(a.Signature)}
+	next := &Assignment{Generation: a.Generation, Hash: a.Hash, Signature: slices.Clone(a.Signature)}
 	if a.Base != ([32]byte{}) {
 		if h == nil || h.Hash != a.Base {
-			return nil, ErrBase
+			return nil, ErrBaseMismatch
 		}
 		next.Properties, next.Proxied = h.Properties, h.Proxied
 		next.Chunks = make([]*model.Chunk, 0, len(h.Chunks)+len(a.Add))
@@ -75,20 +75,20 @@ func (h *Held) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, 
 	}
 	slices.SortFunc(next.Refused, func(a, b wire.RefusedChunk) int { return cmp.Compare(a.Chunk, b.Chunk) })
 	slices.SortFunc(next.Chunks, func(a, b *model.Chunk) int { return int(int64(a.ID) - int64(b.ID)) })
-	if a.HasProps {
+	if a.HasProperties {
 		next.Properties = cloneProperties(a.Properties)
 	}
-	if a.HasProxied {
-		next.Proxied = a.Proxied.Clone()
+	if a.HasProxyChecks {
+		next.Proxied = a.ProxyChecks.Clone()
 	}
 	if wire.AssignmentHash(next.Chunks, next.Properties, &next.Proxied) != a.Hash {
-		return nil, fmt.Errorf("%w: what was received has another hash", ErrForged)
+		return nil, fmt.Errorf("%w: what was received has another hash", ErrBadSignature)
 	}
 	return next, nil
 }
 
 // refuse notes why a chunk is held and not in force; Holding has no room for more than so many.
-func (h *Held) refuse(chunk model.ChunkID, reason string) {
+func (h *Assignment) refuse(chunk model.ChunkID, reason string) {
 	if len(h.Refused) < wire.MaxRefused {
 		h.Refused = append(h.Refused, wire.RefusedChunk{Chunk: chunk, Reason: reason})
 	}
@@ -107,9 +107,9 @@ func cloneProperties(list []wire.Property) []wire.Property {
 }
 
 // Message is the whole as a message, signature included: what an agent keeps on its
-// disk, and applies to a nil Held after a restart.
-func (h *Held) Message() *wire.Assignment {
-	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProps: true, Proxied: h.Proxied, HasProxied: !h.Proxied.Empty(), Signature: h.Signature}
+// disk, and applies to a nil Assignment after a restart.
+func (h *Assignment) Message() *wire.Assignment {
+	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProperties: true, ProxyChecks: h.Proxied, HasProxyChecks: !h.Proxied.Empty(), Signature: h.Signature}
 	for _, c := range h.Chunks {
 		a.Add = append(a.Add, wire.AssignedChunk{ID: c.ID, Body: wire.AppendChunk(nil, c)})
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// What an agent takes of Slow at most, whatever the server says: a server that needs more
+// What an agent takes of BackPressure at most, whatever the server says: a server that needs more
 // says it again, and one that is mistaken silences nobody for long.
 const (
 	maxLinger = time.Minute
@@ -14,14 +14,14 @@ const (
 )
 
 // Pace is for how long results wait for company: usually as long as their owner likes, for
-// a while as the server asked (Slow). Times are on the owner's clock, from any beginning.
+// a while as the server asked (BackPressure). Times are on the owner's clock, from any beginning.
 // The zero Pace is the usual one. It is not safe for concurrent use.
 type Pace struct{ linger, first, until time.Duration }
 
 // Ask takes over what the server asks for at now; the last one counts. Where it was not slow
 // before, what waits first leaves after that share (from 0 to 1, by chance) of the time: all
 // are asked at once, and would otherwise all be silent first and then come together.
-func (p *Pace) Ask(now time.Duration, m *wire.Slow, share float64) {
+func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
 	if m.LingerMs == 0 || m.LastsMs == 0 { // as usual
 		*p = Pace{}
 		return
@@ -33,13 +33,13 @@ func (p *Pace) Ask(now time.Duration, m *wire.Slow, share float64) {
 	p.until = now + min(time.Duration(m.LastsMs)*time.Millisecond, maxSlow)
 }
 
-// Slow says whether nothing leaves before its time, however urgent.
+// BackPressure says whether nothing leaves before its time, however urgent.
 func (p *Pace) Slow(now time.Duration) bool { return p.at(now) > 0 }
 
 // at is how long what begins to wait then does so: as long as was asked, and ever shorter
 // when that is over.
 func (p *Pace) at(since time.Duration) time.Duration {
-	return max(0, p.linger-max(0, since-p.until)/wire.SlowEasing)
+	return max(0, p.linger-max(0, since-p.until)/wire.BackPressureEasing)
 }
 
 // Due is when what has waited since then leaves. What began to wait while more patience was asked

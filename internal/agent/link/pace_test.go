@@ -20,21 +20,21 @@ func TestPace(t *testing.T) {
 	const usual, at = 500 * time.Millisecond, 100 * time.Second
 	for _, c := range []struct {
 		name        string
-		ask         wire.Slow
+		ask         wire.BackPressure
 		since       time.Duration // from at
 		due, untils time.Duration // from at
 	}{
-		{"as usual", wire.Slow{LastsMs: 1000}, 0, usual, 0},
-		{"slow", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 0, 5 * time.Second, 12 * time.Second},
-		{"waited before", wire.Slow{LingerMs: 5000, LastsMs: 12000}, -400 * time.Millisecond, 4600 * time.Millisecond, 12 * time.Second},
-		{"ends while it waits", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 10 * time.Second, 15 * time.Second, 12 * time.Second},
-		{"begins to wait just before the end", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 11800 * time.Millisecond, 16800 * time.Millisecond, 12 * time.Second},
-		{"after that", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 22 * time.Second, 25 * time.Second, 12 * time.Second},
-		{"nearly as usual", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 36 * time.Second, 36*time.Second + usual, 12 * time.Second},
-		{"over", wire.Slow{LingerMs: 5000, LastsMs: 12000}, 40 * time.Second, 40*time.Second + usual, 12 * time.Second},
-		{"shorter than usual", wire.Slow{LingerMs: 1, LastsMs: 12000}, 0, usual, 12 * time.Second},
-		{"for no time", wire.Slow{LingerMs: 5000}, 0, usual, 0},
-		{"hostile", wire.Slow{LingerMs: math.MaxUint32, LastsMs: math.MaxUint32}, 0, time.Minute, 5 * time.Minute},
+		{"as usual", wire.BackPressure{LastsMs: 1000}, 0, usual, 0},
+		{"slow", wire.BackPressure{LingerMs: 5000, LastsMs: 12000}, 0, 5 * time.Second, 12 * time.Second},
+		{"waited before", wire.BackPressure{LingerMs: 5000, LastsMs: 12000}, -400 * time.Millisecond, 4600 * time.Millisecond, 12 * time.Second},
+		{"ends while it waits", wire.BackPressure{LingerMs: 5000, LastsMs: 12000}, 10 * time.Second, 15 * time.Second, 12 * time.Second},
+		{"begins to wait just before the end", wire.BackPressure{LingerMs: 5000, LastsMs: 12000}, 11800 * time.Millisecond, 16800 * time.Millisecond, 12 * time.Second},
+		{"after that", wire.BackPressure{LingerMs: 5000, LastsMs: 12000}, 22 * time.Second, 25 * time.Second, 12 * time.Second},
+		{"nearly as usual", wire.BackPressure{LingerMs: 5000, LastsMs: 12000}, 36 * time.Second, 36*time.Second + usual, 12 * time.Second},
+		{"over", wire.BackPressure{LingerMs: 5000, LastsMs: 12000}, 40 * time.Second, 40*time.Second + usual, 12 * time.Second},
+		{"shorter than usual", wire.BackPressure{LingerMs: 1, LastsMs: 12000}, 0, usual, 12 * time.Second},
+		{"for no time", wire.BackPressure{LingerMs: 5000}, 0, usual, 0},
+		{"hostile", wire.BackPressure{LingerMs: math.MaxUint32, LastsMs: math.MaxUint32}, 0, time.Minute, 5 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Pace
@@ -42,11 +42,11 @@ func TestPace(t *testing.T) {
 			if due := p.Due(at+c.since, usual) - at; due != c.due {
 				t.Errorf("due after %v, want %v", due, c.due)
 			}
-			ends := at + c.untils + wire.SlowEasing*p.linger
-			if c.untils > 0 && (!p.Slow(ends-wire.SlowEasing) || p.Slow(ends)) || c.untils == 0 && p.Slow(at) {
+			ends := at + c.untils + wire.BackPressureEasing*p.linger
+			if c.untils > 0 && (!p.Slow(ends-wire.BackPressureEasing) || p.Slow(ends)) || c.untils == 0 && p.Slow(at) {
 				t.Errorf("slow otherwise than for %v: %+v", c.untils, p)
 			}
-			p.Ask(at, &wire.Slow{}, 1)
+			p.Ask(at, &wire.BackPressure{}, 1)
 			if p != (Pace{}) {
 				t.Errorf("after Slow with 0: %+v", p)
 			}
@@ -71,7 +71,7 @@ func TestSlowDoesNotGatherAFleet(t *testing.T) {
 			}
 			if !asked && now >= 10*time.Second {
 				asked = true // as the server does: two seconds, a half more or less, for six to eight
-				pace.Ask(now, &wire.Slow{LingerMs: uint32(1000 + random()*2000), LastsMs: uint32(6000 + random()*2000)}, random())
+				pace.Ask(now, &wire.BackPressure{LingerMs: uint32(1000 + random()*2000), LastsMs: uint32(6000 + random()*2000)}, random())
 			}
 			if waits == 0 {
 				due = pace.Due(now, usual)
@@ -89,8 +89,8 @@ func TestSlowDoesNotGatherAFleet(t *testing.T) {
 }
 
 // paced plays an agent with a result every 100 ms, half of which are urgent, against a
-// server that says Slow once after ten seconds, and returns when frames came, from then on.
-func paced(t *testing.T, slow *wire.Slow) (came []time.Duration) {
+// server that says BackPressure once after ten seconds, and returns when frames came, from then on.
+func paced(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		var serving sync.WaitGroup
@@ -110,7 +110,7 @@ func paced(t *testing.T, slow *wire.Slow) (came []time.Duration) {
 				now := time.Since(began) - 10*time.Second
 				if !told && now >= 0 {
 					told = true
-					p.write(wire.AppendSlow(nil, slow))
+					p.write(wire.AppendBackPressure(nil, slow))
 				}
 				came = append(came, now)
 				p.ack(b.First + uint64(len(b.Signals)) - 1)
@@ -142,13 +142,13 @@ func TestAnAgentReturnsToItsPace(t *testing.T) {
 	const linger = 5 * time.Second
 	for _, c := range []struct {
 		name string
-		slow wire.Slow
+		slow wire.BackPressure
 		over time.Duration
 	}{
-		{"twelve seconds", wire.Slow{LingerMs: uint32(linger.Milliseconds()), LastsMs: 12_000}, 12 * time.Second},
+		{"twelve seconds", wire.BackPressure{LingerMs: uint32(linger.Milliseconds()), LastsMs: 12_000}, 12 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			back := c.over + wire.SlowEasing*linger
+			back := c.over + wire.BackPressureEasing*linger
 			before, during, easing, after := 0, 0, 0, 0
 			for _, at := range slices.Compact(paced(t, &c.slow)) { // what is added in the instant in which a frame leaves makes one of its own
 				switch {

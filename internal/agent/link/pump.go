@@ -29,7 +29,7 @@ type runner struct {
 	events Events
 	told   []string               // servers, as the last session told
 	first  atomic.Pointer[string] // of the order, for lookHome
-	held   *Held
+	held   *Assignment
 	began  time.Time // with its monotonic reading
 
 	server    string
@@ -85,7 +85,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	} else {
 		s.Close()
 	}
-	if read := <-ended; err == nil || errors.Is(err, ErrEnded) {
+	if read := <-ended; err == nil || errors.Is(err, ErrSessionEnded) {
 		err = read // it knows why
 	}
 	r.held = s.Held()
@@ -103,12 +103,12 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var answers <-chan struct{}
-	if r.cfg.Answers != nil {
-		answers = r.cfg.Answers.Ready()
+	if r.cfg.RunOutputs != nil {
+		answers = r.cfg.RunOutputs.Ready()
 	}
 	var asks <-chan struct{}
-	if r.cfg.Asks != nil {
-		asks = r.cfg.Asks.Ready()
+	if r.cfg.Requests != nil {
+		asks = r.cfg.Requests.Ready()
 	}
 	for {
 		select {
@@ -177,7 +177,7 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 // askAll asks what the agent wants to know.
 func (r *runner) askAll(s *Session) error {
 	for {
-		x, ok := r.cfg.Asks.Next()
+		x, ok := r.cfg.Requests.Next()
 		if !ok {
 			return nil
 		}
@@ -221,7 +221,7 @@ func (r *runner) due(now, lingering time.Time) (due time.Time, slow bool) {
 }
 
 // ask changes the pace, and has the pump look at it; slow: it was slow before.
-func (r *runner) ask(m *wire.Slow) (slow bool) {
+func (r *runner) ask(m *wire.BackPressure) (slow bool) {
 	now := r.base.Now().Sub(r.began)
 	r.paceMu.Lock()
 	slow = r.pace.Slow(now)
@@ -246,7 +246,7 @@ func (r *runner) drain(s *Session) (any bool, err error) {
 			fit(&r.batch, most)
 		}
 		err := s.Send(&r.batch)
-		r.waiting = errors.Is(err, ErrFull)
+		r.waiting = errors.Is(err, ErrWindowFull)
 		switch {
 		case r.waiting:
 			return any, nil
@@ -264,8 +264,8 @@ const answerPiece = 16 << 10
 // answer sends what was asked for, until it is all sent, something more urgent has come, or
 // the server has enough of it on its way.
 func (r *runner) answer(s *Session) error {
-	for r.cfg.Answers != nil && s.answerable() {
-		ran, ok := r.cfg.Answers.Next(min(answerPiece, s.MaxBatch()-frameRoom))
+	for r.cfg.RunOutputs != nil && s.answerable() {
+		ran, ok := r.cfg.RunOutputs.Next(min(answerPiece, s.MaxBatch()-frameRoom))
 		if !ok {
 			return nil
 		}
@@ -309,7 +309,7 @@ func fit(b *wire.Batch, most int) {
 // Welcomed implements Handler.
 func (r *runner) Welcomed(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
-	r.ask(&wire.Slow{})
+	r.ask(&wire.BackPressure{})
 	r.told = append([]string(nil), w.Servers...)
 	r.first.Store(&r.order()[0])
 	if err := r.source.Resume(w.Last); err != nil {
@@ -319,7 +319,7 @@ func (r *runner) Welcomed(_ *Session, w *wire.Welcome) {
 }
 
 // Assigned implements Handler.
-func (r *runner) Assigned(_ *Session, held *Held) { r.events.Assigned(held) }
+func (r *runner) Assigned(_ *Session, held *Assignment) { r.events.Assigned(held) }
 
 // Acked implements Handler.
 func (r *runner) Acked(_ *Session, ack *wire.Ack) {
@@ -336,11 +336,11 @@ func (r *runner) RunNow(_ *Session, asked *wire.Run) { r.events.RunNow(asked) }
 // Turn implements Handler.
 func (r *runner) Turn(_ *Session, t *wire.Turn) { r.events.Turn(t) }
 
-// Exchanged implements Handler.
-func (r *runner) Exchanged(_ *Session, x *wire.Exchange) { r.events.Exchanged(x) }
+// Reply implements Handler.
+func (r *runner) Reply(_ *Session, x *wire.Exchange) { r.events.Reply(x) }
 
-// Slow implements Handler.
-func (r *runner) Slow(_ *Session, m *wire.Slow) {
+// BackPressure implements Handler.
+func (r *runner) BackPressure(_ *Session, m *wire.BackPressure) {
 	level := slog.LevelInfo
 	if r.ask(m) { // it is said again and again while it is needed
 		level = slog.LevelDebug

@@ -14,7 +14,7 @@ import (
 // at a time, except Acked (from the reader) and Notify.
 type Source interface {
 	// Streams and Backlog are for Hello.
-	Streams() []wire.StreamHeld
+	Streams() []wire.StreamRange
 	Backlog() uint64
 	// Resume begins a session: everything above last is to be sent (again).
 	Resume(last []wire.StreamLast) error
@@ -36,28 +36,28 @@ type Source interface {
 type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)
-	Assigned(held *Held)
+	Assigned(held *Assignment)
 	RunNow(r *wire.Run)
 	Turn(t *wire.Turn)
-	Exchanged(x *wire.Exchange)
+	Reply(x *wire.Exchange)
 }
 
-// Asks is what an agent wants to know of its server. It leaves at once.
-type Asks interface {
+// Requests is what an agent wants to know of its server. It leaves at once.
+type Requests interface {
 	// Ready has a value after there is something to ask.
 	Ready() <-chan struct{}
 	// Next is what is to be asked now; false: nothing. Ready does not tell of what is left.
 	Next() (wire.Exchange, bool)
 }
 
-// Answers is what an agent says of runs that it was asked for. It waits for what Source
+// RunOutputs is what an agent says of runs that it was asked for. It waits for what Source
 // has to send.
-type Answers interface {
+type RunOutputs interface {
 	// Ready has a value after something can be sent.
 	Ready() <-chan struct{}
 	// Next is the next piece, with at most so many bytes of output; false: there is none.
 	// What it refers to is valid until the next call. Ready does not tell of what is left.
-	Next(most int) (wire.Ran, bool)
+	Next(most int) (wire.RunOutput, bool)
 }
 
 // RunConfig adds to Config what a long-lived agent needs.
@@ -66,25 +66,25 @@ type RunConfig struct {
 	Servers []string // the agent's own, host:port in order of preference
 	// TLS is asked before each session for what it uses in the place of Config.TLS: a
 	// certificate may be another by then. Nil: Config.TLS.
-	TLS   func() *tls.Config
-	Told  []string          // what the last session said: tried first; each Welcome replaces it
-	Hello func() wire.Hello // all but Node, Protocol, Session, Streams, Backlog, assignment held
+	TLS          func() *tls.Config
+	SavedServers []string          // what the last session said: tried first; each Welcome replaces it
+	Hello        func() wire.Hello // all but Node, Protocol, Session, Streams, Backlog, assignment held
 	// Facts is what is true of the machine now, Remeasured has a value after it changed: a
 	// session that was told otherwise is told again. Nil: Hello said all.
 	Facts      func() wire.Facts
 	Remeasured <-chan struct{}
-	Held       *Held             // from the last life; nil: none
+	Held       *Assignment       // from the last life; nil: none
 	Stats      func() wire.Stats // the agent about itself, all but BytesSent; nil: it says nothing
 	Linger     time.Duration     // at most this long until a frame leaves; default 500 ms
 	Backoff    Backoff
 	// HomeAfter is how long a session with another than the first server lasts, with
 	// jitter, before the first is tried again; default 10 min.
-	HomeAfter time.Duration
-	Rand      func() float64 // jitter, in [0, 1); nil: rand.Float64
-	Answers   Answers        // nil: none
-	Asks      Asks           // nil: none
-	// Again has a value when the next attempt need not wait any longer. Nil: never.
-	Again <-chan struct{}
+	HomeAfter  time.Duration
+	Rand       func() float64 // jitter, in [0, 1); nil: rand.Float64
+	RunOutputs RunOutputs     // nil: none
+	Requests   Requests       // nil: none
+	// RetryNow has a value when the next attempt need not wait any longer. Nil: never.
+	RetryNow <-chan struct{}
 }
 
 // Backoff is exponential with full jitter: the n-th wait is uniform in
@@ -98,7 +98,7 @@ type Backoff struct {
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
 	r := &runner{
 		cfg: cfg, base: cfg.Config.complete(), source: source, events: events,
-		told: cfg.Told, held: cfg.Held, acked: make(chan struct{}, 1),
+		told: cfg.SavedServers, held: cfg.Held, acked: make(chan struct{}, 1),
 	}
 	r.began = r.base.Now()
 	r.cfg.Linger = cmp.Or(cfg.Linger, 500*time.Millisecond)
@@ -126,7 +126,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
-		case <-cfg.Again:
+		case <-cfg.RetryNow:
 			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()

@@ -160,10 +160,10 @@ func (s *spool) add(n int, urgent bool) {
 	}
 }
 
-func (s *spool) Streams() []wire.StreamHeld {
+func (s *spool) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return []wire.StreamHeld{{StreamKey: key, First: s.first, Last: s.first + uint64(len(s.signals)) - 1}}
+	return []wire.StreamRange{{StreamKey: key, First: s.first, Last: s.first + uint64(len(s.signals)) - 1}}
 }
 func (s *spool) Backlog() uint64 { s.mu.Lock(); defer s.mu.Unlock(); return uint64(len(s.signals)) }
 func (s *spool) Resume(last []wire.StreamLast) error {
@@ -222,10 +222,10 @@ type silent struct{}
 
 func (silent) Connected(string, *wire.Welcome) {}
 func (silent) Disconnected(string, error)      {}
-func (silent) Assigned(*Held)                  {}
+func (silent) Assigned(*Assignment)            {}
 func (silent) RunNow(*wire.Run)                {}
 func (silent) Turn(*wire.Turn)                 {}
-func (silent) Exchanged(*wire.Exchange)        {}
+func (silent) Reply(*wire.Exchange)            {}
 
 // run starts Run and returns its end.
 func run(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {
@@ -356,7 +356,7 @@ func TestNextServerOfTheList(t *testing.T) {
 func TestFinalRefusalEndsRun(t *testing.T) {
 	s := serve(t, func(p *peer) {
 		p.read()
-		p.write(wire.AppendRefuse(nil, &wire.Refuse{Code: "identity", Sentence: "not you", Type: "enrol"}))
+		p.write(wire.AppendRefuse(nil, &wire.Refuse{Code: "identity", Message: "not you", Hint: "enrol"}))
 		p.read()
 	})
 	err := <-run(t, newSpool(), nil, s.l.Addr().String())

@@ -22,7 +22,7 @@ type Session struct {
 	h    Handler
 	conn *wsconn.Conn
 
-	parts wire.Partial // of an assignment on its way; the reader's
+	parts wire.PartialAssignment // of an assignment on its way; the reader's
 
 	maxFrame   int // bytes, as the server allows
 	maxUnacked int
@@ -32,13 +32,13 @@ type Session struct {
 	pinged atomic.Int64
 	sent   atomic.Uint64 // bytes of frames
 
-	// Answers (Ran) that may be between us and the server. A pong says that it has read
+	// RunOutputs (Ran) that may be between us and the server. A pong says that it has read
 	// what came before the ping.
 	answered atomic.Int64  // bytes
 	room     chan struct{} // there is room again
 
 	mu      sync.Mutex
-	held    *Held
+	held    *Assignment
 	flights []flight // sent and not acknowledged, oldest first
 	unacked int      // their bytes
 }
@@ -51,10 +51,10 @@ type flight struct {
 }
 
 var (
-	// ErrFull: too much is unacknowledged.
-	ErrFull = errors.New("too much is unacknowledged")
-	// ErrEnded: the session is over.
-	ErrEnded = errors.New("session has ended")
+	// ErrWindowFull: too much is unacknowledged.
+	ErrWindowFull = errors.New("too much is unacknowledged")
+	// ErrSessionEnded: the session is over.
+	ErrSessionEnded = errors.New("session has ended")
 )
 
 // LeavingError ends Read after the server said Bye.
@@ -69,7 +69,7 @@ func (e *LeavingError) Error() string { return "server says bye: " + e.Reason }
 // hands to h. The error is a *RefusedError when the server said Refuse. hello's
 // Protocol, Node, and the assignment (from held; nil: none) are filled in, and a
 // Session number where it is zero.
-func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Held, h Handler) (*Session, error) {
+func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Assignment, h Handler) (*Session, error) {
 	cfg = cfg.complete()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Handshake)
 	defer cancel()
@@ -231,13 +231,13 @@ func (s *Session) frame(frame []byte) error {
 		if err := x.Decode(body); err != nil {
 			return err
 		}
-		s.h.Exchanged(s, &x)
-	case wire.KindSlow:
-		var m wire.Slow
+		s.h.Reply(s, &x)
+	case wire.KindBackPressure:
+		var m wire.BackPressure
 		if err := m.Decode(body); err != nil {
 			return err
 		}
-		s.h.Slow(s, &m)
+		s.h.BackPressure(s, &m)
 	case wire.KindBye:
 		var m wire.Bye
 		if err := m.Decode(body); err != nil {
@@ -306,18 +306,18 @@ func (s *Session) assigned(body []byte) error {
 		s.mu.Unlock()
 		s.h.Assigned(s, next)
 	}
-	var holding wire.Holding
+	var holding wire.AssignmentStatus
 	if next != nil {
-		holding = wire.Holding{Generation: next.Generation, Hash: next.Hash, Refused: next.Refused}
+		holding = wire.AssignmentStatus{Generation: next.Generation, Hash: next.Hash, Refused: next.Refused}
 		if n := len(next.Refused); n > 0 {
 			s.cfg.Log.Warn("units of the assignment refused, the others are in force", "refused", n, "chunk", next.Refused[0].Chunk, "reason", next.Refused[0].Reason)
 		}
 	}
-	return s.write(func(dst []byte) []byte { return wire.AppendHolding(dst, &holding) })
+	return s.write(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &holding) })
 }
 
-// Held is the assignment in force; nil: none yet.
-func (s *Session) Held() *Held {
+// Assignment is the assignment in force; nil: none yet.
+func (s *Session) Held() *Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held
@@ -326,7 +326,7 @@ func (s *Session) Held() *Held {
 // MaxBatch is how many bytes a batch may have.
 func (s *Session) MaxBatch() int { return s.maxFrame }
 
-// Send writes one batch now, setting its NowMs. ErrFull when more than the allowed
+// Send writes one batch now, setting its NowMs. ErrWindowFull when more than the allowed
 // bytes are unacknowledged: send it again after Acked.
 func (s *Session) Send(b *wire.Batch) error {
 	b.NowMs = s.cfg.BootMs()
@@ -350,7 +350,7 @@ func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 	s.mu.Lock()
 	if s.unacked > 0 && s.unacked+size > s.maxUnacked {
 		s.mu.Unlock()
-		return ErrFull
+		return ErrWindowFull
 	}
 	s.unacked += size
 	s.flights = append(s.flights, flight{StreamKey: key, last: last, size: size})
@@ -388,9 +388,9 @@ func (s *Session) answerable() bool { return s.answered.Load() < answerWindow }
 
 // Answer sends a piece of what somebody asked for, now: whoever has results to send too
 // lets these go first.
-func (s *Session) Answer(ran *wire.Ran) error {
+func (s *Session) Answer(ran *wire.RunOutput) error {
 	const head = 64 // of the frame, at most
-	if err := s.write(func(dst []byte) []byte { return wire.AppendRan(dst, ran) }); err != nil {
+	if err := s.write(func(dst []byte) []byte { return wire.AppendRunOutput(dst, ran) }); err != nil {
 		return err
 	}
 	size := int64(len(ran.Output) + len(ran.Refused) + head)
@@ -406,7 +406,7 @@ func (s *Session) ended(err error) error {
 		return nil
 	}
 	s.conn.Close()
-	return fmt.Errorf("%w: %w", ErrEnded, err)
+	return fmt.Errorf("%w: %w", ErrSessionEnded, err)
 }
 
 // Exchange asks the server for something that Welcome.Features allows.

@@ -15,7 +15,7 @@ type Self struct {
 	SpoolMost  int64  // what may wait
 	Blocked    error  // why the spool's disk takes nothing; nil: it does
 
-	GaveWay uint64 // signals that the spool gave up
+	Evicted uint64 // signals that the spool gave up
 	Refused uint64 // by the server, for good
 	Lost    uint64 // results that the spool did not take
 
@@ -54,7 +54,7 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 		now  uint64
 		text string
 	}{
-		{"gave way", s.GaveWay, "%d signals gave way: the spool was full, or they were too old or damaged"},
+		{"gave way", s.Evicted, "%d signals gave way: the spool was full, or they were too old or damaged"},
 		{"refused", s.Refused, "%d results were refused by the server: its log says why"},
 		{"lost", s.Lost, "%d results were not taken by the spool"},
 	} {
@@ -73,7 +73,7 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 		name string
 		n    uint64
 	}{
-		{"gave_way", s.GaveWay}, {"refused", s.Refused}, {"lost", s.Lost},
+		{"gave_way", s.Evicted}, {"refused", s.Refused}, {"lost", s.Lost},
 		{"runs", s.Runs}, {"forks", s.Forks}, {"skipped", s.Skipped}, {"late", s.Late},
 	} {
 		r.measure(c.name, float64(c.n), "c", nil, nil, nan(), nan())

@@ -289,7 +289,7 @@ func TestAgentOfItself(t *testing.T) {
 	self.SpoolBytes, self.Refused = 0, 4
 	expect(t, env, "agent", nil, model.Warning, "4 results were refused by the server")
 	expect(t, env, "agent", nil, model.OK, "refused=4c") // told once
-	self.GaveWay = 9
+	self.Evicted = 9
 	expect(t, env, "agent", nil, model.Warning, "9 signals gave way")
 	self.Blocked = os.ErrPermission
 	expect(t, env, "agent", nil, model.Critical, "the spool's disk takes nothing: permission denied")

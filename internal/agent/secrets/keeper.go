@@ -62,7 +62,7 @@ type ask struct {
 	id    uint64
 	names []string
 	done  chan struct{}
-	given []wire.GivenSecret
+	given []wire.SecretValue
 	err   error
 }
 
@@ -182,7 +182,7 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 		return nil, fmt.Errorf("secret %s cannot be had: %w", missing[0], a.err)
 	}
 	for _, name := range missing {
-		i := slices.IndexFunc(a.given, func(g wire.GivenSecret) bool { return g.Name == name })
+		i := slices.IndexFunc(a.given, func(g wire.SecretValue) bool { return g.Name == name })
 		if i < 0 {
 			return nil, fmt.Errorf("secret %s cannot be had: the server's answer leaves it out", name)
 		}
@@ -228,7 +228,7 @@ func (k *Keeper) give(a *ask, err error) {
 }
 
 // endLocked does nothing where it has ended.
-func (k *Keeper) endLocked(a *ask, given []wire.GivenSecret, err error) {
+func (k *Keeper) endLocked(a *ask, given []wire.SecretValue, err error) {
 	if k.asks[a.id] != a {
 		return
 	}
@@ -257,7 +257,7 @@ func (k *Keeper) Next() (wire.Exchange, bool) {
 	}
 	a := k.unsent[0]
 	k.unsent = k.unsent[1:]
-	return wire.Exchange{ID: a.id, SecretsAsk: &wire.SecretsAsk{Names: a.names}}, true
+	return wire.Exchange{ID: a.id, SecretsRequest: &wire.SecretsRequest{Names: a.names}}, true
 }
 
 // Connected begins a session: what was asked in none is asked now.
@@ -289,7 +289,7 @@ func (k *Keeper) Disconnected() {
 
 // Heard takes the server's answer; x is valid during the call.
 func (k *Keeper) Heard(x *wire.Exchange) {
-	if x.Secrets == nil {
+	if x.SecretsReply == nil {
 		return
 	}
 	k.mu.Lock()
@@ -298,7 +298,7 @@ func (k *Keeper) Heard(x *wire.Exchange) {
 	if a == nil {
 		return // too late
 	}
-	given := slices.Clone(x.Secrets.Given)
+	given := slices.Clone(x.SecretsReply.Values)
 	for i := range given {
 		g := &given[i]
 		g.Value = slices.Clone(g.Value)

@@ -53,15 +53,15 @@ func TestOnTheNode(t *testing.T) {
 var db = []model.ChunkSecret{{Env: "PW", Name: "default/db"}}
 
 // answer plays the server once: what is asked gets this value.
-func answer(t *testing.T, k *Keeper, g wire.GivenSecret) {
+func answer(t *testing.T, k *Keeper, g wire.SecretValue) {
 	t.Helper()
 	<-k.Ready()
 	x, ok := k.Next()
-	if !ok || len(x.SecretsAsk.Names) != 1 || x.SecretsAsk.Names[0] != g.Name {
+	if !ok || len(x.SecretsRequest.Names) != 1 || x.SecretsRequest.Names[0] != g.Name {
 		t.Errorf("asked %+v", x)
 		return
 	}
-	k.Heard(&wire.Exchange{ID: x.ID, Secrets: &wire.Secrets{Given: []wire.GivenSecret{g}}})
+	k.Heard(&wire.Exchange{ID: x.ID, SecretsReply: &wire.SecretsReply{Values: []wire.SecretValue{g}}})
 }
 
 // What the server gave is kept for its lease, and not a moment longer.
@@ -77,7 +77,7 @@ func TestLease(t *testing.T) {
 				t.Errorf("got %v, %v, want %s", got, err, want)
 			}
 		}
-		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("first one"), LeaseMs: 60000})
+		go answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("first one"), LeaseMs: 60000})
 		find("first one")
 		find("first one") // nobody answers: it is kept
 		time.Sleep(59 * time.Second)
@@ -89,12 +89,12 @@ func TestLease(t *testing.T) {
 		if len(k.kept) != 0 {
 			t.Error("still in memory after its lease")
 		}
-		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("second one")})
+		go answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("second one")})
 		find("second one")
 		if len(k.kept) != 0 {
 			t.Error("kept without a lease")
 		}
-		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
+		go answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
 		find("third one")
 		k.Retain([]*model.CheckChunk{{Secrets: []model.ChunkSecret{{Name: "default/other"}}}})
 		if len(k.kept) != 0 {
@@ -132,9 +132,9 @@ func TestNothingComes(t *testing.T) {
 			}
 			t.Errorf("asks %+v", x)
 		}
-		go answer(t, k, wire.GivenSecret{Name: "default/db", Error: "Vault is sealed"})
+		go answer(t, k, wire.SecretValue{Name: "default/db", Error: "Vault is sealed"})
 		fails("Vault is sealed", 0)
-		go answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("abc")})
+		go answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("abc")})
 		fails("it is shorter", 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -157,10 +157,10 @@ func TestAskedAgainInTheNextSession(t *testing.T) {
 		k.Disconnected()
 		time.Sleep(3 * time.Second)
 		k.Connected(wire.FeatureSecrets)
-		answer(t, k, wire.GivenSecret{Name: "default/db", Value: []byte("a value"), LeaseMs: 1000})
+		answer(t, k, wire.SecretValue{Name: "default/db", Value: []byte("a value"), LeaseMs: 1000})
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		k.Heard(&wire.Exchange{ID: lost.ID, Secrets: &wire.Secrets{}}) // twice, and of an answer without it: nothing happens
+		k.Heard(&wire.Exchange{ID: lost.ID, SecretsReply: &wire.SecretsReply{}}) // twice, and of an answer without it: nothing happens
 	})
 }

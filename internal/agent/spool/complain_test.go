@@ -21,7 +21,7 @@ func TestRefusalsAreToldOnceAMinute(t *testing.T) {
 	defer s.Close()
 	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
 	refuse := func(code string) {
-		s.Acked(&wire.Ack{Refused: []wire.Refused{{StreamKey: key, Number: 1, Code: code, Reason: "no room"}}})
+		s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 1, Code: code, Reason: "no room"}}})
 	}
 	for range 90 { // a second apart
 		refuse("node_limit")

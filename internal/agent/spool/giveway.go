@@ -46,7 +46,7 @@ func (s *Spool) giveWay(l wire.Lane, number uint64, why reason) {
 		return
 	}
 	s.bytes -= int64(it.size) + itemOverhead
-	s.stats.GaveWay++
+	s.stats.Evicted++
 	s.lanes[l].lose(number, why)
 }
 
@@ -98,10 +98,10 @@ const maxGoneRun = 4096
 // noteGone writes down what gave way since the last time, so that a restart knows
 // the counts.
 func (s *Spool) noteGone() {
-	if s.stats.GaveWay == s.noted {
+	if s.stats.Evicted == s.noted {
 		return
 	}
-	s.noted = s.stats.GaveWay
+	s.noted = s.stats.Evicted
 	s.eachGone(func(it *item) bool { return !it.logged })
 }
 

@@ -15,7 +15,7 @@ import (
 func (s *Spool) maintain() {
 	if boot := s.opts.Clock.BootMs(); age(boot, s.looked) >= lookEvery.Milliseconds() {
 		s.looked = boot
-		if s.log.Missing() {
+		if s.log.FolderDeleted() {
 			s.reopen()
 		}
 	}
@@ -139,7 +139,7 @@ func (s *Spool) load(l wire.Lane, number uint64) []byte {
 	s.page = map[uint64][]byte{}
 	size := 0
 	from := journal.Position{Log: s.log.Incarnation().ID, Number: it.commit - 1}
-	err := s.log.ReadWhole(context.Background(), from, func(c journal.Commit) error {
+	err := s.log.ReadUndamaged(context.Background(), from, func(c journal.Commit) error {
 		if size > pageBytes {
 			return errPageFull
 		}

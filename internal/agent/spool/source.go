@@ -13,14 +13,14 @@ func (s *Spool) key(l wire.Lane) wire.StreamKey {
 }
 
 // Streams says for Hello what is held of each lane.
-func (s *Spool) Streams() []wire.StreamHeld {
+func (s *Spool) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := seconds(s.nowMs())
-	var list []wire.StreamHeld
+	var list []wire.StreamRange
 	for l := range s.lanes {
 		ln := &s.lanes[l]
-		h := wire.StreamHeld{StreamKey: s.key(wire.Lane(l)), First: ln.front, Last: ln.next() - 1}
+		h := wire.StreamRange{StreamKey: s.key(wire.Lane(l)), First: ln.front, Last: ln.next() - 1}
 		for i := range ln.items {
 			if it := &ln.items[i]; it.gone == kept {
 				h.OldestAgeMs = uint64(max(0, int64(now)-int64(it.at))) * 1000
@@ -265,7 +265,7 @@ type complaint struct {
 }
 
 // complain tells the log of a refusal: once per code and minute, and how many they were.
-func (s *Spool) complain(r *wire.Refused) {
+func (s *Spool) complain(r *wire.RefusedSignal) {
 	now := s.opts.Clock.BootMs()
 	c, told := s.complaints[r.Code]
 	c.since++

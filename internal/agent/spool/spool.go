@@ -49,7 +49,7 @@ type Stats struct {
 	Held    uint64 // signals waiting for the server's word
 	Bytes   int64  // counted for them
 	Most    int64  // what may be
-	GaveWay uint64 // since Open
+	Evicted uint64 // since Open
 	Refused uint64 // by the server, since Open
 	Blocked error  // why the disk takes nothing now
 	Stream  wire.StreamID

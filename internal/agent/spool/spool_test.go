@@ -237,7 +237,7 @@ func TestWhatIsOverBudgetGivesWayFairly(t *testing.T) {
 			flush(t, s)
 		}
 	}
-	if st := s.Stats(); st.Bytes > 1<<19 || st.GaveWay == 0 || st.Blocked != nil {
+	if st := s.Stats(); st.Bytes > 1<<19 || st.Evicted == 0 || st.Blocked != nil {
 		t.Fatalf("%+v", st)
 	}
 	if size := s.log.Stats().SizeBytes; size > 1<<20 {
@@ -429,7 +429,7 @@ func TestPoison(t *testing.T) {
 	}
 	v.take(t, s, 5, true)
 	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
-	s.Acked(&wire.Ack{Refused: []wire.Refused{{StreamKey: key, Number: 7, Code: "unknown_chunk"}}})
+	s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 7, Code: "unknown_chunk"}}})
 	s.Offline()
 	v.resume(t, s)
 	v.drain(t, s)
@@ -449,7 +449,7 @@ func TestDiskThatTakesNothing(t *testing.T) {
 	for i := range 5000 {
 		s.Append(result(clock, 1, fmt.Sprint(i, noise)), false)
 	}
-	if s.Stats().GaveWay == 0 {
+	if s.Stats().Evicted == 0 {
 		t.Fatal("memory holds all of it?")
 	}
 	v.resume(t, s)
@@ -457,7 +457,7 @@ func TestDiskThatTakesNothing(t *testing.T) {
 	if v.holes != 0 || len(v.got) < 200 || len(v.got)+int(v.lost[1]) != 5000 {
 		t.Fatalf("%d signals, %v lost, %d holes", len(v.got), v.lost, v.holes)
 	}
-	fs.Before(nil)
+	fs.OnOperation(nil)
 	s.Close()
 }
 
@@ -483,7 +483,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		maps.Copy(last, v.last)
 		maps.Copy(got, v.got)
 	}
-	fs.Before(func(op faultfs.Op) error {
+	fs.OnOperation(func(op faultfs.Op) error {
 		if op.Kind.Changes() {
 			mu.Lock()
 			defer mu.Unlock()
@@ -520,7 +520,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		clock.pass(11_000)
 	}
 	s.Close()
-	fs.Before(nil)
+	fs.OnOperation(nil)
 	t.Logf("%d crashes", len(crashes))
 	for i, c := range crashes {
 		again := newServer()

@@ -279,7 +279,7 @@ func (r *Rig) Silent(node, output string) {
 	if !ok {
 		r.T.Fatalf("no node %s", node)
 	}
-	r.commit(id, &wire.Record{Kind: wire.RecordOwn, Node: id, Own: &wire.OwnResult{
+	r.commit(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{
 		Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte(output),
 	}})
 }
@@ -309,7 +309,7 @@ func (r *Rig) Result(namespace, node, check string, status model.Status, output 
 	}
 	for _, c := range r.Planner.For(id).Chunks {
 		if c.Name == check {
-			r.commit(id, &wire.Record{Kind: wire.RecordOwn, Node: id, Own: &wire.OwnResult{Chunk: c.ID, Status: status, Output: []byte(output)}})
+			r.commit(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{Chunk: c.ID, Status: status, Output: []byte(output)}})
 			return
 		}
 	}

@@ -61,18 +61,18 @@ var _ disk.FS = (*FS)(nil)
 // New wraps inner and changes nothing yet.
 func New(inner disk.FS) *FS { return &FS{inner: inner, free: -1} }
 
-// Before sets what runs before every operation, in the goroutine that asked: it may
+// OnOperation sets what runs before every operation, in the goroutine that asked: it may
 // wait (a stall), and an error from it is the operation's, which is then not done.
 // nil ends it.
-func (f *FS) Before(fn func(Op) error) {
+func (f *FS) OnOperation(fn func(Op) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.before = fn
 }
 
-// Fail makes operations of the kind fail with err until Before is set anew.
+// Fail makes operations of the kind fail with err until OnOperation is set anew.
 func (f *FS) Fail(kind Kind, err error) {
-	f.Before(func(op Op) error {
+	f.OnOperation(func(op Op) error {
 		if op.Kind == kind {
 			return err
 		}
@@ -102,8 +102,8 @@ func (f *FS) Trace() []Op {
 	return append([]Op(nil), f.trace...)
 }
 
-// Note puts something of the test's own into the trace.
-func (f *FS) Note(text string) {
+// AddNote puts something of the test's own into the trace.
+func (f *FS) AddNote(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trace = append(f.trace, Op{Kind: "note", Name: text})

@@ -353,7 +353,7 @@ func refusesPositions(t *testing.T, open Factory) {
 	put(t, j, a, 0, 1, "x")
 	at := a.Wait(1)[0].At
 	nothing := func(journal.Commit) error { return nil }
-	if err := j.Read(context.Background(), journal.Position{Log: at.Log + 2, Number: at.Number}, nothing); !errors.Is(err, journal.ErrGone) {
+	if err := j.Read(context.Background(), journal.Position{Log: at.Log + 2, Number: at.Number}, nothing); !errors.Is(err, journal.ErrTrimmed) {
 		t.Errorf("position of another log: %v", err)
 	}
 	if err := j.Read(context.Background(), journal.Position{Log: at.Log, Number: at.Number + 1e6}, nothing); !errors.Is(err, journal.ErrAhead) {
@@ -387,7 +387,7 @@ func cuts(t *testing.T, open Factory) {
 		t.Error("the cut made no room")
 	}
 	err := j.Read(context.Background(), all[0].At, func(journal.Commit) error { return nil })
-	if !errors.Is(err, journal.ErrGone) {
+	if !errors.Is(err, journal.ErrTrimmed) {
 		t.Errorf("read below the cut: %v", err)
 	}
 	head := j.Head()

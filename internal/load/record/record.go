@@ -65,7 +65,7 @@ func Journal(ctx context.Context, o Options, out io.Writer) (*stream.Head, error
 		}
 		return r.commit(c)
 	})
-	if errors.Is(err, journal.ErrGone) {
+	if errors.Is(err, journal.ErrTrimmed) {
 		return nil, model.Errorf(model.Conflict, "the server cut its journal before all of it was read: %w", err).WithHint("record less at once, or from now on: --for 10m")
 	}
 	if errors.Is(err, fs.ErrPermission) {

@@ -260,7 +260,7 @@ func TestListening(t *testing.T) {
 			t.Fatal(err)
 		}
 		return true
-	}}, &bytes.Buffer{}); model.ClassOf(err) != model.Conflict || !errors.Is(err, journal.ErrGone) {
+	}}, &bytes.Buffer{}); model.ClassOf(err) != model.Conflict || !errors.Is(err, journal.ErrTrimmed) {
 		t.Errorf("read too slowly: %v", err)
 	}
 }

@@ -137,9 +137,9 @@ func (f *Fleet) Name(id model.NodeID) string {
 }
 
 // Held is what a node holds once it was sent its assignment.
-func (f *Fleet) Held(id model.NodeID) *link.Held {
+func (f *Fleet) Held(id model.NodeID) *link.Assignment {
 	a := f.For(id)
-	return &link.Held{Generation: a.Generation, Hash: a.Hash, Chunks: a.Chunks}
+	return &link.Assignment{Generation: a.Generation, Hash: a.Hash, Chunks: a.Chunks}
 }
 
 // Lookup implements muster.Nodes, with the next four.

@@ -88,7 +88,7 @@ func Open(o Options) (*Spine, error) {
 	var err error
 	s.log, err = journal.Open(filepath.Join(o.Dir, "journal"), journal.Options{Deliver: func(c journal.Commit) { s.View.Deliver(c) },
 		FS: o.FS, Budget: o.Budget, Reserve: -1, Linger: journal.ServerLinger,
-		Committed: shown.Committed, Queues: queues, Logger: o.Log})
+		ObserveCommit: shown.Committed, Queues: queues, Logger: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -148,13 +148,13 @@ func saidIn(properties []wire.Property, name string) (s said, ok bool, err error
 }
 
 // Enter implements load.Stage.
-func (e *edits) Enter(_ context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Held, error) {
+func (e *edits) Enter(_ context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Assignment, error) {
 	node, ok := e.planner.NodeByUID(uid)
 	if !ok {
 		return 0, nil, model.Errorf(model.NotFound, "node %s is not of the fleet", uid)
 	}
 	a := e.planner.For(node)
-	return node, &link.Held{Generation: a.Generation, Hash: a.Hash, Chunks: a.Chunks}, nil
+	return node, &link.Assignment{Generation: a.Generation, Hash: a.Hash, Chunks: a.Chunks}, nil
 }
 
 // Take implements load.Stage. It waits while too much waits.

@@ -47,7 +47,7 @@ type answered chan error
 func (a answered) Committed(_ uint64, _ journal.Position, err error) { a <- err }
 
 // Enter implements load.Stage: a session begins with a mark.
-func (e *entries) Enter(ctx context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Held, error) {
+func (e *entries) Enter(ctx context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Assignment, error) {
 	node, ok := e.fleet.Lookup(uid)
 	if !ok {
 		return 0, nil, model.Errorf(model.NotFound, "node %s is not of the fleet", uid)
@@ -94,7 +94,7 @@ func began(ctx context.Context, to appender) error {
 func (d *Driven) journal(ctx context.Context, fleet *spine.Fleet) error {
 	shown := metrics.NewJournal(d.metric, "journal")
 	log, err := journal.Open(filepath.Join(d.dir, "journal"), journal.Options{Reserve: -1, Budget: unlimited, Linger: journal.ServerLinger,
-		Deliver: func(journal.Commit) {}, Committed: shown.Committed, Queues: &queue.Registry{}})
+		Deliver: func(journal.Commit) {}, ObserveCommit: shown.Committed, Queues: &queue.Registry{}})
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ type batch struct {
 }
 
 // Enter implements load.Stage.
-func (s *changes) Enter(_ context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Held, error) {
+func (s *changes) Enter(_ context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Assignment, error) {
 	node, ok := s.fleet.Lookup(uid)
 	if !ok {
 		return 0, nil, model.Errorf(model.NotFound, "node %s is not of the fleet", uid)

@@ -61,7 +61,7 @@ func TestAdmitPromisesRoom(t *testing.T) {
 	admit(1, 11, "node_limit")
 	// So does one whose result makes no state: its check is deleted meanwhile.
 	c = newCommit(4, 4*time.Second, 0)
-	c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainChunks(12).Unit, Gone: true}})
+	c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainChunks(12).Unit, Deleted: true}})
 	r.apply(c, one(t, 5, 1, 12, 0, ""))
 	admit(1, 11, "")
 	if total := r.totals.counter(1).Load(); total != 3 {

@@ -83,7 +83,7 @@ func (p *partition) setRunner(id uint32, s *slot, by model.NodeID) {
 const newerFollows = 10 * time.Second
 
 // own applies a result without an agent.
-func (w *worker) own(p *partition, node model.NodeID, r *wire.OwnResult) shard.Outcome {
+func (w *worker) own(p *partition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
 	c := w.check(r.Chunk)
 	if c == nil {
 		return shard.UnknownChunk

@@ -16,7 +16,7 @@ func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 		w.forgetNode(p, id, n, m)
 		return
 	}
-	p.addAbsence(stateKey{id, m.Check}, shard.Tombstone{At: w.Received, Deleted: m.Gone})
+	p.addAbsence(stateKey{id, m.Check}, shard.Tombstone{At: w.Received, Deleted: m.Deleted})
 	nodes := p.Order() // of one node, or of all in order
 	if id != 0 {
 		nodes = []uint32{n}
@@ -39,7 +39,7 @@ func (w *worker) forgetNode(p *partition, id model.NodeID, n uint32, m *wire.For
 			w.withdraw(p, p.nodes[n].states[0].slot, "the node is expected no more")
 		}
 	}
-	if m.Left == "" || !m.Gone || p.Deleted(id) { // a start may write a mark once more
+	if m.Deregistered == "" || !m.Deleted || p.Deleted(id) { // a start may write a mark once more
 		return
 	}
 	index := w.index
@@ -49,7 +49,7 @@ func (w *worker) forgetNode(p *partition, id model.NodeID, n uint32, m *wire.For
 	}
 	w.transitions = append(w.transitions, Transition{ // it has no state any more
 		At: w.Position, Index: index, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
-		Received: w.Received, Executed: w.Received, Output: m.Why, Deregistered: m,
+		Received: w.Received, Executed: w.Received, Output: m.Reason, Deregistered: m,
 	})
 }
 

@@ -25,7 +25,7 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
 	}
 	c := newCommit(1, time.Minute, 0)
-	c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: 1002, Gone: true}})
+	c.add(section(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: 1002, Deleted: true}})
 	live := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 1, NowMs: 1000, Signals: []wire.Signal{
 		result(10, 1000), // applied
 		result(99, 1000), // unknown chunk

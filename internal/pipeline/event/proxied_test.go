@@ -11,13 +11,13 @@ import (
 )
 
 // about is a result that node 1 sent about another one, as its number 12 at its time 5000.
-func about(number uint64, s wire.Signal) *wire.ProxiedResult {
+func about(number uint64, s wire.Signal) *wire.ProxyResult {
 	var r wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: number, Signals: []wire.Signal{s}}))
 	if err := r.Reset(body); err != nil || !r.Next(&s) {
 		panic("BUG: a batch that was just encoded cannot be read")
 	}
-	return &wire.ProxiedResult{StreamKey: wire.StreamKey{Stream: 0xaabb}, Number: number, By: 1, Namespace: 3, NowMs: 5000, Signal: slices.Clone(r.Raw())}
+	return &wire.ProxyResult{StreamKey: wire.StreamKey{Stream: 0xaabb}, Number: number, By: 1, Namespace: 3, NowMs: 5000, Signal: slices.Clone(r.Raw())}
 }
 
 // A result about a proxy node makes that node's state and problem, says who ran it, and is
@@ -31,7 +31,7 @@ func TestResultsAboutProxyNodes(t *testing.T) {
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 1, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{AtMs: 4900, Node: 7}, wire.Result{}), {Kind: wire.SignalKeepalive, AtMs: 5000},
 	}})
-	c.add(3, &wire.Record{Kind: wire.RecordProxied, Node: 7, Proxied: about(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
+	c.add(3, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: about(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
 	r.continueWith(t, []*commit{c})
 	st, ok := r.Get(7, 1001)
 	if !ok || st.Status != model.Critical || st.RanBy != 1 || st.Problem == nil || st.Problem.NodeID != 7 || st.Namespace != 3 || st.Output != "no answer" || st.Results != 1 {
@@ -60,7 +60,7 @@ func TestResultsAboutProxyNodes(t *testing.T) {
 		t.Error("a snapshot of what a snapshot brought differs")
 	}
 	c = newCommit(2, time.Minute, time.Hour)
-	c.add(3, &wire.Record{Kind: wire.RecordOwn, Node: 7, Own: &wire.OwnResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")}})
+	c.add(3, &wire.Record{Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")}})
 	r.continueWith(t, []*commit{c})
 	if st, _ := r.Get(7, 1001); st.RanBy != 0 || st.Status != model.Unknown {
 		t.Errorf("after the server's word: %+v", st)

@@ -54,7 +54,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 				c.add(journal.All, &wire.Record{Kind: wire.RecordStarted})
 				down += time.Minute
 			case 3:
-				m := &wire.ForgetMark{Check: check, Gone: rapid.IntRange(0, 5).Draw(t, "gone") == 0}
+				m := &wire.ForgetMark{Check: check, Deleted: rapid.IntRange(0, 5).Draw(t, "gone") == 0}
 				switch rapid.IntRange(0, 4).Draw(t, "of") {
 				case 0:
 					c.add(journal.All, &wire.Record{Kind: wire.RecordForget, Forget: m})
@@ -69,7 +69,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 					Verb: rapid.SampledFrom([]string{"resolve", "delete", "acknowledge", "unacknowledge"}).Draw(t, "verb"), Check: check, By: "ann",
 				}})
 			case 5:
-				c.add(sec, &wire.Record{Kind: wire.RecordOwn, Node: node, Own: &wire.OwnResult{
+				c.add(sec, &wire.Record{Kind: wire.RecordServerResult, Node: node, ServerResult: &wire.ServerResult{
 					Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")), Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
 				}})
 			case 6:

@@ -212,7 +212,7 @@ func (s *story) step(line string) {
 		s.down += d
 	case "begin", "end":
 		mark(&wire.Record{Kind: wire.RecordSession, Session: &wire.SessionMark{
-			Session: w.num("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"), Visit: w.has("visit"),
+			Session: w.num("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"), NoKeepalive: w.has("visit"),
 			Namespace: model.NamespaceID(w.num("namespace", 1)), Backlog: w.num("backlog", 0),
 			TimeoutMs: uint32(w.dur("timeout", 0) / time.Millisecond), WarningMs: uint32(w.dur("warning", 0) / time.Millisecond),
 		}})
@@ -221,7 +221,7 @@ func (s *story) step(line string) {
 	case "started":
 		mark(&wire.Record{Kind: wire.RecordStarted})
 	case "forget":
-		mark(&wire.Record{Kind: wire.RecordForget, Forget: &wire.ForgetMark{Check: check, Gone: w.has("gone")}})
+		mark(&wire.Record{Kind: wire.RecordForget, Forget: &wire.ForgetMark{Check: check, Deleted: w.has("gone")}})
 	case "resolve", "delete", "acknowledge", "unacknowledge":
 		action := &wire.Action{Verb: w.verb, Check: check, By: w.named["by"], Note: w.named["note"]}
 		if until := w.dur("until", 0); until > 0 {
@@ -229,7 +229,7 @@ func (s *story) step(line string) {
 		}
 		mark(&wire.Record{Kind: wire.RecordAction, Action: action})
 	case "own":
-		mark(&wire.Record{Kind: wire.RecordOwn, Own: &wire.OwnResult{
+		mark(&wire.Record{Kind: wire.RecordServerResult, ServerResult: &wire.ServerResult{
 			Chunk: model.ChunkID(w.num("chunk", 0)), Status: w.status("status"), Output: []byte(w.named["output"])}})
 	case "state":
 		s.flush()

@@ -67,7 +67,7 @@ func (reducer) Section() shard.Section {
 func (reducer) Claims() shard.Claims {
 	return shard.Claims{
 		Signals: []wire.SignalKind{wire.SignalResult},
-		Records: []wire.RecordKind{wire.RecordOwn, wire.RecordAction},
+		Records: []wire.RecordKind{wire.RecordServerResult, wire.RecordAction},
 	}
 }
 

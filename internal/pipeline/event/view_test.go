@@ -281,7 +281,7 @@ func goldenView(t testing.TB) *View {
 	c := newCommit(1, time.Minute, time.Hour)
 	c.add(1, &wire.Record{Kind: wire.RecordSession, Node: 1, Session: &wire.SessionMark{
 		Session: 0x1122334455667788, Begun: true, Namespace: 3, TimeoutMs: 120_000, Backlog: 9}})
-	c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Gone: true}})
+	c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Deleted: true}})
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 4, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 4000}, wire.Result{DurationMs: 7, Output: []byte("fine")}),
 		wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 4500}, wire.Result{Status: model.Critical, Output: []byte("not fine"), Extra: wire.AppendExtra(nil, &wire.Extra{
@@ -290,7 +290,7 @@ func goldenView(t testing.TB) *View {
 	}})
 	c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
 		Verb: "acknowledge", Check: 1000, By: "ann", Note: "on it", Until: 1795300000000}})
-	c.add(1, &wire.Record{Kind: wire.RecordProxied, Node: 7, Proxied: about(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
+	c.add(1, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: about(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
 	r.continueWith(t, []*commit{c})
 	return r.View
 }

@@ -41,8 +41,8 @@ func (w *worker) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Out
 // Record implements shard.Applier.
 func (w *worker) Record(r *wire.Record) {
 	switch r.Kind {
-	case wire.RecordOwn:
-		w.Count(w.own(w.p, r.Node, r.Own), 1)
+	case wire.RecordServerResult:
+		w.Count(w.own(w.p, r.Node, r.ServerResult), 1)
 	case wire.RecordAction:
 		w.action(w.p, r.Node, r.Action)
 	}

@@ -10,7 +10,7 @@ func (w *Worker) session(p *Partition, id model.NodeID, m *wire.SessionMark) {
 	if p.Deleted(id) {
 		return
 	}
-	if m.Visit {
+	if m.NoKeepalive {
 		return // the watchdog's: no sign of life is expected of it
 	}
 	n, ok := p.Find(id)

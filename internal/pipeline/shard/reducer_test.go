@@ -151,7 +151,7 @@ func countCommits(t testing.TB) []*commit {
 	at(65, alive(silent)) // with the grace due at 71, not at 61
 	at(71, alive(silent), send(going))
 	at(80, func(c *commit) {
-		c.add(1, &wire.Record{Kind: wire.RecordForget, Node: silent, Forget: &wire.ForgetMark{Gone: true}})
+		c.add(1, &wire.Record{Kind: wire.RecordForget, Node: silent, Forget: &wire.ForgetMark{Deleted: true}})
 	}, send(going))
 	at(90, send(silent)) // deleted: it does not come back
 	return list

@@ -82,14 +82,14 @@ func (w *Worker) forget(p *Partition, id model.NodeID, m *wire.ForgetMark) {
 	if m.Check != 0 {
 		return
 	}
-	p.setTombstone(id, Tombstone{w.Received, m.Gone})
+	p.setTombstone(id, Tombstone{w.Received, m.Deleted})
 	if n == NoNode {
 		return
 	}
 	node := &p.nodes[n]
 	node.Timeout, node.session = 0, 0 // until its next session
 	p.EndKeepalive(n)
-	if m.Gone {
+	if m.Deleted {
 		p.RemoveNode(n)
 	}
 }

@@ -15,7 +15,7 @@ func TestTombstonesEnd(t *testing.T) {
 	const many = 50_000
 	first := &commit{pos: journal.Position{Log: 1, Number: 1}}
 	for i := range many {
-		first.add(1, &wire.Record{Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Gone: true}})
+		first.add(1, &wire.Record{Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Deleted: true}})
 	}
 	forget := func(number uint64, at time.Duration) *commit {
 		c := &commit{pos: journal.Position{Log: 1, Number: number}, listening: at}

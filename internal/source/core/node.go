@@ -28,7 +28,7 @@ type Node struct {
 // Mark returns the journal record of the beginning or the end of a session of the node. m holds the session's id and
 // its other fields.
 func (n *Node) Mark(m wire.SessionMark) []byte {
-	m.Namespace, m.Visit = n.Namespace, n.Visitor
+	m.Namespace, m.NoKeepalive = n.Namespace, n.Visitor
 	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
 	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: &m})
 }

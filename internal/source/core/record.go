@@ -46,7 +46,7 @@ func (rec *Record) Entries(b *Batch) []journal.Entry {
 	ends := make([]int, len(b.Proxied))
 	for i := range b.Proxied {
 		p := &b.Proxied[i]
-		rec.data = wire.AppendRecord(rec.data, &wire.Record{Kind: wire.RecordProxied, Node: p.ID, Proxied: &wire.ProxiedResult{
+		rec.data = wire.AppendRecord(rec.data, &wire.Record{Kind: wire.RecordProxyResult, Node: p.ID, ProxyResult: &wire.ProxyResult{
 			StreamKey: b.Stream, Number: p.Number, By: b.Node, Namespace: p.Namespace, NowMs: b.NowMs, Signal: p.Signal,
 		}})
 		ends[i] = len(rec.data)

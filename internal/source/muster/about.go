@@ -20,7 +20,7 @@ type about struct {
 }
 
 func aboutOf(hello *wire.Hello, now time.Time) about {
-	a := about{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Refuses, "\n")), kinds: chunkKindsOf(hello.Features), since: now.UnixNano()}
+	a := about{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Restrictions, "\n")), kinds: chunkKindsOf(hello.Features), since: now.UnixNano()}
 	if hello.ClockUnixMs != 0 {
 		a.skew = time.UnixMilli(hello.ClockUnixMs).Sub(now.Truncate(time.Millisecond)).Nanoseconds()
 	}

@@ -18,7 +18,7 @@ func TestAgentsTellOfThemselves(t *testing.T) {
 	w := newWorld(t, nil)
 	node := w.node(1, 1)
 	first, err := w.open(node, func(_ *link.Config, h *wire.Hello) {
-		h.Version, h.Refuses, h.ClockUnixMs = "1.2.3", []string{"commands", "audit"}, time.Now().Add(time.Hour).UnixMilli()
+		h.Version, h.Restrictions, h.ClockUnixMs = "1.2.3", []string{"commands", "audit"}, time.Now().Add(time.Hour).UnixMilli()
 	})
 	if err != nil {
 		t.Fatal(err)

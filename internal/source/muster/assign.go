@@ -72,23 +72,23 @@ func difference(have, want *directory.Assignment) *wire.Assignment {
 		return difference(nil, want)
 	}
 	if have == nil || !sameProperties(have.Properties, want.Properties) {
-		m.Properties, m.HasProps = want.Properties, true
+		m.Properties, m.HasProperties = want.Properties, true
 	}
 	if before := toldOf(have); !before.Equal(toldOf(want)) {
-		m.HasProxied = true
+		m.HasProxyChecks = true
 		if want.Proxied != nil {
-			m.Proxied = want.Proxied.Proxied
+			m.ProxyChecks = want.Proxied.ProxyChecks
 		}
 	}
 	return m
 }
 
 // toldOf is whom an agent is told that its proxy checks speak of.
-func toldOf(a *directory.Assignment) *wire.Proxied {
+func toldOf(a *directory.Assignment) *wire.ProxyChecks {
 	if a == nil || a.Proxied == nil {
 		return nil
 	}
-	return &a.Proxied.Proxied
+	return &a.Proxied.ProxyChecks
 }
 
 func sameProperties(a, b []wire.Property) bool {
@@ -102,7 +102,7 @@ const maxStrays = 3
 
 // holds compares what the agent says it holds with what we sent. Every Assignment
 // is answered by one Holding, so the one that counts is the last.
-func (x *session) holds(h *wire.Holding) {
+func (x *session) holds(h *wire.AssignmentStatus) {
 	x.Mu.Lock()
 	x.unconfirmed = max(0, x.unconfirmed-1)
 	x.refusedChunks = slices.Clone(h.Refused)

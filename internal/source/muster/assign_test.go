@@ -70,7 +70,7 @@ func TestTheAgentOfADeletedNodeIsTold(t *testing.T) {
 	delete(w.nodes.by, uid)
 	w.nodes.mu.Unlock()
 	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001, 1002}})
-	if r := a.refusal(); r.Code != "unknown" || !strings.Contains(r.Sentence, "deleted") || r.Type == "" {
+	if r := a.refusal(); r.Code != "unknown" || !strings.Contains(r.Message, "deleted") || r.Hint == "" {
 		t.Fatalf("%+v", r)
 	}
 	b.send(results(1, 1, 1))
@@ -101,7 +101,7 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 		b := &agent{t: t, acks: map[wire.StreamKey]uint64{}}
 		b.changed = newCond(b)
 		cfg := &link.Config{Node: uid, ServerKey: w.key.Public().(ed25519.PublicKey)}
-		s, err := link.Open(t.Context(), cfg, w.addr, &wire.Hello{Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}, held, b)
+		s, err := link.Open(t.Context(), cfg, w.addr, &wire.Hello{Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}, held, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +131,7 @@ func TestStrayAgentGetsTheWhole(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1, 2))
 	a.wait("assignment", func() bool { return len(a.held) == 1 })
-	raw(a, wire.AppendHolding(nil, &wire.Holding{Hash: [32]byte{1}}))
+	raw(a, wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{1}}))
 	a.wait("whole again", func() bool { return len(a.held) == 2 })
 	if w.count("assignments_resent_total", "") != 1 {
 		t.Fatal("not counted")
@@ -168,11 +168,11 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 		}
 		have, want := draw("have"), draw("want")
 		start := have
-		var held *link.Held
+		var held *link.Assignment
 		if rapid.Bool().Draw(t, "from nothing") {
 			start = nil
 		} else {
-			held = &link.Held{Generation: have.Generation, Hash: have.Hash, Chunks: have.Chunks, Properties: have.Properties}
+			held = &link.Assignment{Generation: have.Generation, Hash: have.Hash, Chunks: have.Chunks, Properties: have.Properties}
 		}
 		m := difference(start, want)
 		m.Signature = ed25519.Sign(key, wire.SignedBytes(uid, m.Generation, m.Hash))

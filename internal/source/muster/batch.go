@@ -89,7 +89,7 @@ func (x *session) acknowledgeAgain(slot int) {
 // judge decides on each signal. A refused one is refused for good: the agent is told, and the journal keeps its number
 // with a keepalive in its place. A result about a proxy node is kept with that node. A gap costs, too: it becomes a row
 // of history for each definition that it names.
-func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, proxied []core.ProxyResult, cost core.Charge) {
+func (x *session) judge(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {
 		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
 		return nil, nil, cost
@@ -110,7 +110,7 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, proxied []
 			}
 		} else if err := r.Err(); err != nil {
 			reason = err.Error()
-			r.Pass()
+			r.SkipDamaged()
 		}
 		switch {
 		case v == admitted && sig.Kind == wire.SignalValueBlock:
@@ -124,7 +124,7 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.Refused, proxied []
 		if v != admitted {
 			x.srv.metrics.signals[v].Inc()
 			code = cmp.Or(code, verdictNames[v])
-			refused = append(refused, wire.Refused{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
+			refused = append(refused, wire.RefusedSignal{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
 			x.complain(v, code, reason)
 			if limit := limitOf(v, code); limit != "" {
 				x.budget.Hit(limit, reason)
@@ -258,7 +258,7 @@ func find(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
 
 // without encodes the batch again with a keepalive in place of each refused signal, and a signal with the node's id alone
 // in place of each result about a proxy node, so that the numbers have no holes.
-func without(body []byte, refused []wire.Refused, proxied []core.ProxyResult) []byte {
+func without(body []byte, refused []wire.RefusedSignal, proxied []core.ProxyResult) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
 		panic("BUG: batch that was read once cannot be read again: " + err.Error())
@@ -267,7 +267,7 @@ func without(body []byte, refused []wire.Refused, proxied []core.ProxyResult) []
 	for number := r.First; number <= r.Last(); number++ {
 		var sig wire.Signal
 		if !r.Next(&sig) {
-			r.Pass()
+			r.SkipDamaged()
 		}
 		if len(refused) > 0 && refused[0].Number == number {
 			sig, refused = wire.Signal{Kind: wire.SignalKeepalive, AtMs: r.NowMs}, refused[1:]
@@ -300,7 +300,7 @@ func untoken(t uint64) (slot, size int, last uint64) {
 }
 
 // keep appends a batch to the journal. It waits while the session's window or the journal is full: so the reader stops.
-func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.Refused, proxied []core.ProxyResult) outcome {
+func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.RefusedSignal, proxied []core.ProxyResult) outcome {
 	last := r.Last()
 	t := token(slot, size, last)
 	_, size, _ = untoken(t)

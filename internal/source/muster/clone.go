@@ -102,7 +102,7 @@ func (s *Server) clone(ctx context.Context, x *session) *wire.Refuse {
 	}
 	r := s.busy("clone", fmt.Sprintf("another machine has the identity of node %s and is connected: %s, since %s; this one, %s, is sent away",
 		x.node.Name, c.Holds, c.Holds.Since.Format(time.RFC3339), c.Came), cloneRetry)
-	r.Type = "on the one of the two that is the copy: " + resetIt
+	r.Hint = "on the one of the two that is the copy: " + resetIt
 	return r
 }
 

@@ -100,12 +100,12 @@ func TestACloneIsSentAway(t *testing.T) {
 			first := w.must(uid, from(machineA, "boot1", nil))
 			_, err := w.open(uid, from(c.machine, c.boot, nil))
 			r := refusalOf(t, err)
-			if r.Code != "clone" || r.RetryMs < 30_000 || !strings.Contains(r.Type, "muster-agent reset-identity") {
+			if r.Code != "clone" || r.RetryMs < 30_000 || !strings.Contains(r.Hint, "muster-agent reset-identity") {
 				t.Errorf("refused with %+v", r)
 			}
 			for _, part := range []string{"node1", "127.0.0.1 (machine 3f2a91c0), since 2"} {
-				if !strings.Contains(r.Sentence, part) {
-					t.Errorf("%q lacks %q", r.Sentence, part)
+				if !strings.Contains(r.Message, part) {
+					t.Errorf("%q lacks %q", r.Message, part)
 				}
 			}
 			first.send(results(1, 1, 1)) // and goes on as if nothing had been

@@ -33,9 +33,9 @@ func (s chunkKinds) reduce(a *directory.Assignment) *directory.Assignment {
 	}
 	part := *a
 	part.Chunks = slices.DeleteFunc(slices.Clone(a.Chunks), s.lacks)
-	var proxied *wire.Proxied
+	var proxied *wire.ProxyChecks
 	if a.Proxied != nil {
-		proxied = &a.Proxied.Proxied
+		proxied = &a.Proxied.ProxyChecks
 	}
 	part.Hash = wire.AssignmentHash(part.Chunks, part.Properties, proxied)
 	return &part

@@ -104,7 +104,7 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	refused(a)
 
 	// The agent reads the same from its disk.
-	kept, err := (*link.Held)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
+	kept, err := (*link.Assignment)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
 	if err != nil || kept.Hash != a.held[1].Hash || len(kept.Refused) != 2 {
 		t.Fatalf("kept %+v, %v", kept, err)
 	}
@@ -136,7 +136,7 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	if n := w.count("sent_total", "assignment"); n < 3 {
 		t.Fatalf("%v frames", n)
 	}
-	kept, err := (*link.Held)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
+	kept, err := (*link.Assignment)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
 	if err != nil || kept.Hash != a.held[1].Hash {
 		t.Fatalf("kept: %v", err)
 	}
@@ -154,7 +154,7 @@ func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	if len(one) != 2 || len(two) != 2 || !one[0].More || one[1].More || len(one[0].Signature) != 0 {
 		t.Fatalf("%d and %d parts", len(one), len(two))
 	}
-	var p wire.Partial
+	var p wire.PartialAssignment
 	if p.Join(one[0]) != nil || p.Join(two[0]) != nil {
 		t.Fatal("whole after a part")
 	}

@@ -80,7 +80,7 @@ func (m *fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 		if r.ResidentBytes > 0 {
 			memory.add(float64(r.ResidentBytes))
 		}
-		for i, n := range [...]uint64{r.Runs, r.Forks, r.Skipped, r.Late, r.BytesSent, r.GaveWay, r.Refused, r.Lost} {
+		for i, n := range [...]uint64{r.Runs, r.Forks, r.Skipped, r.Late, r.BytesSent, r.Evicted, r.Refused, r.Lost} {
 			counts[i].n += float64(n)
 		}
 	})

@@ -72,7 +72,7 @@ func (x *session) sendRest(w *scratch, due dueBits) error {
 	x.runs, x.turns, x.answers = nil, nil, nil
 	x.Mu.Unlock()
 	if due&dueSlow != 0 {
-		w.frame = wire.AppendSlow(w.begin(), &wire.Slow{LingerMs: x.srv.jitterMs(linger), Reason: reason, LastsMs: x.srv.lastsMs()})
+		w.frame = wire.AppendBackPressure(w.begin(), &wire.BackPressure{LingerMs: x.srv.jitterMs(linger), Reason: reason, LastsMs: x.srv.lastsMs()})
 		if err := x.send(w.frame, "slow"); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (x *session) sendRest(w *scratch, due dueBits) error {
 		}
 	}
 	if len(turns) > 0 {
-		w.frame = wire.AppendTurn(w.begin(), &wire.Turn{Given: turns})
+		w.frame = wire.AppendTurn(w.begin(), &wire.Turn{Runs: turns})
 		if err := x.send(w.frame, "turn"); err != nil {
 			return err
 		}

@@ -136,12 +136,12 @@ func footprint(b *testing.B, n int, secure bool) {
 type quiet struct{ acked chan struct{} }
 
 func (quiet) Welcomed(*link.Session, *wire.Welcome)              {}
-func (quiet) Assigned(*link.Session, *link.Held)                 {}
+func (quiet) Assigned(*link.Session, *link.Assignment)           {}
 func (q quiet) Acked(*link.Session, *wire.Ack)                   { q.acked <- struct{}{} }
 func (quiet) RunNow(*link.Session, *wire.Run)                    {}
-func (quiet) Exchanged(*link.Session, *wire.Exchange)            {}
+func (quiet) Reply(*link.Session, *wire.Exchange)                {}
 func (quiet) Turn(*link.Session, *wire.Turn)                     {}
-func (quiet) Slow(*link.Session, *wire.Slow)                     {}
+func (quiet) BackPressure(*link.Session, *wire.BackPressure)     {}
 func (quiet) Leaving(_ *link.Session, _ time.Duration, _ string) {}
 
 // footprintClients is the other process.
@@ -186,7 +186,7 @@ func footprintClients(spec string) {
 			if secure {
 				cfg.TLS = configs[i]
 			}
-			s, err := link.Open(context.Background(), cfg.Complete(), addr, &wire.Hello{Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}, nil, quiet{acked})
+			s, err := link.Open(context.Background(), cfg.Complete(), addr, &wire.Hello{Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}, nil, quiet{acked})
 			if err != nil {
 				panic(err)
 			}

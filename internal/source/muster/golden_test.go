@@ -55,12 +55,12 @@ func TestGoldenSession(t *testing.T) {
 	}
 	say("Hello", wire.AppendHello(nil, &wire.Hello{
 		Protocol: 1, Node: uid, Name: "web01", MachineID: "m", BootID: "b", Session: 77, Version: "1.0.0", OS: "linux", Arch: "amd64",
-		Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}, ClockUnixMs: 1_800_000_000_123, Features: wire.Features(),
+		Streams: []wire.StreamRange{{StreamKey: live, First: 1}}, ClockUnixMs: 1_800_000_000_123, Features: wire.Features(),
 	}))
 	hear("Welcome", wire.KindWelcome)
 	hear("Assignment", wire.KindAssignment)
 	a := w.plan.For(1001)
-	say("Holding", wire.AppendHolding(nil, &wire.Holding{Generation: a.Generation, Hash: a.Hash}))
+	say("Holding", wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Generation: a.Generation, Hash: a.Hash}))
 	bad := results(1, 2, 1)
 	bad.NowMs, bad.Signals[1].Chunk = 5000, 99
 	say("Batch: a result, and one of an unknown definition", wire.AppendBatch(nil, bad))

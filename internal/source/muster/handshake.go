@@ -147,12 +147,12 @@ func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*session, *wire.Refuse) {
 	if hello.Protocol != wire.Protocol {
 		r := s.busy("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute)
-		r.Type = "bring agent and server to versions that fit: muster version"
+		r.Hint = "bring agent and server to versions that fit: muster version"
 		return nil, r
 	}
 	if proven.Node != uuid.Nil && hello.Node != proven.Node {
-		return nil, &wire.Refuse{Code: "identity", Sentence: "Hello names node " + hello.Node.String() + ", the certificate is that of " + proven.Node.String(),
-			Type: pki.JoinAnew}
+		return nil, &wire.Refuse{Code: "identity", Message: "Hello names node " + hello.Node.String() + ", the certificate is that of " + proven.Node.String(),
+			Hint: pki.JoinAnew}
 	}
 	if retry := s.draining.Load(); retry != 0 {
 		return nil, s.busy("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
@@ -187,7 +187,7 @@ func (s *Server) holds(node *core.Node, uid uuid.UUID, key string) *wire.Refuse 
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
 			r := s.busy("identity", "this machine's key is that of node "+holder+": node "+node.Name+" cannot have it, too", goneRetry)
-			r.Type = "give this machine a key of its own; on the server: muster node replace " + node.Name + "; " + pki.Paste
+			r.Hint = "give this machine a key of its own; on the server: muster node replace " + node.Name + "; " + pki.Paste
 			return r
 		}
 	}
@@ -207,7 +207,7 @@ func (s *Server) unknown(uid uuid.UUID, key string) *wire.Refuse {
 		return s.gone(gone)
 	}
 	r := s.busy("unknown", "the server knows no node "+uid.String(), goneRetry)
-	r.Type = pki.LetIn
+	r.Hint = pki.LetIn
 	return r
 }
 
@@ -217,18 +217,18 @@ func (s *Server) replaced(node *core.Node, key string) *wire.Refuse {
 		return s.gone(gone)
 	}
 	r := s.busy("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry)
-	r.Type = "on the server, if this machine is " + node.Name + " all the same: muster node replace " + node.Name + ", if it is another: muster node token; " + pki.Paste
+	r.Hint = "on the server, if this machine is " + node.Name + " all the same: muster node replace " + node.Name + ", if it is another: muster node token; " + pki.Paste
 	return r
 }
 
 func (s *Server) gone(g Gone) *wire.Refuse {
 	r := s.busy(g.Code, g.Sentence, goneRetry)
-	r.Type = g.Type
+	r.Hint = g.Type
 	return r
 }
 
 func (s *Server) busy(code, sentence string, retry time.Duration) *wire.Refuse {
-	return &wire.Refuse{Code: code, Sentence: sentence, RetryMs: s.jitterMs(retry)}
+	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
 }
 
 // begin ends the node's older session, writes the mark and learns where the view
@@ -242,8 +242,8 @@ func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) 
 	mark := x.mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog})
 	entries := make([]journal.Entry, 0, 2)
 	if old != nil {
-		old.tell(wire.Refuse{Code: "duplicate", Sentence: "another connection of this node took over: this one was dead, or two agents have one identity",
-			RetryMs: s.jitterMs(30 * time.Second), Type: "if this machine is a copy of another: " + resetIt})
+		old.tell(wire.Refuse{Code: "duplicate", Message: "another connection of this node took over: this one was dead, or two agents have one identity",
+			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIt})
 		old.Displace()
 		old.Mu.Lock()
 		clean := old.clean
@@ -283,7 +283,7 @@ func (s *Server) open(x *session) bool {
 }
 
 // streamsOf joins what the agent holds with what the view has kept.
-func streamsOf(held []wire.StreamHeld, last []wire.StreamLast) []stream {
+func streamsOf(held []wire.StreamRange, last []wire.StreamLast) []stream {
 	list := make([]stream, len(held), len(held)+1)
 	for i, h := range held {
 		list[i].StreamKey = h.StreamKey

@@ -90,7 +90,7 @@ func (w *world) dial() net.Conn {
 func (w *world) hello(uid uuid.UUID) *foe {
 	w.t.Helper()
 	f := w.foe(w.dial())
-	f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}))
+	f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}))
 	if kind, _ := f.hear(); kind != wire.KindWelcome {
 		w.t.Fatalf("server says %d, want Welcome", kind)
 	}
@@ -193,7 +193,7 @@ func TestWhatBreaksTheProtocolIsToldWhy(t *testing.T) {
 				f.t = t
 				f.bytes(c.bytes)
 				r, code := f.refusal()
-				if r.Code != c.code || code != c.close || !strings.Contains(r.Sentence, c.says) && when == "in a session" || r.RetryMs == 0 && c.code != "malformed" {
+				if r.Code != c.code || code != c.close || !strings.Contains(r.Message, c.says) && when == "in a session" || r.RetryMs == 0 && c.code != "malformed" {
 					t.Errorf("refusal %+v, close code %d", r, code)
 				}
 				testenv.Until(t, "it is counted", func() bool {
@@ -238,7 +238,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 	// something else is sent the whole again.
 	testenv.Until(t, "writers are stuck", func() bool {
 		for _, f := range foes {
-			f.bytes(frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendHolding(nil, &wire.Holding{Hash: [32]byte{7}}))))
+			f.bytes(frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{7}}))))
 		}
 		return testutil.ToFloat64(w.server.metrics.stuck) >= pushers+1
 	})
@@ -331,7 +331,7 @@ func TestEveryMessagePays(t *testing.T) {
 	for name, message := range map[string][]byte{
 		"pings":              frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)),
 		"repetitions":        frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendBatch(nil, results(1, 1, 1)))),
-		"holding":            frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendHolding(nil, &wire.Holding{Hash: [32]byte{7}}))),
+		"holding":            frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, string(wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Hash: [32]byte{7}}))),
 		"of a later version": frameOf(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}, "\x7a\x00"),
 	} {
 		t.Run(name, func(t *testing.T) {

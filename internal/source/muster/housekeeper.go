@@ -29,7 +29,7 @@ const changedRetry = 6 * time.Second
 // us for dead, and left alone.
 func (s *Server) tend(x *session, now int64) {
 	if told := x.maxOutput.Load(); told != 0 && told != int64(x.budget.Limits().OutputBytes) {
-		x.tell(wire.Refuse{Code: "changed", Sentence: "the limit of output was changed: the session begins anew", RetryMs: s.jitterMs(changedRetry)})
+		x.tell(wire.Refuse{Code: "changed", Message: "the limit of output was changed: the session begins anew", RetryMs: s.jitterMs(changedRetry)})
 		return
 	}
 	silent := now - x.heard.Load()

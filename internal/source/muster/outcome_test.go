@@ -71,15 +71,17 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				w.t.Fatal(err)
 			}
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
-			raw(a, wire.AppendRan(nil, &wire.Ran{ID: a.runs[0].ID, Done: true}))
+			raw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
 		},
-		unasked: func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendRan(nil, &wire.Ran{ID: 1, Done: true})) },
+		unasked: func(_ *world, a *agent, _ uuid.UUID) {
+			raw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: 1, Done: true}))
+		},
 		facts: func(_ *world, a *agent, _ uuid.UUID) {
 			raw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
 		},
 		asksSecrets: func(w *world, a *agent, _ uuid.UUID) {
 			w.server.registry.Get(1001).proven.Store(true)
-			raw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, SecretsAsk: &wire.SecretsAsk{Names: []string{"default/x"}}}))
+			raw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, SecretsRequest: &wire.SecretsRequest{Names: []string{"default/x"}}}))
 		},
 		unknownKind: func(_ *world, a *agent, _ uuid.UUID) { raw(a, []byte{15<<3 | 2, 0}) },
 	}

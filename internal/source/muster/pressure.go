@@ -115,7 +115,7 @@ func (s *Server) keepPace(ctx context.Context) {
 				}
 			})
 		}
-		if since != 0 && now-of.told >= int64(slowLasts+wire.SlowEasing*of.linger) {
+		if since != 0 && now-of.told >= int64(slowLasts+wire.BackPressureEasing*of.linger) {
 			s.cfg.Log.Info("agents send at their usual pace again", "after", time.Duration(now-since).Round(time.Second))
 			since = 0
 		}

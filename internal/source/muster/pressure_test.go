@@ -91,8 +91,8 @@ type machine struct {
 	added chan struct{}
 }
 
-func (m *machine) Streams() []wire.StreamHeld {
-	return []wire.StreamHeld{{StreamKey: live, First: 1}}
+func (m *machine) Streams() []wire.StreamRange {
+	return []wire.StreamRange{{StreamKey: live, First: 1}}
 }
 func (m *machine) Backlog() uint64                { return 0 }
 func (m *machine) Resume([]wire.StreamLast) error { return nil }
@@ -133,10 +133,10 @@ func (m *machine) work(ctx context.Context, after time.Duration) {
 
 func (m *machine) Connected(string, *wire.Welcome) {}
 func (m *machine) Disconnected(string, error)      {}
-func (m *machine) Assigned(*link.Held)             {}
+func (m *machine) Assigned(*link.Assignment)       {}
 func (m *machine) RunNow(*wire.Run)                {}
 func (m *machine) Turn(*wire.Turn)                 {}
-func (m *machine) Exchanged(*wire.Exchange)        {}
+func (m *machine) Reply(*wire.Exchange)            {}
 
 // fleetSize machines send about 103 frames a second at their usual pace.
 const fleetSize = 60
@@ -221,7 +221,7 @@ func underStrain(t *testing.T, play func(*strained)) {
 // stall has the disk take so long for its next sync; called in a bubble.
 func (s *strained) stall(d time.Duration) {
 	var once sync.Once
-	s.disk.Before(func(op faultfs.Op) error {
+	s.disk.OnOperation(func(op faultfs.Op) error {
 		if op.Kind == faultfs.Sync {
 			once.Do(func() { time.Sleep(d) })
 		}
@@ -272,7 +272,7 @@ func TestAShortStallIsOverSoon(t *testing.T) {
 		if some := s.rate(stall+9*time.Second, stall+16*time.Second); some < usual/5 || some > usual {
 			t.Errorf("%.0f frames per second while they return, %.0f before", some, usual)
 		}
-		for from := stall + time.Second + slowLasts + wire.SlowEasing*slowLinger*3/2; from < stall+after-time.Second; from += time.Second {
+		for from := stall + time.Second + slowLasts + wire.BackPressureEasing*slowLinger*3/2; from < stall+after-time.Second; from += time.Second {
 			if now := s.rate(from, from+time.Second); now < 0.7*usual || now > 1.3*usual {
 				t.Errorf("%.0f frames per second %s after the stall, %.0f before", now, from-stall, usual)
 			}
@@ -309,7 +309,7 @@ func TestSlowAsLongAsItIsNeeded(t *testing.T) {
 		if mean := s.rate(full+10*time.Second, over); mean > usual/4 {
 			t.Errorf("%.0f frames per second while slow, %.0f before", mean, usual)
 		}
-		if now := s.rate(over+slowLasts+wire.SlowEasing*slowMost*3/2, over+75*time.Second); now < 0.9*usual {
+		if now := s.rate(over+slowLasts+wire.BackPressureEasing*slowMost*3/2, over+75*time.Second); now < 0.9*usual {
 			t.Errorf("%.0f frames per second when it is over, %.0f before", now, usual)
 		}
 	})
@@ -325,13 +325,13 @@ func TestOverloadAndReturn(t *testing.T) {
 		s.cost.Store(int64(tooDear))
 		s.to(to)
 		s.cost.Store(int64(fits))
-		s.to(to + slowLasts + wire.SlowEasing*slowMost*3/2)
+		s.to(to + slowLasts + wire.BackPressureEasing*slowMost*3/2)
 		told := s.told() - before
 		if most := float64((to-from)/slowEvery+1) * fleetSize; told < fleetSize || told > most {
 			t.Errorf("told %g times in 50 s of overload, want %d to %g", told, fleetSize, most)
 		}
 		s.to(to + after)
-		for at := to + slowLasts + wire.SlowEasing*slowMost*3/2; at < to+after-time.Second; at += time.Second {
+		for at := to + slowLasts + wire.BackPressureEasing*slowMost*3/2; at < to+after-time.Second; at += time.Second {
 			if now := s.rate(at, at+time.Second); now < 0.7*usual || now > 1.3*usual {
 				t.Errorf("%.0f frames per second %s after the overload, %.0f before", now, at-to, usual)
 			}

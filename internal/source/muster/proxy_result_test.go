@@ -21,14 +21,14 @@ func (m *memPlan) about(node model.NodeID, proxies ...model.NodeID) {
 	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
 	m.chunks[7] = &c.Chunk
 	a.Chunks = append(slices.Clone(a.Chunks), &c.Chunk)
-	told := wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{7}, Nodes: proxies}}}
+	told := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{7}, Nodes: proxies}}}
 	var nodes []directory.ProxyNode
 	for _, id := range proxies {
 		told.Nodes = append(told.Nodes, wire.ProxyNode{Node: id, Name: "p"})
 		nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.NewSHA1(uuid.Nil, []byte{byte(id)}), Namespace: 3})
 	}
 	a.Proxied = directory.NewProxyTargets(told, nodes, a.Chunks)
-	a.Hash = wire.AssignmentHash(a.Chunks, nil, &a.Proxied.Proxied)
+	a.Hash = wire.AssignmentHash(a.Chunks, nil, &a.Proxied.ProxyChecks)
 	m.by[node] = &a
 }
 
@@ -53,7 +53,7 @@ func (w *world) kept(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
 			t.Fatal(err)
 		}
 		switch r.Kind {
-		case wire.RecordProxied:
+		case wire.RecordProxyResult:
 			proxied = append(proxied, r)
 		case wire.RecordBatch:
 			var b wire.Batch
@@ -93,7 +93,7 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 	proxied, own := w.kept(t)
 	var got [][2]uint64
 	for _, r := range proxied {
-		p := r.Proxied
+		p := r.ProxyResult
 		var s wire.Signal
 		if err := s.Decode(p.Signal); err != nil || output(s) != "so and so" || s.Node != r.Node || p.By != 1001 || p.Namespace != 3 || p.StreamKey != live {
 			t.Errorf("kept %+v of %+v: %v", s, p, err)

@@ -120,7 +120,7 @@ func (r *Runs) AskElsewhere(node model.NodeID, run *wire.Run, takeBack func(), a
 }
 
 // Hear is the agent's answer.
-func (x Asked) Hear(m *wire.Ran) { x.a.hear(m) }
+func (x Asked) Hear(m *wire.RunOutput) { x.a.hear(m) }
 
 // Lost says why there will be no answer.
 func (x Asked) Lost(why string) { x.a.lost(why) }
@@ -158,9 +158,9 @@ func NoSession() error {
 func (a *about) unwilling(run *wire.Run) string {
 	refuses := strings.Split(a.refuses.Value(), "\n")
 	switch {
-	case slices.Contains(refuses, wire.RefusesRun):
+	case slices.Contains(refuses, wire.RestrictRuns):
 		return "refused by the agent's setting --no-run: nothing runs there out of its time"
-	case run.Command != nil && slices.Contains(refuses, wire.RefusesChanges):
+	case run.Command != nil && slices.Contains(refuses, wire.RestrictChanges):
 		return "refused by the agent's setting --audit-only: no commands of people run there"
 	}
 	return ""
@@ -240,7 +240,7 @@ func (x *session) takeBack(id uint64) {
 
 // ran hands an answer to whoever asked; of an id that nobody asked for it is dropped.
 func (x *session) ran(body []byte) outcome {
-	var m wire.Ran
+	var m wire.RunOutput
 	if err := m.Decode(body); err != nil {
 		return x.broken(malformed, err.Error())
 	}
@@ -258,7 +258,7 @@ func (x *session) ran(body []byte) outcome {
 }
 
 // hear keeps an answer until it is fetched.
-func (a *asking) hear(m *wire.Ran) {
+func (a *asking) hear(m *wire.RunOutput) {
 	r := a.runs
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -38,7 +38,7 @@ func (a *agent) asked(n int) wire.Run {
 	return a.runs[n-1]
 }
 
-func (a *agent) says(ran wire.Ran) { raw(a, wire.AppendRan(nil, &ran)) }
+func (a *agent) says(ran wire.RunOutput) { raw(a, wire.AppendRunOutput(nil, &ran)) }
 
 func TestRuns(t *testing.T) {
 	w := newWorld(t, nil)
@@ -58,12 +58,12 @@ func TestRuns(t *testing.T) {
 	if first.Command.Shell != "uptime" || first.TimeoutMs != 5000 || first.MaxOutput != 100 || first.ID == 0 || first.ID == second.ID {
 		t.Errorf("asked: %+v and %+v", first, second)
 	}
-	two.says(wire.Ran{ID: first.ID, Done: true, Output: []byte("not mine")}) // another session's
-	one.says(wire.Ran{ID: first.ID, Output: []byte("up ")})
+	two.says(wire.RunOutput{ID: first.ID, Done: true, Output: []byte("not mine")}) // another session's
+	one.says(wire.RunOutput{ID: first.ID, Output: []byte("up ")})
 	if a := next(t, runs); a.Node != 1001 || string(a.Output) != "up " || a.Done {
 		t.Errorf("%+v", a)
 	}
-	one.says(wire.Ran{ID: first.ID, Output: []byte("3 days"), Done: true, Status: model.Warning, DurationMs: 7, Cut: 3})
+	one.says(wire.RunOutput{ID: first.ID, Output: []byte("3 days"), Done: true, Status: model.Warning, DurationMs: 7, Cut: 3})
 	if a := next(t, runs); string(a.Output) != "3 days" || !a.Done || a.Status != model.Warning || a.Duration != 7*time.Millisecond || a.Cut != 3 {
 		t.Errorf("%+v", a)
 	}
@@ -87,7 +87,7 @@ func TestRunsThatAreRefused(t *testing.T) {
 		check, commands bool
 	}{{"run", false, false}, {"changes", true, false}, {"commands", true, true}, {"something of later", true, true}} {
 		node := w.node(i+1, 1)
-		if _, err := w.open(node, func(_ *link.Config, h *wire.Hello) { h.Refuses = []string{c.refuses} }); err != nil {
+		if _, err := w.open(node, func(_ *link.Config, h *wire.Hello) { h.Restrictions = []string{c.refuses} }); err != nil {
 			t.Fatal(err)
 		}
 		runs := w.server.NewRuns()
@@ -116,14 +116,14 @@ func TestRunsAreTakenBack(t *testing.T) {
 		}
 	}
 	mine, theirs := a.asked(1), a.asked(2)
-	a.says(wire.Ran{ID: mine.ID, Output: []byte("never fetched")})
-	a.says(wire.Ran{ID: theirs.ID, Output: []byte("x")})
+	a.says(wire.RunOutput{ID: mine.ID, Output: []byte("never fetched")})
+	a.says(wire.RunOutput{ID: theirs.ID, Output: []byte("x")})
 	next(t, others)
 	runs.Close()
 	if c := a.asked(3); !c.Cancel || c.ID != mine.ID {
 		t.Errorf("%+v, want a cancel of %x", c, mine.ID)
 	}
-	a.says(wire.Ran{ID: mine.ID, Done: true, Output: []byte("cancelled")})
+	a.says(wire.RunOutput{ID: mine.ID, Done: true, Output: []byte("cancelled")})
 	others.Forget(1001)
 	if c := a.asked(4); !c.Cancel || c.ID != theirs.ID {
 		t.Errorf("%+v, want a cancel of %x", c, theirs.ID)
@@ -146,16 +146,16 @@ func TestRunsThatFlood(t *testing.T) {
 	defer runs.Close()
 	flood := bytes.Repeat([]byte("x"), 100<<10)
 	for range 20 {
-		a.says(wire.Ran{ID: 99, Output: flood}) // of nobody
+		a.says(wire.RunOutput{ID: 99, Output: flood}) // of nobody
 	}
 	if err := runs.Ask(1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	id := a.asked(1).ID
 	for range 20 {
-		a.says(wire.Ran{ID: id, Output: flood})
+		a.says(wire.RunOutput{ID: id, Output: flood})
 	}
-	a.says(wire.Ran{ID: id, Done: true})
+	a.says(wire.RunOutput{ID: id, Done: true})
 	sum, cut := 0, uint64(0)
 	for done := false; !done; {
 		got := next(t, runs)
@@ -169,7 +169,7 @@ func TestRunsThatFlood(t *testing.T) {
 		if err := runs.Ask(1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
 			t.Fatal(err)
 		}
-		a.says(wire.Ran{ID: a.asked(i + 2).ID, Output: flood[:60<<10], Done: true})
+		a.says(wire.RunOutput{ID: a.asked(i + 2).ID, Output: flood[:60<<10], Done: true})
 	}
 	a.waitFrames(w, 20+21+40)
 	if held := w.server.runOutput.held.Load(); held > 1<<20 || held < 900<<10 {

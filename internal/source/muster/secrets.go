@@ -37,7 +37,7 @@ func (x *session) exchange(body []byte) outcome {
 		return x.broken(malformed, err.Error())
 	}
 	switch {
-	case m.SecretsAsk == nil:
+	case m.SecretsRequest == nil:
 		return unknownKind
 	case x.features()&wire.FeatureSecrets == 0:
 		return unasked // it was told that nobody answers
@@ -51,7 +51,7 @@ func (x *session) exchange(body []byte) outcome {
 	if !ok {
 		return hasty
 	}
-	go x.answer(m.ID, m.SecretsAsk.Names)
+	go x.answer(m.ID, m.SecretsRequest.Names)
 	return asksSecrets
 }
 
@@ -59,7 +59,7 @@ func (x *session) exchange(body []byte) outcome {
 func (x *session) answer(id uint64, names []string) {
 	ctx, cancel := context.WithTimeout(x.srv.base, secretWithin)
 	defer cancel()
-	given := make([]wire.GivenSecret, len(names))
+	given := make([]wire.SecretValue, len(names))
 	var finding sync.WaitGroup
 	for i, name := range names {
 		given[i].Name = name
@@ -87,7 +87,7 @@ func (x *session) answer(id uint64, names []string) {
 	x.exchanges--
 	over := x.EndedLocked()
 	if !over {
-		x.answers = append(x.answers, wire.Exchange{ID: id, Secrets: &wire.Secrets{Given: given}})
+		x.answers = append(x.answers, wire.Exchange{ID: id, SecretsReply: &wire.SecretsReply{Values: given}})
 	}
 	x.Mu.Unlock()
 	if !over {

@@ -36,7 +36,7 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 	}
 	names := []string{"default/a", "default/others", "shared/broken", "default/own"}
 	ask := func() {
-		if err := a.Exchange(&wire.Exchange{ID: 9, SecretsAsk: &wire.SecretsAsk{Names: names}}); err != nil {
+		if err := a.Exchange(&wire.Exchange{ID: 9, SecretsRequest: &wire.SecretsRequest{Names: names}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 	w.server.registry.Get(1001).proven.Store(true)
 	ask()
 	a.wait("the answer", func() bool { return len(a.given) == len(names) })
-	for i, want := range []wire.GivenSecret{
+	for i, want := range []wire.SecretValue{
 		{Name: "default/a", Value: []byte("the value of a"), LeaseMs: 60000},
 		{Name: "default/others", Error: "the node's assignment does not name it"},
 		{Name: "shared/broken", Error: "Vault is sealed"},

@@ -130,7 +130,7 @@ func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 // keepalive or limits changed and must be agreed again.
 func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	if x := s.registry.Get(node); x != nil {
-		x.tell(wire.Refuse{Code: code, Sentence: sentence, RetryMs: s.jitterMs(time.Second)})
+		x.tell(wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(time.Second)})
 	}
 }
 
@@ -174,7 +174,7 @@ func (s *Server) reassign(changed directory.Change) {
 			if _, ok := s.cfg.Nodes.Lookup(x.uid); !ok {
 				r := s.unknown(x.uid, x.node.Key)
 				if r.Code == "unknown" {
-					r.Sentence = "the node was deleted"
+					r.Message = "the node was deleted"
 				}
 				x.tell(*r)
 				continue

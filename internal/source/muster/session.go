@@ -57,11 +57,11 @@ type session struct {
 	streams   []stream
 	duty      [lanes]dueBits
 	queued    [lanes]bool
-	refused   []wire.Refused
+	refused   []wire.RefusedSignal
 	refusal   *wire.Refuse
 	told      bool               // refusal was written, or could not be
 	runs      []wire.Run         // to be told
-	turns     []wire.Given       // to be told
+	turns     []wire.TurnRun     // to be told
 	asked     map[uint64]*asking // told, and not done, by id
 	answers   []wire.Exchange    // to be told
 	exchanges int                // asked by the agent, and not answered yet
@@ -187,11 +187,11 @@ func (x *session) readError(err error) string {
 // unreadable is the refusal of a frame that is none of ours.
 func (s *Server) unreadable(err error) *wire.Refuse {
 	if errors.Is(err, wsconn.ErrTooLarge) {
-		return &wire.Refuse{Code: "too_large", Sentence: err.Error(), RetryMs: s.jitterMs(time.Minute),
-			Type: "send frames of at most Welcome.max_frame bytes; on the server: --max-frame"}
+		return &wire.Refuse{Code: "too_large", Message: err.Error(), RetryMs: s.jitterMs(time.Minute),
+			Hint: "send frames of at most Welcome.max_frame bytes; on the server: --max-frame"}
 	}
-	return &wire.Refuse{Code: "websocket", Sentence: err.Error(), RetryMs: s.jitterMs(time.Minute),
-		Type: "connect without anything in between that rewrites WebSocket; docs/protocol says what a frame is"}
+	return &wire.Refuse{Code: "websocket", Message: err.Error(), RetryMs: s.jitterMs(time.Minute),
+		Hint: "connect without anything in between that rewrites WebSocket; docs/protocol says what a frame is"}
 }
 
 // end is the last thing that happens to a session.
@@ -270,8 +270,8 @@ func (x *session) frame(frame []byte) outcome {
 	switch kind {
 	case wire.KindBatch:
 		return x.batch(body)
-	case wire.KindHolding:
-		var h wire.Holding
+	case wire.KindAssignmentStatus:
+		var h wire.AssignmentStatus
 		if err := h.Decode(body); err != nil {
 			return x.broken(malformed, err.Error())
 		}
@@ -291,7 +291,7 @@ func (x *session) frame(frame []byte) outcome {
 		return leaving
 	case wire.KindStats:
 		return x.hearStats(body)
-	case wire.KindRan:
+	case wire.KindRunOutput:
 		return x.ran(body)
 	case wire.KindExchange:
 		return x.exchange(body)
@@ -311,8 +311,8 @@ func (x *session) seen(hello *wire.Hello) {
 // broken refuses an agent that breaks the protocol. It comes back after a while:
 // its next version may not.
 func (x *session) broken(out outcome, sentence string) outcome {
-	x.tell(wire.Refuse{Code: outcomeNames[out], Sentence: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
-		Type: "look at the agent's log; if it goes on, bring agent and server to the same version: muster version"})
+	x.tell(wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
+		Hint: "look at the agent's log; if it goes on, bring agent and server to the same version: muster version"})
 	return out
 }
 

@@ -152,7 +152,7 @@ func TestRefusalsEndTheSession(t *testing.T) {
 			a := w.agent(w.node(1, 1))
 			c.send(a)
 			r := a.refusal()
-			if r.Code != c.code || r.Sentence == "" || r.RetryMs == 0 {
+			if r.Code != c.code || r.Message == "" || r.RetryMs == 0 {
 				t.Fatalf("refusal %+v, want code %s", r, c.code)
 			}
 			w.stop()
@@ -186,7 +186,7 @@ func TestRefusalsAtHello(t *testing.T) {
 		uid  uuid.UUID
 	}{{"unknown", uuid.New()}, {"retired", retired}, {"limited", other}} {
 		_, err := w.open(c.uid, nil)
-		if r := refusalOf(t, err); r.Code != c.code || r.Sentence == "" {
+		if r := refusalOf(t, err); r.Code != c.code || r.Message == "" {
 			t.Errorf("refusal %+v, want code %s", r, c.code)
 		}
 	}
@@ -199,7 +199,7 @@ func TestRefusalsAtHello(t *testing.T) {
 		{"identity", wire.Hello{Protocol: wire.Protocol, Node: known}, Proof{Node: other}},
 		{"identity", wire.Hello{Protocol: wire.Protocol, Node: keyless}, Proof{Node: keyless, Key: "new"}}, // it is node4's
 		{"replaced", wire.Hello{Protocol: wire.Protocol, Node: rebuilt}, Proof{Node: rebuilt, Key: "old"}},
-		{"streams", wire.Hello{Protocol: wire.Protocol, Node: known, Streams: make([]wire.StreamHeld, maxStreams+1)}, Proof{}},
+		{"streams", wire.Hello{Protocol: wire.Protocol, Node: known, Streams: make([]wire.StreamRange, maxStreams+1)}, Proof{}},
 	} {
 		if _, r := w.server.admit(nil, &c.hello, c.proof); r == nil || r.Code != c.code {
 			t.Errorf("refusal %+v, want code %s", r, c.code)
@@ -349,7 +349,7 @@ func TestUnackedBytesStopTheReader(t *testing.T) {
 	var sent uint64
 	for {
 		err := a.Send(results(sent+1, 10, 1))
-		if errors.Is(err, link.ErrFull) {
+		if errors.Is(err, link.ErrWindowFull) {
 			break
 		}
 		if err != nil {
@@ -530,10 +530,10 @@ func TestAgentsThatKnowMore(t *testing.T) {
 		hello  wire.Hello
 		behind bool
 	}{
-		{"nothing new", wire.Hello{Incarnation: 42, Streams: []wire.StreamHeld{{StreamKey: live, First: 4, Last: 9}}}, false},
-		{"acknowledged more", wire.Hello{Incarnation: 42, Streams: []wire.StreamHeld{{StreamKey: live, First: 5, Last: 9}}}, true},
-		{"more of another life", wire.Hello{Incarnation: 41, Streams: []wire.StreamHeld{{StreamKey: live, First: 5, Last: 9}}}, false},
-		{"a stream nobody knows", wire.Hello{Incarnation: 42, Streams: []wire.StreamHeld{{StreamKey: wire.StreamKey{Stream: 8}, First: 2, Last: 9}}}, true},
+		{"nothing new", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: live, First: 4, Last: 9}}}, false},
+		{"acknowledged more", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: live, First: 5, Last: 9}}}, true},
+		{"more of another life", wire.Hello{Incarnation: 41, Streams: []wire.StreamRange{{StreamKey: live, First: 5, Last: 9}}}, false},
+		{"a stream nobody knows", wire.Hello{Incarnation: 42, Streams: []wire.StreamRange{{StreamKey: wire.StreamKey{Stream: 8}, First: 2, Last: 9}}}, true},
 		{"a newer assignment", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 1, Revision: 1000}}, true},
 		{"one of another life", wire.Hello{Incarnation: 42, Generation: wire.Generation{Epoch: 0, Revision: 1000}}, false},
 	} {

@@ -245,7 +245,7 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 		node.Key = "another"
 		h.nodes.set(good.Node, node)
 		_, err = h.openWith(good, good.Node, config)
-		if r := refusalOf(t, err); r.Code != "replaced" || !strings.Contains(r.Type, "muster node replace "+node.Name) {
+		if r := refusalOf(t, err); r.Code != "replaced" || !strings.Contains(r.Hint, "muster node replace "+node.Name) {
 			t.Fatalf("refusal %+v", r)
 		}
 		h.server.Disconnect(node.ID, "replaced", "another machine has its place")
@@ -266,7 +266,7 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 		gone := Gone{Code: "retired", Sentence: "node web01 was retired by ada: scrapped", Type: "muster node token"}
 		h.nodes.bury(good.Node, gone)
 		_, err := h.openTLS(good, good.Node)
-		if r := refusalOf(t, err); r.Code != gone.Code || r.Sentence != gone.Sentence || r.Type != gone.Type || r.RetryMs == 0 {
+		if r := refusalOf(t, err); r.Code != gone.Code || r.Message != gone.Sentence || r.Hint != gone.Type || r.RetryMs == 0 {
 			t.Fatalf("refusal %+v", r)
 		}
 	})

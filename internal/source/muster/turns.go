@@ -7,13 +7,13 @@ import (
 
 // Give leaves a turn of a round-robin check with a node's session; false: it has none, was
 // not told of this definition yet, or is about to go. It does not block.
-func (s *Server) Give(node model.NodeID, g wire.Given) bool {
+func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
 		return false
 	}
 	x.Mu.Lock()
-	ok := !x.EndedLocked() && !x.clean && x.pushed != nil && len(x.turns) < wire.MaxGiven
+	ok := !x.EndedLocked() && !x.clean && x.pushed != nil && len(x.turns) < wire.MaxTurnRuns
 	if ok {
 		var i int
 		i, ok = find(x.pushed.Chunks, g.Chunk)

@@ -80,11 +80,11 @@ type agent struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	acks    map[wire.StreamKey]uint64
-	refused []wire.Refused
+	refused []wire.RefusedSignal
 	slow    []string
 	runs    []wire.Run
-	given   []wire.GivenSecret
-	held    []*link.Held
+	given   []wire.SecretValue
+	held    []*link.Assignment
 	ended   error
 	over    bool
 }
@@ -95,7 +95,7 @@ func (w *world) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*ag
 	return w.openWith(uid, nil, change)
 }
 
-func (w *world) reopen(uid uuid.UUID, held *link.Held, change func(*link.Config, *wire.Hello)) *agent {
+func (w *world) reopen(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *agent {
 	w.t.Helper()
 	a, err := w.openWith(uid, held, change)
 	if err != nil {
@@ -105,11 +105,11 @@ func (w *world) reopen(uid uuid.UUID, held *link.Held, change func(*link.Config,
 }
 
 // openWith opens a session of an agent that holds an assignment already; nil: it holds none.
-func (w *world) openWith(uid uuid.UUID, held *link.Held, change func(*link.Config, *wire.Hello)) (*agent, error) {
+func (w *world) openWith(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) (*agent, error) {
 	a := &agent{t: w.t, acks: map[wire.StreamKey]uint64{}}
 	a.changed = sync.NewCond(&a.mu)
 	cfg := &link.Config{Node: uid, ServerKey: w.key.Public().(ed25519.PublicKey)}
-	hello := &wire.Hello{Name: "x", Streams: []wire.StreamHeld{{StreamKey: live, First: 1}}}
+	hello := &wire.Hello{Name: "x", Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}
 	if change != nil {
 		change(cfg, hello)
 	}
@@ -158,7 +158,9 @@ func (a *agent) wait(what string, ok func() bool) {
 }
 
 func (a *agent) Welcomed(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
-func (a *agent) Assigned(_ *link.Session, h *link.Held)    { a.set(func() { a.held = append(a.held, h) }) }
+func (a *agent) Assigned(_ *link.Session, h *link.Assignment) {
+	a.set(func() { a.held = append(a.held, h) })
+}
 
 // ask asks for a run of a check.
 func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
@@ -167,9 +169,9 @@ func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
 
 func (a *agent) Turn(_ *link.Session, t *wire.Turn) {}
 
-func (a *agent) Exchanged(_ *link.Session, x *wire.Exchange) {
+func (a *agent) Reply(_ *link.Session, x *wire.Exchange) {
 	a.set(func() {
-		for _, g := range x.Secrets.Given {
+		for _, g := range x.SecretsReply.Values {
 			g.Value = slices.Clone(g.Value)
 			a.given = append(a.given, g)
 		}
@@ -179,7 +181,7 @@ func (a *agent) Exchanged(_ *link.Session, x *wire.Exchange) {
 func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
 	a.set(func() { a.runs = append(a.runs, *r) })
 }
-func (a *agent) Slow(_ *link.Session, m *wire.Slow) {
+func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.set(func() { a.slow = append(a.slow, m.Reason) })
 }
 func (a *agent) Leaving(*link.Session, time.Duration, string) {}

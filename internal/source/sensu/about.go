@@ -22,7 +22,7 @@ func subjects(a *directory.Assignment) map[model.ChunkID][]subject {
 	if a.Proxied == nil {
 		return nil
 	}
-	p := &a.Proxied.Proxied
+	p := &a.Proxied.ProxyChecks
 	known := make(map[model.NodeID]*wire.ProxyNode, len(p.Nodes))
 	for i := range p.Nodes {
 		known[p.Nodes[i].Node] = &p.Nodes[i]
@@ -72,7 +72,7 @@ func (x *session) speaks(c *model.CheckChunk, about model.NodeID) bool {
 
 // Give leaves a turn of a round-robin check with a node's session; false: it has none, or
 // does not have that check. It does not block.
-func (s *Server) Give(node model.NodeID, g wire.Given) bool {
+func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
 		return false

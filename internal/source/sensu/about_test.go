@@ -28,7 +28,7 @@ func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 		})
 		proxy := func(c *model.CheckChunk) { c.Proxy = true }
 		w.chunks = []*model.CheckChunk{check(1, "ping", "ping {{ .props.address }}", proxy), check(2, "turn", "x", func(c *model.CheckChunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
-		told := wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
+		told := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
 		var nodes []directory.ProxyNode
 		for id, name := range map[model.NodeID]string{60: "switch1", 61: "switch2"} {
 			nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.UUID{15: byte(id)}, Namespace: model.DefaultNamespace})
@@ -59,7 +59,7 @@ func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 		own.Check = c.Check
 		a.result(&own, 0, "of another")
 
-		if w.server.Give(node, wire.Given{Chunk: 2, Node: 62}) || w.server.Give(node+1, wire.Given{Chunk: 2, Node: 61}) || !w.server.Give(node, wire.Given{Chunk: 2, Node: 61}) {
+		if w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 62}) || w.server.Give(node+1, wire.TurnRun{Chunk: 2, Node: 61}) || !w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 61}) {
 			t.Error("turns that nobody can take were given, or one that can be was not")
 		}
 		for r := a.next(); ; r = a.next() {
@@ -81,12 +81,12 @@ func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
 		}{{60, 1, model.Critical, down}, {61, 1, model.OK, "up"}, {61, 2, model.Warning, "turned"}} {
 			r := w.proxies[i]
 			var s wire.Signal
-			err := s.Decode(r.Proxied.Signal)
-			if s := decode(t, s); err != nil || r.Node != want.node || r.Proxied.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
-				t.Errorf("%d: %+v, %+v, %v", i, r.Proxied, s, err)
+			err := s.Decode(r.ProxyResult.Signal)
+			if s := decode(t, s); err != nil || r.Node != want.node || r.ProxyResult.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
+				t.Errorf("%d: %+v, %+v, %v", i, r.ProxyResult, s, err)
 			}
 		}
-		if first, second := w.proxies[0].Proxied.Number, w.proxies[1].Proxied.Number; second != first+1 {
+		if first, second := w.proxies[0].ProxyResult.Number, w.proxies[1].ProxyResult.Number; second != first+1 {
 			t.Errorf("numbers %d and %d", first, second)
 		}
 		w.mu.Unlock()

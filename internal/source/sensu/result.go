@@ -133,7 +133,7 @@ func (r *record) add(atMs uint64, chunk model.ChunkID, result *wire.Result, abou
 		signal = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: about.ID, AtMs: atMs, Body: r.body}
 	}
 	if about.ID != 0 {
-		r.about = append(r.about, core.ProxyResult{ProxyNode: about, Number: uint64(r.n[alive] + r.n[kept]), Signal: wire.AppendBareSignal(nil, &signal)})
+		r.about = append(r.about, core.ProxyResult{ProxyNode: about, Number: uint64(r.n[alive] + r.n[kept]), Signal: wire.AppendSignalMessage(nil, &signal)})
 		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: atMs, Node: about.ID})
 	} else {
 		r.signals = wire.AppendSignal(r.signals, &signal)

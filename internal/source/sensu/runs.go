@@ -81,7 +81,7 @@ func (x *session) answer(check model.CheckID, issued int64, result *wire.Result)
 	})
 	x.Mu.Unlock()
 	for _, a := range mine {
-		a.Hear(&wire.Ran{Output: result.Output, Done: true, Status: result.Status, DurationMs: result.DurationMs, Cut: result.Cut})
+		a.Hear(&wire.RunOutput{Output: result.Output, Done: true, Status: result.Status, DurationMs: result.DurationMs, Cut: result.Cut})
 	}
 }
 

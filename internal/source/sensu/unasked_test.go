@@ -208,7 +208,7 @@ func TestNothingCanBeMade(t *testing.T) {
 func TestPassiveChecksOfProxyNodes(t *testing.T) {
 	w := newWorld(t, nil)
 	w.chunks = []*model.CheckChunk{check(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
-	w.proxied = directory.NewProxyTargets(wire.Proxied{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
+	w.proxied = directory.NewProxyTargets(wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
 		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealed(w.chunks))
 	w.passives["firmware"] = directory.PassiveCheck{Chunk: check(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
 	a := w.agent("poller", false)
@@ -219,7 +219,7 @@ func TestPassiveChecksOfProxyNodes(t *testing.T) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var s wire.Signal
-	err := s.Decode(w.proxies[0].Proxied.Signal)
+	err := s.Decode(w.proxies[0].ProxyResult.Signal)
 	if r := decode(t, s); err != nil || w.proxies[0].Node != 60 || s.Chunk != 11 || r.Status != model.Warning {
 		t.Errorf("%v %+v", err, r)
 	}

@@ -175,7 +175,7 @@ func (w *world) Append(ctx context.Context, entries ...journal.Entry) error {
 		}
 		w.set(func() {
 			w.records = append(w.records, r)
-			if r.Kind == wire.RecordProxied {
+			if r.Kind == wire.RecordProxyResult {
 				w.proxies = append(w.proxies, r)
 			}
 			if r.Kind == wire.RecordBatch {

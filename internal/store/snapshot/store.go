@@ -62,7 +62,7 @@ func Open(o Options) (*Store, error) {
 		log := o.Head.Log
 		o.Resolve = func(p journal.Position) (journal.Position, error) {
 			if p.Log != log && p.Number != 0 {
-				return p, journal.ErrGone
+				return p, journal.ErrTrimmed
 			}
 			return journal.Position{Log: log, Number: p.Number}, nil
 		}

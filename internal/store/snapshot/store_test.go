@@ -221,7 +221,7 @@ func TestAnotherLifeOfTheData(t *testing.T) {
 	// A copy restored from a backup shares what came before it was made.
 	s, err = Open(Options{FS: fs, Dir: dir, Head: journal.Position{Log: 8, Number: 100}, Resolve: func(p journal.Position) (journal.Position, error) {
 		if p.Number > 15 {
-			return p, journal.ErrGone
+			return p, journal.ErrTrimmed
 		}
 		return journal.Position{Log: 8, Number: p.Number}, nil
 	}})
@@ -243,7 +243,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		faults := faultfs.New(mem)
 		ops := 0
 		crashed := false
-		faults.Before(func(op faultfs.Op) error {
+		faults.OnOperation(func(op faultfs.Op) error {
 			if op.Kind.Changes() {
 				if ops++; ops > fail {
 					crashed = true
