@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/config"
 )
 
-// advertised returns the names and addresses of the server's certificate: --advertise, or this machine's
-// where it is not set, and the servers that agents get.
-func (s *Server) advertised(ctx context.Context) []string {
+// certificateNames returns the names and addresses of the server's certificate: --advertise (by default the names and
+// addresses of this machine) and --agent-servers.
+func certificateNames(ctx context.Context, cfg *config.Server) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	add := func(address string) {
 		host, _, err := net.SplitHostPort(address)
@@ -23,11 +25,11 @@ func (s *Server) advertised(ctx context.Context) []string {
 			names = append(names, host)
 		}
 	}
-	for _, address := range s.cfg.AgentServers {
+	for _, address := range cfg.AgentServers {
 		add(address)
 	}
-	if len(s.cfg.Advertise) > 0 {
-		for _, address := range s.cfg.Advertise {
+	if len(cfg.Advertise) > 0 {
+		for _, address := range cfg.Advertise {
 			add(address)
 		}
 		return names
@@ -60,23 +62,19 @@ func fullName(ctx context.Context, host string) string {
 	return full
 }
 
-// agentAddresses returns the addresses of this server for join tokens.
-func (s *Server) agentAddresses() []string {
-	if len(s.cfg.AgentServers) > 0 {
-		return s.cfg.AgentServers
-	}
-	listener := s.people
-	if s.agents != nil {
-		listener = s.agents
+// agentAddresses returns the addresses of this server for join tokens. names are the names of its certificate.
+func agentAddresses(cfg *config.Server, listener net.Listener, names []string) []string {
+	if len(cfg.AgentServers) > 0 {
+		return cfg.AgentServers
 	}
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	hosts := s.cfg.Advertise
+	hosts := cfg.Advertise
 	if len(hosts) == 0 {
 		var bound net.IP
 		if a, ok := addrOf(listener); ok {
 			bound = a.IP
 		}
-		hosts = sortForAgents(bound, s.names, containerAddresses())
+		hosts = sortForAgents(bound, names, containerAddresses())
 	}
 	out := make([]string, 0, len(hosts))
 	for _, h := range hosts {
@@ -89,9 +87,9 @@ func (s *Server) agentAddresses() []string {
 	return out
 }
 
-// sortForAgents orders names and addresses, those that other machines most likely reach first: a
-// machine that joins loses some seconds with each one that it cannot reach. bound is the address of the
-// listener, containers has the addresses that only this machine's containers reach.
+// sortForAgents orders names and addresses by how likely other machines reach them: a machine that joins loses some
+// seconds with each one that it cannot reach. bound is the address of the listener; containers has the addresses that only
+// this machine's containers reach.
 func sortForAgents(bound net.IP, names []string, containers map[string]bool) []string {
 	if bound != nil && !bound.IsUnspecified() {
 		return []string{bound.String()}

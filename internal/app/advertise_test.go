@@ -10,20 +10,19 @@ import (
 
 // What may stand in --advertise and --agent-servers with a port, or in brackets, stands in
 // the certificate without.
-func TestNamesOfTheCertificate(t *testing.T) {
-	s := &Server{}
-	s.cfg = &config.Server{
+func TestCertificateNames(t *testing.T) {
+	cfg := &config.Server{
 		Advertise:    []string{"muster.example.org", "10.0.0.7:9443", "[fd00::7]:8443", "[fd00::8]"},
 		AgentServers: []string{"agents.example.org:443", "[fd00::7]:8443"},
 	}
 	want := []string{"localhost", "127.0.0.1", "::1", "agents.example.org", "fd00::7", "muster.example.org", "10.0.0.7", "fd00::8"}
-	if got := s.advertised(t.Context()); !slices.Equal(got, want) {
+	if got := certificateNames(t.Context(), cfg); !slices.Equal(got, want) {
 		t.Errorf("names %q, want %q", got, want)
 	}
 }
 
 // A join token names first what leads somewhere from another machine.
-func TestAddressesByUse(t *testing.T) {
+func TestSortForAgents(t *testing.T) {
 	names := []string{"localhost", "127.0.0.1", "::1", "tower", "tower.example.org", "172.17.0.1", "fd00::2", "192.0.2.2", "2001:db8::2", "10.0.0.2"}
 	inside := map[string]bool{"172.17.0.1": true}
 	for _, c := range []struct {

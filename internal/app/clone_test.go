@@ -14,7 +14,7 @@ import (
 )
 
 // The event of a clone outlives a restart. That the next server continues it: see package selfcheck.
-func TestTheEventOfACloneOutlivesAServer(t *testing.T) {
+func TestCloneEventSurvivesRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
 	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })

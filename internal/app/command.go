@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"syscall"
 
@@ -20,16 +21,16 @@ import (
 	"github.com/muster-fleet/muster/internal/serverlog"
 )
 
-// UpCommand is `muster up`.
+// UpCommand returns the command `muster up`.
 func UpCommand() *cobra.Command {
 	demo := 0
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Run a server and an agent for this machine",
-		Long: `Runs a server and an agent for this machine in one process, with all it keeps in one folder. The
-first start makes a CA, an administrator (the password is shown once) and a starter set of checks, and
-writes the context file by which the other commands find the server. Needs no root. What is not listed
-here is a setting of muster server, and works too: muster server --help.`,
+		Long: `Runs a server and an agent for this machine in one process, with all data in one folder. The first
+start makes a CA, an administrator (the password is shown once) and a starter set of checks, and writes
+the context file by which the other commands find the server. Root is not needed. All settings of muster
+server work too: muster server --help.`,
 		Example: "  muster up\n  muster up --data /tmp/try --listen :0 --listen-admin 127.0.0.1:0 --demo 300",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,7 +46,7 @@ here is a setting of muster server, and works too: muster server --help.`,
 				return err
 			}
 			path := ""
-			if f := cmd.Flags().Lookup("context-file"); f != nil { // which all of muster's commands share
+			if f := cmd.Flags().Lookup("context-file"); f != nil { // a flag of all commands
 				path = f.Value.String()
 			}
 			if path == "" {
@@ -54,15 +55,15 @@ here is a setting of muster server, and works too: muster server --help.`,
 				}
 			}
 			log := book.Logger(cfg.LogFormat)
-			warnOfMisspelt(log)
-			ctx, stop := untilStopped(cmd.Context(), cmd, book, log)
+			warnUnknownSettings(log)
+			ctx, stop := handleSignals(cmd.Context(), cmd, book, log)
 			defer stop()
-			if term.IsTerminal(int(os.Stdout.Fd())) { // it ends with its terminal, as with Ctrl-C
-				var hungUp context.CancelFunc
-				ctx, hungUp = signal.NotifyContext(ctx, syscall.SIGHUP)
-				defer hungUp()
+			if term.IsTerminal(int(os.Stdout.Fd())) { // the end of the terminal stops Muster, as Ctrl-C does
+				var stopHangup context.CancelFunc
+				ctx, stopHangup = signal.NotifyContext(ctx, syscall.SIGHUP)
+				defer stopHangup()
 			}
-			keepHeapSmall()
+			limitHeap()
 			up := &Up{Config: cfg, Demo: demo, NoDemo: demo == 0 && cmd.Flags().Changed("demo"), Context: path, Program: os.Args[0], Out: cmd.OutOrStdout(), Log: log, Book: book}
 			return up.Run(ctx)
 		},
@@ -72,17 +73,17 @@ here is a setting of muster server, and works too: muster server --help.`,
 	for _, f := range config.Fields() {
 		c.Flags().Lookup(f.Name).Hidden = !slices.Contains(everyday, f.Name)
 	}
-	c.Flags().IntVar(&demo, "demo", 0, "simulate so many machines beside this one; 0 takes those of an earlier start away")
+	c.Flags().IntVar(&demo, "demo", 0, "number of simulated machines beside this one; 0 deletes those of an earlier start")
 	return c
 }
 
-// ServerCommand is `muster server`.
+// ServerCommand returns the command `muster server`.
 func ServerCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "server",
 		Short: "Run a server",
 		Long: `Runs a server. Settings come from flags, the environment (--data is MUSTER_DATA) or a file
-(--config); flags win. SIGHUP opens the log file anew and reads what needs no restart.`,
+(--config); flags win. SIGHUP reopens the log file and reloads settings that need no restart.`,
 		Example: "  muster server --data /var/lib/muster --advertise muster.example.org\n  muster server --config /etc/muster/muster.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -95,19 +96,19 @@ func ServerCommand() *cobra.Command {
 				return err
 			}
 			log := book.Logger(cfg.LogFormat)
-			warnOfMisspelt(log)
-			keepHeapSmall()
-			ctx, stop := untilStopped(cmd.Context(), cmd, book, log)
+			warnUnknownSettings(log)
+			limitHeap()
+			ctx, stop := handleSignals(cmd.Context(), cmd, book, log)
 			defer stop()
 			manager := sdnotify.Manager{Socket: os.Getenv("NOTIFY_SOCKET")}
-			manager.Status("opens " + cfg.Data + ", and replays what the journal has")
+			manager.Status("opening " + cfg.Data + ", replaying the journal")
 			s, err := Open(ctx, cfg, log)
 			if err != nil {
 				manager.Status(err.Error())
 				return err
 			}
 			s.logTail, s.manager = book.Tail, manager
-			password, err := s.firstAdmin(ctx)
+			password, err := createAdmin(ctx, s.access, cfg.AdminPasswordFile)
 			if err == nil {
 				if password != "" {
 					fmt.Fprintf(cmd.OutOrStdout(), "user admin, password %s (shown once)\n", password)
@@ -121,16 +122,16 @@ func ServerCommand() *cobra.Command {
 	return c
 }
 
-// warnOfMisspelt says which variables nobody reads, and which was meant.
-func warnOfMisspelt(log *slog.Logger) {
-	for name, meant := range config.Misspelt(os.Environ()) {
-		log.Warn("no setting has this name: it changes nothing", "variable", name, "meant", meant)
+// warnUnknownSettings logs environment variables that are no setting, with the most similar setting.
+func warnUnknownSettings(log *slog.Logger) {
+	for name, similar := range config.Misspelt(os.Environ()) {
+		log.Warn("the environment variable is no setting and is ignored", "variable", name, "similar", similar)
 	}
 }
 
 // untilStopped ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it
 // reopens the log and reads its level again.
-func untilStopped(ctx context.Context, cmd *cobra.Command, book *serverlog.Log, log *slog.Logger) (context.Context, context.CancelFunc) {
+func handleSignals(ctx context.Context, cmd *cobra.Command, book *serverlog.Log, log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -143,17 +144,29 @@ func untilStopped(ctx context.Context, cmd *cobra.Command, book *serverlog.Log, 
 				return
 			case <-hup:
 				if err := book.Reopen(); err != nil {
-					log.Error("log was not opened again", "err", err)
+					log.Error("log was not reopened", "err", err)
 				}
 				cfg, err := config.Load(cmd.Flags(), os.Getenv)
 				if err != nil {
-					log.Error("configuration was not read again", "err", err)
+					log.Error("configuration was not reloaded", "err", err)
 					continue
 				}
 				book.SetLevel(cfg.LogLevel)
-				log.Info("log opened, configuration read again", "log-level", cfg.LogLevel)
+				log.Info("log reopened, configuration reloaded", "log-level", cfg.LogLevel)
 			}
 		}
 	}()
 	return ctx, stop
+}
+
+// heapGrowth is GOGC: the share of its live bytes, in per cent, by which the heap may grow before it is collected. It is
+// half of Go's default: a server's heap is mostly live (sessions, states), and memory is worth more here than one or two
+// per cent of CPU.
+const heapGrowth = 50
+
+// limitHeap sets heapGrowth for this process, unless GOGC is set.
+func limitHeap() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
 }

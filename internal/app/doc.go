@@ -1,12 +1,10 @@
-// Package app is the one place that knows everybody: it wires the rooms of the
-// server together, starts them in an order that has reasons, and stops them in the
-// reverse of it.
+// Package app wires the rooms of the server together, starts them in an order that has reasons, and stops them in the
+// reverse one. It does no work of its own.
 //
-// Start reading at Server (server.go): Open is the list of everything that is opened,
-// Run (run.go) of everything that runs, each with the reason of its place.
+// Start reading at OpenAt in server.go: it lists the components in the order of opening, with the reason of each place.
+// Each registers its tasks and its close function (lifecycle.go). Run (run.go) starts the tasks and stops them in stages.
 //
-// Every goroutine here ends with Run or Close, but for the one that writes the event
-// about lost sessions. No lock is taken over two rooms.
+// Every goroutine here ends with Run or Close. No lock is held over two rooms.
 //
 // up.go is `muster up`: a server and an agent for this machine in one process.
 package app

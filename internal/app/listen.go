@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/muster"
 )
 
+// listenOn opens a TCP listener. setting is the flag that its errors name.
 func listenOn(address, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -33,6 +35,12 @@ func listenOn(address, setting string) (net.Listener, error) {
 	return l, nil
 }
 
+// listeners hold the listeners; nil: there is none of this kind.
+type listeners struct {
+	people, agents, plain, admin, sensu net.Listener
+}
+
+// listen opens the listeners.
 func (s *Server) listen(context.Context) error {
 	for _, l := range []struct {
 		to      *net.Listener
@@ -50,10 +58,20 @@ func (s *Server) listen(context.Context) error {
 			return err
 		}
 		*l.to = listener
+		s.onClose(func() error {
+			if err := listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			return nil
+		})
 	}
 	if a, ok := addrOf(s.admin); ok && !a.IP.IsLoopback() {
-		s.log.Warn("whoever reaches the admin listener reads the metrics", "address", a.String())
+		s.log.Warn("every machine that reaches the admin listener can read the metrics", "address", a.String())
 	}
+	s.task(front, "agents", s.serveAgents)
+	s.task(front, "people", s.servePeople)
+	s.task(front, "admin", s.serveAdmin)
+	s.task(front, "service manager", s.reportStatus)
 	return nil
 }
 
@@ -65,17 +83,31 @@ func addrOf(l net.Listener) (*net.TCPAddr, bool) {
 	return a, ok
 }
 
+// forAgents returns the listener of agents: their own, or the one shared with people.
+func (ls *listeners) forAgents() net.Listener {
+	if ls.agents != nil {
+		return ls.agents
+	}
+	return ls.people
+}
+
+// localAddress returns a listener's address on the loopback interface.
+func localAddress(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
 // serveAgents accepts agents where they have listeners of their own.
 func (s *Server) serveAgents(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if s.agents != nil {
 		shared := muster.Listen(s.agents, s.authority, s.sessions, s.log)
 		g.Go(func() error { return shared.Run(ctx) })
-		// Enrolment comes without a client certificate.
-		g.Go(func() error { return serve(ctx, shared.People(), s.enrolHandler, s.log) })
+		// Enrolment has no client certificate.
+		g.Go(func() error { return serve(ctx, shared.People(), s.handlers.enrol, s.log) })
 	}
 	if s.plain != nil {
-		s.log.Warn("agents are believed without proof on the plain listener", "address", s.plain.Addr().String())
+		s.log.Warn("the plain listener believes agents without proof", "address", s.plain.Addr().String())
 		g.Go(func() error { return muster.ServePlain(ctx, s.plain, s.sessions) })
 	}
 	return g.Wait()
@@ -90,21 +122,36 @@ func (s *Server) servePeople(ctx context.Context) error {
 	listener := listen(s.people, s.authority, s.sessions, s.log)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return listener.Run(ctx) })
-	g.Go(func() error { return serve(ctx, listener.People(), s.handler, s.log) })
+	g.Go(func() error { return serve(ctx, listener.People(), s.handlers.people, s.log) })
 	return g.Wait()
-}
-
-func (s *Server) serveAdmin(ctx context.Context) error {
-	if s.admin == nil {
-		return nil
-	}
-	return serve(ctx, netutil.LimitListener(s.admin, adminConnections), s.adminHandler, s.log)
 }
 
 // adminConnections bounds the connections of the admin listener.
 const adminConnections = 64
 
-// connections is how many agents and people may be connected; 0: any number.
+func (s *Server) serveAdmin(ctx context.Context) error {
+	if s.admin == nil {
+		return nil
+	}
+	return serve(ctx, netutil.LimitListener(s.admin, adminConnections), s.handlers.admin, s.log)
+}
+
+// serveSensu accepts Sensu's agents, with the certificate of all listeners unless --sensu-tls is off.
+func (s *Server) serveSensu(ctx context.Context) error {
+	var config *tls.Config
+	if s.cfg.SensuTLS != "off" {
+		config = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.authority.GetCertificate}
+		if s.sensuCA != nil {
+			s.sensuCA.Admit(config)
+		}
+	} else {
+		s.log.Warn("Sensu's agents connect without TLS: passwords and results can be read on the way", "address", s.sensu.Addr().String())
+	}
+	s.log.Info("listening for Sensu's agents", "address", s.sensu.Addr().String(), "tls", config != nil)
+	return s.bridge.Listen(ctx, s.sensu, config)
+}
+
+// connections returns the largest number of connections that the limit of open files allows; 0: no limit.
 func connections() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<24 {
@@ -113,11 +160,10 @@ func connections() int {
 	return model.MaxConnections(int(l.Cur)) // the Go runtime has raised it to the hard limit
 }
 
-// answerTimeout is how long a reader may take for an answer; a watch moves its own
-// deadline with every message.
+// answerTimeout is the time in which a client must read an answer. A watch moves its own deadline with every message.
 const answerTimeout = 2 * time.Minute
 
-// serve answers until ctx ends, then gives requests under way five seconds.
+// serve answers requests until ctx ends, then gives those under way five seconds.
 func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		// One connection is one person or program: its concurrent requests are bounded.

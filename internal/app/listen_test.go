@@ -17,7 +17,7 @@ import (
 
 // With --listen-agents machines join and connect there and nowhere else, and people are
 // answered only at their own address.
-func TestAgentsHaveAnAddressOfTheirOwn(t *testing.T) {
+func TestSeparateAgentListener(t *testing.T) {
 	together, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
 	apart, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--listen-agents", "127.0.0.1:0"))
 	testenv.Until(t, "ready", func() bool { return together.NotReady() == nil && apart.NotReady() == nil })

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -62,7 +63,7 @@ func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	return s, stop
 }
 
-func TestAServerRemembersItsOwnEventsAfterARestart(t *testing.T) {
+func TestOwnEventsSurviveRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
 	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
@@ -84,22 +85,22 @@ func TestAServerRemembersItsOwnEventsAfterARestart(t *testing.T) {
 	}
 }
 
-func TestOldDefinitionsAreLookedThrough(t *testing.T) {
+func TestCollectOldDefinitions(t *testing.T) {
 	began := time.Now()
 	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
 	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
-	held, err := s.heldSince(t.Context())
+	held, err := journal.OldestReceived(t.Context(), s.journal)
 	if err != nil || held.Before(began.Add(-time.Second)) || held.After(time.Now()) {
 		t.Errorf("the journal holds commits since %s, %v", held, err)
 	}
-	if err := s.collectOnce(t.Context()); err != nil {
+	if _, err := s.planner.Collect(t.Context(), s.view.Chunks(), held, time.Now()); err != nil {
 		t.Error(err)
 	}
 }
 
 // What `muster get queues` lists is what docs/reference/queues.md says, and settings
 // are in force.
-func TestEveryKnownQueueIsListed(t *testing.T) {
+func TestAllQueuesListed(t *testing.T) {
 	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--sensu-listen", "127.0.0.1:0", "--queues", "reactions=block,requests=7,journal=9MiB,event-view=40,deliveries=11"))
 	testenv.Until(t, "all parts run", func() bool {
 		return slices.ContainsFunc(s.queues.List(), func(q queue.Info) bool { return q.Name == "snapshots" })

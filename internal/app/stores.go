@@ -2,21 +2,29 @@ package app
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/agent/facts"
+	"github.com/muster-fleet/muster/internal/archive"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/offline"
 	"github.com/muster-fleet/muster/internal/pipes"
 	"github.com/muster-fleet/muster/internal/plan"
-	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/secret"
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/store/asset"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
+	"github.com/muster-fleet/muster/internal/tools"
 )
 
+// openIntent opens the store of resources, users and nodes.
 func (s *Server) openIntent(ctx context.Context) error {
 	dsn := s.cfg.IntentDB
 	if dsn == "" {
@@ -26,15 +34,22 @@ func (s *Server) openIntent(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.onClose(store.Close)
 	s.intent = intent.NewService(intent.Options{
 		AuditRetention: time.Duration(s.cfg.AuditRetention),
-		Store:          store, Impact: s.impact, NodeChanged: s.nodeChanged, Connected: s.connected, Absent: s.absent, Trusted: s.trusted, Full: s.full, CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
+		Store:          store, Impact: s.impact, NodeChanged: s.nodeChanged, Connected: s.sources.connected, Absent: s.absent, Full: s.limitMet,
+		Trusted:         func(ctx context.Context, node model.NodeID) (string, error) { return s.planner.TrustedGroup(ctx, node) },
+		CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
 		Limits: model.Limits{
 			StatesPerNode: s.cfg.NodeStates, Labels: s.cfg.MaxLabels, OutputBytes: int(s.cfg.MaxOutput),
 			ResultsPerSec: s.cfg.NamespaceRate, NodeResultsSec: s.cfg.NodeRate,
 		},
 	})
-	s.listFacts()
+	_, policy := s.queues.Bounds("facts")
+	s.queues.Register("facts", func() queue.Info {
+		waiting, nodes, ever := s.intent.ReportBacklog()
+		return queue.Info{Name: "facts", Capacity: int64(nodes), Depth: int64(waiting), Unit: "items", Policy: policy, Passed: ever}
+	})
 	s.access = access.NewService(access.Options{Store: store, Now: s.now, Logger: s.log})
 	if err := s.access.Load(ctx); err != nil {
 		return err
@@ -42,6 +57,10 @@ func (s *Server) openIntent(ctx context.Context) error {
 	if err := s.intent.Load(ctx); err != nil {
 		return err
 	}
+	s.task(back, "intent", s.intent.WriteReports)               // writes facts of agents
+	s.task(back, "old changes", s.intent.EnforceRetention)      // deletes old changes
+	s.task(back, "ephemeral nodes", s.intent.ForgetAbsentNodes) // deletes ephemeral nodes that stay away
+	s.task(back, "password requests", (&offline.PasswordRequests{Data: s.cfg.Data, Access: s.access, Log: s.log}).Run)
 	return s.intent.CloseInterruptedRuns(ctx)
 }
 
@@ -53,43 +72,48 @@ func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.La
 	return s.planner.Preview(ctx, writes)
 }
 
-func (s *Server) openHistory(ctx context.Context) error {
+// limitMet reports a limit that refused a machine without a node. The lowest node of the namespace carries the event.
+func (s *Server) limitMet(namespace, limit, reason string) {
+	id, ok := s.planner.NamespaceByName(namespace)
+	var lowest model.NodeID
+	for _, node := range s.planner.Nodes(namespace) {
+		if lowest == 0 || node < lowest {
+			lowest = node
+		}
+	}
+	if !ok || lowest == 0 {
+		return
+	}
+	_, name, _ := s.planner.NodeName(lowest)
+	s.sessions.Limiter().Hit(&core.Node{ID: lowest, Name: name, Namespace: id}, limit, reason)
+}
+
+// openHistory opens the store of problems, transitions and deliveries.
+func (s *Server) openHistory(ctx context.Context) (err error) {
 	dsn := s.cfg.HistoryDB
 	if dsn == "" {
 		dsn = s.path("history.db")
 	}
-	var err error
-	s.history, err = history.Open(ctx, dsn)
+	if s.history, err = history.Open(ctx, dsn); err == nil {
+		s.onClose(s.history.Close)
+	}
 	return err
 }
 
-// openReactions makes the reactor, which knows from the history store how far it came.
-func (s *Server) openReactions(ctx context.Context) error {
-	s.reactor = react.New(react.Options{
-		Store: s.history, Names: s.planner, Routing: s.routes, Present: react.EventPresence(s.present), Rederive: s.rederive, Journal: s.journal, Beat: s.beat,
-		Pipelines: s.pipelines, Kept: s.planner.FilterContext,
-		Secret: s.secretText, Assets: s.tools.Use, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
-			return s.planner.Dependencies(node, source.Check())
-		}, Shadow: s.planner.Shadow,
-		EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
-			ends := make([]intent.SilenceEnd, len(list))
-			for i, e := range list {
-				ends[i] = intent.SilenceEnd{Key: intent.Key{Kind: "Silence", Namespace: e.Silence.Namespace, Name: e.Silence.Name}, At: e.At}
-			}
-			return s.intent.EndSilences(ctx, "the problem that it silenced has closed", ends)
-		},
-		Gather:       250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
-		GatherOpened: 50 * time.Millisecond,
-		Retention:    time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
-		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
-	})
-	return s.reactor.Load(ctx, s.journal.CommonPosition)
-}
-
-func (s *Server) openPlanner(ctx context.Context) error {
+// openPlanner compiles the intent into assignments, routes and pipelines, and opens the Assets of the server's own
+// commands. The folder of these holds only files extracted from archives: a copy of the data folder needs none of it.
+func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()
-	var err error
-	if s.tools, err = s.openTools(); err != nil {
+	s.tools, err = tools.Open(tools.Options{
+		Dir: s.path("tools"), Facts: facts.New(facts.This()).Measure(), Log: s.log,
+		Came: func() {
+			if s.reactor != nil { // nil while the server opens: it sends nothing yet
+				s.reactor.AssetArrived()
+			}
+		},
+		Archive: func(sum [64]byte) (io.ReadSeekCloser, error) { return s.archives.OpenChecked(asset.Sum(sum)) },
+	})
+	if err != nil {
 		return err
 	}
 	s.pipelines.Libraries = s.tools.Scripts
@@ -99,10 +123,37 @@ func (s *Server) openPlanner(ctx context.Context) error {
 	})
 	s.recorder.Nodes = s.planner
 	s.secrets = secret.New(secret.Options{Secret: s.planner.Secret})
+	s.task(back, "planner", func(ctx context.Context) error { return s.planner.Run(ctx, s.intent.CommitSignal()) }) // compiles changes of the store
+	s.task(back, "intent mark", func(ctx context.Context) error {                                                   // for the next start
+		return s.recorder.MarkIntent(ctx, s.planner.Revision)
+	})
+	s.task(back, "tools", s.tools.Run) // extracts Assets
 	return s.planner.Load(ctx)
 }
 
-// present returns the state of an event in the view.
-func (s *Server) present(node model.NodeID, check model.CheckID) (event.State, bool) {
-	return s.view.Get(node, check)
+// secretValue resolves a Secret for an agent.
+func (st *stores) secretValue(ctx context.Context, namespace, name string) (muster.SecretValue, error) {
+	v, err := st.secrets.Resolve(ctx, namespace, name)
+	return muster.SecretValue{Text: v.Text, Lease: v.Lease}, err
+}
+
+// secretText resolves a Secret for a handler or a Sensu agent.
+func (st *stores) secretText(ctx context.Context, namespace, name string) (string, error) {
+	v, err := st.secrets.Resolve(ctx, namespace, name)
+	return v.Text, err
+}
+
+// openArchives opens the archives of Assets.
+func (s *Server) openArchives(context.Context) (err error) {
+	s.archives, err = archive.Open(archive.Options{
+		Dir: s.path("assets"), Revision: s.planner.Revision, Arrived: s.tools.Arrived, Now: s.now, Log: s.log,
+		Assets: func(ctx context.Context) ([]model.Resource, error) {
+			return s.intent.List(ctx, intent.ListQuery{Kind: "Asset"}, nil)
+		},
+		Changed: func() { s.tools.Named(s.planner.HandlerAssets()) },
+	})
+	if err == nil {
+		s.task(back, "assets", s.archives.Run) // fetches and removes archives
+	}
+	return err
 }

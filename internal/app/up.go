@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,6 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/load/demo"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/offline"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -35,18 +36,19 @@ var starter []byte
 // Up is `muster up`: a server and an agent for this machine in one process.
 type Up struct {
 	Config  *config.Server
-	Demo    int    // simulated nodes
-	NoDemo  bool   // delete the simulated nodes of an earlier start
+	Demo    int    // number of simulated nodes
+	NoDemo  bool   // deletes the simulated nodes of an earlier start
 	Context string // path of the context file
-	Program string // how people call us, for the commands that are shown
+	Program string // name of this program in the commands that are shown
 	Out     io.Writer
 	Log     *slog.Logger
-	Book    *serverlog.Log // where Log writes; nil: elsewhere
+	Book    *serverlog.Log // destination of Log; nil: another one
 
-	kept, aside string // of which server a context was at Context, and where it lies now; empty: none was, or it was ours
+	replacedServer string // server of a foreign context that was in Context; empty: there was none
+	replacedFile   string // file to which it moved
 }
 
-// Run runs both until ctx ends.
+// Run runs server and agent until ctx ends.
 func (u *Up) Run(ctx context.Context) error {
 	s, err := Open(ctx, u.Config, u.Log)
 	if err != nil {
@@ -60,29 +62,29 @@ func (u *Up) Run(ctx context.Context) error {
 	if u.Book != nil {
 		s.logTail = u.Book.Tail
 	}
-	password, err := s.firstAdmin(ctx)
+	password, err := createAdmin(ctx, s.access, s.cfg.AdminPasswordFile)
 	if err != nil {
 		return err
 	}
 	a, err := u.prepare(ctx, s)
 	if err != nil {
-		u.showPassword(password) // nobody makes it again
+		u.showPassword(password) // no later start shows it
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	// The guests leave before the host: a node whose goodbye nobody hears counts as silent.
+	// Agents stop before the server: a node whose planned stop the server does not hear counts as silent.
 	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopServing()
 	g.Go(func() error { return s.Run(serving) })
-	var guests sync.WaitGroup
-	guest := func(run func() error) {
-		guests.Add(1)
+	var agents sync.WaitGroup
+	runAgent := func(run func() error) {
+		agents.Add(1)
 		g.Go(func() error {
-			defer guests.Done()
+			defer agents.Done()
 			return run()
 		})
 	}
-	guest(func() error {
+	runAgent(func() error {
 		if err := a.Run(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("agent of this machine: %w", err)
 		}
@@ -90,25 +92,25 @@ func (u *Up) Run(ctx context.Context) error {
 	})
 	switch {
 	case u.Demo > 0:
-		guest(func() error { return s.demo(ctx, u.Demo) })
+		runAgent(func() error { return runDemo(ctx, s, u.Demo) })
 	case u.NoDemo:
-		guest(func() error { return s.noDemo(ctx) })
+		runAgent(func() error { return demo.Fleet{Service: s.intent}.Forget(ctx) })
 	}
 	g.Go(func() error {
-		u.welcome(ctx, s, password)
+		u.awaitReady(ctx, s, password)
 		return nil
 	})
 	g.Go(func() error {
 		<-ctx.Done()
-		fmt.Fprintln(u.Out, "Stopping: what came in is kept.")
-		left := make(chan struct{})
+		fmt.Fprintln(u.Out, "Stopping. Received results are kept.")
+		stopped := make(chan struct{})
 		go func() {
-			guests.Wait()
-			close(left)
+			agents.Wait()
+			close(stopped)
 		}()
 		select {
-		case <-left:
-		case <-time.After(guestsLeave):
+		case <-stopped:
+		case <-time.After(agentStopTime):
 		}
 		stopServing()
 		return nil
@@ -118,25 +120,25 @@ func (u *Up) Run(ctx context.Context) error {
 
 // prepare makes the starter set, the context file and the agent.
 func (u *Up) prepare(ctx context.Context, s *Server) (*agent.Agent, error) {
-	if err := s.firstChecks(ctx); err != nil {
+	if err := applyStarter(ctx, s.intent); err != nil {
 		return nil, err
 	}
 	if err := u.saveContext(ctx, s); err != nil {
 		return nil, err
 	}
-	return u.agent(ctx, s)
+	return u.newAgent(ctx, s)
 }
 
-// guestsLeave is how long a stop waits for agents: a command that runs is given 5 s.
-const guestsLeave = 6 * time.Second
+// agentStopTime is the time that a stop waits for agents: their commands have 5 s to end.
+const agentStopTime = 6 * time.Second
 
-// patience is how long a start may take before its reason is told.
-const patience = 3 * time.Second
+// slowStart is the duration of a start after which its reason is shown.
+const slowStart = 3 * time.Second
 
-// welcome prints the start page when the server is ready, and before that, after some patience, the
-// reason why it is not. It shows a new password in any case.
-func (u *Up) welcome(ctx context.Context, s *Server, password string) {
-	late, tick := time.After(patience), time.NewTicker(20*time.Millisecond)
+// awaitReady prints the start page when the server is ready; after slowStart also the reason why it is not. It shows a
+// new password in any case.
+func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
+	late, tick := time.After(slowStart), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
 	for len(s.NotReady()) > 0 {
 		select {
@@ -144,10 +146,10 @@ func (u *Up) welcome(ctx context.Context, s *Server, password string) {
 			u.showPassword(password)
 			return
 		case <-late:
-			why := strings.Join(s.NotReady(), "; ")
-			fmt.Fprintf(u.Out, "Not ready yet: %s.\nIt goes on by itself when that is over; %s says more.\n", strings.TrimSuffix(why, "."), u.Config.LogFile)
-			if strings.Contains(why, "disk is full") {
-				fmt.Fprintln(u.Out, "Free some disk, or, where it is small, start with --journal-reserve 16MiB.")
+			reason := strings.Join(s.NotReady(), "; ")
+			fmt.Fprintf(u.Out, "Not ready yet: %s.\nThe start continues by itself. More is in the log: %s\n", strings.TrimSuffix(reason, "."), u.Config.LogFile)
+			if strings.Contains(reason, "disk is full") {
+				fmt.Fprintln(u.Out, "Free some disk space, or start with a smaller reserve: --journal-reserve 16MiB")
 			}
 			fmt.Fprintln(u.Out)
 		case <-tick.C:
@@ -163,30 +165,33 @@ func (u *Up) showPassword(password string) {
 	}
 }
 
-// firstAdmin makes the user admin where nobody can log in, and returns the password
-// if one was made.
-func (s *Server) firstAdmin(ctx context.Context) (string, error) {
-	if s.access.HasUsers() {
+// createAdmin creates the user admin if there are no users. It takes the password from a file, or makes one and returns
+// it.
+func createAdmin(ctx context.Context, users *access.Service, passwordFile string) (password string, err error) {
+	if users.HasUsers() {
 		return "", nil
 	}
 	given := ""
-	if path := s.cfg.AdminPasswordFile; path != "" {
-		var err error
-		if given, err = offline.ReadPassword(path, os.Stdin); err != nil {
+	if passwordFile != "" {
+		if given, err = offline.ReadPassword(passwordFile, os.Stdin); err != nil {
 			return "", fmt.Errorf("admin-password-file: %w", err)
 		}
 	}
-	by := intent.Actor{User: "server", Whence: "local", Why: "first start"}
-	made, err := s.access.CreateUser(ctx, by, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, given)
+	made, err := users.CreateUser(ctx, byServer("first start"), access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, given)
 	if err != nil || given != "" {
 		return "", err
 	}
 	return made, nil
 }
 
-// firstChecks applies the starter set to an installation that has no checks and never had.
-func (s *Server) firstChecks(ctx context.Context) error {
-	changes, err := s.intent.Store().Changes(ctx, 0, 1000)
+// byServer names the server as the author of a change.
+func byServer(reason string) intent.Actor {
+	return intent.Actor{User: "server", Whence: "local", Why: reason}
+}
+
+// applyStarter applies the starter set to an installation that never had checks.
+func applyStarter(ctx context.Context, service *intent.Service) error {
+	changes, err := service.Store().Changes(ctx, 0, 1000)
 	if err != nil {
 		return err
 	}
@@ -203,18 +208,13 @@ func (s *Server) firstChecks(ctx context.Context) error {
 	for i := range decoded {
 		resources[i] = decoded[i].Resource
 	}
-	_, err = s.intent.Apply(ctx, intent.Actor{User: "server", Whence: "local", Why: "first start: the starter set"}, resources, intent.ApplyOptions{Yes: true})
+	_, err = service.Apply(ctx, byServer("first start: the starter set"), resources, intent.ApplyOptions{Yes: true})
 	return err
 }
 
-// agent makes the agent of this machine: an ordinary one, over a real session.
-func (u *Up) agent(ctx context.Context, s *Server) (*agent.Agent, error) {
-	listener := s.people
-	if s.agents != nil {
-		listener = s.agents
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	address := net.JoinHostPort("127.0.0.1", port)
+// newAgent makes the agent of this machine: an ordinary one, with a session over TCP.
+func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
+	address := localAddress(s.forAgents())
 	cfg := agent.Config{
 		StateDir: s.path("agent"), Servers: []string{address}, Version: version.Get().Version,
 		Log: u.Log.With("part", "agent"), Guard: s.guard,
@@ -227,7 +227,7 @@ func (u *Up) agent(ctx context.Context, s *Server) (*agent.Agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, intent.Actor{User: "server", Whence: "local", Why: "join token created"}, keep); err != nil {
+		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, byServer("join token created"), keep); err != nil {
 			return nil, err
 		}
 		cfg.Token = token.String()
@@ -244,7 +244,7 @@ func (u *Up) showStart(s *Server, password string) {
 		data = u.Config.Data
 	}
 	fmt.Fprintf(u.Out, "Muster %s watches this machine.\n\n", version.Get().Version)
-	fmt.Fprintf(u.Out, "  address   %s\n", s.localURL())
+	fmt.Fprintf(u.Out, "  address   %s\n", localURL(s.people))
 	if password != "" {
 		fmt.Fprintf(u.Out, "  user      admin\n  password  %s   (shown once)\n            a new one: %s auth reset-password --data %s\n", password, u.Program, u.Config.Data)
 	}
@@ -253,15 +253,15 @@ func (u *Up) showStart(s *Server, password string) {
 		fmt.Fprintf(u.Out, "  log       %s\n", u.Config.LogFile)
 	}
 	fmt.Fprintf(u.Out, "  context   %s\n", u.Context)
-	if u.aside != "" {
-		fmt.Fprintf(u.Out, "            the one that was there, of %s, is kept as\n            %s (--context-file FILE, or mv it back)\n", u.kept, u.aside)
+	if u.replacedFile != "" {
+		fmt.Fprintf(u.Out, "            the earlier one, of %s, moved to\n            %s (use it: --context-file FILE, or move it back)\n", u.replacedServer, u.replacedFile)
 	}
 	all := ""
 	if u.Demo > 0 {
 		fmt.Fprintf(u.Out, "  demo      %d simulated machines, in namespace demo\n", u.Demo)
 		all = " -A"
-	} else if left := s.demoLeft(); left > 0 && !u.NoDemo {
-		fmt.Fprintf(u.Out, "  demo      %d simulated machines of an earlier --demo are kept, and stand still;\n            --demo 0 takes them away\n", left)
+	} else if left := len(s.planner.Nodes(demo.Namespace)); left > 0 && !u.NoDemo {
+		fmt.Fprintf(u.Out, "  demo      %d simulated machines of an earlier --demo are stopped;\n            delete them: --demo 0\n", left)
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -269,9 +269,9 @@ func (u *Up) showStart(s *Server, password string) {
 	}
 	fmt.Fprint(u.Out, "\nIn a second terminal:\n\n")
 	next := [][2]string{
-		{u.Program + " status", "is all well?"}, {u.Program + " get events" + all, "what is judged, worst first"},
-		{u.Program + " describe node " + intent.NodeName(host), "all there is to know of this machine"},
-		{u.Program + " node token", "the line with which another machine joins"},
+		{u.Program + " status", "the state of everything"}, {u.Program + " get events" + all, "all events, the worst first"},
+		{u.Program + " describe node " + intent.NodeName(host), "this machine"},
+		{u.Program + " node token", "the command that adds another machine"},
 	}
 	wide := 0
 	for _, n := range next {
@@ -280,5 +280,14 @@ func (u *Up) showStart(s *Server, password string) {
 	for _, n := range next {
 		fmt.Fprintf(u.Out, "  %-*s   %s\n", wide, n[0], n[1])
 	}
-	fmt.Fprint(u.Out, "\nCtrl-C stops it; the data stays.\n")
+	fmt.Fprint(u.Out, "\nCtrl-C stops Muster; its data is kept.\n")
+}
+
+// runDemo simulates machines beside this one, over sessions with certificates.
+func runDemo(ctx context.Context, s *Server, nodes int) error {
+	certificates, err := simulated.Certificates(s.authority)
+	if err != nil {
+		return err
+	}
+	return demo.Fleet{Nodes: nodes, Server: localAddress(s.people), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo")}.Run(ctx)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// saveContext writes the context file by which the command line finds this server. It keeps a valid token
-// of this server. The context of another server moves to a file beside it first; a context of this
-// server that was moved so before is used again.
+// saveContext writes the context file by which the command line finds this server. It keeps a valid token of this server.
+// The context of another server moves to a file beside it first; an earlier context of this server that was moved so is
+// used again.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
-	c := client.Context{Server: s.localURL(), CA: string(s.authority.CAPEM())}
+	c := client.Context{Server: localURL(s.people), CA: string(s.authority.CAPEM())}
 	if s.admin != nil {
 		c.Admin = s.admin.Addr().String()
 	}
@@ -25,19 +25,19 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	if c.Data, err = filepath.Abs(u.Config.Data); err != nil {
 		return fmt.Errorf("write context file: %w", err)
 	}
-	was, err := client.LoadContext(u.Context)
+	earlier, err := client.LoadContext(u.Context)
 	if err != nil {
 		return err
 	}
-	if (was.Server != "" || was.Token != "") && !s.isOurs(&was, &c) {
-		if u.aside, err = client.BackUpContext(u.Context, was); err != nil {
+	if (earlier.Server != "" || earlier.Token != "") && !sameServer(s.access, &earlier, &c) {
+		if u.replacedFile, err = client.BackUpContext(u.Context, earlier); err != nil {
 			return err
 		}
-		u.kept = cmp.Or(was.Server, "no server")
-		was = s.keptOf(u.Context, &c)
+		u.replacedServer = cmp.Or(earlier.Server, "no server")
+		earlier = movedContext(s.access, u.Context, &c)
 	}
-	c.Namespace, c.Token = was.Namespace, was.Token
-	who, err := s.access.Authenticate(was.Token)
+	c.Namespace, c.Token = earlier.Namespace, earlier.Token
+	who, err := s.access.Authenticate(earlier.Token)
 	if c.User = who.User; err != nil {
 		c.User = "admin"
 		c.Token, _, err = s.access.CreateToken(ctx, intent.Actor{User: "admin", Whence: "local", Why: "muster up"},
@@ -49,35 +49,36 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	return client.SaveContext(u.Context, c)
 }
 
-// isOurs says whether a context is of the server that now is of: the address alone does not say
-// so (another data folder is another server), nor do CA and tokens, which a copy of the data
-// folder has, too.
-func (s *Server) isOurs(was, now *client.Context) bool {
-	if was.Server != "" && was.Server != now.Server && was.Data != now.Data {
+// sameServer reports whether a context belongs to the server of another one. An equal address is not enough: another data
+// folder is another server. Nor are CA and tokens, which a copy of the data folder also has.
+func sameServer(users *access.Service, c, now *client.Context) bool {
+	if c.Server != "" && c.Server != now.Server && c.Data != now.Data {
 		return false
 	}
-	if was.CA != "" && pki.SumOfPEM([]byte(was.CA)) == pki.SumOfPEM([]byte(now.CA)) {
+	if c.CA != "" && pki.SumOfPEM([]byte(c.CA)) == pki.SumOfPEM([]byte(now.CA)) {
 		return true
 	}
-	_, err := s.access.Authenticate(was.Token)
+	_, err := users.Authenticate(c.Token)
 	return err == nil
 }
 
-// keptOf is a context of this server that another one kept beside its own, with a good token.
-func (s *Server) keptOf(path string, now *client.Context) client.Context {
+// movedContext returns a context of this server, with a valid token, that moved when another server wrote its own; empty:
+// there is none.
+func movedContext(users *access.Service, path string, now *client.Context) client.Context {
 	for _, file := range client.ContextBackups(path, now.Server) {
-		kept, err := client.LoadContext(file)
-		if err != nil || !s.isOurs(&kept, now) {
+		c, err := client.LoadContext(file)
+		if err != nil || !sameServer(users, &c, now) {
 			continue
 		}
-		if _, err := s.access.Authenticate(kept.Token); err == nil {
-			return kept
+		if _, err := users.Authenticate(c.Token); err == nil {
+			return c
 		}
 	}
 	return client.Context{}
 }
 
-func (s *Server) localURL() string {
-	_, port, _ := net.SplitHostPort(s.people.Addr().String())
+// localURL returns the address of a listener for programs on this machine.
+func localURL(l net.Listener) string {
+	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return "https://" + net.JoinHostPort("localhost", port)
 }

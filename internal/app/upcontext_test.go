@@ -15,20 +15,20 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// oneUp is a server whose context file can be written, without an agent.
-func oneUp(t *testing.T, context string) (*Up, *Server) {
+// newUp is a server whose context file can be written, without an agent.
+func newUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, _ := start(t, cfg)
-	if _, err := s.firstAdmin(t.Context()); err != nil {
+	if _, err := createAdmin(t.Context(), s.access, ""); err != nil {
 		t.Fatal(err)
 	}
 	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
 }
 
-func saved(t *testing.T, u *Up, s *Server) client.Context {
+func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	t.Helper()
-	u.kept, u.aside = "", ""
+	u.replacedServer, u.replacedFile = "", ""
 	if err := u.saveContext(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
@@ -46,29 +46,29 @@ func saved(t *testing.T, u *Up, s *Server) client.Context {
 // one is another server.
 func TestUpKeepsTheContextOfAnotherServerAtItsAddress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
-	u, s := oneUp(t, path)
+	u, s := newUp(t, path)
 	other, err := pki.Open(filepath.Join(t.TempDir(), "other"), []string{"localhost"}, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	theirs := client.Context{Server: s.localURL(), CA: string(other.CAPEM()), Token: "theirs", User: "ada", Namespace: "prod", Data: "/srv/other"}
-	where := path + "." + strings.ReplaceAll(strings.TrimPrefix(s.localURL(), "https://"), ":", "-")
+	theirs := client.Context{Server: localURL(s.people), CA: string(other.CAPEM()), Token: "theirs", User: "ada", Namespace: "prod", Data: "/srv/other"}
+	where := path + "." + strings.ReplaceAll(strings.TrimPrefix(localURL(s.people), "https://"), ":", "-")
 	earlier := "token: of an earlier one\n"
 	if err := errors.Join(client.SaveContext(path, theirs), os.WriteFile(where, []byte(earlier), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	c := saved(t, u, s)
+	c := saveAndLoad(t, u, s)
 	if c.User != "admin" || c.Namespace != "" {
 		t.Errorf("taken from another server: %+v", c)
 	}
-	if kept, err := client.LoadContext(u.aside); err != nil || kept != theirs {
-		t.Errorf("%s holds %+v, %v", u.aside, kept, err)
+	if kept, err := client.LoadContext(u.replacedFile); err != nil || kept != theirs {
+		t.Errorf("%s holds %+v, %v", u.replacedFile, kept, err)
 	}
 	if was, err := os.ReadFile(where); err != nil || string(was) != earlier {
 		t.Errorf("what was kept before is %q, %v", was, err)
 	}
-	if u.kept != theirs.Server {
-		t.Errorf("said of %q", u.kept)
+	if u.replacedServer != theirs.Server {
+		t.Errorf("said of %q", u.replacedServer)
 	}
 }
 
@@ -76,22 +76,22 @@ func TestUpKeepsTheContextOfAnotherServerAtItsAddress(t *testing.T) {
 func TestTwoServersTakeTurnsAtOneContextFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.yaml")
-	a, of := oneUp(t, path)
-	b, other := oneUp(t, path)
-	first := saved(t, a, of)
+	a, of := newUp(t, path)
+	b, other := newUp(t, path)
+	first := saveAndLoad(t, a, of)
 	first.Namespace = "web"
 	if err := client.SaveContext(path, first); err != nil {
 		t.Fatal(err)
 	}
-	second := saved(t, b, other)
+	second := saveAndLoad(t, b, other)
 	if second.Namespace != "" {
 		t.Errorf("the other one's namespace: %+v", second)
 	}
 	for range 3 {
-		if c := saved(t, a, of); c != first {
+		if c := saveAndLoad(t, a, of); c != first {
 			t.Errorf("%+v, want %+v", c, first)
 		}
-		if c := saved(t, b, other); c != second {
+		if c := saveAndLoad(t, b, other); c != second {
 			t.Errorf("%+v, want %+v", c, second)
 		}
 	}
@@ -104,7 +104,7 @@ func TestTwoServersTakeTurnsAtOneContextFile(t *testing.T) {
 // What is there of this server stays as it is, also when it moved to another port.
 func TestUpKeepsItsOwnLogin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
-	u, s := oneUp(t, path)
+	u, s := newUp(t, path)
 	by := intent.Actor{User: "admin"}
 	if _, err := s.access.CreateUser(t.Context(), by, access.User{Name: "ada", Grants: access.Grants{Role: access.Viewer}}, "correct horse battery"); err != nil {
 		t.Fatal(err)
@@ -113,13 +113,13 @@ func TestUpKeepsItsOwnLogin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := saved(t, u, s)
+	c := saveAndLoad(t, u, s)
 	c.Token, c.User, c.Namespace, c.Server = token, "ada", "web", "https://localhost:1"
 	if err := client.SaveContext(path, c); err != nil {
 		t.Fatal(err)
 	}
-	got := saved(t, u, s)
-	if c.Server = s.localURL(); got != c || u.aside != "" {
-		t.Errorf("%+v, want %+v; %s", got, c, u.aside)
+	got := saveAndLoad(t, u, s)
+	if c.Server = localURL(s.people); got != c || u.replacedFile != "" {
+		t.Errorf("%+v, want %+v; %s", got, c, u.replacedFile)
 	}
 }

@@ -12,13 +12,16 @@ import (
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
-// openWatchdog makes the watchdog, and the key with which it comes as an agent does.
-func (s *Server) openWatchdog() (err error) {
-	if s.courier, err = watchdog.NewCourier(s.authority, s.dialOneself); err != nil {
+// openWatchdog opens the watchdog, which sends a synthetic result to the server's own listener as an agent does, and
+// starts the monitor of the built-in events with it.
+func (s *Server) openWatchdog(context.Context) (err error) {
+	s.courier, err = watchdog.NewCourier(s.authority, func(ctx context.Context) (net.Conn, error) {
+		return dialListener(ctx, s.forAgents(), s.cfg.Proxies())
+	})
+	if err != nil {
 		return err
 	}
 	o := watchdog.Options{
@@ -27,35 +30,19 @@ func (s *Server) openWatchdog() (err error) {
 			return s.recorder.OwnResult(ctx, model.WatchdogCheck, status, output)
 		},
 	}
-	if s.cfg.WatchdogURL != "" {
+	if url := s.cfg.WatchdogURL; url != "" {
 		out := handler.New(handler.Options{Now: s.now, Logger: s.log})
-		o.Call = func(ctx context.Context) error { return s.callOutside(ctx, out) }
+		o.Call = func(ctx context.Context) error { return callDeadMan(ctx, out, url, s.now()) }
 	}
 	s.watchdog = watchdog.New(o)
+	s.task(front, "watchdog", s.watchdog.Run)
+	s.task(back, "built-in events", s.monitor.Run)
 	return nil
 }
 
-// beat reports a delivered synthetic result to the watchdog; results of an earlier run come first.
-func (s *Server) beat(output string) {
-	if s.watchdog != nil {
-		s.watchdog.Arrived(output)
-	}
-}
-
-// courierNode is the server where it comes as an agent.
-func (s *Server) courierNode() (core.Node, bool) {
-	if s.courier == nil {
-		return core.Node{}, false
-	}
-	return core.Node{ID: model.ServerNode, Name: model.ServerNodeName, Namespace: model.DefaultNamespace, Key: s.courier.Key(), Visitor: true}, true
-}
-
-// dialOneself connects to the listener of agents.
-func (s *Server) dialOneself(ctx context.Context) (net.Conn, error) {
-	l := s.people
-	if s.agents != nil {
-		l = s.agents
-	}
+// dialListener connects to a listener of this process. From a network of trusted proxies, it sends a PROXY header as a
+// balancer does.
+func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
 	to, ok := addrOf(l)
 	if !ok {
 		return nil, fmt.Errorf("no listener for agents")
@@ -65,8 +52,7 @@ func (s *Server) dialOneself(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
-	behind := func(network netip.Prefix) bool { return network.Contains(local.Addr().Unmap()) }
-	if err == nil && slices.ContainsFunc(s.cfg.Proxies(), behind) { // we come as a balancer would
+	if err == nil && slices.ContainsFunc(proxies, func(network netip.Prefix) bool { return network.Contains(local.Addr().Unmap()) }) {
 		header := proxyproto.HeaderProxyFromAddrs(2, conn.LocalAddr(), conn.RemoteAddr())
 		if _, err := header.WriteTo(conn); err != nil {
 			conn.Close()
@@ -76,15 +62,15 @@ func (s *Server) dialOneself(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// callOutside tells the dead-man's switch that all is well.
-func (s *Server) callOutside(ctx context.Context, out *handler.Out) error {
+// callDeadMan calls the dead-man's switch, which raises the alarm when it is not called.
+func callDeadMan(ctx context.Context, out *handler.Out, url string, now time.Time) error {
 	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
-		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: s.now()}
+		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}
 	note.SetSource(model.CheckSource(model.WatchdogCheck), model.BuiltinCheckName(model.WatchdogCheck))
 	payload, err := note.Encode()
 	if err != nil {
 		return err
 	}
-	_, err = out.Send(ctx, &model.HandlerSpec{Webhook: &model.Webhook{URL: s.cfg.WatchdogURL}}, &handler.Message{Key: "beat", Payload: payload, Note: note})
+	_, err = out.Send(ctx, &model.HandlerSpec{Webhook: &model.Webhook{URL: url}}, &handler.Message{Key: "beat", Payload: payload, Note: note})
 	return err
 }

@@ -14,7 +14,7 @@ import (
 
 // A result goes from a session with a certificate to a delivery, and the address outside is
 // called; also behind a balancer on this machine, and with a listener for agents alone.
-func TestTheWatchdogGoesTheWholeWay(t *testing.T) {
+func TestWatchdogEndToEnd(t *testing.T) {
 	for name, args := range map[string][]string{
 		"usual":    nil,
 		"balanced": {"--proxy-from", "127.0.0.1"},

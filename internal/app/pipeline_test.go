@@ -17,32 +17,32 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// failing is a commit in which the server says that its first node is not well.
-type failing struct{}
+// criticalCommit is a commit in which the server says that its first node is not well.
+type criticalCommit struct{}
 
-func (failing) Position() journal.Position  { return journal.Position{Log: 1, Number: 1} }
-func (failing) Received() int64             { return int64(365 * 24 * time.Hour) }
-func (failing) Listening() time.Duration    { return time.Second }
-func (failing) Sections() []journal.Section { return []journal.Section{1} }
-func (failing) Retain()                     {}
-func (failing) Release()                    {}
-func (failing) Entries(_ journal.Section, fn func([]byte) error) error {
+func (criticalCommit) Position() journal.Position  { return journal.Position{Log: 1, Number: 1} }
+func (criticalCommit) Received() int64             { return int64(365 * 24 * time.Hour) }
+func (criticalCommit) Listening() time.Duration    { return time.Second }
+func (criticalCommit) Sections() []journal.Section { return []journal.Section{1} }
+func (criticalCommit) Retain()                     {}
+func (criticalCommit) Release()                    {}
+func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	return fn(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: 1,
 		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
 }
 
 // A snapshot that is made between a commit and what it caused is of no use before that has been
 // handed on and recorded: a restart from it would never tell of the problem.
-func TestASnapshotWaitsForWhatItsLastCommitCaused(t *testing.T) {
+func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emits, goOn := make(chan struct{}), make(chan struct{})
-		s := &Server{reactor: react.New(react.Options{})}
+		s := &pipeline{reactor: react.New(react.Options{})}
 		s.view = event.New(shard.New(shard.Options{}), event.Options{Emit: func(ts []event.Transition) {
 			close(emits)
 			<-goOn
 			s.reactor.Emit(ts)
 		}})
-		go func() { _ = s.view.Apply(failing{}) }()
+		go func() { _ = s.view.Apply(criticalCommit{}) }()
 		<-emits
 		_, at := s.view.Snapshot(1, nil)
 		if at.Number != 1 {
@@ -50,7 +50,7 @@ func TestASnapshotWaitsForWhatItsLastCommitCaused(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := make(chan error, 1)
-		go func() { answer <- s.usable(ctx, at) }()
+		go func() { answer <- s.waitRecorded(ctx, at) }()
 		before := func(what string) {
 			synctest.Wait()
 			select {
@@ -71,7 +71,7 @@ func TestASnapshotWaitsForWhatItsLastCommitCaused(t *testing.T) {
 
 // What history lost of an open problem, as a server does that is killed between two writes, is found
 // when it starts again.
-func TestAProblemThatHistoryLostIsFoundAtTheStart(t *testing.T) {
+func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
 	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })

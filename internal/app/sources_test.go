@@ -7,9 +7,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// A node is away for good enough when its silence was told and the grace is over; a start of
-// the server, or of the node, begins the count anew.
-func TestStillAway(t *testing.T) {
+// Another machine may take a node's place when the node's silence was reported and the grace is over; a start of the
+// server, or of the node, restarts the count.
+func TestRemainingAbsence(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	const need = 210 * time.Second
@@ -32,7 +32,7 @@ func TestStillAway(t *testing.T) {
 		if c.heard != 0 {
 			sum.Heard = ago(c.heard).UnixNano()
 		}
-		if got := stillAway(sum, need, ago(c.started), ago(c.written), now); got != c.awaits {
+		if got := remainingAbsence(sum, need, ago(c.started), ago(c.written), now); got != c.awaits {
 			t.Errorf("%s: %v, want %v", name, got, c.awaits)
 		}
 	}

@@ -1,0 +1,262 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/datadir"
+	"github.com/muster-fleet/muster/internal/follow"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/metrics"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/recorder"
+	"github.com/muster-fleet/muster/internal/rederive"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
+)
+
+// pipeline leads from a commit to its effects: journal, event view, reactions. Snapshots of the view let the journal be
+// cut.
+type pipeline struct {
+	journal   *journal.Log
+	consumers journal.Consumers // the journal is cut below the lowest
+	recorder  *recorder.Recorder
+	reactor   *react.Reactor
+	view      *event.View
+	snapshots *snapshot.Store
+	passes    *rederive.Source
+	streams   *follow.Set // handlers of every result
+	replayed  replay
+}
+
+// replay holds commits back from the view until it has replayed the journal: it gets each once, in order.
+type replay struct {
+	ended chan struct{} // closed when the replay ended or failed
+	last  uint64        // number of the last commit that the replay delivered. Written before ended is closed
+}
+
+func (r *replay) end(last uint64) {
+	select {
+	case <-r.ended:
+	default:
+		r.last = last
+		close(r.ended)
+	}
+}
+
+// openJournal opens the journal behind the positions that snapshots and history have, and records its incarnation in
+// the intent store.
+func (s *Server) openJournal(ctx context.Context) error {
+	o := datadir.JournalOptions(s.cfg)
+	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(s.cfg))
+	if err != nil {
+		return err
+	}
+	o.KnownPositions, o.VerifyFrom = names.Seen, names.Oldest
+	places, err := s.history.Places(ctx)
+	if err != nil {
+		return err
+	}
+	for _, place := range places {
+		o.KnownPositions = append(o.KnownPositions, place.At)
+	}
+	o.Linger = journal.ServerLinger
+	o.QueueBytes, _ = s.queues.Bounds("journal")
+	o.Clock = journalClock{now: s.now, began: s.now()}
+	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log
+	shown := metrics.NewJournal(s.registry, "server")
+	o.ObserveCommit = shown.Committed
+	if s.journal, err = journal.Open(datadir.Journal(s.cfg), o); err != nil {
+		return err
+	}
+	s.onClose(func() error {
+		s.replayed.end(^uint64(0)) // a replay that failed lets the committer go
+		return s.journal.Close()
+	})
+	shown.Open(s.journal)
+	s.recorder.Journal = s.journal
+	return s.intent.Store().BeginLife(ctx, s.journal.Incarnation().ID)
+}
+
+// journalClock is the server's clock as the journal reads it.
+type journalClock struct {
+	now   func() time.Time
+	began time.Time
+}
+
+func (c journalClock) Wall() int64         { return c.now().UnixNano() }
+func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
+
+// deliver hands a durable commit to the view. The committer waits in it for the end of the replay.
+func (p *pipeline) deliver(c journal.Commit) {
+	<-p.replayed.ended
+	if c.Position().Number > p.replayed.last {
+		p.view.Deliver(c)
+	}
+}
+
+// openReactions makes the reactor, which reads its position from the history store.
+func (s *Server) openReactions(ctx context.Context) error {
+	s.reactor = react.New(react.Options{
+		Store: s.history, Names: s.planner, Routing: s.routes, Journal: s.journal, Pipelines: s.pipelines, Kept: s.planner.FilterContext,
+		Present: react.EventPresence(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
+		Rederive: func() (react.Replay, error) {
+			pass, err := s.passes.Begin()
+			if err != nil {
+				return nil, err
+			}
+			return pass, nil
+		},
+		Beat: func(output string) {
+			if s.watchdog != nil { // nil while the server opens: results of an earlier run come first
+				s.watchdog.Arrived(output)
+			}
+		},
+		Secret: s.secretText, Assets: s.tools.Use, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
+			return s.planner.Dependencies(node, source.Check())
+		}, Shadow: s.planner.Shadow,
+		EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
+			ends := make([]intent.SilenceEnd, len(list))
+			for i, e := range list {
+				ends[i] = intent.SilenceEnd{Key: intent.Key{Kind: "Silence", Namespace: e.Silence.Namespace, Name: e.Silence.Name}, At: e.At}
+			}
+			return s.intent.EndSilences(ctx, "the problem that it silenced has closed", ends)
+		},
+		Gather:       250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
+		GatherOpened: 50 * time.Millisecond,
+		Retention:    time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
+		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
+	})
+	s.task(reactions, "reactions", s.reactor.Run)
+	return s.reactor.Load(ctx, s.journal.CommonPosition)
+}
+
+// shardOptions returns the options that decide the effects of a commit. A second view gets the same.
+func (s *Server) shardOptions() shard.Options {
+	return shard.Options{
+		Chunks: s.planner.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
+	}
+}
+
+// openView restores the partitions from their snapshots in parallel, and replays the journal from the lowest of their
+// positions.
+func (s *Server) openView(ctx context.Context) (err error) {
+	s.snapshots, err = snapshot.Open(snapshot.Options{
+		Dir: datadir.Snapshots(s.cfg), Head: s.journal.Head(), Resolve: s.journal.Resolve, Logger: s.log, Registerer: s.registry,
+	})
+	if err != nil {
+		return err
+	}
+	o := s.shardOptions()
+	o.Workers, o.Registerer, o.Queues = workers(), s.registry, s.queues
+	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
+	s.recorder.Applied = s.view.WaitApplied
+	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workers()}
+	s.consumers.Add(s.snapshots.Consumers) // before the passes, which begin at snapshots
+	s.consumers.Add(s.passes.Consumers)
+	s.consumers.Add(s.reactor.Consumers)
+	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Behind: s.journal.SizeAfter})
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.view.Run(life); err != nil && !errors.Is(err, context.Canceled) {
+			s.log.Error("event view stopped", "err", err)
+		}
+	})
+	s.onClose(func() error { // before the journal: its committer may wait for the view
+		end()
+		running.Wait()
+		return nil
+	})
+	began := time.Now()
+	from, restored, err := s.snapshots.Restore(workers(), s.view.Restore)
+	if err != nil {
+		return err
+	}
+	if tail := s.journal.Tail(); from.Number+1 < tail.Number {
+		return model.Errorf(model.Internal,
+			"%d of %d partitions have no usable snapshot (the log has the reasons), and the journal holds nothing before commit %d to rebuild them from",
+			model.Partitions-restored, model.Partitions, tail.Number).
+			WithHint("restore the folder from a backup, or go on without their event states, which come back with the next results: %s", datadir.StoppedCommand(s.cfg, "repair"))
+	}
+	head := s.journal.Head()
+	if err := s.journal.Read(ctx, from, func(c journal.Commit) error { s.view.Deliver(c); return nil }); err != nil {
+		return fmt.Errorf("replay the journal from commit %d: %w", from.Number, err)
+	}
+	if err := s.view.WaitApplied(ctx, head); err != nil {
+		return err
+	}
+	s.reactor.Compare(head, s.view.OpenProblems)
+	s.replayed.end(head.Number)
+	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
+	s.task(back, "snapshots", s.runSnapshots)
+	s.task(back, "old definitions", (&plan.Collector{ // of checks
+		Planner: s.planner, Used: s.view.Chunks, Now: s.now, Log: s.log,
+		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
+	}).Run)
+	return nil
+}
+
+// runSnapshots saves partitions in turn and cuts the journal behind its lowest consumer. At a planned stop it saves all
+// partitions, so that the next start replays little.
+func (s *Server) runSnapshots(ctx context.Context) error {
+	cycle := &snapshot.Cycle{
+		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}}, Period: time.Duration(s.cfg.SnapshotCycle), Logger: s.log, Queues: s.queues,
+		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
+		Saved: func() {
+			if lowest, ok := s.consumers.Floor(); ok {
+				if err := s.journal.Cut(lowest.At); err != nil {
+					s.log.Error("journal could not be cut", "below", lowest.At.Number, "consumer", lowest.Name, "err", err)
+				}
+			}
+		},
+	}
+	if err := cycle.Run(ctx); err != nil {
+		return err
+	}
+	if s.passes.Underway() {
+		return nil // the next start reads the journal anyway, for history
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	if err := cycle.All(last); err != nil {
+		s.log.Warn("last snapshots were not all saved; the next start replays more", "err", err)
+	}
+	return nil
+}
+
+// waitRecorded is the gate of snapshots: it waits until the view has emitted the transitions of the commit at a position
+// and history has recorded them. While history is far behind, it skips the live view's snapshot: the pass that history
+// follows saves its own.
+func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error {
+	if err := p.view.WaitApplied(ctx, at); err != nil {
+		return err
+	}
+	err := p.reactor.Recorded(ctx, at)
+	if errors.Is(err, react.ErrFarBehind) {
+		return snapshot.ErrSkip
+	}
+	return err
+}
+
+// openStreams reads the cursors of handlers that get every result.
+func (s *Server) openStreams(context.Context) (err error) {
+	s.streams, err = follow.Open(follow.Options{
+		Journal: s.journal, View: s.view, Directory: s.planner, Dir: s.cfg.Data,
+		Now: s.now, Logger: s.log, Registerer: s.registry,
+	})
+	if err == nil {
+		s.consumers.Add(s.streams.Consumers)
+		s.task(back, "streams", s.streams.Run)
+	}
+	return err
+}

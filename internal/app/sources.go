@@ -1,0 +1,326 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/recorder"
+	"github.com/muster-fleet/muster/internal/source/alertmanager"
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/sensu"
+	"github.com/muster-fleet/muster/internal/turns"
+	"github.com/muster-fleet/muster/internal/watchdog"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// sources take signals in. A node has a session with its own agent, or with a Sensu agent.
+type sources struct {
+	authority *pki.Authority
+	names     []string // of the server's certificate, in the order in which join tokens have them
+	sessions  *muster.Server
+	bridge    *sensu.Server      // of Sensu's agents; nil: there is no listener for them
+	sensuCA   *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
+	alerts    *alertmanager.Server
+	turns     *turns.Engine // of round-robin checks
+}
+
+// connected reports whether a node has a session now.
+func (so *sources) connected(node model.NodeID) bool {
+	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node)
+}
+
+// connectedNodes counts the nodes that have a session.
+func (so *sources) connectedNodes() int {
+	n := so.sessions.Sessions()
+	if so.bridge != nil {
+		n += so.bridge.Sessions()
+	}
+	return n
+}
+
+// agent returns the state of a node's session; false: it has none.
+func (so *sources) agent(node model.NodeID) (muster.Agent, bool) {
+	a, ok := so.sessions.Agent(node)
+	if !ok && so.bridge != nil {
+		a, ok = so.bridge.Agent(node)
+	}
+	return a, ok
+}
+
+// giveTurn gives a run of a round-robin check to a node's session; false: the node has none.
+func (so *sources) giveTurn(node model.NodeID, g wire.TurnRun) bool {
+	return so.sessions.Give(node, g) || so.bridge != nil && so.bridge.Give(node, g)
+}
+
+// runs asks the session of a node for a run.
+type runs struct {
+	*muster.Runs
+	bridge *sensu.Server
+}
+
+// Ask implements api.Runs.
+func (r runs) Ask(node model.NodeID, run wire.Run) error {
+	if r.bridge != nil && r.bridge.Connected(node) {
+		return r.bridge.Ask(r.Runs, node, run)
+	}
+	return r.Runs.Ask(node, run)
+}
+
+// openSessions opens the authority, which signs certificates, the engine of round-robin checks, and the sessions of
+// agents.
+func (s *Server) openSessions(ctx context.Context) (err error) {
+	s.names = certificateNames(ctx, s.cfg)
+	if s.authority, err = pki.Open(s.path("pki"), s.names, s.now); err != nil {
+		return err
+	}
+	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
+	s.turns = turns.New(turns.Options{
+		Revision: s.planner.Revision, RoundRobins: s.planner.RoundRobins, Give: s.giveTurn,
+		Missed: s.recordMissed, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
+	})
+	queued, _ := s.queues.Bounds("journal")
+	s.sessions, err = muster.New(muster.Config{
+		Journal: s.journal, Nodes: nodes{s.intent, s.planner, &s.courier}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),
+		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
+		Limits: muster.Limits{
+			Connections: connections(),
+			FrameBytes:  int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked), OutputBytes: int(s.cfg.MaxOutput),
+			NodeResultsPerSec: s.cfg.NodeRate,
+			Keepalive:         time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
+			JournalQueueBytes: queued,
+		},
+		Secret: s.secretValue,
+		Pressures: []muster.Pressure{func() (share float64, reason string) {
+			if s.history.Trouble() != nil { // slower agents do not help a store that does not answer
+				return 0, ""
+			}
+			return s.reactor.Fullness(), "the server's history is behind"
+		}},
+		OnShed: s.monitor.Shed, OnBehind: s.monitor.OlderData, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Assets: s.archives.Open, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+	})
+	if err != nil {
+		return err
+	}
+	s.task(back, "sessions", s.sessions.Run) // writers, before the front accepts connections
+	s.task(front, "turns", s.turns.Run)      // ends before agents are sent away
+	return nil
+}
+
+// lastRun returns the time of the last result of a round-robin check that an agent sent.
+func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
+	st, ok := s.view.Get(node, check)
+	if !ok || st.Stream == 0 { // stream 0: results of the server itself
+		return at, ok
+	}
+	return time.Unix(0, st.Received), true
+}
+
+// missedBatch is the largest number of results in one commit of recordMissed.
+const missedBatch = 1000
+
+// recordMissed records an UNKNOWN result for each proxy node whose round-robin check no member could run.
+func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
+	results := make([]recorder.Result, 0, len(list))
+	for _, m := range list {
+		if s.planner.HasUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
+			results = append(results, recorder.Result{Node: m.About, Chunk: m.Chunk.ID, Status: model.Unknown, Output: m.Text})
+		}
+	}
+	for part := range slices.Chunk(results, missedBatch) {
+		if _, err := s.recorder.Results(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// directory adds the faults of round-robin checks without a member to the faults of the planner.
+type directory struct {
+	*plan.Planner
+	turns *turns.Engine
+}
+
+// Faults implements plan.Directory.
+func (d directory) Faults(namespace string) (list []plan.Fault, nodes int) {
+	list, nodes = d.Planner.Faults(namespace)
+	idle, idleNodes := d.turns.Faults(namespace)
+	return append(idle, list...), nodes + idleNodes
+}
+
+// openBridge opens the sessions of Sensu's agents, if there is a listener for them.
+func (s *Server) openBridge(context.Context) (err error) {
+	if s.cfg.SensuListen == "" || s.cfg.SensuListen == "off" {
+		return nil
+	}
+	if s.cfg.SensuClientCA != "" {
+		if s.sensuCA, err = sensu.OpenAuthorities(s.cfg.SensuClientCA, s.log); err != nil {
+			return err
+		}
+	}
+	if s.cfg.SensuClientCRL != "" {
+		if err = s.sensuCA.OpenRevoked(s.cfg.SensuClientCRL, s.now()); err != nil {
+			return err
+		}
+	}
+	s.bridge, err = sensu.New(sensu.Config{
+		Authorities: s.sensuCA,
+		Agents:      s.sessions, Journal: s.journal, Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Assignments: s.planner, Checks: s.planner, Handler: s.planner.Handler,
+		Limits: sensu.Limits{
+			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
+			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
+		},
+		Secret: s.secretText, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+	})
+	if err != nil {
+		return err
+	}
+	s.task(back, "Sensu's sessions", s.bridge.Run)
+	s.task(front, "Sensu's agents", s.serveSensu)
+	return nil
+}
+
+// eventIndex implements sensu.Config.View.
+type eventIndex struct{ *event.View }
+
+// Known reports whether an event exists.
+func (v eventIndex) Known(node model.NodeID, check model.CheckID) bool {
+	_, ok := v.Get(node, check)
+	return ok
+}
+
+// openAlerts opens the receiver of alerts.
+func (s *Server) openAlerts(context.Context) (err error) {
+	s.alerts, err = alertmanager.New(alertmanager.Config{
+		Access: s.access, Intent: s.intent, Plan: s.planner, View: s.view,
+		Write: func(ctx context.Context, alerts []alertmanager.Result) (wait func(context.Context) error, err error) {
+			results := make([]recorder.Result, len(alerts))
+			for i, a := range alerts {
+				results[i] = recorder.Result{Node: a.Node, Chunk: a.Chunk.ID, Status: a.Status, Output: a.Output}
+			}
+			return s.recorder.Results(ctx, results)
+		},
+		Hit: func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string) {
+			s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: namespace}, limit, reason)
+		},
+		Now: s.now, Log: s.log, Registerer: s.registry,
+	})
+	if err == nil {
+		s.task(back, "alerts", s.alerts.Run)
+	}
+	return err
+}
+
+// nodeChanged ends the session of a node whose key, name or keepalive changed: the agent learns of it as it connects
+// again. A former machine of the node is sent away.
+func (s *Server) nodeChanged(was, is intent.NodeInfo) {
+	restartBridge := func() {
+		if s.bridge != nil {
+			s.bridge.Disconnect(is.ID)
+		}
+	}
+	switch {
+	case s.sessions == nil: // the server opens
+	case was.Key != is.Key:
+		s.sessions.Replaced(is.ID, nodes{s.intent, s.planner, &s.courier}.Gone(uuid.Nil, was.Key))
+		restartBridge()
+	case was.Name != is.Name:
+		restartBridge()
+		s.sessions.Disconnect(is.ID, "changed", "the node was renamed to "+is.Name+": connect again")
+	case was.Interval != is.Interval || was.Timeout != is.Timeout || was.Warning != is.Warning:
+		s.sessions.Disconnect(is.ID, "changed", "the node's keepalive has changed: connect again")
+	}
+}
+
+// absent returns how long a node must stay away before another machine may take its place by its name: the time until
+// its silence is reported plus the reconnect grace, in listening time since its last sign of life.
+func (s *Server) absent(node intent.NodeInfo) time.Duration {
+	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
+	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
+	return remainingAbsence(sum, need, s.started, node.Written, s.now())
+}
+
+// remainingAbsence counts from the last of these: the start of the server, the write of the node's row (a machine that
+// joined a moment ago connects soon), its last sign of life. A node that the listening clock does not call silent yet has
+// at least a second left, unless it stopped on purpose or never connected.
+func remainingAbsence(sum event.Summary, need time.Duration, started, written, now time.Time) time.Duration {
+	since := started
+	for _, at := range []time.Time{written, time.Unix(0, sum.Heard)} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	wait := need - now.Sub(since)
+	if sum.Heard != 0 && !sum.Stopped && !sum.Silent {
+		wait = max(wait, time.Second)
+	}
+	return max(wait, 0)
+}
+
+// nodes implements muster.Nodes by the intent and the planner.
+type nodes struct {
+	intent  *intent.Service
+	planner *plan.Planner
+	courier **watchdog.Courier // points to nil until the watchdog is open
+}
+
+// Lookup returns a node by its id. The watchdog comes as a node that is the server itself.
+func (n nodes) Lookup(uid uuid.UUID) (core.Node, bool) {
+	if uid == watchdog.UID {
+		if *n.courier == nil {
+			return core.Node{}, false
+		}
+		return core.Node{ID: model.ServerNode, Name: model.ServerNodeName, Namespace: model.DefaultNamespace, Key: (*n.courier).Key(), Visitor: true}, true
+	}
+	info, ok := n.intent.LookupNode(uid)
+	if !ok {
+		return core.Node{}, false
+	}
+	return core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}, true
+}
+
+// Gone returns why a node or a key does not exist any more.
+func (n nodes) Gone(uid uuid.UUID, key string) muster.Gone {
+	t, ok := n.intent.Tombstone(uid)
+	if !ok {
+		if t, ok = n.intent.TombstoneByKey(key); !ok {
+			return muster.Gone{}
+		}
+	}
+	return muster.Gone{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
+}
+
+// FirstKey returns the first key of a node, and the node that holds a key.
+func (n nodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
+	return n.intent.RecordFirstKey(uid, key)
+}
+
+// Namespace returns the limits of a namespace.
+func (n nodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
+	name, _ := n.planner.NamespaceName(id)
+	l := n.intent.NamespaceLimits(id)
+	return core.NamespaceLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec, OutputBytes: l.OutputBytes}
+}
+
+// Seen records the facts, labels and groups of an agent's Hello, and returns the limit that refused some of them.
+func (n nodes) Seen(node core.Node, hello *wire.Hello) (limit, reason string) {
+	info, ok := n.intent.LookupNode(hello.Node)
+	if !ok {
+		return "", ""
+	}
+	facts := hello.Facts
+	if facts == nil {
+		facts = map[string]string{}
+	}
+	facts["agentVersion"] = hello.Version
+	return n.intent.RecordReport(info, intent.AgentReport{Facts: facts, Labels: hello.Labels, Groups: hello.Groups, Hears: &model.KeepaliveReceivers{}})
+}
