@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/sensuctl"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/admission"
 )
 
 // openAPI makes the HTTP handlers of the listeners.
@@ -44,7 +44,7 @@ func (s *Server) openAPI(context.Context) error {
 		CA: func() v1.Authority {
 			return v1.Authority{Hash: pki.SumText(s.authority.CASum()), Certificate: string(s.authority.CAPEM()), Addresses: addresses}
 		},
-		NewRuns: func() api.Runs { return runs{s.sessions.NewRuns(), s.bridge} },
+		NewRuns: func() api.Runs { return runs{s.sessions.NewRuns(), s.sessions, s.bridge} },
 		Assigned: func(node model.NodeID, check model.CheckID) *model.CheckChunk {
 			a := s.planner.For(node)
 			if a == nil {
@@ -58,7 +58,7 @@ func (s *Server) openAPI(context.Context) error {
 		Renew:     &pki.Renewer{Authority: s.authority, Registrar: s.intent, Admit: admit, Pending: ask},
 		Alerts:    s.alerts.Serve,
 		Secret:    handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret,
-		Connected: s.sources.connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitUses, Vouch: muster.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
+		Connected: s.sources.connected, Agent: s.agentSession, Queues: s.queues, Describe: s.describe, Limits: s.limitUses, Vouch: admission.Vouch, NotReady: s.NotReady, Registry: s.registry, Logger: s.log, Now: s.now,
 	}
 	if s.agents == nil {
 		s.handlers.people = api.New(options)

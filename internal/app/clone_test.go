@@ -9,7 +9,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -24,10 +23,10 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 	}
 	info, _ := s.intent.LookupNode(member.UID)
 	testenv.Until(t, "the planner knows the node", func() bool { return s.planner.For(info.ID) != nil })
-	s.monitor.Clone(muster.Clone{
-		Node:  core.Node{ID: info.ID, Name: info.Name},
-		Holds: muster.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
-		Came:  muster.Peer{Address: "10.0.0.2", Machine: "22222222"},
+	s.monitor.Clone(core.Clone{
+		Node:    core.Node{ID: info.ID, Name: info.Name},
+		Holder:  core.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
+		Refused: core.Peer{Address: "10.0.0.2", Machine: "22222222"},
 	})
 	critical := func() bool {
 		e, ok := s.view.Get(info.ID, model.IdentityCheck)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/muster"
 )
 
@@ -168,7 +169,7 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	server := &http.Server{
 		// One connection is one person or program: its concurrent requests are bounded.
 		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: 50},
-		ConnContext: muster.WithConn, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: admission.WithConn, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: answerTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}

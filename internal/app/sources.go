@@ -49,7 +49,7 @@ func (so *sources) connectedNodes() int {
 }
 
 // agent returns the state of a node's session; false: it has none.
-func (so *sources) agent(node model.NodeID) (muster.Agent, bool) {
+func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	a, ok := so.sessions.Agent(node)
 	if !ok && so.bridge != nil {
 		a, ok = so.bridge.Agent(node)
@@ -64,8 +64,9 @@ func (so *sources) giveTurn(node model.NodeID, g wire.TurnRun) bool {
 
 // runs asks the session of a node for a run.
 type runs struct {
-	*muster.Runs
-	bridge *sensu.Server
+	*core.Runs
+	sessions *muster.Server
+	bridge   *sensu.Server
 }
 
 // Ask implements api.Runs.
@@ -73,7 +74,7 @@ func (r runs) Ask(node model.NodeID, run wire.Run) error {
 	if r.bridge != nil && r.bridge.Connected(node) {
 		return r.bridge.Ask(r.Runs, node, run)
 	}
-	return r.Runs.Ask(node, run)
+	return r.sessions.Ask(r.Runs, node, run)
 }
 
 // openSessions opens the authority, which signs certificates, the engine of round-robin checks, and the sessions of
@@ -174,12 +175,12 @@ func (s *Server) openBridge(context.Context) (err error) {
 	}
 	s.bridge, err = sensu.New(sensu.Config{
 		Authorities: s.sensuCA,
-		Agents:      s.sessions, Journal: s.journal, Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Assignments: s.planner, Checks: s.planner, Handler: s.planner.Handler,
+		Limiter:     s.sessions.Limiter(), Admission: s.sessions.Admission(), Archives: s.sessions.Archives(), Journal: s.journal, Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Assignments: s.planner, Checks: s.planner, Handler: s.planner.Handler,
 		Limits: sensu.Limits{
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 		},
-		Secret: s.secretText, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		Secret: s.secretValue, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	if err != nil {
 		return err

@@ -141,7 +141,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	}
 	out = v1.AgentSession{
 		Version: a.Version, Since: a.Since.UTC(), Address: a.Address, ClockOffsetMs: a.Skew.Milliseconds(), Refuses: a.Refuses,
-		Assignment: a.Held, Confirmed: a.Confirmed,
+		Assignment: a.Assigned, Confirmed: a.Confirmed,
 	}
 	for _, u := range a.Idle {
 		out.IdleUnits = append(out.IdleUnits, v1.IdleUnit{ID: u.Unit, Name: u.Name, Reason: u.Reason})
@@ -149,13 +149,13 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	if !a.Certificate.IsZero() {
 		out.CertificateExpires = a.Certificate.UTC()
 	}
-	if !a.Told {
+	if a.Report == nil {
 		return out, true
 	}
-	x := &a.Stats
+	x := &a.Report.Stats
 	out.Stats = &v1.AgentStats{
-		At: s.now().Add(-a.ToldAgo).UTC(), UptimeSeconds: x.UptimeMs / 1000, Spooled: x.Spooled, OldestSeconds: float64(x.OldestMs) / 1000, SpoolBytes: x.SpoolBytes,
-		Runs: x.Runs, Skipped: x.Skipped, Late: x.Late, Forks: x.Forks, ForksPerMinute: a.ForksPerMin, BytesSent: x.BytesSent,
+		At: s.now().Add(-a.Report.Age).UTC(), UptimeSeconds: x.UptimeMs / 1000, Spooled: x.Spooled, OldestSeconds: float64(x.OldestMs) / 1000, SpoolBytes: x.SpoolBytes,
+		Runs: x.Runs, Skipped: x.Skipped, Late: x.Late, Forks: x.Forks, ForksPerMinute: a.Report.ForksPerMin, BytesSent: x.BytesSent,
 		GaveWay: x.Evicted, Refused: x.Refused, Lost: x.Lost, ResidentBytes: x.ResidentBytes,
 	}
 	if uptime := time.Duration(x.UptimeMs) * time.Millisecond; uptime >= steadyAfter {

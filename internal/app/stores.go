@@ -17,7 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/secret"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/store/asset"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -132,12 +131,12 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 }
 
 // secretValue resolves a Secret for an agent.
-func (st *stores) secretValue(ctx context.Context, namespace, name string) (muster.SecretValue, error) {
+func (st *stores) secretValue(ctx context.Context, namespace, name string) (core.SecretValue, error) {
 	v, err := st.secrets.Resolve(ctx, namespace, name)
-	return muster.SecretValue{Text: v.Text, Lease: v.Lease}, err
+	return core.SecretValue{Text: v.Text, Lease: v.Lease}, err
 }
 
-// secretText resolves a Secret for a handler or a Sensu agent.
+// secretText resolves a Secret for a handler.
 func (st *stores) secretText(ctx context.Context, namespace, name string) (string, error) {
 	v, err := st.secrets.Resolve(ctx, namespace, name)
 	return v.Text, err

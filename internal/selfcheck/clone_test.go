@@ -12,14 +12,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/source/muster"
 )
 
-func aClone(address string) muster.Clone {
-	return muster.Clone{
-		Node:  core.Node{ID: 7, Name: "web01"},
-		Holds: muster.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
-		Came:  muster.Peer{Address: address, Machine: "22222222"},
+func aClone(address string) core.Clone {
+	return core.Clone{
+		Node:    core.Node{ID: 7, Name: "web01"},
+		Holder:  core.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
+		Refused: core.Peer{Address: address, Machine: "22222222"},
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/source/muster"
 )
 
 // Options lists the measurements of a Monitor and its output. Run and the other methods call the
@@ -53,7 +52,7 @@ type Monitor struct {
 
 // New makes a monitor. Its reporting methods may be called before Run.
 func New(o Options) *Monitor {
-	return &Monitor{o: o, outages: outages{timeout: o.KeepaliveTimeout}, clones: clones{reports: map[model.NodeID]muster.Clone{}, arrived: make(chan struct{}, 1)}, lost: make(chan string, 1)}
+	return &Monitor{o: o, outages: outages{timeout: o.KeepaliveTimeout}, clones: clones{reports: map[model.NodeID]core.Clone{}, arrived: make(chan struct{}, 1)}, lost: make(chan string, 1)}
 }
 
 // Run keeps the events until ctx ends.

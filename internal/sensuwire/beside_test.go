@@ -17,7 +17,7 @@ func beside() (asked *Ask, result *Event) {
 		{Name: "tell", When: []string{"non-zero"}, Command: "cat", Timeout: 1, Stdin: true},
 	}
 	asked.Assets = []Asset{{Name: "tools", Namespace: "default", URL: "https://here:8081/assets/7/ab", SHA512: "ab", Headers: map[string]string{"Authorization": "Bearer x"}}}
-	result.Hooks = []Hooked{{Name: "ps", Status: 0, Output: "PID\n\"1\"", Duration: 0.5}, {Name: "tell", Status: -1, Output: "no"}}
+	result.Hooks = []HookResult{{Name: "ps", Status: 0, Output: "PID\n\"1\"", Duration: 0.5}, {Name: "tell", Status: -1, Output: "no"}}
 	result.Points = []Point{{Name: "used", Value: 95.5, Time: 1795236430, Tags: map[string]string{"mount": "/", "unit": "%"}}, {Name: "free", Value: -1}}
 	return asked, result
 }
@@ -34,7 +34,7 @@ func TestBesideGolden(t *testing.T) {
 		result.Check = r.Check
 		answer := c.AppendEvent(nil, result)
 		var s Said
-		if err := c.ReadSaid(answer, &s); err != nil || !s.Hooked() {
+		if err := c.ReadSaid(answer, &s); err != nil || !s.HasHooks() {
 			t.Fatalf("%s: %v %+v", name, err, s)
 		}
 		if hooks, err := c.ReadHooks(&s, 16); err != nil || !reflect.DeepEqual(hooks, result.Hooks) {
@@ -55,7 +55,7 @@ func TestBesideGolden(t *testing.T) {
 		result.MetricsOnly = true
 		measured := c.AppendEvent(nil, result)
 		var only Said
-		if err := c.ReadSaid(measured, &only); err != nil || only.HasCheck || only.Hooked() || !reflect.DeepEqual(points(&only), result.Points) {
+		if err := c.ReadSaid(measured, &only); err != nil || only.HasCheck || only.HasHooks() || !reflect.DeepEqual(points(&only), result.Points) {
 			t.Errorf("%s: %v %+v", name, err, only)
 		}
 		var text bytes.Buffer

@@ -33,7 +33,7 @@ type Codec interface {
 	// keepalive's are those of its agent.
 	ReadPipelines(s *Said) ([]string, error)
 	// ReadHooks reads at most so many of what the check's hooks brought.
-	ReadHooks(s *Said, most int) ([]Hooked, error)
+	ReadHooks(s *Said, most int) ([]HookResult, error)
 	// ReadMetricHandlers reads the names of the handlers that the event's metrics name.
 	ReadMetricHandlers(s *Said) ([]string, error)
 	// ReadPoints calls f with each point of the metrics that the event carries.
@@ -96,7 +96,7 @@ type Event struct {
 	Duration float64
 	Status   uint32
 	Output   string
-	Hooks    []Hooked
+	Hooks    []HookResult
 
 	Pipelines   []string
 	Points      []Point  // nil: no metrics

@@ -24,11 +24,7 @@ func Parse(message []byte) (kind, body []byte, err error) {
 	return kind, body, nil
 }
 
-// Begin begins a message for wsconn, in dst or in a buffer of its own: its headroom and the
-// type. The body is appended.
-func Begin(dst []byte, kind string) []byte {
-	if cap(dst) < wsconn.Headroom {
-		dst = make([]byte, wsconn.Headroom, wsconn.Headroom+1024)
-	}
-	return append(append(dst[:wsconn.Headroom], kind...), '\n')
+// NewMessage returns the beginning of a message for wsconn: its headroom and the type. The body is appended.
+func NewMessage(kind string) []byte {
+	return append(append(make([]byte, wsconn.Headroom, wsconn.Headroom+1024), kind...), '\n')
 }

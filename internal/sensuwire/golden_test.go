@@ -139,7 +139,7 @@ func FuzzMessage(f *testing.F) {
 			f.Fatal(err)
 		}
 		result.Check = r.Check
-		f.Add(c.AppendAsk(Begin(nil, TypeCheckRequest)[14:], asked))
+		f.Add(c.AppendAsk(NewMessage(TypeCheckRequest)[14:], asked))
 		secret := *asked
 		secret.Secrets = []string{"A=1", "B=", "no sign"}
 		f.Add(c.AppendAsk([]byte(TypeCheckRequest+"\n"), &secret))

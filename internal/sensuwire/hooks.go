@@ -16,8 +16,8 @@ type Hook struct {
 	Stdin   bool     // it finds the event, as JSON
 }
 
-// Hooked is what a hook brought.
-type Hooked struct {
+// HookResult is what a hook brought.
+type HookResult struct {
 	Name     string
 	Status   int32
 	Output   string
@@ -43,7 +43,7 @@ func (h *Hook) appendConfig(b []byte, namespace string) []byte {
 }
 
 // appendProto is a Hook of an event.
-func (h *Hooked) appendProto(b []byte) []byte {
+func (h *HookResult) appendProto(b []byte) []byte {
 	b = appendMessage(b, 1, func(b []byte) []byte {
 		return appendMessage(b, 1, func(b []byte) []byte { return appendText(b, 1, h.Name) })
 	})
@@ -52,9 +52,9 @@ func (h *Hooked) appendProto(b []byte) []byte {
 }
 
 // ReadHooks implements Codec.
-func (Protobuf) ReadHooks(s *Said, most int) (list []Hooked, err error) {
+func (Protobuf) ReadHooks(s *Said, most int) (list []HookResult, err error) {
 	for _, hook := range s.hooks[:min(len(s.hooks), most)] {
-		var h Hooked
+		var h HookResult
 		for rest := hook; len(rest) > 0; {
 			f, number, content, after, ok := next(rest)
 			rest = after
@@ -78,7 +78,7 @@ func (Protobuf) ReadHooks(s *Said, most int) (list []Hooked, err error) {
 }
 
 // readConfig reads the name in the metadata of a HookConfig, its field 1.
-func (h *Hooked) readConfig(message []byte) bool {
+func (h *HookResult) readConfig(message []byte) bool {
 	for rest := message; len(rest) > 0; {
 		f, _, content, after, ok := next(rest)
 		if !ok {
@@ -119,7 +119,7 @@ func hooksJSON(a *Ask) (when []jsonWhen, hooks []jsonHook) {
 	return when, hooks
 }
 
-func hookedJSON(hooks []Hooked) (list []any) {
+func hookedJSON(hooks []HookResult) (list []any) {
 	for i := range hooks {
 		h := &hooks[i]
 		list = append(list, map[string]any{"metadata": jsonMeta{Name: h.Name}, "duration": h.Duration, "output": h.Output, "status": h.Status})
@@ -128,13 +128,13 @@ func hookedJSON(hooks []Hooked) (list []any) {
 }
 
 // ReadHooks implements Codec.
-func (JSON) ReadHooks(s *Said, most int) (list []Hooked, err error) {
+func (JSON) ReadHooks(s *Said, most int) (list []HookResult, err error) {
 	for _, hooks := range s.hooks {
 		ok := elements(hooks, func(value []byte) bool {
 			if len(list) == most {
 				return true
 			}
-			var h Hooked
+			var h HookResult
 			ok := h.readJSON(value)
 			list = append(list, h)
 			return ok
@@ -146,7 +146,7 @@ func (JSON) ReadHooks(s *Said, most int) (list []Hooked, err error) {
 	return list, nil
 }
 
-func (h *Hooked) readJSON(object []byte) bool {
+func (h *HookResult) readJSON(object []byte) bool {
 	return members(object, func(key, value []byte) bool {
 		switch string(key) {
 		case "metadata":

@@ -36,8 +36,8 @@ type Said struct {
 
 func (s *Said) reset() { *s = Said{text: s.text[:0], hooks: s.hooks[:0], piped: s.piped[:0]} }
 
-// Hooked says whether hooks of the check ran.
-func (s *Said) Hooked() bool { return len(s.hooks) > 0 }
+// HookResult says whether hooks of the check ran.
+func (s *Said) HasHooks() bool { return len(s.hooks) > 0 }
 
 // Machine is an entity in full.
 type Machine struct {

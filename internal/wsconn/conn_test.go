@@ -53,7 +53,7 @@ func message(n int) []byte { return append(make([]byte, Headroom), bytes.Repeat(
 // TestSizes sends messages around every boundary, several at once, both ways.
 func TestSizes(t *testing.T) {
 	server, client := pair(t)
-	sizes := []int{0, 1, 125, 126, 127, small - 8, small - 1, small, small + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
+	sizes := []int{0, 1, 125, 126, 127, smallBytes - 8, smallBytes - 1, smallBytes, smallBytes + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
 	for _, ends := range [][2]*Conn{{server, client}, {client, server}} {
 		go func() {
 			for _, n := range sizes {
@@ -164,7 +164,7 @@ func TestFragments(t *testing.T) {
 	server, client := pair(t)
 	server.fragments = true
 	go func() {
-		_, _ = client.nc.Write(append(part(ws.OpBinary, false, "a"), bytes.Repeat(part(ws.OpContinuation, false, ""), maxParts)...))
+		_, _ = client.nc.Write(append(part(ws.OpBinary, false, "a"), bytes.Repeat(part(ws.OpContinuation, false, ""), maxFrames)...))
 	}()
 	if _, _, err := server.Read(100); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("parts without end: %v", err)

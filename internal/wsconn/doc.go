@@ -1,9 +1,9 @@
-// Package wsconn is one WebSocket connection (RFC 6455) cut to what the agent's
-// protocol needs: binary messages, each in one frame, no extensions, one small
-// buffer while idle. Both ends use it, because both hold tens of thousands.
+// Package wsconn is one WebSocket connection (RFC 6455), reduced to the needs of agents' protocols: binary messages, no
+// extensions, one small buffer while idle. Servers and clients use it, because both hold tens of thousands.
 //
-// Framing, masking and the opening handshake are github.com/gobwas/ws; this package
-// adds reading without an allocation per frame, whole-frame writes, and limits.
-// docs/decisions/0002-websocket.md says why. Start reading at conn.go. No goroutines;
-// Read belongs to one goroutine, writes take the connection's lock.
+// Headers, masking and the opening handshake are github.com/gobwas/ws. This package adds reads without an allocation,
+// writes of whole frames, and limits. It exists for memory: an idle connection takes 4.8 kB here, 7.7 kB in lxzan/gws and
+// 24 kB in coder/websocket (docs/decisions/0002-websocket.md).
+//
+// No goroutines. Read, Wait and More belong to one goroutine; writes take the connection's lock. Start reading at conn.go.
 package wsconn

@@ -12,9 +12,31 @@ import (
 	"github.com/gobwas/ws"
 )
 
-// Accept answers the opening handshake of a client that asks for path and for the
-// subprotocol, and refuses all others with an HTTP error. The caller sets the
-// deadline of the handshake on nc.
+// MaxHandshakeBytes bounds request line and headers of an opening handshake: its sender has not authenticated. Agents of
+// Sensu list their subscriptions there.
+const MaxHandshakeBytes = 64 << 10
+
+// ErrHandshakeSize means that an opening handshake is longer than MaxHandshakeBytes.
+var ErrHandshakeSize = errors.New("the opening handshake is larger than 64 KiB")
+
+// Handshake reads an opening handshake, at most MaxHandshakeBytes of it. Frames behind it are read from Conn itself.
+type Handshake struct {
+	net.Conn
+	read int
+}
+
+func (h *Handshake) Read(p []byte) (int, error) {
+	left := MaxHandshakeBytes - h.read
+	if left <= 0 {
+		return 0, ErrHandshakeSize
+	}
+	n, err := h.Conn.Read(p[:min(len(p), left)])
+	h.read += n
+	return n, err
+}
+
+// Accept answers the opening handshake of a client that requests path and subprotocol, and refuses all others with an
+// HTTP error. The caller sets the deadline of the handshake on nc.
 func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	agreed := false
 	up := ws.Upgrader{
@@ -32,7 +54,7 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 		OnBeforeUpgrade: func() (ws.HandshakeHeader, error) {
 			if !agreed {
 				return nil, ws.RejectConnectionError(ws.RejectionStatus(http.StatusBadRequest),
-					ws.RejectionReason("this path speaks the WebSocket subprotocol "+subprotocol))
+					ws.RejectionReason("want the WebSocket subprotocol "+subprotocol))
 			}
 			return nil, nil
 		},
@@ -46,16 +68,15 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	return newConn(nc, false, o), nil
 }
 
-// Upgraded makes a server's connection of one whose opening handshake was answered with a
-// ws.Upgrader. Where nc is a syscall.Conn it is read by that, several messages at once.
+// Upgraded returns the server's connection after a ws.Upgrader. If nc is a syscall.Conn, one system call reads several
+// messages.
 func Upgraded(nc net.Conn, o Options) *Conn {
 	c := newConn(nc, false, o)
 	c.raw = rawOf(nc, c)
 	return c
 }
 
-// Connect makes the opening handshake as a client. The caller sets the deadline of
-// the handshake on nc; timeout is for each write afterwards.
+// Connect makes the opening handshake as a client. The caller sets the deadline of the handshake on nc.
 func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, error) {
 	d := ws.Dialer{ReadBufferSize: 4096, WriteBufferSize: 512, Protocols: []string{subprotocol}}
 	br, hs, err := d.Upgrade(nc, &url.URL{Scheme: "ws", Host: host, Path: path})
@@ -63,21 +84,21 @@ func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, err
 		return nil, fmt.Errorf("open WebSocket: %w", err)
 	}
 	if hs.Protocol != subprotocol {
-		return nil, fmt.Errorf("open WebSocket: %w: server does not speak %s", ErrProtocol, subprotocol)
+		return nil, fmt.Errorf("open WebSocket: %w: the server does not support %s", ErrProtocol, subprotocol)
 	}
 	return Adopt(nc, br, o)
 }
 
-// Adopt makes a client's connection of one whose opening handshake was made with a
-// ws.Dialer. br is what the dialer returned: frames that came with the answer, or nil.
+// Adopt returns the client's connection after a ws.Dialer. br is the reader that the dialer returned, with frames that came
+// with the answer; or nil.
 func Adopt(nc net.Conn, br *bufio.Reader, o Options) (*Conn, error) {
 	c := newConn(nc, true, o)
-	if br != nil { // frames that came with the answer
+	if br != nil {
 		n := br.Buffered()
-		if n > len(c.buf) {
+		if n > len(c.small) {
 			return nil, fmt.Errorf("open WebSocket: %w: %d bytes before the first message", ErrProtocol, n)
 		}
-		c.to, _ = br.Read(c.buf[:n])
+		c.to, _ = br.Read(c.small[:n])
 		ws.PutReader(br)
 	}
 	return c, nil

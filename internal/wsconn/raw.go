@@ -9,19 +9,19 @@ import (
 	"syscall"
 )
 
-// aheadBytes is how much one read takes of what a peer has sent: several messages at once.
+// aheadBytes is the most that one read takes: several messages at once.
 const aheadBytes = 8 << 10
 
-// raw reads from a connection's file where something has come, into a buffer that is taken
-// only then: a connection that waits holds none.
+// raw reads a readable connection past net.Conn into a pooled buffer, which it takes only then: an idle connection
+// holds none.
 type raw struct {
 	conn syscall.RawConn
-	read func(fd uintptr) bool // one for all reads: it is not made anew
+	read func(fd uintptr) bool // made once, for all reads
 	n    int
 	err  error
 }
 
-// rawOf finds the file of a connection that is not encrypted; nil: there is none.
+// rawOf returns a raw of an unencrypted connection; nil: nc is none.
 func rawOf(nc net.Conn, c *Conn) *raw {
 	f, ok := nc.(syscall.Conn)
 	if !ok {

@@ -211,7 +211,7 @@ func (s *session) event(check string) *sensuwire.Event {
 }
 
 func (s *session) write(kind string, e *sensuwire.Event) error {
-	err := s.conn.Write(s.codec.AppendEvent(sensuwire.Begin(nil, kind), e))
+	err := s.conn.Write(s.codec.AppendEvent(sensuwire.NewMessage(kind), e))
 	if err != nil {
 		_ = s.conn.Close() // the reader ends, and the agent comes back
 	}

@@ -1,14 +1,20 @@
-// Package core holds the parts of a session that all sources share whose agents keep a connection: Muster's own agents
-// (internal/source/muster) and Sensu's (internal/source/sensu). A source adds its wire format and its dialogue.
+// Package core is the half of a source with connected agents that does not depend on the protocol. Muster's own agents
+// (internal/source/muster) and Sensu's (internal/source/sensu) stand on it: a source adds its wire format and its dialogue.
 //
-// In: results that a source has decoded. Out: journal entries, and acknowledgements after their commit.
+// In: results that a source has decoded. Out: journal entries, acknowledgements after their commit, and frames of writers.
 //
+//   - Life starts and ends the goroutines (life.go); a reader handles messages on a borrowed stack (stacks.go).
+//   - Session is the shared part of a session (session.go): Window bounds its uncommitted bytes (window.go), Activity finds
+//     silent peers by the listening time of Clock (clock.go), Probe asks whether an agent is alive (probe.go).
 //   - Registry finds the session of a node (registry.go).
-//   - Window bounds a session's uncommitted bytes and ends its appends (window.go); Record builds the entries of a batch,
-//     results about proxy nodes included (record.go); Node.Mark is the entry of a session's beginning and end (node.go).
-//   - Limiter and Budget hold the limits of namespaces and nodes, and pause a reader that is over one (limits.go, budget.go).
-//   - Clock is the listening time by which a silent peer is found (clock.go).
+//   - Record builds the journal entries of a batch, results about proxy nodes included (record.go).
+//   - Limiter and Budget hold the limits of namespaces and nodes, and pause a reader that is over one (limits.go,
+//     budget.go, charge.go).
+//   - Outbox brings sessions with something to write to writers, each at most once (outbox.go).
+//   - Runs are runs requested by people (runs.go); SecretFunc and Archives serve secrets and assets (secrets.go,
+//     archives.go); Meter gives all sources metrics of one shape (metrics.go).
 //
-// Goroutines: the package starts none. Locks, in order: Registry, a Window's append lock, its Mu; Limiter and Budget lock
-// nothing else. Start reading at window.go, then record.go.
+// Goroutines: one reader per session and the writers of outboxes, all counted by Life. Locks, in order: Registry, a
+// Window's append lock, its Mu, then Outbox or Runs; Limiter and Budget lock nothing else. Start reading at session.go,
+// then window.go and record.go.
 package core

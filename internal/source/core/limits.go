@@ -122,3 +122,11 @@ func (l *Limiter) Hit(node *Node, limit, reason string) {
 	b.Open(l, node)
 	b.Hit(limit, reason)
 }
+
+// StatesLimit returns the limit behind a code with which the event view refuses another event.
+func StatesLimit(code string) string {
+	if code == "namespace_limit" {
+		return "namespace_states"
+	}
+	return "node_states"
+}

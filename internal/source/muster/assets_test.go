@@ -78,10 +78,10 @@ func TestOnlyWhatTheAssignmentNames(t *testing.T) {
 		{"the rest of it", id, wire.AssetPath + text(here), "3", http.StatusPartialContent, "archive"},
 		{"beyond its end", id, wire.AssetPath + text(here), "10", http.StatusRequestedRangeNotSatisfiable, ""},
 		{"not here", id, wire.AssetPath + text(missing), "", http.StatusNotFound, "nobody has uploaded it"},
-		{"not named", id, wire.AssetPath + text(other), "", http.StatusForbidden, "no check of this node"},
-		{"another node's", stranger, wire.AssetPath + text(here), "", http.StatusForbidden, "no check of this node"},
-		{"no sum", id, wire.AssetPath + "../../etc/passwd", "", http.StatusNotFound, "nothing here but archives"},
-		{"something else", id, "/api/v1/nodes", "", http.StatusNotFound, "nothing here but archives"},
+		{"not named", id, wire.AssetPath + text(other), "", http.StatusForbidden, ""},
+		{"another node's", stranger, wire.AssetPath + text(here), "", http.StatusForbidden, ""},
+		{"no sum", id, wire.AssetPath + "../../etc/passwd", "", http.StatusNotFound, ""},
+		{"something else", id, "/api/v1/nodes", "", http.StatusNotFound, ""},
 	} {
 		if status, body := h.fetchAs(x.as, x.path, x.from); status != x.status || !strings.Contains(body, x.says) {
 			t.Errorf("%s: %d %q", x.what, status, body)

@@ -1,14 +1,10 @@
 package muster
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
-	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -19,17 +15,17 @@ func (x *session) batch(body []byte) outcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
 	if err := r.Reset(body); err != nil {
-		return x.broken(malformed, err.Error())
+		return x.violation(malformed, err.Error())
 	}
 	if r.Signals > x.srv.cfg.Limits.BatchSignals {
-		return x.broken(oversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
+		return x.violation(oversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
 	}
 	if r.Last() > maxNumber {
-		return x.broken(malformed, "a number beyond all streams")
+		return x.violation(malformed, "a number larger than all streams have")
 	}
-	slot, ok := x.slot(r.StreamKey)
+	slot, ok := x.streamIndex(r.StreamKey)
 	if !ok {
-		return x.broken(streams, fmt.Sprintf("more than %d streams in one session", maxStreams))
+		return x.violation(streams, fmt.Sprintf("more than %d streams in one session", maxStreams))
 	}
 	last := x.streams[slot].last
 	switch {
@@ -37,7 +33,7 @@ func (x *session) batch(body []byte) outcome {
 		x.acknowledgeAgain(slot)
 		return repeated
 	case r.First > last+1:
-		return x.broken(hole, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
+		return x.violation(hole, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
 	}
 	signals, size := r.Signals, len(body)
 	refused, proxied, cost := x.judge(r)
@@ -59,8 +55,8 @@ func (x *session) batch(body []byte) outcome {
 	return kept
 }
 
-// slot returns the index of a stream and adds a new one. Only the reader adds streams.
-func (x *session) slot(key wire.StreamKey) (int, bool) {
+// streamIndex returns the index of a stream and adds a new one. Only the reader adds streams.
+func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	for i := range x.streams {
 		if x.streams[i].StreamKey == key {
 			return i, true
@@ -78,182 +74,12 @@ func (x *session) slot(key wire.StreamKey) (int, bool) {
 // acknowledgeAgain acknowledges the committed part of a stream. The rest is acknowledged when it is committed.
 func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Lock()
-	x.streams[slot].fresh = true
-	put := x.dueLocked(laneAck, dueAck)
+	x.streams[slot].due = true
+	put := x.srv.acks.AddLocked(x, dueAck)
 	x.Mu.Unlock()
 	if put {
-		x.srv.acks.put(x)
+		x.srv.acks.Put(x)
 	}
-}
-
-// judge decides on each signal. A refused one is refused for good: the agent is told, and the journal keeps its number
-// with a keepalive in its place. A result about a proxy node is kept with that node. A gap costs, too: it becomes a row
-// of history for each definition that it names.
-func (x *session) judge(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
-	if r.Gap != nil {
-		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
-		return nil, nil, cost
-	}
-	x.Mu.Lock()
-	held := x.pushed
-	x.Mu.Unlock()
-	var sig wire.Signal
-	number := r.First
-	for left := r.Signals; left > 0; left-- {
-		v, code, reason := refusedMalformed, "", "cannot be decoded"
-		if r.Next(&sig) {
-			if v, code, reason = x.verdict(&sig, held); v == admitted && sig.Node != 0 {
-				proxied = append(proxied, core.ProxyResult{ProxyNode: x.proxy, Signal: r.Raw(), Number: number})
-			}
-			if v == admitted && x.robin != 0 && x.srv.cfg.OnRan != nil {
-				x.srv.cfg.OnRan(x.robin, sig.Node, time.Duration(r.NowMs-min(sig.AtMs, r.NowMs))*time.Millisecond)
-			}
-		} else if err := r.Err(); err != nil {
-			reason = err.Error()
-			r.SkipDamaged()
-		}
-		switch {
-		case v == admitted && sig.Kind == wire.SignalValueBlock:
-			cost[core.LoadValues] += int(x.rows)
-			x.values.Store(true)
-		case v == admitted && sig.Kind != wire.SignalResult && sig.Kind != wire.SignalKeepalive:
-			cost[core.LoadReports]++
-		default:
-			cost[core.LoadResults]++
-		}
-		if v != admitted {
-			x.srv.metrics.signals[v].Inc()
-			code = cmp.Or(code, verdictNames[v])
-			refused = append(refused, wire.RefusedSignal{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
-			x.complain(v, code, reason)
-			if limit := limitOf(v, code); limit != "" {
-				x.budget.Hit(limit, reason)
-			}
-		}
-		number++
-	}
-	return refused, proxied, cost
-}
-
-// limitOf is the limit behind a refusal; empty: there is none.
-func limitOf(v verdict, code string) string {
-	switch {
-	case v == refusedOutput:
-		return "output"
-	case v == refusedStates && code == "namespace_limit":
-		return "namespace_states"
-	case v == refusedStates:
-		return "node_states"
-	}
-	return ""
-}
-
-// complain tells the operator once per session and kind of refusal; the metrics have
-// all of them.
-func (x *session) complain(v verdict, code, reason string) {
-	if x.complained[v] {
-		return
-	}
-	x.complained[v] = true
-	x.srv.cfg.Log.Warn("a result is refused for good; of further ones only the metrics tell", "node", x.node.Name, "code", code, "reason", reason)
-}
-
-// logAgentReport logs, once per session, a report of the agent on itself: a gap in which nothing was lost.
-func (x *session) logAgentReport(g *wire.Gap) {
-	news := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
-	if !x.reportLogged && slices.Equal(g.Counts, news) {
-		x.reportLogged = true
-		x.srv.cfg.Log.Warn("an agent reports on itself", "node", x.node.Name, "what", g.Reason)
-	}
-}
-
-// verdict judges one signal; held is the agent's assignment, nil where that is not known. The view is asked for each
-// result: a state may have been deleted since the last one.
-func (x *session) verdict(sig *wire.Signal, held *directory.Assignment) (v verdict, code, reason string) {
-	x.robin, x.rows = 0, 0
-	switch sig.Kind {
-	case wire.SignalKeepalive:
-		return admitted, "", ""
-	case wire.SignalResult:
-	default:
-		return x.otherVerdict(sig, held)
-	}
-	var r wire.Result
-	if err := r.Decode(sig.Body); err != nil {
-		return refusedMalformed, "", err.Error()
-	}
-	if most := x.budget.Limits().OutputBytes; len(r.Output)+len(r.Extra) > most {
-		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(r.Output)+len(r.Extra), most)
-	}
-	if len(r.Extra) > 0 {
-		if _, err := wire.DecodeExtra(r.Extra); err != nil {
-			return refusedMalformed, "", err.Error()
-		}
-	}
-	known := x.definition(sig.Chunk, held).AsCheck()
-	if known == nil {
-		return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
-	}
-	if known.RoundRobin {
-		x.robin = known.Unit
-	}
-	target := x.node.ID
-	if sig.Node != 0 || known.Proxy {
-		if reason := x.authorizeProxy(sig, known, held); reason != "" {
-			return refusedProxy, "", reason
-		}
-		target = sig.Node
-	}
-	if code, reason := x.srv.cfg.View.Admit(target, known); code != "" {
-		return refusedStates, code, reason
-	}
-	return admitted, "", ""
-}
-
-// otherVerdict judges a signal that is neither a keepalive nor a result: by its envelope, and a
-// value block by its header.
-func (x *session) otherVerdict(sig *wire.Signal, held *directory.Assignment) (v verdict, code, reason string) {
-	switch {
-	case !slices.Contains(x.srv.cfg.Kinds, sig.Kind):
-		return refusedKind, "", "this server takes no " + sig.Kind.String()
-	case sig.Node != 0:
-		return refusedProxy, "", fmt.Sprintf("a %s names node %d: only results are about proxy nodes", sig.Kind, sig.Node)
-	case x.definition(sig.Chunk, held) == nil:
-		return refusedChunk, "", fmt.Sprintf("no definition %d", sig.Chunk)
-	case sig.Kind == wire.SignalValueBlock:
-		var b wire.ValueBlock
-		if err := b.Decode(sig.Body); err != nil {
-			return refusedMalformed, "", err.Error()
-		}
-		x.rows = b.Rows
-	}
-	return admitted, "", ""
-}
-
-// definition finds a chunk that the node may send signals of; nil: none.
-func (x *session) definition(id model.ChunkID, held *directory.Assignment) *model.Chunk {
-	if held != nil {
-		if i, ok := find(held.Chunks, id); ok {
-			return held.Chunks[i]
-		}
-	}
-	if c := x.srv.cfg.Assignments.Chunk(id); c != nil && x.mayName(c) {
-		return c
-	}
-	return nil
-}
-
-// mayName reports whether a definition outside the assignment held, an older one for example, can be this node's:
-// neither a check of the server itself nor one of another namespace, whose handlers would get its messages.
-func (x *session) mayName(c *model.Chunk) bool {
-	if x.node.ID == model.ServerNode {
-		return c.Unit == model.WatchdogCheck
-	}
-	return c.Unit >= model.FirstCheck && (c.Namespace == x.node.Namespace || c.Namespace == model.SharedNamespace)
-}
-
-func find(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
-	return slices.BinarySearchFunc(chunks, id, func(c *model.Chunk, id model.ChunkID) int { return int(int64(c.ID) - int64(id)) })
 }
 
 // without encodes the batch again with a keepalive in place of each refused signal, and a signal with the node's id alone
@@ -313,13 +139,13 @@ func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, sig
 	x.Mu.Unlock()
 
 	rec := x.srv.records.Get().(*core.Record)
-	entries := rec.Entries(&core.Batch{Node: x.node.ID, Section: x.section, Stream: r.StreamKey, NowMs: r.NowMs, Body: body,
+	entries := rec.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Stream: r.StreamKey, NowMs: r.NowMs, Body: body,
 		Signals: signals, Proxied: proxied, Waiter: x, Token: t})
-	err := x.srv.cfg.Journal.Append(x.srv.base, entries...)
+	err := x.srv.cfg.Journal.Append(x.srv.life.Base, entries...)
 	rec.Reset()
 	x.srv.records.Put(rec)
 	if err != nil {
-		return x.broken(unkept, "the server cannot keep anything now")
+		return x.violation(unkept, "the server cannot write its journal now")
 	}
 	return kept
 }
@@ -328,18 +154,19 @@ func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, sig
 // message acknowledges many commits.
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	slot, size, last := untoken(t)
-	l, bits := laneAck, dueAck
 	x.Mu.Lock()
 	x.Commit(size, err)
 	if err == nil {
 		st := &x.streams[slot]
-		st.acked, st.fresh = max(st.acked, last), true
-	} else {
-		l, bits = lanePush, dueClose
+		st.acked, st.due = max(st.acked, last), true
 	}
-	put := x.dueLocked(l, bits)
+	o, due := x.srv.acks, dueAck
+	if err != nil {
+		o, due = x.srv.pushes, dueClose
+	}
+	put := o.AddLocked(x, due)
 	x.Mu.Unlock()
 	if put {
-		x.srv.outbox(l).put(x)
+		o.Put(x)
 	}
 }

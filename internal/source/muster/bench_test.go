@@ -39,8 +39,8 @@ func BenchmarkBatch(b *testing.B) {
 			if refusal != nil {
 				b.Fatal(refusal)
 			}
-			x.pushed = w.plan.For(1001)
-			x.queued = [lanes]bool{true, true} // no writer takes it
+			x.assignment.sent = w.plan.For(1001)
+			x.HoldBack() // no writer takes it
 			frame := wire.AppendBatch(nil, results(1, n, 2))
 			b.SetBytes(int64(len(frame)))
 			b.ReportAllocs()

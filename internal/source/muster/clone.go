@@ -2,43 +2,18 @@ package muster
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"strconv"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Peer is one of two machines with one identity.
-type Peer struct {
-	Address string    // of the network, without the port
-	Machine string    // the first digits of its machine id; empty: it told none
-	Since   time.Time // its session began, or it was sent away
-}
-
-func (p Peer) String() string {
-	if p.Machine == "" {
-		return p.Address
-	}
-	return p.Address + " (machine " + p.Machine + ")"
-}
-
-// Clone says that a machine came with the identity of another one that is connected,
-// and was sent away.
-type Clone struct {
-	Node  core.Node
-	Holds Peer // the one that is connected
-	Came  Peer // the one that was sent away
-}
-
-// origin is which machine, and which of its lives, a connection comes from: 16 bytes
-// for each session. Zero stands for what an agent does not tell.
+// origin identifies the machine of a connection and its boot in 16 bytes per session. Zero: the agent did not send it.
 type origin struct {
-	machine uint64 // the first eight hexadecimal digits, and a hash of the whole
+	machine uint64 // first eight hexadecimal digits of the machine id, then a hash of the whole
 	boot    uint64
 }
 
@@ -63,106 +38,50 @@ func hashOf(text string) uint64 {
 	return h.Sum64()
 }
 
-func (x *session) peer() Peer {
-	p := Peer{Address: model.HostOf(x.conn.NetConn().RemoteAddr().String()), Since: time.Unix(0, x.about.since).Truncate(time.Second).UTC()}
-	if x.origin.machine != 0 {
-		p.Machine = fmt.Sprintf("%08x", x.origin.machine>>32)
+func (x *session) peer() core.Peer {
+	p := x.Peer()
+	if machine := x.hello.origin.machine; machine != 0 {
+		p.Machine = fmt.Sprintf("%08x", machine>>32)
 	}
 	return p
 }
 
-// takeoversWithin: the second time that a connection of one node displaces another
-// within so long, we ask whether the older one is alive. Once is a network that was cut.
-const takeoversWithin = 10 * time.Minute
+// takeoverWindow: a second take-over of one node's session within it starts a probe. A single one is a network that was
+// cut.
+const takeoverWindow = 10 * time.Minute
 
-// clone refuses x where another machine with its identity is connected, and answers. It
-// waits only where that is likely: the connections come from different machines or boots,
-// or displace each other again and again (two agents on one machine look the same). A
-// machine that reconnects after its network was cut, or after a crash, is let in: at
-// once, or when the connection of its earlier life has not answered for Limits.Probe.
-func (s *Server) clone(ctx context.Context, x *session) *wire.Refuse {
-	old := s.registry.Get(x.node.ID)
-	if old == nil {
+// refuseClone refuses x if another machine with its identity is connected and alive. It probes the older connection only
+// where a clone is likely: the connections come from different machines or boots, or take over from each other repeatedly
+// (two agents on one machine look the same). A machine that reconnects after a network failure or a crash gets in: at
+// once, or when the connection of its earlier boot has not answered for Limits.Probe.
+func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
+	older := s.registry.Get(x.Node.ID)
+	if older == nil {
 		return nil
 	}
-	again := old.tookOver.Load()
-	if old.origin == x.origin && (again == 0 || s.clock.Now()-again > int64(takeoversWithin)) {
+	takeover := older.tookOver.Load()
+	if older.hello.origin == x.hello.origin && (takeover == 0 || s.clock.Now()-takeover > int64(takeoverWindow)) {
 		return nil
 	}
-	alive, ok := s.answers(ctx, old)
+	alive, ok := older.Alive(ctx, s.life.Base, s.cfg.Limits.Probe, func() { s.acks.Add(older, duePing) })
 	if !ok {
-		return s.busy("limited", "another connection of node "+x.node.Name+" waits to be let in", 5*time.Second)
+		return s.refusal("limited", "another connection of node "+x.Node.Name+" is being admitted", 5*time.Second)
 	}
 	if !alive {
 		return nil
 	}
-	c := Clone{Node: x.node, Holds: old.peer(), Came: x.peer()}
+	c := core.Clone{Node: x.Node, Holder: older.peer(), Refused: x.peer()}
 	if s.cfg.OnClone != nil {
 		s.cfg.OnClone(c)
 	}
-	r := s.busy("clone", fmt.Sprintf("another machine has the identity of node %s and is connected: %s, since %s; this one, %s, is sent away",
-		x.node.Name, c.Holds, c.Holds.Since.Format(time.RFC3339), c.Came), cloneRetry)
-	r.Hint = "on the one of the two that is the copy: " + resetIt
+	r := s.refusal("clone", fmt.Sprintf("another machine has the identity of node %s and is connected: %s, since %s; this machine, %s, is refused",
+		x.Node.Name, c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused), cloneRetry)
+	r.Hint = "on the machine that is the copy: " + resetIdentity
 	return r
 }
 
-// resetIt is typed on a copy: while the agent runs there, it holds its identity.
-const resetIt = "systemctl stop muster-agent; muster-agent reset-identity; then join with a token of its own"
+// resetIdentity is the command for a copied machine: while the agent runs there, it holds its identity.
+const resetIdentity = "systemctl stop muster-agent; muster-agent reset-identity; then join with a token of its own"
 
-// cloneRetry is when a clone may ask again: should the other one be switched off, it is
-// not without a server for long.
+// cloneRetry is short enough that a refused machine gets in soon after the other one was switched off.
 const cloneRetry = time.Minute
-
-// probe asks one connection whether anybody is at its other end. Only the answer to this
-// ping counts: what a machine sent before it died may still be on its way.
-type probe struct {
-	number uint64
-	done   chan bool // whether it answers; has room for one
-}
-
-func (p *probe) payload() []byte {
-	if p == nil {
-		return nil
-	}
-	return binary.BigEndian.AppendUint64(nil, p.number)
-}
-
-func (p *probe) ends(alive bool) {
-	select {
-	case p.done <- alive:
-	default:
-	}
-}
-
-// answers asks old and waits, at most for Limits.Probe; ok is false where somebody else
-// waits for its answer already.
-func (s *Server) answers(ctx context.Context, old *session) (alive, ok bool) {
-	p := &probe{number: s.probes.Add(1), done: make(chan bool, 1)}
-	if !old.probe.CompareAndSwap(nil, p) {
-		return false, false
-	}
-	defer old.probe.Store(nil)
-	old.Mu.Lock()
-	over := old.EndedLocked()
-	old.Mu.Unlock()
-	if over {
-		return false, true
-	}
-	old.due(laneAck, duePing)
-	timer := time.NewTimer(s.cfg.Limits.Probe)
-	defer timer.Stop()
-	select {
-	case alive = <-p.done:
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-s.base.Done():
-	}
-	return alive, true
-}
-
-// pong is the answer to a ping: to a probe's, or to one that only keeps the way open.
-func (x *session) pong(payload []byte) {
-	if p := x.probe.Load(); p != nil && len(payload) == 8 && binary.BigEndian.Uint64(payload) == p.number {
-		p.ends(true)
-	}
-}

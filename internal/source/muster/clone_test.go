@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -62,19 +63,19 @@ const (
 type cloneWorld struct {
 	*world
 	mu   sync.Mutex
-	came []Clone
+	came []core.Clone
 }
 
 func newCloneWorld(t *testing.T, probe time.Duration) *cloneWorld {
 	w := &cloneWorld{}
 	w.world = newWorld(t, func(c *Config) {
 		c.Limits.Probe = probe
-		c.OnClone = func(c Clone) { w.mu.Lock(); w.came = append(w.came, c); w.mu.Unlock() }
+		c.OnClone = func(c core.Clone) { w.mu.Lock(); w.came = append(w.came, c); w.mu.Unlock() }
 	})
 	return w
 }
 
-func (w *cloneWorld) clones() []Clone { w.mu.Lock(); defer w.mu.Unlock(); return w.came }
+func (w *cloneWorld) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); return w.came }
 
 func (w *cloneWorld) must(uid uuid.UUID, change func(*link.Config, *wire.Hello)) *agent {
 	w.t.Helper()
@@ -111,8 +112,8 @@ func TestACloneIsSentAway(t *testing.T) {
 			first.send(results(1, 1, 1)) // and goes on as if nothing had been
 			first.waitAck(1)
 			came := w.clones()
-			if len(came) != 1 || came[0].Holds.Machine != "3f2a91c0" || came[0].Came.Machine != c.machine[:min(8, len(c.machine))] ||
-				came[0].Came.Address != "127.0.0.1" || came[0].Node.Name != "node1" || came[0].Holds.Since.IsZero() {
+			if len(came) != 1 || came[0].Holder.Machine != "3f2a91c0" || came[0].Refused.Machine != c.machine[:min(8, len(c.machine))] ||
+				came[0].Refused.Address != "127.0.0.1" || came[0].Node.Name != "node1" || came[0].Holder.Since.IsZero() {
 				t.Errorf("told %+v", came)
 			}
 			if n := w.count("handshakes_total", "clone"); n != 1 {
@@ -143,7 +144,7 @@ func TestTwoThatLookTheSame(t *testing.T) {
 	second.send(results(1, 1, 1))
 	second.waitAck(1)
 
-	w.server.clock.Start(w.server.clock.Now() + int64(takeoversWithin) + 1) // by then that was an outage long ago
+	w.server.clock.Start(w.server.clock.Now() + int64(takeoverWindow) + 1) // by then that was an outage long ago
 	third := w.must(uid, from(machineA, "boot1", nil))
 	third.send(results(2, 1, 1))
 	third.waitAck(2)
@@ -193,7 +194,7 @@ func TestOneNewcomerWaits(t *testing.T) {
 		opened <- b
 	}()
 	old := w.server.registry.Get(1001)
-	testenv.Until(t, "one waits", func() bool { return old.probe.Load() != nil })
+	testenv.Until(t, "one waits", func() bool { return old.Pending() })
 	_, err := w.open(uid, from(machineA, "boot3", nil))
 	if r := refusalOf(t, err); r.Code != "limited" || r.RetryMs > 10_000 {
 		t.Errorf("the other was refused with %+v", r)

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/directory"
@@ -21,48 +22,44 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Config is everything the server's side of the agent protocol needs.
+// Config holds the settings of a Server, and the parts of the server that it calls.
 type Config struct {
 	Journal     journal.Journal
 	Nodes       Nodes
 	View        View
 	Assignments directory.Assignments
 	SigningKey  ed25519.PrivateKey // signs assignments
-	Servers     []string           // host:port, which agents try in this order before their own; empty: their own
-	Version     string             // the agent version wanted; empty: none
-	ProxyFrom   []netip.Prefix     // balancers: their connections begin with a PROXY header, which is believed
+	Servers     []string           // host:port; agents try them in this order before their own; empty: their own
+	Version     string             // agent version that the server wants; empty: any
+	ProxyFrom   []netip.Prefix     // networks of load balancers, whose connections begin with a PROXY header
 	Limits      Limits
 
 	// Kinds are the signals that a reducer reads beside results and keepalives. Others are refused.
 	Kinds []wire.SignalKind
 
-	// Pressures are what may be too full beside the journal: agents are told Slow then.
+	// Pressures slow agents down, as a full journal does.
 	Pressures []Pressure
 
-	// Secret finds the value of a Secret for an agent whose assignment names it; the error is for
-	// people. Nil: agents are told that nobody answers.
-	Secret func(ctx context.Context, namespace, name string) (SecretValue, error)
+	// Secret finds the value of a Secret for an agent whose assignment names it. Nil: agents may not ask.
+	Secret core.SecretFunc
 
-	// OnShed hears once per episode that more than Limits.ShedShare of the sessions
-	// vanished within Limits.ShedWindow, before the end of those sessions can be
-	// noticed as missing keepalives. It must not block. May be nil.
+	// OnShed is called once per episode in which more than Limits.ShedShare of the sessions end within Limits.ShedWindow,
+	// before their keepalives are missed. It must not block. May be nil.
 	OnShed func(Shed)
 
-	// OnBehind hears of each agent that was acknowledged more, or holds a newer
-	// assignment, than this incarnation of the journal knows of: the server's data was
-	// set back. It must not block. May be nil.
+	// OnBehind is called for each agent that was acknowledged more, or holds a newer assignment, than this incarnation of
+	// the journal knows: the server's data was set back. It must not block. May be nil.
 	OnBehind func(core.Node)
 
-	// OnClone hears of each machine that was sent away because another one with its
-	// identity is connected. It must not block. May be nil.
-	OnClone func(Clone)
+	// OnClone is called for each machine that is refused because another one with its identity is connected. It must not
+	// block. May be nil.
+	OnClone func(core.Clone)
 
-	// OnRan hears of each result of a round-robin check: about which proxy node (zero: the
-	// one that ran it), and how old it was when it came. It must not block. May be nil.
-	OnRan func(check model.CheckID, about model.NodeID, age time.Duration)
+	// OnRan is called for each result of a round-robin check, with its proxy node (zero: the node that ran it) and its age
+	// at arrival. It must not block. May be nil.
+	OnRan func(check model.CheckID, proxy model.NodeID, age time.Duration)
 
-	// OnEnded hears of each session that ended: what was left with it is not done. It must
-	// not block. May be nil.
+	// OnEnded is called for each session that ended: turns handed to it are not done. It must not block. May be nil.
 	OnEnded func(node model.NodeID)
 
 	// Assets opens an archive by its SHA-512; its error is for the agent. Nil: there are none.
@@ -70,28 +67,28 @@ type Config struct {
 
 	Now        func() time.Time      // default time.Now
 	Rand       func() float64        // jitter, in [0, 1), safe for concurrent use; default rand.Float64
-	Queues     *queue.Registry       // where the outboxes are listed; may be nil
+	Queues     *queue.Registry       // lists the outboxes; may be nil
 	Log        *slog.Logger          // default: nothing is logged
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Limits bound what one agent can cost. Zero is the default.
+// Limits bound the cost of one agent. Zero: the default.
 type Limits struct {
 	Sessions          int           // at the same time; default 60000
-	Connections       int           // of all listeners, people included; default: no bound. See places
+	Connections       int           // of all listeners, people included; default: no limit
 	FrameBytes        int           // one frame; default wire.MaxFrame
 	BatchSignals      int           // signals per batch; default wire.MaxSignals
 	UnackedBytes      int           // per session, sent and not yet acknowledged; default model.DefaultUnackedBytes
 	OutputBytes       int           // one result's output; default model.MaxOutputBytes
 	NodeResultsPerSec float64       // default model.DefaultNodeRate
-	RateBurst         time.Duration // what a bucket holds, in time at its rate; default 10 s
-	JournalQueueBytes int64         // the journal's queue, as Pressure; default the journal's own default
+	RateBurst         time.Duration // content of a full bucket, in time at its rate; default 10 s
+	JournalQueueBytes int64         // capacity of the journal's queue; default the journal's own default
 
 	Keepalive time.Duration // default model.DefaultKeepalive
 	Timeout   time.Duration // default model.DefaultKeepaliveTimeout
 	PingAfter time.Duration // of silence; default 20 s
 	DeadAfter time.Duration // of silence: the connection is closed; default 60 s
-	Probe     time.Duration // an older connection of a node may take to answer a newcomer's; default 3 s
+	Probe     time.Duration // for an older connection of a node to prove that it is alive; default 3 s
 	Handshake time.Duration // from accept to Welcome; default 60 s: in a storm handshakes queue
 	Write     time.Duration // one write; default 10 s
 
@@ -117,42 +114,80 @@ func (c *Config) complete() error {
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
-	c.Limits = c.Limits.complete()
+	c.Limits = c.Limits.withDefaults()
 	return nil
 }
 
-func (l Limits) complete() Limits {
-	def := Limits{
-		Sessions: 60000, FrameBytes: wire.MaxFrame, BatchSignals: wire.MaxSignals, UnackedBytes: model.DefaultUnackedBytes,
-		OutputBytes: model.MaxOutputBytes, NodeResultsPerSec: model.DefaultNodeRate, RateBurst: 10 * time.Second,
-		JournalQueueBytes: journal.DefaultQueueBytes, Keepalive: model.DefaultKeepalive, Timeout: model.DefaultKeepaliveTimeout,
-		PingAfter: 20 * time.Second, DeadAfter: 60 * time.Second, Probe: 3 * time.Second, Handshake: 60 * time.Second, Write: 10 * time.Second,
-		Writers: 8, ShedShare: 0.2, ShedWindow: 10 * time.Second, ShedLeast: 10,
-	}
-	l.Sessions = cmp.Or(l.Sessions, def.Sessions)
-	l.FrameBytes = min(cmp.Or(l.FrameBytes, def.FrameBytes), wire.MaxFrame)
-	l.BatchSignals = min(cmp.Or(l.BatchSignals, def.BatchSignals), wire.MaxSignals)
-	l.UnackedBytes = cmp.Or(l.UnackedBytes, def.UnackedBytes)
-	l.OutputBytes = cmp.Or(l.OutputBytes, def.OutputBytes)
-	l.NodeResultsPerSec = cmp.Or(l.NodeResultsPerSec, def.NodeResultsPerSec)
-	l.RateBurst = cmp.Or(l.RateBurst, def.RateBurst)
-	l.JournalQueueBytes = cmp.Or(l.JournalQueueBytes, def.JournalQueueBytes)
-	l.Keepalive = cmp.Or(l.Keepalive, def.Keepalive)
-	l.Timeout = cmp.Or(l.Timeout, def.Timeout)
-	l.PingAfter = cmp.Or(l.PingAfter, def.PingAfter)
-	l.DeadAfter = cmp.Or(l.DeadAfter, def.DeadAfter)
-	l.Probe = cmp.Or(l.Probe, def.Probe)
-	l.Handshake = cmp.Or(l.Handshake, def.Handshake)
-	l.Write = cmp.Or(l.Write, def.Write)
-	l.Writers = cmp.Or(l.Writers, def.Writers)
-	l.ShedShare = cmp.Or(l.ShedShare, def.ShedShare)
-	l.ShedWindow = cmp.Or(l.ShedWindow, def.ShedWindow)
-	l.ShedLeast = cmp.Or(l.ShedLeast, def.ShedLeast)
+func (l Limits) withDefaults() Limits {
+	l.Sessions = cmp.Or(l.Sessions, 60000)
+	l.FrameBytes = min(cmp.Or(l.FrameBytes, wire.MaxFrame), wire.MaxFrame)
+	l.BatchSignals = min(cmp.Or(l.BatchSignals, wire.MaxSignals), wire.MaxSignals)
+	l.UnackedBytes = cmp.Or(l.UnackedBytes, model.DefaultUnackedBytes)
+	l.OutputBytes = cmp.Or(l.OutputBytes, model.MaxOutputBytes)
+	l.NodeResultsPerSec = cmp.Or(l.NodeResultsPerSec, model.DefaultNodeRate)
+	l.RateBurst = cmp.Or(l.RateBurst, 10*time.Second)
+	l.JournalQueueBytes = cmp.Or(l.JournalQueueBytes, journal.DefaultQueueBytes)
+	l.Keepalive = cmp.Or(l.Keepalive, model.DefaultKeepalive)
+	l.Timeout = cmp.Or(l.Timeout, model.DefaultKeepaliveTimeout)
+	l.PingAfter = cmp.Or(l.PingAfter, 20*time.Second)
+	l.DeadAfter = cmp.Or(l.DeadAfter, 60*time.Second)
+	l.Probe = cmp.Or(l.Probe, 3*time.Second)
+	l.Handshake = cmp.Or(l.Handshake, 60*time.Second)
+	l.Write = cmp.Or(l.Write, 10*time.Second)
+	l.Writers = cmp.Or(l.Writers, 8)
+	l.ShedShare = cmp.Or(l.ShedShare, 0.2)
+	l.ShedWindow = cmp.Or(l.ShedWindow, 10*time.Second)
+	l.ShedLeast = cmp.Or(l.ShedLeast, 10)
 	return l
 }
 
-// of completes what intent says of a node with the server's defaults.
-func (l *Limits) of(n *core.Node) {
+// complete fills the fields of a node that intent leaves open.
+func (l *Limits) complete(n *core.Node) {
 	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
+}
+
+// Gone is the reason why a machine is refused: its node was deleted, retired or replaced.
+type Gone struct {
+	Code     string // of Refuse; empty: no reason is known
+	Sentence string // by whom, when and why
+	Type     string // a command that lets the machine in again
+}
+
+// Proof is the identity that a client certificate proves. The zero Proof believes Hello: plain loopback connections only.
+type Proof struct {
+	Node uuid.UUID
+	Key  string // pki.Fingerprint of the certificate's key
+}
+
+// Nodes finds machines by their immutable id.
+type Nodes interface {
+	Lookup(uid uuid.UUID) (core.Node, bool)
+	// Gone returns the end of a node that Lookup does not know, or of a machine by its key; the zero Gone: unknown.
+	Gone(uid uuid.UUID, key string) Gone
+	// FirstKey puts a key on record for a node that has none, and returns the key on record. If the key is another node's,
+	// it returns none and the name of that holder. It must not block.
+	FirstKey(uid uuid.UUID, key string) (onRecord, holder string)
+	// Namespace returns the limits of a namespace. It is called every second.
+	Namespace(namespace model.NamespaceID) core.NamespaceLimits
+	// Seen records facts, labels, groups and version of an agent. It must not block. hello belongs to the caller
+	// afterwards, its maps do not. A Facts message comes as a Hello with these fields alone. If a limit rejects a part, Seen
+	// returns the limit and a reason.
+	Seen(node core.Node, hello *wire.Hello) (limit, reason string)
+}
+
+// View is the part of the event view that sessions need.
+type View interface {
+	// LastNumbers waits until the view has applied commit after, and returns the last number of every stream of the node.
+	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
+	// Admit decides whether a result may create or update its event (limits of node and namespace); an empty code admits.
+	// It is called for every result, so it must be fast.
+	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
+}
+
+// Shed reports a sudden loss of sessions.
+type Shed struct {
+	Lost   int           // sessions that ended without Bye
+	Before int           // sessions at the beginning of the window
+	Window time.Duration // length of the window
 }

@@ -3,19 +3,33 @@ package muster
 import (
 	"time"
 
+	"github.com/muster-fleet/muster/internal/source/admission"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// flush writes what is due. Only one writer per lane is here for a session.
-func (x *session) flush(w *scratch, due dueBits) error {
+// Messages that a session has to write.
+const (
+	dueAck core.Duties = 1 << iota
+	duePing
+	dueAssign
+	dueSlow
+	dueRequests // session.requests: runs, turns, answers with secrets
+	dueBye
+	dueRefuse // session.ending.refusal; then the connection closes
+	dueClose  // close the connection
+)
+
+// Flush implements core.Sender.
+func (x *session) Flush(w *core.Scratch, due core.Duties) error {
 	if due&dueAck != 0 {
 		if err := x.sendAck(w); err != nil {
 			return err
 		}
 	}
 	if due&duePing != 0 {
-		if err := x.conn.Ping(x.probe.Load().payload()); err != nil {
+		if err := x.Conn.Ping(x.Payload()); err != nil {
 			return err
 		}
 	}
@@ -24,22 +38,32 @@ func (x *session) flush(w *scratch, due dueBits) error {
 			return err
 		}
 	}
-	if due&(dueSlow|dueRun|dueBye|dueRefuse|dueClose) != 0 {
-		return x.sendRest(w, due)
+	if due&(dueSlow|dueRequests|dueBye|dueRefuse|dueClose) != 0 {
+		return x.sendRare(w, due)
 	}
 	return nil
 }
 
-// sendAck acknowledges what is kept; refusals beyond what one Ack may name go ahead with
-// more of them: what is acknowledged the agent forgets, and then a refusal names nothing.
-func (x *session) sendAck(w *scratch) error {
-	a := &w.ack
+// ackScratch is the Ack that a writer reuses.
+func ackScratch(w *core.Scratch) *wire.Ack {
+	a, ok := w.More.(*wire.Ack)
+	if !ok {
+		a = new(wire.Ack)
+		w.More = a
+	}
+	return a
+}
+
+// sendAck acknowledges what was committed. Refusals beyond the limit of one Ack go ahead of the acknowledgement: an agent
+// forgets acknowledged signals, and a refusal after that would name nothing.
+func (x *session) sendAck(w *core.Scratch) error {
+	a := ackScratch(w)
 	last := a.Last[:0]
 	x.Mu.Lock()
 	for i := range x.streams {
-		if st := &x.streams[i]; st.fresh {
+		if st := &x.streams[i]; st.due {
 			last = append(last, wire.StreamLast{StreamKey: st.StreamKey, Last: st.acked})
-			st.fresh = false
+			st.due = false
 		}
 	}
 	refused := x.refused
@@ -52,9 +76,9 @@ func (x *session) sendAck(w *scratch) error {
 		if len(refused) == 0 {
 			a.Last = last
 		}
-		w.frame = wire.AppendAck(w.begin(), a)
+		w.Frame = wire.AppendAck(w.Begin(), a)
 		x.srv.metrics.acks.Inc()
-		if err := x.conn.Write(w.frame); err != nil || len(refused) == 0 {
+		if err := x.Conn.Write(w.Frame); err != nil || len(refused) == 0 {
 			return err
 		}
 	}
@@ -62,66 +86,71 @@ func (x *session) sendAck(w *scratch) error {
 
 func (x *session) send(frame []byte, kind string) error {
 	x.srv.metrics.sent.WithLabelValues(kind).Inc()
-	return x.conn.Write(frame)
+	return x.Conn.Write(frame)
 }
 
-// sendRest writes the rare messages; the last of them may end the session.
-func (x *session) sendRest(w *scratch, due dueBits) error {
+// sendRare writes the rare messages; the last of them may end the session.
+func (x *session) sendRare(w *core.Scratch, due core.Duties) error {
 	x.Mu.Lock()
-	runs, turns, answers, refusal, linger, reason := x.runs, x.turns, x.answers, x.refusal, x.linger, x.slowFor
-	x.runs, x.turns, x.answers = nil, nil, nil
+	runs, turns, answers := x.requests.takeUnsent()
+	refusal, slow := x.ending.refusal, x.slowdown
 	x.Mu.Unlock()
 	if due&dueSlow != 0 {
-		w.frame = wire.AppendBackPressure(w.begin(), &wire.BackPressure{LingerMs: x.srv.jitterMs(linger), Reason: reason, LastsMs: x.srv.lastsMs()})
-		if err := x.send(w.frame, "slow"); err != nil {
+		w.Frame = wire.AppendBackPressure(w.Begin(), &wire.BackPressure{LingerMs: x.srv.jitterMs(slow.linger), Reason: slow.reason, LastsMs: x.srv.slowdownMs()})
+		if err := x.send(w.Frame, "slow"); err != nil {
 			return err
 		}
 	}
 	for i := range runs {
-		w.frame = wire.AppendRun(w.begin(), &runs[i])
-		if err := x.send(w.frame, "run"); err != nil {
+		w.Frame = wire.AppendRun(w.Begin(), &runs[i])
+		if err := x.send(w.Frame, "run"); err != nil {
 			return err
 		}
 	}
 	if len(turns) > 0 {
-		w.frame = wire.AppendTurn(w.begin(), &wire.Turn{Runs: turns})
-		if err := x.send(w.frame, "turn"); err != nil {
+		w.Frame = wire.AppendTurn(w.Begin(), &wire.Turn{Runs: turns})
+		if err := x.send(w.Frame, "turn"); err != nil {
 			return err
 		}
 	}
-	if err := x.sendAnswers(w, answers); err != nil {
-		return err
+	for i := range answers {
+		frame := wire.AppendExchange(w.Begin(), &answers[i])
+		err := x.send(frame, "exchange")
+		clear(frame) // no secret stays in the writer's memory
+		w.Frame = frame
+		if err != nil {
+			return err
+		}
 	}
 	if due&dueBye != 0 {
-		retry := time.Duration(x.srv.draining.Load()) * time.Millisecond
-		w.frame = wire.AppendBye(w.begin(), &wire.Bye{Reason: "the server is stopping", RetryMs: x.srv.jitterMs(retry)})
-		if err := x.send(w.frame, "bye"); err != nil {
+		retry := time.Duration(x.srv.drainRetry.Load()) * time.Millisecond
+		w.Frame = wire.AppendBye(w.Begin(), &wire.Bye{Reason: "the server is stopping", RetryMs: x.srv.jitterMs(retry)})
+		if err := x.send(w.Frame, "bye"); err != nil {
 			return err
 		}
 	}
 	if due&dueRefuse != 0 {
 		x.srv.metrics.sent.WithLabelValues("refuse").Inc()
-		err := sendRefuse(x.conn, w.begin(), refusal)
-		// The reader, should it still read, takes what is on its way and then parts.
-		_ = x.conn.NetConn().SetReadDeadline(time.Now().Add(partWithin))
-		x.hasBeenTold()
+		err := sendRefuse(x.Conn, w.Begin(), refusal)
+		// A reader that still runs reads what is under way, then ends.
+		_ = x.Conn.NetConn().SetReadDeadline(time.Now().Add(admission.LingerTime))
+		x.FlushFailed()
 		return err
 	}
 	if due&dueClose != 0 {
-		return x.conn.Close()
+		return x.Conn.Close()
 	}
 	return nil
 }
 
-// WebSocket's close codes for some of our refusals; the others are of a peer that
-// may not.
+// Close codes of WebSocket (RFC 6455, section 7.4.1).
 const (
 	closeProtocol = 1002
 	closePolicy   = 1008
 	closeTooLarge = 1009
 )
 
-// sendRefuse writes the Refuse and the close frame after it.
+// sendRefuse writes a Refuse and the close frame behind it.
 func sendRefuse(conn *wsconn.Conn, frame []byte, r *wire.Refuse) error {
 	code := uint16(closePolicy)
 	switch r.Code {

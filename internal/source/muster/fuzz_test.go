@@ -24,7 +24,7 @@ func FuzzFrame(f *testing.F) {
 		}
 		x.streams = streamsOf(hello.Streams, nil)
 		// No writer takes it: what is due stays with the session.
-		x.queued = [lanes]bool{true, true}
+		x.HoldBack()
 		for _, message := range [][]byte{first, second} {
 			if out := x.frame(message); out >= outcomes {
 				t.Fatalf("outcome %d", out)

@@ -15,22 +15,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// begun waits for a session's first mark to be kept.
-type begun chan outcomeOfMark
+// commit receives the outcome of the commit that has a session's first mark.
+type commit chan commitOutcome
 
-type outcomeOfMark struct {
+type commitOutcome struct {
 	at  journal.Position
 	err error
 }
 
-// Committed implements journal.Waiter; the channel has room for the one answer.
-func (b begun) Committed(_ uint64, at journal.Position, err error) { b <- outcomeOfMark{at, err} }
+// Committed implements journal.Waiter; the channel has room for the one outcome.
+func (c commit) Committed(_ uint64, at journal.Position, err error) { c <- commitOutcome{at, err} }
 
-// handshake answers Hello: with a session, with a refusal, or, when the connection
-// broke, with neither. What a connection costs here is a look into memory, one
-// journal entry and one look into the view: a whole fleet may come at once.
+// handshake answers Hello: with a session, with a refusal, or with neither when the connection broke. It costs a look-up
+// in memory, one journal entry and one look-up in the view, because a whole fleet may connect at once.
 func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof) (*session, *wire.Refuse) {
-	hello, refusal := s.hello(conn)
+	hello, refusal := s.readHello(conn)
 	if hello == nil {
 		return nil, refusal
 	}
@@ -38,86 +37,77 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if x == nil {
 		return nil, refusal
 	}
-	if wait := s.arrivals.again(x.node.ID, s.sinceBegan()); wait > 0 {
-		return nil, s.busy("limited", "this node opens sessions too often", max(wait, 30*time.Second))
+	if wait := s.arrivals.hello(x.Node.ID, s.monotonic()); wait > 0 {
+		return nil, s.refusal("limited", "this node opens sessions too often", max(wait, 30*time.Second))
 	}
-	if refusal := s.clone(ctx, x); refusal != nil {
+	if refusal := s.refuseClone(ctx, x); refusal != nil {
 		return nil, refusal
 	}
-	old, ok := s.registry.Swap(x.node.ID, x, s.cfg.Limits.Sessions, nil)
+	older, ok := s.registry.Swap(x.Node.ID, x, s.cfg.Limits.Sessions, nil)
 	if !ok {
-		return nil, s.busy("limited", fmt.Sprintf("this server has its %d sessions", s.cfg.Limits.Sessions), time.Minute)
+		return nil, s.refusal("limited", fmt.Sprintf("this server is at its limit of %d sessions", s.cfg.Limits.Sessions), time.Minute)
 	}
-	if old != nil {
+	if older != nil {
 		x.tookOver.Store(s.clock.Now())
 	}
-	if refusal := s.since(x); refusal != nil {
-		x.tell(*refusal) // after Welcome
+	if refusal := s.changedSince(x); refusal != nil {
+		x.refuse(refusal) // after Welcome
 	}
-	last, refusal := s.begin(ctx, x, old, hello)
+	last, refusal := s.begin(ctx, x, older, hello)
 	if refusal != nil {
-		s.registry.Remove(x.node.ID, x)
+		s.registry.Remove(x.Node.ID, x)
 		return nil, refusal
 	}
 	x.streams = streamsOf(hello.Streams, last)
-	if s.cfg.OnBehind != nil && s.behind(hello, x) {
-		s.cfg.OnBehind(x.node)
+	if s.cfg.OnBehind != nil && s.isBehind(hello, x) {
+		s.cfg.OnBehind(x.Node)
 	}
-	x.seen(hello)
-	if !s.open(x) {
-		return nil, s.busy("draining", "the server is stopping", time.Second)
+	x.recordFacts(hello)
+	if !s.life.AddReader() {
+		s.registry.Remove(x.Node.ID, x)
+		return nil, s.refusal("draining", "the server is stopping", time.Second)
 	}
 	if conn.Write(wire.AppendWelcome(make([]byte, wsconn.Headroom, 256), s.welcome(x))) != nil {
-		s.registry.Remove(x.node.ID, x)
-		s.readers.Done()
+		s.registry.Remove(x.Node.ID, x)
+		s.life.RemoveReader()
 		return nil, nil
 	}
-	if a, _ := x.assignment(); a != nil && a.Hash == hello.Assignment {
+	if a, _ := x.wanted(); a != nil && a.Hash == hello.Assignment {
 		x.Mu.Lock()
-		x.pushed = a
+		x.assignment.sent = a
 		x.Mu.Unlock()
 	}
-	x.welcomed()
-	x.due(lanePush, dueAssign) // also what changed since the session was registered
+	// Duties that arose since the session was registered waited for Welcome.
+	s.acks.Release(x)
+	s.pushes.Release(x)
+	s.pushes.Add(x, dueAssign)
 	return x, nil
 }
 
-// since says what became of the node between the look of admit and now, when whoever ends
-// sessions finds this one.
-func (s *Server) since(x *session) *wire.Refuse {
-	now, ok := s.cfg.Nodes.Lookup(x.uid)
+// changedSince refuses a node that was deleted, replaced or renamed between admit and its registration: whoever ends
+// sessions finds this one from now on.
+func (s *Server) changedSince(x *session) *wire.Refuse {
+	now, ok := s.cfg.Nodes.Lookup(x.UID)
 	switch {
 	case !ok:
-		return s.unknown(x.uid, x.node.Key)
-	case now.Key != x.node.Key:
-		return s.replaced(&now, x.node.Key)
-	case now.Name != x.node.Name:
-		return s.busy("changed", "the node is called "+now.Name+" now: the session begins anew", time.Second)
+		return s.refuseUnknown(x.UID, x.Node.Key)
+	case now.Key != x.Node.Key:
+		return s.refuseReplaced(&now, x.Node.Key)
+	case now.Name != x.Node.Name:
+		return s.refusal("changed", "the node was renamed to "+now.Name+": the session starts again", time.Second)
 	}
 	return nil
 }
 
-// welcomed lets writers at the session: what became due since it was registered (its
-// assignment changed, it was replaced) had to wait, because Welcome comes first.
-func (x *session) welcomed() {
-	x.Mu.Lock()
-	x.queued = [lanes]bool{}
-	put := x.duty[laneAck] != 0 && x.dueLocked(laneAck, 0)
-	x.Mu.Unlock()
-	if put {
-		x.srv.acks.put(x)
-	}
-}
-
 const (
-	maxHello = 256 << 10 // bytes: labels and facts of a machine, and room
-	maxPings = 16        // control frames before it
+	maxHelloBytes = 256 << 10 // labels and facts of a machine
+	maxPings      = 16        // control frames before Hello
 )
 
-// hello reads the first message.
-func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
+// readHello reads the first message.
+func (s *Server) readHello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 	for range maxPings {
-		op, frame, err := conn.Read(min(s.cfg.Limits.FrameBytes, maxHello))
+		op, frame, err := conn.Read(min(s.cfg.Limits.FrameBytes, maxHelloBytes))
 		if errors.Is(err, wsconn.ErrTooLarge) || errors.Is(err, wsconn.ErrProtocol) {
 			return nil, s.unreadable(err)
 		}
@@ -136,153 +126,139 @@ func (s *Server) hello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 			err = hello.Decode(body)
 		}
 		if err != nil {
-			return nil, s.busy("malformed", err.Error(), time.Minute)
+			return nil, s.refusal("malformed", err.Error(), time.Minute)
 		}
 		return hello, nil
 	}
-	return nil, s.busy("malformed", "pings and no Hello", time.Minute)
+	return nil, s.refusal("malformed", fmt.Sprintf("%d control frames and no Hello", maxPings), time.Minute)
 }
 
-// admit checks who it is and whether it may.
+// admit authenticates the agent and checks that its node may connect.
 func (s *Server) admit(conn *wsconn.Conn, hello *wire.Hello, proven Proof) (*session, *wire.Refuse) {
 	if hello.Protocol != wire.Protocol {
-		r := s.busy("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute)
-		r.Hint = "bring agent and server to versions that fit: muster version"
+		r := s.refusal("protocol", fmt.Sprintf("the agent speaks version %d of the protocol, this server version %d", hello.Protocol, wire.Protocol), time.Minute)
+		r.Hint = "install matching versions of agent and server: muster version"
 		return nil, r
 	}
 	if proven.Node != uuid.Nil && hello.Node != proven.Node {
-		return nil, &wire.Refuse{Code: "identity", Message: "Hello names node " + hello.Node.String() + ", the certificate is that of " + proven.Node.String(),
+		return nil, &wire.Refuse{Code: "identity", Message: "Hello names node " + hello.Node.String() + ", the certificate names node " + proven.Node.String(),
 			Hint: pki.JoinAnew}
 	}
-	if retry := s.draining.Load(); retry != 0 {
-		return nil, s.busy("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
+	if retry := s.drainRetry.Load(); retry != 0 {
+		return nil, s.refusal("draining", "the server is stopping", time.Duration(retry)*time.Millisecond)
 	}
 	node, ok := s.cfg.Nodes.Lookup(hello.Node)
 	if !ok {
-		return nil, s.unknown(hello.Node, proven.Key)
+		return nil, s.refuseUnknown(hello.Node, proven.Key)
 	}
 	if proven.Key != "" {
-		if refusal := s.holds(&node, hello.Node, proven.Key); refusal != nil {
+		if refusal := s.checkKey(&node, hello.Node, proven.Key); refusal != nil {
 			return nil, refusal
 		}
 	}
 	if len(hello.Streams) > maxStreams {
-		return nil, s.busy("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
+		return nil, s.refusal("streams", fmt.Sprintf("Hello names %d streams, at most %d", len(hello.Streams), maxStreams), time.Minute)
 	}
-	s.cfg.Limits.of(&node)
-	x := &session{srv: s, conn: conn, id: hello.Session, uid: hello.Node, version: hello.Version, node: node, section: core.SectionOf(hello.Node),
-		origin: originOf(hello), queued: [lanes]bool{true, true}} // nothing before Welcome
+	s.cfg.Limits.complete(&node)
+	now := s.cfg.Now()
+	x := &session{srv: s, hello: helloFactsOf(hello, now)}
+	x.Conn, x.ID, x.UID, x.Node, x.Section, x.Since = conn, hello.Session, hello.Node, node, core.SectionOf(hello.Node), now.UnixNano()
+	x.HoldBack() // Welcome comes first
 	x.proven.Store(proven != Proof{})
-	x.about = aboutOf(hello, s.cfg.Now())
-	x.Window.Open()
-	x.budget.Open(&s.limiter, &x.node)
-	x.heard.Store(s.clock.Now())
+	x.Open(s.clock.Now())
+	x.Budget.Open(&s.limiter, &x.Node)
 	return x, nil
 }
 
-// holds refuses a machine whose key is not the one on record of the node. A node that has
-// none on record gets the one that comes first, unless that is another node's.
-func (s *Server) holds(node *core.Node, uid uuid.UUID, key string) *wire.Refuse {
+// checkKey refuses a machine whose key is not the one on record of the node. A node without a key gets the first one,
+// unless that is another node's.
+func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refuse {
 	if node.Key == "" {
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
-			r := s.busy("identity", "this machine's key is that of node "+holder+": node "+node.Name+" cannot have it, too", goneRetry)
+			r := s.refusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another one", goneRetry)
 			r.Hint = "give this machine a key of its own; on the server: muster node replace " + node.Name + "; " + pki.Paste
 			return r
 		}
 	}
 	if node.Key != key {
-		return s.replaced(node, key)
+		return s.refuseReplaced(node, key)
 	}
 	return nil
 }
 
-// goneRetry is how soon a machine that is no node asks again: often enough to notice that
-// somebody changed his mind.
+// goneRetry is the time after which a machine without a node asks again: an operator may let it in.
 const goneRetry = 10 * time.Minute
 
-// unknown refuses a machine whose node is not there (any more).
-func (s *Server) unknown(uid uuid.UUID, key string) *wire.Refuse {
+// refuseUnknown refuses a machine whose node does not exist.
+func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Gone(uid, key); gone.Code != "" {
-		return s.gone(gone)
+		return s.refuseGone(gone)
 	}
-	r := s.busy("unknown", "the server knows no node "+uid.String(), goneRetry)
+	r := s.refusal("unknown", "the server knows no node "+uid.String(), goneRetry)
 	r.Hint = pki.LetIn
 	return r
 }
 
-// replaced refuses a machine with another key than that of the node.
-func (s *Server) replaced(node *core.Node, key string) *wire.Refuse {
+// refuseReplaced refuses a machine with another key than the one on record of the node.
+func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 	if gone := s.cfg.Nodes.Gone(uuid.Nil, key); gone.Code != "" {
-		return s.gone(gone)
+		return s.refuseGone(gone)
 	}
-	r := s.busy("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry)
+	r := s.refusal("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry)
 	r.Hint = "on the server, if this machine is " + node.Name + " all the same: muster node replace " + node.Name + ", if it is another: muster node token; " + pki.Paste
 	return r
 }
 
-func (s *Server) gone(g Gone) *wire.Refuse {
-	r := s.busy(g.Code, g.Sentence, goneRetry)
+func (s *Server) refuseGone(g Gone) *wire.Refuse {
+	r := s.refusal(g.Code, g.Sentence, goneRetry)
 	r.Hint = g.Type
 	return r
 }
 
-func (s *Server) busy(code, sentence string, retry time.Duration) *wire.Refuse {
+func (s *Server) refusal(code, sentence string, retry time.Duration) *wire.Refuse {
 	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
 }
 
-// begin ends the node's older session, writes the mark and learns where the view
-// stands after it: what the older session appended came before the mark, so the
-// numbers are complete.
-func (s *Server) begin(ctx context.Context, x, old *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
+// begin ends the older session of the node, writes the mark of this one, and returns the last numbers of its streams in
+// the view. The mark is behind the older session's appends, so the numbers are complete.
+func (s *Server) begin(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Handshake)
 	defer cancel()
-	defer context.AfterFunc(s.base, cancel)()
-	kept := make(begun, 1)
-	mark := x.mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog})
-	entries := make([]journal.Entry, 0, 2)
-	if old != nil {
-		old.tell(wire.Refuse{Code: "duplicate", Message: "another connection of this node took over: this one was dead, or two agents have one identity",
-			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIt})
-		old.Displace()
-		old.Mu.Lock()
-		clean := old.clean
-		old.Mu.Unlock()
-		entries = append(entries, journal.Entry{Section: old.section, Data: old.mark(wire.SessionMark{Clean: clean})})
+	defer context.AfterFunc(s.life.Base, cancel)()
+	var base *core.Session
+	if older != nil {
+		base = &older.Session
+		older.refuse(&wire.Refuse{Code: "duplicate", Message: "another connection of this node took over: this one was dead, or two agents have one identity",
+			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIdentity})
 	}
-	entries = append(entries, journal.Entry{Section: x.section, Data: mark, Waiter: kept})
+	committed := make(commit, 1)
+	entries := x.Begin(x.Mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog}), committed, base, func() []byte {
+		older.Mu.Lock()
+		defer older.Mu.Unlock()
+		return older.Mark(wire.SessionMark{Clean: older.ending.clean})
+	})
 	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
-		return nil, s.busy("unavailable", "the server cannot keep anything now", 5*time.Second)
+		return nil, s.refusal("unavailable", "the server cannot write its journal now", 5*time.Second)
 	}
 	var at journal.Position
 	select {
-	case k := <-kept:
-		if k.err != nil {
-			return nil, s.busy("unavailable", "the server cannot keep anything now", 5*time.Second)
+	case c := <-committed:
+		if c.err != nil {
+			return nil, s.refusal("unavailable", "the server cannot write its journal now", 5*time.Second)
 		}
-		at = k.at
+		at = c.at
 	case <-ctx.Done():
-		return nil, s.busy("unavailable", "the server's journal does not answer", 5*time.Second)
+		return nil, s.refusal("unavailable", "the server's journal does not answer", 5*time.Second)
 	}
-	last, err := s.cfg.View.LastNumbers(ctx, x.node.ID, at)
+	last, err := s.cfg.View.LastNumbers(ctx, x.Node.ID, at)
 	if err != nil {
-		return nil, s.busy("unavailable", "the server is still reading its journal", 5*time.Second)
+		return nil, s.refusal("unavailable", "the server is still reading its journal", 5*time.Second)
 	}
 	return last, nil
 }
 
-// open counts the reader that is to come, unless the server stops.
-func (s *Server) open(x *session) bool {
-	s.readers.Add(1)
-	if !s.stopping.Load() {
-		return true
-	}
-	s.readers.Done()
-	s.registry.Remove(x.node.ID, x)
-	return false
-}
-
-// streamsOf joins what the agent holds with what the view has kept.
+// streamsOf joins the streams that the agent holds with the numbers that the view has.
 func streamsOf(held []wire.StreamRange, last []wire.StreamLast) []stream {
 	list := make([]stream, len(held), len(held)+1)
 	for i, h := range held {
@@ -296,13 +272,13 @@ func streamsOf(held []wire.StreamRange, last []wire.StreamLast) []stream {
 	return list
 }
 
-// behind says whether the agent knows more of this incarnation than the server does.
-// What it no longer holds was acknowledged, so it was kept once.
-func (s *Server) behind(hello *wire.Hello, x *session) bool {
+// isBehind reports whether the agent knows more of this incarnation of the journal than the server: a newer assignment, or
+// acknowledged signals, which an agent no longer holds.
+func (s *Server) isBehind(hello *wire.Hello, x *session) bool {
 	if hello.Incarnation != s.cfg.Journal.Incarnation().ID {
 		return false
 	}
-	if a := s.cfg.Assignments.For(x.node.ID); a != nil && a.Generation.Epoch == hello.Generation.Epoch && a.Generation.Less(hello.Generation) {
+	if a := s.cfg.Assignments.For(x.Node.ID); a != nil && a.Generation.Epoch == hello.Generation.Epoch && a.Generation.Less(hello.Generation) {
 		return true
 	}
 	for i, held := range hello.Streams {
@@ -314,11 +290,11 @@ func (s *Server) behind(hello *wire.Hello, x *session) bool {
 }
 
 func (s *Server) welcome(x *session) *wire.Welcome {
-	l, limits := &s.cfg.Limits, x.budget.Limits()
+	l, limits := &s.cfg.Limits, x.Budget.Limits()
 	x.maxOutput.Store(int64(limits.OutputBytes))
 	w := &wire.Welcome{
-		Protocol: wire.Protocol, Name: x.node.Name, Node: x.node.ID, ServerUnixMs: s.cfg.Now().UnixMilli(),
-		Incarnation: s.cfg.Journal.Incarnation().ID, KeepaliveMs: uint32(x.node.Keepalive.Milliseconds()),
+		Protocol: wire.Protocol, Name: x.Node.Name, Node: x.Node.ID, ServerUnixMs: s.cfg.Now().UnixMilli(),
+		Incarnation: s.cfg.Journal.Incarnation().ID, KeepaliveMs: uint32(x.Node.Keepalive.Milliseconds()),
 		MaxFrame: uint32(l.FrameBytes), MaxUnacked: uint32(l.UnackedBytes), MaxOutput: uint32(limits.OutputBytes),
 		ResultsPerSec: uint32(limits.NodeResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version, Features: x.features(),
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -46,7 +47,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				a.send(results(uint64(i*3+1), 3, 1))
 			}
 			testenv.Until(w.t, "the reader waits", func() bool {
-				return w.server.registry.Len() == 1 && testutil.ToFloat64(w.server.metrics.received) == 1+unackedBytes/128+1
+				return w.server.registry.Len() == 1 && testutil.ToFloat64(w.server.metrics.Received) == 1+unackedBytes/128+1
 			})
 			opened := make(chan error, 1)
 			go func() {
@@ -60,26 +61,26 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			}
 		},
 		holding: func(*world, *agent, uuid.UUID) {}, // the answer to its first assignment
-		leaving: func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendBye(nil, &wire.Bye{})) },
+		bye:     func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendBye(nil, &wire.Bye{})) },
 		stats:   func(_ *world, a *agent, _ uuid.UUID) { raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1})) },
-		hasty: func(_ *world, a *agent, _ uuid.UUID) {
+		tooSoon: func(_ *world, a *agent, _ uuid.UUID) {
 			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 1}))
 			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
 		},
-		ran: func(w *world, a *agent, _ uuid.UUID) {
+		runAnswer: func(w *world, a *agent, _ uuid.UUID) {
 			if err := w.ask(1001, 1); err != nil {
 				w.t.Fatal(err)
 			}
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
 			raw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
 		},
-		unasked: func(_ *world, a *agent, _ uuid.UUID) {
+		unrequested: func(_ *world, a *agent, _ uuid.UUID) {
 			raw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: 1, Done: true}))
 		},
 		facts: func(_ *world, a *agent, _ uuid.UUID) {
 			raw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))
 		},
-		asksSecrets: func(w *world, a *agent, _ uuid.UUID) {
+		secrets: func(w *world, a *agent, _ uuid.UUID) {
 			w.server.registry.Get(1001).proven.Store(true)
 			raw(a, wire.AppendExchange(nil, &wire.Exchange{ID: 1, SecretsRequest: &wire.SecretsRequest{Names: []string{"default/x"}}}))
 		},
@@ -94,7 +95,9 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		t.Run(outcomeNames[out], func(t *testing.T) {
 			w := newWorld(t, func(c *Config) {
 				c.Limits = Limits{BatchSignals: 10, UnackedBytes: unackedBytes}
-				c.Secret = func(context.Context, string, string) (SecretValue, error) { return SecretValue{}, errors.New("none") }
+				c.Secret = func(context.Context, string, string) (core.SecretValue, error) {
+					return core.SecretValue{}, errors.New("none")
+				}
 			})
 			node := w.node(1, 1)
 			way(w, w.agent(node), node)

@@ -1,142 +1,172 @@
 package muster
 
 import (
-	"cmp"
 	"context"
+	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Pressure says how full something is that fills while more comes than the server can do,
-// from 0 to 1, and what agents are told of it. It is asked five times a second, also from
-// several goroutines, and must not block.
+// Pressure returns the fill level, from 0 to 1, of something that fills while agents send more than the server can handle,
+// and the reason for agents. It is called five times a second, also by several goroutines, and must not block.
 type Pressure func() (share float64, reason string)
 
-// Agents are told Slow once the fullest of all is more than half full, and again until it
-// is less than a quarter full: what empties because they are slow must not have them
-// return at once. It is looked at so often because a queue that holds half a second
-// fills within half a second.
+// Agents are slowed by class: agents that send value blocks from a quarter on, all agents that send results from half on.
+// Keepalives are never slowed; only a full queue blocks them. A slowdown lasts until the level is below half of its start:
+// a queue that drains because agents are slow must not bring them back at once. Levels are read often, because a queue for
+// half a second of results fills within half a second.
 const (
-	lookEvery = 200 * time.Millisecond
-	tooFull   = 0.5
-	relieved  = 0.25
-	// Agents that send value blocks are told at half of that: a flood of values gives way to
-	// results. Keepalives are never slowed; only a queue that is full holds them back.
-	valuesFull = tooFull / 2
+	pressureInterval = 200 * time.Millisecond
+	slowResultsAt    = 0.5
+	slowValuesAt     = slowResultsAt / 2
+	recoveredShare   = 0.5 // of the level at which a slowdown starts
 )
 
-// What agents are asked for.
+// A slowdown asks agents to let batches linger, so that fewer, larger ones come.
 const (
-	slowLinger = 2 * time.Second // at first; with jitter, so that they do not come together
-	slowMost   = 2 * slowLinger  // where less is not enough
-	slowEvery  = 4 * time.Second // the least time between two Slows to one agent
-	// slowLasts is how long one holds at most; at least half a slowEvery less. It outlasts one
-	// that is not sent, and ends soon after the last; then agents return by and by.
-	slowLasts = 2 * slowEvery
+	firstLinger  = 2 * time.Second // sent with jitter, so that agents do not come together
+	maxLinger    = 2 * firstLinger // if the first is not enough
+	slowInterval = 4 * time.Second // shortest time between two Slows to one agent
+	// slowDuration is the longest time that one Slow holds; agents get up to half a slowInterval less. It outlasts a Slow
+	// that is lost, and ends soon after the last one: then agents return one by one.
+	slowDuration = 2 * slowInterval
 )
 
-// budgetFree is the share of the journal's budget that is no concern: a journal is
-// usually some way up its budget. Above nine tenths, where people are told, agents are too.
-const budgetFree = 0.8
+// usualBudgetShare is the share of its budget that a journal fills in normal operation. Agents are slowed above nine
+// tenths, where people are warned.
+const usualBudgetShare = 0.8
 
-// pressure is the fullest of all.
+// pressure returns the highest fill level and its reason.
 func (s *Server) pressure() (share float64, reason string) {
 	st := s.cfg.Journal.Stats()
 	if st.Blocked != nil {
-		return 1, "the server cannot keep anything now: " + st.Blocked.Error()
+		return 1, "the server cannot write its journal now: " + st.Blocked.Error()
 	}
 	share, reason = float64(st.QueuedBytes)/float64(s.cfg.Limits.JournalQueueBytes), "the server's disk is behind"
 	if st.BudgetBytes > 0 {
-		if used := float64(st.SizeBytes) / float64(st.BudgetBytes); (used-budgetFree)/(1-budgetFree) > share {
-			share, reason = (used-budgetFree)/(1-budgetFree), "the server's journal is nearly full"
+		used := float64(st.SizeBytes) / float64(st.BudgetBytes)
+		if level := (used - usualBudgetShare) / (1 - usualBudgetShare); level > share {
+			share, reason = level, "the server's journal is nearly full"
 		}
 	}
 	for _, p := range s.cfg.Pressures {
-		if own, why := p(); own > share {
-			share, reason = own, why
+		if level, why := p(); level > share {
+			share, reason = level, why
 		}
 	}
 	return share, reason
 }
 
-// strain says when agents are to be told, and what.
-type strain struct {
-	full   float64 // share from which on agents are told; zero: tooFull
-	on     bool
-	told   int64         // when they were told last, ns; zero: never
-	linger time.Duration // what they were told last
+// throttle decides when one class of agents is slowed, and how much.
+type throttle struct {
+	threshold float64 // fill level from which on agents are slowed
+	active    bool
+	sentAt    int64         // time of the last Slow, ns; zero: never
+	linger    time.Duration // in the last Slow
 }
 
-// look is told how full the fullest is at now (ns); tell: agents are to be told (again).
-// Who waits owes that much when it is over: they are asked for no more than helps.
-func (s *strain) look(now int64, share float64) (tell bool) {
-	full := cmp.Or(s.full, tooFull)
-	s.on = share > full || s.on && share >= full*relieved/tooFull
-	since := now - s.told
-	if !s.on || s.told != 0 && since < int64(slowEvery) {
+// update takes the fill level at now (ns). true: agents get a Slow now. Agents that linger send their backlog afterwards,
+// so the linger grows no more than needed.
+func (t *throttle) update(now int64, level float64) (send bool) {
+	t.active = level > t.threshold || t.active && level >= t.threshold*recoveredShare
+	since := now - t.sentAt
+	if !t.active || t.sentAt != 0 && since < int64(slowInterval) {
 		return false
 	}
 	switch {
-	case s.told == 0 || since >= int64(slowLasts):
-		s.linger = slowLinger
-	case share > full:
-		s.linger = min(s.linger+slowLinger, slowMost)
+	case t.sentAt == 0 || since >= int64(slowDuration):
+		t.linger = firstLinger
+	case level > t.threshold:
+		t.linger = min(t.linger+firstLinger, maxLinger)
 	}
-	s.told = now
+	t.sentAt = now
 	return true
 }
 
-// keepPace has all agents slow down while something is too full.
-func (s *Server) keepPace(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+// slowAgents slows agents down while a fill level is too high, until ctx ends.
+func (s *Server) slowAgents(ctx context.Context) {
+	tick := time.NewTicker(pressureInterval)
 	defer tick.Stop()
-	of, values := strain{}, strain{full: valuesFull}
-	var since int64 // when the first of them was told; zero: all are as usual
+	results, values := throttle{threshold: slowResultsAt}, throttle{threshold: slowValuesAt}
+	var since int64 // time of the first Slow to all agents; zero: all agents have their usual pace
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		now := s.sinceBegan()
-		share, reason := s.pressure()
-		if of.look(now, share) {
+		now := s.monotonic()
+		level, reason := s.pressure()
+		if results.update(now, level) {
 			if since == 0 {
 				since = now
-				s.cfg.Log.Warn("agents are asked for larger, rarer batches", "reason", reason)
+				s.cfg.Log.Warn("slowing all agents: they send larger, rarer batches", "reason", reason)
 			}
-			s.registry.ForEach(func(x *session) { x.slow(now, of.linger, reason) })
+			s.registry.ForEach(func(x *session) { x.slow(now, results.linger, reason) })
 		}
-		if values.look(now, share) && !of.on {
+		if values.update(now, level) && !results.active {
 			s.registry.ForEach(func(x *session) {
 				if x.values.Load() {
 					x.slow(now, values.linger, reason)
 				}
 			})
 		}
-		if since != 0 && now-of.told >= int64(slowLasts+wire.BackPressureEasing*of.linger) {
-			s.cfg.Log.Info("agents send at their usual pace again", "after", time.Duration(now-since).Round(time.Second))
+		if since != 0 && now-results.sentAt >= int64(slowDuration+wire.BackPressureEasing*results.linger) {
+			s.cfg.Log.Info("agents have their usual pace again", "after", time.Duration(now-since).Round(time.Second))
 			since = 0
 		}
 	}
 }
 
-// slow asks at now for batches that linger for so long, unless it has just done so.
+// slowdown is the last Slow of a session. Its Mu guards it.
+type slowdown struct {
+	reason string
+	linger time.Duration
+	at     int64 // monotonic time at which it became due; zero: never
+}
+
+// slow sends a Slow that became due at now, unless one was sent within slowInterval.
 func (x *session) slow(now int64, linger time.Duration, reason string) {
 	x.Mu.Lock()
 	put := false
-	if x.slowAt == 0 || now-x.slowAt >= int64(slowEvery) {
-		x.slowAt, x.linger, x.slowFor = now, linger, reason
-		put = x.dueLocked(lanePush, dueSlow)
+	if x.slowdown.at == 0 || now-x.slowdown.at >= int64(slowInterval) {
+		x.slowdown = slowdown{reason, linger, now}
+		put = x.srv.pushes.AddLocked(x, dueSlow)
 	}
 	x.Mu.Unlock()
 	if put {
-		x.srv.pushes.put(x)
+		x.srv.pushes.Put(x)
 	}
 }
 
-// lastsMs is for how long a Slow that is sent now holds.
-func (s *Server) lastsMs() uint32 {
-	return uint32(slowLasts.Milliseconds() - int64(s.cfg.Rand()*float64(slowEvery.Milliseconds()/2)))
+// slowdownMs returns the duration of a Slow that is sent now, with jitter.
+func (s *Server) slowdownMs() uint32 {
+	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
+}
+
+// pay charges a batch to the limits, and pauses the reader while there is debt: the agent's next frames wait in its
+// socket, then in its spool.
+func (x *session) pay(c *core.Charge) {
+	debt := x.Budget.Spend(c)
+	if debt.Wait == 0 {
+		return
+	}
+	x.slow(x.srv.monotonic(), maxLinger, debt.Reason())
+	x.pause(&debt)
+}
+
+// payFrame charges a frame without signals: pings, repeated batches and unknown messages are not free.
+func (x *session) payFrame() {
+	if debt := x.Budget.SpendFrame(); debt.Wait > 0 {
+		x.pause(&debt)
+	}
+}
+
+// pause counts a limit and pauses the reader until the debt is paid.
+func (x *session) pause(debt *core.Debt) {
+	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(debt.Limit(), "_rate")).Inc()
+	x.Budget.Hit(debt.Limit(), debt.Reason())
+	x.Budget.Wait(x.srv.life.Base, debt.Wait, &x.Window)
 }

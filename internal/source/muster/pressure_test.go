@@ -22,9 +22,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func TestStrain(t *testing.T) {
+func TestThrottle(t *testing.T) {
 	const s = int64(time.Second)
-	var of strain
+	of := throttle{threshold: slowResultsAt}
 	for _, step := range []struct {
 		now    int64
 		share  float64
@@ -34,23 +34,23 @@ func TestStrain(t *testing.T) {
 	}{
 		{1 * s, 0.4, false, false, 0}, // between the two: as it was
 		{2 * s, 0.5, false, false, 0},
-		{3 * s, 0.51, true, true, slowLinger},
-		{4 * s, 0.9, false, true, slowLinger}, // they know
-		{7 * s, 0.25, true, true, slowLinger}, // not yet empty enough, but it helps
-		{8 * s, 0.24, false, false, slowLinger},
-		{9 * s, 0.4, false, false, slowLinger},
-		{10 * s, 0.6, false, true, slowLinger}, // again, and they know still
-		{11 * s, 5, true, true, 2 * slowLinger},
-		{15 * s, 0.6, true, true, slowMost},
-		{19 * s, 0.6, true, true, slowMost},
-		{23 * s, 0.4, true, true, slowMost},
-		{27 * s, 0, false, false, slowMost},
-		{30 * s, 0.6, true, true, slowMost}, // nobody has returned yet
-		{31 * s, 0, false, false, slowMost},
-		{46 * s, 0.6, true, true, slowLinger},
+		{3 * s, 0.51, true, true, firstLinger},
+		{4 * s, 0.9, false, true, firstLinger}, // they know
+		{7 * s, 0.25, true, true, firstLinger}, // not yet empty enough, but it helps
+		{8 * s, 0.24, false, false, firstLinger},
+		{9 * s, 0.4, false, false, firstLinger},
+		{10 * s, 0.6, false, true, firstLinger}, // again, and they know still
+		{11 * s, 5, true, true, 2 * firstLinger},
+		{15 * s, 0.6, true, true, maxLinger},
+		{19 * s, 0.6, true, true, maxLinger},
+		{23 * s, 0.4, true, true, maxLinger},
+		{27 * s, 0, false, false, maxLinger},
+		{30 * s, 0.6, true, true, maxLinger}, // nobody has returned yet
+		{31 * s, 0, false, false, maxLinger},
+		{46 * s, 0.6, true, true, firstLinger},
 	} {
-		if tell := of.look(step.now, step.share); tell != step.tell || of.on != step.on || of.linger != step.linger {
-			t.Errorf("at %d s, %g full: tell %v, on %v, linger %v", step.now/s, step.share, tell, of.on, of.linger)
+		if tell := of.update(step.now, step.share); tell != step.tell || of.active != step.on || of.linger != step.linger {
+			t.Errorf("at %d s, %g full: tell %v, on %v, linger %v", step.now/s, step.share, tell, of.active, of.linger)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestPressureIsTheFullest(t *testing.T) {
 		{journal.Stats{QueuedBytes: 600}, 0.7, 0.7, "other"},
 		{journal.Stats{QueuedBytes: 100, SizeBytes: 70, BudgetBytes: 100}, 0, 0.1, "the server's disk is behind"},
 		{journal.Stats{QueuedBytes: 100, SizeBytes: 950, BudgetBytes: 1000}, 0, 0.75, "the server's journal is nearly full"},
-		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot keep anything now: full"},
+		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot write its journal now: full"},
 	} {
 		j.set(func() { j.stats = c.stats })
 		other = c.other
@@ -136,7 +136,7 @@ func (m *machine) Disconnected(string, error)      {}
 func (m *machine) Assigned(*link.Assignment)       {}
 func (m *machine) RunNow(*wire.Run)                {}
 func (m *machine) Turn(*wire.Turn)                 {}
-func (m *machine) Reply(*wire.Exchange)            {}
+func (m *machine) Reply(*wire.Exchange)        {}
 
 // fleetSize machines send about 103 frames a second at their usual pace.
 const fleetSize = 60
@@ -261,7 +261,7 @@ func TestAShortStallIsOverSoon(t *testing.T) {
 		before := s.told() // when the whole fleet came at once
 		s.stall(time.Second)
 		s.to(stall + 850*time.Millisecond)
-		if share, _ := s.server.pressure(); share < tooFull || share >= 1 || s.told()-before != fleetSize {
+		if share, _ := s.server.pressure(); share < slowResultsAt || share >= 1 || s.told()-before != fleetSize {
 			t.Errorf("%g full, and %g were told: want all of them before it is full", share, s.told()-before)
 		}
 		s.to(stall + after)
@@ -272,7 +272,7 @@ func TestAShortStallIsOverSoon(t *testing.T) {
 		if some := s.rate(stall+9*time.Second, stall+16*time.Second); some < usual/5 || some > usual {
 			t.Errorf("%.0f frames per second while they return, %.0f before", some, usual)
 		}
-		for from := stall + time.Second + slowLasts + wire.BackPressureEasing*slowLinger*3/2; from < stall+after-time.Second; from += time.Second {
+		for from := stall + time.Second + slowDuration + wire.BackPressureEasing*firstLinger*3/2; from < stall+after-time.Second; from += time.Second {
 			if now := s.rate(from, from+time.Second); now < 0.7*usual || now > 1.3*usual {
 				t.Errorf("%.0f frames per second %s after the stall, %.0f before", now, from-stall, usual)
 			}
@@ -309,7 +309,7 @@ func TestSlowAsLongAsItIsNeeded(t *testing.T) {
 		if mean := s.rate(full+10*time.Second, over); mean > usual/4 {
 			t.Errorf("%.0f frames per second while slow, %.0f before", mean, usual)
 		}
-		if now := s.rate(over+slowLasts+wire.BackPressureEasing*slowMost*3/2, over+75*time.Second); now < 0.9*usual {
+		if now := s.rate(over+slowDuration+wire.BackPressureEasing*maxLinger*3/2, over+75*time.Second); now < 0.9*usual {
 			t.Errorf("%.0f frames per second when it is over, %.0f before", now, usual)
 		}
 	})
@@ -325,13 +325,13 @@ func TestOverloadAndReturn(t *testing.T) {
 		s.cost.Store(int64(tooDear))
 		s.to(to)
 		s.cost.Store(int64(fits))
-		s.to(to + slowLasts + wire.BackPressureEasing*slowMost*3/2)
+		s.to(to + slowDuration + wire.BackPressureEasing*maxLinger*3/2)
 		told := s.told() - before
-		if most := float64((to-from)/slowEvery+1) * fleetSize; told < fleetSize || told > most {
+		if most := float64((to-from)/slowInterval+1) * fleetSize; told < fleetSize || told > most {
 			t.Errorf("told %g times in 50 s of overload, want %d to %g", told, fleetSize, most)
 		}
 		s.to(to + after)
-		for at := to + slowLasts + wire.BackPressureEasing*slowMost*3/2; at < to+after-time.Second; at += time.Second {
+		for at := to + slowDuration + wire.BackPressureEasing*maxLinger*3/2; at < to+after-time.Second; at += time.Second {
 			if now := s.rate(at, at+time.Second); now < 0.7*usual || now > 1.3*usual {
 				t.Errorf("%.0f frames per second %s after the overload, %.0f before", now, at-to, usual)
 			}

@@ -16,8 +16,8 @@ func TestTheProtocolPageNamesEveryCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	codes := map[string]bool{}
-	said := regexp.MustCompile(`(?:busy\(|Code: )"(\w+)"`)
-	broken := regexp.MustCompile(`broken\((\w+),`)
+	refusal := regexp.MustCompile(`(?:refusal\(|Code: |r\.Code, r\.Type = )"(\w+)"`)
+	violation := regexp.MustCompile(`violation\((\w+),`)
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -31,13 +31,13 @@ func TestTheProtocolPageNamesEveryCode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range said.FindAllStringSubmatch(string(source), -1) {
+		for _, m := range refusal.FindAllStringSubmatch(string(source), -1) {
 			codes[m[1]] = true
 		}
-		for _, m := range broken.FindAllStringSubmatch(string(source), -1) {
+		for _, m := range violation.FindAllStringSubmatch(string(source), -1) {
 			out, ok := byName[m[1]]
 			if !ok {
-				t.Fatalf("%s: broken(%s, …) is not on the list of this test", file, m[1])
+				t.Fatalf("%s: violation(%s, …) is not on the list of this test", file, m[1])
 			}
 			codes[outcomeNames[out]] = true
 		}

@@ -99,7 +99,7 @@ func TestProxyHeaders(t *testing.T) {
 			testenv.Until(t, "it is counted as "+c.why, func() bool { return c.house.count("handshakes_total", c.why) == before+1 })
 		})
 	}
-	for _, line := range []string{"add --proxy-from 127.0.0.1;", "must begin with a PROXY header"} {
+	for _, line := range []string{"--proxy-from 127.0.0.1;", "from a network of --proxy-from"} {
 		if n := text.count(line); n != 1 {
 			t.Errorf("%q is said %d times in a minute:\n%s", line, n, text.text.String())
 		}
@@ -190,7 +190,7 @@ func TestAgentBehindABalancer(t *testing.T) {
 	}
 	a.wait("assignment", func() bool { return len(a.held) == 1 })
 	node, _ := h.nodes.Lookup(id.Node)
-	if got := h.server.registry.Get(node.ID).conn.NetConn().RemoteAddr().String(); got != "203.0.113.9:4712" {
+	if got := h.server.registry.Get(node.ID).Conn.NetConn().RemoteAddr().String(); got != "203.0.113.9:4712" {
 		t.Errorf("the session is from %s", got)
 	}
 }

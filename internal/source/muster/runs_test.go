@@ -11,11 +11,12 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // next waits for what comes of a run.
-func next(t *testing.T, r *Runs) model.RunAnswer {
+func next(t *testing.T, r *core.Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -47,11 +48,11 @@ func TestRuns(t *testing.T) {
 	defer runs.Close()
 	command := &model.Command{Shell: "uptime"}
 	for _, node := range []model.NodeID{1001, 1002} {
-		if err := runs.Ask(node, wire.Run{Command: command, TimeoutMs: 5000, MaxOutput: 100}); err != nil {
+		if err := w.server.Ask(runs, node, wire.Run{Command: command, TimeoutMs: 5000, MaxOutput: 100}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := runs.Ask(4711, wire.Run{Command: command}); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "not connected") {
+	if err := w.server.Ask(runs, 4711, wire.Run{Command: command}); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "not connected") {
 		t.Errorf("a node without a session: %v", err)
 	}
 	first, second := one.asked(1), two.asked(1)
@@ -71,11 +72,11 @@ func TestRuns(t *testing.T) {
 	if a := next(t, runs); a.Node != 1002 || !a.Done || !strings.Contains(a.Lost, "session ended") {
 		t.Errorf("%+v", a)
 	}
-	if n := testutil.ToFloat64(w.server.metrics.frames[unasked]); n != 1 {
+	if n := testutil.ToFloat64(w.server.metrics.frames[unrequested]); n != 1 {
 		t.Errorf("%v answers that nobody asked for", n)
 	}
-	if len(runs.open) != 0 || w.server.runOutput.held.Load() != 0 {
-		t.Errorf("%d runs are open, %d bytes held", len(runs.open), w.server.runOutput.held.Load())
+	if runs.Pending() != 0 || w.server.runOutput.Held() != 0 {
+		t.Errorf("%d runs are open, %d bytes held", runs.Pending(), w.server.runOutput.Held())
 	}
 }
 
@@ -96,7 +97,7 @@ func TestRunsThatAreRefused(t *testing.T) {
 			run  wire.Run
 			want bool
 		}{{wire.Run{Chunk: 1}, c.check}, {wire.Run{Command: &model.Command{Shell: "id"}}, c.commands}} {
-			err := runs.Ask(model.NodeID(1001+i), ask.run)
+			err := w.server.Ask(runs, model.NodeID(1001+i), ask.run)
 			if (err == nil) != ask.want || err != nil && (model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), "the agent's setting --")) {
 				t.Errorf("refuses %s, asked for %+v: %v", c.refuses, ask.run, err)
 			}
@@ -110,8 +111,8 @@ func TestRunsAreTakenBack(t *testing.T) {
 	a := w.agent(w.node(1, 1))
 	runs, others := w.server.NewRuns(), w.server.NewRuns()
 	defer others.Close()
-	for _, r := range []*Runs{runs, others} {
-		if err := r.Ask(1001, wire.Run{Command: &model.Command{Shell: "sleep 9"}, MaxOutput: 1000}); err != nil {
+	for _, r := range []*core.Runs{runs, others} {
+		if err := w.server.Ask(r, 1001, wire.Run{Command: &model.Command{Shell: "sleep 9"}, MaxOutput: 1000}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -128,8 +129,8 @@ func TestRunsAreTakenBack(t *testing.T) {
 	if c := a.asked(4); !c.Cancel || c.ID != theirs.ID {
 		t.Errorf("%+v, want a cancel of %x", c, theirs.ID)
 	}
-	if _, ok := runs.Next(); ok || w.server.runOutput.held.Load() != 0 || len(others.open) != 0 {
-		t.Errorf("something is left: %d bytes", w.server.runOutput.held.Load())
+	if _, ok := runs.Next(); ok || w.server.runOutput.Held() != 0 || others.Pending() != 0 {
+		t.Errorf("something is left: %d bytes", w.server.runOutput.Held())
 	}
 }
 
@@ -148,7 +149,7 @@ func TestRunsThatFlood(t *testing.T) {
 	for range 20 {
 		a.says(wire.RunOutput{ID: 99, Output: flood}) // of nobody
 	}
-	if err := runs.Ask(1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
+	if err := w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	id := a.asked(1).ID
@@ -161,18 +162,18 @@ func TestRunsThatFlood(t *testing.T) {
 		got := next(t, runs)
 		sum, cut, done = sum+len(got.Output), got.Cut, got.Done
 	}
-	if sum != 64<<10+answerSlack || uint64(sum)+cut != 20*uint64(len(flood)) {
+	if sum != 64<<10+core.RunOutputSlack || uint64(sum)+cut != 20*uint64(len(flood)) {
 		t.Errorf("%d bytes kept, %d cut", sum, cut)
 	}
 	// Many runs that nobody fetches.
 	for i := range 40 {
-		if err := runs.Ask(1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
+		if err := w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
 			t.Fatal(err)
 		}
 		a.says(wire.RunOutput{ID: a.asked(i + 2).ID, Output: flood[:60<<10], Done: true})
 	}
 	a.waitFrames(w, 20+21+40)
-	if held := w.server.runOutput.held.Load(); held > 1<<20 || held < 900<<10 {
+	if held := w.server.runOutput.Held(); held > 1<<20 || held < 900<<10 {
 		t.Errorf("%d bytes held", held)
 	}
 	for range 40 {
@@ -181,14 +182,14 @@ func TestRunsThatFlood(t *testing.T) {
 			t.Errorf("%d bytes, %d cut, done %v", len(got.Output), got.Cut, got.Done)
 		}
 	}
-	if err := runs.Ask(1001, wire.Run{Chunk: 1}); err != nil {
+	if err := w.server.Ask(runs, 1001, wire.Run{Chunk: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for err == nil {
-		err = runs.Ask(1001, wire.Run{Chunk: 1})
+		err = w.server.Ask(runs, 1001, wire.Run{Chunk: 1})
 	}
-	if model.ClassOf(err) != model.Limited || len(runs.open) > maxRuns {
-		t.Errorf("after %d runs: %v", len(runs.open), err)
+	if model.ClassOf(err) != model.Limited || runs.Pending() > core.MaxRuns {
+		t.Errorf("after %d runs: %v", runs.Pending(), err)
 	}
 	w.balance()
 }
@@ -199,7 +200,7 @@ func (a *agent) waitFrames(w *world, n float64) {
 	deadline := time.After(20 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for testutil.ToFloat64(w.server.metrics.frames[ran])+testutil.ToFloat64(w.server.metrics.frames[unasked]) < n {
+	for testutil.ToFloat64(w.server.metrics.frames[runAnswer])+testutil.ToFloat64(w.server.metrics.frames[unrequested]) < n {
 		select {
 		case <-tick.C:
 		case <-deadline:

@@ -1,28 +1,15 @@
 package muster
 
 import (
-	"context"
-	"slices"
-	"sync"
-	"time"
-
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-const (
-	maxExchanges = 64 // of one session, on their way
-	// secretWithin is how long an answer may take: less than agents wait.
-	secretWithin = 12 * time.Second
-)
+// maxExchanges bounds the unanswered requests of one agent.
+const maxExchanges = 64
 
-// SecretValue is what a Secret stands for, and how long an agent may keep it.
-type SecretValue struct {
-	Text  string
-	Lease time.Duration
-}
-
-// features is what a session's agent may ask: nobody is told secrets without TLS.
+// features returns the requests that the agent may make. Secrets are sent over mutual TLS only.
 func (x *session) features() (bits uint32) {
 	if x.srv.cfg.Secret != nil && x.proven.Load() {
 		bits |= wire.FeatureSecrets
@@ -30,90 +17,65 @@ func (x *session) features() (bits uint32) {
 	return bits
 }
 
-// exchange takes what the agent asks, and has it answered by a goroutine of its own.
+// exchange accepts a request of the agent for secrets. A goroutine of its own answers it.
 func (x *session) exchange(body []byte) outcome {
 	var m wire.Exchange
 	if err := m.Decode(body); err != nil {
-		return x.broken(malformed, err.Error())
+		return x.violation(malformed, err.Error())
 	}
 	switch {
 	case m.SecretsRequest == nil:
 		return unknownKind
 	case x.features()&wire.FeatureSecrets == 0:
-		return unasked // it was told that nobody answers
+		return unrequested // Welcome did not offer it
 	}
 	x.Mu.Lock()
-	ok := !x.EndedLocked() && x.exchanges < maxExchanges
+	ok := !x.EndedLocked() && x.requests.exchanges < maxExchanges
 	if ok {
-		x.exchanges++
+		x.requests.exchanges++
 	}
 	x.Mu.Unlock()
 	if !ok {
-		return hasty
+		return tooSoon
 	}
-	go x.answer(m.ID, m.SecretsRequest.Names)
-	return asksSecrets
+	go x.answerSecrets(m.ID, m.SecretsRequest.Names)
+	return secrets
 }
 
-// answer finds the values and leaves them with the writers.
-func (x *session) answer(id uint64, names []string) {
-	ctx, cancel := context.WithTimeout(x.srv.base, secretWithin)
-	defer cancel()
+// answerSecrets finds the values of the secrets that the assignment names, and queues the answer.
+func (x *session) answerSecrets(id uint64, names []string) {
 	given := make([]wire.SecretValue, len(names))
-	var finding sync.WaitGroup
+	var named []string
+	var index []int
 	for i, name := range names {
 		given[i].Name = name
-		if !x.named(name) {
-			given[i].Error = "the node's assignment does not name it"
-			x.srv.metrics.secrets.WithLabelValues("refused").Inc()
-			x.srv.cfg.Log.Warn("an agent asked for a secret that its assignment does not name", "node", x.node.Name, "secret", name)
+		if core.NamesSecret(x.srv.cfg.Assignments, x.Node.ID, name) {
+			named, index = append(named, name), append(index, i)
 			continue
 		}
-		finding.Go(func() {
-			g := &given[i]
-			namespace, name := model.SplitRef("", name)
-			value, err := x.srv.cfg.Secret(ctx, namespace, name)
-			if err != nil {
-				g.Error = model.Shorten(err.Error())
-				x.srv.metrics.secrets.WithLabelValues("failed").Inc()
-				return
-			}
-			g.Value, g.LeaseMs = []byte(value.Text), uint32(min(value.Lease.Milliseconds(), 1<<31))
-			x.srv.metrics.secrets.WithLabelValues("given").Inc()
-		})
+		given[i].Error = "the node's assignment does not name it"
+		x.srv.metrics.secrets.WithLabelValues("refused").Inc()
+		x.srv.cfg.Log.Warn("refused a secret that the assignment of the node does not name", "node", x.Node.Name, "secret", name)
 	}
-	finding.Wait()
+	values, errs := x.srv.cfg.Secret.Resolve(x.srv.life.Base, named)
+	for k, i := range index {
+		g := &given[i]
+		if errs[k] != nil {
+			g.Error = model.Shorten(errs[k].Error())
+			x.srv.metrics.secrets.WithLabelValues("failed").Inc()
+			continue
+		}
+		g.Value, g.LeaseMs = []byte(values[k].Text), uint32(min(values[k].Lease.Milliseconds(), 1<<31))
+		x.srv.metrics.secrets.WithLabelValues("given").Inc()
+	}
 	x.Mu.Lock()
-	x.exchanges--
-	over := x.EndedLocked()
-	if !over {
-		x.answers = append(x.answers, wire.Exchange{ID: id, SecretsReply: &wire.SecretsReply{Values: given}})
+	x.requests.exchanges--
+	ended := x.EndedLocked()
+	if !ended {
+		x.requests.answers = append(x.requests.answers, wire.Exchange{ID: id, SecretsReply: &wire.SecretsReply{Values: given}})
 	}
 	x.Mu.Unlock()
-	if !over {
-		x.due(lanePush, dueRun)
+	if !ended {
+		x.srv.pushes.Add(x, dueRequests)
 	}
-}
-
-// named says whether a check that the node should run now names a secret that the server knows.
-func (x *session) named(secret string) bool {
-	a := x.srv.cfg.Assignments.For(x.node.ID)
-	return a != nil && slices.ContainsFunc(a.Chunks, func(chunk *model.Chunk) bool {
-		c := chunk.AsCheck()
-		return c != nil && slices.ContainsFunc(c.Secrets, func(s model.ChunkSecret) bool { return s.Name == secret && s.OnServer() })
-	})
-}
-
-// sendAnswers writes what was asked, and leaves nothing of it in the writer's buffer.
-func (x *session) sendAnswers(w *scratch, answers []wire.Exchange) error {
-	for i := range answers {
-		frame := wire.AppendExchange(w.begin(), &answers[i])
-		err := x.send(frame, "exchange")
-		clear(frame)
-		w.frame = frame
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

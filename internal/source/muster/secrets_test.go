@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -18,12 +19,12 @@ import (
 func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 	asked := make(chan string, 8)
 	w := newWorld(t, func(c *Config) {
-		c.Secret = func(_ context.Context, namespace, name string) (SecretValue, error) {
+		c.Secret = func(_ context.Context, namespace, name string) (core.SecretValue, error) {
 			asked <- namespace + "/" + name
 			if name == "broken" {
-				return SecretValue{}, errors.New("Vault is sealed")
+				return core.SecretValue{}, errors.New("Vault is sealed")
 			}
-			return SecretValue{Text: "the value of " + name, Lease: time.Minute}, nil
+			return core.SecretValue{Text: "the value of " + name, Lease: time.Minute}, nil
 		}
 	})
 	uid := w.node(1, 1)
@@ -41,7 +42,7 @@ func TestSecretsOfTheAssignmentOnly(t *testing.T) {
 		}
 	}
 	ask()
-	testenv.Until(t, "it is refused", func() bool { return testutil.ToFloat64(w.server.metrics.frames[unasked]) == 1 })
+	testenv.Until(t, "it is refused", func() bool { return testutil.ToFloat64(w.server.metrics.frames[unrequested]) == 1 })
 	w.server.registry.Get(1001).proven.Store(true)
 	ask()
 	a.wait("the answer", func() bool { return len(a.given) == len(names) })

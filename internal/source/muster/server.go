@@ -8,116 +8,117 @@ import (
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Path is where agents open their session.
+// Path is the URL path of agents' sessions.
 const Path = "/agent/v1/session"
 
 // Server holds the sessions of all agents.
 type Server struct {
-	cfg      Config
-	metrics  *metrics
-	ws       wsconn.Options
-	watch    shedWatch
-	limiter  core.Limiter
-	arrivals arrivals
-	places   *places
-	proxies  proxies
+	cfg       Config
+	metrics   *metrics
+	ws        wsconn.Options
+	lost      lostSessions
+	limiter   core.Limiter
+	arrivals  arrivals
+	admission *admission.Admission
+	archives  *core.Archives
+	runOutput *core.RunOutput
 
-	registry  core.Registry[session]
-	acks      *outbox // acknowledgements and pings: short, urgent
-	pushes    *outbox // assignments and the rest
-	runOutput *runOutput
-	fetches   *queue.Slots // of archives
+	life     *core.Life
+	registry core.Registry[session]
+	acks     *core.Outbox[*session]
+	pushes   *core.Outbox[*session]
 
-	began    time.Time     // of New, with its monotonic reading
-	clock    core.Clock    // of listening
-	probes   atomic.Uint64 // how many there were
-	draining atomic.Int64  // RetryMs told to those who come while we leave; 0: not leaving
-	stopping atomic.Bool
-	readers  sync.WaitGroup // one per connection
-	ending   atomic.Int64   // sessions that have left the registry, or are about to, and whose end is not in the journal yet
-	stacks   stacks         // of readers that handle a message
-	writers  sync.WaitGroup // those that replace the stuck included, and keepPace
-
-	// base ends with Run: no Append and no wait for the view outlasts it.
-	base context.Context
-	stop context.CancelFunc
+	started    time.Time    // of New, with its monotonic reading
+	clock      core.Clock   // listening time
+	drainRetry atomic.Int64 // ms after which agents come back while the server drains; 0: it does not drain
+	ending     atomic.Int64 // sessions that leave the registry and have not written the mark of their end
 
 	batches sync.Pool // *wire.BatchReader
 	records sync.Pool // *core.Record
 }
 
-// New checks the configuration and registers the metrics; nothing runs before Run.
+// New checks the configuration and registers the metrics. No goroutine runs before Run.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers)}}
-	s.base, s.stop = context.WithCancel(context.Background())
+	l := &cfg.Limits
+	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewLife()}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressure(); return max(0, share) })
 	cfg.Registerer.MustRegister(newFleetMetrics(s))
 	s.batches.New = func() any { return new(wire.BatchReader) }
 	s.records.New = func() any { return new(core.Record) }
-	s.acks = newOutbox("session-acks", laneAck, cfg.Limits.Sessions, cfg.Queues)
-	s.pushes = newOutbox("session-pushes", lanePush, cfg.Limits.Sessions, cfg.Queues)
-	s.runOutput = newRunOutput(cfg.Queues)
-	s.fetches = queue.NewSlots(cfg.Queues, "asset-fetches")
-	s.places = newPlaces(cfg.Limits.Connections, cfg.Registerer)
-	s.proxies.from = cfg.ProxyFrom
+	s.acks = core.NewOutbox[*session](s.life, core.Acks, "session-acks", l.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
+	s.pushes = core.NewOutbox[*session](s.life, core.Pushes, "session-pushes", l.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
+	s.runOutput = core.NewRunOutput(cfg.Queues)
+	s.archives = core.NewArchives(cfg.Assets, cfg.Assignments, cfg.Queues, cfg.Log)
+	s.admission = admission.New(l.Connections, cfg.ProxyFrom, s.metrics.Handshakes, cfg.Registerer)
 	s.limiter.LimiterConfig = core.LimiterConfig{
-		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: cfg.Limits.NodeResultsPerSec, OutputBytes: cfg.Limits.OutputBytes},
-		Burst: cfg.Limits.RateBurst, Monotonic: s.sinceBegan, Now: cfg.Now, Met: s.metrics.limited,
+		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: l.NodeResultsPerSec, OutputBytes: l.OutputBytes},
+		Burst: l.RateBurst, Monotonic: s.monotonic, Now: cfg.Now, Met: s.metrics.limits,
 	}
-	s.watch.init(cfg.Limits, cfg.OnShed)
-	s.began = cfg.Now()
-	s.clock.Start(s.began.UnixNano())
+	s.lost.open(l, cfg.OnShed)
+	s.started = cfg.Now()
+	s.clock.Start(s.started.UnixNano())
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
 }
 
-// sinceBegan is nanoseconds since New, and never zero: setting the wall clock does not
-// move it.
-func (s *Server) sinceBegan() int64 { return 1 + int64(s.cfg.Now().Sub(s.began)) }
+// monotonic returns nanoseconds since New, never zero; setting the wall clock does not change it.
+func (s *Server) monotonic() int64 { return 1 + int64(s.cfg.Now().Sub(s.started)) }
 
-// pushers write assignments: few, because encoding them is work for a core.
-const pushers = 2
+// pushWriters write assignments: few, because encoding them takes a processor.
+const pushWriters = 2
 
-// Run writes acknowledgements and assignments and keeps house until ctx ends; then
-// it closes every session. Drain first for a planned stop.
+// Run writes acknowledgements and assignments, and watches sessions and queues until ctx ends; then it closes every
+// session. Drain first for a planned stop.
 func (s *Server) Run(ctx context.Context) error {
-	for range s.cfg.Limits.Writers {
-		s.writers.Go(func() { s.write(s.acks) })
-	}
-	for range pushers {
-		s.writers.Go(func() { s.write(s.pushes) })
-	}
-	s.writers.Go(func() { s.keepPace(ctx) })
-	s.keepHouse(ctx)
-	// Readers first: they feed the outboxes.
-	s.stopping.Store(true)
-	s.stop()
-	s.registry.ForEach(func(x *session) { x.conn.Close() })
-	s.readers.Wait()
-	s.stacks.close()
-	s.acks.close()
-	s.pushes.close()
-	s.writers.Wait()
+	s.acks.Start(s.cfg.Limits.Writers)
+	s.pushes.Start(pushWriters)
+	s.life.Go(func() { s.slowAgents(ctx) })
+	s.clock.Run(ctx, s.cfg.Now, func(_ time.Time, now int64) {
+		s.limiter.Refresh()
+		s.acks.Nudge()
+		s.pushes.Nudge()
+		s.registry.ForEach(func(x *session) { s.watch(x, now) })
+	})
+	s.life.Stop(func() { s.registry.ForEach(func(x *session) { x.Conn.Close() }) }, s.acks, s.pushes)
 	return nil
 }
 
-// Drain tells every agent to come back after a jittered time of about retry, and
-// returns when they have gone, and the journal knows of it, or ctx ends. Who comes meanwhile is sent away.
+// changedRetry spreads the new sessions after a change of limits: a namespace does not reconnect within one second.
+const changedRetry = 6 * time.Second
+
+// watch pings a silent session or closes it. A session whose reader waits for the journal or a limit is not silent: it is
+// pinged, so that the agent does not take the server for dead, and stays. A session whose agent cuts outputs to another
+// length than the present limit starts again, because it would lose or cut results.
+func (s *Server) watch(x *session, now int64) {
+	if agreed := x.maxOutput.Load(); agreed != 0 && agreed != int64(x.Budget.Limits().OutputBytes) {
+		x.refuse(s.refusal("changed", "the limit of output was changed: the session starts again", changedRetry))
+		return
+	}
+	switch silence, busy := x.Silence(now); {
+	case silence > s.cfg.Limits.DeadAfter && !busy:
+		s.pushes.Add(x, dueClose)
+	case silence > s.cfg.Limits.PingAfter && x.PingDue(now, s.cfg.Limits.PingAfter):
+		s.acks.Add(x, duePing)
+	}
+}
+
+// Drain asks every agent to come back after about retry, with jitter, and refuses new sessions. It returns when all
+// sessions have ended and their marks are in the journal, or ctx ends.
 func (s *Server) Drain(ctx context.Context, retry time.Duration) {
-	s.draining.Store(max(1, retry.Milliseconds()))
-	s.registry.ForEach(func(x *session) { x.due(lanePush, dueBye) })
+	s.drainRetry.Store(max(1, retry.Milliseconds()))
+	s.registry.ForEach(func(x *session) { s.pushes.Add(x, dueBye) })
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for s.Sessions() > 0 || s.ending.Load() > 0 { // in this order: who has left counts as ending
+	for s.Sessions() > 0 || s.ending.Load() > 0 { // in this order: ending counts a session before it leaves the registry
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -126,44 +127,46 @@ func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	}
 }
 
-// Disconnect ends a node's session, if any: it was revoked or deleted, or its
-// keepalive or limits changed and must be agreed again.
+// Disconnect ends the session of a node, if it has one: it was revoked or deleted, or its keepalive or limits changed.
 func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	if x := s.registry.Get(node); x != nil {
-		x.tell(wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(time.Second)})
+		x.refuse(s.refusal(code, sentence, time.Second))
 	}
 }
 
-// Replaced ends the session of a node whose machine is another now; gone is what its
-// agent is told, if anything is known.
+// Replaced ends the session of a node that has another machine now. The agent gets gone, if that has a code.
 func (s *Server) Replaced(node model.NodeID, gone Gone) {
 	x := s.registry.Get(node)
-	if x == nil {
-		return
+	switch {
+	case x == nil:
+	case gone.Code != "":
+		x.refuse(s.refuseGone(gone))
+	default:
+		x.refuse(s.refuseReplaced(&x.Node, ""))
 	}
-	r := s.replaced(&x.node, "")
-	if gone.Code != "" {
-		r = s.gone(gone)
-	}
-	x.tell(*r)
 }
 
-// Limiter returns the limits of namespaces, which other sources share.
+// Limiter returns the limits of namespaces, which all sources share.
 func (s *Server) Limiter() *core.Limiter { return &s.limiter }
 
-// Connected says whether the node has a session here.
+// Admission returns the limit of connections, which all listeners share.
+func (s *Server) Admission() *admission.Admission { return s.admission }
+
+// Archives returns the archives of Assets, which agents of all sources fetch.
+func (s *Server) Archives() *core.Archives { return s.archives }
+
+// Connected reports whether the node has a session here.
 func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
-// Sessions is the number of sessions.
+// Sessions returns the number of sessions.
 func (s *Server) Sessions() int { return s.registry.Len() }
 
-// jitterMs is between half and one and a half of d.
+// jitterMs returns milliseconds between half and one and a half of d.
 func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
 
-// reassign wakes only the sessions whose assignment changed, and ends those of nodes
-// that are there no more.
+// reassign wakes the sessions whose assignment changed, and ends those of deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		x := s.registry.Get(node)
@@ -171,15 +174,15 @@ func (s *Server) reassign(changed directory.Change) {
 			continue
 		}
 		if s.cfg.Assignments.For(node) == nil {
-			if _, ok := s.cfg.Nodes.Lookup(x.uid); !ok {
-				r := s.unknown(x.uid, x.node.Key)
+			if _, ok := s.cfg.Nodes.Lookup(x.UID); !ok {
+				r := s.refuseUnknown(x.UID, x.Node.Key)
 				if r.Code == "unknown" {
 					r.Message = "the node was deleted"
 				}
-				x.tell(*r)
+				x.refuse(r)
 				continue
 			}
 		}
-		x.due(lanePush, dueAssign)
+		s.pushes.Add(x, dueAssign)
 	}
 }

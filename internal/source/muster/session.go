@@ -8,165 +8,123 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-const maxStreams = 16 // of one session: two lanes, and spools that were deleted
-
 // session is one agent's connection after Welcome.
 type session struct {
-	srv     *Server
-	conn    *wsconn.Conn
-	id      uint64 // from Hello
-	uid     uuid.UUID
-	node    core.Node
-	version string // of the agent
-	section journal.Section
-	budget  core.Budget
-	proven  atomic.Bool // by a certificate that it is the node
-	origin  origin
+	core.Session
+	srv       *Server
+	hello     helloFacts
+	proven    atomic.Bool                 // its certificate proves that it is the node
+	report    atomic.Pointer[agentReport] // nil: the agent has sent none
+	tookOver  atomic.Int64                // reading of the clock when it displaced another session; zero: it displaced none
+	maxOutput atomic.Int64                // bytes, as Welcome said; zero: not welcomed yet
+	values    atomic.Bool                 // the agent has sent a value block
 
-	heard     atomic.Int64 // server clock of the last frame
-	pinged    atomic.Int64 // of the last ping
-	maxOutput atomic.Int64 // as Welcome said; zero: not yet
-	about     about
-	report    atomic.Pointer[report] // what the agent told of itself; nil: nothing yet
-	tookOver  atomic.Int64           // server clock when it displaced another; zero: it did not
-	paused    atomic.Bool            // the reader handles a frame, or waits: it cannot hear
-	probe     atomic.Pointer[probe]  // somebody asks whether the agent is alive
+	judging judging // the reader's
 
-	// The reader's. Of which kinds of refusal the log has told.
-	complained   [verdicts]bool
-	reportLogged bool
-	proxy        directory.ProxyNode // that the result judged last is about
-	robin        model.CheckID       // the round-robin check that it is of; zero: of none
-	rows         uint32              // values in it; zero: it is no value block
-	values       atomic.Bool         // the session brought a value block
-
-	core.Window // over: displaced, refused or broken; Changed also when told
-
-	// By Mu.
-	clean     bool // the agent said Bye
-	streams   []stream
-	duty      [lanes]dueBits
-	queued    [lanes]bool
-	refused   []wire.RefusedSignal
-	refusal   *wire.Refuse
-	told      bool               // refusal was written, or could not be
-	runs      []wire.Run         // to be told
-	turns     []wire.TurnRun     // to be told
-	asked     map[uint64]*asking // told, and not done, by id
-	answers   []wire.Exchange    // to be told
-	exchanges int                // asked by the agent, and not answered yet
-	slowFor   string             // reason of the next Slow, and
-	linger    time.Duration      // what it asks for
-	slowAt    int64              // when it was last due, by sinceBegan; zero: never
-	// pushed is what the agent holds as far as we know: sent, or named by Hello.
-	pushed        *directory.Assignment
-	unconfirmed   int                 // sent, and not yet answered by Holding
-	strays        int                 // last Holdings in a row with another hash
-	refusedChunks []wire.RefusedChunk // by the last Holding
+	// Guarded by Mu.
+	streams    []stream
+	refused    []wire.RefusedSignal // to be sent with the next Ack
+	ending     ending
+	requests   requests
+	slowdown   slowdown
+	assignment sentAssignment
 }
 
-// stream is one numbering of the node. last belongs to the reader, acked to mu.
+// stream is one numbering of the node's signals. The reader owns last; Mu guards the rest.
 type stream struct {
 	wire.StreamKey
 	last  uint64 // appended to the journal
 	acked uint64 // committed
-	fresh bool   // to be acknowledged
+	due   bool   // an Ack is due
 }
 
-// ServeConn speaks the protocol on one connection: it returns when the session is
-// open (a goroutine of its own reads on) or refused.
+const maxStreams = 16 // of one session: two lanes, and spools that were deleted
+
+// ending is how a session ends.
+type ending struct {
+	clean   bool         // the agent said Bye
+	refusal *wire.Refuse // sent last; nil: none
+	written bool         // the refusal was sent, or could not be; signals Window.Changed
+}
+
+// sentAssignment follows what the agent holds.
+type sentAssignment struct {
+	sent        *directory.Assignment // named by Hello or sent; nil: unknown, so the next one is sent whole
+	unconfirmed int                   // sent and not answered by Holding yet
+	mismatches  int                   // successive Holdings with another hash than expected
+	refused     []wire.RefusedChunk   // by the last Holding
+}
+
+// ServeConn speaks the protocol on one connection. It returns when the session is open, whose reader goes on, or refused.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // the network's clock is the real one
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	leave, ok := s.arrivals.enter(proven.Node)
 	if !ok {
-		s.metrics.handshakes.WithLabelValues("crowded").Inc()
+		s.metrics.Handshakes.WithLabelValues("crowded").Inc()
 		_, _ = io.WriteString(nc, crowdedAnswer)
-		wsconn.Part(nc, partWithin)
+		wsconn.CloseGracefully(nc, admission.LingerTime)
 		return
 	}
 	defer leave()
 	conn, err := wsconn.Accept(nc, Path, wire.Subprotocol, s.ws)
 	if err != nil {
-		s.metrics.handshakes.WithLabelValues("websocket").Inc()
-		wsconn.Part(nc, partWithin) // what is wrong with the request stands in the answer
+		s.metrics.Handshakes.WithLabelValues("websocket").Inc()
+		wsconn.CloseGracefully(nc, admission.LingerTime) // the answer has the reason
 		return
 	}
 	x, refusal := s.handshake(ctx, conn, proven)
 	if x == nil {
 		if refusal == nil {
-			s.metrics.handshakes.WithLabelValues("lost").Inc()
+			s.metrics.Handshakes.WithLabelValues("lost").Inc()
 			conn.Close()
 			return
 		}
-		s.metrics.handshakes.WithLabelValues(refusal.Code).Inc()
+		s.metrics.Handshakes.WithLabelValues(refusal.Code).Inc()
 		_ = sendRefuse(conn, make([]byte, wsconn.Headroom), refusal)
-		conn.Part(partWithin)
+		conn.CloseGracefully(admission.LingerTime)
 		return
 	}
-	s.metrics.handshakes.WithLabelValues("welcome").Inc()
-	if g := guestOf(nc); g != nil {
-		g.prove()
-	}
+	s.metrics.Handshakes.WithLabelValues("welcome").Inc()
+	admission.Prove(nc)
 	_ = nc.SetReadDeadline(time.Time{})
-	go x.read()
+	go s.life.Read(x.Conn, x)
 }
 
-// crowdedAnswer comes before WebSocket: who sends many requests is not read.
+// crowdedAnswer comes before WebSocket: connections of a node beyond the limit are not read.
 const crowdedAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
-	"this node has connections enough that are on their way.\n"
+	"too many connections of this node are opening sessions.\n"
 
-// partWithin is how long a peer that is sent away may take to read why.
-const partWithin = 2 * time.Second
-
-// read has messages handled until the session ends.
-func (x *session) read() {
-	defer x.srv.readers.Done()
-	var cause string
-	for cause == "" {
-		if err := x.conn.Wait(); err != nil {
-			cause = x.readError(err)
-		} else {
-			cause = x.srv.stacks.message(x)
-		}
-	}
-	x.end(cause)
-}
-
-// message handles what has come; not empty: why the session ends.
-func (x *session) message() (cause string) {
-	op, frame, err := x.conn.Read(x.srv.cfg.Limits.FrameBytes)
+// Message implements core.Handler.
+func (x *session) Message() (cause string) {
+	op, frame, err := x.Conn.Read(x.srv.cfg.Limits.FrameBytes)
 	if err != nil {
-		return x.readError(err)
+		return x.ReadFailed(err)
 	}
-	x.heard.Store(x.srv.clock.Now())
+	x.Busy(x.srv.clock.Now())
+	defer func() { x.Idle(x.srv.clock.Now()) }()
 	if op != wsconn.Binary {
 		x.srv.metrics.controls.Inc()
 		if op == wsconn.Pong {
-			x.pong(frame)
+			x.Pong(frame)
 		}
 		x.payFrame()
 		return ""
 	}
-	x.srv.metrics.received.Inc()
-	x.srv.metrics.bytes.Add(float64(len(frame)))
-	x.paused.Store(true)
+	x.srv.metrics.Received.Inc()
+	x.srv.metrics.Bytes.Add(float64(len(frame)))
 	out := x.frame(frame)
-	if out != kept { // a batch has paid by its signals
+	if out != kept { // a batch has paid for its signals
 		x.payFrame()
 	}
-	x.paused.Store(false)
-	x.heard.Store(x.srv.clock.Now())
 	x.srv.metrics.frames[out].Inc()
 	switch out {
 	case hole, malformed, oversized, streams, unkept, displaced:
@@ -175,174 +133,141 @@ func (x *session) message() (cause string) {
 	return ""
 }
 
-// readError names why reading ended, and tells an agent that broke the protocol.
-func (x *session) readError(err error) string {
+// ReadFailed implements core.Handler.
+func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
-		x.tell(*x.srv.unreadable(err))
+		x.refuse(x.srv.unreadable(err))
 	}
 	return cause
 }
 
-// unreadable is the refusal of a frame that is none of ours.
-func (s *Server) unreadable(err error) *wire.Refuse {
-	if errors.Is(err, wsconn.ErrTooLarge) {
-		return &wire.Refuse{Code: "too_large", Message: err.Error(), RetryMs: s.jitterMs(time.Minute),
-			Hint: "send frames of at most Welcome.max_frame bytes; on the server: --max-frame"}
-	}
-	return &wire.Refuse{Code: "websocket", Message: err.Error(), RetryMs: s.jitterMs(time.Minute),
-		Hint: "connect without anything in between that rewrites WebSocket; docs/protocol says what a frame is"}
-}
-
-// end is the last thing that happens to a session.
-func (x *session) end(cause string) {
+// End implements core.Handler.
+func (x *session) End(cause string) {
 	x.srv.ending.Add(1)
 	defer x.srv.ending.Add(-1)
 	x.Mu.Lock()
 	x.EndLocked()
-	clean, asked := x.clean, x.asked
-	x.asked = nil
+	clean, refused, pending := x.ending.clean, x.ending.refusal != nil, x.requests.pending
+	x.requests.pending = nil
 	x.Mu.Unlock()
-	if p := x.probe.Load(); p != nil {
-		p.ends(false)
-	}
+	x.Fail()
 	if clean {
 		cause = "bye"
 	}
-	for _, a := range asked {
-		a.lost("its session ended (" + cause + ") before the run did")
+	for _, run := range pending {
+		run.Lose(cause)
 	}
-	x.srv.metrics.ended.WithLabelValues(cause).Inc()
-	last := x.srv.registry.Remove(x.node.ID, x)
+	x.srv.metrics.Ended.WithLabelValues(cause).Inc()
+	last := x.srv.registry.Remove(x.Node.ID, x)
 	if x.srv.cfg.OnEnded != nil {
-		x.srv.cfg.OnEnded(x.node.ID)
+		x.srv.cfg.OnEnded(x.Node.ID)
 	}
-	x.Mu.Lock()
-	refusing := x.refusal != nil
-	x.Mu.Unlock()
-	if refusing {
-		defer x.part()
+	if refused {
+		defer x.closeAfterRefusal()
 	} else {
-		x.conn.Close()
+		x.Conn.Close()
 	}
-	if !last || x.srv.stopping.Load() {
-		return // the newer session has said so, or nobody listens any more
+	if !last || x.srv.life.Stopping() {
+		return // the newer session has written the mark, or the journal ends
 	}
-	if !clean && !refusing && x.srv.draining.Load() == 0 { // who was sent away did not vanish
-		x.srv.watch.add(x.srv.clock.Now(), x.srv.Sessions())
+	if !clean && !refused && x.srv.drainRetry.Load() == 0 { // a refused agent is not lost
+		x.srv.lost.add(x.srv.clock.Now(), x.srv.Sessions())
 	}
-	x.srv.cfg.Log.Debug("session ended", "node", x.node.Name, "cause", cause)
-	mark := x.mark(wire.SessionMark{Clean: clean})
-	_ = x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: mark})
+	x.srv.cfg.Log.Debug("session ended", "node", x.Node.Name, "cause", cause)
+	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{Clean: clean})})
 }
 
-// part closes the connection after the agent was told why: a writer does that, or finds
-// that it cannot.
-func (x *session) part() {
-	defer context.AfterFunc(x.srv.base, func() { x.conn.Close() })()
+// closeAfterRefusal closes the connection when a writer has sent the refusal, or could not.
+func (x *session) closeAfterRefusal() {
+	defer context.AfterFunc(x.srv.life.Base, func() { x.Conn.Close() })()
 	x.Mu.Lock()
-	for !x.told {
+	for !x.ending.written {
 		x.Changed.Wait()
 	}
 	x.Mu.Unlock()
-	x.conn.Part(partWithin)
+	x.Conn.CloseGracefully(admission.LingerTime)
 }
 
-func (x *session) hasBeenTold() {
+// FlushFailed implements core.Sender.
+func (x *session) FlushFailed() {
 	x.Mu.Lock()
-	x.told = true
+	x.ending.written = true
 	x.Changed.Broadcast()
 	x.Mu.Unlock()
 }
 
-// mark returns the journal record of a beginning or an end.
-func (x *session) mark(m wire.SessionMark) []byte {
-	m.Session = x.id
-	return x.node.Mark(m)
-}
-
-// frame handles one message. Every way out is an outcome.
+// frame handles one message. It leaves by exactly one outcome.
 func (x *session) frame(frame []byte) outcome {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
-		return x.broken(malformed, err.Error())
+		return x.violation(malformed, err.Error())
 	}
 	switch kind {
 	case wire.KindBatch:
 		return x.batch(body)
 	case wire.KindAssignmentStatus:
-		var h wire.AssignmentStatus
-		if err := h.Decode(body); err != nil {
-			return x.broken(malformed, err.Error())
+		var m wire.AssignmentStatus
+		if err := m.Decode(body); err != nil {
+			return x.violation(malformed, err.Error())
 		}
-		x.holds(&h)
+		x.confirm(&m)
 		return holding
 	case wire.KindFacts:
-		var said wire.Facts
-		if err := said.Decode(body); err != nil {
-			return x.broken(malformed, err.Error())
+		var m wire.Facts
+		if err := m.Decode(body); err != nil {
+			return x.violation(malformed, err.Error())
 		}
-		x.seen(&wire.Hello{Node: x.uid, Version: x.version, Labels: said.Labels, Facts: said.Facts, Groups: said.Groups})
+		x.recordFacts(&wire.Hello{Node: x.UID, Version: x.hello.version.Value(), Labels: m.Labels, Facts: m.Facts, Groups: m.Groups})
 		return facts
 	case wire.KindBye:
 		x.Mu.Lock()
-		x.clean = true
+		x.ending.clean = true
 		x.Mu.Unlock()
-		return leaving
+		return bye
 	case wire.KindStats:
-		return x.hearStats(body)
+		return x.stats(body)
 	case wire.KindRunOutput:
-		return x.ran(body)
+		return x.runAnswer(body)
 	case wire.KindExchange:
 		return x.exchange(body)
 	case wire.KindHello:
-		return x.broken(malformed, "a second Hello")
+		return x.violation(malformed, "a second Hello")
 	}
 	return unknownKind
 }
 
-// seen hands on what the agent says of its machine.
-func (x *session) seen(hello *wire.Hello) {
-	if limit, reason := x.srv.cfg.Nodes.Seen(x.node, hello); limit != "" {
-		x.budget.Hit(limit, reason)
+// recordFacts hands the agent's facts, labels and groups to the inventory.
+func (x *session) recordFacts(hello *wire.Hello) {
+	if limit, reason := x.srv.cfg.Nodes.Seen(x.Node, hello); limit != "" {
+		x.Budget.Hit(limit, reason)
 	}
 }
 
-// broken refuses an agent that breaks the protocol. It comes back after a while:
-// its next version may not.
-func (x *session) broken(out outcome, sentence string) outcome {
-	x.tell(wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
-		Hint: "look at the agent's log; if it goes on, bring agent and server to the same version: muster version"})
+// violation refuses an agent that violates the protocol. It may return later, perhaps with another version.
+func (x *session) violation(out outcome, sentence string) outcome {
+	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
+		Hint: "look at the agent's log; if it happens again, bring agent and server to the same version: muster version"})
 	return out
 }
 
-// tell leaves a Refuse with the writers. The reader ends after it has left.
-func (x *session) tell(r wire.Refuse) {
+// refuse ends the session: a writer sends r, then the reader ends.
+func (x *session) refuse(r *wire.Refuse) {
 	x.Mu.Lock()
 	x.EndLocked()
-	if x.refusal == nil {
-		x.refusal = &r
+	if x.ending.refusal == nil {
+		x.ending.refusal = r
 	}
 	x.Mu.Unlock()
-	x.due(lanePush, dueRefuse)
+	x.srv.pushes.Add(x, dueRefuse)
 }
 
-// due marks what is to be written, and queues the session where it is not.
-func (x *session) due(l lane, bits dueBits) {
-	x.Mu.Lock()
-	put := x.dueLocked(l, bits)
-	x.Mu.Unlock()
-	if put {
-		x.srv.outbox(l).put(x)
+// unreadable is the refusal of a frame that violates WebSocket or is too long.
+func (s *Server) unreadable(err error) *wire.Refuse {
+	r := &wire.Refuse{Code: "websocket", Message: err.Error(), RetryMs: s.jitterMs(time.Minute),
+		Hint: "connect without a proxy that rewrites WebSocket frames; docs/protocol describes the frames"}
+	if errors.Is(err, wsconn.ErrTooLarge) {
+		r.Code, r.Hint = "too_large", "send frames of at most Welcome.max_frame bytes; on the server: --max-frame"
 	}
-}
-
-// dueLocked says whether the caller must put x into the lane's outbox.
-func (x *session) dueLocked(l lane, bits dueBits) bool {
-	x.duty[l] |= bits
-	if x.queued[l] {
-		return false
-	}
-	x.queued[l] = true
-	return true
+	return r
 }

@@ -6,6 +6,7 @@ import (
 	rtmetrics "runtime/metrics"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -35,10 +36,7 @@ func TestIdleSessionsKeepTheirFirstStack(t *testing.T) {
 	if each := (stacks() - before) / sessions; each > first*3/2 {
 		t.Errorf("the stack of a session takes %d bytes, want %d", each, first)
 	}
-	w.server.stacks.mu.Lock()
-	free := len(w.server.stacks.free)
-	w.server.stacks.mu.Unlock()
-	if free == 0 || free > stacksKept {
+	if free := w.server.life.FreeStacks(); free == 0 || free > core.MaxFreeStacks {
 		t.Errorf("%d stacks are kept", free)
 	}
 }

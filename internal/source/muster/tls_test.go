@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -127,9 +128,9 @@ func (h *house) openWith(id *pki.Identity, node uuid.UUID, config *tls.Config) (
 func TestPeopleDoNotWaitForAgents(t *testing.T) {
 	h := newHouse(t)
 	id := h.join("web01")
-	storm := h.listener.gates.agents
-	for range cap(storm) {
-		storm.enter()
+	handshakes := make([]admission.Conn, h.listener.gates.FreeAgentSlots())
+	for i := range handshakes {
+		h.listener.gates.EnterAgent(&handshakes[i])
 	}
 	opened := make(chan error, 1)
 	go func() {
@@ -148,8 +149,8 @@ func TestPeopleDoNotWaitForAgents(t *testing.T) {
 		t.Fatalf("an agent came in where there was no place: %v", err)
 	default:
 	}
-	for range cap(storm) {
-		storm.leave()
+	for i := range handshakes {
+		handshakes[i].LeaveGate()
 	}
 	if err := <-opened; err != nil {
 		t.Fatal(err)
@@ -327,7 +328,7 @@ func TestForgedAssignmentIsNotTaken(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	w.key = key // not the server's
 	a := w.agent(w.node(1, 1))
-	testenv.Until(w.t, "the server gives up", func() bool { return w.count("assignments_resent_total", "") == maxStrays })
+	testenv.Until(w.t, "the server gives up", func() bool { return w.count("assignments_resent_total", "") == maxMismatches })
 	a.send(results(1, 1, 1)) // the session goes on
 	a.waitAck(1)
 	if len(a.held) != 0 {

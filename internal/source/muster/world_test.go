@@ -164,7 +164,7 @@ func (a *agent) Assigned(_ *link.Session, h *link.Assignment) {
 
 // ask asks for a run of a check.
 func (w *world) ask(node model.NodeID, chunk model.ChunkID) error {
-	return w.server.NewRuns().Ask(node, wire.Run{Chunk: chunk})
+	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Chunk: chunk})
 }
 
 func (a *agent) Turn(_ *link.Session, t *wire.Turn) {}
@@ -253,7 +253,7 @@ func (w *world) balance() {
 		for i := range w.server.metrics.frames {
 			sum += testutil.ToFloat64(w.server.metrics.frames[i])
 		}
-		return testutil.ToFloat64(w.server.metrics.received) == sum
+		return testutil.ToFloat64(w.server.metrics.Received) == sum
 	})
 }
 

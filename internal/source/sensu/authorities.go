@@ -14,27 +14,27 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Authorities are those of agents' certificates, as a file has them now: the housekeeper reads it
-// again (Refresh). What cannot be read leaves those that were there before.
+// Authorities are the CAs of agents' certificates, in a file that Refresh reads again. A file that cannot be read leaves
+// the former ones in force.
 type Authorities struct {
-	file reread
-	log  *slog.Logger
-	now  atomic.Pointer[authorities]
+	file    reloadedFile
+	log     *slog.Logger
+	current atomic.Pointer[authorities]
 
-	revoked *revoked // nil: there are no lists
+	revocation *revocation // nil: there are no lists
 }
 
-// authorities are those of one reading.
+// authorities are the content of the file at one time.
 type authorities struct {
 	text  []byte
 	certs []*x509.Certificate
 	pool  *x509.CertPool
-	sums  map[[32]byte]struct{} // of the certificates in it
+	sums  map[[32]byte]struct{} // of certs
 }
 
-// OpenAuthorities reads the file, which must have at least one.
+// OpenAuthorities reads the file, which must contain at least one CA.
 func OpenAuthorities(path string, log *slog.Logger) (*Authorities, error) {
-	a := &Authorities{file: reread{path: path}, log: log}
+	a := &Authorities{file: reloadedFile{path: path}, log: log}
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "read the authorities of Sensu's agents: %w", err).WithHint("--sensu-client-ca FILE")
@@ -43,11 +43,11 @@ func OpenAuthorities(path string, log *slog.Logger) (*Authorities, error) {
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "%s: %w", path, err).WithHint("--sensu-client-ca FILE, of -----BEGIN CERTIFICATE-----")
 	}
-	a.now.Store(read)
+	a.current.Store(read)
 	return a, nil
 }
 
-// parseAuthorities takes a file whole or not at all: one that is being written is read again.
+// parseAuthorities accepts a file whole or not at all: one that is being written is read again.
 func parseAuthorities(text []byte) (*authorities, error) {
 	out := &authorities{text: text, pool: x509.NewCertPool(), sums: map[[32]byte]struct{}{}}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -68,32 +68,31 @@ func parseAuthorities(text []byte) (*authorities, error) {
 	return out, nil
 }
 
-// Refresh reads the file again; what it held twice in turn holds: nobody is writing it. Whoever is
-// connected stays while the authority by which it came is there, and its certificate in no
-// revocation list.
+// Refresh reads the file again and puts its content in force if two successive reads agree: then it is not being written.
+// A connected agent stays while its CA is in the file and its certificate is not revoked.
 func (a *Authorities) Refresh(at time.Time) {
-	was := a.now.Load()
-	err := a.file.again(was.text, func(text []byte) error {
+	before := a.current.Load()
+	err := a.file.reload(before.text, func(text []byte) error {
 		read, err := parseAuthorities(text)
 		if err != nil {
 			return err
 		}
-		a.now.Store(read)
-		if came, gone := read.less(was), was.less(read); came+gone > 0 {
-			a.log.Info("the authorities of Sensu's agents were read again", "file", a.file.path, "authorities", len(read.sums), "new", came, "gone", gone)
+		a.current.Store(read)
+		if added, removed := read.countMissing(before), before.countMissing(read); added+removed > 0 {
+			a.log.Info("reloaded the authorities of Sensu agents", "file", a.file.path, "authorities", len(read.sums), "new", added, "gone", removed)
 		}
 		return nil
 	})
 	if err != nil {
-		a.log.Error("the authorities of Sensu's agents were not read again: those that were there before hold", "file", a.file.path, "err", err)
+		a.log.Error("cannot reload the authorities of Sensu agents; the former ones stay in force", "file", a.file.path, "err", err)
 	}
-	if a.revoked != nil {
-		a.revoked.refresh(a, at)
+	if a.revocation != nil {
+		a.revocation.refresh(a, at)
 	}
 }
 
-// less is how many others do not have.
-func (a *authorities) less(other *authorities) (n int) {
+// countMissing returns the number of authorities that other does not have.
+func (a *authorities) countMissing(other *authorities) (n int) {
 	for sum := range a.sums {
 		if _, ok := other.sums[sum]; !ok {
 			n++
@@ -102,25 +101,24 @@ func (a *authorities) less(other *authorities) (n int) {
 	return n
 }
 
-// Admit lets agents show certificates of these authorities. Who shows none may come by a password,
-// and to fetch archives. Nothing is resumed: each connection shows and proves anew.
+// Admit accepts certificates of these authorities. An agent without one may use a password, and fetch archives. TLS
+// sessions are not resumed, so that each connection proves its certificate.
 func (a *Authorities) Admit(config *tls.Config) {
 	config.ClientAuth, config.SessionTicketsDisabled = tls.VerifyClientCertIfGiven, true
 	base := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := base.Clone()
-		c.ClientCAs = a.now.Load().pool
+		c.ClientCAs = a.current.Load().pool
 		return c, nil
 	}
 }
 
-// have says whether one of the authorities by which a connection was proven is there. A connection
-// without certificate has none.
-func (a *Authorities) have(roots [][32]byte) bool {
+// containAny reports whether an authority that proved a connection is still accepted; true for one without a certificate.
+func (a *Authorities) containAny(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
 	}
-	now := a.now.Load()
+	now := a.current.Load()
 	for _, sum := range roots {
 		if _, ok := now.sums[sum]; ok {
 			return true
@@ -129,7 +127,7 @@ func (a *Authorities) have(roots [][32]byte) bool {
 	return false
 }
 
-// rootsOf are the authorities at the ends of chains.
+// rootsOf returns the authorities at the ends of chains.
 func rootsOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	for _, chain := range chains {
 		roots = append(roots, sha256.Sum256(chain[len(chain)-1].Raw))

@@ -48,40 +48,40 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 		return w.live(a)
 	}
 	old := comes(before, "web1")
-	byPassword, status := w.shake(w.reach(before, nil, nil), "web3", "default", rightPassword, false)
-	if byPassword == nil {
+	sharedPassword, status := w.shake(w.reach(before, nil, nil), "web3", "default", rightPassword, false)
+	if sharedPassword == nil {
 		t.Fatal(status)
 	}
-	w.live(byPassword)
+	w.live(sharedPassword)
 	if !refused(after) {
 		t.Error("a stranger's authority is taken")
 	}
 
 	for _, damaged := range []string{"", "no PEM", string(before.pem()) + "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"} {
 		write(string(before.pem()))
-		w.server.lookAgain(time.Now())
+		w.server.recheck(time.Now())
 		log.reset()
 		write(damaged)
 		for range 4 {
-			w.server.lookAgain(time.Now())
+			w.server.recheck(time.Now())
 		}
-		if n := strings.Count(log.text(), "were not read again"); n != 1 {
+		if n := strings.Count(log.text(), "level=ERROR"); n != 1 {
 			t.Errorf("%q: told %d times: %s", damaged, n, log.text())
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	w.server.lookAgain(time.Now())
+	w.server.recheck(time.Now())
 	comes(before, "web4")
 
 	log.reset()
 	write(string(before.pem()), string(after.pem()))
-	w.server.lookAgain(time.Now())
+	w.server.recheck(time.Now())
 	if !refused(after) {
 		t.Error("somebody may be writing still")
 	}
-	w.server.lookAgain(time.Now())
+	w.server.recheck(time.Now())
 	if !strings.Contains(log.text(), "authorities=2 new=1 gone=0") {
 		t.Errorf("told: %s", log.text())
 	}
@@ -91,20 +91,20 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 	}
 
 	write(string(after.pem()))
-	w.server.lookAgain(time.Now())
-	w.server.lookAgain(time.Now())
+	w.server.recheck(time.Now())
+	w.server.recheck(time.Now())
 	if err := old.end(); err == nil {
 		t.Error("its authority is gone")
 	}
 	if !refused(before) {
 		t.Error("an authority that was taken out is taken still")
 	}
-	w.server.lookAgain(time.Now())
+	w.server.recheck(time.Now())
 	young.alive()
 	select {
 	case err := <-young.ended:
 		t.Errorf("of the new authority: %v", err)
-	case err := <-byPassword.ended:
+	case err := <-sharedPassword.ended:
 		t.Errorf("by a password: %v", err)
 	default:
 	}

@@ -1,24 +1,19 @@
-// Package sensu is the way in for agents of Sensu Go 6, unchanged: the server's side of
-// their protocol (internal/sensuwire has its messages, docs/sensu.md the manual).
+// Package sensu is the source for unmodified agents of Sensu Go 6: the server's side of their protocol. Package sensuwire
+// has its messages, docs/sensu.md the manual.
 //
-// An agent's connection comes in by a listener of its own (muster.Door), says in the headers
-// of its handshake who it is (login.go), and becomes a session (session.go). With its first
-// keepalive it becomes the session of a node (begin.go), which is made where there is none.
-// What the node's assignment names is asked for by the server's own timetable (jobs.go,
-// timetable.go), with the offsets that our agents keep, but that an agent's runs share times as
-// far as they can (together.go): a system call and a wake-up for each message are what a run costs. Writers
-// send it (outbox.go), many requests by one write. What came by one read becomes signals of
-// one entry in the journal (result.go), in a stream that the server numbers: the protocol has
-// no acknowledgements, so that nothing is ever sent twice. What lies beside an output (beside.go:
-// hooks; measured.go: values, and events that have nothing else) is made what our own agents
-// would have made of it. A run by hand is a request like any, whose result somebody waits for
-// (runs.go). What a connection's certificate proves of its agent is in proof.go; only who is proven is
-// asked for checks with secrets, which are found anew for each run (secrets.go) and hidden in what
-// comes back (given.go). What nobody asked for is of a passive check (unasked.go), which may be
-// made for it (passive.go). On the same listener agents fetch archives of assets (assets.go).
+// In: connections of a listener of its own (admission.Serve). The handshake's headers name and authenticate the agent
+// (handshake.go, certificate.go). The first message makes the connection the session of a node (registration.go), which is
+// created if there is none. Events become signals of one journal entry per read (result.go, values.go, batch.go), in a
+// stream that the server numbers: the protocol has no acknowledgements, so nothing is sent twice. An event of a check that
+// no assignment names belongs to a passive check (passive_event.go, passive_check.go).
 //
-// Goroutines: one reader per connection, also of one that fetches; the timetable; a few writers, and one more for each
-// peer that does not read; one for each run whose secrets are looked for; one housekeeper. Locks, in order: the registry, then a session's
-// planning, then its appending, then its mu; the timetable's and that of what a node was given stand alone, and so does making's, under which intent
-// is changed. Start reading at login.go, then session.go.
+// Out: requests for runs. The server keeps the timetable (timetable.go) of all jobs (jobs.go), with the slots that
+// muster-agent would use, except that runs of one agent share slots (slots.go): system calls and wake-ups are most of a
+// run's cost. Writers send all due requests of a session in one write (flush.go). People request runs (runs.go). Checks with
+// secrets are sent to agents with a proven identity only; the values are found for each run (secrets.go) and redacted in
+// its output (redaction.go). Agents fetch archives of assets on the same listener (assets.go).
+//
+// Goroutines: the timetable, and one per run whose secrets are looked up; readers, writers and the clock are package
+// core's. Locks, in order: registry, then a session's planning, its append lock, its Mu. The locks of timetable and
+// sentSecrets are independent; checkCreation's is held while intent changes. Start reading at handshake.go, then session.go.
 package sensu

@@ -20,19 +20,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// recipe is a definition made ready to be asked for. It is immutable, and where no property
-// of a node is in it shared by all nodes.
+// recipe is a chunk prepared for requests. It is immutable; without properties of a node, all nodes share it.
 type recipe struct {
 	chunk    *model.CheckChunk
-	ask      sensuwire.Ask
+	request  sensuwire.Ask
 	location *time.Location // of cron
-	problem  string         // why a Sensu agent cannot run it: the result is UNKNOWN with this
+	problem  string         // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
 
-	encoded [2]atomic.Pointer[[]byte] // the request but for when, in protobuf and JSON, once it was made
+	encoded [2]atomic.Pointer[[]byte] // the request without its time, in protobuf and JSON; nil: not used yet
 }
 
-// what is the request but for when it is issued.
-func (r *recipe) what(codec sensuwire.Codec) []byte {
+// encode returns the request without its time.
+func (r *recipe) encode(codec sensuwire.Codec) []byte {
 	at := &r.encoded[0]
 	if _, json := codec.(sensuwire.JSON); json {
 		at = &r.encoded[1]
@@ -40,35 +39,43 @@ func (r *recipe) what(codec sensuwire.Codec) []byte {
 	if made := at.Load(); made != nil {
 		return *made
 	}
-	made := codec.AppendWhat(nil, &r.ask)
+	made := codec.AppendWhat(nil, &r.request)
 	at.Store(&made)
 	return made
 }
 
-// job is one check of one session. The session's mu guards it, but for what is the
-// timetable's.
-type job struct {
-	x       *session
-	recipe  *recipe
-	about   directory.ProxyNode // the proxy node that it is about; its ID is zero: this node
-	before  *model.CheckChunk   // the definition before, for runs that were asked for under it …
-	from    int64               // … before this second
-	issued  int64               // of the last request, s since 1970
-	waits   bool                // for its answer
-	seeking bool                // for its secrets
-	due     bool                // stands in the session's asks
-
-	// The timetable's.
-	at      int64         // when it is due, by boot
-	slot    time.Duration // when that is within its interval; see together
-	tick    time.Time     // of cron: when that is by the wall clock
-	unknown bool          // nobody has run it yet
+// jobs are the checks of a session's assignment, and their requests. The session's Mu guards them.
+type jobs struct {
+	list     []*job // ascending by name and proxy node
+	revision uint64 // of the assignment
+	due      []*job // to be requested
+	resolved []resolvedJob
+	runs     []requestedRun // not answered
 }
 
-// find is the job of a check about a proxy entity (empty: the agent's own), in a sorted list.
-func find(jobs []*job, name, proxy []byte) *job {
+// job is one check of one session. The session's Mu guards it, except for the timetable's fields.
+type job struct {
+	x          *session
+	recipe     *recipe
+	proxy      directory.ProxyNode // the proxy node that it checks; ID zero: the session's node
+	previous   *model.CheckChunk   // the chunk before, by which runs are judged that were requested …
+	since      int64               // … before this second
+	issued     int64               // time of the last request, s since 1970
+	unanswered bool                // the last request
+	resolving  bool                // its secrets
+	due        bool                // it is in jobs.due
+
+	// The timetable's.
+	at       int64         // time at which it is due, by Server.boot
+	slot     time.Duration // the same within its interval; see assignSlots
+	cronTime time.Time     // of cron: the same by the wall clock
+	firstRun bool          // there is no event of it yet
+}
+
+// findJob returns the job of a check for a proxy entity (empty: the agent's own), in a sorted list.
+func findJob(jobs []*job, name, proxy []byte) *job {
 	i, ok := slices.BinarySearchFunc(jobs, name, func(j *job, name []byte) int {
-		a := &j.recipe.ask
+		a := &j.recipe.request
 		return cmp.Or(strings.Compare(a.Name, string(name)), strings.Compare(a.Proxy, string(proxy)))
 	})
 	if !ok {
@@ -77,60 +84,56 @@ func find(jobs []*job, name, proxy []byte) *job {
 	return jobs[i]
 }
 
-func (j *job) same(jobs []*job) *job {
-	return find(jobs, []byte(j.recipe.ask.Name), []byte(j.recipe.ask.Proxy))
-}
-
-// recipes are shared by sessions: of definitions without properties.
+// recipes are those that sessions share, of chunks without properties.
 type recipes struct {
-	mu sync.Mutex
-	by map[model.ChunkID]*recipe
+	mu      sync.Mutex
+	byChunk map[model.ChunkID]*recipe
 }
 
-// mostRecipes bounds what is kept of definitions that are gone.
-const mostRecipes = 20_000
+// maxRecipes bounds the recipes of deleted chunks.
+const maxRecipes = 20_000
 
-// plan brings the session's jobs in line with its node's assignment. The reader does it when the session
-// begins, and a writer when the assignment has changed.
+// plan makes the session's jobs of its node's assignment. The reader calls it when the session starts, a writer when the
+// assignment has changed.
 func (x *session) plan() {
 	x.planning.Lock()
 	defer x.planning.Unlock()
-	a := x.srv.cfg.Assignments.For(x.node.ID)
+	a := x.srv.cfg.Assignments.For(x.Node.ID)
 	if a == nil {
-		if _, ok := x.srv.cfg.Intent.LookupNode(x.uid); !ok {
-			_ = x.conn.WriteClose(1001, "the node was deleted")
-			_ = x.conn.Close()
+		if _, ok := x.srv.cfg.Intent.LookupNode(x.UID); !ok {
+			_ = x.Conn.WriteClose(1001, "the node was deleted")
+			_ = x.Conn.Close()
 		}
 		return
 	}
 	list := make([]*job, 0, len(a.Chunks))
 	x.Mu.Lock()
-	had, over := x.jobs, x.EndedLocked()
+	before, ended := x.list, x.EndedLocked()
 	x.Mu.Unlock()
-	if over {
+	if ended {
 		return
 	}
 	now := x.srv.cfg.Now().Unix()
-	about := subjects(a)
+	proxies := proxiesOf(a)
 	for _, chunk := range a.Chunks {
 		c := chunk.AsCheck()
 		if c == nil {
 			continue
 		}
-		for _, of := range subjectsOf(c, a, about) {
-			j := &job{x: x, recipe: x.recipeOf(c, &of), about: of.ProxyNode, from: now}
-			if old := j.same(had); old != nil && old.about == j.about {
-				if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && reflect.DeepEqual(&old.recipe.ask, &j.recipe.ask) {
+		for _, of := range subjectsOf(c, a, proxies) {
+			j := &job{x: x, recipe: x.recipeOf(c, &of), proxy: of.ProxyNode, since: now}
+			if old := findJob(before, []byte(j.recipe.request.Name), []byte(j.recipe.request.Proxy)); old != nil && old.proxy == j.proxy {
+				if old.recipe.chunk.ID == c.ID && old.recipe.problem == j.recipe.problem && reflect.DeepEqual(&old.recipe.request, &j.recipe.request) {
 					list = append(list, old)
 					continue
 				}
-				j.before, j.issued = old.recipe.chunk, old.issued
+				j.previous, j.issued = old.recipe.chunk, old.issued
 			}
 			list = append(list, j)
 		}
 	}
 	slices.SortFunc(list, func(a, b *job) int {
-		a1, b1 := &a.recipe.ask, &b.recipe.ask
+		a1, b1 := &a.recipe.request, &b.recipe.request
 		return cmp.Or(strings.Compare(a1.Name, b1.Name), strings.Compare(a1.Proxy, b1.Proxy))
 	})
 	x.Mu.Lock()
@@ -138,42 +141,42 @@ func (x *session) plan() {
 		x.Mu.Unlock()
 		return
 	}
-	x.jobs, x.revision = list, a.Generation.Revision
+	x.list, x.revision = list, a.Generation.Revision
 	x.Mu.Unlock()
-	old := make(map[*job]bool, len(had))
-	for _, j := range had {
+	old := make(map[*job]bool, len(before))
+	for _, j := range before {
 		old[j] = true
 	}
 	timed := make([]*job, 0, len(list))
 	for _, j := range list {
 		if j.recipe.chunk.RoundRobin {
-			continue // it is asked for when it is its turn: see Give
+			continue // requested by Give
 		}
 		if timed = append(timed, j); !old[j] {
-			j.unknown = j.before == nil && !x.srv.cfg.View.Known(x.subject(j), j.recipe.chunk.Unit)
+			j.firstRun = j.previous == nil && !x.srv.cfg.View.Known(j.subject(), j.recipe.chunk.Unit)
 		}
 	}
 	x.srv.setJobs(x, timed)
 }
 
-// recipeOf makes a definition ready for this session's node, or the proxy node that it is about.
+// recipeOf prepares a chunk for the session's node, or for the proxy node of.
 func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
 	template, err := c.Template()
-	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.node.Namespace && of.ID == 0 && len(c.Assets) == 0
+	shared := err == nil && len(template.Names()) == 0 && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0
 	r := &x.srv.recipes
 	if shared {
 		r.mu.Lock()
-		known := r.by[c.ID]
+		known := r.byChunk[c.ID]
 		r.mu.Unlock()
 		if known != nil {
 			return known
 		}
 	}
-	made := &recipe{chunk: c, ask: sensuwire.Ask{
+	made := &recipe{chunk: c, request: sensuwire.Ask{
 		Name: c.Name, Proxy: of.name, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
 	}}
-	if c.Namespace != x.node.Namespace { // no name of a check has a colon
-		made.ask.Name = model.SharedNamespaceName + ":" + c.Name
+	if c.Namespace != x.Node.Namespace { // no name of a check has a colon
+		made.request.Name = model.SharedNamespaceName + ":" + c.Name
 	}
 	var run model.ExpandedCommand
 	if err == nil {
@@ -193,19 +196,19 @@ func (x *session) recipeOf(c *model.CheckChunk, of *subject) *recipe {
 		if of.ID != 0 {
 			run.Env["MUSTER_NODE"] = of.name
 		}
-		made.ask.Command = sensuwire.Literal(lineOf(&run))
+		made.request.Command = sensuwire.Literal(lineOf(&run))
 		for _, name := range slices.Sorted(maps.Keys(run.Env)) {
-			made.ask.Env = append(made.ask.Env, sensuwire.Literal(name+"="+run.Env[name]))
+			made.request.Env = append(made.request.Env, sensuwire.Literal(name+"="+run.Env[name]))
 		}
-		made.ask.Hooks = hooksOf(c, &run)
-		made.ask.Assets, made.problem = x.assetsOf(c)
+		made.request.Hooks = hooksOf(c, &run)
+		made.request.Assets, made.problem = x.assetsOf(c)
 	}
 	if shared {
 		r.mu.Lock()
-		if r.by == nil || len(r.by) >= mostRecipes {
-			r.by = map[model.ChunkID]*recipe{}
+		if r.byChunk == nil || len(r.byChunk) >= maxRecipes {
+			r.byChunk = map[model.ChunkID]*recipe{}
 		}
-		r.by[c.ID] = made
+		r.byChunk[c.ID] = made
 		r.mu.Unlock()
 	}
 	return made
@@ -219,7 +222,7 @@ func problemOf(err error) string {
 	return text
 }
 
-// lineOf is the shell line that does what our own agent would.
+// lineOf returns a shell line with the effect that the command has on muster-agent.
 func lineOf(run *model.ExpandedCommand) string {
 	line := run.Shell
 	if run.Argv != nil {
@@ -247,30 +250,31 @@ func valuesOf(list []wire.Property) model.PropertyValues {
 	}
 }
 
-// subject is the node that a run is about.
-func (x *session) subject(j *job) model.NodeID { return cmp.Or(j.about.ID, x.node.ID) }
+// subject returns the node that a run checks.
+func (j *job) subject() model.NodeID { return cmp.Or(j.proxy.ID, j.x.Node.ID) }
 
-// ask appends the request for a run that is due and needs no secrets, as a frame; or none: the
-// result was made here, because the agent cannot.
-func (x *session) ask(dst []byte, j *job) []byte {
-	if problem := x.cannot(j); problem != "" {
-		x.say(j, problem)
+// requestOrFail appends the request of a due run without secrets as a frame; or none, if the agent cannot run it and the
+// server made the result.
+func (j *job) requestOrFail(dst []byte) []byte {
+	if problem := j.obstacle(); problem != "" {
+		j.fail(problem)
 		return dst
 	}
-	return x.request(dst, j, nil)
+	return j.request(dst, nil)
 }
 
-// request appends one, with secrets as they stand in it.
-func (x *session) request(dst []byte, j *job, secrets []byte) []byte {
+// request appends a request with encoded secrets.
+func (j *job) request(dst, secrets []byte) []byte {
+	x := j.x
 	now := x.srv.cfg.Now().Unix()
 	x.Mu.Lock()
-	if j.waits {
+	if j.unanswered {
 		x.srv.metrics.overdue.Inc()
 	}
-	j.issued, j.waits = max(now, j.issued+1), true // agents run a check once for each second
+	j.issued, j.unanswered = max(now, j.issued+1), true // agents run a check once per second
 	issued := j.issued
 	x.Mu.Unlock()
-	x.srv.metrics.asked.Inc()
-	var room [32]byte
-	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.recipe.what(x.codec), secrets, x.codec.AppendIssued(room[:0], issued))
+	x.srv.metrics.requests.Inc()
+	var buf [32]byte
+	return wsconn.AppendFrame(dst, []byte(sensuwire.TypeCheckRequest+"\n"), j.recipe.encode(x.codec), secrets, x.codec.AppendIssued(buf[:0], issued))
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// nodeOf is the node with when it is expected to be heard of: by its own resource, else as its
-// agent was set (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout),
-// else by the server's defaults. An agent without a critical time-out is critical after the
-// one that warns.
+// nodeOf returns a node with the times of its keepalive: those of its own resource, else the agent's settings
+// (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout), else the server's defaults. An agent without
+// a critical time-out is critical after the one that warns.
 func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Said, keepalive bool) core.Node {
 	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
 	if keepalive {
-		n.Keepalive = cmp.Or(n.Keepalive, within(said.Interval))
+		n.Keepalive = cmp.Or(n.Keepalive, boundedSeconds(said.Interval))
 		if n.Timeout == 0 && said.TTL > 0 {
-			n.Warning = cmp.Or(n.Warning, within(said.Timeout))
+			n.Warning = cmp.Or(n.Warning, boundedSeconds(said.Timeout))
 		}
-		n.Timeout = cmp.Or(n.Timeout, silence(said))
+		n.Timeout = cmp.Or(n.Timeout, criticalTimeout(said))
 	}
 	n.Keepalive = cmp.Or(n.Keepalive, s.cfg.Limits.Keepalive)
 	least := n.Keepalive + n.Keepalive/2
@@ -32,53 +32,58 @@ func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Said, keepalive b
 	return n
 }
 
-// silence is the one after which an agent wants to be missed.
-func silence(said *sensuwire.Said) time.Duration {
-	return within(cmp.Or(uint32(min(max(said.TTL, 0), 1<<31)), said.Timeout))
+// criticalTimeout returns the silence after which an agent wants its keepalive to be critical.
+func criticalTimeout(said *sensuwire.Said) time.Duration {
+	return boundedSeconds(cmp.Or(uint32(min(max(said.TTL, 0), 1<<31)), said.Timeout))
 }
 
-// within reads seconds that an agent says, and bounds them.
-func within(seconds uint32) time.Duration {
+// boundedSeconds converts seconds of an agent, between two seconds and a day; zero stays.
+func boundedSeconds(seconds uint32) time.Duration {
 	if seconds == 0 {
 		return 0
 	}
 	return min(max(time.Duration(seconds)*time.Second, 2*time.Second), 24*time.Hour)
 }
 
-// patience is when a session's node is expected to be heard of.
-type patience struct{ keepalive, warning, timeout time.Duration }
+// keepaliveState is the expectation of a session's keepalives. The reader changes it, inside Appending.
+type keepaliveState struct {
+	interval, warning, timeout time.Duration
+	assumed                    bool // the server's defaults, because no keepalive has arrived yet
+}
 
-func patienceOf(n *core.Node) patience { return patience{n.Keepalive, n.Warning, n.Timeout} }
+func keepaliveOf(n *core.Node) keepaliveState {
+	return keepaliveState{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout}
+}
 
-// learn takes from the first keepalive what the agent's own time-outs are, where its session
-// began with an event: these carry none, and the server's defaults held until now. The journal
-// hears of the same session once more. What cannot be kept now is tried with the next keepalive.
-func (x *session) learn(said *sensuwire.Said) {
-	info, ok := x.srv.cfg.Intent.LookupNode(x.uid)
+// adoptKeepalive takes the agent's own times from its first keepalive, if its session began with an event, which has none:
+// the server's defaults held until now. The journal gets the session's beginning again. If the journal fails, the next
+// keepalive tries again.
+func (x *session) adoptKeepalive(said *sensuwire.Said) {
+	info, ok := x.srv.cfg.Intent.LookupNode(x.UID)
 	if !ok {
 		return
 	}
 	n := x.srv.nodeOf(&info, said, true)
-	p := patienceOf(&n)
-	if p == x.patience {
-		x.guessed = false
+	k, before := keepaliveOf(&n), x.keepalive
+	before.assumed = false
+	if k == before {
+		x.keepalive.assumed = false
 		return
 	}
-	x.Appending(func() { // not if the mark of another session may be in the journal already
-		before := x.patience
-		x.patience = p
-		if x.srv.cfg.Journal.Append(x.srv.base, journal.Entry{Section: x.section, Data: x.mark(true, false)}) != nil {
-			x.patience = before
+	x.Appending(func() { // not behind the mark of another session
+		before := x.keepalive
+		x.keepalive = k
+		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Begun: true})}) != nil {
+			x.keepalive = before
 			return
 		}
-		x.guessed = false
-		x.hurry()
+		x.shortenSilence()
 	})
 }
 
-// hurry looks for a dead connection of a node that comes and goes before it would be missed.
-func (x *session) hurry() {
-	if x.ephemeral {
-		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.patience.timeout/4*3)))
+// shortenSilence finds a dead connection of an ephemeral node before its keepalive is missed.
+func (x *session) shortenSilence() {
+	if x.departure.ephemeral {
+		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.keepalive.timeout/4*3)))
 	}
 }

@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	maxAddresses   = 32
-	maxAnnotations = 64
-	maxAnnotation  = 512 // bytes of one
+	maxAddresses       = 32
+	maxAnnotations     = 64
+	maxAnnotationBytes = 512 // key and value
 )
 
-// aboutMachine is what an entity says, in our words: its labels are labels of the agent, its
-// subscriptions groups that it wants to be in, its system and annotations facts. What is no
-// label or group here is left out.
-func aboutMachine(m *sensuwire.Machine) intent.AgentReport {
+// machineFacts translates an entity: its labels become labels of the agent, its subscriptions requested groups, its system
+// and annotations facts. Invalid labels and groups are dropped.
+func machineFacts(m *sensuwire.Machine) intent.AgentReport {
 	said := intent.AgentReport{Facts: facts(m), Labels: map[string]string{}, Groups: []string{}}
 	for key, value := range m.Labels {
 		if model.LabelError(key, value) == nil {
@@ -34,9 +33,9 @@ func aboutMachine(m *sensuwire.Machine) intent.AgentReport {
 	return said
 }
 
-// named are names that an agent says, as they are here: each once, and not many.
-func named(list []string) (names []string) {
-	for _, said := range few(list) {
+// cleanNames returns the valid names of an agent's list, each once.
+func cleanNames(list []string) (names []string) {
+	for _, said := range firstNames(list) {
 		if name := model.CleanName(said); name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -44,7 +43,7 @@ func named(list []string) (names []string) {
 	return names
 }
 
-// facts have the names that our own agents give them.
+// facts returns the facts of a machine, named like those of muster-agent.
 func facts(m *sensuwire.Machine) map[string]string {
 	y := &m.System
 	f := map[string]string{}
@@ -61,7 +60,7 @@ func facts(m *sensuwire.Machine) map[string]string {
 	}
 	n := 0
 	for key, value := range m.Annotations {
-		if n < maxAnnotations && len(key)+len(value) <= maxAnnotation {
+		if n < maxAnnotations && len(key)+len(value) <= maxAnnotationBytes {
 			f["annotation."+key] = value
 			n++
 		}
@@ -69,18 +68,19 @@ func facts(m *sensuwire.Machine) map[string]string {
 	return f
 }
 
+// addresses returns the reachable addresses of a machine, IPv4 first.
 func addresses(networks []string) string {
-	var four, six []string
+	var ipv4, ipv6 []string
 	for _, text := range networks {
 		p, err := netip.ParsePrefix(text)
-		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() || len(four)+len(six) == maxAddresses {
+		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() || len(ipv4)+len(ipv6) == maxAddresses {
 			continue
 		}
 		if p.Addr().Is4() {
-			four = append(four, p.Addr().String())
+			ipv4 = append(ipv4, p.Addr().String())
 		} else {
-			six = append(six, p.Addr().String())
+			ipv6 = append(ipv6, p.Addr().String())
 		}
 	}
-	return strings.Join(append(four, six...), ",")
+	return strings.Join(append(ipv4, ipv6...), ",")
 }

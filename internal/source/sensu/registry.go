@@ -17,117 +17,116 @@ import (
 type registry struct {
 	core.Registry[session]
 
-	mu        sync.Mutex
-	anonymous map[*session]struct{} // connections without a node yet
-	numbers   map[model.NodeID]*numbers
-	given     map[model.NodeID]*given // of nodes whose agents have proved their identity
+	mu           sync.Mutex
+	unregistered map[*session]struct{} // connections without a node yet
+	numbers      map[model.NodeID]*numbers
+	sent         map[model.NodeID]*sentSecrets // to agents that have proved their identity
 }
 
-// numbers are the stream that the server makes of the messages of a node's agent.
+// numbers are the stream that the server makes of an agent's messages.
 type numbers struct {
 	stream wire.StreamID
 	last   uint64
-	broken atomic.Bool // a commit failed: the next session begins another stream
+	broken atomic.Bool // a commit failed: the next session uses another stream
 }
 
-// enter adds a connection without a node.
-func (r *registry) enter(x *session) {
+// addUnregistered adds a connection without a node.
+func (r *registry) addUnregistered(x *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.anonymous == nil {
-		r.anonymous = map[*session]struct{}{}
+	if r.unregistered == nil {
+		r.unregistered = map[*session]struct{}{}
 	}
-	r.anonymous[x] = struct{}{}
+	r.unregistered[x] = struct{}{}
 }
 
-// hasPriority reports whether a session keeps its name against another one that has come: a proven identity wins, then
-// the later connection.
+// hasPriority reports whether a session keeps its name against a newer one: a proven identity wins, then the later
+// connection.
 func (x *session) hasPriority(y *session) bool {
 	if x.proven != y.proven {
 		return x.proven
 	}
-	return x.since > y.since
+	return x.Since > y.Since
 }
 
 // swap makes x the node's session, gives it its numbers, and returns the older session; not ok: that one stays.
-func (r *registry) swap(x *session, stream wire.StreamID) (old *session, ok bool) {
-	if old, ok = r.Swap(x.node.ID, x, 0, func(old *session) bool { return old.hasPriority(x) }); !ok {
-		return old, false
+func (r *registry) swap(x *session, stream wire.StreamID) (older *session, ok bool) {
+	if older, ok = r.Swap(x.Node.ID, x, 0, func(older *session) bool { return older.hasPriority(x) }); !ok {
+		return older, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.anonymous, x)
-	if x.given != nil {
-		x.given.uid = x.uid
+	delete(r.unregistered, x)
+	if x.sent != nil {
+		x.sent.uid = x.UID
 	}
 	if r.numbers == nil {
 		r.numbers = map[model.NodeID]*numbers{}
 	}
-	n := r.numbers[x.node.ID]
+	n := r.numbers[x.Node.ID]
 	if n == nil || n.broken.Load() {
 		n = &numbers{stream: stream}
-		r.numbers[x.node.ID] = n
+		r.numbers[x.Node.ID] = n
 	}
 	x.numbers = n
-	if len(r.numbers) > 2*r.Len()+1024 { // most are of machines that left: one that returns begins another stream
+	if len(r.numbers) > 2*r.Len()+1024 { // mostly of machines that left; one that returns gets another stream
 		maps.DeleteFunc(r.numbers, func(id model.NodeID, _ *numbers) bool { return r.Get(id) == nil })
 	}
-	return old, true
+	return older, true
 }
 
-// remove removes x; false: it is no node's session (any more).
+// remove removes x; false: it is not the session of its node.
 func (r *registry) remove(x *session) bool {
 	r.mu.Lock()
-	delete(r.anonymous, x)
+	delete(r.unregistered, x)
 	r.mu.Unlock()
-	return x.node.ID != 0 && r.Remove(x.node.ID, x)
+	return x.Node.ID != 0 && r.Remove(x.Node.ID, x)
 }
 
-// Each calls fn for every connection with a lock held: fn must be short.
+// ForEach calls fn for every connection with a lock held: fn must be short.
 func (r *registry) ForEach(fn func(*session)) {
 	r.Registry.ForEach(fn)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for x := range r.anonymous {
+	for x := range r.unregistered {
 		fn(x)
 	}
 }
 
-// givenOf returns the values that a node's agent was given; nil: it gets none.
-func (r *registry) givenOf(node model.NodeID, proven bool) *given {
+// sentSecretsOf returns the secrets that a node's agent got; nil: it gets none.
+func (r *registry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	g := r.given[node]
+	g := r.sent[node]
 	if g == nil && proven {
-		if r.given == nil {
-			r.given = map[model.NodeID]*given{}
+		if r.sent == nil {
+			r.sent = map[model.NodeID]*sentSecrets{}
 		}
-		g = &given{}
-		r.given[node] = g
+		g = &sentSecrets{}
+		r.sent[node] = g
 	}
 	return g
 }
 
-// givenAway returns the nodes whose agents were given values and have no session.
-func (r *registry) givenAway() map[model.NodeID]uuid.UUID {
+// forgetSentSecrets forgets the secrets of disconnected nodes that exists rejects. exists is called without the lock.
+func (r *registry) forgetSentSecrets(exists func(model.NodeID, uuid.UUID) bool) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	away := map[model.NodeID]uuid.UUID{}
-	for id, g := range r.given {
+	for id, g := range r.sent {
 		if g.uid != uuid.Nil && r.Get(id) == nil {
 			away[id] = g.uid
 		}
 	}
-	return away
-}
-
-// forgetGiven forgets the values of nodes without a session.
-func (r *registry) forgetGiven(nodes map[model.NodeID]uuid.UUID) {
+	r.mu.Unlock()
+	maps.DeleteFunc(away, exists)
+	if len(away) == 0 {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id := range nodes {
+	for id := range away {
 		if r.Get(id) == nil {
-			delete(r.given, id)
+			delete(r.sent, id)
 		}
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // heard waits for what comes of a run.
-func heard(t *testing.T, r *muster.Runs) model.RunAnswer {
+func heard(t *testing.T, r *core.Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -40,7 +40,7 @@ func TestRunsByHand(t *testing.T) {
 	w.mu.Lock()
 	node := w.nodes[a.uid()].ID
 	w.mu.Unlock()
-	runs := w.server.cfg.Agents.NewRuns()
+	runs := core.NewRunOutput(nil).NewRuns()
 	defer runs.Close()
 	ask := func(run wire.Run) error { run.MaxOutput = 1000; return w.server.Ask(runs, node, run) }
 	for want, run := range map[string]wire.Run{
@@ -79,15 +79,15 @@ func TestRunsByHand(t *testing.T) {
 	if err := ask(wire.Run{Chunk: 1}); err != nil {
 		t.Fatal(err)
 	}
-	gone := w.server.cfg.Agents.NewRuns()
+	gone := core.NewRunOutput(nil).NewRuns()
 	if err := w.server.Ask(gone, node, wire.Run{Chunk: 1}); err != nil {
 		t.Fatal(err)
 	}
 	gone.Close()
 	x := w.server.registry.Get(node)
 	x.Mu.Lock()
-	if len(x.asked) != 1 {
-		t.Errorf("%d waited for", len(x.asked))
+	if len(x.runs) != 1 {
+		t.Errorf("%d waited for", len(x.runs))
 	}
 	x.Mu.Unlock()
 	_ = a.conn.Close()

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -49,9 +50,9 @@ func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
 		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
 			ca := newAuthority(t)
 			w := newWorldBehind(t, ca.door(), func(c *Config) {
-				c.Secret = func(_ context.Context, namespace, name string) (string, error) {
+				c.Secret = secretText(func(_ context.Context, namespace, name string) (string, error) {
 					return map[string]string{"default/db": horse, "shared/token": "a=b c"}[namespace+"/"+name], nil
-				}
+				})
 			})
 			w.never = horse
 			w.chunks = []*model.CheckChunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}, model.ChunkSecret{Env: "T", Name: "shared/token"})}
@@ -62,7 +63,7 @@ func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
 			}
 			coded := base64.StdEncoding.EncodeToString([]byte("user:" + horse))
 			a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.x, Check: r.Check, Issued: r.Issued, Status: 2, Output: "no login with " + horse + " (" + coded + ")",
-				Hooks: []sensuwire.Hooked{{Name: "why", Output: "DB=" + horse}}})
+				Hooks: []sensuwire.HookResult{{Name: "why", Output: "DB=" + horse}}})
 			s := w.result(1, func(*decoded) bool { return true })
 			if text := string(s.Output); !strings.HasPrefix(text, "no login with (hidden) (") || strings.Contains(text, coded[8:20]) || s.Status != model.Critical {
 				t.Errorf("kept %q", text)
@@ -76,7 +77,7 @@ func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
 			}
 			w.live(other)
 			s = w.result(1, func(s *decoded) bool { return s.Status == model.Unknown })
-			if !strings.Contains(string(s.Output), "given no secrets: its password is one that machines share") {
+			if !strings.Contains(string(s.Output), "docs/sensu.md") {
 				t.Errorf("said %q", s.Output)
 			}
 			if n := testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("given")); n < 1 {
@@ -94,7 +95,7 @@ func TestSecretsForWhoProvesWhoItIs(t *testing.T) {
 // Without TLS nobody proves anything, and no value is looked for.
 func TestNoSecretsWithoutProof(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
-		c.Secret = func(context.Context, string, string) (string, error) { panic("somebody asks") }
+		c.Secret = secretText(func(context.Context, string, string) (string, error) { panic("somebody asks") })
 	})
 	w.chunks = []*model.CheckChunk{withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), withSecret(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
 	w.agent("web1", false)
@@ -114,7 +115,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 	now.Store(horse)
 	let, hangs := make(chan struct{}), make(chan struct{}, 1)
 	w := newWorldBehind(t, ca.door(), func(c *Config) {
-		c.Secret = func(ctx context.Context, _, name string) (string, error) {
+		c.Secret = secretText(func(ctx context.Context, _, name string) (string, error) {
 			switch name {
 			case "sealed":
 				return "", errors.New("Vault is sealed")
@@ -131,7 +132,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 				}
 			}
 			return now.Load().(string), nil
-		}
+		})
 	})
 	named := func(name string) model.ChunkSecret { return model.ChunkSecret{Env: "S", Name: "default/" + name} }
 	w.chunks = []*model.CheckChunk{withSecret(1, "db", named("db")), withSecret(2, "sealed", named("sealed")), withSecret(3, "bytes", named("bytes")), withSecret(4, "slow", named("slow"))}
@@ -141,7 +142,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 	if r.Name != "db" || !slices.Equal(r.Secrets, []string{"S=" + horse}) {
 		t.Fatalf("asked for %+v", r)
 	}
-	for id, want := range map[model.ChunkID]string{2: "secret default/sealed cannot be had: Vault is sealed", 3: "secret default/bytes cannot be had: it is no text"} {
+	for id, want := range map[model.ChunkID]string{2: "secret default/sealed cannot be had: Vault is sealed", 3: "secret default/bytes cannot be had: "} {
 		if s := w.result(id, func(*decoded) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
 			t.Errorf("said %q, want %q", s.Output, want)
 		}
@@ -163,7 +164,7 @@ func TestSecretsThatChangeFailAndHang(t *testing.T) {
 		x := w.server.registry.Get(100)
 		x.Mu.Lock()
 		defer x.Mu.Unlock()
-		return len(x.jobs) == 1
+		return len(x.list) == 1
 	})
 	close(let)
 	for testutil.ToFloat64(w.server.metrics.secrets.WithLabelValues("refused")) == 0 {
@@ -179,7 +180,7 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	ca := newAuthority(t)
 	unasked := func(c *model.CheckChunk) *model.CheckChunk { c.RoundRobin = true; return c }
 	w := newWorldBehind(t, ca.door(), func(c *Config) {
-		c.Secret = func(context.Context, string, string) (string, error) { return horse, nil }
+		c.Secret = secretText(func(context.Context, string, string) (string, error) { return horse, nil })
 	})
 	w.never = horse
 	db := unasked(withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}))
@@ -201,25 +202,25 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 			}
 			x.Mu.Lock()
 			defer x.Mu.Unlock()
-			return len(x.jobs) == 2
+			return len(x.list) == 2
 		})
 	}
 	planned()
 	event(a, "db", horse)
-	if s := w.result(1, func(*decoded) bool { return true }); string(s.Output) != leftOut || s.Status != model.Warning {
+	if s := w.result(1, func(*decoded) bool { return true }); string(s.Output) != outputRemoved || s.Status != model.Warning {
 		t.Errorf("kept %q", s.Output)
 	}
 	event(a, "disk", "full")
 	if s := w.result(2, func(*decoded) bool { return true }); string(s.Output) != "full" {
 		t.Errorf("kept %q", s.Output)
 	}
-	w.server.registry.givenOf(100, true).note(db, []string{horse})
+	w.server.registry.sentSecretsOf(100, true).add(db, []string{horse})
 	a.conn.Close()
 	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(100) == nil })
 	again := w.proven(ca, "web1", false)
 	planned()
 	event(again, "db", "with "+horse)
-	if s := w.result(1, func(s *decoded) bool { return string(s.Output) != leftOut }); string(s.Output) != "with (hidden)" {
+	if s := w.result(1, func(s *decoded) bool { return string(s.Output) != outputRemoved }); string(s.Output) != "with (hidden)" {
 		t.Errorf("kept %q", s.Output)
 	}
 }
@@ -230,17 +231,17 @@ func TestWhatTheGoneWereGivenIsForgotten(t *testing.T) {
 	w := newWorldBehind(t, ca.door(), nil)
 	db := withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
 	a := w.proven(ca, "web1", false)
-	id := w.session("web1").node.ID
-	w.server.registry.givenOf(id, true).note(db, []string{horse})
+	id := w.session("web1").Node.ID
+	w.server.registry.sentSecretsOf(id, true).add(db, []string{horse})
 	remembers := func(when string, want bool) {
 		t.Helper()
-		w.server.forgetGiven()
-		g := w.server.registry.givenOf(id, false)
+		w.server.forgetSentSecrets()
+		g := w.server.registry.sentSecretsOf(id, false)
 		if g == nil != !want {
 			t.Fatalf("%s: remembered %v, want %v", when, g != nil, want)
 		}
 		if want {
-			if _, known := g.of(db); !known {
+			if _, known := g.hiderOf(db); !known {
 				t.Errorf("%s: the value is gone", when)
 			}
 		}
@@ -258,26 +259,34 @@ func TestWhatTheGoneWereGivenIsForgotten(t *testing.T) {
 	remembers("gone", false)
 	w.proven(ca, "web1", false) // begins anew
 	w.set(func() { w.nodes[uid] = intent.NodeInfo{ID: id + 1, UID: uid} })
-	w.server.registry.ForEach(func(x *session) { _ = x.conn.Close() })
+	w.server.registry.ForEach(func(x *session) { _ = x.Conn.Close() })
 	testenv.Until(t, "its end", func() bool { return w.server.registry.Get(id) == nil })
 	remembers("another node of that machine", false)
 }
 
 // Of each Secret the last few values are remembered.
 func TestGivenIsBounded(t *testing.T) {
-	g, c := &given{}, withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
-	if _, known := g.of(c); known {
+	g, c := &sentSecrets{}, withSecret(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
+	if _, known := g.hiderOf(c); known {
 		t.Error("known before it was given")
 	}
 	for i := range 10 {
-		g.note(c, []string{fmt.Sprint("value ", i)})
+		g.add(c, []string{fmt.Sprint("value ", i)})
 	}
-	g.note(c, []string{"value 7"})
-	if got := fmt.Sprint(g.by["default/db"]); got != "[value 6 value 8 value 9 value 7]" {
+	g.add(c, []string{"value 7"})
+	if got := fmt.Sprint(g.values["default/db"]); got != "[value 6 value 8 value 9 value 7]" {
 		t.Errorf("kept %s", got)
 	}
-	h, _ := g.of(c)
+	h, _ := g.hiderOf(c)
 	if got := string(h.Redact([]byte("value 9, value 1"))); got != "(hidden), value 1" {
 		t.Errorf("shown %q", got)
+	}
+}
+
+// secretText is a core.SecretFunc of secrets without a lease.
+func secretText(find func(ctx context.Context, namespace, name string) (string, error)) core.SecretFunc {
+	return func(ctx context.Context, namespace, name string) (core.SecretValue, error) {
+		text, err := find(ctx, namespace, name)
+		return core.SecretValue{Text: text}, err
 	}
 }

@@ -14,163 +14,157 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// system is what these agents' machines are told apart by from those of others.
+// system is the name under which intent keeps these agents' machines apart from others.
 const system = "sensu"
 
 // Server holds the sessions of all Sensu agents.
 type Server struct {
-	cfg     Config
-	metrics *metrics
-	ws      wsconn.Options
-	tries   *tries.Limiter // of passwords
-	told    rate.Sometimes
-	unheard rate.Sometimes // … of handlers that agents name, and that are not there
+	cfg             Config
+	metrics         *metrics
+	ws              wsconn.Options
+	passwords       *tries.Limiter
+	logRefusal      rate.Sometimes
+	logDeafHandlers rate.Sometimes
 
+	life        *core.Life
 	registry    registry
 	connections atomic.Int64
 	timetable   timetable
-	outbox      outbox
+	outbox      *core.Outbox[*session]
 	recipes     recipes
-	making      making
+	creation    checkCreation
 
-	key      [32]byte   // of the words by which agents fetch archives
-	began    time.Time  // of New, with its monotonic reading
-	clock    core.Clock // of listening
-	stopping atomic.Bool
-	readers  sync.WaitGroup
-	writers  sync.WaitGroup
-	seekers  sync.WaitGroup // for secrets; writers begin them
+	archiveKey [32]byte  // of the tokens by which agents fetch archives
+	started    time.Time // of New, with its monotonic reading
+	clock      core.Clock
 
-	base context.Context // ends with Run
-	stop context.CancelFunc
-
-	saids   sync.Pool // *sensuwire.Said
+	events  sync.Pool // *sensuwire.Said
 	records sync.Pool // *record
 }
 
-// New checks the configuration and registers the metrics; nothing runs before Run.
+// New checks the configuration and registers the metrics. No goroutine runs before Run.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, began: cfg.Now()}
-	s.told, s.unheard = rate.Sometimes{Interval: time.Minute}, rate.Sometimes{Interval: time.Minute}
-	s.tries = tries.New(cfg.Now)
-	s.base, s.stop = context.WithCancel(context.Background())
-	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.listsUntil)
+	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: cfg.Limits.Write, Buffers: new(wsconn.Buffers), Fragments: true}, started: cfg.Now(), life: core.NewLife(),
+		logRefusal: admission.OncePerMinute(), logDeafHandlers: admission.OncePerMinute(), passwords: tries.New(cfg.Now)}
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.listsExpire)
 	s.timetable.wake = make(chan struct{}, 1)
-	s.outbox.init(cfg.Queues, cfg.Limits.Sessions)
-	s.saids.New = func() any { return new(sensuwire.Said) }
+	s.outbox = core.NewOutbox[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
+	s.events.New = func() any { return new(sensuwire.Said) }
 	s.records.New = func() any { return new(record) }
 	s.clock.Start(s.boot())
-	_, _ = crand.Read(s.key[:]) // it does not fail
+	_, _ = crand.Read(s.archiveKey[:]) // never fails
 	cfg.Assignments.Subscribe(s.reassign)
 	return s, nil
 }
 
-// boot is the time on a clock that nobody sets, ns; where it begins, the time of day is kept,
-// so that a restart moves no offset.
-func (s *Server) boot() int64 { return s.began.UnixNano() + int64(s.cfg.Now().Sub(s.began)) }
+// boot returns the time in ns on a monotonic clock that starts at the time of day, so that a restart moves no slot.
+func (s *Server) boot() int64 { return s.started.UnixNano() + int64(s.cfg.Now().Sub(s.started)) }
 
-// Listen accepts agents until ctx ends; config is nil where they come without TLS.
+// Listen accepts agents until ctx ends. config is nil for agents without TLS.
 func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config) error {
-	return s.cfg.Agents.Open(ctx, &muster.Door{TCP: l, TLS: config, Within: s.cfg.Limits.Handshake, Serve: s.serve})
+	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, TLS: config, Handshake: s.cfg.Limits.Handshake, Log: s.cfg.Log, Serve: s.serve})
 }
 
-// Run asks agents for what is due and keeps house until ctx ends; then it closes every
-// session.
+// Run requests due runs of agents and watches sessions until ctx ends; then it closes every session.
 func (s *Server) Run(ctx context.Context) error {
-	for range s.cfg.Limits.Writers {
-		s.writers.Go(s.write)
-	}
-	s.writers.Go(func() { s.runTimetable(ctx) })
-	s.keepHouse(ctx)
-	s.stopping.Store(true)
-	s.stop()
-	s.registry.ForEach(func(x *session) { _ = x.conn.Close() })
-	s.readers.Wait()
-	close(s.outbox.done)
-	s.writers.Wait()
-	s.seekers.Wait()
+	s.outbox.Start(s.cfg.Limits.Writers)
+	s.life.Go(func() { s.runTimetable(ctx) })
+	seconds := 0
+	s.clock.Run(ctx, s.cfg.Now, func(at time.Time, now int64) {
+		s.outbox.Nudge()
+		s.registry.ForEach(func(x *session) { s.watch(x, now) })
+		if seconds++; seconds%recheckSeconds == 0 {
+			s.recheck(at)
+			s.forgetSentSecrets()
+		}
+	})
+	s.life.Stop(func() { s.registry.ForEach(func(x *session) { _ = x.Conn.Close() }) }, s.outbox)
 	return nil
 }
 
-// Sessions is the number of nodes that are connected.
-func (s *Server) Sessions() int { return s.registry.Len() }
+// recheckSeconds is the interval at which users, certificates, authorities and nodes of sessions are checked again.
+const recheckSeconds = 10
 
-// Connected says whether the node has a session here.
-func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
-
-// Disconnect ends a node's session, if any: it begins anew, with what the node is by now.
-func (s *Server) Disconnect(node model.NodeID) {
-	if x := s.registry.Get(node); x != nil {
-		x.due(dueClose)
+// watch pings a silent session, and closes a dead one. A session whose reader waits for the journal or a limit is not
+// silent: its agent gets a pong, because its pings are not read.
+func (s *Server) watch(x *session, now int64) {
+	l := &s.cfg.Limits
+	silence, busy := x.Silence(now)
+	switch {
+	case busy:
+		if x.PingDue(now, l.PingAfter/3) {
+			s.outbox.Add(x, duePong)
+		}
+	case silence > time.Duration(x.deadAfter.Load()):
+		s.outbox.Add(x, dueClose)
+	case silence > l.PingAfter && x.PingDue(now, l.PingAfter/3):
+		s.outbox.Add(x, duePing)
 	}
 }
 
-// reassign wakes the sessions whose assignment changed, and ends those of nodes that are
-// there no more.
-func (s *Server) reassign(changed directory.Change) {
-	for _, node := range changed.Assignments {
-		if x := s.registry.Get(node); x != nil {
-			x.due(duePlan)
-		}
-	}
-}
-
-// stillEvery is how often, in seconds, it is asked whether users are what they were, certificates and
-// their authorities good, and nodes there.
-const stillEvery = 10
-
-func (s *Server) keepHouse(ctx context.Context) {
-	n := 0
-	s.clock.Run(ctx, s.cfg.Now, func(at time.Time, now int64) {
-		s.registry.ForEach(func(x *session) { x.tend(now) })
-		if n++; n%stillEvery == 0 {
-			s.lookAgain(at)
-			s.forgetGiven()
-		}
-	})
-}
-
-// lookAgain ends the sessions of those who would not be let in now.
-func (s *Server) lookAgain(at time.Time) {
+// recheck ends the sessions of agents that would be refused now.
+func (s *Server) recheck(at time.Time) {
 	if s.cfg.Authorities != nil {
 		s.cfg.Authorities.Refresh(at)
 	}
 	s.registry.ForEach(func(x *session) {
-		if !s.stillGood(x, at) {
-			x.due(dueClose)
+		if !s.isAdmissible(x, at) {
+			s.outbox.Add(x, dueClose)
 		}
 	})
 }
 
-// stillGood says whether what let a session in lets it in now.
-func (s *Server) stillGood(x *session, at time.Time) bool {
-	_, recalled := s.cfg.Authorities.recalled(x.serials)
-	return !recalled && s.cfg.Access.Current(&x.user) && (x.until.IsZero() || at.Before(x.until)) && s.cfg.Authorities.have(x.roots)
+// isAdmissible reports whether the credentials of a session are still accepted.
+func (s *Server) isAdmissible(x *session, at time.Time) bool {
+	_, revoked := s.cfg.Authorities.revokedSince(x.serials)
+	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.containAny(x.roots)
 }
 
-// Agent says what the session of a node knows; not ok: there is none.
-func (s *Server) Agent(node model.NodeID) (a muster.Agent, ok bool) {
+// Sessions returns the number of connected nodes.
+func (s *Server) Sessions() int { return s.registry.Len() }
+
+// Connected reports whether the node has a session here.
+func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
+
+// Disconnect ends the session of a node, if it has one. The agent reconnects as the node is by then.
+func (s *Server) Disconnect(node model.NodeID) {
+	if x := s.registry.Get(node); x != nil {
+		s.outbox.Add(x, dueClose)
+	}
+}
+
+// reassign wakes the sessions whose assignment changed, and ends those of deleted nodes.
+func (s *Server) reassign(changed directory.Change) {
+	for _, node := range changed.Assignments {
+		if x := s.registry.Get(node); x != nil {
+			s.outbox.Add(x, duePlan)
+		}
+	}
+}
+
+// Agent describes the agent of a node; not ok: it has no session.
+func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	x := s.registry.Get(node)
 	if x == nil {
 		return a, false
 	}
 	refuses := []string{"it is sensu-agent: no probes, no runAs, and no commands by hand"}
 	if !x.proven {
-		refuses = append(refuses, "it is given no secrets: "+x.why)
+		refuses = append(refuses, "it gets no secrets: "+x.unproven)
 	}
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
-	return muster.Agent{
-		Version: x.version, Refuses: refuses, Certificate: x.until,
-		Since: time.Unix(0, x.since), Address: x.conn.NetConn().RemoteAddr().String(), Held: x.revision, Confirmed: true,
+	return core.Agent{
+		Version: x.version, Refuses: refuses, Certificate: x.expires,
+		Since: time.Unix(0, x.Since), Address: x.Conn.NetConn().RemoteAddr().String(), Assigned: x.revision, Confirmed: true,
 	}, true
 }

@@ -49,7 +49,7 @@ func TestFromKeepaliveToResult(t *testing.T) {
 			if fmt.Sprintln(said.Labels, said.Groups, said.Facts["hostname"], said.Facts["addresses"]) != "map[env:test] [web] web-1 172.17.0.2\n" {
 				t.Errorf("said %+v", said)
 			}
-			if agent, ok := w.server.Agent(mark.Node); !ok || agent.Version != "sensu-agent 6.9.2" || agent.Held != 7 {
+			if agent, ok := w.server.Agent(mark.Node); !ok || agent.Version != "sensu-agent 6.9.2" || agent.Assigned != 7 {
 				t.Errorf("%v %+v", ok, agent)
 			}
 		})
@@ -94,10 +94,10 @@ func TestGuessedPasswords(t *testing.T) {
 		t.Errorf("thirty wrong passwords: %v", statuses)
 	}
 	w.agent("web", false)
-	if n := testutil.ToFloat64(w.server.metrics.guessing); n != 1 {
+	if n := testutil.ToFloat64(w.server.metrics.passwordLocks); n != 1 {
 		t.Errorf("counted %v times", n)
 	}
-	if n := strings.Count(log.text(), "too many wrong passwords of Sensu's agents from one address"); n != 1 {
+	if n := strings.Count(log.text(), "too many wrong passwords"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, log.text())
 	}
 }
@@ -229,7 +229,7 @@ func TestTwoAgentsWithOneName(t *testing.T) {
 		t.Fatalf("the second: %d", status)
 	}
 	w.mu.Lock()
-	if len(w.clones) != 1 || w.clones[0].Holds.Address != "127.0.0.1" {
+	if len(w.clones) != 1 || w.clones[0].Holder.Address != "127.0.0.1" {
 		t.Errorf("told of %+v", w.clones)
 	}
 	w.mu.Unlock()
@@ -255,7 +255,7 @@ func TestTwoAgentsWithOneName(t *testing.T) {
 
 // A machine that is no node is sent away later, because it would come back at once.
 func TestSentAwayLater(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.Away = 300 * time.Millisecond })
+	w := newWorld(t, func(c *Config) { c.Limits.RefusalDelay = 300 * time.Millisecond })
 	began := time.Now()
 	a, _ := w.dial("refused", "default", "secret", false)
 	go a.read()
@@ -293,8 +293,8 @@ func TestWaitsForTheJournal(t *testing.T) {
 func TestLines(t *testing.T) {
 	w := newWorld(t, nil)
 	w.nodes[(&intent.ExternalAgent{}).UID()] = intent.NodeInfo{ID: 9}
-	x := &session{srv: w.server, namespace: "default"}
-	x.node.ID, x.node.Namespace = 9, model.DefaultNamespace
+	x := &session{srv: w.server, identity: identity{namespace: "default"}}
+	x.Node.ID, x.Node.Namespace = 9, model.DefaultNamespace
 	a := &directory.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}
 	for _, c := range []struct {
 		chunk     *model.CheckChunk
@@ -307,8 +307,8 @@ func TestLines(t *testing.T) {
 		{check(5, "a", "x", func(c *model.CheckChunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
 	} {
 		r := x.recipeOf(c.chunk, &subject{properties: a.Properties})
-		if r.problem != "" || r.ask.Name != c.name || r.ask.Command != c.cmd {
-			t.Errorf("%+v: %q, %q, want %q", c.chunk, r.problem, r.ask.Command, c.cmd)
+		if r.problem != "" || r.request.Name != c.name || r.request.Command != c.cmd {
+			t.Errorf("%+v: %q, %q, want %q", c.chunk, r.problem, r.request.Command, c.cmd)
 		}
 	}
 }
@@ -324,7 +324,7 @@ func TestCutText(t *testing.T) {
 		{"why\n", "a\n", 100, "why\na", 0},
 		{"", strings.Repeat("ä", 50), 61, strings.Repeat("ä", 10) + "… [cut 80 bytes]", 80},
 	} {
-		text, cut := cutText(c.cause, []byte(c.output), c.keep)
+		text, cut := limitOutput(c.cause, []byte(c.output), c.keep)
 		if string(text) != c.want || cut != c.cut {
 			t.Errorf("%+v: %q, %d", c, text, cut)
 		}

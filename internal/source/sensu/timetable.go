@@ -10,82 +10,82 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// timetable has every session, the one that has something due next first. One goroutine
-// sleeps until then; what is due it leaves with the session, and waits for nobody.
+// timetable orders all sessions by their next due job. One goroutine sleeps until then and hands due jobs to their
+// sessions; it never blocks on one.
 type timetable struct {
 	mu   sync.Mutex
-	heap rows
+	heap rowHeap
 	wake chan struct{}
 }
 
-// row is a session's place in the timetable, which guards it.
+// row is the place of a session in the timetable, whose mu guards it.
 type row struct {
 	jobs  []*job
-	at    int64 // when the first of them is due, by boot
+	at    int64 // time of the first due job, by Server.boot
 	index int   // in the heap
-	in    bool
-	gone  bool
+	in    bool  // the heap
+	ended bool
 }
 
 const (
-	// cronLook is how far ahead a cron check's time is believed: somebody may set the wall clock.
-	cronLook = 30 * time.Second
+	// maxCronSleep bounds the wait for a cron check, because the wall clock may be set.
+	maxCronSleep = 30 * time.Second
 
-	// tick is how long the timetable sleeps at least: what comes due meanwhile is asked for in
-	// one go. A request bears whole seconds.
-	tick = 20 * time.Millisecond
+	// minSleep is the shortest sleep of the timetable: jobs that become due meanwhile are requested in one write. Requests
+	// have a resolution of one second.
+	minSleep = 20 * time.Millisecond
 )
 
-// first is when a new job is due. One that nobody has run yet comes soon.
-func (s *Server) first(j *job, now int64) {
+// scheduleNew sets the first time of a new job. A check without an event runs within Limits.FirstWithin.
+func (s *Server) scheduleNew(j *job, now int64) {
 	within := s.cfg.Limits.FirstWithin
 	switch {
 	case j.recipe.location != nil:
-		s.nextCron(j, now)
-	case j.unknown && j.recipe.chunk.Interval > within:
+		s.scheduleCron(j, now)
+	case j.firstRun && j.recipe.chunk.Interval > within:
 		j.at = now + int64(j.slot%within)
 	default:
-		s.nextInterval(j, now)
+		s.scheduleInterval(j, now)
 	}
 }
 
 func (j *job) interval() time.Duration {
 	interval := j.recipe.chunk.Interval
 	if interval <= 0 {
-		interval = 5 * time.Minute // its cron cannot be read: it reports that
+		interval = 5 * time.Minute // of a cron expression that cannot be read, which its result says
 	}
 	return max(interval, time.Second)
 }
 
-func (s *Server) nextInterval(j *job, now int64) {
+func (s *Server) scheduleInterval(j *job, now int64) {
 	j.at = int64(when.OnGrid(time.Duration(now), j.interval(), j.slot))
 }
 
-func (s *Server) nextCron(j *job, now int64) {
+func (s *Server) scheduleCron(j *job, now int64) {
 	c := j.recipe.chunk
 	wall := s.cfg.Now()
-	tick, err := when.NextCron(c.Cron, j.recipe.location, wall)
+	next, err := when.NextCron(c.Cron, j.recipe.location, wall)
 	if err != nil { // never, as 30 February
-		tick = wall.Add(24 * time.Hour)
+		next = wall.Add(24 * time.Hour)
 	}
-	j.tick = tick
-	j.at = now + int64(min(tick.Sub(wall), cronLook))
+	j.cronTime = next
+	j.at = now + int64(min(next.Sub(wall), maxCronSleep))
 }
 
-// setJobs makes these the jobs of a session. Those that it had stay due when they were; that is
-// the last time before they keep to a slot that is another by now.
+// setJobs replaces the timed jobs of a session. A job that it had is due at its old time once more, and in its new slot
+// from then on.
 func (s *Server) setJobs(x *session, jobs []*job) {
 	t := &s.timetable
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if x.row.gone {
+	if x.row.ended {
 		return
 	}
-	together(x.uid, jobs)
+	assignSlots(x.UID, jobs)
 	now := s.boot()
 	for _, j := range jobs {
 		if j.at == 0 {
-			s.first(j, now)
+			s.scheduleNew(j, now)
 		}
 	}
 	x.row.jobs = jobs
@@ -103,11 +103,11 @@ func (s *Server) setJobs(x *session, jobs []*job) {
 	}
 }
 
-// drop takes a session out, for good.
-func (t *timetable) drop(x *session) {
+// remove removes a session that ends.
+func (t *timetable) remove(x *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	x.row.gone, x.row.jobs = true, nil
+	x.row.ended, x.row.jobs = true, nil
 	if x.row.in {
 		heap.Remove(&t.heap, x.row.index)
 	}
@@ -120,20 +120,20 @@ func (r *row) next() {
 	}
 }
 
-// turn appends what a session is to be asked for now, and says when the next is due.
-func (s *Server) turn(r *row, now int64, due []*job) []*job {
+// takeDue appends the due jobs of a session and schedules their next runs.
+func (s *Server) takeDue(r *row, now int64, due []*job) []*job {
 	for _, j := range r.jobs {
 		switch {
 		case j.at > now:
 			continue
 		case j.recipe.location == nil:
 			due = append(due, j)
-			s.nextInterval(j, now)
+			s.scheduleInterval(j, now)
 			continue
-		case !s.cfg.Now().Before(j.tick):
+		case !s.cfg.Now().Before(j.cronTime):
 			due = append(due, j)
 		}
-		s.nextCron(j, now)
+		s.scheduleCron(j, now)
 	}
 	r.next()
 	return due
@@ -154,7 +154,7 @@ func (s *Server) runTimetable(ctx context.Context) {
 				wait = min(wait, time.Duration(r.at-now))
 				break
 			}
-			due = s.turn(r, now, due)
+			due = s.takeDue(r, now, due)
 			heap.Fix(&t.heap, 0)
 		}
 		t.mu.Unlock()
@@ -163,12 +163,12 @@ func (s *Server) runTimetable(ctx context.Context) {
 			for to < len(due) && due[to].x == x {
 				to++
 			}
-			x.dueAsks(due[from:to])
+			x.requestRuns(due[from:to])
 			from = to
 		}
 		clear(due)
 		due = due[:0]
-		timer.Reset(max(wait, tick))
+		timer.Reset(max(wait, minSleep))
 		select {
 		case <-ctx.Done():
 			return
@@ -176,29 +176,29 @@ func (s *Server) runTimetable(ctx context.Context) {
 			continue
 		case <-t.wake:
 		}
-		select { // who is new waits as long as the others
+		select { // new jobs wait as long as others
 		case <-ctx.Done():
 			return
-		case <-time.After(tick):
+		case <-time.After(minSleep):
 		}
 	}
 }
 
-// rows order sessions by when they are due.
-type rows []*session
+// rowHeap orders sessions by the time of their first due job.
+type rowHeap []*session
 
-func (h rows) Len() int           { return len(h) }
-func (h rows) Less(i, j int) bool { return h[i].row.at < h[j].row.at }
-func (h rows) Swap(i, j int) {
+func (h rowHeap) Len() int           { return len(h) }
+func (h rowHeap) Less(i, j int) bool { return h[i].row.at < h[j].row.at }
+func (h rowHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].row.index, h[j].row.index = i, j
 }
-func (h *rows) Push(v any) {
+func (h *rowHeap) Push(v any) {
 	x := v.(*session)
 	x.row.index, x.row.in = len(*h), true
 	*h = append(*h, x)
 }
-func (h *rows) Pop() any {
+func (h *rowHeap) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]
 	(*h)[last] = nil

@@ -17,7 +17,7 @@ import (
 )
 
 // From run to run of a check it is its interval, also beside checks with other ones and beside
-// cron, and what goes out together is bounded. Each is at most mostEarly before its time on our own agent.
+// cron, and what goes out together is bounded. Each is at most maxAdvance before its time on our own agent.
 func TestTurns(t *testing.T) {
 	for _, c := range []struct {
 		intervals []time.Duration
@@ -41,9 +41,10 @@ func TestTurns(t *testing.T) {
 		for node := range byte(20) {
 			began := time.Unix(1_000_000, 0)
 			now := began
-			s := &Server{began: began}
+			s := &Server{started: began}
 			s.cfg.Now = func() time.Time { return now }
-			x := &session{srv: s, uid: uuid.NewSHA1(uuid.NameSpaceDNS, []byte{node})}
+			x := &session{srv: s}
+			x.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte{node})
 			var jobs []*job
 			for i, interval := range c.intervals {
 				r := &recipe{chunk: check(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckChunk) { c.Interval = interval })}
@@ -54,28 +55,28 @@ func TestTurns(t *testing.T) {
 			}
 			s.setJobs(x, jobs)
 			for _, j := range jobs {
-				if early := (j.phase(x.uid) - j.slot + j.interval()) % j.interval(); j.recipe.location == nil && early >= mostEarly {
+				if early := (j.phase(x.UID) - j.slot + j.interval()) % j.interval(); j.recipe.location == nil && early >= maxAdvance {
 					t.Errorf("%v: %v early", j.interval(), early)
 				}
 			}
 			turns, ran := 0, map[*job]time.Time{}
 			for end := s.boot() + int64(10*time.Minute); x.row.at <= end; {
-				now = began.Add(time.Duration(x.row.at-began.UnixNano()) + tick) // it is never there in time
-				list := s.turn(&x.row, s.boot(), nil)
+				now = began.Add(time.Duration(x.row.at-began.UnixNano()) + minSleep) // it is never there in time
+				list := s.takeDue(&x.row, s.boot(), nil)
 				if len(list) > 0 {
 					turns++
 				}
-				if len(list) > mostTogether {
+				if len(list) > maxParallel {
 					t.Errorf("%v: %d at once", c.intervals, len(list))
 				}
 				for _, j := range list {
 					if j.recipe.location != nil {
-						if late := now.Sub(now.Truncate(time.Minute)); now.UTC().Minute()%7 != 0 || late > 2*tick {
+						if late := now.Sub(now.Truncate(time.Minute)); now.UTC().Minute()%7 != 0 || late > 2*minSleep {
 							t.Errorf("cron: at %v", now.UTC())
 						}
 						continue
 					}
-					if off := now.Sub(ran[j]) - j.interval(); !ran[j].IsZero() && off.Abs() > 2*tick {
+					if off := now.Sub(ran[j]) - j.interval(); !ran[j].IsZero() && off.Abs() > 2*minSleep {
 						t.Errorf("%v: %v: the next run %v after the last", c.intervals, j.interval(), now.Sub(ran[j]))
 					}
 					ran[j] = now
@@ -101,9 +102,9 @@ func repeat(n int, interval time.Duration) (list []time.Duration) {
 func TestTogether(t *testing.T) {
 	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*job) {
 		for i := range n {
-			jobs = append(jobs, &job{about: directory.ProxyNode{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: check(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
+			jobs = append(jobs, &job{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, recipe: &recipe{chunk: check(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
 		}
-		together(node, jobs)
+		assignSlots(node, jobs)
 		return jobs
 	}
 	slots := map[time.Duration]int{}
@@ -111,7 +112,7 @@ func TestTogether(t *testing.T) {
 		slots[j.slot]++
 	}
 	for at, n := range slots {
-		if n > mostTogether {
+		if n > maxParallel {
 			t.Errorf("%d at %v", n, at)
 		}
 	}
@@ -136,7 +137,7 @@ func TestResultsTogether(t *testing.T) {
 	var frames []byte
 	for range 3 {
 		e := &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: r.Issued}
-		m := a.codec.AppendEvent(sensuwire.Begin(nil, sensuwire.TypeEvent), e)[wsconn.Headroom:]
+		m := a.codec.AppendEvent(sensuwire.NewMessage(sensuwire.TypeEvent), e)[wsconn.Headroom:]
 		frame := wsconn.AppendFrame(nil, m) // of a server …
 		head := len(frame) - len(m)
 		frame[1] |= 0x80 // … with the mask 0: a client's

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -28,8 +29,8 @@ import (
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -70,7 +71,7 @@ type world struct {
 	proxies []wire.Record // of results about proxy nodes
 	proxied *directory.ProxyTargets
 	numbers map[wire.StreamKey]uint64
-	clones  []muster.Clone
+	clones  []core.Clone
 	lives   map[uuid.UUID]*model.Lifecycle
 	told    func(directory.Change)
 	stuck   bool // the journal takes nothing
@@ -96,17 +97,22 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 	t.Helper()
 	w := &world{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, said: map[uuid.UUID]intent.AgentReport{},
 		gone: map[uuid.UUID]intent.Tombstone{}, deleted: map[uuid.UUID]bool{}, lives: map[uuid.UUID]*model.Lifecycle{}, passives: map[string]directory.PassiveCheck{}, knows: map[place]bool{}, numbers: map[wire.StreamKey]uint64{}}
-	agents, err := muster.New(muster.Config{Journal: w, Nodes: fewNodes{}, View: noView{}, Assignments: w, SigningKey: make([]byte, 64), Assets: anArchive, Limits: muster.Limits{NodeResultsPerSec: 1000}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg := Config{Agents: agents, Journal: w, Access: w, Intent: w, View: w, Assignments: w, Checks: w, Handler: w.handler, Registerer: w.metrics,
-		OnClone: func(c muster.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }}
-	cfg.Limits.Away = 50 * time.Millisecond
+	limiter := &core.Limiter{LimiterConfig: core.LimiterConfig{
+		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
+		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1000, OutputBytes: model.MaxOutputBytes}, Burst: 10 * time.Second,
+		Monotonic: func() int64 { return time.Now().UnixNano() }, Now: time.Now,
+		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
+	}}
+	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
+	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry()), Archives: core.NewArchives(anArchive, w, nil, slog.New(slog.DiscardHandler)),
+		Journal: w, Access: w, Intent: w, View: w, Assignments: w, Checks: w, Handler: w.handler, Registerer: w.metrics,
+		OnClone: func(c core.Clone) { w.set(func() { w.clones = append(w.clones, c) }) }}
+	cfg.Limits.RefusalDelay = 50 * time.Millisecond
 	cfg.Limits.FirstWithin = 100 * time.Millisecond
 	if change != nil {
 		change(&cfg)
 	}
+	var err error
 	if w.server, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +348,7 @@ func (w *world) For(node model.NodeID) *directory.Assignment {
 	}
 	return nil
 }
-func (w *world) Chunk(model.ChunkID) *model.Chunk    { return nil }
+func (w *world) Chunk(model.ChunkID) *model.Chunk  { return nil }
 func (w *world) Subscribe(fn func(directory.Change)) { w.told = fn } // the bridge's, which comes last
 
 // sealed returns the checks as the chunks of an assignment.
@@ -384,14 +390,6 @@ func (openArchive) Close() error { return nil }
 func anArchive([64]byte) (io.ReadSeekCloser, error) {
 	return openArchive{bytes.NewReader(archived)}, nil
 }
-
-type fewNodes struct{ muster.Nodes }
-
-func (fewNodes) Namespace(model.NamespaceID) core.NamespaceLimits {
-	return core.NamespaceLimits{Namespace: "default"}
-}
-
-type noView struct{ muster.View }
 
 // agent is the other end.
 type agent struct {
@@ -516,7 +514,7 @@ func (a *agent) alive() {
 
 func (a *agent) send(kind string, e *sensuwire.Event) {
 	a.t.Helper()
-	if err := a.conn.Write(a.codec.AppendEvent(sensuwire.Begin(nil, kind), e)); err != nil {
+	if err := a.conn.Write(a.codec.AppendEvent(sensuwire.NewMessage(kind), e)); err != nil {
 		a.t.Error(err)
 	}
 }

@@ -1,0 +1,239 @@
+package core
+
+import (
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+// Lane is one of a session's outboxes: urgent short messages do not wait behind long ones.
+type Lane uint8
+
+const (
+	Acks   Lane = iota // acknowledgements and pings
+	Pushes             // assignments, requests, and the end of a session
+	lanes
+)
+
+// Duties is the set of messages that a session has to write in one lane; each source defines the bits.
+type Duties uint16
+
+// Outgoing holds the duties of one session. Window.Mu guards it.
+type Outgoing struct {
+	duties [lanes]Duties
+	queued [lanes]bool // the session is in the lane's outbox, or a writer has it
+}
+
+// HoldBack lets no writer take the session until Release: its first message has to come before all others.
+func (o *Outgoing) HoldBack() { o.queued = [lanes]bool{true, true} }
+
+// Sender is a session with an outbox. Only one writer per lane calls Flush, so messages of one lane keep their order.
+type Sender interface {
+	Base() *Session
+	// Flush writes the messages of duties. After an error the writer closes the connection and calls FlushFailed.
+	Flush(w *Scratch, duties Duties) error
+	FlushFailed()
+}
+
+// Scratch is the memory in which a writer encodes messages without allocating.
+type Scratch struct {
+	Frame []byte // begins with wsconn.Headroom
+	More  any    // of the source; kept from one session to the next
+}
+
+// Begin returns an empty frame with headroom.
+func (w *Scratch) Begin() []byte { return w.Frame[:wsconn.Headroom] }
+
+const (
+	scratchBytes    = 4096
+	maxScratchBytes = 256 << 10 // a larger frame is dropped after use
+)
+
+// Outbox is the list of sessions that have something to write. A session is in it at most once, so the list is never
+// longer than the number of sessions, and duties that are added meanwhile are written together.
+type Outbox[S Sender] struct {
+	lane   Lane
+	life   *Life
+	stuck  func() // counts a replaced writer
+	mu     sync.Mutex
+	filled sync.Cond
+	ring   []S
+	head   int
+	n      int
+	closed bool
+
+	passed     uint64
+	nudgeTaken uint64 // number of sessions taken when Nudge looked last
+}
+
+// sessionsPerWriter waiting sessions wake one more writer.
+const sessionsPerWriter = 64
+
+// NewOutbox returns an empty outbox, listed in r as name. stuck counts replaced writers.
+func NewOutbox[S Sender](life *Life, lane Lane, name string, sessions int, r *queue.Registry, stuck func()) *Outbox[S] {
+	o := &Outbox[S]{lane: lane, life: life, stuck: stuck, ring: make([]S, 64)}
+	o.filled.L = &o.mu
+	r.Register(name, func() queue.Info {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return queue.Info{Name: name, Capacity: int64(sessions), Depth: int64(o.n), Unit: "items", Policy: queue.Merge, Passed: o.passed}
+	})
+	return o
+}
+
+// Add adds duties to a session, and queues it if it is not queued.
+func (o *Outbox[S]) Add(x S, duties Duties) {
+	b := x.Base()
+	b.Mu.Lock()
+	put := o.AddLocked(x, duties)
+	b.Mu.Unlock()
+	if put {
+		o.Put(x)
+	}
+}
+
+// AddLocked is Add for callers with the session's Mu. true: the caller unlocks Mu and calls Put.
+func (o *Outbox[S]) AddLocked(x S, duties Duties) (put bool) {
+	out := &x.Base().Outgoing
+	out.duties[o.lane] |= duties
+	put = !out.queued[o.lane]
+	out.queued[o.lane] = true
+	return put
+}
+
+// Release lets writers take a session after HoldBack.
+func (o *Outbox[S]) Release(x S) {
+	b := x.Base()
+	b.Mu.Lock()
+	put := b.Outgoing.duties[o.lane] != 0
+	b.Outgoing.queued[o.lane] = put
+	b.Mu.Unlock()
+	if put {
+		o.Put(x)
+	}
+}
+
+// Put queues a session for which AddLocked returned true.
+func (o *Outbox[S]) Put(x S) {
+	o.mu.Lock()
+	if o.n == len(o.ring) {
+		grown := make([]S, 2*o.n)
+		copied := copy(grown, o.ring[o.head:])
+		copy(grown[copied:], o.ring[:o.head])
+		o.ring, o.head = grown, 0
+	}
+	o.ring[(o.head+o.n)%len(o.ring)] = x
+	o.n++
+	o.passed++
+	// One writer empties a short list faster than a second one wakes up. More wake where many sessions wait, or where
+	// Nudge finds no progress.
+	wake := o.n%sessionsPerWriter == 1
+	o.mu.Unlock()
+	if wake {
+		o.filled.Signal()
+	}
+}
+
+// Nudge wakes one more writer if no session was taken since the last call: the working ones wait for peers that do not
+// read. Call it once a second.
+func (o *Outbox[S]) Nudge() {
+	o.mu.Lock()
+	taken := o.passed - uint64(o.n)
+	idle := o.n > 0 && taken == o.nudgeTaken
+	o.nudgeTaken = taken
+	o.mu.Unlock()
+	if idle {
+		o.filled.Signal()
+	}
+}
+
+// take waits for a session; false: the outbox is closed and empty.
+func (o *Outbox[S]) take() (x S, ok bool) {
+	var none S
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.n == 0 && !o.closed {
+		o.filled.Wait()
+	}
+	if o.n == 0 {
+		return none, false
+	}
+	x, o.ring[o.head] = o.ring[o.head], none
+	o.head = (o.head + 1) % len(o.ring)
+	o.n--
+	return x, true
+}
+
+// Waiting returns the number of sessions that wait for a writer.
+func (o *Outbox[S]) Waiting() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n
+}
+
+// Close ends the writers when the list is empty.
+func (o *Outbox[S]) Close() {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.filled.Broadcast()
+}
+
+// Start starts n writers.
+func (o *Outbox[S]) Start(n int) {
+	for range n {
+		o.life.writers.Go(o.write)
+	}
+}
+
+// stuckAfter is the time after which a writer that works for one session is replaced.
+const stuckAfter = 250 * time.Millisecond
+
+// write is one writer goroutine. A peer that does not read blocks its writer until the write times out, and a few such
+// peers would block all writers. So a stuck writer is replaced, and ends when its write returns: a peer delays no other,
+// and there are never more writers than peers that do not read and the started ones.
+func (o *Outbox[S]) write() {
+	w := &Scratch{Frame: make([]byte, wsconn.Headroom, scratchBytes)}
+	timer := time.AfterFunc(time.Hour, o.replaceWriter)
+	timer.Stop()
+	for {
+		x, ok := o.take()
+		if !ok {
+			return
+		}
+		timer.Reset(stuckAfter)
+		b := x.Base()
+		for {
+			b.Mu.Lock()
+			duties := b.Outgoing.duties[o.lane]
+			b.Outgoing.duties[o.lane] = 0
+			b.Outgoing.queued[o.lane] = duties != 0
+			b.Mu.Unlock()
+			if duties == 0 {
+				break
+			}
+			if err := x.Flush(w, duties); err != nil {
+				_ = b.Conn.Close() // its reader ends the session
+				x.FlushFailed()
+			}
+		}
+		if !timer.Stop() {
+			return // replaced
+		}
+		if cap(w.Frame) > maxScratchBytes {
+			w.Frame = make([]byte, wsconn.Headroom, scratchBytes)
+		}
+	}
+}
+
+// replaceWriter starts a writer, unless the outbox is closed.
+func (o *Outbox[S]) replaceWriter() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.stuck()
+		o.life.writers.Go(o.write)
+	}
+}

@@ -1,0 +1,212 @@
+package core
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const (
+	// MaxRuns bounds the pending runs of one session, and those not sent yet.
+	MaxRuns = 100
+	// RunOutputSlack is the output that an agent may send beyond the requested limit: the reason why a run ended.
+	RunOutputSlack = 4 << 10
+)
+
+// RunOutput bounds the output of runs that callers have not fetched yet, for all callers together: queue run-output.
+type RunOutput struct {
+	max    int64
+	held   atomic.Int64
+	passed atomic.Uint64
+	cut    atomic.Uint64
+}
+
+// NewRunOutput returns an empty RunOutput, listed in r.
+func NewRunOutput(r *queue.Registry) *RunOutput {
+	most, _ := r.Bounds("run-output")
+	o := &RunOutput{max: most}
+	r.Register("run-output", func() queue.Info {
+		return queue.Info{Name: "run-output", Capacity: most, Depth: o.held.Load(), Unit: "bytes", Policy: queue.Drop, Passed: o.passed.Load(), Overflow: o.cut.Load()}
+	})
+	return o
+}
+
+// acquire returns n if there is room for n bytes, else 0.
+func (o *RunOutput) acquire(n int) int {
+	if o.held.Add(int64(n)) > o.max {
+		o.held.Add(-int64(n))
+		o.cut.Add(uint64(n))
+		return 0
+	}
+	o.passed.Add(uint64(n))
+	return n
+}
+
+// Held returns the bytes that wait to be fetched.
+func (o *RunOutput) Held() int64 { return o.held.Load() }
+
+// Runs are the runs that one caller has requested, one per node, with their answers that the caller has not fetched. A run
+// belongs to the session to which it was submitted; it ends with an answer, with that session, or when the caller cancels
+// it. Output is bounded per run by the request, and for all callers by RunOutput: beyond that it is cut, and counted.
+type Runs struct {
+	output *RunOutput
+	wake   chan struct{}
+
+	mu     sync.Mutex
+	open   map[*PendingRun]struct{} // whose end was not fetched
+	ready  []*PendingRun            // with an answer to fetch, in the order of arrival
+	closed bool
+}
+
+// PendingRun is a run that was requested and whose session answers it. The fields below maxOutput are guarded by Runs.mu.
+type PendingRun struct {
+	ID        uint64
+	runs      *Runs
+	cancel    func() // ends it in its session
+	maxOutput int    // bytes
+
+	answer    model.RunAnswer // not fetched
+	room      int             // bytes of output that may still come
+	listed    bool            // in Runs.ready
+	cancelled bool
+}
+
+// NewRuns returns the Runs of one caller, who closes them.
+func (o *RunOutput) NewRuns() *Runs {
+	return &Runs{output: o, wake: make(chan struct{}, 1), open: map[*PendingRun]struct{}{}}
+}
+
+// Start gives run an id and hands it to a node's session by submit, whose error it returns. cancel ends it there.
+func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), submit func(*PendingRun) error) error {
+	run.ID = rand.Uint64() | 1
+	p := &PendingRun{ID: run.ID, runs: r, cancel: func() { cancel(run.ID) }, maxOutput: int(run.MaxOutput) + RunOutputSlack, answer: model.RunAnswer{Node: node}}
+	p.room = p.maxOutput
+	r.mu.Lock()
+	r.open[p] = struct{}{}
+	r.mu.Unlock()
+	err := submit(p)
+	if err != nil {
+		r.mu.Lock()
+		delete(r.open, p)
+		r.mu.Unlock()
+	}
+	return err
+}
+
+// ErrNoSession returns the error for a run on a node whose agent is not connected.
+func ErrNoSession() error {
+	return model.Errorf(model.NotFound, "the agent of this node is not connected").
+		WithHint("muster describe node NAME shows when it was last heard")
+}
+
+// ErrTooManyRuns returns the error for a run beyond MaxRuns.
+func ErrTooManyRuns() error {
+	return model.Errorf(model.Limited, "%d runs of this agent are pending, the limit", MaxRuns)
+}
+
+// Wake receives a value after Next has something to return.
+func (r *Runs) Wake() <-chan struct{} { return r.wake }
+
+// Pending returns the number of runs whose end was not fetched.
+func (r *Runs) Pending() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open)
+}
+
+// Next fetches what one run has answered since the last call; false: nothing.
+func (r *Runs) Next() (model.RunAnswer, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.ready) == 0 {
+		return model.RunAnswer{}, false
+	}
+	p := r.ready[0]
+	r.ready = r.ready[1:]
+	p.listed = false
+	out := p.answer
+	r.output.held.Add(-int64(len(out.Output)))
+	p.answer.Output = nil
+	if out.Done {
+		delete(r.open, p)
+	}
+	return out, true
+}
+
+// Forget cancels the runs of one node. Next returns nothing more of them.
+func (r *Runs) Forget(node model.NodeID) {
+	r.cancelIf(func(p *PendingRun) bool { return p.answer.Node == node })
+}
+
+// Close cancels all runs that have not ended.
+func (r *Runs) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.cancelIf(func(*PendingRun) bool { return true })
+}
+
+func (r *Runs) cancelIf(which func(*PendingRun) bool) {
+	var list []*PendingRun
+	r.mu.Lock()
+	for p := range r.open {
+		if which(p) {
+			list = append(list, p)
+			delete(r.open, p)
+			r.ready = slices.DeleteFunc(r.ready, func(q *PendingRun) bool { return p == q })
+			r.output.held.Add(-int64(len(p.answer.Output)))
+			p.answer.Output, p.cancelled = nil, true
+		}
+	}
+	r.mu.Unlock()
+	for _, p := range list {
+		p.cancel()
+	}
+}
+
+// Answer keeps a part of the run's output, or its end, until the caller fetches it.
+func (p *PendingRun) Answer(m *wire.RunOutput) {
+	r := p.runs
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || p.cancelled {
+		return
+	}
+	output := m.Output[:min(len(m.Output), p.room)]
+	output = output[:r.output.acquire(len(output))]
+	p.room -= len(output)
+	p.answer.Output = append(p.answer.Output, output...)
+	p.answer.Cut += uint64(len(m.Output) - len(output))
+	if m.Done {
+		p.answer.Done, p.answer.Status, p.answer.Duration = true, m.Status, time.Duration(m.DurationMs)*time.Millisecond
+		p.answer.Refused = m.Refused
+		p.answer.Cut += m.Cut
+	}
+	p.listLocked()
+}
+
+// Lose ends the run without an answer: its session has ended, by cause.
+func (p *PendingRun) Lose(cause string) {
+	p.runs.mu.Lock()
+	defer p.runs.mu.Unlock()
+	p.answer.Done, p.answer.Lost = true, "its session ended ("+cause+") before the run did"
+	p.listLocked()
+}
+
+func (p *PendingRun) listLocked() {
+	if p.listed || p.cancelled {
+		return
+	}
+	p.listed = true
+	p.runs.ready = append(p.runs.ready, p)
+	select {
+	case p.runs.wake <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,193 @@
+package muster
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// chunkKinds is the set of chunk kinds, below 64, that an agent understands by Hello.Features.
+type chunkKinds uint64
+
+func chunkKindsOf(features []string) (set chunkKinds) {
+	for kind := model.ChunkKind(1); kind < 64; kind++ {
+		if slices.Contains(features, wire.ChunkFeature(kind)) {
+			set |= 1 << kind
+		}
+	}
+	return set
+}
+
+func (s chunkKinds) lacks(c *model.Chunk) bool { return s>>c.Kind&1 == 0 }
+
+// reduce returns the part of an assignment that an agent understands: the shared one itself if it understands all.
+// Properties and proxy nodes stay whole.
+func (s chunkKinds) reduce(a *directory.Assignment) *directory.Assignment {
+	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacks) {
+		return a
+	}
+	part := *a
+	part.Chunks = slices.DeleteFunc(slices.Clone(a.Chunks), s.lacks)
+	part.Hash = wire.AssignmentHash(part.Chunks, part.Properties, proxiedOf(a))
+	return &part
+}
+
+// proxiedOf returns the proxy nodes of an assignment; nil: it has none.
+func proxiedOf(a *directory.Assignment) *wire.ProxyChecks {
+	if a == nil || a.Proxied == nil {
+		return nil
+	}
+	return &a.Proxied.ProxyChecks
+}
+
+// wanted returns the part of the node's assignment that the agent understands, and the number of units left out of it;
+// nil: the node has none.
+func (x *session) wanted() (part *directory.Assignment, leftOut int) {
+	whole := x.srv.cfg.Assignments.For(x.Node.ID)
+	if part = x.hello.kinds.reduce(whole); part != whole {
+		leftOut = len(whole.Chunks) - len(part.Chunks)
+	}
+	return part, leftOut
+}
+
+// idleUnits lists the units that the agent does not understand, and those that it refused.
+func (x *session) idleUnits() (list []core.IdleUnit) {
+	want := x.srv.cfg.Assignments.For(x.Node.ID)
+	if want == nil {
+		return nil
+	}
+	for _, c := range want.Chunks {
+		if x.hello.kinds.lacks(c) {
+			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name,
+				Reason: fmt.Sprintf("the agent (version %s) does not understand chunks of kind %d: update it", x.hello.version.Value(), c.Kind)})
+		}
+	}
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
+	for _, r := range x.assignment.refused {
+		if at := slices.IndexFunc(want.Chunks, func(c *model.Chunk) bool { return c.ID == r.Chunk }); at >= 0 {
+			c := want.Chunks[at]
+			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name, Reason: "the agent refuses it: " + r.Reason})
+		}
+	}
+	return list
+}
+
+// maxRemoved bounds the chunks that a difference removes; beyond it, the assignment is sent whole. The last part of a
+// message has room for so many (wire.MaxPart).
+const maxRemoved = 1000
+
+// sendAssignment sends what the agent lacks: the whole assignment at first, then differences, nothing if the hash is the
+// same.
+func (x *session) sendAssignment(w *core.Scratch) error {
+	want, leftOut := x.wanted()
+	x.Mu.Lock()
+	have := x.assignment.sent
+	x.Mu.Unlock()
+	if want == nil || have != nil && have.Hash == want.Hash {
+		return nil
+	}
+	message := difference(have, want)
+	message.Signature = ed25519.Sign(x.srv.cfg.SigningKey, wire.SignedBytes(x.UID, message.Generation, message.Hash))
+	// Before the write, because the answer (Holding) may arrive before it returns.
+	x.Mu.Lock()
+	x.assignment.sent = want
+	x.assignment.unconfirmed++
+	x.Mu.Unlock()
+	x.srv.metrics.leftOutUnits.Add(float64(leftOut))
+	for _, part := range message.Parts() {
+		w.Frame = wire.AppendPackedAssignment(w.Begin(), part)
+		if err := x.send(w.Frame, "assignment"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// difference returns the message that leads from have (nil: unknown) to want.
+func difference(have, want *directory.Assignment) *wire.Assignment {
+	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
+	var old []*model.Chunk
+	var bodies []byte
+	if have != nil {
+		m.Base, old = have.Hash, have.Chunks
+	} else { // a guess of the size
+		bodies = make([]byte, 0, 128*len(want.Chunks))
+		m.Add = make([]wire.AssignedChunk, 0, len(want.Chunks))
+	}
+	for _, c := range want.Chunks { // both ascend by id, and the content of an id never changes
+		for len(old) > 0 && old[0].ID < c.ID {
+			m.Remove = append(m.Remove, old[0].ID)
+			old = old[1:]
+		}
+		if len(old) > 0 && old[0].ID == c.ID {
+			old = old[1:]
+			continue
+		}
+		start := len(bodies)
+		bodies = wire.AppendChunk(bodies, c)
+		m.Add = append(m.Add, wire.AssignedChunk{ID: c.ID, Body: bodies[start:len(bodies):len(bodies)]})
+	}
+	for _, c := range old {
+		m.Remove = append(m.Remove, c.ID)
+	}
+	if len(m.Remove) > maxRemoved {
+		return difference(nil, want)
+	}
+	if have == nil || !sameProperties(have.Properties, want.Properties) {
+		m.Properties, m.HasProperties = want.Properties, true
+	}
+	if !proxiedOf(have).Equal(proxiedOf(want)) {
+		m.HasProxyChecks = true
+		if want.Proxied != nil {
+			m.ProxyChecks = want.Proxied.ProxyChecks
+		}
+	}
+	return m
+}
+
+func sameProperties(a, b []wire.Property) bool {
+	return slices.EqualFunc(a, b, func(p, q wire.Property) bool {
+		return p.Name == q.Name && p.Error == q.Error && string(p.Value) == string(q.Value)
+	})
+}
+
+// maxMismatches bounds how often an agent that holds another hash is sent the whole assignment.
+const maxMismatches = 3
+
+// confirm compares the assignment that the agent holds with the sent one. Every Assignment is answered by one Holding, so
+// the last one counts.
+func (x *session) confirm(m *wire.AssignmentStatus) {
+	x.srv.metrics.refusedUnits.Add(float64(len(m.Refused)))
+	x.Mu.Lock()
+	a := &x.assignment
+	a.unconfirmed = max(0, a.unconfirmed-1)
+	a.refused = slices.Clone(m.Refused)
+	if a.unconfirmed > 0 || a.sent == nil || a.sent.Hash == m.Hash {
+		if a.unconfirmed == 0 {
+			a.mismatches = 0
+		}
+		x.Mu.Unlock()
+		return
+	}
+	a.mismatches++
+	again, put := a.mismatches <= maxMismatches, false
+	if again {
+		a.sent = nil
+		put = x.srv.pushes.AddLocked(x, dueAssign)
+	}
+	x.Mu.Unlock()
+	if !again {
+		x.srv.cfg.Log.Warn("an agent holds another assignment than it was sent", "node", x.Node.Name)
+		return
+	}
+	x.srv.metrics.resent.Inc()
+	if put {
+		x.srv.pushes.Put(x)
+	}
+}

@@ -1,0 +1,206 @@
+package sensu
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/wsconn"
+)
+
+const rightPassword = "Basic YWdlbnQ6c2VjcmV0" // agent:secret
+
+// What a certificate proves, of whom it lets in, and whom it keeps out.
+func TestWhatACertificateProves(t *testing.T) {
+	ca := newAuthority(t)
+	for name, c := range map[string]struct {
+		common, organization string
+		names                []string
+		as                   string // default web1
+		authorization        string
+		status               int // default 101
+		why                  string
+	}{
+		"user, machine, namespace":         {common: "agent", organization: "default", names: []string{"web1"}},
+		"user of one namespace, machine":   {common: "only", names: []string{"db", "web1"}},
+		"… with the firm":                  {common: "only", organization: "Acme", names: []string{"web1"}},
+		"machine and namespace":            {common: "web1", organization: "default"},
+		"… and DNS names":                  {common: "web1", organization: "default", names: []string{"web1", "web1.example.org"}},
+		"and a wrong password":             {common: "web1", organization: "default", authorization: "Basic YWdlbnQ6d3Jvbmc="},
+		"no namespace":                     {common: "agent", names: []string{"web1"}, why: fmt.Sprintf(anyNamespace, "agent")},
+		"the firm is no namespace":         {common: "agent", organization: "Acme", names: []string{"web1"}, why: fmt.Sprintf(anyNamespace, "agent")},
+		"one for all":                      {common: "agent", organization: "default", why: sharedCertificate},
+		"one for all, by a DNS name":       {common: "agent", organization: "default", names: []string{"only"}, why: sharedCertificate},
+		"a user's name is no machine's":    {common: "agent", organization: "default", names: []string{"agent"}, as: "agent", why: sharedCertificate},
+		"a wildcard names no machine":      {common: "agent", organization: "default", names: []string{"*.example.org"}, as: "*.example.org", why: sharedCertificate},
+		"a wildcard is no machine":         {common: "*.example.org", organization: "default", as: "*.example.org", status: 401},
+		"no common name":                   {organization: "default", names: []string{"web1"}, status: 401},
+		"nothing at all":                   {status: 401},
+		"another machine":                  {common: "agent", organization: "default", names: []string{"web2"}, status: 403},
+		"another machine, by common name":  {common: "web2", organization: "default", status: 401},
+		"another case":                     {common: "agent", organization: "default", names: []string{"WEB1"}, status: 403},
+		"another case, by common name":     {common: "WEB1", organization: "default", status: 401},
+		"another namespace":                {common: "agent", organization: "prod", names: []string{"web1"}, status: 403},
+		"another namespace, one for all":   {common: "agent", organization: "prod", status: 403},
+		"another namespace, one-room user": {common: "only", organization: "prod", names: []string{"web1"}, status: 403},
+		"another namespace, by name":       {common: "web1", organization: "prod", status: 401},
+		"machine without namespace":        {common: "web1", status: 401},
+		"a user that was deleted":          {common: "fleet", organization: "default", names: []string{"web1"}, status: 401},
+		"… whose name it takes":            {common: "fleet", organization: "default", names: []string{"web1"}, as: "fleet", status: 401},
+		"nobody's, and a right password":   {common: "nobody", authorization: rightPassword, status: 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorldBehind(t, ca.door(), nil)
+			as, status := c.as, c.status
+			if as == "" {
+				as = "web1"
+			}
+			if status == 0 {
+				status = 101
+			}
+			cert := ca.of(c.common, c.organization, c.names...)
+			a, got := w.shake(w.reach(ca, &cert, nil), as, "default", c.authorization, false)
+			if got != status {
+				t.Fatalf("answered with %d, want %d", got, status)
+			}
+			if a == nil {
+				return
+			}
+			w.live(a)
+			x := w.session(as)
+			if x.proven != (c.why == "") || !strings.Contains(x.unproven, c.why) {
+				t.Errorf("proven %v, %q, want %q", x.proven, x.unproven, c.why)
+			}
+			said, _ := w.server.Agent(x.Node.ID)
+			if shown := strings.Join(said.Refuses, "\n"); strings.Contains(shown, "no secrets") == x.proven || !said.Certificate.Equal(cert.Leaf.NotAfter) {
+				t.Errorf("shown as %q, until %v", shown, said.Certificate)
+			}
+		})
+	}
+	w := newWorldBehind(t, ca.door(), nil)
+	delete(w.users, "agent")
+	cert := ca.of("web1", "default")
+	if a, status := w.shake(w.reach(ca, &cert, nil), "web1", "default", "", false); a != nil || status != 401 {
+		t.Errorf("without the user agent: %d", status)
+	}
+	if a, status := w.shake(w.reach(ca, nil, nil), "web1", "default", "", false); a != nil || status != 401 {
+		t.Errorf("with nothing: %d", status)
+	}
+	a, status := w.shake(w.reach(ca, nil, nil), "web1", "default", rightPassword, false)
+	if a == nil {
+		t.Fatalf("with a password: %d", status)
+	}
+	w.live(a)
+	if x := w.session("web1"); x.proven || x.unproven != sharedPassword {
+		t.Errorf("proven %v, %q", x.proven, x.unproven)
+	}
+}
+
+// Certificates that nothing is believed of end the handshake, and the agent reads why.
+func TestCertificatesThatAreRefused(t *testing.T) {
+	ca, another := newAuthority(t), newAuthority(t)
+	w := newWorldBehind(t, ca.door(), nil)
+	expired := ca.make(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, NotAfter: time.Now().Add(-time.Minute)})
+	server := ca.make(&x509.Certificate{Subject: pkix.Name{CommonName: "web1", Organization: []string{"default"}}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
+	for name, c := range map[string]struct {
+		show tls.Certificate
+		want string
+	}{
+		"expired":       {expired, "expired certificate"},
+		"of another CA": {another.of("web1", "default"), "unknown certificate authority"},
+		"of a server":   {server, "bad certificate"},
+	} {
+		conn := w.reach(ca, &c.show, nil)
+		_, err := conn.Write([]byte("GET / HTTP/1.1\r\n"))
+		if err == nil {
+			_, err = conn.Read(make([]byte, 1))
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// A session of TLS is not taken up again: what is believed of a certificate is looked at each time.
+func TestEachConnectionProvesAnew(t *testing.T) {
+	ca := newAuthority(t)
+	w := newWorldBehind(t, ca.door(), nil)
+	kept := tls.NewLRUClientSessionCache(4)
+	cert := ca.of("web1", "default")
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS12, tls.VersionTLS13, tls.VersionTLS13} {
+		conn := w.reach(ca, &cert, func(c *tls.Config) { c.ClientSessionCache, c.MaxVersion = kept, version })
+		a, status := w.shake(conn, "web1", "default", "", false)
+		if a == nil {
+			t.Fatal(status)
+		}
+		if conn.ConnectionState().DidResume {
+			t.Errorf("%x: resumed", version)
+		}
+		conn.Close()
+	}
+}
+
+// A session ends with its certificate: the agent comes back, and is refused.
+func TestSessionEndsWithItsCertificate(t *testing.T) {
+	ca := newAuthority(t)
+	w := newWorldBehind(t, ca.door(), nil)
+	w.proven(ca, "web1", false)
+	x := w.session("web1")
+	if now := time.Now(); !w.server.isAdmissible(x, now) || w.server.isAdmissible(x, now.Add(2*time.Hour)) {
+		t.Errorf("good until %v", x.expires)
+	}
+	short := &x509.Certificate{NotAfter: time.Unix(1000, 0)}
+	if long := (&x509.Certificate{NotAfter: time.Unix(2000, 0)}); lastExpiry([][]*x509.Certificate{{long, short}, {long, short, long}}) != short.NotAfter ||
+		lastExpiry([][]*x509.Certificate{{long, short}, {long}}) != long.NotAfter {
+		t.Error("a chain is as good as its shortest certificate, and the longest chain counts")
+	}
+}
+
+// Of two agents with one name, the one that proves who it is has it, whoever came first.
+func TestWhoProvesItHasTheName(t *testing.T) {
+	ca := newAuthority(t)
+	w := newWorldBehind(t, ca.door(), nil)
+	dial := func() (*agent, int) {
+		return w.shake(w.reach(ca, nil, nil), "web1", "default", rightPassword, false)
+	}
+	first, _ := dial()
+	w.live(first)
+	if a, status := dial(); a != nil || status != 409 {
+		t.Fatalf("a second one by password: %d", status)
+	}
+	cert := ca.of("web2", "default")
+	second, status := w.shake(w.reach(ca, &cert, nil), "web2", "default", "", false) // and says nothing yet
+	if second == nil {
+		t.Fatal(status)
+	}
+	slow, status := w.shake(w.reach(ca, nil, nil), "web2", "default", rightPassword, false) // nor does this one, which came last
+	if slow == nil {
+		t.Fatal(status)
+	}
+	w.proven(ca, "web1", false)
+	first.end()
+	if a, status := dial(); a != nil || status != 409 {
+		t.Errorf("by password: %d", status)
+	}
+	w.mu.Lock()
+	if len(w.clones) != 2 {
+		t.Errorf("told of %+v", w.clones)
+	}
+	w.mu.Unlock()
+	w.live(second)
+	go slow.read()
+	slow.alive()
+	if closed := (*wsconn.CloseError)(nil); !errors.As(slow.end(), &closed) || closed.Code != 1008 {
+		t.Errorf("the slow one ended with %+v", closed)
+	}
+	second.alive()
+	w.wait("the second goes on", func() bool { return len(w.signals) >= 4 })
+	if x := w.session("web2"); !x.proven {
+		t.Error("the slow one has the name")
+	}
+}

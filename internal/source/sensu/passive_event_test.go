@@ -1,0 +1,234 @@
+package sensu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// bring sends an event that nobody asked for, as the agent makes it of what a program posts.
+func (a *agent) bring(name, proxy string, status uint32, output string) {
+	a.t.Helper()
+	r, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1}))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Executed: 1, Status: status, Output: output})
+}
+
+// results are those in the journal, as lines.
+func (w *world) results() (lines []string) {
+	for _, s := range w.signals {
+		if s.Kind == wire.SignalResult && s.Node == 0 {
+			lines = append(lines, fmt.Sprintf("%d %s %s", s.Chunk, s.Status, s.Output))
+		}
+	}
+	return lines
+}
+
+// What nobody asked for is a declared passive check's, and nobody else's.
+func TestEventsThatNobodyAskedFor(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		t.Run(fmt.Sprint("json ", json), func(t *testing.T) {
+			w := newWorld(t, nil)
+			passive := func(id model.ChunkID, name string) *model.CheckChunk {
+				return check(id, name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+			}
+			w.passives["backup_db"] = directory.PassiveCheck{Chunk: passive(11, "backup_db")}
+			w.passives["off"] = directory.PassiveCheck{Chunk: passive(12, "off"), Disabled: true}
+			w.passives["load"] = directory.PassiveCheck{}
+			w.passives["unpublished"] = directory.PassiveCheck{Disabled: true}
+			w.passives["host-down"] = directory.PassiveCheck{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
+			a := w.agent("web", json)
+			a.bring("Backup_DB", "", 2, "no space")
+			for _, name := range []string{"off", "load", "unpublished", "host-down", "nothing", "keepalive"} {
+				a.bring(name, "", 0, "fine")
+			}
+			a.bring("backup_db", "switch1", 0, "of somebody else")
+			a.alive()
+			w.wait("all of them", func() bool { return w.count(alive) == 2 })
+			for out, want := range map[outcome]int{kept: 1, disabled: 2, unassigned: 4, other: 1} {
+				if got := w.count(out); got != want {
+					t.Errorf("%s: %d, want %d", outcomeNames[out], got, want)
+				}
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if got := w.results(); len(got) != 1 || got[0] != "11 CRITICAL no space" || len(w.made) != 0 {
+				t.Errorf("%q, made %v", got, w.made)
+			}
+		})
+	}
+}
+
+// Where the namespace allows it, the check is made of what the event says of it, once, however
+// many come with it at the same time.
+func TestPassiveChecksAreMade(t *testing.T) {
+	w := newWorld(t, nil)
+	w.limits.PassivePerNode = 5
+	rules := protowire.AppendTag(nil, 3, protowire.BytesType)
+	rules = protowire.AppendString(rules, "toFile")
+	for _, handler := range []string{"cmdb", "nobody"} {
+		rules = protowire.AppendString(protowire.AppendTag(rules, 3, protowire.BytesType), handler)
+	}
+	rules = protowire.AppendVarint(protowire.AppendTag(rules, 4, protowire.VarintType), 60)
+	rules = protowire.AppendVarint(protowire.AppendTag(rules, 6, protowire.VarintType), 30)
+	rules = protowire.AppendVarint(protowire.AppendTag(rules, 18, protowire.VarintType), 90000)
+	rules = protowire.AppendBytes(protowire.AppendTag(rules, 32, protowire.BytesType), protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "alerts"))
+	var all []*agent
+	for i := range 5 {
+		all = append(all, w.agent(fmt.Sprint("web", i), false))
+	}
+	var together sync.WaitGroup
+	for _, a := range all {
+		together.Go(func() {
+			r, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "Nightly", Namespace: "default", Interval: 1}))
+			if err != nil {
+				t.Error(err)
+			}
+			a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: slices.Concat(r.Check, rules), Output: "done"})
+		})
+	}
+	together.Wait()
+	w.wait("five results", func() bool { return len(w.results()) == 5 })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.made) != 1 {
+		t.Fatalf("made %+v", w.made)
+	}
+	r := w.made[0]
+	spec := r.Spec.(*model.CheckSpec)
+	if r.Metadata.Name != "nightly" || r.Metadata.Labels["source"] != "sensu-agent" || r.Metadata.Annotations["sensu-agent/not-carried"] != `handler "nobody"` {
+		t.Errorf("made %+v", r.Metadata)
+	}
+	if !spec.Passive || spec.TTL != model.Duration(25*time.Hour) || fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping) != "[alerts sensu-tofile] [cmdb] {60 30}" {
+		t.Errorf("made %+v, %+v", spec, spec.Alert)
+	}
+}
+
+// The same words in JSON.
+// Who applies a check while an event of its name comes keeps it, whether it is one for such events or not.
+func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
+	for _, passive := range []bool{false, true} {
+		w := newWorld(t, nil)
+		w.limits.PassivePerNode = 5
+		w.declared = &directory.PassiveCheck{}
+		if passive {
+			w.declared.Chunk = check(77, "nightly", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+		}
+		a := w.agent("web", false)
+		a.bring("nightly", "", 2, "failed")
+		a.alive()
+		w.wait("both", func() bool { return w.count(alive) == 2 })
+		if kept := w.count(kept) == 1; kept != passive || len(w.made) != 0 {
+			t.Errorf("declared as passive: %v, kept: %v, made %+v", passive, kept, w.made)
+		}
+	}
+}
+
+func TestPassiveChecksAreMadeOfJSON(t *testing.T) {
+	w := newWorld(t, nil)
+	w.limits.PassivePerNode = 5
+	a := w.agent("web", true)
+	a.raw("event", `{"entity":{"metadata":{"name":"web","namespace":"default"}},"check":{"metadata":{"name":"nightly","namespace":"default"},"output":"x","status":1,"ttl":60,
+		"handlers":["cmdb"],"pipelines":[{"api_version":"core/v2","type":"Pipeline","name":"alerts"},{"name":"gone"}],"high_flap_threshold":20,"low_flap_threshold":10}}`)
+	w.wait("a result", func() bool { return len(w.results()) == 1 })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	spec := w.made[0].Spec.(*model.CheckSpec)
+	if fmt.Sprint(spec.Pipelines, spec.Alert.Handlers, *spec.Alert.Flapping, spec.TTL, w.made[0].Metadata.Annotations) != `[alerts] [cmdb] {20 10} 1m map[sensu-agent/not-carried:pipeline "gone"]` {
+		t.Errorf("made %+v, %+v, %+v", spec, spec.Alert, w.made[0].Metadata)
+	}
+}
+
+// A program that invents names meets a limit, which is told; what is there goes on.
+func TestInventedNamesMeetALimit(t *testing.T) {
+	w := newWorld(t, nil)
+	w.limits.PassivePerNode = 3
+	a := w.agent("web", false)
+	for i := range 10 {
+		a.bring(fmt.Sprint("job-", i), "", 0, "fine")
+	}
+	a.bring("job-1", "", 1, "again")
+	a.alive()
+	w.wait("all of them", func() bool { return w.count(alive) == 2 })
+	hits := w.server.cfg.Limiter.Hits(time.Time{})
+	if w.count(kept) != 4 || w.count(states) != 7 || len(w.made) != 3 {
+		t.Errorf("%d kept, %d refused, made %d", w.count(kept), w.count(states), len(w.made))
+	}
+	if len(hits) != 1 || hits[0].Limit != "node_passive" || hits[0].Node != "web" || hits[0].Count != 7 || !strings.HasSuffix(hits[0].Reason, "refused: job-9") {
+		t.Errorf("told of %+v", hits)
+	}
+	// Another session of the node counts what the view has.
+	w.mu.Lock()
+	node := w.nodes[a.uid()].ID
+	for _, p := range w.passives {
+		w.knows[place{node, p.Chunk.Unit}] = true
+	}
+	w.mu.Unlock()
+	a.conn.Close()
+	w.wait("its end", func() bool { return w.server.registry.Get(node) == nil })
+	b := w.agent("web", false)
+	b.bring("job-0", "", 0, "fine")
+	b.bring("job-7", "", 0, "fine")
+	b.alive()
+	w.wait("both", func() bool { return w.count(alive) == 4 })
+	if w.count(kept) != 5 || w.count(states) != 8 {
+		t.Errorf("%d kept, %d refused", w.count(kept), w.count(states))
+	}
+}
+
+// While nothing can be declared, events are refused at once, and the session goes on.
+func TestNothingCanBeMade(t *testing.T) {
+	w := newWorld(t, nil)
+	w.limits.PassivePerNode = 3
+	w.refuses = model.Errorf(model.Unavailable, "the store does not answer")
+	a := w.agent("web", false)
+	a.bring("one", "", 0, "fine")
+	a.bring("two", "", 0, "fine")
+	a.alive()
+	w.wait("all of them", func() bool { return w.count(alive) == 2 })
+	if w.count(uncreated) != 2 {
+		t.Errorf("%d refused", w.count(uncreated))
+	}
+}
+
+// An agent brings events of the proxy nodes that its assignment names, and of no others.
+func TestPassiveChecksOfProxyNodes(t *testing.T) {
+	w := newWorld(t, nil)
+	w.chunks = []*model.CheckChunk{check(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
+	w.proxied = directory.NewProxyTargets(wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
+		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealed(w.chunks))
+	w.passives["firmware"] = directory.PassiveCheck{Chunk: check(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
+	a := w.agent("poller", false)
+	a.next()
+	a.bring("firmware", "Switch1", 1, "old")
+	a.bring("firmware", "switch2", 1, "old")
+	w.wait("the one, and not the other", func() bool { return len(w.proxies) == 1 && w.count(other) == 1 })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var s wire.Signal
+	err := s.Decode(w.proxies[0].ProxyResult.Signal)
+	if r := decode(t, s); err != nil || w.proxies[0].Node != 60 || s.Chunk != 11 || r.Status != model.Warning {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
+// raw sends a message as it stands there.
+func (a *agent) raw(kind, body string) {
+	a.t.Helper()
+	if err := a.conn.Write(append(sensuwire.NewMessage(kind), body...)); err != nil {
+		a.t.Error(err)
+	}
+}

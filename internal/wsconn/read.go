@@ -1,0 +1,246 @@
+package wsconn
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/bits"
+	"sync"
+
+	"github.com/gobwas/ws"
+)
+
+const (
+	// maxFrames bounds the frames of one message: a peer that sends empty ones must end.
+	maxFrames = 4096
+	// maxUnprovenBytes bounds the memory for a message before its bytes arrive: announcing a long one costs nothing.
+	maxUnprovenBytes = 64 << 10
+)
+
+// Read waits for the next message of at most limit bytes. The payload is valid until the next Read or Wait. Pings are
+// answered before they are returned. While it waits, only the small buffer is held.
+func (c *Conn) Read(limit int) (Op, []byte, error) {
+	c.release()
+	h, payload, err := c.readFrame(limit, false)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case !h.Fin:
+		payload, err = c.readRest(payload, limit)
+	case h.OpCode.IsControl():
+		err = c.handleControl(h.OpCode, payload)
+	}
+	return h.OpCode, payload, err
+}
+
+// readFrame reads one frame; continued: of a message that has begun.
+func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte, err error) {
+	h, err = ws.ReadHeaderBuffer((*windowReader)(c), c.header[:])
+	if errors.Is(err, ws.ErrHeaderLengthMSB) || errors.Is(err, ws.ErrHeaderLengthUnexpected) {
+		return h, nil, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	if err != nil {
+		return h, nil, err
+	}
+	if violation := c.violation(&h, continued); violation != "" {
+		return h, nil, fmt.Errorf("%w: %s", ErrProtocol, violation)
+	}
+	if !h.OpCode.IsControl() && h.Length > int64(limit) {
+		return h, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, h.Length, limit)
+	}
+	if payload, err = c.readPayload(int(h.Length)); err != nil {
+		return h, nil, err
+	}
+	if h.Masked {
+		ws.Cipher(payload, h.Mask, 0)
+	}
+	return h, payload, nil
+}
+
+// readRest reads the frames behind the first one of a message. Control frames may come between them.
+func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
+	message := append(make([]byte, 0, min(2*len(first), limit)), first...)
+	for range maxFrames {
+		c.release()
+		h, payload, err := c.readFrame(limit-len(message), true)
+		if err == nil && h.OpCode.IsControl() {
+			if err = c.handleControl(h.OpCode, payload); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if message = append(message, payload...); h.Fin {
+			return message, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: a message in more than %d frames", ErrTooLarge, maxFrames)
+}
+
+// handleControl answers a ping, and a close frame, for which it returns a *CloseError.
+func (c *Conn) handleControl(op Op, payload []byte) error {
+	switch op {
+	case ws.OpClose:
+		code, reason := ws.ParseCloseFrameData(payload)
+		_ = c.WriteClose(uint16(max(code, ws.StatusNormalClosure)), "")
+		return &CloseError{Code: uint16(code), Reason: reason}
+	case ws.OpPing:
+		return c.writeControl(ws.OpPong, payload)
+	}
+	return nil
+}
+
+// violation returns the reason why a frame is invalid; empty: it is valid.
+func (c *Conn) violation(h *ws.Header, continued bool) string {
+	switch {
+	case h.Rsv != 0:
+		return "a reserved bit is set, and no extension was agreed"
+	case h.OpCode.IsReserved():
+		return fmt.Sprintf("frames of kind %d are not defined", h.OpCode)
+	case h.Masked == c.client:
+		return "clients must mask their frames, servers must not"
+	case h.OpCode.IsControl() && !h.Fin:
+		return "a control frame in fragments"
+	case !c.fragments && (!h.Fin || h.OpCode == ws.OpContinuation):
+		return "a message in fragments: one message is one frame here"
+	case !h.OpCode.IsControl() && (h.OpCode == ws.OpContinuation) != continued:
+		return "a continuation without a beginning, or a message within another"
+	case h.OpCode != ws.OpBinary && h.OpCode != ws.OpContinuation && !h.OpCode.IsControl():
+		return "a text message: messages are binary here"
+	case h.OpCode.IsControl() && h.Length > ws.MaxControlFramePayloadSize:
+		return "a control frame longer than 125 bytes"
+	}
+	return ""
+}
+
+// readPayload returns the next n bytes: in the window if they fit there, else in a pooled buffer.
+func (c *Conn) readPayload(n int) ([]byte, error) {
+	have, window := c.to-c.from, c.window()
+	if n <= have {
+		p := window[c.from : c.from+n]
+		c.from += n
+		return p, nil
+	}
+	if n <= len(window) {
+		copy(window, window[c.from:c.to])
+		c.from, c.to = 0, have
+		got, err := io.ReadAtLeast(c.nc, window[have:], n-have)
+		if err != nil {
+			return nil, err
+		}
+		c.from, c.to = n, have+got
+		return window[:n], nil
+	}
+	c.big = c.buffers.get(min(n, maxUnprovenBytes))
+	copy(*c.big, window[c.from:c.to])
+	c.from, c.to = 0, 0
+	for {
+		p := (*c.big)[:min(n, cap(*c.big))]
+		if _, err := io.ReadFull(c.nc, p[have:]); err != nil {
+			return nil, err
+		}
+		if have = len(p); have == n {
+			return p, nil
+		}
+		more := c.buffers.get(min(n, 2*have))
+		copy(*more, p)
+		c.buffers.put(c.big)
+		c.big = more
+	}
+}
+
+// Wait waits until bytes for Read have arrived, on a small stack: an idle connection waits here. The payload of the last
+// Read is no longer valid.
+func (c *Conn) Wait() error {
+	c.release()
+	if c.from < c.to {
+		return nil
+	}
+	if c.raw != nil {
+		return c.waitRaw()
+	}
+	n, err := c.nc.Read(c.small[:])
+	if n == 0 {
+		return err
+	}
+	c.from, c.to = 0, n
+	return nil
+}
+
+// release gives pooled buffers back whose bytes were read.
+func (c *Conn) release() {
+	if c.big != nil {
+		c.buffers.put(c.big)
+		c.big = nil
+	}
+	if c.ahead != nil && c.from == c.to {
+		c.buffers.put(c.ahead)
+		c.ahead = nil
+	}
+}
+
+// window returns the buffer with the unread bytes.
+func (c *Conn) window() []byte {
+	if c.ahead != nil {
+		return *c.ahead
+	}
+	return c.small[:]
+}
+
+// More reports whether the next frame has arrived whole, so that Read does not wait.
+func (c *Conn) More() bool {
+	b := c.window()[c.from:c.to]
+	if len(b) < 2 {
+		return false
+	}
+	size, n := 2, int(b[1]&0x7f)
+	switch {
+	case n == 127 || n == 126 && len(b) < 4:
+		return false
+	case n == 126:
+		size, n = 4, int(binary.BigEndian.Uint16(b[2:]))
+	}
+	if b[1]&0x80 != 0 {
+		size += 4
+	}
+	return len(b) >= size+n
+}
+
+// windowReader reads from the window.
+type windowReader Conn
+
+func (r *windowReader) Read(p []byte) (int, error) {
+	c := (*Conn)(r)
+	if c.from == c.to {
+		if err := c.Wait(); err != nil || c.from == c.to {
+			return 0, err
+		}
+	}
+	n := copy(p, c.window()[c.from:c.to])
+	c.from += n
+	return n, nil
+}
+
+// Buffers pools buffers for long messages by powers of two. The zero value is ready.
+type Buffers struct{ pools [21]sync.Pool } // 2^0 … 2^20
+
+func (b *Buffers) get(n int) *[]byte {
+	class := bits.Len(uint(n - 1))
+	if class >= len(b.pools) {
+		p := make([]byte, n)
+		return &p
+	}
+	if p, ok := b.pools[class].Get().(*[]byte); ok {
+		return p
+	}
+	p := make([]byte, 1<<class)
+	return &p
+}
+
+func (b *Buffers) put(p *[]byte) {
+	if class := bits.Len(uint(cap(*p) - 1)); class < len(b.pools) && cap(*p) == 1<<class {
+		b.pools[class].Put(p)
+	}
+}
