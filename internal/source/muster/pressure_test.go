@@ -136,7 +136,7 @@ func (m *machine) Disconnected(string, error)      {}
 func (m *machine) Assigned(*link.Assignment)       {}
 func (m *machine) RunNow(*wire.Run)                {}
 func (m *machine) Turn(*wire.Turn)                 {}
-func (m *machine) Reply(*wire.Exchange)        {}
+func (m *machine) Reply(*wire.Exchange)            {}
 
 // fleetSize machines send about 103 frames a second at their usual pace.
 const fleetSize = 60

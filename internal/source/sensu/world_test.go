@@ -348,7 +348,7 @@ func (w *world) For(node model.NodeID) *directory.Assignment {
 	}
 	return nil
 }
-func (w *world) Chunk(model.ChunkID) *model.Chunk  { return nil }
+func (w *world) Chunk(model.ChunkID) *model.Chunk    { return nil }
 func (w *world) Subscribe(fn func(directory.Change)) { w.told = fn } // the bridge's, which comes last
 
 // sealed returns the checks as the chunks of an assignment.
