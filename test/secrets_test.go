@@ -225,7 +225,7 @@ spec:
 		t.Errorf("the canary stands in %d files of the server: the journal and history should have it", n)
 	}
 	find.searchFolder(a.State, canary)
-	if vault.Asked() == 0 {
+	if vault.Requests() == 0 {
 		t.Error("Vault was not asked")
 	}
 }

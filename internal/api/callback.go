@@ -31,7 +31,7 @@ func (s *server) callback(r *http.Request, whence string) error {
 	if ok {
 		spec, ok = s.Directory.Handler(namespace, name)
 	}
-	if !ok || handler.Callback(spec).IsZero() {
+	if !ok || handler.CallbackSecret(spec).IsZero() {
 		return model.Errorf(model.Unauthenticated, "no handler is called back here").WithHint("the path is %sNAMESPACE/HANDLER, of a handler with pagerduty.callback or opsgenie.callback: docs/handlers.md", callbackPath)
 	}
 	if r.Method != http.MethodPost {
@@ -44,7 +44,7 @@ func (s *server) callback(r *http.Request, whence string) error {
 	if len(text) > maxCallback {
 		return model.Errorf(model.TooLarge, "more than %s in one request", model.Size(maxCallback))
 	}
-	secret, err := s.Secret(r.Context(), handler.Callback(spec))
+	secret, err := s.Secret(r.Context(), handler.CallbackSecret(spec))
 	if err != nil {
 		s.Logger.Error("the secret of a callback cannot be read", "handler", namespace+"/"+name, "err", err)
 		return model.Errorf(model.Unavailable, "the secret of the handler cannot be read; the server's log says why")
@@ -60,7 +60,7 @@ func (s *server) callback(r *http.Request, whence string) error {
 
 // called does what somebody did elsewhere: to the open problems that the handler was told of under this id. What is so
 // already, or over, stays as it is: what we tell a service comes back from it.
-func (s *server) called(ctx context.Context, by history.HandlerRef, c handler.Called) (n int, err error) {
+func (s *server) called(ctx context.Context, by history.HandlerRef, c handler.Callback) (n int, err error) {
 	deliveries, err := s.History.Deliveries(ctx, c.Problem)
 	if err != nil {
 		return 0, err
@@ -109,7 +109,7 @@ func (s *server) stillTold(ctx context.Context, by history.HandlerRef, problem, 
 	return !knows, err
 }
 
-func (s *server) calledOf(ctx context.Context, id string, c handler.Called) (did bool, err error) {
+func (s *server) calledOf(ctx context.Context, id string, c handler.Callback) (did bool, err error) {
 	p, err := s.History.Problem(ctx, id)
 	if said := (*model.Error)(nil); errors.As(err, &said) && said.Class == model.NotFound {
 		return false, nil // forgotten by now

@@ -105,7 +105,7 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()
 	s.tools, err = tools.Open(tools.Options{
 		Dir: s.path("tools"), Facts: facts.New(facts.This()).Measure(), Log: s.log,
-		Came: func() {
+		Arrived: func() {
 			if s.reactor != nil { // nil while the server opens: it sends nothing yet
 				s.reactor.AssetArrived()
 			}
@@ -145,11 +145,11 @@ func (st *stores) secretText(ctx context.Context, namespace, name string) (strin
 // openArchives opens the archives of Assets.
 func (s *Server) openArchives(context.Context) (err error) {
 	s.archives, err = archive.Open(archive.Options{
-		Dir: s.path("assets"), Revision: s.planner.Revision, Arrived: s.tools.Arrived, Now: s.now, Log: s.log,
+		Dir: s.path("assets"), Revision: s.planner.Revision, Arrived: s.tools.ArchiveArrived, Now: s.now, Log: s.log,
 		Assets: func(ctx context.Context) ([]model.Resource, error) {
 			return s.intent.List(ctx, intent.ListQuery{Kind: "Asset"}, nil)
 		},
-		Changed: func() { s.tools.Named(s.planner.HandlerAssets()) },
+		Changed: func() { s.tools.SetHandlerAssets(s.planner.HandlerAssets()) },
 	})
 	if err == nil {
 		s.task(back, "assets", s.archives.Run) // fetches and removes archives

@@ -43,7 +43,7 @@ func networks(words []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// check finds what is wrong with the settings together.
+// check returns the errors of settings that contradict each other.
 func (s *Server) check() []error {
 	var problems []error
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }

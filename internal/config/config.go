@@ -2,8 +2,9 @@ package config
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// Server is everything that can be set. A field marked reload:"yes" is read again
-// on SIGHUP; every other one needs a restart.
+// Server holds all settings of a server. SIGHUP reloads a field marked reload:"yes"; every other one needs a restart. It has
+// more than 25 fields because each is one flag, one variable and one line of the file, and flags have no groups; blank
+// lines divide them by subject.
 type Server struct {
 	Data    string `name:"data" default:"./muster-data" doc:"Folder for everything that Muster keeps."`
 	Journal string `name:"journal" doc:"Folder of the journal, to place it on a disk of its own. Default: journal in the data folder."`

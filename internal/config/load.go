@@ -95,11 +95,11 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	return s, nil
 }
 
-// others are what variables of other programs of ours end in.
+// others are the endings of variables that Muster's other programs read.
 var others = [...]string{"CONFIG", "SERVER", "TOKEN", "CA", "CONTEXT", "MESSAGE", "FLAGS"}
 
-// Misspelt are the variables of an environment that look like a setting and are none: the
-// setting that was meant, by the variable. What is near to none is somebody else's.
+// Misspelt returns the environment variables that resemble a setting and are none, each with the most similar setting.
+// Variables that resemble none belong to other programs.
 func Misspelt(environ []string) map[string]string {
 	known := others[:]
 	for _, f := range Fields() {
@@ -215,8 +215,8 @@ func setField(v reflect.Value, text string) error {
 	return nil
 }
 
-// Settings renders what is in force, by name; every value is safe to show except
-// the passwords inside database addresses, which are hidden.
+// Settings returns the settings in force by name. Passwords inside database addresses are hidden; all other values are
+// safe to show.
 func (s *Server) Settings() map[string]string {
 	out := map[string]string{}
 	for _, f := range Fields() {
@@ -226,8 +226,7 @@ func (s *Server) Settings() map[string]string {
 	return out
 }
 
-// withoutPassword leaves of a database's address what says where it is: user, password
-// and parameters (which may hold one too) are hidden.
+// withoutPassword hides the user, password and parameters in the address of a database.
 func withoutPassword(text string) string {
 	if !strings.HasPrefix(text, "postgres://") && !strings.HasPrefix(text, "postgresql://") {
 		return text

@@ -6,7 +6,7 @@ import (
 	"github.com/dop251/goja"
 )
 
-// What one call of a built-in may get.
+// Bounds of one call of a built-in.
 const (
 	maxText   = 1 << 20  // bytes of the text and its arguments together
 	maxAddend = 64 << 10 // characters on the right side of a +
@@ -38,10 +38,10 @@ func (s *sandbox) bound(objects map[string]*goja.Object) {
 			})
 		}
 	}
-	all := kept()
+	all := allowedBuiltins()
 	without := func(path, name string) string { return strings.ReplaceAll(all[path], name+" ", "") }
 	before("Array.prototype", without("Array.prototype", "constructor"), s.lookArray)
-	before("String.prototype", without("String.prototype", "constructor"), s.lookText)
+	before("String.prototype", without("String.prototype", "constructor"), s.checkText)
 	before("JSON", "parse", func(_ string, call goja.FunctionCall) { s.text(maxText/4, call.Argument(0)) })
 	before("RegExp.prototype", "exec test", func(_ string, call goja.FunctionCall) { s.text(maxMatch, call.Argument(0)) })
 	before("Function.prototype", "apply", func(_ string, call goja.FunctionCall) {
@@ -57,7 +57,7 @@ func (s *sandbox) bound(objects map[string]*goja.Object) {
 	s.boundPatterns(objects["RegExp.prototype"])
 }
 
-// addend is what every + does with its right side.
+// addend checks the right side of every +.
 func (s *sandbox) addend(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	switch v := v.(type) {
@@ -86,7 +86,7 @@ func (s *sandbox) text(limit int, texts ...goja.Value) {
 	}
 }
 
-// length refuses what is no array and what is too long.
+// length returns the length of an array. It refuses other values and arrays longer than limit.
 func (s *sandbox) length(o *goja.Object, limit int64) int64 {
 	if o.ClassName() != "Array" {
 		panic(s.runtime.NewTypeError("an array is wanted here"))

@@ -24,7 +24,7 @@ type Program struct {
 	source string
 	code   *goja.Program
 	pool   sync.Pool // of *sandbox
-	slow   rest
+	slow   suspension
 }
 
 // Compile reads an expression: statements, the last of which is the value. Errors say line
@@ -39,10 +39,9 @@ func Compile(expression string, libraries ...Library) (*Program, error) {
 	return compile(expression, true, libraries...)
 }
 
-// compile makes a function of event of what was read; with value, its last statement is what
-// it returns.
+// compile makes a function of an event from a source. With value, the function returns the value of its last statement.
 func compile(source string, value bool, libraries ...Library) (*Program, error) {
-	expression, err := among(libraries, source)
+	expression, err := withLibraries(libraries, source)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 		return nil, model.Errorf(model.Invalid, "the expression closes a brace or a parenthesis that it did not open")
 	}
 	body := function.Body
-	if err := keep(whole, expression); err != nil {
+	if err := checkSyntax(whole, expression); err != nil {
 		return nil, err
 	}
 	if value {
@@ -84,7 +83,7 @@ func compile(source string, value bool, libraries ...Library) (*Program, error) 
 // head begins the function that an expression becomes.
 const head = `(function(event){"use strict";`
 
-// parse reads source, whose first line has so many characters before what people wrote.
+// parse parses a source. before is the number of characters that the first line has in front of people's own.
 func parse(source string, before int) (*ast.Program, error) {
 	whole, err := parser.ParseFile(nil, "", source, 0, parser.WithDisableSourceMaps)
 	if err == nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Action is what a filter does with events that its expressions are true for.
+// Action is the effect of a filter on events for which its expressions are true.
 type Action string
 
 const (
-	Allow Action = "allow" // passes what all expressions are true for
-	Deny  Action = "deny"  // drops what any expression is true for
+	Allow Action = "allow" // passes events for which all expressions are true
+	Deny  Action = "deny"  // drops events for which any expression is true
 )
 
 // Filter is an event filter as Sensu has it.
@@ -48,17 +48,17 @@ func New(action Action, expressions []string, when func(time.Time) bool, librari
 	return f, nil
 }
 
-// Verdict is what a filter says of an event.
+// Verdict is the result of a filter for one event.
 type Verdict struct {
 	Pass   bool
-	Reason string   // for people: why it was dropped, or what failed; else empty
+	Reason string   // reason why the event was dropped, or the error; else empty
 	Failed []string // of each expression that could not be evaluated: which, and why; belongs on the event
 }
 
-// Decide says whether an event in Sensu's shape passes. An expression that fails decides
-// nothing: the others do, and without them the event passes; the verdict says what failed.
+// Decide returns whether an event in Sensu's shape passes. An expression that fails is left out: the other expressions
+// decide, and without any the event passes; the verdict holds the error.
 func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Verdict {
-	if v, outside := f.Outside(now); outside {
+	if v, outside := f.NotInForce(now); outside {
 		return v
 	}
 	v := Verdict{Pass: true}
@@ -80,8 +80,8 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 	return v
 }
 
-// Outside is what the filter says of every event at a time when it is not in force; false: it is.
-func (f *Filter) Outside(now time.Time) (v Verdict, outside bool) {
+// NotInForce returns the verdict for every event at a time at which the filter is not in force; false: it is in force.
+func (f *Filter) NotInForce(now time.Time) (v Verdict, outside bool) {
 	if f.when == nil || f.when(now) {
 		return v, false
 	}

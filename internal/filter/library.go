@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Library is a script whose functions and variables an expression uses. It is run before each
-// evaluation, in the same function: what it keeps in variables ends with that.
+// Library is a script whose functions and variables an expression uses. It runs before each evaluation in the same function:
+// its variables end with the evaluation.
 type Library struct {
 	Name   string // for people
 	Source string
@@ -16,9 +16,9 @@ type Library struct {
 // MaxLibraries bounds the libraries of one program together, in bytes.
 const MaxLibraries = 256 << 10
 
-// among is the source of an expression behind that of its libraries. Each is held to what an
-// expression is held to, by itself, so that errors name it.
-func among(libraries []Library, expression string) (string, error) {
+// withLibraries returns the source of an expression behind the sources of its libraries. Each library is checked alone by
+// the rules of expressions, so that errors name it.
+func withLibraries(libraries []Library, expression string) (string, error) {
 	var b strings.Builder
 	size := 0
 	for _, l := range libraries {

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// MaxMutated bounds what a mutation makes, in bytes.
+// MaxMutated bounds the output of a mutation, in bytes.
 const MaxMutated = 1 << 20
 
 // Mutation is a compiled mutator: the body of a function of event.
@@ -29,9 +29,8 @@ func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	return &Mutation{p}, nil
 }
 
-// Mutate makes of an event what a handler gets: the text that the function returns; the JSON of
-// what else it returns; or, where it returns nothing, that of the event as it left it. It is
-// bounded as Program.Run is, and by MaxMutated.
+// Mutate returns the input of a handler for an event: the text that the function returns, another returned value as JSON, or
+// without a value the event as the function changed it, as JSON. Its bounds are those of Program.Run and MaxMutated.
 func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Time) (body []byte, err error) {
 	err = m.program.run(ctx, event, now, func(s *sandbox, result, event goja.Value) error {
 		if text, ok := result.(goja.String); ok {
@@ -64,8 +63,8 @@ func (s *sandbox) json(v goja.Value) ([]byte, error) {
 	return text, nil
 }
 
-// plain copies a value out of the interpreter, as JSON.stringify would write it, but for what
-// toJSON would say. room is how many bytes it may still take, about.
+// plain copies a value out of the interpreter as JSON.stringify does, without calling toJSON. room is the number of bytes
+// that remain, about.
 func (s *sandbox) plain(v goja.Value, depth int, room *int) (any, error) {
 	if depth > maxDepth {
 		return nil, model.Errorf(model.Invalid, "it is more than %d deep, or holds itself", maxDepth)

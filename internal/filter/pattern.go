@@ -6,8 +6,8 @@ import (
 	"github.com/dop251/goja"
 )
 
-// lookText looks at what a method of texts gets.
-func (s *sandbox) lookText(name string, call goja.FunctionCall) {
+// checkText checks the arguments of a method of texts.
+func (s *sandbox) checkText(name string, call goja.FunctionCall) {
 	if name == "toString" || name == "valueOf" {
 		return
 	}
@@ -43,7 +43,7 @@ func (s *sandbox) lookReplace(this, by goja.Value) {
 	}
 }
 
-// boundPatterns puts a RegExp in the place of the built-in one that takes what literals may say.
+// boundPatterns replaces the built-in RegExp by one that accepts only patterns that literals may have.
 func (s *sandbox) boundPatterns(prototype *goja.Object) {
 	original := s.runtime.Get("RegExp")
 	constructor := s.runtime.ToValue(func(call goja.ConstructorCall) *goja.Object {

@@ -17,11 +17,10 @@ const TimeLimit = 100 * time.Millisecond
 
 const maxDepth = 32 // of an event
 
-// Run evaluates the expression over an event in Sensu's shape: maps, slices, texts, numbers
-// and booleans, which it copies. now is what seconds_since and new Date go by. It ends after
-// TimeLimit, or with ctx. A value that is neither true nor false is an error.
+// Run evaluates the expression over a copy of an event in Sensu's shape: maps, slices, texts, numbers and booleans. now is
+// the time of seconds_since and new Date. It ends after TimeLimit, or with ctx. A value that is not a boolean is an error.
 //
-// One that came to TimeLimit a few times in a row is left alone for a while, see rest.
+// A program that exceeds TimeLimit several times in a row is suspended for a while, see suspension.
 func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) (answer bool, err error) {
 	err = p.run(ctx, event, now, func(_ *sandbox, result, _ goja.Value) error {
 		var ok bool
@@ -36,8 +35,8 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run calls the program's function, and take with what it returned and with the event as it
-// left it. An interpreter whose evaluation ended with an error is thrown away.
+// run calls the program's function, then take with the returned value and the event as the function changed it. It throws the
+// interpreter away if the evaluation failed.
 func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
@@ -66,7 +65,7 @@ func (p *Program) run(ctx context.Context, event map[string]any, now time.Time, 
 	result, err := s.decide(goja.Undefined(), value)
 	clean := limit.Stop()
 	clean = ended() && clean // an interrupt that came too late must not hit the next evaluation
-	p.slow.took(err, now)
+	p.slow.record(err, now)
 	if err != nil {
 		return failure(err)
 	}

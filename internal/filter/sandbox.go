@@ -16,14 +16,14 @@ const maxCalls = 128 // JavaScript calls inside each other
 type sandbox struct {
 	runtime *goja.Runtime
 	decide  goja.Callable
-	now     time.Time // what new Date() and seconds_since() go by
+	now     time.Time // time of new Date() and seconds_since()
 	depth   int       // of join within join
 }
 
-// kept is what stays of the built-ins: those whose work is bounded, here or by bounds.go.
-// Left out beside the obvious: what makes code of texts, what goes by property descriptors
-// (getters), and what doubles texts or recurses by itself (repeat, …); JSON.stringify is ours.
-func kept() map[string]string {
+// allowedBuiltins returns the built-ins that stay, by object: their work is bounded by themselves or by bounds.go. Absent
+// are those that run texts as code, use property descriptors (getters), double texts or recurse by themselves (repeat, …);
+// JSON.stringify is replaced.
+func allowedBuiltins() map[string]string {
 	return map[string]string{
 		"Object":           "prototype keys values entries assign freeze",
 		"Object.prototype": "constructor hasOwnProperty isPrototypeOf propertyIsEnumerable toString valueOf",
@@ -79,14 +79,14 @@ func (s *sandbox) close() error {
 		return errors.New("no Object.freeze")
 	}
 	objects := map[string]*goja.Object{}
-	for path := range kept() {
+	for path := range allowedBuiltins() {
 		name, proto := strings.CutSuffix(path, ".prototype")
 		objects[path] = global.Get(name).ToObject(s.runtime)
 		if proto {
 			objects[path] = objects[path].Get("prototype").ToObject(s.runtime)
 		}
 	}
-	for path, names := range kept() {
+	for path, names := range allowedBuiltins() {
 		if err := prune(objects[path], names); err != nil {
 			return err
 		}

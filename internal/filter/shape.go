@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject is what Sensu's shape of an event says besides what model.Event does.
+// Subject holds the fields of Sensu's shape that model.Event does not have.
 type Subject struct {
 	Event         *model.Event
 	ID            string // of this event
@@ -46,7 +46,7 @@ func Shape(s Subject) map[string]any {
 	}
 	check := map[string]any{
 		"metadata": metadata(e.Check, e.Namespace, s.CheckLabels, s.CheckNotes), "name": e.Check, "labels": labels(s.CheckLabels), "annotations": labels(s.CheckNotes),
-		"command": s.Command, "interval": whole(s.Interval), "ttl": whole(s.TTL), "timeout": whole(s.Timeout),
+		"command": s.Command, "interval": wholeSeconds(s.Interval), "ttl": wholeSeconds(s.TTL), "timeout": wholeSeconds(s.Timeout),
 		"subscriptions": list(s.CheckGroups), "handlers": list(s.Handlers),
 		"status": int(e.Status), "output": e.Output, "state": e.State, "history": history,
 		"occurrences": e.Occurrences, "occurrences_watermark": e.Watermark, "total_state_change": e.Change,
@@ -123,9 +123,9 @@ func seconds(t time.Time) int64 {
 	return t.Unix()
 }
 
-func whole(d time.Duration) int64 { return int64(d / time.Second) }
+func wholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// In Sensu's JSON what is empty is there, so that reading a label that is not set is no error.
+// labels returns an empty object for nil: Sensu's JSON has empty fields too, so that reading an unset label is no error.
 func labels(m map[string]string) map[string]string {
 	if m == nil {
 		return map[string]string{}

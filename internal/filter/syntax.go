@@ -13,36 +13,36 @@ import (
 // spell its name.
 const addend = " addend"
 
-// keep refuses syntax that is not on the list below, and wraps the right side of every +,
+// checkSyntax refuses syntax that is not on the list below, and wraps the right side of every +,
 // so that a text cannot double itself thirty times before anybody looks.
-func keep(whole *ast.Program, expression string) error {
-	k := &keeper{expression: expression}
+func checkSyntax(whole *ast.Program, expression string) error {
+	k := &syntaxChecker{expression: expression}
 	walk(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.node(n); return k.err == nil })
 	return k.err
 }
 
-type keeper struct {
+type syntaxChecker struct {
 	expression string
 	at         file.Idx
 	err        error
 }
 
-func (k *keeper) refuse(what string) {
+func (k *syntaxChecker) refuse(what string) {
 	if k.err == nil {
 		k.err = wrong(k.expression, k.at, "%s is not part of what filters may use", what)
 	}
 }
 
-// node looks at one. What is not listed is refused: classes, generators, async, spread,
-// destructuring, template texts, getters, with.
-func (k *keeper) node(n ast.Node) {
+// node checks one node. It refuses all syntax that is not listed: classes, generators, async, spread, destructuring,
+// template texts, getters, with.
+func (k *syntaxChecker) node(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.BinaryExpression:
 		if n.Operator == token.PLUS {
 			n.Right = guarded(n.Right)
 		}
 		if logical(n) && !logical(n.Left) && constant(n.Left) {
-			n.Left = called(n.Left)
+			n.Left = boundOperand(n.Left)
 		}
 	case *ast.AssignExpression:
 		if n.Operator == token.PLUS {
@@ -100,10 +100,10 @@ func guarded(right ast.Expression) ast.Expression {
 	case *ast.StringLiteral, *ast.NumberLiteral:
 		return right
 	}
-	return called(right)
+	return boundOperand(right)
 }
 
-func called(right ast.Expression) ast.Expression {
+func boundOperand(right ast.Expression) ast.Expression {
 	at := right.Idx0()
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
 }

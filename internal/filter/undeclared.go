@@ -9,9 +9,8 @@ import (
 	"github.com/dop251/goja/token"
 )
 
-// declarations are those of variables that a library assigns to. Libraries are written for
-// interpreters in which one that nobody declared is global, and the most used of them has such:
-// here it is one of the function that they run in.
+// declarations declares the undeclared variables to which a library assigns. Libraries are written for interpreters in which
+// such a variable is global, and the most used ones have some; here they belong to the function around the library.
 func declarations(library *ast.Program) string {
 	var names []string
 	add := func(e any) {

@@ -42,8 +42,8 @@ func (o *Out) alertmanager(ctx context.Context, a *model.Alertmanager, m *Messag
 	return o.alerts(ctx, m, a, []alert{o.alert(a, m.Note, opened, w)})
 }
 
-// Standing sends open problems to a handler of the kind alertmanager again.
-func (o *Out) Standing(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
+// ResendProblems sends open problems to a handler of kind alertmanager again, which forgets them otherwise.
+func (o *Out) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
 	spec, hidden, err := spec.Reveal(o.reader(ctx))
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (o *Out) Standing(ctx context.Context, spec *model.HandlerSpec, notes []*No
 	}
 	m := &Message{hider: hide.New(hidden)}
 	_, err = o.alerts(ctx, m, spec.Alertmanager, list)
-	return hideIn(err, m.hider)
+	return redactError(err, m.hider)
 }
 
 // alert has the labels of the opening, whatever the node's are now: by them Alertmanager

@@ -90,7 +90,7 @@ func TestRealAlertmanager(t *testing.T) {
 	if list := alerts(); len(list) != 0 {
 		t.Fatalf("it remembers: %+v", list)
 	}
-	if err := out.Standing(t.Context(), spec, []*Notification{&opened}); err != nil {
+	if err := out.ResendProblems(t.Context(), spec, []*Notification{&opened}); err != nil {
 		t.Fatal(err)
 	}
 	if list := alerts(); len(list) != 1 {

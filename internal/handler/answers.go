@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// outcome is what becomes of a message after an answer.
+// outcome is the effect of an answer on a message.
 type outcome int
 
 const (
@@ -17,7 +17,7 @@ const (
 
 func (o outcome) String() string { return [...]string{"taken", "tried again", "given up"}[o] }
 
-// rule says what an answer means. The rules are read from the top, those of the kind first.
+// rule maps the answers of a service to an outcome. The first rule that fits applies; a kind's own rules come first.
 type rule struct {
 	kind     string // empty: of every kind that speaks HTTP
 	from, to int    // status

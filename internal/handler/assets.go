@@ -14,8 +14,8 @@ type MissingAsset struct{ Err error }
 func (e *MissingAsset) Error() string { return e.Err.Error() }
 func (e *MissingAsset) Unwrap() error { return e.Err }
 
-// assets are what a command names. What is not here now may be here later, so that is no final
-// error, but a MissingAsset. done is called when the command has ended.
+// assets returns the Assets that a command names. One that is missing may arrive later, so the error is a MissingAsset and
+// not final. The caller calls done when the command has ended.
 func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
 	switch {
 	case len(names) == 0:
@@ -38,9 +38,9 @@ func argvOf(c *model.Command) []string {
 	return c.Argv
 }
 
-// among is a command whose program is looked for in the PATH of its assets, too: by a shell, which
+// withAssetPath returns a command whose program is looked for in the PATH of its assets, too: by a shell, which
 // it takes the place of.
-func among(argv []string, assets []model.AssetDir) []string {
+func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
 		return argv
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Called is what a service says that somebody did there.
-type Called struct {
-	Verb    string // acknowledge, unacknowledge or resolve; empty: nothing that matters here
-	Problem string // under whose id it was told
+// Callback is an action of a person in a service that Muster learned by a callback.
+type Callback struct {
+	Verb    string // acknowledge, unacknowledge or resolve; empty: no action for Muster
+	Problem string // id under which the service knows the problem
 	By      string
 	Note    string
-	// Incident is that id, with what is behind it where acknowledgements under it ended.
+	// Incident is the id with its suffix, where acknowledgements under it ended.
 	Incident string
 }
 
-// maxBy bounds the name of who did it, in bytes.
+// maxBy bounds the person's name, in bytes.
 const maxBy = 200
 
-// Callback is the secret of a handler whose service calls back; zero: it does not.
-func Callback(spec *model.HandlerSpec) model.Secret {
+// CallbackSecret returns the secret of a handler whose service calls back; zero: it does not call back.
+func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	switch {
 	case spec.PagerDuty != nil:
 		return spec.PagerDuty.Callback
@@ -38,7 +38,7 @@ func Callback(spec *model.HandlerSpec) model.Secret {
 	return model.Secret{}
 }
 
-// Secret is the text of one, wherever it stands.
+// Secret returns the text of a secret from its place.
 func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Text != "" {
 		return s.Text, nil
@@ -46,9 +46,9 @@ func (o *Out) Secret(ctx context.Context, s model.Secret) (string, error) {
 	return o.secret(ctx, s)
 }
 
-// ReadCallback reads what the service of a handler calls back with. What does not show the secret is
-// refused before it is read.
-func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, text []byte) (c Called, err error) {
+// ReadCallback reads a callback of a handler's service. It refuses a callback without proof of the secret before it parses
+// it.
+func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, text []byte) (c Callback, err error) {
 	switch {
 	case secret == "":
 		err = model.Errorf(model.Unauthenticated, "the handler has no callback")
@@ -66,7 +66,7 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 		c, err = parseOpsgenie(text)
 	}
 	if err != nil || c.Verb == "" {
-		return Called{}, err
+		return Callback{}, err
 	}
 	if c.By = strings.Join(strings.Fields(body.Cut(c.By, maxBy)), " "); c.By == "" {
 		c.By = "somebody"
@@ -77,7 +77,7 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	return c, nil
 }
 
-// Service is what a service that calls back is called behind the names of those who did something there.
+// Service returns the name of a service that calls back, shown behind the names of persons that acted there.
 func Service(spec *model.HandlerSpec) string {
 	switch {
 	case spec == nil:
@@ -107,7 +107,7 @@ func signedBy(secret string, values []string, text []byte) bool {
 }
 
 // parsePagerduty reads a webhook v3: https://developer.pagerduty.com/docs/webhooks-overview.
-func parsePagerduty(text []byte) (c Called, err error) {
+func parsePagerduty(text []byte) (c Callback, err error) {
 	var said struct {
 		Event struct {
 			Type  string `json:"event_type"`
@@ -124,11 +124,11 @@ func parsePagerduty(text []byte) (c Called, err error) {
 		return c, unreadable(err)
 	}
 	verb := map[string]string{"incident.acknowledged": "acknowledge", "incident.unacknowledged": "unacknowledge", "incident.resolved": "resolve"}[said.Event.Type]
-	return Called{Verb: verb, Problem: said.Event.Data.Key, By: said.Event.Agent.Summary, Note: note(said.Event.Data.URL)}, nil
+	return Callback{Verb: verb, Problem: said.Event.Data.Key, By: said.Event.Agent.Summary, Note: note(said.Event.Data.URL)}, nil
 }
 
-// parseOpsgenie reads what a webhook integration of Opsgenie or Jira Service Management posts.
-func parseOpsgenie(text []byte) (c Called, err error) {
+// parseOpsgenie parses a webhook of Opsgenie or Jira Service Management.
+func parseOpsgenie(text []byte) (c Callback, err error) {
 	var said struct {
 		Action string `json:"action"`
 		Alert  struct {
@@ -141,7 +141,7 @@ func parseOpsgenie(text []byte) (c Called, err error) {
 		return c, unreadable(err)
 	}
 	verb := map[string]string{"Acknowledge": "acknowledge", "UnAcknowledge": "unacknowledge", "Close": "resolve"}[said.Action]
-	return Called{Verb: verb, Problem: said.Alert.Alias, By: said.Alert.User, Note: note(said.Alert.Note)}, nil
+	return Callback{Verb: verb, Problem: said.Alert.Alias, By: said.Alert.User, Note: note(said.Alert.Note)}, nil
 }
 
 func note(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }

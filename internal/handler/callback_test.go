@@ -38,26 +38,26 @@ func TestServicesCallBack(t *testing.T) {
 		secret string
 		header http.Header
 		text   string
-		want   Called
+		want   Callback
 		class  model.Class // of the error; want is compared where there is none
 		err    bool
 	}{
-		{"PagerDuty", pagerduty, calledKey, pd(pagerdutyCalls), pagerdutyCalls, Called{"acknowledge", "p1234", "Ada Lovelace (PagerDuty)", "https://acme.pagerduty.com/incidents/PGR0VU2", "p1234"}, 0, false},
-		{"resolved", pagerduty, calledKey, pd(of("acknowledged", "resolved")), of("acknowledged", "resolved"), Called{"resolve", "p1234", "Ada Lovelace (PagerDuty)", "https://acme.pagerduty.com/incidents/PGR0VU2", "p1234"}, 0, false},
-		{"nobody in particular", pagerduty, calledKey, pd(of("Ada  Lovelace", "")), of("Ada  Lovelace", ""), Called{"acknowledge", "p1234", "somebody (PagerDuty)", "https://acme.pagerduty.com/incidents/PGR0VU2", "p1234"}, 0, false},
-		{"something else", pagerduty, calledKey, pd(of("acknowledged", "annotated")), of("acknowledged", "annotated"), Called{}, 0, false},
-		{"a trial", pagerduty, calledKey, pd(`{"event":{"event_type":"pagey.ping"}}`), `{"event":{"event_type":"pagey.ping"}}`, Called{}, 0, false},
-		{"another body", pagerduty, calledKey, pd(pagerdutyCalls), of("p1234", "p1235"), Called{}, model.Unauthenticated, true},
-		{"another secret", pagerduty, "another secret of theirs", pd(pagerdutyCalls), pagerdutyCalls, Called{}, model.Unauthenticated, true},
-		{"no signature", pagerduty, calledKey, http.Header{}, pagerdutyCalls, Called{}, model.Unauthenticated, true},
-		{"no secret", pagerduty, "", head("X-PagerDuty-Signature", "v1="+hexHMAC("", pagerdutyCalls)), pagerdutyCalls, Called{}, model.Unauthenticated, true},
-		{"signed, and no JSON", pagerduty, calledKey, pd("{"), "{", Called{}, model.Invalid, true},
-		{"Opsgenie", opsgenie, calledKey, og, opsgenieCalls, Called{"acknowledge", "p1234", "ada@example.org (Opsgenie)", "", "p1234"}, 0, false},
-		{"closed", opsgenie, calledKey, og, strings.Replace(opsgenieCalls, "Acknowledge", "Close", 1), Called{"resolve", "p1234", "ada@example.org (Opsgenie)", "", "p1234"}, 0, false},
-		{"unacknowledged, after an acknowledgement ended", opsgenie, calledKey, og, strings.NewReplacer("Acknowledge", "UnAcknowledge", "p1234", "p1234.2").Replace(opsgenieCalls), Called{"unacknowledge", "p1234", "ada@example.org (Opsgenie)", "", "p1234.2"}, 0, false},
-		{"made", opsgenie, calledKey, og, strings.Replace(opsgenieCalls, "Acknowledge", "Create", 1), Called{}, 0, false},
-		{"another header", opsgenie, calledKey, head("Authorization", "Bearer x"), opsgenieCalls, Called{}, model.Unauthenticated, true},
-		{"no secret", opsgenie, "", head("Authorization", "Bearer "), opsgenieCalls, Called{}, model.Unauthenticated, true},
+		{"PagerDuty", pagerduty, calledKey, pd(pagerdutyCalls), pagerdutyCalls, Callback{"acknowledge", "p1234", "Ada Lovelace (PagerDuty)", "https://acme.pagerduty.com/incidents/PGR0VU2", "p1234"}, 0, false},
+		{"resolved", pagerduty, calledKey, pd(of("acknowledged", "resolved")), of("acknowledged", "resolved"), Callback{"resolve", "p1234", "Ada Lovelace (PagerDuty)", "https://acme.pagerduty.com/incidents/PGR0VU2", "p1234"}, 0, false},
+		{"nobody in particular", pagerduty, calledKey, pd(of("Ada  Lovelace", "")), of("Ada  Lovelace", ""), Callback{"acknowledge", "p1234", "somebody (PagerDuty)", "https://acme.pagerduty.com/incidents/PGR0VU2", "p1234"}, 0, false},
+		{"something else", pagerduty, calledKey, pd(of("acknowledged", "annotated")), of("acknowledged", "annotated"), Callback{}, 0, false},
+		{"a trial", pagerduty, calledKey, pd(`{"event":{"event_type":"pagey.ping"}}`), `{"event":{"event_type":"pagey.ping"}}`, Callback{}, 0, false},
+		{"another body", pagerduty, calledKey, pd(pagerdutyCalls), of("p1234", "p1235"), Callback{}, model.Unauthenticated, true},
+		{"another secret", pagerduty, "another secret of theirs", pd(pagerdutyCalls), pagerdutyCalls, Callback{}, model.Unauthenticated, true},
+		{"no signature", pagerduty, calledKey, http.Header{}, pagerdutyCalls, Callback{}, model.Unauthenticated, true},
+		{"no secret", pagerduty, "", head("X-PagerDuty-Signature", "v1="+hexHMAC("", pagerdutyCalls)), pagerdutyCalls, Callback{}, model.Unauthenticated, true},
+		{"signed, and no JSON", pagerduty, calledKey, pd("{"), "{", Callback{}, model.Invalid, true},
+		{"Opsgenie", opsgenie, calledKey, og, opsgenieCalls, Callback{"acknowledge", "p1234", "ada@example.org (Opsgenie)", "", "p1234"}, 0, false},
+		{"closed", opsgenie, calledKey, og, strings.Replace(opsgenieCalls, "Acknowledge", "Close", 1), Callback{"resolve", "p1234", "ada@example.org (Opsgenie)", "", "p1234"}, 0, false},
+		{"unacknowledged, after an acknowledgement ended", opsgenie, calledKey, og, strings.NewReplacer("Acknowledge", "UnAcknowledge", "p1234", "p1234.2").Replace(opsgenieCalls), Callback{"unacknowledge", "p1234", "ada@example.org (Opsgenie)", "", "p1234.2"}, 0, false},
+		{"made", opsgenie, calledKey, og, strings.Replace(opsgenieCalls, "Acknowledge", "Create", 1), Callback{}, 0, false},
+		{"another header", opsgenie, calledKey, head("Authorization", "Bearer x"), opsgenieCalls, Callback{}, model.Unauthenticated, true},
+		{"no secret", opsgenie, "", head("Authorization", "Bearer "), opsgenieCalls, Callback{}, model.Unauthenticated, true},
 	} {
 		got, err := ReadCallback(c.spec, c.secret, c.header, []byte(c.text))
 		if got != c.want || (err != nil) != c.err || c.err && model.ClassOf(err) != c.class {

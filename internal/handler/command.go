@@ -28,18 +28,18 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 		return receipt, err
 	}
 	defer done()
-	out := &tail{most: 512, hider: m.hider.NewText()}
+	out := &tailBuffer{most: 512, hider: m.hider.NewText()}
 	// One line, so that `cat >> file` and line readers work.
 	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
-	state, err := o.execute(ctx, among(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
+	state, err := o.execute(ctx, withAssetPath(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
 	if state != nil {
 		receipt.Answer = strings.TrimSpace(state.String() + "\n" + out.String())
 	}
 	return receipt, err
 }
 
-// execute runs a command to its end, or to that of ctx. state is nil where it did not begin.
-func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *tail, timeout time.Duration) (state *os.ProcessState, err error) {
+// execute runs a command until it ends, or ctx. state is nil if the command did not start.
+func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *tailBuffer, timeout time.Duration) (state *os.ProcessState, err error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
 	killAll(cmd)
@@ -59,8 +59,8 @@ func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, 
 	}
 }
 
-// environment is the server's without its own settings, which may hold passwords of
-// databases, what the handler sets, and what its assets bring.
+// environment returns the variables of a command: those that it inherits from the server (never the server's settings, which
+// may hold passwords of databases), the handler's, and the variables of its assets.
 func environment(base []string, own map[string]string, assets []model.AssetDir, key string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, kv := range base {
@@ -71,19 +71,19 @@ func environment(base []string, own map[string]string, assets []model.AssetDir, 
 	return append(model.AssetEnvironment(env, own, assets), "MUSTER_IDEMPOTENCY_KEY="+key)
 }
 
-// tail keeps the last bytes of an output, however long it is.
-type tail struct {
+// tailBuffer keeps the last bytes of an output, however long it is.
+type tailBuffer struct {
 	buf   []byte
 	most  int
 	hider *hide.Hider // goes over it before anything is cut; nil: there are no secrets
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *tailBuffer) Write(p []byte) (int, error) {
 	t.add(p, false)
 	return len(p), nil
 }
 
-func (t *tail) add(p []byte, last bool) {
+func (t *tailBuffer) add(p []byte, last bool) {
 	if t.hider != nil {
 		p = t.hider.Next(p, last)
 	}
@@ -91,8 +91,8 @@ func (t *tail) add(p []byte, last bool) {
 	t.buf = t.buf[max(0, len(t.buf)-t.most):]
 }
 
-// String is what it ends with; nothing is written afterwards.
-func (t *tail) String() string {
+// String returns the kept end of the output. No write may follow.
+func (t *tailBuffer) String() string {
 	t.add(nil, true)
 	return strings.TrimSpace(string(t.buf))
 }

@@ -1,16 +1,13 @@
-// Package handler tells a service of a problem. Each kind of handler is one file that puts
-// a notification into the service's envelope; what it says to people is made in one place
-// (text.go), and which answers are tried again is one table (answers.go).
+// Package handler sends notifications to services. Each kind of handler is one file that puts a notification into the
+// service's envelope; the text for people has one place (text.go), and so have the answers after which a message is sent
+// again (answers.go).
 //
-// In goes a Message: a notification with the key that stays the same over attempts. Out
-// comes a Receipt, what was sent and answered with secrets hidden, and an error: *FinalError
-// where another attempt cannot mend it, *BusyError where the service wants to be left alone
-// for a while, any other where it is tried again. The package keeps no message: package
-// react's outbox does.
+// Input: a Message, which is a notification with a key that is equal in all attempts. Output: a Receipt, which holds request
+// and answer without secrets, and an error: *FinalError if another attempt cannot succeed, *BusyError if the service asks for
+// a pause, any other if the message is sent again. The package keeps no message: package react's outbox does.
 //
 // Start reading at handler.go, then pagerduty.go as an example.
 //
-// Goroutines: one per connection of a stream, which waits for its end. Locks: Out's, one
-// per connection of a stream, one per mail under way; none is held while another is taken but
-// Out's, by Close.
+// Goroutines: one per connection of a stream, which waits for its end. Locks: Out's, one per connection of a stream, one per
+// mail in progress; no lock is held while another one is acquired, except by Close, which holds Out's.
 package handler

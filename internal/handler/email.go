@@ -35,7 +35,7 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (
 		if len(all) == 1 || !asRecipients(err) {
 			return receipt, err
 		}
-		some = &mailed{answers: []string{err.Error()}, sent: receipt.Sent, ended: map[string]error{}}
+		some = &mailProgress{answers: []string{err.Error()}, sent: receipt.Sent, ended: map[string]error{}}
 	}
 	var later []error
 	for _, to := range all {
@@ -55,7 +55,7 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (
 	refused := some.refused(all)
 	if len(later) > 0 {
 		o.mailed.keep(m.Key, some)
-		return receipt, &BusyError{Err: fmt.Errorf("not everybody has the mail: %v", errors.Join(append(later, refused...)...))} // %v: a final refusal of one is not that of all
+		return receipt, &BusyError{Err: fmt.Errorf("not everybody has the mail: %v", errors.Join(append(later, refused...)...))} // %v: a final refusal of one recipient must not be final for all
 	}
 	if o.mailed.keep(m.Key, nil); len(refused) == len(some.ended) {
 		return receipt, &FinalError{errors.Join(refused...)}
@@ -106,7 +106,7 @@ func permanent(err error) bool {
 	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
 }
 
-// conns are what the mail client opened: it leaves them open where logging in fails.
+// conns holds the connections that the mail client opened: it leaves them open when a login fails.
 type conns struct {
 	mu   sync.Mutex
 	list []net.Conn

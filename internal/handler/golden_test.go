@@ -71,14 +71,14 @@ func services(address string) map[string]*model.HandlerSpec {
 	}
 }
 
-// caught is a request as it came over the wire.
-type caught struct {
+// capturedRequest is a request as it came over the wire.
+type capturedRequest struct {
 	method, uri string
 	header      http.Header
 	body        []byte
 }
 
-func (c *caught) String() string {
+func (c *capturedRequest) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", c.method, c.uri)
 	for _, name := range []string{"Authorization", "Content-Type", "Idempotency-Key", "Muster-Signature", "Muster-Timestamp", "User-Agent", "X-Team"} {
@@ -100,15 +100,15 @@ func (c *caught) String() string {
 // peer is a local service that checks each request as the real one documents, and answers.
 type peer struct {
 	*httptest.Server
-	got    chan caught
+	got    chan capturedRequest
 	answer func(w http.ResponseWriter)
 }
 
-func newPeer(t testing.TB, check func(*caught) error) *peer {
-	p := &peer{got: make(chan caught, 100), answer: func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }}
+func newPeer(t testing.TB, check func(*capturedRequest) error) *peer {
+	p := &peer{got: make(chan capturedRequest, 100), answer: func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		c := caught{r.Method, r.RequestURI, r.Header, body}
+		c := capturedRequest{r.Method, r.RequestURI, r.Header, body}
 		if check != nil {
 			if err := check(&c); err != nil {
 				t.Errorf("%v:\n%s", err, &c)

@@ -39,7 +39,7 @@ type Message struct {
 	Key     string // idempotency key: the same on every attempt
 	Payload []byte // the notification as JSON
 	Note    *Notification
-	// Hidden are secrets besides the handler's own that what is sent may hold: its mutator's.
+	// Hidden are further secrets that the message may hold: its mutator's.
 	Hidden []string
 	// Opened is the notification with which the problem opened, as this handler was told;
 	// nil: there is none.
@@ -48,7 +48,7 @@ type Message struct {
 	hider *hide.Hider // of all secrets of this attempt; nil: there are none
 }
 
-// Receipt is what went over the wire, for people; secrets are hidden.
+// Receipt holds the request and the answer for people; secrets are hidden.
 type Receipt struct {
 	Sent   string
 	Answer string
@@ -56,7 +56,7 @@ type Receipt struct {
 	Refused error
 }
 
-// Options of an Out. Zero values are those of the process.
+// Options holds the dependencies of an Out. The zero value uses the process's environment.
 type Options struct {
 	Guard *guard.Guard // of commands; nil: they outlive a kill -9
 	// ProblemLink is where a problem is shown to people, with {problem}, {node}, {check} and
@@ -68,8 +68,8 @@ type Options struct {
 	// Secret is the value of a Secret, NAMESPACE/NAME; the error is for people and holds nothing
 	// of it. Nil: there are none.
 	Secret func(ctx context.Context, namespace, name string) (string, error)
-	// Assets gives a command what it names, NAMESPACE/NAME, until done is called; the error is for
-	// people. Nil: there are none.
+	// Assets returns the directories of Assets, NAMESPACE/NAME, which stay until done is called. The error is for people.
+	// Nil: there are none.
 	Assets func(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error)
 	Logger *slog.Logger
 }
@@ -132,8 +132,8 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 	one := *m
 	one.hider = hide.New(slices.Concat(hidden, m.Hidden))
 	receipt, err := o.send(ctx, spec, &one, timeout)
-	receipt.Sent, receipt.Answer, receipt.Refused = shown(receipt.Sent, one.hider), shown(receipt.Answer, one.hider), hideIn(receipt.Refused, one.hider)
-	return receipt, hideIn(err, one.hider)
+	receipt.Sent, receipt.Answer, receipt.Refused = redactText(receipt.Sent, one.hider), redactText(receipt.Answer, one.hider), redactError(receipt.Refused, one.hider)
+	return receipt, redactError(err, one.hider)
 }
 
 func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
@@ -184,7 +184,7 @@ func readSecret(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSecret))
 }
 
-// secret reads one; what is not there now may be there later, so that is no final error.
+// secret reads a secret. One that is missing may exist later, so the error is not final.
 func (o *Out) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Named != "" {
 		namespace, name, _ := strings.Cut(s.Named, "/")
@@ -216,14 +216,14 @@ func (o *Out) reader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }
 
-func shown(text string, h *hide.Hider) string { return string(h.Redact([]byte(text))) }
+func redactText(text string, h *hide.Hider) string { return string(h.Redact([]byte(text))) }
 
-// hideIn keeps the kind of the error.
-func hideIn(err error, h *hide.Hider) error {
+// redactError keeps the kind of the error.
+func redactError(err error, h *hide.Hider) error {
 	if err == nil {
 		return nil
 	}
-	text := shown(err.Error(), h)
+	text := redactText(err.Error(), h)
 	if text == err.Error() {
 		return err
 	}

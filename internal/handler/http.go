@@ -34,17 +34,17 @@ type request struct {
 	// refused says why an answer that looks as if the message were taken means that it was
 	// not; nil: none does.
 	refused func(answer string) error
-	hidden  bool     // what follows the host in url is a secret
-	strict  bool     // no answer of the kind's own rules, only those of all
+	hidden  bool     // everything behind the host in url is a secret
+	strict  bool     // ignores the kind's own rules of answers
 	then    *request // follows once this one was taken; nil: nothing does
 }
 
 // mostAnswer is how much of an answer is read, in bytes.
 const mostAnswer = 64 << 10
 
-// post sends a request, and what follows it, until one is not taken.
+// post sends a request and its followers, until a service refuses one.
 func (o *Out) post(ctx context.Context, m *Message, r *request) (Receipt, error) {
-	receipt, err := o.one(ctx, m, r)
+	receipt, err := o.sendOne(ctx, m, r)
 	if err != nil || r.then == nil {
 		return receipt, err
 	}
@@ -54,8 +54,8 @@ func (o *Out) post(ctx context.Context, m *Message, r *request) (Receipt, error)
 	return receipt, err
 }
 
-// one sends one request and judges the answer.
-func (o *Out) one(ctx context.Context, m *Message, r *request) (Receipt, error) {
+// sendOne sends one request and judges the answer.
+func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, error) {
 	receipt := Receipt{Sent: r.String()}
 	client, err := o.client(r.ca)
 	if err != nil {
@@ -78,7 +78,7 @@ func (o *Out) one(ctx context.Context, m *Message, r *request) (Receipt, error) 
 		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
-	said := &head{most: 512, hider: m.hider.NewText()}
+	said := &headBuffer{most: 512, hider: m.hider.NewText()}
 	_, _ = io.Copy(said, io.LimitReader(resp.Body, mostAnswer))
 	answer := strings.TrimSpace(body.Clean(said.String()))
 	receipt.Answer = strings.TrimSpace(resp.Status + "\n" + answer)
@@ -159,8 +159,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutURL is what went wrong without the address, whose path may be a secret: the
-// error is logged, and kept where everybody may read it.
+// withoutURL returns the cause of an error without the address, whose path may be a secret: people read the error in the
+// log.
 func withoutURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -206,7 +206,7 @@ func (o *Out) client(ca string) (*http.Client, error) {
 	return c, nil
 }
 
-// pool is what is trusted: the CAs of a file, or nil for those of the system.
+// pool returns the TLS settings that trust the CAs in a file; nil: the system's CAs.
 func pool(ca string) (*tls.Config, error) {
 	if ca == "" {
 		return nil, nil

@@ -15,9 +15,9 @@ import (
 // DefaultMutatorTimeout ends a mutator's command that says nothing else.
 const DefaultMutatorTimeout = 10 * time.Second
 
-// Mutate runs a mutator's command, which names its assets and secrets as NAMESPACE/NAME, with an event on its standard input. What it writes on its
-// standard output is what the handler gets, as it is. Its secrets are read here, as those of handlers; hidden is what nobody may see of
-// what is said of the message afterwards (Message.Hidden).
+// Mutate runs a mutator's command with an event on its standard input; the command names its assets and secrets as
+// NAMESPACE/NAME. Its standard output becomes the handler's input unchanged. Mutate reads the secrets as handlers do;
+// hidden are the secrets for Message.Hidden.
 func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
 	spec, hidden, err = spec.Reveal(o.reader(ctx))
 	if err != nil {
@@ -25,7 +25,7 @@ func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte)
 	}
 	h := hide.New(hidden)
 	made, err = o.mutate(ctx, spec, event, h)
-	return made, hidden, hideIn(err, h)
+	return made, hidden, redactError(err, h)
 }
 
 func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
@@ -40,8 +40,8 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 		return nil, err
 	}
 	defer done()
-	said, made := &tail{most: 512, hider: h.NewText()}, &head{most: filter.MaxMutated}
-	if _, err := o.execute(ctx, among(argvOf(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
+	said, made := &tailBuffer{most: 512, hider: h.NewText()}, &headBuffer{most: filter.MaxMutated}
+	if _, err := o.execute(ctx, withAssetPath(argvOf(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
 		return nil, err
 	}
 	if made.cut {
@@ -50,20 +50,20 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 	return made.buf, nil
 }
 
-// head keeps the first bytes of an output, and knows whether there were more.
-type head struct {
+// headBuffer keeps the first bytes of an output, and knows whether there were more.
+type headBuffer struct {
 	buf   []byte
 	most  int
 	cut   bool
 	hider *hide.Hider // goes over it before anything is cut; nil: nothing is hidden
 }
 
-func (h *head) Write(p []byte) (int, error) {
+func (h *headBuffer) Write(p []byte) (int, error) {
 	h.add(p, false)
 	return len(p), nil
 }
 
-func (h *head) add(p []byte, last bool) {
+func (h *headBuffer) add(p []byte, last bool) {
 	if h.hider != nil {
 		p = h.hider.Next(p, last)
 	}
@@ -71,8 +71,8 @@ func (h *head) add(p []byte, last bool) {
 	h.buf, h.cut = append(h.buf, p[:n]...), h.cut || n < len(p)
 }
 
-// String is what it begins with; nothing is written afterwards.
-func (h *head) String() string {
+// String returns the kept beginning of the output. No write may follow.
+func (h *headBuffer) String() string {
 	h.add(nil, true)
 	return string(h.buf)
 }

@@ -13,7 +13,7 @@ import (
 // raise it.
 const NotificationVersion = 1
 
-// Kinds of notifications. Every kind of handler knows what to make of each.
+// Kinds of notifications. Every kind of handler has a form for each.
 const (
 	Opened       = "opened"
 	Closed       = "closed"
@@ -22,11 +22,12 @@ const (
 	Summary      = "summary"      // several in one: Count, and Output with a line for each
 	Test         = "test"         // muster handler test
 	Deregistered = "deregistered" // an ephemeral node was forgotten: Output says why
-	Event        = "event"        // of a delivery: what a pipeline passed on, as Opened or Closed
-	Beat         = "beat"         // the watchdog's: Output is what it waits for; for no handler
+	Event        = "event"        // kind of a delivery from a pipeline; the notification itself is Opened or Closed
+	Beat         = "beat"         // of the watchdog: Output is the text that it waits for; no handler gets it
 )
 
-// Notification is what handlers get: on standard input, or as the body of a POST.
+// Notification is the input of handlers: on standard input of a command, or as the body of a POST. It has more than 25
+// fields because programs read them in one flat JSON object, whose names are documented (docs/handlers.md).
 type Notification struct {
 	Version  int               `json:"version"`
 	Kind     string            `json:"kind"`    // opened | closed | …
@@ -43,24 +44,24 @@ type Notification struct {
 	Raised   bool              `json:"raised,omitempty"`  // this is worse than all that was told under this id before
 	Output   string            `json:"output"`            // now
 	Unacked  bool              `json:"unacked,omitempty"` // they were told that somebody looks after it, and nobody does any more
-	// Incident is what services know it by, where acknowledgements ended that were told under its id: PROBLEM.1, .2, …, for
-	// they cannot take one back. Instead is the one whose place it takes.
+	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
+	// …, because services cannot reopen one. Instead is the incident that it replaces.
 	Incident string             `json:"incident,omitempty"`
 	Instead  string             `json:"instead,omitempty"`
 	Opened   time.Time          `json:"opened"`
 	Closed   time.Time          `json:"closed,omitzero"`
 	Executed time.Time          `json:"executed"`          // when the check ran
 	Expired  bool               `json:"expired,omitempty"` // nothing came in time
-	By       string             `json:"by,omitempty"`      // who acknowledged, or asked for the test
-	Note     string             `json:"note,omitempty"`    // what they said
+	By       string             `json:"by,omitempty"`      // author of the acknowledgement or of the test
+	Note     string             `json:"note,omitempty"`    // the person's words
 	Count    int                `json:"count,omitempty"`   // of the problems of a summary
-	Hooks    []model.HookResult `json:"hooks,omitempty"`   // what the check's hooks said of it
-	// Problems are those of a message that tells of several, worst first, at most MaxProblems of
-	// Count; Problem is then the id under which their group is told.
+	Hooks    []model.HookResult `json:"hooks,omitempty"`   // results of the check's hooks
+	// Problems lists the problems of a message about several, the worst first, at most MaxProblems of Count; Problem is then
+	// the id of their group.
 	Problems []Listed `json:"problems,omitempty"`
 	Summary  string   `json:"summary"` // one line for people
-	// Of a message that a pipeline kept from Sensu passed on: the event in Sensu's shape, which
-	// programs get instead of all this; PIPELINE/WORKFLOW; and what changes the event first.
+	// Of a message that passed a Sensu pipeline: the event in Sensu's shape, which programs get instead of the notification;
+	// the pipeline as PIPELINE/WORKFLOW; and the mutator of the event.
 	Event    json.RawMessage `json:"event,omitempty"`
 	Pipeline string          `json:"pipeline,omitempty"`
 	Mutator  string          `json:"mutator,omitempty"`
@@ -117,7 +118,7 @@ func (n *Notification) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// Decode reads what Encode wrote, in this release or another.
+// Decode parses the output of Encode.
 func Decode(payload []byte) (*Notification, error) {
 	n := &Notification{}
 	if err := json.Unmarshal(payload, n); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Limits of ntfy: what is longer becomes an attachment, or is refused.
+// Limits of ntfy: longer texts become an attachment, or are refused.
 const (
 	ntfyTitle   = 250
 	ntfyMessage = 3500

@@ -42,9 +42,8 @@ type opsgenieAction struct {
 	Note   string `json:"note"`
 }
 
-// opsgenie is https://docs.opsgenie.com/docs/alert-api, which Jira Service Management serves
-// too: create, raise, acknowledge and close by alias. What was acknowledged is not made to call again,
-// which Jira Service Management cannot: a new alert takes its place.
+// opsgenie makes a request to https://docs.opsgenie.com/docs/alert-api, which Jira Service Management also serves: create,
+// raise, acknowledge and close by alias. An acknowledged alert cannot page again there: a new alert replaces it.
 func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 	n := m.Note
 	address := "https://api.opsgenie.com"
@@ -81,7 +80,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 			a.Tags = append(a.Tags, body.Cut(tag, opsgenieTag))
 		}
 		r.body = encode(a)
-		if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // what is created again counts up, and keeps its priority
+		if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a second create counts up and keeps the priority
 			r.then = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut,
 				url: address + "/v2/alerts/" + url.PathEscape(alias) + "/priority?identifierType=alias", body: encode(map[string]string{"priority": a.Priority})}
 		} else if n.Instead != "" {

@@ -20,9 +20,9 @@ func asBusy(err error, into **BusyError) bool { return errors.As(err, into) }
 
 // rulesOf are the documented rules of each service, written from its own pages, not from
 // what Muster sends: method, path, headers, required fields, and sizes.
-func rulesOf() map[string]func(*caught) error {
-	return map[string]func(*caught) error{
-		"webhook": func(c *caught) error {
+func rulesOf() map[string]func(*capturedRequest) error {
+	return map[string]func(*capturedRequest) error{
+		"webhook": func(c *capturedRequest) error {
 			if c.header.Get("Idempotency-Key") == "" {
 				return errors.New("no key")
 			}
@@ -45,7 +45,7 @@ func rulesOf() map[string]func(*caught) error {
 	}
 }
 
-func where(c *caught, method, path, typ string) error {
+func where(c *capturedRequest, method, path, typ string) error {
 	if c.method != method || !regexp.MustCompile(path).MatchString(c.uri) {
 		return fmt.Errorf("%s %s is not served", c.method, c.uri)
 	}
@@ -56,7 +56,7 @@ func where(c *caught, method, path, typ string) error {
 }
 
 // object reads a body and says what is missing, or longer than may be (in characters).
-func object(c *caught, required []string, limits map[string]int) (map[string]any, error) {
+func object(c *capturedRequest, required []string, limits map[string]int) (map[string]any, error) {
 	var v map[string]any
 	if err := json.Unmarshal(c.body, &v); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func oneOf(v any, words ...string) error {
 }
 
 // https://developer.pagerduty.com/docs/send-alert-event
-func pagerdutyRules(c *caught) error {
+func pagerdutyRules(c *capturedRequest) error {
 	v, err := object(c, []string{"routing_key", "event_action", "dedup_key"}, map[string]int{"routing_key": 32, "dedup_key": 255, "payload.summary": 1024})
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func pagerdutyRules(c *caught) error {
 }
 
 // https://docs.opsgenie.com/docs/alert-api
-func opsgenieRules(c *caught) error {
+func opsgenieRules(c *capturedRequest) error {
 	if c.header.Get("Authorization") != "GenieKey genie-key" {
 		return errors.New("who are you?")
 	}
@@ -159,7 +159,7 @@ func opsgenieRules(c *caught) error {
 }
 
 // https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
-func alertmanagerRules(c *caught) error {
+func alertmanagerRules(c *capturedRequest) error {
 	var list []struct {
 		Labels, Annotations map[string]string
 		StartsAt, EndsAt    time.Time
@@ -184,7 +184,7 @@ func alertmanagerRules(c *caught) error {
 }
 
 // https://api.slack.com/messaging/webhooks, https://api.slack.com/reference/block-kit/blocks
-func slackRules(c *caught) error {
+func slackRules(c *capturedRequest) error {
 	v, err := object(c, []string{"text"}, map[string]int{"text": 40000})
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func slackRules(c *caught) error {
 }
 
 // https://developers.mattermost.com/integrate/webhooks/incoming/
-func mattermostRules(c *caught) error {
+func mattermostRules(c *capturedRequest) error {
 	v, err := object(c, []string{"attachments"}, nil)
 	if err != nil {
 		return err
@@ -229,7 +229,7 @@ func mattermostRules(c *caught) error {
 }
 
 // https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer
-func teamsRules(c *caught) error {
+func teamsRules(c *capturedRequest) error {
 	v, err := object(c, []string{"type", "attachments"}, nil)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func teamsRules(c *caught) error {
 }
 
 // https://docs.ntfy.sh/publish/#publish-as-json
-func ntfyRules(c *caught) error {
+func ntfyRules(c *capturedRequest) error {
 	v, err := object(c, []string{"topic"}, nil)
 	if err != nil {
 		return err

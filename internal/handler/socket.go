@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxDatagram bounds what is sent by UDP: larger ones are lost more easily.
+// maxDatagram bounds an UDP payload, in bytes: larger ones are lost more often.
 const maxDatagram = 8 << 10
 
-// maxEvent is what a datagram holds at most.
+// maxEvent is the largest payload of a datagram, in bytes.
 const maxEvent = 65507
 
 // tcp opens a connection, writes one line and closes it.
@@ -52,7 +52,7 @@ func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error
 // jsonLine is the notification with the end of its line.
 func jsonLine(m *Message) []byte { return append(bytes.TrimSpace(bytes.Clone(m.Payload)), '\n') }
 
-// datagram is the notification, cut to what a datagram holds: output first, then labels.
+// datagram returns the notification as JSON that fits a datagram. It cuts the output first, then the labels.
 func datagram(m *Message) ([]byte, error) {
 	if len(m.Payload) <= maxDatagram {
 		return m.Payload, nil

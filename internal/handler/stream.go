@@ -22,8 +22,8 @@ type lineKey struct {
 	number  uint32
 }
 
-// line is a connection that is kept. Who writes waits for who writes before; a peer that
-// does not read lets them wait until their time is over, and the outbox fills in their place.
+// line is one connection of a stream. Writers wait for earlier writers. A peer that does not read blocks them until their
+// timeout; meanwhile messages wait in the outbox.
 type line struct {
 	key  lineKey
 	busy chan struct{} // holds the turn: capacity 1
@@ -31,8 +31,8 @@ type line struct {
 	conn net.Conn // nil: none is open
 }
 
-// stream writes one line into one of a few connections; those of one problem take the same
-// one, so that they stay in order.
+// stream writes one line into one of the handler's connections. All lines of a problem use the same connection, which keeps
+// their order.
 func (o *Out) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("stream %s\n%s", s.Address, text)}
@@ -108,8 +108,7 @@ func (l *line) open(ctx context.Context) (conn net.Conn, fresh bool, err error) 
 	l.mu.Lock()
 	l.conn = conn
 	l.mu.Unlock()
-	// The peer has nothing to say: what is read is thrown away until it closes, so that
-	// nothing is written to who is gone.
+	// The peer sends nothing of use. Its bytes are discarded until it closes, so that no line goes to a closed peer.
 	go func() {
 		buf := make([]byte, 512)
 		for {

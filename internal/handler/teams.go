@@ -110,8 +110,7 @@ func unmarked(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]").Replace(s)
 }
 
-// teamsRefused finds what is told in the body of a good answer: that Teams behind it did not
-// take the message.
+// teamsRefused finds a refusal of Teams in the body of a successful answer of the workflow.
 func teamsRefused(answer string) error {
 	if strings.Contains(answer, "HTTP error") {
 		return &BusyError{Err: errors.New("teams answered: " + answer)}

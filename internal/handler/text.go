@@ -10,10 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// words are what a message says to people, for every kind of handler: they are written for
-// somebody who was woken. A kind only puts them into its envelope.
+// words holds the text of a message for people, for every kind of handler. Its reader was woken up. A
+// kind only puts it into its envelope.
 type words struct {
-	title    string      // one line: how bad, what, where, what it says
+	title    string      // one line: status, subject, node, output
 	facts    [][2]string // name and value: since when, how bad, labels that were asked for
 	output   string      // its first lines
 	commands []string    // to type
@@ -60,7 +60,7 @@ func (o *Out) words(n *Notification, labels []string) *words {
 		fact("namespace", "%s", n.Space)
 		w.link = ""
 	} else {
-		n.told(fact)
+		n.problemFacts(fact)
 	}
 	if n.By != "" {
 		fact("by", "%s", strings.TrimSuffix(n.By+": "+n.Note, ": "))
@@ -79,8 +79,8 @@ func (o *Out) words(n *Notification, labels []string) *words {
 	return w
 }
 
-// told is what is wrong where, how badly, and since when.
-func (n *Notification) told(fact func(name, format string, args ...any)) {
+// problemFacts adds node, subject, status, severity and times.
+func (n *Notification) problemFacts(fact func(name, format string, args ...any)) {
 	fact("node", "%s", n.Node)
 	fact(n.Source.Kind.String(), "%s", n.Subject())
 	if n.Space != model.DefaultNamespaceName {
@@ -93,7 +93,7 @@ func (n *Notification) told(fact func(name, format string, args ...any)) {
 	fact("status", "%s", status)
 	if n.Kind == Closed {
 		fact("was", "%s, severity %s", n.Worst, n.Severity)
-		fact("open", "%s to %s, %s", clock(n.Opened), clock(n.Closed), lasted(n.Closed.Sub(n.Opened)))
+		fact("open", "%s to %s, %s", clock(n.Opened), clock(n.Closed), formatDuration(n.Closed.Sub(n.Opened)))
 		return
 	}
 	if n.Was != "" {
@@ -104,7 +104,7 @@ func (n *Notification) told(fact func(name, format string, args ...any)) {
 	fact("since", "%s", clock(n.Opened))
 }
 
-// commands are what to type next.
+// commands returns the commands to type next.
 func (n *Notification) commands() []string {
 	flag := ""
 	if n.Space != model.DefaultNamespaceName {
@@ -117,7 +117,7 @@ func (n *Notification) commands() []string {
 	return []string{"muster why " + event, "muster event ack " + event + ` -m "on it"`}
 }
 
-// title is one line: how bad, what, where, and what it says.
+// title returns one line with status, subject, node and output.
 func (n *Notification) title() string {
 	what := fmt.Sprintf("%s on %s: %s", n.Subject(), n.Node, firstLine(n.Output))
 	switch n.Kind {
@@ -191,8 +191,8 @@ func (w *words) text() string {
 	return b.String()
 }
 
-// firstLines are as many of an output's as a message for people holds, without perfdata; what
-// is left out is said.
+// firstLines returns the first lines of an output, as many as a message for people holds, without performance data, and the
+// number of omitted lines.
 func firstLines(output string) string {
 	lines := strings.Split(strings.TrimSpace(body.Clean(output)), "\n")
 	for i, line := range lines {
@@ -223,8 +223,8 @@ func firstLine(s string) string {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// lasted is a duration as people say it, in its two largest units.
-func lasted(d time.Duration) string {
+// formatDuration is a duration as people say it, in its two largest units.
+func formatDuration(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", d/time.Second)
@@ -251,8 +251,8 @@ func (n *Notification) severity() model.Severity {
 	return s
 }
 
-// details are facts as names and values, each value and all together in so many bytes. What does not fit is left
-// out from the end, where labels are, and more says how much.
+// details returns facts by name. each bounds a value and all the sum of bytes. Facts that do not fit are left out from the
+// end, which holds the labels, and counted.
 func details(facts [][2]string, each, all int) map[string]string {
 	const more = "and more"
 	out := map[string]string{}

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// webhook posts the notification as it is, or what a template makes of it; signed, where
-// there is a secret.
+// webhook posts the notification, or the output of the handler's template, and signs it if there is a secret.
 func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
 	r := &request{kind: "webhook", hidden: true, url: hook.URL, typ: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
 	if hook.Template != "" {
@@ -37,8 +36,8 @@ func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Rec
 	return o.post(ctx, m, r)
 }
 
-// signature lets the receiver see who sent a request, and that nobody changed or kept it: it
-// computes the same from the time stamp, a dot and the body, and refuses an old time stamp.
+// signature returns headers that prove the sender and the body of a request and let the receiver refuse a replay: it
+// computes the HMAC of time stamp, dot and body, and refuses an old time stamp.
 func signature(secret, timestamp string, body []byte) [][2]string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "."))

@@ -105,7 +105,7 @@ func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now 
 		drop("there is no such filter")
 		return
 	}
-	if said, outside := f.plain.Outside(now); outside {
+	if said, outside := f.plain.NotInForce(now); outside {
 		if !said.Pass {
 			drop(said.Reason)
 		}

@@ -62,7 +62,7 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 		}
 		notes = append(notes, note)
 	}
-	return last, len(list) == refreshPageSize, d.out.Standing(ctx, spec, notes)
+	return last, len(list) == refreshPageSize, d.out.ResendProblems(ctx, spec, notes)
 }
 
 func (d *deliverer) gate(ref history.HandlerRef) *sync.RWMutex {

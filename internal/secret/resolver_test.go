@@ -143,13 +143,13 @@ func TestOneRequestForAFleet(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := vault.Asked(); n != 1 {
+	if n := vault.Requests(); n != 1 {
 		t.Errorf("%d requests", n)
 	}
 	<-told
 	forget()
-	if _, err := r.Resolve(t.Context(), "default", "s"); err != nil || vault.Asked() != 2 {
-		t.Errorf("%d requests, %v", vault.Asked(), err)
+	if _, err := r.Resolve(t.Context(), "default", "s"); err != nil || vault.Requests() != 2 {
+		t.Errorf("%d requests, %v", vault.Requests(), err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("gone"))

@@ -86,7 +86,7 @@ func (b *Bao) Write(name, text string) string {
 	return path
 }
 
-// Start starts the program; what it held is sealed then.
+// Start starts the program; its storage is sealed then.
 func (b *Bao) Start() {
 	b.t.Helper()
 	b.cmd = b.Command("server", "-config="+filepath.Join(b.dir, "server.hcl"))
@@ -140,7 +140,7 @@ func (b *Bao) Token(namespace, ttl string) string {
 	return made.Auth.Token
 }
 
-// Must asks as root; what is refused ends the test.
+// Must sends a request as root; a refusal ends the test.
 func (b *Bao) Must(method, path, namespace string, in, out any) {
 	b.t.Helper()
 	status, text, err := b.ask(method, path, namespace, b.Root, in)

@@ -12,8 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files and reference pages anew")
 
-// Golden holds what was made to what a file keeps of it; go test -update writes it there.
-// before is what has to be done or thought of before that.
+// Golden compares got with a file; go test -update writes the file. before are commands that must run before -update.
 func Golden[T string | []byte](t testing.TB, path string, got T, before ...string) {
 	t.Helper()
 	if *update {

@@ -12,7 +12,7 @@ func Port(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := 10_000 + rand.N(20_000)
-		if release, err := hold(port); err == nil {
+		if release, err := reservePort(port); err == nil {
 			t.Cleanup(release)
 			return fmt.Sprintf("127.0.0.1:%d", port)
 		}

@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// hold only looks whether the port is free.
-func hold(port int) (release func(), err error) {
+// reservePort only looks whether the port is free.
+func reservePort(port int) (release func(), err error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
 		return nil, err

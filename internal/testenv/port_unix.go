@@ -4,9 +4,9 @@ package testenv
 
 import "golang.org/x/sys/unix"
 
-// hold binds a socket to the port that does not listen. It gets no port that anybody has; a server may listen beside
+// reservePort binds a socket to the port that does not listen. It gets no port that anybody has; a server may listen beside
 // it nevertheless, for from then on both say SO_REUSEADDR.
-func hold(port int) (release func(), err error) {
+func reservePort(port int) (release func(), err error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return nil, err

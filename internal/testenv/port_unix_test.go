@@ -16,7 +16,7 @@ func TestAPortIsTheTestsOwn(t *testing.T) {
 	port, _ := strconv.Atoi(text)
 	taken := func(when string) {
 		t.Helper()
-		if release, err := hold(port); err == nil {
+		if release, err := reservePort(port); err == nil {
 			release()
 			t.Fatalf("%s: another test could have %s", when, address)
 		}

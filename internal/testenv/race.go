@@ -2,6 +2,5 @@
 
 package testenv
 
-// Race says that the race detector is on: memory and allocations are not what they are
-// without it.
+// Race reports that the race detector is on: memory and allocations differ with it.
 const Race = true

@@ -1,5 +1,5 @@
-// Package testenv helps tests that need something of the machine, a Debian package
-// or root, and tests that wait for what no channel tells.
+// Package testenv serves tests that need a Debian package or root on the machine, and tests that wait for a condition
+// which no channel reports.
 //
 // Start reading at LeftOut. No goroutines and no locks.
 package testenv
@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// LeftOut skips the test and puts it on the list that `make check` prints at its
-// end: what was left out, why, and the command that makes it run.
+// LeftOut skips the test and adds it to the list that `make check` prints at its end: the test, the reason, and the command
+// that makes it run.
 func LeftOut(t testing.TB, why, command string) {
 	t.Helper()
 	t.Skip("left out: " + note(t, why, "To run it: "+command))

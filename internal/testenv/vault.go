@@ -23,7 +23,7 @@ type Vault struct {
 	asked  int
 }
 
-// NewVault starts one on loopback, with TLS: its CA is that of Server.Certificate.
+// NewVault starts a Vault on loopback with TLS; the certificate of its CA is Server.Certificate.
 func NewVault(t testing.TB, token string) *Vault {
 	v := &Vault{Token: token, values: map[string]map[string]any{}, gone: map[string]bool{}}
 	v.Server = httptest.NewTLSServer(v)
@@ -53,8 +53,8 @@ func (v *Vault) Seal(sealed bool) {
 	v.sealed = sealed
 }
 
-// Asked is how many requests came.
-func (v *Vault) Asked() int {
+// Requests returns the number of requests.
+func (v *Vault) Requests() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.asked
@@ -101,7 +101,7 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		default:
 			say(http.StatusOK, map[string]any{"request_id": "1", "lease_duration": 0, "data": map[string]any{"data": values, "metadata": metadata}})
 		}
-	default: // what its policy does not name, whether there is such a mount or not
+	default: // outside the policy, whether the mount exists or not
 		fail(http.StatusForbidden, "1 error occurred:\n\t* permission denied\n\n")
 	}
 }

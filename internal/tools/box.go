@@ -20,33 +20,33 @@ const (
 	// await is how long a command waits for an asset that is being extracted: the first message
 	// after an apply is then not tried again.
 	await = 10 * time.Second
-	// look is how often what is extracted is looked at, when it is used.
+	// look is the period after which extracted files are checked again when they are used.
 	look = time.Minute
 	// reserve is how much of the disk is left to others: the journal may lie there.
 	reserve = 512 << 20
 )
 
-// Options of a Box.
+// Options holds the dependencies of a Box.
 type Options struct {
-	Dir   string            // of what is extracted; made if need be
+	Dir   string            // folder of extracted files; created if it does not exist
 	Facts map[string]string // of the server's machine
 	// Archive opens one of the server's own store, after it has been held to its sum; the error
 	// says why it is not there.
 	Archive func(sum [64]byte) (io.ReadSeekCloser, error)
-	// Came hears that an asset may be used now that could not be before. It must not block, nor call
+	// Arrived hears that an asset may be used now that could not be before. It must not block, nor call
 	// the Box. Nil: nobody does.
-	Came func()
+	Arrived func()
 	Log  *slog.Logger
 }
 
-// Box is what there is for commands. Safe for concurrent use.
+// Box holds the Assets of commands. Safe for concurrent use.
 type Box struct {
 	opts  Options
 	cache *asset.Cache
 
 	mu     sync.Mutex
 	assets map[route.Name]*model.AssetSpec
-	users  map[user][]string // the Assets that what is kept from Sensu names, and …
+	users  map[user][]string // Assets that filters and mutators name, by resource
 	named  []string          // … those that handlers name
 }
 
@@ -58,26 +58,26 @@ type user struct {
 
 // Open looks at the folder.
 func Open(o Options) (*Box, error) {
-	if o.Came == nil {
-		o.Came = func() {}
+	if o.Arrived == nil {
+		o.Arrived = func() {}
 	}
 	b := &Box{opts: o, assets: map[route.Name]*model.AssetSpec{}, users: map[user][]string{}}
 	var err error
 	b.cache, err = asset.Open(asset.Config{
 		Dir: o.Dir, Fetch: b.fetch, Alone: true, Reserve: reserve, Look: look, Whose: "the server's handlers", Log: o.Log,
-		Arrived: func(asset.Sum) { o.Came() },
+		Arrived: func(asset.Sum) { o.Arrived() },
 	})
 	return b, err
 }
 
-// Run extracts what is named, until ctx ends.
+// Run extracts the Assets that are named, until ctx ends.
 func (b *Box) Run(ctx context.Context) error {
 	b.cache.Run(ctx)
 	return nil
 }
 
-// Arrived hears that there is an archive in the store that was not there before.
-func (b *Box) Arrived() { b.cache.Hurry() }
+// ArchiveArrived hears that there is an archive in the store that was not there before.
+func (b *Box) ArchiveArrived() { b.cache.Hurry() }
 
 // Set puts an Asset in force, or notes which a Filter or Mutator names. Other kinds change nothing.
 func (b *Box) Set(name route.Name, _ string, spec model.Spec) error {
@@ -87,7 +87,7 @@ func (b *Box) Set(name route.Name, _ string, spec model.Spec) error {
 	case *model.AssetSpec:
 		b.assets[name] = spec
 		b.want()
-		b.opts.Came() // what it names may be here already
+		b.opts.Arrived() // an Asset that the message names may have arrived
 	case *model.FilterSpec:
 		b.names(user{"Filter", name}, spec.Assets)
 	case *model.MutatorSpec:
@@ -96,7 +96,7 @@ func (b *Box) Set(name route.Name, _ string, spec model.Spec) error {
 	return nil
 }
 
-// names notes what somebody names. The caller holds the lock.
+// names records the Assets that a resource names. The caller holds the lock.
 func (b *Box) names(who user, assets []string) {
 	before := len(b.users[who])
 	delete(b.users, who)
@@ -118,18 +118,18 @@ func (b *Box) Remove(kind string, name route.Name) {
 	b.names(user{kind, name}, nil)
 }
 
-// Announce does nothing: who uses an asset looks at what is in force then.
+// Announce does nothing: a user of an Asset reads the version in force.
 func (b *Box) Announce() {}
 
-// Named hears which assets handlers name. What is named is extracted, and the rest makes room.
-func (b *Box) Named(handlers []string) {
+// SetHandlerAssets sets the Assets that handlers name. The box extracts them, and evicts all others when it needs room.
+func (b *Box) SetHandlerAssets(handlers []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.named = handlers
 	b.want()
 }
 
-// want tells the cache what is named, in the archives for this machine. The caller holds the lock.
+// want gives the cache the list of named archives for this machine. The caller holds the lock.
 func (b *Box) want() {
 	sums := map[asset.Sum]bool{}
 	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {

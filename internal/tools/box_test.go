@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// bench is a box with a store of archives.
-type bench struct {
+// boxTest is a box with a store of archives.
+type boxTest struct {
 	*Box
 	t      *testing.T
 	mu     sync.Mutex
@@ -29,11 +29,11 @@ type bench struct {
 	came   atomic.Int64
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *boxTest {
 	t.Helper()
-	w := &bench{t: t, has: map[[64]byte][]byte{}}
+	w := &boxTest{t: t, has: map[[64]byte][]byte{}}
 	var err error
-	w.Box, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Came: func() { w.came.Add(1) }, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
+	w.Box, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Arrived: func() { w.came.Add(1) }, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
 		w.opened.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -77,21 +77,21 @@ func pack(t *testing.T, files ...string) (data []byte, sum string) {
 }
 
 // upload puts an archive into the store.
-func (w *bench) upload(data []byte) {
+func (w *boxTest) upload(data []byte) {
 	w.mu.Lock()
 	w.has[sha512.Sum512(data)] = data
 	w.mu.Unlock()
-	w.Arrived()
+	w.ArchiveArrived()
 }
 
-func (w *bench) asset(name string, builds ...model.AssetBuild) {
+func (w *boxTest) asset(name string, builds ...model.AssetBuild) {
 	w.t.Helper()
 	if err := w.Set(route.Name{Namespace: "default", Name: name}, "", &model.AssetSpec{Builds: builds}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *bench) holds(dirs []model.AssetDir, file, text string) {
+func (w *boxTest) wantFile(dirs []model.AssetDir, file, text string) {
 	w.t.Helper()
 	if len(dirs) != 1 {
 		w.t.Fatalf("%v", dirs)
@@ -107,7 +107,7 @@ func TestWhoWaitsHearsOfAnAsset(t *testing.T) {
 	w := newBench(t)
 	data, sum := pack(t, "bin/x", "x")
 	w.asset("x", model.AssetBuild{SHA512: sum})
-	w.Named([]string{"default/x"})
+	w.SetHandlerAssets([]string{"default/x"})
 	if _, _, err := w.Use(t.Context(), []string{"default/x"}); err == nil {
 		t.Fatal("it is here")
 	}
@@ -142,7 +142,7 @@ func TestCommandsShareAnAsset(t *testing.T) {
 				return
 			}
 			defer done()
-			w.holds(dirs, "bin/x", "old")
+			w.wantFile(dirs, "bin/x", "old")
 		})
 	}
 	all.Wait()
@@ -161,8 +161,8 @@ func TestCommandsShareAnAsset(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer end()
-	w.holds(before, "bin/x", "old")
-	w.holds(after, "bin/x", "new")
+	w.wantFile(before, "bin/x", "old")
+	w.wantFile(after, "bin/x", "new")
 	done()
 }
 
@@ -172,7 +172,7 @@ func TestWhyAnAssetIsNotHere(t *testing.T) {
 	data, sum := pack(t, "bin/x", "text")
 	w.asset("x", model.AssetBuild{SHA512: sum})
 	w.asset("elsewhere", model.AssetBuild{SHA512: sum, OS: "plan9"})
-	w.Named([]string{"default/x", "default/elsewhere", "default/gone"})
+	w.SetHandlerAssets([]string{"default/x", "default/elsewhere", "default/gone"})
 	for ref, want := range map[string]string{
 		"default/x":         "asset default/x is not here: nobody has uploaded it: muster asset add NAME FILE",
 		"default/elsewhere": "asset default/elsewhere has no archive for the server's machine (linux amd64)\n  muster asset add -n default elsewhere FILE --os linux --arch amd64",
@@ -189,7 +189,7 @@ func TestWhyAnAssetIsNotHere(t *testing.T) {
 			return false
 		}
 		defer done()
-		w.holds(dirs, "bin/x", "text")
+		w.wantFile(dirs, "bin/x", "text")
 		return true
 	})
 }

@@ -1,8 +1,6 @@
-// Package tools has what commands of the server's own need of Assets: handlers, and what is kept
-// from Sensu. It knows which Assets there are and who names them (Set, Remove: the planner calls
-// them as resources change), chooses the archive for the server's machine, and has it extracted
-// by the cache that agents have, too.
+// Package tools holds the Assets of the server's own commands: handlers, filters and mutators. It knows all Assets and the
+// resources that name them (the planner calls Set and Remove as resources change), chooses the archive for the server's
+// machine, and extracts it with the agents' cache.
 //
-// Its lock guards the tables and is held for a moment; no goroutine but the cache's (Box.Run).
-// Start at box.go.
+// One lock guards the tables and is held for a moment; the only goroutine is the cache's (Box.Run). Start reading at box.go.
 package tools

@@ -14,8 +14,8 @@ import (
 // maxScripts bounds the files that one asset may have as JavaScript.
 const maxScripts = 64
 
-// Scripts reads the JavaScript of assets, NAMESPACE/NAME, that is lib/*.js, unless it is what key
-// known stands for. It waits for nothing: what is not here now is an error, and comes.
+// Scripts reads the JavaScript (lib/*.js) of Assets, NAMESPACE/NAME. It returns no list if key would equal known. It does
+// not wait: an Asset that is not extracted yet is an error.
 func (b *Box) Scripts(refs []string, known string) (list []filter.Library, key string, err error) {
 	var sums []string
 	for _, ref := range refs {
@@ -48,7 +48,7 @@ func (b *Box) Scripts(refs []string, known string) (list []filter.Library, key s
 	return list, key, nil
 }
 
-// scriptsIn reads those of one asset, by name; one that has none is for commands alone.
+// scriptsIn reads the scripts of one Asset by name. An Asset without scripts has commands only.
 func scriptsIn(ref, dir string) (list []filter.Library, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -80,8 +80,7 @@ func copyFolder(t testing.TB, from, to string) {
 	}
 }
 
-// Counter is a check whose runs count themselves, so that what the server has can be
-// compared with what ran.
+// Counter is a check that counts its runs, so that tests compare the server's results with the runs.
 type Counter struct {
 	t    testing.TB
 	name string

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// binaryEnv names a ready binary to test, such as that of a release.
+// binaryEnv names a ready binary to test, such as the binary of a release.
 const binaryEnv = "MUSTER_TEST_BIN"
 
 // atOnce is how many parallel tests run at the same time, unless -parallel says

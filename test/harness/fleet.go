@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Fleet is what a simulated fleet sends: small, so that a busy machine keeps up.
+// Fleet describes the load of a simulated fleet: small, so that a busy machine keeps up.
 type Fleet struct {
 	Agents, Checks int
 	Interval       time.Duration
@@ -30,7 +30,7 @@ func (s *Server) Prepare(f Fleet, args ...string) {
 func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 	return load.Config{
 		Server: s.Plain, Agents: f.Agents, Checks: f.Checks, Interval: f.Interval, Duration: duration, Warmup: time.Second,
-		// These tests are about correctness on whatever machine: only what is lost counts.
+		// These tests check correctness on any machine: only lost results count.
 		MaxLag: time.Hour, Drain: time.Minute, Linger: 100 * time.Millisecond,
 		Before: s.View(),
 	}
@@ -70,7 +70,7 @@ func (s *Server) States() map[Place]load.Kept {
 	return out
 }
 
-// FleetStates are those of checks that people made: what ticks by itself left out.
+// FleetStates returns the states of declared checks, without the built-in ones.
 func (s *Server) FleetStates() map[Place]load.Kept {
 	s.t.Helper()
 	all := s.States()

@@ -71,7 +71,7 @@ func HAProxy(t testing.TB, silent time.Duration, line string, passes map[string]
 // of its own.
 type Squid struct{ *Daemon }
 
-// SquidUser and SquidPassword are who may use it.
+// SquidUser and SquidPassword are the credentials of the proxy.
 const (
 	SquidUser     = "agent"
 	SquidPassword = "pass word@1"
@@ -101,7 +101,7 @@ func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	if os.Geteuid() == 0 { // it gives up root by itself
 		giveToUser(t, dir, "proxy")
 	}
-	// Its name is that of its shared memory, which stays behind when it is killed.
+	// The name belongs to its shared memory, which outlives a kill.
 	name := fmt.Sprintf("muster%d", rand.Uint32())
 	s.words = []string{program, "-N", "-n", name, "-f", filepath.Join(dir, "squid.conf")}
 	t.Cleanup(func() {

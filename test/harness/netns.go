@@ -99,7 +99,7 @@ func (m *Machine) boot() {
 // boot id, and knows nothing of the connections it had.
 func (m *Machine) Crash(running ...*Process) {
 	m.t.Helper()
-	m.Pull() // what the kernel says for those it kills is not heard
+	m.Pull() // packets that the kernel sends for killed processes are lost
 	for _, p := range append(running, m.holder) {
 		p.Kill()
 	}
@@ -116,7 +116,7 @@ func (n *Network) runOnSwitch(args ...string) {
 	}
 }
 
-// Command begin a command that runs on this machine.
+// Command returns the words that begin a command on this machine.
 func (m *Machine) Command() []string {
 	return []string{"nsenter", "--target", fmt.Sprint(m.holder.PID()), "--net", "--mount", "--uts"}
 }
@@ -150,7 +150,7 @@ func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.
 // Plug puts it in again.
 func (m *Machine) Plug() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "up") }
 
-// MachineID is what /etc/machine-id says there.
+// MachineID returns the content of the machine's /etc/machine-id.
 func (m *Machine) MachineID() string {
 	m.t.Helper()
 	return strings.TrimSpace(m.MustRun("cat /etc/machine-id"))

@@ -53,8 +53,7 @@ func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	return p
 }
 
-// Mute lets what the server says vanish, of the connections that there are: it goes on to
-// hear them.
+// Mute drops all further bytes from the server on the present connections; it still forwards bytes to the server.
 func (p *Proxy) Mute() { p.muted.Store(p.last.Load()) }
 
 func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct{}) {
@@ -73,7 +72,7 @@ func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct
 	}
 }
 
-// answers are what the server says on one connection.
+// answers forwards the server's bytes on one connection.
 type answers struct {
 	net.Conn
 	proxy  *Proxy

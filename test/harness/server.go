@@ -31,10 +31,10 @@ type Server struct {
 	Admin   string   // metrics, readyz, states
 	Args    []string // further settings
 	Command string   // server or up
-	Wrap    []string // words before the binary's, such as those of a tracer
+	Wrap    []string // command in front of the binary, such as a tracer
 	Environ []string // of the server and of commands, beside PATH and MUSTER_CONTEXT
 	On      *Machine // of a Network, on which server and commands run; nil: this one
-	Dir     string   // working folder; empty: that of the test
+	Dir     string   // working folder; empty: the test's own
 }
 
 // password of the administrator of every server here.

@@ -39,8 +39,8 @@ func (p *Process) Trace(args ...string) *Tracer {
 	return x
 }
 
-// Detach lets the process go on without strace, and returns what was traced so far, a
-// line for each call, or two where others came between its beginning and its end.
+// Detach lets the process continue without strace, and returns the trace: a line for each call, or two if other calls came
+// between its beginning and its end.
 func (x *Tracer) Detach() []string {
 	x.t.Helper()
 	if !x.Ended() {
@@ -50,7 +50,7 @@ func (x *Tracer) Detach() []string {
 	return x.Lines()
 }
 
-// Lines are what was traced so far.
+// Lines returns the trace so far.
 func (x *Tracer) Lines() []string {
 	x.t.Helper()
 	data, err := os.ReadFile(x.file)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Until waits for a condition, looking every 20 ms, and fails the test with what is
-// missing when it does not come true in time. ok returns what it saw, for that message.
+// Until checks a condition every 20 ms and fails the test if it is not true in time. ok returns its last observation for the
+// message.
 func Until(t testing.TB, within time.Duration, what string, ok func() (saw string, done bool)) {
 	t.Helper()
 	deadline := time.NewTimer(within)

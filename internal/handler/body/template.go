@@ -13,20 +13,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Bounds of a template and of what it makes, in bytes.
+// Bounds of a template and of its output, in bytes.
 const (
 	maxTemplate = 64 << 10
 	maxRendered = 1 << 20
 )
 
-// Check says what is wrong with the template of a webhook's body.
+// Check returns the error of a webhook's body template.
 func Check(text string) error {
 	_, err := parseTemplate(text)
 	return err
 }
 
-// parseTemplate refuses what could go on for ever: templates that call templates, and loops
-// over numbers. What is left is bounded by the notification.
+// parseTemplate refuses templates that may not end: templates that call templates, and loops over numbers. All other loops
+// are bounded by the notification.
 func parseTemplate(text string) (*template.Template, error) {
 	if len(text) > maxTemplate {
 		return nil, model.Errorf(model.Invalid, "%d bytes, at most %d", len(text), maxTemplate)

@@ -14,7 +14,7 @@ import (
 // no Asset names it.
 func (s *Store) Check(sum Sum) error {
 	s.mu.Lock()
-	file := s.kept[sum].file
+	file := s.archives[sum].file
 	s.mu.Unlock()
 	f, err := s.Open(sum)
 	if err != nil {
@@ -38,9 +38,9 @@ func (s *Store) Check(sum Sum) error {
 func (s *Store) damage(sum Sum, file int, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k, ok := s.kept[sum]; ok && k.file == file {
+	if k, ok := s.archives[sum]; ok && k.file == file {
 		k.damaged = what
-		s.kept[sum] = k
+		s.archives[sum] = k
 	}
 	return damaged(sum, what)
 }
@@ -49,11 +49,11 @@ func damaged(sum Sum, what string) error {
 	return model.Errorf(model.NotFound, "what the server has of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
 }
 
-// Damaged says what is wrong with an archive of which that is known; nil: nothing.
+// Damaged returns the damage that is known of an archive; nil: none is.
 func (s *Store) Damaged(sum Sum) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k := s.kept[sum]; k.damaged != "" {
+	if k := s.archives[sum]; k.damaged != "" {
 		return damaged(sum, k.damaged)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // damage writes something else over an archive, or cuts it.
-func (h *house) damage(sum Sum, data []byte) {
+func (h *folderTest) damage(sum Sum, data []byte) {
 	h.t.Helper()
 	f, err := h.fs.Create(filepath.Join(folder, hex.EncodeToString(sum[:])))
 	if err != nil {
@@ -60,7 +60,7 @@ func TestADamagedArchiveIsReplaced(t *testing.T) {
 		if got := h.read(sum); !bytes.Equal(got, data) {
 			t.Errorf("%s: kept", what)
 		}
-		h.lies(sum)
+		h.wantFiles(sum)
 	}
 }
 
@@ -83,5 +83,5 @@ func TestAnArchiveThatIsGone(t *testing.T) {
 	if n, err := h.Collect(func(Sum) bool { return false }); n != 1 || err != nil {
 		t.Errorf("%d %v", n, err)
 	}
-	h.lies()
+	h.wantFiles()
 }

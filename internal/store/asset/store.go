@@ -26,7 +26,7 @@ const beside = ".new"
 // reserve is how much room an upload leaves on the disk: the journal may lie beside it.
 const reserve = 512 << 20
 
-// Options of a Store.
+// Options holds the dependencies of a Store.
 type Options struct {
 	FS  disk.FS // default disk.OS{}
 	Dir string
@@ -38,18 +38,18 @@ type Store struct {
 	opts Options
 
 	mu     sync.Mutex
-	kept   map[Sum]kept
+	archives   map[Sum]storedArchive
 	number int // of the next file that is not whole yet
 }
 
-type kept struct {
+type storedArchive struct {
 	size    int64
 	came    time.Time // when it was stored or, of one that was there at the start, when that was
-	damaged string    // what of it is wrong: it is as if it were not here
+	damaged string    // its damage: the archive counts as absent. Empty: it is whole
 	file    int       // tells files of the same archive apart
 }
 
-// Open looks at the folder, makes it if need be, and removes what a crash left.
+// Open creates the folder if it does not exist, lists its archives, and removes the remains of a crash.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -57,7 +57,7 @@ func Open(o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Store{opts: o, kept: map[Sum]kept{}}
+	s := &Store{opts: o, archives: map[Sum]storedArchive{}}
 	if err := o.FS.MkdirAll(o.Dir); err != nil {
 		return nil, fmt.Errorf("make the folder of assets: %w", err)
 	}
@@ -89,7 +89,7 @@ func Open(o Options) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("size of asset %s: %w", path, err)
 		}
-		s.kept[sum] = kept{size: size, came: o.Now()}
+		s.archives[sum] = storedArchive{size: size, came: o.Now()}
 	}
 	return s, nil
 }
@@ -98,7 +98,7 @@ func Open(o Options) (*Store, error) {
 func (s *Store) Size(sum Sum) (bytes int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, ok := s.kept[sum]
+	k, ok := s.archives[sum]
 	return k.size, ok && k.damaged == ""
 }
 
@@ -118,10 +118,10 @@ func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 	}{io.NewSectionReader(f, 0, size), f}, nil
 }
 
-// Put stores what r gives, if its SHA-512 is sum, and returns its length. It is durable
-// then. An archive that is here already is not read, unless the one here is damaged.
+// Put stores the archive that r reads if its SHA-512 is sum, and returns its length; it is durable then. It does not read
+// an archive that is stored already and whole.
 func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
-	if size, ok := s.here(sum); ok && s.Check(sum) == nil {
+	if size, ok := s.size(sum); ok && s.Check(sum) == nil {
 		return size, nil
 	}
 	fs, path := s.opts.FS, filepath.Join(s.opts.Dir, s.fresh())
@@ -153,11 +153,11 @@ func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.number++
-	s.kept[sum] = kept{size: size, came: s.opts.Now(), file: s.number}
+	s.archives[sum] = storedArchive{size: size, came: s.opts.Now(), file: s.number}
 	return size, nil
 }
 
-// copy writes the file and says what was written.
+// copy writes the file and returns its sum and length.
 func (s *Store) copy(f disk.File, r io.Reader) (sum Sum, size int64, err error) {
 	hash, buffer := sha512.New(), make([]byte, 256<<10)
 	for {
@@ -185,7 +185,7 @@ func (s *Store) copy(f disk.File, r io.Reader) (sum Sum, size int64, err error) 
 	}
 }
 
-// failed is what a file system says, for whoever uploads.
+// failed adds a hint for the person who uploads to an error of the file system.
 func (s *Store) failed(err error) error {
 	if err == nil {
 		return nil
@@ -200,14 +200,14 @@ const Grace = time.Hour
 func (s *Store) Collect(named func(Sum) bool) (removed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for sum, k := range s.kept {
+	for sum, k := range s.archives {
 		if named(sum) || s.opts.Now().Sub(k.came) < Grace {
 			continue
 		}
 		if err := s.opts.FS.Remove(s.path(sum)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return removed, fmt.Errorf("remove asset: %w", err)
 		}
-		delete(s.kept, sum)
+		delete(s.archives, sum)
 		removed++
 	}
 	return removed, nil
@@ -222,14 +222,14 @@ func (s *Store) fresh() string {
 	return strconv.Itoa(s.number) + beside
 }
 
-// here is Size, and begins the archive's Grace anew.
-func (s *Store) here(sum Sum) (size int64, ok bool) {
+// size is Size, and begins the archive's Grace anew.
+func (s *Store) size(sum Sum) (size int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, ok := s.kept[sum]
+	k, ok := s.archives[sum]
 	if ok {
 		k.came = s.opts.Now()
-		s.kept[sum] = k
+		s.archives[sum] = k
 	}
 	return k.size, ok && k.damaged == ""
 }

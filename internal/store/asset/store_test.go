@@ -21,17 +21,17 @@ import (
 
 const folder = "/data/assets"
 
-// house is a machine with a store.
-type house struct {
+// folderTest is a machine with a store.
+type folderTest struct {
 	*Store
 	t    *testing.T
 	fs   disk.FS
 	hour int
 }
 
-func newHouse(t *testing.T, fs disk.FS) *house {
+func newHouse(t *testing.T, fs disk.FS) *folderTest {
 	t.Helper()
-	h := &house{t: t, fs: fs}
+	h := &folderTest{t: t, fs: fs}
 	if err := errors.Join(fs.MkdirAll(filepath.Dir(folder)), fs.SyncDir("/")); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func newHouse(t *testing.T, fs disk.FS) *house {
 	return h
 }
 
-func (h *house) open() {
+func (h *folderTest) open() {
 	h.t.Helper()
 	var err error
 	if h.Store, err = Open(Options{FS: h.fs, Dir: folder, Now: func() time.Time { return time.Unix(int64(h.hour)*3600, 0) }}); err != nil {
@@ -47,7 +47,7 @@ func (h *house) open() {
 	}
 }
 
-func (h *house) put(data []byte) Sum {
+func (h *folderTest) put(data []byte) Sum {
 	h.t.Helper()
 	sum := sha512.Sum512(data)
 	if n, err := h.Put(sum, bytes.NewReader(data)); err != nil || n != int64(len(data)) {
@@ -56,7 +56,7 @@ func (h *house) put(data []byte) Sum {
 	return sum
 }
 
-func (h *house) read(sum Sum) []byte {
+func (h *folderTest) read(sum Sum) []byte {
 	h.t.Helper()
 	f, err := h.Open(sum)
 	if err != nil {
@@ -70,8 +70,8 @@ func (h *house) read(sum Sum) []byte {
 	return data
 }
 
-// lies are the names in the folder.
-func (h *house) lies(want ...Sum) {
+// wantFiles are the names in the folder.
+func (h *folderTest) wantFiles(want ...Sum) {
 	h.t.Helper()
 	var names []string
 	for _, sum := range want {
@@ -92,7 +92,7 @@ func TestWhatWasTakenStays(t *testing.T) {
 	a, empty := h.put(archive('a')), h.put(nil)
 	h.fs = fs.Crash(0, 1)
 	h.open()
-	h.lies(a, empty)
+	h.wantFiles(a, empty)
 	if got := h.read(a); !bytes.Equal(got, archive('a')) {
 		t.Errorf("%d bytes of another kind", len(got))
 	}
@@ -159,17 +159,17 @@ func TestACutUpload(t *testing.T) {
 		if _, ok := h.Size(sum); ok {
 			t.Errorf("%s: it is there", what)
 		}
-		h.lies()
+		h.wantFiles()
 	}
 	held := &ends{Reader: bytes.NewReader(data), err: io.EOF}
 	var crashed *memfs.FS
 	if _, err := h.Put(sum, io.MultiReader(io.LimitReader(held, 260<<10), atThat(func() { crashed = fs.Crash(100, 1) }), held)); err != nil {
 		t.Fatal(err)
 	}
-	h.lies(sum)
+	h.wantFiles(sum)
 	h.fs = crashed
 	h.open() // removes the half that the crash left
-	h.lies()
+	h.wantFiles()
 	h.put(data)
 	again := &ends{Reader: strings.NewReader("anything"), err: io.EOF}
 	if n, err := h.Put(sum, again); err != nil || n != int64(len(data)) || again.reads > 0 {
@@ -211,7 +211,7 @@ func TestTwoUploadsOfOneArchive(t *testing.T) {
 		})
 	}
 	all.Wait()
-	h.lies(sum)
+	h.wantFiles(sum)
 }
 
 // What no Asset names goes an hour after it came, was uploaded again, or the server started; whoever reads it then reads on.
@@ -316,10 +316,10 @@ func TestAFullDisk(t *testing.T) {
 		if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: %v", what, err)
 		}
-		h.lies()
+		h.wantFiles()
 	}
 	f.free, f.writes, f.rename, f.sync = 1<<40, nil, nil, nil
-	h.lies(h.put(archive('a')))
+	h.wantFiles(h.put(archive('a')))
 }
 
 // endless is zeros without an end.
@@ -344,5 +344,5 @@ func TestTooLarge(t *testing.T) {
 	if _, err := h.Put(Sum{}, zeros); model.ClassOf(err) != model.TooLarge || zeros.n > model.MaxAssetBytes+1<<20 {
 		t.Errorf("%v, after %d bytes", err, zeros.n)
 	}
-	h.lies()
+	h.wantFiles()
 }

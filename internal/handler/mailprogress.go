@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// mailed is what became of a mail that not every recipient could be sent at once.
-type mailed struct {
+// mailProgress is the state of a mail that was not sent to all its recipients at once.
+type mailProgress struct {
 	sent    string
 	answers []string
 	ended   map[string]error // by recipient: it has the mail, or is refused for good
 }
 
 // refused are the recipients that the server does not take, with its words.
-func (m *mailed) refused(all []string) (list []error) {
+func (m *mailProgress) refused(all []string) (list []error) {
 	said := map[string]bool{}
 	for _, to := range all {
 		if err := m.ended[to]; err != nil && !said[to] {
@@ -24,24 +24,24 @@ func (m *mailed) refused(all []string) (list []error) {
 	return list
 }
 
-// mails are those of which somebody waits for the next attempt, by their message's key: who has
-// one does not get it again with each. A restart forgets them, and so does one too many: then it
-// comes again, with the id by which mail readers know it.
+// mails holds the progress of mails that wait for another attempt, by the keys of their messages: a recipient that has the
+// mail does not get it again. A restart drops the progress, and so does one mail too many: then all recipients get the mail
+// again, with the id by which mail readers drop duplicates.
 type mails struct {
 	mu sync.Mutex
-	by map[string]*mailed
+	by map[string]*mailProgress
 }
 
 const maxMails = 1000
 
-func (m *mails) of(key string) *mailed {
+func (m *mails) of(key string) *mailProgress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[key]
 }
 
 // keep remembers one; nil: it is done.
-func (m *mails) keep(key string, one *mailed) {
+func (m *mails) keep(key string, one *mailProgress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if one == nil {
@@ -55,7 +55,7 @@ func (m *mails) keep(key string, one *mailed) {
 		delete(m.by, other)
 	}
 	if m.by == nil {
-		m.by = map[string]*mailed{}
+		m.by = map[string]*mailProgress{}
 	}
 	m.by[key] = one
 }

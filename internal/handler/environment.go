@@ -2,10 +2,9 @@ package handler
 
 import "strings"
 
-// inherits says whether commands get a variable of the server's environment: what they need to
-// run where it runs, and nothing else. All else may be a secret: settings with passwords of
-// databases, the values of Secrets (env, fromEnv), keys of clouds; and handlers are of any
-// namespace.
+// inherits reports whether commands get a variable of the server's environment: only those that programs need. All others
+// may be secrets: settings with passwords of databases, values of Secrets (env, fromEnv), keys of clouds; and handlers belong
+// to any namespace.
 func inherits(name string) bool {
 	switch strings.ToUpper(name) {
 	case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
