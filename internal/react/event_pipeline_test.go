@@ -223,7 +223,7 @@ func TestASlowMutatorIsTriedAgain(t *testing.T) {
 	store := sqlite(t)
 	r := run(t, Options{Store: store, Names: n, Pipelines: table, Retry: Retry{First: 10 * time.Millisecond, Most: 10 * time.Millisecond}})
 	r.Emit([]event.Transition{sighting(1, 2)})
-	for _, want := range []string{"stopped: it took longer than 100ms", "stopped: ", "stopped: ", "not evaluated: it took longer than 100ms 3 times in a row"} { // that one rests
+	for _, want := range []string{"stopped: it took longer than 100ms", "stopped: ", "stopped: ", "suspended: it took longer than 100ms 3 times in a row"} { // that one rests
 		if a := receive(t, want, store.tried); a.State != history.Pending || !strings.Contains(a.Error, want) {
 			t.Errorf("%+v, want one to come with %q", a, want)
 		}

@@ -36,7 +36,7 @@ type Options struct {
 	// Arrived hears that an asset may be used now that could not be before. It must not block, nor call
 	// the Box. Nil: nobody does.
 	Arrived func()
-	Log  *slog.Logger
+	Log     *slog.Logger
 }
 
 // Box holds the Assets of commands. Safe for concurrent use.

@@ -37,9 +37,9 @@ type Options struct {
 type Store struct {
 	opts Options
 
-	mu     sync.Mutex
-	archives   map[Sum]storedArchive
-	number int // of the next file that is not whole yet
+	mu       sync.Mutex
+	archives map[Sum]storedArchive
+	number   int // of the next file that is not whole yet
 }
 
 type storedArchive struct {
