@@ -1,16 +1,27 @@
-// Package api is the HTTP face of the server: resources, events, problems, status,
-// users, under /api/v1, described by an OpenAPI page that is generated from the
-// types in api/v1. It keeps no state but the login limiter: everything comes from
-// the intent service, the event view, the planner's directory and the history.
+// Package api is the HTTP interface of the server: every operation under /api/v1, described by an
+// OpenAPI document that is generated from the types in api/v1. This package is wiring; each
+// subject is a sub-package:
 //
-// A request passes log and metrics (log.go), authentication
-// (auth.go) and then one handler. Errors get their form in errors.go and nowhere
-// else. Admin (admin.go) is the other listener, for machines of the operator.
-// Every operation declares the access that it needs (api.go:handle). A subject that is bound to
-// namespaces gets a server that knows these alone (scope.go): handlers cannot forget it.
+//	op        registration of operations, errors, admission, streams, the OpenAPI document
+//	view      the state as the caller of one request may see it; namespaces, names, page tokens
+//	list      filter and page of every list: selector, where, limit, after, period
+//	hold      the reasons that keep people from being notified of a problem now
+//	events, problems, nodes, resources, explain, reports, routing, runs, people, server
+//	          the subjects
+//	inbound   alerts and callbacks of other systems
+//	admin     the operator's listener
 //
-// Goroutines: those of watches and of bulk actions (bulkevents.go), which end with their request.
-// Locks: one each in the limits of logins and watches and in the remainder of a bulk action, held
-// for a look at a map.
-// Start reading at api.go.
+// A request passes log and metrics (log.go), authentication (authentication.go), admission, the
+// access check of its operation (op.Handle), and one method of its subject.
+//
+// A new subject, such as metrics or compliance, is a package like routing: Options with the
+// interfaces that it alone uses; a request type that embeds op.Request; and Register, which names
+// each operation with the access.Need that it declares. Its methods reach stores through the View
+// of the request alone, so that a caller who is bound to namespaces sees no others. A store that
+// is new is added to view.Stores, with its wrapper for bound callers. Lists use package list.
+// Then Register is called in newHandler.
+//
+// Goroutines and locks are those of the subjects.
+//
+// Start reading at newHandler.
 package api

@@ -20,6 +20,9 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api"
 	"github.com/muster-fleet/muster/internal/api/apitest"
+	"github.com/muster-fleet/muster/internal/api/nodes"
+	"github.com/muster-fleet/muster/internal/api/server"
+	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -38,8 +41,8 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, agents := api.NewSplit(api.Options{Intent: r.Intent, Queues: queues, NotReady: func() []string { return nil }, Enrol: &pki.Enroller{
-		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: api.Enrolments(queues),
+	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queues, Server: server.Options{NotReady: func() []string { return nil }}, Enrol: &pki.Enroller{
+		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: nodes.Enrolments(queues),
 	}})
 	listener := httptest.NewServer(agents)
 	t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
@@ -95,7 +98,7 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := intent.JoinTokens{Store: r.Intent.Store()}
-	_, agents := api.NewSplit(api.Options{Intent: r.Intent, Queues: queue.NewRegistry(nil), NotReady: func() []string { return nil },
+	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }},
 		Enrol: &pki.Enroller{Authority: authority, Tokens: tokens, Registrar: r.Intent}, Renew: &pki.Renewer{Authority: authority, Registrar: r.Intent}})
 	listener := httptest.NewServer(agents)
 	t.Cleanup(listener.Close)

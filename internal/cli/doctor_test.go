@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/muster-fleet/muster/internal/api"
+	"github.com/muster-fleet/muster/internal/api/admin"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/queue"
 )
@@ -17,7 +17,7 @@ import (
 func TestDoctorTakesTheSettingsOfTheServer(t *testing.T) {
 	own, other := t.TempDir(), t.TempDir()
 	settings := map[string]string{"data": own, "journal": "/fast/disk", "journal-budget": "7GiB"}
-	admin := httptest.NewServer(api.Admin(api.AdminOptions{Settings: settings, Gatherer: prometheus.NewRegistry(), Queues: &queue.Registry{}}))
+	admin := httptest.NewServer(admin.Handler(admin.Options{Settings: settings, Gatherer: prometheus.NewRegistry(), Queues: &queue.Registry{}}))
 	running := admin.URL
 	for _, c := range []struct {
 		name  string

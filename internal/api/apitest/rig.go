@@ -20,7 +20,13 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api"
+	"github.com/muster-fleet/muster/internal/api/events"
+	"github.com/muster-fleet/muster/internal/api/inbound"
+	"github.com/muster-fleet/muster/internal/api/nodes"
+	"github.com/muster-fleet/muster/internal/api/routing"
+	"github.com/muster-fleet/muster/internal/api/server"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/kind"
@@ -61,7 +67,7 @@ type Rig struct {
 	agents   map[model.NodeID]v1.AgentSession
 	Change   func(*v1.Status) // what the server itself says of its state; nil: that it is well
 	Pending  int              // machines that wait to be accepted, as the status says
-	Waiting  *api.Pending     // those that may be
+	Waiting  *nodes.Pending   // those that may be
 	Before   func()           // what happens between an action that somebody orders and its record; nil: nothing
 }
 
@@ -95,15 +101,18 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	go func() { done <- r.View.Run(ctx) }()
 
 	r.Reactor = react.New(react.Options{Store: r.History, Names: r.Planner, Now: r.Now, Queues: &queue.Registry{}})
-	r.Waiting = api.NewPending(&queue.Registry{}, r.Now)
+	r.Waiting = nodes.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Kinds: kinds, Access: r.Access, Intent: r.Intent, Rows: store, Events: r.View, Directory: r.Planner, History: r.History, Actions: r, Handlers: r.Reactor, Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil },
-		Routing: r.Routes, Chunk: r.chunk, Assigned: r.assigned,
-		JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Queues: queues,
-		Describe: r.describe, NotReady: func() []string { return r.NotReady },
-		Connected: r.connected, Agent: r.agent, Waiting: r.Waiting, Pending: func() int { return r.Pending }, Registry: prometheus.NewRegistry(), Now: r.Now,
+		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: r.Planner, History: r.History, Routing: r.Routes, Now: r.Now},
+		Live:   view.Live{Connected: r.connected, Agent: r.agent, Chunk: r.chunk, Assigned: r.assigned},
+		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Reactor},
+		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
+		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
+		Server:   server.Options{Describe: r.describe, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
+		Queues:   queues,
+		Registry: prometheus.NewRegistry(),
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
@@ -316,7 +325,7 @@ func (r *Rig) Result(namespace, node, check string, status model.Status, output 
 	r.T.Fatalf("node %s does not hold check %s", node, check)
 }
 
-// Act implements api.Actions.
+// Act implements events.Actions.
 func (r *Rig) Act(_ context.Context, node model.NodeID, action wire.Action) error {
 	if r.Before != nil {
 		r.Before()

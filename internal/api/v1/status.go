@@ -89,6 +89,11 @@ type ByStatus struct {
 	Unknown  uint64 `json:"unknown"`
 }
 
+// ByStatusOf returns counts that are indexed by status.
+func ByStatusOf(n [4]uint64) ByStatus {
+	return ByStatus{OK: n[model.OK], Warning: n[model.Warning], Critical: n[model.Critical], Unknown: n[model.Unknown]}
+}
+
 // Journal is how the journal is.
 type Journal struct {
 	SizeBytes     int64  `json:"sizeBytes"`

@@ -1,0 +1,33 @@
+package admin
+
+import (
+	"net/netip"
+	"os"
+
+	"github.com/prometheus/procfs"
+)
+
+// ownPeer says whether the program at the other end of a connection on this machine,
+// from peer to us, runs as the server's own user or as root: the kernel knows whose
+// socket it is.
+func ownPeer(peer, us netip.AddrPort) bool {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return false
+	}
+	sockets, err := fs.NetTCP()
+	if six, err6 := fs.NetTCP6(); err6 == nil { // not there where IPv6 is off
+		sockets = append(sockets, six...)
+	}
+	if err != nil {
+		return false
+	}
+	for _, s := range sockets {
+		from, _ := netip.AddrFromSlice(s.LocalAddr)
+		to, _ := netip.AddrFromSlice(s.RemAddr)
+		if from.Unmap() == peer.Addr() && s.LocalPort == uint64(peer.Port()) && to.Unmap() == us.Addr() && s.RemPort == uint64(us.Port()) {
+			return s.UID == 0 || s.UID == uint64(os.Geteuid())
+		}
+	}
+	return false
+}

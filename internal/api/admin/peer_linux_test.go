@@ -1,0 +1,47 @@
+package admin
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// The kernel says whose socket asks: ours, and that of another user.
+func TestProfilesAreForTheServersOwnUser(t *testing.T) {
+	s := httptest.NewServer(Local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	defer s.Close()
+	answer, err := http.Get(s.URL + "/debug/log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		t.Errorf("we ourselves are answered %s", answer.Status)
+	}
+
+	testenv.Root(t)
+	curl := testenv.Program(t, "curl", "curl")
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		testenv.LeftOut(t, "there is no user nobody", "useradd nobody")
+	}
+	uid, _ := strconv.Atoi(nobody.Uid)
+	for path, want := range map[string]string{"/debug/log": "403", "/debug/pprof/heap": "403", "/metrics": "200"} {
+		c := exec.Command(curl, "-s", "-o", "/dev/null", "-w", "%{http_code}", s.URL+path)
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+		out, err := c.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSpace(string(out)); got != want {
+			t.Errorf("%s is answered %s to nobody, want %s", path, got, want)
+		}
+	}
+}

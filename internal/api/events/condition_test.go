@@ -1,0 +1,107 @@
+package events
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+)
+
+// oneNode is a directory of one node.
+type oneNode struct{ view.Directory }
+
+func (oneNode) NodeName(model.NodeID) (string, string, bool)   { return "default", "web01", true }
+func (oneNode) NodeLabels(model.NodeID) map[string]string      { return map[string]string{"env": "prod"} }
+func (oneNode) NodeFacts(model.NodeID) map[string]string       { return nil }
+func (oneNode) NodeGroups(model.NodeID) []string               { return []string{"web"} }
+func (oneNode) CheckName(model.CheckID) (string, string, bool) { return "default", "disk", true }
+
+func oneNodeView() *view.View {
+	return view.New(view.Stores{Directory: oneNode{}, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}, view.Live{})
+}
+
+func BenchmarkWhere(b *testing.B) {
+	for _, expr := range []string{
+		`event.status == CRITICAL && event.occurrences > 3`,
+		`event.status != OK && node.labels.env == "prod"`,
+		`event.output.contains("full")`,
+		`now - event.changed > duration("1h") && event.check == "disk"`,
+	} {
+		b.Run(expr, func(b *testing.B) {
+			w, err := conditions.Compile(expr)
+			if err != nil {
+				b.Fatal(err)
+			}
+			x := newConditionState(w, oneNodeView())
+			s := event.State{Node: 7, Check: 9, Status: model.Critical, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
+			b.ReportAllocs()
+			for b.Loop() {
+				if ok, _ := x.match(&s); !ok {
+					b.Fatal("no match")
+				}
+			}
+		})
+	}
+}
+
+func TestWhereIsBounded(t *testing.T) {
+	for _, expr := range []string{
+		`node.groups.exists(a, node.groups.exists(b, node.groups.exists(c, a + b == c)))`,
+		`node.groups.exists(a, node.facts.exists(f, event.output.matches(a + f)))`,
+	} {
+		if _, err := conditions.Compile(expr); model.ClassOf(err) != model.Invalid {
+			t.Errorf("%.60s: %v", expr, err)
+		}
+	}
+}
+
+// What the language declares, the subject answers. (Compiling is fuzzed in
+// internal/where.)
+func TestConditionsReadEveryVariable(t *testing.T) {
+	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Results: 5, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
+	for _, expr := range []string{
+		`event.status == CRITICAL && event.severity == 4`, `event.output.endsWith("full") && event.check == "disk"`,
+		`event.occurrences == 5 && event.results == 5 && event.stateChanges == 0 && event.lost == 0`,
+		`!event.expired && !event.problem && !event.acknowledged && !event.flapping && event.watermark < 9`, `now > event.received && now > event.executed && now > event.changed && now > event.lastOK`,
+		`node.namespace + "/" + node.name == "default/web01"`, `node.labels.env == "prod" && node.facts.os == "" && "web" in node.groups`,
+	} {
+		w, err := conditions.Compile(expr)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if ok, err := newConditionState(w, oneNodeView()).match(&s); !ok || err != nil {
+			t.Errorf("%s: %v, %v", expr, ok, err)
+		}
+	}
+}
+
+// FuzzWhere: a condition over events is refused with a reason, or is answered at once
+// for any event. (Conditions over nodes are fuzzed in internal/where.)
+func FuzzWhere(f *testing.F) {
+	for _, expr := range []string{
+		`event.status == CRITICAL && event.severity >= 4`, `event.output.matches("(a+)+$")`, `now - event.changed > duration("1h")`,
+		`node.labels.env == "prod" && "web" in node.groups`, `event.problem ? event.check : 7`, `[1, 2][event.occurrences] == 1`, `event`,
+	} {
+		f.Add(expr, "DISK CRITICAL: / is full")
+	}
+	f.Fuzz(func(t *testing.T, expr, output string) {
+		w, err := conditions.Compile(expr)
+		if err != nil {
+			if model.ClassOf(err) != model.Invalid {
+				t.Errorf("%q is refused as %v", expr, err)
+			}
+			return
+		}
+		s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Results: 5, Occurrences: 5, Output: output}
+		began := time.Now()
+		if _, err := newConditionState(w, oneNodeView()).match(&s); err != nil {
+			t.Errorf("%q: %v", expr, err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%q takes %v", expr, took)
+		}
+	})
+}

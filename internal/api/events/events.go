@@ -1,0 +1,163 @@
+package events
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+func registerEvents(at subject) {
+	const one = "/api/v1/events/{namespace}/{node}/{check}"
+	op.Handle(at, op.Get("listEvents", "/api/v1/events", "events", "List events, worst first", model.NotFound), access.On(access.Read, "event"), (*request).listEvents)
+	registerWatch(at)
+	op.Handle(at, op.Get("getEvent", one, "events", "Get one"), access.On(access.Read, "event"), (*request).getEvent)
+	op.Handle(at, op.Post("resolveEvent", one+"/resolve", "events", "Set it to OK until the next result"), access.On(access.Operate, "event"), (*request).resolveEvent)
+	op.Handle(at, op.Post("acknowledgeEvent", one+"/acknowledge", "events", "Say who looks after its open problem"), access.On(access.Operate, "event"), (*request).acknowledgeEvent)
+	op.Handle(at, op.Post("unacknowledgeEvent", one+"/unacknowledge", "events", "Say that nobody does any more"), access.On(access.Operate, "event"), (*request).unacknowledgeEvent)
+	op.Handle(at, op.Delete("deleteEvent", one, "events", "Forget it; it comes back with the next result"), access.On(access.Change, "event"), (*request).deleteEvent)
+}
+
+type listEventsInput struct {
+	Filter
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}
+
+func (s *request) listEvents(ctx context.Context, in *listEventsInput) (*op.Body[v1.EventList], error) {
+	q, err := Query(ctx, s.View, &in.Filter)
+	if err != nil {
+		return nil, err
+	}
+	q.Limit, q.After = in.Limit, in.After
+	page, err := s.Events.List(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.EventList{Items: ShowAll(s.View, page.States), Next: page.Next, Partial: page.Partial}
+	counts, err := s.Counts(ctx, in.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	out.Total, out.Wrong = counts.States, counts.Wrong()
+	if in.After == "" && in.Namespace != "" {
+		out.Others = CountNamespaces(s.View, in.Namespace)
+	}
+	switch {
+	case in.After == "" && page.Next == "":
+		out.Match = uint64(len(page.States))
+	case in.Node != "" || in.Check != "" || in.Group != "" || in.Selector != "" || in.Where != "" || in.Problem && len(q.Statuses) > 0:
+		// A count would need a second search.
+	case in.Problem:
+		out.Match = counts.Problems
+	case len(q.Statuses) > 0:
+		slices.Sort(q.Statuses)
+		for _, status := range slices.Compact(q.Statuses) {
+			out.Match += counts.ByStatus[status&3]
+		}
+	default:
+		out.Match = counts.States
+	}
+	return op.Answer(out), nil
+}
+
+func (s *request) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Event], error) {
+	st, err := Find(ctx, s.View, *in)
+	if err != nil {
+		return nil, err
+	}
+	e := Show(s.View, &st)
+	e.Notes = pipelineNotes(s.View, st.Node, st.Check)
+	return op.Answer(e), nil
+}
+
+func (s *request) resolveEvent(ctx context.Context, in *struct {
+	Path
+	Body v1.Action
+}) (*op.Empty, error) {
+	st, err := Find(ctx, s.View, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.act(ctx, &st, wire.Action{Verb: "resolve", Note: in.Body.Note})
+}
+
+func (s *request) acknowledgeEvent(ctx context.Context, in *struct {
+	Path
+	Body v1.Acknowledgement
+}) (*op.Empty, error) {
+	st, err := s.failingEvent(ctx, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	action := wire.Action{Verb: "acknowledge", Note: in.Body.Note}
+	if until := in.Body.Until; !until.IsZero() {
+		if !until.After(s.Now()) {
+			return nil, model.Errorf(model.Invalid, "until %s is in the past", until.Format(time.RFC3339))
+		}
+		action.Until = uint64(until.UnixMilli())
+	}
+	if err := s.act(ctx, &st, action); err != nil {
+		return nil, err
+	}
+	if !s.acknowledged(st.Node, st.Check, "") {
+		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged: %s", in.Node, in.Check, closedConcurrently).WithHint("muster get event %s/%s", in.Node, in.Check)
+	}
+	return nil, nil
+}
+
+// closedConcurrently is the reason where a result closed the problem while the acknowledgement was
+// written, before or after it: an acknowledgement ends with its problem.
+const closedConcurrently = "its problem closed at the same time"
+
+// acknowledged reports whether the open problem of an event is acknowledged, and has this id; empty: any.
+func (s *request) acknowledged(node model.NodeID, check model.CheckID, problem string) bool {
+	st, ok := s.Events.Get(node, check)
+	return ok && st.Problem != nil && st.Problem.Ack != nil && (problem == "" || problem == st.Problem.ID)
+}
+
+func (s *request) unacknowledgeEvent(ctx context.Context, in *struct {
+	Path
+	Body v1.Action
+}) (*op.Empty, error) {
+	st, err := s.failingEvent(ctx, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	if st.Problem.Ack == nil {
+		return nil, model.Errorf(model.Conflict, "%s/%s is not acknowledged", in.Node, in.Check)
+	}
+	return nil, s.act(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
+}
+
+// failingEvent returns an event that has an open problem.
+func (s *request) failingEvent(ctx context.Context, in Path) (event.State, error) {
+	st, err := Find(ctx, s.View, in)
+	if err == nil && st.Problem == nil {
+		err = model.Errorf(model.Conflict, "%s/%s is %s and has no open problem", in.Node, in.Check, st.Status)
+	}
+	return st, err
+}
+
+func (s *request) deleteEvent(ctx context.Context, in *struct {
+	Path
+	Note string `query:"note" maxLength:"1000"`
+}) (*op.Empty, error) {
+	st, err := Find(ctx, s.View, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.act(ctx, &st, wire.Action{Verb: "delete", Note: in.Note})
+}
+
+// act writes the caller's action into the journal; it is durable when act returns.
+func (s *request) act(ctx context.Context, st *event.State, a wire.Action) error {
+	a.Check, a.By = st.Check, access.CallerOf(ctx).User
+	return s.Actions.Act(ctx, st.Node, a)
+}

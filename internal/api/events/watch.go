@@ -1,0 +1,89 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/op"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+)
+
+func registerWatch(at subject) {
+	watch := op.Get("watchEvents", "/api/v1/events/watch", "events", "Stream events as they change (Server-Sent Events)", model.NotFound, model.Limited)
+	watch.Responses = op.StreamResponse("Each message's data is an event as JSON. A slow reader gets the newest state of each event, not every one; when the stream ends, list again.")
+	op.Handle(at, watch, access.On(access.Read, "event"), (*request).watchEvents)
+}
+
+func (s *request) watchEvents(ctx context.Context, in *Filter) (*huma.StreamResponse, error) {
+	q, err := Query(ctx, s.View, in)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		leave, refused := s.watches.enter(access.CallerOf(ctx).Token)
+		if refused != nil {
+			s.CountRefusal("watches")
+			op.WriteError(w, refused)
+			return
+		}
+		defer leave()
+		states, err := s.Events.Watch(ctx, q)
+		if err != nil {
+			refused := model.Errorf(model.Unavailable, "the watch cannot begin now")
+			_ = errors.As(err, &refused)
+			s.CountRefusal("watches")
+			op.WriteError(w, refused)
+			return
+		}
+		s.open.Inc()
+		defer s.open.Dec()
+		if err := s.stream(ctx, w, s.StillAllowed(r), states); err != nil && ctx.Err() == nil {
+			s.Logger.Debug("watch ended", "err", err)
+		}
+	}}, nil
+}
+
+// stream writes until the states end, the reader is gone, or the token is not valid any more.
+func (s *request) stream(ctx context.Context, w http.ResponseWriter, allowed func() bool, states <-chan event.State) error {
+	out := op.NewEventStream(w)
+	if err := out.Write(": watching\n\n"); err != nil {
+		return err
+	}
+	beat := time.NewTicker(op.StreamBeat)
+	defer beat.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat.C:
+			if !allowed() {
+				return out.End(revoked)
+			}
+			err = out.Write(":\n\n")
+		case st, ok := <-states:
+			switch {
+			case !ok:
+				return out.End("too slow, list again")
+			case !allowed():
+				return out.End(revoked)
+			}
+			err = out.Send("event", Show(s.View, &st))
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+const revoked = "the token is not valid any more"

@@ -1,0 +1,345 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/events"
+	"github.com/muster-fleet/muster/internal/api/nodes"
+	"github.com/muster-fleet/muster/internal/api/notification"
+	"github.com/muster-fleet/muster/internal/api/op"
+	"github.com/muster-fleet/muster/internal/api/resources"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+func registerWhy(at subject) {
+	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "Why a node is in its groups and runs its checks"), access.On(access.Read, "Node"), (*request).whyNode)
+	op.Handle(at, op.Get("whyCheck", "/api/v1/why/{namespace}/{node}/{check}", "events",
+		"The chain from who put a check on a node to who was told; what did not happen, with the reason"), access.On(access.Read, "event"), (*request).whyCheck)
+}
+
+func (s *request) whyCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Why], error) {
+	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
+	if !ok {
+		return nil, s.NoNode(ctx, in.Namespace, in.Node)
+	}
+	check, err := events.CheckOn(ctx, s.View, node, *in)
+	if err != nil {
+		return nil, err
+	}
+	c := chain{request: s, ctx: ctx, node: node, check: check, out: v1.Why{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
+	if err := c.follow(); err != nil {
+		return nil, err
+	}
+	return op.Answer(c.out), nil
+}
+
+// declared is who wrote a resource last.
+func (s *request) declared(ctx context.Context, key intent.Key) (v1.Link, error) {
+	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
+	if err != nil || len(entries) == 0 {
+		return v1.Link{Name: "declared", Text: fmt.Sprintf("%s %s: nothing is recorded of it", strings.ToLower(key.Kind), key.Name)}, err
+	}
+	last := resources.ShowChange(&entries[0])
+	text := fmt.Sprintf("%s %s was %sd by %s", strings.ToLower(key.Kind), key.Name, last.Op, last.User) // created, updated
+	if last.Whence != "" {
+		text += " from " + last.Whence
+	}
+	text += fmt.Sprintf(", revision %d", last.Revision)
+	if last.Message != "" {
+		text += ": " + last.Message
+	}
+	return v1.Link{Name: "declared", Holds: true, Text: text, At: last.At}, nil
+}
+
+// chain is one answer on its way.
+type chain struct {
+	*request
+	ctx   context.Context
+	node  model.NodeID
+	check model.CheckID
+	lands bool          // the check is to run on the node
+	begun time.Time     // of the last run that is known
+	skew  time.Duration // of the machine's clock
+	cron  bool          // it runs at times of the clock
+	out   v1.Why
+
+	gone, stopped bool // there is no agent to run it; somebody stopped it
+}
+
+func (c *chain) add(name string, holds bool, format string, args ...any) *v1.Link {
+	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
+	return &c.out.Links[len(c.out.Links)-1]
+}
+
+// follow goes from the declaration to the last message, and ends where nothing can follow.
+func (c *chain) follow() error {
+	spec, err := c.targetLink()
+	if err != nil {
+		return err
+	}
+	st, ok := c.Events.Get(c.node, c.check)
+	c.look(&st)
+	c.schedule(spec)
+	c.faults()
+	if !ok {
+		if c.check == model.IdentityCheck {
+			c.add("result", true, "none: no second machine came with this node's identity")
+			return nil
+		}
+		c.refused()
+		c.add("result", false, "%s", c.whyNoResult(spec))
+		return nil
+	}
+	c.add("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.Time(st.Executed)
+	c.late(spec, &st)
+	text := fmt.Sprintf("%s, %d in a row, since", st.Status, st.Occurrences)
+	if st.Expired {
+		text = "no result came in time: " + text
+	}
+	c.add("event", true, "%s", text).At = view.Time(st.Changed)
+	c.streamed(&st)
+	if spec != nil {
+		c.pipelines(spec.Pipelines)
+	} else if c.check == model.KeepaliveCheck {
+		c.pipelines(c.Directory.Keepalive(c.node).Pipelines)
+	}
+	if st.Problem == nil {
+		c.add("problem", st.Status == model.OK, "%s", whyNoProblem(&st, spec))
+		return nil
+	}
+	c.add("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
+	if ack := st.Problem.Ack; ack.Active(c.Now()) {
+		link := c.add("held", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
+		if link.At = ack.Until; !ack.Until.IsZero() {
+			link.Text += ", until"
+		}
+	}
+	holds := notification.Holds(c.View, st.Problem)
+	waiting, err := c.routeHolds(st.Problem.ID, holds)
+	if err != nil {
+		return err
+	}
+	for _, h := range append(holds, waiting...) {
+		link := c.add("held", false, "%s", h.Text())
+		if link.At = h.Until; !h.Until.IsZero() {
+			link.Text += ", until"
+		}
+	}
+	return c.deliveryLinks(st.Problem)
+}
+
+// routeHolds is what keeps a problem back on its routes besides those reasons: what only those
+// know who tell it.
+func (c *chain) routeHolds(problem string, known []v1.Hold) (list []v1.Hold, err error) {
+	routes, err := c.History.EscalationsOf(c.ctx, problem)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range routes {
+		if e.Held == nil || e.Held.Kind == route.Acknowledged {
+			continue
+		}
+		if !slices.ContainsFunc(append(known, list...), func(h v1.Hold) bool { return h.Kind == string(e.Held.Kind) }) {
+			list = append(list, notification.ShowHolds([]route.Hold{*e.Held})...)
+		}
+	}
+	return list, nil
+}
+
+// look says who runs the check, and remembers what the rest rests on.
+func (c *chain) look(st *event.State) {
+	agent := c.agentLink(c.node)
+	c.gone, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
+	var idle []v1.IdleUnit // the check, where the agent does not have it in force
+	if c.Agent != nil {
+		if a, ok := c.Agent(c.node); ok {
+			c.skew = time.Duration(a.ClockOffsetMs) * time.Millisecond
+			idle = slices.DeleteFunc(slices.Clone(a.IdleUnits), func(u v1.IdleUnit) bool { return u.ID != c.check })
+		}
+	}
+	if st.Executed != 0 && !st.Expired {
+		c.begun = view.Time(st.Executed).Add(-st.Duration)
+	}
+	c.out.Links = append(c.out.Links, agent)
+	for _, u := range idle {
+		c.add("assignment", false, "%s", idleText(u))
+	}
+	if c.lands && agent.Holds {
+		if held := c.assignmentLink(c.node); !held.Holds {
+			c.out.Links = append(c.out.Links, held)
+		}
+	}
+}
+
+// faults are the properties that the check reads and the node does not have.
+func (c *chain) faults() {
+	for _, f := range c.Directory.NodeFaults(c.node) {
+		if f.Check == c.check || f.Check == 0 {
+			c.add("property", false, "%s", f.Text).Under = []v1.Link{
+				{Text: "set it for this node, its groups, its namespace or all: kind Property, or spec.properties of a Node or Group"},
+			}
+		}
+	}
+}
+
+// limitsSaid is how long ago a limit may have been met to be a reason.
+const limitsSaid = time.Hour
+
+// refused says that the node's results met a limit.
+func (c *chain) refused() {
+	if c.Limits == nil {
+		return
+	}
+	for _, l := range c.Limits(c.out.Namespace) {
+		if l.Node == c.out.Node && c.Now().Sub(l.Last) < limitsSaid {
+			c.add("limit", false, "results of this node were refused, or waited: %s; spec.limits.%s, muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
+		}
+	}
+}
+
+// targetLink explains the target that places the check on the node. spec is nil for a built-in check.
+func (c *chain) targetLink() (*model.CheckSpec, error) {
+	why, ok := c.Directory.ExplainCheck(c.node, c.check)
+	if !ok {
+		c.add("wanted", true, "check %s is built in: every node has it", c.out.Check)
+		return nil, nil
+	}
+	c.lands = why.Lands
+	wanted := len(c.out.Links)
+	c.add("wanted", why.Lands, "%s", why.Text).Under = nodes.Reasons(why.Under)
+	namespace, name, _ := c.Directory.CheckName(c.check)
+	key := intent.Key{Kind: "Check", Namespace: namespace, Name: name}
+	declared, err := c.declared(c.ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	c.out.Links = append(c.out.Links, declared)
+	r, err := c.Intent.Get(c.ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	spec, _ := r.Spec.(*model.CheckSpec)
+	if spec != nil && spec.Passive {
+		c.out.Links[wanted].Holds = true // there is nothing to run
+	}
+	return spec, nil
+}
+
+// whyNoResult is the first link that does not hold, in other words.
+func (c *chain) whyNoResult(spec *model.CheckSpec) string {
+	for _, link := range c.out.Links {
+		if !link.Holds {
+			return "there is none, because " + strings.TrimSuffix(link.Text, lastHeard)
+		}
+	}
+	if spec != nil && spec.Passive {
+		return "there is none: nothing came in from outside about this node"
+	}
+	if c.cron {
+		return "there is none yet: it comes when the first run, at the time above, has ended"
+	}
+	return "there is none yet: a new check runs for the first time within 10 seconds, and its result comes when it has ended"
+}
+
+func whyNoProblem(st *event.State, spec *model.CheckSpec) string {
+	if st.Status == model.OK {
+		return "none is open: the status is OK"
+	}
+	if spec != nil && spec.Alert != nil && spec.Alert.FailAfter > 1 {
+		return fmt.Sprintf("none is open yet: %d of %d results in a row that are not OK (alert.failAfter)", st.Failing, spec.Alert.FailAfter)
+	}
+	return "none is open: this status opens none"
+}
+
+func (c *chain) deliveryLinks(problem *model.Problem) error {
+	list, err := c.History.Deliveries(c.ctx, problem.ID)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		link := c.add("told", d.State != history.Dead, "%s of its being %s: %s", d.Handler.Name, d.Kind, d.State)
+		switch link.At = d.Ended; d.State {
+		case history.Pending:
+			if link.Text = fmt.Sprintf("%s is to be told of its being %s", d.Handler.Name, d.Kind); d.Attempts > 0 {
+				link.Text, link.Holds = fmt.Sprintf("%s could not be told of its being %s: tried %s in vain, again", d.Handler.Name, d.Kind, times(d.Attempts)), false
+			}
+			link.At = d.NextAt
+		case history.Withheld:
+			link.Text, link.Holds = fmt.Sprintf("%s was not told: %s", d.Handler.Name, d.LastError), false
+			continue
+		case history.Shadow:
+			link.Text = fmt.Sprintf("%s would have been told of its being %s; the namespace is a shadow (notifications: shadow), and nothing is sent", d.Handler.Name, d.Kind)
+		case history.Dead:
+			link.Text = fmt.Sprintf("%s was not told of its being %s: given up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
+		}
+		if d.LastError != "" {
+			link.Under = []v1.Link{{Text: "last error: " + d.LastError}}
+		}
+	}
+	if len(list) > 0 {
+		return nil
+	}
+	chunk := notification.OpeningChunk(c.View, problem)
+	if chunk == nil {
+		chunk = notification.AssignedChunk(c.View, c.node, c.check)
+	}
+	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), chunk)
+	switch by {
+	case route.ByPipelines:
+		c.add("told", true, "nobody but whom pipelines pass it on to: %s names pipelines, no route and no handlers, and no route matches", notification.Declarer(c.check))
+	case route.ByNobody:
+		c.add("told", false, "nobody: no route takes it: the check names none (alert.route), none matches, and none is called default; nor does namespace %s name handlers", c.out.Namespace)
+	case route.ByHandlers, route.ByNamespace:
+		var named []string
+		for _, name := range to[0].Steps[0].To {
+			if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
+				c.add("told", false, "handler %s is named, and there is none of that name in namespace %s: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+				return nil
+			}
+			text := name.Name
+			if name.Namespace != c.out.Namespace {
+				text = name.String()
+			}
+			named = append(named, text)
+		}
+		c.add("told", false, "nobody yet: %s is to be, once history has recorded the problem; muster status says how far it is", strings.Join(named, ", "))
+	default:
+		c.add("told", false, "nobody yet: %s", c.toBeTold(to))
+	}
+	return nil
+}
+
+// toBeTold says whom routes tell first.
+func (c *chain) toBeTold(routes []*route.Route) string {
+	var parts []string
+	for _, r := range routes {
+		var names []string
+		for _, to := range r.Steps[0].To {
+			names = append(names, to.String())
+		}
+		text := fmt.Sprintf("route %s tells %s", r.Name, strings.Join(names, ", "))
+		if r.Steps[0].After > 0 {
+			text += " when it has been open for " + model.Duration(r.Steps[0].After).String()
+		}
+		parts = append(parts, text)
+	}
+	return fmt.Sprintf("%s; step by step: muster route test %s/%s", strings.Join(parts, "; "), c.out.Node, c.out.Check)
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}

@@ -1,0 +1,180 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/nodes"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+func (s *request) whyNode(ctx context.Context, in *struct {
+	Namespace string `path:"namespace" maxLength:"253"`
+	Node      string `path:"node" maxLength:"253"`
+}) (*op.Body[v1.Why], error) {
+	id, ok := s.Directory.NodeByName(in.Namespace, in.Node)
+	if !ok {
+		return nil, s.NoNode(ctx, in.Namespace, in.Node)
+	}
+	out := v1.Why{Namespace: in.Namespace, Node: in.Node}
+	declared, err := s.declared(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
+	if err != nil {
+		return nil, err
+	}
+	out.Links = append(out.Links, declared, s.agentLink(id), s.assignmentLink(id))
+	for _, f := range s.Directory.NodeFaults(id) {
+		out.Links = append(out.Links, v1.Link{Name: "error", Text: f.Text})
+	}
+	for _, w := range s.Directory.ExplainGroups(id) {
+		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: nodes.Reasons(w.Under)})
+	}
+	out.Links = append(out.Links, s.checksLink(id, in.Namespace))
+	return op.Answer(out), nil
+}
+
+// checksLink are the node's checks: what lands for one reason stands together.
+func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
+	link := v1.Link{Name: "checks", Text: "no check lands here: no check's targets name this node; what there is: muster get checks"}
+	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
+	for _, check := range s.Directory.NodeUnits(node) {
+		why, ok := s.Directory.ExplainCheck(node, check)
+		if !ok {
+			continue
+		}
+		ns, name, _ := s.Directory.CheckName(check)
+		if ns != namespace {
+			name = ns + "/" + name
+		}
+		reason := fmt.Sprint(why.Under)
+		names[reason], because[reason] = append(names[reason], name), nodes.Reasons(why.Under)
+		count++
+	}
+	if count == 0 {
+		return link
+	}
+	link.Holds, link.Text = true, fmt.Sprintf("checks that land here: %d", count)
+	for reason, list := range names {
+		slices.Sort(list)
+		link.Under = append(link.Under, v1.Link{Holds: true, Text: strings.Join(list, ", "), Under: because[reason]})
+	}
+	slices.SortFunc(link.Under, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
+	return link
+}
+
+// clockOff is how far a machine's clock may be off before it is worth a word.
+const clockOff = 2 * time.Second
+
+// lastHeard ends the text of a link whose time follows it.
+const lastHeard = "; last heard"
+
+// agentLink says whether there is somebody to run what the node should run.
+func (s *request) agentLink(node model.NodeID) v1.Link {
+	sum := s.Events.Summaries([]model.NodeID{node})[0]
+	link := v1.Link{Name: "agent", At: view.Time(sum.Heard)}
+	switch {
+	case s.Directory.NodeProxy(node):
+		link.Holds, link.Text = true, "a proxy node: it has no agent, other nodes run the checks about it"
+	case s.Connected != nil && s.Connected(node):
+		link.Holds, link.Text = true, "the agent is connected"
+		link.Under = s.sessionLinks(node)
+		if !link.At.IsZero() {
+			link.Text += lastHeard
+		}
+	case sum.Stopped:
+		link.Text = "the agent was stopped on purpose: start it again on the machine; last heard"
+	case link.At.IsZero():
+		link.Text = "no agent was ever heard: muster node token prints the line with which its machine joins"
+	default:
+		link.Text = "the agent is not connected: look at its log on the machine" + lastHeard
+	}
+	return link
+}
+
+// sessionLinks are what its session says of an agent.
+func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
+	if s.Agent == nil {
+		return nil
+	}
+	a, ok := s.Agent(node)
+	if !ok {
+		return nil
+	}
+	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", orUnknown(a.Version), a.Address), At: a.Since})
+	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockOff {
+		under = append(under, v1.Link{Text: "its clock is " + offText(off) + " the server's: times here are the server's, cron runs by its own"})
+	}
+	for _, what := range a.Refuses {
+		under = append(under, v1.Link{Text: refusesText(what)})
+	}
+	return under
+}
+
+// idleText says why a unit is not in force on a node.
+func idleText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
+
+func orUnknown(version string) string {
+	if version == "" {
+		return "unknown"
+	}
+	return version
+}
+
+// offText is ahead of or behind, by how much.
+func offText(off time.Duration) string {
+	if off > 0 {
+		return model.Duration(off.Round(time.Second)).String() + " ahead of"
+	}
+	return model.Duration(-off.Round(time.Second)).String() + " behind"
+}
+
+// refusesText is what an agent does not do, in words.
+func refusesText(what string) string {
+	switch what {
+	case wire.RestrictRuns:
+		return "it runs nothing out of its time (--no-run)"
+	case wire.RestrictCommands:
+		return "it runs only the commands of its own list (--allow-commands)"
+	case wire.RestrictChanges:
+		return "it takes no commands of people (--audit-only)"
+	}
+	return "it refuses " + what
+}
+
+// assignmentLink says whether the agent holds what it should.
+func (s *request) assignmentLink(node model.NodeID) v1.Link {
+	link := v1.Link{Name: "assignment"}
+	want, ok := s.Directory.Assignment(node)
+	if !ok {
+		link.Text = "there is none for this node"
+		return link
+	}
+	link.Holds, link.Text = true, fmt.Sprintf("revision %d", want)
+	if s.Agent == nil {
+		return link
+	}
+	a, connected := s.Agent(node)
+	for _, u := range a.IdleUnits {
+		link.Under = append(link.Under, v1.Link{Text: idleText(u)})
+	}
+	switch {
+	case !connected:
+		link.Text += "; what the agent holds is known when it connects"
+	case a.Assignment == want && a.Confirmed:
+		link.Text += ", held by the agent"
+	case a.Assignment == want:
+		link.Holds, link.Text = false, link.Text+" was sent, and the agent has not said yet that it holds it"
+	case a.Assignment == 0:
+		link.Holds, link.Text = false, link.Text+" is on its way, the agent holds none yet"
+	default:
+		link.Holds, link.Text = false, link.Text+fmt.Sprintf(" is on its way, the agent holds revision %d", a.Assignment)
+	}
+	return link
+}

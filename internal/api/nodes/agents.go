@@ -1,0 +1,266 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+)
+
+func registerAgents(at subject) {
+	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "Agents, the oldest version first, then by trouble", model.NotFound), access.On(access.Read, "Node"), (*request).listAgents)
+}
+
+type listAgentsInput struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
+	Name      string `query:"name" maxLength:"253" doc:"Only the agent of the node of this name."`
+	list.OfNode
+	Version      string `query:"version" maxLength:"253" doc:"Only of this version: 1.2 is 1.2 and 1.2.x."`
+	Spooling     bool   `query:"spooling" doc:"Only those with results that have waited for longer than a minute."`
+	Disconnected bool   `query:"disconnected" doc:"Only those that should have a session and do not."`
+	Limit        int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
+	After        string `query:"after" maxLength:"2048" doc:"The next of the page before."`
+}
+
+// listAgents looks at every agent that matches, as nodeStates does: some microseconds each.
+func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body[v1.AgentList], error) {
+	if in.Namespace != "" {
+		if _, ok := s.Directory.NamespaceByName(in.Namespace); !ok {
+			return nil, s.NoNamespace(ctx, in.Namespace)
+		}
+	}
+	n, err := list.ByNode(s.View, in.OfNode)
+	if err != nil {
+		return nil, err
+	}
+	var behind agentPlace
+	if in.After != "" {
+		text, err := s.PagePlace(in.After)
+		if err != nil {
+			return nil, err
+		}
+		if behind, err = parseAgentPlace(text); err != nil {
+			return nil, err
+		}
+	}
+	var ids []model.NodeID
+	switch {
+	case in.Name != "":
+		id, ok := s.Directory.NodeByName(cmp.Or(in.Namespace, model.DefaultNamespaceName), in.Name)
+		if !ok {
+			return nil, s.NoNode(ctx, in.Namespace, in.Name)
+		}
+		ids = []model.NodeID{id}
+	default:
+		ids = n.Nodes(s.View, in.Namespace)
+	}
+	out := v1.AgentList{Items: []v1.Agent{}, Versions: []v1.AgentVersions{}}
+	versions := map[string]int{}
+	rows := make([]agentPlace, 0, len(ids))
+	summaries := s.Events.Summaries(ids)
+	for i, id := range ids {
+		a, ok := s.agent(id, &summaries[i])
+		if !ok || in.Version != "" && !isOfVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.gone ||
+			!n.Match(id, func() any { return a.show(s) }) {
+			continue
+		}
+		out.Total++
+		versions[a.version]++
+		if a.gone {
+			out.Disconnected++
+		}
+		if a.spooling {
+			out.Spooling++
+		}
+		if in.After == "" || a.compare(behind) > 0 {
+			rows = append(rows, a.agentPlace)
+		}
+	}
+	for version, n := range versions {
+		out.Versions = append(out.Versions, v1.AgentVersions{Version: version, Agents: n})
+	}
+	slices.SortFunc(out.Versions, func(a, b v1.AgentVersions) int { return compareVersions(a.Version, b.Version) })
+	slices.SortFunc(rows, agentPlace.compare)
+	if len(rows) > in.Limit {
+		rows = rows[:in.Limit]
+		out.Next = s.NextPage(rows[in.Limit-1].String())
+	}
+	for _, r := range rows {
+		if a, ok := s.agent(r.id, &s.Events.Summaries([]model.NodeID{r.id})[0]); ok { // else it was deleted meanwhile
+			out.Items = append(out.Items, a.show(s))
+		}
+	}
+	return op.Answer(out), nil
+}
+
+// spoolingAfter is how long the oldest result must have waited to be called trouble.
+const spoolingAfter = time.Minute
+
+// agentState is an agent while the list is made.
+type agentState struct {
+	agentPlace
+	summary   *event.Summary
+	session   v1.AgentSession
+	connected bool
+	gone      bool // it should have a session and has none
+	spooling  bool
+}
+
+// agent is that of a node; not ok: there was never one.
+func (s *request) agent(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
+	a.summary, a.id = sum, id
+	if s.Agent != nil {
+		a.session, a.connected = s.Agent(id)
+	}
+	a.version = a.session.Version
+	if !a.connected {
+		a.version = s.Directory.NodeFact(id, "agentVersion")
+		if a.version == "" && sum.Heard == 0 {
+			return a, false
+		}
+	}
+	namespace, name, ok := s.Directory.NodeName(id)
+	a.name = namespace + "/" + name
+	a.gone = !a.connected && !sum.Stopped
+	switch st := a.session.Stats; {
+	case a.gone:
+		a.trouble = 4
+	case st == nil:
+	case st.GaveWay+st.Refused+st.Lost > 0:
+		a.trouble = 3
+		a.spooling = Spooling(st)
+	case Spooling(st):
+		a.spooling, a.trouble = true, 2
+	case st.Skipped+st.Late > 0:
+		a.trouble = 1
+	}
+	return a, ok
+}
+
+func Spooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
+
+// show is the whole of it.
+func (a *agentState) show(s *request) v1.Agent {
+	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.Time(a.summary.Heard)}
+	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
+	if a.gone {
+		out.Trouble = append(out.Trouble, "not connected")
+	}
+	if !a.connected {
+		return out
+	}
+	out.Session = &a.session
+	st := a.session.Stats
+	if st == nil {
+		return out
+	}
+	for _, t := range []struct {
+		n    uint64
+		text string
+	}{
+		{st.Lost, "results that its spool did not take"}, {st.GaveWay, "signals that its spool gave up"}, {st.Refused, "results refused by the server"},
+	} {
+		if t.n > 0 {
+			out.Trouble = append(out.Trouble, fmt.Sprintf("%d %s", t.n, t.text))
+		}
+	}
+	if a.spooling {
+		out.Trouble = append(out.Trouble, fmt.Sprintf("%d signals wait, the oldest for %s", st.Spooled, model.Duration(time.Duration(st.OldestSeconds)*time.Second)))
+	}
+	if st.Skipped > 0 {
+		out.Trouble = append(out.Trouble, fmt.Sprintf("%d runs skipped: the one before still ran", st.Skipped))
+	}
+	if st.Late > 0 {
+		out.Trouble = append(out.Trouble, fmt.Sprintf("%d runs late", st.Late))
+	}
+	return out
+}
+
+// agentPlace is where an agent stands in the list.
+type agentPlace struct {
+	version string
+	trouble int
+	name    string // namespace/name
+	id      model.NodeID
+}
+
+func (p agentPlace) compare(o agentPlace) int {
+	return cmp.Or(compareVersions(p.version, o.version), cmp.Compare(o.trouble, p.trouble), cmp.Compare(p.name, o.name))
+}
+
+func (p agentPlace) String() string {
+	return fmt.Sprintf("%d %s %s", p.trouble, p.name, p.version)
+}
+
+func parseAgentPlace(text string) (p agentPlace, err error) {
+	trouble, rest, ok := strings.Cut(text, " ")
+	p.name, p.version, _ = strings.Cut(rest, " ")
+	p.trouble, err = strconv.Atoi(trouble)
+	if !ok || err != nil {
+		return p, view.BadToken()
+	}
+	return p, nil
+}
+
+// isOfVersion says whether a version is the wanted one, or one below it: 1.2.3 is of 1.2.
+func isOfVersion(version, wanted string) bool {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(wanted, "v"))
+	return ok && (rest == "" || rest[0] == '.')
+}
+
+// compareVersions orders by the numbers in them: 0.9.1 is older than 0.10.0. Names without
+// a number in front (dev) come after those, and what is not known last.
+func compareVersions(a, b string) int {
+	if a == b {
+		return 0
+	}
+	a, b = strings.TrimPrefix(a, "v"), strings.TrimPrefix(b, "v")
+	rank := func(v string) int {
+		switch {
+		case v == "":
+			return 2
+		case v[0] < '0' || v[0] > '9':
+			return 1
+		}
+		return 0
+	}
+	if c := cmp.Compare(rank(a), rank(b)); c != 0 {
+		return c
+	}
+	for a != "" && b != "" {
+		x, y := digits(a), digits(b)
+		if x == 0 || y == 0 {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		m, n := strings.TrimLeft(a[:x], "0"), strings.TrimLeft(b[:y], "0")
+		if c := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); c != 0 {
+			return c
+		}
+		a, b = a[x:], b[y:]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits is how many a text begins with.
+func digits(text string) int {
+	n := 0
+	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,43 @@
+// Package nodes answers about nodes and their agents: states, origins of labels and groups,
+// sessions, join tokens, machines that wait to be accepted, enrolment, and the life of a node
+// (rename, replace, retire).
+//
+// Goroutines: none. Locks, each taken alone: Pending.mu, attempts.mu, concurrentRequests.mu.
+//
+// Start reading at Register.
+package nodes
+
+import (
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// Options are the surroundings of nodes.
+type Options struct {
+	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with the
+	// server's addresses).
+	JoinTokens   intent.JoinTokens
+	NewJoinToken func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
+	Waiting      *Pending            // machines that wait to be accepted; nil: none may
+	CA           func() v1.Authority // nil: none
+}
+
+// request is one request about nodes.
+type request struct {
+	op.Request
+	Options
+}
+
+type subject = op.Subject[*request]
+
+// Register adds the operations of this subject.
+func Register(r *op.Routes, o Options) {
+	at := op.For(r, func(q op.Request) *request { return &request{q, o} })
+	registerStates(at)
+	registerAgents(at)
+	registerJoinTokens(at)
+	registerPending(at)
+	registerLifecycle(at)
+}

@@ -1,0 +1,329 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/tries"
+)
+
+// Pending are the machines that asked to join without a token, and those that were nodes
+// which the server does not know any more; in memory only: after a restart they ask again.
+// What strangers can put there is bounded as a whole, for each network, and for each
+// machine; who was a node is no stranger, and bounded as a whole. Safe for concurrent use.
+type Pending struct {
+	now   func() time.Time
+	most  int
+	comes *tries.Limiter // of machines that are new here
+
+	mu       sync.Mutex
+	by       map[string]*candidate // by the Fingerprint of the machine's key
+	nets     map[netip.Prefix]int
+	swept    time.Time
+	passed   uint64
+	overflow uint64
+}
+
+// candidate is one machine.
+type candidate struct {
+	key         string
+	request     pki.EnrolRequest // as it came last
+	whence      string
+	net         netip.Prefix
+	since, last time.Time
+}
+
+const (
+	// pendingPerNetwork leaves places for others.
+	pendingPerNetwork = 64
+	// pendingFor is how long a machine stays that does not ask any more.
+	pendingFor = 5 * time.Minute
+	// A machine asks again after a while; in its first minutes sooner, because somebody
+	// may stand before it.
+	pendingAgain      = 30 * time.Second
+	pendingAgainSoon  = 5 * time.Second
+	pendingAgainUntil = 2 * time.Minute
+	// pendingBytes bounds what is kept of a machine's names, labels and facts.
+	pendingBytes = 16 << 10
+)
+
+// NewPending makes the room and shows it among the queues.
+func NewPending(r *queue.Registry, now func() time.Time) *Pending {
+	capacity, policy := r.Bounds("pending")
+	p := &Pending{now: now, most: int(capacity), comes: tries.New(now), by: map[string]*candidate{}, nets: map[netip.Prefix]int{}}
+	r.Register("pending", func() queue.Info {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return queue.Info{Name: "pending", Capacity: capacity, Depth: int64(len(p.by)), Unit: "items", Policy: policy, Passed: p.passed, Overflow: p.overflow}
+	})
+	return p
+}
+
+// Ask is what Pending of pki.Enroller and pki.Renewer is: the machine with this key waits from now on, or
+// still does.
+func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
+	if sizeOf(&request) > pendingBytes {
+		return 0, model.Errorf(model.TooLarge, "labels and facts of this machine are longer than %d bytes", pendingBytes)
+	}
+	whence := model.HostOf(request.Whence)
+	from := tries.Network(whence)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.now()
+	w := p.by[key]
+	stranger := request.Returns == nil
+	if w == nil || w.net != from {
+		p.sweep(now)
+		switch {
+		case stranger && p.nets[from] >= pendingPerNetwork:
+			p.overflow++
+			return 0, model.Errorf(model.Limited, "%d machines of the network of %s wait to be let in already", pendingPerNetwork, whence).
+				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
+		case w == nil && len(p.by) >= p.most:
+			p.overflow++
+			return 0, model.Errorf(model.Limited, "%d machines wait to be let in already", p.most).
+				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
+		case w == nil && stranger && !p.comes.Allow(whence):
+			p.overflow++
+			return 0, model.Errorf(model.Limited, "too many machines from %s ask to be let in", whence).
+				WithHint("the agent asks again by itself; many machines join with a token: muster node token")
+		}
+	}
+	if w == nil {
+		w = &candidate{key: key, since: now}
+		p.by[key] = w
+		p.passed++
+	} else {
+		p.leave(w.net)
+	}
+	p.nets[from]++
+	w.request, w.whence, w.net, w.last = request, whence, from, now
+	if now.Sub(w.since) < pendingAgainUntil {
+		return pendingAgainSoon, nil
+	}
+	return pendingAgain, nil
+}
+
+func (p *Pending) leave(net netip.Prefix) {
+	if p.nets[net]--; p.nets[net] <= 0 {
+		delete(p.nets, net)
+	}
+}
+
+// sweep forgets who does not ask any more, at most once a second.
+func (p *Pending) sweep(now time.Time) {
+	if now.Sub(p.swept) < time.Second {
+		return
+	}
+	p.swept = now
+	for key, w := range p.by {
+		if now.Sub(w.last) > pendingFor {
+			p.leave(w.net)
+			delete(p.by, key)
+		}
+	}
+}
+
+func (p *Pending) remove(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.by[key]; w != nil {
+		p.leave(w.net)
+		delete(p.by, key)
+	}
+}
+
+// list is who waits, the longest first. Nil: nobody may wait.
+func (p *Pending) list() (out []candidate) {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweep(p.now())
+	for _, w := range p.by {
+		out = append(out, *w)
+	}
+	slices.SortFunc(out, func(a, b candidate) int {
+		if n := a.since.Compare(b.since); n != 0 {
+			return n
+		}
+		return strings.Compare(a.key, b.key)
+	})
+	return out
+}
+
+// Len is how many wait.
+func (p *Pending) Len() int {
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.by)
+}
+
+// leastFingerprint is how many digits name a machine, as lists show them: 64 bits, so that
+// nobody makes a key that begins alike while one waits, and few enough to compare by eye.
+const leastFingerprint = 16
+
+// find is the one that is meant: by the name it wants, or the beginning of its key. A name
+// that two want says nothing about which machine it is.
+func (p *Pending) find(which string) (candidate, error) {
+	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
+	var found []candidate
+	for _, w := range p.list() {
+		if intent.NodeName(w.request.Name) == which || len(digits) >= leastFingerprint && strings.HasPrefix(w.key, digits) {
+			found = append(found, w)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return candidate{}, model.Errorf(model.NotFound, "no machine waits that is called %q or has a key that begins so", which).
+			WithHint("who waits: muster node list --pending; a machine asks again every half minute")
+	}
+	keys := make([]string, 0, len(found))
+	for _, w := range found[:min(len(found), 10)] {
+		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.whence))
+	}
+	return candidate{}, model.Errorf(model.Conflict, "%d machines want to be %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
+		WithHint("compare with what the machine printed, and type the beginning of its key: muster node accept %s", found[0].key[:leastFingerprint])
+}
+
+func sizeOf(r *pki.EnrolRequest) int {
+	n := len(r.Name) + len(r.MachineID)
+	for _, set := range []map[string]string{r.Labels, r.Facts} {
+		for k, v := range set {
+			n += len(k) + len(v)
+		}
+	}
+	for _, g := range r.Groups {
+		n += len(g)
+	}
+	return n
+}
+
+func registerPending(at subject) {
+	op.Handle(at, op.Get("listPending", "/api/v1/pending", "nodes", "Machines that asked to join without a token"), access.OnCluster(access.Read, "pending"), (*request).listPending)
+	op.Handle(at, op.Post("acceptPending", "/api/v1/pending/accept", "nodes", "Let one in", model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*request).acceptPending)
+	op.Handle(at, op.Post("acceptReturning", "/api/v1/pending/accept-returning", "nodes", "Let all in that were nodes which the server does not know any more"), access.OnCluster(access.Change, "pending"), (*request).acceptReturning)
+	op.Handle(at, op.Post("refusePending", "/api/v1/pending/refuse", "nodes", "Refuse one for good", model.NotFound, model.Conflict), access.OnCluster(access.Change, "pending"), (*request).refusePending)
+}
+
+func (s *request) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
+	out := v1.PendingList{Items: []v1.Pending{}}
+	for _, w := range s.Waiting.list() {
+		p := v1.Pending{
+			Key: w.key, Name: intent.NodeName(w.request.Name), Whence: w.whence, MachineID: w.request.MachineID, Since: w.since.UTC(), Asked: w.last.UTC(),
+			Labels: w.request.Labels, Facts: w.request.Facts, Groups: w.request.Groups,
+		}
+		if r := w.request.Returns; r != nil {
+			p.Returns = &v1.Returning{UID: r.UID.String(), Namespace: r.Namespace, Certified: r.Certified.UTC()}
+		}
+		out.Items = append(out.Items, p)
+	}
+	var err error
+	out.Items, err = list.MatchingLabels(s.View, *in, out.Items, func(p *v1.Pending) map[string]string { return p.Labels })
+	return op.Answer(out), err
+}
+
+func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*op.Body[v1.Member], error) {
+	r := in.Body
+	w, err := s.Waiting.find(r.Which)
+	if err != nil {
+		return nil, err
+	}
+	if r.Namespace == "" && w.request.Returns != nil {
+		r.Namespace = w.request.Returns.Namespace
+	}
+	r.Namespace = cmp.Or(r.Namespace, model.DefaultNamespaceName)
+	if r.Name != "" {
+		if name := intent.NodeName(r.Name); name != r.Name {
+			return nil, model.Errorf(model.Invalid, "%q is no node's name: lower-case letters, digits and . _ - between them", r.Name).WithHint("repeat it with --name %s", name)
+		}
+		if s.Intent.HasMachine(r.Namespace, r.Name) {
+			return nil, model.Errorf(model.Conflict, "there is a node %s already", r.Name).
+				WithHint("choose another --name; or, if this machine is to take its place: muster node replace %s", r.Name)
+		}
+		w.request.Name = r.Name
+	}
+	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // and not by its key alone
+	member, err := s.letIn(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(member), nil
+}
+
+// letIn makes one that waits a node of the token's namespace, with what else the token gives.
+func (s *request) letIn(ctx context.Context, w *candidate, token pki.JoinToken, named bool) (v1.Member, error) {
+	if err := s.RequireNamespace(ctx, token.Namespace); err != nil {
+		return v1.Member{}, err
+	}
+	if err := s.Intent.CheckJoinGrant(ctx, token); err != nil {
+		return v1.Member{}, err
+	}
+	member, err := s.Intent.Accept(ctx, access.Author(ctx, "accepted, asked from "+w.whence), w.key, token, w.request, named)
+	if err != nil {
+		return v1.Member{}, err
+	}
+	s.Waiting.remove(w.key)
+	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
+}
+
+// acceptReturning lets all in that were nodes, each where it says that it was: by their
+// certificates they are no strangers. Whom it cannot let in it leaves, and says why.
+func (s *request) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
+	out := v1.Returned{Items: []v1.Member{}, Left: []v1.Left{}}
+	for _, w := range s.Waiting.list() {
+		if w.request.Returns == nil {
+			continue
+		}
+		member, err := s.letIn(ctx, &w, pki.JoinToken{Namespace: cmp.Or(w.request.Returns.Namespace, model.DefaultNamespaceName), Groups: in.Body.Groups, Labels: in.Body.Labels}, false)
+		switch class := model.ClassOf(err); {
+		case err == nil:
+			out.Items = append(out.Items, member)
+		case class == model.Internal || class == model.Unavailable:
+			return nil, err
+		default:
+			left := v1.Left{Name: intent.NodeName(w.request.Name), Key: w.key, Why: err.Error()}
+			var said *model.Error
+			if errors.As(err, &said) {
+				left.Why, left.Hint = said.Message, said.Hint
+			}
+			out.Left = append(out.Left, left)
+		}
+	}
+	return op.Answer(out), nil
+}
+
+func (s *request) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*op.Body[v1.Member], error) {
+	w, err := s.Waiting.find(in.Body.Which)
+	if err != nil {
+		return nil, err
+	}
+	name := intent.NodeName(w.request.Name)
+	t := intent.Tombstone{Why: intent.ReasonDeclined, Name: name, Reason: in.Body.Reason}
+	if err := s.Intent.BlockKey(ctx, access.Author(ctx, in.Body.Reason), w.key, t); err != nil {
+		return nil, err
+	}
+	s.Waiting.remove(w.key)
+	return op.Answer(v1.Member{Name: name, Key: w.key}), nil
+}

@@ -1,0 +1,135 @@
+package nodes
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/tries"
+)
+
+// room is a Pending with a clock of its own.
+func room(t *testing.T, settings ...string) (p *Pending, list func() queue.Info, pass func(time.Duration)) {
+	t.Helper()
+	set, err := queue.ParseSettings(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1e9, 0)
+	queues := queue.NewRegistry(set)
+	p = NewPending(queues, func() time.Time { return now })
+	return p, func() queue.Info { return queues.List()[0] }, func(d time.Duration) { now = now.Add(d) }
+}
+
+func keyOf(n int) string { return fmt.Sprintf("%064x", n) }
+
+func TestPendingIsBounded(t *testing.T) {
+	p, info, pass := room(t, "pending=100")
+	refused := 0
+	for n := range 10_000 { // one stranger with many keys, who has time
+		if _, err := p.Ask(keyOf(n), pki.EnrolRequest{Name: "web", Whence: "10.0.0.1:1"}); model.ClassOf(err) == model.Limited {
+			refused++
+		}
+		pass(20 * time.Millisecond)
+	}
+	if got := len(p.list()); got != pendingPerNetwork || refused != 10_000-got || info().Overflow != uint64(refused) {
+		t.Errorf("%d wait, %d were refused: %+v", got, refused, info())
+	}
+	for n := range 100 { // others find their places, up to the capacity
+		_, _ = p.Ask(keyOf(20_000+n), pki.EnrolRequest{Name: fmt.Sprint("n", n), Whence: fmt.Sprintf("10.0.1.%d:1", n)})
+	}
+	if i := info(); i.Depth != 100 || i.Capacity != 100 {
+		t.Errorf("%+v", i)
+	}
+	if _, err := p.Ask(keyOf(1), pki.EnrolRequest{Facts: map[string]string{"x": strings.Repeat("x", pendingBytes)}}); model.ClassOf(err) != model.TooLarge {
+		t.Errorf("%v", err)
+	}
+	pass(pendingFor + time.Second)
+	if got := p.list(); len(got) != 0 || len(p.nets) != 0 {
+		t.Errorf("%d still wait, of %d networks", len(got), len(p.nets))
+	}
+}
+
+// Who was a node has shown so: a network may have many of them.
+func TestReturningMachinesAreNoStrangers(t *testing.T) {
+	p, info, _ := room(t, "pending=100")
+	for n := range 100 {
+		if _, err := p.Ask(keyOf(n), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); err != nil {
+			t.Fatalf("machine %d: %v", n, err)
+		}
+	}
+	if _, err := p.Ask(keyOf(100), pki.EnrolRequest{Returns: &pki.Returning{}, Whence: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
+		t.Errorf("beyond the room: %v", err)
+	}
+}
+
+// A stranger who comes with new keys is slowed down as one who tries tokens.
+func TestPendingSlowsDown(t *testing.T) {
+	p, _, pass := room(t)
+	ask := func(n int) error {
+		_, err := p.Ask(keyOf(n), pki.EnrolRequest{Whence: "10.0.0.1:1"})
+		return err
+	}
+	for n := range tries.Burst {
+		if err := ask(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := ask(100); model.ClassOf(err) != model.Limited {
+		t.Errorf("one more: %v", err)
+	}
+	if err := ask(0); err != nil {
+		t.Errorf("one who waits already: %v", err)
+	}
+	pass(tries.Interval)
+	if err := ask(100); err != nil {
+		t.Errorf("later: %v", err)
+	}
+}
+
+func TestPendingIsFoundByNameOrKey(t *testing.T) {
+	p, _, pass := room(t)
+	ask := func(key, name, whence string) time.Duration {
+		again, err := p.Ask(key, pki.EnrolRequest{Name: name, Whence: whence})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	one, two, three := strings.Repeat("a", 64), strings.Repeat("ab", 32), strings.Repeat("c", 64)
+	ask(one, "web01", "10.0.0.1:1")
+	ask(two, "WEB01", "10.0.0.2:1")
+	if again := ask(three, "db", "10.0.0.3:1"); again != pendingAgainSoon {
+		t.Errorf("asks again in %v", again)
+	}
+	for _, c := range []struct {
+		which, key string
+		class      model.Class
+	}{
+		{"db", three, 0}, {"sha256:" + three, three, 0}, {strings.Repeat("C", 16), three, 0}, {strings.Repeat("c", 15), "", model.NotFound}, {"no", "", model.NotFound},
+		{"web01", "", model.Conflict}, {one[:16], one, 0},
+	} {
+		w, err := p.find(c.which)
+		if w.key != c.key || err != nil && model.ClassOf(err) != c.class {
+			t.Errorf("%s: %s %v", c.which, w.key, err)
+		}
+		if c.class == model.Conflict && (!strings.Contains(err.Error(), one+" from 10.0.0.1") || !strings.Contains(err.Error(), two)) {
+			t.Errorf("%v", err)
+		}
+	}
+	pass(pendingAgainUntil)
+	if again := ask(three, "db", "10.9.0.3:1"); again != pendingAgain { // and from another address
+		t.Errorf("asks again in %v", again)
+	}
+	if w, err := p.find("db"); err != nil || w.whence != "10.9.0.3" || len(p.nets) != 3 {
+		t.Errorf("%+v %v %v", w, err, p.nets)
+	}
+	p.remove(three)
+	if len(p.nets) != 2 || p.Len() != 2 {
+		t.Errorf("%v", p.nets)
+	}
+}

@@ -1,0 +1,135 @@
+// Package notification finds the routes by which people are notified of a problem, and the holds
+// that keep notifications back now: silences, windows, muted routes, dependencies.
+//
+// Start reading at Holds.
+package notification
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// Holds returns the reasons that keep people from being notified of an open problem now.
+func Holds(v *view.View, p *model.Problem) []v1.Hold {
+	if !p.Closed.IsZero() {
+		return nil
+	}
+	m, now := route.Describe(v.Directory, p.NodeID, p.Source, p.Status, p.Severity), v.Now()
+	list := v.Routing.Holds(m, nil, now)
+	if hold, _ := route.DependencyHold(v.Directory.Dependencies(p.NodeID, p.Source.Check()), v.OpenProblem); hold != nil {
+		list = append(list, *hold)
+	}
+	routes, _ := Routes(v, m, OpeningChunk(v, p))
+	for _, r := range routes {
+		for _, h := range v.Routing.Holds(m, r, now) {
+			if h.Kind == route.Muted {
+				list = append(list, h)
+			}
+		}
+	}
+	return ShowHolds(list)
+}
+
+// Routes returns the routes of a problem that opened under a chunk, and the rule that chose them.
+func Routes(v *view.View, m *route.Problem, c *model.CheckChunk) ([]*route.Route, route.Choice) {
+	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
+}
+
+// ShowHolds converts holds to those of the API.
+func ShowHolds(list []route.Hold) (out []v1.Hold) {
+	for _, h := range list {
+		one := v1.Hold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
+		if h.By.Name != "" {
+			one.By = h.By.String()
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// HoldCounter counts the open problems that each silence and window holds. It reads the problems
+// once per request, when the first count is asked for.
+type HoldCounter struct {
+	*view.View
+	counted bool
+	by      map[route.Name]int
+}
+
+// NewHoldCounter returns the counter of one request.
+func NewHoldCounter(v *view.View) *HoldCounter { return &HoldCounter{View: v} }
+
+// Count returns the number of open problems that a silence or window holds now.
+func (h *HoldCounter) Count(name route.Name) int {
+	if !h.counted {
+		h.counted, h.by = true, map[route.Name]int{}
+		_ = EachProblem(context.Background(), h.View, func(m *route.Problem) {
+			for _, hold := range h.Routing.Holds(m, nil, h.Now()) {
+				h.by[hold.By]++
+			}
+		})
+	}
+	return h.by[name]
+}
+
+// EachProblem calls fn with every open problem.
+func EachProblem(ctx context.Context, v *view.View, fn func(*route.Problem)) error {
+	q := event.Query{Problems: true, Limit: 1000}
+	for {
+		page, err := v.Events.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, st := range page.States {
+			if st.Problem != nil {
+				fn(route.Describe(v.Directory, st.Node, st.Problem.Source, st.Problem.Status, st.Problem.Severity))
+			}
+		}
+		if page.Next == "" {
+			return nil
+		}
+		q.After = page.Next
+	}
+}
+
+// SilenceActive reports whether a silence is in force.
+func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
+	return !now.Before(s.Begin.Time) && (s.Until.IsZero() || now.Before(s.Until.Time))
+}
+
+// firstCovered is the number of covered nodes that an answer names.
+const firstCovered = 10
+
+// CoveredNodes counts the nodes that a selector of a namespace covers, and all nodes, and returns
+// the names of the first covered ones.
+func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
+	names, err := route.Nodes(namespace, selector)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	of := namespace
+	if of == model.SharedNamespaceName {
+		of = ""
+	}
+	for _, id := range v.Directory.Nodes(of) {
+		if !names(route.Describe(v.Directory, id, model.Source{}, 0, 0)) {
+			continue
+		}
+		covered++
+		if in, name, ok := v.Directory.NodeName(id); ok {
+			if in != namespace {
+				name = in + "/" + name
+			}
+			at, _ := slices.BinarySearch(first, name)
+			first = slices.Insert(first, at, name)
+			first = first[:min(len(first), firstCovered)]
+		}
+	}
+	return covered, len(v.Directory.Nodes("")), first, nil
+}

@@ -1,0 +1,126 @@
+package op
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/version"
+)
+
+// config is huma with our error form and without its pages.
+func config() huma.Config {
+	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[model.Duration](), reflect.TypeFor[model.Size](), // written with units
+	} {
+		registry.RegisterTypeAlias(t, reflect.TypeFor[string]())
+	}
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]()) // a string or a list
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Secret](), reflect.TypeFor[any]())  // a string, or where it is read from
+	c := huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "Muster", Version: version.Get().Version,
+				Description: "Errors are RFC 9457 problems with a hint that says what to type. Lists come in pages: pass next as after; a page that a condition was searched for (where) may be short or empty and have a next. " +
+					"A resource that is not (any more) as If-Match or If-None-Match say answers 412; a change that lands on more nodes than maxAffected answers 428 until it is repeated with yes.",
+				License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+			},
+			Components: &huma.Components{
+				Schemas: registry,
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"bearer": {Type: "http", Scheme: "bearer", Description: "The token of a login or an API token."},
+				},
+			},
+			Security: []map[string][]string{{"bearer": {}}},
+		},
+		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat: "application/json",
+		Transformers:  []huma.Transformer{reform},
+	}
+	c.RejectUnknownQueryParameters = true
+	return c
+}
+
+// schemaName keeps names of types with parameters readable.
+func schemaName(t reflect.Type, hint string) string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return huma.DefaultSchemaNamer(t, hint)
+}
+
+// failures are the classes of errors that an operation may answer with: those that
+// follow from its form, and what was added with also.
+func failures(op *huma.Operation) []model.Class {
+	out := []model.Class{model.Internal, model.Invalid, model.Unauthenticated, model.Unavailable}
+	if op.Method != http.MethodGet && op.OperationID != "login" && op.OperationID != "logout" {
+		out = append(out, model.Forbidden)
+	}
+	if op.RequestBody != nil {
+		out = append(out, model.TooLarge)
+	}
+	for _, p := range op.Parameters {
+		switch {
+		case p.In == "path":
+			out = append(out, model.NotFound)
+		case p.Name == "after":
+			out = append(out, model.Conflict)
+		case p.Name == "If-Match":
+			out = append(out, model.Stale)
+		}
+	}
+	for _, status := range op.Errors {
+		out = append(out, model.ClassOfHTTP(status))
+	}
+	return out
+}
+
+// openapiRoutes serves the generated page. Its forms are encoded when somebody first asks
+// for them: that costs more than all else of the API's start, and few servers are asked.
+func HandleDocument(api huma.API, mux *http.ServeMux) {
+	page := api.OpenAPI()
+	errorSchema := page.Components.Schemas.Schema(reflect.TypeFor[v1.Error](), true, "Error")
+	for _, path := range page.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Put, path.Post, path.Delete} {
+			if op == nil {
+				continue
+			}
+			for status := range op.Responses {
+				if strings.HasPrefix(status, "4") || strings.HasPrefix(status, "5") {
+					delete(op.Responses, status)
+				}
+			}
+			said := func(description string) *huma.Response {
+				return &huma.Response{Description: description, Content: map[string]*huma.MediaType{"application/problem+json": {Schema: errorSchema}}}
+			}
+			for _, class := range failures(op) {
+				op.Responses[strconv.Itoa(class.HTTP())] = said(titles[class])
+			}
+			op.Responses["default"] = said("Any other error")
+		}
+	}
+	serve := func(pattern, contentType string, encode func() ([]byte, error)) {
+		data := sync.OnceValue(func() []byte {
+			data, err := encode()
+			if err != nil {
+				panic("BUG: the OpenAPI page cannot be encoded: " + err.Error())
+			}
+			return data
+		})
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			_, _ = w.Write(data())
+		})
+	}
+	serve("GET /api/v1/openapi.json", "application/openapi+json", func() ([]byte, error) { return json.MarshalIndent(page, "", "  ") })
+	serve("GET /api/v1/openapi.yaml", "application/openapi+yaml", page.YAML)
+}

@@ -1,0 +1,65 @@
+package api
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/resources"
+	"github.com/muster-fleet/muster/internal/queue"
+)
+
+// operations are those of the OpenAPI document, by id, as METHOD /path.
+func operations(h *handler) map[string]string {
+	out := map[string]string{}
+	for path, item := range h.Huma.OpenAPI().Paths {
+		for method, op := range map[string]*huma.Operation{"GET": item.Get, "PUT": item.Put, "POST": item.Post, "DELETE": item.Delete, "PATCH": item.Patch} {
+			if op != nil {
+				out[op.OperationID] = method + " " + path
+			}
+		}
+	}
+	return out
+}
+
+func TestEveryOperationDeclaresItsAccess(t *testing.T) {
+	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
+	all := operations(h)
+	for id, request := range all {
+		if !h.Needs()[id].Declared() {
+			t.Errorf("%s (%s) declares no access", id, request)
+		}
+	}
+	if len(all) != len(h.Needs()) || len(all) < 100 {
+		t.Errorf("%d operations, %d declarations", len(all), len(h.Needs()))
+	}
+}
+
+// The verbs of operations are the roles that may call them. What operators may beyond viewers is
+// listed here by name; all else that is no GET is for administrators.
+func TestRolesOfOperations(t *testing.T) {
+	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
+	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent
+		resolveEvents acknowledgeEvents unacknowledgeEvents`)
+	anybody := strings.Fields(`login logout changePassword apply`) // an apply of a viewer is a dry run
+	subject := func(role string) access.Subject { return access.Subject{User: role, Grants: access.Grants{Role: role}} }
+	for id, request := range operations(h) {
+		need := h.Needs()[id]
+		want := map[string]bool{access.Admin: true}
+		want[access.Operator] = strings.HasPrefix(request, "GET ") || slices.Contains(operators, id) || slices.Contains(anybody, id)
+		want[access.Viewer] = want[access.Operator] && !slices.Contains(operators, id)
+		for role, may := range want {
+			if c := subject(role); (c.Allow(need) == nil) != may {
+				t.Errorf("%s (%s): a %s may: %v", id, request, role, !may)
+			}
+		}
+		for _, role := range []string{access.Agent, access.Alerts} {
+			if c := subject(role); c.Allow(need) == nil && id != "login" {
+				t.Errorf("%s (%s): a program with the role %s may", id, request, role)
+			}
+		}
+	}
+}

@@ -1,0 +1,305 @@
+package reports
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/notification"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+const (
+	noiseRows = 200_000 // of each kind that one report reads: a second or two, and some 20 MB
+	noisePage = 5000
+	week      = 7 * 24 * time.Hour
+	longQuiet = 30 * 24 * time.Hour // a silence this old is old
+	mostWeeks = 100                 // that a report splits
+)
+
+// noise collects one report.
+type noise struct {
+	*request
+	ctx   context.Context
+	in    *ReportInput
+	out   v1.Noise
+	of    map[[2]string]*checkNoise // by namespace of the node and check
+	by    map[[2]string]*v1.NoisyRoute
+	acks  map[ackKey][]time.Time
+	fired map[model.Source]bool
+}
+
+type checkNoise struct {
+	v1.NoisyCheck
+	nodes   map[model.NodeID]bool
+	lengths []time.Duration
+}
+
+type ackKey struct {
+	node   model.NodeID
+	source model.Source
+}
+
+func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1.Noise], error) {
+	if err := s.look(ctx, in, longQuiet); err != nil {
+		return nil, err
+	}
+	weeks := int((in.Until.Sub(in.Since) + week - 1) / week)
+	if weeks > mostWeeks {
+		return nil, model.Errorf(model.Invalid, "a report is of at most %d weeks, and this is of %d", mostWeeks, weeks)
+	}
+	leave, ok := s.reports.Enter(ctx)
+	if !ok {
+		s.CountRefusal("reports")
+		return nil, model.Errorf(model.Unavailable, "too many reports wait to be made").WithHint("try again in a moment")
+	}
+	defer leave()
+	notes, err := s.unknown(ctx, in.Since)
+	if err != nil {
+		return nil, err
+	}
+	n := &noise{request: s, ctx: ctx, in: in, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{}, acks: map[ackKey][]time.Time{}, fired: map[model.Source]bool{},
+		out: v1.Noise{Since: in.Since, Until: in.Until, Notes: notes, Checks: []v1.NoisyCheck{}, Routes: []v1.NoisyRoute{}, Quiet: []v1.QuietCheck{}, Nowhere: []v1.QuietCheck{}, Silences: []v1.StaleSilence{}}}
+	for i := weeks; i > 0; i-- {
+		n.out.Weeks = append(n.out.Weeks, in.Until.Add(-time.Duration(i)*week))
+	}
+	for _, step := range []func() error{n.messages, n.marks, n.problems, n.quiet, n.silences} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	n.finish()
+	return op.Answer(n.out), nil
+}
+
+// check is the row of a check.
+func (n *noise) check(namespace, name string) *checkNoise {
+	key := [2]string{namespace, name}
+	if n.of[key] == nil {
+		n.of[key] = &checkNoise{NoisyCheck: v1.NoisyCheck{Namespace: namespace, Check: name, PerWeek: make([]int, len(n.out.Weeks))}, nodes: map[model.NodeID]bool{}}
+	}
+	return n.of[key]
+}
+
+// short notes that of something only the newest rows were read.
+func (n *noise) short(what string, from time.Time) {
+	n.out.Notes = append(n.out.Notes, fmt.Sprintf("there are more than %d %s: only those since %s are counted; ask for a shorter time, or for one namespace (-n)", noiseRows, what, from.UTC().Format(time.RFC3339)))
+}
+
+// week is the place of a time among the weeks.
+func (n *noise) week(at time.Time) int {
+	return min(max(len(n.out.Weeks)-1-int(n.out.Until.Sub(at)/week), 0), len(n.out.Weeks)-1)
+}
+
+func (n *noise) messages() error {
+	q := history.MessageQuery{Namespace: n.in.Namespace, Since: n.in.Since, Until: n.in.Until, Limit: noisePage}
+	for read := 0; ; read += noisePage {
+		page, err := n.History.Messages(n.ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			n.message(&page[i])
+		}
+		if len(page) < noisePage {
+			return nil
+		}
+		if q.Until, q.BeforeID = page[len(page)-1].Ended, page[len(page)-1].ID; read+noisePage >= noiseRows {
+			n.short("messages", q.Until)
+			return nil
+		}
+	}
+}
+
+// message counts one, if it calls somebody: of an end or an acknowledgement nobody gets up.
+func (n *noise) message(m *history.Message) {
+	again := m.Tells == handler.Reminder
+	if !again && m.Tells != handler.Opened && m.Tells != handler.Summary {
+		return
+	}
+	key := [2]string{m.Route, nameOf(m.Handler)}
+	if n.by[key] == nil {
+		n.by[key] = &v1.NoisyRoute{Route: m.Route, Handler: key[1], PerWeek: make([]int, len(n.out.Weeks))}
+	}
+	of, by, at := n.check(m.Namespace, m.SourceKind.Label(m.SourceName)), n.by[key], n.week(m.Ended)
+	n.out.Pages++
+	of.Pages++
+	by.Pages++
+	of.PerWeek[at]++
+	by.PerWeek[at]++
+	if again {
+		of.Reminders++
+		by.Reminders++
+	}
+	switch m.State {
+	case history.Dead:
+		n.out.Failed++
+	case history.Shadow:
+		n.out.Shadow++
+	}
+}
+
+func (n *noise) marks() error {
+	q := history.EntryQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
+	for read := 0; ; read += noisePage {
+		page, err := n.History.Marks(n.ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			e := &page[i]
+			if e.Kind == history.FlappingStarted {
+				n.check(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
+				continue
+			}
+			key := ackKey{e.NodeID, e.Source}
+			n.acks[key] = append(n.acks[key], e.At)
+		}
+		if len(page) < noisePage {
+			return nil
+		}
+		if q.Before, q.BeforeID = page[len(page)-1].At, page[len(page)-1].ID; read+noisePage >= noiseRows {
+			n.short("acknowledgements and beginnings of flapping", q.Before)
+			return nil
+		}
+	}
+}
+
+func (n *noise) problems() error {
+	q := history.ProblemQuery{Namespace: n.in.Namespace, Since: n.in.Since, Before: n.in.Until, Limit: noisePage}
+	for read := 0; ; read += noisePage {
+		page, err := n.History.Problems(n.ctx, q)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			n.problem(&page[i])
+		}
+		if len(page) < noisePage {
+			return nil
+		}
+		if q.Before, q.BeforeID = page[len(page)-1].Opened, page[len(page)-1].ID; read+noisePage >= noiseRows {
+			n.short("problems", q.Before)
+			return nil
+		}
+	}
+}
+
+func (n *noise) problem(p *history.Problem) {
+	of := n.check(p.Namespace, p.Source.Kind.Label(p.SourceName))
+	n.fired[p.Source] = true
+	of.Problems++
+	if of.nodes[p.NodeID] = true; p.Closed.IsZero() {
+		return
+	}
+	of.Closed++
+	of.lengths = append(of.lengths, p.Closed.Sub(p.Opened))
+	if !slices.ContainsFunc(n.acks[ackKey{p.NodeID, p.Source}], func(at time.Time) bool { return !at.Before(p.Opened) && !at.After(p.Closed) }) {
+		of.Unacked++
+	}
+}
+
+// quiet are the checks that opened no problem, and those that run nowhere.
+func (n *noise) quiet() error {
+	list, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Check", Namespace: n.in.Namespace}, nil)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		r := &list[i]
+		l := n.Directory.Placement(intent.KeyOf(r))
+		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Nodes: max(l.Nodes, l.About), Made: r.Status.Created}
+		id := model.CheckSource(model.CheckID(r.Status.ID))
+		switch {
+		case r.Spec.(*model.CheckSpec).Passive:
+		case one.Nodes == 0:
+			n.out.Nowhere = append(n.out.Nowhere, one)
+		case !n.fired[id] && n.Events.CountsOf(id.Check()).Problems == 0:
+			n.out.Quiet = append(n.out.Quiet, one)
+		}
+	}
+	return nil
+}
+
+// silences are those that are old, or that match nothing any more.
+func (n *noise) silences() error {
+	list, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Silence", Namespace: n.in.Namespace}, nil)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		r := &list[i]
+		spec := r.Spec.(*model.SilenceSpec)
+		if now := n.Now(); !spec.Until.IsZero() && !now.Before(spec.Until.Time) {
+			continue // it is over
+		}
+		nodes, _, _, err := notification.CoveredNodes(n.View, r.Metadata.Namespace, &spec.Selector)
+		if err != nil {
+			return err
+		}
+		one := v1.StaleSilence{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name, Creator: spec.Creator, Reason: spec.Reason, Made: r.Status.Created, Until: spec.Until, Nodes: nodes}
+		if nodes == 0 {
+			one.Why = append(one.Why, "covers no node")
+		}
+		if gone := n.noneOf(r.Metadata.Namespace, spec.Checks); gone != "" {
+			one.Why = append(one.Why, gone)
+		}
+		if old := n.Now().Sub(one.Made); old > longQuiet {
+			one.Why = append(one.Why, fmt.Sprintf("%d days old", int(old.Hours()/24)))
+		}
+		if len(one.Why) > 0 {
+			n.out.Silences = append(n.out.Silences, one)
+		}
+	}
+	return nil
+}
+
+// noneOf says that none of the checks that are named is there.
+func (n *noise) noneOf(namespace string, checks []string) string {
+	if len(checks) == 0 {
+		return ""
+	}
+	spaces := []string{namespace}
+	if namespace == model.SharedNamespaceName { // it covers nodes of all, and their checks
+		var err error
+		if spaces, err = n.Namespaces(n.ctx); err != nil {
+			return ""
+		}
+	}
+	for _, name := range checks {
+		if len(n.ChecksNamed(spaces, name)) > 0 {
+			return ""
+		}
+	}
+	if len(checks) == 1 {
+		return "there is no check " + checks[0]
+	}
+	return "none of its checks is there"
+}
+
+// finish sums up and sorts.
+func (n *noise) finish() {
+	for _, of := range n.of {
+		of.Nodes = len(of.nodes)
+		if slices.Sort(of.lengths); len(of.lengths) > 0 {
+			of.Typical = of.lengths[len(of.lengths)/2].Seconds()
+		}
+		n.out.Checks = append(n.out.Checks, of.NoisyCheck)
+	}
+	slices.SortFunc(n.out.Checks, func(a, b v1.NoisyCheck) int {
+		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(b.Problems, a.Problems), cmp.Compare(b.Flaps, a.Flaps), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Check, b.Check))
+	})
+	for _, by := range n.by {
+		n.out.Routes = append(n.out.Routes, *by)
+	}
+	slices.SortFunc(n.out.Routes, func(a, b v1.NoisyRoute) int {
+		return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Handler, b.Handler))
+	})
+}

@@ -1,0 +1,88 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/list"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// ages is a history without an end: each page is full, and each row is another event's.
+type ages struct {
+	view.History
+	rows map[string]int
+	t    *testing.T
+}
+
+// page is the place of the next rows, the newest first.
+func (a *ages) page(what string, limit int, before time.Time, id string) (from int) {
+	from = a.rows[what]
+	if a.rows[what] += limit; limit != noisePage {
+		a.t.Fatalf("%s: a page of %d", what, limit)
+	}
+	if from > 0 && (id != fmt.Sprint(from) || !before.Equal(at(from-1))) {
+		a.t.Fatalf("%s: the page behind %s at %v, want %d at %v", what, id, before, from, at(from-1))
+	}
+	return from
+}
+
+func at(row int) time.Time { return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond) }
+
+func (a *ages) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
+	out := make([]history.Message, q.Limit)
+	for i, from := 0, a.page("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
+		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Tells = int64(from+i+1), at(from+i), "default", "disk", "opened"
+	}
+	return out, nil
+}
+
+func (a *ages) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
+	out := make([]history.Entry, q.Limit)
+	for i, from := 0, a.page("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
+		out[i].ID, out[i].At, out[i].NodeID = int64(from+i+1), at(from+i), model.NodeID(from+i)
+	}
+	return out, nil
+}
+
+func (a *ages) Problems(_ context.Context, q history.ProblemQuery) ([]history.Problem, error) {
+	out := make([]history.Problem, q.Limit)
+	for i, from := 0, a.page("problems", q.Limit, q.Before, q.BeforeID); i < len(out); i++ {
+		out[i].ID, out[i].Opened, out[i].Closed, out[i].Namespace, out[i].SourceName, out[i].NodeID = fmt.Sprint(from+i+1), at(from+i), at(from+i), "default", "disk", model.NodeID(from+i)
+	}
+	return out, nil
+}
+
+// However much history holds, a report of noise reads so many rows of each kind, keeps what it counts of them, and says from when
+// on it counted.
+func TestAReportOfNoiseHoldsSoMuch(t *testing.T) {
+	a := &ages{rows: map[string]int{}, t: t}
+	until := time.Unix(1e9, 0)
+	n := &noise{request: &request{Request: op.Request{View: view.New(view.Stores{History: a}, view.Live{})}}, ctx: t.Context(), in: &ReportInput{Period: list.Period{Until: until}}, of: map[[2]string]*checkNoise{}, by: map[[2]string]*v1.NoisyRoute{},
+		acks: map[ackKey][]time.Time{}, fired: map[model.Source]bool{}, out: v1.Noise{Until: until, Weeks: []time.Time{until.Add(-week)}}}
+	for _, step := range []func() error{n.messages, n.marks, n.problems} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, rows := range a.rows {
+		if rows != noiseRows {
+			t.Errorf("%d %s were read, want %d", rows, what, noiseRows)
+		}
+	}
+	if len(a.rows) != 3 || len(n.acks) != noiseRows || n.out.Pages != noiseRows || len(n.of) != 1 {
+		t.Errorf("%v, %d acknowledgements, %d pages, %d checks", a.rows, len(n.acks), n.out.Pages, len(n.of))
+	}
+	for i, what := range []string{"messages", "acknowledgements and beginnings of flapping", "problems"} {
+		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": only those since "+at(noiseRows-1).UTC().Format(time.RFC3339)) {
+			t.Fatalf("%q", n.out.Notes)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package reports
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+func registerReports(at subject) {
+	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "What namespaces that only show their messages would have sent, newest first", model.NotFound), access.On(access.Read, "report"), (*request).reportShadow)
+	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "What called people, and what never does", model.NotFound), access.On(access.Read, "report"), (*request).reportNoise)
+}
+
+// unknown says in words what history cannot tell of the time since then.
+func (s *request) unknown(ctx context.Context, since time.Time) (notes []string, err error) {
+	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
+		notes = append(notes, fmt.Sprintf("history is kept for %s (--history-retention): of what was before %s nothing or not all is known", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))
+	}
+	oldest, err := s.History.Oldest(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case oldest.IsZero():
+		notes = append(notes, "history holds nothing yet")
+	case oldest.After(since):
+		notes = append(notes, fmt.Sprintf("the oldest change that history holds is of %s: nothing is known of what was before", oldest.UTC().Format(time.RFC3339)))
+	}
+	return notes, nil
+}
+
+// ReportInput is a namespace and a period.
+type ReportInput struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Of the nodes. Empty: all."`
+	list.Period
+}
+
+// look fills in and checks what a report is asked of.
+func (s *request) look(ctx context.Context, in *ReportInput, length time.Duration) error {
+	if in.Namespace != "" {
+		if _, ok := s.Directory.NamespaceByName(in.Namespace); !ok {
+			return s.NoNamespace(ctx, in.Namespace)
+		}
+	}
+	return in.Period.Complete(s.Now(), length)
+}
+
+func (s *request) reportShadow(ctx context.Context, in *struct {
+	ReportInput
+	list.Where
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
+	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}) (*op.Body[v1.ShadowList], error) {
+	if err := s.look(ctx, &in.ReportInput, 7*24*time.Hour); err != nil {
+		return nil, err
+	}
+	filter, err := list.ByRow(s.View, in.Where)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.ShadowList{Since: in.Since, Until: in.Until}
+	if in.After == "" {
+		if out.Notes, err = s.shadowNotes(ctx, in.Namespace, in.Since); err != nil {
+			return nil, err
+		}
+	}
+	q := history.MessageQuery{Namespace: in.Namespace, Shadow: true, Since: in.Since, Until: in.Until}
+	out.Items, out.Next, err = list.Page(s.View, list.Rows[history.Message]{
+		Limit: in.Limit, After: in.After, Filter: filter,
+		Read: func(behind list.Cursor, size int) (_ []history.Message, err error) {
+			if q.Limit = size; !behind.IsZero() {
+				q.Until = behind.Time()
+				if q.BeforeID, err = behind.IntID(); err != nil {
+					return nil, err
+				}
+			}
+			return s.History.Messages(ctx, q)
+		},
+		Cursor: func(m *history.Message) list.Cursor { return list.TimeCursor(m.Ended, m.ID) },
+	}, func(m *history.Message) (model.NodeID, v1.ShadowMessage) { return 0, s.showMessage(m) })
+	return op.Answer(out), err
+}
+
+// shadowNotes also says which namespaces send what they have to say.
+func (s *request) shadowNotes(ctx context.Context, namespace string, since time.Time) ([]string, error) {
+	notes, err := s.unknown(ctx, since)
+	if err != nil {
+		return nil, err
+	}
+	shadows := 0
+	spaces, err := s.Intent.List(ctx, intent.ListQuery{Kind: "Namespace"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range spaces {
+		switch ns := spaces[i].Metadata.Name; {
+		case spaces[i].Spec.(*model.NamespaceSpec).Notifications == model.NotificationsShadow:
+			shadows++
+		case ns == namespace:
+			notes = append(notes, fmt.Sprintf("namespace %s sends its messages now: what it only showed before is here, what it sent is not", ns))
+		}
+	}
+	if shadows == 0 && namespace == "" {
+		notes = append(notes, "no namespace says notifications: shadow now: what was only shown before is here, what is sent is not")
+	}
+	return notes, nil
+}
+
+func (s *request) showMessage(m *history.Message) v1.ShadowMessage {
+	out := v1.ShadowMessage{At: m.Ended, Handler: nameOf(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
+	if n, err := handler.Decode(m.Payload); err == nil && s.Sees(n.Space) { // its names are those of the worst, which is told first
+		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Source.Kind.Label(n.Source.Name), n.Opened
+		out.Status, out.Severity, out.Summary = n.Status, n.Severity, n.Summary
+	}
+	return out
+}
+
+func nameOf(h history.HandlerRef) string { return strings.TrimPrefix(h.Namespace+"/"+h.Name, "/") }

@@ -1,0 +1,244 @@
+package resources
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// applyTurn lets two applies in at a time. It is a middleware, because huma reads the
+// body after it: a body may have 32 MB.
+func applyTurn(r *op.Routes, applies *op.Turns) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		leave, ok := applies.Enter(ctx.Context())
+		if !ok {
+			r.CountRefusal("apply_queue")
+			op.WriteHuma(ctx, model.Errorf(model.Unavailable, "too many changes wait to be applied").WithHint("try again in a moment"))
+			return
+		}
+		defer leave()
+		next(ctx)
+	}
+}
+
+func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.Body[v1.Applied], error) {
+	var resources []model.Resource
+	var flaws model.Flaws
+	errEnough := errors.New("enough flaws")
+	r, err := s.applyBody(in.RawBody, func(i int, raw json.RawMessage) error {
+		located, err := s.Kinds.Decode(fmt.Sprintf("resource %d", i), raw)
+		var found model.Flaws
+		if err != nil && !errors.As(err, &found) {
+			return err
+		}
+		if flaws = append(flaws, found...); len(flaws) >= model.MaxFlaws {
+			return errEnough
+		}
+		for j := range located {
+			resources = append(resources, located[j].Resource)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	if c, change := access.CallerOf(ctx), access.On(access.Change, "resource"); !r.DryRun {
+		if err := c.Allow(change); err != nil {
+			s.CountRefusal("role")
+			return nil, err
+		}
+		changing := *s
+		changing.View = s.For(ctx, change)
+		s = &changing
+	}
+	if err := flaws.Err(); err != nil {
+		return nil, err.(*model.Error).WithHint("muster lint FILE names the lines; muster explain KIND the fields")
+	}
+	for i := range resources {
+		resources[i] = s.inNamespace(resources[i], r.Namespace)
+	}
+	if len(resources) == 0 && !r.Prune {
+		return nil, model.Errorf(model.Invalid, "resources: nothing is declared").WithHint("want at least one")
+	}
+	expect, err := s.expectedOf(r.Expect, resources)
+	if err != nil {
+		return nil, err
+	}
+	applied, err := s.Intent.Apply(ctx, access.Author(ctx, r.Message), resources, intent.ApplyOptions{
+		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
+		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: redacts(ctx, resources),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(Applied(s.View, applied, r.DryRun, resources)), nil
+}
+
+// expectedOf are the revisions that resources of an apply must have.
+func (s *request) expectedOf(list []v1.Expected, resources []model.Resource) (map[intent.Key]int64, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	applied := make(map[intent.Key]bool, len(resources))
+	for i := range resources {
+		applied[intent.KeyOf(&resources[i])] = true
+	}
+	out := make(map[intent.Key]int64, len(list))
+	for _, e := range list {
+		key, err := s.refKey(e.Ref)
+		if err != nil {
+			return nil, err
+		}
+		if !applied[key] {
+			return nil, model.Errorf(model.Invalid, "expect: %s is not among the resources", key)
+		}
+		out[key] = e.Revision
+	}
+	return out, nil
+}
+
+// refKey is what a reference names; one without a namespace is of the default one.
+func (s *request) refKey(ref v1.Ref) (intent.Key, error) {
+	k, ok := s.Kinds.Of(ref.Kind)
+	if !ok {
+		return intent.Key{}, s.Kinds.Unknown(ref.Kind)
+	}
+	key := intent.Key{Kind: k.Name, Name: ref.Name}
+	if k.Namespaced {
+		key.Namespace = cmp.Or(ref.Namespace, model.DefaultNamespaceName)
+	}
+	return key, nil
+}
+
+// inNamespace puts a resource that names no namespace into the caller's.
+func (s *request) inNamespace(r model.Resource, namespace string) model.Resource {
+	if k, ok := s.Kinds.Of(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
+		r.Metadata.Namespace = namespace
+	}
+	s.Kinds.Defaults(&r)
+	return r
+}
+
+// putOutput is what came of a PUT, with the ETag that the resource has now.
+type putOutput struct {
+	ETag string `header:"ETag" doc:"For the If-Match of the next change; none after a dry run."`
+	Body v1.Applied
+}
+
+func (s *request) put(ctx context.Context, key intent.Key, in ChangeInput, raw []byte) (*putOutput, error) {
+	located, err := s.Kinds.Decode("body", raw)
+	if err != nil {
+		return nil, err
+	}
+	if len(located) != 1 {
+		return nil, model.Errorf(model.Invalid, "the body holds %d resources, not one", len(located)).WithHint("many at once: POST /api/v1/apply")
+	}
+	r := s.inNamespace(located[0].Resource, key.Namespace)
+	if got := intent.KeyOf(&r); got != key {
+		return nil, model.Errorf(model.Invalid, "the body is %s, the path says %s", got, key)
+	}
+	o, err := s.options(ctx, key, in)
+	if err != nil {
+		return nil, err
+	}
+	resources := []model.Resource{r}
+	applied, err := s.Intent.Apply(ctx, access.Author(ctx, in.Message), resources, o)
+	if err != nil {
+		return nil, err
+	}
+	out := &putOutput{Body: Applied(s.View, applied, in.DryRun, resources)}
+	if !in.DryRun {
+		out.ETag = s.etag(applied.Outcomes[0].Revision)
+	}
+	return out, nil
+}
+
+func (s *request) remove(ctx context.Context, key intent.Key, in ChangeInput) (*op.Body[v1.Applied], error) {
+	if _, err := s.Intent.Get(ctx, key); err != nil {
+		return nil, s.NotFound(ctx, err, key)
+	}
+	o, err := s.options(ctx, key, in)
+	if err != nil {
+		return nil, err
+	}
+	applied, err := s.Intent.Delete(ctx, access.Author(ctx, in.Message), []intent.Key{key}, o)
+	if err != nil {
+		return nil, s.NotFound(ctx, err, key)
+	}
+	return op.Answer(Applied(s.View, applied, in.DryRun, nil)), nil
+}
+
+func (s *request) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequest }) (*op.Body[v1.Applied], error) {
+	keys, seen := make([]intent.Key, len(in.Body.Resources)), map[intent.Key]bool{}
+	for i, ref := range in.Body.Resources {
+		key, err := s.refKey(ref)
+		if err != nil {
+			return nil, err
+		}
+		keys[i] = key
+		if seen[keys[i]] {
+			return nil, model.Errorf(model.Invalid, "%s stands twice in the list", keys[i])
+		}
+		seen[keys[i]] = true
+		if _, err := s.Intent.Get(ctx, keys[i]); err != nil {
+			return nil, s.NotFound(ctx, err, keys[i])
+		}
+	}
+	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
+	applied, err := s.Intent.Delete(ctx, access.Author(ctx, in.Body.Message), keys, o)
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(Applied(s.View, applied, in.Body.DryRun, nil)), nil
+}
+
+// applied says in words where each resource lands.
+func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.Resource) v1.Applied {
+	byKey := map[intent.Key]*model.Resource{}
+	for i := range resources {
+		byKey[intent.KeyOf(&resources[i])] = &resources[i]
+	}
+	out := v1.Applied{Revision: a.Revision, DryRun: dryRun, Affected: a.Affected, Outcomes: make([]v1.Outcome, len(a.Outcomes))}
+	var refused *model.Error
+	if errors.As(a.Refused, &refused) {
+		out.Refused = &v1.Refused{Class: refused.Class.Label(), Detail: refused.Message, Hint: refused.Hint}
+	}
+	for i, o := range a.Outcomes {
+		one := v1.Outcome{
+			Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Op: string(o.Op), Was: o.Was, Revision: o.Revision,
+			Nodes: o.Landing.Nodes, Checks: o.Landing.Checks, Warnings: o.Warnings, Diff: o.Diff,
+		}
+		switch {
+		case o.Pruned && o.Op == intent.OpDeleted:
+			one.Note = "not declared any more; " + v.Kinds.Removal(o.Key.Kind, o.Landing)
+		case o.Op != intent.OpDeleted && byKey[o.Key] != nil:
+			var warning string
+			one.Note, warning = v.Kinds.Effect(byKey[o.Key], o.Landing, o.Op != intent.OpUnchanged)
+			if warning != "" && len(v.Directory.Nodes("")) == 0 {
+				one.Note, warning = one.Note+" yet: no machine has joined", "" // nothing is wrong with it
+			}
+			if warning != "" {
+				one.Warnings = append(one.Warnings, warning)
+			}
+		}
+		out.Outcomes[i] = one
+	}
+	return out
+}
+
+// redacts reports whether an answer about changes of resources hides secrets from the caller.
+func redacts(ctx context.Context, resources []model.Resource) bool {
+	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
+}

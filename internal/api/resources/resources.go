@@ -1,0 +1,273 @@
+package resources
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/notification"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// resourceSchema describes a whole resource of a kind.
+func resourceSchema(r huma.Registry, k kind.Kind) *huma.Schema {
+	return &huma.Schema{
+		Type:     "object",
+		Required: []string{"kind", "metadata"},
+		Properties: map[string]*huma.Schema{
+			"apiVersion": {Type: "string", Enum: []any{model.APIVersion}},
+			"kind":       {Type: "string", Enum: []any{k.Name}},
+			"metadata":   r.Schema(reflect.TypeFor[model.Metadata](), true, "Metadata"),
+			"spec":       r.Schema(reflect.TypeOf(k.New()).Elem(), true, k.Name+"Spec"),
+			"status":     r.Schema(reflect.TypeFor[model.ResourceStatus](), true, "Stored"),
+		},
+	}
+}
+
+func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
+	return map[string]*huma.MediaType{"application/json": {Schema: schema}}
+}
+
+// maxApplyBody bounds the body of an apply, in bytes.
+const maxApplyBody = 32 << 20
+
+func registerResources(at subject, applies *op.Turns) {
+	apply := op.Post("apply", "/api/v1/apply", "resources", "Make many resources so, in one transaction")
+	apply.MaxBodyBytes = maxApplyBody
+	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(at.Huma.OpenAPI().Components.Schemas), true
+	apply.Middlewares = huma.Middlewares{applyTurn(at.Routes, applies)}
+	op.Handle(at, op.ChangesResources(apply), access.On(access.Read, "resource"), (*request).apply)
+	remove := op.Post("delete", "/api/v1/delete", "resources", "Take many resources away, in one transaction", model.NotFound)
+	remove.MaxBodyBytes = 8 << 20 // 10,000 names
+	op.Handle(at, op.ChangesResources(remove), access.On(access.Change, "resource"), (*request).removeMany)
+	op.Handle(at, op.Get("listChanges", "/api/v1/changes", "resources", "Recorded changes, newest first"), access.On(access.Read, "change"), (*request).changes)
+	op.Handle(at, op.Get("listKinds", "/api/v1/kinds", "resources", "The kinds of resources"), access.ByAnybody("server"), (*request).kinds)
+	for _, k := range at.View().Kinds.Kinds() {
+		registerKind(at, k)
+	}
+}
+
+// registerKind registers list, get, put and delete of one kind.
+func registerKind(at subject, k kind.Kind) {
+	read, change := access.On(access.Read, k.Name), access.On(access.Change, k.Name)
+	schema := resourceSchema(at.Huma.OpenAPI().Components.Schemas, k)
+	collection := "/api/v1/" + k.Plural
+	one := collection + "/{namespace}/{name}"
+	if !k.Namespaced {
+		one = collection + "/{name}"
+	}
+	list := op.Get("list"+k.Name, collection, k.Plural, "List "+k.Plural)
+	op.Handle(at, list, read, func(s *request, ctx context.Context, in *listInput) (*op.Body[v1.ResourceList], error) {
+		return s.list(ctx, k, in)
+	})
+
+	get := op.Get("get"+k.Name, one, k.Plural, "Get one")
+	get.Responses = map[string]*huma.Response{"200": {Description: "OK", Content: jsonContent(schema)}, "304": {Description: "It still has an ETag of If-None-Match"}}
+	state := op.Get("state"+k.Name, one+"/state", k.Plural, "Where it lands, and how its events are")
+	put := op.ChangesResources(op.Put("put"+k.Name, one, k.Plural, "Make one so"))
+	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
+	put.MaxBodyBytes = maxResource
+	put.SkipValidateBody = true // read strictly by the model, which names line and field
+	remove := op.ChangesResources(op.Delete("delete"+k.Name, one, k.Plural, "Take one away"))
+	if !k.Namespaced {
+		op.Handle(at, get, read, func(s *request, ctx context.Context, in *NameGet) (*resourceOutput, error) {
+			return s.get(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.IfNoneMatch)
+		})
+		op.Handle(at, state, read, func(s *request, ctx context.Context, in *NamePath) (*op.Body[v1.State], error) {
+			return s.state(ctx, intent.Key{Kind: k.Name, Name: in.Name})
+		})
+		op.Handle(at, put, change, func(s *request, ctx context.Context, in *struct {
+			NamePath
+			ChangeInput
+			RawBody []byte
+		}) (*putOutput, error) {
+			return s.put(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput, in.RawBody)
+		})
+		op.Handle(at, remove, change, func(s *request, ctx context.Context, in *struct {
+			NamePath
+			ChangeInput
+		}) (*op.Body[v1.Applied], error) {
+			return s.remove(ctx, intent.Key{Kind: k.Name, Name: in.Name}, in.ChangeInput)
+		})
+		return
+	}
+	op.Handle(at, get, read, func(s *request, ctx context.Context, in *struct {
+		Namespace string `path:"namespace" maxLength:"253"`
+		NameGet
+	}) (*resourceOutput, error) {
+		return s.get(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.IfNoneMatch)
+	})
+	op.Handle(at, state, read, func(s *request, ctx context.Context, in *struct {
+		Namespace string `path:"namespace" maxLength:"253"`
+		NamePath
+	}) (*op.Body[v1.State], error) {
+		return s.state(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name})
+	})
+	op.Handle(at, put, change, func(s *request, ctx context.Context, in *struct {
+		Namespace string `path:"namespace" maxLength:"253"`
+		NamePath
+		ChangeInput
+		RawBody []byte
+	}) (*putOutput, error) {
+		return s.put(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput, in.RawBody)
+	})
+	op.Handle(at, remove, change, func(s *request, ctx context.Context, in *struct {
+		Namespace string `path:"namespace" maxLength:"253"`
+		NamePath
+		ChangeInput
+	}) (*op.Body[v1.Applied], error) {
+		return s.remove(ctx, intent.Key{Kind: k.Name, Namespace: in.Namespace, Name: in.Name}, in.ChangeInput)
+	})
+}
+
+// NamePath names one resource.
+type NamePath struct {
+	Name string `path:"name" maxLength:"253"`
+}
+
+// NameGet is NamePath with what a GET may ask besides.
+type NameGet struct {
+	Name        string `path:"name" maxLength:"253"`
+	IfNoneMatch string `header:"If-None-Match"`
+}
+
+// ChangeInput is what goes with every change of one resource.
+type ChangeInput struct {
+	Message     string `query:"message" maxLength:"1000" doc:"Why; recorded with the change."`
+	DryRun      bool   `query:"dryRun" doc:"Say what would happen and keep nothing."`
+	MaxAffected int    `query:"maxAffected" minimum:"0" doc:"Refuse a change that lands on more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool   `query:"yes" doc:"Go ahead however many nodes are affected."`
+	IfMatch     string `header:"If-Match" doc:"ETags, of which the resource must still have one; *: it must be there."`
+	IfNoneMatch string `header:"If-None-Match" doc:"*: only if it does not exist yet; ETags: only if it has none of them."`
+}
+
+// options turns what goes with a change into those of the intent service.
+func (s *request) options(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
+	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
+	revision, conditional, err := s.expected(ctx, key, in)
+	if conditional {
+		o.Expect = map[intent.Key]int64{key: revision}
+	}
+	return o, err
+}
+
+// resourceOutput is one resource with its ETag.
+type resourceOutput struct {
+	ETag string `header:"ETag"`
+	Body json.RawMessage
+}
+
+func (s *request) get(ctx context.Context, key intent.Key, ifNoneMatch string) (*resourceOutput, error) {
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, s.NotFound(ctx, err, key)
+	}
+	tag := s.etag(r.Status.Revision)
+	if !noneMatches(ifNoneMatch, tag) {
+		return nil, huma.ErrorWithHeaders(huma.Status304NotModified(), http.Header{"Etag": {tag}})
+	}
+	data, err := json.Marshal(s.Redacted(ctx, r))
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", key, err)
+	}
+	return &resourceOutput{tag, data}, nil
+}
+
+func (s *request) state(ctx context.Context, key intent.Key) (*op.Body[v1.State], error) {
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, s.NotFound(ctx, err, key)
+	}
+	return op.Answer(s.stateOf(r, notification.NewHoldCounter(s.View))), nil
+}
+
+type listInput struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
+	State     bool   `query:"state" doc:"Say of each where it lands and how its events are, too."`
+	Selector  string `query:"selector" maxLength:"4096" doc:"Labels: env=prod,tier!=db,owner,!old"`
+	Where     string `query:"where" maxLength:"4096" doc:"CEL over metadata and spec; of nodes over node.name, .labels, .facts and .groups: spec.interval == \"10s\""`
+	Limit     int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After     string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}
+
+func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Body[v1.ResourceList], error) {
+	q := intent.ListQuery{Kind: k.Name, Limit: in.Limit}
+	if k.Namespaced {
+		q.Namespace = in.Namespace
+	}
+	if in.After != "" {
+		text, err := s.PagePlace(in.After)
+		if err != nil {
+			return nil, err
+		}
+		namespace, name, ok := strings.Cut(text, "/")
+		if !ok {
+			return nil, view.BadToken()
+		}
+		q.After = intent.Key{Kind: k.Name, Namespace: namespace, Name: name}
+	}
+	selector, err := directory.ParseSelector(in.Selector)
+	if err != nil {
+		return nil, err
+	}
+	var match func(*model.Resource) bool
+	if in.Selector != "" {
+		match = func(r *model.Resource) bool { return selector.Matches(s.labelsOf(r)) }
+	}
+	if in.Where != "" {
+		picks, err := s.picks(ctx, k, in.Where)
+		if err != nil {
+			return nil, err
+		}
+		labelled := match
+		match = func(r *model.Resource) bool { return (labelled == nil || labelled(r)) && picks(r) }
+	}
+	items, more, err := s.Intent.Page(ctx, q, match)
+	if err != nil {
+		return nil, err
+	}
+	var out v1.ResourceList
+	if more {
+		last := intent.KeyOf(&items[len(items)-1])
+		out.Next = s.NextPage(last.Namespace + "/" + last.Name)
+	}
+	out.Items = make([]json.RawMessage, len(items))
+	held := notification.NewHoldCounter(s.View)
+	for i := range items {
+		if out.Items[i], err = json.Marshal(s.Redacted(ctx, &items[i])); err != nil {
+			return nil, fmt.Errorf("encode %s: %w", intent.KeyOf(&items[i]), err)
+		}
+		if in.State {
+			out.States = append(out.States, s.stateOf(&items[i], held))
+		}
+	}
+	return op.Answer(out), nil
+}
+
+// labelsOf are the labels a selector sees: of a node, those of all its owners.
+func (s *request) labelsOf(r *model.Resource) map[string]string {
+	if r.Kind == "Node" && r.Status != nil {
+		return s.Directory.NodeLabels(model.NodeID(r.Status.ID))
+	}
+	return r.Metadata.Labels
+}
+
+func (s *request) kinds(context.Context, *op.Empty) (*op.Body[[]v1.Kind], error) {
+	var out []v1.Kind
+	for _, k := range s.Kinds.Kinds() {
+		out = append(out, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced})
+	}
+	return op.Answer(out), nil
+}

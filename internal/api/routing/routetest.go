@@ -1,0 +1,154 @@
+package routing
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/events"
+	"github.com/muster-fleet/muster/internal/api/notification"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+func registerRouteTest(at subject) {
+	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Who would hear of a problem, when, and what would hold it"), access.On(access.Read, "Route"), (*request).testRoute)
+}
+
+func (s *request) testRoute(ctx context.Context, in *struct {
+	events.Path
+	At       time.Time `query:"at" doc:"When it would open; default now."`
+	Status   string    `query:"status" maxLength:"64" doc:"Default critical."`
+	Severity string    `query:"severity" maxLength:"64" doc:"Default: what the status means."`
+}) (*op.Body[v1.RouteTest], error) {
+	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
+	if !ok {
+		return nil, s.NoNode(ctx, in.Namespace, in.Node)
+	}
+	check, err := events.CheckOn(ctx, s.View, node, in.Path)
+	if err != nil {
+		return nil, err
+	}
+	status, ok := model.ParseStatus(cmp.Or(in.Status, "critical"))
+	if !ok || status == model.OK {
+		return nil, model.Errorf(model.Invalid, "%q is no status of a problem", in.Status).WithHint("warning, critical or unknown")
+	}
+	c := routeCase{request: s, check: check, chunk: notification.AssignedChunk(s.View, node, check), at: in.At}
+	if c.at.IsZero() {
+		c.at = s.Now()
+	}
+	severity := model.DefaultSeverity(status)
+	if c.chunk != nil {
+		severity = c.chunk.Severities[status]
+	}
+	if in.Severity != "" {
+		if severity, ok = model.ParseSeverity(in.Severity); !ok {
+			return nil, model.Errorf(model.Invalid, "%q is no severity", in.Severity).WithHint("information, warning, average, high or disaster")
+		}
+	}
+	c.problem = route.Describe(s.Directory, node, model.CheckSource(check), status, severity)
+	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
+	routes, why := c.routes()
+	out.Why, out.Routes = why, []v1.RouteTestOne{}
+	c.masters = s.Directory.Dependencies(node, check)
+	for i := range c.masters {
+		out.HangsOn = append(out.HangsOn, c.masters[i].Name.String())
+	}
+	for _, r := range routes {
+		out.Routes = append(out.Routes, c.play(r))
+	}
+	return op.Answer(out), nil
+}
+
+// routeCase is a problem that somebody thinks up.
+type routeCase struct {
+	*request
+	check   model.CheckID
+	chunk   *model.CheckChunk
+	problem *route.Problem
+	at      time.Time
+
+	masters []route.Dependency // that it hangs on
+}
+
+// routes are those that would take the problem, and what chose them.
+func (c *routeCase) routes() ([]*route.Route, string) {
+	routes, by := notification.Routes(c.View, c.problem, c.chunk)
+	why := "nobody is told: the check names nobody (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
+	switch by {
+	case route.ByHandlers:
+		why = "the check names handlers (alert.handlers)"
+		if c.check == model.KeepaliveCheck {
+			why = "the node names handlers (keepalive.handlers), or its Sensu agent does (agentHears)"
+		}
+	case route.ByRoute:
+		why = "the check names the route (alert.route)"
+	case route.ByMatch:
+		why = model.CountNoun(len(routes), "route") + " matching (match)"
+	case route.ByDefault:
+		why = "no other route matches"
+	case route.ByNamespace:
+		why = "no route matches and none is called default: the handlers of namespace " + c.problem.Node.Namespace
+	case route.ByPipelines:
+		why = "nobody but whom pipelines pass it on to: " + notification.Declarer(c.check) + " names pipelines, no route and no handlers, and no route matches"
+	}
+	if c.chunk != nil && len(c.chunk.Pipelines) > 0 {
+		why += "; its pipelines, which are judged by themselves, are shown by muster why: " + strings.Join(c.chunk.Pipelines, ", ")
+	}
+	return routes, why
+}
+
+// play is what a route would do with the problem if nobody acknowledged it.
+func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
+	out := v1.RouteTestOne{GroupWait: model.Duration(r.GroupWait)}
+	if r.Name.Name != "" {
+		out.Route, out.GroupBy = r.Name.String(), strings.Join(r.GroupBy(), ", ")
+	}
+	if r.Rate != nil {
+		out.Rate = r.Rate.String()
+	}
+	for i, due := range r.Begin(c.at, c.at.Add(r.GroupWait)) {
+		step := v1.RouteTestStep{Due: due.UTC(), Repeat: model.Duration(r.Steps[i].Repeat)}
+		for _, to := range r.Steps[i].To {
+			_, there := c.Directory.Handler(to.Namespace, to.Name)
+			step.Handlers = append(step.Handlers, v1.RouteHandler{Name: to.String(), Missing: !there})
+		}
+		step.At, step.Holds = c.heldUntil(r, due)
+		out.Steps = append(out.Steps, step)
+	}
+	return out
+}
+
+// maxHeld is how many holds one after the other are followed.
+const maxHeld = 20
+
+// heldUntil is when a step would be told that is due at a time; zero: nobody knows, or never.
+func (c *routeCase) heldUntil(r *route.Route, due time.Time) (time.Time, []v1.Hold) {
+	var holds []route.Hold
+	for range maxHeld {
+		now := c.Routing.Holds(c.problem, r, due)
+		if hold, _ := route.DependencyHold(c.masters, c.OpenProblem); hold != nil { // it may be back by then: nobody knows
+			now = append(now, *hold)
+		}
+		if len(now) == 0 {
+			return due.UTC(), notification.ShowHolds(holds)
+		}
+		for _, h := range now {
+			if !slices.Contains(holds, h) {
+				holds = append(holds, h)
+			}
+			if h.Drop || h.Until.IsZero() {
+				return time.Time{}, notification.ShowHolds(holds)
+			}
+			if h.Until.After(due) {
+				due = h.Until
+			}
+		}
+	}
+	return time.Time{}, notification.ShowHolds(holds)
+}

@@ -1,0 +1,228 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+)
+
+// Redacted returns a resource as the caller may see it: without secrets, unless the caller may change it.
+func (v *View) Redacted(ctx context.Context, r *model.Resource) *model.Resource {
+	if access.MayChange(ctx, intent.KeyOf(r).Namespace) {
+		return r
+	}
+	return v.Kinds.Redact(r)
+}
+
+// Counts counts the events of a namespace; empty: of all.
+func (v *View) Counts(ctx context.Context, namespace string) (event.Counts, error) {
+	var id model.NamespaceID
+	if namespace != "" {
+		var ok bool
+		if id, ok = v.Directory.NamespaceByName(namespace); !ok {
+			return event.Counts{}, v.NoNamespace(ctx, namespace)
+		}
+	}
+	return v.Events.Counts(id), nil
+}
+
+// ChecksNamed finds the checks of a name that may run on nodes of the namespaces: the checks of
+// these namespaces, of namespace shared, and built-in ones.
+func (v *View) ChecksNamed(namespaces []string, name string) (ids []model.CheckID) {
+	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
+		if id, ok := v.Directory.CheckByName(ns, name); ok && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// RelativeName returns the name of a node for people of a namespace: with its own namespace where
+// that is another one, and #ID where the node is being deleted.
+func (v *View) RelativeName(namespace string, id model.NodeID) string {
+	own, name, ok := v.Directory.NodeName(id)
+	switch {
+	case !ok:
+		return "#" + strconv.FormatUint(uint64(id), 10)
+	case own != namespace:
+		return own + "/" + name
+	}
+	return name
+}
+
+// Time converts nanoseconds since 1970; 0 is the zero time.
+func Time(ns int64) time.Time {
+	if ns == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, ns).UTC()
+}
+
+// maxCandidates bounds the names among which a hint looks for the nearest one.
+const maxCandidates = 5000
+
+// NotFound gives the error about a missing resource its hint: the nearest name, or the namespace
+// that has it. It returns other errors as they are.
+func (v *View) NotFound(ctx context.Context, err error, key intent.Key) error {
+	if model.ClassOf(err) != model.NotFound {
+		return err
+	}
+	e := model.Errorf(model.NotFound, "there is no %s", key)
+	if key.Namespace != "" {
+		if _, ok := v.Directory.NamespaceByName(key.Namespace); !ok {
+			return v.NoNamespace(ctx, key.Namespace)
+		}
+	}
+	return e.WithHint("%s", v.suggestion(ctx, key))
+}
+
+// suggestion is the hint for a name that does not exist.
+func (v *View) suggestion(ctx context.Context, key intent.Key) string {
+	list := "muster get " + v.plural(key.Kind)
+	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
+		list += " -n " + key.Namespace
+	}
+	rows, err := v.Rows.List(ctx, intent.ListQuery{Kind: key.Kind, Namespace: key.Namespace, Limit: maxCandidates})
+	if err != nil {
+		return "what there is: " + list
+	}
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = rows[i].Name
+	}
+	if key.Kind == "Check" {
+		names = append(names, model.KeepaliveCheckName)
+	}
+	if near := model.Nearest(key.Name, names); near != "" {
+		return fmt.Sprintf("did you mean %s? what there is: %s", near, list)
+	}
+	if key.Namespace == "" {
+		return "what there is: " + list
+	}
+	if namespaces, err := v.Namespaces(ctx); err == nil {
+		for _, ns := range namespaces {
+			other := key
+			other.Namespace = ns
+			if _, err := v.Intent.Get(ctx, other); ns != key.Namespace && err == nil {
+				return fmt.Sprintf("it is in namespace %s: add -n %s", ns, ns)
+			}
+		}
+	}
+	return "what there is: " + list
+}
+
+func (v *View) plural(kind string) string {
+	if k, ok := v.Kinds.Of(kind); ok {
+		return k.Plural
+	}
+	return strings.ToLower(kind)
+}
+
+// RequireNamespace returns the error about a namespace that does not exist; empty: all. It also
+// finds one that was applied a moment ago and is not in the directory yet.
+func (v *View) RequireNamespace(ctx context.Context, name string) error {
+	if _, ok := v.Directory.NamespaceByName(name); ok || name == "" {
+		return nil
+	}
+	names, err := v.Namespaces(ctx)
+	if err != nil || slices.Contains(names, name) {
+		return err
+	}
+	return v.NoNamespace(ctx, name)
+}
+
+// NoNamespace is the error about a namespace that does not exist, or that the caller must not see.
+func (v *View) NoNamespace(ctx context.Context, name string) error {
+	if !v.Sees(name) {
+		return v.scope.refuse(name)
+	}
+	e := model.Errorf(model.NotFound, "there is no namespace %q", name)
+	if names, err := v.Namespaces(ctx); err == nil {
+		if near := model.Nearest(name, names); near != "" {
+			return e.WithHint("did you mean %s? what there is: muster get namespaces", near)
+		}
+	}
+	return e.WithHint("what there is: muster get namespaces")
+}
+
+// NoNode is the error about a node that does not exist, with the reason where it once did.
+func (v *View) NoNode(ctx context.Context, namespace, name string) error {
+	e := model.Errorf(model.NotFound, "there is no node %q", name)
+	if namespace == "" {
+		return e.WithHint("what there is: muster get nodes -A")
+	}
+	if t, ok := v.Intent.TombstoneByName(namespace, name); ok {
+		return model.Errorf(model.NotFound, "there is no node %q any more: %s", name, t.Sentence()).
+			WithHint("who did what: muster audit node %s; what there is: muster get nodes -n %s", name, namespace)
+	}
+	if last, ok := v.renamed(ctx, namespace, name); ok {
+		return model.Errorf(model.NotFound, "there is no node %q any more: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
+			WithHint("who did what: muster audit node %s -n %s", last.Key.Name, namespace)
+	}
+	return e.WithHint("%s", v.suggestion(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
+}
+
+// renamed returns the change that renamed the node of this name.
+func (v *View) renamed(ctx context.Context, namespace, name string) (intent.AuditEntry, bool) {
+	last, err := v.Intent.Audit(ctx, intent.ChangeQuery{Kind: "Node", Namespace: namespace, Name: name, Limit: 1}, true)
+	if err != nil || len(last) == 0 || last[0].Was != name {
+		return intent.AuditEntry{}, false
+	}
+	return last[0], true
+}
+
+// NoCheck is the error about a check that does not exist.
+func (v *View) NoCheck(ctx context.Context, namespace, name string) error {
+	e := model.Errorf(model.NotFound, "there is no check %q", name)
+	if namespace == "" {
+		return e.WithHint("what there is: muster get checks -A")
+	}
+	return e.WithHint("%s", v.suggestion(ctx, intent.Key{Kind: "Check", Namespace: namespace, Name: name}))
+}
+
+// Namespaces returns the names of all namespaces, sorted.
+func (v *View) Namespaces(ctx context.Context) ([]string, error) {
+	rows, err := v.Intent.List(ctx, intent.ListQuery{Kind: "Namespace"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(rows))
+	for i := range rows {
+		names[i] = rows[i].Metadata.Name
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// OpenProblem returns the open problem of a check on a node, with its present severity; nil: none.
+func (v *View) OpenProblem(node model.NodeID, check model.CheckID) *model.Problem {
+	st, _ := v.Events.Get(node, check)
+	return st.ProblemNow()
+}
+
+// MembersAmong returns the nodes of ids that are members of a group, in place.
+func (v *View) MembersAmong(ctx context.Context, ids []model.NodeID, namespace, group string) ([]model.NodeID, error) {
+	key := intent.Key{Kind: "Group", Namespace: cmp.Or(namespace, model.DefaultNamespaceName), Name: group}
+	if ns, name, ok := strings.Cut(group, "/"); ok {
+		key.Namespace, key.Name = ns, name
+	}
+	members := v.Directory.GroupMembers(key.Namespace, key.Name) // ascending
+	if len(members) == 0 {
+		if _, err := v.Intent.Get(ctx, key); err != nil {
+			return nil, v.NotFound(ctx, err, key)
+		}
+	}
+	return slices.DeleteFunc(ids, func(id model.NodeID) bool {
+		_, ok := slices.BinarySearch(members, id)
+		return !ok
+	}), nil
+}

@@ -1,0 +1,240 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// scopedIntent is declared resources within a scope.
+type scopedIntent struct {
+	all Intent
+	*scope
+	nodes int // in the scope
+}
+
+var _ Intent = scopedIntent{}
+
+// options bound a change to the scope: its prune, and the number of nodes that it may affect.
+func (i scopedIntent) options(o intent.ApplyOptions) intent.ApplyOptions {
+	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
+	return o
+}
+
+// visible leaves the outcomes of the scope: a rename also rewrites references to the node in shared.
+func (i scopedIntent) visible(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
+	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.has(o.Key.Namespace) })
+	return a, err
+}
+
+func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
+	for n := range resources {
+		if err := i.writable(&resources[n]); err != nil {
+			return intent.ApplyResult{}, err
+		}
+	}
+	return i.visible(i.all.Apply(ctx, by, resources, i.options(o)))
+}
+
+// writable refuses resources that a binding does not cover: of other namespaces, namespaces
+// themselves, and those that reach the server or all nodes.
+func (i scopedIntent) writable(r *model.Resource) error {
+	key := intent.KeyOf(r)
+	if key.Kind == "Namespace" {
+		return model.Errorf(model.Forbidden, "%s takes a role in every namespace, and %s has %s", key, i.subject.User, &i.subject.Grants)
+	}
+	if !i.has(key.Namespace) {
+		return i.refuse(key.Namespace)
+	}
+	if i.need.Verb != access.Change { // an operator's silence, or a dry run, which keeps nothing
+		return nil
+	}
+	if field := beyondNamespace(r); field != "" {
+		return model.Errorf(model.Forbidden, "%s: %s reaches beyond namespace %s: it takes a role in every namespace, and %s has %s", key, field, key.Namespace, i.subject.User, &i.subject.Grants).
+			WithHint("let an administrator apply it, or put it into namespace %s and name it as %s/%s", model.SharedNamespaceName, model.SharedNamespaceName, key.Name)
+	}
+	return nil
+}
+
+// beyondNamespace is the field of a resource that runs commands on the server, reads its files or
+// its environment, or sets something for the nodes of all namespaces; empty: there is none.
+func beyondNamespace(r *model.Resource) string {
+	switch spec := r.Spec.(type) {
+	case *model.PropertySpec:
+		if spec.Scope == "global" {
+			return "scope"
+		}
+	case *model.SecretSpec:
+		if spec.OnServer() {
+			return "a value that the server knows"
+		}
+	case *model.MutatorSpec:
+		if spec.Command != nil {
+			return "command"
+		}
+	case *model.HandlerSpec:
+		if spec.Command != nil {
+			return "command"
+		}
+		text, err := json.Marshal(spec)
+		for _, field := range []string{"fromFile", "fromEnv"} {
+			if err != nil || strings.Contains(string(text), `{"`+field+`":`) {
+				return field
+			}
+		}
+	}
+	return ""
+}
+
+func (i scopedIntent) Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
+	if err := i.removable(keys); err != nil {
+		return intent.ApplyResult{}, err
+	}
+	return i.visible(i.all.Delete(ctx, by, keys, i.options(o)))
+}
+
+func (i scopedIntent) Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error) {
+	if err := i.removable(keys); err != nil {
+		return intent.ApplyResult{}, err
+	}
+	return i.visible(i.all.Retire(ctx, by, keys, i.options(o)))
+}
+
+func (i scopedIntent) removable(keys []intent.Key) error {
+	for _, key := range keys {
+		if key.Kind == "Namespace" {
+			return i.writable(&model.Resource{Kind: key.Kind, Metadata: model.Metadata{Name: key.Name}})
+		}
+		if !i.has(key.Namespace) {
+			return i.refuse(key.Namespace)
+		}
+	}
+	return nil
+}
+
+func (i scopedIntent) Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error) {
+	if !i.has(namespace) {
+		return intent.ApplyResult{}, i.refuse(namespace)
+	}
+	return i.visible(i.all.Rename(ctx, by, namespace, name, to, i.options(o)))
+}
+
+func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
+	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.has(g.Namespace) })
+}
+
+// Forgive answers about a tombstone of another namespace as about one that does not exist.
+func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
+	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
+		return intent.ErrNoTombstone(id)
+	}
+	return i.all.LiftTombstone(ctx, by, id)
+}
+
+func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
+	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.has(n.Namespace) })
+}
+
+// Get also finds checks and groups of shared: nodes of the scope have them.
+func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource, error) {
+	switch {
+	case key.Kind == "Namespace" && !i.has(key.Name):
+		return nil, i.refuse(key.Name)
+	case i.key(key), (key.Kind == "Check" || key.Kind == "Group") && i.defines(key.Namespace):
+		return i.all.Get(ctx, key)
+	}
+	return nil, i.refuse(key.Namespace)
+}
+
+func (i scopedIntent) List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error) {
+	q, match = i.query(q, match)
+	return i.all.List(ctx, q, match)
+}
+
+func (i scopedIntent) Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error) {
+	q, match = i.query(q, match)
+	return i.all.Page(ctx, q, match)
+}
+
+func (i scopedIntent) query(q intent.ListQuery, match func(*model.Resource) bool) (intent.ListQuery, func(*model.Resource) bool) {
+	if q.Kind != "Namespace" {
+		q.Namespaces = i.namespaces
+		return q, match
+	}
+	return q, func(r *model.Resource) bool { return i.has(r.Metadata.Name) && (match == nil || match(r)) }
+}
+
+// Audit also finds the author of a check of shared: nodes of the scope may run it.
+func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error) {
+	if q.Kind == "Check" && q.Namespace == model.SharedNamespaceName && q.Name != "" {
+		return i.all.Audit(ctx, q, true)
+	}
+	q.Namespaces = i.namespaces
+	return i.all.Audit(ctx, q, redact)
+}
+
+func (i scopedIntent) RecordRun(ctx context.Context, by intent.Actor) error {
+	return i.all.RecordRun(ctx, by)
+}
+
+func (i scopedIntent) BeginRun(ctx context.Context, by intent.Actor, picked, note string) (ended func(came string) error, err error) {
+	return i.all.BeginRun(ctx, by, picked, note)
+}
+
+func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone, bool) {
+	if !i.has(namespace) {
+		return intent.Tombstone{}, false
+	}
+	return i.all.TombstoneByName(namespace, name)
+}
+
+func (i scopedIntent) HasMachine(namespace, name string) bool {
+	return i.has(namespace) && i.all.HasMachine(namespace, name)
+}
+
+func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
+	if !i.has(token.Namespace) {
+		return i.refuse(token.Namespace)
+	}
+	return i.all.CheckJoinGrant(ctx, token)
+}
+
+// Accept is of machines that are in no namespace yet: no binding covers them.
+func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
+	return pki.Member{}, i.subject.Refuse(i.need)
+}
+
+// BlockKey is of such machines, too.
+func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
+	return i.subject.Refuse(i.need)
+}
+
+// scopedRows is the rows of resources within a scope.
+type scopedRows struct {
+	all Rows
+	*scope
+}
+
+func (r scopedRows) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
+	if q.Kind == "Namespace" {
+		q.Limit = 0
+		list, err := r.all.List(ctx, q)
+		return slices.DeleteFunc(list, func(row intent.Row) bool { return !r.has(row.Name) }), err
+	}
+	q.Namespaces = r.namespaces
+	return r.all.List(ctx, q)
+}
+
+func (r scopedRows) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error) {
+	q.Namespaces = r.namespaces
+	return r.all.ChangesBefore(ctx, q)
+}
+
+func (r scopedRows) Revision(ctx context.Context) (int64, error) { return r.all.Revision(ctx) }

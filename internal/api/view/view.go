@@ -1,0 +1,171 @@
+package view
+
+import (
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// View is the server's state as the subject of one request may see it. For makes it; a request
+// has no other way to a store. It is safe for concurrent use.
+type View struct {
+	Stores
+	Live
+	scope *scope // nil: all namespaces
+}
+
+// Stores are the places of state that the API reads and changes. A nil Kinds means all of
+// Muster's kinds, a nil Routing an empty table, a nil Now the system's clock.
+type Stores struct {
+	Kinds       *kind.Registry
+	Intent      Intent
+	Rows        Rows
+	Events      event.Reader
+	Directory   Directory
+	History     History
+	Routing     Routing
+	Incarnation uint64 // of the journal: page tokens and ETags of another incarnation are refused
+	Now         func() time.Time
+}
+
+// Live is state of the running server that no store keeps. A nil function knows nothing.
+type Live struct {
+	// Connected reports whether a node has a session.
+	Connected func(model.NodeID) bool
+	// Agent returns the data that the session of a node has of its agent; false: no session.
+	Agent func(model.NodeID) (v1.AgentSession, bool)
+	// Limits returns the limits of a namespace with their use.
+	Limits func(namespace string) []v1.LimitUse
+	// Verdicts returns the last verdicts of pipelines (kept from Sensu) on an event.
+	Verdicts func(model.NodeID, model.CheckID) (react.Verdicts, bool)
+	// Stream returns the progress of a handler that receives every result; false: it does not.
+	Stream func(route.Name) (v1.HandlerStream, bool)
+	// Chunk finds a chunk by its id; nil: no chunk has it any more.
+	Chunk func(model.ChunkID) *model.CheckChunk
+	// Assigned finds the chunk of a check in the assignment of a node; nil: it has none.
+	Assigned func(model.NodeID, model.CheckID) *model.CheckChunk
+}
+
+// Intent is the part of the intent service that the API calls.
+type Intent interface {
+	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
+	Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
+	Rename(ctx context.Context, by intent.Actor, namespace, name, to string, o intent.ApplyOptions) (intent.ApplyResult, error)
+	Retire(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
+	ListTombstones() []intent.TombstoneEntry
+	LiftTombstone(ctx context.Context, by intent.Actor, id string) error
+	EphemeralNodes() []intent.NodeInfo
+	Get(ctx context.Context, key intent.Key) (*model.Resource, error)
+	List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error)
+	Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error)
+	Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error)
+	RecordRun(ctx context.Context, by intent.Actor) error
+	BeginRun(ctx context.Context, by intent.Actor, picked, note string) (ended func(came string) error, err error)
+	TombstoneByName(namespace, name string) (intent.Tombstone, bool)
+	Accept(ctx context.Context, by intent.Actor, key string, token pki.JoinToken, request pki.EnrolRequest, named bool) (pki.Member, error)
+	HasMachine(namespace, name string) bool
+	CheckJoinGrant(context.Context, pki.JoinToken) error
+	BlockKey(ctx context.Context, by intent.Actor, key string, t intent.Tombstone) error
+}
+
+// Rows is the stored form of resources, with the record of changes (intent.Store).
+type Rows interface {
+	List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error)
+	ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error)
+	Revision(ctx context.Context) (int64, error)
+}
+
+// History is the part of the history store that the API calls.
+type History interface {
+	Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error)
+	Problem(ctx context.Context, id string) (history.Problem, error)
+	CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error)
+	Entries(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
+	Deliveries(ctx context.Context, problem string) ([]history.Delivery, error)
+	AlsoProblems(ctx context.Context, key string) ([]string, error)
+	EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error)
+	Messages(ctx context.Context, q history.MessageQuery) ([]history.Message, error)
+	Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error)
+	Oldest(ctx context.Context) (time.Time, error)
+	Unsent(ctx context.Context) ([]history.Unsent, error)
+	DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
+}
+
+// Routing is the windows, routes and silences in force (*route.Table).
+type Routing interface {
+	Routes(m *route.Problem, ref string) []*route.Route
+	Matching(m *route.Problem) []*route.Route
+	Holds(m *route.Problem, r *route.Route, now time.Time) []route.Hold
+	Window(name route.Name, now time.Time) (route.WindowNow, bool)
+	Maintained(name route.Name) func(*route.Problem) bool
+}
+
+// New returns the view of a subject that is bound to no namespaces: everything.
+func New(s Stores, l Live) *View {
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	if s.Kinds == nil {
+		s.Kinds = kind.All()
+	}
+	if s.Routing == nil {
+		s.Routing = route.NewTable()
+	}
+	if l.Connected == nil {
+		l.Connected = func(model.NodeID) bool { return false }
+	}
+	if l.Agent == nil {
+		l.Agent = func(model.NodeID) (v1.AgentSession, bool) { return v1.AgentSession{}, false }
+	}
+	if l.Limits == nil {
+		l.Limits = func(string) []v1.LimitUse { return nil }
+	}
+	if l.Verdicts == nil {
+		l.Verdicts = func(model.NodeID, model.CheckID) (react.Verdicts, bool) { return react.Verdicts{}, false }
+	}
+	if l.Stream == nil {
+		l.Stream = func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false }
+	}
+	if l.Chunk == nil {
+		l.Chunk = func(model.ChunkID) *model.CheckChunk { return nil }
+	}
+	if l.Assigned == nil {
+		l.Assigned = func(model.NodeID, model.CheckID) *model.CheckChunk { return nil }
+	}
+	return &View{Stores: s, Live: l}
+}
+
+// For returns the view of the caller of a request, for an operation with this need. A caller that
+// is bound to namespaces gets one in which no other namespace exists.
+func (v *View) For(ctx context.Context, need access.Need) *View {
+	c := access.CallerOf(ctx)
+	if need.Scope != access.Namespaced || c.MayEverywhere(need.Verb) {
+		return v
+	}
+	x := &scope{&c.Subject, need, c.NamespacesFor(need.Verb)}
+	bound := *v
+	bound.scope = x
+	bound.Directory = scopedDirectory{v.Directory, x}
+	bound.Events = newScopedEvents(v.Events, v.Directory, x)
+	bound.History = scopedHistory{v.History, x}
+	bound.Intent = scopedIntent{v.Intent, x, len(bound.Directory.Nodes(""))}
+	bound.Rows = scopedRows{v.Rows, x}
+	return &bound
+}
+
+// Bound reports whether the caller is bound to namespaces, so that answers leave out state of the
+// server as a whole.
+func (v *View) Bound() bool { return v.scope != nil }
+
+// Sees reports whether the caller may know of a namespace.
+func (v *View) Sees(namespace string) bool { return v.scope == nil || v.scope.has(namespace) }
