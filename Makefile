@@ -49,7 +49,7 @@ fuzz: ## every fuzz target for FUZZTIME (1m)
 	@scripts/fuzz.sh $(FUZZTIME)
 
 fuzz-api: ## the fuzz targets of the API, its client and its documents for FUZZTIME (1m)
-	@scripts/fuzz.sh $(FUZZTIME) internal/api internal/api/events internal/api/resources internal/api/view internal/client internal/model
+	@scripts/fuzz.sh $(FUZZTIME) internal/api internal/api/events internal/api/nodes internal/api/resources internal/api/view internal/client internal/model
 
 corpus: ## keep in the tree the fuzzing inputs that reach new code
 	@scripts/corpus.sh

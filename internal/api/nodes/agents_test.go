@@ -3,6 +3,8 @@ package nodes
 import (
 	"slices"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 func TestVersionsInOrder(t *testing.T) {
@@ -20,4 +22,23 @@ func TestVersionsInOrder(t *testing.T) {
 			t.Errorf("%s of %s: %v", c.version, c.wanted, got)
 		}
 	}
+}
+
+// FuzzAgentPlace: the place of a page token is refused, or encoded again the same.
+func FuzzAgentPlace(f *testing.F) {
+	for _, text := range []string{"4 default/web01 1.2.3", "0 a ", "", "x y z", "1"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parseAgentPlace(text)
+		if err != nil {
+			if model.ClassOf(err) != model.Invalid {
+				t.Errorf("%q is refused as %v", text, err)
+			}
+			return
+		}
+		if again, err := parseAgentPlace(p.String()); err != nil || again != p {
+			t.Errorf("%q is %+v, encoded again %+v, %v", text, p, again, err)
+		}
+	})
 }
