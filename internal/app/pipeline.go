@@ -107,8 +107,7 @@ func (p *pipeline) deliver(c journal.Commit) {
 // openReactions makes the reactor, which reads its position from the history store.
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: s.planner, Routing: s.routes, Journal: s.journal, Pipelines: s.pipelines, Kept: s.planner.FilterContext,
-		Present: react.EventPresence(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
+		Store: s.history, Names: s.planner, Journal: s.journal,
 		Rederive: func() (react.Replay, error) {
 			pass, err := s.passes.Begin()
 			if err != nil {
@@ -116,27 +115,32 @@ func (s *Server) openReactions(ctx context.Context) error {
 			}
 			return pass, nil
 		},
-		Beat: func(output string) {
-			if s.watchdog != nil { // nil while the server opens: results of an earlier run come first
-				s.watchdog.Arrived(output)
-			}
+		Routing: react.RoutingOptions{
+			Table: s.routes, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Shadow: s.planner.Shadow,
+			Present: react.EventPresence(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
+			Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
+				return s.planner.Dependencies(node, source.Check())
+			},
+			EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
+				ends := make([]intent.SilenceEnd, len(list))
+				for i, e := range list {
+					ends[i] = intent.SilenceEnd{Key: intent.Key{Kind: "Silence", Namespace: e.Silence.Namespace, Name: e.Silence.Name}, At: e.At}
+				}
+				return s.intent.EndSilences(ctx, "the problem that it silenced has closed", ends)
+			},
 		},
-		Secret: s.secretText, Assets: s.tools.Use, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
-			return s.planner.Dependencies(node, source.Check())
-		}, Shadow: s.planner.Shadow,
-		EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
-			ends := make([]intent.SilenceEnd, len(list))
-			for i, e := range list {
-				ends[i] = intent.SilenceEnd{Key: intent.Key{Kind: "Silence", Namespace: e.Silence.Namespace, Name: e.Silence.Name}, At: e.At}
-			}
-			return s.intent.EndSilences(ctx, "the problem that it silenced has closed", ends)
+		Pipelines: react.PipelineOptions{Table: s.pipelines, Kept: s.planner.FilterContext},
+		Delivery: react.DeliveryOptions{
+			Beat: func(output string) {
+				if s.watchdog != nil { // nil while the server opens: results of an earlier run come first
+					s.watchdog.Arrived(output)
+				}
+			},
+			Secret: s.secretText, Assets: s.tools.Use, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
 		},
-		Gather:       250 * time.Millisecond, // docs/decisions/0005-reactions-gather.md
-		GatherOpened: 50 * time.Millisecond,
-		Retention:    time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log,
-		Registerer: s.registry, Queues: s.queues, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,
+		Batches:   react.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
+		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
 	})
-	s.task(reactions, "reactions", s.reactor.Run)
 	return s.reactor.Load(ctx, s.journal.CommonPosition)
 }
 

@@ -16,13 +16,13 @@ const refreshPageSize = 500
 // repeated.
 func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	for sleep(ctx, handler.AlertEvery) == nil {
-		refs, err := d.opts.Store.HandlersWithOpen(ctx)
+		refs, err := d.store.HandlersWithOpen(ctx)
 		if err != nil && ctx.Err() == nil {
-			d.opts.Logger.Warn("open problems cannot be read to tell Alertmanagers again; trying again in a minute", "err", err)
+			d.log.Warn("open problems cannot be read to tell Alertmanagers again; trying again in a minute", "err", err)
 		}
 		for _, ref := range refs {
 			if err := d.refreshHandler(ctx, ref); err != nil && ctx.Err() == nil {
-				d.opts.Logger.Warn("an Alertmanager could not be told again of what is open; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
+				d.log.Warn("an Alertmanager could not be told again of what is open; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
 			}
 		}
 	}
@@ -30,7 +30,7 @@ func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 
 // refreshHandler posts all open problems to one Alertmanager, page by page.
 func (d *deliverer) refreshHandler(ctx context.Context, ref history.HandlerRef) error {
-	spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name)
+	spec, ok := d.names.Handler(ref.Namespace, ref.Name)
 	if !ok || spec.Alertmanager == nil {
 		return nil
 	}
@@ -46,10 +46,10 @@ func (d *deliverer) refreshHandler(ctx context.Context, ref history.HandlerRef) 
 // refreshPage posts one page. Meanwhile no closing goes to the same handler: an alert that ends now would
 // begin anew.
 func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, after int64) (last int64, more bool, err error) {
-	gate := d.gate(ref)
+	gate := d.gates.of(ref)
 	gate.Lock()
 	defer gate.Unlock()
-	list, err := d.opts.Store.OpenDeliveries(ctx, ref, after, refreshPageSize)
+	list, err := d.store.OpenDeliveries(ctx, ref, after, refreshPageSize)
 	if err != nil || len(list) == 0 {
 		return 0, false, err
 	}
@@ -65,13 +65,10 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 	return last, len(list) == refreshPageSize, d.out.ResendProblems(ctx, spec, notes)
 }
 
-func (d *deliverer) gate(ref history.HandlerRef) *sync.RWMutex {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	g := d.gates[ref]
-	if g == nil {
-		g = &sync.RWMutex{}
-		d.gates[ref] = g
-	}
-	return g
+// gates hold one lock for each Alertmanager: messages take it shared, a refresh alone.
+type gates struct{ locks sync.Map } // history.HandlerRef to *sync.RWMutex
+
+func (g *gates) of(ref history.HandlerRef) *sync.RWMutex {
+	lock, _ := g.locks.LoadOrStore(ref, new(sync.RWMutex))
+	return lock.(*sync.RWMutex)
 }

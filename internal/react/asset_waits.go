@@ -14,7 +14,7 @@ type assetWaits struct {
 	due      []int64        // to be tried now
 }
 
-// maxAssetWaits bounds what is remembered of them; far more than are tried within an hour.
+// maxAssetWaits bounds the memory of waiting deliveries; more than are tried within an hour.
 const maxAssetWaits = 1 << 17
 
 // started returns the number of arrivals before an attempt; add compares with it.
@@ -41,8 +41,8 @@ func (l *assetWaits) add(id int64, since uint64) {
 	}
 }
 
-// arrived makes all waiting deliveries due. False: none waits.
-func (l *assetWaits) arrived() bool {
+// release makes all waiting deliveries due. False: none waits.
+func (l *assetWaits) release() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.arrivals++
@@ -53,7 +53,7 @@ func (l *assetWaits) arrived() bool {
 	return len(l.due) > 0
 }
 
-// drain returns what is to be tried now.
+// drain empties the list of due deliveries, and returns it.
 func (l *assetWaits) drain() (due []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *assetWaits) requeue(due []int64) {
 
 // AssetArrived makes deliveries due that wait for an asset. It does not block.
 func (r *Reactor) AssetArrived() {
-	if r.deliver.assetWaits.arrived() {
+	if r.deliver.assetWaits.release() {
 		r.deliver.signal()
 	}
 }
@@ -81,8 +81,8 @@ func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	if len(due) == 0 {
 		return
 	}
-	if err := d.opts.Store.MakeDue(ctx, due, d.opts.Now()); err != nil && ctx.Err() == nil {
+	if err := d.store.MakeDue(ctx, due, d.now()); err != nil && ctx.Err() == nil {
 		d.assetWaits.requeue(due)
-		d.opts.Logger.Warn("messages that waited for an asset could not be hurried; trying again", "err", err)
+		d.log.Warn("messages that waited for an asset could not be made due; trying again", "err", err)
 	}
 }

@@ -12,44 +12,42 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// backlog is the bounded queue between the event view and the history store. Once
-// full, it drops what comes and remembers since when: it lags (lag.go), and those transitions
-// are made again from the journal later. With the policy block it lets the view wait
-// instead, as soon as there is somebody to wait for.
+// backlog is the bounded queue between the event view and a lane. Once full it drops new transitions, and
+// remembers the first position that it dropped: it lags (lag.go), and those transitions are derived again
+// from the journal later. With the policy block it lets the view wait instead, while a consumer runs.
 type backlog struct {
 	mu       sync.Mutex
-	items    []event.Transition // a ring: it grows as far as the bytes go, once
-	head, n  int                // the oldest, and how many wait
-	spare    []event.Transition // the slice that take handed out before: reused
+	items    []event.Transition // a ring; it grows up to capacity, and stays
+	head, n  int                // index of the oldest, and count
+	spare    []event.Transition // the slice that take returned last: reused
 	capacity int64              // bytes
-	bytes    int64              // of those that wait or are being recorded
+	bytes    int64              // of transitions that wait or are being recorded
 	block    bool
-	room     sync.Cond // bytes fell, or nobody records any more
-	running  bool      // somebody records
+	room     sync.Cond // bytes fell, or running became false
+	running  bool      // a consumer takes transitions
 	passed   uint64
-	overflow uint64        // dropped, or waited
-	wanted   int           // so many must wait before wake is signalled
-	opened   int           // of those that wait, how many tell that a problem opened
-	hurries  bool          // one of them is enough
+	overflow uint64        // transitions that were dropped, or waited for room
+	wanted   int           // transitions that must wait before wake is signalled
+	opened   int           // waiting transitions of the kind ProblemOpened
+	hurries  bool          // one ProblemOpened is enough to signal wake
 	wake     chan struct{} // capacity 1
 
 	before   [model.Partitions]history.Place // recorded before the start
-	waiting  [model.Partitions]waiting
+	waiting  [model.Partitions]unrecorded
 	lag      lag
-	observed bool          // it takes what pipelines see; else all the rest
-	moved    chan struct{} // closed and made anew whenever something was recorded
+	observed bool          // it takes Observed transitions only; else all others
+	moved    chan struct{} // closed and replaced whenever transitions were recorded
 }
 
-// waiting counts the transitions of a partition that history has not recorded.
-type waiting struct {
+// unrecorded counts the transitions of a partition that are not in the store.
+type unrecorded struct {
 	count int // queued, or taken and not yet recorded
-	// first is the position of the oldest of them, or somewhat before: where the last
-	// recorded one stands.
+	// first is a position at or before the oldest of them: that of the last recorded transition.
 	first journal.Position
 	since int64 // when that was received, Unix ns
 }
 
-// newBacklog makes that of a queue: reactions, or pipelines.
+// newBacklog makes the backlog of a queue: reactions, or pipelines.
 func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	preset, policy := queues.Bounds(name)
 	b := &backlog{
@@ -69,7 +67,7 @@ func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	return b
 }
 
-// Bytes counted for one transition beside its texts.
+// transitionBytes is the memory of one transition without its texts.
 const transitionBytes = 256
 
 func cost(t *event.Transition) int64 {
@@ -111,8 +109,8 @@ func (b *backlog) fullness() float64 {
 	return float64(b.bytes) / float64(b.capacity)
 }
 
-// add copies transitions in. It is called by the view's workers. What a replay emits
-// again and history has takes no room from what it has not: repeated says how many.
+// add copies transitions in; the view's workers call it. It skips transitions that a replay emits again and
+// the store has, and returns their number.
 func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
@@ -187,8 +185,8 @@ func (b *backlog) signal() {
 	}
 }
 
-// wait returns when n transitions wait, or the half of what fits, or it lags; or, if that is
-// enough, when a problem has opened.
+// wait returns when n transitions wait, when half of the capacity is used, when the backlog lags or, with
+// opened, when a problem opened.
 func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()
@@ -206,9 +204,8 @@ func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	}
 }
 
-// take returns the oldest transitions that wait, as many as one batch takes. They count
-// as waiting until recorded is called.
-func (b *backlog) take(most int) []event.Transition {
+// take returns the oldest transitions, one batch at most. They count as waiting until release.
+func (b *backlog) takeBatch(most int) []event.Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := b.spare[:0]
@@ -219,7 +216,7 @@ func (b *backlog) take(most int) []event.Transition {
 		if out = append(out, b.items[b.head]); b.items[b.head].Kind == event.ProblemOpened {
 			b.opened--
 		}
-		b.items[b.head] = event.Transition{} // let go of its memory
+		b.items[b.head] = event.Transition{} // free its memory
 		b.head = (b.head + 1) % len(b.items)
 		b.n--
 	}
@@ -227,8 +224,8 @@ func (b *backlog) take(most int) []event.Transition {
 	return out
 }
 
-// recorded releases transitions that take returned: they are in the store.
-func (b *backlog) recorded(ts []event.Transition) {
+// release drops transitions that take returned: they are in the store.
+func (b *backlog) release(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range ts {
@@ -237,12 +234,12 @@ func (b *backlog) recorded(ts []event.Transition) {
 		w.first, w.since = ts[i].At, ts[i].Received
 		b.bytes -= cost(&ts[i])
 	}
-	clear(ts) // let go of its memory
+	clear(ts) // free its memory
 	b.room.Broadcast()
 	b.announce()
 }
 
-// announce wakes who waits for something to be recorded. mu is held.
+// announce wakes all callers of awaitRecorded. mu is held.
 func (b *backlog) announce() {
 	close(b.moved)
 	b.moved = make(chan struct{})

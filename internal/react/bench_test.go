@@ -32,7 +32,7 @@ func BenchmarkEmit(b *testing.B) {
 	for b.Loop() {
 		backlog.add(ts)
 		if backlog.n == 2000 {
-			if len(backlog.take(2000)) != 2000 {
+			if len(backlog.takeBatch(2000)) != 2000 {
 				b.Fatal("not all taken")
 			}
 		}

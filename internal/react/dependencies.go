@@ -11,15 +11,15 @@ import (
 // dependencyHold returns the hold of a problem while a dependency is open, may be about to open, or closed a
 // moment ago; nil: none holds.
 func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
-	if r.opts.Dependencies == nil {
+	if r.Dependencies == nil {
 		return nil
 	}
-	masters := r.opts.Dependencies(e.NodeID, e.Source)
+	masters := r.Dependencies(e.NodeID, e.Source)
 	if len(masters) == 0 {
 		return nil
 	}
 	hold, master := route.DependencyHold(masters, func(node model.NodeID, check model.CheckID) *model.Problem {
-		now, _ := r.opts.Present(node, model.CheckSource(check))
+		now, _ := r.Present(node, model.CheckSource(check))
 		return now.problemNow()
 	})
 	if hold != nil {
@@ -33,7 +33,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 		}
 		if was.Until.IsZero() {
 			back := *was
-			back.Reason, back.Until = "it is back, and what still fails is told", now.Add(r.twoIntervals(p))
+			back.Reason, back.Until = "the dependency is back; problems that remain are notified", now.Add(r.twoIntervals(p))
 			return &back
 		}
 	}
@@ -43,11 +43,11 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	var settling *route.Hold
 	for i := range masters {
 		m := &masters[i]
-		if s, ok := r.opts.Present(m.Node, model.CheckSource(m.Check)); !ok || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
-			continue // nothing is known of it, or that it is well
+		if s, ok := r.Present(m.Node, model.CheckSource(m.Check)); !ok || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
+			continue // it has no event, or is OK since
 		}
 		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {
-			settling = m.Hold("whether it fails too is known by then", until)
+			settling = m.Hold("the dependency may fail, too; its next result is due by then", until)
 		}
 	}
 	return settling
@@ -55,7 +55,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 
 // twoIntervals of the check that has the problem: by then it was judged anew.
 func (r *router) twoIntervals(p *model.Problem) time.Duration {
-	if c := r.opts.Names.CheckChunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
+	if c := r.names.CheckChunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
 		return 2 * c.Interval
 	}
 	return 2 * time.Minute // it runs at times of the clock
@@ -85,7 +85,7 @@ func (r *router) dependencyEased(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
 	}
-	if s, ok := r.opts.Present(t.Node, t.Source); ok && s.Problem != nil {
+	if s, ok := r.Present(t.Node, t.Source); ok && s.Problem != nil {
 		r.dependencyClosed(s.Problem.ID, now)
 	}
 }

@@ -22,12 +22,12 @@ import (
 // positions in the journal, so slow JavaScript delays nothing else. An event that passes a workflow becomes a
 // delivery, in one transaction with the positions.
 type eventPipeline struct {
-	consumer
-	r      *Reactor
-	atOnce int // evaluations
+	lane
+	r        *Reactor
+	parallel int // evaluations at the same time
 
-	reached map[model.Partition]history.Place // Run's goroutine only
-	moved   map[model.Partition]bool          // of them, not yet recorded
+	reached map[model.Partition]history.Place // of run's goroutine: evaluated up to there
+	moved   map[model.Partition]bool          // places of reached that are not recorded yet
 
 	mu   sync.Mutex
 	last map[eventRef]Verdicts
@@ -48,13 +48,13 @@ type Verdicts struct {
 const pipelineBatch = 500
 
 func newEventPipeline(r *Reactor) *eventPipeline {
-	s := &eventPipeline{r: r, atOnce: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[eventRef]Verdicts{}}
-	s.consumer = consumer{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Capacity, r.opts.Queues), batch: pipelineBatch,
-		persist: s.persist, afterBatch: func(context.Context) error { return nil }, subject: "what pipelines see", passes: r.passes, yields: true}
+	s := &eventPipeline{r: r, parallel: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[eventRef]Verdicts{}}
+	s.lane = lane{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Batches.Capacity, r.opts.Queues), batch: pipelineBatch,
+		recorder: s, name: "pipelines", passes: r.passes, yields: true}
 	return s
 }
 
-// load reads how far pipelines came, so that what they passed on does not pass again.
+// load reads the recorded places, so that no event passes twice.
 func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := s.opts.Store.PipelinePlaces(ctx)
 	if err != nil {
@@ -67,31 +67,27 @@ func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) 
 	return nil
 }
 
-// run shows events until ctx ends. What waits then is made again from the journal at the next
+// run evaluates events until ctx ends. Events that wait then are derived again from the journal at the next
 // start.
 func (s *eventPipeline) run(ctx context.Context) {
-	s.backlog.setRunning(true)
-	defer s.backlog.setRunning(false)
-	defer context.AfterFunc(ctx, func() { s.backlog.setRunning(false) })()
+	defer s.start(ctx)()
 	for s.backlog.wait(ctx, 1, false) == nil {
-		if ts := s.backlog.take(s.batch); len(ts) > 0 {
-			if s.persist(ctx, ts) != nil {
-				return
-			}
-			s.backlog.recorded(ts)
-		} else if s.backlog.lagging() && s.rederive(ctx) != nil {
+		if _, err := s.work(ctx); err != nil {
 			return
 		}
 	}
 }
 
-// persist shows events to pipelines, and records what passes. The error is that of ctx.
+// afterBatch implements recorder: pipelines have no due messages.
+func (s *eventPipeline) afterBatch(context.Context) error { return nil }
+
+// persist evaluates events, and records the deliveries of those that pass. The error is the context's.
 func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) error {
 	began := s.opts.Now()
 	made := make([][]history.Delivery, len(ts))
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(s.atOnce, len(ts)) {
+	for range min(s.parallel, len(ts)) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				i := int(next.Add(1)) - 1
@@ -105,7 +101,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 		})
 	}
 	if wg.Wait(); ctx.Err() != nil {
-		return ctx.Err() // an expression that was stopped says nothing
+		return ctx.Err() // a stopped expression has no verdict
 	}
 	var b history.Batch
 	for i := range ts {
@@ -125,8 +121,8 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	for p := range s.moved {
 		b.PipelinePlaces[p] = s.reached[p]
 	}
-	s.r.deliver.bounded(b.Deliveries)
-	if err := s.retry(ctx, "history store does not take what passed pipelines", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
+	s.r.deliver.depth.bound(b.Deliveries)
+	if err := s.retry(ctx, "history store does not take deliveries of pipelines", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
 		return err
 	}
 	clear(s.moved)
@@ -142,7 +138,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		return nil
 	}
 	ns, ok := s.opts.Names.NamespaceName(chunk.Namespace)
-	if t.Source == model.CheckSource(model.MetricsCheck) { // each of its results says who is to see it
+	if t.Source == model.CheckSource(model.MetricsCheck) { // each result names its pipelines
 		x, _ := wire.DecodeExtra(t.Observation.Extra)
 		of := *chunk
 		of.Pipelines, chunk = x.Pipelines, &of
@@ -151,8 +147,8 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 	if len(chunk.Pipelines) == 0 || !ok {
 		return nil
 	}
-	seen := s.newEvent(t, chunk, now)
-	verdicts := s.opts.Pipelines.Judge(ctx, ns, chunk.Pipelines, &seen.Event, now)
+	subject := s.newEvent(t, chunk, now)
+	verdicts := s.opts.Pipelines.Table.Judge(ctx, ns, chunk.Pipelines, &subject.Event, now)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -164,7 +160,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		if !v.Pass {
 			continue
 		}
-		d, err := seen.delivery(v, now)
+		d, err := subject.delivery(v, now)
 		if err != nil {
 			s.opts.Logger.Error("an event could not be passed on", "pipeline", v.Name(), "err", err)
 			continue
@@ -174,16 +170,16 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.last) >= maxVerdicts {
-		clear(s.last) // those of events that are there come again with their next result
+		clear(s.last) // the next result of each event brings its verdicts again
 	}
 	of, at := eventRef{t.Node, t.Source.Check()}, time.Unix(0, t.Received).UTC()
-	if !at.Before(s.last[of].At) { // several are shown at the same time
+	if !at.Before(s.last[of].At) { // evaluations of one event run at the same time
 		s.last[of] = Verdicts{at, verdicts}
 	}
 	return list
 }
 
-// maxVerdicts bounds what is remembered; far more than there are events with pipelines.
+// maxVerdicts bounds the remembered verdicts; more than a fleet has events with pipelines.
 const maxVerdicts = 1 << 17
 
 // Verdicts returns the last verdicts of pipelines on an event; not ok: none since the start.

@@ -36,7 +36,7 @@ func sighting(commit uint64, statuses ...model.Status) event.Transition {
 }
 
 // kept puts pipelines in force.
-func kept(t *testing.T, specs map[string]model.Spec) *pipes.Table {
+func pipelineTable(t *testing.T, specs map[string]model.Spec) *pipes.Table {
 	t.Helper()
 	table := pipes.NewTable()
 	for name, spec := range specs {
@@ -62,9 +62,9 @@ func TestEventsPassPipelines(t *testing.T) {
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.chunk.Handlers, n.chunk.Pipelines, n.chunk.Interval = nil, []string{"alerts"}, time.Minute
 	n.defaults = []string{"slack"}
-	table := kept(t, map[string]model.Spec{"alerts": one("slack", "", "is_incident", "not_silenced", "odd"), "odd": allow("event.check.occurrences % 2 == 1")})
+	table := pipelineTable(t, map[string]model.Spec{"alerts": one("slack", "", "is_incident", "not_silenced", "odd"), "odd": allow("event.check.occurrences % 2 == 1")})
 	store := sqlite(t)
-	r := run(t, Options{Store: store, Names: n, Pipelines: table})
+	r := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}})
 	x := wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}})
 	first := sighting(2, 0, 2)
 	first.Observation.Extra = x
@@ -105,7 +105,7 @@ func TestEventsPassPipelines(t *testing.T) {
 		receive(t, "an outcome", store.tried)
 	}
 	r.stop()
-	again := run(t, Options{Store: store, Names: n, Pipelines: table})
+	again := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}})
 	again.Emit([]event.Transition{sighting(1, 0), first, sighting(4, 0, 2, 2), sighting(5, 0, 2, 2, 2), sighting(6, 0, 2, 2, 2, 0), sighting(7, 0, 2, 2, 2, 0, 1)})
 	if body := receive(t, "what came since", got).body; !strings.Contains(body, "result 7") {
 		t.Error(body)
@@ -123,8 +123,8 @@ func TestEventsPassPipelines(t *testing.T) {
 func TestValuesOfNoCheckPassPipelines(t *testing.T) {
 	hook, got := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"influx": hook})
-	table := kept(t, map[string]model.Spec{"sensu-influx": one("influx", "", "has_metrics", "alone"), "alone": allow("!event.check && !event.has_check")})
-	r := run(t, Options{Store: sqlite(t), Names: n, Pipelines: table})
+	table := pipelineTable(t, map[string]model.Spec{"sensu-influx": one("influx", "", "has_metrics", "alone"), "alone": allow("!event.check && !event.has_check")})
+	r := run(t, Options{Store: sqlite(t), Names: n, Pipelines: PipelineOptions{Table: table}})
 	x := sighting(1, 0)
 	x.Source, x.Chunk, x.Observation.Check, x.Observation.Chunk = model.CheckSource(model.MetricsCheck), model.BuiltinChunk(model.MetricsCheck), model.MetricsCheck, model.BuiltinChunk(model.MetricsCheck)
 	x.Observation.Extra = wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}, Pipelines: []string{"sensu-influx", "sensu-gone"}})
@@ -148,12 +148,12 @@ func TestAnExpressionThatFailsSaysSo(t *testing.T) {
 	hook, got := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"loops", "throws", "gone"}
-	table := kept(t, map[string]model.Spec{
+	table := pipelineTable(t, map[string]model.Spec{
 		"loops": one("slack", "", "loop"), "loop": allow("for (;;) {}\ntrue"),
 		"throws": one("slack", "", "throw", "never"), "throw": allow("event.nothing.there"), "never": allow("false"),
 	})
 	store := sqlite(t)
-	r := run(t, Options{Store: store, Names: n, Pipelines: table})
+	r := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}})
 	r.Emit([]event.Transition{sighting(1, 2), opening("p1", 2)})
 	if body := receive(t, "the event that loops", got).body; !strings.Contains(body, "result 1") {
 		t.Error(body)
@@ -172,7 +172,7 @@ func TestAnExpressionThatFailsSaysSo(t *testing.T) {
 		ts = append(ts, sighting(3+2*i, 2, 2), changed(1, 4+2*i, 0))
 	}
 	r.Emit(ts)
-	if err := r.consumer.recorded(t.Context(), pos(3+2*many)); err != nil {
+	if err := r.lane.awaitRecorded(t.Context(), pos(3+2*many)); err != nil {
 		t.Fatal(err)
 	}
 	r.recorded(pos(3 + 2*many))
@@ -186,13 +186,13 @@ func TestMutators(t *testing.T) {
 	hook, got := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"output", "command", "javascript"}
-	table := kept(t, map[string]model.Spec{
+	table := pipelineTable(t, map[string]model.Spec{
 		"output": one("slack", "only_check_output"), "command": one("slack", "upper"), "javascript": one("slack", "short"),
 		"upper": &model.MutatorSpec{Command: &model.Command{Shell: `tr a-z A-Z | head -c "$N"`}, Env: map[string]string{"N": "7"}},
 		"short": &model.MutatorSpec{Javascript: "if (event.check.status == 1) { throw 'no' }\nreturn event.entity.name + ':' + event.check.output"},
 	})
 	store := sqlite(t)
-	r := run(t, Options{Store: store, Names: n, Pipelines: table, Retry: Retry{First: time.Millisecond, Most: time.Millisecond}})
+	r := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: Retry{First: time.Millisecond, Most: time.Millisecond}}})
 	r.Emit([]event.Transition{sighting(1, 2)})
 	for _, want := range []string{"result 1", `{"CHECK`, "web01:result 1"} {
 		if p := receive(t, want, got); p.body != want {
@@ -219,9 +219,9 @@ func TestASlowMutatorIsTriedAgain(t *testing.T) {
 	spec, _ := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"slack": spec})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"slow"}
-	table := kept(t, map[string]model.Spec{"slow": one("slack", "endless"), "endless": &model.MutatorSpec{Javascript: "for (;;) {}"}})
+	table := pipelineTable(t, map[string]model.Spec{"slow": one("slack", "endless"), "endless": &model.MutatorSpec{Javascript: "for (;;) {}"}})
 	store := sqlite(t)
-	r := run(t, Options{Store: store, Names: n, Pipelines: table, Retry: Retry{First: 10 * time.Millisecond, Most: 10 * time.Millisecond}})
+	r := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: Retry{First: 10 * time.Millisecond, Most: 10 * time.Millisecond}}})
 	r.Emit([]event.Transition{sighting(1, 2)})
 	for _, want := range []string{"stopped: it took longer than 100ms", "stopped: ", "stopped: ", "suspended: it took longer than 100ms 3 times in a row"} { // that one rests
 		if a := receive(t, want, store.tried); a.State != history.Pending || !strings.Contains(a.Error, want) {
@@ -236,14 +236,14 @@ func TestSecretsOfMutatorsAreInNoRecord(t *testing.T) {
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"keyed", "broken"}
 	secret := []model.CommandSecret{{Env: "KEY", Secret: "key"}}
-	table := kept(t, map[string]model.Spec{
+	table := pipelineTable(t, map[string]model.Spec{
 		"keyed": one("slack", "key"), "key": &model.MutatorSpec{Command: &model.Command{Shell: `echo "key $KEY"`}, Secrets: secret},
 		"broken": one("slack", "break"), "break": &model.MutatorSpec{Command: &model.Command{Shell: `echo "key $KEY" >&2; exit 1`}, Secrets: secret},
 	})
 	store := sqlite(t)
-	r := run(t, Options{Store: store, Names: n, Pipelines: table, Secret: func(_ context.Context, namespace, name string) (string, error) {
+	r := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Secret: func(_ context.Context, namespace, name string) (string, error) {
 		return "s3cret-" + namespace + "-" + name, nil
-	}})
+	}}})
 	r.Emit([]event.Transition{sighting(1, 2)})
 	if p := receive(t, "the event", got); p.body != "key s3cret-default-key\n" {
 		t.Errorf("%q", p.body)
@@ -269,18 +269,18 @@ func TestWhatPipelinesMissedIsMadeAgain(t *testing.T) {
 	hook, got := hook(t, nil)
 	n := someNames(map[string]*model.HandlerSpec{"slack": hook})
 	n.chunk.Handlers, n.chunk.Pipelines = nil, []string{"all"}
-	table := kept(t, map[string]model.Spec{"all": one("slack", "only_check_output")})
+	table := pipelineTable(t, map[string]model.Spec{"all": one("slack", "only_check_output")})
 	var all []event.Transition
 	for i := range uint64(200) {
 		all = append(all, sighting(1+i, 2))
 	}
 	j := &inMemory{commits: map[uint64][]event.Transition{}, reading: func() error { return nil }}
 	j.add(all...)
-	r := run(t, Options{Store: sqlite(t), Names: n, Pipelines: table, Capacity: 4000, Rederive: j.begin})
+	r := run(t, Options{Store: sqlite(t), Names: n, Pipelines: PipelineOptions{Table: table}, Batches: BatchOptions{Capacity: 4000}, Rederive: j.beginPass})
 	for i := range all {
 		r.Emit(all[i : i+1])
 	}
-	testenv.Until(t, "all is seen", func() bool { return r.pipeline.backlog.depth() == 0 && !r.pipeline.backlog.lagging() })
+	testenv.Until(t, "all is seen", func() bool { return r.pipeline.backlog.depth() == 0 && !r.pipeline.backlog.lags() })
 	r.recorded(pos(200))
 	seen := map[string]bool{}
 	for range all {
@@ -299,7 +299,7 @@ func TestKeepalivesPassPipelines(t *testing.T) {
 	n.defaults = []string{"slack"}
 	n.keepalive = func(c *model.CheckChunk) { c.Namespace, c.Pipelines = 1, []string{"alerts"} }
 	store := sqlite(t)
-	r := run(t, Options{Store: store, Names: n, Pipelines: kept(t, map[string]model.Spec{"alerts": one("slack", "", "is_incident")})})
+	r := run(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: pipelineTable(t, map[string]model.Spec{"alerts": one("slack", "", "is_incident")})}})
 	of := func(x event.Transition, number uint64) event.Transition {
 		x.At, x.Source, x.Chunk = pos(number), model.CheckSource(model.KeepaliveCheck), model.BuiltinChunk(model.KeepaliveCheck)
 		if x.Problem != nil {

@@ -27,7 +27,7 @@ func TestGather(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := New(Options{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, BatchSize: 100})
+				r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
 				last := time.Now()
 				time.Sleep(tt.since)
 				began := time.Now()
@@ -50,7 +50,7 @@ func TestGather(t *testing.T) {
 // A problem that opens while others are gathered ends that; once it is taken, nothing hurries.
 func TestAProblemHurries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, BatchSize: 100})
+		r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
 		last := time.Now()
 		emit := func(after time.Duration, kind event.TransitionKind) {
 			time.AfterFunc(after, func() {
@@ -66,7 +66,7 @@ func TestAProblemHurries(t *testing.T) {
 				t.Errorf("waited %v, want %v, %v", time.Since(began), want, err)
 			}
 			last = time.Now()
-			r.backlog.recorded(r.backlog.take(100))
+			r.backlog.release(r.backlog.takeBatch(100))
 		}
 		emit(10*time.Millisecond, event.StatusChanged)
 		emit(120*time.Millisecond, event.ProblemOpened)
@@ -78,7 +78,7 @@ func TestAProblemHurries(t *testing.T) {
 
 func TestGatherEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{Gather: time.Minute, BatchSize: 100})
+		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})
 		r.Emit([]event.Transition{changed(1, 1, 0)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -15,11 +15,11 @@ func TestOneOfAGroupIsAcknowledged(t *testing.T) {
 	p.opens("p1", 10)
 	p.opens("p2", 11)
 	p.after(time.Minute)
-	p.heard("pager summary p1+p2")
+	p.expect("pager summary p1+p2")
 	p.acks("p1", &model.Ack{By: "ann"})
-	p.heard("pager summary p1")
+	p.expect("pager summary p1")
 	p.acks("p2", &model.Ack{By: "ann"})
-	p.heard("pager acknowledged p1+p2") // now of all of it
+	p.expect("pager acknowledged p1+p2") // now of all of it
 }
 
 // What opens in a group that somebody looks after as a whole calls somebody: it is an incident of
@@ -32,31 +32,31 @@ func TestWhatOpensInAnAcknowledgedGroupIsToldByItself(t *testing.T) {
 	p.acks("p1", &model.Ack{By: "ann"})
 	p.opens("p3", 12)
 	p.after(time.Minute)
-	p.heard("pager summary p1+p2", "pager summary p1", "pager opened p1+p3") // it calls for p2 still
+	p.expect("pager summary p1+p2", "pager summary p1", "pager opened p1+p3") // it calls for p2 still
 	p.acks("p2", &model.Ack{By: "ann"})
 	p.acks("p3", &model.Ack{By: "ann"})
-	p.heard("pager summary p1+p2", "pager acknowledged p1+p3")
+	p.expect("pager summary p1+p2", "pager acknowledged p1+p3")
 	p.opens("p4", 13)
 	p.closes("p3") // about to be told
 	p.after(time.Minute)
-	p.heard("pager opened p4", "pager summary p1+p3")
+	p.expect("pager opened p4", "pager summary p1+p3")
 	p.restart()
 	p.opens("p5", 14)
 	p.after(time.Minute)
-	p.heard("pager opened p4+p5")
+	p.expect("pager opened p4+p5")
 	p.acks("p4", &model.Ack{By: "bob"})
-	p.heard("pager summary p4")
+	p.expect("pager summary p4")
 	p.acks("p1", nil) // it calls again, under its own id
-	p.heard()
+	p.expect()
 	p.closes("p4")
 	p.closes("p1")
 	p.closes("p2")
 	p.after(time.Minute)
-	p.heard("pager summary p4", "pager closed p1+p2")
+	p.expect("pager summary p4", "pager closed p1+p2")
 	p.closes("p5")
 	p.after(time.Minute)
-	p.heard("pager closed p4+p5")
-	p.left(0)
+	p.expect("pager closed p4+p5")
+	p.expectEscalations(0)
 
 	// Somebody looks after it while another waits for the rest of its group; and what a silence
 	// held is told when that ends.
@@ -68,10 +68,10 @@ func TestWhatOpensInAnAcknowledgedGroupIsToldByItself(t *testing.T) {
 	p.opens("p3", 12)
 	p.acks("p1", &model.Ack{By: "ann"})
 	p.after(time.Minute)
-	p.heard("pager opened p1", "pager acknowledged p1", "pager opened p3")
+	p.expect("pager opened p1", "pager acknowledged p1", "pager opened p3")
 	p.acks("p3", &model.Ack{By: "ann"})
 	p.after(time.Hour)
-	p.heard("pager acknowledged p3", "pager opened p2")
+	p.expect("pager acknowledged p3", "pager opened p2")
 }
 
 // What ends in the moment in which another of its group opens ends as what it was told as, though
@@ -81,15 +81,15 @@ func TestAnAcknowledgedIncidentEndsAsTheNextOpens(t *testing.T) {
 	p.opens("p1", 10)
 	p.after(time.Minute)
 	p.acks("p1", &model.Ack{By: "ann"})
-	p.heard("pager opened p1", "pager acknowledged p1")
+	p.expect("pager opened p1", "pager acknowledged p1")
 	p.closes("p1")
 	p.opens("p2", 11)
 	p.after(time.Minute)
-	p.heard("pager closed p1", "pager opened p2")
+	p.expect("pager closed p1", "pager opened p2")
 	p.closes("p2")
 	p.after(time.Minute)
-	p.heard("pager closed p2")
-	p.left(0)
+	p.expect("pager closed p2")
+	p.expectEscalations(0)
 }
 
 // An Alertmanager groups by itself: each problem is an alert of its own.
@@ -99,11 +99,11 @@ func TestAnAlertmanagerIsToldOfEach(t *testing.T) {
 	p.opens("p1", 10)
 	p.opens("p2", 11)
 	p.after(time.Minute)
-	p.heard("am opened p1", "am opened p2")
+	p.expect("am opened p1", "am opened p2")
 	p.closes("p1")
 	p.closes("p2")
 	p.after(time.Minute)
-	p.heard("am closed p1", "am closed p2")
+	p.expect("am closed p1", "am closed p2")
 }
 
 // People read ten of many and how many more there are; programs get the list.
@@ -121,8 +121,8 @@ func TestAMessageOfMany(t *testing.T) {
 // A problem may end between the look at it and the message: that leaves, and its end follows.
 func TestWhatEndsWhileItIsTold(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	present, looks := p.r.opts.Present, 0
-	p.r.opts.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
+	present, looks := p.r.Present, 0
+	p.r.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
 		if looks++; looks > 2 { // of the opening, and of the step
 			return Presence{}, true
 		}
@@ -131,10 +131,10 @@ func TestWhatEndsWhileItIsTold(t *testing.T) {
 	p.opens("p1", 10)
 	looks = 1
 	p.after(10 * time.Second)
-	p.heard("pager opened p1")
-	p.r.opts.Present = present
+	p.expect("pager opened p1")
+	p.r.Present = present
 	p.closes("p1")
 	p.after(10 * time.Second)
-	p.heard("pager closed p1")
-	p.left(0)
+	p.expect("pager closed p1")
+	p.expectEscalations(0)
 }

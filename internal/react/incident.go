@@ -9,19 +9,18 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// What a handler is told under one id is an incident: a service keeps one alert for it, calls
-// somebody until it is acknowledged, and adds to it from then on without a word. So each handler has
-// incidents of its own in a group, and two things begin another: a problem of which it knows nothing,
-// while somebody looks after all that it knows; and an acknowledgement that ended. An acknowledged
-// incident is not made to call again, for services cannot take an acknowledgement back (PagerDuty, Jira
-// Service Management): another takes its place, and it ends.
+// An incident is everything that a handler hears under one id. A paging service keeps one alert for it, calls
+// somebody until it is acknowledged, and then adds to it silently. So each handler has incidents of its own in
+// a group, and two things begin another one: a problem that the handler does not know, while all that it knows
+// are acknowledged; and an acknowledgement that ended. Services cannot take an acknowledgement back (PagerDuty,
+// Jira Service Management), so another incident replaces the acknowledged one, and that one ends.
 
 // message is one message to one handler under one incident id.
 type message struct {
 	id      string // of a problem, and behind that .1, .2, … where acknowledgements under it ended
 	list    []*escalation
-	unacked bool   // somebody looked after what it tells of
-	instead string // the incident that ends, for this one takes its place; empty: none does
+	unacked bool   // its problems were acknowledged before
+	instead string // the incident that this one replaces and ends; empty: none
 }
 
 // messagesFor groups problems into one message for each incident of a handler.
@@ -49,7 +48,7 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	var fresh []*escalation
 	anew, moved := map[string]*message{}, map[*escalation]bool{} // by the id under which it was acknowledged
 	for _, e := range list {
-		k := e.toldTo(ref)
+		k := e.notifiedHandler(ref)
 		switch {
 		case k == nil:
 			fresh = append(fresh, e)
@@ -64,7 +63,7 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 		m.unacked, m.list, moved[e] = true, append(m.list, e), true
 	}
 	for id, m := range anew {
-		if !g.anyTold(ref, id, func(e *escalation) bool { return !moved[e] }) {
+		if !g.anyNotified(ref, id, func(e *escalation) bool { return !moved[e] }) {
 			m.instead = id
 		}
 	}
@@ -84,7 +83,7 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	}
 	asked := map[string]bool{}
 	for other := range g.members {
-		if k := other.toldTo(ref); k != nil && !asked[k.Incident] {
+		if k := other.notifiedHandler(ref); k != nil && !asked[k.Incident] {
 			if asked[k.Incident] = true; !o.incidentAcked(g, ref, k.Incident) {
 				calls = append(calls, k.Incident)
 			}
@@ -110,14 +109,14 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
 	r := o.router
 	for e := range g.members {
-		k := e.toldTo(ref)
+		k := e.notifiedHandler(ref)
 		if k == nil || k.Incident != id {
 			continue
 		}
 		if e.Closing != nil {
 			acked = acked || k.Acked
 		} else if is, ok := r.presence(o, e); ok && !k.Acked && !is.Problem.Ack.Active(o.now) {
-			return false // it calls on
+			return false // the service goes on calling
 		} else {
 			acked = acked || ok || k.Acked
 		}
@@ -129,7 +128,7 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 func (o *deliveryBatch) otherUnacked(e *escalation, k history.NotifiedHandler) bool {
 	r := o.router
 	g := r.groups[groupKey{e.Route, e.Group}]
-	return g.anyTold(k.HandlerRef, k.Incident, func(other *escalation) bool {
+	return g.anyNotified(k.HandlerRef, k.Incident, func(other *escalation) bool {
 		if other == e || other.Closing != nil {
 			return false
 		}
@@ -142,20 +141,20 @@ func (o *deliveryBatch) otherUnacked(e *escalation, k history.NotifiedHandler) b
 func (o *deliveryBatch) markAcked(e *escalation, k history.NotifiedHandler) {
 	r := o.router
 	for other := range r.groups[groupKey{e.Route, e.Group}].members {
-		if its := other.toldTo(k.HandlerRef); its != nil && its.Incident == k.Incident && !its.Acked {
+		if its := other.notifiedHandler(k.HandlerRef); its != nil && its.Incident == k.Incident && !its.Acked {
 			its.Acked = true
 			o.write(other)
 		}
 	}
 }
 
-// anyTold reports whether f holds for a problem of the group that the handler knows under the incident.
-func (g *group) anyTold(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
+// anyNotified reports whether f holds for a problem of the group that the handler knows under the incident.
+func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false
 	}
 	for e := range g.members {
-		if k := e.toldTo(ref); k != nil && k.Incident == id && so(e) {
+		if k := e.notifiedHandler(ref); k != nil && k.Incident == id && so(e) {
 			return true
 		}
 	}
@@ -163,7 +162,7 @@ func (g *group) anyTold(ref history.HandlerRef, id string, so func(*escalation) 
 }
 
 func (g *group) usesIncident(ref history.HandlerRef, id string) bool {
-	return g.anyTold(ref, id, func(*escalation) bool { return true })
+	return g.anyNotified(ref, id, func(*escalation) bool { return true })
 }
 
 // nextIncident returns an unused id: PROBLEM.1, .2, …
@@ -176,8 +175,8 @@ func nextIncident(id string, taken func(string) bool) string {
 	}
 }
 
-// toldTo returns the handler's record of a problem; nil: it was not notified.
-func (e *escalation) toldTo(ref history.HandlerRef) *history.NotifiedHandler {
+// notifiedHandler returns the handler's record of a problem; nil: it was not notified.
+func (e *escalation) notifiedHandler(ref history.HandlerRef) *history.NotifiedHandler {
 	for i := range e.Notified {
 		if e.Notified[i].HandlerRef == ref {
 			return &e.Notified[i]
@@ -186,9 +185,9 @@ func (e *escalation) toldTo(ref history.HandlerRef) *history.NotifiedHandler {
 	return nil
 }
 
-// recordTold records that a handler was notified of a problem under an incident.
-func (e *escalation) recordTold(ref history.HandlerRef, id string) {
-	if k := e.toldTo(ref); k != nil {
+// recordNotified records that a handler was notified of a problem under an incident.
+func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
+	if k := e.notifiedHandler(ref); k != nil {
 		k.Incident, k.Acked = id, false
 		return
 	}

@@ -1,9 +1,41 @@
 package react
 
 import (
+	"time"
+
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
+
+// Lag describes how far history is behind the journal.
+type Lag struct {
+	Changes int           // transitions in memory
+	Age     time.Duration // since the oldest transition was received that history does not hold
+	Commits uint64        // of the journal, from its commit on
+	Bytes   int64         // of the journal, about
+	Again   bool          // the queue overflowed: transitions are derived again from the journal
+}
+
+// Lag returns how far history is behind the journal now.
+func (r *Reactor) Lag() Lag {
+	oldest, since, waits, _ := r.backlog.oldest()
+	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.lags()}
+	if !waits {
+		return l
+	}
+	l.Age = max(0, r.opts.Now().Sub(time.Unix(0, since)))
+	if j := r.opts.Journal; j != nil {
+		oldest.Number--
+		if head := j.Head(); head.Number > oldest.Number {
+			l.Commits, l.Bytes = head.Number-oldest.Number, j.SizeAfter(oldest)
+		}
+	}
+	return l
+}
+
+// Fullness returns the occupied share of the queue of reactions: from 0 to 1, and beyond where one transition
+// is larger than the queue. Always zero with the policy rederive, where a full queue blocks nobody.
+func (r *Reactor) Fullness() float64 { return r.backlog.fullness() }
 
 // lag is the state of a backlog that overflowed. It takes nothing until its contents are recorded and a pass
 // (see Replay) has derived the dropped transitions again. Near the journal's head it collects: new
@@ -28,7 +60,7 @@ func (b *backlog) drop(t *event.Transition) {
 		l.collects = false
 		b.discard()
 	case !l.passing && t.At.Number < l.from.Number:
-		l.from, l.received = t.At, t.Received // workers of the view are not in step
+		l.from, l.received = t.At, t.Received // the view's workers are at different commits
 	}
 }
 
@@ -42,7 +74,7 @@ func (b *backlog) discard() {
 	}
 }
 
-func (b *backlog) lagging() bool {
+func (b *backlog) lags() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.on
@@ -57,7 +89,7 @@ func (b *backlog) beginPass(at journal.Position) {
 	if at.Number < b.lag.from.Number {
 		b.lag.from = at
 	}
-	b.announce() // who waits for what lies far ahead need not
+	b.announce() // awaitRecorded gives up on positions far ahead
 }
 
 // endPass ends a pass, whether or not it caught up.
@@ -65,7 +97,7 @@ func (b *backlog) endPass() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.passing = false
-	if b.lag.collects { // another pass brings it
+	if b.lag.collects { // another pass derives them
 		b.lag.collects = false
 		b.discard()
 	}
@@ -94,10 +126,10 @@ func (b *backlog) passRecorded(at journal.Position, received int64) {
 func (b *backlog) beyondPass(at journal.Position) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lag.passing && at.Number > b.lag.reached.Number+1 // it may be at the next one
+	return b.lag.passing && at.Number > b.lag.reached.Number+1 // it may be reading the next one
 }
 
-// collect takes again what comes from now on.
+// collect accepts new transitions again.
 func (b *backlog) collect() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,50 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// deliveryBatch collects the escalations, deliveries and rates of one transaction.
-type deliveryBatch struct {
-	router     *router
-	now        time.Time
-	written    map[history.EscalationKey]*escalation
-	finished   map[history.EscalationKey]bool
-	deliveries []history.Delivery
-	rates      map[rateKey]*rateWindow      // that were counted on
-	opened     map[string]*event.Transition // of problems that opened in it
-}
-
-func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
-	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
-		rates: map[rateKey]*rateWindow{}, opened: map[string]*event.Transition{}}
-}
-
-func (o *deliveryBatch) write(e *escalation) {
-	delete(o.finished, e.EscalationKey)
-	o.written[e.EscalationKey] = e
-}
-
-func (o *deliveryBatch) finish(e *escalation) {
-	o.router.remove(e)
-	delete(o.written, e.EscalationKey)
-	o.finished[e.EscalationKey] = true
-}
-
-// addTo appends the collected rows to a batch, sorted.
-func (o *deliveryBatch) addTo(b *history.Batch) {
-	b.Deliveries = append(b.Deliveries, o.deliveries...)
-	for _, key := range slices.SortedFunc(maps.Keys(o.written), history.EscalationKey.Compare) {
-		b.Escalations = append(b.Escalations, o.written[key].Escalation)
-	}
-	b.Finished = append(b.Finished, slices.SortedFunc(maps.Keys(o.finished), history.EscalationKey.Compare)...)
-	for _, key := range slices.SortedFunc(maps.Keys(o.rates), rateKey.compare) {
-		p := o.rates[key]
-		b.Rates = append(b.Rates, history.Rate{Route: key.route, Shadow: key.shadow, Ends: p.ends, Sent: p.sent})
-	}
-}
-
-func (o *deliveryBatch) empty() bool {
-	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0 && len(o.rates) == 0
-}
-
 // messageGroup keys the problems of one message: one step of one route and group.
 type messageGroup struct {
 	route, group string
@@ -183,15 +139,15 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 }
 
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
-	list := r.opts.Routing.Holds(r.describe(e.NodeID, e.Source, p.Status, p.Severity), to, now)
+	list := r.Table.Holds(r.describe(e.NodeID, e.Source, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Active(now) {
 		list = append(list, route.Hold{Kind: route.Acknowledged, Creator: ack.By, Reason: ack.Note, Until: ack.Until})
 	}
 	if hold := r.dependencyHold(e, p, now); hold != nil {
 		list = append(list, *hold)
 	}
-	if e.Source == model.CheckSource(model.KeepaliveCheck) && r.opts.MassOutage != nil {
-		if many := r.opts.MassOutage(now); many != nil {
+	if e.Source == model.CheckSource(model.KeepaliveCheck) && r.MassOutage != nil {
+		if many := r.MassOutage(now); many != nil {
 			list = append(list, *many)
 		} else if e.Held != nil && e.Held.Kind == route.ManySilent && e.Held.Until.After(now) {
 			list = append(list, *e.Held) // counted before a restart
@@ -245,7 +201,7 @@ func (o *deliveryBatch) reroute(e *escalation) {
 		}
 		if to := r.routeOf(next); to != nil {
 			for i, step := range to.Steps {
-				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.toldTo(history.HandlerRef(n)) == nil }) {
+				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }) {
 					next.Next.Told(to, i, o.now)
 				}
 			}
@@ -294,7 +250,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why string) error {
 	r := o.router
 	kind := handler.Reminder
-	if slices.ContainsFunc(m.list, func(e *escalation) bool { return e.toldTo(ref) == nil }) {
+	if slices.ContainsFunc(m.list, func(e *escalation) bool { return e.notifiedHandler(ref) == nil }) {
 		kind = handler.Opened
 	}
 	before, known := r.groups[groupKey{m.list[0].Route, m.list[0].Group}].worst(ref, m.id)
@@ -302,7 +258,7 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 	if err != nil {
 		return err
 	}
-	note.Output += lateNote(m.list, ref)
+	note.Output += latenessNote(m.list, ref)
 	if !r.ungrouped(ref) {
 		if note.Raised = known && severityRank(note.Severity) > before; why != "" {
 			note.Output += "\n" + why
@@ -313,14 +269,14 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 		return err
 	}
 	for _, e := range m.list {
-		e.recordTold(ref, m.id)
+		e.recordNotified(ref, m.id)
 	}
 	return nil
 }
 
 // ungrouped reports whether a handler gets each problem by itself: an Alertmanager groups alerts.
 func (r *router) ungrouped(ref history.HandlerRef) bool {
-	spec, ok := r.opts.Names.Handler(ref.Namespace, ref.Name)
+	spec, ok := r.names.Handler(ref.Namespace, ref.Name)
 	return ok && spec.Alertmanager != nil
 }
 
@@ -339,7 +295,7 @@ func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string)
 			ended++
 		} else {
 			note := r.note(e, e.present, kind)
-			if was := e.toldSeverity(ref); was != 0 && was < e.present.Problem.Severity {
+			if was := e.notifiedSeverity(ref); was != 0 && was < e.present.Problem.Severity {
 				note.Was = was.String()
 			}
 			notes = append(notes, note)
@@ -395,32 +351,6 @@ func summarize(notes []*handler.Notification, id, kind string) *handler.Notifica
 func severityRank(severity string) model.Severity {
 	s, _ := model.ParseSeverity(severity)
 	return s
-}
-
-// enqueue adds a delivery; tells is the meaning for reports, note.Kind the form.
-func (o *deliveryBatch) enqueue(list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
-	payload, err := note.Encode()
-	if err != nil {
-		return err
-	}
-	d := history.Delivery{
-		Key:     list[0].Problem + "/" + note.Kind + "/" + ref.Namespace + "/" + ref.Name,
-		Problem: note.Problem, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
-		Route: list[0].Route, Tells: tells, Count: len(list),
-	}
-	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // may come again
-		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())
-	}
-	if list[0].Shadow {
-		d.State, d.Ended = history.Shadow, o.now
-	}
-	for _, e := range list {
-		if e.Problem != d.Problem {
-			d.Also = append(d.Also, e.Problem)
-		}
-	}
-	o.deliveries = append(o.deliveries, d)
-	return nil
 }
 
 func (a messageGroup) compare(b messageGroup) int {

@@ -31,10 +31,10 @@ type pipelineEvent struct {
 func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, now time.Time) *pipelineEvent {
 	st := &t.Observation.State
 	namespace, node, check := namesOf(s.opts.Names, t)
-	x, _ := wire.DecodeExtra(t.Observation.Extra) // the session looked at it; what cannot be read is nothing
+	x, _ := wire.DecodeExtra(t.Observation.Extra) // the session validated it; malformed bytes count as none
 	out := &pipelineEvent{
 		id:     uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "muster:%d/%d/%d/%d", t.At.Log, t.At.Number, t.Partition, t.Index)).String(),
-		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Shadow != nil && s.opts.Shadow(namespace),
+		labels: s.opts.Names.NodeLabels(t.Node), shadow: s.opts.Routing.Shadow != nil && s.opts.Routing.Shadow(namespace),
 	}
 	out.event = model.Event{
 		Namespace: namespace, Node: node, NodeID: t.Node, Check: check, CheckID: t.Source.Check(), Status: st.Status, Severity: st.Severity, Output: st.Output,
@@ -62,8 +62,8 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 	out.Silenced = func() bool { return len(silenced()) > 0 }
 	out.Shape = sync.OnceValue(func() map[string]any {
 		var kept directory.FilterContext
-		if s.opts.Kept != nil {
-			kept = s.opts.Kept(t.Node, t.Source.Check())
+		if s.opts.Pipelines.Kept != nil {
+			kept = s.opts.Pipelines.Kept(t.Node, t.Source.Check())
 		}
 		of := filter.Subject{
 			Event: &out.event, ID: out.id, NodeLabels: out.labels, NodeNotes: kept.NodeAnnotations, Groups: s.opts.Names.NodeGroups(t.Node),
@@ -87,7 +87,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, chunk *model.CheckChunk, n
 // silenced lists the silences and maintenance windows that hold the event now.
 func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []string) {
 	m := route.Describe(s.opts.Names, t.Node, t.Source, t.Status, t.Severity)
-	for _, h := range s.opts.Routing.Holds(m, nil, now) {
+	for _, h := range s.opts.Routing.Table.Holds(m, nil, now) {
 		names = append(names, h.By.Name)
 	}
 	return names

@@ -150,7 +150,7 @@ func TestWhoIsTold(t *testing.T) {
 			n := someNames(nil)
 			n.chunk.Namespace, n.chunk.Handlers, n.defaults = c.owner, c.named, c.defaults
 			s := sqlite(t)
-			r := run(t, Options{Store: s, Names: n, Retry: quick})
+			r := run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}})
 			r.Emit([]event.Transition{c.t})
 			r.recorded(pos(1))
 			all, err := s.Deliveries(t.Context(), "p1")
@@ -220,7 +220,7 @@ func livesAndDeaths(t *testing.T, seed int, s *hooked) {
 	}
 	lives := 4
 	for life := range lives {
-		r := run(t, Options{Store: s, Names: someNames(nil), BatchSize: 1 + rnd.IntN(10)})
+		r := run(t, Options{Store: s, Names: someNames(nil), Batches: BatchOptions{Size: 1 + rnd.IntN(10)}})
 		places, err := s.Places(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -294,7 +294,7 @@ func TestAStallingStoreLosesNothing(t *testing.T) {
 		}
 		return nil
 	}
-	r = run(t, Options{Store: s, Names: someNames(nil), Capacity: 50 * 265, BatchSize: 20, Rederive: j.begin, Queues: &queues, Journal: j})
+	r = run(t, Options{Store: s, Names: someNames(nil), Batches: BatchOptions{Capacity: 50 * 265, Size: 20}, Rederive: j.beginPass, Queues: &queues, Journal: j})
 	for i := 0; i < max(len(one), len(two)); i++ {
 		if i < len(one) {
 			r.Emit(one[i : i+1])
@@ -355,7 +355,7 @@ func (j *inMemory) Head() journal.Position {
 // SizeAfter counts a byte for each commit.
 func (j *inMemory) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
-func (j *inMemory) begin() (Replay, error) { return &reader{j: j}, nil }
+func (j *inMemory) beginPass() (Replay, error) { return &reader{j: j}, nil }
 
 // reader reads it from the beginning.
 type reader struct {
@@ -411,7 +411,7 @@ func TestABlockingBacklog(t *testing.T) {
 		}
 		return nil
 	}
-	r := run(t, Options{Store: s, Names: someNames(nil), Capacity: 10 * 265, BatchSize: 2, Queues: queues})
+	r := run(t, Options{Store: s, Names: someNames(nil), Batches: BatchOptions{Capacity: 10 * 265, Size: 2}, Queues: queues})
 	testenv.Until(t, "somebody records", func() bool {
 		r.backlog.mu.Lock()
 		defer r.backlog.mu.Unlock()
@@ -459,11 +459,11 @@ func TestLargeOutputsFillTheBacklog(t *testing.T) {
 		t.Errorf("%d wait, %d bytes, lag %v", b.n, b.bytes, b.lag.on)
 	}
 	for left := b.n; left > 0; left = b.n {
-		ts := b.take(2000)
+		ts := b.takeBatch(2000)
 		if len(ts) == 0 || len(ts) > batchBytes>>20 {
 			t.Fatalf("one batch takes %d", len(ts))
 		}
-		b.recorded(ts)
+		b.release(ts)
 	}
 	if b.bytes != 0 {
 		t.Errorf("%d bytes are left", b.bytes)

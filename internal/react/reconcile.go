@@ -16,7 +16,7 @@ import (
 // reconciliation holds the problems that are open in the view but not in history, and the reverse.
 // Transitions on their way at the start are among them until they are recorded; the rest were lost.
 type reconciliation struct {
-	at     journal.Position        // what the view emitted up to there is on its way
+	at     journal.Position        // transitions up to there are on their way
 	opened []*model.Problem        // in the view, and not open in history
 	closed map[string]sourceOnNode // open in history, and not in the view
 }
@@ -53,9 +53,8 @@ func (r *Reactor) reconcile(ctx context.Context) error {
 	return r.closeMissed(ctx, m)
 }
 
-// openMissed opens the problems whose opening was lost. Of those that opened when this history was not there,
-// for it was begun or restored later, nobody can tell who was told: they are written down, so that they are
-// asked about once.
+// openMissed opens the problems whose opening was lost. Problems that opened before this history was created or
+// restored are only recorded: it does not know which handlers were notified.
 func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
 	if err := r.retry(ctx, "history cannot be read", 0, func() (err error) {
@@ -69,12 +68,12 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 		return err
 	}
 	lost := slices.DeleteFunc(m.opened, func(p *model.Problem) bool {
-		s, ok := r.opts.Present(p.NodeID, p.Source)
+		s, ok := r.opts.Routing.Present(p.NodeID, p.Source)
 		return known[p.ID] || !ok || s.Problem == nil || s.Problem.ID != p.ID // its end, too, is on its way
 	})
 	slices.SortFunc(lost, func(a, b *model.Problem) int { return cmp.Compare(a.ID, b.ID) })
 	strange := 0
-	for some := range slices.Chunk(lost, r.opts.BatchSize) {
+	for some := range slices.Chunk(lost, r.opts.Batches.Size) {
 		var b recordedBatch
 		for _, p := range some {
 			t := r.lostOpening(p)
@@ -102,7 +101,7 @@ func (r *Reactor) openMissed(ctx context.Context, m *reconciliation) error {
 
 // lostOpening returns the lost transition, as far as the view knows it.
 func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
-	s, _ := r.opts.Present(p.NodeID, p.Source)
+	s, _ := r.opts.Routing.Present(p.NodeID, p.Source)
 	return &event.Transition{
 		Kind: event.ProblemOpened, Node: p.NodeID, Namespace: s.Namespace, Source: p.Source, Chunk: p.Chunk, Status: s.Status, Severity: s.Severity,
 		Received: p.Opened.UnixNano(), Executed: s.Executed, Output: s.Output, Problem: cmp.Or(s.Problem, p), Hooks: s.Hooks, Expired: s.Expired,
@@ -114,7 +113,7 @@ func (r *Reactor) lostOpening(p *model.Problem) *event.Transition {
 func (r *Reactor) closeMissed(ctx context.Context, m *reconciliation) error {
 	var b recordedBatch
 	for id, of := range m.closed {
-		s, ok := r.opts.Present(of.node, of.source)
+		s, ok := r.opts.Routing.Present(of.node, of.source)
 		_, _, node := r.opts.Names.NodeName(of.node)
 		_, _, source := r.opts.Names.SourceName(of.source)
 		if ok && s.Problem != nil && s.Problem.ID == id || !ok && node && source {
@@ -167,12 +166,12 @@ func (r *Reactor) lostClosing(p history.Problem, s Presence, known bool) problem
 	return problemChange{Transition: t, problem: p}
 }
 
-// lateNote returns the sentence that explains a late first message.
-func lateNote(list []*escalation, ref history.HandlerRef) string {
+// latenessNote returns the sentence that explains a late first message.
+func latenessNote(list []*escalation, ref history.HandlerRef) string {
 	var first time.Time
 	n := 0
 	for _, e := range list {
-		if e.Late && e.toldTo(ref) == nil {
+		if e.Late && e.notifiedHandler(ref) == nil {
 			if n++; first.IsZero() || e.Opened.Before(first) {
 				first = e.Opened
 			}

@@ -45,7 +45,7 @@ func (v *seenOpen) present(node model.NodeID, source model.Source) (Presence, bo
 	return s, ok
 }
 
-func (v *seenOpen) each(fn func(*model.Problem)) {
+func (v *seenOpen) eachOpen(fn func(*model.Problem)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range v.open {
@@ -54,7 +54,7 @@ func (v *seenOpen) each(fn func(*model.Problem)) {
 }
 
 func (v *seenOpen) compared(at uint64) func(*Reactor) {
-	return func(r *Reactor) { r.Compare(pos(at), v.each) }
+	return func(r *Reactor) { r.Compare(pos(at), v.eachOpen) }
 }
 
 func missedOf(r *running, done string) float64 {
@@ -75,7 +75,7 @@ func noteOf(t *testing.T, p posted) *handler.Notification {
 func TestWhatHistoryMissedIsToldAtTheStart(t *testing.T) {
 	spec, got := hook(t, nil)
 	s, n, v := sqlite(t), someNames(map[string]*model.HandlerSpec{"pager": spec}), &seenOpen{}
-	o := Options{Store: s, Names: n, Present: v.present}
+	o := Options{Store: s, Names: n, Routing: RoutingOptions{Present: v.present}}
 	r := run(t, o)
 	other := opening("over", 1)
 	other.Node, other.Problem.NodeID = 11, 11
@@ -143,7 +143,7 @@ func TestWhatHistoryMissedIsToldAtTheStart(t *testing.T) {
 }
 
 // elsewhere is a change that has nothing to do with the problems: once it is recorded, so is what was missed.
-func elsewhere(commit uint64) event.Transition {
+func otherPartition(commit uint64) event.Transition {
 	t := changed(1, commit, 0)
 	t.Node = 9999
 	return t
@@ -167,7 +167,7 @@ func TestAnotherHistoryTellsNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, n, v := sqlite(t), someNames(map[string]*model.HandlerSpec{}), &seenOpen{}
 			n.chunk.Handlers = []string{"pager"}
-			o := Options{Store: s, Names: n, Present: v.present}
+			o := Options{Store: s, Names: n, Routing: RoutingOptions{Present: v.present}}
 			if !row.attended.IsZero() {
 				if err := s.RecordAlive(t.Context(), row.attended); err != nil {
 					t.Fatal(err)
@@ -177,7 +177,7 @@ func TestAnotherHistoryTellsNobody(t *testing.T) {
 				v.opens(model.NodeID(10+i), fmt.Sprintf("lost%d", i))
 			}
 			r := run(t, o, v.compared(5))
-			r.Emit([]event.Transition{elsewhere(6)})
+			r.Emit([]event.Transition{otherPartition(6)})
 			r.recorded(pos(6))
 			if n := missedOf(r, row.done); n != float64(row.open) {
 				t.Errorf("%v are %s, want %d", n, row.done, row.open)
@@ -188,7 +188,7 @@ func TestAnotherHistoryTellsNobody(t *testing.T) {
 			}
 			r.stop()
 			r = run(t, o, v.compared(6))
-			r.Emit([]event.Transition{elsewhere(7)})
+			r.Emit([]event.Transition{otherPartition(7)})
 			r.recorded(pos(7))
 			if n := missedOf(r, "opened") + missedOf(r, "adopted"); n != 0 {
 				t.Errorf("%v more at the next start", n)
@@ -202,7 +202,7 @@ func TestAnotherHistoryTellsNobody(t *testing.T) {
 func TestHistoryIsAttended(t *testing.T) {
 	s, v := sqlite(t), &seenOpen{}
 	now := noon
-	r := New(Options{Store: s, Names: someNames(nil), Present: v.present, Now: func() time.Time { return now }})
+	r := New(Options{Store: s, Names: someNames(nil), Routing: RoutingOptions{Present: v.present}, Now: func() time.Time { return now }})
 	is := func(what string, want time.Time) {
 		t.Helper()
 		r.recordAlive(t.Context())
@@ -234,11 +234,11 @@ func TestWhatIsHeldWasNotLost(t *testing.T) {
 	}
 	v := &seenOpen{}
 	v.opens(10, "p1")
-	r := New(Options{Store: p.store, Names: p.names, Routing: p.table, Present: v.present})
+	r := New(Options{Store: p.store, Names: p.names, Routing: RoutingOptions{Table: p.table, Present: v.present}})
 	if err := r.Load(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	r.Compare(pos(1), v.each)
+	r.Compare(pos(1), v.eachOpen)
 	if len(r.reconciliation.opened)+len(r.reconciliation.closed) != 0 {
 		t.Errorf("%+v", r.reconciliation)
 	}
@@ -254,12 +254,12 @@ func TestALateOneOfAGroup(t *testing.T) {
 	}
 	p.opens("p1", 10)
 	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now.Add(-time.Hour)}
-	made := p.made(event.ProblemOpened, "p2", nil)
-	made.late = true
-	p.record(func(o *deliveryBatch) error { return p.r.apply(o, made) })
+	change := p.changeOf(event.ProblemOpened, "p2", nil)
+	change.late = true
+	p.record(func(o *deliveryBatch) error { return p.r.apply(o, change) })
 	p.restart()
 	p.after(time.Minute)
-	p.heard("pager summary p1+p2")
+	p.expect("pager summary p1+p2")
 	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\ntold late: 1 of them opened from 2026-03-01T11:00:00Z on, and that was lost until the server started") {
 		t.Errorf("%+v, %v", n, err)
 	}

@@ -17,7 +17,7 @@ func pages(to string, match *model.Selector) *model.RouteSpec {
 	return &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{to}}}}
 }
 
-func called(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
+func routeNamed(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
 
 // status tells the router that a problem shows another status now.
 func (p *play) status(id string, status model.Status, severity model.Severity) {
@@ -29,7 +29,7 @@ func (p *play) status(id string, status model.Status, severity model.Severity) {
 }
 
 func (p *play) remove(kind, name string) {
-	p.table.Remove(kind, called(name))
+	p.table.Remove(kind, routeNamed(name))
 	p.r.reevaluateAll(p.now)
 }
 
@@ -40,17 +40,17 @@ func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
 	p.open["p1"] = &model.Problem{ID: "p1", NodeID: 10, Source: model.CheckSource(1001), Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
 	p.turn(event.ProblemOpened, "p1", nil)
 	p.after(time.Minute)
-	p.heard()
+	p.expect()
 	p.status("p1", model.Critical, model.High)
 	p.after(time.Minute)
-	p.heard("chat opened p1", "pager opened p1")
+	p.expect("chat opened p1", "pager opened p1")
 	p.status("p1", model.Critical, model.High)
 	p.after(time.Minute)
-	p.heard()
+	p.expect()
 	p.closes("p1")
 	p.after(time.Minute)
-	p.heard("chat closed p1", "pager closed p1")
-	p.left(0)
+	p.expect("chat closed p1", "pager closed p1")
+	p.expectEscalations(0)
 }
 
 // Who was told of a warning hears when it is critical: once, with the rest of its group, and not
@@ -64,32 +64,32 @@ func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 	warn("p1", 10)
 	warn("p2", 11)
 	p.after(time.Minute)
-	p.heard("pager summary p1+p2")
+	p.expect("pager summary p1+p2")
 	p.restart()
 	p.status("p1", model.Critical, model.High)
 	p.after(9 * time.Second)
 	p.status("p2", model.Critical, model.High)
-	p.heard()
+	p.expect()
 	p.after(time.Second)
-	p.heard("pager summary p1+p2")
+	p.expect("pager summary p1+p2")
 	p.status("p1", model.Warning, model.High) // the severity of a problem is its worst
 	p.status("p1", model.Critical, model.High)
 	p.after(10 * time.Minute)
-	p.heard()
+	p.expect()
 	p.restart()
 	p.after(20 * time.Minute)
-	p.heard("lead summary p1+p2")
+	p.expect("lead summary p1+p2")
 	p.status("p1", model.Critical, model.Disaster)
 	p.after(time.Minute)
-	p.heard("lead reminder p1", "pager reminder p1")
+	p.expect("lead reminder p1", "pager reminder p1")
 	p.acks("p2", &model.Ack{By: "ann"})
-	p.heard("lead summary p1+p2", "pager summary p1+p2")
+	p.expect("lead summary p1+p2", "pager summary p1+p2")
 	p.status("p2", model.Critical, model.Disaster)
 	p.after(time.Hour)
-	p.heard()
+	p.expect()
 	p.acks("p2", nil)
 	p.after(0)
-	p.heard("lead reminder p1+p2", "pager reminder p1+p2")
+	p.expect("lead reminder p1+p2", "pager reminder p1+p2")
 
 	o := newDeliveryBatch(p.r, p.now)
 	e := p.r.of["p1"][0]
@@ -103,11 +103,11 @@ func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 	p = newPlay(t, nil) // the same without a route
 	p.names.chunk.Handlers = []string{"mail"}
 	warn("p3", 10)
-	p.heard("mail opened p3")
+	p.expect("mail opened p3")
 	p.after(time.Minute)
 	p.status("p3", model.Critical, model.High)
 	p.after(0)
-	p.heard("mail reminder p3")
+	p.expect("mail reminder p3")
 }
 
 func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
@@ -118,43 +118,43 @@ func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
 		p := newPlay(t, both())
 		p.opens("p1", 10)
 		p.after(time.Minute)
-		p.heard("chat opened p1", "pager opened p1")
+		p.expect("chat opened p1", "pager opened p1")
 		p.remove("Route", "a")
 		p.after(time.Minute)
-		p.heard()
+		p.expect()
 		p.restart()
 		p.closes("p1")
 		p.after(time.Minute)
-		p.heard("chat closed p1", "pager closed p1")
-		p.left(0)
+		p.expect("chat closed p1", "pager closed p1")
+		p.expectEscalations(0)
 	})
 	t.Run("no route is left", func(t *testing.T) {
 		p := newPlay(t, map[string]model.Spec{"a": onCall()})
-		p.table.Remove("Route", called("a"))
+		p.table.Remove("Route", routeNamed("a"))
 		p.set("default", onCall())
 		p.opens("p1", 10)
 		p.after(time.Minute)
-		p.heard("pager opened p1")
+		p.expect("pager opened p1")
 		p.remove("Route", "default")
 		p.after(time.Hour)
-		p.heard() // not the lead: the step is gone
+		p.expect() // not the lead: the step is gone
 		p.closes("p1")
 		p.after(time.Minute)
-		p.heard("pager closed p1")
-		p.left(0)
+		p.expect("pager closed p1")
+		p.expectEscalations(0)
 	})
 	t.Run("another takes it on", func(t *testing.T) {
 		p := newPlay(t, map[string]model.Spec{"a": pages("pager", &model.Selector{}), "default": onCall()})
 		p.opens("p1", 10)
 		p.after(time.Minute)
-		p.heard("pager opened p1")
+		p.expect("pager opened p1")
 		p.remove("Route", "a")
 		p.after(40 * time.Minute)
-		p.heard("lead opened p1") // the pager knows
+		p.expect("lead opened p1") // the pager knows
 		p.closes("p1")
 		p.after(time.Minute)
-		p.heard("lead closed p1", "pager closed p1")
-		p.left(0)
+		p.expect("lead closed p1", "pager closed p1")
+		p.expectEscalations(0)
 	})
 }
 
@@ -163,10 +163,10 @@ func TestAStepMore(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.opens("p1", 10)
 	p.after(time.Hour)
-	p.heard("pager opened p1")
+	p.expect("pager opened p1")
 	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(90)}}})
 	p.after(time.Hour)
-	p.heard("lead opened p1")
+	p.expect("lead opened p1")
 }
 
 // A recovery is told as grouped as the failure was.
@@ -176,7 +176,7 @@ func TestEndsAreGathered(t *testing.T) {
 		p.opens(id, model.NodeID(10+i))
 	}
 	p.after(time.Minute)
-	p.heard("pager summary p1+p2+p3+p4")
+	p.expect("pager summary p1+p2+p3+p4")
 	for _, id := range []string{"p1", "p2", "p3"} {
 		p.closes(id)
 		p.after(2 * time.Second)
@@ -184,8 +184,8 @@ func TestEndsAreGathered(t *testing.T) {
 	p.restart()
 	p.closes("p4")
 	p.after(time.Minute)
-	p.heard("pager closed p1+p2+p3+p4")
-	p.left(0)
+	p.expect("pager closed p1+p2+p3+p4")
+	p.expectEscalations(0)
 }
 
 // What a silence dropped stays untold, whatever changes later.
@@ -199,9 +199,9 @@ func TestDroppedStaysDropped(t *testing.T) {
 	p.acks("p1", &model.Ack{By: "ann"})
 	p.acks("p1", nil)
 	p.after(time.Hour)
-	p.heard()
+	p.expect()
 	p.closes("p1")
-	p.heard("pager withheld p1 (silenced by default/drop until it closed: a test)")
+	p.expect("pager withheld p1 (silenced by default/drop until it closed: a test)")
 }
 
 // A silence without an end that was deleted while nobody ran holds nothing.
@@ -209,10 +209,10 @@ func TestSilenceDeletedWhileDown(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
 	p.opens("p1", 10)
 	p.after(time.Minute)
-	p.table.Remove("Silence", called("forever"))
+	p.table.Remove("Silence", routeNamed("forever"))
 	p.restart()
 	p.after(0)
-	p.heard("pager opened p1")
+	p.expect("pager opened p1")
 }
 
 func TestAnAcknowledgementThatGetsAnEnd(t *testing.T) {
@@ -221,10 +221,10 @@ func TestAnAcknowledgementThatGetsAnEnd(t *testing.T) {
 	p.after(time.Minute)
 	p.acks("p1", &model.Ack{By: "ann"})
 	p.after(2 * time.Hour)
-	p.heard("pager opened p1", "pager acknowledged p1")
+	p.expect("pager opened p1", "pager acknowledged p1")
 	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Minute)})
 	p.after(time.Hour)
-	p.heard("pager acknowledged p1", "lead opened p1", "pager reminder p1")
+	p.expect("pager acknowledged p1", "lead opened p1", "pager reminder p1")
 }
 
 // The machine's clock jumps back by hours: nobody waits for so long.
@@ -232,17 +232,17 @@ func TestTheClockIsSetBack(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	p.opens("p1", 10)
 	p.after(time.Minute)
-	p.heard("pager opened p1")
+	p.expect("pager opened p1")
 	p.now = p.now.Add(-3 * time.Hour)
 	p.record(func(o *deliveryBatch) error { p.r.shiftTimes(o, 3*time.Hour); return nil })
 	p.restart()
 	p.after(30 * time.Minute)
-	p.heard("lead opened p1")
+	p.expect("lead opened p1")
 	// The journal's time does not go back: what opens now seems to come from the future.
 	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Opened: p.now.Add(3 * time.Hour)}
 	p.turn(event.ProblemOpened, "p2", nil)
 	p.after(20 * time.Minute)
-	p.heard("pager opened p1+p2")
+	p.expect("pager opened p1+p2")
 }
 
 // A message that cannot be made holds no other back.
@@ -251,7 +251,7 @@ func TestOneThatCannotBeTold(t *testing.T) {
 	p.opens("p1", 10)
 	p.opens("p2", 11)
 	p.after(time.Minute)
-	p.heard("pager opened p1", "pager opened p2")
+	p.expect("pager opened p1", "pager opened p2")
 	p.closes("p1")
 	p.closes("p2")
 	p.r.of["p1"][0].Closing = []byte("no JSON")
@@ -275,7 +275,7 @@ func TestWithheldFillsNoQueue(t *testing.T) {
 	r := New(Options{Store: sqlite(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
 	r.deliver.enqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
-	if n := r.deliver.waiting(ref); n != 1 {
+	if n := r.deliver.depth.of(ref); n != 1 {
 		t.Errorf("%d wait, want 1", n)
 	}
 }
@@ -295,7 +295,7 @@ func TestNobodyIsToldOfARouteTwice(t *testing.T) {
 func TestASilenceUntilResolved(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(),
 		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})
-	p.r.opts.EndSilences = func(context.Context, []SilenceEnd) error { return nil }
+	p.r.EndSilences = func(context.Context, []SilenceEnd) error { return nil }
 	made := func(kind event.TransitionKind, node model.NodeID) problemChange {
 		problem := model.Problem{ID: "p", NodeID: node, Source: model.CheckSource(1001), Status: model.Critical}
 		return problemChange{Transition: &event.Transition{Kind: kind, Node: node, Source: model.CheckSource(1001), Received: p.now.UnixNano(), Problem: &problem}, problem: history.Problem{Problem: problem}}
@@ -326,7 +326,7 @@ func TestASilenceUntilResolved(t *testing.T) {
 func TestSilencesThatCannotBeEndedYet(t *testing.T) {
 	fails := true
 	var ended []route.Name
-	r := New(Options{Store: sqlite(t), Now: func() time.Time { return noon }, EndSilences: func(_ context.Context, ends []SilenceEnd) error {
+	r := New(Options{Store: sqlite(t), Now: func() time.Time { return noon }, Routing: RoutingOptions{EndSilences: func(_ context.Context, ends []SilenceEnd) error {
 		if fails {
 			return errors.New("no database")
 		}
@@ -334,9 +334,9 @@ func TestSilencesThatCannotBeEndedYet(t *testing.T) {
 			ended = append(ended, e.Silence)
 		}
 		return nil
-	}})
-	r.endSilences(t.Context(), []SilenceEnd{{called("a"), noon}})
-	r.endSilences(t.Context(), []SilenceEnd{{called("b"), noon}, {called("a"), noon}})
+	}}})
+	r.endSilences(t.Context(), []SilenceEnd{{routeNamed("a"), noon}})
+	r.endSilences(t.Context(), []SilenceEnd{{routeNamed("b"), noon}, {routeNamed("a"), noon}})
 	fails = false
 	r.endSilences(t.Context(), nil)
 	if len(ended) != 2 || len(r.pendingEnds) != 0 {

@@ -13,28 +13,30 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Routing (*route.Table) says who hears of a problem, and what keeps it back.
+// Routing is the part of *route.Table that decides on notifications: routes and holds.
 type Routing interface {
 	Route(name route.Name) (*route.Route, bool)
 	Routes(m *route.Problem, ref string) []*route.Route
 	Matching(m *route.Problem) []*route.Route
 	Holds(m *route.Problem, r *route.Route, now time.Time) []route.Hold
-	// Changed is closed when something of it changes, and another one takes its place.
+	// Changed returns a channel that is closed at the next change of the table.
 	Changed() <-chan struct{}
 }
 
-// router takes each open problem along its routes: who is told when it opens, lasts and
-// closes. Its state is that of the table history_escalations, changed only together with it.
-// Only Run's goroutine has it.
+// router moves each open problem along its routes, and decides which handlers are notified when it opens, lasts
+// and closes. Its state equals the table history_escalations; both change together. Only Run's goroutine
+// uses it.
 type router struct {
-	opts          Options
+	RoutingOptions
+	store         history.Store
+	names         Names
 	all           map[history.EscalationKey]*escalation
 	of            map[string][]*escalation        // by problem
 	dependents    map[string]map[*escalation]bool // by the problem that holds them
 	groups        map[groupKey]*group
 	rates         map[rateKey]*rateWindow
 	due           dueHeap
-	changed       <-chan struct{}         // of the routing that was looked at last
+	changed       <-chan struct{}         // closed when the routing changed since the last evaluation
 	openInHistory map[string]sourceOnNode // problems that are open in history, until they are compared with the view's
 }
 
@@ -48,33 +50,33 @@ type sourceOnNode struct {
 type escalation struct {
 	history.Escalation
 	route            *route.Route
-	at               time.Time      // when it is looked at next
+	at               time.Time      // of its next evaluation
 	index            int            // in the heap; -1: not in it
-	dependency       string         // the problem that it waits for the end of; empty: for none
-	present          Presence       // what its problem was when it was looked at, for the message of it
-	previousSeverity model.Severity // that was told before Severity, while not all steps that say so have left
+	dependency       string         // the id of the problem whose end it waits for; empty: none
+	present          Presence       // the problem at its last evaluation, for the message
+	previousSeverity model.Severity // notified before Severity, until all steps with Severity were sent
 }
 
 // group holds the problems of one route and group key that share messages.
 type group struct {
 	lead    string
 	flush   time.Time // when the next message of it leaves; past: none waits
-	ends    time.Time // when the next message of what ended in it leaves; past: none waits
+	ends    time.Time // when the next closing message leaves; past: none waits
 	members map[*escalation]bool
 }
 
 type groupKey struct{ route, group string }
 
 func newRouter(o Options) *router {
-	return &router{opts: o, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, rates: map[rateKey]*rateWindow{}, openInHistory: map[string]sourceOnNode{}}
+	return &router{RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, rates: map[rateKey]*rateWindow{}, openInHistory: map[string]sourceOnNode{}}
 }
 
-// load takes up what was recorded.
+// load reads the escalations, rates and open problems of the store.
 func (r *router) load(ctx context.Context) error {
 	if err := r.loadRates(ctx); err != nil {
 		return err
 	}
-	rows, err := r.opts.Store.Escalations(ctx)
+	rows, err := r.store.Escalations(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func (r *router) load(ctx context.Context) error {
 		r.add(&escalation{Escalation: rows[i], index: -1})
 	}
 	for q := (history.ProblemQuery{Open: true, Limit: 1000}); ; {
-		page, err := r.opts.Store.Problems(ctx, q)
+		page, err := r.store.Problems(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -148,7 +150,7 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 		return nil
 	case event.ProblemOpened:
 		if len(r.of[t.problem.ID]) > 0 {
-			return nil // made again from the journal
+			return nil // derived again from the journal
 		}
 		o.opened[t.problem.ID] = t.Transition
 		var now []*escalation
@@ -198,7 +200,7 @@ func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	if t.First || t.Status == model.OK {
 		return
 	}
-	s, ok := r.opts.Present(t.Node, t.Source)
+	s, ok := r.Present(t.Node, t.Source)
 	if !ok || s.Problem == nil || !s.Problem.Opened.Before(time.Unix(0, t.Received)) {
 		return // its opening is on its way, or its end
 	}
@@ -282,20 +284,20 @@ func (r *router) routeOf(e *escalation) *route.Route {
 		return direct(e.Direct)
 	}
 	ns, name := model.SplitRef("", e.Route)
-	found, _ := r.opts.Routing.Route(route.Name{Namespace: ns, Name: name})
+	found, _ := r.Table.Route(route.Name{Namespace: ns, Name: name})
 	return found
 }
 
 // describe returns a problem as routes and silences see it now.
 func (r *router) describe(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
-	return route.Describe(r.opts.Names, node, source, status, severity)
+	return route.Describe(r.names, node, source, status, severity)
 }
 
 // choose returns the routes of a problem.
 func (r *router) choose(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
 	m := r.describe(t.Node, t.Source, p.Status, p.Severity)
-	namespace, _ := r.opts.Names.NamespaceName(t.Namespace)
-	routes, _ := route.Choose(r.opts.Routing, r.opts.Names, m, definition(r.opts.Names, t), namespace)
+	namespace, _ := r.names.NamespaceName(t.Namespace)
+	routes, _ := route.Choose(r.Table, r.names, m, definition(r.names, t), namespace)
 	return m, routes
 }
 
@@ -313,7 +315,7 @@ func (r *router) open(t *event.Transition, p *history.Problem, now time.Time) (l
 		if e.Group = p.ID; e.Route != "" {
 			e.Group = to.Group(m)
 		}
-		if shadow { // it shares no message with what is sent
+		if shadow { // shadow problems share no message with others
 			e.Group += "\x00shadow"
 		}
 		if r.all[e.EscalationKey] != nil {
@@ -345,7 +347,7 @@ func (r *router) inShadow(problem, namespace string) bool {
 	if of := r.of[problem]; len(of) > 0 {
 		return of[0].Shadow
 	}
-	return r.opts.Shadow != nil && r.opts.Shadow(namespace)
+	return r.Shadow != nil && r.Shadow(namespace)
 }
 
 // groupFlush returns when the next message of an escalation's group leaves: with those that wait, else after
@@ -359,8 +361,8 @@ func (r *router) groupFlush(e *escalation, to *route.Route, now time.Time) time.
 	return g.flush
 }
 
-// dueHeap orders escalations by when they are looked at; equal ones by problem and route, so
-// that what happens does not depend on the order in which they came.
+// dueHeap orders escalations by their next evaluation; equal ones by problem and route, so
+// that decisions do not depend on the order of their arrival.
 type dueHeap []*escalation
 
 func (h dueHeap) Len() int { return len(h) }

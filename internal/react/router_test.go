@@ -52,7 +52,7 @@ func (p *play) set(ref string, spec model.Spec) {
 
 // restart forgets all that is not in the store.
 func (p *play) restart() {
-	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: p.table, Present: func(node model.NodeID, source model.Source) (Presence, bool) {
+	p.r = newRouter(Options{Store: p.store, Names: p.names, Routing: RoutingOptions{Table: p.table, Present: func(node model.NodeID, source model.Source) (Presence, bool) {
 		for _, problem := range p.open {
 			if problem.NodeID == node && problem.Source == source {
 				status := problem.Status
@@ -73,7 +73,7 @@ func (p *play) restart() {
 			return nil
 		}
 		return p.hangs(node, source)
-	}, Shadow: func(string) bool { return p.shadow }})
+	}, Shadow: func(string) bool { return p.shadow }}})
 	if err := p.r.load(context.Background()); err != nil {
 		p.t.Fatal(err)
 	}
@@ -82,11 +82,11 @@ func (p *play) restart() {
 
 func (p *play) turn(kind event.TransitionKind, id string, change func(*event.Transition)) {
 	p.t.Helper()
-	made := p.made(kind, id, change)
-	p.record(func(o *deliveryBatch) error { return p.r.apply(o, made) })
+	of := p.changeOf(kind, id, change)
+	p.record(func(o *deliveryBatch) error { return p.r.apply(o, of) })
 }
 
-func (p *play) made(kind event.TransitionKind, id string, change func(*event.Transition)) *problemChange {
+func (p *play) changeOf(kind event.TransitionKind, id string, change func(*event.Transition)) *problemChange {
 	problem := *p.open[id]
 	t := &event.Transition{Kind: kind, Node: problem.NodeID, Source: problem.Source, Namespace: 1, Chunk: 3, Status: problem.Status, Severity: problem.Severity,
 		Output: problem.Output, Problem: &problem}
@@ -166,7 +166,7 @@ func (p *play) after(d time.Duration) {
 }
 
 // heard is what was sent since it was asked last.
-func (p *play) heard(want ...string) {
+func (p *play) expect(want ...string) {
 	p.t.Helper()
 	slices.Sort(p.sent)
 	slices.Sort(want)
@@ -177,7 +177,7 @@ func (p *play) heard(want ...string) {
 }
 
 // left are the escalations in the store.
-func (p *play) left(want int) {
+func (p *play) expectEscalations(want int) {
 	p.t.Helper()
 	list, err := p.store.Escalations(context.Background())
 	if err != nil || len(list) != want || len(p.r.all) != want {
@@ -194,20 +194,20 @@ func onCall() *model.RouteSpec {
 func TestStepsAndRepeats(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	p.opens("p1", 10)
-	p.heard()
+	p.expect()
 	p.after(10 * time.Second)
-	p.heard("pager opened p1")
+	p.expect("pager opened p1")
 	p.after(30 * time.Minute)
-	p.heard("lead opened p1")
+	p.expect("lead opened p1")
 	p.restart()
 	p.after(31 * time.Minute)
-	p.heard("pager reminder p1")
+	p.expect("pager reminder p1")
 	p.closes("p1")
 	p.after(10 * time.Second)
-	p.heard("pager closed p1", "lead closed p1")
-	p.left(0)
+	p.expect("pager closed p1", "lead closed p1")
+	p.expectEscalations(0)
 	p.after(24 * time.Hour)
-	p.heard()
+	p.expect()
 }
 
 func TestGroups(t *testing.T) {
@@ -216,38 +216,38 @@ func TestGroups(t *testing.T) {
 	p.after(9 * time.Second)
 	p.opens("p2", 11)
 	p.after(2 * time.Second)
-	p.heard("pager summary p1+p2")
+	p.expect("pager summary p1+p2")
 	p.opens("p3", 12)
 	p.after(10 * time.Second)
-	p.heard("pager opened p1+p3") // under the id of the group
+	p.expect("pager opened p1+p3") // under the id of the group
 	p.closes("p1")
 	p.after(10 * time.Second)
-	p.heard("pager summary p1") // the others are open
+	p.expect("pager summary p1") // the others are open
 	p.closes("p2")
 	p.closes("p3")
 	p.restart()
 	p.after(10 * time.Second)
-	p.heard("pager closed p1+p2+p3")
-	p.left(0)
+	p.expect("pager closed p1+p2+p3")
+	p.expectEscalations(0)
 }
 
 func TestHandlersWithoutARouteHearAtOnce(t *testing.T) {
 	p := newPlay(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
 	p.opens("p1", 10)
-	p.heard("mail opened p1")
+	p.expect("mail opened p1")
 	p.opens("p2", 11)
-	p.heard("mail opened p2")
+	p.expect("mail opened p2")
 	p.closes("p1")
-	p.heard("mail closed p1")
-	p.left(1)
+	p.expect("mail closed p1")
+	p.expectEscalations(1)
 	p.names.chunk.Handlers, p.names.defaults = nil, []string{"shared/chat"}
 	p.opens("p3", 12)
-	p.heard("chat opened p3")
+	p.expect("chat opened p3")
 	p.names.defaults = nil
 	p.opens("p4", 13)
 	p.closes("p4")
-	p.heard()
+	p.expect()
 }
 
 // Of many nodes that fall silent at once nobody is told one by one, until it is clear that
@@ -264,18 +264,18 @@ func TestManyThatFallSilentWait(t *testing.T) {
 	silent("p1", 10)
 	silent("p2", 11)
 	p.opens("p3", 12) // a check's is none of them
-	p.heard("mail opened p3")
+	p.expect("mail opened p3")
 	p.closes("p1")
-	p.heard("mail withheld p1 (one of many that fell silent at once until it closed: 400 of 1000 nodes fell silent within 2m)")
+	p.expect("mail withheld p1 (one of many that fell silent at once until it closed: 400 of 1000 nodes fell silent within 2m)")
 	p.after(2 * time.Minute)
 	p.many = nil // who restarts the server, for the event says to look at it, is not told of each
 	p.restart()
 	p.after(2*time.Minute - time.Second)
-	p.heard()
+	p.expect()
 	p.after(time.Second)
-	p.heard("mail opened p2")
+	p.expect("mail opened p2")
 	p.closes("p2")
-	p.heard("mail closed p2")
+	p.expect("mail closed p2")
 }
 
 func TestSilences(t *testing.T) {
@@ -286,30 +286,30 @@ func TestSilences(t *testing.T) {
 	p.opens("p2", 11)
 	p.after(20 * time.Minute)
 	p.closes("p2")
-	p.heard("pager withheld p2 (silenced by default/work until it closed: new disks)")
+	p.expect("pager withheld p2 (silenced by default/work until it closed: new disks)")
 	p.restart()
 	p.after(41 * time.Minute)
-	p.heard("pager opened p1", "lead opened p1") // it is an hour old: both steps are due
+	p.expect("pager opened p1", "lead opened p1") // it is an hour old: both steps are due
 	p.closes("p1")
 	p.after(time.Minute)
-	p.heard("pager closed p1", "lead closed p1")
+	p.expect("pager closed p1", "lead closed p1")
 
 	p.set("forever", &model.SilenceSpec{Selector: disk, Reason: "until somebody says so"})
 	p.opens("p3", 12)
 	p.after(2 * time.Minute)
-	p.heard()
+	p.expect()
 	p.table.Remove("Silence", route.Name{Namespace: "default", Name: "forever"})
 	p.r.reevaluateAll(p.now)
 	p.after(0)
-	p.heard("pager opened p3")
+	p.expect("pager opened p3")
 
 	p.set("drop", &model.SilenceSpec{Selector: disk, Until: model.Time{Time: p.now.Add(time.Minute)}, Drop: true, Reason: "a test"})
 	p.opens("p4", 13)
 	p.after(2 * time.Hour)
-	p.heard("lead opened p3", "pager reminder p3", "pager reminder p3") // p4 is never told
+	p.expect("lead opened p3", "pager reminder p3", "pager reminder p3") // p4 is never told
 	p.closes("p3")
 	p.after(10 * time.Second)
-	p.heard("pager closed p3", "lead closed p3")
+	p.expect("pager closed p3", "lead closed p3")
 }
 
 // What a route mutes, and what is in maintenance, is held: it is told at the end of that time if it is open still, and
@@ -329,15 +329,15 @@ func TestWhatIsMutedIsToldAtItsEnd(t *testing.T) {
 			p.opens("p2", 11)
 			p.after(20 * time.Minute)
 			p.closes("p2")
-			p.heard("pager withheld p2 (" + why + " until it closed)")
+			p.expect("pager withheld p2 (" + why + " until it closed)")
 			p.restart()
 			p.after(19 * time.Minute)
-			p.heard()
+			p.expect()
 			p.after(2 * time.Minute)
-			p.heard("pager opened p1")
+			p.expect("pager opened p1")
 			p.opens("p3", 12)
 			p.after(time.Minute)
-			p.heard("pager opened p1+p3") // under the id of the group
+			p.expect("pager opened p1+p3") // under the id of the group
 		})
 	}
 }
@@ -346,38 +346,38 @@ func TestAcknowledgements(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	p.opens("p1", 10)
 	p.after(time.Minute)
-	p.heard("pager opened p1")
+	p.expect("pager opened p1")
 	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(2 * time.Hour)})
-	p.heard("pager acknowledged p1")
+	p.expect("pager acknowledged p1")
 	p.after(119 * time.Minute)
-	p.heard() // neither the lead nor a repetition
+	p.expect() // neither the lead nor a repetition
 	p.after(2 * time.Minute)
-	p.heard("lead opened p1", "pager reminder p1")
+	p.expect("lead opened p1", "pager reminder p1")
 	p.acks("p1", &model.Ack{By: "bob"})
-	p.heard("lead acknowledged p1", "pager acknowledged p1")
+	p.expect("lead acknowledged p1", "pager acknowledged p1")
 	p.after(24 * time.Hour)
-	p.heard()
+	p.expect()
 	p.acks("p1", nil)
-	p.heard("pager reminder p1")
+	p.expect("pager reminder p1")
 	p.acks("p1", &model.Ack{By: "bob"})
 	p.closes("p1")
 	p.after(time.Minute)
-	p.heard("lead acknowledged p1", "pager acknowledged p1", "lead closed p1", "pager closed p1")
+	p.expect("lead acknowledged p1", "pager acknowledged p1", "lead closed p1", "pager closed p1")
 }
 
 func TestARouteThatChanges(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
 	p.opens("p1", 10)
 	p.after(time.Minute)
-	p.heard("pager opened p1")
+	p.expect("pager opened p1")
 	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
 	p.after(30 * time.Minute)
-	p.heard("boss opened p1", "chief opened p1") // when the step before was due; and the new one at once
+	p.expect("boss opened p1", "chief opened p1") // when the step before was due; and the new one at once
 	p.table.Remove("Route", route.Name{Namespace: "default", Name: "default"})
 	p.closes("p1")
 	p.after(time.Minute)
-	p.heard("pager closed p1", "boss closed p1", "chief closed p1")
-	p.left(0)
+	p.expect("pager closed p1", "boss closed p1", "chief closed p1")
+	p.expectEscalations(0)
 }
 
 // A storm costs what it is: one message, one row each.
@@ -395,9 +395,9 @@ func TestAStorm(t *testing.T) {
 		}
 		return nil
 	})
-	p.left(many)
+	p.expectEscalations(many)
 	before := p.open
-	p.r.opts.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
+	p.r.Present = func(node model.NodeID, source model.Source) (Presence, bool) {
 		problem := before[fmt.Sprintf("p%04d", node-10)]
 		return Presence{Status: problem.Status, Output: "bad", Problem: problem}, true
 	}

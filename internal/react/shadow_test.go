@@ -17,17 +17,17 @@ func TestAShadowIsRecordedAndNotSent(t *testing.T) {
 	p.shadow = true
 	p.opens("p2", 11)
 	p.after(time.Minute)
-	p.heard("pager opened p1", "shadow: pager opened p2") // no message in common
+	p.expect("pager opened p1", "shadow: pager opened p2") // no message in common
 	p.restart()
 	p.acks("p2", &model.Ack{By: "ann"})
 	p.closes("p1")
 	p.shadow = false
 	p.closes("p2")
 	p.after(time.Minute)
-	p.heard("shadow: pager acknowledged p2", "pager closed p1", "shadow: pager closed p2")
+	p.expect("shadow: pager acknowledged p2", "pager closed p1", "shadow: pager closed p2")
 	due, _, err := p.store.Due(context.Background(), p.now, 100, nil)
 	if err != nil || len(due) != 1 || due[0].Problem != "p1" || due[0].State != history.Pending {
 		t.Errorf("to be sent: %+v, %v", due, err)
 	}
-	p.left(0)
+	p.expectEscalations(0)
 }

@@ -27,7 +27,7 @@ func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 			return
 		}
 		for _, end := range []func(){cut, give} {
-			timer := time.NewTimer(d.opts.shutdownWait)
+			timer := time.NewTimer(d.shutdownWait)
 			select {
 			case <-timer.C:
 			case <-ended.Done():

@@ -22,7 +22,7 @@ func TestAStopLetsMessagesEnd(t *testing.T) {
 		return 200
 	})
 	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
-	r := run(t, Options{Store: s, Names: n, Retry: quick, shutdownWait: patience})
+	r := run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}, shutdownWait: patience})
 	r.Emit([]event.Transition{opening("p1", 1)})
 	receive(t, "request", got)
 	time.AfterFunc(100*time.Millisecond, func() { close(taking) }) // while it stops
@@ -30,7 +30,7 @@ func TestAStopLetsMessagesEnd(t *testing.T) {
 	if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
 		t.Fatalf("%+v", a)
 	}
-	r = run(t, Options{Store: s, Names: n, Retry: quick})
+	r = run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}})
 	r.Emit([]event.Transition{opening("p2", 2)})
 	if p := receive(t, "request", got); p.key != "p2/opened/default/pager" {
 		t.Errorf("%s was told again", p.key)

@@ -18,7 +18,7 @@ type SilenceEnd struct {
 // endedSilences returns the silences with untilResolved that were in force when a problem closed. History may
 // be behind: newer silences do not count.
 func (r *router) endedSilences(turns []problemChange) (ends []SilenceEnd) {
-	if r.opts.EndSilences == nil {
+	if r.EndSilences == nil {
 		return nil
 	}
 	for i := range turns {
@@ -27,7 +27,7 @@ func (r *router) endedSilences(turns []problemChange) (ends []SilenceEnd) {
 			continue
 		}
 		at := time.Unix(0, t.Received)
-		for _, h := range r.opts.Routing.Holds(r.describe(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
+		for _, h := range r.Table.Holds(r.describe(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
 			if h.UntilResolved {
 				ends = withEnd(ends, SilenceEnd{h.By, at})
 			}
@@ -56,7 +56,7 @@ func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
 	if r.pendingEnds = nil; len(ends) == 0 {
 		return
 	}
-	if err := r.opts.EndSilences(ctx, ends); err != nil && ctx.Err() == nil {
+	if err := r.opts.Routing.EndSilences(ctx, ends); err != nil && ctx.Err() == nil {
 		r.opts.Logger.Warn("silences could not be ended with their problems; trying again in a minute", "silences", ends, "err", err)
 		r.pendingEnds, r.endRetry = ends, r.now().Add(time.Minute)
 	}

@@ -43,7 +43,7 @@ func TestSourceOfAnotherKind(t *testing.T) {
 		return Presence{}, false
 	}
 	now := noon.Add(time.Minute)
-	r := run(t, Options{Store: store, Names: names, Routing: table, Present: present, Now: func() time.Time { return now }})
+	r := run(t, Options{Store: store, Names: names, Routing: RoutingOptions{Table: table, Present: present}, Now: func() time.Time { return now }})
 	opened := opening("p", 1)
 	opened.Source, opened.Chunk, opened.Problem.Source, opened.Problem.Chunk = source, 0, source, 0
 	open["p"] = opened.Problem

@@ -85,7 +85,7 @@ func serve(t *testing.T, budget, queued int64) *server {
 		live.Deliver(c)
 	}})
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: names{}, Journal: s.log, Capacity: queued, BatchSize: 25, Retention: 100 * 365 * 24 * time.Hour,
+		Store: s.history, Names: names{}, Journal: s.log, Batches: react.BatchOptions{Capacity: queued, Size: 25}, Retention: 100 * 365 * 24 * time.Hour,
 		Rederive: func() (react.Replay, error) { return s.Begin() }, Queues: &queue.Registry{},
 	})
 	o := options()

@@ -46,7 +46,7 @@ func (d *Driven) reactions(ctx context.Context, fleet *spine.Fleet) error {
 	queues := queue.NewRegistry(block)
 	d.metric.MustRegister(metrics.Queues{Of: queues})
 	s := &changes{fleet: fleet, store: store, began: time.Now(), states: map[state]*current{}, streams: map[model.NodeID]wire.StreamID{}, answers: make(chan batch, 1<<14)}
-	s.reactor = react.New(react.Options{Store: store, Names: names{fleet, told}, Gather: 250 * time.Millisecond, // as the server
+	s.reactor = react.New(react.Options{Store: store, Names: names{fleet, told}, Batches: react.BatchOptions{Gather: 250 * time.Millisecond}, // as the server
 		Registerer: d.metric, Queues: queues})
 	if err := s.reactor.Load(ctx, nil); err != nil {
 		return err

@@ -138,7 +138,7 @@ func BenchmarkRecord(b *testing.B) {
 				b.Fatal(err)
 			}
 			f := newFleet(kind == "problems")
-			before, cpu := written(b), used(b)
+			before, cpu := written(b), processorTime(b)
 			var storing time.Duration
 			b.ResetTimer()
 			for left := b.N; left > 0; left -= benchBatch {
@@ -158,7 +158,7 @@ func BenchmarkRecord(b *testing.B) {
 			b.StopTimer()
 			n := float64(b.N)
 			b.ReportMetric(n/storing.Seconds(), "changes/s")
-			b.ReportMetric(float64((used(b)-cpu).Microseconds())/n, "cpu-µs/change")
+			b.ReportMetric(float64((processorTime(b)-cpu).Microseconds())/n, "cpu-µs/change")
 			b.ReportMetric(float64(written(b)-before)/n, "disk-B/change")
 			b.ReportMetric(float64(size(b, dir))/n, "kept-B/change")
 		})
@@ -223,7 +223,7 @@ func written(b *testing.B) (n int64) {
 }
 
 // used is the processor time of this process.
-func used(b *testing.B) time.Duration {
+func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		b.Fatal(err)

@@ -37,7 +37,7 @@ func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	if q.Kind != "" {
 		w.and(`e.kind = ?`, string(q.Kind))
 	}
-	w.between(`{+}e.at`, q.Since, q.Before, q.BeforeID)
+	w.bound(`{+}e.at`, q.Since, q.Before, q.BeforeID)
 	return s.entries.list(ctx, s.db, w, limited(q.Limit))
 }
 
@@ -47,7 +47,7 @@ const markKinds = `e.kind IN ('flapping', 'acknowledged')`
 func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, "", "", 0)
 	w.and(markKinds)
-	w.between(`e.at`, q.Since, q.Before, q.BeforeID)
+	w.bound(`e.at`, q.Since, q.Before, q.BeforeID)
 	return s.entries.list(ctx, s.db, w, limited(q.Limit))
 }
 

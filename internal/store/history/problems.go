@@ -69,7 +69,7 @@ func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, err
 	if q.Open {
 		w.and(`{+}e.closed = 0`)
 	}
-	w.between(`{+}e.opened`, q.Since, q.Before, q.BeforeID)
+	w.bound(`{+}e.opened`, q.Since, q.Before, q.BeforeID)
 	return s.problems.list(ctx, s.db, w, limited(q.Limit))
 }
 

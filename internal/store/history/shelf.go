@@ -141,8 +141,8 @@ func newSelection(namespace string, namespaces []string, node, check string, id 
 	return w
 }
 
-// between bounds a selection to a time and a page, see where.page.
-func (w *selection) between(at string, since, before time.Time, beforeID any) {
+// bound limits a selection to a time and a page, see where.page.
+func (w *selection) bound(at string, since, before time.Time, beforeID any) {
 	w.since, w.until = nanos(since), nanos(before)
 	w.page(at, `e.id`, since, before, beforeID)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// mutated returns the body for a program: the notification as it was recorded or, of a pipeline's event, its
-// mutator's output. A mutator runs with each attempt of its delivery, so a slow or failing one holds back
+// mutatedBody returns the body for a program: the recorded notification or, for an event of a pipeline, the
+// output of its mutator. A mutator runs with each attempt of its delivery, so a slow or failing one holds back
 // that delivery only. hidden lists the secrets to remove from logs.
-func (d *deliverer) mutated(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
+func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
 	switch {
 	case note.Event == nil:
 		return payload, nil, nil
@@ -22,12 +22,12 @@ func (d *deliverer) mutated(ctx context.Context, note *handler.Notification, pay
 		return note.Event, nil, nil
 	case note.Mutator == model.MutatorOnlyOutput:
 		return []byte(note.Output), nil, nil
-	case d.opts.Pipelines == nil:
+	case d.pipelines == nil:
 		return nil, nil, fmt.Errorf("mutator %s: pipelines are not kept here", note.Mutator)
 	}
-	body, command, err := d.opts.Pipelines.Mutate(ctx, note.Mutator, func() (event map[string]any, err error) {
+	body, command, err := d.pipelines.Mutate(ctx, note.Mutator, func() (event map[string]any, err error) {
 		return event, json.Unmarshal(note.Event, &event)
-	}, d.opts.Now())
+	}, d.now())
 	if err == nil && command != nil {
 		body, hidden, err = d.out.Mutate(ctx, command, note.Event)
 	}

@@ -49,7 +49,7 @@ func (r *router) presence(o *deliveryBatch, e *escalation) (Presence, bool) {
 	if t := o.opened[e.Problem]; t != nil {
 		return Presence{t.Namespace, t.Status, t.Severity, t.Output, t.Executed, t.Received, t.Expired, t.Problem, t.Hooks}, true
 	}
-	p, ok := r.opts.Present(e.NodeID, e.Source)
+	p, ok := r.Present(e.NodeID, e.Source)
 	if !ok || p.Problem == nil || p.Problem.ID != e.Problem {
 		return Presence{}, false
 	}
@@ -58,10 +58,10 @@ func (r *router) presence(o *deliveryBatch, e *escalation) (Presence, bool) {
 
 // note returns a notification of a problem as it is now.
 func (r *router) note(e *escalation, p Presence, kind string) *handler.Notification {
-	n := &handler.Notification{Kind: kind, Problem: e.Problem, Labels: r.opts.Names.NodeLabels(e.NodeID),
+	n := &handler.Notification{Kind: kind, Problem: e.Problem, Labels: r.names.NodeLabels(e.NodeID),
 		Status: p.Status.String(), Worst: p.Problem.Status.String(), Severity: p.Problem.Severity.String(), Output: p.Output,
 		Opened: p.Problem.Opened.UTC(), Executed: time.Unix(0, p.Executed).UTC(), Expired: p.Expired, Hooks: p.Hooks}
-	space, node, source := namesOf(r.opts.Names, &event.Transition{Node: e.NodeID, Source: e.Source, Namespace: p.Namespace, Chunk: p.Problem.Chunk})
+	space, node, source := namesOf(r.names, &event.Transition{Node: e.NodeID, Source: e.Source, Namespace: p.Namespace, Chunk: p.Problem.Chunk})
 	n.Space, n.Node = space, node
 	n.SetSource(e.Source, source)
 	return n

@@ -52,9 +52,9 @@ func TestWorseIsToldOnceAndBringsNoStepForward(t *testing.T) {
 			p.restart()
 			p.status("p1", model.Critical, model.High)
 			p.after(time.Minute)
-			p.heard(row.worse...)
+			p.expect(row.worse...)
 			p.after(59 * time.Minute)
-			p.heard(row.later...)
+			p.expect(row.later...)
 		})
 	}
 }

@@ -35,7 +35,7 @@ func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
 	for _, ref := range strings.Split(t.Deregistered.Handlers, ",") {
 		ns, name, _ := strings.Cut(ref, "/")
 		d := history.Delivery{Key: id + "/" + ref, Problem: id, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
-		if r.opts.Shadow != nil && r.opts.Shadow(namespace) {
+		if r.opts.Routing.Shadow != nil && r.opts.Routing.Shadow(namespace) {
 			d.State, d.Ended = history.Shadow, now
 		}
 		b.Deliveries = append(b.Deliveries, d)

@@ -25,7 +25,7 @@ func (r *router) recordUnackedBy(e *escalation, who string) {
 	who, _, _ = strings.Cut(who, ": ") // their note
 	var by []int
 	for i := range e.Notified {
-		spec, ok := r.opts.Names.Handler(e.Notified[i].Namespace, e.Notified[i].Name)
+		spec, ok := r.names.Handler(e.Notified[i].Namespace, e.Notified[i].Name)
 		if service := handler.Service(spec); ok && service != "" && strings.HasSuffix(who, " ("+service+")") {
 			by = append(by, i)
 		}

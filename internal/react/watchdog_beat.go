@@ -10,11 +10,11 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// watchdog receives beats; it is no declared handler. See Options.Beat.
+// watchdog receives beats; it is no declared handler. See DeliveryOptions.Beat.
 var watchdog = history.HandlerRef{Name: "watchdog"}
 
-// beat returns the delivery of a synthetic result. It takes the way of every message and ends at
-// Options.Beat.
+// beat returns the delivery of a synthetic result. It goes through the outbox like every message, and ends at
+// DeliveryOptions.Beat.
 func beat(t *event.Transition, now time.Time) (history.Delivery, error) {
 	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}

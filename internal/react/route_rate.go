@@ -85,7 +85,7 @@ func (r *router) rateHolds(e *escalation, now time.Time) bool {
 
 // loadRates restores the rate windows that were in use when the server stopped.
 func (r *router) loadRates(ctx context.Context) error {
-	list, err := r.opts.Store.Rates(ctx)
+	list, err := r.store.Rates(ctx)
 	for _, p := range list {
 		r.rates[rateKey{p.Route, p.Shadow}] = &rateWindow{ends: p.Ends, sent: p.Sent}
 	}

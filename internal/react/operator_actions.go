@@ -20,8 +20,8 @@ type Trial struct {
 	Err   error // nil: the message was taken
 }
 
-// Try sends a test message to a handler, which is declared as spec says, now: as any other
-// message but past the outbox. node is whose properties its variables take; zero: there are none, and only their defaults count.
+// Try sends a test message to a handler with the given spec at once, without the outbox. The handler's variables
+// take the properties of node; zero: their defaults.
 func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (Trial, error) {
 	now := r.opts.Now().UTC()
 	note := &handler.Notification{
@@ -56,15 +56,14 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 // Replayed is the outcome of a replay of dead letters.
 type Replayed struct {
 	Sent int // deliveries that are under way again
-	Over int // dead letters of problems that have ended, which were left as they are
+	Over int // dead letters of closed problems, which stay
 	More int // dead letters beyond the limit
 }
 
-// Replay puts dead letters of a handler back into the outbox, oldest first. Those of
-// problems that have ended would call people for nothing: they are left unless ended, and
-// then what tells of the end goes with them.
+// Replay puts dead letters of a handler back into the outbox, oldest first. Dead letters of closed problems
+// would page people for nothing: they stay unless q.Ended, and then their closings go with them.
 func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (Replayed, error) {
-	if room := r.deliver.limit - r.deliver.waiting(ref); q.Limit > room/2 {
+	if room := r.deliver.depth.limit - r.deliver.depth.of(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
 			return Replayed{}, model.Errorf(model.Limited, "handler %s has as many messages waiting as may wait", ref.Name).WithHint("muster status says why it does not take them; replay when it does")
 		}
@@ -73,6 +72,7 @@ func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.
 	if err != nil {
 		return Replayed{}, err
 	}
-	r.deliver.revived(ref, done.Revived)
+	r.deliver.depth.revived(ref, done.Revived)
+	r.deliver.signal()
 	return Replayed{done.Revived, done.Over, done.More}, nil
 }

@@ -23,14 +23,14 @@ func TestTheExcessOfARateIsToldTogether(t *testing.T) {
 	p.opens("p1", 10)
 	p.after(time.Minute)
 	p.opens("p2", 11)
-	p.heard("pager opened p1", "pager opened p2")
+	p.expect("pager opened p1", "pager opened p2")
 	for i, id := range []string{"p3", "p4", "p5"} {
 		p.after(time.Minute)
 		p.opens(id, model.NodeID(12+i))
 	}
 	p.closes("p4") // it is counted all the same
 	p.closes("p1") // the end of what was told is told at once
-	p.heard("pager closed p1")
+	p.expect("pager closed p1")
 	p.acks("p5", &model.Ack{By: "ann"})
 	p.acks("p5", nil) // nothing of it lets it pass
 	p.restart()
@@ -38,28 +38,28 @@ func TestTheExcessOfARateIsToldTogether(t *testing.T) {
 	p.opens("p6b", 23)
 	p.opens("p6c", 24)
 	p.after(55 * time.Minute)
-	p.heard()
+	p.expect()
 	p.after(time.Minute)
-	p.heard("pager summary p3+p5+p6+p6b+p6c+p4")
+	p.expect("pager summary p3+p5+p6+p6b+p6c+p4")
 	p.opens("p7", 21) // the summary was the first message of the next hour
-	p.heard("pager opened p7")
+	p.expect("pager opened p7")
 	p.opens("p8", 22)
-	p.heard()
+	p.expect()
 	p.closes("p3")
 	p.closes("p5")
-	p.heard("pager summary p3", "pager summary p3+p5")
+	p.expect("pager summary p3", "pager summary p3+p5")
 	p.closes("p6b")
 	p.closes("p6c")
-	p.heard("pager summary p3+p6b", "pager summary p3+p6c")
+	p.expect("pager summary p3+p6b", "pager summary p3+p6c")
 	p.closes("p6")
 	p.closes("p8")
-	p.heard("pager closed p3+p6")
+	p.expect("pager closed p3+p6")
 	p.after(time.Hour)
-	p.heard("pager closed p8") // it came and went in that hour
+	p.expect("pager closed p8") // it came and went in that hour
 	p.closes("p2")
 	p.closes("p7")
-	p.heard("pager closed p2", "pager closed p7")
-	p.left(0)
+	p.expect("pager closed p2", "pager closed p7")
+	p.expectEscalations(0)
 }
 
 // A step that follows, a repeat and what a silence holds are no business of the rate; nor does
@@ -69,25 +69,25 @@ func TestTheRateLetsAProblemPassOnce(t *testing.T) {
 	for i, id := range []string{"p1", "p2", "p3"} {
 		p.opens(id, model.NodeID(10+i))
 	}
-	p.heard("pager opened p1", "pager opened p2")
+	p.expect("pager opened p1", "pager opened p2")
 	p.after(11 * time.Minute)
-	p.heard("lead opened p1", "lead opened p2")
+	p.expect("lead opened p1", "lead opened p2")
 	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}})
 	p.after(0)
-	p.heard("pager opened p3")
+	p.expect("pager opened p3")
 
 	p = newPlay(t, map[string]model.Spec{"default": paced()})
 	for i, id := range []string{"p1", "p2", "p3", "p4"} {
 		p.opens(id, model.NodeID(10+i))
 	}
 	p.closes("p4")
-	p.heard("pager opened p1", "pager opened p2")
+	p.expect("pager opened p1", "pager opened p2")
 	hour := model.Time{Time: noon.Add(2 * time.Hour)}
 	p.set("work", &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: hour, Reason: "new disks"})
 	p.after(time.Hour)
-	p.heard("pager closed p4") // of p3 the silence says nothing
+	p.expect("pager closed p4") // of p3 the silence says nothing
 	p.after(time.Hour)
-	p.heard("pager opened p3")
+	p.expect("pager opened p3")
 }
 
 // What opens at the turn of the hour, and is told before what was held until then is looked at, does
@@ -98,18 +98,18 @@ func TestWhatTheRateHeldIsNotPutOffByTheNextHour(t *testing.T) {
 		for i, id := range []string{"p1", "p2", "p3", "p4"} {
 			p.opens(id, model.NodeID(10+i))
 		}
-		p.heard("pager opened p1", "pager opened p2")
+		p.expect("pager opened p1", "pager opened p2")
 		p.now = p.now.Add(time.Hour + time.Millisecond) // history was busy: nothing fired at the hour
 		if restarts {
 			p.restart()
 		}
 		p.opens("p5", 20)
 		p.after(0)
-		p.heard("pager opened p5", "pager summary p3+p4")
+		p.expect("pager opened p5", "pager summary p3+p4")
 		p.opens("p6", 21) // the summary was the second message of this hour
-		p.heard()
+		p.expect()
 		p.after(time.Hour)
-		p.heard("pager opened p6")
+		p.expect("pager opened p6")
 	}
 }
 
@@ -119,12 +119,12 @@ func TestTheRateWhenTheClockIsSetBack(t *testing.T) {
 	for i, id := range []string{"p1", "p2", "p3"} {
 		p.opens(id, model.NodeID(10+i))
 	}
-	p.heard("pager opened p1", "pager opened p2")
+	p.expect("pager opened p1", "pager opened p2")
 	p.after(30 * time.Minute)
 	p.now = p.now.Add(-24 * time.Hour)
 	p.record(func(o *deliveryBatch) error { p.r.shiftTimes(o, 24*time.Hour); return nil })
 	p.after(31 * time.Minute)
-	p.heard("pager opened p3")
+	p.expect("pager opened p3")
 }
 
 // The message says why it comes late; those of a shadow are counted by themselves.
@@ -135,7 +135,7 @@ func TestTheExcessSaysWhy(t *testing.T) {
 	}
 	p.shadow = true
 	p.opens("p5", 20)
-	p.heard("pager opened p1", "pager opened p2", "shadow: pager opened p5")
+	p.expect("pager opened p1", "pager opened p2", "shadow: pager opened p5")
 	o := newDeliveryBatch(p.r, p.now.Add(time.Hour))
 	if err := p.r.notifyDue(o); err != nil || len(o.deliveries) != 1 {
 		t.Fatal(err, o.deliveries)
@@ -158,18 +158,18 @@ func TestAPartOfTheRateOutlivesARestart(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
 	p.opens("p1", 10)
 	p.closes("p1")
-	p.heard("pager opened p1", "pager closed p1")
+	p.expect("pager opened p1", "pager closed p1")
 	p.restart()
 	p.after(10 * time.Minute)
 	p.opens("p2", 11)
-	p.heard("pager opened p2")
+	p.expect("pager opened p2")
 	p.restart()
 	p.opens("p3", 12)
-	p.heard()
+	p.expect()
 	p.after(51 * time.Minute)
-	p.heard("pager opened p3")
+	p.expect("pager opened p3")
 	p.restart()
 	p.opens("p4", 13)
 	p.opens("p5", 14)
-	p.heard("pager opened p4") // p3 was the first of this hour
+	p.expect("pager opened p4") // p3 was the first of this hour
 }

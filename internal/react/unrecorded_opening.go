@@ -23,7 +23,7 @@ func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event
 	if model.ClassOf(err) == model.NotFound {
 		return true, nil
 	}
-	return false, err // where it is known, nobody was to be told when it opened
+	return false, err // a known problem had no handlers when it opened
 }
 
 // recordUnopened writes a withheld delivery for each handler of a problem without recorded opening.

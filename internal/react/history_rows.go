@@ -28,7 +28,7 @@ type problemChange struct {
 	late    bool // it opened long ago, and that was lost
 }
 
-// silentSince returns when nodes fell silent, ascending.
+// silentSince lists the times at which nodes fell silent, ascending.
 func (b *recordedBatch) silentSince() (at []time.Time) {
 	for i := range b.Opened {
 		if b.Opened[i].Source == model.CheckSource(model.KeepaliveCheck) {
@@ -39,9 +39,8 @@ func (b *recordedBatch) silentSince() (at []time.Time) {
 	return at
 }
 
-// batch turns transitions into rows; those recorded before are passed over. It changes
-// nothing.
-func (r *Reactor) batch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
+// composeBatch turns transitions into rows. It skips transitions that are recorded, and changes nothing.
+func (r *Reactor) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
 	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
 	for i := range ts {
 		t := &ts[i]
@@ -152,21 +151,4 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	}
 	p.Namespace, p.Node, p.SourceName = opened.Namespace, opened.Node, opened.SourceName
 	return p, nil
-}
-
-// bounded gives up what would be one message too many for a handler.
-func (d *deliverer) bounded(list []history.Delivery) {
-	here := map[history.HandlerRef]int{}
-	for i := range list {
-		one := &list[i]
-		if one.State != "" {
-			continue
-		}
-		if n := d.waiting(one.Handler) + here[one.Handler]; n >= d.limit {
-			one.State, one.Ended = history.Dead, one.Created
-			one.LastError = fmt.Sprintf("%d messages wait for this handler already: it was not told", n)
-			continue
-		}
-		here[one.Handler]++
-	}
 }

@@ -38,7 +38,7 @@ func (p *play) services() func(want ...string) {
 	return func(want ...string) {
 		p.t.Helper()
 		p.sent, said = said, nil
-		p.heard(want...)
+		p.expect(want...)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestAnAcknowledgementThatEndsCallsAgain(t *testing.T) {
 			p.closes("p1")
 			p.after(time.Hour)
 			heard("pager reminder p1.2, unacknowledged, instead of p1.1", "pager acknowledged p1.2", "pager closed p1.2")
-			p.left(0)
+			p.expectEscalations(0)
 		})
 	}
 	t.Run("without a route", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestAnAcknowledgementOfSomeOfAGroupEnds(t *testing.T) {
 	p.closes("p4")
 	p.after(time.Minute)
 	heard("pager closed p1.2")
-	p.left(0)
+	p.expectEscalations(0)
 
 	// Both end at once, and a third comes: one message, which takes the place of the incident.
 	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
@@ -221,7 +221,7 @@ func TestALaterStepHasIncidentsOfItsOwn(t *testing.T) {
 	p.closes("p3")
 	p.after(time.Minute)
 	heard("pager closed p1", "lead closed p2", "pager closed p3", "lead closed p3")
-	p.left(0)
+	p.expectEscalations(0)
 }
 
 // Who takes an acknowledgement back in a service is called by that: there is no other incident.

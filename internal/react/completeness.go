@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// attendEach is how often it is noted in history that it is there, and attendSlack how much later than
-// that a problem may have opened which it should know.
 const (
+	// aliveInterval is the time between two records of the time up to which history is complete.
 	aliveInterval = 20 * time.Second
-	aliveSlack    = 3 * aliveInterval
+	// aliveSlack is added to the recorded time: problems that opened later are unknown to history.
+	aliveSlack = 3 * aliveInterval
 )
 
 // recordAlive writes the time up to which history is complete. A problem that is open in the view at the next
@@ -26,7 +26,7 @@ func (r *Reactor) recordAlive(ctx context.Context) {
 		until = time.Unix(0, since)
 	}
 	if err := r.opts.Store.RecordAlive(ctx, until); err != nil && ctx.Err() == nil {
-		r.opts.Logger.Debug("it could not be noted that history is there", "err", err)
+		r.opts.Logger.Debug("the time up to which history is complete could not be recorded", "err", err)
 	}
 }
 

@@ -25,7 +25,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			o.finish(e)
 			continue
 		}
-		note := closingNote(t, p, r.opts.Names.NodeLabels(t.Node))
+		note := closingNote(t, p, r.names.NodeLabels(t.Node))
 		body, err := json.Marshal(note)
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
@@ -33,7 +33,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 		for i := range e.Notified {
 			e.Notified[i].Acked = e.Notified[i].Acked || p.Ack.Active(o.now)
 		}
-		if e.Closing = body; over { // it is counted when the rate's time is over
+		if e.Closing = body; over { // the span of the rate ends first
 			o.write(e)
 			continue
 		}
@@ -56,7 +56,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 
 // withhold records why handlers were never notified of a closed problem.
 func (o *deliveryBatch) withhold(e *escalation) {
-	why := "it closed before anybody was to be told"
+	why := "it closed before the first step was due"
 	if h := e.Held; h != nil {
 		switch why = string(h.Kind); h.Kind {
 		case route.Acknowledged:
@@ -81,18 +81,15 @@ func (o *deliveryBatch) withhold(e *escalation) {
 func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	r := o.router
 	to := r.routeOf(e)
-	if to == nil {
+	if to == nil || len(to.Steps) == 0 {
 		return
 	}
-	for _, step := range to.Steps {
-		for _, name := range step.To {
-			ref := history.HandlerRef(name)
-			o.deliveries = append(o.deliveries, history.Delivery{
-				Key:     fmt.Sprintf("%s/withheld/%s/%s/%s", e.Problem, ref.Namespace, ref.Name, e.Route),
-				Problem: e.Problem, Handler: ref, Kind: handler.Opened, Payload: []byte("{}"), Created: o.now, State: history.Withheld, Ended: o.now, LastError: why,
-			})
-		}
-		return // of later steps nobody was to be told yet
+	for _, name := range to.Steps[0].To {
+		ref := history.HandlerRef(name)
+		o.deliveries = append(o.deliveries, history.Delivery{
+			Key:     fmt.Sprintf("%s/withheld/%s/%s/%s", e.Problem, ref.Namespace, ref.Name, e.Route),
+			Problem: e.Problem, Handler: ref, Kind: handler.Opened, Payload: []byte("{}"), Created: o.now, State: history.Withheld, Ended: o.now, LastError: why,
+		})
 	}
 }
 
@@ -100,7 +97,7 @@ func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 // not end it.
 func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 	r := o.router
-	ends := map[history.NotifiedHandler][]*escalation{} // of whom, under which id
+	ends := map[history.NotifiedHandler][]*escalation{} // by handler and incident
 	for _, e := range list {
 		for _, k := range e.Notified {
 			k.Acked = false
@@ -127,7 +124,7 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 			continue
 		}
 		kind := handler.Closed
-		if r.groups[key].anyTold(ref, k.Incident, func(e *escalation) bool { return e.Closing == nil }) {
+		if r.groups[key].anyNotified(ref, k.Incident, func(e *escalation) bool { return e.Closing == nil }) {
 			kind = handler.Summary
 		}
 		note := summarize(notes, k.Incident, kind)
@@ -153,7 +150,7 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			continue
 		}
 		if dropped := e.Held != nil && e.Held.Drop; !dropped && (e.Held != nil || p.Ack == nil) {
-			again = append(again, e) // something else may hold it now, for another time, or nothing
+			again = append(again, e) // another hold may follow, or none
 		}
 		if p.Ack == nil {
 			r.recordUnackedBy(e, t.Output)
@@ -161,11 +158,11 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			continue
 		}
 		for _, k := range e.Notified {
-			note := closingNote(t, p, r.opts.Names.NodeLabels(t.Node))
+			note := closingNote(t, p, r.names.NodeLabels(t.Node))
 			note.Kind, note.By, note.Note = handler.Acknowledged, p.Ack.By, p.Ack.Note
 			if setIncident(note, k.Incident); r.ungrouped(k.HandlerRef) {
 				setIncident(note, e.Problem)
-			} else if o.otherUnacked(e, k) { // whoever keeps one incident for them goes on calling
+			} else if o.otherUnacked(e, k) { // the incident has open problems that nobody acknowledged
 				note.Kind, note.Count = handler.Summary, 1
 			} else {
 				o.markAcked(e, k)
@@ -176,7 +173,7 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 		}
 		e.AckEnds = p.Ack.Until
 		r.schedule(e)
-		o.write(e) // looked at when it is due; the acknowledgement holds it then
+		o.write(e) // the acknowledgement holds it when it is due
 	}
 	return r.decide(o, again)
 }

@@ -48,7 +48,7 @@ func TestReplay(t *testing.T) {
 	code.Store(404)
 	spec, got := hook(t, func(posted) int { return int(code.Load()) })
 	now := noon.Add(48 * time.Hour) // the problem is older than GiveUp
-	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec}), Retry: quick, Now: func() time.Time { return now }})
+	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: quick}, Now: func() time.Time { return now }})
 	r.Emit([]event.Transition{opening("p1", 1)})
 	receive(t, "request", got)
 	if a := receive(t, "attempt", s.tried); a.State != history.Dead {
@@ -87,7 +87,7 @@ func TestAlertmanagersAreToldAgain(t *testing.T) {
 	s := sqlite(t)
 	spec := &model.HandlerSpec{Alertmanager: &model.Alertmanager{URLs: []string{server.URL}}}
 	names := someNames(map[string]*model.HandlerSpec{"am": spec})
-	r := run(t, Options{Store: s, Names: names, Retry: quick})
+	r := run(t, Options{Store: s, Names: names, Delivery: DeliveryOptions{Retry: quick}})
 	r.Emit([]event.Transition{opening("p1", 1), opening("p2", 2)})
 	for range 2 {
 		receive(t, "alert", got)

@@ -21,8 +21,8 @@ type outcome struct {
 	written chan error // capacity 1
 }
 
-// record returns when the attempt is in the store. Whoever finds nobody writing writes for
-// all that wait.
+// record returns when the attempt is in the store. A caller that finds no write in progress writes for all
+// that wait.
 func (o *outcomes) record(ctx context.Context, id int64, a history.Attempt) error {
 	one := outcome{history.Outcome{ID: id, Attempt: a}, make(chan error, 1)}
 	o.mu.Lock()

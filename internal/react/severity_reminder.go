@@ -36,7 +36,7 @@ func (o *deliveryBatch) remind(e *escalation, to *route.Route) {
 	for {
 		best, most := -1, 0
 		for i, step := range to.Steps {
-			if n := len(subtract(step.To, reached)); n > most && e.toldStep(to, i) {
+			if n := len(subtract(step.To, reached)); n > most && e.notifiedStep(to, i) {
 				best, most = i, n
 			}
 		}
@@ -50,9 +50,9 @@ func (o *deliveryBatch) remind(e *escalation, to *route.Route) {
 	o.write(e)
 }
 
-// toldSeverity returns the highest severity that a handler was told; zero: it was not notified.
-func (e *escalation) toldSeverity(ref history.HandlerRef) model.Severity {
-	if e.toldTo(ref) == nil {
+// notifiedSeverity returns the highest severity that a handler was notified of; zero: it was not notified.
+func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
+	if e.notifiedHandler(ref) == nil {
 		return 0
 	}
 	return cmp.Or(e.previousSeverity, e.Severity)
@@ -60,14 +60,14 @@ func (e *escalation) toldSeverity(ref history.HandlerRef) model.Severity {
 
 // worst returns the highest severity that a handler was told under an incident; false: it knows none.
 func (g *group) worst(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
-	g.anyTold(ref, id, func(e *escalation) bool {
-		worst, known = max(worst, e.toldSeverity(ref)), true
+	g.anyNotified(ref, id, func(e *escalation) bool {
+		worst, known = max(worst, e.notifiedSeverity(ref)), true
 		return false
 	})
 	return worst, known
 }
 
-// recordSeverity records the severity that was told. Messages of the same moment still compare with the one
+// recordSeverity records the severity of a notification. Messages of the same moment still compare with the one
 // before.
 func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	if severity > e.Severity {
@@ -78,10 +78,10 @@ func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	}
 }
 
-// toldStep reports whether all handlers of a step were notified.
-func (e *escalation) toldStep(to *route.Route, i int) bool {
+// notifiedStep reports whether all handlers of a step were notified.
+func (e *escalation) notifiedStep(to *route.Route, i int) bool {
 	step := to.Steps[i]
-	unknown := func(n route.Name) bool { return e.toldTo(history.HandlerRef(n)) == nil }
+	unknown := func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }
 	if slices.ContainsFunc(step.To, unknown) {
 		return false
 	}

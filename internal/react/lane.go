@@ -1,0 +1,248 @@
+package react
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+)
+
+// lane takes transitions from a backlog, in order per partition, and hands them to its recorder. It derives
+// the transitions again that a full backlog dropped. One lane records history and problems, one evaluates
+// pipelines.
+type lane struct {
+	recorder
+	name    string // for logs, and as a consumer of the journal
+	opts    *Options
+	metrics *metrics
+	backlog *backlog
+	batch   int // transitions in one transaction, at most
+	passes  *passes
+	yields  bool // its pass gives way to one of the other lane
+}
+
+// recorder is the work of a lane.
+type recorder interface {
+	// persist records transitions. The error is the context's: other failures are tried again inside.
+	persist(ctx context.Context, ts []event.Transition) error
+	// afterBatch sends due messages, between the batches of a pass.
+	afterBatch(ctx context.Context) error
+}
+
+// passes admits one pass at a time, because a pass is a second view.
+type passes struct {
+	turn   chan struct{} // capacity 1: full while a pass is under way
+	wanted atomic.Bool   // by the lane that does not yield
+}
+
+// errYield ends a pass because the other lane wants one.
+var errYield = errors.New("the pass of the other lane goes first")
+
+// start lets the backlog wait for room, until stop is called or ctx ends.
+func (l *lane) start(ctx context.Context) (stop func()) {
+	l.backlog.setRunning(true)
+	release := context.AfterFunc(ctx, func() { l.backlog.setRunning(false) })
+	return func() {
+		release()
+		l.backlog.setRunning(false)
+	}
+}
+
+// work records the next batch, or derives dropped transitions again. False: there was nothing to do.
+func (l *lane) work(ctx context.Context) (worked bool, err error) {
+	if ts := l.backlog.takeBatch(l.batch); len(ts) > 0 {
+		if err := l.persist(ctx, ts); err != nil {
+			return true, err
+		}
+		l.backlog.release(ts)
+		return true, nil
+	}
+	if l.backlog.lags() {
+		return true, l.rederive(ctx)
+	}
+	return false, nil
+}
+
+// awaitRecorded waits until all transitions up to and including commit at are recorded.
+func (l *lane) awaitRecorded(ctx context.Context, at journal.Position) error {
+	for {
+		oldest, _, waits, moved := l.backlog.oldest()
+		if !waits || oldest.Number > at.Number {
+			return nil
+		}
+		if l.backlog.beyondPass(at) {
+			return ErrFarBehind
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// age returns the time since the oldest waiting transition was received.
+func (l *lane) age(now time.Time) time.Duration {
+	if _, since, waits, _ := l.backlog.oldest(); waits {
+		return max(0, now.Sub(time.Unix(0, since)))
+	}
+	return 0
+}
+
+// retry repeats a step with back-off until it succeeds. The error is the context's.
+func (l *lane) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := step()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.metrics.recordFailed.Inc()
+		wait := backoff(attempt, l.opts.retryFirst, 10*time.Second)
+		l.opts.Logger.Warn(trouble+"; trying again", "transitions", transitions, "wait", wait, "err", err)
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// rederive derives dropped transitions again from the journal, until none is missing.
+func (l *lane) rederive(ctx context.Context) error {
+	if l.opts.Rederive == nil {
+		panic("BUG: react: transitions were dropped and nothing can derive them again")
+	}
+	began := time.Now()
+	l.opts.Logger.Warn("the queue of transitions is full; they are derived again from the journal", "lane", l.name, "behind", l.age(l.opts.Now()))
+	for attempt := 0; ; attempt++ {
+		l.metrics.rederived.Inc()
+		err := l.replay(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			l.opts.Logger.Info("transitions have caught up with the journal", "lane", l.name, "took", time.Since(began))
+			return nil
+		case errors.Is(err, errYield):
+			attempt = -1
+			if err := sleep(ctx, 10*l.opts.retryFirst); err != nil {
+				return err
+			}
+			continue
+		}
+		l.opts.Logger.Error("deriving transitions again from the journal failed; trying again", "lane", l.name, "err", err)
+		if err := sleep(ctx, backoff(attempt, 10*l.opts.retryFirst, time.Minute)); err != nil {
+			return err
+		}
+	}
+}
+
+// replay reads the journal once, to its head. When a read found little, the next is the last: transitions
+// emitted during it have room in the backlog.
+func (l *lane) replay(ctx context.Context) error {
+	if !l.yields {
+		l.passes.wanted.Store(true)
+		defer l.passes.wanted.Store(false)
+	}
+	select {
+	case l.passes.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.passes.turn }()
+	pass, err := l.opts.Rederive()
+	if err != nil {
+		return err
+	}
+	defer pass.Close()
+	l.backlog.beginPass(pass.At())
+	defer l.backlog.endPass()
+	for last := false; ; {
+		if last {
+			l.backlog.collect()
+		}
+		s := passBatch{lane: l, ctx: ctx, began: time.Now()}
+		if _, err := pass.Read(ctx, s.add); err != nil {
+			return err
+		}
+		if err := s.record(); err != nil {
+			return err
+		}
+		if last && l.backlog.caughtUp() {
+			return nil
+		}
+		last = s.bytes <= l.backlog.capacity/2
+	}
+}
+
+const (
+	// passBatchTime bounds how long a pass waits for a full transaction.
+	passBatchTime = 250 * time.Millisecond
+	// batchBytes bounds one transaction, whatever the outputs.
+	batchBytes = 4 << 20
+)
+
+// passBatch gathers a pass's transitions into transactions.
+type passBatch struct {
+	*lane
+	ctx      context.Context
+	ts       []event.Transition
+	waiting  int64 // bytes of ts
+	bytes    int64 // of all transitions of the read
+	at       journal.Position
+	received int64
+	began    time.Time
+}
+
+func (s *passBatch) add(at journal.Position, received int64, ts []event.Transition) error {
+	if s.yields && s.passes.wanted.Load() {
+		return errYield
+	}
+	for i := range ts {
+		if s.backlog.accepts(ts[i].Kind) {
+			s.waiting += cost(&ts[i])
+			s.ts = append(s.ts, ts[i])
+		}
+	}
+	s.at, s.received = at, received
+	s.metrics.replayed.Inc()
+	s.backlog.passRead(at)
+	if len(s.ts) < s.batch && s.waiting < batchBytes && time.Since(s.began) < passBatchTime {
+		return nil
+	}
+	return s.record()
+}
+
+// record writes the gathered transitions, and sends due messages.
+func (s *passBatch) record() error {
+	for ts := s.ts; len(ts) > 0; {
+		n := batchLength(ts, s.batch)
+		if err := s.persist(s.ctx, ts[:n]); err != nil {
+			return err
+		}
+		ts = ts[n:]
+	}
+	if s.at.Number > 0 {
+		s.backlog.passRecorded(s.at, s.received)
+	}
+	clear(s.ts)
+	s.ts, s.bytes, s.waiting = s.ts[:0], s.bytes+s.waiting, 0
+	err := s.afterBatch(s.ctx)
+	s.began = time.Now()
+	return err
+}
+
+// batchLength returns how many of the first transitions fit one batch, at least one.
+func batchLength(ts []event.Transition, most int) int {
+	bytes := int64(0)
+	for i := range ts {
+		if bytes += cost(&ts[i]); i > 0 && (bytes > batchBytes || i == most) {
+			return i
+		}
+	}
+	return len(ts)
+}
