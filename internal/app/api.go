@@ -69,9 +69,9 @@ func (s *Server) openAPI(context.Context) error {
 		Runs:      apiruns.Options{New: func() apiruns.Runs { return runs{s.sessions.NewRuns(), s.sessions, s.bridge} }},
 		Server:    server.Options{Describe: s.describe, NotReady: s.NotReady, Pending: pending.Len},
 		Enrol: &pki.Enroller{
-			Authority: s.authority, Tokens: tokens, Registrar: s.intent, Servers: addresses, Admit: admit, Pending: ask,
+			Authority: s.authority, Tokens: tokens, Registrar: s.intent.Enrolment, Servers: addresses, Admit: admit, Pending: ask,
 		},
-		Renew: &pki.Renewer{Authority: s.authority, Registrar: s.intent, Admit: admit, Pending: ask},
+		Renew: &pki.Renewer{Authority: s.authority, Registrar: s.intent.Enrolment, Admit: admit, Pending: ask},
 		Vouch: admission.Vouch, Queues: s.queues, Registry: s.registry, Logger: s.log,
 	}
 	if s.agents == nil {

@@ -64,7 +64,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 }
 
 // impact returns the effect of writes on assignments, by the planner.
-func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := s.planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
 	}

@@ -1,41 +1,38 @@
 package intent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ApplyOptions are what an operator says with an apply.
+// ApplyOptions are the options of an apply, delete, rename or retirement.
 type ApplyOptions struct {
 	DryRun      bool
-	Yes         bool // go beyond MaxAffected
+	Yes         bool // confirms changes beyond MaxAffected
 	MaxAffected int  // assignments that may change; zero: a fifth of the nodes, at least 50
-	// Expect: revisions that resources must have (If-Match), 0: none may be there;
-	// absent: whatever. A difference is a model.Stale.
+	// Expect holds the revisions that resources must have (If-Match); 0: the resource must not exist. A difference is
+	// a model.Stale.
 	Expect map[Key]int64
-	// Owner signs all that is applied; empty: by hand. See owner.go.
+	// Owner is written on all applied resources; empty: a change by hand. See owner.go.
 	Owner      string
-	TakeOver   bool // also what belongs to another owner
-	Prune      bool // delete what belongs to the owner and is not applied; see prune.go
-	AllowEmpty bool // prune though nothing is applied
-	// Namespaces bound a prune; nil: it looks into all.
+	TakeOver   bool // takes resources of other owners, too
+	Prune      bool // deletes resources of the owner that the apply leaves out; see prune.go
+	AllowEmpty bool // prunes even if the apply is empty
+	// Namespaces bound a prune; nil: all namespaces.
 	Namespaces []string
-	// Redact is for a dry run of somebody who may only look: what Kinds.Redact hides is
-	// neither shown nor compared.
+	// Redact makes a dry run for readers without access to secrets: it neither shows nor compares them.
 	Redact bool
 }
 
-// prunes reports whether a prune may take a resource away.
+// prunes reports whether a prune may delete a resource.
 func (o *ApplyOptions) prunes(key Key) bool {
 	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
 
-// Op is what became of a resource.
+// Op is the effect on a resource.
 type Op string
 
 const (
@@ -47,16 +44,16 @@ const (
 	OpRetired   Op = "retired"
 )
 
-// Outcome is what became of one resource.
+// Outcome is the effect of an apply on one resource.
 type Outcome struct {
 	Key      Key      `json:"key"`
 	Op       Op       `json:"op"`
-	Was      string   `json:"was,omitempty"` // the name before, of what was renamed
-	Landing  Landing  `json:"landing"`
+	Was      string   `json:"was,omitempty"` // the name before a rename
+	Landing  Placement  `json:"landing"`
 	Revision int64    `json:"revision"`
 	Diff     string   `json:"diff,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
-	Pruned   bool     `json:"pruned,omitempty"` // its owner does not declare it any more
+	Pruned   bool     `json:"pruned,omitempty"` // its owner no longer declares it
 }
 
 // ApplyResult is the outcome of one apply.
@@ -64,110 +61,37 @@ type ApplyResult struct {
 	Revision int64     `json:"revision"`
 	Affected int       `json:"affected"` // assignments that change
 	Outcomes []Outcome `json:"outcomes"`
-	Refused  error     `json:"-"` // of a dry run: why it would not be done
+	Refused  error     `json:"-"` // of a dry run: the reason why an apply would be refused
 }
 
-// Apply makes all resources so, in one transaction, or says why not.
-func (s *Service) Apply(ctx context.Context, by Actor, resources []model.Resource, o ApplyOptions) (ApplyResult, error) {
+// Apply makes all resources as declared, in one transaction, or returns all reasons why not.
+func (s *Resources) Apply(ctx context.Context, by Actor, resources []model.Resource, o ApplyOptions) (ApplyResult, error) {
 	by.Owner = o.Owner
-	a := application{service: s, by: by, opts: o, going: map[Key]bool{}}
+	a := application{repo: s.repository, by: by, opts: o, deleted: map[Key]bool{}}
 	if err := a.prepare(ctx, resources); err != nil {
 		return ApplyResult{}, err
 	}
 	return a.finish(ctx)
 }
 
-// Delete removes resources, in one transaction, with the same guard as Apply; a namespace
-// only together with all that is in it.
-func (s *Service) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
-	a := application{service: s, by: by, opts: o}
-	going := map[Key]bool{}
-	for _, key := range keys {
-		going[key] = true
-	}
-	if n, namer, err := s.namer(ctx, going, nil); err != nil {
-		return ApplyResult{}, err
-	} else if namer != nil {
-		return ApplyResult{}, model.Errorf(model.Conflict, "%s refers to %s in %s", withOwner(namer), keyOfReference(n), n.Field).
-			WithHint("remove the reference first, or delete both in one command")
-	}
-	keys = slices.Clone(keys)
-	slices.SortStableFunc(keys, func(x, y Key) int { return rank(x) - rank(y) })
-	for _, key := range keys {
-		row, err := s.opts.Store.Get(ctx, key)
-		if err != nil {
-			return ApplyResult{}, err
-		}
-		if err := s.mayDelete(ctx, key, going); err != nil {
-			return ApplyResult{}, err
-		}
-		if err := a.deleteEverybody(ctx, key, going); err != nil {
-			return ApplyResult{}, err
-		}
-		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
-			return ApplyResult{}, stale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
-		}
-		if key.Kind == "Node" {
-			a.bury(row, Tombstone{Why: ReasonDeleted, Reason: by.Why})
-		}
-		a.read(row)
-		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: disowned(row)})
-	}
-	return a.finish(ctx)
-}
-
-// rank puts namespaces behind what is in them.
-func rank(key Key) int {
-	if key.Kind == "Namespace" {
-		return 1
-	}
-	return 0
-}
-
-// mayDelete refuses to take away a namespace that is built in, or that would leave
-// something behind.
-func (s *Service) mayDelete(ctx context.Context, key Key, going map[Key]bool) error {
-	if key.Kind != "Namespace" {
-		return nil
-	}
-	if key.Name == model.DefaultNamespaceName || key.Name == model.SharedNamespaceName {
-		return model.Errorf(model.Invalid, "namespace %s is built in and stays", key.Name)
-	}
-	for _, kind := range s.opts.Kinds.Kinds() {
-		if !kind.Namespaced {
-			continue
-		}
-		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: kind.Name, Namespace: key.Name, Limit: len(going) + 2})
-		if err != nil {
-			return err
-		}
-		if left := slices.IndexFunc(rows, func(row Row) bool { return !going[row.Key] && !goesAlong(row, key.Name) }); left >= 0 {
-			return model.Errorf(model.Conflict, "namespace %s is not empty: it holds %s", key.Name, rows[left].Key).
-				WithHint("take these away: muster delete %s -n %s --all --yes; it and all it holds: muster delete namespace %s --cascade --yes",
-					kind.Plural, key.Name, key.Name)
-		}
-	}
-	return nil
-}
-
-// application is one apply on its way.
+// application is one apply on its way: prepare collects the writes, finish previews, guards and commits them.
 type application struct {
-	service  *Service
+	repo     *repository
 	by       Actor
 	opts     ApplyOptions
 	writes   []Write
 	outcomes []Outcome
-	written  []int          // index into outcomes of each write
-	graves   []Write        // tombstones that are written with it
-	claims   map[string]Key // nodes that come to have a uid which a file says
+	written  []int // index into outcomes, by write
 
-	set       map[Key]*model.Resource // what is applied
-	nodes     map[Key]Row             // rows of nodes that were read for it
-	going     map[Key]bool            // what is pruned
-	lookup    *lookup
-	implied   map[Key]bool // what is made with something else, and is nobody's
-	foreign   []foreign
-	unhandled error
+	applied    map[Key]*model.Resource
+	deleted    map[Key]bool // by the prune
+	proposal   *proposal
+	nodes      map[Key]Row       // rows of nodes as they were read
+	claims     map[string]Key    // nodes that get the uid of a file
+	tombstones []Write           // of deleted nodes
+	implied    map[Key]bool      // groups of new namespaces: they have no owner
+	foreign    []foreignResource // resources of other owners
+	dangling   error             // a reference to a pruned resource
 }
 
 func (a *application) add(w Write, o Outcome) {
@@ -176,21 +100,23 @@ func (a *application) add(w Write, o Outcome) {
 	a.outcomes = append(a.outcomes, o)
 }
 
-// prepare turns resources into the writes that are needed; all problems at once.
+// prepare turns resources into writes and returns all problems at once, in these steps: add the groups of new
+// namespaces, check each resource by itself, read all rows that are needed, check each against the others, find
+// cycles and secrets that would reach untrusted machines, prune.
 func (a *application) prepare(ctx context.Context, resources []model.Resource) error {
-	resources, err := a.withEverybody(ctx, resources)
+	resources, err := a.addAllGroups(ctx, resources)
 	if err != nil {
 		return err
 	}
 	var problems []error
 	set := make(map[Key]*model.Resource, len(resources))
-	a.set, a.lookup = set, a.service.newLookup(set, a.going)
-	slices.SortStableFunc(resources, func(x, y model.Resource) int { return rank(KeyOf(&y)) - rank(KeyOf(&x)) }) // rooms before what is in them
+	a.applied, a.proposal = set, newProposal(a.repo, set, a.deleted)
+	slices.SortStableFunc(resources, func(x, y model.Resource) int { return deletionOrder(KeyOf(&y)) - deletionOrder(KeyOf(&x)) }) // namespaces before their content
 	for i := range resources {
 		r := &resources[i]
 		key := KeyOf(r)
 		if !a.implied[key] {
-			if err := a.sign(r); err != nil {
+			if err := a.setOwner(r); err != nil {
 				problems = append(problems, err)
 			}
 		}
@@ -199,7 +125,7 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 			problems = append(problems, model.Errorf(model.Invalid, "%s is declared twice in this apply", key))
 		}
 		set[key] = r
-		if err := a.service.opts.Validate(r); err != nil {
+		if err := a.repo.opts.Validate(r); err != nil {
 			problems = append(problems, err)
 		}
 		if len(problems) >= maxProblems {
@@ -207,13 +133,13 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 		}
 	}
 	if len(problems) > 0 {
-		return invalid(problems)
+		return joinProblems(problems)
 	}
-	strays, err := a.strays(ctx, set)
+	strays, err := a.findUndeclared(ctx, set)
 	if err != nil {
 		return err
 	}
-	if err := a.lookup.readAll(ctx); err != nil {
+	if err := a.proposal.readAll(ctx); err != nil {
 		return err
 	}
 	for i := range resources {
@@ -222,34 +148,34 @@ func (a *application) prepare(ctx context.Context, resources []model.Resource) e
 				return err
 			}
 			if problems = append(problems, err); len(problems) >= maxProblems {
-				return invalid(problems)
+				return joinProblems(problems)
 			}
 		}
 	}
-	problems = append(problems, a.service.cycles(ctx, a.lookup)...)
-	reached, err := a.service.reach(ctx, a.lookup)
+	problems = append(problems, a.proposal.findCycles(ctx)...)
+	reached, err := a.proposal.checkSecretReach(ctx)
 	if err != nil {
 		return err
 	}
 	problems = append(problems, reached...)
-	held, err := a.service.held(ctx, a.lookup)
+	held, err := a.proposal.checkServerSecrets(ctx)
 	if err != nil {
 		return err
 	}
 	problems = append(problems, held...)
-	if err := invalid(problems); err != nil {
+	if err := joinProblems(problems); err != nil {
 		return err
 	}
 	return a.prune(ctx, strays)
 }
 
-// maxProblems is how many problems of one apply are said: who has made so many knows enough.
+// maxProblems bounds the problems that one apply reports.
 const maxProblems = 50
 
-// maxBody is how long a stored resource is at most, in bytes.
+// maxBody bounds a stored resource, in bytes.
 const maxBody = 512 << 10
 
-func invalid(problems []error) error {
+func joinProblems(problems []error) error {
 	if len(problems) == 0 {
 		return nil
 	}
@@ -259,16 +185,17 @@ func invalid(problems []error) error {
 	return model.Errorf(model.Invalid, "%w", errors.Join(problems...))
 }
 
+// resource checks one resource against the proposal and adds its write, unless nothing changes.
 func (a *application) resource(ctx context.Context, r *model.Resource) error {
-	s, key := a.service, KeyOf(r)
-	warnings, err := s.references(ctx, r, a.lookup)
+	s, key := a.repo, KeyOf(r)
+	warnings, err := a.proposal.checkReferences(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := s.trust(ctx, r, a.lookup); err != nil {
+	if err := a.proposal.checkTrust(ctx, r); err != nil {
 		return err
 	}
-	found, err := a.lookup.row(ctx, key)
+	found, err := a.proposal.row(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -281,20 +208,20 @@ func (a *application) resource(ctx context.Context, r *model.Resource) error {
 	if expect, ok := a.opts.Expect[key]; ok {
 		write.Expect = expect
 		if err := write.Check(exists, row.Revision); err != nil {
-			return stale(err)
+			return asStale(err)
 		}
 	}
-	owners := a.own(r, row, exists)
+	owners := a.checkOwner(r, row, exists)
 	if node, ok := r.Spec.(*model.NodeSpec); ok {
 		if exists {
-			a.read(row)
+			a.keepNodeRow(row)
 		}
-		was, err := s.keepMeasured(node, row, exists)
+		was, err := s.keepReported(node, row, exists)
 		if err != nil {
 			return err
 		}
 		if node.UID != was.UID {
-			if err := a.claim(key, node.UID); err != nil {
+			if err := a.claimUID(key, node.UID); err != nil {
 				return err
 			}
 		}
@@ -302,7 +229,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource) error {
 	if silence, ok := r.Spec.(*model.SilenceSpec); ok {
 		silence.Creator = a.by.User
 		if exists {
-			old, err := a.service.decode(row)
+			old, err := a.repo.decode(row)
 			if err != nil {
 				return err
 			}
@@ -317,7 +244,7 @@ func (a *application) resource(ctx context.Context, r *model.Resource) error {
 	}
 	outcome := Outcome{Key: key, Op: OpCreated, Revision: row.Revision, Warnings: warnings}
 	switch {
-	case exists && a.same(key, row.Body, write.Body):
+	case exists && a.sameBody(key, row.Body, write.Body):
 		outcome.Op = OpUnchanged
 		a.outcomes = append(a.outcomes, outcome)
 		return nil
@@ -329,27 +256,27 @@ func (a *application) resource(ctx context.Context, r *model.Resource) error {
 	return nil
 }
 
-// same compares what is on record with what would be, as far as the caller may see it.
-func (a *application) same(key Key, before, after []byte) bool {
+// sameBody compares two bodies as far as the caller may see them.
+func (a *application) sameBody(key Key, before, after []byte) bool {
 	if a.opts.Redact {
-		before, after = a.service.redacted(key, before), a.service.redacted(key, after)
+		before, after = a.repo.redacted(key, before), a.repo.redacted(key, after)
 	}
 	return sameJSON(before, after)
 }
 
 func (a *application) difference(key Key, before, after []byte) string {
 	if a.opts.Redact {
-		before, after = a.service.redacted(key, before), a.service.redacted(key, after)
+		before, after = a.repo.redacted(key, before), a.repo.redacted(key, after)
 	}
 	return difference(before, after)
 }
 
-// keepMeasured: what an agent said of itself is not the operator's to change, and what it
-// was given stays where a file says nothing of it. It returns what the node was.
-func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
+// keepReported copies the machine's identity and its agent's report from the row into a declared node: an operator
+// cannot change them. Grants that the file leaves out stay. It returns the node as it was.
+func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
 	before = &model.NodeSpec{}
 	if exists {
-		old, err := s.decode(row)
+		old, err := r.decode(row)
 		if err != nil {
 			return nil, err
 		}
@@ -368,28 +295,17 @@ func (s *Service) keepMeasured(node *model.NodeSpec, row Row, exists bool) (befo
 	}
 	node.Key, node.Facts, node.AgentLabels, node.AgentGroups, node.AgentReceivers = before.Key, before.Facts, before.AgentLabels, before.AgentGroups, before.AgentReceivers
 	if node.JoinGrant == nil {
-		node.JoinGrant = before.JoinGrant // what it joined with is in no file
+		node.JoinGrant = before.JoinGrant // a file never holds it
 	} else if node.JoinGrant.Empty() {
 		node.JoinGrant = nil
 	}
 	return before, nil
 }
 
-// sameJSON compares what two bodies mean.
-func sameJSON(a, b []byte) bool {
-	var x, y any
-	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
-		return bytes.Equal(a, b)
-	}
-	ax, _ := json.Marshal(x)
-	by, _ := json.Marshal(y)
-	return bytes.Equal(ax, by)
-}
-
-// finish asks where it lands, guards, and commits.
+// finish previews the landing of all writes, guards, and commits.
 func (a *application) finish(ctx context.Context) (ApplyResult, error) {
 	out := ApplyResult{Outcomes: a.outcomes}
-	if impact := a.service.opts.Impact; impact != nil {
+	if impact := a.repo.opts.Impact; impact != nil {
 		// Unchanged resources too: people want to see where they are in force.
 		asked := slices.Clone(a.writes)
 		at := slices.Clone(a.written)
@@ -412,7 +328,7 @@ func (a *application) finish(ctx context.Context) (ApplyResult, error) {
 		}
 		out.Affected = affected
 	}
-	refused := a.refused(out.Affected)
+	refused := a.refusal(out.Affected)
 	if a.opts.DryRun {
 		out.Refused = refused
 		return out, nil
@@ -422,10 +338,10 @@ func (a *application) finish(ctx context.Context) (ApplyResult, error) {
 	}
 	done, err := a.commit(ctx)
 	if model.ClassOf(err) == model.Conflict && a.opts.Owner != "" {
-		err = meanwhile(err)
+		err = concurrentApply(err)
 	}
 	if len(a.opts.Expect) > 0 {
-		err = stale(err)
+		err = asStale(err)
 	}
 	if err != nil {
 		return ApplyResult{}, err
@@ -439,10 +355,10 @@ func (a *application) finish(ctx context.Context) (ApplyResult, error) {
 
 // unchanged returns the row of a resource that the apply leaves as it is.
 func (a *application) unchanged(ctx context.Context, key Key) (Row, error) {
-	if a.lookup == nil {
-		return a.service.opts.Store.Get(ctx, key)
+	if a.proposal == nil {
+		return a.repo.opts.Store.Get(ctx, key)
 	}
-	row, err := a.lookup.row(ctx, key)
+	row, err := a.proposal.row(ctx, key)
 	if err == nil && row == nil {
 		err = model.Errorf(model.NotFound, "%s does not exist", key)
 	}
@@ -452,10 +368,11 @@ func (a *application) unchanged(ctx context.Context, key Key) (Row, error) {
 	return *row, nil
 }
 
+// guard refuses changes of more assignments than allowed without a confirmation.
 func (a *application) guard(affected int) error {
 	most := a.opts.MaxAffected
 	if most <= 0 {
-		most = max(50, a.service.nodes.len()/5)
+		most = max(50, a.repo.nodes.len()/5)
 	}
 	if a.opts.Yes || affected <= most {
 		return nil
@@ -466,6 +383,6 @@ func (a *application) guard(affected int) error {
 	if !slices.ContainsFunc(a.outcomes, inFiles) || slices.ContainsFunc(a.outcomes, renamed) {
 		look = "--dry-run"
 	}
-	return model.Errorf(model.Guarded, "this changes what %d nodes do; without --yes at most %d may change%s", affected, most, a.pruned()).
+	return model.Errorf(model.Guarded, "this changes what %d nodes do; without --yes at most %d may change%s", affected, most, a.pruneSummary()).
 		WithHint("look at it with %s, then repeat with --yes, or with --max-affected %d", look, affected)
 }

@@ -1,13 +1,11 @@
-// Package intent keeps what operators declare: it checks, stores, revises and
-// audits resources.
+// Package intent keeps everything that operators declare: it checks, stores, revises and audits resources, and
+// enrols nodes.
 //
-// Store (store.go) is the small interface to SQL; internal/store/intentdb implements
-// it, and passes the conformance suite (intenttest) on SQLite and PostgreSQL. Service
-// is what the API, the planner, enrolment and sessions call. Start reading at
-// service.go; one apply is apply.go, from top to bottom. What sessions and requests
-// ask (nodes.go) is answered from memory.
+// Store (store.go) is the small interface to SQL; internal/store/intentdb implements it and passes the conformance
+// suite (intenttest) on SQLite and PostgreSQL. Service (service.go) is the sum of its parts: Resources, Nodes,
+// Enrolment, Tombstones, AgentReports, Namespaces, Runs and Retention. All stand on one repository (repository.go),
+// which commits rows and keeps the indexes in memory in step. Start reading there; one apply is apply.go from top to
+// bottom, and proposal.go is intent as that apply would leave it. Sessions are answered from the indexes.
 //
-// Goroutines: Run, which writes what agents said of themselves, Tidy and Forget. Locks:
-// one per index, none held across SQL; writing, which orders the writers and is held
-// while they are in SQL, is waited for by no reader.
+// Goroutines: WriteReports, ForgetAbsentNodes and EnforceRetention, each until its context ends. Locks: see repository.
 package intent

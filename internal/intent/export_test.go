@@ -7,34 +7,34 @@ import (
 	"github.com/google/uuid"
 )
 
-// TidyNow does what Tidy does once an hour.
-func (s *Service) TidyNow(ctx context.Context) error { return s.tidy(ctx) }
+// EnforceRetentionNow does one round of EnforceRetention.
+func (s *Service) EnforceRetentionNow(ctx context.Context) error { return s.enforce(ctx) }
 
-// WriteSeenNow does what Run does every other second.
-func (s *Service) WriteSeenNow(ctx context.Context) error { return s.writeSeen(ctx) }
+// WriteReportsNow does one round of WriteReports.
+func (s *Service) WriteReportsNow(ctx context.Context) error { return s.writePending(ctx) }
 
-// ForgetNow lets time pass for ephemeral nodes that are away.
-func (s *Service) ForgetNow(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
-	return s.forget(ctx, away, passed)
+// ForgetAbsentNow lets time pass for absent ephemeral nodes.
+func (s *Service) ForgetAbsentNow(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
+	return s.Nodes.forget(ctx, away, passed)
 }
 
-// Held is how much memory holds of nodes and of what became of them.
-func (s *Service) Held() (nodes, keys, ephemeral, tombstones int) {
+// IndexSizes counts the entries of the indexes of nodes and tombstones.
+func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
-	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.nodes.tombs.byKey), len(s.nodes.ephemeral), len(s.nodes.tombs.by)
+	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.tombstones.byKey), len(s.nodes.ephemeral), len(s.tombstones.byRow)
 }
 
-// OtherPace lets every node be written at once again.
-func (s *Service) OtherPace() {
+// ResetPaces lets every node be written at once again.
+func (s *Service) ResetPaces() {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	clear(s.nodes.paces)
 }
 
-// Joining is how many machines wait for those that are being written.
-func (s *Service) Joining() int {
-	s.joins.mu.Lock()
-	defer s.joins.mu.Unlock()
-	return len(s.joins.waits)
+// WaitingRequests counts the machines that wait for those being written.
+func (s *Service) WaitingRequests() int {
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
+	return len(s.queue.waits)
 }

@@ -8,13 +8,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A resource belongs to whoever metadata.owner names: a team, a repository. An apply on
-// behalf of an owner (ApplyOptions.Owner) writes that name on all it declares, and takes
-// nothing from another owner without being told to; what belongs to nobody it takes, and
-// says so. A change by hand leaves the owner as it is.
-
-// sign writes the owner on a resource that is about to be applied.
-func (a *application) sign(r *model.Resource) error {
+// setOwner writes the owner of the apply on a resource.
+//
+// metadata.owner names a team or a repository. An apply for an owner (ApplyOptions.Owner) writes that name on all
+// its resources and takes none of another owner unless told to; it takes resources without an owner and says so. A
+// change by hand leaves the owner.
+func (a *application) setOwner(r *model.Resource) error {
 	switch of := r.Metadata.Owner; {
 	case a.opts.Owner == "" || of == a.opts.Owner:
 	case of != "":
@@ -26,14 +25,13 @@ func (a *application) sign(r *model.Resource) error {
 	return nil
 }
 
-// own holds a resource against the owner on record. What would go to another owner is
-// noted in a.foreign.
-func (a *application) own(r *model.Resource, row Row, exists bool) (warnings []string) {
+// checkOwner compares a resource with the owner on record and collects resources of other owners in a.foreign.
+func (a *application) checkOwner(r *model.Resource, row Row, exists bool) (warnings []string) {
 	if !exists {
 		return nil
 	}
 	was := ownerOf(row)
-	_, seen := a.opts.Expect[KeyOf(r)] // who names a revision has read it, owner and all
+	_, seen := a.opts.Expect[KeyOf(r)] // a caller that states a revision has read the owner
 	if r.Metadata.Owner == "" && !seen {
 		r.Metadata.Owner = was
 	}
@@ -50,18 +48,18 @@ func (a *application) own(r *model.Resource, row Row, exists bool) (warnings []s
 	case seen:
 		return []string{"it belonged to " + was + ", whose next apply may take it back or be refused"}
 	}
-	a.foreign = append(a.foreign, foreign{KeyOf(r), was})
+	a.foreign = append(a.foreign, foreignResource{KeyOf(r), was})
 	return []string{"belongs to " + was}
 }
 
-// foreign is something that belongs to another owner.
-type foreign struct {
+// foreignResource is a resource of another owner.
+type foreignResource struct {
 	key   Key
 	owner string
 }
 
-// foreigners refuses what belongs to others, all of it at once.
-func (a *application) foreigners() error {
+// refuseForeign refuses all resources of other owners at once.
+func (a *application) refuseForeign() error {
 	if len(a.foreign) == 0 {
 		return nil
 	}
@@ -73,19 +71,19 @@ func (a *application) foreigners() error {
 		}
 		owners[f.owner] = append(owners[f.owner], f.key.String())
 	}
-	said := make([]string, len(order))
+	report := make([]string, len(order))
 	for i, owner := range order {
 		verb := " belongs to "
 		if len(owners[owner]) > 1 {
 			verb = " belong to "
 		}
-		said[i] = model.ListFirst(owners[owner], 10) + verb + owner
+		report[i] = model.ListFirst(owners[owner], 10) + verb + owner
 	}
-	return model.Errorf(model.Guarded, "%s; nothing was changed", strings.Join(said, "; ")).
+	return model.Errorf(model.Guarded, "%s; nothing was changed", strings.Join(report, "; ")).
 		WithHint("agree with them, or take it out of your files; to have it from now on: --take-over")
 }
 
-// ownerOf is the owner on record; empty: nobody.
+// ownerOf returns the owner on record; empty: none.
 func ownerOf(row Row) string {
 	var body struct {
 		Metadata struct {
@@ -98,26 +96,33 @@ func ownerOf(row Row) string {
 	return body.Metadata.Owner
 }
 
-// disowned warns of what is deleted by hand though somebody declares it.
-func disowned(row Row) []string {
+// deleteWarning warns when a person deletes a resource that an owner declares.
+func deleteWarning(row Row) []string {
 	if owner := ownerOf(row); owner != "" {
 		return []string{"it belongs to " + owner + ", whose next apply makes it again if its files still declare it"}
 	}
 	return nil
 }
 
-// misnamed warns of what is renamed by hand though somebody declares it.
-func misnamed(row Row) []string {
+// renameWarning warns when a person renames a node that an owner declares.
+func renameWarning(row Row) []string {
 	if owner := ownerOf(row); owner != "" {
 		return []string{"it belongs to " + owner + ": change metadata.name in its files too, or its next apply makes a second node " + row.Name}
 	}
 	return nil
 }
 
-// refused are the reasons why this is not done: what belongs to others, what would leave
-// a name without its handler, what changes too many nodes.
-func (a *application) refused(affected int) error {
-	reasons := slices.DeleteFunc([]error{a.foreigners(), a.unhandled, a.guard(affected)}, func(err error) bool { return err == nil })
+// describeOwned names a resource with its owner.
+func describeOwned(r *model.Resource) string {
+	if r.Metadata.Owner != "" {
+		return KeyOf(r).String() + " (of " + r.Metadata.Owner + ")"
+	}
+	return KeyOf(r).String()
+}
+
+// refusal returns the first reason to refuse: resources of others, a dangling reference, too many changed nodes.
+func (a *application) refusal(affected int) error {
+	reasons := slices.DeleteFunc([]error{a.refuseForeign(), a.dangling, a.guard(affected)}, func(err error) bool { return err == nil })
 	if len(reasons) == 0 {
 		return nil
 	}

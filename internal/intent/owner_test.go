@@ -292,9 +292,9 @@ func TestTwoAppliesMeet(t *testing.T) {
 }
 
 // between is called when an apply has read all and not written yet.
-func (w *world) impact(_ context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+func (w *world) impact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if w.between != nil {
 		w.between()
 	}
-	return make([]intent.Landing, len(writes)), w.affected, nil
+	return make([]intent.Placement, len(writes)), w.affected, nil
 }

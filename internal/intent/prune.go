@@ -7,25 +7,23 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// stray is something that the owner declared once and does not any more.
-type stray struct {
+// undeclared is a resource that its owner declared once and no longer declares.
+type undeclared struct {
 	row  Row
-	stay string // why it is not taken away all the same; empty: it goes
+	keep string // the reason to keep it; empty: delete it
 }
 
-// strays finds them, and notes in a.going what goes. What others own, or nobody, is not
-// looked at; machines that joined and what is built in stay, and so does a namespace that
-// something is left in.
-func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (list []stray, err error) {
+// findUndeclared returns the resources that the owner no longer declares and marks in a.deleted those to delete.
+// Resources of others or of nobody are ignored; joined machines, built-in resources and non-empty namespaces stay.
+func (a *application) findUndeclared(ctx context.Context, set map[Key]*model.Resource) (list []undeclared, err error) {
 	if !a.opts.Prune {
 		return nil, nil
 	}
 	if a.opts.Owner == "" {
-		return nil, model.Errorf(model.Invalid, "what to prune is not said: whose?").WithHint("--prune goes with --owner NAME")
+		return nil, model.Errorf(model.Invalid, "what to prune is not report: whose?").WithHint("--prune goes with --owner NAME")
 	}
 	if len(set) == 0 && !a.opts.AllowEmpty {
 		return nil, model.Errorf(model.Invalid, "nothing is declared: with --prune all that %s owns would be deleted", a.opts.Owner).
@@ -35,18 +33,18 @@ func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (
 	if err != nil {
 		return nil, err
 	}
-	kinds := a.service.opts.Kinds.Kinds()
-	slices.Reverse(kinds) // what builds on others first, namespaces last
-	for _, kind := range kinds {
-		q := ListQuery{Kind: kind.Name, Limit: rowsAtOnce}
+	kinds := a.repo.opts.Kinds.Kinds()
+	slices.Reverse(kinds) // dependent kinds first, namespaces last
+	for _, k := range kinds {
+		q := ListQuery{Kind: k.Name, Limit: listBatch}
 		for {
-			rows, err := a.service.opts.Store.List(ctx, q)
+			rows, err := a.repo.opts.Store.List(ctx, q)
 			if err != nil {
 				return nil, err
 			}
 			for _, row := range rows {
 				if a.opts.prunes(row.Key) && set[row.Key] == nil && bytes.Contains(row.Body, name) && ownerOf(row) == a.opts.Owner {
-					list = append(list, stray{row: row})
+					list = append(list, undeclared{row: row})
 				}
 			}
 			if len(rows) < q.Limit {
@@ -57,24 +55,24 @@ func (a *application) strays(ctx context.Context, set map[Key]*model.Resource) (
 	}
 	for i := range list {
 		row := list[i].row
-		if isEverybody(row.Key) {
+		if isAllGroup(row.Key) {
 			continue // as its namespace, which comes last
 		}
-		if list[i].stay, err = a.stays(ctx, row, set); err != nil {
+		if list[i].keep, err = a.keepReason(ctx, row, set); err != nil {
 			return nil, err
 		}
-		if list[i].stay == "" {
-			a.going[row.Key] = true
+		if list[i].keep == "" {
+			a.deleted[row.Key] = true
 		}
 	}
-	return a.straysEverybody(ctx, list)
+	return a.pruneAllGroups(ctx, list)
 }
 
-// stays says why something is not pruned; empty: it is.
-func (a *application) stays(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
+// keepReason returns why a resource is not pruned; empty: it is.
+func (a *application) keepReason(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
 	switch row.Kind {
 	case "Node":
-		r, err := a.service.decode(row)
+		r, err := a.repo.decode(row)
 		if err != nil {
 			return "", err
 		}
@@ -87,13 +85,13 @@ func (a *application) stays(ctx context.Context, row Row, set map[Key]*model.Res
 				return "it holds " + key.String(), nil
 			}
 		}
-		err := a.service.mayDelete(ctx, row.Key, a.going)
-		if said := model.ClassOf(err); said == model.Conflict || said == model.Invalid {
+		err := a.repo.checkNamespaceDeletion(ctx, row.Key, a.deleted)
+		if report := model.ClassOf(err); report == model.Conflict || report == model.Invalid {
 			return err.(*model.Error).Message, nil
 		} else if err != nil {
 			return "", err
 		}
-		group, there, err := a.service.everybodyOf(ctx, row.Name)
+		group, there, err := a.repo.allGroupRow(ctx, row.Name)
 		if owner := ownerOf(group); there && owner != "" && owner != a.opts.Owner {
 			return "it holds " + group.Key.String() + " (of " + owner + ")", nil
 		}
@@ -102,15 +100,14 @@ func (a *application) stays(ctx context.Context, row Row, set map[Key]*model.Res
 	return "", nil
 }
 
-// prune adds the deletions. A handler that somebody still names is not taken away: nobody
-// would hear of those problems any more.
-func (a *application) prune(ctx context.Context, list []stray) error {
+// prune adds the deletions. A handler that somebody still references stays: its problems would notify nobody.
+func (a *application) prune(ctx context.Context, list []undeclared) error {
 	for _, s := range list {
 		o := Outcome{Key: s.row.Key, Revision: s.row.Revision, Pruned: true}
-		if s.stay != "" {
-			o.Op, o.Warnings = OpUnchanged, []string{"it is not declared any more and stays: " + s.stay}
-			if isEverybody(s.row.Key) {
-				if err := a.disown(s.row, o); err != nil {
+		if s.keep != "" {
+			o.Op, o.Warnings = OpUnchanged, []string{"it is not declared any more and stays: " + s.keep}
+			if isAllGroup(s.row.Key) {
+				if err := a.releaseOwner(s.row, o); err != nil {
 					return err
 				}
 				continue
@@ -119,84 +116,19 @@ func (a *application) prune(ctx context.Context, list []stray) error {
 			continue
 		}
 		o.Op, o.Diff = OpDeleted, a.difference(s.row.Key, s.row.Body, nil)
-		a.read(s.row)
+		a.keepNodeRow(s.row)
 		a.add(Write{Key: s.row.Key, Expect: s.row.Revision}, o)
 	}
-	n, by, err := a.service.namer(ctx, a.going, a.set)
+	n, by, err := a.repo.referrer(ctx, a.deleted, a.applied)
 	if err == nil && by != nil {
-		a.unhandled = model.Errorf(model.Conflict, "%s is not declared any more, but %s refers to it in %s", keyOfReference(n), withOwner(by), n.Field).
+		a.dangling = model.Errorf(model.Conflict, "%s is not declared any more, but %s refers to it in %s", keyOfReference(n), describeOwned(by), n.Field).
 			WithHint("keep its file until nothing refers to it; nothing was changed")
 	}
 	return err
 }
 
-func withOwner(r *model.Resource) string {
-	if r.Metadata.Owner != "" {
-		return KeyOf(r).String() + " (of " + r.Metadata.Owner + ")"
-	}
-	return KeyOf(r).String()
-}
-
-// namer finds a resource that requires one of those that an apply deletes; nil: there is none. It
-// ignores resources that the apply deletes, too, and those that it writes (set), which references checks.
-func (s *Service) namer(ctx context.Context, going map[Key]bool, set map[Key]*model.Resource) (ref kind.Reference, by *model.Resource, err error) {
-	if len(going) == 0 {
-		return ref, nil, nil
-	}
-	names := map[string]bool{}
-	for key := range going {
-		names[key.Name], names[key.Namespace+"/"+key.Name] = true, true
-	}
-	for _, k := range s.opts.Kinds.Referring() {
-		rows, err := s.opts.Store.List(ctx, ListQuery{Kind: k.Name})
-		if err != nil {
-			return ref, nil, err
-		}
-		for _, row := range rows {
-			if going[row.Key] || set[row.Key] != nil || !mentions(row.Body, names) {
-				continue // one of a hundred thousand nodes, most of which refer to nothing
-			}
-			r, err := s.decode(row)
-			if err != nil {
-				return ref, nil, err
-			}
-			for _, ref := range s.opts.Kinds.References(r) {
-				if ref.Required && going[keyOfReference(ref)] {
-					return ref, r, nil
-				}
-			}
-		}
-	}
-	return ref, nil, nil
-}
-
-// mentions reports whether a JSON text holds one of the names as a string. Names need no escapes.
-func mentions(body []byte, names map[string]bool) bool {
-	for {
-		start := bytes.IndexByte(body, '"')
-		if start < 0 {
-			return false
-		}
-		body = body[start+1:]
-		end := 0
-		for end < len(body) && body[end] != '"' {
-			if body[end] == '\\' {
-				end++
-			}
-			end++
-		}
-		if end >= len(body) {
-			return false
-		}
-		if names[string(body[:end])] {
-			return true
-		}
-		body = body[end+1:]
-	}
-}
-
-// pruned names what would be deleted, for the message of the guard.
-func (a *application) pruned() string {
+// pruneSummary names the resources to delete, for the guard's message.
+func (a *application) pruneSummary() string {
 	var names []string
 	for _, o := range a.outcomes {
 		if o.Pruned && o.Op == OpDeleted {

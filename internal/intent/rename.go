@@ -9,10 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Rename gives a node another name, in one commit with all that names it. The node keeps
-// its numeric and its immutable id, and with them its events, problems and history. What
-// names it in a condition stays as it is: warnings say where.
-func (s *Service) Rename(ctx context.Context, by Actor, namespace, name, to string, o ApplyOptions) (ApplyResult, error) {
+// Rename gives a node another name, in one commit with everything that names it. The node keeps its ids, and with
+// them events, problems and history. Conditions that name it stay; warnings list them.
+func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to string, o ApplyOptions) (ApplyResult, error) {
 	key := Key{"Node", namespace, name}
 	row, err := s.opts.Store.Get(ctx, key)
 	if err != nil {
@@ -40,32 +39,32 @@ func (s *Service) Rename(ctx context.Context, by Actor, namespace, name, to stri
 	if err != nil {
 		return ApplyResult{}, err
 	}
-	a := application{service: s, by: by, opts: o}
-	a.read(row)
+	a := application{repo: s.repository, by: by, opts: o}
+	a.keepNodeRow(row)
 	a.add(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
-		Outcome{Key: KeyOf(r), Op: OpRenamed, Was: name, Diff: difference(row.Body, body), Warnings: misnamed(row)})
-	if err := a.renameReferences(ctx, renaming{namespace: namespace, old: name, new: to, others: s.elsewhere(namespace, name)}); err != nil {
+		Outcome{Key: KeyOf(r), Op: OpRenamed, Was: name, Diff: difference(row.Body, body), Warnings: renameWarning(row)})
+	if err := a.renameReferences(ctx, renaming{namespace: namespace, old: name, new: to, others: s.existsElsewhere(namespace, name)}); err != nil {
 		return ApplyResult{}, err
 	}
 	return a.finish(ctx)
 }
 
-// elsewhere says whether a node of another namespace has the name, too.
-func (s *Service) elsewhere(namespace, name string) bool {
+// existsElsewhere reports whether a node of another namespace has the name.
+func (r *repository) existsElsewhere(namespace, name string) bool {
 	var others []string
-	for _, ns := range s.namespaceNames() {
+	for _, ns := range r.namespaces.names() {
 		if ns != namespace {
 			others = append(others, ns)
 		}
 	}
-	return s.nodes.holds(others, name)
+	return r.nodes.hasMachine(others, name)
 }
 
-// renameReferences rewrites what names the node.
+// renameReferences rewrites the resources that name the node.
 func (a *application) renameReferences(ctx context.Context, n renaming) error {
-	n.kinds = a.service.opts.Kinds
+	n.kinds = a.repo.opts.Kinds
 	for _, k := range n.kinds.Referring() {
-		rows, err := a.service.opts.Store.List(ctx, ListQuery{Kind: k.Name})
+		rows, err := a.repo.opts.Store.List(ctx, ListQuery{Kind: k.Name})
 		if err != nil {
 			return err
 		}
@@ -73,7 +72,7 @@ func (a *application) renameReferences(ctx context.Context, n renaming) error {
 			if !strings.Contains(string(row.Body), n.old) {
 				continue
 			}
-			r, err := a.service.decode(row)
+			r, err := a.repo.decode(row)
 			if err != nil {
 				return err
 			}
@@ -95,14 +94,14 @@ func (a *application) renameReferences(ctx context.Context, n renaming) error {
 	return nil
 }
 
-// renaming is one node's new name, for whatever names the node.
+// renaming is one node's new name, for all resources that name it.
 type renaming struct {
 	namespace, old, new string
 	others              bool // nodes of other namespaces have the old name, too
 	kinds               *kind.Registry
 }
 
-// rewrite puts the new name where a resource names the node, and says whether it did.
+// rewrite replaces the name in a resource and reports whether it did.
 func (n renaming) rewrite(r *model.Resource) (changed bool) {
 	of := KeyOf(r).Namespace
 	switch spec := r.Spec.(type) {
@@ -129,8 +128,8 @@ func (n renaming) rewrite(r *model.Resource) (changed bool) {
 	return changed
 }
 
-// list is refs with the new name. A plain name in the namespace shared means the nodes of
-// that name in all: where others have the old one, it stays beside the new.
+// list replaces the name in refs. A plain name in the namespace shared means the nodes of that name in all
+// namespaces: where others have the old name, it stays beside the new one.
 func (n renaming) list(of string, refs []string) (out []string, changed bool) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(of, ref)

@@ -85,7 +85,7 @@ func TestRename(t *testing.T) {
 			t.Errorf("got %s, want %s", c.got, c.want)
 		}
 	}
-	if err := w.WriteSeenNow(ctx); err != nil {
+	if err := w.WriteReportsNow(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if node := get("Node", "default", "shop01").(*model.NodeSpec); node.UID != uid.String() || node.Facts["os"] != "linux" || node.Key != "k1" {

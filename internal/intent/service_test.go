@@ -24,7 +24,8 @@ type world struct {
 	affected int
 	between  func()
 	dsn      string
-	commits  atomic.Int64 // transactions that were tried
+	commits  atomic.Int64 // transactions tried
+	queries  atomic.Int64 // Get, GetAll and List
 	now      time.Time
 
 	committing func() // nil, or what happens before a transaction
@@ -52,7 +53,7 @@ func (w *world) open(t *testing.T) {
 	}
 	t.Cleanup(func() { store.Close() })
 	w.Service = intent.NewService(intent.Options{
-		Store: counted{store, w}, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
+		Store: countingStore{store, w}, Now: func() time.Time { return w.now }, Limits: model.Limits{Labels: 3},
 		Connected: func(id model.NodeID) bool {
 			if w.here != nil {
 				return w.here(id)

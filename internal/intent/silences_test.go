@@ -31,7 +31,7 @@ func TestSilencesThatEndedGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(8 * 24 * time.Hour)
-	if err := s.TidyNow(t.Context()); err != nil {
+	if err := s.EnforceRetentionNow(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	left, err := s.List(t.Context(), intent.ListQuery{Kind: "Silence"}, nil)

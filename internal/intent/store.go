@@ -18,20 +18,19 @@ type Store interface {
 	GetAll(ctx context.Context, keys []Key) ([]Row, error)
 	// List returns rows of a kind in key order, after the key After, at most Limit.
 	List(ctx context.Context, q ListQuery) ([]Row, error)
-	// Changes returns what was recorded after a revision, oldest first.
+	// Changes returns the changes after a revision, the oldest first; whole revisions only.
 	Changes(ctx context.Context, after int64, limit int) ([]Change, error)
-	// ChangesBefore returns what was recorded, newest first: for people.
+	// ChangesBefore returns recorded changes, the newest first, for people.
 	ChangesBefore(ctx context.Context, q ChangeQuery) ([]Change, error)
-	// ForgetChanges removes what was recorded before a time, oldest first, at most limit
-	// changes, and says how many. Rows stay.
+	// ForgetChanges deletes recorded changes from before a time, the oldest first, at most limit of them, and returns
+	// their number. Rows stay.
 	ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error)
-	// Revision is the newest.
+	// Revision returns the newest revision.
 	Revision(ctx context.Context) (int64, error)
-	// BeginLife says with which incarnation of the journal the rows are used from now
-	// on. Where it is another than before, ids skip IDGap numbers: these rows may be an
-	// older copy, and what was given after it was made is known to agents.
+	// BeginLife records the incarnation of the journal that the rows belong to from now on. With a new incarnation
+	// ids skip IDGap numbers: the rows may be an older copy, and agents may know ids that were given later.
 	BeginLife(ctx context.Context, incarnation uint64) error
-	// Trouble says why the store did not answer when it was last asked; nil: it did.
+	// Trouble returns the error of the last query; nil: it succeeded.
 	Trouble() error
 	Close() error
 }
@@ -47,7 +46,7 @@ type Key struct {
 	Name      string
 }
 
-// Row is one stored thing. Body is JSON.
+// Row is one stored resource or one of our own records. Body is JSON.
 type Row struct {
 	Key
 	ID       uint32 // numeric, per kind, never used again
@@ -61,12 +60,12 @@ type Row struct {
 type Write struct {
 	Key
 	Body []byte
-	// From moves the row of this name, of the same kind and namespace, to Key: it keeps
-	// its id, and there must be no row at Key. Expect is of the row that moves.
+	// From moves the row of this name, of the same kind and namespace, to Key. The row keeps its id; no row may
+	// exist at Key. Expect applies to the moved row.
 	From   string
-	Expect int64  // revision the row must have; 0: must not exist; -1: whatever
-	Retire bool   // of a Delete: people took it out of service, and it is recorded so
-	By     *Actor // who wrote this, where a commit is of several; nil: who commits
+	Expect int64  // revision that the row must have; 0: the row must not exist; -1: any
+	Retire bool   // of a Delete: record it as a retirement
+	By     *Actor // the author of this write, in a commit for several; nil: the committer
 }
 
 // CommitResult is the outcome: the rows as written, in the order of the writes.
@@ -75,7 +74,7 @@ type CommitResult struct {
 	Rows     []Row
 }
 
-// Actor says who changed something, whence and why.
+// Actor is the author of a change, with address and reason.
 type Actor struct {
 	User   string // or "server", "agent:<uid>"
 	Whence string // remote address, or "local"
@@ -100,15 +99,15 @@ type Change struct {
 // ChangeQuery selects changes. Zero fields select everything.
 type ChangeQuery struct {
 	Kind, Namespace, Name string   // Name: also of those that had it before a rename
-	Namespaces            []string // only of these; nil: of all
-	NotKinds              []string // these are left out
+	Namespaces            []string // nil: all
+	NotKinds              []string // excluded kinds
 	Resources             bool     // kinds of resources only
-	People                bool     // not what the server did by itself, nor machines that joined
+	People                bool     // without changes of the server itself and of joining machines
 	Revision              int64    // before this revision, …
 	Part                  int      // … or in it, before this part
 	Limit                 int      // zero: all
-	Bodies                bool     // Before and After are wanted
-	Gone                  bool     // only what took something away: delete and retire
+	Bodies                bool     // with Before and After
+	Gone                  bool     // deletions and retirements only
 	Since                 time.Time
 }
 
@@ -116,7 +115,7 @@ type ChangeQuery struct {
 type ListQuery struct {
 	Kind       string
 	Namespace  string   // empty: all
-	Namespaces []string // only of these; nil: of all
+	Namespaces []string // nil: all
 	After      Key
 	Limit      int // zero: all
 }

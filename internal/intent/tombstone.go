@@ -1,10 +1,13 @@
 package intent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,15 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// tombstoneKind is the kind of the rows that say what became of machines that are nodes no
-// more. Such a row is named after the node's immutable id, or, where only one machine of a
-// node (or of none) is meant, keyTomb and the fingerprint of its key.
+// tombstoneKind is the kind of rows that record a removed node or a refused machine. The name of such a row is the
+// uid of the node, or keyTombstone and the fingerprint of a key, where it is about one machine alone.
 const (
 	tombstoneKind = "tombstone"
-	keyTomb       = "key:"
+	keyTombstone  = "key:"
 )
 
-// Why a machine is a node no more. The codes are those of Refuse.
+// Reasons of a tombstone; Refuse messages carry them as codes.
 const (
 	ReasonRetired   = "retired"   // an operator took the node out of service
 	ReasonReplaced  = "replaced"  // another machine has its place
@@ -30,7 +32,7 @@ const (
 	ReasonDeleted   = "deleted"   // the node was deleted like any resource
 )
 
-// Tombstone is what is kept of a node, or of a machine, that is gone, so that it hears why.
+// Tombstone records why a node was removed or a machine refused, so that the machine learns the reason.
 type Tombstone struct {
 	Name      string    `json:"name"` // of the node
 	Namespace string    `json:"namespace,omitempty"`
@@ -42,7 +44,7 @@ type Tombstone struct {
 	Until     time.Time `json:"until,omitzero"` // zero: for good
 }
 
-// Sentence says what became of the machine: by whom, when and why.
+// Sentence returns the fate of the machine in words: by whom, when and why.
 func (t *Tombstone) Sentence() string {
 	what := map[string]string{
 		ReasonRetired: "was retired", ReasonReplaced: "has another machine now: this one was replaced", ReasonDeclined: "was not let in",
@@ -66,7 +68,7 @@ func (t *Tombstone) Sentence() string {
 	return text
 }
 
-// Hint is what to type if it should be a node all the same.
+// Hint returns the command that makes the machine a node again.
 func (t *Tombstone) Hint() string {
 	switch t.Why {
 	case ReasonReplaced:
@@ -77,20 +79,12 @@ func (t *Tombstone) Hint() string {
 	return "if that is a mistake, " + pki.JoinAnew
 }
 
-// Err is how a machine that asks to join hears of it.
+// Err returns the refusal of a machine that asks to join.
 func (t *Tombstone) Err() error {
 	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 }
 
-// BlockKey keeps a tombstone of the machine with this key alone: whatever node it was, or
-// wanted to be, others may be. By and At are filled in.
-func (s *Service) BlockKey(ctx context.Context, by Actor, key string, t Tombstone) error {
-	t.Key, t.By, t.At = key, by.User, s.opts.Now().UTC()
-	_, err := s.commit(ctx, by, []Write{t.write(keyTomb + key)})
-	return err
-}
-
-// write is the tombstone's row.
+// write returns the write of the tombstone's row.
 func (t Tombstone) write(name string) Write {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -99,104 +93,147 @@ func (t Tombstone) write(name string) Write {
 	return Write{Key: Key{Kind: tombstoneKind, Name: name}, Body: body, Expect: -1}
 }
 
-// tombs are the tombstones in memory: sessions and machines that join ask. It is guarded
-// by the node index.
-type tombs struct {
-	by    map[string]Tombstone // by the row's name
-	byKey map[string]string    // fingerprint → the row's name
+// Tombstones answers for removed nodes and refused machines.
+type Tombstones struct{ *repository }
+
+// tombstoneIndex holds all tombstones in memory, for sessions and joining machines.
+type tombstoneIndex struct {
+	now func() time.Time
+
+	mu    sync.RWMutex
+	byRow map[string]Tombstone // by the row's name
+	byKey map[string]string    // the row's name, by the fingerprint of the key
 }
 
-func newTombs() tombs { return tombs{by: map[string]Tombstone{}, byKey: map[string]string{}} }
+func newTombstoneIndex(now func() time.Time) tombstoneIndex {
+	return tombstoneIndex{now: now, byRow: map[string]Tombstone{}, byKey: map[string]string{}}
+}
 
-func (x *nodeIndex) tookTombstone(row Row) error {
+func (x *tombstoneIndex) put(row Row) error {
 	var t Tombstone
 	if err := json.Unmarshal(row.Body, &t); err != nil {
 		return fmt.Errorf("read %s: %w", row.Key, err)
 	}
-	if key, ok := strings.CutPrefix(row.Name, keyTomb); ok {
+	if key, ok := strings.CutPrefix(row.Name, keyTombstone); ok {
 		t.Key = key
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.tombs.by[row.Name] = t
+	x.byRow[row.Name] = t
 	if t.Key != "" {
-		x.tombs.byKey[t.Key] = row.Name
+		x.byKey[t.Key] = row.Name
 	}
 	return nil
 }
 
-func (x *nodeIndex) removeTombstone(name string) {
+func (x *tombstoneIndex) remove(name string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if t := x.tombs.by[name]; x.tombs.byKey[t.Key] == name {
-		delete(x.tombs.byKey, t.Key)
+	if t := x.byRow[name]; x.byKey[t.Key] == name {
+		delete(x.byKey, t.Key)
 	}
-	delete(x.tombs.by, name)
+	delete(x.byRow, name)
 }
 
-// Tombstone says what became of a node that is there no more, from memory.
-func (s *Service) Tombstone(uid uuid.UUID) (Tombstone, bool) { return s.tombstone(uid.String()) }
+func (t *Tombstone) inForce(now time.Time) bool { return t.Until.IsZero() || now.Before(t.Until) }
 
-// TombstoneByKey says what became of the machine that has a key.
-func (s *Service) TombstoneByKey(key string) (Tombstone, bool) {
-	s.nodes.mu.RLock()
-	name := s.nodes.tombs.byKey[key]
-	s.nodes.mu.RUnlock()
-	return s.tombstone(name)
-}
-
-func (s *Service) tombstone(name string) (Tombstone, bool) {
-	s.nodes.mu.RLock()
-	defer s.nodes.mu.RUnlock()
-	t, ok := s.nodes.tombs.by[name]
-	return t, ok && (t.Until.IsZero() || s.opts.Now().Before(t.Until))
-}
-
-// TombstoneByName says what became of the last node of a name that is there no more.
-func (s *Service) TombstoneByName(namespace, name string) (last Tombstone, ok bool) {
-	s.nodes.mu.RLock()
-	defer s.nodes.mu.RUnlock()
-	for _, t := range s.nodes.tombs.by {
-		if t.Namespace == namespace && t.Name == name && (!ok || t.At.After(last.At)) && (t.Until.IsZero() || s.opts.Now().Before(t.Until)) {
-			last, ok = t, true
-		}
-	}
-	return last, ok
-}
-
-// RefuseKey implements pki.Registrar.
-func (s *Service) RefuseKey(key string) error {
-	if t, ok := s.TombstoneByKey(key); ok {
-		return t.Err()
-	}
-	return nil
-}
-
-// UnknownNode implements pki.Registrar.
-func (s *Service) UnknownNode(node uuid.UUID) bool {
-	_, there := s.LookupNode(node)
-	_, gone := s.Tombstone(node)
-	return !there && !gone
-}
-
-// lift takes a tombstone away, if it is there.
-func (x *nodeIndex) lift(name string) []Write {
+// lookup finds a tombstone in force by the name of its row.
+func (x *tombstoneIndex) lookup(name string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if _, ok := x.tombs.by[name]; !ok {
+	t, ok := x.byRow[name]
+	return t, ok && t.inForce(x.now())
+}
+
+// lookupKey finds the tombstone in force of a machine's key.
+func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	t, ok := x.byRow[x.byKey[key]]
+	return t, ok && t.inForce(x.now())
+}
+
+// liftWrites returns the write that deletes a tombstone; nil: there is none.
+func (x *tombstoneIndex) liftWrites(name string) []Write {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if _, ok := x.byRow[name]; !ok {
 		return nil
 	}
 	return []Write{{Key: Key{Kind: tombstoneKind, Name: name}, Expect: -1}}
 }
 
-// expired are the tombstones that nobody needs any more.
-func (x *nodeIndex) expired(now time.Time) (writes []Write) {
+// expiredWrites returns the writes that delete expired tombstones.
+func (x *tombstoneIndex) expiredWrites() (writes []Write) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	for name, t := range x.tombs.by {
-		if !t.Until.IsZero() && !now.Before(t.Until) {
+	for name, t := range x.byRow {
+		if !t.inForce(x.now()) {
 			writes = append(writes, Write{Key: Key{Kind: tombstoneKind, Name: name}, Expect: -1})
 		}
 	}
 	return writes
+}
+
+// list returns the tombstones in force that match.
+func (x *tombstoneIndex) list(match func(*Tombstone) bool) (list []TombstoneEntry) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for id, t := range x.byRow {
+		if t.inForce(x.now()) && match(&t) {
+			list = append(list, TombstoneEntry{id, t})
+		}
+	}
+	slices.SortFunc(list, func(a, b TombstoneEntry) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.ID, b.ID)) })
+	return list
+}
+
+// Tombstone finds the tombstone of a node by its uid, from memory.
+func (s *Tombstones) Tombstone(uid uuid.UUID) (Tombstone, bool) {
+	return s.tombstones.lookup(uid.String())
+}
+
+// TombstoneByKey finds the tombstone of a machine by the fingerprint of its key, from memory.
+func (s *Tombstones) TombstoneByKey(key string) (Tombstone, bool) { return s.tombstones.lookupKey(key) }
+
+// TombstoneByName finds the latest tombstone of a node's name, from memory.
+func (s *Tombstones) TombstoneByName(namespace, name string) (Tombstone, bool) {
+	list := s.tombstones.list(func(t *Tombstone) bool { return t.Namespace == namespace && t.Name == name })
+	if len(list) == 0 {
+		return Tombstone{}, false
+	}
+	return list[0].Tombstone, true
+}
+
+// BlockKey writes a tombstone for one key: its machine cannot join, other machines can become the node. It fills in By and At.
+func (s *Tombstones) BlockKey(ctx context.Context, by Actor, key string, t Tombstone) error {
+	t.Key, t.By, t.At = key, by.User, s.opts.Now().UTC()
+	_, err := s.commit(ctx, by, []Write{t.write(keyTombstone + key)})
+	return err
+}
+
+// TombstoneEntry is a tombstone with the name of its row.
+type TombstoneEntry struct {
+	ID string
+	Tombstone
+}
+
+// ListTombstones returns all tombstones in force, the newest first.
+func (s *Tombstones) ListTombstones() []TombstoneEntry {
+	return s.tombstones.list(func(*Tombstone) bool { return true })
+}
+
+// LiftTombstone deletes a tombstone: its machine is unknown from then on and may ask to join.
+func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) error {
+	writes := s.tombstones.liftWrites(id)
+	if writes == nil {
+		return ErrNoTombstone(id)
+	}
+	_, err := s.commit(ctx, by, writes)
+	return err
+}
+
+// ErrNoTombstone returns the error for an id without a tombstone.
+func ErrNoTombstone(id string) error {
+	return model.Errorf(model.NotFound, "there is no tombstone %s", id).WithHint("all of them: muster node list --retired")
 }

@@ -54,7 +54,7 @@ func TestTombstoneOfAKey(t *testing.T) {
 	if w.RefuseKey("k2") != nil {
 		t.Error("k2 is free again")
 	}
-	if err := w.TidyNow(ctx); err != nil || tombs() != 1 {
+	if err := w.EnforceRetentionNow(ctx); err != nil || tombs() != 1 {
 		t.Fatalf("%d tombstones are left, %v", tombs(), err)
 	}
 	if _, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"}); err != nil {
@@ -85,7 +85,7 @@ func TestFirstKey(t *testing.T) {
 	if held, ok := w.LookupKey("k1"); !ok || held.UID != uid || held.Key != "k1" {
 		t.Fatalf("after an apply the key is of %+v", held)
 	}
-	if err := w.WriteSeenNow(ctx); err != nil {
+	if err := w.WriteReportsNow(ctx); err != nil {
 		t.Fatal(err)
 	}
 	w.open(t)

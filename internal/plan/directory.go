@@ -311,8 +311,8 @@ func (p *Planner) Streams() map[route.Name]*model.HandlerSpec {
 }
 
 // Placement counts the users of a declared resource; zero: it is not declared.
-func (p *Planner) Placement(key intent.Key) intent.Landing {
-	return read(p, func(f *fleet) intent.Landing { return f.placement(f.definition(key)) })
+func (p *Planner) Placement(key intent.Key) intent.Placement {
+	return read(p, func(f *fleet) intent.Placement { return f.placement(f.definition(key)) })
 }
 
 // definition finds what a resource became; nil: there is none.

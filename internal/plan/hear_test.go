@@ -42,7 +42,7 @@ func TestNodesUseHandlers(t *testing.T) {
 // Routes, pipelines and Sensu agents that name no handler use handlers, too, from when they are applied together.
 func TestEverybodyUsesHandlers(t *testing.T) {
 	h := newHouse(t)
-	uses := func(what, handler string, want intent.Landing) {
+	uses := func(what, handler string, want intent.Placement) {
 		t.Helper()
 		if l := h.p.Placement(intent.Key{Kind: "Handler", Namespace: "default", Name: handler}); l.Routes != want.Routes || l.Flows != want.Flows || l.Hear != want.Hear || l.Checks != 0 {
 			t.Errorf("%s: %+v, want %+v", what, l, want)
@@ -50,25 +50,25 @@ func TestEverybodyUsesHandlers(t *testing.T) {
 	}
 	h.put("Handler", "default", "pager", nil, &model.HandlerSpec{})
 	h.put("Handler", "default", "keepalive", nil, &model.HandlerSpec{})
-	uses("nobody", "pager", intent.Landing{})
+	uses("nobody", "pager", intent.Placement{})
 	h.put("Route", "default", "night", nil, &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"other"}}, {To: []string{"default/pager", "pager"}}, {To: []string{"pager"}}}})
 	h.put("Route", "shared", "pager", nil, &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}}) // of its own namespace
-	uses("a route", "pager", intent.Landing{Routes: 1})
+	uses("a route", "pager", intent.Placement{Routes: 1})
 	h.put("Pipeline", "default", "sensu-pager", nil, &model.PipelineSpec{Workflows: []model.Workflow{{Name: "a", Handler: "pager"}, {Name: "b", Handler: "pager"}}})
-	uses("a pipeline", "pager", intent.Landing{Routes: 1, Flows: 1})
+	uses("a pipeline", "pager", intent.Placement{Routes: 1, Flows: 1})
 	h.put("Route", "default", "night", nil, nil)
-	uses("no route any more", "pager", intent.Landing{Flows: 1})
+	uses("no route any more", "pager", intent.Placement{Flows: 1})
 	h.put("Pipeline", "default", "sensu-pager", nil, nil)
-	uses("nor a pipeline", "pager", intent.Landing{})
+	uses("nor a pipeline", "pager", intent.Placement{})
 
 	h.node("ours", nil)
-	uses("an agent of ours", "keepalive", intent.Landing{})
+	uses("an agent of ours", "keepalive", intent.Placement{})
 	stranger := &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "web01"}
 	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String()})
-	uses("an agent of Sensu that names nobody", "keepalive", intent.Landing{Hear: 1})
+	uses("an agent of Sensu that names nobody", "keepalive", intent.Placement{Hear: 1})
 	h.put("Node", "default", "web01", nil, &model.NodeSpec{UID: stranger.UID().String(), AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"pager"}}})
-	uses("it names another", "keepalive", intent.Landing{})
-	uses("it names another", "pager", intent.Landing{Hear: 1})
+	uses("it names another", "keepalive", intent.Placement{})
+	uses("it names another", "pager", intent.Placement{Hear: 1})
 }
 
 // What commands and expressions on the server need is used by them.
@@ -80,7 +80,7 @@ func TestHandlersUseSecretsAndAssets(t *testing.T) {
 	h.put("Handler", "default", "other", nil, &model.HandlerSpec{Assets: []string{"shared/tool"}, PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Named: "key"}}})
 	h.put("Mutator", "default", "one", nil, &model.MutatorSpec{Assets: []string{"tool"}, Secrets: []model.CommandSecret{{Env: "A", Secret: "key"}}})
 	h.put("Filter", "default", "one", nil, &model.FilterSpec{Assets: []string{"tool"}})
-	for kind, want := range map[string]intent.Landing{"Secret": {Handlers: 2, Mutators: 1}, "Asset": {Handlers: 1, Mutators: 1, Filters: 1}} {
+	for kind, want := range map[string]intent.Placement{"Secret": {Handlers: 2, Mutators: 1}, "Asset": {Handlers: 1, Mutators: 1, Filters: 1}} {
 		name := map[string]string{"Secret": "key", "Asset": "tool"}[kind]
 		if l := h.p.Placement(intent.Key{Kind: kind, Namespace: "default", Name: name}); l.Handlers != want.Handlers || l.Mutators != want.Mutators || l.Filters != want.Filters {
 			t.Errorf("%s: %+v, want %+v", kind, l, want)

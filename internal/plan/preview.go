@@ -17,7 +17,7 @@ const previewIDs = 1 << 31
 // how many nodes that exist now would get another assignment or be deleted. A write
 // that does not compile, a group that would contain itself, or a node that would have
 // to hold more than wire.MaxAssignment, is an error.
-func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []intent.Landing, affected int, err error) {
+func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []intent.Placement, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
 	t := &translation{defs: map[intent.Key]any{}}
@@ -41,8 +41,8 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 		return nil, 0, err
 	}
 	t.compare(p.defs)
-	landings = make([]intent.Landing, len(writes))
-	before := make([]intent.Landing, len(writes))
+	landings = make([]intent.Placement, len(writes))
+	before := make([]intent.Placement, len(writes))
 	p.mu.RLock()
 	for i, w := range writes {
 		before[i] = p.fleet.placement(p.defs[w.Key])
@@ -140,7 +140,7 @@ func (f *fleet) checksNaming(at ref, names func(*checkDef) []string) (checks, no
 	return checks, nodes
 }
 
-func (f *fleet) placement(def any) (l intent.Landing) {
+func (f *fleet) placement(def any) (l intent.Placement) {
 	switch d := def.(type) {
 	case *namespaceDef:
 		if of := f.inNamespace[d.name]; of != nil {
@@ -227,7 +227,7 @@ func (f *fleet) placement(def any) (l intent.Landing) {
 type needs struct{ assets, secrets []string }
 
 // needing counts the handlers, mutators and filters that need something.
-func (f *fleet) needing(l *intent.Landing, at ref, names func(needs) []string) {
+func (f *fleet) needing(l *intent.Placement, at ref, names func(needs) []string) {
 	for by, d := range f.handlers {
 		n := needs{assets: d.spec.Assets}
 		for _, s := range d.spec.NamedSecrets() {

@@ -197,7 +197,7 @@ func (r *Rig) Session(node string, a *v1.AgentSession) {
 	}
 }
 
-func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
+func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
 	if err := r.Planner.CatchUp(ctx); err != nil {
 		return nil, 0, err
 	}

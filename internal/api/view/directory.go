@@ -19,7 +19,7 @@ type Explainer interface {
 	// does not compile.
 	Select(namespace string, t *model.Targets) ([]model.NodeID, error)
 	// Placement counts the users of a declared resource; zero: it is not declared.
-	Placement(key intent.Key) intent.Landing
+	Placement(key intent.Key) intent.Placement
 	// ExplainCheck says why a check lands on a node or not; not ok: one of them does not exist.
 	ExplainCheck(node model.NodeID, check model.CheckID) (e plan.Explanation, ok bool)
 	ExplainGroups(node model.NodeID) []plan.Explanation

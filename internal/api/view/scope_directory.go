@@ -258,9 +258,9 @@ func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	return out
 }
 
-func (d scopedDirectory) Placement(key intent.Key) intent.Landing {
+func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
 	if !d.key(key) {
-		return intent.Landing{}
+		return intent.Placement{}
 	}
 	return d.all.Placement(key)
 }

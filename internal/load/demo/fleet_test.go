@@ -84,6 +84,6 @@ func TestPrepareIsRepeatable(t *testing.T) {
 	}
 }
 
-func noImpact(_ context.Context, writes []intent.Write) ([]intent.Landing, int, error) {
-	return make([]intent.Landing, len(writes)), 0, nil
+func noImpact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
+	return make([]intent.Placement, len(writes)), 0, nil
 }

@@ -1,0 +1,160 @@
+package intent_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// A fact that comes and goes costs the store a write for every half minute, whatever
+// the agent says meanwhile; other nodes do not wait for it, and the last word stands.
+func TestFlappingFactsAreWrittenRarely(t *testing.T) {
+	w := newWorld(t)
+	joined := func(name string) intent.NodeInfo {
+		member, err := w.Register(t.Context(), "key of "+name, pki.JoinToken{}, pki.EnrolRequest{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, _ := w.LookupNode(member.UID)
+		return info
+	}
+	flapping, calm := joined("flapping"), joined("calm")
+	written := func(name string) int64 {
+		r, err := w.Get(t.Context(), intent.Key{Kind: "Node", Namespace: "default", Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Status.Revision
+	}
+	facts := func(name string) map[string]string {
+		r, err := w.Get(t.Context(), intent.Key{Kind: "Node", Namespace: "default", Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Spec.(*model.NodeSpec).Facts
+	}
+	writes, last := 0, written("flapping")
+	for second := range 300 {
+		w.now = w.now.Add(time.Second)
+		w.RecordReport(flapping, intent.AgentReport{Facts: map[string]string{"addresses": fmt.Sprint(second)}})
+		if second == 200 {
+			w.RecordReport(calm, intent.AgentReport{Facts: map[string]string{"kernel": "6.12"}})
+		}
+		if err := w.WriteReportsNow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if second == 200 && facts("calm")["kernel"] != "6.12" {
+			t.Error("a node waits for another one's pace")
+		}
+		if now := written("flapping"); now != last {
+			writes, last = writes+1, now
+		}
+	}
+	if writes < 4+8 || writes > 4+10 {
+		t.Errorf("300 changes in 300 s: %d writes", writes)
+	}
+	w.now = w.now.Add(30 * time.Second)
+	if err := w.WriteReportsNow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := facts("flapping")["addresses"]; got != "299" {
+		t.Errorf("in the end: %s", got)
+	}
+	if waiting, _, _ := w.ReportBacklog(); waiting != 0 {
+		t.Errorf("%d nodes wait", waiting)
+	}
+}
+
+// What is said goes with the machine where its node gets another name meanwhile; what is
+// beyond a bound is not taken, and the rest is.
+func TestWhatAgentsSayIsKept(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	member, err := w.Register(ctx, "key", pki.JoinToken{Groups: []string{"web"}}, pki.EnrolRequest{Name: "web01", Groups: []string{"web", "canary", "web"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := func() *model.NodeSpec {
+		r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Spec.(*model.NodeSpec)
+	}
+	if n := node(); fmt.Sprint(n.AssignedGroups(), n.JoinableGroups(), n.AgentGroups) != "[web] [web] [canary web]" {
+		t.Errorf("after it joined: %v %v %v", n.AssignedGroups(), n.JoinableGroups(), n.AgentGroups)
+	}
+	info, _ := w.LookupNode(member.UID)
+	for _, c := range []struct{ groups, limit, want string }{
+		{"db", "", "[db]"}, {"UPPER", "groups", "[db]"}, {"other/db", "groups", "[db]"}, {"shared/db", "", "[shared/db]"}, {"", "", "[]"},
+	} {
+		said := intent.AgentReport{Facts: map[string]string{"of": c.groups}}
+		if c.groups != "" {
+			said.Groups = []string{c.groups}
+		}
+		w.now = w.now.Add(time.Minute)
+		if limit, reason := w.RecordReport(info, said); limit != c.limit || (limit != "") != (reason != "") {
+			t.Errorf("%q: %s: %s", c.groups, limit, reason)
+		}
+		if err := w.WriteReportsNow(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := node(); fmt.Sprint(n.AgentGroups) != c.want || n.Facts["of"] != c.groups || fmt.Sprint(n.AssignedGroups()) != "[web]" {
+			t.Errorf("%q: %v, facts %v, groups %v", c.groups, n.AgentGroups, n.Facts, n.AssignedGroups())
+		}
+	}
+	// An operator's apply does not change it.
+	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{AgentGroups: []string{"root"}}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{r}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := node(); len(n.AgentGroups) != 0 || n.Facts == nil {
+		t.Errorf("applied: %v %v", n.AgentGroups, n.Facts)
+	}
+}
+
+// Whom an agent wants to hear of its keepalive is kept with the node, over what is applied, until it
+// says otherwise; an agent that does not say leaves it as it is.
+func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	says := func(h *model.KeepaliveReceivers) (kept *model.KeepaliveReceivers, revision int64) {
+		t.Helper()
+		info, _ := w.LookupNode(member.UID)
+		w.RecordReport(info, intent.AgentReport{Hears: h})
+		if err := w.WriteReportsNow(ctx); err != nil {
+			t.Fatal(err)
+		}
+		r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Spec.(*model.NodeSpec).AgentReceivers, r.Status.Revision
+	}
+	first, at := says(&model.KeepaliveReceivers{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}})
+	if first == nil || first.Handlers[0] != "slack" || first.Pipelines[0] != "alerts" {
+		t.Fatalf("%+v", first)
+	}
+	if again, now := says(&model.KeepaliveReceivers{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}}); now != at || !again.Equal(first) {
+		t.Errorf("the same is written again: %d, %d", at, now)
+	}
+	if kept, now := says(nil); now != at || !kept.Equal(first) {
+		t.Errorf("who does not say: %+v", kept)
+	}
+	if _, err := w.Apply(ctx, intent.Actor{User: "ada"}, []model.Resource{{APIVersion: model.APIVersion, Kind: "Node", Metadata: model.Metadata{Name: "web01", Namespace: "default"},
+		Spec: &model.NodeSpec{Groups: []string{"web"}, AgentReceivers: &model.KeepaliveReceivers{Handlers: []string{"mine"}}}}}, intent.ApplyOptions{Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	if kept, _ := says(nil); !kept.Equal(first) {
+		t.Errorf("after an apply: %+v", kept)
+	}
+	if kept, _ := says(&model.KeepaliveReceivers{}); kept != nil {
+		t.Errorf("nobody any more: %+v", kept)
+	}
+}

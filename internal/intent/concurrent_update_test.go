@@ -1,0 +1,241 @@
+package intent_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+func nodeKey(name string) intent.Key {
+	return intent.Key{Kind: "Node", Namespace: "default", Name: name}
+}
+
+// What agents say is written between what an operator's change reads and what it writes:
+// both are kept, unless the operator has stated a revision.
+func TestFactsAreNoConflict(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(w *world, revision int64) error
+		stale bool
+		node  string // afterwards; empty: none
+	}{
+		"rename": {node: "other", do: func(w *world, _ int64) error {
+			_, err := w.Rename(t.Context(), ada, "default", "web01", "other", intent.ApplyOptions{})
+			return err
+		}},
+		"retire": {do: func(w *world, _ int64) error {
+			_, err := w.Retire(t.Context(), ada, []intent.Key{nodeKey("web01")}, intent.ApplyOptions{})
+			return err
+		}},
+		"delete": {do: func(w *world, _ int64) error {
+			_, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("web01")}, intent.ApplyOptions{})
+			return err
+		}},
+		"apply": {node: "web01", do: func(w *world, _ int64) error { return w.label(t, nil) }},
+		"apply to a revision": {node: "web01", stale: true, do: func(w *world, revision int64) error {
+			return w.label(t, map[intent.Key]int64{nodeKey("web01"): revision})
+		}},
+		"delete of a revision": {node: "web01", stale: true, do: func(w *world, revision int64) error {
+			_, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("web01")}, intent.ApplyOptions{Expect: map[intent.Key]int64{nodeKey("web01"): revision}})
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			member, err := w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, err := w.Get(t.Context(), nodeKey("web01"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.between = func() {
+				w.between = nil
+				info, _ := w.LookupNode(member.UID)
+				w.RecordReport(info, intent.AgentReport{Facts: map[string]string{"kernel": "6.12"}})
+				if err := w.WriteReportsNow(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := c.do(w, before.Status.Revision); (model.ClassOf(err) == model.Stale) != c.stale || err != nil && !c.stale {
+				t.Fatalf("got %v", err)
+			}
+			info, there := w.LookupNode(member.UID)
+			if there != (c.node != "") || info.Name != c.node {
+				t.Fatalf("%+v", info)
+			}
+			if !there {
+				return
+			}
+			after, err := w.Get(t.Context(), nodeKey(c.node))
+			if err != nil || after.Spec.(*model.NodeSpec).Facts["kernel"] != "6.12" || after.Spec.(*model.NodeSpec).Key != "k" {
+				t.Errorf("%+v, %v", after, err)
+			}
+			if labelled := after.Metadata.Labels["rack"] == "a7"; labelled != (name == "apply") {
+				t.Errorf("labels %v", after.Metadata.Labels)
+			}
+		})
+	}
+	// What another operator said meanwhile is one.
+	w := newWorld(t)
+	if _, err := w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"}); err != nil {
+		t.Fatal(err)
+	}
+	w.between = func() {
+		w.between = nil
+		if err := w.label(t, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "b1"}}, Spec: &model.NodeSpec{}}
+	if _, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict {
+		t.Errorf("two operators: %v", err)
+	}
+}
+
+func (w *world) label(t *testing.T, expect map[intent.Key]int64) error {
+	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{}}
+	_, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{Expect: expect})
+	return err
+}
+
+// While the facts of a fleet are written, nodes are renamed, retired and given other
+// machines: nothing of that fails, and memory knows afterwards what the rows say.
+func TestAFleetChangesWhileItsFactsAreWritten(t *testing.T) {
+	const each = 12
+	w, ctx := newWorld(t), t.Context()
+	var nodes []intent.BulkNode
+	for i := range 5 * each {
+		nodes = append(nodes, intent.BulkNode{UID: uuid.New(), Name: fmt.Sprintf("n%03d", i)})
+	}
+	if err := w.CreateNodes(ctx, ada, "default", nodes); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes {
+		w.RecordFirstKey(n.UID, "key of "+n.Name)
+	}
+	if err := w.WriteReportsNow(ctx); err != nil {
+		t.Fatal(err)
+	}
+	changing := make(chan struct{})
+	var facts, changes sync.WaitGroup
+	facts.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-changing:
+				return
+			default:
+			}
+			w.ResetPaces()
+			for _, n := range nodes {
+				if info, ok := w.LookupNode(n.UID); ok {
+					w.RecordReport(info, intent.AgentReport{Facts: map[string]string{"round": fmt.Sprint(i)}})
+				}
+			}
+			if err := w.WriteReportsNow(ctx); err != nil {
+				t.Errorf("facts: %v", err)
+			}
+		}
+	})
+	for _, change := range []func(i int) error{
+		func(i int) error {
+			_, err := w.Rename(ctx, ada, "default", nodes[i].Name, "new-"+nodes[i].Name, intent.ApplyOptions{})
+			return err
+		},
+		func(i int) error {
+			_, err := w.Retire(ctx, ada, []intent.Key{nodeKey(nodes[each+i].Name)}, intent.ApplyOptions{Yes: true})
+			return err
+		},
+		func(i int) error {
+			n := nodes[2*each+i]
+			_, err := w.Register(ctx, "new key of "+n.Name, pki.JoinToken{ID: "t", Node: n.UID}, pki.EnrolRequest{Name: n.Name})
+			return err
+		},
+	} {
+		changes.Go(func() {
+			for i := range each {
+				if err := change(i); err != nil {
+					t.Errorf("%d: %v", i, err)
+				}
+			}
+		})
+	}
+	changes.Wait()
+	close(changing)
+	facts.Wait()
+	for i, n := range nodes {
+		info, there := w.LookupNode(n.UID)
+		name, key := n.Name, "key of "+n.Name
+		switch i / each {
+		case 0:
+			name = "new-" + name
+		case 1:
+			name, key = "", ""
+		case 2:
+			key = "new " + key
+		}
+		if there != (name != "") || info.Name != name || info.Key != key {
+			t.Errorf("%s: memory has %+v", n.Name, info)
+		}
+	}
+	held, keys, _, _ := w.IndexSizes()
+	w.open(t)
+	if h, k, _, _ := w.IndexSizes(); held != h || keys != k {
+		t.Errorf("memory holds %d of nodes and %d keys, after a restart %d and %d", held, keys, h, k)
+	}
+}
+
+// The hundredth instance of an image costs as much as the first.
+func TestInstancesOfAnImageAreNamedAtOnce(t *testing.T) {
+	w := newWorld(t)
+	for i := range 20 {
+		before, err := w.Store().Revision(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.commits.Store(0)
+		if _, err := w.join(t, fmt.Sprint("k", i), "worker", pki.JoinToken{ID: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		if after, err := w.Store().Revision(t.Context()); err != nil || after != before+1 || w.commits.Load() != 1 {
+			t.Fatalf("%d: %d transactions, revision %d after %d, %v", i, w.commits.Load(), after, before, err)
+		}
+	}
+}
+
+// counted is a store that counts its transactions.
+// countingStore counts queries and transactions.
+type countingStore struct {
+	intent.Store
+	w *world
+}
+
+func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
+	c.w.commits.Add(1)
+	if c.w.committing != nil {
+		c.w.committing()
+	}
+	return c.Store.Commit(ctx, by, writes)
+}
+
+func (c countingStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
+	c.w.queries.Add(1)
+	return c.Store.Get(ctx, key)
+}
+
+func (c countingStore) GetAll(ctx context.Context, keys []intent.Key) ([]intent.Row, error) {
+	c.w.queries.Add(1)
+	return c.Store.GetAll(ctx, keys)
+}
+
+func (c countingStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
+	c.w.queries.Add(1)
+	return c.Store.List(ctx, q)
+}

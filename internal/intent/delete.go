@@ -1,0 +1,189 @@
+package intent
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Delete removes resources in one transaction, guarded like Apply; a namespace only with everything in it.
+func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
+	a := application{repo: s.repository, by: by, opts: o}
+	deleted := map[Key]bool{}
+	for _, key := range keys {
+		deleted[key] = true
+	}
+	if n, namer, err := s.referrer(ctx, deleted, nil); err != nil {
+		return ApplyResult{}, err
+	} else if namer != nil {
+		return ApplyResult{}, model.Errorf(model.Conflict, "%s refers to %s in %s", describeOwned(namer), keyOfReference(n), n.Field).
+			WithHint("remove the reference first, or delete both in one command")
+	}
+	keys = slices.Clone(keys)
+	slices.SortStableFunc(keys, func(x, y Key) int { return deletionOrder(x) - deletionOrder(y) })
+	for _, key := range keys {
+		row, err := s.opts.Store.Get(ctx, key)
+		if err != nil {
+			return ApplyResult{}, err
+		}
+		if err := s.checkNamespaceDeletion(ctx, key, deleted); err != nil {
+			return ApplyResult{}, err
+		}
+		if err := a.deleteAllGroup(ctx, key, deleted); err != nil {
+			return ApplyResult{}, err
+		}
+		if expect, ok := o.Expect[key]; ok && expect != row.Revision {
+			return ApplyResult{}, asStale(Write{Key: key, Expect: expect}.Check(true, row.Revision))
+		}
+		if key.Kind == "Node" {
+			a.addTombstone(row, Tombstone{Why: ReasonDeleted, Reason: by.Why})
+		}
+		a.keepNodeRow(row)
+		a.add(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
+	}
+	return a.finish(ctx)
+}
+
+// deletionOrder puts namespaces behind their content.
+func deletionOrder(key Key) int {
+	if key.Kind == "Namespace" {
+		return 1
+	}
+	return 0
+}
+
+// checkNamespaceDeletion refuses to delete a built-in namespace, or one with remaining resources.
+func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, deleted map[Key]bool) error {
+	if key.Kind != "Namespace" {
+		return nil
+	}
+	if key.Name == model.DefaultNamespaceName || key.Name == model.SharedNamespaceName {
+		return model.Errorf(model.Invalid, "namespace %s is built in and stays", key.Name)
+	}
+	for _, kind := range r.opts.Kinds.Kinds() {
+		if !kind.Namespaced {
+			continue
+		}
+		rows, err := r.opts.Store.List(ctx, ListQuery{Kind: kind.Name, Namespace: key.Name, Limit: len(deleted) + 2})
+		if err != nil {
+			return err
+		}
+		if left := slices.IndexFunc(rows, func(row Row) bool { return !deleted[row.Key] && !isAllGroupOf(row, key.Name) }); left >= 0 {
+			return model.Errorf(model.Conflict, "namespace %s is not empty: it holds %s", key.Name, rows[left].Key).
+				WithHint("take these away: muster delete %s -n %s --all --yes; it and all it holds: muster delete namespace %s --cascade --yes",
+					kind.Plural, key.Name, key.Name)
+		}
+	}
+	return nil
+}
+
+// referrer finds a resource that requires a deleted one; nil: there is none. It ignores resources that the apply also
+// deletes, and those that it writes (applied), which checkReferences covers.
+func (r *repository) referrer(ctx context.Context, deleted map[Key]bool, applied map[Key]*model.Resource) (ref kind.Reference, by *model.Resource, err error) {
+	if len(deleted) == 0 {
+		return ref, nil, nil
+	}
+	names := map[string]bool{}
+	for key := range deleted {
+		names[key.Name], names[key.Namespace+"/"+key.Name] = true, true
+	}
+	for _, k := range r.opts.Kinds.Referring() {
+		rows, err := r.opts.Store.List(ctx, ListQuery{Kind: k.Name})
+		if err != nil {
+			return ref, nil, err
+		}
+		for _, row := range rows {
+			if deleted[row.Key] || applied[row.Key] != nil || !containsName(row.Body, names) {
+				continue // most of a hundred thousand nodes refer to nothing
+			}
+			resource, err := r.decode(row)
+			if err != nil {
+				return ref, nil, err
+			}
+			for _, ref := range r.opts.Kinds.References(resource) {
+				if ref.Required && deleted[keyOfReference(ref)] {
+					return ref, resource, nil
+				}
+			}
+		}
+	}
+	return ref, nil, nil
+}
+
+// containsName reports whether a JSON text holds one of the names as a string. Names need no escapes.
+func containsName(body []byte, names map[string]bool) bool {
+	for {
+		start := bytes.IndexByte(body, '"')
+		if start < 0 {
+			return false
+		}
+		body = body[start+1:]
+		end := 0
+		for end < len(body) && body[end] != '"' {
+			if body[end] == '\\' {
+				end++
+			}
+			end++
+		}
+		if end >= len(body) {
+			return false
+		}
+		if names[string(body[:end])] {
+			return true
+		}
+		body = body[end+1:]
+	}
+}
+
+// Retire removes nodes in one commit, guarded like Apply. Their events go with them; tombstones stay, so that a
+// returning machine learns why it is refused.
+func (s *Resources) Retire(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
+	return s.deregister(ctx, by, keys, Tombstone{Why: ReasonRetired, Reason: by.Why}, o)
+}
+
+// deregister removes nodes and leaves tombstones.
+func (r *repository) deregister(ctx context.Context, by Actor, keys []Key, t Tombstone, o ApplyOptions) (ApplyResult, error) {
+	a := application{repo: r, by: by, opts: o}
+	for _, key := range keys {
+		row, err := r.opts.Store.Get(ctx, key)
+		if err != nil {
+			return ApplyResult{}, err
+		}
+		a.addTombstone(row, t)
+		a.keepNodeRow(row)
+		a.add(Write{Key: key, Expect: row.Revision, Retire: t.Why == ReasonRetired}, Outcome{Key: key, Op: OpRetired, Warnings: deleteWarning(row)})
+	}
+	return a.finish(ctx)
+}
+
+// addTombstone adds the tombstone of a node's row. A node that never had a machine leaves none; a deleted one leaves
+// one only if its machine's key is known.
+func (a *application) addTombstone(row Row, t Tombstone) {
+	r, err := a.repo.decode(row)
+	if err != nil {
+		return // no machine can be a node that cannot be read
+	}
+	spec := r.Spec.(*model.NodeSpec)
+	uid, err := uuid.Parse(spec.UID)
+	if err != nil {
+		return
+	}
+	if info, ok := a.repo.nodes.lookup(uid); ok {
+		if info.ID != model.NodeID(row.ID) {
+			return // the machine belongs to the other node with this uid
+		}
+		if spec.Key == "" {
+			spec.Key = info.Key // recorded in memory, not yet in the row
+		}
+	}
+	if spec.Key == "" && t.Why == ReasonDeleted {
+		return
+	}
+	t.Name, t.Namespace, t.Key, t.By, t.At = row.Name, row.Namespace, spec.Key, a.by.User, a.repo.opts.Now().UTC()
+	a.tombstones = append(a.tombstones, t.write(uid.String()))
+}

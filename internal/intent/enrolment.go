@@ -1,0 +1,205 @@
+package intent
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// Enrolment makes machines nodes. It implements pki.Registrar.
+type Enrolment struct {
+	*repository
+	queue joinQueue
+}
+
+// NodeOfKey implements pki.Registrar.
+func (s *Enrolment) NodeOfKey(key string) (pki.Member, bool) {
+	info, ok := s.nodes.lookupKey(key)
+	return info.member(), ok
+}
+
+// RefuseKey implements pki.Registrar.
+func (s *Enrolment) RefuseKey(key string) error {
+	if t, ok := s.tombstones.lookupKey(key); ok {
+		return t.Err()
+	}
+	return nil
+}
+
+// UnknownNode implements pki.Registrar.
+func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
+	_, exists := s.nodes.lookup(node)
+	_, removed := s.tombstones.lookup(node.String())
+	return !exists && !removed
+}
+
+// Register implements pki.Registrar: it creates the node of a machine that joins.
+func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
+	return s.register(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
+}
+
+// Accept creates the node of a machine that waits for approval; token holds the grants and is not a stored token.
+// confirmed: a person chose the name, so it may be one that a trusted group lists.
+func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
+	return s.register(ctx, by, key, token, request, confirmed)
+}
+
+// register drops facts, labels and groups over their limits (the first session reports them) and enrols the machine.
+func (s *Enrolment) register(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
+	j := &joinRequest{ctx: ctx, by: by, key: key, token: token, request: request, confirmed: confirmed}
+	if rejectFacts(request.Facts) != "" {
+		j.request.Facts = nil
+	}
+	if s.rejectLabels(j.namespace(), request.Labels) != "" { // its first session says so
+		j.request.Labels = nil
+	}
+	if rejectGroups(j.namespace(), request.Groups) != "" {
+		j.request.Groups = nil
+	}
+	return s.join(j)
+}
+
+// enrolOne enrols one machine in a commit of its own. It tries in this order: the node that the token replaces, a
+// declared node that waits for a machine, a new node by the wanted name, or by that name with a number. The caller
+// holds enrolling: a machine that asks twice at once becomes one node.
+func (s *Enrolment) enrolOne(ctx context.Context, j *joinRequest) (pki.Member, error) {
+	key, token, request, confirmed, namespace, base := j.key, j.token, j.request, j.confirmed, j.namespace(), NodeName(j.request.Name)
+	if member, ok := s.nodes.claimKey(key); ok {
+		return member, nil
+	}
+	defer s.nodes.releaseKeys()
+	if r := request.Returns; r != nil && !s.UnknownNode(r.UID) {
+		return pki.Member{}, model.Errorf(model.Conflict, "node %s is there again, or came to an end, since its machine asked", r.UID).
+			WithHint("which: muster get nodes, and muster node list --retired")
+	}
+	if request.Returns != nil && !confirmed && s.reserved.contains(namespace, base) {
+		return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the name %s, and a machine may say any name", base).
+			WithHint("if it is that machine: muster node accept %s", base)
+	}
+	node, ok, err := s.replaceableNode(ctx, token, namespace, base)
+	if err != nil {
+		return pki.Member{}, err
+	}
+	if ok {
+		return s.replaceMachine(ctx, node, key, token, request)
+	}
+	if token.Node != uuid.Nil {
+		return pki.Member{}, model.Errorf(model.Conflict, "the node that join token %s was made for is there no more", token.ID).
+			WithHint("a token for a new node, on the server: muster node token")
+	}
+	if member, ok, err := s.claimDeclared(ctx, j.by, Key{"Node", namespace, base}, key, token, request, confirmed); ok || err != nil {
+		return member, err
+	}
+	if s.freeSlots(namespace) <= 0 {
+		return pki.Member{}, s.refuseFull(namespace)
+	}
+	uid := nodeUID(request)
+	for i := 1; i <= 1000; i++ {
+		name := base
+		if i > 1 {
+			name = fmt.Sprintf("%s-%d", base, i)
+		}
+		if !confirmed && s.reserved.contains(namespace, name) {
+			continue // a reserved name is taken, or no machine may choose it
+		}
+		if s.nodes.hasMachine([]string{namespace}, name) {
+			continue // the store is asked for names alone that no machine has
+		}
+		body, err := newNode(j, name, uid)
+		if err != nil {
+			return pki.Member{}, err
+		}
+		used, err := JoinTokens{s.opts.Store}.use(ctx, token)
+		if err != nil {
+			return pki.Member{}, err
+		}
+		writes := slices.Concat([]Write{{Key: Key{"Node", namespace, name}, Body: body}}, s.tombstones.liftWrites(keyTombstone+key), used)
+		_, err = s.commit(ctx, j.by, writes)
+		if model.ClassOf(err) == model.Conflict {
+			continue // that name is taken
+		}
+		return pki.Member{UID: uid, Name: name, Namespace: namespace}, err
+	}
+	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes are called %s already", base).WithHint("start the agent with --name")
+}
+
+// nodeUID returns the uid of the node that a machine becomes: its former one, or a new one.
+func nodeUID(request pki.EnrolRequest) uuid.UUID {
+	if request.Returns != nil {
+		return request.Returns.UID
+	}
+	return uuid.New()
+}
+
+// NodeName turns the name that a machine gives itself into the name of a resource.
+func NodeName(wanted string) string {
+	name := model.CleanName(wanted)
+	name = strings.Trim(name[:min(len(name), 240)], "-._") // leaves bytes for a number
+	if name == "" {
+		return "node"
+	}
+	return name
+}
+
+// freeSlots returns how many more machines the limit of a namespace allows.
+func (s *Enrolment) freeSlots(namespace string) int {
+	most := s.namespaces.limitsByName(namespace).Nodes
+	if most <= 0 {
+		return math.MaxInt
+	}
+	return most - len(s.nodes.names([]string{namespace}))
+}
+
+// refuseFull returns the error for a machine over the limit of its namespace, and reports it to Full.
+func (s *Enrolment) refuseFull(namespace string) error {
+	err := model.Errorf(model.Limited, "namespace %s has its %d nodes, the limit nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
+		WithHint("spec.limits.nodes: muster edit namespace %s; machines that are gone: muster node retire NAME", namespace)
+	if s.opts.Full != nil {
+		s.opts.Full(namespace, "namespace_nodes", err.Message)
+	}
+	return err
+}
+
+// newNode returns the body of a new node's row.
+func newNode(j *joinRequest, name string, uid uuid.UUID) ([]byte, error) {
+	return encode(&model.Resource{
+		Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()},
+		Spec: &model.NodeSpec{UID: uid.String(), JoinGrant: newJoinGrant(j.token), Key: j.key,
+			Facts: j.request.Facts, AgentLabels: j.request.Labels, AgentGroups: sortedGroups(j.request.Groups)},
+	})
+}
+
+// CheckJoinGrant refuses grants (of a join token or an approval) that an applied Node could not declare.
+func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
+	r := model.Resource{
+		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
+		Spec: &model.NodeSpec{Groups: token.Groups, Lifecycle: token.Lifecycle},
+	}
+	if err := s.opts.Validate(&r); err != nil {
+		return err
+	}
+	if most := s.namespaces.limitsByName(token.Namespace).Labels; most > 0 && len(token.Labels) > most {
+		return model.Errorf(model.Limited, "a node would get %d labels, namespace %s allows %d", len(token.Labels), token.Namespace, most).
+			WithHint("give fewer, or raise limits.labels of the namespace: muster edit namespace %s", token.Namespace)
+	}
+	if token.Lifecycle != nil {
+		return newProposal(s.repository, nil, nil).checkLifecycleHandlers(ctx, "", token.Namespace, token.Lifecycle)
+	}
+	return nil
+}
+
+// newJoinGrant returns the grants of a token; nil: none.
+func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
+	g := &model.JoinGrant{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
+	if g.Empty() {
+		return nil
+	}
+	return g
+}

@@ -1,0 +1,178 @@
+package intent
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// joinRequest is one machine that waits to become a node.
+type joinRequest struct {
+	ctx       context.Context // of the waiting caller
+	by        Actor
+	key       string
+	token     pki.JoinToken
+	request   pki.EnrolRequest
+	confirmed bool // a person stands for the name, and not the machine alone
+
+	// The outcome. The holder of nodeIndex.enrolling reads and writes it.
+	done   bool
+	member pki.Member
+	err    error
+}
+
+func (j *joinRequest) end(member pki.Member, err error) { j.done, j.member, j.err = true, member, err }
+
+func (j *joinRequest) namespace() string {
+	if j.token.Namespace == "" {
+		return model.DefaultNamespaceName
+	}
+	return j.token.Namespace
+}
+
+// joinQueue holds waiting requests, the oldest first. Machines are written one commit after the other, so that no
+// two get one name, one key or the last use of a token. All that wait while a commit runs are written together by
+// the next: a fleet that joins at once costs some commits, not one for each machine.
+type joinQueue struct {
+	mu    sync.Mutex
+	waits []*joinRequest
+}
+
+// maxJoinBatch bounds the machines of one commit.
+const maxJoinBatch = 500
+
+func (q *joinQueue) add(j *joinRequest) {
+	q.mu.Lock()
+	q.waits = append(q.waits, j)
+	q.mu.Unlock()
+}
+
+func (q *joinQueue) next() []*joinRequest {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.waits), maxJoinBatch)
+	list := slices.Clone(q.waits[:n])
+	q.waits = slices.Delete(q.waits, 0, n)
+	return list
+}
+
+// enrol makes a machine a node, in one commit with others that wait.
+func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
+	s.queue.add(j)
+	s.nodes.enrolling.Lock()
+	defer s.nodes.enrolling.Unlock()
+	for !j.done {
+		list := s.queue.next()
+		if len(list) > 1 { // a batch must not end with one caller
+			s.enrolBatch(context.WithoutCancel(j.ctx), list)
+		}
+		for _, other := range list {
+			if !other.done {
+				other.end(s.enrolOne(other.ctx, other))
+			}
+		}
+	}
+	return j.member, j.err
+}
+
+// joinBatch is one commit of several machines.
+type joinBatch struct {
+	writes []Write
+	of     []*joinRequest
+	as     []pki.Member
+	names  map[Key]bool
+	uids   map[uuid.UUID]bool
+	tokens map[string]*usedToken
+	room   map[string]int // for nodes in namespaces that have a limit
+}
+
+// enrolBatch writes the requests that become new nodes. It leaves replacements and declared nodes to enrolOne, and
+// all of them where a row changed since it was read.
+func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
+	t := &joinBatch{names: map[Key]bool{}, uids: map[uuid.UUID]bool{}, tokens: map[string]*usedToken{}, room: map[string]int{}}
+	defer s.nodes.releaseKeys()
+	for _, j := range list {
+		if err := s.addToBatch(ctx, t, j); err != nil {
+			j.end(pki.Member{}, err)
+		}
+	}
+	for _, token := range t.tokens {
+		write, err := token.write()
+		if err != nil {
+			return
+		}
+		t.writes = append(t.writes, write)
+	}
+	if len(t.of) == 0 {
+		return
+	}
+	_, err := s.commit(ctx, serverActor("machines joined"), t.writes)
+	if model.ClassOf(err) == model.Conflict {
+		return
+	}
+	for i, j := range t.of {
+		j.end(t.as[i], err)
+	}
+}
+
+// addToBatch adds a machine to a batch, where it becomes a new node by an unused name.
+func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest) error {
+	if j.ctx.Err() != nil || j.token.Node != uuid.Nil || j.token.Replace {
+		return nil
+	}
+	namespace, name := j.namespace(), NodeName(j.request.Name)
+	at := Key{"Node", namespace, name}
+	if t.names[at] || s.nodes.hasMachine([]string{namespace}, name) || !j.confirmed && s.reserved.contains(namespace, name) {
+		return nil
+	}
+	uid := nodeUID(j.request)
+	if t.uids[uid] || j.request.Returns != nil && !s.UnknownNode(uid) {
+		return nil
+	}
+	if _, err := s.opts.Store.Get(ctx, at); model.ClassOf(err) != model.NotFound {
+		return nil // declared, or the store is in trouble: enrolOne says so
+	}
+	used := t.tokens[j.token.ID]
+	if j.token.Kept && used == nil {
+		token, revision, err := JoinTokens{s.opts.Store}.find(ctx, j.token.ID)
+		if err != nil {
+			return err
+		}
+		used = &usedToken{token, revision}
+	}
+	if used != nil {
+		if err := used.Left(); err != nil {
+			return err
+		}
+	}
+	if _, known := t.room[namespace]; !known {
+		t.room[namespace] = s.freeSlots(namespace)
+	}
+	if t.room[namespace] <= 0 {
+		return s.refuseFull(namespace)
+	}
+	if _, taken := s.nodes.claimKey(j.key); taken {
+		return nil
+	}
+	t.room[namespace]--
+	body, err := newNode(j, name, uid)
+	if err != nil {
+		return err
+	}
+	if used != nil {
+		used.Uses++
+		t.tokens[j.token.ID] = used
+	}
+	t.names[at], t.uids[uid] = true, true
+	for _, w := range append(s.tombstones.liftWrites(keyTombstone+j.key), Write{Key: at, Body: body}) {
+		w.By = &j.by
+		t.writes = append(t.writes, w)
+	}
+	t.of, t.as = append(t.of, j), append(t.as, pki.Member{UID: uid, Name: name, Namespace: namespace})
+	return nil
+}

@@ -1,0 +1,298 @@
+package intent_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+func (w *world) join(t *testing.T, key, name string, token pki.JoinToken) (pki.Member, error) {
+	t.Helper()
+	return w.Register(t.Context(), key, token, pki.EnrolRequest{Name: name, Facts: map[string]string{"key": key}})
+}
+
+// What is done by hand to a node that somebody's files declare is undone by their next
+// apply: whoever does it hears so.
+func TestRenameAndRetireSpeakOfTheOwner(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{node}, intent.ApplyOptions{Owner: "team-a"}); err != nil {
+		t.Fatal(err)
+	}
+	warned := func(done intent.ApplyResult, err error, parts ...string) {
+		t.Helper()
+		text := ""
+		for _, o := range done.Outcomes {
+			text += strings.Join(o.Warnings, " ")
+		}
+		for _, p := range parts {
+			if err != nil || !strings.Contains(text, p) {
+				t.Errorf("warns %q, %v, without %q", text, err, p)
+			}
+		}
+	}
+	done, err := w.Rename(ctx, ada, "default", "web01", "web02", intent.ApplyOptions{})
+	warned(done, err, "team-a", "metadata.name", "web01")
+	done, err = w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web02"}}, intent.ApplyOptions{})
+	warned(done, err, "team-a", "makes it again")
+}
+
+// Another machine takes a node's place: by a token made for the node, or by one that may
+// replace, where nobody has a session.
+func TestReplace(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := w.LookupNode(first.UID)
+	bound, open := pki.JoinToken{ID: "b", Node: first.UID, By: "ada", Note: "new disk"}, pki.JoinToken{ID: "r", Replace: true, By: "ada"}
+	for _, c := range []struct {
+		key, name, want string
+		token           pki.JoinToken
+		connected       bool
+		same            bool // the first node
+	}{
+		{"k2", "anything", "web01", bound, true, true},
+		{"k3", "web01", "web01-2", open, true, false},
+		{"k4", "web01", "web01", open, false, true},
+		{"k5", "db01", "db01", open, false, false},
+	} {
+		w.connected = c.connected
+		got, err := w.join(t, c.key, c.name, c.token)
+		if err != nil || got.Name != c.want || (got.UID == first.UID) != c.same {
+			t.Fatalf("%s: %+v, %v", c.key, got, err)
+		}
+	}
+	for range 2 {
+		if after, ok := w.LookupNode(first.UID); !ok || after.ID != before.ID || after.Key != "k4" {
+			t.Fatalf("%+v", after)
+		}
+		old, ok := w.TombstoneByKey("k1")
+		if !ok || old.Why != intent.ReasonReplaced || !strings.Contains(old.Sentence(), "web01") || !strings.Contains(old.Sentence(), "by ada") || !strings.Contains(old.Sentence(), "new disk") {
+			t.Fatalf("the machine before hears %+v %q", old, old.Sentence())
+		}
+		w.open(t)
+	}
+	if changes := strings.Join(w.changed, " "); changes != "web01:k1>k2 web01:k2>k4" {
+		t.Errorf("sessions to end: %s", changes)
+	}
+	r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
+	if err != nil || r.Spec.(*model.NodeSpec).Facts["key"] != "k4" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.join(t, "k6", "web01", bound); model.ClassOf(err) != model.Conflict {
+		t.Errorf("a token for a node that is gone: %v", err)
+	}
+}
+
+// A name alone takes the place of a machine only when that was away for long enough, and
+// never of one that a trusted group holds; a token made for the node takes it at any time.
+func TestNoLivingMachineIsReplacedByItsName(t *testing.T) {
+	w := newWorld(t)
+	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := intent.JoinTokens{Store: w.Store()}
+	if err := tokens.Create(t.Context(), ada, pki.JoinToken{ID: "r", Replace: true, By: "ada", MaxUses: 1}); err != nil {
+		t.Fatal(err)
+	}
+	open, err := tokens.Find(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.wait = 3 * time.Minute
+	_, err = w.join(t, "k2", "web01", open)
+	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "in 3m0s") || !strings.Contains(err.Error(), "muster node replace web01") {
+		t.Errorf("away for a moment: %v", err)
+	}
+	w.wait, w.trusted = 0, "payment"
+	_, err = w.join(t, "k2", "web01", open)
+	if model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), "trusted group") || !strings.Contains(err.Error(), "muster node replace web01") {
+		t.Errorf("of a trusted group: %v", err)
+	}
+	w.trusted = ""
+	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"web01"}}}
+	if _, err := w.Apply(t.Context(), ada, []model.Resource{vault}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = w.join(t, "k2", "web01", open); model.ClassOf(err) != model.Forbidden {
+		t.Errorf("listed by a trusted group: %v", err)
+	}
+	if open, err = tokens.Find(t.Context(), "r"); err != nil || open.Uses != 0 {
+		t.Errorf("what was refused used the token: %+v, %v", open, err)
+	}
+	if info, _ := w.LookupNode(first.UID); info.Key != "k1" {
+		t.Fatalf("%+v", info)
+	}
+	if got, err := w.join(t, "k2", "anything", pki.JoinToken{ID: "b", Node: first.UID}); err != nil || got.UID != first.UID {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	// The machine before hears of it as long as its certificate can be renewed.
+	w.now = w.now.Add((90 + 364) * 24 * time.Hour)
+	if _, ok := w.TombstoneByKey("k1"); !ok {
+		t.Error("the machine before is unknown already")
+	}
+	w.now = w.now.Add(2 * 24 * time.Hour)
+	if err := w.EnforceRetentionNow(t.Context()); err != nil || len(w.ListTombstones()) != 0 {
+		t.Errorf("%+v, %v", w.ListTombstones(), err)
+	}
+}
+
+// The name that only the machine says is none of those that trusted groups list.
+func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
+	w := newWorld(t)
+	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
+	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"db01"}}}
+	if _, err := w.Apply(t.Context(), ada, []model.Resource{db, vault}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Delete(t.Context(), ada, []intent.Key{nodeKey("db01")}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		key   string
+		named bool
+		want  string
+	}{{"k1", false, "db01-2"}, {"k2", true, "db01"}} {
+		got, err := w.Accept(t.Context(), ada, c.key, pki.JoinToken{}, pki.EnrolRequest{Name: "db01"}, c.named)
+		if err != nil || got.Name != c.want {
+			t.Errorf("%s: %+v, %v", c.key, got, err)
+		}
+	}
+}
+
+// Nodes that are retired are gone in one commit, and their machines hear why; so do
+// those of nodes that are deleted. Whoever forgives them says otherwise, and no file.
+func TestRetire(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	key := func(name string) intent.Key { return intent.Key{Kind: "Node", Namespace: "default", Name: name} }
+	var members []pki.Member
+	for _, name := range []string{"a", "b", "c"} {
+		m, err := w.join(t, "k-"+name, name, pki.JoinToken{ID: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		members = append(members, m)
+	}
+	if err := w.CreateNodes(ctx, ada, "default", []intent.BulkNode{{UID: uuid.New(), Name: "never-came"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.affected = 60
+	if _, err := w.Retire(ctx, ada, []intent.Key{key("a"), key("b")}, intent.ApplyOptions{}); model.ClassOf(err) != model.Guarded {
+		t.Fatalf("without --yes: %v", err)
+	}
+	if _, err := w.Retire(ctx, ada, []intent.Key{key("a"), key("nobody")}, intent.ApplyOptions{Yes: true}); model.ClassOf(err) != model.NotFound {
+		t.Fatalf("with a name that is not there: %v", err)
+	}
+	by := ada
+	by.Why = "scrapped"
+	done, err := w.Retire(ctx, by, []intent.Key{key("a"), key("b")}, intent.ApplyOptions{Yes: true})
+	if err != nil || len(done.Outcomes) != 2 || done.Outcomes[0].Op != intent.OpRetired || done.Outcomes[1].Revision != done.Revision {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{key("c"), key("never-came")}, intent.ApplyOptions{Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, ok := w.LookupNode(members[0].UID); ok {
+			t.Fatal("a is there")
+		}
+		graves := w.ListTombstones()
+		if len(graves) != 3 {
+			t.Fatalf("%+v", graves)
+		}
+		a, ok := w.Tombstone(members[0].UID)
+		if !ok || a.Why != intent.ReasonRetired || !strings.Contains(a.Sentence(), "node a was retired by ada at ") || !strings.Contains(a.Sentence(), ": scrapped") || !strings.Contains(a.Hint(), "muster node token") {
+			t.Fatalf("%+v: %s (%s)", a, a.Sentence(), a.Hint())
+		}
+		if c, ok := w.Tombstone(members[2].UID); !ok || c.Why != intent.ReasonDeleted {
+			t.Fatalf("%+v", c)
+		}
+		if w.RefuseKey("k-a") == nil {
+			t.Error("its key may ask to join")
+		}
+		w.open(t)
+	}
+	again := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "c"}, Spec: &model.NodeSpec{UID: members[2].UID.String()}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); model.ClassOf(err) != model.Conflict ||
+		!strings.Contains(err.Error(), "muster node forgive "+members[2].UID.String()) || !strings.Contains(err.Error(), "leave spec.uid out") {
+		t.Fatalf("a file that was written before: %v", err)
+	}
+	if err := w.LiftTombstone(ctx, ada, members[2].UID.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	if c, ok := w.LookupNode(members[2].UID); !ok || c.Name != "c" {
+		t.Fatalf("%+v", c)
+	}
+	if err := w.LiftTombstone(ctx, ada, members[0].UID.String()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.LiftTombstone(ctx, ada, members[0].UID.String()); model.ClassOf(err) != model.NotFound {
+		t.Fatalf("twice: %v", err)
+	}
+	if graves := w.ListTombstones(); len(graves) != 1 || graves[0].Name != "b" || w.RefuseKey("k-a") != nil {
+		t.Fatalf("%+v", graves)
+	}
+	w.now = w.now.Add(365 * 24 * time.Hour)
+	if err := w.EnforceRetentionNow(ctx); err != nil || len(w.ListTombstones()) != 1 {
+		t.Fatalf("for good: %+v, %v", w.ListTombstones(), err)
+	}
+}
+
+// A machine that was a node, of which an older copy of the data says nothing, is that node
+// again, with its id; never beside another, and not under a name that it could have chosen.
+func TestReturningNodeHasItsIDAgain(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
+		return w.Accept(ctx, ada, key, pki.JoinToken{}, pki.EnrolRequest{Name: name, Returns: &pki.Returning{UID: uid}}, named)
+	}
+	one, two, three, four := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	if m, err := returns(four, "k5", "vault", false); err != nil || m.UID != four {
+		t.Fatalf("%+v %v", m, err)
+	}
+	secrets := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "secrets"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"vault"}}}
+	if _, err := w.Apply(ctx, ada, []model.Resource{secrets}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Delete(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "vault"}}, intent.ApplyOptions{Yes: true}); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := returns(one, "k1", "web01", false); err != nil || m.UID != one || m.Name != "web01" || w.UnknownNode(one) {
+		t.Fatalf("%+v %v", m, err)
+	}
+	if m, err := returns(one, "k1", "web01", false); err != nil || m.UID != one {
+		t.Errorf("asked for twice: %+v %v", m, err)
+	}
+	if _, err := returns(one, "k2", "web01", false); model.ClassOf(err) != model.Conflict {
+		t.Errorf("another machine with the id of a node: %v", err)
+	}
+	if m, err := returns(two, "k3", "web01", false); err != nil || m.UID != two || m.Name != "web01-2" {
+		t.Errorf("its name is another's: %+v %v", m, err)
+	}
+	if _, err := returns(three, "k4", "vault", false); model.ClassOf(err) != model.Forbidden {
+		t.Errorf("a trusted name: %v", err)
+	}
+	if m, err := returns(three, "k4", "vault", true); err != nil || m.UID != three || m.Name != "vault" {
+		t.Errorf("a trusted name that a person has said: %+v %v", m, err)
+	}
+	if _, err := w.Retire(ctx, ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "web01"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := returns(one, "k1", "web01", true); model.ClassOf(err) != model.Conflict || w.UnknownNode(one) {
+		t.Errorf("a node that was retired: %v", err)
+	}
+}

@@ -1,0 +1,111 @@
+package intent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Retention deletes expired records.
+type Retention struct{ *repository }
+
+const (
+	retentionInterval = time.Hour
+	retentionBatch    = 1000 // changes removed in one transaction: others pass in between
+	// expiredTokenLife is how long people see a join token that has expired.
+	expiredTokenLife = 30 * 24 * time.Hour
+)
+
+// EnforceRetention deletes, every hour until ctx ends, recorded changes older than the retention, and join tokens,
+// tombstones and silences that expired long ago.
+func (s *Retention) EnforceRetention(ctx context.Context) error {
+	tick := time.NewTicker(retentionInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.enforce(ctx); err != nil && ctx.Err() == nil {
+				s.opts.Logger.Warn("old changes, join tokens and tombstones could not be removed; trying again in an hour", "err", err)
+			}
+		}
+	}
+}
+
+func (s *Retention) enforce(ctx context.Context) error {
+	now := s.opts.Now()
+	for removed := retentionBatch; removed == retentionBatch && s.opts.AuditRetention > 0; {
+		var err error
+		if removed, err = s.opts.Store.ForgetChanges(ctx, now.Add(-s.opts.AuditRetention), retentionBatch); err != nil {
+			return err
+		}
+	}
+	for writes := range slices.Chunk(s.tombstones.expiredWrites(), retentionBatch) {
+		if _, err := s.commit(ctx, serverActor("tombstones whose time is over"), writes); err != nil {
+			return err
+		}
+	}
+	if err := s.deleteEndedSilences(ctx, now); err != nil {
+		return err
+	}
+	tokens := JoinTokens{Store: s.opts.Store}
+	list, err := tokens.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		if t.Expires.IsZero() || now.Before(t.Expires.Add(expiredTokenLife)) {
+			continue
+		}
+		if err := tokens.Delete(ctx, serverActor("join token expired"), t.ID); err != nil && model.ClassOf(err) != model.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// endedStay is how long an ended silence stays visible; its record stays in the audit.
+const endedSilenceLife = 7 * 24 * time.Hour
+
+// SilenceEnd is the end of a silence.
+type SilenceEnd struct {
+	Key
+	At time.Time
+}
+
+// EndSilences deletes silences on behalf of the server. It skips missing ones, and ones created after the end: that
+// is a new silence by the same name.
+func (s *Retention) EndSilences(ctx context.Context, why string, ends []SilenceEnd) error {
+	for _, end := range ends {
+		row, err := s.opts.Store.Get(ctx, end.Key)
+		if err == nil && !row.Created.After(end.At) {
+			_, err = s.commit(ctx, serverActor(why), []Write{{Key: end.Key, Expect: row.Revision}})
+		}
+		if class := model.ClassOf(err); err != nil && class != model.NotFound && class != model.Conflict {
+			return err
+		}
+	}
+	return nil
+}
+
+// tidySilences deletes silences that ended a week ago.
+func (s *Retention) deleteEndedSilences(ctx context.Context, now time.Time) error {
+	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: "Silence"})
+	if err != nil {
+		return err
+	}
+	var over []SilenceEnd
+	for _, row := range rows {
+		r, err := s.decode(row)
+		if err != nil {
+			return err
+		}
+		if spec, ok := r.Spec.(*model.SilenceSpec); ok && !spec.Until.IsZero() && now.Sub(spec.Until.Time) > endedSilenceLife {
+			over = append(over, SilenceEnd{row.Key, now})
+		}
+	}
+	return s.EndSilences(ctx, "the silence ended a week ago", over)
+}

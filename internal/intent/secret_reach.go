@@ -1,0 +1,155 @@
+package intent
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// reviewStored decodes the stored resources of a kind whose body holds a mark and that the apply does not write, and
+// passes them to review.
+func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
+	rows, err := p.repo.opts.Store.List(ctx, ListQuery{Kind: kind})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if p.applied[row.Key] != nil || !bytes.Contains(row.Body, []byte(mark)) {
+			continue
+		}
+		r, err := p.repo.decode(row)
+		if err == nil {
+			err = review(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkSecretReach refuses checks that would hand the server's secrets to machines that chose their own groups: such a
+// check lands by lists of nodes and trusted groups alone. It covers the applied checks, and the stored ones where a
+// Group or Secret is applied.
+func (p *proposal) checkSecretReach(ctx context.Context) (problems []error, err error) {
+	review := func(r *model.Resource) error {
+		err := p.checkSecretTargets(ctx, r)
+		if model.ClassOf(err) == model.Invalid {
+			problems, err = append(problems, err), nil
+		}
+		return err
+	}
+	stored := false
+	for key, r := range p.applied {
+		if key.Kind == "Check" {
+			if err := review(r); err != nil {
+				return nil, err
+			}
+		}
+		stored = stored || key.Kind == "Group" || key.Kind == "Secret"
+	}
+	if stored {
+		err = p.reviewStored(ctx, "Check", secretsMark, review)
+	}
+	return problems, err
+}
+
+// secretsMark is in the body of every check with secrets.
+const secretsMark = `"secrets"`
+
+func namesSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
+
+// checkSecretTargets is checkSecretReach for one check.
+func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
+	key, spec := KeyOf(r), r.Spec.(*model.CheckSpec)
+	secret, err := p.serverSecret(ctx, key, spec)
+	if err != nil || secret == "" {
+		return err
+	}
+	for t, at := spec.Targets, "targets"; t != nil; t, at = t.Except, at+".except" {
+		refuse := func(hint, format string, args ...any) error {
+			return model.Errorf(model.Invalid, "%s: %s: it hands out the secret %s, and %s", key, at, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
+		}
+		if t.Where != "" {
+			return refuse("write that condition into a group with trusted: true, and name the group here", "a condition here reads what machines say of themselves")
+		}
+		for _, name := range t.Groups {
+			ns, group := model.SplitRef(key.Namespace, name)
+			found, err := specOf[model.GroupSpec](ctx, p, Key{"Group", ns, group})
+			switch {
+			case err != nil:
+				return err
+			case found == nil:
+				return refuse("apply the group first, or in the same file, with trusted: true", "group %s does not exist", name)
+			case !found.Trusted:
+				return refuse("give the group trusted: true, or name another one that has it; a Secret with agentFile or agentEnv asks for no trust", "group %s is not trusted: machines may bring themselves into it", name)
+			}
+		}
+		missing, err := p.missingNodes(ctx, key.Namespace, t.Nodes)
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
+			return refuse("let the machine join, look at it, and name it then; or join it with a token that names a trusted group", "%s: whoever joins first under that name would get it", missing[0])
+		}
+	}
+	return nil
+}
+
+// serverSecret returns the first of a check's secrets whose value the server knows; empty: none.
+func (p *proposal) serverSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
+	if spec.Targets == nil {
+		return "", nil
+	}
+	for _, use := range spec.Secrets {
+		ns, name := model.SplitRef(check.Namespace, use.Secret)
+		spec, err := specOf[model.SecretSpec](ctx, p, Key{"Secret", ns, name})
+		if err != nil {
+			return "", err
+		}
+		if spec != nil && spec.OnServer() {
+			return use.Secret, nil
+		}
+	}
+	return "", nil
+}
+
+// checkServerSecrets refuses handlers and mutators, which run on the server, that name a Secret whose value only agents
+// know. It covers the applied ones, and the stored ones where such a Secret is applied.
+func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, err error) {
+	review := func(r *model.Resource) error {
+		key := KeyOf(r)
+		k, _ := p.repo.opts.Kinds.Of(key.Kind)
+		for _, secret := range r.Spec.(interface{ NamedSecrets() []model.NamedSecret }).NamedSecrets() {
+			ns, name := model.SplitRef(key.Namespace, secret.Ref)
+			spec, err := specOf[model.SecretSpec](ctx, p, Key{"Secret", ns, name})
+			if err != nil {
+				return err
+			}
+			if spec != nil && !spec.OnServer() {
+				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, and %s run on the server", key, secret.Field, secret.Ref, spec.Location(), k.Plural).
+					WithHint("name a Secret with file, env or vault"))
+			}
+		}
+		return nil
+	}
+	stored := false
+	for _, r := range p.applied {
+		switch spec := r.Spec.(type) {
+		case *model.HandlerSpec, *model.MutatorSpec:
+			if err := review(r); err != nil {
+				return nil, err
+			}
+		case *model.SecretSpec:
+			stored = stored || !spec.OnServer()
+		}
+	}
+	for _, kind := range [...]string{"Handler", "Mutator"} {
+		if stored && err == nil {
+			err = p.reviewStored(ctx, kind, `"secret"`, review)
+		}
+	}
+	return problems, err
+}
