@@ -46,14 +46,14 @@ const (
 
 // Outcome is the effect of an apply on one resource.
 type Outcome struct {
-	Key      Key      `json:"key"`
-	Op       Op       `json:"op"`
-	Was      string   `json:"was,omitempty"` // the name before a rename
-	Landing  Placement  `json:"landing"`
-	Revision int64    `json:"revision"`
-	Diff     string   `json:"diff,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
-	Pruned   bool     `json:"pruned,omitempty"` // its owner no longer declares it
+	Key      Key       `json:"key"`
+	Op       Op        `json:"op"`
+	Was      string    `json:"was,omitempty"` // the name before a rename
+	Landing  Placement `json:"landing"`
+	Revision int64     `json:"revision"`
+	Diff     string    `json:"diff,omitempty"`
+	Warnings []string  `json:"warnings,omitempty"`
+	Pruned   bool      `json:"pruned,omitempty"` // its owner no longer declares it
 }
 
 // ApplyResult is the outcome of one apply.
