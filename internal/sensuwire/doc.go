@@ -1,8 +1,8 @@
-// Package sensuwire is what Sensu Go 6 agents and backends say to each other: messages over
-// WebSocket, in protobuf or JSON, of either end. The load tester speaks it as agents do
-// (internal/load/sensu), the bridge as a backend does (internal/source/sensu).
+// Package sensuwire encodes and decodes the messages between agents and backends of Sensu Go 6, over WebSocket, in
+// protobuf or JSON. The load tester uses the agent's end (internal/load/sensu), the source of Sensu agents the backend's
+// (internal/source/sensu).
 //
-// Decoders read the few fields that somebody needs and step over the rest; what they return
-// lies in the message that they read. Nothing here keeps state. Start reading at codec.go;
-// said.go is the hot path.
+// One table of fields per message serves both encodings: decode.go reads by such tables, encode.go writes. Decoders read
+// the fields that somebody needs and skip the rest. Slices that they return lie in the message. The package has no state.
+// Start reading at message.go; event.go is the hot path.
 package sensuwire

@@ -2,18 +2,18 @@ package sensuwire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 	"unicode/utf8"
-
-	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf{}, "json": JSON{}} }
+func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf, "json": JSON} }
 
 func fixed() (asked *Ask, alive, result *Event) {
 	x := &Entity{Name: "web-00000", Namespace: "default", User: "agent", Subscriptions: []string{"web", "entity:web-00000"}, Labels: map[string]string{"class": "web", "env": "test"}}
@@ -54,7 +54,7 @@ func TestGolden(t *testing.T) {
 }
 
 // A backend reads of an event what the agent said, whatever the encoding.
-func TestSaid(t *testing.T) {
+func TestReadEvent(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := fixed()
 		r, err := c.ParseRequest(c.AppendAsk(nil, asked))
@@ -62,8 +62,8 @@ func TestSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		result.Check = r.Check
-		var s Said
-		if err := c.ReadSaid(c.AppendEvent(nil, result), &s); err != nil {
+		var s Received
+		if err := c.ReadEvent(c.AppendEvent(nil, result), &s); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if string(s.Entity) != "web-00000" || string(s.Namespace) != "default" || !s.HasCheck || s.Metrics || string(s.Check) != "disk" || len(s.Proxy) != 0 ||
@@ -71,13 +71,13 @@ func TestSaid(t *testing.T) {
 			t.Errorf("%s: %+v, output %q", name, s, s.Output)
 		}
 		sum := s.Sum
-		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || string(s.Check) != "keepalive" || s.Interval != 20 || s.Timeout != 120 {
+		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil || string(s.Check) != "keepalive" || s.Interval != 20 || s.Timeout != 120 {
 			t.Errorf("%s: %v %+v", name, err, s)
 		}
 		if s.Sum != sum {
 			t.Errorf("%s: the same machine at another time is another", name)
 		}
-		m, err := c.ReadMachine(s.Machine)
+		m, err := s.ReadMachine()
 		want := &Machine{Name: "web-00000", Namespace: "default", Class: "agent", Labels: map[string]string{"class": "web", "env": "test"},
 			Subscriptions: []string{"web", "entity:web-00000"}, AgentVersion: "6.9.2",
 			System: System{Hostname: "web-00000", OS: "linux", Platform: "debian", PlatformFamily: "debian", PlatformVersion: "12.5", Arch: "amd64", Addresses: []string{"172.17.0.2/16"}}}
@@ -85,31 +85,31 @@ func TestSaid(t *testing.T) {
 			t.Errorf("%s: %v\n%+v\nwant\n%+v", name, err, m, want)
 		}
 		alive.Entity.Deregister, alive.Entity.Deregistration = true, "CMDB"
-		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil {
+		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if m, err := c.ReadMachine(s.Machine); err != nil || !m.Deregister || m.Deregistration != "CMDB" {
+		if m, err := s.ReadMachine(); err != nil || !m.Deregister || m.Deregistration != "CMDB" {
 			t.Errorf("%s: %v\n%+v", name, err, m)
 		}
 		sum = s.Sum
 		alive.Entity.KeepaliveHandlers, alive.Pipelines = []string{"slack", "CMDB"}, []string{"alerts", "more"}
-		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
+		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
 			t.Errorf("%s: a machine with other handlers is the same: %v", name, err)
 		}
-		if m, err := c.ReadMachine(s.Machine); err != nil || !reflect.DeepEqual(m.KeepaliveHandlers, alive.Entity.KeepaliveHandlers) {
+		if m, err := s.ReadMachine(); err != nil || !reflect.DeepEqual(m.KeepaliveHandlers, alive.Entity.KeepaliveHandlers) {
 			t.Errorf("%s: %v\n%+v", name, err, m)
 		}
-		if names, err := c.ReadPipelines(&s); err != nil || !reflect.DeepEqual(names, alive.Pipelines) {
+		if names, err := s.ReadPipelines(); err != nil || !reflect.DeepEqual(names, alive.Pipelines) {
 			t.Errorf("%s: %v\n%q", name, err, names)
 		}
 		sum = s.Sum
 		alive.Pipelines = alive.Pipelines[:1]
-		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
+		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
 			t.Errorf("%s: one with other pipelines is the same: %v", name, err)
 		}
 		sum = s.Sum
 		alive.Entity.Labels["env"] = "prod"
-		if err := c.ReadSaid(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
+		if err := c.ReadEvent(c.AppendEvent(nil, alive), &s); err != nil || s.Sum == sum {
 			t.Errorf("%s: a machine with another label is the same: %v", name, err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestSaid(t *testing.T) {
 func TestMovedFields(t *testing.T) {
 	taken := map[int]bool{22: true, 23: true, 25: true, 26: true, 28: true, 45: true}
 	for n := 1; n < 60; n++ {
-		to := int(moved(protowire.Number(n)))
+		to := int(checkNumber(uint64(n)))
 		if to == 0 {
 			continue
 		}
@@ -148,7 +148,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(c.AppendEvent([]byte(TypeKeepalive+"\n"), alive))
 	}
 	for _, c := range codecs() {
-		asked, result := beside()
+		asked, result := eventWithExtras()
 		r, err := c.ParseRequest(c.AppendAsk(nil, asked))
 		if err != nil {
 			f.Fatal(err)
@@ -164,18 +164,18 @@ func FuzzMessage(f *testing.F) {
 		}
 		for _, c := range codecs() {
 			_, _ = c.ParseConfig(body)
-			var s Said
-			if c.ReadSaid(body, &s) == nil {
+			var s Received
+			if c.ReadEvent(body, &s) == nil {
 				if len(s.Entity) == 0 || s.HasCheck && len(s.Check) == 0 {
 					t.Errorf("an event of nobody, or of nothing: %+v", s)
 				}
-				_, _ = c.ReadMachine(s.Machine)
-				_, _ = c.ReadRules(&s)
-				_, _ = c.ReadPipelines(&s)
-				if hooks, err := c.ReadHooks(&s, 3); err == nil && len(hooks) > 3 {
+				_, _ = s.ReadMachine()
+				_, _ = s.ReadRules()
+				_, _ = s.ReadPipelines()
+				if hooks, err := s.ReadHooks(3); err == nil && len(hooks) > 3 {
 					t.Errorf("%d hooks", len(hooks))
 				}
-				_ = c.ReadPoints(&s, func(p *Point) { _ = p.At() })
+				_ = s.ReadPoints(func(p *Point) { _ = p.At() })
 			}
 			r, err := c.ParseRequest(body)
 			if err != nil {
@@ -200,8 +200,8 @@ func FuzzMembers(f *testing.F) {
 	f.Add([]byte(`{"a":"\\"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		found := map[string]json.RawMessage{}
-		ok := members(data, func(key, value []byte) bool {
-			found[stringOf([]byte(`"`+string(key)+`"`))] = value
+		ok := members(data, func(key, raw []byte) bool {
+			found[value{codec: JSON, raw: []byte(`"` + string(key) + `"`)}.text()] = raw
 			return true
 		})
 		var want map[string]json.RawMessage
@@ -219,7 +219,7 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
-func BenchmarkReadSaid(b *testing.B) {
+func BenchmarkReadEvent(b *testing.B) {
 	asked, _, result := fixed()
 	for name, c := range codecs() {
 		b.Run(name, func(b *testing.B) {
@@ -229,14 +229,38 @@ func BenchmarkReadSaid(b *testing.B) {
 			}
 			result.Check = r.Check
 			body := c.AppendEvent(nil, result)
-			var s Said
+			var s Received
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				if err := c.ReadSaid(body, &s); err != nil {
+				if err := c.ReadEvent(body, &s); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
+	}
+}
+
+// Tables of fields ascend, as readFields expects.
+func TestTablesAscend(t *testing.T) {
+	ascends(t, metaFields)
+	ascends(t, requestFields)
+	ascends(t, configFields)
+	ascends(t, receivedFields)
+	ascends(t, receivedEntityFields)
+	ascends(t, receivedCheckFields)
+	ascends(t, ruleFields)
+	ascends(t, hookResultFields)
+	ascends(t, pointFields)
+	ascends(t, metricsFields)
+	ascends(t, machineFields)
+	ascends(t, machineMetaFields)
+	ascends(t, systemFields)
+}
+
+func ascends[T any](t *testing.T, fields []field[T]) {
+	t.Helper()
+	if !slices.IsSortedFunc(fields, func(a, b field[T]) int { return cmp.Compare(a.tag, b.tag) }) {
+		t.Errorf("table of %T", fields)
 	}
 }

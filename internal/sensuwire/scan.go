@@ -3,36 +3,32 @@ package sensuwire
 import (
 	"bytes"
 	"encoding/json"
-	"strconv"
-
-	"github.com/muster-fleet/muster/internal/model"
 )
 
-// members calls f with each member of a JSON object: its key, without quotes and as it
-// stands there, and its value, as it stands there. Values are not looked into: what is no
-// JSON within one is found by who reads it, if anybody does.
+// members calls f with each member of a JSON object: its key without quotes and its value, both not decoded. Values are not
+// checked: whoever reads one finds its errors.
 func members(object []byte, f func(key, value []byte) bool) bool {
-	i := space(object, 0)
+	i := skipSpace(object, 0)
 	if i == len(object) || object[i] != '{' {
 		return false
 	}
-	if i = space(object, i+1); i < len(object) && object[i] == '}' {
+	if i = skipSpace(object, i+1); i < len(object) && object[i] == '}' {
 		return true
 	}
 	for {
-		key, n := text(object, i)
+		key, n := scanString(object, i)
 		if n < 0 {
 			return false
 		}
-		if i = space(object, n); i == len(object) || object[i] != ':' {
+		if i = skipSpace(object, n); i == len(object) || object[i] != ':' {
 			return false
 		}
-		start := space(object, i+1)
-		end := value(object, start)
+		start := skipSpace(object, i+1)
+		end := scanValue(object, start)
 		if end < 0 || !f(key[1:len(key)-1], object[start:end]) {
 			return false
 		}
-		i = space(object, end)
+		i = skipSpace(object, end)
 		switch {
 		case i == len(object):
 			return false
@@ -41,7 +37,7 @@ func members(object []byte, f func(key, value []byte) bool) bool {
 		case object[i] != ',':
 			return false
 		}
-		i = space(object, i+1)
+		i = skipSpace(object, i+1)
 	}
 }
 
@@ -50,32 +46,33 @@ func elements(array []byte, f func(value []byte) bool) bool {
 	if len(array) == 0 || array[0] != '[' {
 		return string(array) == "null"
 	}
-	i := space(array, 1)
+	i := skipSpace(array, 1)
 	if i < len(array) && array[i] == ']' {
 		return true
 	}
 	for {
-		end := value(array, i)
+		end := scanValue(array, i)
 		if end < 0 || !f(array[i:end]) {
 			return false
 		}
-		i = space(array, end)
+		i = skipSpace(array, end)
 		if i == len(array) || array[i] != ',' {
 			return i < len(array) && array[i] == ']'
 		}
-		i = space(array, i+1)
+		i = skipSpace(array, i+1)
 	}
 }
 
-func space(b []byte, i int) int {
+// skipSpace returns the index of the first byte from i on that is no white space.
+func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
 	}
 	return i
 }
 
-// text is the string that begins at i, with its quotes, and where it ends; -1: there is none.
-func text(b []byte, i int) (string []byte, end int) {
+// scanString returns the string that begins at i, with its quotes, and its end; -1: there is none.
+func scanString(b []byte, i int) (string []byte, end int) {
 	if i >= len(b) || b[i] != '"' {
 		return nil, -1
 	}
@@ -96,13 +93,13 @@ func text(b []byte, i int) (string []byte, end int) {
 	}
 }
 
-// value is where the value that begins at i ends; -1: there is none.
-func value(b []byte, i int) int {
+// scanValue returns the end of the value that begins at i; -1: there is none.
+func scanValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
 		switch c := b[i]; c {
 		case '"':
-			if _, i = text(b, i); i < 0 {
+			if _, i = scanString(b, i); i < 0 {
 				return -1
 			}
 		case '{', '[':
@@ -122,7 +119,7 @@ func value(b []byte, i int) int {
 			i++
 			continue
 		default:
-			for i < len(b) && !ends(b[i]) {
+			for i < len(b) && !isDelimiter(b[i]) {
 				i++
 			}
 		}
@@ -133,8 +130,8 @@ func value(b []byte, i int) int {
 	return -1
 }
 
-// ends says whether a byte ends a number, true, false or null.
-func ends(c byte) bool {
+// isDelimiter reports whether a byte ends a number, true, false or null.
+func isDelimiter(c byte) bool {
 	switch c {
 	case ',', ':', ']', '}', ' ', '\n', '\t', '\r', '"', '{', '[':
 		return true
@@ -142,7 +139,7 @@ func ends(c byte) bool {
 	return false
 }
 
-// appendString appends what a JSON string says; not ok: it is none.
+// appendString appends the text of a JSON string; not ok: it is none.
 func appendString(dst, value []byte) ([]byte, bool) {
 	if string(value) == "null" {
 		return dst, true
@@ -160,20 +157,3 @@ func appendString(dst, value []byte) ([]byte, bool) {
 	}
 	return append(dst, s...), true
 }
-
-func stringOf(value []byte) string {
-	s, _ := appendString(nil, value)
-	return string(s)
-}
-
-// integer reads a whole number; a fraction is cut off, as nobody sends one.
-func integer(value []byte) int64 {
-	n, err := strconv.ParseInt(string(value), 10, 64)
-	if err != nil {
-		f, _ := strconv.ParseFloat(string(value), 64)
-		return int64(f)
-	}
-	return n
-}
-
-func notJSON(what string) error { return model.Errorf(model.Invalid, "%s: not JSON", what) }

@@ -36,7 +36,7 @@ const maxMessage = 1 << 20
 func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Codec, error) {
 	target, err := url.Parse(to)
 	if err != nil {
-		return nil, nil, fmt.Errorf("address of a backend: %w", err)
+		return nil, 0, fmt.Errorf("address of a backend: %w", err)
 	}
 	if target.Path == "" {
 		target.Path = "/"
@@ -45,14 +45,14 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Co
 	defer cancel()
 	nc, err := a.dial(ctx, target)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	_ = nc.SetDeadline(time.Now().Add(handshakeTimeout))
-	var speaks sensuwire.Codec = sensuwire.JSON{}
+	var speaks sensuwire.Codec = sensuwire.JSON
 	d := ws.Dialer{ReadBufferSize: 4096, WriteBufferSize: 512, Header: ws.HandshakeHeaderHTTP(a.headers()),
 		OnHeader: func(key, value []byte) error {
 			if strings.EqualFold(string(key), "Accept") && string(value) == sensuwire.MediaProto && !a.o.JSON {
-				speaks = sensuwire.Protobuf{}
+				speaks = sensuwire.Protobuf
 			}
 			return nil
 		}}
@@ -65,7 +65,7 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Co
 		}
 	}
 	_ = nc.Close()
-	return nil, nil, fmt.Errorf("open WebSocket: %w", err)
+	return nil, 0, fmt.Errorf("open WebSocket: %w", err)
 }
 
 // headers say who the agent is. The backend takes its encoding from Accept.

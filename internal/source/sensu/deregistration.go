@@ -17,7 +17,7 @@ type departure struct {
 // ephemeralLifecycle returns the lifecycle of a node whose agent has the setting deregister: it is forgotten after the
 // silence that makes its keepalive critical. The handler that the agent names is notified, if it is in the agent's
 // namespace: CleanName removes the slash that would name another one.
-func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, said *sensuwire.Said, keepalive bool) *model.Lifecycle {
+func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, said *sensuwire.Received, keepalive bool) *model.Lifecycle {
 	silence := s.cfg.Limits.Timeout
 	if keepalive {
 		silence = cmp.Or(criticalTimeout(said), silence)

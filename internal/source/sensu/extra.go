@@ -68,7 +68,7 @@ func exports(env map[string]string) string {
 func (e *incoming) extra(c *model.CheckChunk, values []model.Value, text []byte, limit int) (_, extra []byte, err error) {
 	room := min(e.Budget.Limits().OutputBytes-len(text), maxExtraBytes)
 	if e.HasHooks() && len(c.Hooks) > 0 {
-		hooks, err := e.codec.ReadHooks(e.Said, model.MaxHooks)
+		hooks, err := e.ReadHooks(model.MaxHooks)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -27,21 +27,17 @@ type recipe struct {
 	location *time.Location // of cron
 	problem  string         // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
 
-	encoded [2]atomic.Pointer[[]byte] // the request without its time, in protobuf and JSON; nil: not used yet
+	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
 }
 
 // encode returns the request without its time.
 func (r *recipe) encode(codec sensuwire.Codec) []byte {
-	at := &r.encoded[0]
-	if _, json := codec.(sensuwire.JSON); json {
-		at = &r.encoded[1]
+	if encoded := r.encoded[codec].Load(); encoded != nil {
+		return *encoded
 	}
-	if made := at.Load(); made != nil {
-		return *made
-	}
-	made := codec.AppendWhat(nil, &r.request)
-	at.Store(&made)
-	return made
+	encoded := codec.AppendStable(nil, &r.request)
+	r.encoded[codec].Store(&encoded)
+	return encoded
 }
 
 // jobs are the checks of a session's assignment, and their requests. The session's Mu guards them.

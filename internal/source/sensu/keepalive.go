@@ -14,7 +14,7 @@ import (
 // nodeOf returns a node with the times of its keepalive: those of its own resource, else the agent's settings
 // (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout), else the server's defaults. An agent without
 // a critical time-out is critical after the one that warns.
-func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Said, keepalive bool) core.Node {
+func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Received, keepalive bool) core.Node {
 	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
 	if keepalive {
 		n.Keepalive = cmp.Or(n.Keepalive, boundedSeconds(said.Interval))
@@ -33,7 +33,7 @@ func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Said, keepalive b
 }
 
 // criticalTimeout returns the silence after which an agent wants its keepalive to be critical.
-func criticalTimeout(said *sensuwire.Said) time.Duration {
+func criticalTimeout(said *sensuwire.Received) time.Duration {
 	return boundedSeconds(cmp.Or(uint32(min(max(said.TTL, 0), 1<<31)), said.Timeout))
 }
 
@@ -58,7 +58,7 @@ func keepaliveOf(n *core.Node) keepaliveState {
 // adoptKeepalive takes the agent's own times from its first keepalive, if its session began with an event, which has none:
 // the server's defaults held until now. The journal gets the session's beginning again. If the journal fails, the next
 // keepalive tries again.
-func (x *session) adoptKeepalive(said *sensuwire.Said) {
+func (x *session) adoptKeepalive(said *sensuwire.Received) {
 	info, ok := x.srv.cfg.Intent.LookupNode(x.UID)
 	if !ok {
 		return

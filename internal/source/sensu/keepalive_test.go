@@ -15,17 +15,17 @@ func TestKeepaliveThresholds(t *testing.T) {
 	s := &Server{cfg: Config{Limits: Limits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}
 	for name, c := range map[string]struct {
 		info                       intent.NodeInfo
-		said                       sensuwire.Said
+		said                       sensuwire.Received
 		keepalive                  bool
 		interval, warning, timeout time.Duration
 	}{
-		"nobody says":             {intent.NodeInfo{}, sensuwire.Said{}, true, 20 * time.Second, 0, 120 * time.Second},
-		"warning alone":           {intent.NodeInfo{}, sensuwire.Said{Interval: 5, Timeout: 30}, true, 5 * time.Second, 0, 30 * time.Second},
-		"warning and critical":    {intent.NodeInfo{}, sensuwire.Said{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 30 * time.Second, 90 * time.Second},
-		"no shorter than it may":  {intent.NodeInfo{}, sensuwire.Said{Interval: 20, Timeout: 5, TTL: 90}, true, 20 * time.Second, 30 * time.Second, 90 * time.Second},
-		"the node's own":          {intent.NodeInfo{Interval: time.Second, Timeout: 40 * time.Second}, sensuwire.Said{Interval: 5, Timeout: 30, TTL: 90}, true, time.Second, 0, 40 * time.Second},
-		"its warning":             {intent.NodeInfo{Warning: 50 * time.Second}, sensuwire.Said{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 50 * time.Second, 90 * time.Second},
-		"an event before it says": {intent.NodeInfo{}, sensuwire.Said{Interval: 5, Timeout: 30, TTL: 90}, false, 20 * time.Second, 0, 120 * time.Second},
+		"nobody says":             {intent.NodeInfo{}, sensuwire.Received{}, true, 20 * time.Second, 0, 120 * time.Second},
+		"warning alone":           {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30}, true, 5 * time.Second, 0, 30 * time.Second},
+		"warning and critical":    {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 30 * time.Second, 90 * time.Second},
+		"no shorter than it may":  {intent.NodeInfo{}, sensuwire.Received{Interval: 20, Timeout: 5, TTL: 90}, true, 20 * time.Second, 30 * time.Second, 90 * time.Second},
+		"the node's own":          {intent.NodeInfo{Interval: time.Second, Timeout: 40 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, time.Second, 0, 40 * time.Second},
+		"its warning":             {intent.NodeInfo{Warning: 50 * time.Second}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, true, 5 * time.Second, 50 * time.Second, 90 * time.Second},
+		"an event before it says": {intent.NodeInfo{}, sensuwire.Received{Interval: 5, Timeout: 30, TTL: 90}, false, 20 * time.Second, 0, 120 * time.Second},
 	} {
 		n := s.nodeOf(&c.info, &c.said, c.keepalive)
 		if n.Keepalive != c.interval || n.Warning != c.warning || n.Timeout != c.timeout {

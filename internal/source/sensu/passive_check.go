@@ -64,11 +64,11 @@ func usable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 // declareCheck applies the check of an event, and waits until it is in force.
 func (e *incoming) declareCheck(ctx context.Context, name string) (check directory.PassiveCheck, err error) {
 	s := e.srv
-	rules, err := e.codec.ReadRules(e.Said)
+	rules, err := e.ReadRules()
 	if err != nil {
 		return check, err
 	}
-	spec, missing, err := s.checkSpec(ctx, e.namespace, e.Said, &rules)
+	spec, missing, err := s.checkSpec(ctx, e.namespace, e.Received, &rules)
 	if err != nil {
 		return check, err
 	}
@@ -99,7 +99,7 @@ func (e *incoming) declareCheck(ctx context.Context, name string) (check directo
 
 // checkSpec returns the spec of a check as an event describes it. missing lists the handlers and pipelines that it names
 // and that do not exist.
-func (s *Server) checkSpec(ctx context.Context, namespace string, said *sensuwire.Said, rules *sensuwire.Rules) (spec *model.CheckSpec, missing []string, err error) {
+func (s *Server) checkSpec(ctx context.Context, namespace string, said *sensuwire.Received, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
 	spec = &model.CheckSpec{Passive: true}
 	if said.TTL >= 1 && said.TTL <= int64(model.MaxInterval/time.Second) {
 		spec.TTL = model.Duration(time.Duration(said.TTL) * time.Second)

@@ -14,8 +14,8 @@ import (
 
 // register makes a connection the session of its node, by the first message, which describes the machine. It creates the
 // node if there is none.
-func (x *session) register(said *sensuwire.Said, keepalive bool) error {
-	m, err := x.codec.ReadMachine(said.Machine)
+func (x *session) register(said *sensuwire.Received, keepalive bool) error {
+	m, err := said.ReadMachine()
 	if err != nil {
 		return err
 	}
@@ -102,15 +102,15 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 
 // recordMachine hands the description of the machine to the inventory. Only a keepalive names the handlers of the node's
 // keepalive: an event names those of its own check.
-func (x *session) recordMachine(said *sensuwire.Said, keepalive bool) {
-	m, err := x.codec.ReadMachine(said.Machine)
+func (x *session) recordMachine(said *sensuwire.Received, keepalive bool) {
+	m, err := said.ReadMachine()
 	if err != nil {
 		return
 	}
 	record := machineFacts(m)
 	if keepalive {
 		x.machineSum = said.Sum
-		pipelines, err := x.codec.ReadPipelines(said)
+		pipelines, err := said.ReadPipelines()
 		if err != nil {
 			return
 		}

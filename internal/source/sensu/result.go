@@ -16,7 +16,7 @@ import (
 // incoming is one event that a session's reader handles.
 type incoming struct {
 	*session
-	*sensuwire.Said
+	*sensuwire.Received
 }
 
 // handle makes a result of an event, in order: find its check, judge it, hand it to the journal. An event of a check of the

@@ -187,7 +187,7 @@ func TestOutputsOfWhatIsNotKnown(t *testing.T) {
 	w.chunks = []*model.CheckChunk{db, unasked(check(2, "disk", "df", nil))}
 	a := w.proven(ca, "web1", false)
 	event := func(a *agent, name, output string) {
-		c := sensuwire.Protobuf{}
+		c := sensuwire.Protobuf
 		r, err := c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1}))
 		if err != nil {
 			t.Fatal(err)

@@ -44,7 +44,7 @@ type Server struct {
 	started    time.Time // of New, with its monotonic reading
 	clock      core.Clock
 
-	events  sync.Pool // *sensuwire.Said
+	events  sync.Pool // *sensuwire.Received
 	records sync.Pool // *record
 }
 
@@ -58,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, cfg.Authorities.listsExpire)
 	s.timetable.wake = make(chan struct{}, 1)
 	s.outbox = core.NewOutbox[*session](s.life, core.Pushes, "sensu-pushes", cfg.Limits.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
-	s.events.New = func() any { return new(sensuwire.Said) }
+	s.events.New = func() any { return new(sensuwire.Received) }
 	s.records.New = func() any { return new(record) }
 	s.clock.Start(s.boot())
 	_, _ = crand.Read(s.archiveKey[:]) // never fails

@@ -63,13 +63,13 @@ func (o *identity) stranger() *intent.ExternalAgent {
 
 // open starts the session of an admitted agent.
 func (s *Server) open(nc net.Conn, o *offer) {
-	x := &session{srv: s, codec: sensuwire.JSON{},
+	x := &session{srv: s, codec: sensuwire.JSON,
 		identity: identity{user: o.user, proof: o.proof, entity: o.header.Get("Sensu-Agentname"), namespace: o.header.Get("Sensu-Namespace"), url: "http://" + o.host}}
 	if _, ok := nc.(*tls.Conn); ok || o.header.Get("X-Forwarded-Proto") == "https" {
 		x.url = "https://" + o.host
 	}
 	if o.protobuf {
-		x.codec = sensuwire.Protobuf{}
+		x.codec = sensuwire.Protobuf
 	}
 	x.Conn, x.Since, x.UID = wsconn.Upgraded(nc, s.ws), s.cfg.Now().UnixNano(), x.stranger().UID()
 	x.Open(s.clock.Now())
@@ -128,9 +128,9 @@ func (x *session) message(frame []byte) (out outcome, cause string) {
 	if !keepalive && string(kind) != sensuwire.TypeEvent {
 		return unknownKind, ""
 	}
-	said := x.srv.events.Get().(*sensuwire.Said)
+	said := x.srv.events.Get().(*sensuwire.Received)
 	defer x.srv.events.Put(said)
-	if err := x.codec.ReadSaid(body, said); err != nil {
+	if err := x.codec.ReadEvent(body, said); err != nil {
 		return x.refuse(malformed, err.Error()), ""
 	}
 	if string(said.Entity) != x.entity || len(said.Namespace) > 0 && string(said.Namespace) != x.namespace {

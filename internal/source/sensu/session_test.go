@@ -113,7 +113,7 @@ func TestOutcomes(t *testing.T) {
 	a := w.agent("web", false)
 	first := a.next()
 	event := func(name string, change func(*sensuwire.Event)) {
-		c := sensuwire.Protobuf{}
+		c := sensuwire.Protobuf
 		r, err := c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1}))
 		if err != nil {
 			t.Fatal(err)

@@ -38,7 +38,7 @@ func (e *incoming) values(c *model.CheckChunk) (values []model.Value, err error)
 
 // points returns the points of an event's metrics that are valid values, and counts the others.
 func (e *incoming) points(tags map[string]string) (values []model.Value, err error) {
-	err = e.codec.ReadPoints(e.Said, func(p *sensuwire.Point) {
+	err = e.ReadPoints(func(p *sensuwire.Point) {
 		v, ok := measure.Value(p.Name, p.Value, p.At(), p.Tags, tags)
 		if !ok {
 			e.srv.metrics.valuesLost.Inc()
@@ -122,11 +122,11 @@ func (e *incoming) handleMetrics() (out outcome, cause string) {
 // metricPipelines returns the pipelines of an event without a check: those that it names, and those that an import made
 // for the handlers that its metrics name.
 func (e *incoming) metricPipelines() (names []string, err error) {
-	handlers, err := e.codec.ReadMetricHandlers(e.Said)
+	handlers, err := e.ReadMetricHandlers()
 	if err != nil {
 		return nil, err
 	}
-	pipelines, err := e.codec.ReadPipelines(e.Said)
+	pipelines, err := e.ReadPipelines()
 	if err != nil {
 		return nil, err
 	}

@@ -418,13 +418,13 @@ func (w *world) shake(nc net.Conn, name, namespace, authorization string, json b
 	if json {
 		accept = sensuwire.MediaJSON
 	}
-	a := &agent{t: w.t, codec: sensuwire.JSON{}, x: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
+	a := &agent{t: w.t, codec: sensuwire.JSON, x: sensuwire.Entity{Name: name, Namespace: namespace, Subscriptions: []string{"Web", "entity:" + name}, Labels: map[string]string{"env": "test", "bad label": "x"}},
 		asked: make(chan sensuwire.Request, 100), ended: make(chan error, 1)}
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {accept}, "Authorization": {authorization},
 		"Sensu-AgentName": {name}, "Sensu-Namespace": {namespace}, "Sensu-Subscriptions": {"web"}}),
 		OnHeader: func(key, value []byte) error {
 			if strings.EqualFold(string(key), "Accept") && string(value) == sensuwire.MediaProto {
-				a.codec = sensuwire.Protobuf{}
+				a.codec = sensuwire.Protobuf
 			}
 			return nil
 		}}

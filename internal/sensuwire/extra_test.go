@@ -10,7 +10,7 @@ import (
 )
 
 // beside is a request and an answer with what lies beside them.
-func beside() (asked *Ask, result *Event) {
+func eventWithExtras() (asked *Ask, result *Event) {
 	asked, _, result = fixed()
 	asked.Hooks = []Hook{
 		{Name: "ps", When: []string{"critical", "127"}, Command: "ps aux", Timeout: 10},
@@ -23,9 +23,9 @@ func beside() (asked *Ask, result *Event) {
 }
 
 // The bytes of what is beside a command and beside an output, and what a backend reads of them.
-func TestBesideGolden(t *testing.T) {
+func TestExtrasGolden(t *testing.T) {
 	for name, c := range codecs() {
-		asked, result := beside()
+		asked, result := eventWithExtras()
 		request := c.AppendAsk(nil, asked)
 		r, err := c.ParseRequest(request)
 		if err != nil || r.Issued != asked.Issued {
@@ -33,18 +33,18 @@ func TestBesideGolden(t *testing.T) {
 		}
 		result.Check = r.Check
 		answer := c.AppendEvent(nil, result)
-		var s Said
-		if err := c.ReadSaid(answer, &s); err != nil || !s.HasHooks() {
+		var s Received
+		if err := c.ReadEvent(answer, &s); err != nil || !s.HasHooks() {
 			t.Fatalf("%s: %v %+v", name, err, s)
 		}
-		if hooks, err := c.ReadHooks(&s, 16); err != nil || !reflect.DeepEqual(hooks, result.Hooks) {
+		if hooks, err := s.ReadHooks(16); err != nil || !reflect.DeepEqual(hooks, result.Hooks) {
 			t.Errorf("%s: %v %+v", name, err, hooks)
 		}
-		if hooks, err := c.ReadHooks(&s, 1); err != nil || len(hooks) != 1 {
+		if hooks, err := s.ReadHooks(1); err != nil || len(hooks) != 1 {
 			t.Errorf("%s: %v %+v", name, err, hooks)
 		}
-		points := func(s *Said) (list []Point) {
-			if err := c.ReadPoints(s, func(p *Point) { list = append(list, *p) }); err != nil {
+		points := func(s *Received) (list []Point) {
+			if err := s.ReadPoints(func(p *Point) { list = append(list, *p) }); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 			return list
@@ -54,8 +54,8 @@ func TestBesideGolden(t *testing.T) {
 		}
 		result.MetricsOnly = true
 		measured := c.AppendEvent(nil, result)
-		var only Said
-		if err := c.ReadSaid(measured, &only); err != nil || only.HasCheck || only.HasHooks() || !reflect.DeepEqual(points(&only), result.Points) {
+		var only Received
+		if err := c.ReadEvent(measured, &only); err != nil || only.HasCheck || only.HasHooks() || !reflect.DeepEqual(points(&only), result.Points) {
 			t.Errorf("%s: %v %+v", name, err, only)
 		}
 		var text bytes.Buffer
@@ -65,7 +65,7 @@ func TestBesideGolden(t *testing.T) {
 			}
 			text.Write(append(body, '\n'))
 		}
-		file := "testdata/beside." + name
+		file := "testdata/extras." + name
 		testenv.Golden(t, file, text.Bytes())
 	}
 }

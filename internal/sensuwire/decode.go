@@ -1,0 +1,242 @@
+package sensuwire
+
+import (
+	"math"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxItems bounds the items of lists and maps that are read; the rest is dropped.
+const maxItems = 1024
+
+// value is the value of a field in either encoding.
+type value struct {
+	codec  Codec
+	raw    []byte // JSON text; protobuf: content of a length-delimited field
+	number uint64 // protobuf: other fields
+}
+
+func (v value) isNull() bool { return v.codec == JSON && string(v.raw) == "null" }
+
+func (v value) text() string {
+	if v.codec == Protobuf {
+		return string(v.raw)
+	}
+	s, _ := appendString(nil, v.raw)
+	return string(s)
+}
+
+func (v value) int() int64 {
+	if v.codec == Protobuf {
+		return int64(v.number)
+	}
+	n, err := strconv.ParseInt(string(v.raw), 10, 64)
+	if err != nil { // a fraction, which no agent sends, is cut off
+		f, _ := strconv.ParseFloat(string(v.raw), 64)
+		return int64(f)
+	}
+	return n
+}
+
+// float returns NaN for a JSON value that is no number.
+func (v value) float() float64 {
+	if v.codec == Protobuf {
+		return math.Float64frombits(v.number)
+	}
+	f, err := strconv.ParseFloat(string(v.raw), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return f
+}
+
+func (v value) bool() bool { return v.number != 0 || string(v.raw) == "true" }
+
+// forEach calls f for each item of a list. In protobuf each item is a field of its own.
+func (v value) forEach(f func(value) bool) bool {
+	if v.codec == Protobuf {
+		return f(v)
+	}
+	return elements(v.raw, func(raw []byte) bool { return f(value{codec: JSON, raw: raw}) })
+}
+
+// field describes how one field of a message is read into a T: by its number and wire type in protobuf, by its name in
+// JSON. read returns false for a value that cannot be decoded. Tables ascend by tag.
+type field[T any] struct {
+	tag  uint64
+	name string
+	read func(*T, value) bool
+}
+
+// Wire types of protobuf, in the low bits of a tag.
+const (
+	varint  = uint64(protowire.VarintType)
+	fixed64 = uint64(protowire.Fixed64Type)
+	lengths = uint64(protowire.BytesType)
+)
+
+func tagOf(number int, wireType uint64) uint64 { return uint64(number)<<3 | wireType }
+
+// readFields reads a message by the table of its fields; false: it cannot be decoded. JSON's null is an empty message.
+func readFields[T any](v value, fields []field[T], into *T) bool {
+	if v.codec == JSON {
+		at := 0 // members often have the order of the table
+		return v.isNull() || members(v.raw, func(key, raw []byte) bool {
+			for range fields {
+				f := &fields[at]
+				if at++; at == len(fields) {
+					at = 0
+				}
+				if len(f.name) == len(key) && f.name == string(key) {
+					return f.read(into, value{codec: JSON, raw: raw})
+				}
+			}
+			return true
+		})
+	}
+	last, at := uint64(0), 0 // senders write fields in ascending order, as the table has them
+	for rest := v.raw; len(rest) > 0; {
+		tag, number, raw, after, ok := nextField(rest)
+		if !ok {
+			return false
+		}
+		rest = after
+		if tag < last {
+			at = 0
+		}
+		for last = tag; at < len(fields) && fields[at].tag < tag; {
+			at++
+		}
+		if at < len(fields) && fields[at].tag == tag && !fields[at].read(into, value{raw: raw, number: number}) {
+			return false
+		}
+	}
+	return true
+}
+
+// nextField takes one field from the front of a protobuf message; not ok: it cannot be decoded. raw is the content of a
+// length-delimited field, number the value of others. All results fit into registers.
+func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
+	n := 1
+	if tag = uint64(message[0]); tag >= 0x80 {
+		tag, n = protowire.ConsumeVarint(message)
+	}
+	if n < 0 || tag>>3 == 0 || tag>>3 > uint64(protowire.MaxValidNumber) {
+		return 0, 0, nil, nil, false
+	}
+	message = message[n:]
+	switch tag & 7 {
+	case varint:
+		number, n = protowire.ConsumeVarint(message)
+	case lengths:
+		if len(message) > 0 && message[0] < 0x80 && int(message[0]) < len(message) { // as nearly all
+			n = 1 + int(message[0])
+			raw = message[1:n]
+		} else {
+			raw, n = protowire.ConsumeBytes(message)
+		}
+	case fixed64:
+		number, n = protowire.ConsumeFixed64(message)
+	default:
+		n = protowire.ConsumeFieldValue(protowire.Number(tag>>3), protowire.Type(tag&7), message)
+	}
+	if n < 0 {
+		return 0, 0, nil, nil, false
+	}
+	return tag, number, raw, message[n:], true
+}
+
+// decode reads a body and names it in the error.
+func (c Codec) decode(name string, body []byte, read func(value) bool) error {
+	if read(value{codec: c, raw: body}) {
+		return nil
+	}
+	encoding := [...]string{"protobuf", "JSON"}[c]
+	return model.Errorf(model.Invalid, "%s: not %s", name, encoding)
+}
+
+func textField[T any](number int, name string, at func(*T) *string) field[T] {
+	return field[T]{tagOf(number, lengths), name, func(m *T, v value) bool { *at(m) = v.text(); return true }}
+}
+
+// textsField reads a list of texts.
+func textsField[T any](number int, name string, at func(*T) *[]string) field[T] {
+	return field[T]{tagOf(number, lengths), name, func(m *T, v value) bool {
+		return v.forEach(func(v value) bool {
+			if list := at(m); len(*list) < maxItems {
+				*list = append(*list, v.text())
+			}
+			return true
+		})
+	}}
+}
+
+func intField[T any, N int32 | int64 | uint32](number int, name string, at func(*T) *N) field[T] {
+	return field[T]{tagOf(number, varint), name, func(m *T, v value) bool { *at(m) = N(v.int()); return true }}
+}
+
+func floatField[T any](number int, name string, at func(*T) *float64) field[T] {
+	return field[T]{tagOf(number, fixed64), name, func(m *T, v value) bool { *at(m) = v.float(); return true }}
+}
+
+// messageField reads a message and hands it to set.
+func messageField[T, M any](number int, name string, fields []field[M], set func(*T, *M)) field[T] {
+	return field[T]{tagOf(number, lengths), name, func(m *T, v value) bool {
+		var x M
+		ok := readFields(v, fields, &x)
+		set(m, &x)
+		return ok
+	}}
+}
+
+// messagesField reads a list of messages and hands each to add.
+func messagesField[T, M any](number int, name string, fields []field[M], add func(*T, *M)) field[T] {
+	one := messageField(number, name, fields, add)
+	return field[T]{one.tag, name, func(m *T, v value) bool {
+		return v.forEach(func(v value) bool { return one.read(m, v) })
+	}}
+}
+
+// pair is an entry of a map, or a tag of a point.
+type pair struct{ key, text string }
+
+// keyValueFields are an entry of a map in protobuf.
+var keyValueFields = []field[pair]{
+	textField(1, "name", func(p *pair) *string { return &p.key }),
+	textField(2, "value", func(p *pair) *string { return &p.text }),
+}
+
+// addPair adds an entry to a map of at most maxItems.
+func addPair(m *map[string]string, p *pair) {
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	if len(*m) < maxItems {
+		(*m)[p.key] = p.text
+	}
+}
+
+// pairsField reads a map of texts.
+func pairsField[T any](number int, name string, at func(*T) *map[string]string) field[T] {
+	return field[T]{tagOf(number, lengths), name, func(m *T, v value) bool {
+		into := at(m)
+		if v.codec == Protobuf {
+			var p pair
+			ok := readFields(v, keyValueFields, &p)
+			addPair(into, &p)
+			return ok
+		}
+		if v.isNull() {
+			return true
+		}
+		*into = map[string]string{}
+		return members(v.raw, func(key, raw []byte) bool {
+			quoted := value{codec: JSON, raw: []byte(`"` + string(key) + `"`)}
+			addPair(into, &pair{quoted.text(), value{codec: JSON, raw: raw}.text()})
+			return true
+		})
+	}}
+}

@@ -1,0 +1,300 @@
+package sensuwire
+
+import (
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Received is an event as a backend reads it. Its slices lie in the message, or in scratch that the next ReadEvent reuses.
+type Received struct {
+	Entity    []byte // name of the agent's entity
+	Namespace []byte // of the entity
+	Machine   []byte // the entity, encoded: for ReadMachine
+	Sum       uint64 // of the entity without last_seen, and of the event's pipelines; the order of labels does not matter
+	HasCheck  bool
+	Metrics   bool // the event has metrics
+
+	Check    []byte // name
+	Proxy    []byte // proxy_entity_name of the check
+	Interval uint32 // s
+	Timeout  uint32 // s; of a keepalive: the silence that is a warning
+	TTL      int64  // s; of a keepalive: the silence that is critical
+	Duration float64
+	Issued   int64 // s since 1970, of the request; 0: there was none
+	Executed int64 // s since 1970, by the agent's clock
+	Status   uint32
+	Output   []byte
+
+	codec     Codec
+	scratch   []byte
+	check     []byte   // encoded: for ReadRules
+	points    []byte   // encoded: for ReadPoints
+	pipelines [][]byte // encoded references: each of them, or the list in JSON
+	hooks     [][]byte // encoded results: each of them, or the list in JSON
+}
+
+// HasHooks reports whether hooks of the check ran.
+func (s *Received) HasHooks() bool { return len(s.hooks) > 0 }
+
+// bytes reads a text; an escaped one is decoded into scratch.
+func (s *Received) bytes(v value, into *[]byte) bool {
+	if v.codec == Protobuf {
+		*into = v.raw
+		return true
+	}
+	from := len(s.scratch)
+	var ok bool
+	s.scratch, ok = appendString(s.scratch, v.raw)
+	*into = s.scratch[from:len(s.scratch):len(s.scratch)]
+	return ok
+}
+
+func bytesField(number int, name string, at func(*Received) *[]byte) field[Received] {
+	return field[Received]{tagOf(number, lengths), name, func(s *Received, v value) bool { return s.bytes(v, at(s)) }}
+}
+
+// sumField adds a value to the sum.
+func sumField(number int, name string) field[Received] {
+	return field[Received]{tagOf(number, lengths), name, func(s *Received, v value) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
+}
+
+var receivedFields = []field[Received]{
+	{tagOf(2, lengths), "entity", func(s *Received, v value) bool {
+		s.Machine = v.raw
+		return readFields(v, receivedEntityFields, s)
+	}},
+	{tagOf(3, lengths), "check", func(s *Received, v value) bool {
+		if v.isNull() {
+			return true
+		}
+		s.HasCheck, s.check = true, v.raw
+		return readFields(v, receivedCheckFields, s)
+	}},
+	{tagOf(4, lengths), "metrics", func(s *Received, v value) bool {
+		if !v.isNull() {
+			s.Metrics, s.points = true, v.raw
+		}
+		return true
+	}},
+	{tagOf(8, lengths), "pipelines", func(s *Received, v value) bool {
+		if !v.isNull() {
+			s.pipelines = append(s.pipelines, v.raw)
+			s.Sum += xxhash.Sum64(v.raw)
+		}
+		return true
+	}},
+}
+
+var receivedEntityFields = []field[Received]{
+	sumField(3, "system"),
+	sumField(4, "subscriptions"),
+	{tagOf(14, lengths), "metadata", func(s *Received, v value) bool {
+		if v.codec == JSON {
+			s.Sum += xxhash.Sum64(v.raw)
+		} else {
+			for rest, ok := v.raw, true; ok && len(rest) > 0; {
+				var raw []byte
+				if _, _, raw, rest, ok = nextField(rest); ok {
+					s.Sum += xxhash.Sum64(raw)
+				}
+			}
+		}
+		return readFields(v, receivedEntityMetaFields, s)
+	}},
+	sumField(15, "sensu_agent_version"),
+	sumField(16, "keepalive_handlers"),
+}
+
+var receivedEntityMetaFields = []field[Received]{
+	bytesField(1, "name", func(s *Received) *[]byte { return &s.Entity }),
+	bytesField(2, "namespace", func(s *Received) *[]byte { return &s.Namespace }),
+}
+
+var receivedCheckFields = []field[Received]{
+	intField(5, "interval", func(s *Received) *uint32 { return &s.Interval }),
+	bytesField(13, "proxy_entity_name", func(s *Received) *[]byte { return &s.Proxy }),
+	intField(18, "ttl", func(s *Received) *int64 { return &s.TTL }),
+	intField(19, "timeout", func(s *Received) *uint32 { return &s.Timeout }),
+	floatField(22, "duration", func(s *Received) *float64 { return &s.Duration }),
+	intField(23, "executed", func(s *Received) *int64 { return &s.Executed }),
+	intField(25, "issued", func(s *Received) *int64 { return &s.Issued }),
+	bytesField(26, "output", func(s *Received) *[]byte { return &s.Output }),
+	intField(28, "status", func(s *Received) *uint32 { return &s.Status }),
+	{tagOf(34, lengths), "hooks", func(s *Received, v value) bool {
+		if !v.isNull() {
+			s.hooks = append(s.hooks, v.raw)
+		}
+		return true
+	}},
+	{tagOf(38, lengths), "metadata", func(s *Received, v value) bool { return readFields(v, receivedCheckMetaFields, s) }},
+}
+
+var receivedCheckMetaFields = []field[Received]{bytesField(1, "name", func(s *Received) *[]byte { return &s.Check })}
+
+// ReadEvent decodes the fields of an event that every event needs. It refuses an event without an entity, and a check
+// without a name.
+func (c Codec) ReadEvent(body []byte, s *Received) error {
+	*s = Received{codec: c, scratch: s.scratch[:0], hooks: s.hooks[:0], pipelines: s.pipelines[:0]}
+	if !readFields(value{codec: c, raw: body}, receivedFields, s) {
+		return c.decode("an event", nil, func(value) bool { return false })
+	}
+	switch {
+	case len(s.Entity) == 0:
+		return model.Errorf(model.Invalid, "an event without the name of an entity")
+	case s.HasCheck && len(s.Check) == 0:
+		return model.Errorf(model.Invalid, "an event without the name of its check")
+	}
+	return nil
+}
+
+// CheckRules is the description of a check in an event: all that a backend knows of a check that it did not request.
+type CheckRules struct {
+	Handlers, Pipelines []string // names
+	FlapLow, FlapHigh   uint32   // percent of change; 0: not set
+}
+
+var ruleFields = []field[CheckRules]{
+	textsField(3, "handlers", func(r *CheckRules) *[]string { return &r.Handlers }),
+	intField(4, "high_flap_threshold", func(r *CheckRules) *uint32 { return &r.FlapHigh }),
+	intField(6, "low_flap_threshold", func(r *CheckRules) *uint32 { return &r.FlapLow }),
+	messagesField(46, "pipelines", metaFields, func(r *CheckRules, m *meta) { addText(&r.Pipelines, m.name) }),
+}
+
+func addText(list *[]string, text string) {
+	if len(*list) < maxItems {
+		*list = append(*list, text)
+	}
+}
+
+// ReadRules decodes the description of the event's check.
+func (s *Received) ReadRules() (r CheckRules, err error) {
+	err = s.codec.decode("a check", s.check, func(v value) bool { return readFields(v, ruleFields, &r) })
+	return r, err
+}
+
+// ReadPipelines decodes the names of the pipelines that the event itself names, not its check: those of an agent's keepalive.
+func (s *Received) ReadPipelines() (names []string, err error) {
+	for _, raw := range s.pipelines {
+		err := s.codec.decode("an event's pipelines", raw, func(v value) bool {
+			return v.forEach(func(v value) bool { // of ResourceReferences, whose names have a meta's number
+				var m meta
+				ok := readFields(v, metaFields, &m)
+				addText(&names, m.name)
+				return ok
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// HookResult is the result of a hook.
+type HookResult struct {
+	Name     string
+	Status   int32
+	Output   string
+	Duration float64 // s
+}
+
+var hookResultFields = []field[HookResult]{
+	{0, "metadata", func(h *HookResult, v value) bool { return hookConfigFields[0].read(h, v) }}, // JSON has the config in line
+	{tagOf(1, lengths), "", func(h *HookResult, v value) bool { return readFields(v, hookConfigFields, h) }},
+	floatField(2, "duration", func(h *HookResult) *float64 { return &h.Duration }),
+	textField(5, "output", func(h *HookResult) *string { return &h.Output }),
+	intField(6, "status", func(h *HookResult) *int32 { return &h.Status }),
+}
+
+var hookConfigFields = []field[HookResult]{
+	messageField(1, "metadata", metaFields, func(h *HookResult, m *meta) { h.Name = m.name }),
+}
+
+// ReadHooks decodes at most limit results of the check's hooks.
+func (s *Received) ReadHooks(limit int) (list []HookResult, err error) {
+	for _, raw := range s.hooks {
+		err := s.codec.decode("a hook", raw, func(v value) bool {
+			return v.forEach(func(v value) bool {
+				if len(list) >= limit {
+					return true
+				}
+				list = append(list, HookResult{})
+				return readFields(v, hookResultFields, &list[len(list)-1])
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Point is one value of an event's metrics.
+type Point struct {
+	Name  string
+	Value float64
+	Time  int64 // since 1970: see At
+	Tags  map[string]string
+}
+
+// At returns the time of a point. Senders count seconds, milliseconds, microseconds or nanoseconds: the unit is the one
+// that gives a year within a few thousand.
+func (p *Point) At() time.Time {
+	switch n := p.Time; {
+	case n <= 0:
+		return time.Time{}
+	case n < 1e11:
+		return time.Unix(n, 0).UTC()
+	case n < 1e14:
+		return time.UnixMilli(n).UTC()
+	case n < 1e17:
+		return time.UnixMicro(n).UTC()
+	default:
+		return time.Unix(0, n).UTC()
+	}
+}
+
+var pointFields = []field[Point]{
+	textField(1, "name", func(p *Point) *string { return &p.Name }),
+	floatField(2, "value", func(p *Point) *float64 { return &p.Value }),
+	intField(3, "timestamp", func(p *Point) *int64 { return &p.Time }),
+	messagesField(4, "tags", keyValueFields, func(p *Point, x *pair) { addPair(&p.Tags, x) }),
+}
+
+// metrics receives the content of an event's metrics.
+type metrics struct {
+	handlers []string
+	point    func(*Point) // nil: points are skipped
+}
+
+var metricsFields = []field[metrics]{
+	textsField(1, "handlers", func(m *metrics) *[]string { return &m.handlers }),
+	messagesField(2, "points", pointFields, func(m *metrics, p *Point) {
+		if m.point != nil {
+			m.point(p)
+		}
+	}),
+}
+
+// ReadPoints calls f with each point of the event's metrics.
+func (s *Received) ReadPoints(f func(*Point)) error {
+	_, err := s.readMetrics(f)
+	return err
+}
+
+// ReadMetricHandlers decodes the names of the handlers that the event's metrics name.
+func (s *Received) ReadMetricHandlers() (names []string, err error) { return s.readMetrics(nil) }
+
+func (s *Received) readMetrics(f func(*Point)) (handlers []string, err error) {
+	if s.points == nil {
+		return nil, nil
+	}
+	m := metrics{point: f}
+	if err := s.codec.decode("metrics", s.points, func(v value) bool { return readFields(v, metricsFields, &m) }); err != nil {
+		return nil, err
+	}
+	return m.handlers, nil
+}
