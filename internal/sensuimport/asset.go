@@ -20,10 +20,10 @@ type build struct {
 	machines []model.AssetBuild // its conditions, one after the other; none: it is for no machine
 }
 
-// asset keeps archives with the machines that they are for. Sensu takes, of all builds that fit,
+// importAsset keeps archives with the machines that they are for. Sensu takes, of all builds that fit,
 // the first of those with the most filters; the first that fits is taken here, so that is how
 // they are put in order.
-func (im *importer) asset(o *object) {
+func importAsset(o *object) {
 	var builds []build
 	if list := o.spec.objects("builds"); len(list) > 0 {
 		for i, s := range list {
@@ -31,7 +31,7 @@ func (im *importer) asset(o *object) {
 		}
 		for _, unused := range []string{"url", "sha512", "filters", "headers"} {
 			if !isEmpty(o.spec.value(unused)) {
-				im.noteChanged(o, "%s beside builds: Sensu does not use it either", unused)
+				o.noteChange("%s beside builds: Sensu does not use it either", unused)
 			}
 		}
 	} else {
@@ -39,77 +39,77 @@ func (im *importer) asset(o *object) {
 	}
 	var good []build
 	for _, b := range builds {
-		if im.build(o, &b) {
+		if readBuild(o, &b) {
 			good = append(good, b)
 		}
 	}
 	slices.SortStableFunc(good, func(a, b build) int { return cmp.Compare(len(b.filters), len(a.filters)) })
 	spec := &model.AssetSpec{}
 	for i := range good {
-		im.machines(o, spec, &good[i])
+		addBuilds(o, spec, &good[i])
 	}
 	if len(spec.Builds) == 0 {
-		im.noteLost(o, "no archive of it was carried: muster asset add NAME --url URL --sha512 SUM")
+		o.noteLoss("no archive of it was carried: muster asset add NAME --url URL --sha512 SUM")
 		return
 	}
 	if spec.Builds[len(spec.Builds)-1].Platform() != (&model.AssetBuild{}).Platform() {
-		im.noteChanged(o, "where none of its builds fits, Sensu runs the command without it; here the check is UNKNOWN there, with the reason")
+		o.noteChange("where none of its builds fits, Sensu runs the command without it; here the check is UNKNOWN there, with the reason")
 	}
 	if ours, theirs := assetVariable(name(o.name)), strings.ToUpper(keyOfSensu.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
-		im.noteChanged(o, "where it lies is in the variable %s, in Sensu in %s", ours, theirs)
+		o.noteChange("where it lies is in the variable %s, in Sensu in %s", ours, theirs)
 	}
-	im.declare(o, spec)
+	o.declare(spec)
 }
 
-// build reads one archive; false: it is left out, and that was said.
-func (im *importer) build(o *object, b *build) bool {
+// readBuild reads one archive; false: it is left out, and that was said.
+func readBuild(o *object, b *build) bool {
 	b.filters = b.spec.texts("filters")
 	sum := strings.ToLower(b.spec.text("sha512"))
 	headers := b.spec.labels("headers")
 	address := b.spec.text("url")
 	if _, err := model.ParseAssetSum(sum); err != nil {
-		im.noteLost(o, "%ssha512: it is no SHA-512, 128 of 0-9 and a-f: the archive is left out", b.at)
+		o.noteLoss("%ssha512: it is no SHA-512, 128 of 0-9 and a-f: the archive is left out", b.at)
 		return false
 	}
-	b.archive = model.AssetBuild{SHA512: sum, URL: im.address(o, b.at, address, headers)}
+	b.archive = model.AssetBuild{SHA512: sum, URL: assetURL(o, b.at, address, headers)}
 	list, wider, err := machinesOf(b.filters)
 	if err != nil {
-		im.noteLost(o, "%sfilters: %v: the archive is left out, and its machines take another that fits; muster asset add %s --url URL --sha512 SUM with --os, --arch, --distribution, --distribution-version adds it", b.at, err, name(o.name))
+		o.noteLoss("%sfilters: %v: the archive is left out, and its machines take another that fits; muster asset add %s --url URL --sha512 SUM with --os, --arch, --distribution, --distribution-version adds it", b.at, err, name(o.name))
 		return false
 	}
 	for _, version := range wider {
-		im.noteChanged(o, "%splatform_version == %q is distributionVersion: %s, which is also %s.1", b.at, version, version, version)
+		o.noteChange("%splatform_version == %q is distributionVersion: %s, which is also %s.1", b.at, version, version, version)
 	}
 	b.machines = list
 	return true
 }
 
-// address returns the address from which the server may fetch the archive; empty: somebody has to upload it. Notes hold
+// assetURL returns the address from which the server may fetch the archive; empty: somebody has to upload it. Notes hold
 // no passwords.
-func (im *importer) address(o *object, at, text string, headers map[string]string) string {
+func assetURL(o *object, at, text string, headers map[string]string) string {
 	upload := "fetch the archive yourself, and type muster asset add " + name(o.name) + " FILE"
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
-		im.noteChanged(o, "%sno url: the archive has to be uploaded: muster asset add %s FILE", at, name(o.name))
+		o.noteChange("%sno url: the archive has to be uploaded: muster asset add %s FILE", at, name(o.name))
 		return ""
 	case strings.Contains(text, "{{"):
-		im.noteLost(o, "%surl: the server fetches one archive for all, and an address has no tokens: %s", at, upload)
+		o.noteLoss("%surl: the server fetches one archive for all, and an address has no tokens: %s", at, upload)
 		return ""
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
-		im.noteLost(o, "%surl: the server fetches by https and http only: %s", at, upload)
+		o.noteLoss("%surl: the server fetches by https and http only: %s", at, upload)
 		return ""
 	case u.User != nil:
-		im.noteLost(o, "%surl: it holds a user or password, which whoever may look would see: %s", at, upload)
+		o.noteLoss("%surl: it holds a user or password, which whoever may look would see: %s", at, upload)
 		return ""
 	}
 	var secret bool
 	for _, header := range slices.Sorted(maps.Keys(headers)) {
 		if credential(header) {
-			im.noteLost(o, "%sheaders: %s: an Asset names no Secret, and the server fetches without it, so its url is left out: %s", at, header, upload)
+			o.noteLoss("%sheaders: %s: an Asset names no Secret, and the server fetches without it, so its url is left out: %s", at, header, upload)
 			secret = true
 		} else {
-			im.noteLost(o, "%sheaders: %s: the server fetches without it; if the address wants it, %s", at, header, upload)
+			o.noteLoss("%sheaders: %s: the server fetches without it; if the address wants it, %s", at, header, upload)
 		}
 	}
 	if secret {
@@ -124,11 +124,11 @@ func credential(header string) bool {
 	return slices.ContainsFunc([]string{"auth", "cookie", "token", "key", "secret", "password"}, func(word string) bool { return strings.Contains(header, word) })
 }
 
-// machines gives the asset one build for each kind of machine. One that an earlier build is for
+// addBuilds gives the asset one build for each kind of machine. One that an earlier build is for
 // would never be used, as in Sensu.
-func (im *importer) machines(o *object, spec *model.AssetSpec, b *build) {
+func addBuilds(o *object, spec *model.AssetSpec, b *build) {
 	if len(b.machines) == 0 {
-		im.noteChanged(o, "%sits filters are true of no machine: left out", b.at)
+		o.noteChange("%sits filters are true of no machine: left out", b.at)
 	}
 	var beyond, never []string
 	for _, m := range b.machines {
@@ -145,9 +145,9 @@ func (im *importer) machines(o *object, spec *model.AssetSpec, b *build) {
 		}
 	}
 	if len(never) > 0 {
-		im.noteChanged(o, "%snever used for %s: another build is for the same, in Sensu, too", b.at, strings.Join(never, ", "))
+		o.noteChange("%snever used for %s: another build is for the same, in Sensu, too", b.at, strings.Join(never, ", "))
 	}
 	if len(beyond) > 0 {
-		im.noteLost(o, "%snot for %s: an asset has at most %d builds", b.at, strings.Join(beyond, ", "), model.MaxBuilds)
+		o.noteLoss("%snot for %s: an asset has at most %d builds", b.at, strings.Join(beyond, ", "), model.MaxBuilds)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// entity becomes a node that waits for its machine, or a proxy node.
-func (im *importer) entity(o *object) {
+// importEntity becomes a node that waits for its machine, or a proxy node.
+func importEntity(o *object) {
 	s := o.spec
 	class := s.text("entity_class")
 	for _, measured := range []string{"system", "last_seen", "sensu_agent_version", "user", "redact"} {
@@ -24,15 +24,15 @@ func (im *importer) entity(o *object) {
 	case "proxy", "switch", "router", "firewall", "":
 		n.Proxy = true
 	case "backend":
-		im.noteChanged(o, "this is the backend itself: left out")
+		o.noteChange("this is the backend itself: left out")
 		return
 	default:
 		n.Proxy = true
-		im.noteChanged(o, "entities of the class %s are taken for proxy nodes", class)
+		o.noteChange("entities of the class %s are taken for proxy nodes", class)
 	}
 	for _, sub := range subscriptions {
 		if !strings.HasPrefix(sub, "entity:") {
-			n.Groups = append(n.Groups, im.group(o, o.namespace, sub))
+			n.Groups = append(n.Groups, o.group(sub))
 		}
 	}
 	if deregister && !n.Proxy {
@@ -40,18 +40,18 @@ func (im *importer) entity(o *object) {
 	}
 	switch {
 	case tell == "" || n.Lifecycle == nil:
-	case im.find("Handler", im.ns(o), name(tell)) == nil:
-		im.noteLost(o, "deregistration.handler %s: it is not in these files, or was not carried", tell)
+	case o.find("Handler", name(tell)) == nil:
+		o.noteLoss("deregistration.handler %s: it is not in these files, or was not carried", tell)
 	default:
-		if service := im.find("Handler", im.ns(o), name(tell)).Spec.(*model.HandlerSpec).ProblemService(); service != "" {
-			im.noteLost(o, "deregistration.handler %s: %s takes problems only; name a command, a webhook, mail or a chat in lifecycle.handlers", tell, service)
+		if service := o.find("Handler", name(tell)).Spec.(*model.HandlerSpec).ProblemService(); service != "" {
+			o.noteLoss("deregistration.handler %s: %s takes problems only; name a command, a webhook, mail or a chat in lifecycle.handlers", tell, service)
 			break
 		}
 		n.Lifecycle.Handlers = []string{name(tell)}
 	}
-	im.keepaliveHandlers(o, n, handlers)
+	importKeepaliveHandlers(o, n, handlers)
 	labels, annotations := o.meta.labels("labels"), o.meta.labels("annotations")
-	for prop, t := range im.props[o.namespace] {
+	for prop, t := range o.importer.props[o.namespace] {
 		if value, ok := t.of(o, labels, annotations); ok {
 			text, err := json.Marshal(value)
 			if err != nil {
@@ -63,28 +63,28 @@ func (im *importer) entity(o *object) {
 			n.Properties[prop] = text
 		}
 	}
-	im.declare(o, n)
+	o.declare(n)
 }
 
 // hearsKeepalive lets the handlers of an entity's keepalive hear of its node's. Where an entity
 // names none, Sensu tells one called keepalive, if there is one.
-func (im *importer) keepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
+func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	said := len(handlers) > 0
 	if !said {
 		handlers = []string{model.KeepaliveCheckName}
 	}
-	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && im.by[key{"Handler", o.namespace, handlers[0]}] == nil && im.existing(im.ns(o), "Handler", handlers[0]) == nil {
+	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && o.importer.by[key{"Handler", o.namespace, handlers[0]}] == nil && o.existing("Handler", handlers[0]) == nil {
 		return
 	}
 	if n.Proxy {
 		if said {
-			im.noteLost(o, "keepalive_handlers %s: nobody waits for the keepalive of a proxy node", strings.Join(handlers, ", "))
+			o.noteLoss("keepalive_handlers %s: nobody waits for the keepalive of a proxy node", strings.Join(handlers, ", "))
 		}
 		return
 	}
 	var hear model.CheckSpec
 	for _, h := range handlers {
-		im.routeTo(o, &hear, h, nil)
+		routeTo(o, &hear, h, nil)
 	}
 	k := &model.Keepalive{Pipelines: hear.Pipelines}
 	if hear.Alert != nil {

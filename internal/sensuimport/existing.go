@@ -10,32 +10,32 @@ import (
 // Lookup returns a resource of the server; nil: the server has none.
 type Lookup func(kind, namespace, name string) (*model.Resource, error)
 
-// find returns a resource that was made of the files or that the server has; nil: neither.
-func (im *importer) find(kind, namespace, name string) *model.Resource {
-	if r := im.made[resourceKey{kind, namespace, name}]; r != nil {
+// find returns a resource of the object's namespace that was made of the files or that the server has; nil: neither.
+func (o *object) find(kind, name string) *model.Resource {
+	if r := o.importer.made[resourceKey{kind, o.targetNamespace(), name}]; r != nil {
 		return r
 	}
-	return im.existing(namespace, kind, name)
+	return o.existing(kind, name)
 }
 
-// existing returns a resource of the server. The first failure ends the import with its error.
-func (im *importer) existing(namespace, kind, name string) *model.Resource {
+// existing returns a resource of the server in the object's namespace. The first failure ends the import with its error.
+func (o *object) existing(kind, name string) (r *model.Resource) {
+	im := o.importer
 	if im.server == nil || im.failure != nil {
 		return nil
 	}
-	var r *model.Resource
-	r, im.failure = im.server(kind, namespace, name)
+	r, im.failure = im.server(kind, o.targetNamespace(), name)
 	return r
 }
 
-// missing notes a resource that an object names and that does not exist. use is the type of a hook.
-func (im *importer) missing(o *object, kind, name, use string) {
-	im.noteLost(o, "%s %s %s", kind, name, im.absent())
-	im.notes[len(im.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
+// missing notes a resource that the object names and that does not exist. use is the type of a hook.
+func (o *object) missing(kind, name, use string) {
+	o.noteLoss("%s %s %s", kind, name, o.absent())
+	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
 }
 
-func (im *importer) absent() string {
-	if im.server != nil {
+func (o *object) absent() string {
+	if o.importer.server != nil {
 		return "does not exist yet"
 	}
 	return "is not in these files"
@@ -43,9 +43,9 @@ func (im *importer) absent() string {
 
 // existingHandler returns a handler or a set of the server in Sensu's form, with the filters and the mutator of its own
 // pipeline. A handler that sends messages by itself has none and gets incidents. nil: the server has none.
-func (im *importer) existingHandler(o *object, handler string) *object {
-	h := im.existing(im.ns(o), "Handler", name(handler))
-	own := im.existing(im.ns(o), "Pipeline", PipelineOf(handler))
+func existingHandler(o *object, handler string) *object {
+	h := o.existing("Handler", name(handler))
+	own := o.existing("Pipeline", PipelineOf(handler))
 	if h == nil && (own == nil || own.Metadata.Annotations[SetOf] == "") {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (im *importer) existingHandler(o *object, handler string) *object {
 	case !readsEvents(h.Spec.(*model.HandlerSpec)):
 		spec["filters"] = []any{model.FilterIncident, model.FilterNotSilenced}
 	}
-	return &object{kind: "Handler", name: handler, namespace: o.namespace, meta: newFields("", nil), spec: newFields("", spec)}
+	return &object{importer: o.importer, kind: "Handler", name: handler, namespace: o.namespace, meta: newFields("", nil), spec: newFields("", spec)}
 }
 
 func anyList(texts []string) (list []any) {
@@ -71,29 +71,29 @@ func anyList(texts []string) (list []any) {
 
 // hearsExisting sends a check's events to a handler of the server: by the pipeline that was made for the handler, or
 // by the check's alert where the handler sends messages by itself. false: the server has no such handler.
-func (im *importer) routeToExisting(o *object, c *model.CheckSpec, handler string, filters []string) bool {
-	if im.by[key{"Handler", o.namespace, handler}] != nil || im.by[key{"TCPStreamHandler", o.namespace, handler}] != nil {
+func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []string) bool {
+	if o.importer.by[key{"Handler", o.namespace, handler}] != nil || o.importer.by[key{"TCPStreamHandler", o.namespace, handler}] != nil {
 		return false
 	}
 	pipeline := PipelineOf(handler)
-	if p := im.existing(im.ns(o), "Pipeline", pipeline); p != nil {
+	if p := o.existing("Pipeline", pipeline); p != nil {
 		if slices.Contains(c.Pipelines, pipeline) {
 			return true
 		}
 		if len(filters) > 0 {
 			pipeline += "-metrics"
-			im.add(im.ns(o), pipeline, &model.PipelineSpec{Workflows: withFilters(p.Spec.(*model.PipelineSpec).Workflows, filters)})
+			o.add(pipeline, &model.PipelineSpec{Workflows: withFilters(p.Spec.(*model.PipelineSpec).Workflows, filters)})
 		}
 		if !slices.Contains(c.Pipelines, pipeline) {
 			c.Pipelines = append(c.Pipelines, pipeline)
 		}
 		return true
 	}
-	h := im.existing(im.ns(o), "Handler", name(handler))
+	h := o.existing("Handler", name(handler))
 	if h == nil || readsEvents(h.Spec.(*model.HandlerSpec)) || len(filters) > 0 {
 		return false
 	}
-	if alert := im.alert(c); !slices.Contains(alert.Handlers, h.Metadata.Name) {
+	if alert := alertOf(c); !slices.Contains(alert.Handlers, h.Metadata.Name) {
 		alert.Handlers = append(alert.Handlers, h.Metadata.Name)
 	}
 	return true

@@ -113,10 +113,7 @@ func (f *fields) labels(name string) map[string]string {
 			out[k] = fmt.Sprint(v)
 		}
 	}
-	if len(out) == 0 {
-		return nil
-	}
-	return out
+	return nonEmpty(out)
 }
 
 // object returns the object of a name; empty: there is none.

@@ -8,16 +8,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// handler imports a handler. A set becomes workflows in the checks and pipelines that name it (members).
-func (im *importer) handler(o *object) {
+// importHandler imports a handler. A set becomes workflows in the checks and pipelines that name it (members).
+func importHandler(o *object) {
 	s := o.spec
-	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: im.env(o, s.texts("env_vars"))}
+	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: environment(o, s.texts("env_vars"))}
 	s.value("filters") // read by routeTo
 	s.value("mutator")
 	switch kind := s.text("type"); kind {
 	case "pipe":
 		command := s.text("command")
-		if im.plugin(o, command, spec) {
+		if knownPlugin(o, command, spec) {
 			spec.Env = nil
 			break
 		}
@@ -34,35 +34,35 @@ func (im *importer) handler(o *object) {
 		s.value("handlers")
 		return
 	default:
-		im.noteLost(o, "handlers of the type %q are not known", kind)
+		o.noteLoss("handlers of the type %q are not known", kind)
 		return
 	}
 	if spec.Command != nil {
-		spec.Assets = im.assetsOf(o, "handler")
+		spec.Assets = assetsOf(o, "handler")
 	}
 	s.value("runtime_assets") // Muster's own handlers need none
 	if spec.Command != nil {
-		spec.Secrets = im.commandSecrets(o, "handler")
+		spec.Secrets = commandSecrets(o, "handler")
 	} else {
 		for _, secret := range s.objects("secrets") {
 			of, as := secret.text("secret"), secret.text("name")
-			im.noteLost(o, "secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
+			o.noteLoss("secret %s as %s: write {secret: %s} where the key or the password stands", of, as, model.CleanName(of))
 		}
 	}
-	im.declare(o, spec)
+	o.declare(spec)
 }
 
-// stream is a pool of connections.
-func (im *importer) stream(o *object) {
+// importStream is a pool of connections.
+func importStream(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.integer("max_connections")}}
 	if spec.Stream.Connections > model.MaxStreamConnections {
-		im.noteChanged(o, "max_connections: %d connections are the most here, and are enough: they are never waited for", model.MaxStreamConnections)
+		o.noteChange("max_connections: %d connections are the most here, and are enough: they are never waited for", model.MaxStreamConnections)
 		spec.Stream.Connections = model.MaxStreamConnections
 	}
 	s.value("min_reconnect_delay")
 	s.value("max_reconnect_delay")
-	im.declare(o, spec)
+	o.declare(spec)
 }
 
 // readsEvents says whether a handler gets Sensu's events by a pipeline: it is a program or a socket
@@ -73,14 +73,14 @@ func readsEvents(h *model.HandlerSpec) bool {
 
 // routeTo sends a check's events to a handler: one that sends messages by itself gets problems, a program or a socket
 // gets events in Sensu's form by a pipeline that is made for it.
-func (im *importer) routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
-	if im.routeToExisting(o, c, handler, filters) {
+func routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
+	if routeToExisting(o, c, handler, filters) {
 		return
 	}
-	for _, h := range im.members(o, handler, 0) {
-		ours := im.find("Handler", im.ns(o), name(h.name))
+	for _, h := range handlersOf(o, handler, 0) {
+		ours := o.find("Handler", name(h.name))
 		if ours == nil {
-			im.noteLost(o, "handler %s is not in these files, or was not carried", h.name)
+			o.noteLoss("handler %s is not in these files, or was not carried", h.name)
 			continue
 		}
 		named := h.spec.texts("filters")
@@ -91,7 +91,7 @@ func (im *importer) routeTo(o *object, c *model.CheckSpec, handler string, filte
 		}
 		mutator := h.spec.text("mutator")
 		if !readsEvents(ours.Spec.(*model.HandlerSpec)) && incidents(named) {
-			alert := im.alert(c)
+			alert := alertOf(c)
 			if !slices.Contains(alert.Handlers, ours.Metadata.Name) {
 				alert.Handlers = append(alert.Handlers, ours.Metadata.Name)
 			}
@@ -105,31 +105,27 @@ func (im *importer) routeTo(o *object, c *model.CheckSpec, handler string, filte
 			pipeline += "-metrics"
 		}
 		flow := model.Workflow{Name: ours.Metadata.Name, Handler: ours.Metadata.Name}
-		im.addFilters(h, &flow, named, mutator)
-		im.add(im.ns(o), pipeline, &model.PipelineSpec{Workflows: []model.Workflow{flow}})
+		addFilters(h, &flow, named, mutator)
+		o.add(pipeline, &model.PipelineSpec{Workflows: []model.Workflow{flow}})
 		if !slices.Contains(c.Pipelines, pipeline) {
 			c.Pipelines = append(c.Pipelines, pipeline)
 		}
 	}
 }
 
-// handlerPipelines makes the pipeline of each handler that reads Sensu's events and that nothing in these files names, of
-// each handler with filters beyond those of routes, and of each set: agents also name handlers for their keepalives
-// and for events of their local API.
-func (im *importer) handlerPipelines() {
-	for i := range im.objects {
-		o := &im.objects[i]
-		if o.kind != "Handler" && o.kind != "TCPStreamHandler" || im.made[resourceKey{"Pipeline", im.ns(o), model.SensuPipeline(name(o.name))}] != nil {
-			continue
-		}
-		ours := im.made[resourceKey{"Handler", im.ns(o), name(o.name)}]
-		switch {
-		case ours != nil && (readsEvents(ours.Spec.(*model.HandlerSpec)) || slices.ContainsFunc(o.spec.texts("filters"), isCustomFilter)):
-			var nobody model.CheckSpec
-			im.routeTo(o, &nobody, o.name, nil)
-		case ours == nil && o.spec.text("type") == "set":
-			im.set(o)
-		}
+// importHandlerPipeline makes the pipeline of a handler that reads Sensu's events and that nothing in these files names, of a
+// handler with filters beyond those of routes, or of a set: agents also name handlers for their keepalives and for events
+// of their local API.
+func importHandlerPipeline(o *object) {
+	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.made[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
+		return
+	}
+	made := o.importer.made[resourceKey{"Handler", o.targetNamespace(), name(o.name)}]
+	switch {
+	case made != nil && (readsEvents(made.Spec.(*model.HandlerSpec)) || slices.ContainsFunc(o.spec.texts("filters"), isCustomFilter)):
+		routeTo(o, &model.CheckSpec{}, o.name, nil) // a check that is dropped: only the pipeline stays
+	case made == nil && o.spec.text("type") == "set":
+		importSet(o)
 	}
 }
 
@@ -139,17 +135,17 @@ const SetOf = "sensuctl/set-of"
 
 const mostSetOf = 16 << 10
 
-// set makes the pipeline that an agent reaches by the name of a set. Checks that name it name its
+// importSet makes the pipeline that an agent reaches by the name of a set. Checks that name it name its
 // handlers instead.
-func (im *importer) set(o *object) {
+func importSet(o *object) {
 	spec := &model.PipelineSpec{}
-	for _, h := range im.members(o, o.name, 0) {
+	for _, h := range handlersOf(o, o.name, 0) {
 		flow := model.Workflow{Name: name(h.name), Handler: name(h.name)}
 		switch {
-		case im.find("Handler", im.ns(o), flow.Handler) == nil:
-			im.noteLost(o, "handler %s was not carried", h.name)
+		case o.find("Handler", flow.Handler) == nil:
+			o.noteLoss("handler %s was not carried", h.name)
 		case !slices.ContainsFunc(spec.Workflows, func(w model.Workflow) bool { return w.Handler == flow.Handler }):
-			im.addFilters(h, &flow, h.spec.texts("filters"), h.spec.text("mutator"))
+			addFilters(h, &flow, h.spec.texts("filters"), h.spec.text("mutator"))
 			spec.Workflows = append(spec.Workflows, flow)
 		}
 	}
@@ -163,7 +159,7 @@ func (im *importer) set(o *object) {
 		}
 	}
 	text := strings.Join(members, ", ")
-	if m := im.add(im.ns(o), model.SensuPipeline(name(o.name)), spec); m.Spec == spec && len(text) <= mostSetOf {
+	if m := o.add(model.SensuPipeline(name(o.name)), spec); m.Spec == spec && len(text) <= mostSetOf {
 		m.Metadata.Annotations = map[string]string{SetOf: text}
 	}
 }
@@ -179,34 +175,34 @@ func isCustomFilter(filter string) bool {
 	return filter != model.FilterIncident && filter != model.FilterNotSilenced
 }
 
-// members returns the handlers of a set and of the sets in it; of another handler, that handler.
-func (im *importer) members(o *object, handler string, depth int) []*object {
-	h := im.by[key{"Handler", o.namespace, handler}]
+// handlersOf returns the handlers of a set and of the sets in it; of another handler, that handler.
+func handlersOf(o *object, handler string, depth int) []*object {
+	h := o.importer.by[key{"Handler", o.namespace, handler}]
 	if h == nil {
-		h = im.by[key{"TCPStreamHandler", o.namespace, handler}]
+		h = o.importer.by[key{"TCPStreamHandler", o.namespace, handler}]
 	}
 	if h == nil {
-		h = im.existingHandler(o, handler)
+		h = existingHandler(o, handler)
 	}
 	switch {
 	case h == nil:
-		im.missing(o, "handler", handler, "")
+		o.missing("handler", handler, "")
 		return nil
 	case h.spec.text("type") != "set":
 		return []*object{h}
 	case depth > 3:
-		im.noteLost(o, "handler %s: sets within sets within sets", handler)
+		o.noteLoss("handler %s: sets within sets within sets", handler)
 		return nil
 	}
 	var list []*object
 	for _, inner := range h.spec.texts("handlers") {
-		list = append(list, im.members(o, inner, depth+1)...)
+		list = append(list, handlersOf(o, inner, depth+1)...)
 	}
 	return list
 }
 
-// pipeline keeps one that Sensu had.
-func (im *importer) pipeline(o *object) {
+// importPipeline keeps one that Sensu had.
+func importPipeline(o *object) {
 	spec := &model.PipelineSpec{}
 	for _, w := range o.spec.objects("workflows") {
 		ref := func(field string) string {
@@ -223,43 +219,43 @@ func (im *importer) pipeline(o *object) {
 			filters = append(filters, f.text("name"))
 		}
 		mutator := ref("mutator")
-		list := im.members(o, handler, 0)
+		list := handlersOf(o, handler, 0)
 		for i, h := range list {
-			if im.find("Handler", im.ns(o), name(h.name)) == nil {
-				im.noteLost(o, "handler %s was not carried", h.name)
+			if o.find("Handler", name(h.name)) == nil {
+				o.noteLoss("handler %s was not carried", h.name)
 				continue
 			}
 			flow := model.Workflow{Name: name(w.text("name")), Handler: name(h.name)}
 			if len(list) > 1 {
 				flow.Name = fmt.Sprintf("%s-%d", flow.Name, i+1)
 			}
-			im.addFilters(o, &flow, filters, mutator)
+			addFilters(o, &flow, filters, mutator)
 			spec.Workflows = append(spec.Workflows, flow)
 		}
 	}
 	if len(spec.Workflows) == 0 {
-		im.noteLost(o, "no workflow of it was carried")
+		o.noteLoss("no workflow of it was carried")
 		return
 	}
-	im.declare(o, spec)
+	o.declare(spec)
 }
 
 // addFilters gives a workflow its filters and its mutator. A filter that does not exist is created to deny all, because
 // without it the workflow would pass every event.
-func (im *importer) addFilters(o *object, flow *model.Workflow, filters []string, mutator string) {
+func addFilters(o *object, flow *model.Workflow, filters []string, mutator string) {
 	for _, f := range filters {
 		ref := name(f)
-		if !model.BuiltinFilter(f) && im.find("Filter", im.ns(o), ref) == nil {
-			im.noteLost(o, "filter %s "+im.absent()+": the workflow passes nothing until it is written", f)
-			im.add(im.ns(o), ref, &model.FilterSpec{Action: "allow", Expressions: []string{"false"}})
+		if !model.BuiltinFilter(f) && o.find("Filter", ref) == nil {
+			o.noteLoss("filter %s "+o.absent()+": the workflow passes nothing until it is written", f)
+			o.add(ref, &model.FilterSpec{Action: "allow", Expressions: []string{"false"}})
 		}
 		flow.Filters = append(flow.Filters, ref)
 	}
 	if mutator == "" || mutator == model.MutatorJSON {
 		return
 	}
-	if !model.BuiltinMutator(mutator) && im.find("Mutator", im.ns(o), name(mutator)) == nil {
-		im.noteLost(o, "mutator %s "+im.absent()+": the handler gets the event as it is", mutator)
+	if !model.BuiltinMutator(mutator) && o.find("Mutator", name(mutator)) == nil {
+		o.noteLoss("mutator %s "+o.absent()+": the handler gets the event as it is", mutator)
 		return
 	}
 	flow.Mutator = name(mutator)

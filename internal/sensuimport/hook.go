@@ -9,43 +9,43 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (im *importer) hook(o *object) {
+func importHook(o *object) {
 	s := o.spec
-	spec := &model.HookSpec{Command: &model.Command{Shell: im.tokens(o, "command", s.text("command"))}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin")}
+	spec := &model.HookSpec{Command: &model.Command{Shell: translateTokens(o, "command", s.text("command"))}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin")}
 	if most := seconds(60); spec.Timeout > most {
-		im.noteChanged(o, "timeout: a hook may take 60s at most: the result leaves when it has ended")
+		o.noteChange("timeout: a hook may take 60s at most: the result leaves when it has ended")
 		spec.Timeout = most
 	}
 	assets := s.texts("runtime_assets")
-	if r := im.declare(o, spec); r.Spec == spec && len(assets) > 0 {
-		im.hookAssets[resourceKey{"Hook", im.ns(o), r.Metadata.Name}] = assets
+	if r := o.declare(spec); r.Spec == spec && len(assets) > 0 {
+		o.importer.hookAssets[resourceKey{"Hook", o.targetNamespace(), r.Metadata.Name}] = assets
 	}
 }
 
-func (im *importer) mutator(o *object) {
+func importMutator(o *object) {
 	s := o.spec
-	spec := &model.MutatorSpec{Env: im.env(o, s.texts("env_vars")), Timeout: seconds(s.integer("timeout"))}
+	spec := &model.MutatorSpec{Env: environment(o, s.texts("env_vars")), Timeout: seconds(s.integer("timeout"))}
 	if s.text("type") == "javascript" {
 		spec.Javascript = s.text("eval")
 	} else {
 		spec.Command = &model.Command{Shell: s.text("command")}
-		spec.Secrets = im.commandSecrets(o, "mutator")
+		spec.Secrets = commandSecrets(o, "mutator")
 	}
-	spec.Assets = im.assetsOf(o, "mutator")
-	im.declare(o, spec)
+	spec.Assets = assetsOf(o, "mutator")
+	o.declare(spec)
 }
 
-func (im *importer) filter(o *object) {
+func importFilter(o *object) {
 	s := o.spec
 	spec := &model.FilterSpec{Action: s.text("action"), Expressions: s.texts("expressions")}
-	spec.Assets = im.assetsOf(o, "filter")
+	spec.Assets = assetsOf(o, "filter")
 	days := s.object("when").object("days")
 	var spans []model.WindowSpan
 	for _, day := range slices.Sorted(maps.Keys(days.values)) {
 		for _, span := range days.objects(day) {
 			during, ok := dayTime(day, span.text("begin"), span.text("end"))
 			if !ok {
-				im.noteLost(o, "when: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
+				o.noteLoss("when: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
 				continue
 			}
 			spans = append(spans, model.WindowSpan{During: during})
@@ -54,7 +54,7 @@ func (im *importer) filter(o *object) {
 	if len(spans) > 0 {
 		spec.When = &model.FilterWhen{TimeZone: "UTC", Spans: spans}
 	}
-	im.declare(o, spec)
+	o.declare(spec)
 }
 
 // dayTime is a span of one day of the week, or of all: begin and end are "3:00 PM", in UTC.

@@ -54,7 +54,11 @@ func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) 
 
 // ImportInto is Import into a server that has resources already: files may name these, and the result holds none of them.
 func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
-	im := &importer{server: server, providers: map[string]provider{}, hookAssets: map[resourceKey][]string{}, hookNamed: map[resourceKey]bool{}, kinds: kinds, now: now.UTC().Truncate(time.Second), by: map[key]*object{}, made: map[resourceKey]*model.Resource{}, names: map[resourceKey]string{}, props: map[string]map[string]placeholder{}}
+	im := &importer{
+		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, by: map[key]*object{}, made: map[resourceKey]*model.Resource{},
+		names: map[resourceKey]string{}, props: map[string]map[string]placeholder{}, providers: map[string]provider{},
+		hookAssets: map[resourceKey][]string{}, hookNamed: map[resourceKey]bool{},
+	}
 	for _, f := range files {
 		list, err := read(f.Name, f.Data)
 		if err != nil {
@@ -64,39 +68,50 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 	}
 	for i := range im.objects {
 		o := &im.objects[i]
+		o.importer = im
 		im.by[key{o.kind, o.namespace, o.name}] = o
 	}
-	for _, kind := range order {
+	for _, kind := range order() {
 		for i := range im.objects {
 			if o := &im.objects[i]; o.kind == kind.name {
-				kind.read(im, o)
+				kind.read(o)
 			}
 		}
 	}
-	im.assetsOfHooks()
-	im.handlerPipelines()
-	im.unknownTypes()
-	im.unreadFields()
+	for i := range im.objects {
+		noteHookAssets(&im.objects[i])
+	}
+	for i := range im.objects {
+		importHandlerPipeline(&im.objects[i])
+	}
+	for i := range im.objects {
+		im.objects[i].noteUnread()
+	}
 	return im.result(), im.failure
 }
 
-// order is the order in which types are imported: a type comes after the types that it names. Entities come after
-// checks, whose tokens need fields of them.
-var order = [...]struct {
+// importKind imports the objects of a type of Sensu's.
+type importKind struct {
 	name string
-	read func(*importer, *object)
-}{
-	{"Namespace", (*importer).namespace},
-	{"Asset", (*importer).asset},
-	{"Hook", (*importer).hook}, {"HookConfig", (*importer).hook},
-	{"Env", (*importer).provider}, {"VaultProvider", (*importer).provider}, {"Secret", (*importer).secret},
-	{"EventFilter", (*importer).filter}, {"Mutator", (*importer).mutator},
-	{"Handler", (*importer).handler}, {"TCPStreamHandler", (*importer).stream},
-	{"Pipeline", (*importer).pipeline},
-	{"Check", (*importer).check}, {"CheckConfig", (*importer).check},
-	{"Entity", (*importer).entity}, {"EntityConfig", (*importer).entity},
-	{"Silenced", (*importer).silenced},
-	{"User", (*importer).user}, {"ClusterRoleBinding", (*importer).binding}, {"RoleBinding", (*importer).binding},
+	read func(*object)
+}
+
+// order returns the types in the order of their import: a type comes after the types that it names. Entities come after
+// checks, whose tokens need fields of them.
+func order() []importKind {
+	return []importKind{
+		{"Namespace", importNamespace},
+		{"Asset", importAsset},
+		{"Hook", importHook}, {"HookConfig", importHook},
+		{"Env", importProvider}, {"VaultProvider", importProvider}, {"Secret", importSecret},
+		{"EventFilter", importFilter}, {"Mutator", importMutator},
+		{"Handler", importHandler}, {"TCPStreamHandler", importStream},
+		{"Pipeline", importPipeline},
+		{"Check", importCheck}, {"CheckConfig", importCheck},
+		{"Entity", importEntity}, {"EntityConfig", importEntity},
+		{"Silenced", importSilence},
+		{"User", importUser}, {"ClusterRoleBinding", importBinding}, {"RoleBinding", importBinding},
+	}
 }
 
 // others are the types that are not imported, with the reason.
@@ -123,7 +138,8 @@ type key struct{ kind, namespace, name string }
 
 type resourceKey struct{ kind, namespace, name string }
 
-// importer holds the objects that were read and the resources that were made.
+// importer holds the objects that were read and the resources that were made. The functions of kinds get it with their
+// object.
 type importer struct {
 	kinds   *kind.Registry
 	now     time.Time
@@ -131,7 +147,7 @@ type importer struct {
 	by      map[key]*object
 	made    map[resourceKey]*model.Resource
 	order   []resourceKey
-	names   map[resourceKey]string            // Sensu's names by ours
+	names   map[resourceKey]string            // Sensu's names by Muster's
 	props   map[string]map[string]placeholder // properties that commands read, by namespace
 	notes   []Note
 	server  Lookup // nil: the files stand alone
@@ -142,107 +158,84 @@ type importer struct {
 	hookNamed  map[resourceKey]bool     // by a check
 }
 
-func (im *importer) note(o *object, lost bool, format string, args ...any) {
-	im.notes = append(im.notes, Note{o.where(), o.title(), fmt.Sprintf(format, args...), lost, ""})
+// noteLoss notes a field of the object that was not carried.
+func (o *object) noteLoss(format string, args ...any) { o.note(true, format, args...) }
+
+// noteChange notes a field that was carried in another form.
+func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
+
+func (o *object) note(lost bool, format string, args ...any) {
+	o.importer.notes = append(o.importer.notes, Note{o.where(), o.title(), fmt.Sprintf(format, args...), lost, ""})
 }
 
-// noteLost notes a field of an object that was not carried.
-func (im *importer) noteLost(o *object, format string, args ...any) {
-	im.note(o, true, format, args...)
-}
-
-// noteChanged notes a field that was carried in another form.
-func (im *importer) noteChanged(o *object, format string, args ...any) {
-	im.note(o, false, format, args...)
-}
-
-// add keeps a resource. An earlier one of that name, or one of the server, stays as it is.
-func (im *importer) add(namespace, name string, spec model.Spec) *model.Resource {
-	r := &model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: name, Namespace: namespace}, Spec: spec}
-	m := resourceKey{r.Kind, namespace, name}
-	if was := im.find(r.Kind, namespace, name); was != nil {
-		return was
+// add adds a resource to the object's namespace. An earlier one of that name, or one of the server, stays unchanged.
+func (o *object) add(name string, spec model.Spec) *model.Resource {
+	if r := o.find(spec.Kind(), name); r != nil {
+		return r
 	}
-	im.made[m] = r
-	im.order = append(im.order, m)
+	at := resourceKey{spec.Kind(), o.targetNamespace(), name}
+	r := &model.Resource{APIVersion: model.APIVersion, Kind: at.kind, Metadata: model.Metadata{Name: name, Namespace: at.namespace}, Spec: spec}
+	o.importer.made[at] = r
+	o.importer.order = append(o.importer.order, at)
 	return r
 }
 
-// declare is add with the name, labels and annotations of an object.
-func (im *importer) declare(o *object, spec model.Spec) *model.Resource {
-	r := im.add(im.ns(o), im.uniqueName(o, spec.Kind(), o.namespace, o.name), spec)
+// declare is add with the object's name, labels and annotations.
+func (o *object) declare(spec model.Spec) *model.Resource {
+	r := o.add(o.uniqueName(spec.Kind(), o.name), spec)
 	if r.Spec != spec {
-		im.noteLost(o, "there is another %s of the name %s already", r.Kind, r.Metadata.Name)
+		o.noteLoss("there is another %s of the name %s already", r.Kind, r.Metadata.Name)
 		return r
 	}
 	if r.Metadata.Name != o.name {
 		r.Metadata.DisplayName = o.name
 	}
-	r.Metadata.Labels, r.Metadata.Annotations = im.metadataOf(o, "labels"), im.metadataOf(o, "annotations")
+	r.Metadata.Labels, r.Metadata.Annotations = metadataOf(o, "labels"), metadataOf(o, "annotations")
 	return r
 }
 
 // metadataOf returns labels or annotations without those that Sensu's tools write for themselves.
-func (im *importer) metadataOf(o *object, name string) map[string]string {
+func metadataOf(o *object, field string) map[string]string {
 	out := map[string]string{}
-	for k, v := range o.meta.labels(name) {
+	for k, v := range o.meta.labels(field) {
 		switch {
 		case strings.HasPrefix(k, "sensu.io/"):
-		case len(v) > maxLabel && name == "labels":
-			im.noteLost(o, "label %s is longer than %d characters", k, maxLabel)
+		case len(v) > maxLabel && field == "labels":
+			o.noteLoss("label %s is longer than %d characters", k, maxLabel)
 		default:
 			out[k] = v
 		}
 	}
-	if len(out) == 0 {
+	return nonEmpty(out)
+}
+
+// nonEmpty returns nil for an empty map.
+func nonEmpty(m map[string]string) map[string]string {
+	if len(m) == 0 {
 		return nil
 	}
-	return out
+	return m
 }
 
 const maxLabel = 1024
 
-func (im *importer) namespace(o *object) {
+func importNamespace(o *object) {
 	if name := cmp.Or(o.spec.text("name"), o.name); name != "default" {
 		o.name, o.namespace = name, ""
-		im.declare(o, &model.NamespaceSpec{})
+		o.declare(&model.NamespaceSpec{})
 	}
 }
 
-// unknownTypes notes the reason for every object of a type that is not imported.
-func (im *importer) unknownTypes() {
-	for i := range im.objects {
-		o := &im.objects[i]
-		if o.isKnown() || slices.Contains(silent, o.kind) {
-			continue
+// noteUnread notes every field that is not empty and that no function read; of a type that is not imported, the reason.
+func (o *object) noteUnread() {
+	if !slices.ContainsFunc(order(), func(k importKind) bool { return k.name == o.kind }) {
+		if !slices.Contains(silent, o.kind) {
+			o.noteLoss("%s", cmp.Or(others[o.kind], "this type is not known"))
 		}
-		why, ok := others[o.kind]
-		if !ok {
-			why = "this type is not known"
-		}
-		im.noteLost(o, "%s", why)
+		return
 	}
-}
-
-func (o *object) isKnown() bool {
-	for _, kind := range order {
-		if kind.name == o.kind {
-			return true
-		}
-	}
-	return false
-}
-
-// unreadFields notes every field that is not empty and that nobody read.
-func (im *importer) unreadFields() {
-	for i := range im.objects {
-		o := &im.objects[i]
-		if !o.isKnown() {
-			continue
-		}
-		for _, text := range append(o.spec.unread(), o.meta.unread()...) {
-			im.noteLost(o, "not carried: %s", text)
-		}
+	for _, text := range append(o.spec.unread(), o.meta.unread()...) {
+		o.noteLoss("not carried: %s", text)
 	}
 }
 

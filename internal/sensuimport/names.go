@@ -6,42 +6,38 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ns returns the namespace of an object's resources.
-func (im *importer) ns(o *object) string {
+// targetNamespace returns the namespace of an object's resources.
+func (o *object) targetNamespace() string {
 	if o.kind == "Namespace" {
 		return ""
 	}
-	return im.namespaceName(o.namespace)
+	return cmp.Or(model.CleanName(o.namespace), "default")
 }
 
-func (im *importer) namespaceName(namespace string) string {
-	return cmp.Or(model.CleanName(namespace), "default")
-}
-
-// uniqueName returns our name for one of Sensu's, which may hold capitals and colons. Two that become
-// one are reported.
-func (im *importer) uniqueName(o *object, kind, namespace, name string) string {
+// uniqueName returns Muster's name for one of Sensu's, which may hold capitals and colons. It notes two names that become
+// one.
+func (o *object) uniqueName(kind, name string) string {
 	clean := cmp.Or(model.CleanName(name), "unnamed")
-	m := resourceKey{kind, im.namespaceName(namespace), clean}
-	switch was, ok := im.names[m]; {
+	at := resourceKey{kind, cmp.Or(o.targetNamespace(), "default"), clean}
+	switch first, ok := o.importer.names[at]; {
 	case !ok:
-		im.names[m] = name
+		o.importer.names[at] = name
 		if clean != name {
-			im.noteChanged(o, "%s is called %s: names are lower-case letters, digits, and . _ -", name, clean)
+			o.noteChange("%s is called %s: names are lower-case letters, digits, and . _ -", name, clean)
 		}
-	case was != name:
-		im.noteLost(o, "%s and %s have the same name here, %s", was, name, clean)
+	case first != name:
+		o.noteLoss("%s and %s have the same name here, %s", first, name, clean)
 	}
 	return clean
 }
 
-// name is our name for one that an object refers to.
-func name(of string) string { return cmp.Or(model.CleanName(of), "unnamed") }
+// name returns Muster's name for one that an object refers to.
+func name(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
 
-// group is the group of a subscription, made when it is first named: agents may put themselves
-// into it, as agents of Sensu choose their subscriptions.
-func (im *importer) group(o *object, namespace, subscription string) string {
-	clean := im.uniqueName(o, "Group", namespace, subscription)
-	im.add(im.namespaceName(namespace), clean, &model.GroupSpec{SelfJoin: true})
+// group returns the group of a subscription. It adds the group at its first use: agents may join it, as agents of Sensu
+// choose their subscriptions.
+func (o *object) group(subscription string) string {
+	clean := o.uniqueName("Group", subscription)
+	o.add(clean, &model.GroupSpec{SelfJoin: true})
 	return clean
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// plugin makes a handler of ours out of a well-known command, if it says all that is needed;
+// knownPlugin makes a handler of ours out of a well-known command, if it says all that is needed;
 // false: it is kept as a command.
-func (im *importer) plugin(o *object, command string, h *model.HandlerSpec) bool {
+func knownPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	words := strings.Fields(command)
 	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\") {
 		return false
@@ -65,10 +65,10 @@ func (im *importer) plugin(o *object, command string, h *model.HandlerSpec) bool
 		return false
 	}
 	if readsEvents(h) || h.Slack == nil && h.Mattermost == nil && h.PagerDuty == nil && h.Opsgenie == nil && h.Email == nil {
-		im.noteChanged(o, "Muster has a handler of its own for this, but the command does not say %s: it is kept as a command", missing)
+		o.noteChange("Muster has a handler of its own for this, but the command does not say %s: it is kept as a command", missing)
 		return false
 	}
-	im.noteChanged(o, "%s has become Muster's own handler: it is told of problems, under their ids; templates and other flags of the command are gone", path.Base(words[0]))
+	o.noteChange("%s has become Muster's own handler: it is told of problems, under their ids; templates and other flags of the command are gone", path.Base(words[0]))
 	return true
 }
 

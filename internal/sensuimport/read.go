@@ -12,12 +12,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// object is one resource of Sensu as it is written.
+// object is one resource of Sensu, the context of the function that imports its kind.
 type object struct {
+	importer  *importer
 	file      string
 	line      int
 	kind      string // CheckConfig
-	group     string // core/v2
 	name      string
 	namespace string
 	meta      *fields
@@ -120,7 +120,7 @@ func objects(file string, line int, value any) (list []object, err error) {
 // wrapped reads {type, api_version, metadata, spec}; metadata may stand in spec.
 func wrapped(file string, line int, v map[string]any) (object, error) {
 	top := newFields("", v)
-	o := object{file: file, line: line, kind: top.text("type"), group: top.text("api_version")}
+	o := object{file: file, line: line, kind: top.text("type")}
 	if o.kind == "" {
 		return o, model.Errorf(model.Invalid, "%s:%d: no type: this is no resource as sensuctl dump writes it", file, line).
 			WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml; lists of the API (sensuctl check list --format json) do not say what they are: take --format wrapped-json")
@@ -133,9 +133,6 @@ func wrapped(file string, line int, v map[string]any) (object, error) {
 	}
 	o.name, o.namespace = o.meta.text("name"), o.meta.text("namespace")
 	o.meta.value("created_by")
-	if o.group == "" {
-		o.group = "core/v2"
-	}
 	return o, nil
 }
 

@@ -8,49 +8,49 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// runtimeAssets adds the assets that a check names and the assets of its hooks, which run with the check's.
-func (im *importer) runtimeAssets(o *object, c *model.CheckSpec) {
+// importCheckAssets adds the assets that a check names and the assets of its hooks, which run with the check's.
+func importCheckAssets(o *object, c *model.CheckSpec) {
 	for _, of := range o.spec.texts("runtime_assets") {
-		im.addAsset(o, &c.Assets, of, "check")
+		addAsset(o, &c.Assets, of, "check")
 	}
 	for _, h := range c.Hooks {
-		im.hookNamed[resourceKey{"Hook", im.ns(o), h.Hook}] = true
-		for _, of := range im.hookAssets[resourceKey{"Hook", im.ns(o), h.Hook}] {
-			if before := len(c.Assets); im.addAsset(o, &c.Assets, of, "check") && len(c.Assets) > before {
-				im.noteChanged(o, "asset %s is of its hook %s: the check's command has it, too", of, h.Hook)
+		o.importer.hookNamed[resourceKey{"Hook", o.targetNamespace(), h.Hook}] = true
+		for _, of := range o.importer.hookAssets[resourceKey{"Hook", o.targetNamespace(), h.Hook}] {
+			if before := len(c.Assets); addAsset(o, &c.Assets, of, "check") && len(c.Assets) > before {
+				o.noteChange("asset %s is of its hook %s: the check's command has it, too", of, h.Hook)
 			}
 		}
 	}
 	for i, a := range c.Assets {
 		for _, b := range c.Assets[:i] {
-			if !im.oneMachine(o, a, b) {
-				im.noteLost(o, "runtime_assets: no machine has an archive of %s and one of %s, so that the check is UNKNOWN everywhere: make one Asset of the builds of both, or two checks", b, a)
+			if !shareMachine(o, a, b) {
+				o.noteLoss("runtime_assets: no machine has an archive of %s and one of %s, so that the check is UNKNOWN everywhere: make one Asset of the builds of both, or two checks", b, a)
 			}
 		}
 	}
 }
 
 // assetsOf returns the assets that a handler, mutator or filter names.
-func (im *importer) assetsOf(o *object, what string) (list []string) {
+func assetsOf(o *object, what string) (list []string) {
 	for _, of := range o.spec.texts("runtime_assets") {
-		im.addAsset(o, &list, of, what)
+		addAsset(o, &list, of, what)
 	}
 	return list
 }
 
 // addAsset adds an asset to the list of a check, handler, mutator or filter; false: it does not exist.
-func (im *importer) addAsset(o *object, list *[]string, of, what string) bool {
+func addAsset(o *object, list *[]string, of, what string) bool {
 	ref := name(of)
 	switch {
-	case im.find("Asset", im.ns(o), ref) == nil && im.by[key{"Asset", o.namespace, of}] != nil:
-		im.noteLost(o, "asset %s was not carried: the %s runs without it", of, what)
+	case o.find("Asset", ref) == nil && o.importer.by[key{"Asset", o.namespace, of}] != nil:
+		o.noteLoss("asset %s was not carried: the %s runs without it", of, what)
 		return false
-	case im.find("Asset", im.ns(o), ref) == nil:
-		im.missing(o, "asset", of, "")
+	case o.find("Asset", ref) == nil:
+		o.missing("asset", of, "")
 		return false
 	case slices.Contains(*list, ref):
 	case len(*list) == model.MaxAssets:
-		im.noteLost(o, "asset %s: a %s has at most %d", of, what, model.MaxAssets)
+		o.noteLoss("asset %s: a %s has at most %d", of, what, model.MaxAssets)
 		return false
 	default:
 		*list = append(*list, ref)
@@ -58,23 +58,18 @@ func (im *importer) addAsset(o *object, list *[]string, of, what string) bool {
 	return true
 }
 
-// assetsOfHooks notes the hooks whose assets no check carries.
-func (im *importer) assetsOfHooks() {
-	for i := range im.objects {
-		o := &im.objects[i]
-		m := resourceKey{"Hook", im.ns(o), name(o.name)}
-		list := im.hookAssets[m]
-		if o.kind != "Hook" && o.kind != "HookConfig" || len(list) == 0 || im.hookNamed[m] {
-			continue
-		}
-		im.noteLost(o, "runtime_assets: %s: a hook has those of the check that names it: write them into its assets", strings.Join(list, ", "))
+// noteHookAssets notes a hook whose assets no check carries.
+func noteHookAssets(o *object) {
+	at := resourceKey{"Hook", o.targetNamespace(), name(o.name)}
+	if list := o.importer.hookAssets[at]; (o.kind == "Hook" || o.kind == "HookConfig") && len(list) > 0 && !o.importer.hookNamed[at] {
+		o.noteLoss("runtime_assets: %s: a hook has those of the check that names it: write them into its assets", strings.Join(list, ", "))
 	}
 }
 
-// oneMachine reports whether a machine could have an archive of both.
-func (im *importer) oneMachine(o *object, a, b string) bool {
-	for _, x := range im.builds(o, a) {
-		for _, y := range im.builds(o, b) {
+// shareMachine reports whether a machine could have an archive of both.
+func shareMachine(o *object, a, b string) bool {
+	for _, x := range buildsOf(o, a) {
+		for _, y := range buildsOf(o, b) {
 			if _, ok := inCommon(x, y); ok {
 				return true
 			}
@@ -83,8 +78,8 @@ func (im *importer) oneMachine(o *object, a, b string) bool {
 	return false
 }
 
-func (im *importer) builds(o *object, of string) []model.AssetBuild {
-	return im.find("Asset", im.ns(o), of).Spec.(*model.AssetSpec).Builds
+func buildsOf(o *object, of string) []model.AssetBuild {
+	return o.find("Asset", of).Spec.(*model.AssetSpec).Builds
 }
 
 // keyOfSensu matches characters that are no part of a variable's name.

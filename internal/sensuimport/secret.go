@@ -13,7 +13,7 @@ type provider struct {
 	vault model.Vault
 }
 
-func (im *importer) provider(o *object) {
+func importProvider(o *object) {
 	p := provider{env: o.kind == "Env"}
 	if !p.env {
 		client := o.spec.object("client")
@@ -23,23 +23,23 @@ func (im *importer) provider(o *object) {
 		client.value("max_retries")
 		client.value("timeout")
 		client.value("agent_address")
-		im.noteChanged(o, "its token is not carried: write one into %s, which the server's user may read, or have Vault Agent do that", p.vault.TokenFile)
+		o.noteChange("its token is not carried: write one into %s, which the server's user may read, or have Vault Agent do that", p.vault.TokenFile)
 	}
-	im.providers[o.name] = p
+	o.importer.providers[o.name] = p
 }
 
-func (im *importer) secret(o *object) {
+func importSecret(o *object) {
 	id, of := o.spec.text("id"), o.spec.text("provider")
-	p, ok := im.providers[of]
+	p, ok := o.importer.providers[of]
 	spec := &model.SecretSpec{}
 	switch {
 	case ok && p.env, !ok && of == "env":
 		spec.Env = id
 		if strings.HasPrefix(id, "MUSTER_") {
-			im.noteLost(o, "id: variables MUSTER_… are the server's own settings: give it another name")
+			o.noteLoss("id: variables MUSTER_… are the server's own settings: give it another name")
 			return
 		}
-		im.noteChanged(o, "set %s in the environment of the server", id)
+		o.noteChange("set %s in the environment of the server", id)
 	case ok:
 		at, key, found := strings.Cut(id, "#")
 		mount, path, _ := strings.Cut(strings.Trim(at, "/"), "/")
@@ -47,37 +47,37 @@ func (im *importer) secret(o *object) {
 			path = strings.TrimPrefix(path, "data/")
 		}
 		if !found || path == "" || key == "" {
-			im.noteLost(o, "id %q does not say mount/path#key", id)
+			o.noteLoss("id %q does not say mount/path#key", id)
 			return
 		}
 		vault := p.vault
 		vault.Mount, vault.Path, vault.Key = mount, path, key
 		spec.Vault = &vault
 	default:
-		im.noteLost(o, "provider %q: a Secret is in the environment, in files or in Vault: muster explain secret", of)
+		o.noteLoss("provider %q: a Secret is in the environment, in files or in Vault: muster explain secret", of)
 		return
 	}
-	im.declare(o, spec)
+	o.declare(spec)
 }
 
-// secrets imports the secrets of a check. The server hands their values only to machines of trusted groups, which people
+// importCheckSecrets imports the secrets of a check. The server hands their values only to machines of trusted groups, which people
 // have to declare.
-func (im *importer) secrets(o *object, c *model.CheckSpec) {
-	c.Secrets = im.commandSecrets(o, "check")
+func importCheckSecrets(o *object, c *model.CheckSpec) {
+	c.Secrets = commandSecrets(o, "check")
 	if len(c.Secrets) > 0 {
-		im.noteChanged(o, "secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")
+		o.noteChange("secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")
 	}
 }
 
 // commandSecrets are those in the environment of a command.
-func (im *importer) commandSecrets(o *object, what string) (list []model.CommandSecret) {
+func commandSecrets(o *object, what string) (list []model.CommandSecret) {
 	for _, secret := range o.spec.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")
 		switch named := model.CleanName(of); {
-		case im.find("Secret", im.ns(o), named) == nil:
-			im.noteLost(o, "secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
+		case o.find("Secret", named) == nil:
+			o.noteLoss("secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
 		case len(list) == model.MaxCheckSecrets:
-			im.noteLost(o, "secret %s as %s: a %s has at most %d", of, as, what, model.MaxCheckSecrets)
+			o.noteLoss("secret %s as %s: a %s has at most %d", of, as, what, model.MaxCheckSecrets)
 		default:
 			list = append(list, model.CommandSecret{Env: as, Secret: named})
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// silenced is a silence by subscription and check; either may be * or missing.
-func (im *importer) silenced(o *object) {
+// importSilence is a silence by subscription and check; either may be * or missing.
+func importSilence(o *object) {
 	s := o.spec
 	subscription, check := s.text("subscription"), s.text("check")
 	if subscription == "" && check == "" {
@@ -27,27 +27,27 @@ func (im *importer) silenced(o *object) {
 	case ok:
 		spec.Targets = &model.Targets{Nodes: []string{name(node)}}
 	case subscription != "" && subscription != "*":
-		spec.Targets = &model.Targets{Groups: []string{im.group(o, o.namespace, subscription)}}
+		spec.Targets = &model.Targets{Groups: []string{o.group(subscription)}}
 	}
 	if check != "" && check != "*" {
 		spec.Checks = []string{name(check)}
 	} else if spec.Targets != nil && spec.Targets.Groups != nil {
-		im.noteChanged(o, "it holds for all checks of the nodes of group %s, their keepalive too; in Sensu for those that subscribe to it: say which with checks", spec.Targets.Groups[0])
+		o.noteChange("it holds for all checks of the nodes of group %s, their keepalive too; in Sensu for those that subscribe to it: say which with checks", spec.Targets.Groups[0])
 	}
 	begin := unix(s.integer("begin"))
 	until := unix(s.integer("expire_at"))
 	if expire := s.integer("expire"); until.IsZero() && expire > 0 { // the rest of it, if it has begun
-		from := im.now
+		from := o.importer.now
 		if begin.After(from) {
 			from = begin
 		}
 		until = from.Add(time.Duration(expire) * time.Second)
 	}
-	if !until.IsZero() && !until.After(im.now) {
-		im.noteChanged(o, "it has ended: left out")
+	if !until.IsZero() && !until.After(o.importer.now) {
+		o.noteChange("it has ended: left out")
 		return
 	}
-	if begin.After(im.now) {
+	if begin.After(o.importer.now) {
 		spec.Begin = model.Time{Time: begin}
 	}
 	if !until.IsZero() {
@@ -56,7 +56,7 @@ func (im *importer) silenced(o *object) {
 	if o.name = strings.NewReplacer("*", "all").Replace(o.name); o.name == "" {
 		o.name = "all"
 	}
-	im.declare(o, spec)
+	o.declare(spec)
 }
 
 // unix is a time that Sensu wrote as seconds; zero: none.

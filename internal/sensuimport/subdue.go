@@ -13,7 +13,7 @@ import (
 
 // subdued are the times in which a check does not run: subdue by days of the week, subdues by a
 // first time and how it comes again.
-func (im *importer) subdues(o *object, c *model.CheckSpec) {
+func importSubdues(o *object, c *model.CheckSpec) {
 	add := func(e model.ScheduleException) {
 		if c.Schedule == nil {
 			c.Schedule = &model.Schedule{}
@@ -26,7 +26,7 @@ func (im *importer) subdues(o *object, c *model.CheckSpec) {
 			if during, ok := dayTime(day, span.text("begin"), span.text("end")); ok {
 				add(model.ScheduleException{During: during + " UTC"})
 			} else {
-				im.noteLost(o, "subdue: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
+				o.noteLoss("subdue: %s %s to %s is no time", day, span.values["begin"], span.values["end"])
 			}
 		}
 	}
@@ -35,22 +35,22 @@ func (im *importer) subdues(o *object, c *model.CheckSpec) {
 		end, err2 := time.Parse(time.RFC3339, s.text("end"))
 		repeat := s.texts("repeat")
 		if err1 != nil || err2 != nil || !end.After(begin) {
-			im.noteLost(o, "subdues: %v to %v is no time", s.values["begin"], s.values["end"])
+			o.noteLoss("subdues: %v to %v is no time", s.values["begin"], s.values["end"])
 			continue
 		}
 		zone, in := zoneOf(begin)
 		spans, err := repeated(begin.In(in), end.In(in), repeat)
 		if err != nil {
-			im.noteLost(o, "subdues: %v", err)
+			o.noteLoss("subdues: %v", err)
 			continue
 		}
 		window := name("subdue-" + o.name)
 		if i > 0 {
 			window = name(fmt.Sprintf("subdue-%s-%d", o.name, i+1))
 		}
-		im.add(im.ns(o), window, &model.WindowSpec{TimeZone: zone, Spans: spans, Reason: "subdues of check " + o.name})
+		o.add(window, &model.WindowSpec{TimeZone: zone, Spans: spans, Reason: "subdues of check " + o.name})
 		add(model.ScheduleException{Window: window})
-		im.noteChanged(o, "subdues became the window %s in %s, which knows no summer time: give it the zone in which the times are meant", window, zone)
+		o.noteChange("subdues became the window %s in %s, which knows no summer time: give it the zone in which the times are meant", window, zone)
 	}
 }
 

@@ -17,8 +17,8 @@ var (
 	notInName  = regexp.MustCompile(`[^A-Za-z0-9_]`)
 )
 
-// tokens translates {{ .labels.x | default "y" }} in a text; the labels that it reads become properties of the nodes.
-func (im *importer) tokens(o *object, field, text string) string {
+// translateTokens translates {{ .labels.x | default "y" }} in a text; the labels that it reads become properties of the nodes.
+func translateTokens(o *object, field, text string) string {
 	return tokenText.ReplaceAllStringFunc(text, func(whole string) string {
 		inner := tokenText.FindStringSubmatch(whole)[1]
 		if variable, ok := assetPath(inner); ok {
@@ -29,17 +29,17 @@ func (im *importer) tokens(o *object, field, text string) string {
 		t, ok := parseToken(what)
 		deflt, isDefault := strings.CutPrefix(rest, "default")
 		if !ok || piped && !isDefault {
-			im.noteLost(o, "%s: %s is no token that Muster knows: write a property, {{ .props.NAME | default \"…\" }}; a check is disabled until then", field, whole)
+			o.noteLoss("%s: %s is no token that Muster knows: write a property, {{ .props.NAME | default \"…\" }}; a check is disabled until then", field, whole)
 			o.broken = true
 			return `{{ "{{" }}` + strings.TrimPrefix(whole, "{{")
 		}
 		prop := t.property()
-		if im.props[o.namespace] == nil {
-			im.props[o.namespace] = map[string]placeholder{}
+		if o.importer.props[o.namespace] == nil {
+			o.importer.props[o.namespace] = map[string]placeholder{}
 		}
-		im.props[o.namespace][prop] = t
+		o.importer.props[o.namespace][prop] = t
 		if t.field == "system" {
-			im.noteChanged(o, "%s: %s reads the property %s: set it for the nodes, or let the command ask the system", field, whole, prop)
+			o.noteChange("%s: %s reads the property %s: set it for the nodes, or let the command ask the system", field, whole, prop)
 		}
 		if !piped {
 			return "{{ .props." + prop + " }}"

@@ -2,8 +2,8 @@ package sensuimport
 
 import "strings"
 
-// user says how to make one: passwords are kept as hashes that only Sensu checks.
-func (im *importer) user(o *object) {
+// importUser says how to make one: passwords are kept as hashes that only Sensu checks.
+func importUser(o *object) {
 	s := o.spec
 	user, groups := s.text("username"), s.texts("groups")
 	for _, known := range []string{"password", "password_hash"} {
@@ -11,12 +11,12 @@ func (im *importer) user(o *object) {
 	}
 	switch {
 	case s.boolean("disabled"):
-		im.noteChanged(o, "user %s is disabled: left out", user)
+		o.noteChange("user %s is disabled: left out", user)
 	case user == "agent":
-		im.noteChanged(o, "agents of Sensu come as such a user: muster auth user create agent --role agent")
+		o.noteChange("agents of Sensu come as such a user: muster auth user create agent --role agent")
 	default:
 		role := roleOf(groups)
-		im.noteLost(o, "user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), name(user), role)
+		o.noteLoss("user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), name(user), role)
 	}
 }
 
@@ -37,8 +37,8 @@ func roleOf(groups []string) string {
 // roles of Sensu that have a counterpart.
 var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "operator": "operator", "view": "viewer", "system:agent": "agent"}
 
-// binding records the role of a user or group.
-func (im *importer) binding(o *object) {
+// importBinding records the role of a user or group.
+func importBinding(o *object) {
 	s := o.spec
 	ref := s.object("role_ref")
 	ref.value("type")
@@ -51,8 +51,8 @@ func (im *importer) binding(o *object) {
 		return // every backend has it
 	}
 	if ours := roles[role]; ours != "" {
-		im.noteLost(o, "role %s for %s: give these users --role %s", role, strings.Join(who, ", "), ours)
+		o.noteLoss("role %s for %s: give these users --role %s", role, strings.Join(who, ", "), ours)
 		return
 	}
-	im.noteLost(o, "role %s for %s: the roles are admin, operator, viewer, agent and alerts", role, strings.Join(who, ", "))
+	o.noteLoss("role %s for %s: the roles are admin, operator, viewer, agent and alerts", role, strings.Join(who, ", "))
 }
