@@ -131,6 +131,22 @@ func appendMessage[T any](dst []byte, field uint32, x *T, content func([]byte, *
 	return end(content(dst, x), start)
 }
 
+// appendMessages writes each element of a repeated message field.
+func appendMessages[T any](dst []byte, field uint32, list []T, content func([]byte, *T) []byte) []byte {
+	for i := range list {
+		dst = appendMessage(dst, field, &list[i], content)
+	}
+	return dst
+}
+
+// appendStrings writes each element of a repeated string field.
+func appendStrings(dst []byte, field uint32, list []string) []byte {
+	for _, v := range list {
+		dst = appendItem(dst, field, v)
+	}
+	return dst
+}
+
 // appendNumbers writes them packed, as protobuf calls it.
 func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
 	if len(list) == 0 {

@@ -62,20 +62,11 @@ func appendTail(dst []byte, a *Assignment) []byte {
 
 // appendContent writes what may be compressed.
 func appendContent(dst []byte, a *Assignment) []byte {
-	for i := range a.Add {
-		dst = appendMessage(dst, 4, &a.Add[i], appendAssignedChunk)
-	}
+	dst = appendMessages(dst, 4, a.Add, appendAssignedChunk)
 	dst = appendNumbers(dst, 5, a.Remove)
-	for i := range a.Properties {
-		dst = appendMessage(dst, 6, &a.Properties[i], appendProperty)
-	}
-	for i := range a.ProxyChecks.Nodes {
-		dst = appendMessage(dst, 10, &a.ProxyChecks.Nodes[i], appendProxyNode)
-	}
-	for i := range a.ProxyChecks.Sets {
-		dst = appendMessage(dst, 11, &a.ProxyChecks.Sets[i], appendProxySet)
-	}
-	return dst
+	dst = appendMessages(dst, 6, a.Properties, appendProperty)
+	dst = appendMessages(dst, 10, a.ProxyChecks.Nodes, appendProxyNode)
+	return appendMessages(dst, 11, a.ProxyChecks.Sets, appendProxySet)
 }
 
 // Decode fills a from the body of a frame. Chunk bodies, property values and the
@@ -87,7 +78,7 @@ func (a *Assignment) Decode(body []byte) error {
 	for f.next() {
 		switch f.num {
 		case 1:
-			a.Generation = nested(&f, "generation", "Generation", (*fields).readGeneration)
+			a.Generation = nested(&f, "generation", "Generation", readGeneration)
 		case 2:
 			f.fixed("hash", a.Hash[:])
 		case 3:
@@ -124,23 +115,15 @@ func (a *Assignment) Decode(body []byte) error {
 func (a *Assignment) content(f *fields) bool {
 	switch f.num {
 	case 4:
-		if f.room("add", len(a.Add), maxChunks) {
-			a.Add = append(a.Add, nested(f, "add", "AssignedChunk", (*fields).readAssignedChunk))
-		}
+		a.Add = nestedList(f, "add", "AssignedChunk", a.Add, maxChunks, readAssignedChunk)
 	case 5:
 		a.Remove = numbers(f, "remove", a.Remove, maxChunks)
 	case 6:
-		if f.room("properties", len(a.Properties), maxProps) {
-			a.Properties = append(a.Properties, nested(f, "properties", "Property", (*fields).readProperty))
-		}
+		a.Properties = nestedList(f, "properties", "Property", a.Properties, maxProps, readProperty)
 	case 10:
-		if f.room("proxy_nodes", len(a.ProxyChecks.Nodes), maxProxies) {
-			a.ProxyChecks.Nodes = append(a.ProxyChecks.Nodes, nested(f, "proxy_nodes", "ProxyNode", (*fields).readProxyNode))
-		}
+		a.ProxyChecks.Nodes = nestedList(f, "proxy_nodes", "ProxyNode", a.ProxyChecks.Nodes, maxProxies, readProxyNode)
 	case 11:
-		if f.room("proxy_sets", len(a.ProxyChecks.Sets), maxChunks) {
-			a.ProxyChecks.Sets = append(a.ProxyChecks.Sets, nested(f, "proxy_sets", "ProxySet", (*fields).readProxySet))
-		}
+		a.ProxyChecks.Sets = nestedList(f, "proxy_sets", "ProxySet", a.ProxyChecks.Sets, maxChunks, readProxySet)
 	default:
 		return false
 	}

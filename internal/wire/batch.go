@@ -95,7 +95,7 @@ func (r *BatchReader) Reset(body []byte) error {
 		case 4:
 			r.NowMs = f.uint64("now_ms")
 		case fieldGap:
-			r.gap = nested(&f, "gap", "Gap", (*fields).readGap)
+			r.gap = nested(&f, "gap", "Gap", readGap)
 			r.Gap = &r.gap
 		case fieldSignal: // not of the tag above
 			f.expect("signals", typeBytes)

@@ -82,7 +82,7 @@ func DecodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 	case model.ChunkCheck:
 		c := &model.CheckChunk{Chunk: head}
 		in := fields{message: "CheckChunk", rest: body}
-		if in.readCheckChunk(c); in.err != nil {
+		if readCheckChunk(&in, c); in.err != nil {
 			return nil, in.err
 		}
 		return c.Seal(), nil

@@ -17,7 +17,7 @@ func AppendHello(dst []byte, x *Hello) []byte {
 func (x *Hello) Decode(body []byte) error {
 	*x = Hello{Streams: x.Streams[:0], Groups: x.Groups[:0], Restrictions: x.Restrictions[:0], Features: x.Features[:0]}
 	f := fields{message: "Hello", rest: body}
-	f.readHello(x)
+	readHello(&f, x)
 	return f.err
 }
 
@@ -36,26 +36,18 @@ func appendHello(dst []byte, x *Hello) []byte {
 	}
 	dst = appendFixed(dst, 11, x.Assignment[:])
 	dst = appendFixed64(dst, 12, x.Incarnation)
-	for i := range x.Streams {
-		dst = appendMessage(dst, 13, &x.Streams[i], appendStreamRange)
-	}
+	dst = appendMessages(dst, 13, x.Streams, appendStreamRange)
 	dst = appendMap(dst, 14, x.Labels)
 	dst = appendMap(dst, 15, x.Facts)
-	for _, v := range x.Groups {
-		dst = appendItem(dst, 16, v)
-	}
+	dst = appendStrings(dst, 16, x.Groups)
 	dst = appendUint(dst, 17, uint64(x.ClockUnixMs))
 	dst = appendUint(dst, 18, x.Backlog)
-	for _, v := range x.Restrictions {
-		dst = appendItem(dst, 19, v)
-	}
-	for _, v := range x.Features {
-		dst = appendItem(dst, 20, v)
-	}
+	dst = appendStrings(dst, 19, x.Restrictions)
+	dst = appendStrings(dst, 20, x.Features)
 	return dst
 }
 
-func (f *fields) readHello(x *Hello) {
+func readHello(f *fields, x *Hello) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -77,35 +69,27 @@ func (f *fields) readHello(x *Hello) {
 		case 9:
 			x.Arch = f.string("arch", 255)
 		case 10:
-			x.Generation = nested(f, "generation", "Generation", (*fields).readGeneration)
+			x.Generation = nested(f, "generation", "Generation", readGeneration)
 		case 11:
 			f.fixed("assignment", x.Assignment[:])
 		case 12:
 			x.Incarnation = f.fixed64("incarnation")
 		case 13:
-			if f.room("streams", len(x.Streams), 64) {
-				x.Streams = append(x.Streams, nested(f, "streams", "StreamRange", (*fields).readStreamRange))
-			}
+			x.Streams = nestedList(f, "streams", "StreamRange", x.Streams, 64, readStreamRange)
 		case 14:
 			f.entry("labels", &x.Labels, 1024)
 		case 15:
 			f.entry("facts", &x.Facts, 1024)
 		case 16:
-			if f.room("groups", len(x.Groups), 1024) {
-				x.Groups = append(x.Groups, f.string("groups", 255))
-			}
+			x.Groups = f.stringList("groups", x.Groups, 1024, 255)
 		case 17:
 			x.ClockUnixMs = f.int64("clock_unix_ms")
 		case 18:
 			x.Backlog = f.uint64("backlog")
 		case 19:
-			if f.room("restrictions", len(x.Restrictions), 16) {
-				x.Restrictions = append(x.Restrictions, f.string("restrictions", 255))
-			}
+			x.Restrictions = f.stringList("restrictions", x.Restrictions, 16, 255)
 		case 20:
-			if f.room("features", len(x.Features), 1024) {
-				x.Features = append(x.Features, f.string("features", 255))
-			}
+			x.Features = f.stringList("features", x.Features, 1024, 255)
 		}
 	}
 }
@@ -116,7 +100,7 @@ func appendGeneration(dst []byte, x *Generation) []byte {
 	return dst
 }
 
-func (f *fields) readGeneration(x *Generation) {
+func readGeneration(f *fields, x *Generation) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -136,7 +120,7 @@ func appendStreamRange(dst []byte, x *StreamRange) []byte {
 	return dst
 }
 
-func (f *fields) readStreamRange(x *StreamRange) {
+func readStreamRange(f *fields, x *StreamRange) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -160,7 +144,7 @@ func appendStreamLast(dst []byte, x *StreamLast) []byte {
 	return dst
 }
 
-func (f *fields) readStreamLast(x *StreamLast) {
+func readStreamLast(f *fields, x *StreamLast) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -182,7 +166,7 @@ func AppendWelcome(dst []byte, x *Welcome) []byte {
 func (x *Welcome) Decode(body []byte) error {
 	*x = Welcome{Last: x.Last[:0], Servers: x.Servers[:0]}
 	f := fields{message: "Welcome", rest: body}
-	f.readWelcome(x)
+	readWelcome(&f, x)
 	return f.err
 }
 
@@ -192,23 +176,19 @@ func appendWelcome(dst []byte, x *Welcome) []byte {
 	dst = appendUint(dst, 3, uint64(x.Node))
 	dst = appendUint(dst, 4, uint64(x.ServerUnixMs))
 	dst = appendFixed64(dst, 5, x.Incarnation)
-	for i := range x.Last {
-		dst = appendMessage(dst, 6, &x.Last[i], appendStreamLast)
-	}
+	dst = appendMessages(dst, 6, x.Last, appendStreamLast)
 	dst = appendUint(dst, 7, uint64(x.KeepaliveMs))
 	dst = appendUint(dst, 8, uint64(x.MaxFrame))
 	dst = appendUint(dst, 9, uint64(x.MaxUnacked))
 	dst = appendUint(dst, 10, uint64(x.MaxOutput))
 	dst = appendUint(dst, 11, uint64(x.ResultsPerSec))
-	for _, v := range x.Servers {
-		dst = appendItem(dst, 12, v)
-	}
+	dst = appendStrings(dst, 12, x.Servers)
 	dst = appendString(dst, 13, x.VersionWanted)
 	dst = appendUint(dst, 14, uint64(x.Features))
 	return dst
 }
 
-func (f *fields) readWelcome(x *Welcome) {
+func readWelcome(f *fields, x *Welcome) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -222,9 +202,7 @@ func (f *fields) readWelcome(x *Welcome) {
 		case 5:
 			x.Incarnation = f.fixed64("incarnation")
 		case 6:
-			if f.room("last", len(x.Last), 64) {
-				x.Last = append(x.Last, nested(f, "last", "StreamLast", (*fields).readStreamLast))
-			}
+			x.Last = nestedList(f, "last", "StreamLast", x.Last, 64, readStreamLast)
 		case 7:
 			x.KeepaliveMs = f.uint32("keepalive_ms")
 		case 8:
@@ -236,9 +214,7 @@ func (f *fields) readWelcome(x *Welcome) {
 		case 11:
 			x.ResultsPerSec = f.uint32("results_per_sec")
 		case 12:
-			if f.room("servers", len(x.Servers), 64) {
-				x.Servers = append(x.Servers, f.string("servers", 4096))
-			}
+			x.Servers = f.stringList("servers", x.Servers, 64, 4096)
 		case 13:
 			x.VersionWanted = f.string("version_wanted", 255)
 		case 14:
@@ -256,7 +232,7 @@ func AppendRefuse(dst []byte, x *Refuse) []byte {
 func (x *Refuse) Decode(body []byte) error {
 	*x = Refuse{}
 	f := fields{message: "Refuse", rest: body}
-	f.readRefuse(x)
+	readRefuse(&f, x)
 	return f.err
 }
 
@@ -268,7 +244,7 @@ func appendRefuse(dst []byte, x *Refuse) []byte {
 	return dst
 }
 
-func (f *fields) readRefuse(x *Refuse) {
+func readRefuse(f *fields, x *Refuse) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -286,13 +262,11 @@ func (f *fields) readRefuse(x *Refuse) {
 func appendProxyNode(dst []byte, x *ProxyNode) []byte {
 	dst = appendUint(dst, 1, uint64(x.Node))
 	dst = appendString(dst, 2, x.Name)
-	for i := range x.Properties {
-		dst = appendMessage(dst, 3, &x.Properties[i], appendProperty)
-	}
+	dst = appendMessages(dst, 3, x.Properties, appendProperty)
 	return dst
 }
 
-func (f *fields) readProxyNode(x *ProxyNode) {
+func readProxyNode(f *fields, x *ProxyNode) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -300,9 +274,7 @@ func (f *fields) readProxyNode(x *ProxyNode) {
 		case 2:
 			x.Name = f.string("name", 255)
 		case 3:
-			if f.room("properties", len(x.Properties), 10000) {
-				x.Properties = append(x.Properties, nested(f, "properties", "Property", (*fields).readProperty))
-			}
+			x.Properties = nestedList(f, "properties", "Property", x.Properties, 10000, readProperty)
 		}
 	}
 }
@@ -313,7 +285,7 @@ func appendProxySet(dst []byte, x *ProxySet) []byte {
 	return dst
 }
 
-func (f *fields) readProxySet(x *ProxySet) {
+func readProxySet(f *fields, x *ProxySet) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -330,7 +302,7 @@ func appendAssignedChunk(dst []byte, x *AssignedChunk) []byte {
 	return dst
 }
 
-func (f *fields) readAssignedChunk(x *AssignedChunk) {
+func readAssignedChunk(f *fields, x *AssignedChunk) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -348,7 +320,7 @@ func appendProperty(dst []byte, x *Property) []byte {
 	return dst
 }
 
-func (f *fields) readProperty(x *Property) {
+func readProperty(f *fields, x *Property) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -379,48 +351,34 @@ func appendCheckChunk(dst []byte, x *model.CheckChunk) []byte {
 	dst = appendUint(dst, 11, uint64(x.FailAfter))
 	dst = appendUint(dst, 12, uint64(x.RecoverAfter))
 	dst = appendSeverityList(dst, 13, x.Severities[:])
-	for _, v := range x.Handlers {
-		dst = appendItem(dst, 14, v)
-	}
+	dst = appendStrings(dst, 14, x.Handlers)
 	dst = appendUint(dst, 15, uint64(x.FlapStart))
 	dst = appendUint(dst, 16, uint64(x.FlapEnd))
 	dst = appendString(dst, 17, x.Route)
 	dst = appendString(dst, 18, x.Stdin)
-	for i := range x.Hooks {
-		dst = appendMessage(dst, 19, &x.Hooks[i], appendHook)
-	}
+	dst = appendMessages(dst, 19, x.Hooks, appendHook)
 	if x.Metrics != nil {
 		dst = appendMessage(dst, 20, x.Metrics, appendMetrics)
 	}
-	for i := range x.Thresholds {
-		dst = appendMessage(dst, 21, &x.Thresholds[i], appendThreshold)
-	}
-	for i := range x.Except {
-		dst = appendMessage(dst, 22, &x.Except[i], appendSpan)
-	}
+	dst = appendMessages(dst, 21, x.Thresholds, appendThreshold)
+	dst = appendMessages(dst, 22, x.Except, appendSpan)
 	dst = appendBool(dst, 23, x.Proxy)
 	dst = appendBool(dst, 24, x.RoundRobin)
-	for _, v := range x.Pipelines {
-		dst = appendItem(dst, 25, v)
-	}
-	for i := range x.Assets {
-		dst = appendMessage(dst, 26, &x.Assets[i], appendChunkAsset)
-	}
-	for i := range x.Secrets {
-		dst = appendMessage(dst, 27, &x.Secrets[i], appendChunkSecret)
-	}
+	dst = appendStrings(dst, 25, x.Pipelines)
+	dst = appendMessages(dst, 26, x.Assets, appendChunkAsset)
+	dst = appendMessages(dst, 27, x.Secrets, appendChunkSecret)
 	dst = appendBool(dst, 28, x.DiscardOutput)
 	return dst
 }
 
-func (f *fields) readCheckChunk(x *model.CheckChunk) {
+func readCheckChunk(f *fields, x *model.CheckChunk) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			v := nested(f, "command", "Command", (*fields).readCommand)
+			v := nested(f, "command", "Command", readCommand)
 			x.Command = &v
 		case 2:
-			v := nested(f, "probe", "Probe", (*fields).readProbe)
+			v := nested(f, "probe", "Probe", readProbe)
 			x.Probe = &v
 		case 3:
 			x.Interval = time.Duration(f.uint("interval_ns", 1<<63-1))
@@ -445,9 +403,7 @@ func (f *fields) readCheckChunk(x *model.CheckChunk) {
 		case 13:
 			f.readSeverityList("severities", x.Severities[:])
 		case 14:
-			if f.room("handlers", len(x.Handlers), 1024) {
-				x.Handlers = append(x.Handlers, f.string("handlers", 510))
-			}
+			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
 		case 15:
 			x.FlapStart = f.uint32("flap_start")
 		case 16:
@@ -457,36 +413,24 @@ func (f *fields) readCheckChunk(x *model.CheckChunk) {
 		case 18:
 			x.Stdin = f.string("stdin", 262144)
 		case 19:
-			if f.room("hooks", len(x.Hooks), 16) {
-				x.Hooks = append(x.Hooks, nested(f, "hooks", "Hook", (*fields).readHook))
-			}
+			x.Hooks = nestedList(f, "hooks", "Hook", x.Hooks, 16, readHook)
 		case 20:
-			v := nested(f, "metrics", "Metrics", (*fields).readMetrics)
+			v := nested(f, "metrics", "Metrics", readMetrics)
 			x.Metrics = &v
 		case 21:
-			if f.room("thresholds", len(x.Thresholds), 1024) {
-				x.Thresholds = append(x.Thresholds, nested(f, "thresholds", "Threshold", (*fields).readThreshold))
-			}
+			x.Thresholds = nestedList(f, "thresholds", "Threshold", x.Thresholds, 1024, readThreshold)
 		case 22:
-			if f.room("except", len(x.Except), 1024) {
-				x.Except = append(x.Except, nested(f, "except", "Span", (*fields).readSpan))
-			}
+			x.Except = nestedList(f, "except", "Span", x.Except, 1024, readSpan)
 		case 23:
 			x.Proxy = f.bool("proxy")
 		case 24:
 			x.RoundRobin = f.bool("round_robin")
 		case 25:
-			if f.room("pipelines", len(x.Pipelines), 1024) {
-				x.Pipelines = append(x.Pipelines, f.string("pipelines", 510))
-			}
+			x.Pipelines = f.stringList("pipelines", x.Pipelines, 1024, 510)
 		case 26:
-			if f.room("assets", len(x.Assets), 16) {
-				x.Assets = append(x.Assets, nested(f, "assets", "ChunkAsset", (*fields).readChunkAsset))
-			}
+			x.Assets = nestedList(f, "assets", "ChunkAsset", x.Assets, 16, readChunkAsset)
 		case 27:
-			if f.room("secrets", len(x.Secrets), 16) {
-				x.Secrets = append(x.Secrets, nested(f, "secrets", "ChunkSecret", (*fields).readChunkSecret))
-			}
+			x.Secrets = nestedList(f, "secrets", "ChunkSecret", x.Secrets, 16, readChunkSecret)
 		case 28:
 			x.DiscardOutput = f.bool("discard_output")
 		}
@@ -501,7 +445,7 @@ func appendChunkSecret(dst []byte, x *model.ChunkSecret) []byte {
 	return dst
 }
 
-func (f *fields) readChunkSecret(x *model.ChunkSecret) {
+func readChunkSecret(f *fields, x *model.ChunkSecret) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -518,21 +462,17 @@ func (f *fields) readChunkSecret(x *model.ChunkSecret) {
 
 func appendChunkAsset(dst []byte, x *model.ChunkAsset) []byte {
 	dst = appendString(dst, 1, x.Name)
-	for i := range x.Builds {
-		dst = appendMessage(dst, 2, &x.Builds[i], appendAssetBuild)
-	}
+	dst = appendMessages(dst, 2, x.Builds, appendAssetBuild)
 	return dst
 }
 
-func (f *fields) readChunkAsset(x *model.ChunkAsset) {
+func readChunkAsset(f *fields, x *model.ChunkAsset) {
 	for f.next() {
 		switch f.num {
 		case 1:
 			x.Name = f.string("name", 510)
 		case 2:
-			if f.room("builds", len(x.Builds), 64) {
-				x.Builds = append(x.Builds, nested(f, "builds", "AssetBuild", (*fields).readAssetBuild))
-			}
+			x.Builds = nestedList(f, "builds", "AssetBuild", x.Builds, 64, readAssetBuild)
 		}
 	}
 }
@@ -546,7 +486,7 @@ func appendAssetBuild(dst []byte, x *model.AssetBuild) []byte {
 	return dst
 }
 
-func (f *fields) readAssetBuild(x *model.AssetBuild) {
+func readAssetBuild(f *fields, x *model.AssetBuild) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -565,21 +505,17 @@ func (f *fields) readAssetBuild(x *model.AssetBuild) {
 
 func appendCommand(dst []byte, x *model.Command) []byte {
 	dst = appendString(dst, 1, x.Shell)
-	for _, v := range x.Argv {
-		dst = appendItem(dst, 2, v)
-	}
+	dst = appendStrings(dst, 2, x.Argv)
 	return dst
 }
 
-func (f *fields) readCommand(x *model.Command) {
+func readCommand(f *fields, x *model.Command) {
 	for f.next() {
 		switch f.num {
 		case 1:
 			x.Shell = f.string("shell", 262144)
 		case 2:
-			if f.room("argv", len(x.Argv), 1024) {
-				x.Argv = append(x.Argv, f.string("argv", 262144))
-			}
+			x.Argv = f.stringList("argv", x.Argv, 1024, 262144)
 		}
 	}
 }
@@ -590,7 +526,7 @@ func appendProbe(dst []byte, x *model.Probe) []byte {
 	return dst
 }
 
-func (f *fields) readProbe(x *model.Probe) {
+func readProbe(f *fields, x *model.Probe) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -603,9 +539,7 @@ func (f *fields) readProbe(x *model.Probe) {
 
 func appendHook(dst []byte, x *model.Hook) []byte {
 	dst = appendString(dst, 1, x.Name)
-	for _, v := range x.When {
-		dst = appendItem(dst, 2, v)
-	}
+	dst = appendStrings(dst, 2, x.When)
 	if x.Command != nil {
 		dst = appendMessage(dst, 3, x.Command, appendCommand)
 	}
@@ -614,17 +548,15 @@ func appendHook(dst []byte, x *model.Hook) []byte {
 	return dst
 }
 
-func (f *fields) readHook(x *model.Hook) {
+func readHook(f *fields, x *model.Hook) {
 	for f.next() {
 		switch f.num {
 		case 1:
 			x.Name = f.string("name", 255)
 		case 2:
-			if f.room("when", len(x.When), 1024) {
-				x.When = append(x.When, f.string("when", 255))
-			}
+			x.When = f.stringList("when", x.When, 1024, 255)
 		case 3:
-			v := nested(f, "command", "Command", (*fields).readCommand)
+			v := nested(f, "command", "Command", readCommand)
 			x.Command = &v
 		case 4:
 			x.Timeout = model.Duration(f.uint("timeout_ns", 1<<63-1))
@@ -640,7 +572,7 @@ func appendMetrics(dst []byte, x *model.Metrics) []byte {
 	return dst
 }
 
-func (f *fields) readMetrics(x *model.Metrics) {
+func readMetrics(f *fields, x *model.Metrics) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -653,21 +585,17 @@ func (f *fields) readMetrics(x *model.Metrics) {
 
 func appendSpan(dst []byte, x *model.Span) []byte {
 	dst = appendString(dst, 1, x.Zone)
-	for i := range x.Spans {
-		dst = appendMessage(dst, 2, &x.Spans[i], appendWindowSpan)
-	}
+	dst = appendMessages(dst, 2, x.Spans, appendWindowSpan)
 	return dst
 }
 
-func (f *fields) readSpan(x *model.Span) {
+func readSpan(f *fields, x *model.Span) {
 	for f.next() {
 		switch f.num {
 		case 1:
 			x.Zone = f.string("zone", 255)
 		case 2:
-			if f.room("spans", len(x.Spans), 1024) {
-				x.Spans = append(x.Spans, nested(f, "spans", "WindowSpan", (*fields).readWindowSpan))
-			}
+			x.Spans = nestedList(f, "spans", "WindowSpan", x.Spans, 1024, readWindowSpan)
 		}
 	}
 }
@@ -681,7 +609,7 @@ func appendWindowSpan(dst []byte, x *model.WindowSpan) []byte {
 	return dst
 }
 
-func (f *fields) readWindowSpan(x *model.WindowSpan) {
+func readWindowSpan(f *fields, x *model.WindowSpan) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -714,7 +642,7 @@ func appendThreshold(dst []byte, x *model.Threshold) []byte {
 	return dst
 }
 
-func (f *fields) readThreshold(x *model.Threshold) {
+func readThreshold(f *fields, x *model.Threshold) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -722,13 +650,13 @@ func (f *fields) readThreshold(x *model.Threshold) {
 		case 2:
 			f.entry("tags", &x.Tags, 1024)
 		case 3:
-			v := nested(f, "warning", "Bounds", (*fields).readBounds)
+			v := nested(f, "warning", "Bounds", readBounds)
 			x.Warning = &v
 		case 4:
-			v := nested(f, "critical", "Bounds", (*fields).readBounds)
+			v := nested(f, "critical", "Bounds", readBounds)
 			x.Critical = &v
 		case 5:
-			v := nested(f, "unknown", "Bounds", (*fields).readBounds)
+			v := nested(f, "unknown", "Bounds", readBounds)
 			x.Unknown = &v
 		case 6:
 			x.Missing = f.readStatusName("missing")
@@ -742,7 +670,7 @@ func appendBounds(dst []byte, x *model.Bounds) []byte {
 	return dst
 }
 
-func (f *fields) readBounds(x *model.Bounds) {
+func readBounds(f *fields, x *model.Bounds) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -764,7 +692,7 @@ func AppendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 func (x *AssignmentStatus) Decode(body []byte) error {
 	*x = AssignmentStatus{Refused: x.Refused[:0]}
 	f := fields{message: "AssignmentStatus", rest: body}
-	f.readAssignmentStatus(x)
+	readAssignmentStatus(&f, x)
 	return f.err
 }
 
@@ -773,23 +701,19 @@ func appendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 		dst = appendMessage(dst, 1, &x.Generation, appendGeneration)
 	}
 	dst = appendFixed(dst, 2, x.Hash[:])
-	for i := range x.Refused {
-		dst = appendMessage(dst, 3, &x.Refused[i], appendRefusedChunk)
-	}
+	dst = appendMessages(dst, 3, x.Refused, appendRefusedChunk)
 	return dst
 }
 
-func (f *fields) readAssignmentStatus(x *AssignmentStatus) {
+func readAssignmentStatus(f *fields, x *AssignmentStatus) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			x.Generation = nested(f, "generation", "Generation", (*fields).readGeneration)
+			x.Generation = nested(f, "generation", "Generation", readGeneration)
 		case 2:
 			f.fixed("hash", x.Hash[:])
 		case 3:
-			if f.room("refused", len(x.Refused), 1000) {
-				x.Refused = append(x.Refused, nested(f, "refused", "RefusedChunk", (*fields).readRefusedChunk))
-			}
+			x.Refused = nestedList(f, "refused", "RefusedChunk", x.Refused, 1000, readRefusedChunk)
 		}
 	}
 }
@@ -800,7 +724,7 @@ func appendRefusedChunk(dst []byte, x *RefusedChunk) []byte {
 	return dst
 }
 
-func (f *fields) readRefusedChunk(x *RefusedChunk) {
+func readRefusedChunk(f *fields, x *RefusedChunk) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -820,7 +744,7 @@ func appendHookResult(dst []byte, x *model.HookResult) []byte {
 	return dst
 }
 
-func (f *fields) readHookResult(x *model.HookResult) {
+func readHookResult(f *fields, x *model.HookResult) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -845,7 +769,7 @@ func appendValue(dst []byte, x *model.Value) []byte {
 	return dst
 }
 
-func (f *fields) readValue(x *model.Value) {
+func readValue(f *fields, x *model.Value) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -863,13 +787,11 @@ func (f *fields) readValue(x *model.Value) {
 func appendGap(dst []byte, x *Gap) []byte {
 	dst = appendUint(dst, 1, x.Last)
 	dst = appendString(dst, 2, x.Reason)
-	for i := range x.Counts {
-		dst = appendMessage(dst, 3, &x.Counts[i], appendGapCount)
-	}
+	dst = appendMessages(dst, 3, x.Counts, appendGapCount)
 	return dst
 }
 
-func (f *fields) readGap(x *Gap) {
+func readGap(f *fields, x *Gap) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -877,9 +799,7 @@ func (f *fields) readGap(x *Gap) {
 		case 2:
 			x.Reason = f.string("reason", 4096)
 		case 3:
-			if f.room("counts", len(x.Counts), 10000) {
-				x.Counts = append(x.Counts, nested(f, "counts", "GapCount", (*fields).readGapCount))
-			}
+			x.Counts = nestedList(f, "counts", "GapCount", x.Counts, 10000, readGapCount)
 		}
 	}
 }
@@ -891,7 +811,7 @@ func appendGapCount(dst []byte, x *GapCount) []byte {
 	return dst
 }
 
-func (f *fields) readGapCount(x *GapCount) {
+func readGapCount(f *fields, x *GapCount) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -913,31 +833,23 @@ func AppendAck(dst []byte, x *Ack) []byte {
 func (x *Ack) Decode(body []byte) error {
 	*x = Ack{Last: x.Last[:0], Refused: x.Refused[:0]}
 	f := fields{message: "Ack", rest: body}
-	f.readAck(x)
+	readAck(&f, x)
 	return f.err
 }
 
 func appendAck(dst []byte, x *Ack) []byte {
-	for i := range x.Last {
-		dst = appendMessage(dst, 1, &x.Last[i], appendStreamLast)
-	}
-	for i := range x.Refused {
-		dst = appendMessage(dst, 2, &x.Refused[i], appendRefusedSignal)
-	}
+	dst = appendMessages(dst, 1, x.Last, appendStreamLast)
+	dst = appendMessages(dst, 2, x.Refused, appendRefusedSignal)
 	return dst
 }
 
-func (f *fields) readAck(x *Ack) {
+func readAck(f *fields, x *Ack) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			if f.room("last", len(x.Last), 64) {
-				x.Last = append(x.Last, nested(f, "last", "StreamLast", (*fields).readStreamLast))
-			}
+			x.Last = nestedList(f, "last", "StreamLast", x.Last, 64, readStreamLast)
 		case 2:
-			if f.room("refused", len(x.Refused), 1000) {
-				x.Refused = append(x.Refused, nested(f, "refused", "RefusedSignal", (*fields).readRefusedSignal))
-			}
+			x.Refused = nestedList(f, "refused", "RefusedSignal", x.Refused, 1000, readRefusedSignal)
 		}
 	}
 }
@@ -951,7 +863,7 @@ func appendRefusedSignal(dst []byte, x *RefusedSignal) []byte {
 	return dst
 }
 
-func (f *fields) readRefusedSignal(x *RefusedSignal) {
+func readRefusedSignal(f *fields, x *RefusedSignal) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -977,7 +889,7 @@ func AppendRun(dst []byte, x *Run) []byte {
 func (x *Run) Decode(body []byte) error {
 	*x = Run{}
 	f := fields{message: "Run", rest: body}
-	f.readRun(x)
+	readRun(&f, x)
 	return f.err
 }
 
@@ -993,7 +905,7 @@ func appendRun(dst []byte, x *Run) []byte {
 	return dst
 }
 
-func (f *fields) readRun(x *Run) {
+func readRun(f *fields, x *Run) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1001,7 +913,7 @@ func (f *fields) readRun(x *Run) {
 		case 2:
 			x.ID = f.fixed64("id")
 		case 3:
-			v := nested(f, "command", "Command", (*fields).readCommand)
+			v := nested(f, "command", "Command", readCommand)
 			x.Command = &v
 		case 4:
 			x.TimeoutMs = f.uint32("timeout_ms")
@@ -1022,7 +934,7 @@ func AppendRunOutput(dst []byte, x *RunOutput) []byte {
 func (x *RunOutput) Decode(body []byte) error {
 	*x = RunOutput{}
 	f := fields{message: "RunOutput", rest: body}
-	f.readRunOutput(x)
+	readRunOutput(&f, x)
 	return f.err
 }
 
@@ -1037,7 +949,7 @@ func appendRunOutput(dst []byte, x *RunOutput) []byte {
 	return dst
 }
 
-func (f *fields) readRunOutput(x *RunOutput) {
+func readRunOutput(f *fields, x *RunOutput) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1067,20 +979,18 @@ func AppendFacts(dst []byte, x *Facts) []byte {
 func (x *Facts) Decode(body []byte) error {
 	*x = Facts{Groups: x.Groups[:0]}
 	f := fields{message: "Facts", rest: body}
-	f.readFacts(x)
+	readFacts(&f, x)
 	return f.err
 }
 
 func appendFacts(dst []byte, x *Facts) []byte {
 	dst = appendMap(dst, 1, x.Labels)
 	dst = appendMap(dst, 2, x.Facts)
-	for _, v := range x.Groups {
-		dst = appendItem(dst, 3, v)
-	}
+	dst = appendStrings(dst, 3, x.Groups)
 	return dst
 }
 
-func (f *fields) readFacts(x *Facts) {
+func readFacts(f *fields, x *Facts) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1088,9 +998,7 @@ func (f *fields) readFacts(x *Facts) {
 		case 2:
 			f.entry("facts", &x.Facts, 1024)
 		case 3:
-			if f.room("groups", len(x.Groups), 1024) {
-				x.Groups = append(x.Groups, f.string("groups", 255))
-			}
+			x.Groups = f.stringList("groups", x.Groups, 1024, 255)
 		}
 	}
 }
@@ -1104,7 +1012,7 @@ func AppendStats(dst []byte, x *Stats) []byte {
 func (x *Stats) Decode(body []byte) error {
 	*x = Stats{}
 	f := fields{message: "Stats", rest: body}
-	f.readStats(x)
+	readStats(&f, x)
 	return f.err
 }
 
@@ -1125,7 +1033,7 @@ func appendStats(dst []byte, x *Stats) []byte {
 	return dst
 }
 
-func (f *fields) readStats(x *Stats) {
+func readStats(f *fields, x *Stats) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1167,7 +1075,7 @@ func AppendBackPressure(dst []byte, x *BackPressure) []byte {
 func (x *BackPressure) Decode(body []byte) error {
 	*x = BackPressure{}
 	f := fields{message: "BackPressure", rest: body}
-	f.readBackPressure(x)
+	readBackPressure(&f, x)
 	return f.err
 }
 
@@ -1178,7 +1086,7 @@ func appendBackPressure(dst []byte, x *BackPressure) []byte {
 	return dst
 }
 
-func (f *fields) readBackPressure(x *BackPressure) {
+func readBackPressure(f *fields, x *BackPressure) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1200,7 +1108,7 @@ func AppendBye(dst []byte, x *Bye) []byte {
 func (x *Bye) Decode(body []byte) error {
 	*x = Bye{}
 	f := fields{message: "Bye", rest: body}
-	f.readBye(x)
+	readBye(&f, x)
 	return f.err
 }
 
@@ -1210,7 +1118,7 @@ func appendBye(dst []byte, x *Bye) []byte {
 	return dst
 }
 
-func (f *fields) readBye(x *Bye) {
+func readBye(f *fields, x *Bye) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1230,24 +1138,20 @@ func AppendTurn(dst []byte, x *Turn) []byte {
 func (x *Turn) Decode(body []byte) error {
 	*x = Turn{Runs: x.Runs[:0]}
 	f := fields{message: "Turn", rest: body}
-	f.readTurn(x)
+	readTurn(&f, x)
 	return f.err
 }
 
 func appendTurn(dst []byte, x *Turn) []byte {
-	for i := range x.Runs {
-		dst = appendMessage(dst, 1, &x.Runs[i], appendTurnRun)
-	}
+	dst = appendMessages(dst, 1, x.Runs, appendTurnRun)
 	return dst
 }
 
-func (f *fields) readTurn(x *Turn) {
+func readTurn(f *fields, x *Turn) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			if f.room("runs", len(x.Runs), 1000) {
-				x.Runs = append(x.Runs, nested(f, "runs", "TurnRun", (*fields).readTurnRun))
-			}
+			x.Runs = nestedList(f, "runs", "TurnRun", x.Runs, 1000, readTurnRun)
 		}
 	}
 }
@@ -1258,7 +1162,7 @@ func appendTurnRun(dst []byte, x *TurnRun) []byte {
 	return dst
 }
 
-func (f *fields) readTurnRun(x *TurnRun) {
+func readTurnRun(f *fields, x *TurnRun) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -1278,7 +1182,7 @@ func AppendExchange(dst []byte, x *Exchange) []byte {
 func (x *Exchange) Decode(body []byte) error {
 	*x = Exchange{}
 	f := fields{message: "Exchange", rest: body}
-	f.readExchange(x)
+	readExchange(&f, x)
 	return f.err
 }
 
@@ -1293,17 +1197,17 @@ func appendExchange(dst []byte, x *Exchange) []byte {
 	return dst
 }
 
-func (f *fields) readExchange(x *Exchange) {
+func readExchange(f *fields, x *Exchange) {
 	for f.next() {
 		switch f.num {
 		case 1:
 			x.ID = f.fixed64("id")
 		case 2:
-			v := nested(f, "secrets_request", "SecretsRequest", (*fields).readSecretsRequest)
+			v := nested(f, "secrets_request", "SecretsRequest", readSecretsRequest)
 			x.SecretsRequest = &v
 			x.SecretsReply = nil // one of them: the last counts
 		case 3:
-			v := nested(f, "secrets_reply", "SecretsReply", (*fields).readSecretsReply)
+			v := nested(f, "secrets_reply", "SecretsReply", readSecretsReply)
 			x.SecretsReply = &v
 			x.SecretsRequest = nil // one of them: the last counts
 		}
@@ -1311,37 +1215,29 @@ func (f *fields) readExchange(x *Exchange) {
 }
 
 func appendSecretsRequest(dst []byte, x *SecretsRequest) []byte {
-	for _, v := range x.Names {
-		dst = appendItem(dst, 1, v)
-	}
+	dst = appendStrings(dst, 1, x.Names)
 	return dst
 }
 
-func (f *fields) readSecretsRequest(x *SecretsRequest) {
+func readSecretsRequest(f *fields, x *SecretsRequest) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			if f.room("names", len(x.Names), 16) {
-				x.Names = append(x.Names, f.string("names", 510))
-			}
+			x.Names = f.stringList("names", x.Names, 16, 510)
 		}
 	}
 }
 
 func appendSecretsReply(dst []byte, x *SecretsReply) []byte {
-	for i := range x.Values {
-		dst = appendMessage(dst, 1, &x.Values[i], appendSecretValue)
-	}
+	dst = appendMessages(dst, 1, x.Values, appendSecretValue)
 	return dst
 }
 
-func (f *fields) readSecretsReply(x *SecretsReply) {
+func readSecretsReply(f *fields, x *SecretsReply) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			if f.room("values", len(x.Values), 16) {
-				x.Values = append(x.Values, nested(f, "values", "SecretValue", (*fields).readSecretValue))
-			}
+			x.Values = nestedList(f, "values", "SecretValue", x.Values, 16, readSecretValue)
 		}
 	}
 }
@@ -1354,7 +1250,7 @@ func appendSecretValue(dst []byte, x *SecretValue) []byte {
 	return dst
 }
 
-func (f *fields) readSecretValue(x *SecretValue) {
+func readSecretValue(f *fields, x *SecretValue) {
 	for f.next() {
 		switch f.num {
 		case 1:

@@ -164,7 +164,7 @@ func codecs() []codec {
 			decode: func(body []byte) (any, error) {
 				c := new(model.CheckChunk)
 				f := fields{message: "CheckChunk", rest: body}
-				f.readCheckChunk(c)
+				readCheckChunk(&f, c)
 				return c, f.err
 			},
 		},

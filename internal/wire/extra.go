@@ -13,16 +13,9 @@ type Extra struct {
 
 // AppendExtra writes x as Result.Extra holds it.
 func AppendExtra(dst []byte, x *Extra) []byte {
-	for i := range x.Hooks {
-		dst = appendMessage(dst, fieldHook, &x.Hooks[i], appendHookResult)
-	}
-	for i := range x.Values {
-		dst = AppendValue(dst, &x.Values[i])
-	}
-	for _, name := range x.Pipelines {
-		dst = appendItem(dst, fieldPipeline, name)
-	}
-	return dst
+	dst = appendMessages(dst, fieldHook, x.Hooks, appendHookResult)
+	dst = appendMessages(dst, fieldValue, x.Values, appendValue)
+	return appendStrings(dst, fieldPipeline, x.Pipelines)
 }
 
 // AppendValue adds one value.
@@ -36,17 +29,11 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 	for f.next() {
 		switch f.num {
 		case fieldHook:
-			if f.room("hooks", len(x.Hooks), model.MaxHooks) {
-				x.Hooks = append(x.Hooks, nested(&f, "hooks", "HookResult", (*fields).readHookResult))
-			}
+			x.Hooks = nestedList(&f, "hooks", "HookResult", x.Hooks, model.MaxHooks, readHookResult)
 		case fieldValue:
-			if f.room("values", len(x.Values), model.MaxValues) {
-				x.Values = append(x.Values, nested(&f, "values", "Value", (*fields).readValue))
-			}
+			x.Values = nestedList(&f, "values", "Value", x.Values, model.MaxValues, readValue)
 		case fieldPipeline:
-			if f.room("pipelines", len(x.Pipelines), model.MaxHooks) {
-				x.Pipelines = append(x.Pipelines, f.string("pipelines", maxName))
-			}
+			x.Pipelines = f.stringList("pipelines", x.Pipelines, model.MaxHooks, maxName)
 		}
 	}
 	return x, f.err

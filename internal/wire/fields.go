@@ -254,6 +254,23 @@ func nested[T any](f *fields, name, message string, read func(*fields, *T)) (v T
 	return v
 }
 
+// nestedList appends one element of a repeated message field to list, which holds at most limit elements.
+func nestedList[T any](f *fields, name, message string, list []T, limit int, read func(*fields, *T)) []T {
+	if f.room(name, len(list), limit) {
+		list = append(list, nested(f, name, message, read))
+	}
+	return list
+}
+
+// stringList appends one element of a repeated string field, at most maxBytes long, to list, which
+// holds at most limit elements.
+func (f *fields) stringList(name string, list []string, limit, maxBytes int) []string {
+	if f.room(name, len(list), limit) {
+		list = append(list, f.string(name, maxBytes))
+	}
+	return list
+}
+
 // numbers reads an element of a repeated number, or several: both forms are valid, packed and one by one.
 func numbers[T ~uint32](f *fields, name string, list []T, limit int) []T {
 	if f.typ == typeVarint {

@@ -51,10 +51,10 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 		g.line("return appendMessage(dst, uint32(Kind%s), x, append%s)\n}", name, name)
 		g.line("\n// Decode fills x from the body of a frame. It reuses lists of x; byte slices alias body.")
 		g.line("func (x *%s) Decode(body []byte) error {", to.name)
-		g.line("*x = %s{%s}\nf := fields{message: %q, rest: body}\nf.read%s(x)\nreturn f.err\n}", to.name, strings.Join(lists, ", "), name, name)
+		g.line("*x = %s{%s}\nf := fields{message: %q, rest: body}\nread%s(&f, x)\nreturn f.err\n}", to.name, strings.Join(lists, ", "), name, name)
 	}
 	g.line("\nfunc append%s(dst []byte, x *%s) []byte {\n%sreturn dst\n}", name, to.name, &encode)
-	g.line("\nfunc (f *fields) read%s(x *%s) {\nfor f.next() {\nswitch f.num {\n%s}\n}\n}", name, to.name, &decode)
+	g.line("\nfunc read%s(f *fields, x *%s) {\nfor f.next() {\nswitch f.num {\n%s}\n}\n}", name, to.name, &decode)
 	return nil
 }
 
@@ -111,7 +111,7 @@ func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 func (f *field) write(encode, decode *bytes.Buffer) error {
 	enc := func(format string, args ...any) { fmt.Fprintf(encode, format+"\n", args...) }
 	dec := func(format string, args ...any) { fmt.Fprintf(decode, format+"\n", args...) }
-	n, x, element := f.Number(), "x."+f.goName, strings.TrimPrefix(f.goType, "[]")
+	n, x := f.Number(), "x."+f.goName
 	dec("case %d:", n)
 	switch {
 	case f.IsMap():
@@ -120,19 +120,15 @@ func (f *field) write(encode, decode *bytes.Buffer) error {
 	case f.IsList() && f.IsPacked():
 		enc("dst = appendNumbers(dst, %d, %s)", n, x)
 		dec("%s = numbers(f, %q, %s, %d)", x, f.Name(), x, f.maxItems)
+	case f.IsList() && f.Kind() == protoreflect.MessageKind:
+		m := f.Message().Name()
+		enc("dst = appendMessages(dst, %d, %s, append%s)", n, x, m)
+		dec("%s = nestedList(f, %q, %q, %s, %d, read%s)", x, f.Name(), m, x, f.maxItems, m)
+	case f.IsList() && f.Kind() == protoreflect.StringKind:
+		enc("dst = appendStrings(dst, %d, %s)", n, x)
+		dec("%s = f.stringList(%q, %s, %d, %d)", x, f.Name(), x, f.maxItems, cmp.Or(f.max, maxBytes))
 	case f.IsList():
-		dec("if f.room(%q, len(%s), %d) {", f.Name(), x, f.maxItems)
-		switch f.Kind() {
-		case protoreflect.MessageKind:
-			enc("for i := range %s {\ndst = appendMessage(dst, %d, &%s[i], append%s)\n}", x, n, x, f.Message().Name())
-			dec("%s = append(%s, %s)", x, x, f.nested(element))
-		case protoreflect.StringKind:
-			enc("for _, v := range %s {\ndst = appendItem(dst, %d, v)\n}", x, n)
-			dec("%s = append(%s, f.string(%q, %d))", x, x, f.Name(), cmp.Or(f.max, maxBytes))
-		default:
-			return fmt.Errorf("no rule for a list of %s", f.Kind())
-		}
-		dec("}")
+		return fmt.Errorf("no rule for a list of %s", f.Kind())
 	case f.Kind() == protoreflect.MessageKind:
 		f.single(x, enc, dec)
 	default:
@@ -141,23 +137,23 @@ func (f *field) write(encode, decode *bytes.Buffer) error {
 	return nil
 }
 
-// nested returns the expression that reads a message field as a value of a Go type.
-func (f *field) nested(goType string) string {
+// nested returns the expression that reads a message field.
+func (f *field) nested() string {
 	m := f.Message().Name()
-	return fmt.Sprintf("nested(f, %q, %q, (*fields).read%s)", f.Name(), m, m)
+	return fmt.Sprintf("nested(f, %q, %q, read%s)", f.Name(), m, m)
 }
 
 // single writes a message field that is no list: behind a pointer, which is nil where the field is absent,
 // or as a value, whose zero is absent.
 func (f *field) single(x string, enc, dec func(string, ...any)) {
 	value, absent := x, ""
-	if pointed, ok := strings.CutPrefix(f.goType, "*"); ok {
+	if strings.HasPrefix(f.goType, "*") {
 		absent = "nil"
-		dec("v := %s", f.nested(pointed))
+		dec("v := %s", f.nested())
 		dec("%s = &v", x)
 	} else {
 		value, absent = "&"+x, "("+f.goType+"{})"
-		dec("%s = %s", x, f.nested(f.goType))
+		dec("%s = %s", x, f.nested())
 	}
 	enc("if %s != %s {\ndst = appendMessage(dst, %d, %s, append%s)\n}", x, absent, f.Number(), value, f.Message().Name())
 	for _, other := range f.others {
