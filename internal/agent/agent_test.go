@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -211,20 +213,20 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 		a, stop = begin(t, cfg)
 		<-a.ready
 	}
-	jobs := func() int { return a.scheduler.Stats().Jobs }
+	jobs := func() int { return a.checks.scheduler.Stats().Jobs }
 	again(muster.Gone{Code: "retired", Sentence: "by a test"})
 	testenv.Until(t, "nothing is scheduled", func() bool { return jobs() == 0 })
 	again(muster.Gone{Code: "unknown", Sentence: "a restored server"})
-	testenv.Until(t, "it runs without a session", func() bool { return a.scheduler.Stats().Started >= 3 })
+	testenv.Until(t, "it runs without a session", func() bool { return a.checks.scheduler.Stats().Started >= 3 })
 	again(muster.Gone{})
 	had := len(s.of(1))
 	s.wait("results again", func() bool { return len(s.of(1)) > had })
 
-	a.cease("clone")
+	a.units.suspend("clone")
 	if jobs() != 0 {
 		t.Errorf("%d jobs", jobs())
 	}
-	a.resume()
+	a.units.resume()
 	if jobs() != 1 {
 		t.Errorf("%d jobs after the server took it back", jobs())
 	}
@@ -303,6 +305,94 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	}
 	begin(t, cfg)
 	s.wait("a result of the second life", func() bool { return len(s.of(1)) == 2 })
+}
+
+// A unit with a chunk that cannot be read, and an assignment of 10 MB: see docs/decisions/0013-large-bodies.md.
+func TestLargeAssignment(t *testing.T) {
+	s := newServer(t)
+	const units, bodyBytes = 45, 230 << 10
+	var chunks []*model.CheckChunk
+	total := 0
+	for id := model.ChunkID(1); id <= units; id++ {
+		c := shell(id, "true", time.Hour)
+		c.Stdin = strings.Repeat("x", bodyBytes)
+		chunks = append(chunks, c)
+		total += len(c.Stdin)
+	}
+	bad := shell(units+1, "true", time.Hour)
+	bad.Stdin = strings.Repeat("x", wire.MaxBody)
+	s.assign(nil, append(chunks, bad)...)
+	cfg := config(s, t.TempDir())
+	a, stop := begin(t, cfg)
+	s.wait("a result of every unit that can be read", func() bool { return len(s.results) >= units })
+	s.mu.Lock()
+	if n := len(s.of(bad.ID)); n != 0 || total < 10_000_000 {
+		t.Errorf("%d results of the refused unit, %d bytes of bodies", n, total)
+	}
+	s.mu.Unlock()
+	refused := func() []wire.RefusedChunk {
+		a.units.mu.Lock()
+		defer a.units.mu.Unlock()
+		return a.units.current.Refused
+	}
+	if got := refused(); len(got) != 1 || got[0].Chunk != bad.ID {
+		t.Errorf("refused %+v, expected chunk %d alone", got, bad.ID)
+	}
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	s.stop()
+	a, _ = begin(t, cfg)
+	<-a.ready
+	if jobs := a.checks.scheduler.Stats().Jobs; jobs != units || len(refused()) != 1 {
+		t.Errorf("after a restart without the server: %d jobs, expected %d; refused %+v", jobs, units, refused())
+	}
+}
+
+// toyPart counts its chunks: a kind of its own, beside checks.
+type toyPart struct{ chunks int }
+
+func (p *toyPart) apply(_ *link.Assignment, chunks []*model.Chunk) error {
+	p.chunks = len(chunks)
+	return nil
+}
+func (p *toyPart) suspend() { p.chunks = 0 }
+
+// One table decides what Hello announces, which chunks are refused, and which part runs the others.
+func TestPartsByKind(t *testing.T) {
+	a, err := New(Config{StateDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const toyKind, otherKind model.ChunkKind = 77, 78
+	toy := &toyPart{}
+	a.units.parts = map[model.ChunkKind]part{toyKind: toy}
+	if got := a.units.features(); !slices.Equal(got, []string{wire.ChunkFeature(toyKind)}) {
+		t.Errorf("features %q", got)
+	}
+	var assignment link.Assignment
+	for id, kind := range []model.ChunkKind{toyKind, otherKind, toyKind} {
+		chunk, err := a.units.decode(model.ChunkID(id+1), wire.AppendChunk(nil, (&model.Chunk{Unit: 9}).Seal(kind, []byte("body"))))
+		if (err == nil) != (kind == toyKind) {
+			t.Fatalf("kind %d: %v", kind, err)
+		}
+		if err == nil {
+			assignment.Chunks = append(assignment.Chunks, chunk)
+		}
+	}
+	for step, want := range []int{2, 0, 2} {
+		switch step {
+		case 0:
+			_ = a.units.apply(&assignment)
+		case 1:
+			a.units.suspend("retired")
+		case 2:
+			a.units.resume()
+		}
+		if toy.chunks != want {
+			t.Errorf("step %d: %d chunks run, expected %d", step, toy.chunks, want)
+		}
+	}
 }
 
 func TestRunNow(t *testing.T) {

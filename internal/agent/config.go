@@ -12,55 +12,82 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/facts"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Config of an agent. Only StateDir is required, and at the first start Token, unless
-// the machine has joined before.
+// Config has the settings of an agent. Only StateDir is required, and Token at the first start of a
+// machine that has not joined.
 type Config struct {
-	StateDir      string            // identity, assignment and spool; 0700
-	AssetDir      string            // what archives of Assets hold; default the folder assets in StateDir
-	AssetBytes    int64             // what is kept of it; default 2 GiB
-	Token         string            // join token; used while there is no identity
-	CA            [32]byte          // SHA-256 of the CA to trust when joining without a token; zero: see Join
-	Servers       []string          // host:port in order of preference; default: those of the identity
-	Name          string            // wanted at enrolment; default the host name
-	Labels        map[string]string // shown as the agent's labels
-	Groups        []string          // self-declared, where token or group allows it
-	MaxConcurrent int               // commands at once; default CPUs, at least 2
-	PluginPath    string            // appended to PATH; default run.DefaultPluginPath
-	Nice          int               // added to the priority of commands; default 0
-	AllowCommands []string          // what may run, see run.ParseAllow; empty: everything
-	SecretsDir    string            // where secrets are read from that checks name by file; default secrets.DefaultDir
-	NoRun         bool              // nothing runs out of its time
-	AuditOnly     bool              // nothing changes the machine on a server's word: no commands of people
-	SpoolBytes    int64             // default 64 MiB
-	SpoolAge      time.Duration     // default 24 h
-	Linger        time.Duration     // results wait this long to share a frame; default 500 ms
-	FirstWithin   time.Duration     // a new check runs once within this; default 10 s
-	FactsEvery    time.Duration     // the machine is measured anew; default 1 min
-	StopGrace     time.Duration     // running commands may take this long at a stop; default 5 s
-	Version       string            // of the program, for Hello
-	Guard         *guard.Guard      // ends commands if we are killed; the caller closes it; nil: they go on
+	StateDir string            // identity, assignment and spool; mode 0700
+	Token    string            // join token; used while there is no identity
+	CA       [32]byte          // SHA-256 of the CA to trust when joining without a token; zero: see Join
+	Servers  []string          // host:port in order of preference; default: those of the identity
+	Name     string            // proposed at enrolment; default the host name
+	Labels   map[string]string // reported to the server
+	Groups   []string          // self-declared, where token or group allows it
+	Version  string            // of the program, for Hello
+
+	Commands    Commands
+	Spool       SpoolLimits
+	AssetDir    string        // extracted archives of Assets; default the folder assets in StateDir
+	AssetBytes  int64         // disk for them; default 2 GiB
+	Linger      time.Duration // longest delay of a result to share a frame; default 500 ms
+	FirstWithin time.Duration // a new check runs once within this time; default 10 s
+	FactsEvery  time.Duration // period of measuring the machine; default 1 min
+	StopGrace   time.Duration // time for running commands at a stop; default 5 s
 
 	Machine Machine // default ThisMachine()
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
-	State   func(string) // hears in a line how the agent is whenever that changes; must not block; may be nil
+	State   func(string) // receives the agent's state in one line at each change; must not block; may be nil
 	Log     *slog.Logger
 }
 
-// Machine is what the agent believes about where it runs; tests make their own.
+// Commands bounds the commands that an agent runs.
+type Commands struct {
+	MaxConcurrent int          // checks at once; default CPUs, at least 2
+	PluginPath    string       // appended to PATH; default run.DefaultPluginPath
+	Nice          int          // added to the priority of commands; default 0
+	Allow         []string     // the programs that may run, see run.ParseAllow; empty: all
+	SecretsDir    string       // folder of secrets that checks name by file; default secrets.DefaultDir
+	NoRun         bool         // refuses all runs on request
+	AuditOnly     bool         // refuses commands on request: a server changes nothing on the machine
+	Guard         *guard.Guard // ends commands if the agent is killed; the caller closes it; nil: they go on
+}
+
+// SpoolLimits bounds the spool.
+type SpoolLimits struct {
+	Bytes int64         // on disk; default 64 MiB
+	Age   time.Duration // of a signal; default 24 h
+}
+
+// restrictions lists for Hello the requests that the settings refuse.
+func (c *Config) restrictions() (list []string) {
+	for _, r := range []struct {
+		name string
+		set  bool
+	}{
+		{wire.RestrictRuns, c.Commands.NoRun}, {wire.RestrictCommands, len(c.Commands.Allow) > 0}, {wire.RestrictChanges, c.Commands.AuditOnly},
+	} {
+		if r.set {
+			list = append(list, r.name)
+		}
+	}
+	return list
+}
+
+// Machine describes the machine that the agent runs on; tests replace it.
 type Machine struct {
 	ID     string // of the installation; empty if unknown
 	Boot   string // changes with every start of the machine
 	Host   string // host name
 	BootMs func() uint64
 	Now    func() time.Time
-	Facts  func() map[string]string // measured now; the caller's
-	// Resolve asks the network for what Facts may say then, until ctx ends; nil: nothing.
+	Facts  func() map[string]string // measures; the caller owns the map
+	// Resolve asks the resolver for names that later Facts report, until ctx ends; may be nil.
 	Resolve func(ctx context.Context)
 }
 
-// ThisMachine reads the machine it is called on.
+// ThisMachine returns the machine that the program runs on.
 func ThisMachine() Machine {
 	host, _ := os.Hostname()
 	meter := facts.New(facts.This())
@@ -116,9 +143,9 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// clock is the machine as the spool wants to see it.
-type clock struct{ m *Machine }
+// spoolClock adapts a Machine to spool.Clock.
+type spoolClock struct{ m *Machine }
 
-func (c clock) BootMs() uint64 { return c.m.BootMs() }
-func (c clock) BootID() string { return c.m.Boot }
-func (c clock) WallMs() int64  { return c.m.Now().UnixMilli() }
+func (c spoolClock) BootMs() uint64 { return c.m.BootMs() }
+func (c spoolClock) BootID() string { return c.m.Boot }
+func (c spoolClock) WallMs() int64  { return c.m.Now().UnixMilli() }

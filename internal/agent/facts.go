@@ -4,33 +4,48 @@ import (
 	"context"
 	"maps"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/pause"
-	"github.com/muster-fleet/muster/internal/wire"
 )
 
 const (
-	factsEvery    = time.Minute // how often the machine is measured anew, give or take a quarter
-	resolveEvery  = time.Hour   // how often the resolver is asked for the machine's full name
-	resolveWithin = 5 * time.Second
+	factsEvery     = time.Minute // default period of measuring, jittered by a quarter
+	resolveEvery   = time.Hour   // period of asking the resolver for the machine's full name
+	resolveTimeout = 5 * time.Second
 )
 
-// watchFacts measures the machine anew until ctx ends, and wakes the link when something
-// differs. The resolver is asked here, where nobody waits: at the start and then rarely.
-func (a *Agent) watchFacts(ctx context.Context) {
-	every := a.cfg.FactsEvery
-	var ask uint64 // on the boot clock, ms
+// factWatch measures the machine's facts again and again.
+type factWatch struct {
+	measured atomic.Pointer[map[string]string] // the map is never changed
+	changed  chan struct{}                     // capacity 1: the facts differ from before
+}
+
+func (f *factWatch) load() map[string]string { return *f.measured.Load() }
+
+// measure stores the present facts and returns whether they differ from the last ones.
+func (f *factWatch) measure(m *Machine) bool {
+	now := m.Facts()
+	before := f.measured.Swap(&now)
+	return before == nil || !maps.Equal(*before, now)
+}
+
+// watch measures until ctx ends and wakes the link when facts change. It asks the resolver at the
+// start and then once an hour: no other goroutine waits for DNS.
+func (f *factWatch) watch(ctx context.Context, cfg *Config) {
+	m, every := &cfg.Machine, cfg.FactsEvery
+	var nextResolve uint64 // boot clock, ms
 	for {
-		if now := a.cfg.Machine.BootMs(); a.cfg.Machine.Resolve != nil && now >= ask {
-			ask = now + uint64(resolveEvery.Milliseconds())
-			within, cancel := context.WithTimeout(ctx, resolveWithin)
-			a.cfg.Machine.Resolve(within)
+		if now := m.BootMs(); m.Resolve != nil && now >= nextResolve {
+			nextResolve = now + uint64(resolveEvery.Milliseconds())
+			limited, cancel := context.WithTimeout(ctx, resolveTimeout)
+			m.Resolve(limited)
 			cancel()
 		}
-		if a.measure() {
+		if f.measure(m) {
 			select {
-			case a.remeasured <- struct{}{}:
+			case f.changed <- struct{}{}:
 			default:
 			}
 		}
@@ -38,16 +53,4 @@ func (a *Agent) watchFacts(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// measure looks at the machine and says whether it differs from the last look.
-func (a *Agent) measure() bool {
-	now := a.cfg.Machine.Facts()
-	before := a.measured.Swap(&now)
-	return before == nil || !maps.Equal(*before, now)
-}
-
-// said is what the server is told of the machine. The maps are shared: nobody changes them.
-func (a *Agent) said() wire.Facts {
-	return wire.Facts{Labels: a.cfg.Labels, Facts: *a.measured.Load(), Groups: a.cfg.Groups}
 }

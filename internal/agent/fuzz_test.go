@@ -40,11 +40,11 @@ func FuzzState(f *testing.F) {
 			t.Fatalf("kept %+v, read %+v", s, again)
 		}
 		check := func(data []byte) {
-			held, err := decodeHeld(data, id)
+			held, err := decodeAssignment(data, id, wire.DecodeChunk)
 			if err != nil {
 				return
 			}
-			again, err := decodeHeld(wire.AppendAssignment(nil, held.Message()), id)
+			again, err := decodeAssignment(encodeAssignment(held), id, wire.DecodeChunk)
 			if err != nil || again.Hash != held.Hash || again.Generation != held.Generation || len(again.Chunks) != len(held.Chunks) {
 				t.Fatalf("kept %+v\nread %+v, %v", held, again, err)
 			}

@@ -11,34 +11,33 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Reset takes away from a state folder what belongs to the node that the machine was:
-// results that wait, the assignment, what is known of the server, and last the identity,
-// so that a reset which was cut off is found and can be done again. sure is asked before
-// anything is removed, with the identity (nil: none that can be read) and the names of
-// what goes. It refuses while an agent runs on the folder.
-func Reset(stateDir string, sure func(id *pki.Identity, goes []string) error) error {
+// Reset removes from a state folder all that belongs to its node: spool, assignment, memory of the
+// server and, last, the identity, so that an interrupted reset can be repeated. confirm is called
+// before anything is removed, with the identity (nil: none that can be read) and the names to
+// remove; its error ends the reset. Reset refuses while an agent runs on the folder.
+func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error) error {
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
-		return sure(nil, nil)
+		return confirm(nil, nil)
 	}
-	held, err := lock(stateDir)
+	folder, err := lock(stateDir)
 	if err != nil {
 		return err
 	}
-	defer held.Close()
+	defer folder.Close()
 	id, err := pki.LoadIdentity(stateDir)
 	if err != nil {
-		id = nil // what cannot be read goes all the same
+		id = nil // a damaged identity is removed, too
 	}
-	var goes []string
+	var names []string
 	for _, name := range []string{spoolFolder, assignmentFile, sessionFile, pki.JoiningFile, pki.IdentityFile} {
 		if _, err := os.Lstat(filepath.Join(stateDir, name)); err == nil {
-			goes = append(goes, name)
+			names = append(names, name)
 		}
 	}
-	if err := sure(id, goes); err != nil {
+	if err := confirm(id, names); err != nil {
 		return err
 	}
-	for _, name := range goes {
+	for _, name := range names {
 		if err := os.RemoveAll(filepath.Join(stateDir, name)); err != nil {
 			return err
 		}

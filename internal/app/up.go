@@ -217,7 +217,7 @@ func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	address := localAddress(s.forAgents())
 	cfg := agent.Config{
 		StateDir: s.path("agent"), Servers: []string{address}, Version: version.Get().Version,
-		Log: u.Log.With("part", "agent"), Guard: s.guard,
+		Log: u.Log.With("part", "agent"), Commands: agent.Commands{Guard: s.guard},
 	}
 	_, err := pki.LoadIdentity(cfg.StateDir)
 	if errors.Is(err, fs.ErrNotExist) {

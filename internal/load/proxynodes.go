@@ -92,9 +92,9 @@ func (k *playing) hash(h hash.Hash, c int) {
 // meet finds the numbers of those whom a class's checks are about; false: the assignment
 // does not name them all yet. The run's lock is held.
 func (s *checkSet) meet(c *class, held *link.Assignment) bool {
-	ids := make(map[string]model.NodeID, len(held.Proxied.Nodes))
-	for i := range held.Proxied.Nodes {
-		ids[ownName(held.Proxied.Nodes[i].Name)] = held.Proxied.Nodes[i].Node
+	ids := make(map[string]model.NodeID, len(held.ProxyChecks.Nodes))
+	for i := range held.ProxyChecks.Nodes {
+		ids[ownName(held.ProxyChecks.Nodes[i].Name)] = held.ProxyChecks.Nodes[i].Node
 	}
 	for i := range c.checks {
 		k, chunk := &c.checks[i], s.chunks[i]

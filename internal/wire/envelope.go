@@ -38,6 +38,20 @@ func FrameKind(data []byte) (Kind, []byte, error) {
 	return kind, body, nil
 }
 
+// SplitFrame cuts the first frame off data, which holds several in a row, such as the parts of a
+// stored assignment.
+func SplitFrame(data []byte) (frame, rest []byte, err error) {
+	f := fields{message: "Frame", rest: data}
+	if !f.next() {
+		if f.err == nil {
+			f.fail("message", "none")
+		}
+		return nil, nil, f.err
+	}
+	n := len(data) - len(f.rest)
+	return data[:n:n], f.rest, nil
+}
+
 // appendFrameHeader writes the envelope for a body of a known size.
 func appendFrameHeader(dst []byte, kind Kind, size int) []byte {
 	return binary.AppendUvarint(append(dst, byte(kind)<<3|typeBytes), uint64(size))

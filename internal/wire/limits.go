@@ -1,8 +1,8 @@
 package wire
 
-// Decoders written by hand take at most this, beside MaxFrame and MaxSignals; generated ones hold the
-// limits of docs/protocol/muster.proto. More is malformed: a peer that keeps the rules of
-// docs/protocol never comes near.
+// Limits of the decoders written by hand, besides MaxFrame and MaxSignals; generated ones have the
+// limits of docs/protocol/muster.proto. A longer field is malformed: no peer that follows
+// docs/protocol sends one.
 const (
 	maxName    = 255     // names of nodes, versions, codes
 	maxText    = 4096    // sentences for people
@@ -17,28 +17,29 @@ const (
 	maxNumber  = 1 << 62 // numbers of signals
 )
 
-// What the planner keeps an assignment within, so that every agent can take it.
+// Limits of one node's assignment. The planner refuses changes that would break them.
 const (
-	// MaxBody is the longest encoded chunk, and the longest value of a property.
+	// MaxBody is the longest encoded chunk and the longest value of a property, in bytes.
 	MaxBody = 256 << 10
-	// MaxChunks is the most chunks, and the most properties, of one node.
+	// MaxChunks is the largest number of chunks, and of properties, of one node.
 	MaxChunks = maxChunks
-	// MaxProxies is the most proxy nodes that the checks of one node speak of.
+	// MaxProxies is the largest number of proxy nodes of one node's checks.
 	MaxProxies = maxProxies
-	// MaxServers is how many servers one Welcome names.
+	// MaxServers is the largest number of servers in one Welcome.
 	MaxServers = 64
-	// MaxAssignment is how much one node may hold, by ChunkSize and PropertySize.
-	MaxAssignment = 8 << 20
-	// MaxPart is how much of it goes into one frame, before compression.
+	// MaxAssignment is the largest assignment in bytes, by ChunkSize and PropertySize. It is sent in
+	// parts (docs/decisions/0013-large-bodies.md).
+	MaxAssignment = 16 << 20
+	// MaxPart is the largest content of one part in bytes, before compression.
 	MaxPart = MaxFrame - 8192
-	// assignedOverhead is the most that a chunk or a property takes beside its bytes.
+	// assignedOverhead is the most bytes that a chunk or property takes besides its content.
 	assignedOverhead = 24
 )
 
-// ChunkSize is what a chunk of so many encoded bytes adds to an assignment.
+// ChunkSize returns the bytes that a chunk of body encoded bytes adds to an assignment.
 func ChunkSize(body int) int { return body + assignedOverhead }
 
-// PropertySize is what a property adds to an assignment.
+// PropertySize returns the bytes that a property adds to an assignment.
 func PropertySize(p *Property) int {
 	return len(p.Name) + len(p.Value) + len(p.Error) + assignedOverhead
 }

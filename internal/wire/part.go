@@ -65,11 +65,9 @@ func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 		p.sum.Add = append(p.sum.Add, AssignedChunk{ID: c.ID, Body: slices.Clone(c.Body)})
 	}
 	for i := range a.Properties {
-		x := a.Properties[i]
-		p.size += PropertySize(&x)
-		x.Value = slices.Clone(x.Value)
-		p.sum.Properties = append(p.sum.Properties, x)
+		p.size += PropertySize(&a.Properties[i])
 	}
+	p.sum.Properties = append(p.sum.Properties, CloneProperties(a.Properties)...)
 	proxied := a.ProxyChecks.Clone()
 	p.size += proxied.Size()
 	p.sum.ProxyChecks.Nodes = append(p.sum.ProxyChecks.Nodes, proxied.Nodes...)

@@ -46,15 +46,23 @@ func sameProperty(a, b Property) bool {
 	return a.Name == b.Name && a.Error == b.Error && string(a.Value) == string(b.Value)
 }
 
-// Clone owns its memory.
+// CloneProperties returns a copy that aliases no read buffer; nil where the list is empty.
+func CloneProperties(list []Property) []Property {
+	if len(list) == 0 {
+		return nil
+	}
+	own := slices.Clone(list)
+	for i := range own {
+		own[i].Value = slices.Clone(own[i].Value)
+	}
+	return own
+}
+
+// Clone returns a copy that aliases no read buffer.
 func (p *ProxyChecks) Clone() ProxyChecks {
 	own := ProxyChecks{Nodes: slices.Clone(p.Nodes), Sets: slices.Clone(p.Sets)}
 	for i := range own.Nodes {
-		list := slices.Clone(own.Nodes[i].Properties)
-		for k := range list {
-			list[k].Value = slices.Clone(list[k].Value)
-		}
-		own.Nodes[i].Properties = list
+		own.Nodes[i].Properties = CloneProperties(own.Nodes[i].Properties)
 	}
 	for i := range own.Sets {
 		own.Sets[i] = ProxySet{slices.Clone(own.Sets[i].Chunks), slices.Clone(own.Sets[i].Nodes)}

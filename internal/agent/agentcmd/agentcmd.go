@@ -88,7 +88,7 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	if size, err := model.ParseSize(w.spool); err != nil {
 		errs = append(errs, fmt.Errorf("--spool-size: %w", err))
 	} else {
-		o.Agent.SpoolBytes = int64(size)
+		o.Agent.Spool.Bytes = int64(size)
 	}
 	if size, err := model.ParseSize(w.assets); err != nil {
 		errs = append(errs, fmt.Errorf("--asset-size: %w", err))
@@ -97,13 +97,13 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	}
 	if age, err := model.ParseDuration(w.age); err != nil {
 		errs = append(errs, fmt.Errorf("--spool-age: %w", err))
-	} else if o.Agent.SpoolAge = time.Duration(age); age <= 0 || o.Agent.SpoolAge > model.MaxSpoolAge {
+	} else if o.Agent.Spool.Age = time.Duration(age); age <= 0 || o.Agent.Spool.Age > model.MaxSpoolAge {
 		errs = append(errs, fmt.Errorf("--spool-age %s: want at most %s: so long does a server know what old results ran under", age, model.Duration(model.MaxSpoolAge)))
 	}
 	if err := o.LogLevel.UnmarshalText([]byte(w.level)); err != nil {
 		errs = append(errs, fmt.Errorf("--log-level %q: want debug, info, warn or error", w.level))
 	}
-	if o.Agent.AllowCommands, err = allowed(w.allow); err != nil {
+	if o.Agent.Commands.Allow, err = allowed(w.allow); err != nil {
 		errs = append(errs, fmt.Errorf("--allow-commands: %w", err))
 	}
 	if o.LogJSON = w.format == "json"; !o.LogJSON && w.format != "text" {
@@ -232,8 +232,8 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 		}
 		o.Agent.Log = slog.New(slog.NewTextHandler(env.Err, handler))
 	}
-	o.Agent.Guard = &guard.Guard{Log: o.Agent.Log}
-	defer o.Agent.Guard.Close()
+	o.Agent.Commands.Guard = &guard.Guard{Log: o.Agent.Log}
+	defer o.Agent.Commands.Guard.Close()
 	manager := sdnotify.Manager{Socket: env.Getenv("NOTIFY_SOCKET")}
 	o.Agent.State = manager.Status
 	o.Agent.Log.Info("agent begins", "version", o.Agent.Version, "stateDir", o.Agent.StateDir)

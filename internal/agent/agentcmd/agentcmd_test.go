@@ -24,7 +24,7 @@ func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
 	}
 	a := o.Agent
 	if a.Name != "from-flag" || strings.Join(a.Servers, "|") != "a:1|b:2" || a.Labels["tier"] != "1" || a.Token != "mj1.x" ||
-		a.SpoolBytes != 1<<20 || o.LogLevel != slog.LevelDebug || o.Version || a.StateDir == "" {
+		a.Spool.Bytes != 1<<20 || o.LogLevel != slog.LevelDebug || o.Version || a.StateDir == "" {
 		t.Errorf("%+v", o)
 	}
 }

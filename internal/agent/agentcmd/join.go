@@ -115,7 +115,7 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 			j.asked(pending)
 			told = true
 		}
-		rest, again := agent.Again(err, wait)
+		rest, again := agent.RetryJoin(err, wait)
 		if err == nil || !told || !again || j.f.service {
 			return id, err
 		}

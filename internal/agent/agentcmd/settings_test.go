@@ -25,7 +25,7 @@ func TestFileOfSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := o.Agent
-	if a.Name != "web01" || a.Labels["tier"] != "1" || a.Nice != 7 || !a.AuditOnly || o.LogLevel.String() != "WARN" {
+	if a.Name != "web01" || a.Labels["tier"] != "1" || a.Commands.Nice != 7 || !a.Commands.AuditOnly || o.LogLevel.String() != "WARN" {
 		t.Errorf("%+v", o)
 	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -20,23 +19,22 @@ import (
 // Path is where a session is opened on the server.
 const Path = "/agent/v1/session"
 
-// Config is what sessions need; many sessions may share one (Node apart).
+// Config has the settings of sessions; many sessions may share all but Node.
 type Config struct {
 	Node      uuid.UUID
 	TLS       *tls.Config       // from TLSConfig; nil: plain, loopback only
 	ServerKey ed25519.PublicKey // verifies assignments; empty (benchmarks only): not verified
-	// Dial reaches a server, through proxies where there are any; nil: NewDialer("").
+	// Dial connects to a server, through a proxy where one is set; nil: NewDialer(nil).
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Chunk decodes one definition, so that many agents in one process can share
-	// them; nil: wire's decoder.
-	Chunk func(id model.ChunkID, body []byte) (*model.Chunk, error)
-	// BootMs is the agent's boot clock in milliseconds: ages of results are measured
-	// on it. Nil: milliseconds since the process began.
+	// Chunk decodes one chunk, so that many agents in one process can share them; nil: wire.DecodeChunk.
+	Chunk DecodeChunk
+	// BootMs reads the boot clock in milliseconds, which the ages of results are measured on. Nil:
+	// milliseconds since the process started.
 	BootMs func() uint64
 	Now    func() time.Time // default time.Now
 	Log    *slog.Logger
 
-	// Shared holds buffers that many sessions use in turn; nil: each has its own.
+	// Shared has buffers that many sessions use in turn; nil: each session has its own.
 	Shared *Shared
 
 	Handshake time.Duration // dial to Welcome; default 60 s: in a storm the server queues them
@@ -47,7 +45,7 @@ type Config struct {
 	done bool // defaults are filled in
 }
 
-// Shared is what many sessions of one process use in turn.
+// Shared has the buffer pools of many sessions in one process.
 type Shared struct {
 	ws     wsconn.Buffers
 	frames sync.Pool // *[]byte, for frames on their way out
@@ -62,8 +60,8 @@ func NewShared() *Shared {
 	}
 }
 
-// complete returns the configuration with its defaults. A completed one is returned
-// as it is: thousands of sessions that were given one share it.
+// complete returns the configuration with its defaults. A complete one is returned as it is, so that
+// thousands of sessions share it.
 func (c *Config) complete() *Config {
 	if c.done {
 		return c
@@ -100,31 +98,31 @@ func (c *Config) defaults() {
 	c.Write = cmp.Or(c.Write, 10*time.Second)
 }
 
-// Complete returns the configuration with its defaults filled in, for owners of many
-// sessions: Open then makes no copy of its own.
+// Complete returns the configuration with its defaults, for owners of many sessions: Open then makes
+// no copy.
 func (c Config) Complete() *Config { return c.complete() }
 
-// Handler hears what the server says, on the goroutine that reads. Messages and the
-// slices in them are valid during the call only.
+// Handler receives the server's messages, on the goroutine that reads. Messages and their slices are
+// valid during the call only.
 type Handler interface {
-	// Welcomed: the session is open. last is where the server stands in each stream.
+	// Welcomed reports that the session is open; w.Last has the numbers that the server has.
 	Welcomed(s *Session, w *wire.Welcome)
-	// Assigned: a verified assignment is in force; held is immutable.
+	// Assigned delivers a verified assignment, which is immutable.
 	Assigned(s *Session, held *Assignment)
 	Acked(s *Session, ack *wire.Ack)
-	// RunNow: somebody asks for a run, or takes it back.
+	// RunNow delivers the request of a run, or its cancellation.
 	RunNow(s *Session, r *wire.Run)
-	// Turn names round-robin checks that it is this node's turn to run.
+	// Turn delivers the round-robin checks that this node runs now.
 	Turn(s *Session, t *wire.Turn)
 	// Reply delivers the answer to an Exchange of this agent; its values alias a read buffer.
 	Reply(s *Session, x *wire.Exchange)
-	// BackPressure: the server asks for another pace; see Pace.
+	// BackPressure delivers a request for larger, rarer batches; see Pace.
 	BackPressure(s *Session, m *wire.BackPressure)
-	// Leaving: the server goes away (drain); come back after retry.
+	// Leaving reports that the server stops; connect again after retry.
 	Leaving(s *Session, retry time.Duration, reason string)
 }
 
-// RefusedError is the server's Refuse.
+// RefusedError reports the server's Refuse.
 type RefusedError struct{ wire.Refuse }
 
 func (e *RefusedError) Error() string {

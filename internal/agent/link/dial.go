@@ -12,16 +12,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TLSConfig is mutual TLS with the identity got at enrolment. Trusted is a server
-// certificate of the server's own CA and nothing else; by which name or address the
-// server was reached does not matter, because that CA makes no other servers.
-// Sessions that share the configuration share tickets for cheap resumption. now (nil:
-// time.Now) may be behind: see pki.ValidAt.
+// TLSConfig returns mutual TLS with the identity of the enrolment. It trusts only server certificates
+// of the server's own CA, by whatever name or address the server was reached, because that CA signs
+// no other servers. Sessions that share the configuration share session tickets. now (nil: time.Now)
+// may be behind the server's clock: see pki.ValidAt.
 func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
 	return TLSFor(wire.Subprotocol, id, now)
 }
 
-// TLSFor is TLSConfig for another protocol than that of sessions.
+// TLSFor returns TLSConfig for another ALPN protocol than that of sessions.
 func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config {
 	if now == nil {
 		now = time.Now
@@ -41,20 +40,20 @@ func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config
 					&tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}}
 			}
 			if state.NegotiatedProtocol != protocol {
-				return fmt.Errorf("server does not speak %s", protocol)
+				return fmt.Errorf("server does not support %s", protocol)
 			}
 			return nil
 		},
 	}
 }
 
-// DialTLS makes TLS with a server that dial reaches.
+// DialTLS connects by dial and makes a TLS handshake.
 func DialTLS(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), config *tls.Config, addr string) (net.Conn, error) {
 	nc, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(nc, named(config, addr))
+	conn := tls.Client(nc, withServerName(config, addr))
 	if err := conn.HandshakeContext(ctx); err != nil {
 		nc.Close()
 		return nil, err
@@ -62,8 +61,8 @@ func DialTLS(ctx context.Context, dial func(ctx context.Context, network, addr s
 	return conn, nil
 }
 
-// named sends the server's name along, for balancers that route by it.
-func named(config *tls.Config, addr string) *tls.Config {
+// withServerName sends the server's name (SNI), for balancers that route by it.
+func withServerName(config *tls.Config, addr string) *tls.Config {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || config.ServerName != "" || net.ParseIP(host) != nil {
 		return config

@@ -6,23 +6,23 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// What an agent takes of BackPressure at most, whatever the server says: a server that needs more
-// says it again, and one that is mistaken silences nobody for long.
+// Bounds of BackPressure, whatever the server sends: a server that needs more repeats it, and a faulty
+// one silences agents for minutes only.
 const (
 	maxLinger = time.Minute
 	maxSlow   = 5 * time.Minute
 )
 
-// Pace is for how long results wait for company: usually as long as their owner likes, for
-// a while as the server asked (BackPressure). Times are on the owner's clock, from any beginning.
-// The zero Pace is the usual one. It is not safe for concurrent use.
+// Pace is the linger of results: the usual one, or a longer one while BackPressure holds. Times count
+// from any start of the owner's clock. The zero Pace is the usual one. It is not safe for concurrent
+// use.
 type Pace struct{ linger, first, until time.Duration }
 
-// Ask takes over what the server asks for at now; the last one counts. Where it was not slow
-// before, what waits first leaves after that share (from 0 to 1, by chance) of the time: all
-// are asked at once, and would otherwise all be silent first and then come together.
+// Ask puts a BackPressure that arrived at now in force; the last one counts. share is a random number
+// from 0 to 1: the first batch after a usual pace leaves after this share of the linger, because all
+// agents get the message at once and would send together.
 func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
-	if m.LingerMs == 0 || m.LastsMs == 0 { // as usual
+	if m.LingerMs == 0 || m.LastsMs == 0 { // the usual pace again
 		*p = Pace{}
 		return
 	}
@@ -33,17 +33,17 @@ func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
 	p.until = now + min(time.Duration(m.LastsMs)*time.Millisecond, maxSlow)
 }
 
-// BackPressure says whether nothing leaves before its time, however urgent.
+// Slow returns whether back-pressure holds: urgent results wait, too.
 func (p *Pace) Slow(now time.Duration) bool { return p.at(now) > 0 }
 
-// at is how long what begins to wait then does so: as long as was asked, and ever shorter
-// when that is over.
+// at returns the linger of a signal that arrives at since: the requested one, and after its end a
+// linearly shrinking one.
 func (p *Pace) at(since time.Duration) time.Duration {
 	return max(0, p.linger-max(0, since-p.until)/wire.BackPressureEasing)
 }
 
-// Due is when what has waited since then leaves. What began to wait while more patience was asked
-// for leaves after that also where it has ended meanwhile: all at once would be a flood.
+// Due returns the time at which a signal that arrived at since is sent. A linger that began under
+// back-pressure is kept after its end, because all agents at once would be a flood.
 func (p *Pace) Due(since, usual time.Duration) time.Duration {
 	due := since + p.at(since)
 	if since <= p.first {

@@ -20,9 +20,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// NewDialer returns a dialer that honours HTTPS_PROXY and NO_PROXY as lookup (nil:
-// the environment) gives them: CONNECT, with credentials where the URL has any. Joining,
-// renewals and sessions all dial with it.
+// NewDialer returns a dialer that follows HTTPS_PROXY and NO_PROXY, as lookup (nil: the environment)
+// returns them: it opens tunnels by CONNECT, with credentials where the URL has some. Enrolment,
+// renewals and sessions dial with it.
 func NewDialer(lookup func(string) string) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	if lookup == nil {
 		lookup = os.Getenv
@@ -37,7 +37,7 @@ func NewDialer(lookup func(string) string) func(ctx context.Context, network, ad
 	}
 	proxies := httpproxy.Config{HTTPSProxy: first("HTTPS_PROXY", "https_proxy"), NoProxy: first("NO_PROXY", "no_proxy")}
 	choose := proxies.ProxyFunc()
-	if err := CheckProxy(proxies.HTTPSProxy); err != nil { // the library would go around it
+	if err := CheckProxy(proxies.HTTPSProxy); err != nil { // the library would connect without it
 		choose = func(*url.URL) (*url.URL, error) { return nil, err }
 	}
 	direct := &net.Dialer{Timeout: 15 * time.Second}
@@ -49,12 +49,12 @@ func NewDialer(lookup func(string) string) func(ctx context.Context, network, ad
 		if proxy == nil {
 			return direct.DialContext(ctx, network, addr)
 		}
-		return throughProxy(ctx, direct, proxy, addr)
+		return dialProxy(ctx, direct, proxy, addr)
 	}
 }
 
-// CheckProxy says what is wrong with a proxy's address, without the password that it may
-// hold; an address without a scheme is http. Empty is none.
+// CheckProxy returns the fault of a proxy's address, without the password in it. An address without a
+// scheme is http. An empty one is valid: no proxy.
 func CheckProxy(proxy string) error {
 	if proxy == "" {
 		return nil
@@ -76,11 +76,11 @@ func CheckProxy(proxy string) error {
 		WithHint("write it as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
 }
 
-func throughProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr string) (net.Conn, error) {
+func dialProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr string) (net.Conn, error) {
 	port := map[string]string{"http": "80", "https": "443"}[proxy.Scheme]
 	nc, err := direct.DialContext(ctx, "tcp", net.JoinHostPort(proxy.Hostname(), cmp.Or(proxy.Port(), port)))
 	if err != nil {
-		return nil, unreached(proxy, addr, err)
+		return nil, proxyUnreachable(proxy, addr, err)
 	}
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	if proxy.Scheme == "https" {
@@ -89,17 +89,17 @@ func throughProxy(ctx context.Context, direct *net.Dialer, proxy *url.URL, addr 
 	status, err := connect(nc, proxy.User, addr)
 	if err == nil && status != http.StatusOK {
 		nc.Close()
-		return nil, denied(proxy, addr, status)
+		return nil, tunnelRefused(proxy, addr, status)
 	}
 	if err != nil {
 		nc.Close()
-		return nil, unreached(proxy, addr, err)
+		return nil, proxyUnreachable(proxy, addr, err)
 	}
 	return nc, nil
 }
 
-// connect asks for a tunnel (RFC 9110, 9.3.6). Nothing can follow the answer before
-// we speak, so the reader may be dropped with its buffer.
+// connect requests a tunnel (RFC 9110, 9.3.6). The peer sends nothing before the TLS client does, so
+// the reader's buffer is empty after the response.
 func connect(nc net.Conn, user *url.Userinfo, addr string) (status int, err error) {
 	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
 	if user != nil {
@@ -117,20 +117,20 @@ func connect(nc net.Conn, user *url.Userinfo, addr string) (status int, err erro
 	return response.StatusCode, nil
 }
 
-// around is how to go without the proxy.
-func around(addr string) string { return "or go around it: NO_PROXY=" + model.HostOf(addr) }
+// bypassHint tells how to connect without the proxy.
+func bypassHint(addr string) string { return "or connect without it: NO_PROXY=" + model.HostOf(addr) }
 
-func unreached(proxy *url.URL, addr string, err error) error {
+func proxyUnreachable(proxy *url.URL, addr string, err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
 		err = op.Err
 	}
 	return model.Errorf(model.Unavailable, "no connection to the proxy %s: %w", proxy.Redacted(), err).
-		WithHint("does it run there? HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", around(addr))
+		WithHint("does it run there? HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
 }
 
-// denied says why a proxy opens no tunnel.
-func denied(proxy *url.URL, addr string, status int) error {
+// tunnelRefused returns the error of a proxy that opens no tunnel.
+func tunnelRefused(proxy *url.URL, addr string, status int) error {
 	answer := fmt.Sprintf("%d %s", status, http.StatusText(status))
 	switch status {
 	case http.StatusProxyAuthRequired:
@@ -139,14 +139,14 @@ func denied(proxy *url.URL, addr string, status int) error {
 			what = "does not take this user and password"
 		}
 		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), what, answer).
-			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, around(addr))
+			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, bypassHint(addr))
 	case http.StatusForbidden, http.StatusMethodNotAllowed:
 		return model.Errorf(model.Unavailable, "the proxy %s opens no tunnel to %s (%s)", proxy.Redacted(), addr, answer).
-			WithHint("let it allow CONNECT to this host and port (squid: add the port to SSL_ports), %s", around(addr))
+			WithHint("let it allow CONNECT to this host and port (squid: add the port to SSL_ports), %s", bypassHint(addr))
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return model.Errorf(model.Unavailable, "the proxy %s does not reach %s (%s)", proxy.Redacted(), addr, answer).
-			WithHint("does the server run, and may the proxy's machine connect to it? %s", around(addr))
+			WithHint("does the server run, and may the proxy's machine connect to it? %s", bypassHint(addr))
 	}
 	return model.Errorf(model.Unavailable, "the proxy %s opens no tunnel to %s: it answers %s", proxy.Redacted(), addr, answer).
-		WithHint("is that a proxy for CONNECT? HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", around(addr))
+		WithHint("is that a proxy for CONNECT? HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", bypassHint(addr))
 }

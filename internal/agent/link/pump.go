@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	tickEvery  = 5 * time.Second // looks after the connection
-	frameBytes = 128 << 10       // of one batch at most: a backlog must not hold up what is live
-	frameFull  = 200             // signals that make a frame worth sending at once
+	tickEvery  = 5 * time.Second // period of Session.Tick
+	frameBytes = 128 << 10       // longest batch: a backlog must not delay live signals for long
+	frameFull  = 200             // signals that fill a frame: it is sent at once
 )
 
 // runner is the state of Run between sessions, and the Handler of each.
@@ -27,21 +27,21 @@ type runner struct {
 	base   *Config
 	source Source
 	events Events
-	told   []string               // servers, as the last session told
-	first  atomic.Pointer[string] // of the order, for lookHome
+	told   []string               // servers of the last Welcome
+	first  atomic.Pointer[string] // of the order, for watchPreferred
 	held   *Assignment
 	began  time.Time // with its monotonic reading
 
 	server    string
 	keepalive time.Duration
-	acked     chan struct{} // room again, or another pace
+	acked     chan struct{} // capacity 1: room in the window, or another pace
 	paceMu    sync.Mutex
-	pace      Pace   // on the clock that began with the runner
+	pace      Pace   // times since runner.began
 	sent      uint64 // bytes, by sessions before this one
 
-	facts   wire.Facts // what this session knows of the machine
+	facts   wire.Facts // as this session knows them
 	batch   wire.Batch
-	waiting bool // batch was not sent: too much is unacknowledged
+	waiting bool // batch is not sent yet: the window is full
 }
 
 func (r *runner) random() float64 {
@@ -51,7 +51,7 @@ func (r *runner) random() float64 {
 	return rand.Float64()
 }
 
-// session is one connection from dial to end; welcomed says whether it opened.
+// session runs one connection from dial to end. welcomed: the server accepted it.
 func (r *runner) session(ctx context.Context, server string) (welcomed bool, err error) {
 	if r.cfg.TLS != nil {
 		r.base.TLS = r.cfg.TLS()
@@ -64,51 +64,51 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	if err != nil {
 		return false, err
 	}
-	ended, home := make(chan error, 1), make(chan struct{}, 1)
+	ended, preferred := make(chan error, 1), make(chan struct{}, 1)
 	go func() { ended <- s.Read() }()
-	looks, stop := context.WithCancel(ctx)
-	var looking sync.WaitGroup
-	looking.Go(func() { r.lookHome(looks, server, home) })
-	err = r.pump(ctx, s, ended, home)
+	watchCtx, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { r.watchPreferred(watchCtx, server, preferred) })
+	err = r.pump(ctx, s, ended, preferred)
 	stop()
-	looking.Wait()
-	if errors.Is(err, errHome) {
-		s.Bye("the agent returns to its first server")
+	watcher.Wait()
+	if errors.Is(err, errPreferredAnswers) {
+		s.Bye("the agent returns to its preferred server")
 		<-ended
 		r.held = s.Held()
 		return true, err
 	}
 	if ctx.Err() != nil {
-		_, _ = r.drain(s) // the last results; what is not acknowledged is sent again at the next start
-		_ = r.answer(s)
+		_, _ = r.drain(s) // the last results; unacknowledged ones are sent again after the next start
+		_ = r.sendRunOutputs(s)
 		s.Bye("the agent stops")
 	} else {
 		s.Close()
 	}
 	if read := <-ended; err == nil || errors.Is(err, ErrSessionEnded) {
-		err = read // it knows why
+		err = read // the reader has the cause
 	}
 	r.held = s.Held()
 	r.sent += s.Sent()
 	return true, err
 }
 
-// pump sends what the source has until the session ends. It returns nil when the
-// reader has ended, leaving its error in ended.
-func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-chan struct{}) error {
+// pump sends signals, keepalives, run outputs, requests, facts and stats until the session ends. It
+// returns nil when the reader has ended, and leaves its error in ended.
+func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferred <-chan struct{}) error {
 	now := r.base.Now()
 	sent, tick := now, now.Add(tickEvery)
-	about := r.aboutItself(now)
-	var lingering time.Time // since when something waits; zero: nothing does
+	stats := r.newStatsTimer(now)
+	var lingering time.Time // when the oldest unsent signal arrived; zero: there is none
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var answers <-chan struct{}
+	var outputs <-chan struct{}
 	if r.cfg.RunOutputs != nil {
-		answers = r.cfg.RunOutputs.Ready()
+		outputs = r.cfg.RunOutputs.Ready()
 	}
-	var asks <-chan struct{}
+	var requests <-chan struct{}
 	if r.cfg.Requests != nil {
-		asks = r.cfg.Requests.Ready()
+		requests = r.cfg.Requests.Ready()
 	}
 	for {
 		select {
@@ -117,19 +117,19 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 		case err := <-ended:
 			ended <- err
 			return nil
-		case <-home:
-			return errHome
+		case <-preferred:
+			return errPreferredAnswers
 		case <-r.source.Notify():
 		case <-r.acked:
-		case <-answers:
-		case <-asks:
-			if err := r.askAll(s); err != nil {
+		case <-outputs:
+		case <-requests:
+			if err := r.sendRequests(s); err != nil {
 				return err
 			}
 		case <-s.room:
 		case <-timer.C:
-		case <-r.cfg.Remeasured:
-			if err := r.tellFacts(s); err != nil {
+		case <-r.cfg.FactsChanged:
+			if err := r.sendFacts(s); err != nil {
 				return err
 			}
 		}
@@ -151,31 +151,31 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, home <-
 		case lingering.IsZero():
 			lingering = now
 		}
-		due, slow := r.due(now, lingering)
-		if r.waiting || signals > 0 && (urgent && !slow || signals >= frameFull && !slow || !now.Before(due)) {
-			any, err := r.drain(s)
+		due, slowed := r.sendTime(now, lingering)
+		if r.waiting || signals > 0 && (!slowed && (urgent || signals >= frameFull) || !now.Before(due)) {
+			sentAny, err := r.drain(s)
 			if err != nil {
 				return err
 			}
-			if any {
+			if sentAny {
 				sent = now
 			}
 			lingering, due = time.Time{}, time.Time{}
 		}
-		if err := r.answer(s); err != nil {
+		if err := r.sendRunOutputs(s); err != nil {
 			return err
 		}
-		if about.due(now, sent == now) {
-			if err := about.tell(s, now); err != nil {
+		if stats.due(now, sent == now) {
+			if err := stats.send(s, now); err != nil {
 				return err
 			}
 		}
-		timer.Reset(about.wait(now, r.next(now, tick, sent, due)))
+		timer.Reset(stats.wait(now, r.next(now, tick, sent, due)))
 	}
 }
 
-// askAll asks what the agent wants to know.
-func (r *runner) askAll(s *Session) error {
+// sendRequests sends all requests that wait.
+func (r *runner) sendRequests(s *Session) error {
 	for {
 		x, ok := r.cfg.Requests.Next()
 		if !ok {
@@ -187,8 +187,8 @@ func (r *runner) askAll(s *Session) error {
 	}
 }
 
-// tellFacts says anew what is true of the machine, where the session knows otherwise.
-func (r *runner) tellFacts(s *Session) error {
+// sendFacts sends the facts, labels and groups where the session knows other ones.
+func (r *runner) sendFacts(s *Session) error {
 	now := r.cfg.Facts()
 	if maps.Equal(now.Facts, r.facts.Facts) && maps.Equal(now.Labels, r.facts.Labels) && slices.Equal(now.Groups, r.facts.Groups) {
 		return nil
@@ -197,7 +197,7 @@ func (r *runner) tellFacts(s *Session) error {
 	return s.SendFacts(&now)
 }
 
-// next is how long nothing is to be done by itself.
+// next returns the time until the next tick, keepalive or batch.
 func (r *runner) next(now, tick, sent, due time.Time) time.Duration {
 	wait := tick.Sub(now)
 	if r.keepalive > 0 {
@@ -209,9 +209,9 @@ func (r *runner) next(now, tick, sent, due time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// due is when what waits since lingering leaves (zero: nothing waits), and whether nothing
-// leaves before that.
-func (r *runner) due(now, lingering time.Time) (due time.Time, slow bool) {
+// sendTime returns the time at which a signal that waits since lingering is sent (zero: none waits).
+// slowed: under back-pressure even urgent signals wait for it.
+func (r *runner) sendTime(now, lingering time.Time) (due time.Time, slowed bool) {
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
 	if !lingering.IsZero() {
@@ -220,56 +220,55 @@ func (r *runner) due(now, lingering time.Time) (due time.Time, slow bool) {
 	return due, r.pace.Slow(now.Sub(r.began))
 }
 
-// ask changes the pace, and has the pump look at it; slow: it was slow before.
-func (r *runner) ask(m *wire.BackPressure) (slow bool) {
+// setPace changes the pace and wakes the pump. slowed: it was under back-pressure before.
+func (r *runner) setPace(m *wire.BackPressure) (slowed bool) {
 	now := r.base.Now().Sub(r.began)
 	r.paceMu.Lock()
-	slow = r.pace.Slow(now)
+	slowed = r.pace.Slow(now)
 	r.pace.Ask(now, m, r.random())
 	r.paceMu.Unlock()
 	select {
 	case r.acked <- struct{}{}:
 	default:
 	}
-	return slow
+	return slowed
 }
 
-// drain sends until the source is empty or the server has enough to acknowledge.
-func (r *runner) drain(s *Session) (any bool, err error) {
+// drain sends batches until the source is empty or the window is full. sent: at least one left.
+func (r *runner) drain(s *Session) (sent bool, err error) {
 	for {
 		if !r.waiting {
 			most := s.MaxBatch() - frameRoom
 			more, err := r.source.Next(&r.batch, min(frameBytes, most), wire.MaxSignals)
 			if err != nil || !more {
-				return any, err
+				return sent, err
 			}
-			fit(&r.batch, most)
+			shortenResult(&r.batch, most)
 		}
 		err := s.Send(&r.batch)
 		r.waiting = errors.Is(err, ErrWindowFull)
 		switch {
 		case r.waiting:
-			return any, nil
+			return sent, nil
 		case err != nil:
-			return any, err
+			return sent, err
 		}
-		any = true
+		sent = true
 	}
 }
 
-// answerPiece is how much output one answer carries at most, in bytes: results that come
-// meanwhile wait for no more than that.
-const answerPiece = 16 << 10
+// runOutputBytes is the longest output in one RunOutput: results wait for no more than this.
+const runOutputBytes = 16 << 10
 
-// answer sends what was asked for, until it is all sent, something more urgent has come, or
-// the server has enough of it on its way.
-func (r *runner) answer(s *Session) error {
-	for r.cfg.RunOutputs != nil && s.answerable() {
-		ran, ok := r.cfg.RunOutputs.Next(min(answerPiece, s.MaxBatch()-frameRoom))
+// sendRunOutputs sends the outputs of requested runs until there is none or their window is full.
+// Urgent results go first.
+func (r *runner) sendRunOutputs(s *Session) error {
+	for r.cfg.RunOutputs != nil && s.outputWindowOpen() {
+		ran, ok := r.cfg.RunOutputs.Next(min(runOutputBytes, s.MaxBatch()-frameRoom))
 		if !ok {
 			return nil
 		}
-		if err := s.Answer(&ran); err != nil {
+		if err := s.SendRunOutput(&ran); err != nil {
 			return err
 		}
 		if signals, urgent := r.source.Waiting(); urgent || signals >= frameFull {
@@ -281,19 +280,19 @@ func (r *runner) answer(s *Session) error {
 	return nil
 }
 
-// frameRoom is what a frame needs beside the output of its one signal, at most.
+// frameRoom is the most bytes that a frame takes besides the body of its one signal.
 const frameRoom = 256
 
-// fit shortens a result that no frame of this server can carry: first its extra fields go, then
-// the end of its output. It was spooled before the limit was known, and must not hold up for ever
-// what follows it.
-func fit(b *wire.Batch, most int) {
+// shortenResult cuts a result that is longer than the frames of this server, which would block all
+// that follow: first its extra fields, then the end of its output. It was spooled before the limit
+// was known.
+func shortenResult(b *wire.Batch, most int) {
 	if len(b.Signals) != 1 || len(b.Signals[0].Body) <= most || b.Signals[0].Kind != wire.SignalResult {
 		return
 	}
 	var r wire.Result
 	if r.Decode(b.Signals[0].Body) != nil {
-		return // the server refuses it
+		return // malformed: the server refuses it
 	}
 	if r.Extra = nil; len(r.Output) > most {
 		keep := max(most, 0)
@@ -309,7 +308,7 @@ func fit(b *wire.Batch, most int) {
 // Welcomed implements Handler.
 func (r *runner) Welcomed(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
-	r.ask(&wire.BackPressure{})
+	r.setPace(&wire.BackPressure{})
 	r.told = append([]string(nil), w.Servers...)
 	r.first.Store(&r.order()[0])
 	if err := r.source.Resume(w.Last); err != nil {
@@ -342,7 +341,7 @@ func (r *runner) Reply(_ *Session, x *wire.Exchange) { r.events.Reply(x) }
 // BackPressure implements Handler.
 func (r *runner) BackPressure(_ *Session, m *wire.BackPressure) {
 	level := slog.LevelInfo
-	if r.ask(m) { // it is said again and again while it is needed
+	if r.setPace(m) { // a repetition
 		level = slog.LevelDebug
 	}
 	r.base.Log.Log(context.Background(), level, "server asks for rarer batches", "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)

@@ -10,29 +10,29 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Source is what an agent has to send: its spool. Run calls it from one goroutine
-// at a time, except Acked (from the reader) and Notify.
+// Source is the spool as the link reads it. Run calls it from one goroutine at a time, except Acked
+// (from the reader) and Notify.
 type Source interface {
-	// Streams and Backlog are for Hello.
+	// Streams and Backlog fill Hello.
 	Streams() []wire.StreamRange
 	Backlog() uint64
-	// Resume begins a session: everything above last is to be sent (again).
+	// Resume starts a session: the server has all numbers up to last, later ones are sent again.
 	Resume(last []wire.StreamLast) error
-	// Next fills b with the next consecutive signals of one stream (live first) or
-	// with a gap; false: nothing to send. What b refers to is valid until the next call.
+	// Next fills b with the next consecutive signals of one stream (live first) or with a gap, and
+	// returns false where there is nothing to send. b aliases memory that is valid until the next call.
 	Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error)
-	// Waiting is how many signals Next would give, and whether one of them must leave
-	// at once (a status changed).
+	// Waiting returns the number of unsent signals, and whether one of them must leave at once
+	// (a status changed).
 	Waiting() (signals int, urgent bool)
-	// Notify has a value after something was added.
+	// Notify has a value after a signal was added.
 	Notify() <-chan struct{}
-	// Keepalive adds a keepalive signal: nothing was sent for the keepalive interval.
+	// Keepalive adds a keepalive signal, after an interval without signals.
 	Keepalive() error
-	// Acked drops what the server keeps, and what it refused for good.
+	// Acked drops the signals that the server has, and those that it refused for good.
 	Acked(ack *wire.Ack)
 }
 
-// Events is what the rest of the agent hears. All are called from the reader's goroutine.
+// Events are the callbacks into the agent. Run calls one at a time.
 type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)
@@ -42,67 +42,66 @@ type Events interface {
 	Reply(x *wire.Exchange)
 }
 
-// Requests is what an agent wants to know of its server. It leaves at once.
+// Requests are the agent's requests to the server. They leave at once.
 type Requests interface {
-	// Ready has a value after there is something to ask.
+	// Ready has a value after a request was added.
 	Ready() <-chan struct{}
-	// Next is what is to be asked now; false: nothing. Ready does not tell of what is left.
+	// Next returns the next request; false: there is none. Call it until then: Ready signals once.
 	Next() (wire.Exchange, bool)
 }
 
-// RunOutputs is what an agent says of runs that it was asked for. It waits for what Source
-// has to send.
+// RunOutputs are the outputs of requested runs. They leave after the signals of Source.
 type RunOutputs interface {
-	// Ready has a value after something can be sent.
+	// Ready has a value after output was added.
 	Ready() <-chan struct{}
-	// Next is the next piece, with at most so many bytes of output; false: there is none.
-	// What it refers to is valid until the next call. Ready does not tell of what is left.
-	Next(most int) (wire.RunOutput, bool)
+	// Next returns the next piece, with at most maxBytes of output; false: there is none. The output is
+	// valid until the next call. Call it until then: Ready signals once.
+	Next(maxBytes int) (wire.RunOutput, bool)
 }
 
 // RunConfig adds to Config what a long-lived agent needs.
 type RunConfig struct {
 	Config
 	Servers []string // the agent's own, host:port in order of preference
-	// TLS is asked before each session for what it uses in the place of Config.TLS: a
-	// certificate may be another by then. Nil: Config.TLS.
+	// TLS returns the configuration of the next session, with a certificate that may have been renewed.
+	// Nil: Config.TLS.
 	TLS          func() *tls.Config
-	SavedServers []string          // what the last session said: tried first; each Welcome replaces it
-	Hello        func() wire.Hello // all but Node, Protocol, Session, Streams, Backlog, assignment held
-	// Facts is what is true of the machine now, Remeasured has a value after it changed: a
-	// session that was told otherwise is told again. Nil: Hello said all.
-	Facts      func() wire.Facts
-	Remeasured <-chan struct{}
-	Held       *Assignment       // from the last life; nil: none
-	Stats      func() wire.Stats // the agent about itself, all but BytesSent; nil: it says nothing
-	Linger     time.Duration     // at most this long until a frame leaves; default 500 ms
-	Backoff    Backoff
-	// HomeAfter is how long a session with another than the first server lasts, with
-	// jitter, before the first is tried again; default 10 min.
+	SavedServers []string          // of the last Welcome: tried first
+	Hello        func() wire.Hello // without Node, Protocol, Session, Streams, Backlog, Assignment
+	// Facts returns the present facts; FactsChanged has a value after they changed. Nil: those of Hello
+	// never change.
+	Facts        func() wire.Facts
+	FactsChanged <-chan struct{}
+	Assignment   *Assignment       // stored by the last run of the agent; nil: none
+	Stats        func() wire.Stats // without BytesSent; nil: none are sent
+	Linger       time.Duration     // longest delay of a frame; default 500 ms
+	Backoff      Backoff
+	// HomeAfter is the period in which a session with another server than the first tries that one, with
+	// jitter; default 10 min.
 	HomeAfter  time.Duration
 	Rand       func() float64 // jitter, in [0, 1); nil: rand.Float64
 	RunOutputs RunOutputs     // nil: none
 	Requests   Requests       // nil: none
-	// RetryNow has a value when the next attempt need not wait any longer. Nil: never.
+	// RetryNow has a value when the next attempt to connect must not wait. Nil: never.
 	RetryNow <-chan struct{}
 }
 
-// Backoff is exponential with full jitter: the n-th wait is uniform in
-// [0, min(Max, First·2ⁿ)), and never shorter than what the server asked for.
+// Backoff is exponential with full jitter: the n-th wait is uniform in [0, min(Max, First·2ⁿ)), and
+// never shorter than the server's RetryMs.
 type Backoff struct {
 	First, Max time.Duration // defaults 1 s, 60 s
 }
 
-// Run keeps a session open until ctx ends, and then says Bye. It returns early only
-// for a refusal that no retry can mend (*RefusedError with RetryMs zero).
+// Run keeps a session open until ctx ends, and then sends Bye. It returns early only for a refusal
+// that forbids a retry (*RefusedError with RetryMs zero).
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
 	r := &runner{
 		cfg: cfg, base: cfg.Config.complete(), source: source, events: events,
-		told: cfg.SavedServers, held: cfg.Held, acked: make(chan struct{}, 1),
+		told: cfg.SavedServers, held: cfg.Assignment, acked: make(chan struct{}, 1),
 	}
 	r.began = r.base.Now()
 	r.cfg.Linger = cmp.Or(cfg.Linger, 500*time.Millisecond)
-	r.cfg.HomeAfter = cmp.Or(cfg.HomeAfter, homeAfter)
+	r.cfg.HomeAfter = cmp.Or(cfg.HomeAfter, defaultHomeAfter)
 	for n, next := 0, 0; ; {
 		servers := r.order()
 		if len(servers) == 0 {
@@ -113,12 +112,12 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		if ctx.Err() != nil {
 			return nil
 		}
-		r.events.Disconnected(server, ended(err))
-		wait, give := r.cfg.Backoff.wait(err, n, r.random())
-		if give {
+		r.events.Disconnected(server, explainEnd(err))
+		wait, stop := r.cfg.Backoff.wait(err, n, r.random())
+		if stop {
 			return err
 		}
-		if n++; welcomed { // begin again with the server preferred
+		if n++; welcomed { // start again with the preferred server
 			n, next = 1, 0
 		} else {
 			next++
@@ -135,8 +134,8 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 	}
 }
 
-// wait is how long to wait before attempt n+1 after err; give: not at all.
-func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, give bool) {
+// wait returns the delay before attempt n+1 after err. stop: there is no further attempt.
+func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, stop bool) {
 	first, most := cmp.Or(b.First, time.Second), cmp.Or(b.Max, time.Minute)
 	span := most
 	if n < 16 {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// order is the servers to try: those that the last session told of, and behind them the
-// agent's own. A wrong list told to a fleet locks nobody out.
+// order returns the servers to try: those of the last Welcome, then the agent's own, so that a wrong
+// list in Welcome locks no agent out.
 func (r *runner) order() []string {
 	list := slices.Clone(r.told)
 	for _, own := range r.cfg.Servers {
@@ -23,16 +23,15 @@ func (r *runner) order() []string {
 	return list
 }
 
-// homeAfter is how long a session with another than the first server lasts before the
-// first is tried again; with jitter, so that a fleet returns by and by.
-const homeAfter = 10 * time.Minute
+// defaultHomeAfter is the default of RunConfig.HomeAfter.
+const defaultHomeAfter = 10 * time.Minute
 
-// errHome ends a session because the first server answers again.
-var errHome = errors.New("the first server answers again")
+// errPreferredAnswers ends a session because the first server of the order answers again.
+var errPreferredAnswers = errors.New("the preferred server answers again")
 
-// lookHome tries the first server of the order from time to time, while the session is
-// with another one, and says so when it answers: it shakes hands and goes away.
-func (r *runner) lookHome(ctx context.Context, server string, home chan<- struct{}) {
+// watchPreferred tries the first server of the order periodically while the session is with another
+// one, and reports on preferred when a TLS handshake succeeds.
+func (r *runner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
 	for {
 		if pause.For(ctx, time.Duration((0.5+r.random())*float64(r.cfg.HomeAfter))) != nil {
 			return
@@ -41,20 +40,20 @@ func (r *runner) lookHome(ctx context.Context, server string, home chan<- struct
 		if first == nil || *first == server {
 			continue
 		}
-		if err := r.base.knock(ctx, *first); err != nil {
-			r.base.Log.Debug("the first server does not answer yet", "server", *first, "err", err)
+		if err := r.base.handshake(ctx, *first); err != nil {
+			r.base.Log.Debug("the preferred server does not answer yet", "server", *first, "err", err)
 			continue
 		}
 		select {
-		case home <- struct{}{}:
+		case preferred <- struct{}{}:
 		default:
 		}
 		return
 	}
 }
 
-// knock sees whether a server answers and is ours.
-func (c *Config) knock(ctx context.Context, addr string) error {
+// handshake connects to a server, verifies its certificate and disconnects.
+func (c *Config) handshake(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Handshake)
 	defer cancel()
 	nc, err := c.Dial(ctx, "tcp", addr)
@@ -65,5 +64,5 @@ func (c *Config) knock(ctx context.Context, addr string) error {
 	if c.TLS == nil {
 		return nil
 	}
-	return tls.Client(nc, named(c.TLS, addr)).HandshakeContext(ctx)
+	return tls.Client(nc, withServerName(c.TLS, addr)).HandshakeContext(ctx)
 }

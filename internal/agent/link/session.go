@@ -22,28 +22,27 @@ type Session struct {
 	h    Handler
 	conn *wsconn.Conn
 
-	parts wire.PartialAssignment // of an assignment on its way; the reader's
+	parts wire.PartialAssignment // of an assignment that is arriving; owned by the reader
 
 	maxFrame   int // bytes, as the server allows
 	maxUnacked int
 
 	began  time.Time    // with its monotonic reading: setting the wall clock moves nothing here
-	heard  atomic.Int64 // ns since began
+	heard  atomic.Int64 // ns since began, last frame received
 	pinged atomic.Int64
 	sent   atomic.Uint64 // bytes of frames
 
-	// RunOutputs (Ran) that may be between us and the server. A pong says that it has read
-	// what came before the ping.
-	answered atomic.Int64  // bytes
-	room     chan struct{} // there is room again
+	// Window of RunOutputs: a pong says that the server has read all bytes before the ping.
+	outputBytes atomic.Int64  // sent since the last pong
+	room        chan struct{} // capacity 1: the window is open again
 
 	mu      sync.Mutex
-	held    *Assignment
-	flights []flight // sent and not acknowledged, oldest first
-	unacked int      // their bytes
+	held    *Assignment // in force; nil: none
+	flights []flight    // sent and not acknowledged, oldest first
+	unacked int         // their bytes
 }
 
-// flight is one batch under way.
+// flight is one unacknowledged batch.
 type flight struct {
 	wire.StreamKey
 	last uint64
@@ -51,13 +50,13 @@ type flight struct {
 }
 
 var (
-	// ErrWindowFull: too much is unacknowledged.
-	ErrWindowFull = errors.New("too much is unacknowledged")
-	// ErrSessionEnded: the session is over.
+	// ErrWindowFull reports that Welcome.MaxUnacked bytes are unacknowledged.
+	ErrWindowFull = errors.New("the window of unacknowledged batches is full")
+	// ErrSessionEnded reports a write to a session that is over.
 	ErrSessionEnded = errors.New("session has ended")
 )
 
-// LeavingError ends Read after the server said Bye.
+// LeavingError ends Read after the server's Bye.
 type LeavingError struct {
 	Retry  time.Duration
 	Reason string
@@ -65,10 +64,9 @@ type LeavingError struct {
 
 func (e *LeavingError) Error() string { return "server says bye: " + e.Reason }
 
-// Open connects to addr (host:port), says hello and waits for Welcome, which it
-// hands to h. The error is a *RefusedError when the server said Refuse. hello's
-// Protocol, Node, and the assignment (from held; nil: none) are filled in, and a
-// Session number where it is zero.
+// Open connects to addr (host:port), sends hello, waits for Welcome and passes it to h. The error is a
+// *RefusedError where the server answers Refuse. Open fills in hello's Protocol, Node, Generation and
+// Assignment (of held; nil: none), and Session where it is zero.
 func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Assignment, h Handler) (*Session, error) {
 	cfg = cfg.complete()
 	ctx, cancel := context.WithTimeout(ctx, cfg.Handshake)
@@ -89,14 +87,14 @@ func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held
 		if errors.As(err, &refused) {
 			return nil, refused
 		}
-		return nil, explain(addr, err)
+		return nil, explainConnect(addr, err)
 	}
 	return s, nil
 }
 
 func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wire.Hello) error {
 	if s.cfg.TLS != nil {
-		c := tls.Client(nc, named(s.cfg.TLS, addr))
+		c := tls.Client(nc, withServerName(s.cfg.TLS, addr))
 		if err := c.HandshakeContext(ctx); err != nil {
 			return err
 		}
@@ -108,28 +106,28 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 	}
 	s.conn = conn
 	s.began = s.cfg.Now()
-	said := *hello
-	said.Protocol, said.Node = wire.Protocol, s.cfg.Node
-	if said.Session == 0 {
-		said.Session = rand.Uint64()
+	message := *hello
+	message.Protocol, message.Node = wire.Protocol, s.cfg.Node
+	if message.Session == 0 {
+		message.Session = rand.Uint64()
 	}
-	if said.Features == nil {
-		said.Features = wire.Features()
+	if message.Features == nil {
+		message.Features = wire.Features()
 	}
 	if s.held != nil {
-		said.Generation = s.held.Generation
-		if len(s.held.Refused) == 0 { // else the server sends it again, and Holding lists the refused chunks anew
-			said.Assignment = s.held.Hash
+		message.Generation = s.held.Generation
+		if len(s.held.Refused) == 0 { // else the server sends it again, and learns of the refused chunks
+			message.Assignment = s.held.Hash
 		}
 	}
-	if err := s.write(func(dst []byte) []byte { return wire.AppendHello(dst, &said) }); err != nil {
+	if err := s.write(func(dst []byte) []byte { return wire.AppendHello(dst, &message) }); err != nil {
 		return err
 	}
-	return s.answer()
+	return s.readWelcome()
 }
 
-// answer reads Welcome or Refuse.
-func (s *Session) answer() error {
+// readWelcome reads Welcome or Refuse.
+func (s *Session) readWelcome() error {
 	for {
 		op, frame, err := s.conn.Read(wire.MaxFrame)
 		if err != nil {
@@ -178,8 +176,8 @@ func refused(body []byte) error {
 	return e
 }
 
-// Read handles what comes in until the session ends, and says why it ended:
-// *RefusedError, *LeavingError, or what the connection broke with.
+// Read handles incoming frames until the session ends. It returns the cause: *RefusedError,
+// *LeavingError, or the connection's error.
 func (s *Session) Read() error {
 	defer s.conn.Close()
 	for {
@@ -189,7 +187,7 @@ func (s *Session) Read() error {
 		}
 		s.heard.Store(int64(s.cfg.Now().Sub(s.began)))
 		if op == wsconn.Pong {
-			s.answered.Store(0)
+			s.outputBytes.Store(0)
 			select {
 			case s.room <- struct{}{}:
 			default:
@@ -249,7 +247,7 @@ func (s *Session) frame(frame []byte) error {
 	case wire.KindRefuse:
 		return refused(body)
 	}
-	return nil // a message of a later version
+	return nil // a message of a later version is ignored
 }
 
 func (s *Session) acked(body []byte) error {
@@ -282,8 +280,8 @@ func covered(last []wire.StreamLast, f flight) bool {
 	return false
 }
 
-// assigned puts an assignment in force and says what is held now: after one that
-// cannot be applied that is the old hash, and the server sends the whole.
+// assigned applies a message and answers with the assignment in force. After a message that cannot be
+// applied the answer has the old hash, and the server sends the whole.
 func (s *Session) assigned(body []byte) error {
 	var a wire.Assignment
 	if err := a.Decode(body); err != nil {
@@ -298,7 +296,7 @@ func (s *Session) assigned(body []byte) error {
 	}
 	next, err := held.Apply(whole, s.cfg.Node, s.cfg.ServerKey, s.cfg.Chunk)
 	if err != nil {
-		s.cfg.Log.Warn("assignment not taken", "error", err)
+		s.cfg.Log.Warn("assignment not applied", "error", err)
 		next = held
 	} else {
 		s.mu.Lock()
@@ -306,28 +304,27 @@ func (s *Session) assigned(body []byte) error {
 		s.mu.Unlock()
 		s.h.Assigned(s, next)
 	}
-	var holding wire.AssignmentStatus
+	var status wire.AssignmentStatus
 	if next != nil {
-		holding = wire.AssignmentStatus{Generation: next.Generation, Hash: next.Hash, Refused: next.Refused}
+		status = wire.AssignmentStatus{Generation: next.Generation, Hash: next.Hash, Refused: next.Refused}
 		if n := len(next.Refused); n > 0 {
 			s.cfg.Log.Warn("units of the assignment refused, the others are in force", "refused", n, "chunk", next.Refused[0].Chunk, "reason", next.Refused[0].Reason)
 		}
 	}
-	return s.write(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &holding) })
+	return s.write(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
 }
 
-// Assignment is the assignment in force; nil: none yet.
+// Held returns the assignment in force; nil: none yet.
 func (s *Session) Held() *Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held
 }
 
-// MaxBatch is how many bytes a batch may have.
+// MaxBatch returns the longest batch in bytes.
 func (s *Session) MaxBatch() int { return s.maxFrame }
 
-// Send writes one batch now, setting its NowMs. ErrWindowFull when more than the allowed
-// bytes are unacknowledged: send it again after Acked.
+// Send writes one batch and sets its NowMs. After ErrWindowFull send it again when Acked was called.
 func (s *Session) Send(b *wire.Batch) error {
 	b.NowMs = s.cfg.BootMs()
 	buf := s.cfg.Shared.frames.Get().(*[]byte)
@@ -340,8 +337,8 @@ func (s *Session) Send(b *wire.Batch) error {
 	return s.SendFrame(b.StreamKey, last, *buf)
 }
 
-// SendFrame is Send for a batch that the caller has encoded behind wsconn.Headroom
-// bytes of room; last is its last number. The frame is scratch afterwards.
+// SendFrame sends a batch that the caller has encoded after wsconn.Headroom free bytes; last is its
+// last number. SendFrame overwrites the frame.
 func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	size := len(frame) - wsconn.Headroom
 	if size > s.maxFrame {
@@ -359,14 +356,14 @@ func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error
 	return s.ended(s.conn.Write(frame))
 }
 
-// SendFacts says anew what is true of the machine; more than this server takes in a
-// frame is not said.
+// SendFacts sends the facts of the machine. Facts that are longer than a frame of this server are
+// logged and not sent.
 func (s *Session) SendFacts(f *wire.Facts) error {
 	buf := s.cfg.Shared.frames.Get().(*[]byte)
 	defer s.cfg.Shared.frames.Put(buf)
 	*buf = wire.AppendFacts((*buf)[:wsconn.Headroom], f)
 	if size := len(*buf) - wsconn.Headroom; size > s.maxFrame {
-		s.cfg.Log.Warn("what changed about the machine is not said: the server takes no frame that large", "bytes", size, "most", s.maxFrame)
+		s.cfg.Log.Warn("changed facts are not sent: they are longer than a frame of this server", "bytes", size, "most", s.maxFrame)
 		return nil
 	}
 	return s.ended(s.conn.Write(*buf))
@@ -380,27 +377,25 @@ func (s *Session) write(encode func([]byte) []byte) error {
 	return s.ended(s.conn.Write(*buf))
 }
 
-// answerWindow is how many bytes of answers may be on their way: on a slow link, results
-// stand behind no more than these.
-const answerWindow = 64 << 10
+// outputWindow bounds the bytes of RunOutputs in flight: results on a slow connection wait for no more.
+const outputWindow = 64 << 10
 
-func (s *Session) answerable() bool { return s.answered.Load() < answerWindow }
+func (s *Session) outputWindowOpen() bool { return s.outputBytes.Load() < outputWindow }
 
-// Answer sends a piece of what somebody asked for, now: whoever has results to send too
-// lets these go first.
-func (s *Session) Answer(ran *wire.RunOutput) error {
-	const head = 64 // of the frame, at most
+// SendRunOutput sends a piece of a requested run's output. Send pending results first.
+func (s *Session) SendRunOutput(ran *wire.RunOutput) error {
+	const head = 64 // most bytes of the frame besides the output
 	if err := s.write(func(dst []byte) []byte { return wire.AppendRunOutput(dst, ran) }); err != nil {
 		return err
 	}
 	size := int64(len(ran.Output) + len(ran.Refused) + head)
-	if after := s.answered.Add(size); after >= answerWindow && after-size < answerWindow {
+	if after := s.outputBytes.Add(size); after >= outputWindow && after-size < outputWindow {
 		return s.ended(s.conn.Ping(nil))
 	}
 	return nil
 }
 
-// ended closes after a failed write: part of a frame may have left.
+// ended closes the connection after a failed write, because part of a frame may have left.
 func (s *Session) ended(err error) error {
 	if err == nil {
 		return nil
@@ -409,20 +404,20 @@ func (s *Session) ended(err error) error {
 	return fmt.Errorf("%w: %w", ErrSessionEnded, err)
 }
 
-// Exchange asks the server for something that Welcome.Features allows.
+// Exchange sends a request that Welcome.Features allows.
 func (s *Session) Exchange(x *wire.Exchange) error {
 	return s.write(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
 }
 
-// Stats tells the server about this agent.
+// Stats sends the agent's counters.
 func (s *Session) Stats(x *wire.Stats) error {
 	return s.write(func(dst []byte) []byte { return wire.AppendStats(dst, x) })
 }
 
-// Sent is the number of bytes of all frames that left by this session, before TLS.
+// Sent returns the bytes of all frames of this session, before TLS.
 func (s *Session) Sent() uint64 { return s.sent.Load() }
 
-// Tick pings after silence, and closes a dead session; call it every few seconds.
+// Tick pings after silence and closes a dead session. Call it every few seconds.
 func (s *Session) Tick(now time.Time) {
 	at := int64(now.Sub(s.began))
 	silent := at - s.heard.Load()
@@ -435,23 +430,23 @@ func (s *Session) Tick(now time.Time) {
 	}
 }
 
-// Unacked is the number of bytes sent and not yet acknowledged.
+// Unacked returns the bytes that are sent and not acknowledged.
 func (s *Session) Unacked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unacked
 }
 
-// byeWithin is how long Read waits for the server's end of a planned end.
-const byeWithin = 2 * time.Second
+// byeTimeout bounds the wait of Read for the server's close after Bye.
+const byeTimeout = 2 * time.Second
 
-// Bye announces a planned end. Nothing is written after it; Read goes on until the server
-// has heard it and closes, or for a moment, and returns.
+// Bye announces a planned end. Nothing is written after it; Read returns when the server closes, or
+// after byeTimeout.
 func (s *Session) Bye(reason string) {
 	_ = s.write(func(dst []byte) []byte { return wire.AppendBye(dst, &wire.Bye{Reason: reason}) })
 	_ = s.conn.WriteClose(1000, "")
-	s.conn.CloseWrite(byeWithin)
+	s.conn.CloseWrite(byeTimeout)
 }
 
-// Close ends the session at once. Read returns.
+// Close ends the session at once; Read returns.
 func (s *Session) Close() { s.conn.Close() }

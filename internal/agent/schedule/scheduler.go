@@ -36,20 +36,20 @@ type Config struct {
 
 // Key names a check, of a proxy check one of those that it is about (zero: it is none).
 type Key struct {
-	Check model.CheckID
-	About model.NodeID
+	Check     model.CheckID
+	ProxyNode model.NodeID
 }
 
 // Job is one check as the scheduler sees it. The Key is its identity: a Job with the same one
 // replaces the one before and keeps its phase.
 type Job struct {
 	Key
-	OnCall   bool          // it has no times of its own: RunNow alone starts it
-	Interval time.Duration // zero with Cron
-	Cron     string
-	Zone     string
-	Held     func() bool // says whether it does not run now; nil: never
-	Do       func(context.Context)
+	OnRequest bool          // it has no times of its own: RunNow alone starts it
+	Interval  time.Duration // zero with Cron
+	Cron      string
+	Zone      string
+	Paused    func() bool // says whether it does not run now; nil: never
+	Do        func(context.Context)
 }
 
 // Stats are counters since the start, and gauges now.
@@ -147,7 +147,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 			e = &entry{index: -1}
 			s.entries[j.Key] = e
 		}
-		same := known && e.job.Interval == j.Interval && e.job.Cron == j.Cron && e.job.Zone == j.Zone && e.job.OnCall == j.OnCall
+		same := known && e.job.Interval == j.Interval && e.job.Cron == j.Cron && e.job.Zone == j.Zone && e.job.OnRequest == j.OnRequest
 		if known && e.job.Cron != "" {
 			s.cron--
 		}
@@ -158,7 +158,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 		if same {
 			continue
 		}
-		if j.OnCall {
+		if j.OnRequest {
 			if e.index >= 0 {
 				heap.Remove(&s.heap, e.index)
 			}
@@ -273,7 +273,7 @@ func (s *Scheduler) turn() time.Duration {
 	s.followWallClock(now)
 	for len(s.heap) > 0 && s.heap[0].due <= now {
 		e := s.heap[0]
-		if e.job.Held != nil && e.job.Held() {
+		if e.job.Paused != nil && e.job.Paused() {
 			s.stats.Held++
 		} else {
 			s.enqueue(e, e.due)
@@ -321,7 +321,7 @@ func (s *Scheduler) followWallClock(now time.Duration) {
 	s.offset = offset
 	wall := s.cfg.Now()
 	for _, e := range s.entries {
-		if e.job.Cron == "" || e.job.OnCall {
+		if e.job.Cron == "" || e.job.OnRequest {
 			continue
 		}
 		if e.dueWall.After(wall) {

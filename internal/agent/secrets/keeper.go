@@ -4,7 +4,7 @@
 //
 // A Keeper owns no goroutine, but a timer for each value that it keeps; it has one lock, held for no
 // file and no network. The link fetches what is to be asked (Ready, Next) and hands over what came
-// (Connected, Disconnected, Heard). Start at Keeper.Find.
+// (Connected, Disconnected, Reply). Start at Keeper.Find.
 package secrets
 
 import (
@@ -287,8 +287,8 @@ func (k *Keeper) Disconnected() {
 	}
 }
 
-// Heard takes the server's answer; x is valid during the call.
-func (k *Keeper) Heard(x *wire.Exchange) {
+// Reply takes the server's answer; x is valid during the call.
+func (k *Keeper) Reply(x *wire.Exchange) {
 	if x.SecretsReply == nil {
 		return
 	}

@@ -61,7 +61,7 @@ func answer(t *testing.T, k *Keeper, g wire.SecretValue) {
 		t.Errorf("asked %+v", x)
 		return
 	}
-	k.Heard(&wire.Exchange{ID: x.ID, SecretsReply: &wire.SecretsReply{Values: []wire.SecretValue{g}}})
+	k.Reply(&wire.Exchange{ID: x.ID, SecretsReply: &wire.SecretsReply{Values: []wire.SecretValue{g}}})
 }
 
 // What the server gave is kept for its lease, and not a moment longer.
@@ -161,6 +161,6 @@ func TestAskedAgainInTheNextSession(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		k.Heard(&wire.Exchange{ID: lost.ID, SecretsReply: &wire.SecretsReply{}}) // twice, and of an answer without it: nothing happens
+		k.Reply(&wire.Exchange{ID: lost.ID, SecretsReply: &wire.SecretsReply{}}) // twice, and of an answer without it: nothing happens
 	})
 }

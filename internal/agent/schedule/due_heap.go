@@ -11,7 +11,7 @@ import (
 func (s *Scheduler) phase(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node
 	for i := range 4 {
-		node[i] ^= byte(k.About >> (8 * i))
+		node[i] ^= byte(k.ProxyNode >> (8 * i))
 	}
 	return when.Phase(node, k.Check, interval)
 }

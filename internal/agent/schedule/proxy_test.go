@@ -21,13 +21,13 @@ func TestRunsForProxyNodesSpread(t *testing.T) {
 		called := 0
 		var jobs []Job
 		for id := range model.NodeID(120) {
-			jobs = append(jobs, Job{Key: Key{Check: 7, About: id + 1}, Interval: time.Minute, Do: func(context.Context) {
+			jobs = append(jobs, Job{Key: Key{Check: 7, ProxyNode: id + 1}, Interval: time.Minute, Do: func(context.Context) {
 				mu.Lock()
 				defer mu.Unlock()
 				starts[id+1] = append(starts[id+1], time.Since(w.began))
 			}})
 		}
-		jobs = append(jobs, Job{Key: Key{Check: 8, About: 5}, Interval: time.Second, OnCall: true, Do: func(context.Context) {
+		jobs = append(jobs, Job{Key: Key{Check: 8, ProxyNode: 5}, Interval: time.Second, OnRequest: true, Do: func(context.Context) {
 			mu.Lock()
 			defer mu.Unlock()
 			called++
@@ -53,7 +53,7 @@ func TestRunsForProxyNodesSpread(t *testing.T) {
 			}
 		}
 		mu.Unlock()
-		if !w.RunNow(Key{Check: 8, About: 5}) || w.RunNow(Key{Check: 8}) || w.RunNow(Key{Check: 8, About: 6}) {
+		if !w.RunNow(Key{Check: 8, ProxyNode: 5}) || w.RunNow(Key{Check: 8}) || w.RunNow(Key{Check: 8, ProxyNode: 6}) {
 			t.Error("who is called is not who answers")
 		}
 		synctest.Wait()

@@ -44,7 +44,7 @@ func TestTellsOfItself(t *testing.T) {
 func TestTellsOfItselfOnlyWithABatch(t *testing.T) {
 	r := &runner{cfg: RunConfig{Stats: func() wire.Stats { return wire.Stats{} }, Rand: func() float64 { return 0.5 }}}
 	began := time.Now()
-	a := r.aboutItself(began)
+	a := r.newStatsTimer(began)
 	at := func(d time.Duration) time.Time { return began.Add(d) }
 	if a.due(at(2*time.Second), true) || !a.due(at(3*time.Second), false) {
 		t.Error("the first one is due 2.5 s after the session opened")

@@ -28,11 +28,10 @@ func asking(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.measured.Store(&map[string]string{})
 	ctx, stop := context.WithCancelCause(context.Background())
-	a.measure() // as Run does first
-	a.asked.begin(ctx)
-	t.Cleanup(func() { stop(nil); a.asked.end() })
+	a.facts.measure(&a.cfg.Machine) // as Run does first
+	a.requests.start(ctx)
+	t.Cleanup(func() { stop(nil); a.requests.stopAll() })
 	return a, stop
 }
 
@@ -44,10 +43,10 @@ func answers(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
 	all := map[uint64]wire.RunOutput{}
 	late := time.After(time.Minute)
 	for done := 0; done < runs; {
-		ran, ok := a.asked.Next(answerFull)
+		ran, ok := a.requests.Next(flushBytes)
 		if !ok {
 			select {
-			case <-a.asked.Ready():
+			case <-a.requests.Ready():
 			case <-late:
 				t.Fatalf("%d of %d runs are done: %+v", done, runs, all)
 			}
@@ -80,16 +79,16 @@ func TestCommands(t *testing.T) {
 		{wire.Run{Command: line("echo began; sleep 60"), TimeoutMs: 1000}, wire.RunOutput{Status: model.Unknown}, "began\ntimed out after 1s"},
 		{wire.Run{Command: line("yes | head -c 100000"), MaxOutput: 10}, wire.RunOutput{Cut: 99990}, "y\ny\ny\ny\ny\n"},
 		{wire.Run{Command: line("printf '\\303'; sleep 0.3; printf '\\244'")}, wire.RunOutput{}, "ä"},
-		{wire.Run{Chunk: 5}, wire.RunOutput{Refused: "this check is not assigned to the node, or its agent has not heard of its last change yet"}, ""},
+		{wire.Run{Chunk: 5}, wire.RunOutput{Refused: "not assigned"}, ""},
 	} {
 		c.run.ID = uint64(i + 1)
-		a.asked.ask(&c.run)
+		a.requests.request(&c.run)
 		got := answers(t, a, 1)[c.run.ID]
-		if string(got.Output) != c.says || got.Status != c.want.Status || got.Cut != c.want.Cut || got.Refused != c.want.Refused {
+		if string(got.Output) != c.says || got.Status != c.want.Status || got.Cut != c.want.Cut || (got.Refused == "") != (c.want.Refused == "") {
 			t.Errorf("%+v: %q %+v, want %q", c.run, got.Output, got, c.says)
 		}
 	}
-	if n := len(a.asked.by); n != 0 {
+	if n := len(a.requests.byID); n != 0 {
 		t.Errorf("%d runs are still known", n)
 	}
 }
@@ -98,9 +97,9 @@ func TestCommands(t *testing.T) {
 func TestCommandsAreHeardWhileTheyRun(t *testing.T) {
 	a, _ := asking(t, nil)
 	gate := filepath.Join(t.TempDir(), "gate")
-	a.asked.ask(&wire.Run{ID: 1, Command: line("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
-	<-a.asked.Ready()
-	if ran, ok := a.asked.Next(1000); !ok || ran.Done || string(ran.Output) != "began\n" {
+	a.requests.request(&wire.Run{ID: 1, Command: line("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
+	<-a.requests.Ready()
+	if ran, ok := a.requests.Next(1000); !ok || ran.Done || string(ran.Output) != "began\n" {
 		t.Fatalf("while it runs: %+v", ran)
 	}
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
@@ -121,7 +120,7 @@ func TestCommandsEnd(t *testing.T) {
 	}
 	began := func(t *testing.T, a *Agent) {
 		t.Helper()
-		testenv.Until(t, "the command began", func() bool { ran, ok := a.asked.Next(1000); return ok && string(ran.Output) == "began\n" })
+		testenv.Until(t, "the command began", func() bool { ran, ok := a.requests.Next(1000); return ok && string(ran.Output) == "began\n" })
 	}
 	gone := func(t *testing.T) {
 		t.Helper()
@@ -129,10 +128,10 @@ func TestCommandsEnd(t *testing.T) {
 	}
 	t.Run("by a cancel", func(t *testing.T) {
 		a, _ := asking(t, nil)
-		a.asked.ask(sleeps(1))
+		a.requests.request(sleeps(1))
 		began(t, a)
-		a.asked.ask(&wire.Run{ID: 2, Cancel: true}) // of nobody
-		a.asked.ask(&wire.Run{ID: 1, Cancel: true})
+		a.requests.request(&wire.Run{ID: 2, Cancel: true}) // of nobody
+		a.requests.request(&wire.Run{ID: 1, Cancel: true})
 		if got := answers(t, a, 1)[1]; !strings.Contains(string(got.Output), "cancelled") {
 			t.Errorf("%q", got.Output)
 		}
@@ -140,26 +139,26 @@ func TestCommandsEnd(t *testing.T) {
 	})
 	t.Run("by the end of the session", func(t *testing.T) {
 		a, _ := asking(t, nil)
-		a.asked.ask(sleeps(1))
+		a.requests.request(sleeps(1))
 		began(t, a)
 		(*events)(a).Disconnected("server", nil)
 		gone(t)
-		if ran, ok := a.asked.Next(1000); ok {
+		if ran, ok := a.requests.Next(1000); ok {
 			t.Errorf("the next session hears of it: %+v", ran)
 		}
 	})
 	t.Run("by the end of the agent", func(t *testing.T) {
 		a, stop := asking(t, nil)
-		a.asked.ask(sleeps(1))
+		a.requests.request(sleeps(1))
 		began(t, a)
 		stop(nil)
-		a.asked.end()
+		a.requests.stopAll()
 		if got := answers(t, a, 1)[1]; !strings.Contains(string(got.Output), "the agent stops") {
 			t.Errorf("%q", got.Output)
 		}
 		gone(t)
-		a.asked.ask(sleeps(2)) // no more
-		if len(a.asked.by) != 0 {
+		a.requests.request(sleeps(2)) // no more
+		if len(a.requests.byID) != 0 {
 			t.Error("a command begins after the end")
 		}
 	})
@@ -179,15 +178,15 @@ func naming(dir string) (pids []string) {
 func TestNoMoreCommandsThanMayRun(t *testing.T) {
 	a, _ := asking(t, nil)
 	for id := uint64(1); id <= maxCommands+1; id++ {
-		a.asked.ask(&wire.Run{ID: id, Command: line("sleep 600")})
+		a.requests.request(&wire.Run{ID: id, Command: line("sleep 600")})
 	}
-	if got := answers(t, a, 1)[maxCommands+1]; !strings.Contains(got.Refused, "as many commands run there") {
+	if got := answers(t, a, 1)[maxCommands+1]; got.Refused == "" {
 		t.Errorf("%+v", got)
 	}
-	for id := uint64(1000); id < 1000+2*maxAsked; id++ { // refusals that nobody fetches are bounded too
-		a.asked.ask(&wire.Run{ID: id, Command: line("true")})
+	for id := uint64(1000); id < 1000+2*maxRequests; id++ { // refusals that nobody fetches are bounded too
+		a.requests.request(&wire.Run{ID: id, Command: line("true")})
 	}
-	if n := len(a.asked.by); n > maxAsked {
+	if n := len(a.requests.byID); n > maxRequests {
 		t.Errorf("%d answers wait", n)
 	}
 }
@@ -200,25 +199,25 @@ func TestRefusals(t *testing.T) {
 		says    string
 		refuses string
 	}{
-		{"no runs", func(c *Config) { c.NoRun = true }, "--no-run", "run"},
-		{"audit only", func(c *Config) { c.AuditOnly = true }, "--audit-only", "changes"},
-		{"a list", func(c *Config) { c.AllowCommands = []string{"true"} }, "--allow-commands", "commands"},
+		{"no runs", func(c *Config) { c.Commands.NoRun = true }, "--no-run", "run"},
+		{"audit only", func(c *Config) { c.Commands.AuditOnly = true }, "--audit-only", "changes"},
+		{"a list", func(c *Config) { c.Commands.Allow = []string{"true"} }, "--allow-commands", "commands"},
 	} {
 		a, _ := asking(t, c.change)
 		mark := filepath.Join(t.TempDir(), "ran")
-		a.asked.ask(&wire.Run{ID: 1, Command: line("touch " + mark)})
+		a.requests.request(&wire.Run{ID: 1, Command: line("touch " + mark)})
 		if got := answers(t, a, 1)[1]; !strings.Contains(got.Refused, c.says) || len(got.Output) > 0 {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 		if _, err := os.Stat(mark); err == nil {
 			t.Errorf("%s: it ran", c.name)
 		}
-		a.measure() // as it does when it begins
+		a.facts.measure(&a.cfg.Machine) // as it does when it begins
 		if got := a.hello().Restrictions; len(got) != 1 || got[0] != c.refuses {
 			t.Errorf("%s: Hello refuses %v", c.name, got)
 		}
 	}
-	if _, err := New(Config{StateDir: t.TempDir(), AllowCommands: []string{"["}}); model.ClassOf(err) != model.Invalid {
+	if _, err := New(Config{StateDir: t.TempDir(), Commands: Commands{Allow: []string{"["}}}); model.ClassOf(err) != model.Invalid {
 		t.Errorf("a list that is none: %v", err)
 	}
 }
@@ -227,20 +226,20 @@ func TestRefusals(t *testing.T) {
 // ends the answer and not the check.
 func TestChecksAnswer(t *testing.T) {
 	a, _ := asking(t, nil)
-	k := &a.asked
+	k := &a.requests
 	for id := uint64(1); id <= 2; id++ {
-		k.by[id] = &askedRun{id: id, check: 7, room: 100}
+		k.byID[id] = &requestedRun{id: id, check: 7, room: 100}
 	}
-	hear := k.runs(7)
-	k.by[3] = &askedRun{id: 3, check: 7, room: 100}
+	hear := k.listeners(7)
+	k.byID[3] = &requestedRun{id: 3, check: 7, room: 100}
 	hear([]byte("half"))
-	k.ask(&wire.Run{ID: 2, Cancel: true})
-	k.ran(7, run.Result{Status: model.Warning, Output: []byte("timed out\nhalf"), Note: "timed out"})
+	k.request(&wire.Run{ID: 2, Cancel: true})
+	k.checkEnded(7, run.Result{Status: model.Warning, Output: []byte("timed out\nhalf"), Note: "timed out"})
 	got := answers(t, a, 2)
 	if string(got[1].Output) != "half\ntimed out" || string(got[3].Output) != "timed out\nhalf" || got[1].Status != model.Warning {
 		t.Errorf("%+v", got)
 	}
-	if k.runs(7) != nil {
+	if k.listeners(7) != nil {
 		t.Error("somebody still listens")
 	}
 }
@@ -249,23 +248,23 @@ func TestChecksAnswer(t *testing.T) {
 func TestPiecesLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := asking(t, nil)
-		x := &askedRun{id: 1, room: 1 << 20}
-		a.asked.by[1] = x
+		x := &requestedRun{id: 1, room: 1 << 20}
+		a.requests.byID[1] = x
 		for range 10 {
-			a.asked.wrote(x, []byte("x"))
-			time.Sleep(answerAfter / 20)
+			a.requests.add(x, []byte("x"))
+			time.Sleep(flushAfter / 20)
 		}
-		if ran, ok := a.asked.Next(100); ok {
+		if ran, ok := a.requests.Next(100); ok {
 			t.Errorf("it leaves at once: %+v", ran)
 		}
-		<-a.asked.Ready()
-		if ran, ok := a.asked.Next(100); !ok || string(ran.Output) != "xxxxxxxxxx" {
+		<-a.requests.Ready()
+		if ran, ok := a.requests.Next(100); !ok || string(ran.Output) != "xxxxxxxxxx" {
 			t.Errorf("%+v", ran)
 		}
-		a.asked.wrote(x, make([]byte, answerFull))
-		if ran, ok := a.asked.Next(100); !ok || len(ran.Output) != 100 {
+		a.requests.add(x, make([]byte, flushBytes))
+		if ran, ok := a.requests.Next(100); !ok || len(ran.Output) != 100 {
 			t.Errorf("much does not leave at once: %d", len(ran.Output))
 		}
-		time.Sleep(answerAfter)
+		time.Sleep(flushAfter)
 	})
 }

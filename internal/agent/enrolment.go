@@ -13,14 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// How Config.State begins: while there is a session, and while there is no identity yet.
+// Prefixes of Config.State: in a session, and before the machine has an identity.
 const (
 	Connected = "connected"
 	Waits     = "waits to join"
 )
 
-// identity loads who this node is, or enrols it: again and again while no server answers
-// or nobody has accepted it, at most once where one says no. Nil: ctx ended.
+// identity loads the node's identity, or enrols the machine. It repeats while no server answers or
+// no person has accepted the machine, and fails at the first refusal. Nil without an error: ctx ended.
 func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
 	id, err := pki.LoadIdentity(a.cfg.StateDir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -37,21 +37,21 @@ func (a *Agent) identity(ctx context.Context) (*pki.Identity, error) {
 			a.cfg.Log.Info("joined", "node", id.Name, "id", id.Node, "namespace", id.Namespace)
 			return id, nil
 		}
-		rest, again := Again(err, wait)
-		if !again {
+		delay, retry := RetryJoin(err, wait)
+		if !retry {
 			return nil, err
 		}
 		a.cfg.State(Waits + ": " + oneLine(err))
-		a.cfg.Log.Warn("cannot join yet, trying again", "err", err, "in", rest)
-		if pause.For(ctx, rest) != nil {
+		a.cfg.Log.Warn("cannot join yet, trying again", "err", err, "in", delay)
+		if pause.For(ctx, delay) != nil {
 			return nil, nil
 		}
 	}
 }
 
-// Again says whether asking again can help after an error of Join, and when: after wait,
-// or when the server said so.
-func Again(err error, wait time.Duration) (pause time.Duration, again bool) {
+// RetryJoin returns whether another Join can succeed after err, and the delay before it: wait with
+// jitter, or the one that the server named.
+func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) {
 	var pending *pki.PendingError
 	if errors.As(err, &pending) && pending.Again > 0 {
 		wait = max(pending.Again, time.Second)
@@ -66,9 +66,9 @@ func Again(err error, wait time.Duration) (pause time.Duration, again bool) {
 	return 0, false
 }
 
-// enrolment is what this machine asks with: its token, or, to be accepted by a person,
-// the servers and the CA that it was told, or has asked before. anyCA: a CA that nobody
-// named may be trusted because it comes first.
+// enrolment returns the request of this machine: with its token, or, to be accepted by a person, to
+// the servers and the CA of its settings or of an earlier request. anyCA: where no CA is named,
+// the first one that a server shows is trusted.
 func (c *Config) enrolment(anyCA bool) (pki.EnrolConfig, error) {
 	dial := c.Dial
 	if dial == nil {
@@ -90,7 +90,7 @@ func (c *Config) enrolment(anyCA bool) (pki.EnrolConfig, error) {
 		enrol.Token.CA = c.CA
 	default:
 		return enrol, model.Errorf(model.Unauthenticated, "this machine has not joined a server yet: %s holds no identity", c.StateDir).
-			WithHint("on the server: muster node token; here, what that prints: muster-agent join TOKEN")
+			WithHint("on the server: muster node token; here, with the token that it prints: muster-agent join TOKEN")
 	}
 	if len(c.Servers) > 0 {
 		enrol.Token.Addresses = c.Servers
@@ -98,10 +98,10 @@ func (c *Config) enrolment(anyCA bool) (pki.EnrolConfig, error) {
 	return enrol, nil
 }
 
-// Join makes this machine a node, at once or not at all: it asks each server once. Who is
-// a node already is told which one (already). Without a token the machine asks to be
-// accepted (pki.PendingError); without a CA it trusts the one it sees first, and trusted
-// hears of it before anything is sent. No agent may run on the state folder.
+// Join makes this machine a node and asks each server once. already: it is a node of that identity
+// since before. Without a token the machine asks to be accepted (pki.PendingError). Without a CA it
+// trusts the first one that a server shows, and calls trusted before it sends anything. No agent may
+// run on the state folder.
 func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Identity, already bool, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, false, err
@@ -113,11 +113,11 @@ func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Ide
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, false, err
 	}
-	held, err := lock(c.StateDir)
+	folder, err := lock(c.StateDir)
 	if err != nil {
 		return nil, false, err
 	}
-	defer held.Close()
+	defer folder.Close()
 	enrol, err := c.enrolment(true)
 	if err != nil {
 		return nil, false, err
@@ -127,7 +127,7 @@ func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Ide
 	return id, false, err
 }
 
-// sameServer refuses to call a machine joined that is a node of another server.
+// sameServer returns an error where the identity is of another server than the settings name.
 func (c *Config) sameServer(id *pki.Identity) error {
 	wanted := c.CA
 	if c.Token != "" {
@@ -141,5 +141,5 @@ func (c *Config) sameServer(id *pki.Identity) error {
 		return nil
 	}
 	return model.Errorf(model.Conflict, "this machine is node %s of another server already, which has the CA %s", id.Name, pki.SumText(id.CASum)).
-		WithHint("if it shall leave that one: systemctl stop muster-agent; muster-agent reset-identity --state-dir %s; then join again", c.StateDir)
+		WithHint("to leave that server: systemctl stop muster-agent; muster-agent reset-identity --state-dir %s; then join again", c.StateDir)
 }

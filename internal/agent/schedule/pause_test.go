@@ -14,7 +14,7 @@ func TestNothingRunsInAnExceptedTime(t *testing.T) {
 		w := begin(t, Config{})
 		var held atomic.Bool
 		job := w.job(1, time.Minute, time.Second)
-		job.Held = func() bool { return held.Load() }
+		job.Paused = func() bool { return held.Load() }
 		if err := w.Set([]Job{job}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/asset"
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/agent/schedule"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// assetWait is the longest time that a run waits for an asset on its way, so that the first result of
+// a new check is not UNKNOWN.
+const assetWait = 10 * time.Second
+
+// buildFor returns the archive of an asset for this machine.
+func (c *checks) buildFor(a *model.ChunkAsset) (sum asset.Sum, ok bool) {
+	if b := model.SelectBuild(a.Builds, c.agent.facts.load()); b != nil {
+		return b.SHA512, true
+	}
+	return "", false
+}
+
+// fetchAssets makes the cache fetch the archives of all checks.
+func (c *checks) fetchAssets(chunks []*model.CheckChunk) {
+	sums := map[asset.Sum]bool{}
+	if len(c.agent.cfg.Commands.Allow) == 0 {
+		for _, chunk := range chunks {
+			for i := range chunk.Assets {
+				if sum, ok := c.buildFor(&chunk.Assets[i]); ok {
+					sums[sum] = true
+				}
+			}
+		}
+	}
+	c.assets.Want(sums)
+}
+
+// assetDirs returns the folders of a check's assets, or the reason why it cannot run.
+func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, problem string) {
+	if len(x.chunk.Assets) == 0 {
+		return nil, ""
+	}
+	if len(c.agent.cfg.Commands.Allow) > 0 {
+		return nil, "refused: the agent here runs only the programs of its setting --allow-commands, and assets bring programs of the server"
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(assetWait, cmp.Or(x.chunk.Timeout, assetWait)))
+	defer cancel()
+	for i := range x.chunk.Assets {
+		a := &x.chunk.Assets[i]
+		sum, ok := c.buildFor(a)
+		if !ok {
+			return nil, model.MissingBuildError(a.Name, "this machine", c.agent.facts.load()).Error()
+		}
+		dir, err := c.assets.Dir(ctx, sum)
+		if err != nil {
+			return nil, fmt.Sprintf("asset %s is not here: %s", a.Name, err)
+		}
+		list = append(list, run.Asset{Name: a.Name, Dir: dir})
+	}
+	return list, ""
+}
+
+// retryWithAsset runs the checks that failed for want of an asset: one has arrived.
+func (c *checks) retryWithAsset(asset.Sum) {
+	var keys []schedule.Key
+	c.mu.Lock()
+	for key, x := range c.byKey {
+		if x.carried.lacksFile.Load() && !x.chunk.RoundRobin {
+			keys = append(keys, key)
+		}
+	}
+	c.mu.Unlock()
+	for _, key := range keys {
+		c.scheduler.RunNow(key)
+	}
+}
+
+// fetchAsset requests an archive from byte offset from on, of one server after the other in the order
+// of sessions.
+func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*asset.Source, error) {
+	err := errors.New("no server is known")
+	for _, server := range a.credentials.serverList() {
+		var source *asset.Source
+		if source, err = a.fetchFrom(ctx, server, sum, from); err == nil {
+			return source, nil
+		}
+	}
+	return nil, err
+}
+
+func (a *Agent) fetchFrom(ctx context.Context, server string, sum asset.Sum, from int64) (*asset.Source, error) {
+	dial := a.cfg.Dial
+	if dial == nil {
+		dial = link.NewDialer(nil)
+	}
+	config := link.TLSFor(wire.AssetProtocol, a.credentials.identity(), a.cfg.Machine.Now)
+	client := &http.Client{Transport: &http.Transport{
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return link.DialTLS(ctx, dial, config, server)
+		},
+		DisableKeepAlives: true, DisableCompression: true, ResponseHeaderTimeout: 30 * time.Second,
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+server+wire.AssetPath+sum, nil)
+	if err != nil {
+		return nil, err
+	}
+	if from > 0 {
+		request.Header.Set("Range", "bytes="+strconv.FormatInt(from, 10)+"-")
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", server, errors.Unwrap(err))
+	}
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return &asset.Source{Body: answer.Body}, nil
+	case http.StatusPartialContent:
+		return &asset.Source{Body: answer.Body, From: from}, nil
+	case http.StatusRequestedRangeNotSatisfiable: // the file here is complete, or longer
+		answer.Body.Close()
+		return &asset.Source{Body: io.NopCloser(strings.NewReader("")), From: from}, nil
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+	return nil, errors.New(cmp.Or(strings.TrimSpace(strings.ToValidUTF8(string(text), "")), answer.Status))
+}

@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/asset"
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/agent/schedule"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/window"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// fallbackInterval is the interval of a check whose times this machine cannot read, such as an
+// unknown time zone: its results say so.
+const fallbackInterval = 5 * time.Minute
+
+// checks is the part of the agent that runs chunks of kind ChunkCheck: it schedules them, fetches
+// their assets and spools their results. mu guards the two maps and is never held during a run.
+type checks struct {
+	agent     *Agent
+	runner    *run.Runner
+	scheduler *schedule.Scheduler
+	assets    *asset.Cache
+	maxOutput atomic.Int64  // bytes of one result that the server accepts; zero: not known yet
+	lost      atomic.Uint64 // results that the spool refused
+
+	mu    sync.Mutex
+	byKey map[schedule.Key]*check
+	units map[model.ChunkID]model.CheckID // requests name chunks
+}
+
+// check is one definition made ready to run on this node. It is immutable.
+type check struct {
+	chunk   *model.CheckChunk
+	proxy   model.NodeID // the proxy node of its results; zero: this node
+	command model.ExpandedCommand
+	problem string   // why it cannot run here; its result is UNKNOWN with this text
+	hide    []string // secrets in command.Env; of one run only
+	carried *carried
+}
+
+// carried is the state that a check keeps from run to run, also when its definition changes.
+type carried struct {
+	memory    probe.Memory
+	status    atomic.Uint32 // of the last run, plus 1; zero: no run yet
+	lacksFile atomic.Bool   // the last run failed because an asset was missing
+}
+
+// open makes the scheduler and opens the folder of assets.
+func (c *checks) open(node uuid.UUID) (err error) {
+	cfg := &c.agent.cfg
+	c.scheduler = schedule.New(schedule.Config{
+		Node: node, MaxConcurrent: cfg.Commands.MaxConcurrent, FirstWithin: cfg.FirstWithin, Grace: cfg.StopGrace,
+		Boot: func() time.Duration { return time.Duration(cfg.Machine.BootMs()) * time.Millisecond },
+		Now:  cfg.Machine.Now,
+	})
+	c.assets, err = asset.Open(asset.Config{
+		Dir: cfg.AssetDir, Bytes: cfg.AssetBytes, Fetch: c.agent.fetchAsset, Arrived: c.retryWithAsset, Log: cfg.Log,
+	})
+	return err
+}
+
+// find returns the check of a chunk. own is false for a proxy check, which runs for other nodes.
+func (c *checks) find(chunk model.ChunkID) (check model.CheckID, own, assigned bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	check, assigned = c.units[chunk]
+	_, own = c.byKey[schedule.Key{Check: check}]
+	return check, own, assigned
+}
+
+// apply implements part. Checks that stay keep their times and their carried state.
+func (c *checks) apply(a *link.Assignment, chunks []*model.Chunk) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	self := target{values: propertyValues(a.Properties)}
+	proxies := proxyTargets(&a.ProxyChecks)
+	byKey := make(map[schedule.Key]*check, len(chunks))
+	units := make(map[model.ChunkID]model.CheckID, len(chunks))
+	var definitions []*model.CheckChunk
+	var keys []schedule.Key
+	for _, chunk := range chunks {
+		definition := chunk.AsCheck()
+		definitions, units[chunk.ID] = append(definitions, definition), chunk.Unit
+		template, err := definition.Template()
+		targets := []target{self}
+		if definition.Proxy {
+			targets = proxies[chunk.ID]
+		}
+		for _, t := range targets {
+			x := prepare(definition, template, err, t)
+			key := schedule.Key{Check: chunk.Unit, ProxyNode: t.node}
+			if old, ok := c.byKey[key]; ok {
+				x.carried = old.carried
+			}
+			if byKey[key] == nil { // of two definitions of one check the later one wins
+				keys = append(keys, key)
+			}
+			byKey[key] = x
+		}
+	}
+	jobs := make([]schedule.Job, 0, len(keys))
+	for _, key := range keys {
+		jobs = append(jobs, c.job(byKey[key], key))
+	}
+	if err := c.scheduler.Set(jobs); err != nil {
+		return err
+	}
+	c.byKey, c.units = byKey, units
+	c.agent.secrets.Retain(definitions)
+	c.fetchAssets(definitions)
+	return nil
+}
+
+// suspend implements part.
+func (c *checks) suspend() { _ = c.scheduler.Set(nil) } // an empty list has no error
+
+// job returns the times of a check and the function that runs it. Times that cannot be read become
+// the problem of x, which no other goroutine knows yet.
+func (c *checks) job(x *check, key schedule.Key) schedule.Job {
+	chunk := x.chunk
+	job := schedule.Job{Key: key, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone, OnRequest: chunk.RoundRobin}
+	if job.Cron != "" {
+		if _, err := when.ParseCron(job.Cron, job.Zone); err != nil {
+			x.problem = err.Error()
+			job.Cron, job.Interval = "", fallbackInterval
+		}
+	} else if job.Interval <= 0 {
+		x.problem = "the check has neither interval nor cron"
+		job.Interval = fallbackInterval
+	}
+	if len(chunk.Except) > 0 {
+		except, err := window.NewSet(chunk.Except)
+		if err != nil {
+			x.problem = err.Error()
+		}
+		job.Paused = func() bool {
+			_, inside := except.Active(c.agent.serverTime())
+			return inside
+		}
+	}
+	job.Do = func(ctx context.Context) { c.run(ctx, x) }
+	return job
+}
+
+// prepare expands a definition with the properties of its target. err is that of the template.
+func prepare(chunk *model.CheckChunk, template *model.CommandTemplate, err error, t target) *check {
+	x := &check{chunk: chunk, proxy: t.node, carried: &carried{}}
+	if err == nil {
+		x.command, err = template.Expand(t.values)
+	}
+	if t.node != 0 {
+		if x.command.Env == nil {
+			x.command.Env = map[string]string{}
+		}
+		x.command.Env[proxyNodeVariable] = t.name
+	}
+	if err == nil && chunk.RunAs != "" && strings.TrimSpace(x.command.RunAs) == "" {
+		// Empty would mean the agent's own user, perhaps root.
+		x.problem = fmt.Sprintf("runAs %s is empty on this node: the check does not run", chunk.RunAs)
+	}
+	if err != nil {
+		x.problem = err.Error()
+		var missing *model.MissingError
+		if errors.As(err, &missing) {
+			x.problem += "\n  set it for all, a namespace, a group or this node (muster explain property), or write a default into the check: | default \"…\""
+		}
+	}
+	return x
+}
+
+// propertyValues looks names up in a list that ascends by name.
+func propertyValues(list []wire.Property) model.PropertyValues {
+	return func(name string) ([]byte, string, bool) {
+		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
+		if !ok {
+			return nil, "", false
+		}
+		return list[i].Value, list[i].Error, true
+	}
+}

@@ -1,0 +1,322 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/agent/schedule"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const (
+	maxCommands    = 4                      // commands of people at the same time, besides the checks
+	maxRequests    = 100                    // runs with output that is not sent
+	flushAfter     = 100 * time.Millisecond // delay in which output gathers …
+	flushBytes     = 16 << 10               // … unless it is as long as this
+	commandTimeout = 30 * time.Second       // default
+	maxCommandTime = time.Hour
+)
+
+// requestedRuns are the runs that the present session requested, with their unsent output: at most
+// Run.MaxOutput bytes each. It implements link.RunOutputs. mu is never held during a run.
+type requestedRuns struct {
+	agent *Agent
+	ready chan struct{}
+
+	mu       sync.Mutex
+	ctx      context.Context // of Agent.Run: its end cancels commands
+	stopped  bool
+	byID     map[uint64]*requestedRun
+	queue    []*requestedRun // with something to send, in turn
+	commands int             // running
+	running  sync.WaitGroup
+}
+
+// requestedRun is one run; requestedRuns.mu guards it.
+type requestedRun struct {
+	id        uint64
+	check     model.CheckID           // zero: a command
+	cancel    context.CancelCauseFunc // of a command
+	room      int                     // bytes of output that are still accepted
+	cut       uint64                  // bytes beyond them
+	out       []byte                  // unsent output
+	streamed  bool                    // output arrived during the run
+	flushing  bool                    // a timer will queue it
+	queued    bool
+	last      *wire.RunOutput // the end of the run
+	abandoned bool            // its session has ended, or it was cancelled
+}
+
+// start accepts requests; ctx ends their commands.
+func (k *requestedRuns) start(ctx context.Context) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ctx, k.byID = ctx, map[uint64]*requestedRun{}
+}
+
+// request starts the run of a check or command, or cancels one. The server counts its own requests:
+// requests beyond maxRequests have no answer.
+func (k *requestedRuns) request(r *wire.Run) {
+	if r.Cancel {
+		k.cancel(r.ID)
+		return
+	}
+	check, own, assigned := k.agent.checks.find(r.Chunk)
+	x := &requestedRun{id: r.ID, room: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
+	k.mu.Lock()
+	if k.stopped || k.ctx == nil || r.ID == 0 && r.Command != nil || r.ID != 0 && k.byID[r.ID] != nil || len(k.byID) >= maxRequests {
+		k.mu.Unlock()
+		return
+	}
+	var refusal string
+	switch {
+	case k.agent.cfg.Commands.NoRun:
+		refusal = "refused by the agent's setting --no-run: nothing runs there on request"
+	case r.Command != nil && k.agent.cfg.Commands.AuditOnly:
+		refusal = "refused by the agent's setting --audit-only: no commands run there on request"
+	case r.Command != nil && k.commands >= maxCommands:
+		refusal = fmt.Sprintf("%d commands run there, the most at the same time; try again when one has ended", maxCommands)
+	case r.Command == nil && assigned && !own:
+		refusal = "this is a proxy check: it runs for each proxy node by its own schedule"
+	case r.Command == nil && !assigned:
+		refusal = "this check is not assigned to the node, or its agent does not have the last change yet"
+	}
+	if r.ID != 0 {
+		k.byID[r.ID] = x
+	}
+	ctx := k.ctx
+	switch {
+	case refusal != "":
+		k.endLocked(x, &wire.RunOutput{Refused: refusal})
+	case r.Command != nil:
+		ctx, x.cancel = context.WithCancelCause(ctx)
+		k.commands++
+		k.running.Add(1)
+	default:
+		x.check = check
+	}
+	k.mu.Unlock()
+	switch {
+	case refusal != "":
+		k.agent.cfg.Log.Warn("requested run refused", "chunk", r.Chunk, "reason", refusal)
+	case r.Command != nil:
+		go k.command(ctx, x, r)
+	default:
+		k.agent.checks.scheduler.RunNow(schedule.Key{Check: check})
+	}
+}
+
+// command runs a command of a person, within the limits of checks.
+func (k *requestedRuns) command(ctx context.Context, x *requestedRun, r *wire.Run) {
+	defer k.running.Done()
+	defer x.cancel(nil)
+	timeout := min(time.Duration(r.TimeoutMs)*time.Millisecond, maxCommandTime)
+	k.agent.cfg.Log.Info("requested command runs", "shell", r.Command.Shell, "argv", r.Command.Argv)
+	result := k.agent.checks.runner.Run(ctx, run.Command{
+		Shell: r.Command.Shell, Argv: r.Command.Argv, Timeout: cmp.Or(timeout, commandTimeout), MaxOutput: x.room, AdHoc: true,
+		Stream: func(p []byte) { k.add(x, p) },
+	})
+	k.mu.Lock()
+	k.commands--
+	k.mu.Unlock()
+	k.finish(x, result)
+}
+
+// ofCheckLocked returns the requested runs of a check that have not ended.
+func (k *requestedRuns) ofCheckLocked(check model.CheckID) (list []*requestedRun) {
+	for _, x := range k.byID {
+		if x.check == check && x.last == nil {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// listeners returns a function that takes the output of a check that starts, for the requests of it;
+// nil: there are none.
+func (k *requestedRuns) listeners(check model.CheckID) func([]byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := k.ofCheckLocked(check)
+	if list == nil {
+		return nil
+	}
+	return func(p []byte) {
+		for _, x := range list {
+			k.add(x, p)
+		}
+	}
+}
+
+// checkEnded ends the requests of a check, also those that arrived while it ran.
+func (k *requestedRuns) checkEnded(check model.CheckID, result run.Result) {
+	k.mu.Lock()
+	list := k.ofCheckLocked(check)
+	k.mu.Unlock()
+	for _, x := range list {
+		k.finish(x, result)
+	}
+}
+
+// add keeps a piece of output until it is sent.
+func (k *requestedRuns) add(x *requestedRun, p []byte) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if x.abandoned {
+		return
+	}
+	x.streamed = true
+	x.cut += uint64(max(0, len(p)-x.room))
+	p = p[:min(len(p), x.room)]
+	x.room -= len(p)
+	x.out = append(x.out, p...)
+	switch {
+	case len(x.out) >= flushBytes:
+		k.queueLocked(x)
+	case !x.flushing && !x.queued:
+		x.flushing = true
+		time.AfterFunc(flushAfter, func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			x.flushing = false
+			k.queueLocked(x)
+		})
+	}
+}
+
+// finish ends a run with its result.
+func (k *requestedRuns) finish(x *requestedRun, result run.Result) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last := &wire.RunOutput{Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Cut: result.Unheard + x.cut}
+	switch {
+	case result.Refused:
+		last.Refused = string(result.Output)
+	case !x.streamed:
+		last.Cut = result.Cut
+		x.out = append(x.out, result.Output[:min(len(result.Output), x.room)]...)
+		last.Cut += uint64(max(0, len(result.Output)-x.room))
+	case result.Note != "":
+		if n := len(x.out); n > 0 && x.out[n-1] != '\n' {
+			x.out = append(x.out, '\n')
+		}
+		x.out = append(x.out, result.Note...)
+	}
+	k.endLocked(x, last)
+}
+
+func (k *requestedRuns) endLocked(x *requestedRun, last *wire.RunOutput) {
+	last.ID, last.Done = x.id, true
+	x.last = last
+	k.queueLocked(x)
+}
+
+// queueLocked offers the unsent output to the link.
+func (k *requestedRuns) queueLocked(x *requestedRun) {
+	if x.queued || x.abandoned || x.id == 0 {
+		return
+	}
+	x.queued = true
+	k.queue = append(k.queue, x)
+	select {
+	case k.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Ready implements link.RunOutputs.
+func (k *requestedRuns) Ready() <-chan struct{} { return k.ready }
+
+// Next implements link.RunOutputs. Runs take turns; a piece ends at the end of a character.
+func (k *requestedRuns) Next(most int) (wire.RunOutput, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.queue) > 0 {
+		x := k.queue[0]
+		k.queue = k.queue[1:]
+		x.queued = false
+		n := min(len(x.out), max(utf8.UTFMax, most))
+		if n < len(x.out) || x.last == nil {
+			n = wholeRunes(x.out[:n])
+		}
+		ran := wire.RunOutput{ID: x.id, Output: x.out[:n]}
+		x.out = x.out[n:]
+		switch {
+		case x.last != nil && len(x.out) == 0:
+			last := *x.last
+			last.Output = ran.Output
+			x.abandoned = true
+			delete(k.byID, x.id)
+			return last, true
+		case x.last != nil || len(x.out) >= utf8.UTFMax:
+			x.queued = true
+			k.queue = append(k.queue, x)
+		}
+		if n > 0 {
+			return ran, true
+		}
+	}
+	return wire.RunOutput{}, false
+}
+
+// wholeRunes returns the length of p without an incomplete character at its end.
+func wholeRunes(p []byte) int {
+	for back := 1; back <= min(len(p), utf8.UTFMax-1); back++ {
+		if at := len(p) - back; utf8.RuneStart(p[at]) {
+			if !utf8.FullRune(p[at:]) {
+				return at
+			}
+			break
+		}
+	}
+	return len(p)
+}
+
+var (
+	errCancelled = errors.New("ended because it was cancelled")
+	errNoSession = errors.New("ended because the session with the server ended")
+)
+
+// cancel ends a command. A check runs on; only its answer ends.
+func (k *requestedRuns) cancel(id uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	x := k.byID[id]
+	switch {
+	case x == nil:
+	case x.cancel != nil:
+		x.cancel(errCancelled)
+	default:
+		x.abandoned = true
+		delete(k.byID, id)
+	}
+}
+
+// abandon drops all requests at the end of their session and ends its commands.
+func (k *requestedRuns) abandon() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, x := range k.byID {
+		x.abandoned, x.out = true, nil
+		if x.cancel != nil {
+			x.cancel(errNoSession)
+		}
+	}
+	clear(k.byID)
+	k.queue = nil
+}
+
+// stopAll starts no more runs and waits for the commands, which end with the context of start.
+func (k *requestedRuns) stopAll() {
+	k.mu.Lock()
+	k.stopped = true
+	k.mu.Unlock()
+	k.running.Wait()
+}

@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// serverClock ties the server's clock to this machine's boot clock as of the last Welcome, so that
+// a jump of the wall clock shows at once. The zero value knows no server.
+type serverClock struct {
+	welcome atomic.Pointer[struct{ serverMs, bootMs int64 }]
+	warned  atomic.Bool // the log has reported the offset
+}
+
+func (c *serverClock) set(serverMs int64, bootMs uint64) {
+	c.welcome.Store(&struct{ serverMs, bootMs int64 }{serverMs, int64(bootMs)})
+}
+
+// ServerOffset returns this machine's clock minus the server's; ok is false before the first session.
+func (a *Agent) ServerOffset() (offset time.Duration, ok bool) {
+	w := a.clock.welcome.Load()
+	if w == nil {
+		return 0, false
+	}
+	server := w.serverMs + int64(a.cfg.Machine.BootMs()) - w.bootMs
+	return time.Duration(a.cfg.Machine.Now().UnixMilli()-server) * time.Millisecond, true
+}
+
+// serverTime returns the time by the server's clock, or by this machine's before the first session.
+func (a *Agent) serverTime() time.Time {
+	offset, _ := a.ServerOffset()
+	return a.cfg.Machine.Now().Add(-offset)
+}
+
+// maxClockOffset is the offset above which the log warns.
+const maxClockOffset = 5 * time.Second
+
+// logClockOffset warns when the clock is off the server's, and reports its return. Only cron checks
+// and the times that people read depend on it.
+func (a *Agent) logClockOffset() {
+	offset, ok := a.ServerOffset()
+	off := ok && offset.Abs() > maxClockOffset
+	switch warned := a.clock.warned.Swap(off); {
+	case off && !warned:
+		a.cfg.Log.Warn("this machine's clock differs from the server's", "ahead", offset.Round(time.Millisecond), "hint", "synchronise it here: timedatectl set-ntp true")
+	case warned && !off:
+		a.cfg.Log.Info("this machine's clock agrees with the server's again", "ahead", offset)
+	}
+}
+
+func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.RunConfig {
+	servers := a.cfg.Servers
+	if len(servers) == 0 {
+		servers = id.Servers
+	}
+	return link.RunConfig{
+		Config: link.Config{
+			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial, Chunk: a.units.decode,
+			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
+		},
+		Servers: servers, SavedServers: a.session.Servers, TLS: a.credentials.TLS, RetryNow: a.retryNow, Linger: a.cfg.Linger,
+		Assignment: assignment, Hello: a.hello, Facts: a.currentFacts, FactsChanged: a.facts.changed, Stats: a.stats,
+		RunOutputs: &a.requests, Requests: a.secrets,
+	}
+}
+
+func (a *Agent) hello() wire.Hello {
+	return wire.Hello{
+		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
+		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.session.Incarnation, Labels: a.cfg.Labels,
+		Facts: a.facts.load(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(),
+		Restrictions: a.cfg.restrictions(), Features: a.units.features(),
+	}
+}
+
+// currentFacts returns the facts that a session must know. The maps are shared and never changed.
+func (a *Agent) currentFacts() wire.Facts {
+	return wire.Facts{Labels: a.cfg.Labels, Facts: a.facts.load(), Groups: a.cfg.Groups}
+}
+
+// self returns the agent's own counters, for its probe "agent".
+func (a *Agent) self() probe.Self {
+	plan, spool := a.checks.scheduler.Stats(), a.spool.Stats()
+	return probe.Self{
+		Waiting: spool.Held, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
+		Evicted: spool.Evicted, Refused: spool.Refused, Lost: a.checks.lost.Load(),
+		Runs: plan.Started, Skipped: plan.Skipped, Late: plan.Late, Forks: a.checks.runner.Forks(),
+	}
+}
+
+// stats returns the same counters for the server.
+func (a *Agent) stats() wire.Stats {
+	self := a.self()
+	x := wire.Stats{
+		UptimeMs: a.cfg.Machine.BootMs() - a.started, Spooled: self.Waiting, SpoolBytes: uint64(self.SpoolBytes),
+		Runs: self.Runs, Forks: self.Forks, Skipped: self.Skipped, Late: self.Late,
+		Evicted: self.Evicted, Refused: self.Refused, Lost: self.Lost, ResidentBytes: residentBytes(),
+	}
+	for _, stream := range a.spool.Streams() {
+		x.OldestMs = max(x.OldestMs, stream.OldestAgeMs)
+	}
+	return x
+}
+
+// events is the agent as the link calls it, from one goroutine at a time.
+type events Agent
+
+// Connected implements link.Events.
+func (e *events) Connected(server string, w *wire.Welcome) {
+	a := (*Agent)(e)
+	a.clock.set(w.ServerUnixMs, a.cfg.Machine.BootMs())
+	a.checks.maxOutput.Store(int64(w.MaxOutput))
+	name := strings.Clone(w.Name)
+	a.name.Store(&name)
+	a.connected.Store(true)
+	a.secrets.Connected(w.Features)
+	a.checks.assets.Hurry()
+	a.units.resume()
+	now := session{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), Own: a.cfg.Servers}
+	if now.Incarnation != a.session.Incarnation || !slices.Equal(now.Servers, a.session.Servers) || !slices.Equal(now.Own, a.session.Own) {
+		if !slices.Equal(now.Servers, a.session.Servers) {
+			a.cfg.Log.Info("the server names the servers to connect to; those of this agent's settings are tried after them", "servers", now.Servers)
+		}
+		a.session = now
+		if err := saveSession(a.cfg.StateDir, now); err != nil {
+			a.cfg.Log.Error("save the session's servers", "err", err)
+		}
+	}
+	a.cfg.State(Connected + " to " + server + " as " + w.Name)
+	a.credentials.setServers(slices.Concat([]string{server}, now.Servers, a.cfg.Servers, a.credentials.identity().Servers))
+	a.cfg.Log.Info("connected", "server", server, "name", w.Name)
+}
+
+// Disconnected implements link.Events.
+func (e *events) Disconnected(server string, err error) {
+	a := (*Agent)(e)
+	if a.connected.Swap(false) {
+		a.spool.Offline()
+	}
+	a.requests.abandon()
+	a.secrets.Disconnected()
+	a.cfg.State("no session with " + server + ": " + oneLine(err))
+	a.cfg.Log.Warn("no session", "server", server, "err", err)
+	a.credentials.checkRefusal(err)
+	var refused *link.RefusedError
+	if !errors.As(err, &refused) {
+		return
+	}
+	if refused.Code == "forgotten" && a.cfg.Token != "" {
+		a.forgotten.Store(true)
+		a.stop()
+	}
+	if slices.Contains(suspendingCodes, refused.Code) {
+		a.units.suspend(refused.Code)
+	}
+}
+
+// Assigned implements link.Events.
+func (e *events) Assigned(assignment *link.Assignment) {
+	a := (*Agent)(e)
+	if err := saveAssignment(a.cfg.StateDir, assignment); err != nil {
+		a.cfg.Log.Error("save the assignment for the next start", "err", err)
+	}
+	if err := a.units.apply(assignment); err != nil {
+		a.cfg.Log.Error("apply the assignment", "err", err)
+		return
+	}
+	a.cfg.Log.Info("assignment in force", "checks", len(assignment.Chunks), "revision", assignment.Generation.Revision)
+}
+
+// Turn implements link.Events.
+func (e *events) Turn(t *wire.Turn) { (*Agent)(e).checks.runTurn(t) }
+
+// Reply implements link.Events.
+func (e *events) Reply(x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
+
+// RunNow implements link.Events.
+func (e *events) RunNow(r *wire.Run) { (*Agent)(e).requests.request(r) }

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Files of the state folder; pki has the identity there, too.
+const (
+	lockFile       = "lock"
+	assignmentFile = "assignment" // frames of wire.Assignment, with its signature
+	sessionFile    = "session.json"
+	spoolFolder    = "spool"
+)
+
+// session is the memory of the last session.
+type session struct {
+	Incarnation uint64   `json:"incarnation"`
+	Servers     []string `json:"servers,omitempty"` // of its Welcome
+	Own         []string `json:"own,omitempty"`     // --server at that time
+}
+
+// lock locks the state folder against a second agent; the kernel releases it when the process dies.
+func lock(dir string) (io.Closer, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the agent's state folder: %w", err)
+	}
+	file, err := disk.OS{}.Lock(filepath.Join(dir, lockFile))
+	var other *disk.LockedError
+	if errors.As(err, &other) {
+		return nil, model.Errorf(model.Conflict, "state folder %s is in use by another agent (%s)", dir, other.Holder()).
+			WithHint("stop that one (systemctl stop muster-agent), or give this one another folder (--state-dir)")
+	}
+	return file, err
+}
+
+// loadAssignment reads the assignment of the last run of the agent and verifies it like one from the
+// network. It returns nil where there is none or it cannot be verified; the server sends it again.
+func loadAssignment(dir string, id *pki.Identity, decode link.DecodeChunk) (*link.Assignment, error) {
+	path := filepath.Join(dir, assignmentFile)
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := decodeAssignment(data, id, decode)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// decodeAssignment reads the frames of a stored assignment, one for each of its parts.
+func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeChunk) (*link.Assignment, error) {
+	var parts wire.PartialAssignment
+	for {
+		frame, rest, err := wire.SplitFrame(data)
+		if err != nil {
+			return nil, err
+		}
+		kind, body, err := wire.FrameKind(frame)
+		if err != nil {
+			return nil, err
+		}
+		if kind != wire.KindAssignment {
+			return nil, fmt.Errorf("frame of kind %d, expected an assignment (%d)", kind, wire.KindAssignment)
+		}
+		var a wire.Assignment
+		if err := a.Decode(body); err != nil {
+			return nil, err
+		}
+		if whole := parts.Join(&a); whole != nil {
+			return (*link.Assignment)(nil).Apply(whole, id.Node, id.ServerKey, decode)
+		}
+		data = rest
+	}
+}
+
+// encodeAssignment writes an assignment as decodeAssignment reads it.
+func encodeAssignment(a *link.Assignment) (data []byte) {
+	for _, part := range a.Message().Parts() {
+		data = wire.AppendAssignment(data, part)
+	}
+	return data
+}
+
+func saveAssignment(dir string, a *link.Assignment) error {
+	return disk.WriteFile(disk.OS{}, dir, assignmentFile, encodeAssignment(a))
+}
+
+// loadSession reads the memory of the last session; a file that cannot be read is as good as none,
+// because the next session renews it.
+func loadSession(dir string) session {
+	data, err := os.ReadFile(filepath.Join(dir, sessionFile))
+	if err != nil {
+		return session{}
+	}
+	return decodeSession(data)
+}
+
+func decodeSession(data []byte) (s session) {
+	if json.Unmarshal(data, &s) != nil {
+		return session{}
+	}
+	return s
+}
+
+func saveSession(dir string, s session) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(disk.OS{}, dir, sessionFile, data)
+}
