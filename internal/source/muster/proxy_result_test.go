@@ -73,7 +73,7 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 	uid := w.node(1, 1)
 	w.plan.about(1001, 50, 51)
 	a := w.agent(uid)
-	a.wait("assignment", func() bool { return len(a.held) == 1 && len(a.held[0].Proxied.Nodes) == 2 })
+	a.wait("assignment", func() bool { return len(a.held) == 1 && len(a.held[0].ProxyChecks.Nodes) == 2 })
 
 	say := func(chunk model.ChunkID, about model.NodeID) wire.Signal {
 		return wire.ResultSignal(wire.Signal{Chunk: chunk, Node: about}, wire.Result{Status: model.Warning, Output: []byte("so and so")})
