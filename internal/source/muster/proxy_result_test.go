@@ -113,7 +113,7 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 	// It may speak of nobody any more who is taken from it.
 	w.plan.about(1001, 51)
 	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
-	a.wait("assignment", func() bool { return len(a.held) == 2 && len(a.held[1].Proxied.Nodes) == 1 })
+	a.wait("assignment", func() bool { return len(a.held) == 2 && len(a.held[1].ProxyChecks.Nodes) == 1 })
 	a.send(&wire.Batch{StreamKey: live, First: 9, Signals: []wire.Signal{say(7, 50), say(7, 51)}})
 	a.waitAck(10)
 	testenv.Until(t, "one more is refused", func() bool { return w.count("signals_total", "proxy") == 5 })
