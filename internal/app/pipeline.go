@@ -109,7 +109,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: s.planner, Journal: s.journal,
 		Rederive: func() (react.Replay, error) {
-			pass, err := s.passes.Begin()
+			pass, err := s.passes.BeginPass()
 			if err != nil {
 				return nil, err
 			}

@@ -101,7 +101,7 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	}
 	states, largest := s.view.Counts(id).States, uint64(0)
 	for _, node := range s.view.Summaries(s.planner.Nodes(namespace)) {
-		largest = max(largest, node.Held())
+		largest = max(largest, node.CountedStates())
 	}
 	nodes := uint64(len(s.planner.Nodes(namespace)))
 	all := []v1.LimitUse{

@@ -186,7 +186,7 @@ func TestWhereItBegins(t *testing.T) {
 	r.set.saved = nil
 	r.set = nil
 	// A cursor of another journal.
-	set, err := Open(Options{Journal: elsewhere{r.log}, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d"})
+	set, err := Open(Options{Journal: foreignJournal{r.log}, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,10 +200,10 @@ func TestWhereItBegins(t *testing.T) {
 	}
 }
 
-// elsewhere is a journal that knows no position of before.
-type elsewhere struct{ *journal.Log }
+// foreignJournal is a journal that knows no position of before.
+type foreignJournal struct{ *journal.Log }
 
-func (elsewhere) Resolve(journal.Position) (journal.Position, error) {
+func (foreignJournal) Resolve(journal.Position) (journal.Position, error) {
 	return journal.Position{}, journal.ErrTrimmed
 }
 

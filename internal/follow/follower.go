@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	gather     = 50 * time.Millisecond // between two looks at the journal: lines of that time leave together
-	fullBuffer = 1 << 20               // bytes of lines that wait before they are written
+	gather     = 50 * time.Millisecond // between two reads of the journal: lines of that time leave together
+	fullBuffer = 1 << 20               // bytes of waiting lines that cause a write
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = 5 * time.Second
 )
 
-// Journal is what is read: *journal.Log.
+// Journal is the part of *journal.Log that followers read.
 type Journal interface {
 	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
 	Head() journal.Position
@@ -29,38 +29,38 @@ type Journal interface {
 	Stats() journal.Stats
 }
 
-// Follower tells one handler of every result.
+// Follower sends every result to one handler.
 type Follower struct {
 	name    route.Name
 	opts    *Options
 	log     *slog.Logger
 	pool    *pool
 	reader  reader
-	pos     journal.Position // the lines of everything up to here are written, or wait in the pool
-	settled settling
+	pos     journal.Position // lines up to here are written, or wait in the pool
+	settled settlement
 
 	mu    sync.Mutex
 	shown State
-	saved uint64 // shown.Lines when Set.told asked last
+	saved uint64 // shown.Lines at the last Set.linesWritten
 }
 
-// State is what people are shown of a follower.
+// State describes a follower for people.
 type State struct {
 	Handler     route.Name
 	Address     string
 	Connections int // open now
 	Behind      time.Duration
 	BehindBytes int64
-	Lines       uint64 // written since the server started, also those that came again
+	Lines       uint64 // written since the server started, with repetitions
 	Again       uint64 // times that lines had to be written again, because connections broke
-	Withheld    uint64 // results of namespaces of which nothing is sent (notifications: shadow)
-	Skipped     uint64 // results that the handler was never told of, because it was too far behind
+	Withheld    uint64 // results of namespaces with notifications: shadow
+	Skipped     uint64 // results that were never sent, because the handler was too far behind
 	SkippedAt   time.Time
-	Trouble     string // why it does not get on now; empty: it does
-	News        string // what became of its cursor at the start; empty: it goes on from there
+	Trouble     string // why it makes no progress now; empty: it does
+	News        string // why its cursor was not used at the start; empty: it was
 
-	at       journal.Position // where it reads
-	received int64            // when that was received
+	at       journal.Position // of the last commit read
+	received int64            // receive time of that commit, Unix ns
 	settled  journal.Position
 }
 
@@ -75,7 +75,7 @@ func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from jour
 	}
 	f := &Follower{name: name, opts: o, log: o.Logger.With("handler", name.String()), pool: newPool(spec.Stream, timeout, o.Dial), pos: from}
 	f.reader = reader{words: w, view: o.View, log: f.log}
-	f.settled.begin(o.Now(), from)
+	f.settled.reset(o.Now(), from)
 	was.Handler, was.Address, was.at, was.settled, was.received = name, spec.Stream.Address, from, from, o.Now().UnixNano()
 	f.shown = was
 	return f, nil
@@ -109,23 +109,23 @@ func (f *Follower) run(ctx context.Context) {
 	}
 }
 
-// step brings the handler up to date.
+// step sends all results up to the head of the view.
 func (f *Follower) step(ctx context.Context) error {
 	f.reader.words.refresh()
-	if f.far() {
+	if f.beyondShare() {
 		if err := f.skip(ctx); err != nil {
 			return err
 		}
 	}
 	if f.pool.look() {
-		if err := f.again(ctx); err != nil {
+		if err := f.resend(ctx); err != nil {
 			return err
 		}
 	}
-	if err := f.flush(ctx); err != nil { // what a step before could not
+	if err := f.flush(ctx); err != nil { // lines of an earlier step that failed
 		return err
 	}
-	to := f.opts.View.Applied() // not beyond: lines say what their event came to
+	to := f.opts.View.Applied() // not beyond: a line has the state of its event
 	if to.Number > f.pos.Number {
 		f.reader.take = func(r *result) { f.pool.add(f.pool.lane(r.id, r.check.id), r) }
 		err := f.read(ctx, f.pos, to, func(c journal.Commit) error {
@@ -137,7 +137,7 @@ func (f *Follower) step(ctx context.Context) error {
 			return f.flush(ctx)
 		})
 		if errors.Is(err, journal.ErrTrimmed) {
-			return f.lost()
+			return f.restartAtTail()
 		}
 		if err != nil {
 			return err
@@ -180,19 +180,19 @@ func (f *Follower) flush(ctx context.Context) error {
 	return err
 }
 
-// settle notes that all up to here is written.
+// settle marks that all lines up to f.pos are written.
 func (f *Follower) settle() {
 	f.settled.add(f.opts.Now(), f.pos)
-	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.share() && f.settled.sooner() {
+	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.share() && f.settled.settleOldest() {
 	}
 	f.show(func(s *State) {
 		s.settled, s.Withheld, s.Connections = f.settled.at(), f.reader.shadow, f.pool.opened()
 	})
 }
 
-// again writes anew, to connections that broke, what was written to them since it last settled.
-func (f *Follower) again(ctx context.Context) error {
-	f.settled.begin(f.opts.Now(), f.settled.at())
+// resend opens broken connections, and writes the lines again that they got since the settled position.
+func (f *Follower) resend(ctx context.Context) error {
+	f.settled.reset(f.opts.Now(), f.settled.at())
 	broken, err := f.pool.reopen(ctx)
 	if err != nil {
 		return err
@@ -207,39 +207,39 @@ func (f *Follower) again(ctx context.Context) error {
 		if f.pool.waiting < fullBuffer {
 			return nil
 		}
-		return f.flushAgain(ctx)
+		return f.flushBroken(ctx)
 	})
 	if errors.Is(err, journal.ErrTrimmed) {
-		err = f.lost()
+		err = f.restartAtTail()
 	}
 	if err == nil {
-		err = f.flushAgain(ctx)
+		err = f.flushBroken(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	f.pool.mended()
-	f.log.Info("connections of a stream broke: what was written lately went out again", "connections", broken, "commits", f.pos.Number-from.Number)
+	f.log.Info("connections of a stream broke; the lines since the settled position were sent again", "connections", broken, "commits", f.pos.Number-from.Number)
 	f.show(func(s *State) { s.Again++ })
 	return nil
 }
 
-// flushAgain writes what waits on broken lanes only.
-func (f *Follower) flushAgain(ctx context.Context) error {
+// flushBroken writes the waiting lines of broken lanes only.
+func (f *Follower) flushBroken(ctx context.Context) error {
 	lines, err := f.pool.flush(ctx, true)
 	f.show(func(s *State) { s.Lines += lines })
 	return err
 }
 
-// end closes the connections. Where their peers read all of it nothing comes again.
+// end closes the connections. If all peers read to the end, no line comes again.
 func (f *Follower) end() {
 	if read := f.pool.close(); read && f.pool.waiting == 0 {
-		f.settled.begin(f.opts.Now(), f.pos)
+		f.settled.reset(f.opts.Now(), f.pos)
 	}
 	f.show(func(s *State) { s.settled, s.Connections = f.settled.at(), 0 })
 }
 
-// passed notes how far the follower has read.
+// passed records the position of the last commit read.
 func (f *Follower) passed(c journal.Commit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -252,7 +252,7 @@ func (f *Follower) show(change func(*State)) {
 	change(&f.shown)
 }
 
-// trouble says once why the follower does not get on, and once that it does.
+// trouble logs once why the follower makes no progress, and once that it does again.
 func (f *Follower) trouble(err error) {
 	f.mu.Lock()
 	was := f.shown.Trouble
@@ -263,13 +263,13 @@ func (f *Follower) trouble(err error) {
 	f.mu.Unlock()
 	switch {
 	case err != nil && was == "":
-		f.log.Warn("a stream does not get on; it goes on from its place by itself", "err", err)
+		f.log.Warn("a stream makes no progress; it continues from its cursor by itself", "err", err)
 	case err == nil && was != "":
-		f.log.Info("a stream gets on again")
+		f.log.Info("a stream makes progress again")
 	}
 }
 
-// State is what is to be shown of it now.
+// State returns the follower's present state.
 func (f *Follower) State() State {
 	f.mu.Lock()
 	s := f.shown

@@ -13,8 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Line is what a handler gets for each result: one line of JSON, as whoever reads it may
-// declare it. docs/handlers.md says what the fields are.
+// Line is one result as a handler gets it: one line of JSON. docs/handlers.md explains the fields.
 type Line struct {
 	Version   int               `json:"version"` // 1; raised when a field changes its meaning, not by new ones
 	Kind      string            `json:"kind"`    // result: routes send notifications the same way
@@ -45,7 +44,7 @@ type Value struct {
 	At    time.Time         `json:"at,omitzero"`
 }
 
-// Event is what the event came to with the result; left out where a newer one has been judged.
+// Event is the state of the event after the result; left out where a newer result was judged.
 type Event struct {
 	State        string    `json:"state"` // passing, failing or flapping
 	Occurrences  uint32    `json:"occurrences"`
@@ -55,8 +54,8 @@ type Event struct {
 	Acknowledged bool      `json:"acknowledged,omitempty"`
 }
 
-// result is one result on its way from the journal to a line. What it points to is valid until
-// the reader goes on.
+// result is one result on its way from the journal to a line. Its bytes are valid until the reader's next
+// entry.
 type result struct {
 	at       journal.Position
 	index    int // among the results of its commit
@@ -72,7 +71,7 @@ type result struct {
 	number   uint64
 	ranBy    *nodeWords
 	extra    []byte
-	now      event.Standing
+	now      event.Verdict
 	newest   bool
 }
 
@@ -114,7 +113,7 @@ func appendLine(dst []byte, r *result) []byte {
 	return append(dst, "}\n"...)
 }
 
-func appendEvent(dst []byte, s *event.Standing) []byte {
+func appendEvent(dst []byte, s *event.Verdict) []byte {
 	state := "passing"
 	switch {
 	case s.Flapping:
@@ -135,7 +134,7 @@ func appendEvent(dst []byte, s *event.Standing) []byte {
 	return append(dst, '}')
 }
 
-// appendValues writes what the check measured; hooks are left out.
+// appendValues writes the values of a result; hooks are left out.
 func appendValues(dst []byte, extra []byte) []byte {
 	x, err := wire.DecodeExtra(extra)
 	if err != nil || len(x.Values) == 0 {
@@ -171,7 +170,7 @@ func appendHex(dst []byte, n uint64) []byte {
 	return hex.AppendEncode(dst, b[:])
 }
 
-// appendText writes a JSON string. What is no UTF-8 becomes U+FFFD.
+// appendText writes a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func appendText[T string | []byte](dst []byte, text T) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')

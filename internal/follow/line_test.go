@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-func some(t testing.TB) *result {
+func sampleResult(t testing.TB) *result {
 	w, err := newWords(&directory{}, "default", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func some(t testing.TB) *result {
 		at: journal.Position{Log: 0xabc, Number: 17}, index: 4, received: at, executed: at - 1e9, node: w.node(12), ranBy: w.node(20), check: w.check(someCheck),
 		status: model.Critical, output: []byte("disk \"97%\" full\t\x01\xff"), duration: 1250, key: wire.StreamKey{Stream: 9, Lane: wire.Backlog}, number: 321,
 		extra:  wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "/", Value: 97.5, Tags: map[string]string{"b": "2", "a": "1"}, At: time.Unix(0, at)}, {Name: "n", Value: 3}}}),
-		newest: true, now: event.Standing{Failing: true, Occurrences: 3, Watermark: 3, Changed: at - 60e9, Problem: "abcdefgh23456789", Acked: true},
+		newest: true, now: event.Verdict{Failing: true, Occurrences: 3, Watermark: 3, Changed: at - 60e9, Problem: "abcdefgh23456789", Acked: true},
 	}
 }
 
@@ -35,7 +35,7 @@ const golden = `{"version":1,"kind":"result","id":"0000000000000abc-17-4","names
 	`"event":{"state":"failing","occurrences":3,"watermark":3,"since":"2026-03-01T11:59:00.25Z","problem":"abcdefgh23456789","acknowledged":true}}` + "\n"
 
 func TestGoldenLine(t *testing.T) {
-	text := appendLine(nil, some(t))
+	text := appendLine(nil, sampleResult(t))
 	if string(text) != golden {
 		t.Errorf("wrote\n%swant\n%s", text, golden)
 	}
@@ -49,7 +49,7 @@ func TestGoldenLine(t *testing.T) {
 	if err != nil || string(again)+"\n" != golden {
 		t.Errorf("Line says\n%s, %v", again, err)
 	}
-	short := some(t)
+	short := sampleResult(t)
 	short.duration, short.number, short.key, short.ranBy, short.extra, short.newest = 0, 0, wire.StreamKey{}, nil, nil, false
 	if err := json.Unmarshal(appendLine(nil, short), &Line{}); err != nil {
 		t.Error(err)
@@ -87,7 +87,7 @@ func valid(text []byte) (parts [][]byte) {
 }
 
 func BenchmarkLine(b *testing.B) {
-	r := some(b)
+	r := sampleResult(b)
 	r.extra, r.output = nil, []byte("DISK OK - free space: / 3326 MB (56%); | /=2643MB;5948;5958;0;5968")
 	r.ranBy, r.key.Lane = nil, 0
 	var buf []byte

@@ -2,20 +2,20 @@ package follow
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// collector shows the followers on /metrics.
+// collector exports the states of the followers.
 type collector struct{ set *Set }
 
-type shown struct {
+type stateMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*State) float64
 }
 
-func (*collector) shown() []shown {
-	one := func(name, help string, kind prometheus.ValueType, value func(*State) float64) shown {
-		return shown{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}
+func (*collector) metrics() []stateMetric {
+	one := func(name, help string, kind prometheus.ValueType, value func(*State) float64) stateMetric {
+		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}
 	}
-	return []shown{
+	return []stateMetric{
 		one("behind_seconds", "Age of the oldest commit of the journal that the handler was not told of; zero: it was told of all.", prometheus.GaugeValue, func(s *State) float64 { return s.Behind.Seconds() }),
 		one("behind_bytes", "Journal from there on.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.BehindBytes) }),
 		one("connections", "Connections that are open.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.Connections) }),
@@ -27,7 +27,7 @@ func (*collector) shown() []shown {
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, m := range c.shown() {
+	for _, m := range c.metrics() {
 		out <- m.desc
 	}
 }
@@ -35,7 +35,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.set.States() {
-		for _, m := range c.shown() {
+		for _, m := range c.metrics() {
 			out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s), s.Handler.Namespace, s.Handler.Name)
 		}
 	}

@@ -20,9 +20,9 @@ const (
 	dialTimeout = 5 * time.Second
 	// userTimeout is how long the peer's machine may leave bytes unacknowledged, or its window
 	// shut, before the connection counts as broken. It is shorter than Settle, so that
-	// what the kernel still holds then comes again.
+	// bytes in the kernel's buffer then are sent again.
 	userTimeout = 10 * time.Second
-	// sendBuffer bounds what the kernel takes of a connection and the peer has not.
+	// sendBuffer bounds the bytes in the kernel's buffer of a connection.
 	sendBuffer = 256 << 10
 	// farewell is how long a planned stop waits for the peer to have read everything.
 	farewell = time.Second
@@ -44,7 +44,7 @@ type lane struct {
 	gone   chan struct{} // closed when the peer closed it
 	buf    []byte        // lines that were not written yet
 	lines  int           // in buf
-	broken bool          // it broke: what was written lately has to come again
+	broken bool          // it broke: lines since the settled position are sent again
 }
 
 func newPool(spec *model.Stream, timeout time.Duration, dial Dial) *pool {
@@ -55,7 +55,7 @@ func newPool(spec *model.Stream, timeout time.Duration, dial Dial) *pool {
 	return &pool{spec: spec, timeout: timeout, dial: dial, lanes: make([]lane, min(count, model.MaxStreamConnections))}
 }
 
-// lane is that of an event: always the same one.
+// lane returns the lane of an event, always the same one.
 func (p *pool) lane(node model.NodeID, check model.CheckID) *lane {
 	h := (uint64(node)<<32 | uint64(check)) * 0x9e3779b97f4a7c15
 	return &p.lanes[(h>>33)%uint64(len(p.lanes))]
@@ -70,7 +70,7 @@ func (p *pool) add(l *lane, r *result) {
 }
 
 // flush writes all that waits, of lanes that broke or of the others, and returns how many lines
-// were written. After an error the lane is broken, or could not be opened and keeps what waits.
+// were written. After an error the lane is broken, or could not be opened and keeps its lines.
 func (p *pool) flush(ctx context.Context, broken bool) (lines uint64, err error) {
 	if p.waiting == 0 {
 		return 0, nil
@@ -150,8 +150,7 @@ func (p *pool) open(ctx context.Context, l *lane) error {
 	return nil
 }
 
-// fail closes a lane that broke and lets go of what it holds, which comes again from the
-// journal.
+// fail closes a lane that broke and drops its lines, which are read again from the journal.
 func (p *pool) fail(l *lane) {
 	l.conn.Close()
 	l.conn, l.broken = nil, true
@@ -182,7 +181,7 @@ func (p *pool) look() (broken bool) {
 	return broken
 }
 
-// reopen opens what broke, and says how many lanes; they stay marked until mended.
+// reopen opens broken lanes, and returns their number; they stay marked until mended.
 func (p *pool) reopen(ctx context.Context) (n int, err error) {
 	for i := range p.lanes {
 		l := &p.lanes[i]

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// View is what the events are now: *event.View.
+// View is the part of *event.View that lines need.
 type View interface {
-	Standing(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Standing, bool)
+	VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Verdict, bool)
 	Applied() journal.Position
 }
 
@@ -41,7 +41,7 @@ func (x *reader) commit(c journal.Commit) error {
 	return nil
 }
 
-// entry takes the results out of one entry. What cannot be read is left out: the view says so.
+// entry extracts the results of one entry. It skips malformed entries, which the view logs.
 func (x *reader) entry(data []byte) error {
 	if kind := wire.RecordKind(data[0]); kind != wire.RecordBatch && kind != wire.RecordServerResult && kind != wire.RecordProxyResult {
 		return nil
@@ -106,7 +106,7 @@ func (x *reader) one(chunk model.ChunkID) {
 		case r.node.shadow:
 			x.shadow++
 		case x.words.chosen(r):
-			r.now, r.newest = x.view.Standing(r.id, r.check.id, uint64(r.key.Stream), r.number, r.received)
+			r.now, r.newest = x.view.VerdictOn(r.id, r.check.id, uint64(r.key.Stream), r.number, r.received)
 			x.take(r)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/cursor"
 )
 
-// Options of a Set. Zero fields get the defaults named beside them.
+// Options are the settings of a Set. Zero fields get the defaults named beside them.
 type Options struct {
 	Journal    Journal
 	View       View
@@ -28,7 +28,7 @@ type Options struct {
 	FS         disk.FS       // default disk.OS{}
 	Dir        string        // where the file of cursors lies
 	Dial       Dial          // default handler.Dial
-	Timeout    time.Duration // of a write that goes nowhere, of handlers that say none; default handler.DefaultTimeout
+	Timeout    time.Duration // of a write without progress, for handlers without a timeout; default handler.DefaultTimeout
 	Limit      int64         // bytes that a follower may lag; default Share of the journal's budget
 	Now        func() time.Time
 	Logger     *slog.Logger
@@ -42,14 +42,14 @@ func (o *Options) share() int64 {
 	return int64(Share * float64(o.Journal.Stats().BudgetBytes))
 }
 
-// Set is the followers of all handlers that are told of every result. Run has one caller;
+// Set holds the followers of all handlers with stream.results: all. Run has one caller;
 // the other methods may be called by any goroutine.
 type Set struct {
 	opts Options
 
 	mu    sync.Mutex
 	list  map[route.Name]*running
-	saved map[route.Name]cursor.Cursor // as they stand in the file
+	saved map[route.Name]cursor.Cursor // as the file has them
 	kept  time.Time                    // when the file was written
 }
 
@@ -63,10 +63,10 @@ type running struct {
 
 const (
 	lookEvery = time.Second
-	idleEvery = 10 * time.Second // between writes of the file while there is nothing to tell
+	idleEvery = 10 * time.Second // between writes of the file while no lines are written
 )
 
-// Open reads how far each handler was told. From then on Consumers holds the journal for them.
+// Open reads the cursors. From then on Consumers holds the journal for them.
 func Open(o Options) (*Set, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -124,7 +124,7 @@ func (s *Set) all() []*running {
 	return slices.Collect(maps.Values(s.list))
 }
 
-// reconcile starts and stops followers, so that they are those that are declared.
+// reconcile starts and stops followers, so that they match the declared handlers.
 func (s *Set) reconcile(ctx context.Context) {
 	declared := s.opts.Directory.Streams()
 	for _, r := range s.all() {
@@ -135,8 +135,8 @@ func (s *Set) reconcile(ctx context.Context) {
 			delete(s.list, r.name)
 			s.mu.Unlock()
 			s.keep(r)
-		} else if r.far() {
-			r.pool.cut() // a write that goes nowhere keeps it from noticing
+		} else if r.beyondShare() {
+			r.pool.cut() // a write without progress blocks its loop
 		}
 	}
 	s.mu.Lock()
@@ -152,8 +152,8 @@ func (s *Set) reconcile(ctx context.Context) {
 	}
 }
 
-// start begins to follow from the handler's cursor; a handler without one, with that of
-// another address or of another life of the journal, begins where it says.
+// start follows from the handler's cursor. A handler without a cursor, with one of another address or of another
+// incarnation of the journal, begins at stream.from.
 func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpec) {
 	s.mu.Lock()
 	c, known := s.saved[name]
@@ -195,7 +195,7 @@ func (s *Set) start(ctx context.Context, name route.Name, spec *model.HandlerSpe
 	}
 }
 
-// keep notes where a follower that stopped has come to.
+// keep stores the cursor of a follower that stopped.
 func (s *Set) keep(r *running) {
 	st := r.State()
 	s.mu.Lock()
@@ -207,8 +207,8 @@ func cursorOf(st *State) cursor.Cursor {
 	return cursor.Cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }
 
-// save writes the file of cursors, if they moved: always with all, else seldom while no lines are
-// written. A failure is said, and tried again: the journal is held meanwhile.
+// save writes the file of cursors if they moved; with all always, else every idleEvery while no lines are
+// written. A failure is logged and tried again; the journal is held meanwhile.
 func (s *Set) save(all bool) {
 	now := s.opts.Now()
 	s.mu.Lock()
@@ -217,7 +217,7 @@ func (s *Set) save(all bool) {
 		st := r.State()
 		want[name] = cursorOf(&st)
 	}
-	due := all || now.Sub(s.kept) >= idleEvery || s.told()
+	due := all || now.Sub(s.kept) >= idleEvery || s.linesWritten()
 	same := maps.Equal(want, s.saved)
 	s.mu.Unlock()
 	if !due || same && !all {
@@ -235,8 +235,8 @@ func (s *Set) save(all bool) {
 	s.saved, s.kept = want, now
 }
 
-// told says whether lines were written since it was asked last. mu is held.
-func (s *Set) told() (any bool) {
+// linesWritten reports whether lines were written since its last call. mu is held.
+func (s *Set) linesWritten() (any bool) {
 	for _, r := range s.list {
 		r.mu.Lock()
 		any = any || r.shown.Lines != r.saved
@@ -258,7 +258,7 @@ func (s *Set) Consumers() (list []journal.Consumer) {
 	return list
 }
 
-// States are what is to be shown of all followers, by handler.
+// States returns the states of all followers, by handler.
 func (s *Set) States() (list []State) {
 	for _, r := range s.all() {
 		list = append(list, r.State())
@@ -267,7 +267,7 @@ func (s *Set) States() (list []State) {
 	return list
 }
 
-// State is what is to be shown of one.
+// State returns the state of one follower.
 func (s *Set) State(handler route.Name) (State, bool) {
 	s.mu.Lock()
 	r := s.list[handler]

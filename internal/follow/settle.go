@@ -6,28 +6,28 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 )
 
-// Settle is how long ago something must have been written to count as taken: what was written
-// since comes again after a connection broke. TCP does not say what its peer has read.
+// Settle is the time after which written lines count as taken; lines written since then are sent again when a
+// connection breaks. TCP does not report how much its peer has read.
 const Settle = 15 * time.Second
 
-// settling knows up to where everything was written Settle ago.
-type settling struct {
+// settlement keeps the position up to which all lines were written Settle ago.
+type settlement struct {
 	marks []mark // ascending; the first is settled
 }
 
-// mark says that everything up to at was written by then.
+// mark means that all lines up to at were written by then.
 type mark struct {
 	then time.Time
 	at   journal.Position
 }
 
-// begin says that everything up to at was taken, and nothing behind it.
-func (s *settling) begin(now time.Time, at journal.Position) {
+// reset means that all lines up to at were taken, and none behind it.
+func (s *settlement) reset(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], mark{now, at})
 }
 
-// add says that everything up to at is written now.
-func (s *settling) add(now time.Time, at journal.Position) {
+// add means that all lines up to at are written now.
+func (s *settlement) add(now time.Time, at journal.Position) {
 	if now.Sub(s.marks[len(s.marks)-1].then) < time.Second {
 		return
 	}
@@ -39,8 +39,8 @@ func (s *settling) add(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], s.marks[old:]...)
 }
 
-// sooner lets the oldest settle before its time, because the journal cannot wait for it.
-func (s *settling) sooner() bool {
+// settleOldest settles the oldest mark before its time, because the journal cannot wait. False: there is none.
+func (s *settlement) settleOldest() bool {
 	if len(s.marks) < 2 {
 		return false
 	}
@@ -48,6 +48,5 @@ func (s *settling) sooner() bool {
 	return true
 }
 
-// at is up to where it has settled. While nothing can be written nothing settles: add is
-// not called.
-func (s *settling) at() journal.Position { return s.marks[0].at }
+// at returns the settled position. It stands while nothing can be written, because add is not called.
+func (s *settlement) at() journal.Position { return s.marks[0].at }

@@ -10,8 +10,8 @@ import (
 // Share is the part of the journal's budget that a follower may keep from being cut.
 const Share = 0.25
 
-// far says that the follower is further behind than the journal can wait for.
-func (f *Follower) far() bool {
+// beyondShare reports whether the follower lags by more than its share of the journal.
+func (f *Follower) beyondShare() bool {
 	f.mu.Lock()
 	at := f.shown.at
 	f.mu.Unlock()
@@ -19,7 +19,7 @@ func (f *Follower) far() bool {
 }
 
 // skip passes over the oldest results, until half of the share is left, and counts them.
-// What waits, and what was written lately to connections that broke, counts as passed over, too.
+// Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
 func (f *Follower) skip(ctx context.Context) error {
 	from := f.pos
 	if f.pool.look() || f.pool.waiting > 0 {
@@ -42,7 +42,7 @@ func (f *Follower) skip(ctx context.Context) error {
 		return nil
 	})
 	if errors.Is(err, journal.ErrTrimmed) {
-		return f.lost()
+		return f.restartAtTail()
 	}
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
@@ -51,9 +51,9 @@ func (f *Follower) skip(ctx context.Context) error {
 	return nil
 }
 
-// lost goes on with the oldest that is still held: the journal was cut beyond the follower, which nobody
-// but a repair does, and what is gone cannot be counted.
-func (f *Follower) lost() error {
+// restartAtTail continues with the oldest commit: the journal was cut beyond the follower, which only a repair
+// does. The lost results cannot be counted.
+func (f *Follower) restartAtTail() error {
 	f.pos = f.opts.Journal.Tail()
 	f.pos.Number--
 	f.pool.drop()
@@ -64,7 +64,7 @@ func (f *Follower) lost() error {
 func (f *Follower) skipped(n uint64) {
 	now := f.opts.Now()
 	f.pool.mended()
-	f.settled.begin(now, f.pos)
+	f.settled.reset(now, f.pos)
 	f.show(func(s *State) { s.Skipped, s.SkippedAt, s.settled, s.at = s.Skipped+n, now, f.pos, f.pos })
-	f.log.Error("a stream was too far behind: results were passed over", "results", n, "share", f.opts.share())
+	f.log.Error("a stream was too far behind: results were skipped", "results", n, "share", f.opts.share())
 }

@@ -1,7 +1,6 @@
-// Package metrics shows on /metrics what the rooms count that the agent carries too
-// (journal, queues): they know nothing of Prometheus, which would make the agent
-// 1.6 MB larger. Every other room registers its own.
+// Package metrics exports the counts of packages that are also linked into the agent
+// (journal, queues): they do not import Prometheus, which would make the agent
+// 1.6 MB larger. Every other package registers its own metrics.
 //
-// No goroutines, no locks; what is shown is read when somebody asks. Start reading at
-// journal.go.
+// No goroutines, no locks; values are read at each scrape. Start reading at journal.go.
 package metrics

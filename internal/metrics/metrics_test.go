@@ -40,7 +40,7 @@ func TestAJournalIsShown(t *testing.T) {
 	}
 	defer log.Close()
 	m.Open(log)
-	done := make(kept, 1)
+	done := make(committed, 1)
 	if err := log.Append(t.Context(), journal.Entry{Data: []byte("one"), Waiter: done, Signals: 3}, journal.Entry{Data: []byte("two"), Signals: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +78,6 @@ func TestAJournalIsShown(t *testing.T) {
 	}
 }
 
-type kept chan struct{}
+type committed chan struct{}
 
-func (k kept) Committed(uint64, journal.Position, error) { k <- struct{}{} }
+func (k committed) Committed(uint64, journal.Position, error) { k <- struct{}{} }

@@ -109,7 +109,7 @@ func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 		if snap, _, _ := store.Load(p); snap.At.Number >= at.Number {
 			continue
 		}
-		pending, err := store.Begin(p, at, snapshot.Append(nil, &snapshot.Snapshot{Partition: p, At: at, Body: shard.EmptySnapshot()}))
+		pending, err := store.Write(p, at, snapshot.Append(nil, &snapshot.Snapshot{Partition: p, At: at, Body: shard.EmptySnapshot()}))
 		if err == nil {
 			err = pending.Commit()
 		}

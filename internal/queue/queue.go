@@ -29,7 +29,7 @@ const (
 	GiveUp Policy = "give-up"
 	// End ends the slow reader: it must list again.
 	End Policy = "end"
-	// Merge never overflows: each object has at most one entry, and later changes of the
+	// Merge has no overflow: each object has at most one entry, and later changes of the
 	// object join it.
 	Merge Policy = "merge"
 )

@@ -139,7 +139,7 @@ func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration 
 		started := 0
 		for i := range due {
 			one := &due[i]
-			if !d.slots.take(one) {
+			if !d.slots.reserve(one) {
 				continue
 			}
 			started++

@@ -20,8 +20,8 @@ type deliverySlots struct {
 	finished []int64
 }
 
-// take gives a message a slot; false: it has one already, or its handler has no more.
-func (s *deliverySlots) take(one *history.Delivery) bool {
+// reserve gives a message a slot; false: it has one already, or its handler has no more.
+func (s *deliverySlots) reserve(one *history.Delivery) bool {
 	most := s.limit(one.Handler)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ func sighting(commit uint64, statuses ...model.Status) event.Transition {
 	t := changed(1, commit, 0)
 	t.Kind, t.Output = event.Observed, ""
 	t.Observation = &event.Observation{State: event.State{Node: 10, Check: 1001, Chunk: 3, Namespace: 1, Received: t.Received, Executed: t.Executed,
-		Changed: noon.UnixNano(), Output: fmt.Sprintf("result %d", commit), HistoryLen: uint8(len(statuses)), Occurrences: 1}}
+		Changed: noon.UnixNano(), Output: fmt.Sprintf("result %d", commit), StatusHistory: event.StatusHistory{HistoryLen: uint8(len(statuses))}, Occurrences: 1}}
 	for i, s := range statuses {
 		t.Observation.History = t.Observation.History<<2 | uint64(s)
 		t.Observation.Occurrences++

@@ -43,7 +43,7 @@ type Options struct {
 	shutdownWait time.Duration // for messages under way when the server stops; default 5 s
 }
 
-// RoutingOptions give the router what decides on notifications.
+// RoutingOptions has the parts of the server that decide on notifications.
 type RoutingOptions struct {
 	// Table finds routes and holds; nil: only the handlers of checks and namespaces.
 	Table Routing
@@ -84,7 +84,7 @@ type DeliveryOptions struct {
 	ProblemLink string
 }
 
-// BatchOptions bound the queue of transitions and its transactions.
+// BatchOptions has the bounds of the queue of transitions and its transactions.
 type BatchOptions struct {
 	Capacity     int64         // bytes of waiting transitions; default: of the queue reactions
 	Size         int           // transitions in one transaction; default 2000

@@ -16,7 +16,7 @@ import (
 func BenchmarkCatchUp(b *testing.B) {
 	fs := memfs.New()
 	f := &fleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &hands{}, output: 100}
-	l := begin(b, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1})
+	l := openLife(b, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1})
 	defer l.log.Close()
 	f.write(b, l.log, 3000)
 	whole := float64(l.log.SizeAfter(journal.Position{}))
@@ -26,7 +26,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		do     func() (changes int)
 	}{
 		{"one pass", 1, func() (changes int) {
-			pass, err := l.Begin()
+			pass, err := l.BeginPass()
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -46,7 +46,7 @@ type life struct {
 	store *snapshot.Store
 }
 
-func begin(t testing.TB, fs disk.FS, o journal.Options) *life {
+func openLife(t testing.TB, fs disk.FS, o journal.Options) *life {
 	t.Helper()
 	log, err := journal.Open("/journal", o)
 	if err != nil {
@@ -68,7 +68,7 @@ func (l *life) save(t testing.TB, recorded uint64) {
 		if at.Number == 0 || at.Number > recorded {
 			t.Fatalf("snapshot of partition %d at %d, history has %d", p, at.Number, recorded)
 		}
-		pending, err := l.store.Begin(p, at, snapshot.Append(nil, &snapshot.Snapshot{Partition: p, At: at, Body: body}))
+		pending, err := l.store.Write(p, at, snapshot.Append(nil, &snapshot.Snapshot{Partition: p, At: at, Body: body}))
 		if err == nil {
 			err = pending.Commit()
 		}
@@ -124,8 +124,8 @@ func (c *copied) Entries(s journal.Section, fn func([]byte) error) error {
 	return nil
 }
 
-// only is the commit with nothing but one partition.
-func (c *copied) only(p model.Partition) *copied {
+// onlyPartition is the commit with nothing but one partition.
+func (c *copied) onlyPartition(p model.Partition) *copied {
 	out := *c
 	out.sections = nil
 	for _, s := range c.sections {
@@ -152,7 +152,7 @@ func oneByOne(t testing.TB, all []*copied) (out [model.Partitions][]event.Transi
 			}
 		}})
 		for _, c := range all {
-			if err := view.Apply(c.only(p)); err != nil {
+			if err := view.Apply(c.onlyPartition(p)); err != nil {
 				t.Fatal(err)
 			}
 		}

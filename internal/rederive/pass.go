@@ -19,8 +19,8 @@ type Pass struct {
 	emitted []event.Transition
 }
 
-// Begin restores a view from snapshots. Until Close the journal is not cut beyond the pass.
-func (s *Source) Begin() (*Pass, error) {
+// BeginPass restores a view from snapshots. Until Close the journal is not cut beyond the pass.
+func (s *Source) BeginPass() (*Pass, error) {
 	p := &Pass{source: s}
 	p.at.Store(&journal.Position{}) // nothing is cut while snapshots are chosen
 	s.set(p)

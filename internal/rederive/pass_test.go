@@ -29,7 +29,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 			f := &fleet{rng: rng, clock: &hands{}}
 			fs := memfs.New()
 			open := func() *life {
-				return begin(t, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1, SegmentSize: 4 << 10,
+				return openLife(t, fs, journal.Options{FS: fs, Clock: f.clock, Tick: -1, Reserve: -1, SegmentSize: 4 << 10,
 					Deliver: func(c journal.Commit) { all = append(all, copyOf(t, c)) }})
 			}
 			l := open()
@@ -38,7 +38,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 			stop := errors.New("stop")
 			for round := range 12 {
 				f.write(t, l.log, rng.IntN(60))
-				pass, err := l.Begin()
+				pass, err := l.BeginPass()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -2,17 +2,16 @@
 // far behind that their queue dropped some.
 //
 // A Pass is a second event view. It begins at the newest snapshots of all partitions, none of
-// which is ahead of what history has recorded, and reads the journal once, for all partitions
-// together: commit by commit, as fast as whoever takes its transitions records them. It
-// ends when it has caught up with the first view. Its memory is that of a second
-// view and of the transitions of one commit, however much it has to read.
+// them ahead of history, and reads the journal once, for all partitions
+// together: commit by commit, as fast as its transitions are recorded. It ends when it has
+// caught up with the first view. Its memory is a second view and the transitions of one commit,
+// however much it reads.
 //
-// While there is a pass, snapshots are made of its view instead of the first one's, which is
-// ahead of what history holds: so the journal is cut behind the pass, and takes new commits
-// while the pass is still on its way.
+// During a pass, snapshots are made of its view: the first view is ahead of history. So the
+// journal is cut behind the pass, and takes new commits meanwhile.
 //
-// Start reading at source.go (what the server asks), then pass.go. No goroutines but those
-// that load snapshots; one lock, over which pass is under way.
+// Goroutines: only the loaders of snapshots. One lock guards the pass in progress. Start reading
+// at source.go (the calls of the server), then pass.go.
 package rederive
 
 import (
@@ -25,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// Journal is what is read: *journal.Log.
+// Journal is the part of *journal.Log that a pass reads.
 type Journal interface {
 	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
 	Head() journal.Position
@@ -41,15 +40,15 @@ type Snapshots interface {
 type Source struct {
 	Journal   Journal
 	Snapshots Snapshots
-	Live      *event.View          // the first view: of it snapshots are made while there is no pass
-	Options   func() shard.Options // of the first view's shard: those that decide what a commit does
+	Live      *event.View          // the first view; snapshots are made of it while there is no pass
+	Options   func() shard.Options // of the first view's shard: settings that decide the effects of a commit
 	Parallel  int                  // snapshots that are loaded at the same time
 
 	mu   sync.Mutex
 	pass *Pass // under way; nil: none
 }
 
-// Snapshot is that of the view which history keeps up with.
+// Snapshot returns a partition of the pass, else of the first view.
 func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journal.Position) {
 	if pass := s.underway(); pass != nil && pass.ready.Load() {
 		return pass.view.Snapshot(p, dst)
@@ -60,7 +59,7 @@ func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journa
 // Revision is the intent revision in force.
 func (s *Source) Revision() int64 { return s.Live.Revision() }
 
-// Underway says whether changes are made again now.
+// Underway reports whether a pass is in progress.
 func (s *Source) Underway() bool { return s.underway() != nil }
 
 // Consumers lists a pass in progress as a consumer of the journal: it reads on from where it is.

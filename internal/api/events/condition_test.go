@@ -60,7 +60,7 @@ func TestWhereIsBounded(t *testing.T) {
 // What the language declares, the subject answers. (Compiling is fuzzed in
 // internal/where.)
 func TestConditionsReadEveryVariable(t *testing.T) {
-	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Results: 5, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
+	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Counters: event.Counters{Results: 5}, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 	for _, expr := range []string{
 		`event.status == CRITICAL && event.severity == 4`, `event.output.endsWith("full") && event.check == "disk"`,
 		`event.occurrences == 5 && event.results == 5 && event.stateChanges == 0 && event.lost == 0`,
@@ -95,7 +95,7 @@ func FuzzWhere(f *testing.F) {
 			}
 			return
 		}
-		s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Results: 5, Occurrences: 5, Output: output}
+		s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Counters: event.Counters{Results: 5}, Occurrences: 5, Output: output}
 		began := time.Now()
 		if _, err := newConditionState(w, oneNodeView()).match(&s); err != nil {
 			t.Errorf("%q: %v", expr, err)

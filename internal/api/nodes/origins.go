@@ -42,7 +42,7 @@ func (s *request) origins(ctx context.Context, id model.NodeID, n *v1.NodeState)
 		out.Properties = append(out.Properties, value)
 	}
 	if s.Limits != nil {
-		out.Limits = nodeLimits(s.Limits(n.Namespace), n, s.Events.Summaries([]model.NodeID{id})[0].Held())
+		out.Limits = nodeLimits(s.Limits(n.Namespace), n, s.Events.Summaries([]model.NodeID{id})[0].CountedStates())
 	}
 	return out, nil
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Admit says whether a result of the chunk may create or update its event state on
-// the node; an empty code admits. Sources ask before the journal: what is refused
-// here is refused for good, with the reason. What the journal has is never refused:
-// the view is a function of the journal alone, whatever the limits are by now.
+// Admit decides whether a result of the chunk may create or update its event state on
+// the node; an empty code admits. Sources ask before they append to the journal, and give the
+// reason to the agent. The view applies every result in the journal, whatever the limits are by
+// now: it is a function of the journal alone.
 //
 // Admit reserves capacity for a new state until the state exists, or its
 // result turns out to make none, or the node's session ends. So many results under way

@@ -17,7 +17,7 @@ func limitsOfTest(ns model.NamespaceID) model.Limits {
 	return model.Limits{StatesPerNode: 3}
 }
 
-func begins(c *commit, node model.NodeID, session uint64, ns model.NamespaceID) {
+func beginSession(c *commit, node model.NodeID, session uint64, ns model.NamespaceID) {
 	c.add(section(node), &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: session, Namespace: ns}})
 }
 
@@ -26,9 +26,9 @@ func begins(c *commit, node model.NodeID, session uint64, ns model.NamespaceID) 
 func TestAdmitPromisesRoom(t *testing.T) {
 	r := run(t, options{Chunks: plainChunks, Limits: limitsOfTest}, nil)
 	c := newCommit(1, time.Second, 0)
-	begins(c, 1, 1, 1)
-	begins(c, 2, 1, 2)
-	begins(c, 5, 1, 2)
+	beginSession(c, 1, 1, 1)
+	beginSession(c, 2, 1, 2)
+	beginSession(c, 5, 1, 2)
 	r.apply(c)
 	admit := func(node model.NodeID, chunk model.ChunkID, want string) {
 		t.Helper()
@@ -55,7 +55,7 @@ func TestAdmitPromisesRoom(t *testing.T) {
 	}
 	// The promise of a session that ended without the result ends with it.
 	c = newCommit(3, 3*time.Second, 0)
-	begins(c, 1, 2, 1)
+	beginSession(c, 1, 2, 1)
 	r.apply(c)
 	admit(1, 12, "")
 	admit(1, 11, "node_limit")
@@ -69,7 +69,7 @@ func TestAdmitPromisesRoom(t *testing.T) {
 	}
 	// A node that moves takes nothing along that it was promised.
 	c = newCommit(6, 6*time.Second, 0)
-	begins(c, 1, 3, 3)
+	beginSession(c, 1, 3, 3)
 	r.apply(c)
 	if was, is := r.totals.counter(1).Load(), r.totals.counter(3).Load(); was != 0 || is != 2 {
 		t.Errorf("moved: %d and %d, want 0 and 2", was, is)
@@ -82,7 +82,7 @@ func TestJournalIsNotRefused(t *testing.T) {
 	hash := func(limits func(model.NamespaceID) model.Limits) [32]byte {
 		r := run(t, options{Chunks: plainChunks, Limits: limits}, nil)
 		c := newCommit(1, time.Second, 0)
-		begins(c, 1, 1, 1)
+		beginSession(c, 1, 1, 1)
 		r.apply(c, one(t, 2, 1, 10, 0, ""), one(t, 3, 1, 11, 0, ""), one(t, 4, 1, 12, 0, ""))
 		if n := r.Counts(0).States; n != 4 {
 			t.Errorf("%d states, want 4", n)

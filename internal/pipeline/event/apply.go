@@ -36,9 +36,9 @@ func (w *worker) result(p *partition, n uint32, signal *wire.Signal, from *shard
 		lane = flagBacklog
 	}
 	s.count(from.Stream.Stream, from.Number)
-	// Within one numbering the order is certain, whatever the network's delays made of
-	// the ages; elsewhere the older run does not judge the present. Nor does a run
-	// that is itself past the TTL end what the TTL began.
+	// Within one stream the numbers give the order, whatever the network's delays did to the
+	// ages; across streams an older run does not judge the present. A run that is itself
+	// older than the TTL does not end an expired status.
 	older := executed < s.executed && (s.stream != uint64(from.Stream.Stream) || s.flags&flagBacklog != lane)
 	if older || s.flags&flagExpired != 0 && c.TTL > 0 && age >= int64(c.TTL) {
 		w.lateResult(p, s, c, r, executed)
@@ -78,12 +78,12 @@ func (p *partition) setRunner(id uint32, s *slot, by model.NodeID) {
 	}
 }
 
-// newerFollows is how long a TTL waits at least: what comes in after an outage comes
-// oldest first, and a run that is almost past its TTL says nothing of those behind it.
+// newerFollows is the least time that a TTL waits. After an outage results arrive oldest first,
+// and newer ones follow a run that is almost past its TTL.
 const newerFollows = 10 * time.Second
 
-// own applies a result without an agent.
-func (w *worker) own(p *partition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
+// serverResult applies a result of the server itself.
+func (w *worker) serverResult(p *partition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
 	c := w.check(r.Chunk)
 	if c == nil {
 		return shard.UnknownChunk
@@ -126,7 +126,7 @@ func (w *worker) newState(p *partition, n uint32, c *model.CheckChunk) (uint32, 
 	return p.addState(n, c.Unit)
 }
 
-// lateResult tells history of a run that came after a newer one.
+// lateResult emits a run that arrived after a newer one, for history.
 func (w *worker) lateResult(p *partition, s *slot, c *model.CheckChunk, r *wire.Result, executed int64) {
 	if t := w.emit(p, LateResult, s); t != nil {
 		t.Chunk, t.Status, t.Previous = c.ID, r.Status, s.status
@@ -137,7 +137,7 @@ func (w *worker) lateResult(p *partition, s *slot, c *model.CheckChunk, r *wire.
 	}
 }
 
-// Gap implements shard.Applier: it counts what the agent's spool dropped with its check.
+// Gap implements shard.Applier: it counts the results that an agent's spool dropped, by check.
 func (w *worker) Gap(n uint32, g *wire.Gap) {
 	p := w.p
 	for _, dropped := range g.Counts {

@@ -40,7 +40,7 @@ func (b *bitset) copyFrom(o *bitset) {
 	b.count = o.count
 }
 
-// intersect leaves what is in o too.
+// intersect removes all slots that are not in o.
 func (b *bitset) intersect(o *bitset) {
 	n := min(len(b.words), len(o.words))
 	clear(b.words[n:])
@@ -51,7 +51,7 @@ func (b *bitset) intersect(o *bitset) {
 	}
 }
 
-// unite adds what is in o.
+// unite adds all slots of o.
 func (b *bitset) unite(o *bitset) {
 	for len(b.words) < len(o.words) {
 		b.words = append(b.words, 0)

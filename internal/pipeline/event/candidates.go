@@ -92,8 +92,8 @@ func (l *listing) inhabited(p *partition) bool {
 	return len(l.query.Namespaces) == 0
 }
 
-// holders are the nodes, by id and from l.at on, among which all wanted ones are: those
-// asked for, those of the namespaces, or all, whichever are the fewest.
+// holders returns nodes, by id and from l.at on, that include all wanted ones: the nodes of the query, the
+// nodes of its namespaces, or all, whichever are the fewest.
 func (l *listing) holders(p *partition) []uint32 {
 	q := l.query
 	list := p.Order()
@@ -123,7 +123,7 @@ func (l *listing) holders(p *partition) []uint32 {
 	return list[from:]
 }
 
-// admits asks of a node what the indexes of states do not know.
+// admits checks the conditions on a node, which no index of states has.
 func (l *listing) admits(p *partition, n *shard.Node) bool {
 	if !l.query.admitsNamespace(n.Namespace) {
 		return false

@@ -3,16 +3,16 @@
 //
 // It is a pure function of the journal and of chunks: it reads no wall clock, no
 // SQL and no random number. Deliver takes commits in order; workers own partitions
-// and apply each commit's sections to them; what changed leaves as transitions.
+// and apply each commit's sections to them; changes leave as transitions.
 // Snapshot and Restore save a partition with the position it reflects; a snapshot
 // may be used only once reactions have come to that position.
 //
 // Goroutines: Options.Workers, started by Run, and one per Watch. Locks, in this
 // order: a partition's mutex (held for microseconds; its worker alone changes it),
-// then those of the index of places and of a watcher. Emit and Query.Match are called
-// with none of them held.
+// then the mutexes of the index of places and of a watcher. Emit and Query.Match are called
+// without a lock.
 //
-// Start reading at view.go (what others call), then apply.go (the pipeline, top to
-// bottom), judge.go (one status after another), session.go and deadline.go (what did
-// not come), list.go and candidates.go (the questions).
+// Start reading at view.go (the view on its shard), then apply.go (one result, top to
+// bottom), judge.go (the next status), observe.go (for pipelines), life.go and deadline.go
+// (keepalives and TTLs), list.go and candidates.go (queries).
 package event

@@ -2,8 +2,7 @@ package event
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// change is how much of a full history differs in status from what was before it, in
-// percent. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
+// change returns the percentage of changes in a full status history. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
 func (s *slot) change() uint32 {
 	if s.historyLen < model.HistoryDepth {
 		return 0
@@ -18,8 +17,7 @@ func (s *slot) change() uint32 {
 	return sum / (model.HistoryDepth - 1)
 }
 
-// flap notices that a status has begun to keep changing, or has ceased to: between the two
-// thresholds it stays what it is.
+// flap starts and ends flapping. Between the two thresholds it changes nothing.
 func (w *worker) flap(p *partition, s *slot, c *model.CheckChunk, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {
@@ -44,8 +42,8 @@ func (w *worker) flap(p *partition, s *slot, c *model.CheckChunk, output []byte)
 	}
 }
 
-// saysElse tells history of another output of an open problem, of the first few.
-func (w *worker) saysElse(p *partition, id uint32, s *slot, output []byte) {
+// changeText emits a new output of an open problem, for history.
+func (w *worker) changeText(p *partition, id uint32, s *slot, output []byte) {
 	next := *p.problems[id]
 	next.KeptOutputs++
 	p.setProblem(id, s, &next)
@@ -54,8 +52,8 @@ func (w *worker) saysElse(p *partition, id uint32, s *slot, output []byte) {
 	}
 }
 
-// sameWords says whether two outputs differ in nothing but numbers: those of a disk that
-// fills up are different with every result, and say the same.
+// sameWords reports whether two outputs differ only in numbers, as the outputs of a disk that
+// fills up do.
 func sameWords(a, b []byte) bool {
 	number := func(c byte) bool { return c >= '0' && c <= '9' || c == '.' || c == ',' }
 	for {

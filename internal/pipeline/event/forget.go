@@ -100,9 +100,8 @@ func (p *partition) suppresses(node model.NodeID, check model.CheckID, executed 
 	return false
 }
 
-// withdraw removes a state, and closes its problem first: whoever was told that it
-// opened must not wait for ever. Callers go in the order of nodes and checks, which
-// is that of the transitions.
+// withdraw removes a state, and closes its problem first, so that notified handlers hear of the
+// end. Callers go in the order of nodes and checks; transitions have the same order.
 func (w *worker) withdraw(p *partition, id uint32, why string) {
 	if s := p.slots.at(id); s.flags&flagOpen != 0 {
 		w.closeProblem(p, id, s, why)
@@ -113,7 +112,7 @@ func (w *worker) withdraw(p *partition, id uint32, why string) {
 	p.removeState(id)
 }
 
-// action applies what an operator did to an event.
+// action applies an action of a person to an event.
 func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 	n, ok := p.Find(id)
 	if !ok {
@@ -124,7 +123,7 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 		return
 	}
 	if open := p.problems[slot]; a.Problem != "" && (open == nil || open.ID != a.Problem) {
-		return // it closed meanwhile; what is there now, nobody has looked at
+		return // the problem of the action has closed, and the person did not see another one
 	}
 	switch a.Verb {
 	case "delete": // comes back with the next result
@@ -154,7 +153,7 @@ func (w *worker) action(p *partition, id model.NodeID, a *wire.Action) {
 	}
 }
 
-// acknowledge says of an open problem who looks after it; nil: nobody does any more.
+// acknowledge sets or (nil) clears the acknowledgement of an open problem.
 func (w *worker) acknowledge(p *partition, id uint32, ack *model.Ack, kind TransitionKind, a *wire.Action) {
 	was := p.problems[id]
 	if was == nil || was.Ack == nil && ack == nil {

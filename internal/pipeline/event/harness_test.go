@@ -140,7 +140,7 @@ func (r *running) apply(commits ...*commit) {
 	}
 }
 
-func (r *running) take() []Transition {
+func (r *running) drainEmitted() []Transition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := r.emitted

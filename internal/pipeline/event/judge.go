@@ -14,7 +14,7 @@ type verdict struct {
 	status   model.Status
 	executed int64
 	output   []byte
-	extra    []byte // what else the result carried, encoded: see extra.go
+	extra    []byte // further fields of the result, encoded: see extra.go
 	expired  bool   // by a deadline: no number of further results is awaited
 	byHand   bool   // by an operator: likewise
 }
@@ -70,7 +70,7 @@ func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk
 		s.flags |= flagExpired
 	}
 	p.mark(id, s, v.status, severity)
-	said := failing && !changed && !sameWords(p.output(s), v.output) // something else than before
+	newText := failing && !changed && !sameWords(p.output(s), v.output)
 	p.storeOutput(s, v.output, v.extra)
 
 	if changed {
@@ -85,8 +85,8 @@ func (w *worker) setStatus(p *partition, id uint32, s *slot, c *model.CheckChunk
 	}
 	w.flap(p, s, c, v.output)
 	open, flapping := s.flags&flagOpen != 0, s.flags&flagFlapping != 0
-	if said && open && p.problems[id].KeptOutputs < model.MaxProblemOutputs {
-		w.saysElse(p, id, s, v.output)
+	if newText && open && p.problems[id].KeptOutputs < model.MaxProblemOutputs {
+		w.changeText(p, id, s, v.output)
 	}
 	switch {
 	case failing && !open && (s.streak >= failAfter || v.expired || flapping):
@@ -127,7 +127,7 @@ func (w *worker) closeProblem(p *partition, id uint32, s *slot, output string) {
 // problemID derives an id from where in the journal the problem opened: the same
 // after any replay, and no other's; the receive time tells two lives of the data
 // apart. Sixteen characters, easy to select and to say, in the order of time to the
-// second: what is kept by id grows at its end.
+// second: tables by id grow at their end.
 func problemID(commit uint64, received int64, node model.NodeID, check model.CheckID, index uint32) string {
 	var b [28]byte
 	binary.BigEndian.PutUint64(b[0:], commit)

@@ -16,8 +16,8 @@ const (
 )
 
 // List implements Reader. It goes through the severities from the worst, through
-// the partitions of each, and touches only what the indexes leave. Pages are exact
-// for what does not change its severity between them.
+// the partitions of each, and touches only states that the indexes leave. Pages are exact
+// for states whose severity does not change between them.
 func (v *View) List(ctx context.Context, q Query) (Page, error) {
 	c, err := v.compile(q)
 	if err != nil {
@@ -34,7 +34,7 @@ func (v *View) List(ctx context.Context, q Query) (Page, error) {
 type listing struct {
 	view  *View
 	query *query
-	at    place // what was looked at last
+	at    place // of the last state
 	until time.Time
 	page  Page
 
@@ -66,7 +66,7 @@ func (l *listing) run(ctx context.Context) error {
 	}
 }
 
-// partition takes what matches in one partition at one severity, batch by batch.
+// partition adds the matches of one partition and severity, batch by batch.
 func (l *listing) partition() (done bool, err error) {
 	q := l.query
 	if q.Nodes != nil && len(q.nodes[l.at.partition]) == 0 {
@@ -96,7 +96,7 @@ func (l *listing) partition() (done bool, err error) {
 	}
 }
 
-// match asks what no index answers; the texts of the others are lent to it.
+// match asks Query.Match, which no index answers. It clones the output of a match; other outputs are lent.
 func (l *listing) match(s *State) (bool, error) {
 	if l.query.Match == nil {
 		return true, nil

@@ -13,14 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// seen is a state and how it prints.
-type seen struct {
+// listedState is a state and its text.
+type listedState struct {
 	State
 	text string
 }
 
 // everyState looks at each of them, in the order of lists.
-func everyState(t rapid.TB, v *View) (all []seen) {
+func everyState(t rapid.TB, v *View) (all []listedState) {
 	for _, p := range v.partitions {
 		for _, n := range p.Order() {
 			for _, e := range p.nodes[n].states {
@@ -28,11 +28,11 @@ func everyState(t rapid.TB, v *View) (all []seen) {
 				if !ok {
 					t.Fatalf("no state of node %d check %d", p.Node(n).ID, e.check)
 				}
-				all = append(all, seen{s, fmt.Sprint(s)})
+				all = append(all, listedState{s, fmt.Sprint(s)})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b seen) int { return int(b.Severity) - int(a.Severity) })
+	slices.SortStableFunc(all, func(a, b listedState) int { return int(b.Severity) - int(a.Severity) })
 	return all
 }
 
@@ -73,7 +73,7 @@ func (q *Query) selects(s *State) bool {
 }
 
 // compareLists holds pages against the obvious way: all states, looked at one by one.
-func compareLists(t *rapid.T, v *View, all []seen, most ids) {
+func compareLists(t *rapid.T, v *View, all []listedState, most ids) {
 	q := most.query(t)
 	v.sparse = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
 	var want, got []string
@@ -101,7 +101,7 @@ func compareLists(t *rapid.T, v *View, all []seen, most ids) {
 }
 
 // compareWrong holds what is wrong check by check against all states, looked at one by one.
-func compareWrong(t *testing.T, v *View, all []seen, namespace model.NamespaceID) {
+func compareWrong(t *testing.T, v *View, all []listedState, namespace model.NamespaceID) {
 	t.Helper()
 	want := map[wrongKey]*Wrong{}
 	nodes := map[wrongKey][]model.NodeID{}

@@ -84,7 +84,7 @@ func TestValuesWithoutCheckAreObserved(t *testing.T) {
 		v.apply(c)
 	}
 	var observed int
-	for _, x := range v.take() {
+	for _, x := range v.drainEmitted() {
 		if x.Kind != Observed {
 			continue
 		}
@@ -115,7 +115,7 @@ func TestKeepaliveChangesAreObserved(t *testing.T) {
 	v.apply(first, late, later, back)
 	var observed []Transition
 	next := map[uint64]uint32{} // by commit
-	for _, x := range v.take() {
+	for _, x := range v.drainEmitted() {
 		if x.Kind == Observed {
 			if want := uint32(len(observed) % 2); x.Index != want {
 				t.Errorf("commit %d: observation %d, want %d", x.At.Number, x.Index, want)

@@ -32,7 +32,7 @@ func TestOrderOfResults(t *testing.T) {
 	own := newCommit(4, 4*time.Minute, 0)
 	own.add(section(1), &wire.Record{Kind: wire.RecordServerResult, Node: 1, ServerResult: &wire.ServerResult{Chunk: 11}})
 	proxied := newCommit(5, 5*time.Minute, 0)
-	proxied.add(section(1), &wire.Record{Kind: wire.RecordProxyResult, Node: 1, ProxyResult: about(12, result(11, 5000))})
+	proxied.add(section(1), &wire.Record{Kind: wire.RecordProxyResult, Node: 1, ProxyResult: proxyResult(12, result(11, 5000))})
 	commits := []*commit{
 		batch(1, 5, 7, result(11, 90_000), result(12, 90_000), wire.Signal{Kind: wire.SignalKeepalive}, result(11, 99_000)),
 		batch(2, 7, 7, wire.Signal{Kind: wire.SignalKeepalive}, result(11, 99_000), result(11, 99_500)), // 7 and 8 again, and 9

@@ -7,8 +7,8 @@ import "math/bits"
 // collector and a new text of about the same length is a copy in place.
 //
 // Extents come in classes (steps of 16 bytes to 256, then four per doubling); a
-// freed extent waits on its class's list. What a page holds is never given back,
-// only used again: memory follows the most that was ever held.
+// freed extent waits on its class's list. Pages are never freed, only used again: memory
+// follows the largest size so far.
 type outputs struct {
 	pages [][]byte
 	used  int                  // bytes taken of the last page
@@ -87,7 +87,7 @@ func (o *outputs) set(r outputRef, text []byte) outputRef {
 		o.big[o.bigNo] = append([]byte(nil), text...)
 		return outputRef{o.bigNo, size}
 	}
-	r = o.take(classOf(size))
+	r = o.allocate(classOf(size))
 	r.size = size
 	copy(o.extent(r), text)
 	return r
@@ -104,7 +104,7 @@ func (o *outputs) drop(r outputRef) {
 	}
 }
 
-func (o *outputs) take(class int) outputRef {
+func (o *outputs) allocate(class int) outputRef {
 	if list := o.free[class]; len(list) > 0 {
 		r := list[len(list)-1]
 		o.free[class] = list[:len(list)-1]

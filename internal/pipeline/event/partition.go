@@ -22,10 +22,10 @@ type partition struct {
 	joined    []byte                       // scratch of storeOutput
 	deadlines *expect.Engine               // by slot
 	problems  map[uint32]*model.Problem    // open ones, by slot; replaced, never changed
-	runners   map[uint32]model.NodeID      // who ran it, by slot, where that is another node
+	runners   map[uint32]model.NodeID      // node that ran the check, by slot; only where it is another one
 	reserved  map[uint32][]model.CheckID   // by node: admitted and not yet in its states; not in snapshots, see Admit
 	absent    map[stateKey]shard.Tombstone // of checks, on one node or (node zero) on all
-	absences  []absentSince                // those of absent, and renewed ones, by time
+	absences  []absentSince                // of absent, by time; an old entry of a renewed one is skipped
 
 	byStatus   [4]bitset
 	bySeverity [6]bitset
@@ -60,7 +60,7 @@ func (p *partition) countsOf(ns model.NamespaceID) *Counts {
 // addState makes an empty state, OK and without history, of a check that the node
 // does not have yet.
 func (p *partition) addState(n uint32, check model.CheckID) (uint32, *slot) {
-	id := p.slots.take()
+	id := p.slots.allocate()
 	s := p.slots.at(id)
 	*s = slot{check: check, node: n}
 	p.nodes[n].insert(check, id)
@@ -103,7 +103,7 @@ func (p *partition) removeState(id uint32) {
 	delete(p.runners, id)
 	p.deadlines.Clear(id)
 	p.outputs.drop(s.output)
-	p.slots.give(id)
+	p.slots.release(id)
 }
 
 // mark gives a state another status and severity, in the indexes too.
@@ -149,10 +149,11 @@ func (p *partition) load(id uint32, dst *State) {
 	*dst = State{
 		Node: n.ID, Check: s.check, Chunk: s.chunk, Namespace: n.Namespace,
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
-		Occurrences: s.occurrences, Watermark: s.watermark, StateChanges: s.stateChanges,
-		Change: s.change(), Flapping: s.flags&flagFlapping != 0,
-		HistoryLen: s.historyLen, History: s.history,
-		Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number, Order: s.order,
+		Occurrences: s.occurrences, Watermark: s.watermark,
+		StatusHistory: StatusHistory{
+			History: s.history, HistoryLen: s.historyLen, Change: s.change(), Flapping: s.flags&flagFlapping != 0, StateChanges: s.stateChanges,
+		},
+		Counters: Counters{Results: s.results, Lost: s.lost, Stream: s.stream, Number: s.number, Order: s.order},
 		Received: s.received, Executed: s.executed, LastOK: s.lastOK, Changed: s.changed,
 		Duration: time.Duration(s.durationMs) * time.Millisecond, RanBy: p.runners[id],
 		Problem: p.problems[id],

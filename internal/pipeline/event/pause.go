@@ -11,13 +11,13 @@ import (
 func (w *worker) pause(c *model.CheckChunk, s *slot) int64 {
 	set, known := w.calendars[c.ID]
 	if !known {
-		set, _ = window.NewSet(c.Except) // nobody could apply what cannot be read
+		set, _ = window.NewSet(c.Except) // apply refused calendars that do not parse
 		if w.calendars == nil {
 			w.calendars = map[model.ChunkID]window.Set{}
 		}
 		w.calendars[c.ID] = set
 	}
-	from := max(s.executed, w.Received-int64(c.TTL)) // what ended before is of no consequence
+	from := max(s.executed, w.Received-int64(c.TTL)) // pauses that ended before do not matter
 	end, ok := set.LastEnd(unixNano(from), unixNano(w.Received))
 	if !ok {
 		return 0

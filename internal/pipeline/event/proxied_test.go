@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// about is a result that node 1 sent about another one, as its number 12 at its time 5000.
-func about(number uint64, s wire.Signal) *wire.ProxyResult {
+// proxyResult is a result that node 1 sent about another node, as its number 12 at its time 5000.
+func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 	var r wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: number, Signals: []wire.Signal{s}}))
 	if err := r.Reset(body); err != nil || !r.Next(&s) {
@@ -31,7 +31,7 @@ func TestResultsAboutProxyNodes(t *testing.T) {
 	c.batch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 1, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{AtMs: 4900, Node: 7}, wire.Result{}), {Kind: wire.SignalKeepalive, AtMs: 5000},
 	}})
-	c.add(3, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: about(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
+	c.add(3, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")}))})
 	r.continueWith(t, []*commit{c})
 	st, ok := r.Get(7, 1001)
 	if !ok || st.Status != model.Critical || st.RanBy != 1 || st.Problem == nil || st.Problem.NodeID != 7 || st.Namespace != 3 || st.Output != "no answer" || st.Results != 1 {

@@ -10,36 +10,46 @@ import (
 
 // State is a copy of one event state, in ids. It owns its memory.
 type State struct {
-	Node         model.NodeID
-	Check        model.CheckID
-	Chunk        model.ChunkID // that judged it last
-	Namespace    model.NamespaceID
-	Status       model.Status
-	Severity     model.Severity
-	Expired      bool   // status is the deadline's
-	Failing      uint32 // not-OK results in a row, for failAfter
-	Passing      uint32
-	Occurrences  uint32
-	Watermark    uint32
+	Node        model.NodeID
+	Check       model.CheckID
+	Chunk       model.ChunkID // that judged it last
+	Namespace   model.NamespaceID
+	Status      model.Status
+	Severity    model.Severity
+	Expired     bool   // the status comes from a deadline
+	Failing     uint32 // not-OK results in a row, for failAfter
+	Passing     uint32
+	Occurrences uint32
+	Watermark   uint32
+	StatusHistory
+	Counters
+	Received int64 // Unix ns
+	Executed int64
+	LastOK   int64
+	Changed  int64
+	Duration time.Duration
+	RanBy    model.NodeID // the node that ran it, where that is another one
+	Output   string
+	Problem  *model.Problem
+	Beside   wire.Extra // further fields of the last result; only Get fills it
+}
+
+// StatusHistory is the record of an event's last statuses.
+type StatusHistory struct {
+	History      uint64 // two bits each, newest in the lowest
+	HistoryLen   uint8
 	Change       uint32 // percent of change in the history
 	Flapping     bool
 	StateChanges uint32
-	HistoryLen   uint8
-	History      uint64 // two bits each, newest in the lowest
-	Results      uint64
-	Lost         uint64
-	Stream       uint64
-	Number       uint64
-	Order        model.ResultDigest // of all results
-	Received     int64              // Unix ns
-	Executed     int64
-	LastOK       int64
-	Changed      int64
-	Duration     time.Duration
-	RanBy        model.NodeID // the node that ran it, where that is another one
-	Output       string
-	Problem      *model.Problem
-	Beside       wire.Extra // what the last result carries beside its output; only Get fills it
+}
+
+// Counters has the numbers of results of an event, and the stream of the last one.
+type Counters struct {
+	Results uint64
+	Lost    uint64
+	Stream  uint64
+	Number  uint64
+	Order   model.ResultDigest // of all results
 }
 
 // Query selects states. Zero fields select everything; the rest are intersected.
@@ -49,7 +59,7 @@ type Query struct {
 	Checks     []model.CheckID
 	Statuses   []model.Status
 	Problems   bool // only those with an open problem
-	// Match is asked last, for what no index answers (CEL). It must not keep the state.
+	// Match is asked last, because no index answers it (CEL). It must not keep the state.
 	Match func(*State) (bool, error)
 	// MatchWithin ends the search after this long with a partial page and a token.
 	MatchWithin time.Duration
@@ -94,14 +104,14 @@ func (c *Counts) subtract(less *Counts) {
 	}
 }
 
-// Reader is what the API needs of the view.
+// Reader is the part of the view that the API reads.
 type Reader interface {
 	Get(node model.NodeID, check model.CheckID) (State, bool)
 	List(ctx context.Context, q Query) (Page, error)
 	Counts(namespace model.NamespaceID) Counts // zero: all namespaces
 	CountsByNamespace() map[model.NamespaceID]Counts
 	CountsOf(check model.CheckID) Counts
-	// Wrong is what is not OK in a namespace (zero: in all), check by check, worst first.
+	// Wrong lists the checks of a namespace (zero: all) with states that are not OK, worst first.
 	Wrong(namespace model.NamespaceID) []Wrong
 	// Summaries sums up the states of each of these nodes, in their order.
 	Summaries(nodes []model.NodeID) []Summary
@@ -110,8 +120,8 @@ type Reader interface {
 	Watch(ctx context.Context, q Query) (<-chan State, error)
 }
 
-// Chunks are the definitions by which states and open problems were judged: what a
-// snapshot of now names.
+// Chunks returns the chunks that judged the present states and open problems: those that a
+// snapshot names.
 func (v *View) Chunks() map[model.ChunkID]bool {
 	named := map[model.ChunkID]bool{}
 	for _, p := range v.partitions {

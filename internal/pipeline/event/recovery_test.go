@@ -35,9 +35,9 @@ func chunk(id model.ChunkID) *model.CheckChunk {
 	return c
 }
 
-// begin starts as internal/app does: snapshots, then the journal from the lowest of
+// openLife starts as internal/app does: snapshots, then the journal from the lowest of
 // them, then what is new.
-func begin(t *testing.T, fs *memfs.FS, withSnapshots bool) *life {
+func openLife(t *testing.T, fs *memfs.FS, withSnapshots bool) *life {
 	t.Helper()
 	l := &life{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
 	l.view = event.New(shard.New(shard.Options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return chunk(id).Seal() }}), event.Options{})
@@ -131,7 +131,7 @@ func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 	fs := memfs.New()
 	sent := map[model.NodeID]uint64{}
 	for round := range uint64(8) {
-		l := begin(t, fs, true)
+		l := openLife(t, fs, true)
 		for node, n := range sent {
 			last, err := l.view.LastNumbers(t.Context(), node, l.log.Head())
 			if err != nil || len(last) != 1 || last[0].Last != n {
@@ -149,7 +149,7 @@ func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 				t.Fatalf("round %d: node %d has %d results, %d were acknowledged", round, node, results, n)
 			}
 		}
-		whole := begin(t, fs.Crash(0, round), false)
+		whole := openLife(t, fs.Crash(0, round), false)
 		for p := range model.Partitions {
 			if l.view.Hash(model.Partition(p)) != whole.view.Hash(model.Partition(p)) {
 				t.Fatalf("round %d: partition %d differs from the whole replay", round, p)

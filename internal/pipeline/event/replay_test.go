@@ -106,14 +106,14 @@ func drawJournal(t *rapid.T, tb testing.TB) []*commit {
 	return commits
 }
 
-// ran is a view without goroutines of its own.
-type ran struct {
+// replayed is a view without goroutines of its own.
+type replayed struct {
 	*View
 	emitted map[model.Partition][]Transition
 }
 
-func replay(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*commit) *ran {
-	r := &ran{emitted: map[model.Partition][]Transition{}}
+func replay(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*commit) *replayed {
+	r := &replayed{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(options{
 		Workers: workers, EmitAfter: after,
 		Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] },
@@ -130,7 +130,7 @@ func replay(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers i
 	return r
 }
 
-func (r *ran) continueWith(tb testing.TB, commits []*commit) {
+func (r *replayed) continueWith(tb testing.TB, commits []*commit) {
 	for _, c := range commits {
 		if err := r.Apply(c); err != nil {
 			tb.Fatal(err)
@@ -141,7 +141,7 @@ func (r *ran) continueWith(tb testing.TB, commits []*commit) {
 	}
 }
 
-func same(t *rapid.T, what string, a, b *View) {
+func equalViews(t *rapid.T, what string, a, b *View) {
 	for p := range model.Partition(4) {
 		if a.Hash(p) != b.Hash(p) {
 			x, _ := a.Snapshot(p, nil)
@@ -176,7 +176,7 @@ func TestEveryWayToTheSameView(t *testing.T) {
 		chunks := drawChunks(rt)
 		commits := drawJournal(rt, t)
 		whole := replay(t, chunks, 1, journal.Position{}, nil, commits)
-		same(rt, "four workers", whole.View, replay(t, chunks, 4, journal.Position{}, nil, commits).View)
+		equalViews(rt, "four workers", whole.View, replay(t, chunks, 4, journal.Position{}, nil, commits).View)
 
 		type saved struct {
 			body []byte
@@ -201,7 +201,7 @@ func TestEveryWayToTheSameView(t *testing.T) {
 				}
 			}
 		}, commits[lowest:])
-		same(rt, "snapshots", whole.View, again.View)
+		equalViews(rt, "snapshots", whole.View, again.View)
 		for p := range model.Partition(4) {
 			if want, got := keys(whole.emitted[p], reacted), keys(again.emitted[p], journal.Position{}); !slices.Equal(want, got) {
 				rt.Fatalf("partition %d: transitions\n%q, want\n%q", p, got, want)

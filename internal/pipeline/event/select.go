@@ -82,13 +82,13 @@ func (q *query) admitsCheck(check model.CheckID) bool {
 	return ok
 }
 
-// admitsIDs asks what does not change while an event waits for its reader.
+// admitsIDs checks the ids of a state, which stay the same while an event waits for its reader.
 func (q *query) admitsIDs(p *partition, s *slot) bool {
 	n := p.Node(s.node)
 	return q.admitsNode(n.ID) && q.admitsNamespace(n.Namespace) && q.admitsCheck(s.check)
 }
 
-// admitsState asks the rest of what the indexes answer in a list.
+// admitsState checks the status of a state, which a list finds by its indexes.
 func (q *query) admitsState(s *State) bool {
 	return (!q.Problems || s.Problem != nil) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))

@@ -242,7 +242,7 @@ func (s *story) step(line string) {
 	case "emitted":
 		s.flush()
 		got := []string{}
-		for _, t := range s.view.take() {
+		for _, t := range s.view.drainEmitted() {
 			if t.Kind == Observed {
 				continue // see observe_test.go
 			}

@@ -60,7 +60,7 @@ type slab struct {
 
 func (s *slab) at(i uint32) *slot { return &s.pages[i/slabSlots][i%slabSlots] }
 
-func (s *slab) take() uint32 {
+func (s *slab) allocate() uint32 {
 	if n := len(s.free); n > 0 {
 		i := s.free[n-1]
 		s.free = s.free[:n-1]
@@ -73,7 +73,7 @@ func (s *slab) take() uint32 {
 	return s.high - 1
 }
 
-func (s *slab) give(i uint32) {
+func (s *slab) release(i uint32) {
 	*s.at(i) = slot{}
 	s.free = append(s.free, i)
 }

@@ -2,7 +2,7 @@ package event
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// Summary is what the event states of one node come to.
+// Summary sums up the event states of one node.
 type Summary struct {
 	ByStatus [4]uint64
 	Problems uint64
@@ -13,8 +13,9 @@ type Summary struct {
 	Heard    int64          // Unix ns of the last sign of life; zero: never
 }
 
-// Held is how many states count for the limit statesPerNode: all but the one that says that it was met.
-func (s *Summary) Held() uint64 {
+// CountedStates returns the number of states that the limit statesPerNode counts: all but the event that
+// reports the limit.
+func (s *Summary) CountedStates() uint64 {
 	n := s.ByStatus[0] + s.Wrong()
 	if s.Limited {
 		n--

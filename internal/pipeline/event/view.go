@@ -11,12 +11,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options of a View. Zero fields get the defaults named beside them.
+// Options are the settings of a View. Zero fields get the defaults named beside them.
 type Options struct {
 	// Emit gets the transitions of one commit that belong to one worker, in order per
 	// partition, before Applied moves past the commit. The slice is reused after
 	// Emit returns. Emit may block: that is back-pressure on the journal. Workers
-	// call it at the same time. nil: nobody listens.
+	// call it at the same time. nil: nothing is emitted.
 	Emit func([]Transition)
 	// EmitAfter is the position up to which transitions were taken already: replay
 	// does not build them again.
@@ -31,7 +31,7 @@ type Options struct {
 }
 
 // View is the event view: a reducer, and the shard on which it stands. Any goroutine may
-// call its methods; for those of the shard see there.
+// call its methods and the shard's.
 type View struct {
 	*shard.Shard
 	opts       Options

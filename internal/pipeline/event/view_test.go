@@ -177,7 +177,7 @@ func TestOverrunWatchIsClosed(t *testing.T) {
 			t.Errorf("%+v", q)
 		}
 	}
-	if keys, overrun := w.take(nil); !overrun || len(keys) != pending {
+	if keys, overrun := w.drain(nil); !overrun || len(keys) != pending {
 		t.Fatalf("%d pending, overrun %v", len(keys), overrun)
 	}
 	w.note(p, 0)
@@ -290,7 +290,7 @@ func goldenView(t testing.TB) *View {
 	}})
 	c.add(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
 		Verb: "acknowledge", Check: 1000, By: "ann", Note: "on it", Until: 1795300000000}})
-	c.add(1, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: about(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
+	c.add(1, &wire.Record{Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")}))})
 	r.continueWith(t, []*commit{c})
 	return r.View
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// watchers are those who want to hear of changes.
+// watchers are the open watches.
 type watchers struct {
 	most    int         // watches at the same time
 	pending int         // events that may wait for one of them
@@ -62,8 +62,8 @@ func (x *watchers) add(w *watcher) error {
 	return nil
 }
 
-// watcher collects which events changed; what they are now is read when its reader
-// has time, so that a slow one gets the newest state of each.
+// watcher collects the events that changed. Their states are read when the reader takes
+// them, so that a slow reader gets the newest state of each.
 type watcher struct {
 	query query
 	wake  chan struct{} // capacity 1
@@ -112,8 +112,8 @@ func (w *watcher) note(p *partition, id uint32) {
 	}
 }
 
-// take swaps the pending events out.
-func (w *watcher) take(into []stateKey) (keys []stateKey, overrun bool) {
+// drain swaps the pending events out.
+func (w *watcher) drain(into []stateKey) (keys []stateKey, overrun bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	keys, w.queue = w.queue, into[:0]
@@ -151,7 +151,7 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 		case <-w.wake:
 		}
 		var overrun bool
-		keys, overrun = w.take(keys)
+		keys, overrun = w.drain(keys)
 		if overrun {
 			v.metrics.watchEnded.Inc()
 			v.watchers.overrun.Add(1)

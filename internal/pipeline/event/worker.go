@@ -42,7 +42,7 @@ func (w *worker) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Out
 func (w *worker) Record(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordServerResult:
-		w.Count(w.own(w.p, r.Node, r.ServerResult), 1)
+		w.Count(w.serverResult(w.p, r.Node, r.ServerResult), 1)
 	case wire.RecordAction:
 		w.action(w.p, r.Node, r.Action)
 	}

@@ -270,7 +270,7 @@ func TestWhatWasOpenAtTheStart(t *testing.T) {
 			w.checks["d"] = directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 10, Name: "d"}, MaxOutput: 4096}}
 			w.open = []event.State{{Node: 1, Check: 10, Status: model.Unknown, Output: "no result for 5m (TTL)", Expired: true}, // nobody said it: it ends when somebody does
 				{Node: 1, Check: 7, Status: model.Critical, Output: "two were it"}, {Node: 1, Check: 8, Status: model.Warning, Output: "one was it"},
-				{Node: 1, Check: 9, Status: model.Critical, Output: "an agent said it", Stream: 5}} // which no silence here ends
+				{Node: 1, Check: 9, Status: model.Critical, Output: "an agent said it", Counters: event.Counters{Stream: 5}}} // which no silence here ends
 		})
 		w.run(t)
 		if err := w.post("A instance=web1 n=1 severity=warning", "B instance=web1 until=-1s"); err != nil {

@@ -1,5 +1,5 @@
-// Package cursor keeps, in one small file, how far each reader of the journal has come that
-// tells somebody of all that is in it (package follow).
+// Package cursor stores, in one small file, the position of each follower of the journal (package
+// follow).
 //
 // In goes a list of cursors, all of them each time; the file is replaced as a whole, so that a
 // crash leaves the old or the new one. No goroutines, no locks: one caller.
@@ -34,15 +34,15 @@ const (
 	fileName   = "cursors"
 )
 
-// Cursor is up to where a handler has been told of the journal.
+// Cursor is the position up to which a handler got the results of the journal.
 type Cursor struct {
 	Namespace, Name string // of the handler
-	Address         string // that was told: another one begins anew
+	Address         string // of the handler: another address begins anew
 	At              journal.Position
-	Skipped         uint64 // results that it was not told of, because it was too far behind
+	Skipped         uint64 // results that it never got, because it was too far behind
 }
 
-// ErrDamaged: the file is not what was written.
+// ErrDamaged reports that the file of cursors has other bytes than were written.
 var ErrDamaged = errors.New("file of cursors is damaged")
 
 // Load reads the file of a folder; no file is no cursors.
@@ -88,7 +88,7 @@ func Append(dst []byte, list []Cursor) []byte {
 	return dst
 }
 
-// Parse reads what Append wrote.
+// Parse reads the bytes of Append.
 func Parse(data []byte) (list []Cursor, err error) {
 	if len(data) < headerSize || string(data[:8]) != magic {
 		return nil, ErrDamaged

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// View is what a Cycle saves.
+// View is the view that a Cycle saves.
 type View interface {
-	// Snapshot appends the partition's body to dst and says what it reflects.
+	// Snapshot appends the partition's body to dst, and returns the position that it reflects.
 	Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position)
 	// Revision is the intent revision in force.
 	Revision() int64
@@ -51,8 +51,8 @@ type Gate struct {
 // ErrSkip reports that a gate discards the snapshot; a later one of the partition takes its place.
 var ErrSkip = errors.New("snapshot is passed over")
 
-// A log that fills up can be cut only below what was snapshotted twice: from hurryFrom on
-// cycles take less than their period, at hurryMost only hurried.
+// The journal is cut below the older of two snapshots. When it fills up, cycles become shorter: at hurryFrom
+// they take their period, at hurryMost only the time hurried.
 const (
 	hurryFrom = 0.5
 	hurryMost = 0.75
@@ -151,7 +151,7 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	}
 	c.Store.metrics.encode.Observe(time.Since(begun).Seconds())
 	c.file = Append(c.file, &Snapshot{Partition: p, At: at, Revision: c.View.Revision(), Body: body})
-	pending, err := c.Store.Begin(p, at, c.file)
+	pending, err := c.Store.Write(p, at, c.file)
 	if err == nil {
 		c.Store.metrics.bytes.Add(float64(len(c.file)))
 	}

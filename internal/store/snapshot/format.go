@@ -31,8 +31,8 @@ const (
 	headerSize = 40
 )
 
-// MaxBody bounds what a file may unpack to: a damaged length must not take the
-// machine's memory.
+// MaxBody bounds the size of a decompressed body, in bytes: a damaged length must not
+// exhaust the memory.
 const MaxBody = 4 << 30
 
 // Snapshot is one partition at one position. Body belongs to the view.
@@ -43,7 +43,7 @@ type Snapshot struct {
 	Body      []byte
 }
 
-// ErrDamaged: a file is not what was written.
+// ErrDamaged reports that a file has other bytes than were written.
 var ErrDamaged = errors.New("snapshot is damaged")
 
 func crc(data []byte) uint32 {

@@ -25,13 +25,13 @@ func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
 	return p, at, n == 3 && err == nil && name == fileName(p, at)
 }
 
-// Names is what a journal must know of a folder of snapshots before it is opened. It
-// goes by the names of the files: to read them takes the journal.
+// Names sums up a folder of snapshots for a journal that is to be opened. Only the names of the
+// files are read: reading a file needs the journal.
 type Names struct {
-	// Seen is how far the snapshots say that logs came: one position per log.
+	// Seen has the highest position of each incarnation of the journal.
 	Seen []journal.Position
 	// Oldest is the lowest position of all, once every partition has Keep snapshots, else
-	// zero: what a log holds before it is needed only where snapshots turn out damaged.
+	// zero. Commits before it are needed only where snapshots turn out damaged.
 	Oldest journal.Position
 }
 

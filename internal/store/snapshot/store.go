@@ -20,14 +20,14 @@ import (
 // Keep is how many snapshots of a partition are kept.
 const Keep = 2
 
-// Options of a Store.
+// Options are the settings of a Store.
 type Options struct {
 	FS  disk.FS // default disk.OS{}
 	Dir string
 	// Head is the log's last commit: a snapshot ahead of it is never used.
 	Head journal.Position
 	// Resolve translates a position of an earlier incarnation of the log (see
-	// journal.Log.Resolve); nil: only those of Head's incarnation are good.
+	// journal.Log.Resolve); nil: only positions of Head's incarnation are used.
 	Resolve func(journal.Position) (journal.Position, error)
 
 	Logger     *slog.Logger
@@ -49,8 +49,8 @@ type file struct {
 	log  uint64           // that wrote it, as the name says
 }
 
-// Open looks at the folder, makes it if need be, and sets aside what is ahead of the
-// log. Files are read by Load.
+// Open lists the folder, creates it where it is missing, and sets snapshots aside that are ahead
+// of the journal. Load reads the files.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -90,7 +90,7 @@ func Open(o Options) (*Store, error) {
 	}
 	if foreign > 0 {
 		s.metrics.unusable.Add(float64(foreign))
-		o.Logger.Warn("snapshots are of another life of the data, or of another server, and are not used", "folder", o.Dir, "files", foreign)
+		o.Logger.Warn("snapshots of another incarnation of the data, or of another server, are not used", "folder", o.Dir, "files", foreign)
 	}
 	for p := range s.kept {
 		slices.SortFunc(s.kept[p], func(a, b file) int { order, _ := a.at.Compare(b.at); return order })
@@ -102,7 +102,7 @@ func Open(o Options) (*Store, error) {
 func (s *Store) note(name string) (mine bool, err error) {
 	path := filepath.Join(s.opts.Dir, name)
 	if strings.HasSuffix(name, beside) {
-		return true, s.opts.FS.Remove(path) // a crash left it
+		return true, s.opts.FS.Remove(path) // of a write that a crash ended
 	}
 	p, at, ok := parseName(name)
 	if !ok {
@@ -110,7 +110,7 @@ func (s *Store) note(name string) (mine bool, err error) {
 	}
 	now, err := s.opts.Resolve(at)
 	if err != nil {
-		return false, nil //nolint:nilerr // the caller says so, once for all
+		return false, nil //nolint:nilerr // the caller logs it, once for all files
 	}
 	if order, _ := now.Compare(s.opts.Head); order > 0 {
 		// The log would grow past it with other commits: it must never be found again.
@@ -127,9 +127,8 @@ func (s *Store) note(name string) (mine bool, err error) {
 }
 
 // Load returns the newest whole snapshot of a partition; ok is false where there is
-// none. Files that were passed over are logged and, as errors, returned, so that the
-// caller can tell people what the start cost. Partitions may be loaded at the same
-// time.
+// none. It logs skipped files and returns their errors, which explain a longer replay. Partitions
+// may be loaded at the same time.
 func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error) {
 	s.mu.Lock()
 	files := slices.Clone(s.kept[p])
@@ -160,7 +159,7 @@ func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Posi
 	g.SetLimit(parallel)
 	for p := range positions {
 		g.Go(func() error {
-			snap, ok, _ := s.Load(model.Partition(p)) // what was passed over is logged there
+			snap, ok, _ := s.Load(model.Partition(p)) // it logs skipped files
 			if !ok {
 				return nil
 			}
@@ -224,8 +223,8 @@ type Pending struct {
 	path      string
 }
 
-// Begin writes data, made by Append, beside the others and syncs it.
-func (s *Store) Begin(p model.Partition, at journal.Position, data []byte) (*Pending, error) {
+// Write writes data, made by Append, to a file without its final name, and syncs it.
+func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pending, error) {
 	path := filepath.Join(s.opts.Dir, fileName(p, at)) + beside
 	f, err := s.opts.FS.Create(path)
 	if err != nil {
@@ -242,8 +241,8 @@ func (s *Store) Begin(p model.Partition, at journal.Position, data []byte) (*Pen
 	return &Pending{s, p, at, path}, nil
 }
 
-// Commit gives the snapshot its name and removes those before the last two. One that is
-// older than what is there already says nothing new, and is discarded.
+// Commit gives the snapshot its name and removes all but the last two. It discards a snapshot
+// that is older than the newest.
 func (x *Pending) Commit() error {
 	s := x.store
 	if x.at.Number < s.newest(x.partition).Number {
@@ -279,8 +278,8 @@ func (x *Pending) Commit() error {
 // Discard removes the file.
 func (x *Pending) Discard() { _ = x.store.opts.FS.Remove(x.path) }
 
-// Floor is the position that the log must still hold everything after: that of the
-// oldest snapshot kept, once every partition has its two; zero before.
+// Floor returns the position of the oldest snapshot, once every partition has two; zero before. The
+// journal keeps all commits behind it.
 func (s *Store) Floor() journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,8 +300,8 @@ func (s *Store) Consumers() []journal.Consumer {
 	return []journal.Consumer{{Name: "snapshots", At: s.Floor()}}
 }
 
-// Sweep removes what is in the folder and in nobody's way any more: files set aside,
-// damaged ones and those of other lives, of partitions that have two good ones.
+// Sweep removes files that no start needs: of partitions with two good snapshots the damaged files, the ones
+// set aside, and the ones of other incarnations.
 func (s *Store) Sweep() error {
 	names, err := s.opts.FS.List(s.opts.Dir)
 	if err != nil {

@@ -39,7 +39,7 @@ func body(p model.Partition, number uint64) []byte {
 }
 
 func save(s *Store, p model.Partition, number uint64) error {
-	x, err := s.Begin(p, at(number), Append(nil, &Snapshot{Partition: p, At: at(number), Revision: 3, Body: body(p, number)}))
+	x, err := s.Write(p, at(number), Append(nil, &Snapshot{Partition: p, At: at(number), Revision: 3, Body: body(p, number)}))
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func serve(t *testing.T, budget, queued int64) *server {
 	var live *event.View
 	built := make(chan struct{}) // until then the journal's ticks wait for the view
 	fs := memfs.New()
-	s.life = begin(t, fs, journal.Options{FS: fs, Tick: 50 * time.Millisecond, Reserve: -1, Budget: budget, MaxCommit: 16 << 10, QueueBytes: 64 << 10, Deliver: func(c journal.Commit) {
+	s.life = openLife(t, fs, journal.Options{FS: fs, Tick: 50 * time.Millisecond, Reserve: -1, Budget: budget, MaxCommit: 16 << 10, QueueBytes: 64 << 10, Deliver: func(c journal.Commit) {
 		<-built
 		if err := fast.Apply(copyOf(t, c)); err != nil {
 			t.Error(err)
@@ -86,7 +86,7 @@ func serve(t *testing.T, budget, queued int64) *server {
 	}})
 	s.reactor = react.New(react.Options{
 		Store: s.history, Names: names{}, Journal: s.log, Batches: react.BatchOptions{Capacity: queued, Size: 25}, Retention: 100 * 365 * 24 * time.Hour,
-		Rederive: func() (react.Replay, error) { return s.Begin() }, Queues: &queue.Registry{},
+		Rederive: func() (react.Replay, error) { return s.BeginPass() }, Queues: &queue.Registry{},
 	})
 	o := options()
 	o.Workers = 2

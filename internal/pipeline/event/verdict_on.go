@@ -2,22 +2,22 @@ package event
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// Standing is what an event came to with one result.
-type Standing struct {
+// Verdict is the state of an event after one result, for lines of a stream.
+type Verdict struct {
 	Severity    model.Severity
 	Expired     bool
 	Flapping    bool
 	Failing     bool // not OK now
 	Occurrences uint32
 	Watermark   uint32
-	Changed     int64  // since when it has this status, Unix ns
+	Changed     int64  // start of this status, Unix ns
 	Problem     string // id of the open one; empty: none is open
 	Acked       bool
 }
 
-// Standing is what the view shows of an event, if the result that is newest there is the one
-// with this number of its stream, received at this time. It allocates nothing.
-func (v *View) Standing(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Standing, ok bool) {
+// VerdictOn returns the state of an event if its newest result is the one with this number of its stream,
+// received at this time; false: a newer one was judged. It allocates nothing.
+func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Verdict, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {
 		return at, false
@@ -36,7 +36,7 @@ func (v *View) Standing(node model.NodeID, check model.CheckID, stream, number u
 	if s.stream != stream || s.number != number || s.received != received {
 		return at, false
 	}
-	at = Standing{
+	at = Verdict{
 		Severity: s.severity, Expired: s.flags&flagExpired != 0, Flapping: s.flags&flagFlapping != 0, Failing: s.status != model.OK,
 		Occurrences: s.occurrences, Watermark: s.watermark, Changed: s.changed,
 	}

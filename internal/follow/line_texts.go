@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Directory is what nodes and checks are called now (the planner).
+// Directory has the present names of nodes and checks (the planner).
 type Directory interface {
 	route.Directory
 	// Revision changes whenever an answer of the others may.
@@ -20,8 +20,7 @@ type Directory interface {
 	Streams() map[route.Name]*model.HandlerSpec
 }
 
-// words are the texts of lines that stay the same from one result to the next, made once for
-// each revision of intent.
+// words caches the texts of lines that depend on names only, for one revision of intent.
 type words struct {
 	directory Directory
 	namespace string                    // of the handler
@@ -31,12 +30,12 @@ type words struct {
 	checks    map[model.ChunkID]*checkWords
 }
 
-// nodeWords is what lines say of a node.
+// nodeWords is the part of lines that describes a node.
 type nodeWords struct {
-	name    string // as it is for people: with its namespace where that is another
+	name    string // for people: with its namespace where that is another
 	text    []byte // "namespace":…,"node":…,"labels":…
-	tells   bool   // whether the handler is told of it
-	shadow  bool   // it would be, but nothing is sent of its namespace
+	tells   bool   // the handler gets its results
+	shadow  bool   // it would, but its namespace has notifications: shadow
 	problem *route.Problem
 }
 
@@ -64,7 +63,7 @@ func (w *words) forget() {
 	w.nodes, w.checks = map[model.NodeID]*nodeWords{}, map[model.ChunkID]*checkWords{}
 }
 
-// refresh forgets what may be called otherwise now.
+// refresh empties the cache when intent changed.
 func (w *words) refresh() {
 	if w.directory.Revision() != w.revision {
 		w.forget()
