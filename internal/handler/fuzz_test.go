@@ -28,7 +28,7 @@ func FuzzDecode(f *testing.F) {
 		w := out.words(n, []string{"env"})
 		for kind, r := range map[string]*request{
 			"pagerduty": pagerduty(&model.PagerDuty{}, m, w), "opsgenie": opsgenie(&model.Opsgenie{}, m, w), "slack": slack(&model.Slack{}, m, w),
-			"mattermost": mattermost(&model.Mattermost{}, m, w), "teams": teams(&model.MicrosoftTeams{}, m, w), "ntfy": ntfy(&model.Ntfy{}, m, w),
+			"mattermost": mattermost(&model.Mattermost{}, m, w), "teams": teams(&model.MSTeams{}, m, w), "ntfy": ntfy(&model.Ntfy{}, m, w),
 			"alertmanager": {body: encode([]alert{out.alert(&model.Alertmanager{}, n, n, w)})},
 		} {
 			if !json.Valid(r.body) {

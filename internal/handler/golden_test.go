@@ -66,7 +66,7 @@ func services(address string) map[string]*model.HandlerSpec {
 		"alertmanager": {Alertmanager: &model.Alertmanager{URLs: []string{address}, Username: "muster", Password: secret("s3cret"), Labels: map[string]string{"dc": "ams"}}},
 		"slack":        {Slack: &model.Slack{URL: secret(address + "/services/T0/B0/xyz")}, ShowLabels: []string{"team"}},
 		"mattermost":   {Mattermost: &model.Mattermost{URL: secret(address + "/hooks/xyz"), Channel: "ops", Username: "muster"}, ShowLabels: []string{"team"}},
-		"teams":        {MicrosoftTeams: &model.MicrosoftTeams{URL: secret(address + "/workflows/xyz")}, ShowLabels: []string{"team"}},
+		"teams":        {MSTeams: &model.MSTeams{URL: secret(address + "/workflows/xyz")}, ShowLabels: []string{"team"}},
 		"ntfy":         {Ntfy: &model.Ntfy{Topic: secret("pages-of-ops"), URL: address, Token: secret("tk_abc"), Tags: []string{"web"}}, ShowLabels: []string{"team"}},
 	}
 }

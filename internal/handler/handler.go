@@ -156,8 +156,8 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 		return o.post(ctx, m, slack(spec.Slack, m, w))
 	case spec.Mattermost != nil:
 		return o.post(ctx, m, mattermost(spec.Mattermost, m, w))
-	case spec.MicrosoftTeams != nil:
-		return o.post(ctx, m, teams(spec.MicrosoftTeams, m, w))
+	case spec.MSTeams != nil:
+		return o.post(ctx, m, teams(spec.MSTeams, m, w))
 	case spec.Ntfy != nil:
 		return o.post(ctx, m, ntfy(spec.Ntfy, m, w))
 	case spec.Email != nil:

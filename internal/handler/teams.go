@@ -65,7 +65,7 @@ type teamsAction struct {
 
 // teams is an Adaptive Card for a workflow that begins with "When a Teams webhook request is
 // received".
-func teams(t *model.MicrosoftTeams, m *Message, w *words) *request {
+func teams(t *model.MSTeams, m *Message, w *words) *request {
 	output, facts := w.output, w.facts
 	card := encode(teamsCardOf(w, facts, output))
 	for len(card) > teamsMessage && len(output) > len(body.Mark) {

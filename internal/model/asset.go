@@ -5,39 +5,37 @@ import (
 	"strings"
 )
 
-// AssetSpec is what commands of checks and handlers need and machines do not have: an archive
-// with programs, kept by the server, fetched by the agents whose checks name it.
+// AssetSpec is an archive with programs that the commands of checks and handlers need. The server keeps it; the
+// agents whose checks name it fetch it.
 type AssetSpec struct {
-	// One archive for each kind of machine: a node takes the first that is for it.
+	// One archive for each kind of machine. A node takes the first one that matches it.
 	Builds []AssetBuild `json:"builds"`
 }
 
-// AssetBuild is one archive (tar, plain or packed with gzip or bzip2, or zip) and the
-// machines that it is for: those of which all that stands here is true.
+// AssetBuild is one archive (zip, or tar, plain or packed with gzip or bzip2) for the machines that match all its
+// conditions.
 type AssetBuild struct {
-	// The archive's SHA-512, as sha512sum prints it. Archives come to the server by
-	// muster asset add, or from url.
+	// The archive's SHA-512, as sha512sum prints it. Archives reach the server by muster asset add, or from url.
 	SHA512 string `json:"sha512"`
-	// Where the server fetches the archive if nobody uploads it; agents never go there.
+	// Where the server fetches the archive if nobody uploads it. Agents never connect there.
 	URL string `json:"url,omitempty"`
-	// The kind of system, as the fact os: linux, windows; default any.
+	// The operating system, compared with the fact os: linux, windows. Default: any.
 	OS string `json:"os,omitempty"`
-	// The processor, as the fact arch: amd64, arm64; default any.
+	// The processor, compared with the fact arch: amd64, arm64. Default: any.
 	Arch string `json:"arch,omitempty"`
-	// As the fact distribution: debian, rhel; default any.
+	// Compared with the fact distribution: debian, rhel. Default: any.
 	Distribution string `json:"distribution,omitempty"`
-	// As the fact distributionVersion, or as it begins: 9 is also 9.4. Default any.
+	// Compared with the fact distributionVersion or its beginning: 9 matches 9.4, too. Default: any.
 	DistributionVersion string `json:"distributionVersion,omitempty"`
 }
 
 func (*AssetSpec) Kind() string { return "Asset" }
 
 const (
-	// MaxAssets is how many assets one check or handler may name, and MaxBuilds how many
-	// archives one asset may have.
+	// MaxAssets bounds the assets of one check or handler, MaxBuilds the archives of one asset.
 	MaxAssets = 16
 	MaxBuilds = 64
-	// MaxAssetBytes is how large an archive may be.
+	// MaxAssetBytes bounds one archive.
 	MaxAssetBytes = 512 << 20
 )
 
@@ -51,7 +49,7 @@ func ParseAssetSum(text string) (sum [64]byte, err error) {
 	return sum, Errorf(Invalid, "%q is no SHA-512: want 128 of 0-9 and a-f", Shorten(text)).WithHint("sha512sum FILE; muster asset add NAME FILE writes it by itself")
 }
 
-// Matches says whether the archive is for a machine of these facts.
+// Matches reports whether the archive is for a machine with these facts.
 func (b *AssetBuild) Matches(facts map[string]string) bool {
 	is := func(want, fact string) bool { return want == "" || want == facts[fact] }
 	version := facts["distributionVersion"]
@@ -59,7 +57,7 @@ func (b *AssetBuild) Matches(facts map[string]string) bool {
 		(is(b.DistributionVersion, "distributionVersion") || strings.HasPrefix(version, b.DistributionVersion+"."))
 }
 
-// Platform says in words which machines the archive is for.
+// Platform describes the machines that the archive is for.
 func (b *AssetBuild) Platform() string {
 	text := strings.Join(strings.Fields(b.OS+" "+b.Arch+" "+b.Distribution+" "+b.DistributionVersion), " ")
 	if text == "" {

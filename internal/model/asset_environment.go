@@ -8,21 +8,19 @@ import (
 	"strings"
 )
 
-// AssetDir is an Asset as a command finds it: its archive, extracted.
+// AssetDir is the folder with the extracted archive of an Asset.
 type AssetDir struct {
 	Name string // as it was named; its variable NAME_PATH is called after it
 	Dir  string
 }
 
-// assetLists are the variables with lists of folders in which those of assets come first, and
-// which folder of an asset that is.
+// assetLists maps variables that hold lists of folders to the folder of an asset that is put in front.
 func assetLists() map[string]string {
 	return map[string]string{"PATH": "bin", "LD_LIBRARY_PATH": "lib", "CPATH": "include"}
 }
 
-// AssetEnvironment is the environment of a command: what it inherits, what own sets, and what
-// its assets bring. A list of folders that own sets stands in the place of the one inherited, and
-// the folders of assets before either. What own sets is not changed otherwise.
+// AssetEnvironment returns the environment of a command: inherited variables, own ones, and the folders of its
+// assets. A list of folders in own replaces the inherited list; the folders of assets come before either.
 func AssetEnvironment(inherited []string, own map[string]string, assets []AssetDir) []string {
 	lists := assetLists()
 	before := map[string]string{}
@@ -61,8 +59,8 @@ func AssetEnvironment(inherited []string, own map[string]string, assets []AssetD
 	return env
 }
 
-// AssetVariable is the variable in which a command finds where an asset is: CHECK_PLUGINS_PATH
-// of check-plugins, as in Sensu.
+// AssetVariable returns the variable that holds an asset's folder, as in Sensu: CHECK_PLUGINS_PATH for
+// check-plugins.
 func AssetVariable(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	return strings.Map(func(r rune) rune {
@@ -73,7 +71,7 @@ func AssetVariable(name string) string {
 	}, strings.ToUpper(name)) + "_PATH"
 }
 
-// SelectBuild is the first of the asset's archives that is for a machine of these facts; nil: none is.
+// SelectBuild returns the first archive for a machine with these facts; nil: there is none.
 func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	for i := range builds {
 		if builds[i].Matches(facts) {
@@ -83,8 +81,8 @@ func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	return nil
 }
 
-// MissingBuildError says that an asset has no archive for a machine of these facts; whose is how it is
-// called: this machine.
+// MissingBuildError returns the error for an asset without an archive for a machine with these facts. whose names
+// the machine in the message: this machine.
 func MissingBuildError(name, whose string, facts map[string]string) error {
 	machine := AssetBuild{OS: facts["os"], Arch: facts["arch"], Distribution: facts["distribution"], DistributionVersion: facts["distributionVersion"]}
 	asset := name

@@ -2,7 +2,7 @@ package model
 
 import "time"
 
-// Namespaces that exist from the first start on, so that their numbers are fixed.
+// Namespaces that exist from the first start on, with fixed numbers.
 const (
 	DefaultNamespace NamespaceID = 1
 	SharedNamespace  NamespaceID = 2 // its checks may target the nodes of all
@@ -11,23 +11,22 @@ const (
 	SharedNamespaceName  = "shared"
 )
 
-// ServerNodeName is the node the server speaks of when it reports about itself. It
-// lives in the default namespace and is no resource.
+// ServerNodeName is the node of the server's own events. It is in the default namespace and no resource.
 const ServerNodeName = "muster-server"
 
-// What the server judges about itself, or about a node.
+// Built-in checks of the server and of nodes. The server judges them itself.
 const (
-	SessionsCheck CheckID = 2 // many sessions vanished at once
+	SessionsCheck CheckID = 2 // many sessions ended at once
 	JournalCheck  CheckID = 3 // the journal's disk budget, and whether it commits
-	HistoryCheck  CheckID = 4 // the history store takes what it is given
-	IdentityCheck CheckID = 5 // of a node: one machine has its identity, not two
-	WatchdogCheck CheckID = 6 // a synthetic result goes the whole way, once a minute
-	StreamsCheck  CheckID = 7 // handlers that are told of every result keep up
-	LimitsCheck   CheckID = 8 // of a node: its namespace's limits were not met
-	MetricsCheck  CheckID = 9 // of a node: what its Sensu agent measured without a check
+	HistoryCheck  CheckID = 4 // the history store accepts writes
+	IdentityCheck CheckID = 5 // of a node: exactly one machine uses its identity
+	WatchdogCheck CheckID = 6 // a synthetic result passes all stages, once a minute
+	StreamsCheck  CheckID = 7 // handlers of every result keep up
+	LimitsCheck   CheckID = 8 // of a node: it keeps its namespace's limits
+	MetricsCheck  CheckID = 9 // of a node: metrics that its Sensu agent measured without a check
 )
 
-// KeepaliveCheckName is how people call KeepaliveCheck.
+// KeepaliveCheckName is the name of KeepaliveCheck.
 const KeepaliveCheckName = "keepalive"
 
 // BuiltinCheckName names the checks below FirstCheck; "" for an unknown number.
@@ -65,13 +64,13 @@ func BuiltinCheck(name string) CheckID {
 	return 0
 }
 
-// firstBuiltinChunk is far above what the intent store will ever give.
+// firstBuiltinChunk is far above all ids that the intent store gives.
 const firstBuiltinChunk ChunkID = 0xffff0000
 
-// BuiltinChunk is the id of the definition that judges a built-in check.
+// BuiltinChunk returns the id of the chunk that judges a built-in check.
 func BuiltinChunk(check CheckID) ChunkID { return firstBuiltinChunk + ChunkID(check) }
 
-// BuiltinChunkOf resolves such an id; nil for any other. The chunk is the caller's.
+// BuiltinChunkOf returns the chunk of such an id; nil for any other. The caller owns the chunk.
 func BuiltinChunkOf(id ChunkID) *CheckChunk {
 	if id < firstBuiltinChunk {
 		return nil

@@ -2,10 +2,10 @@ package model
 
 import "time"
 
-// MaxSpoolAge is how long an agent may keep a result that no server has taken.
+// MaxSpoolAge bounds how long an agent keeps a result that no server has acknowledged.
 const MaxSpoolAge = 7 * 24 * time.Hour
 
-// ChunkKind says which body a chunk has. It is part of the wire and of stored chunks.
+// ChunkKind names the type of a chunk's body. It is part of the wire and of stored chunks.
 type ChunkKind uint32
 
 // ChunkCheck is the kind of chunks that tell an agent to run a check.
@@ -44,40 +44,47 @@ func (c *Chunk) Seal(kind ChunkKind, body any) *Chunk {
 	return c
 }
 
-// CheckChunk holds all that an agent needs to run a check and all that the event view
-// needs to judge its results, whatever the check looks like later. Unit is its CheckID.
+// CheckChunk holds everything that an agent needs to run a check and that the event reducer needs to judge its
+// results. Unit is its CheckID. It has 29 fields because it mirrors the message CheckChunk of the protocol, field by
+// field: the codec is generated from that.
 type CheckChunk struct {
 	Chunk
 
-	Command      *Command // exactly one of Command and Probe
-	Probe        *Probe
-	Interval     time.Duration // zero with Cron
-	Cron         string
-	TimeZone     string
-	Timeout      time.Duration
-	TTL          time.Duration // zero: none
-	Env          map[string]string
-	RunAs        string
-	MaxOutput    int         // bytes
-	FailAfter    uint32      // at least 1
-	RecoverAfter uint32      // at least 1
-	Severities   [4]Severity // by Status
-	Handlers     []string    // notified when a problem opens and closes
-	Route        string      // replaces Handlers; both empty: the routes that match
-	FlapStart    uint32      // percent of change from which on an event flaps; zero: it never does
-	FlapEnd      uint32      // percent of change below which flapping ends
-	Stdin        string      // of the command
-	Hooks        []Hook
+	// Execution.
+	Command       *Command // exactly one of Command and Probe
+	Probe         *Probe
+	Timeout       time.Duration
+	Env           map[string]string
+	Secrets       []ChunkSecret
+	Stdin         string // of the command
+	RunAs         string // user; empty: the agent's
+	Assets        []ChunkAsset
+	Hooks         []Hook
+	MaxOutput     int  // bytes
+	DiscardOutput bool // no result keeps its output
+
+	// Schedule.
+	Interval   time.Duration // zero with Cron
+	Cron       string
+	TimeZone   string // of Cron; empty: the node's
+	Except     []Span // calendars without runs
+	RoundRobin bool   // the server schedules each run, not the agents
+	Proxy      bool   // each result is about a proxy node that the assignment names
+
+	// Judgement.
+	TTL          time.Duration // the longest time between two results; zero: none
+	FailAfter    uint32        // results, at least 1
+	RecoverAfter uint32        // results, at least 1
+	Severities   [4]Severity   // by Status
+	FlapStart    uint32        // percent of changes from which on an event flaps; zero: never
+	FlapEnd      uint32        // percent of changes below which flapping ends
 	Metrics      *Metrics
 	Thresholds   []Threshold
-	Except       []Span   // when it does not run
-	Proxy        bool     // each result speaks of a proxy node that the assignment names
-	Pipelines    []string // imported from Sensu: they get every event
-	Secrets      []ChunkSecret
-	RoundRobin   bool // the server schedules each run; agents do not
-	Assets       []ChunkAsset
 
-	DiscardOutput bool // no result keeps its output
+	// Notification.
+	Handlers  []string // notified when a problem opens and closes
+	Route     string   // replaces Handlers; both empty: all matching routes
+	Pipelines []string // imported from Sensu; they get every event
 }
 
 // Seal ties the check to its header and returns the header.
@@ -86,14 +93,14 @@ func (c *CheckChunk) Seal() *Chunk { return c.Chunk.Seal(ChunkCheck, c) }
 // OutputDiscarded replaces an output that DiscardOutput drops.
 const OutputDiscarded = "(output discarded)"
 
-// ChunkAsset is an Asset that a check names: what an agent needs to choose its archive.
-// It leaves out the address (URL) that the server fetched the archive from.
+// ChunkAsset is an Asset of a check, with everything an agent needs to choose its archive. It leaves out the
+// address (URL) that the server fetched the archive from.
 type ChunkAsset struct {
 	Name   string
 	Builds []AssetBuild
 }
 
-// Span is a calendar with its zone: what an agent needs of a Window.
+// Span is a calendar with its zone: the part of a Window that an agent needs.
 type Span struct {
 	Zone  string // empty: UTC
 	Spans []WindowSpan

@@ -9,7 +9,7 @@ import (
 // Secrets in the environment of a command that the server runs, a handler's or a mutator's: one way
 // for both.
 
-// namedIn are those that a command names.
+// namedIn returns the Secrets that a command names.
 func namedIn(secrets []CommandSecret) (list []NamedSecret) {
 	for i, one := range secrets {
 		list = append(list, NamedSecret{fmt.Sprintf("secrets[%d].secret", i), one.Secret})
@@ -17,7 +17,7 @@ func namedIn(secrets []CommandSecret) (list []NamedSecret) {
 	return list
 }
 
-// wholeSecrets are the same as NAMESPACE/NAME: those who run the command know no namespace.
+// wholeSecrets returns the secrets with references as NAMESPACE/NAME: the runner of a command knows no namespace.
 func wholeSecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	whole := slices.Clone(secrets)
 	for i := range whole {
@@ -26,7 +26,7 @@ func wholeSecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	return whole
 }
 
-// revealed is the environment of a command with the values of its secrets, made anew.
+// revealed returns a new environment with the values of the secrets.
 func revealed(env map[string]string, secrets []CommandSecret, read func(Secret) (string, error)) (map[string]string, error) {
 	if len(secrets) == 0 {
 		return env, nil
@@ -45,7 +45,7 @@ func revealed(env map[string]string, secrets []CommandSecret, read func(Secret) 
 	return all, nil
 }
 
-// hiddenIn are the values of an environment, which nobody may see.
+// hiddenIn returns the values of an environment, which no output may show.
 func hiddenIn(env map[string]string) (hidden []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if env[name] != "" {
@@ -55,11 +55,11 @@ func hiddenIn(env map[string]string) (hidden []string) {
 	return hidden
 }
 
-// NamedSecrets are all Secrets that the mutator names.
+// NamedSecrets returns all Secrets that the mutator names.
 func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedIn(s.Secrets) }
 
-// QualifyReferences is the mutator with its Secrets and Assets as NAMESPACE/NAME: who runs its command knows
-// no namespace. s is not changed.
+// QualifyReferences returns the mutator with its Secrets and Assets as NAMESPACE/NAME: the runner of its command
+// knows no namespace. It does not change s.
 func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
 	out.Assets, out.Secrets = slices.Clone(s.Assets), wholeSecrets(namespace, s.Secrets)
@@ -69,8 +69,8 @@ func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	return &out
 }
 
-// Reveal is the mutator with the values of its secrets in its environment, as HandlerSpec.Reveal;
-// hidden are all values of it. s is not changed.
+// Reveal returns the mutator with the values of its secrets in its environment, like HandlerSpec.Reveal. hidden
+// are all values of that environment. It does not change s.
 func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpec, hidden []string, err error) {
 	with := *s
 	if with.Env, err = revealed(s.Env, s.Secrets, read); err != nil {

@@ -17,8 +17,8 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ", " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// CommandTemplate is a command, probe arguments and environment with their variables
-// found; made once per chunk, expanded once per assignment.
+// CommandTemplate is a command, probe arguments and environment with their variables parsed: once per chunk,
+// expanded once per assignment.
 type CommandTemplate struct {
 	line  lineTemplate
 	probe string
@@ -30,7 +30,7 @@ type CommandTemplate struct {
 	names []string
 }
 
-// TemplateTexts are what variables may stand in.
+// TemplateTexts are the texts of a check or handler that may hold variables.
 type TemplateTexts struct {
 	Command *Command // exactly one of Command and Probe
 	Probe   *Probe
@@ -40,17 +40,17 @@ type TemplateTexts struct {
 	Hooks   []Hook
 }
 
-// TemplateTexts are those of a check.
+// TemplateTexts returns the texts of a check.
 func (s *CheckSpec) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: s.Command, Probe: s.Probe, Env: s.Env, RunAs: s.RunAs, Stdin: s.Stdin, Hooks: s.Hooks}
 }
 
-// TemplateTexts are those of the chunk.
+// TemplateTexts returns the texts of the chunk.
 func (c *CheckChunk) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks}
 }
 
-// ExpandedCommand is what really runs on one node.
+// ExpandedCommand is a command with the values of one node: the agent runs it as it is.
 type ExpandedCommand struct {
 	Shell string
 	Argv  []string
@@ -62,14 +62,13 @@ type ExpandedCommand struct {
 	Hooks []Command // in the chunk's order
 }
 
-// lineTemplate is a command: exactly one of both.
+// lineTemplate is a command; either shell or argv is set.
 type lineTemplate struct {
 	shell *Template
 	argv  []*Template
 }
 
-// Parse finds the variables of a check or handler. The error joins a *FieldError for each
-// string that is wrong.
+// Parse parses all variables. The error joins a *FieldError for each wrong text.
 func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	t := &CommandTemplate{}
 	var errs []error
@@ -124,13 +123,13 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	return t, nil
 }
 
-// Template finds the variables of the chunk.
+// Template parses the variables of the chunk.
 func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
 
-// Names lists the properties used, sorted.
+// Names lists the properties in use, sorted.
 func (t *CommandTemplate) Names() []string { return t.names }
 
-// Expand puts the node's values in place. The error is a *MissingError.
+// Expand replaces the variables by the node's values. The error is a *MissingError.
 func (t *CommandTemplate) Expand(values PropertyValues) (ExpandedCommand, error) {
 	var failed error
 	expand := func(p *Template) string {

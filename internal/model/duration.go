@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Duration is written with a unit: 500ms, 30s, 5m, 1h30m, 7d. A bare number is an
-// error that says so.
+// Duration is a time span written with a unit: 500ms, 30s, 5m, 1h30m, 7d. A bare number is an error.
 type Duration time.Duration
 
 // ParseDuration reads time.ParseDuration's forms and whole days ("7d").
@@ -49,7 +48,7 @@ func (d Duration) String() string {
 // MarshalJSON writes the form that ParseDuration reads.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// UnmarshalJSON refuses a bare number with a sentence that says what to write.
+// UnmarshalJSON refuses a bare number and names the right form.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {

@@ -6,23 +6,22 @@ import (
 	"strings"
 )
 
-// Class says what kind of failure an error is. The table below is the one place
-// that turns a class into an HTTP status, an exit code and a metric label.
+// Class is the kind of a failure. One table maps it to an HTTP status, an exit code and a metric label.
 type Class uint8
 
 const (
-	Internal        Class = iota // a fault of ours
-	Invalid                      // the input is wrong: say where and what is right
-	NotFound                     // no such thing
-	Conflict                     // it exists already, or somebody changed it meanwhile
-	Unauthenticated              // who are you?
-	Forbidden                    // you may not
-	Limited                      // a limit or quota says no
+	Internal        Class = iota // a defect in Muster
+	Invalid                      // wrong input; the message names the place and the right form
+	NotFound                     // the object does not exist
+	Conflict                     // the object exists already, or was changed meanwhile
+	Unauthenticated              // missing or wrong credentials
+	Forbidden                    // not allowed for this subject
+	Limited                      // over a limit or quota
 	TooLarge                     // a frame or body over its bound
-	Unavailable                  // not now: starting, disk full, stopping, no server
-	Guarded                      // refused until confirmed (--yes, --force)
-	Stale                        // it is not (any more) as the caller said it must be (If-Match)
-	Unsupported                  // this version cannot do it: say what it waits for
+	Unavailable                  // temporarily: starting, stopping, disk full, no server
+	Guarded                      // needs a confirmation (--yes, --force)
+	Stale                        // the object differs from the revision that the caller requires (If-Match)
+	Unsupported                  // not possible in this version
 )
 
 var classes = [...]struct {
@@ -44,16 +43,16 @@ var classes = [...]struct {
 	Unsupported:     {"unsupported", 501, 12},
 }
 
-// Label is the class as a metric label and as the last part of the RFC 9457 type.
+// Label returns the metric label, which is also the last part of the RFC 9457 type.
 func (c Class) Label() string { return classes[c].label }
 
-// HTTP is the status the API answers with.
+// HTTP returns the status code of the API's answer.
 func (c Class) HTTP() int { return classes[c].http }
 
-// Exit is the exit code of the CLI.
+// Exit returns the exit code of the command line.
 func (c Class) Exit() int { return classes[c].exit }
 
-// ClassOfHTTP finds the class of an answer's status, for clients.
+// ClassOfHTTP returns the class of an answer's status code, for clients.
 func ClassOfHTTP(status int) Class {
 	for i, c := range classes {
 		if c.http == status {
@@ -61,13 +60,13 @@ func ClassOfHTTP(status int) Class {
 		}
 	}
 	if status >= 400 && status < 500 {
-		return Invalid // what only HTTP knows: a method, a media type
+		return Invalid // errors of HTTP itself: a method, a media type
 	}
 	return Internal
 }
 
-// Error is an operating error that a person will read. Message says what happened
-// and where (a wrapped cause included); Hint says what to type or change.
+// Error is an operating error for people. Message names failure and object (with the text of a wrapped cause);
+// Hint names the command to type or the change to make.
 type Error struct {
 	Class   Class
 	Message string
@@ -91,13 +90,13 @@ func Errorf(class Class, format string, args ...any) *Error {
 	return &Error{Class: class, Message: err.Error(), Cause: errors.Unwrap(err)}
 }
 
-// WithHint returns the error with what to type.
+// WithHint sets the hint and returns the error.
 func (e *Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
 }
 
-// ClassOf finds the class of err: that of the first *Error in its chain, else Internal.
+// ClassOf returns the class of the first *Error in the chain of err, else Internal.
 func ClassOf(err error) Class {
 	var e *Error
 	if errors.As(err, &e) {

@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Flaw is one thing wrong with a resource that somebody wrote.
+// Flaw is one error in a resource, with its place.
 type Flaw struct {
 	File   string `json:"file,omitempty"` // where known
 	Line   int    `json:"line,omitempty"` // from 1; zero: unknown
 	Column int    `json:"column,omitempty"`
 	Field  string `json:"field,omitempty"` // spec.alert.failAfter
-	Text   string `json:"text"`            // what is wrong
-	Hint   string `json:"hint,omitempty"`  // what to write
+	Text   string `json:"text"`            // the error
+	Hint   string `json:"hint,omitempty"`  // the correction
 
-	// Absent: it is wrong because something is missing. Beside a field that cannot be
-	// read, it says nothing new: that may be the one that is missing.
+	// Absent marks a missing field. Next to an unreadable field it is dropped: that field may be the missing one.
 	Absent bool `json:"-"`
 	Zero   bool `json:"-"` // absent or zero, such as count: 0: where it stands there, it is not absent
 }
@@ -44,17 +43,16 @@ func (f *Flaw) Error() string {
 	return b.String()
 }
 
-// MaxFlaws is how many flaws are looked for: who has made so many knows enough.
+// MaxFlaws bounds the flaws that one reading reports.
 const MaxFlaws = 100
 
-// Flaws are all that was found at once, at most about MaxFlaws.
+// Flaws are all flaws of one reading, about MaxFlaws at most.
 type Flaws []*Flaw
 
-// Shorten cuts what somebody else wrote down to what fits a message.
+// Shorten cuts foreign text to 500 bytes, for messages.
 func Shorten(text string) string { return Truncate(text, 500) }
 
-// Err is an Invalid error with one line for each flaw and the Flaws as its cause;
-// nil if there is none.
+// Err returns an Invalid error with one line per flaw and the Flaws as its cause; nil: no flaws.
 func (f Flaws) Err() error {
 	if len(f) == 0 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// CountNoun is a number with its noun: 1 node, 2 nodes, 3 proxies.
+// CountNoun returns a number with its noun: 1 node, 2 nodes, 3 proxies.
 func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -17,7 +17,7 @@ func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ListFirst names the first of many, and says how many more there are.
+// ListFirst joins the first names and the number of the others: a, b and 3 more.
 func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -25,7 +25,7 @@ func ListFirst(names []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Truncate is a text of which at most so many bytes are left, with a mark if there were more.
+// Truncate cuts a text to most bytes and marks the cut.
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -6,7 +6,8 @@ import "reflect"
 // environment of its command. The server reads them when it sends: they stand in no row, no
 // message and no log.
 
-// eachSecret shows all texts of a handler that are secrets, each by its own place in it.
+// eachSecret visits all secret texts of a handler. The server reads them when it sends: they stand in no row,
+// message or log.
 func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error) error {
 	v := reflect.ValueOf(s).Elem()
 	for _, k := range HandlerServices() {
@@ -25,13 +26,13 @@ func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error)
 	return nil
 }
 
-// NamedSecret is a Secret that a handler or mutator names.
+// NamedSecret is a reference of a handler or mutator to a Secret.
 type NamedSecret struct {
 	Field string // where
 	Ref   string // as it is written
 }
 
-// NamedSecrets are all Secrets that the handler names.
+// NamedSecrets returns all Secrets that the handler names.
 func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	_ = s.eachSecret(func(field string, secret *Secret) error {
 		if secret.Named != "" {
@@ -42,8 +43,7 @@ func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
 	return append(list, namedIn(s.Secrets)...)
 }
 
-// QualifyReferences writes the Secrets and Assets that the handler names as NAMESPACE/NAME: those who send
-// know no namespace. It changes s.
+// QualifyReferences changes the Secrets and Assets of the handler to NAMESPACE/NAME: senders know no namespace.
 func (s *HandlerSpec) QualifyReferences(namespace string) {
 	whole := func(ref string) string { return QualifyRef(namespace, ref) }
 	for i, name := range s.Assets {

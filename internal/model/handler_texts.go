@@ -16,8 +16,7 @@ type ServiceText struct {
 	Value  string
 }
 
-// mapTexts returns a copy of v in which each text is what fn makes of it; maps and lists
-// are new, and v is not changed.
+// mapTexts returns a copy of v in which fn has replaced each text. Maps and lists are new; v does not change.
 func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
@@ -58,8 +57,8 @@ func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) refl
 	return out
 }
 
-// MapTexts returns a copy of the handler in which fn has replaced each text of its service;
-// command and webhook have none. s is not changed.
+// MapTexts returns a copy of the handler in which fn has replaced each text of its service; command and webhook
+// have none. It does not change s.
 func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	out := *s
 	v := reflect.ValueOf(&out).Elem()
@@ -73,13 +72,13 @@ func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	return &out
 }
 
-// HandlerService is one way to tell that a handler may name.
+// HandlerService is one way to notify that a handler may name.
 type HandlerService struct {
 	Name  string // of its field
 	index []int
 }
 
-// HandlerServices lists all of them, as they stand in HandlerSpec.
+// HandlerServices lists all services, in the order of HandlerSpec.
 func HandlerServices() (list []HandlerService) {
 	t := reflect.TypeFor[HandlerSpec]()
 	for i := range t.NumField() {
@@ -90,7 +89,7 @@ func HandlerServices() (list []HandlerService) {
 	return list
 }
 
-// Services lists the kinds that the handler names; a valid one names one.
+// Services lists the services that the handler names; a valid handler names one.
 func (s *HandlerSpec) Services() (kinds []string) {
 	for _, k := range HandlerServices() {
 		if !reflect.ValueOf(s).Elem().FieldByIndex(k.index).IsNil() {
@@ -100,8 +99,8 @@ func (s *HandlerSpec) Services() (kinds []string) {
 	return kinds
 }
 
-// Expand puts the values of a node into all texts of a handler that may hold variables.
-// The error is a *MissingError, or a *TemplateError that Validate would have found.
+// Expand replaces the variables in all texts of a handler by the values of a node. The error is a *MissingError,
+// or a *TemplateError that Validate would have found.
 func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	var failed error
 	out := s.MapTexts(func(t ServiceText) string {
@@ -137,8 +136,8 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	return out, failed
 }
 
-// Reveal reads the secrets that stand elsewhere: in what it returns
-// each is a text. hidden are those texts, and others of the handler that are not to be shown.
+// Reveal returns the handler with the values of all secrets. hidden are these values and all other texts that no
+// output may show.
 func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
 	out = s.MapTexts(func(t ServiceText) string { return t.Value }) // a copy
 	v := reflect.ValueOf(out).Elem()

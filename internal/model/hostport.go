@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// CheckHostPort says what is wrong with an address of the form HOST:PORT, where HOST is a
-// name, an IPv4 address or an IPv6 address in brackets.
+// CheckHostPort returns the error in an address HOST:PORT. HOST is a name, an IPv4 address or an IPv6 address in
+// brackets.
 func CheckHostPort(text string) error {
 	bad := func(format string, args ...any) error {
 		return Errorf(Invalid, "server address "+format, args...).WithHint("write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")
@@ -43,7 +43,7 @@ func CheckHostPort(text string) error {
 	return bad("%q: an IPv6 address stands in brackets, write [%s]:%s", text, text[:at], text[at+1:])
 }
 
-// HostOf is the host of HOST:PORT; what has no port is a host as it is.
+// HostOf returns the host of HOST:PORT; a text without a port is a host.
 func HostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host

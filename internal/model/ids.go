@@ -16,23 +16,23 @@ type (
 	// CheckID is the number of a unit that is a check.
 	CheckID = UnitID
 	// ChunkID is the number of one compiled definition of a unit (see Chunk): a
-	// new one for every edit that changes what an agent runs or how it is judged.
+	// new one for every edit that changes execution or judgement.
 	ChunkID uint32
 	// NamespaceID is the number of a namespace.
 	NamespaceID uint32
 )
 
-// ServerNode is the node the server speaks of when it reports about itself.
+// ServerNode is the node of the server's own events.
 const ServerNode NodeID = 1
 
-// KeepaliveCheck is the event of a node itself: OK while it is heard of. It is no
-// resource and no chunk judges it. Ids below FirstCheck are reserved for such.
+// KeepaliveCheck is the event of a node itself: OK while its agent is heard. It is no resource, and no chunk
+// judges it. Ids below FirstCheck are reserved for built-in checks.
 const (
 	KeepaliveCheck CheckID = 1
 	FirstCheck     CheckID = 1000 // intent gives ids to checks from here on
 )
 
-// Partition says which 1/256 of the fleet a node belongs to.
+// Partition is one of the 256 fixed shares of all nodes.
 type Partition uint8
 
 // Partitions is fixed for ever: it is part of the journal's format.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Source says in words who gave it: join token ID, or operator who accepted it.
+// Source describes the origin: join token ID, or an operator's approval.
 func (g *JoinGrant) Source() string {
 	if g.Token == "" {
 		return "operator who accepted it"
@@ -13,15 +13,15 @@ func (g *JoinGrant) Source() string {
 	return "join token " + g.Token
 }
 
-// Empty says whether nothing is given; nil is empty.
+// Empty reports whether the grant holds nothing; nil is empty.
 func (g *JoinGrant) Empty() bool {
 	return g == nil || g.Token == "" && len(g.Groups) == 0 && len(g.Labels) == 0 && g.Lifecycle == nil
 }
 
-// AssignedGroups are those that operators or the join token put the node into, each once.
+// AssignedGroups returns the groups that operators or the join token put the node into, each once.
 func (s *NodeSpec) AssignedGroups() []string { return s.withGiven(s.Groups) }
 
-// JoinableGroups are those that the agent may put itself into, each once.
+// JoinableGroups returns the groups that the agent may join by itself, each once.
 func (s *NodeSpec) JoinableGroups() []string { return s.withGiven(s.MayJoin) }
 
 func (s *NodeSpec) withGiven(groups []string) []string {
@@ -37,7 +37,7 @@ func (s *NodeSpec) withGiven(groups []string) []string {
 	return all
 }
 
-// EffectiveLifecycle is the lifecycle in force: what is declared, or else what is given; nil: the default.
+// EffectiveLifecycle returns the declared lifecycle, else the granted one; nil: the default.
 func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	if s.Lifecycle == nil && s.JoinGrant != nil {
 		return s.JoinGrant.Lifecycle
@@ -45,8 +45,8 @@ func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	return s.Lifecycle
 }
 
-// OperatorLabels are the labels of a node that operators and join tokens say, declared ones
-// first. The map is not the caller's.
+// OperatorLabels returns the labels of operators and join tokens; declared ones win. The caller must not change
+// the map.
 func (s *NodeSpec) OperatorLabels(meta Metadata) map[string]string {
 	if s.JoinGrant == nil || len(s.JoinGrant.Labels) == 0 {
 		return meta.Labels

@@ -2,8 +2,8 @@ package model
 
 import "slices"
 
-// KeepaliveReceivers is who is to hear of the node's keepalive; nil: nobody is named. said: its agent names
-// them, so that some may not be there.
+// KeepaliveReceivers returns the handlers and pipelines of the node's keepalive; nil: none are named. fromAgent:
+// its agent names them, so some may not exist.
 func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	if k := s.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		return &KeepaliveReceivers{k.Handlers, k.Pipelines}, false
@@ -14,10 +14,10 @@ func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	return s.AgentReceivers, true
 }
 
-// Empty says whether nobody is named.
+// Empty reports whether no receiver is named.
 func (h *KeepaliveReceivers) Empty() bool { return h == nil || len(h.Handlers)+len(h.Pipelines) == 0 }
 
-// Equal says whether both name the same.
+// Equal reports whether both name the same receivers.
 func (h *KeepaliveReceivers) Equal(o *KeepaliveReceivers) bool {
 	if h.Empty() || o.Empty() {
 		return h.Empty() == o.Empty()

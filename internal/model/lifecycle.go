@@ -2,14 +2,14 @@ package model
 
 import "time"
 
-// How long an ephemeral node may be away before it is forgotten.
+// Absence after which an ephemeral node is removed.
 const (
 	DefaultForgetAfter = time.Hour
 	MinForgetAfter     = time.Minute // an agent that lost its server is back by then
 	MaxForgetAfter     = 365 * 24 * time.Hour
 )
 
-// ForgetDelay is after how long without a session the node is forgotten; zero: never.
+// ForgetDelay returns the time without a session after which the node is removed; zero: never.
 func (l *Lifecycle) ForgetDelay() time.Duration {
 	switch {
 	case l == nil || !l.Ephemeral:
@@ -20,7 +20,7 @@ func (l *Lifecycle) ForgetDelay() time.Duration {
 	return time.Duration(l.ForgetAfter)
 }
 
-// EffectiveTimes are the keepalive's values with their defaults.
+// EffectiveTimes returns interval and timeout with their defaults.
 func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
 	if k != nil && k.Interval > 0 {

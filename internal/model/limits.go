@@ -2,13 +2,11 @@ package model
 
 import "time"
 
-// The numbers of this file stand nowhere else: who needs a limit or a default takes it
-// from here, and tests hold the comments of resource.go, the tags of internal/config and
-// the pages under docs/ to them. What bounds the protocol itself is in internal/wire, the
-// journal in internal/journal.
+// Limits and defaults have their only definition in this file. Tests compare the comments of resource.go, the tags of
+// internal/config and the pages under docs/ with it. Bounds of the protocol are in internal/wire, of the journal in
+// internal/journal.
 
-// What a node or a namespace may send and hold, where neither a Namespace nor the
-// server's configuration says otherwise.
+// Defaults of the limits of a node or a namespace.
 const (
 	DefaultStatesPerNode = 1000
 	DefaultLabels        = 64   // of one node
@@ -20,14 +18,14 @@ const (
 	DefaultReconnectGrace   = 90 * time.Second
 )
 
-// MaxConnections is how many agents and people a server lets in whose process may open so many
-// files, at least one: the rest is for journal, stores, snapshots and handlers' commands.
+// MaxConnections returns the number of agents and people that a server accepts if its process may open files
+// files, at least one. Journal, stores, snapshots and handlers' commands need the rest.
 func MaxConnections(files int) int {
 	return max(files-min(max(files/8, 64), 1024), 1)
 }
 
-// Passive checks that are made when results of them come in have the label SourceLabel, whose
-// value says where from, and a namespace has at most so many passive checks when one is made.
+// SourceLabel is the label of passive checks that were created for incoming results; its value names their origin.
+// MaxPassives bounds the passive checks of a namespace.
 const (
 	SourceLabel  = "source"
 	SourceAlerts = "alertmanager"
@@ -36,7 +34,7 @@ const (
 	MaxPassives = 1000
 )
 
-// What a check is, where it does not say.
+// Defaults and bounds of a check.
 const (
 	DefaultTimeout     = 60 * time.Second // or its interval, if that is shorter
 	DefaultOutputBytes = 64 << 10

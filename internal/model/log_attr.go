@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// LogAttr is for slog.HandlerOptions.ReplaceAttr: what an error says to type stands behind
-// it in the same line, and not after a line break, which a log shows as \n.
+// LogAttr is for slog.HandlerOptions.ReplaceAttr: it puts the hint of an error behind the message, in the same
+// line.
 func LogAttr(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok && strings.Contains(err.Error(), "\n  ") {
 		return slog.String(a.Key, strings.ReplaceAll(err.Error(), "\n  ", "; "))

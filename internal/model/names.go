@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// NameError says why text is no name, and which one is near it; nil if it is one.
+// NameError returns the error in a name; nil: it is valid.
 func NameError(text string) error {
 	if text == "" {
 		return fmt.Errorf("missing")
@@ -19,8 +19,8 @@ func NameError(text string) error {
 	return fmt.Errorf("%q is no name: lower-case letters, digits, and . _ - between them", text)
 }
 
-// CleanName makes a name of any text: what cannot stand in one becomes a dash. It is
-// empty where nothing is left, and text itself if that is a name.
+// CleanName turns any text into a name: other characters become dashes. It returns "" where nothing is left, and a
+// valid name unchanged.
 func CleanName(text string) string {
 	clean := strings.Map(func(c rune) rune {
 		switch {
@@ -37,7 +37,7 @@ func CleanName(text string) string {
 	return strings.Trim(clean, "._-")
 }
 
-// LabelError says why something is no label; nil if it is one.
+// LabelError returns the error in a label; nil: it is valid.
 func LabelError(key, value string) error {
 	switch {
 	case !IsLabelName(key):
@@ -70,8 +70,7 @@ func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-// SplitRef reads how a resource of a namespace names another: NAME for one of its own,
-// NAMESPACE/NAME for one elsewhere.
+// SplitRef splits a reference of a resource in namespace: NAME for the same namespace, or NAMESPACE/NAME.
 func SplitRef(namespace, ref string) (ns, name string) {
 	if ns, name, ok := strings.Cut(ref, "/"); ok {
 		return ns, name
@@ -79,7 +78,7 @@ func SplitRef(namespace, ref string) (ns, name string) {
 	return namespace, ref
 }
 
-// QualifyRef writes such a name as NAMESPACE/NAME.
+// QualifyRef returns such a reference as NAMESPACE/NAME.
 func QualifyRef(namespace, ref string) string {
 	ns, name := SplitRef(namespace, ref)
 	return ns + "/" + name

@@ -1,8 +1,7 @@
 package model
 
-// Nearest returns the candidate with the smallest edit distance to word, if it is
-// near enough to be a slip of the finger; else "". It is asked of whatever people send,
-// so it does not look at what nobody typed.
+// Nearest returns the candidate with the smallest edit distance to word, if it is near enough for a typing error;
+// else "". Words over maxTyped bytes are never typing errors.
 func Nearest(word string, candidates []string) string {
 	if len(word) > maxTyped {
 		return ""
@@ -19,10 +18,10 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// maxTyped is how long a word may be that somebody typed, in bytes.
+// maxTyped bounds a typed word, in bytes.
 const maxTyped = 100
 
-// editDistance is Levenshtein's, over bytes, where two that changed places count as one.
+// editDistance returns the Levenshtein distance in bytes; two exchanged neighbours count as one edit.
 func editDistance(a, b string) int {
 	row, above := make([]int, len(b)+1), make([]int, len(b)+1) // above: the row before the one that row replaces
 	for j := range row {

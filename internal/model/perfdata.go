@@ -19,17 +19,17 @@ type Perfdatum struct {
 	Max   float64 // NaN: none given
 }
 
-// Output is a plug-in's output in its parts.
+// Output is the output of a plug-in in its parts.
 type Output struct {
 	Summary   []byte // first line, without perfdata
 	Details   []byte // the lines after it, without perfdata
 	PerfData  []Perfdatum
-	Malformed int // words among the perfdata that are none
+	Malformed int // malformed words of the performance data
 }
 
 // ParseOutput splits the output of a plug-in. The slices alias the input.
 //
-// The first line is the summary; what follows a | there is perfdata. Lines that
+// The first line is the summary, with performance data behind a |. Lines that
 // follow are details up to one that holds a |; all after it is perfdata again.
 func ParseOutput(output []byte) Output {
 	var out Output
@@ -45,7 +45,7 @@ func ParseOutput(output []byte) Output {
 	return out
 }
 
-// appendPerfdata adds words of perfdata; bad counts those that are none.
+// appendPerfdata adds performance data; bad counts malformed words.
 func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	for {
 		text = bytes.TrimLeft(text, " \t\r\n")
@@ -73,9 +73,8 @@ func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	}
 }
 
-// perfLabel reads up to and including the = sign. A label with blanks stands
-// between single quotes, in which two quotes mean one. Where there is no label, rest
-// is the text from the blank on.
+// perfLabel reads up to and including the = sign. A label with blanks stands in single quotes, and two quotes in
+// it mean one. Without a label, rest is the text from the blank on.
 func perfLabel(text []byte) (label string, rest []byte, ok bool) {
 	if text[0] != '\'' {
 		equal := bytes.IndexByte(text, '=')
@@ -161,8 +160,7 @@ func parsePerfValue(word []byte) (Perfdatum, error) {
 	return d, nil
 }
 
-// unitLike refuses what would read as more of the number: behind "0E0", ",0" is no
-// unit and neither is "E5".
+// unitLike refuses the continuation of a number: behind "0E0" neither ",0" nor "E5" is a unit.
 func unitLike(unit []byte) bool {
 	if len(unit) == 0 {
 		return true
@@ -176,8 +174,8 @@ func unitLike(unit []byte) bool {
 	return true
 }
 
-// numberPrefix is the length of the decimal number that text begins with. A comma
-// counts as decimal point: plug-ins print it under some locales.
+// numberPrefix returns the length of the decimal number at the beginning of text. A comma counts as decimal point:
+// plug-ins print it under some locales.
 func numberPrefix(text []byte) int {
 	i, digits := 0, false
 	if i < len(text) && (text[i] == '-' || text[i] == '+') {
@@ -214,7 +212,7 @@ func parseNumber(text []byte) (float64, error) {
 	return v, nil
 }
 
-// Append prints the datum in the form that ParseOutput reads.
+// Append appends the datum in the form that ParseOutput reads.
 func (d Perfdatum) Append(dst []byte) []byte {
 	if bytes.ContainsAny([]byte(d.Label), " \t\r\n'=|") {
 		dst = append(dst, '\'')

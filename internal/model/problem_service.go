@@ -1,8 +1,7 @@
 package model
 
-// ProblemService names the service of a handler that keeps problems, which open and close, and has
-// no place for what happens once: that a node was forgotten would stay open there for ever.
-// Empty: the handler takes any message.
+// ProblemService names the handler's service if it keeps problems, which open and close: the single message that a
+// node was forgotten would stay open there. Empty: the handler takes any message.
 func (s *HandlerSpec) ProblemService() string {
 	switch {
 	case s.PagerDuty != nil:

@@ -2,10 +2,11 @@ package model
 
 import "strings"
 
-// RedactedText stands where a secret is that the reader may not see.
+// RedactedText replaces a secret for readers without access.
 const RedactedText = "(hidden)"
 
-// RedactURL leaves scheme and host: what follows may be a secret. The address may hold variables, so it is no URL yet.
+// RedactURL keeps scheme and host of an address: the rest may be a secret. The address may hold variables, so it
+// need not parse as a URL.
 func RedactURL(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -23,7 +24,7 @@ func RedactURL(address string) string {
 	return scheme + "://" + host + "/" + RedactedText
 }
 
-// RedactQuery leaves an address up to its query, where tokens and signatures are.
+// RedactQuery keeps an address up to its query, which may hold tokens and signatures.
 func RedactQuery(address string) string {
 	if place, _, ok := strings.Cut(address, "?"); ok {
 		return place + "?" + RedactedText

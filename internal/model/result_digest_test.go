@@ -9,7 +9,7 @@ import (
 )
 
 // came is the order of these numbers of one stream.
-func came(numbers []uint64) (o ResultDigest) {
+func digestOf(numbers []uint64) (o ResultDigest) {
 	for _, n := range numbers {
 		o = o.Append(0xaabb, n)
 	}
@@ -21,7 +21,7 @@ func TestOrderStaysAsItIs(t *testing.T) {
 	for text, numbers := range map[string][]uint64{
 		"00000000": nil, "69d53342": {1}, "e91361e0": {1, 2}, "20895ad2": {1, 2, 3}, "d211395f": {1, 2, 3, 5},
 	} {
-		if o := came(numbers); o.String() != text {
+		if o := digestOf(numbers); o.String() != text {
 			t.Errorf("%d is %s, want %s", numbers, o, text)
 		}
 	}
@@ -48,15 +48,15 @@ func TestOrderTellsListsApart(t *testing.T) {
 		copy(early[i+1:k+1], right[i:k])   // k is dropped, i comes twice
 		other[i] = next + 7
 		for name, wrong := range map[string][]uint64{"swapped": swapped, "one dropped, a later one twice": doubled, "one dropped, an earlier one twice": early, "another one": other} {
-			if came(wrong) == came(right) {
+			if digestOf(wrong) == digestOf(right) {
 				t.Fatalf("%s: %d and %d are alike", name, right, wrong)
 			}
 		}
-		if o := came(right[i:]).Prepend(came(right[:i]), uint64(len(right)-i)); o != came(right) {
-			t.Fatalf("%d in two parts is %s, want %s", right, o, came(right))
+		if o := digestOf(right[i:]).Prepend(digestOf(right[:i]), uint64(len(right)-i)); o != digestOf(right) {
+			t.Fatalf("%d in two parts is %s, want %s", right, o, digestOf(right))
 		}
 	}
-	if came([]uint64{1}) == ResultDigest(0).Append(0xaabc, 1) {
+	if digestOf([]uint64{1}) == ResultDigest(0).Append(0xaabc, 1) {
 		t.Error("the same number of another stream is alike")
 	}
 }

@@ -2,7 +2,7 @@ package model
 
 import "time"
 
-// HookResult is what a hook of a check brought, run after the check's own result.
+// HookResult is the outcome of a check's hook, which ran after the check itself.
 type HookResult struct {
 	Name     string   `json:"name"`
 	Status   Status   `json:"status"`
@@ -11,7 +11,7 @@ type HookResult struct {
 	Duration Duration `json:"duration,omitempty"`
 }
 
-// Value is one number that a check measured, found in its output.
+// Value is one number that a check measured, parsed from its output.
 type Value struct {
 	Name  string            `json:"name"`
 	Tags  map[string]string `json:"tags,omitempty"`
@@ -19,10 +19,10 @@ type Value struct {
 	At    time.Time         `json:"at,omitzero"` // as the output has it, to the millisecond; zero: when the check ran
 }
 
-// MetricFormats are the forms of output that values are found in.
+// MetricFormats are the output formats with values.
 var MetricFormats = [...]string{"nagios", "graphite", "influxdb", "opentsdb", "prometheus"}
 
-// How much a result may carry beside its output.
+// Bounds of the parts of a result beside its output.
 const (
 	MaxHooks      = 16       // of one check, and results of them
 	MaxHookOutput = 32 << 10 // bytes of one hook's output

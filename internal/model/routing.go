@@ -6,57 +6,56 @@ import (
 	"time"
 )
 
-// Selector picks problems: what it names must all hold. One that names nothing picks all
-// problems of the nodes of its namespace; in the namespace shared, those of all.
+// Selector picks problems for which all its conditions hold. Without conditions it picks all problems of the nodes
+// of its namespace; in the namespace shared, of all nodes.
 type Selector struct {
-	// The nodes whose problems it picks.
+	// The nodes of the problems.
 	Targets *Targets `json:"targets,omitempty"`
-	// Checks by name; default all. keepalive is that of a node that fell silent.
+	// Checks by name; default all. keepalive is the check of silent nodes.
 	Checks []string `json:"checks,omitempty"`
 	// Statuses: warning, critical, unknown; default all.
 	Statuses []string `json:"statuses,omitempty"`
 	// Labels of the node, all of which it must have.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Severities from this one on.
+	// The lowest severity.
 	Severity string `json:"severity,omitempty"`
 	// A condition over the problem (CEL): source.kind, source.name, source.namespace, source.instance,
 	// check, and the node's variables.
 	Where string `json:"where,omitempty"`
 }
 
-// RouteSpec says who is told when a problem opens, lasts and closes. Checks name it as
-// alert.route; with match it also takes what names no route.
+// RouteSpec names the receivers of a problem that opens, lasts and closes. Checks name it as alert.route; with match
+// it also takes problems without a route.
 type RouteSpec struct {
-	// Problems of checks that name no route, which it takes. Every route that matches
-	// takes them; what none takes goes to the route called default.
+	// Problems to take from checks without a route. Every matching route takes them; the route called default
+	// takes the rest.
 	Match *Selector `json:"match,omitempty"`
-	// What problems have in common that are told in one message: node, check, namespace,
-	// severity, or label:NAME of the node; default [check]. [node, check] tells each by itself.
+	// The common part of the problems of one message: node, check, namespace, severity, or label:NAME of the
+	// node. Default [check]; [node, check] sends one message per problem.
 	GroupBy []string `json:"groupBy,omitempty"`
-	// How long the first message of a group waits for more; default 10s, 0s tells at once.
+	// How long the first message of a group waits for more problems; default 10s, 0s sends at once.
 	GroupWait *Duration `json:"groupWait,omitempty"`
-	// Who is told, and when. A step without after is the first.
+	// Handlers and their times. A step without after is the first.
 	Steps []RouteStep `json:"steps"`
-	// What is not told at some times: it is held, and told afterwards if still open.
+	// Times without notifications. A muted problem that is still open afterwards notifies then.
 	Mute []RouteMute `json:"mute,omitempty"`
-	// How many messages there may be; the excess becomes one that counts them.
+	// The most messages in a time; the excess becomes one message with their number.
 	Rate *RouteRate `json:"rate,omitempty"`
 }
 
-// RouteStep is who is told after the problem has been open for a time.
+// RouteStep is the handlers to notify after a problem has been open for a time.
 type RouteStep struct {
 	// Handlers, of the same namespace or shared/NAME.
 	To []string `json:"to"`
 	// How long the problem must have been open; default 0s.
 	After Duration `json:"after,omitempty"`
-	// How often they are told again while it stays open and nobody has acknowledged it;
-	// default never.
+	// How often they are notified again while the problem stays open without an acknowledgement; default never.
 	Repeat Duration `json:"repeat,omitempty"`
 }
 
 // RouteMute holds problems back at some times.
 type RouteMute struct {
-	// Which problems; default all of the route.
+	// The problems; default all of the route.
 	Selector
 	// When: "22:00-07:00 Europe/Paris", "sat,sun". The zone is by default the namespace's.
 	During string `json:"during,omitempty"`
@@ -66,18 +65,18 @@ type RouteMute struct {
 
 // RouteRate bounds messages.
 type RouteRate struct {
-	// So many messages …
+	// The number of messages …
 	Messages int `json:"messages"`
-	// … in so long; default 1h.
+	// … in this time; default 1h.
 	Per Duration `json:"per,omitempty"`
 }
 
-// Period is for how long its messages are counted.
+// Period returns the time in which messages are counted.
 func (r *RouteRate) Period() time.Duration {
 	return time.Duration(cmp.Or(r.Per, Duration(time.Hour)))
 }
 
-// String is a rate as people say it.
+// String returns a rate for people.
 func (r *RouteRate) String() string {
 	if r.Messages == 1 {
 		return "1 message in " + Duration(r.Period()).String()
@@ -85,49 +84,48 @@ func (r *RouteRate) String() string {
 	return fmt.Sprintf("%d messages in %s", r.Messages, Duration(r.Period()))
 }
 
-// SilenceSpec is what a person says: not these, until then, because.
+// SilenceSpec keeps problems from notifying for a time, with a reason.
 type SilenceSpec struct {
-	// Which problems.
+	// The problems.
 	Selector
-	// From when on; default at once.
+	// Its beginning; default at once.
 	Begin Time `json:"begin,omitzero"`
-	// Until when; without it, for as long as the silence is there.
+	// Its end; default: the deletion of the silence.
 	Until Time `json:"until,omitzero"`
-	// Whether it ends with the first problem that it silences.
+	// Ends it with the first problem that it silences.
 	UntilResolved bool `json:"untilResolved,omitempty"`
-	// Whether what it holds is never told. Left out, what is still open at its end is told
-	// then.
+	// Never notifies of the silenced problems. Left out, problems still open at its end notify then.
 	Drop bool `json:"drop,omitempty"`
-	// Why.
+	// The reason.
 	Reason string `json:"reason"`
-	// Who made it; shown, not declared.
+	// Its author; shown, not declared.
 	Creator string `json:"creator,omitempty"`
 }
 
-// WindowSpec is a calendar with a name: for the schedule of a check, for the mute of a
-// route, and, with targets, for the maintenance of nodes.
+// WindowSpec is a calendar with a name: for the schedule of a check, the mute of a route, and, with maintenance,
+// for the maintenance of nodes.
 type WindowSpec struct {
 	// An IANA zone, such as Europe/Paris; default the namespace's, else UTC.
 	TimeZone string `json:"timeZone,omitempty"`
-	// When.
+	// Its times.
 	Spans []WindowSpan `json:"spans"`
-	// What is in maintenance meanwhile: it runs and is judged, and nobody is told.
+	// The problems in maintenance at these times: checks run and are judged, and nobody is notified.
 	Maintenance *Selector `json:"maintenance,omitempty"`
-	// Why; shown where the window keeps something back.
+	// The reason; shown where the window holds something back.
 	Reason string `json:"reason,omitempty"`
 }
 
-// WindowSpan is a stretch of time; exactly one of during, cron and from.
+// WindowSpan is a time span; exactly one of during, cron and from.
 type WindowSpan struct {
 	// Days, times, or both: "22:00-07:00", "sat,sun", "mon-fri 12:00-13:00".
 	During string `json:"during,omitempty"`
-	// When it begins: minute, hour, day of month, month, day of week.
+	// Its beginnings: minute, hour, day of month, month, day of week.
 	Cron string `json:"cron,omitempty"`
-	// How long it lasts, with cron.
+	// Its length, with cron.
 	For Duration `json:"for,omitempty"`
-	// A date and time: 2026-12-24 18:00.
+	// Its beginning, a date and time: 2026-12-24 18:00.
 	From string `json:"from,omitempty"`
-	// Up to when, with from.
+	// Its end, with from.
 	To string `json:"to,omitempty"`
 }
 

@@ -8,42 +8,39 @@ import (
 	"time"
 )
 
-// SecretSpec says where a value is that checks need and nobody may see: never the value itself.
-// Exactly one of agentEnv, agentFile, env, file and vault. The first two are read by the agent, on
-// the node; the others by the server, which hands the value to agents whose checks name it, when
-// they run them, over mutual TLS.
+// SecretSpec is the place of a secret value, and never the value itself: exactly one of agentEnv, agentFile, env,
+// file and vault. The agent reads the first two on its node. The server reads the others and sends the value to
+// agents with checks that name it, when they run them, over mutual TLS.
 type SecretSpec struct {
-	// The variable MUSTER_SECRET_NAME of the agent's environment, written as NAME; commands do not
-	// inherit it.
+	// NAME of the variable MUSTER_SECRET_NAME in the agent's environment; commands do not inherit it.
 	AgentEnv string `json:"agentEnv,omitempty"`
-	// A file in the agent's folder of secrets (its setting --secrets-dir), written from there.
+	// A path in the agent's folder of secrets (its setting --secrets-dir).
 	AgentFile string `json:"agentFile,omitempty"`
 	// A variable of the server's environment.
 	Env string `json:"env,omitempty"`
-	// A file on the server, which its user may read.
+	// A file on the server that its user may read.
 	File string `json:"file,omitempty"`
 	// A key in a KV engine of HashiCorp Vault or OpenBao.
 	Vault *Vault `json:"vault,omitempty"`
-	// How long an agent may keep in memory what the server handed it; default 5m. Vault may say
-	// less.
+	// How long an agent may keep the value in memory; default 5m. Vault may shorten it.
 	Lease Duration `json:"lease,omitempty"`
 }
 
-// Vault is where a value is in HashiCorp Vault or OpenBao.
+// Vault is the place of a value in HashiCorp Vault or OpenBao.
 type Vault struct {
 	// https://vault.example.org:8200
 	Address string `json:"address"`
-	// Where the KV engine is mounted; default secret.
+	// The mount path of the KV engine; default secret.
 	Mount string `json:"mount,omitempty"`
 	// The path behind the mount, as in vault kv get.
 	Path string `json:"path"`
-	// Which of the values there.
+	// The key of the value at that path.
 	Key string `json:"key"`
 	// The KV engine's version, v1 or v2; default v2.
 	Engine string `json:"engine,omitempty"`
 	// The namespace, of OpenBao and Vault Enterprise.
 	Namespace string `json:"namespace,omitempty"`
-	// A file on the server with the token, which Vault Agent may keep fresh; it is read each time.
+	// A file on the server with the token, read at each use, so Vault Agent may renew it.
 	TokenFile string `json:"tokenFile"`
 	// A PEM file on the server with the CA of the address; default the system's.
 	CA string `json:"ca,omitempty"`
@@ -51,14 +48,14 @@ type Vault struct {
 
 // CommandSecret is a Secret in a variable of the command of a check, a handler or a mutator.
 type CommandSecret struct {
-	// The variable that the command finds it in, and the hooks of a check.
+	// The variable for the command, and for the hooks of a check.
 	Env string `json:"env"`
-	// The Secret, of the same namespace or shared/NAME; for a handler or mutator one whose value
-	// the server knows.
+	// The Secret, of the same namespace or shared/NAME. A handler or mutator needs one whose value the server
+	// knows.
 	Secret string `json:"secret"`
 }
 
-// ChunkSecret is what an agent knows of a CommandSecret: where to look, or what to ask for.
+// ChunkSecret is the form of a CommandSecret for agents: a place on the node, or a name to ask the server for.
 type ChunkSecret struct {
 	Env       string
 	Name      string // NAMESPACE/NAME
@@ -66,13 +63,13 @@ type ChunkSecret struct {
 	AgentFile string
 }
 
-// OnServer says whether the server knows the value.
+// OnServer reports whether the server knows the value.
 func (s *SecretSpec) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
-// OnServer says whether the server knows the value.
+// OnServer reports whether the server knows the value.
 func (s *ChunkSecret) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
-// Location says in words where the value is.
+// Location describes the place of the value.
 func (s *SecretSpec) Location() string {
 	switch {
 	case s.AgentEnv != "":
@@ -97,15 +94,14 @@ const (
 	SecretVariable = "MUSTER_SECRET_"
 	// DefaultSecretLease is how long an agent keeps a value.
 	DefaultSecretLease = 5 * time.Minute
-	// MinSecret and MaxSecret are the bytes that a value may have: what is shorter stands in every
-	// other word and cannot be hidden in an output.
+	// MinSecret and MaxSecret are the bounds of a value in bytes: a shorter one occurs in ordinary words and cannot be hidden
+	// in an output.
 	MinSecret, MaxSecret = 4, 16 << 10
-	// MaxCheckSecrets is how many secrets one check may have.
+	// MaxCheckSecrets bounds the secrets of one check.
 	MaxCheckSecrets = 16
 )
 
-// CheckSecretValue says why a value cannot be one: no command can be given it, or it could not be
-// hidden in an output.
+// CheckSecretValue returns why a value cannot be a secret: no command can receive it, or no output can hide it.
 func CheckSecretValue(value string) error {
 	switch {
 	case value == "":
@@ -120,7 +116,7 @@ func CheckSecretValue(value string) error {
 	return nil
 }
 
-// SecretOfFile is the value that a file holds: all but the line break at its end.
+// SecretOfFile returns the content of a secret file without the line break at its end.
 func SecretOfFile(data []byte) string {
 	return strings.TrimRight(string(data), "\r\n")
 }

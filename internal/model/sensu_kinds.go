@@ -2,83 +2,79 @@ package model
 
 import "strings"
 
-// FilterSpec is an event filter of Sensu, kept by an import: which events of a check pass a
-// workflow. Muster's own word for who is told of what is Route.
+// FilterSpec is an event filter of Sensu, kept by an import: it decides which events of a check pass a workflow.
+// Muster's own resource for notifications is Route.
 type FilterSpec struct {
-	// allow passes what all expressions are true for; deny drops what any is true for.
+	// allow passes events for which all expressions are true; deny drops events for which any is true.
 	Action string `json:"action"`
-	// JavaScript over event, in Sensu's shape; the last statement is true or false. One that
-	// fails decides nothing, and the event says so.
+	// JavaScript over event, in Sensu's shape; the last statement is true or false. A failing expression decides
+	// nothing, and the event shows the error.
 	Expressions []string `json:"expressions"`
-	// At which times it is in force; default always. At other times allow drops and deny passes
-	// everything.
+	// When it is in force; default always. At other times allow drops and deny passes everything.
 	When *FilterWhen `json:"when,omitempty"`
-	// Assets whose JavaScript (lib/*.js) the expressions use, of the same namespace or
-	// shared/NAME, at most 16. It is run before each expression, in the same sandbox.
+	// Assets with JavaScript (lib/*.js) for the expressions, of the same namespace or shared/NAME, at most 16. It
+	// runs before each expression, in the same sandbox.
 	Assets []string `json:"assets,omitempty"`
 }
 
-// FilterWhen is when a filter is in force; exactly one of spans and window.
+// FilterWhen is the time in which a filter is in force; exactly one of spans and window.
 type FilterWhen struct {
 	// The IANA zone of spans; default the namespace's, else UTC.
 	TimeZone string `json:"timeZone,omitempty"`
-	// Times, as those of a Window.
+	// Times in the form of a Window.
 	Spans []WindowSpan `json:"spans,omitempty"`
 	// A Window, of the same namespace or shared/NAME.
 	Window string `json:"window,omitempty"`
 }
 
-// MutatorSpec is a mutator of Sensu, kept by an import: what becomes of an event before a
-// handler gets it; exactly one of command and javascript.
+// MutatorSpec is a mutator of Sensu, kept by an import: it transforms an event for a handler; exactly one of
+// command and javascript.
 type MutatorSpec struct {
-	// Run on the server with the event as JSON on its standard input; the handler gets what it
-	// writes.
+	// A command on the server with the event as JSON on its standard input. The handler gets its output.
 	Command *Command `json:"command,omitempty"`
-	// The body of a function of event: the handler gets the text that it returns, or event as it
-	// was changed where it returns nothing.
+	// The body of a function of event. The handler gets the returned text, or the changed event where it returns
+	// nothing.
 	Javascript string `json:"javascript,omitempty"`
 	// Environment of the command.
 	Env map[string]string `json:"env,omitempty"`
-	// Values that nobody sees, in variables of the command's environment: Secrets whose value the
-	// server knows, read for each event.
+	// Secret values in variables of the command's environment: Secrets whose value the server knows, read for each
+	// event.
 	Secrets []CommandSecret `json:"secrets,omitempty"`
-	// When the command is ended; default 10s.
+	// After this time the command is ended; default 10s.
 	Timeout Duration `json:"timeout,omitempty"`
-	// Assets that it needs, of the same namespace or shared/NAME, at most 16: a command finds
-	// their programs first in PATH, javascript what their lib/*.js says.
+	// Assets, of the same namespace or shared/NAME, at most 16: their programs come first in the PATH of a
+	// command, and javascript gets the code of their lib/*.js.
 	Assets []string `json:"assets,omitempty"`
 }
 
-// HookSpec is a hook of Sensu, kept by an import: a command that hooks of checks name (hook:
-// NAME) instead of saying it themselves.
+// HookSpec is a hook of Sensu, kept by an import: a command that hooks of checks name (hook: NAME).
 type HookSpec struct {
-	// As a check's command: a text is run by the shell, a list without one, with the check's
-	// env and runAs.
+	// Like a check's command: a text is run by the shell, a list without one, with the check's env and runAs.
 	Command *Command `json:"command"`
-	// When it is ended; default 10s, at most 60s.
+	// After this time it is ended; default 10s, at most 60s.
 	Timeout Duration `json:"timeout,omitempty"`
-	// Whether it finds the result on its standard input, as JSON with entity and check.
+	// Sends the result as JSON with entity and check to its standard input.
 	Stdin bool `json:"stdin,omitempty"`
 }
 
-// PipelineSpec is a pipeline of Sensu, kept by an import: what is done with each event of the
-// checks that name it (pipelines).
+// PipelineSpec is a pipeline of Sensu, kept by an import: the workflows for each event of the checks that name it
+// (pipelines).
 type PipelineSpec struct {
-	// Each sees every event; they do not wait for one another.
+	// Each gets every event; they do not wait for one another.
 	Workflows []Workflow `json:"workflows"`
 }
 
-// Workflow is what is done with an event: filters, then a mutator, then a handler.
+// Workflow is the way of an event: filters, then a mutator, then a handler.
 type Workflow struct {
-	// What it is called; unique within the pipeline.
+	// Its name, unique within the pipeline.
 	Name string `json:"name"`
-	// Filters that an event has to pass, in this order, of the same namespace or shared/NAME;
-	// is_incident, not_silenced and has_metrics are built in.
+	// Filters that an event has to pass, in this order, of the same namespace or shared/NAME; is_incident,
+	// not_silenced and has_metrics are built in.
 	Filters []string `json:"filters,omitempty"`
 	// A Mutator, of the same namespace or shared/NAME; json (the default) and only_check_output
 	// are built in.
 	Mutator string `json:"mutator,omitempty"`
-	// The Handler that gets it, of the same namespace or shared/NAME.
+	// The Handler that gets the event, of the same namespace or shared/NAME.
 	Handler string `json:"handler"`
 }
 
@@ -87,7 +83,7 @@ func (*MutatorSpec) Kind() string  { return "Mutator" }
 func (*HookSpec) Kind() string     { return "Hook" }
 func (*PipelineSpec) Kind() string { return "Pipeline" }
 
-// What a Sensu backend has without anybody declaring it.
+// Built-in filters and mutators of a Sensu backend.
 const (
 	FilterIncident    = "is_incident"
 	FilterNotSilenced = "not_silenced"
@@ -97,21 +93,21 @@ const (
 	MutatorOnlyOutput = "only_check_output"
 )
 
-// SensuPipeline is the name of the pipeline that is made for a handler that reads Sensu's events.
+// SensuPipeline returns the name of the pipeline for a handler that reads Sensu's events.
 func SensuPipeline(handler string) string { return "sensu-" + handler }
 
-// BuiltinFilter says whether a filter of the name is there without being declared.
+// BuiltinFilter reports whether a filter is built in.
 func BuiltinFilter(name string) bool {
 	return name == FilterIncident || name == FilterNotSilenced || name == FilterHasMetrics
 }
 
-// BuiltinMutator says whether a mutator of the name is there without being declared.
+// BuiltinMutator reports whether a mutator is built in.
 func BuiltinMutator(name string) bool { return name == MutatorJSON || name == MutatorOnlyOutput }
 
-// SensuKindsPage is the page on what is kept from Sensu.
+// SensuKindsPage is the page about the kinds kept from Sensu.
 const SensuKindsPage = "docs/sensu-filters.md"
 
-// Title is what the hook is called where its output is shown.
+// Title returns the heading of the hook's output.
 func (h *Hook) Title() string {
 	if h.Name != "" {
 		return h.Name

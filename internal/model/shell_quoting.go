@@ -2,8 +2,7 @@ package model
 
 import "strings"
 
-// shellQuote says how a value is quoted where it stands in a shell line, so that the
-// shell takes it for text, whatever it holds.
+// shellQuote is the way to quote a value at its place in a shell line, so that the shell takes it as text.
 type shellQuote uint8
 
 const (
@@ -53,7 +52,7 @@ type shellScan struct {
 	last    uint32 // the four bytes before, the nearest lowest
 	before  uint32 // last, as it was at a backslash
 	subst   bool   // inside $(…)
-	unclear string // what was met that we do not follow
+	unclear string // the construct that the scan does not follow
 }
 
 func (s *shellScan) advance(text string) {
@@ -126,7 +125,7 @@ func (s *shellScan) step(c byte) {
 	}
 }
 
-// variable says how to quote a value that stands here.
+// variable returns how to quote a value at this place.
 func (s *shellScan) variable(column int) (shellQuote, error) {
 	if !s.on {
 		return quoteNone, nil

@@ -41,7 +41,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// Approximate is the size for people: 1.2 GiB.
+// Approximate returns the size for people: 1.2 GiB.
 func (s Size) Approximate() string {
 	v := float64(s)
 	for _, u := range [...]struct {

@@ -2,7 +2,7 @@ package model
 
 import "strings"
 
-// Status is the plug-in's word: its exit code by the Nagios convention.
+// Status is the result of a check: a plug-in's exit code by the Nagios convention.
 type Status uint8
 
 const (
@@ -43,8 +43,7 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-// Severity is how bad a status is for this check, on the scale that checks,
-// triggers and policies share.
+// Severity is how bad a status is for people, on one scale for all problem sources.
 type Severity uint8
 
 const (
@@ -65,7 +64,7 @@ func (s Severity) String() string {
 	return "invalid"
 }
 
-// DefaultSeverity maps a status to a severity unless the check says otherwise.
+// DefaultSeverity returns the severity of a status for checks that do not set one.
 func DefaultSeverity(s Status) Severity {
 	switch s {
 	case Warning:

@@ -9,11 +9,8 @@ import (
 	"strings"
 )
 
-// Template is a string in which {{ .props.x | default "y" }} stands for a property
-// of the node. That is the one variable there is; it is expanded on the agent.
-//
-// A path goes on into a JSON object: .props.disk.warn is the member "warn" of the
-// property "disk". {{ "{{" }} writes two braces that mean nothing.
+// Template is a string in which {{ .props.x | default "y" }} stands for a property of the node. It is the only
+// variable; the agent expands it.
 type Template struct {
 	parts []templatePart
 	names []string
@@ -27,7 +24,7 @@ type templatePart struct {
 	quote   shellQuote
 }
 
-// TemplateError says where a template is wrong: Column counts bytes from 1.
+// TemplateError is an error in a template; Column counts bytes from 1.
 type TemplateError struct {
 	Column int
 	Reason string
@@ -35,8 +32,7 @@ type TemplateError struct {
 
 func (e *TemplateError) Error() string { return fmt.Sprintf("column %d: %s", e.Column, e.Reason) }
 
-// MissingError says that a template cannot be expanded on this node, and which
-// property is at fault.
+// MissingError is a property without a value on this node.
 type MissingError struct {
 	Property string // the path as written, without .props
 	Reason   string
@@ -46,8 +42,8 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("property %q %s", e.Property, e.Reason)
 }
 
-// PropertyValues answers what a node's property is: its value as JSON, or the error
-// that stands in its place (a conflict between two groups). ok is false when unset.
+// PropertyValues returns the value of a node's property as JSON, or the conflict of two groups that replaces it.
+// ok is false for an unset property.
 type PropertyValues func(name string) (value []byte, conflict string, ok bool)
 
 // ParseTemplate reads a template. With shell, every value will be quoted for the
@@ -97,11 +93,11 @@ func (t *Template) literal(s string) {
 	t.parts = append(t.parts, templatePart{literal: s})
 }
 
-// Names lists the properties used, each once, in order of appearance. The members of
-// an object are not named: .props.a.b uses "a".
+// Names lists the properties in use, each once, in order of appearance. It omits members of objects: .props.a.b
+// uses "a".
 func (t *Template) Names() []string { return t.names }
 
-// Expand returns the text with values in place. The error is a *MissingError.
+// Expand returns the text with values. The error is a *MissingError.
 func (t *Template) Expand(values PropertyValues) (string, error) { return t.expand(values, nil) }
 
 // expand passes each value through escape, if there is one.
@@ -134,7 +130,7 @@ func (t *Template) expand(values PropertyValues, escape func(string) string) (st
 	return b.String(), nil
 }
 
-// literals is the text with the same word in the place of every value.
+// literals returns the text with one word in place of every value.
 func (t *Template) literals(word string) string {
 	var b strings.Builder
 	for i := range t.parts {
@@ -171,8 +167,7 @@ func (p *templatePart) value(values PropertyValues) (string, error) {
 	return propertyText(raw), nil
 }
 
-// propertyText is a JSON value as it stands in a command: a string without its
-// quotes, anything else as compact JSON.
+// propertyText returns a JSON value for a command: a string without quotes, anything else as compact JSON.
 func propertyText(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -185,7 +180,7 @@ func propertyText(raw []byte) string {
 	return string(raw)
 }
 
-// PropertyNameError says why a name cannot be reached by {{ .props.name }}; nil if it can.
+// PropertyNameError returns why {{ .props.name }} cannot reach a name; nil: it can.
 func PropertyNameError(name string) error {
 	if name == "" || len(name) > MaxName {
 		return fmt.Errorf("a property needs a name of at most %d characters", MaxName)

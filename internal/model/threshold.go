@@ -55,7 +55,7 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
-// Violates says whether the value is on the wrong side.
+// Violates reports whether the value violates the threshold.
 func (r Range) Violates(v float64) bool {
 	within := v >= r.Start && v <= r.End
 	return within == r.Inside

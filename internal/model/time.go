@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Time is an instant as people write it in a file.
+// Time is an instant in a file.
 type Time struct{ time.Time }
 
-// UnmarshalJSON reads RFC 3339, also with a space for the T and without seconds. Without
-// an offset it is no instant.
+// UnmarshalJSON reads RFC 3339, also with a space in place of the T and without seconds. An offset is required.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil {

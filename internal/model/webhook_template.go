@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Expand puts the values of a node into address and headers. A value in the address
-// is escaped: it fills a place in the path or query and cannot become more of it.
+// Expand replaces the variables in address and headers by the values of a node. It escapes values in the address:
+// each fills one place in path or query.
 func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	out := *w
 	t, err := ParseTemplate(w.URL, false)
@@ -43,7 +43,7 @@ func (w *Webhook) Expand(values PropertyValues) (*Webhook, error) {
 	return &out, nil
 }
 
-// inURL escapes a value so that it is one word both in a path and in a query.
+// inURL escapes a value to one word in a path or query.
 func inURL(value string) string {
 	switch value { // a path is walked by these
 	case ".", "..":
@@ -52,7 +52,7 @@ func inURL(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// Check validates templates and address of a webhook; it returns the field and the error.
+// Check validates templates and address of a webhook. It returns the wrong field with the error.
 func (w *Webhook) Check() (field string, err error) {
 	probe := func(value string) (*url.URL, error) {
 		t, err := ParseTemplate(w.URL, false)
