@@ -1,11 +1,11 @@
 package journal
 
-// batch is what becomes one commit: entries copied by Append, in order, with who
-// waits for them. Batches are reused, so that a steady flow allocates nothing.
+// batch collects the entries of one commit, copied by Append in order, and their Waiters. Batches are
+// reused, so that a steady flow allocates nothing.
 type batch struct {
 	data    []byte  // the entries' bytes, back to back
-	entries []place // where each stands in data
-	waiters []waiter
+	entries []place // of each in data
+	waiters []waiting
 	signals int
 	raw     int // size of the entries grouped by section, lengths included
 }
@@ -15,12 +15,12 @@ type place struct {
 	at, n   uint32
 }
 
-type waiter struct {
-	who   Waiter
-	token uint64
+type waiting struct {
+	waiter Waiter
+	token  uint64
 }
 
-// rawSize is what an entry takes in a commit before compression.
+// rawSize returns the bytes of an entry in a commit before compression.
 func rawSize(e *Entry) int { return uvarintLen(len(e.Data)) + len(e.Data) }
 
 func (b *batch) add(e *Entry) {
@@ -29,12 +29,12 @@ func (b *batch) add(e *Entry) {
 	b.raw += rawSize(e)
 	b.signals += e.Signals
 	if e.Waiter != nil {
-		b.waiters = append(b.waiters, waiter{e.Waiter, e.Token})
+		b.waiters = append(b.waiters, waiting{e.Waiter, e.Token})
 	}
 }
 
 func (b *batch) reset() {
-	clear(b.waiters) // let go of what waited
+	clear(b.waiters) // drop the references
 	*b = batch{data: b.data[:0], entries: b.entries[:0], waiters: b.waiters[:0]}
 }
 
@@ -59,7 +59,7 @@ func (g *grouper) group(b *batch, c *commit) {
 		}
 		end := at + g.size[s]
 		c.addSpan(span{section: Section(s), count: g.count[s], start: at, end: end})
-		g.size[s], at = at, end // from here on: where the section's next entry goes
+		g.size[s], at = at, end // from here on: the place of the section's next entry
 	}
 	c.raw = grow(c.raw, b.raw)
 	for _, e := range b.entries {

@@ -9,17 +9,17 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// commit is a Commit: fresh from the committer (raw is there) or read from a file
-// (packed is there, raw only once a section of it is wanted).
+// commit implements Commit. The committer fills raw; a commit that is read from a file has packed, and
+// unpacks raw when a section is requested.
 type commit struct {
 	head  header
-	log   uint64 // incarnation of the log that holds it now
+	log   uint64 // present incarnation of its log
 	spans []span // ascending
 	names []Section
 	raw   []byte
 
-	inflate sync.Mutex // guards raw and whole while packed is unpacked
-	whole   bool       // raw is there
+	inflate sync.Mutex // guards raw, whole and broken while packed is unpacked
+	whole   bool       // raw is valid
 	packed  []byte     // compressed entries
 	body    []byte     // buffer that packed is a part of
 	broken  error
@@ -48,7 +48,7 @@ func (c *commit) addSpan(s span) {
 	c.names = append(c.names, s.section)
 }
 
-// parse takes over the bytes of a commit that was read and found sealed.
+// parse copies the bytes of a commit that was read and verified.
 func (c *commit) parse(h header, body []byte) (err error) {
 	c.head = h
 	if h.flags&flagLost != 0 {
@@ -87,7 +87,7 @@ func (c *commit) Entries(s Section, fn func(data []byte) error) error {
 	return eachEntry(c.raw[row.start:row.end], row.count, fn)
 }
 
-// unpack makes raw from packed, once, for whoever comes first.
+// unpack makes raw from packed, once for all readers.
 func (c *commit) unpack() error {
 	c.inflate.Lock()
 	defer c.inflate.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// run is the committer: it lives from Open to Close.
+// run is the committer. It lives from Open to Close.
 func (l *Log) run() {
 	defer close(l.done)
 	tick := time.NewTimer(time.Hour)
@@ -16,23 +16,23 @@ func (l *Log) run() {
 			break
 		}
 		if b == nil {
-			b = &batch{} // silence: the tick
+			b = &batch{} // a tick
 		}
 		if !l.commit(b) {
 			break
 		}
 	}
-	l.refuse()
+	l.rejectQueued()
 	l.seal()
 }
 
-// await returns the next batch; nil with open: it is time for a tick; nil without:
-// the log is closing and nothing waits.
+// await returns the next batch. Nil with open: a tick is due. Nil without open: the log is closing and
+// the queue is empty.
 func (l *Log) await(tick *time.Timer) (b *batch, open bool) {
-	if l.opts.Linger > 0 && l.waiting() {
+	if l.opts.Linger > 0 && !l.queue.empty() {
 		l.linger()
 	}
-	if b := l.take(); b != nil {
+	if b := l.queue.next(); b != nil {
 		return b, true
 	}
 	var silence <-chan time.Time
@@ -42,41 +42,34 @@ func (l *Log) await(tick *time.Timer) (b *batch, open bool) {
 	}
 	for {
 		select {
-		case <-l.wake:
+		case <-l.queue.wake:
 		case <-silence:
 			return nil, true
 		case <-l.closing:
-			return l.take(), false
+			return l.queue.next(), false
 		}
 		if l.opts.Linger > 0 {
 			l.linger()
 		}
-		if b := l.take(); b != nil {
+		if b := l.queue.next(); b != nil {
 			return b, true
 		}
 	}
 }
 
-// waiting says whether there is something to commit.
-func (l *Log) waiting() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.pending) > 0
-}
-
-// linger lets a batch fill, for so long at most.
+// linger waits up to Options.Linger for a batch to fill.
 func (l *Log) linger() {
 	timer := time.NewTimer(l.opts.Linger)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-l.full: // perhaps of a batch taken since: then this one is early, no more
+	case <-l.queue.full: // perhaps of an earlier batch: then this one leaves early
 	case <-l.closing:
 	}
 }
 
-// commit makes one batch durable, delivers it and tells who waits. It is false
-// when the log closed before the disk took it.
+// commit makes one batch durable, delivers it and calls its Waiters. It returns false where the log was
+// closed before the disk accepted the batch.
 func (l *Log) commit(b *batch) bool {
 	began := time.Now()
 	c := newCommit(&l.commits)
@@ -87,14 +80,14 @@ func (l *Log) commit(b *batch) bool {
 	var at int64
 	var err error
 	for {
-		c.head.chain, c.head.number = l.head.chain, l.head.number+1 // only this goroutine moves the head
+		c.head.chain, c.head.number = l.head.chain, l.head.number+1 // only this goroutine changes the head
 		c.head.received, c.head.listening = l.writer.stamp(&l.opts, l.head)
 		l.writer.bytes = c.encode(l.writer.bytes)
 		at, err = l.write(l.writer.bytes, c.head)
 		if !errors.Is(err, errRoom) {
 			break
 		}
-		// Ticks go on meanwhile, and positions with them: a tail is let go when there are
+		// Ticks go on meanwhile, and positions with them: old segments are cut when there are
 		// snapshots of two later positions.
 		if !l.commit(&batch{}) {
 			err = ErrClosed
@@ -110,14 +103,15 @@ func (l *Log) commit(b *batch) bool {
 			l.opts.Deliver(c)
 		}
 	}
-	l.tell(b, c.Position(), err)
-	l.giveBack(b)
+	notifyWaiters(b, c.Position(), err)
+	l.queue.recycle(b)
 	return err == nil
 }
 
-// publish makes the commit part of what readers see and lets Appends go on.
+// publish makes the commit visible to readers and frees its space in the queue.
 func (l *Log) publish(b *batch, c *commit, at int64) {
 	size := int64(len(l.writer.bytes))
+	defer l.queue.release(b.raw)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.head = checkpoint{
@@ -132,47 +126,46 @@ func (l *Log) publish(b *batch, c *commit, at int64) {
 	l.stats.RawBytes += uint64(b.raw)
 	l.stats.WrittenBytes += uint64(size)
 	l.stats.SizeBytes += size
-	l.stats.QueuedBytes -= int64(b.raw)
-	l.writer.holds = len(b.entries) > 0
-	l.wakeWaitersLocked()
+	l.writer.endsInEntries = len(b.entries) > 0
 }
 
-func (l *Log) tell(b *batch, at Position, err error) {
+// notifyWaiters calls the Waiters of a batch.
+func notifyWaiters(b *batch, at Position, err error) {
 	if err != nil {
 		at = Position{}
 	}
 	for _, w := range b.waiters {
-		w.who.Committed(w.token, at, err)
+		w.waiter.Committed(w.token, at, err)
 	}
 }
 
-// refuse tells those whose entries the disk did not take before Close.
-func (l *Log) refuse() {
-	for b := l.take(); b != nil; b = l.take() {
-		l.tell(b, Position{}, ErrClosed)
+// rejectQueued calls the Waiters of batches that the disk did not accept before Close.
+func (l *Log) rejectQueued() {
+	for b := l.queue.next(); b != nil; b = l.queue.next() {
+		notifyWaiters(b, Position{}, ErrClosed)
 	}
 }
 
-// seal ends the log with an empty commit: the last commit of a log is the one that
-// a later damage can make look torn, so it should hold nothing.
+// seal ends the log with an empty commit. Damage of the last commit looks like a torn write and is cut,
+// so the last commit should have no entries.
 func (l *Log) seal() {
-	if l.writer.holds && l.Stats().Blocked == nil {
+	if l.writer.endsInEntries && l.Stats().Blocked == nil {
 		l.commit(&batch{})
 	}
 }
 
-// stamp is receive and listening time of the next commit.
+// stamp returns the receive time and listening time of the next commit.
 func (w *writer) stamp(o *Options, before checkpoint) (received int64, listening time.Duration) {
 	mono := o.Clock.Mono()
 	step := max(0, mono-w.mono)
 	w.mono = mono
 	if !w.blocked.IsZero() {
-		step = 0 // nothing was taken meanwhile
+		step = 0 // nothing was accepted meanwhile
 	}
 	received = o.Clock.Wall()
 	if received <= before.received {
-		// The wall clock went back. Time goes on at half its pace until the wall
-		// clock has caught up, so that it neither goes back nor stands still.
+		// The wall clock went back. Receive time runs at half speed until the wall clock has
+		// caught up, so that it neither goes back nor stands still.
 		received = before.received + int64(step/2)
 	}
 	return received, before.listening + min(step, listeningStep)

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Consumer is a reader that the journal is kept for: it has finished with all commits up to
-// At, and reads the later ones again after a restart.
+// Consumer is a reader that the journal keeps commits for. It has applied all commits up to At, and
+// reads the later ones again after a restart.
 type Consumer struct {
 	Name string
 	At   Position

@@ -38,7 +38,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		c := crash{op: op, acked: len(acks.Heard()), cut: cut}
+		c := crash{op: op, acked: len(acks.Results()), cut: cut}
 		for i, keep := range []int{0, 50, 100} {
 			c.fs = inner.Crash(keep, uint64(len(crashes)+i))
 			crashes = append(crashes, c)

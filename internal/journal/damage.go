@@ -8,8 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// DamageError says that bytes which were on disk are not there any more: more than
-// a crash can do.
+// DamageError reports the loss of bytes that were durable: more than a crash can cause.
 type DamageError struct {
 	File   string
 	Offset int64
@@ -34,10 +33,10 @@ func (e *DamageError) Error() string {
 		e.File, e.Offset, e.Reason, lost, between)
 }
 
-// ToEnd is the last commit of a loss where nobody knows how many there were.
+// ToEnd is DamageError.Last and Loss.Last where the number of lost commits is unknown.
 const ToEnd = math.MaxUint64
 
-// commits names a run of them.
+// commits names a range of commits.
 func commits(first, last uint64) string {
 	switch {
 	case last == ToEnd:
@@ -50,10 +49,10 @@ func commits(first, last uint64) string {
 
 func (e *DamageError) Unwrap() error { return e.Reason }
 
-// forPeople adds what to type.
-func (e *DamageError) forPeople(o *Options) error {
+// withHint adds the command that repairs the log.
+func (e *DamageError) withHint(o *Options) error {
 	return model.Errorf(model.Internal, "%w", error(e)).WithHint(
-		"restore the folder from a backup, or go on without what is lost: %s", o.RepairCommand)
+		"restore the folder from a backup, or go on without the lost commits: %s", o.RepairCommand)
 }
 
 func instant(unixNanos int64) time.Time {

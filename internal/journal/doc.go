@@ -1,19 +1,19 @@
-// Package journal is the one place where a signal becomes kept: an append-only
-// log with group commit. The server's journal and the agent's spool are the same
-// code.
+// Package journal makes signals durable: an append-only log with group commit. The server's journal and
+// the agent's spool are the same code.
 //
-// Many callers Append entries; one goroutine gathers what waits into a commit,
-// writes it, syncs it, hands it to Options.Deliver (the views) and then tells each
-// entry's Waiter. Read is the same stream again, from a position.
+// Many callers Append entries. One goroutine collects the waiting entries into a commit, writes it,
+// syncs it, passes it to Options.Deliver (the views) and then calls each entry's Waiter. Read returns
+// the same stream from a position on.
 //
-// One goroutine, the committer, lives from Open to Close and alone touches
-// Log.writer. One mutex, Log.mu, guards queue, head and segments; it is never held
-// during a disk operation, a Deliver or a Waiter, and no other lock is taken under it.
+// Goroutine: the committer lives from Open to Close and owns Log.writer with its reserve. Locks:
+// batchQueue.mu guards the waiting entries, Log.mu head, segments and counters. Log.mu may be held
+// when batchQueue.mu is taken, never the other way round. Neither is held during a disk operation, a
+// Deliver or a Waiter.
 //
-// Start reading at journal.go (the interface), then log.go (Append, Cut), committer.go
-// and writer.go (the way to the disk), open.go and scan.go (what is checked), format.go
-// (the bytes; in words in docs/journal-format.md), repair.go.
+// Start reading at journal.go (the interface), then log.go (Append, Cut), queue.go, committer.go and
+// writer.go (the way to the disk), open.go and scan.go (verification), format.go (the bytes;
+// docs/journal-format.md describes them), repair.go.
 //
-// Beside it: disk is the injected file system, memfs one that crashes, faultfs one that
-// fails, stalls and fills up, journaltest what every Journal must do.
+// Sub-packages: disk is the injected file system, memfs one that crashes, faultfs one that fails, stalls
+// and fills up, and journaltest the conformance suite of every Journal.
 package journal

@@ -17,10 +17,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// formatFile says what the folder is. It is text, so that a person can read it.
+// formatFile describes the folder. It is text, so that a person can read it.
 const formatFile = "FORMAT"
 
-// lockFile keeps a second process away.
+// lockFile is locked against a second process.
 const lockFile = "LOCK"
 
 // folder is the content of FORMAT.
@@ -31,14 +31,14 @@ type folder struct {
 	ancestors   []ancestor // oldest first
 }
 
-// ancestor is a former life: commits up to last are shared with it.
+// ancestor is an earlier incarnation, which has the same commits up to last.
 type ancestor struct {
 	Incarnation
 	last uint64
 }
 
-// known says whether a commit may carry the incarnation.
-func (f *folder) known(id uint64) bool {
+// isKnown returns whether a commit may carry the incarnation.
+func (f *folder) isKnown(id uint64) bool {
 	if id == f.incarnation.ID {
 		return true
 	}
@@ -126,7 +126,7 @@ func readFolder(fsys disk.FS, dir string) (*folder, error) {
 	}
 	f, err := parseFolder(data)
 	if errors.Is(err, errVersion) {
-		return nil, newer(path)
+		return nil, newerError(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %q: %w", path, err)
@@ -134,8 +134,8 @@ func readFolder(fsys disk.FS, dir string) (*folder, error) {
 	return f, nil
 }
 
-// newer refuses what this program is too old for.
-func newer(path string) error {
+// newerError reports a file that a newer version of the program wrote.
+func newerError(path string) error {
 	return model.Errorf(model.Conflict, "%q was %w", path, errVersion).
 		WithHint("install the version of Muster that wrote it, or a later one")
 }
@@ -147,11 +147,11 @@ func (f *folder) save(fsys disk.FS, dir string) error {
 	return nil
 }
 
-// check compares with what this version of the program expects.
+// check compares the folder with the options, and raises the versions of stores.
 func (f *folder) check(o *Options, dir string) (changed bool, err error) {
 	if f.partitions != o.Partitions {
 		return false, model.Errorf(model.Conflict,
-			"journal folder %q has %d partitions, this program wants %d", dir, f.partitions, o.Partitions).
+			"journal folder %q has %d partitions, this program expects %d", dir, f.partitions, o.Partitions).
 			WithHint("the number is fixed when a folder is made; start with an empty folder")
 	}
 	for name, v := range o.Stores {
@@ -167,8 +167,15 @@ func (f *folder) check(o *Options, dir string) (changed bool, err error) {
 	return changed, nil
 }
 
-// renew gives the folder a new incarnation; last is the last commit it shares with
-// the present one (zero: it is new).
+// newFolder returns a folder without an incarnation.
+func newFolder(o *Options) *folder {
+	f := &folder{partitions: o.Partitions, stores: map[string]int{}}
+	maps.Copy(f.stores, o.Stores)
+	return f
+}
+
+// renew gives the folder a new incarnation, which shares the commits up to last with the present one
+// (zero: the folder is new).
 func (f *folder) renew(o *Options, last uint64) error {
 	var id [8]byte
 	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {
@@ -184,7 +191,7 @@ func (f *folder) renew(o *Options, last uint64) error {
 	return nil
 }
 
-// lock takes the folder for this process.
+// lock locks the folder for this process.
 func lock(o *Options, dir string) (io.Closer, error) {
 	held, err := o.FS.Lock(filepath.Join(dir, lockFile))
 	var other *disk.LockedError
@@ -198,9 +205,9 @@ func lock(o *Options, dir string) (io.Closer, error) {
 	return held, nil
 }
 
-// NewIncarnation begins a new life of the data: for a copy restored from a backup,
-// before it is opened. What it holds stays readable by its old positions; what the
-// first life wrote after the backup is not confused with what this one will write.
+// NewIncarnation gives a restored backup a new incarnation before it is opened. Its commits stay
+// readable by their old positions, and commits that the original wrote after the backup cannot be
+// confused with its own.
 func NewIncarnation(dir string, o Options) (Incarnation, error) {
 	o.Tick, o.Reserve, o.Deliver, o.renew = -1, -1, nil, true
 	l, err := Open(dir, o)

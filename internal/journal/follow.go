@@ -12,14 +12,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Follow reads the commits of a journal, oldest first, also while another process has it
-// open: it takes no lock and changes nothing. Of the options it uses FS. Each commit is checked
-// against the one before; damage is a *DamageError, a folder without a journal is NotFound.
+// Follow reads the commits of a journal, oldest first, also while another process has it open: it takes
+// no lock and changes nothing. It uses the option FS alone. Each commit is verified against its
+// predecessor; damage is a *DamageError, and a folder without a journal is NotFound.
 //
-// At the end of what there is it asks more, which waits and says whether to look again.
-// What it hands out may not be on disk yet, and after a write that failed an entry may come
-// again in another commit: who counts has to know what it has seen. A segment that was cut
-// before it was read is ErrTrimmed.
+// At the end Follow calls more, which waits and returns whether to read on. A commit may not be durable
+// yet, and after a failed write an entry may come again in another commit: callers that count must
+// deduplicate. A segment that was cut before it was read is ErrTrimmed.
 func Follow(ctx context.Context, dir string, o Options, more func() bool, fn func(Commit) error) error {
 	f := &follower{dir: dir, opts: o.withDefaults(dir)}
 	for {
@@ -32,18 +31,18 @@ func Follow(ctx context.Context, dir string, o Options, more func() bool, fn fun
 	}
 }
 
-// follower is where a reader stands.
+// follower is the place of a reader.
 type follower struct {
 	dir     string
 	opts    Options
 	folder  *folder
 	commits sync.Pool
-	segment uint64     // number in the name of the segment that it is in; zero: it has not begun
-	offset  int64      // there, of the next commit
+	segment uint64     // first number of the present segment; zero: nothing is read yet
+	offset  int64      // of the next commit in it
 	before  checkpoint // state that the next commit continues
 }
 
-// pass reads all that is there now.
+// pass reads all present commits.
 func (f *follower) pass(ctx context.Context, fn func(Commit) error) (err error) {
 	if f.folder, err = readFolder(f.opts.FS, f.dir); err != nil {
 		return err
@@ -70,12 +69,12 @@ func (f *follower) pass(ctx context.Context, fn func(Commit) error) (err error) 
 	return nil
 }
 
-// read reads one segment from where the follower stands in it, as far as it is whole.
+// read reads the rest of one segment, as far as it is whole.
 func (f *follower) read(ctx context.Context, s *segment, limit uint64, fn func(Commit) error) error {
 	file, err := f.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.segment == 0 {
-			return nil // cut since the folder was listed: begin with the next one
+			return nil // cut since the folder was listed: start with the next one
 		}
 		return fmt.Errorf("read journal segment %q: %w", s.path, ErrTrimmed)
 	}
@@ -83,9 +82,9 @@ func (f *follower) read(ctx context.Context, s *segment, limit uint64, fn func(C
 		return fmt.Errorf("read journal: %w", err)
 	}
 	defer file.Close()
-	w, err := newWalker(file, f.folder.known)
+	w, err := newWalker(file, f.folder.isKnown)
 	if errors.Is(err, errVersion) {
-		return newer(s.path)
+		return newerError(s.path)
 	}
 	if err == nil && f.segment != 0 && w.before.number > f.before.number {
 		return fmt.Errorf("read journal segment %q: %w: %s", s.path, ErrTrimmed, commits(f.before.number+1, w.before.number))
@@ -102,25 +101,25 @@ func (f *follower) read(ctx context.Context, s *segment, limit uint64, fn func(C
 		var h header
 		var raw []byte
 		if h, raw, err = w.next(); err == nil {
-			if err := f.hand(h, raw, fn); err != nil {
+			if err := deliverCommit(&f.commits, f.folder.incarnation.ID, h, raw, fn); err != nil {
 				return err
 			}
 		}
 	}
-	return f.ended(s, w, limit, err)
+	return f.checkEnd(s, w, limit, err)
 }
 
-// ended says whether a segment may end where it does.
-func (f *follower) ended(s *segment, w *walker, limit uint64, why error) error {
+// checkEnd returns an error where a segment must not end at the walker's offset. why ended the walk.
+func (f *follower) checkEnd(s *segment, w *walker, limit uint64, why error) error {
 	last := limit == math.MaxUint64
 	damaged := func(first, until uint64) error {
-		return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: until, After: instant(w.before.received), Reason: why}).forPeople(&f.opts)
+		return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: until, After: instant(w.before.received), Reason: why}).withHint(&f.opts)
 	}
 	switch bad := (errBad{}); {
 	case errors.Is(why, io.EOF) && (last || w.before.number+1 >= limit):
 		return nil
 	case errors.Is(why, errVersion):
-		return newer(s.path)
+		return newerError(s.path)
 	case errors.Is(why, io.EOF):
 		why = errShort
 		return damaged(w.before.number+1, limit-1)
@@ -141,15 +140,4 @@ func (f *follower) ended(s *segment, w *walker, limit uint64, why error) error {
 		return damaged(first, later.number-1)
 	}
 	return nil // being written, or torn when the process stopped
-}
-
-// hand gives one commit that was read to fn.
-func (f *follower) hand(h header, raw []byte, fn func(Commit) error) error {
-	c := newCommit(&f.commits)
-	defer c.Release()
-	c.log = f.folder.incarnation.ID
-	if err := c.parse(h, raw[commitHeaderSize:]); err != nil {
-		return fmt.Errorf("read commit %d: %w", h.number, err)
-	}
-	return fn(c)
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The bytes of a log, little-endian. docs/journal-format.md is the same in words;
-// testdata holds golden bytes. A segment file is a segment header and then commits
-// back to back. Nothing written is ever changed.
+// The bytes of a log, little-endian: a segment file is a segment header and commits, one after the
+// other. Written bytes never change. docs/journal-format.md describes the same format; testdata has
+// golden bytes.
 
 // version of the segment's and the commit's format.
 const version = 1
@@ -21,23 +21,23 @@ const (
 	segmentMagic = uint64('M') | 'U'<<8 | 'S'<<16 | 'T'<<24 | 'E'<<32 | 'R'<<40 | 'J'<<48 | version<<56
 	commitMagic  = uint32('M') | 'J'<<8 | 'C'<<16 | version<<24
 
-	// maxBody bounds what a header can make a reader allocate.
+	// maxBody bounds the memory that a header can make a reader allocate.
 	maxBody = 2*MaxAppend + 64<<10
 	maxRaw  = 2 * MaxAppend
 )
 
 // flags of a commit.
 const (
-	// flagLost: Repair put this commit in the place of damaged ones. Its body is
-	// the number of the first one lost and the chain value for the next commit.
+	// flagLost marks a commit that Repair put in place of damaged ones. Its body has the number of the
+	// first lost one and the chain value of the next commit.
 	flagLost = 1 << 0
-	// flagsKnown are those a reader of this version understands.
+	// flagsKnown are the flags that this version understands.
 	flagsKnown = flagLost
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checkpoint is what a commit needs to know of the one before.
+// checkpoint is the state after a commit, which the next commit continues.
 type checkpoint struct {
 	number    uint64
 	chain     uint32 // CRC of that commit
@@ -45,7 +45,7 @@ type checkpoint struct {
 	listening time.Duration
 }
 
-// segmentHeader begins a file; before is the state that its first commit follows.
+// segmentHeader starts a file; before is the state that its first commit continues.
 //
 //	 0 u64 magic with version
 //	 8 u32 CRC32C of bytes 0 … 8 and 12 … 64
@@ -77,12 +77,12 @@ func (h segmentHeader) append(dst []byte) []byte {
 	return dst
 }
 
-// segmentSum is the CRC of a segment header, but for the field that holds it.
+// segmentSum returns the CRC of a segment header without the field of the CRC.
 func segmentSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], castagnoli), castagnoli, b[12:segmentHeaderSize])
 }
 
-// commitSum is the same for a commit header, which holds two CRCs.
+// commitSum returns the CRC of a commit header without its two fields of CRCs.
 func commitSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[12:commitHeaderSize])
 }
@@ -206,14 +206,14 @@ func parseHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// sealed says whether header and body belong together.
+// sealed returns whether the CRC of header and body is right.
 func (h *header) sealed(headerBytes, body []byte) bool {
 	own := binary.LittleEndian.Uint32(headerBytes[8:])
 	return crc32.Update(own, castagnoli, body) == h.crc
 }
 
-// first is the lowest number that the commit stands for, and next the chain value
-// that the following commit must carry: plain but for a commit put in by Repair.
+// first returns the lowest number that the commit stands for, and the chain value of the next commit.
+// They differ from number and crc only in a commit that Repair put in.
 func (h *header) first(body []byte) (first uint64, next uint32, err error) {
 	if h.flags&flagLost == 0 {
 		return h.number, h.crc, nil
@@ -227,7 +227,7 @@ func (h *header) first(body []byte) (first uint64, next uint32, err error) {
 
 const lostBodySize = 12
 
-// span is one row of the section table: where the section's entries stand.
+// span is one row of the section table: the place of the section's entries.
 type span struct {
 	section    Section
 	count      uint32
@@ -247,8 +247,7 @@ func appendTable(dst []byte, spans []span) []byte {
 	return dst
 }
 
-// parseTable decodes the rows that stand before the entries in body and returns
-// what follows them.
+// parseTable decodes the rows at the start of body and returns them with the rest of body.
 func parseTable(spans []span, h *header, body []byte) ([]span, []byte, error) {
 	section, start, count := uint64(0), uint64(0), uint64(0)
 	for i := range int(h.sections) {
@@ -299,7 +298,7 @@ func eachEntry(raw []byte, count uint32, fn func([]byte) error) error {
 	return nil
 }
 
-// uvarintLen is the size of an entry's length.
+// uvarintLen returns the bytes of n as a varint.
 func uvarintLen(n int) int {
 	size := 1
 	for n >= 0x80 {

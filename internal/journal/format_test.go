@@ -25,10 +25,10 @@ func (s *stopped) Wall() int64 { s.wall += 1e9; return s.wall }
 
 func (s *stopped) Mono() time.Duration { s.mono += 1e9; return time.Duration(s.mono) }
 
-// ears waits for one word.
-type ears chan struct{}
+// ackChannel receives a value when its entry is committed.
+type ackChannel chan struct{}
 
-func (e ears) Committed(uint64, Position, error) { e <- struct{}{} }
+func (e ackChannel) Committed(uint64, Position, error) { e <- struct{}{} }
 
 // golden makes a small log whose every byte is known.
 func golden(t *testing.T) *memfs.FS {
@@ -41,7 +41,7 @@ func golden(t *testing.T) *memfs.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard := make(ears)
+	heard := make(ackChannel)
 	for i, entries := range [][]Entry{
 		{{Section: 7, Data: []byte("first")}},
 		{{Section: 200, Data: []byte("b")}, {Section: 3, Data: []byte("a")}, {Section: 200, Data: nil}, {Section: All, Data: bytes.Repeat([]byte("all "), 64)}},

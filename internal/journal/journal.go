@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Position is a place in one log: everything up to and including commit Number.
-// It is opaque to everybody but the journal; the zero Position is before all.
-// (With several servers it becomes one of these per log.)
+// Position is a place in one log: all commits up to and including Number. Only the journal interprets
+// it. The zero Position is before all commits.
 type Position struct {
 	Log    uint64 // the incarnation's number; a restored copy starts a new one
 	Number uint64 // of the commit, from 1 without holes
@@ -28,64 +27,61 @@ func (p Position) Compare(q Position) (order int, ok bool) {
 	return 0, false
 }
 
-// Section is where in a commit an entry stands: a partition's number, or All.
+// Section is the part of a commit that an entry belongs to: a partition's number, or All.
 type Section uint16
 
-// All is the section that every reader sees, whatever partitions it follows.
+// All is the section that every reader reads, whatever partitions it follows.
 const All Section = 256
 
-// Entry is something to be kept. The journal copies Data before Append returns.
+// Entry is one record to commit. The journal copies Data before Append returns.
 type Entry struct {
 	Section Section
-	Data    []byte // self-delimiting is not needed: a commit keeps entries apart
-	Waiter  Waiter // nil: nobody waits
-	Token   uint64 // handed back to the Waiter
-	Signals int    // how many it carries; only counted, for CommitStats
+	Data    []byte // the commit stores its length
+	Waiter  Waiter // nil: none
+	Token   uint64 // passed to the Waiter
+	Signals int    // signals in it; counted for CommitStats
 }
 
-// Waiter hears what became of its entry, on the journal's goroutine: it must not
-// block. err is nil once the entry is on disk and delivered to the views; after an
-// error the entry is not kept and will not be.
+// Waiter is called with the outcome of its entry, on the journal's goroutine: it must not block. err
+// is nil when the entry is durable and delivered to the views. After an error the entry is not kept.
 type Waiter interface {
 	Committed(token uint64, at Position, err error)
 }
 
-// Commit is one durable group of entries. It is valid until Release: copy what
-// you keep.
+// Commit is one durable group of entries. It is valid until Release; copy the data that must live
+// longer.
 type Commit interface {
 	Position() Position
 	// Received is the journal's clock in Unix nanoseconds; it never goes back.
 	Received() int64
-	// Listening is nanoseconds during which this journal was able to accept
-	// entries, since its beginning. It stands still while the process is down,
-	// stopped or stalled.
+	// Listening is the time in which this journal was able to accept entries, since its creation. It
+	// stands still while the process is down, stopped or stalled.
 	Listening() time.Duration
 	// Entries calls fn for each entry of the section, in the order appended.
-	// A section that is not there costs a look at a table.
+	// A section without entries costs a table look-up.
 	Entries(s Section, fn func(data []byte) error) error
-	// Sections lists those present, ascending.
+	// Sections returns the sections with entries, ascending.
 	Sections() []Section
-	// Retain and Release count users; the last Release gives the buffers back.
+	// Retain and Release count users; the last Release frees the buffers for reuse.
 	Retain()
 	Release()
 }
 
-// Journal is what keeps signals. Implementations: Log (one server, segment files);
-// a replicated one later. All pass the suite in journaltest.
+// Journal is an append-only log with group commit. Log implements it in segment files. Every
+// implementation passes the suite in journaltest.
 type Journal interface {
-	// Append queues entries to be committed together, in order. It waits while the
-	// queue is full (ctx ends the wait) and returns ErrClosed after Close. An error
-	// means none of the entries was queued.
+	// Append queues entries to be committed together, in order. It waits while the queue is full, until
+	// ctx ends, and returns ErrClosed after Close. After an error none of the entries is queued.
 	Append(ctx context.Context, entries ...Entry) error
 	// Read calls fn for each commit after from, oldest first, up to the head at the
 	// time of the call. It returns ErrTrimmed where from is below the cut.
 	Read(ctx context.Context, from Position, fn func(Commit) error) error
-	// Head is the last durable commit, Tail the oldest still held.
+	// Head returns the last durable commit, Tail the oldest one in the log.
 	Head() Position
 	Tail() Position
 	// Cut allows everything up to and including p to be deleted.
 	Cut(p Position) error
-	// Incarnation names this life of the data; a restored copy starts a new one.
+	// Incarnation identifies this life of the data; a restored copy starts a new one.
 	Incarnation() Incarnation
 	Stats() Stats
 	Close() error
@@ -98,9 +94,9 @@ type Incarnation struct {
 	Epoch uint64 // Unix seconds at birth, higher than any before
 }
 
-// CommitStats is what one commit cost.
+// CommitStats measures one commit.
 type CommitStats struct {
-	Took    time.Duration // from taking the entries to their being on disk
+	Took    time.Duration // from the start of the commit until it was durable
 	Entries int
 	Signals int
 	Bytes   int // on disk
@@ -116,11 +112,10 @@ type Stats struct {
 	BudgetBytes      int64
 	QueuedBytes      int64 // waiting to be committed
 	TornCommits      uint64
-	Blocked          error // why nothing is being committed now (disk full), else nil
+	Blocked          error // the reason why nothing is committed now, such as a full disk; else nil
 }
 
-// Pressure is how full the journal is, from 0 to 1: what it uses of its budget, and 1
-// while it commits nothing.
+// Pressure returns the used share of the journal's budget, from 0 to 1, and 1 while it commits nothing.
 func (s *Stats) Pressure() float64 {
 	switch {
 	case s.Blocked != nil:
@@ -132,10 +127,10 @@ func (s *Stats) Pressure() float64 {
 }
 
 var (
-	// ErrClosed: the journal was closed.
+	// ErrClosed reports that the journal was closed.
 	ErrClosed = errors.New("journal is closed")
-	// ErrTrimmed: the position is below what is still held, or of another incarnation.
-	ErrTrimmed = errors.New("journal position is gone")
-	// ErrAhead: the position is above the head: what it came from is not of this log.
+	// ErrTrimmed reports a position below the oldest commit of the log, or of another incarnation.
+	ErrTrimmed = errors.New("journal position is no longer in the journal")
+	// ErrAhead reports a position above the head, which is of another log.
 	ErrAhead = errors.New("journal position is ahead of the journal")
 )

@@ -8,49 +8,39 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // Log is a Journal in segment files.
 //
-// Append copies into the last of the pending batches; the committer (one
-// goroutine, committer.go) takes the first, makes a commit of it, writes and syncs
-// it (writer.go), publishes the new head, calls Deliver and then the Waiters.
-// While it syncs, the next batch fills: that is the group commit.
+// Append copies entries into the last batch of the queue (queue.go). The committer, one goroutine
+// (committer.go), takes the first batch, makes a commit of it, writes and syncs it (writer.go),
+// publishes the new head, calls Deliver and then the Waiters. Meanwhile the next batch fills: that is
+// the group commit.
 //
-// mu guards everything below it and is never held during a disk operation, a
-// Deliver or a Waiter.
+// mu guards the fields below it and is never held during a disk operation, a Deliver or a Waiter.
+// queue.mu may be taken under it.
 type Log struct {
 	dir    string
 	opts   Options
 	lock   io.Closer
 	folder *folder
 
-	wake    chan struct{} // capacity 1: there is a batch
-	cuts    chan struct{} // capacity 1: a cut may have given room back
-	full    chan struct{} // capacity 1: a batch is full: no use in lingering
+	queue   batchQueue
+	cuts    chan struct{} // capacity 1: a cut may have freed disk space
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed by the committer
 	commits sync.Pool     // of *commit
-	writer  writer        // the committer's alone
+	writer  writer        // owned by the committer
 
 	mu       sync.Mutex
-	pending  []*batch
-	idle     []*batch // for reuse
-	space    chan struct{}
 	segments []*segment // oldest first, never empty; the last is being written
 	head     checkpoint // last durable commit
 	cut      uint64     // Cut was called up to here
 	closed   bool
-	stats    Stats
-	passed   uint64 // entries ever queued
-	waited   uint64 // Appends that met a full queue
+	stats    Stats // without QueuedBytes
 }
 
 var _ Journal = (*Log)(nil)
-
-// maxIdle is how many batches are kept for reuse.
-const maxIdle = 3
 
 // Append implements Journal.
 func (l *Log) Append(ctx context.Context, entries ...Entry) error {
@@ -67,101 +57,7 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	l.mu.Lock()
-	if err := l.waitForSpaceLocked(ctx, int64(raw)); err != nil {
-		l.mu.Unlock()
-		return err
-	}
-	b := l.openBatchLocked(raw)
-	for i := range entries {
-		b.add(&entries[i])
-	}
-	l.stats.QueuedBytes += int64(raw)
-	l.passed += uint64(len(entries))
-	full := len(l.pending) > 1
-	l.mu.Unlock()
-	signal(l.wake)
-	if full && l.opts.Linger > 0 {
-		signal(l.full)
-	}
-	return nil
-}
-
-func (l *Log) waitForSpaceLocked(ctx context.Context, raw int64) error {
-	for waited := false; ; waited = true {
-		switch {
-		case l.closed:
-			return ErrClosed
-		case l.stats.QueuedBytes == 0, l.stats.QueuedBytes+raw <= l.opts.QueueBytes:
-			return nil
-		}
-		if !waited {
-			l.waited++
-		}
-		if l.space == nil {
-			l.space = make(chan struct{})
-		}
-		space := l.space
-		l.mu.Unlock()
-		select {
-		case <-space:
-		case <-ctx.Done():
-		}
-		l.mu.Lock()
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
-}
-
-// openBatchLocked is the batch that takes raw more bytes: the last one, or a new
-// one, so that an Append is never split over two commits.
-func (l *Log) openBatchLocked(raw int) *batch {
-	if n := len(l.pending); n > 0 {
-		if b := l.pending[n-1]; b.raw+raw <= l.opts.MaxCommit {
-			return b
-		}
-	}
-	var b *batch
-	if n := len(l.idle); n > 0 {
-		b, l.idle = l.idle[n-1], l.idle[:n-1]
-	} else {
-		b = &batch{}
-	}
-	l.pending = append(l.pending, b)
-	return b
-}
-
-// signal leaves a token in ch, where there is none.
-func signal(ch chan struct{}) {
-	select {
-	case ch <- struct{}{}:
-	default:
-	}
-}
-
-// take returns the next batch, nil where nothing waits.
-func (l *Log) take() *batch {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.pending) == 0 {
-		return nil
-	}
-	b := l.pending[0]
-	copy(l.pending, l.pending[1:])
-	l.pending[len(l.pending)-1] = nil
-	l.pending = l.pending[:len(l.pending)-1]
-	return b
-}
-
-// giveBack makes a batch reusable.
-func (l *Log) giveBack(b *batch) {
-	b.reset()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.idle) < maxIdle && cap(b.data) <= 2*l.opts.MaxCommit {
-		l.idle = append(l.idle, b)
-	}
+	return l.queue.append(ctx, raw, entries)
 }
 
 // Head implements Journal.
@@ -185,11 +81,13 @@ func (l *Log) Incarnation() Incarnation { return l.folder.incarnation }
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stats
+	stats := l.stats
+	stats.QueuedBytes = l.queue.bytes()
+	return stats
 }
 
-// SizeAfter is how many bytes of the log lie behind a position, to within a few hundred
-// kilobytes: what a reader who stands there has still to read.
+// SizeAfter returns the bytes of the log after a position, which a reader there has yet to read, to
+// within a few hundred kilobytes.
 func (l *Log) SizeAfter(p Position) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,9 +105,8 @@ func (l *Log) SizeAfter(p Position) int64 {
 	return size
 }
 
-// Resolve translates a position that was stored under an earlier incarnation into
-// the present one's. ErrTrimmed: it names what only the other life of the data has,
-// or what another journal wrote.
+// Resolve translates a position of an earlier incarnation into the present one. It returns ErrTrimmed
+// for a commit that this incarnation does not share, and for a position of another journal.
 func (l *Log) Resolve(p Position) (Position, error) {
 	return l.folder.resolve(p)
 }
@@ -227,8 +124,8 @@ func (f *folder) resolve(p Position) (Position, error) {
 	return Position{}, ErrTrimmed
 }
 
-// CommonPosition is the last commit at or before p that this life of the log has in common
-// with the one that p is of; the zero Position: none that is known of.
+// CommonPosition returns the last commit at or before p that this incarnation shares with the one of
+// p; zero: none is known.
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolve(p); err == nil {
 		return now
@@ -257,16 +154,16 @@ func (l *Log) Cut(p Position) error {
 	for n < len(l.segments)-1 && l.segments[n+1].first <= l.cut+1 {
 		n++
 	}
-	gone := append([]*segment(nil), l.segments[:n]...)
+	removed := append([]*segment(nil), l.segments[:n]...)
 	l.segments = append([]*segment(nil), l.segments[n:]...)
 	l.mu.Unlock()
 	defer signal(l.cuts) // the committer may wait for it
-	return l.remove(gone)
+	return l.remove(removed)
 }
 
 // remove deletes files, oldest first, so that a crash leaves no hole.
-func (l *Log) remove(gone []*segment) error {
-	for _, s := range gone {
+func (l *Log) remove(segments []*segment) error {
+	for _, s := range segments {
 		if err := l.opts.FS.Remove(s.path); err != nil {
 			return fmt.Errorf("cut journal: %w", err)
 		}
@@ -274,7 +171,7 @@ func (l *Log) remove(gone []*segment) error {
 		l.stats.SizeBytes -= s.disk
 		l.mu.Unlock()
 	}
-	if len(gone) == 0 {
+	if len(segments) == 0 {
 		return nil
 	}
 	if err := l.opts.FS.SyncDir(l.dir); err != nil {
@@ -283,9 +180,9 @@ func (l *Log) remove(gone []*segment) error {
 	return nil
 }
 
-// Close implements Journal: what is queued is still committed, unless the disk
-// refuses; then its Waiters hear ErrClosed. (What was being written when a disk
-// failed may be found when the log is opened again; nobody was told that it is kept.)
+// Close implements Journal. It commits the queued entries; where the disk refuses them, their Waiters
+// get ErrClosed. (A commit whose write failed may still be found by the next Open; it was not
+// acknowledged.)
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -294,8 +191,8 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	l.wakeWaitersLocked()
 	l.mu.Unlock()
+	l.queue.close()
 	close(l.closing)
 	<-l.done
 	err := l.writer.close()
@@ -305,23 +202,6 @@ func (l *Log) Close() error {
 	return err
 }
 
-func (l *Log) wakeWaitersLocked() {
-	if l.space != nil {
-		close(l.space)
-		l.space = nil
-	}
-}
-
-// queueInfo is the queue of waiting entries as people see it.
-func (l *Log) queueInfo() queue.Info {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return queue.Info{
-		Name: l.opts.Name, Capacity: l.opts.QueueBytes, Depth: l.stats.QueuedBytes, Unit: "bytes",
-		Policy: queue.Block, Passed: l.passed, Overflow: l.waited,
-	}
-}
-
-// listeningStep is the most that listening time advances from one commit to the
-// next: a process that was stopped, or waited for its disk, did not listen.
+// listeningStep is the most that listening time advances from one commit to the next: a process that
+// was stopped, or waited for its disk, accepted nothing.
 const listeningStep = 2 * time.Second

@@ -12,25 +12,26 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Open opens the log in dir, making it where there is none.
+// Open opens the log in dir, or makes a new one.
 //
-// It takes the folder's lock, reads FORMAT, checks every commit above
-// Options.VerifyFrom (at least the last segment's) against the one before, cuts a
-// torn last commit, and makes what it found durable before anybody relies on it.
-// Damage elsewhere is a *DamageError: the start ends here, Repair goes on.
+// It locks the folder, reads FORMAT, verifies every commit above Options.VerifyFrom (at least those of
+// the last segment) against its predecessor, cuts a torn last commit, and syncs the found commits
+// before any reader relies on them. Damage elsewhere is a *DamageError: Open fails, and Repair makes
+// the log readable.
 func Open(dir string, o Options) (*Log, error) {
 	o = o.withDefaults(dir)
 	l := &Log{
-		dir: dir, opts: o,
-		wake: make(chan struct{}, 1), cuts: make(chan struct{}, 1), full: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		dir: dir, opts: o, queue: newBatchQueue(&o),
+		cuts: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
+	l.writer.reserve = reserve{fs: o.FS, dir: dir, size: o.Reserve, margin: 2 * int64(o.MaxCommit), log: o.Logger}
 	if err := l.open(); err != nil {
 		if l.lock != nil {
 			_ = l.lock.Close()
 		}
 		return nil, err
 	}
-	o.Queues.Register(o.Name, l.queueInfo)
+	o.Queues.Register(o.Name, l.queue.info)
 	go l.run()
 	return l, nil
 }
@@ -50,14 +51,14 @@ func (l *Log) open() (err error) {
 		return err
 	}
 	if len(l.segments) == 0 {
-		if err := l.missing(); err != nil {
+		if err := o.requireNew(l.dir); err != nil {
 			return err
 		}
 	}
-	if err := l.openFolder(); err != nil {
+	if l.folder, err = openFolder(o, l.dir, len(l.segments) == 0); err != nil {
 		return err
 	}
-	if err := l.tidy(); err != nil {
+	if err := removeTemporary(o, l.dir); err != nil {
 		return err
 	}
 	l.writer.mono = o.Clock.Mono()
@@ -65,27 +66,30 @@ func (l *Log) open() (err error) {
 	if len(l.segments) == 0 {
 		return l.roll(1)
 	}
-	if err := l.verify(); err != nil {
+	v := verification{opts: o, folder: l.folder, segments: l.segments}
+	if err := v.run(); err != nil {
 		return err
 	}
+	l.head, l.writer.file, l.writer.offset = v.head, v.file, v.offset
+	l.stats.SizeBytes, l.stats.TornCommits = v.size, v.torn
 	return l.compare()
 }
 
-// missing says that others know a log which is not here.
-func (l *Log) missing() error {
+// requireNew returns an error where the known positions say that an empty folder had a log.
+func (o *Options) requireNew(dir string) error {
 	last := uint64(0)
-	for _, p := range l.opts.KnownPositions {
+	for _, p := range o.KnownPositions {
 		last = max(last, p.Number)
 	}
 	if last == 0 {
 		return nil
 	}
 	return model.Errorf(model.Unavailable,
-		"journal folder %q holds no journal, but this data had one, up to commit %d at least: is its disk mounted?", l.dir, last).
-		WithHint("mount it, or restore it from a backup; if it is lost, begin a new one: %s", l.opts.RepairCommand)
+		"journal folder %q holds no journal, but this data had one, up to commit %d at least: is its disk mounted?", dir, last).
+		WithHint("mount it, or restore it from a backup; if it is lost, start a new one: %s", o.RepairCommand)
 }
 
-// compare begins a new incarnation if others know more of this log than it holds.
+// compare starts a new incarnation where a known position is above the head of the log.
 func (l *Log) compare() error {
 	seen := l.head.number
 	for _, p := range l.opts.KnownPositions {
@@ -106,87 +110,96 @@ func (l *Log) compare() error {
 		l.opts.Logger.Error("journal ends before what snapshots or history know of it: it lost its end, or is an older copy; it goes on as a new incarnation",
 			"lost", commits(l.head.number+1, seen), "incarnation", fmt.Sprintf("%016x", l.folder.incarnation.ID))
 	}
-	// A segment of its own: its header tells the incarnation should FORMAT be lost.
+	// A new segment: its header has the incarnation, should FORMAT be lost.
 	_ = l.writer.close()
 	return l.roll(l.head.number + 1)
 }
 
 // openFolder reads FORMAT, or writes it in an empty folder.
-func (l *Log) openFolder() (err error) {
-	o := &l.opts
-	l.folder, err = readFolder(o.FS, l.dir)
-	if err == nil && l.folder == nil && len(l.segments) > 0 {
+func openFolder(o *Options, dir string, empty bool) (*folder, error) {
+	f, err := readFolder(o.FS, dir)
+	if err == nil && f == nil && !empty {
 		err = errNoFormat
 	}
 	if errors.Is(err, errFormat) || errors.Is(err, errNoFormat) {
-		return (&DamageError{File: filepath.Join(l.dir, formatFile), Reason: err}).forPeople(o)
+		return nil, (&DamageError{File: filepath.Join(dir, formatFile), Reason: err}).withHint(o)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if l.folder == nil {
-		l.folder = &folder{partitions: o.Partitions, stores: map[string]int{}}
-		for name, v := range o.Stores {
-			l.folder.stores[name] = v
+	if f == nil {
+		f = newFolder(o)
+		if err := f.renew(o, 0); err != nil {
+			return nil, err
 		}
-		if err := l.folder.renew(o, 0); err != nil {
-			return err
-		}
-		return l.folder.save(o.FS, l.dir)
+		return f, f.save(o.FS, dir)
 	}
-	changed, err := l.folder.check(o, l.dir)
+	changed, err := f.check(o, dir)
 	if err == nil && changed {
-		err = l.folder.save(o.FS, l.dir)
+		err = f.save(o.FS, dir)
 	}
-	return err
+	return f, err
 }
 
-// tidy removes files that a crash left half made.
-func (l *Log) tidy() error {
-	names, err := l.opts.FS.List(l.dir)
+// removeTemporary removes the files that a crash left half written.
+func removeTemporary(o *Options, dir string) error {
+	names, err := o.FS.List(dir)
 	if err != nil {
-		return fmt.Errorf("list journal folder %q: %w", l.dir, err)
+		return fmt.Errorf("list journal folder %q: %w", dir, err)
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, ".new") {
-			if err := l.opts.FS.Remove(filepath.Join(l.dir, name)); err != nil {
-				return fmt.Errorf("tidy journal folder: %w", err)
+			if err := o.FS.Remove(filepath.Join(dir, name)); err != nil {
+				return fmt.Errorf("remove a temporary file of the journal: %w", err)
 			}
 		}
 	}
 	return nil
 }
 
-// verify walks the segments from the one that holds VerifyFrom to the last.
-func (l *Log) verify() error {
-	// A position that is not of this log (Resolve would refuse it) verifies all.
-	from, _ := l.folder.resolve(l.opts.VerifyFrom)
-	start := len(l.segments) - 1
-	for start > 0 && l.segments[start].first > from.Number+1 {
+// verification checks the segments of a log that is being opened, and collects its state.
+type verification struct {
+	opts     *Options
+	folder   *folder
+	segments []*segment
+
+	head   checkpoint // last commit found
+	size   int64      // bytes of all segments
+	torn   uint64     // torn commits cut
+	file   disk.File  // last segment, open for appending; nil: the next commit starts a new one
+	offset int64      // of its next commit
+}
+
+// run walks the segments from the one that holds VerifyFrom to the last.
+func (v *verification) run() error {
+	// A position of another log (Resolve would refuse it) verifies all.
+	from, _ := v.folder.resolve(v.opts.VerifyFrom)
+	start := len(v.segments) - 1
+	for start > 0 && v.segments[start].first > from.Number+1 {
 		start--
 	}
-	for i, s := range l.segments[:start] {
-		if err := l.glance(s, l.segments[i+1].first); err != nil {
+	for i, s := range v.segments[:start] {
+		if err := v.skip(s, v.segments[i+1].first); err != nil {
 			return err
 		}
-		l.stats.SizeBytes += s.disk
+		v.size += s.disk
 	}
-	for i := start; i < len(l.segments); i++ {
-		limit, last := uint64(math.MaxUint64), i == len(l.segments)-1
+	for i := start; i < len(v.segments); i++ {
+		limit, last := uint64(math.MaxUint64), i == len(v.segments)-1
 		if !last {
-			limit = l.segments[i+1].first
+			limit = v.segments[i+1].first
 		}
-		if err := l.verifySegment(l.segments[i], limit, last, i > start); err != nil {
+		if err := v.segment(v.segments[i], limit, last, i > start); err != nil {
 			return err
 		}
-		l.stats.SizeBytes += l.segments[i].disk
+		v.size += v.segments[i].disk
 	}
 	return nil
 }
 
-// glance takes a segment that need not be verified as its neighbours describe it.
-func (l *Log) glance(s *segment, limit uint64) error {
-	file, err := l.opts.FS.Open(s.path)
+// skip takes the numbers of a segment that need not be verified from the next segment's name.
+func (v *verification) skip(s *segment, limit uint64) error {
+	file, err := v.opts.FS.Open(s.path)
 	if err != nil {
 		return fmt.Errorf("open journal segment: %w", err)
 	}
@@ -196,10 +209,10 @@ func (l *Log) glance(s *segment, limit uint64) error {
 	return err
 }
 
-// verifySegment walks one segment. l.head must be the state before it, where
-// follows; else it is taken from the segment's header.
-func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error {
-	file, err := l.opts.FS.OpenWrite(s.path)
+// segment walks one segment and leaves the last one open. v.head is the state before it where follows;
+// else the segment's header has it.
+func (v *verification) segment(s *segment, limit uint64, last, follows bool) error {
+	file, err := v.opts.FS.OpenWrite(s.path)
 	if err != nil {
 		return fmt.Errorf("open journal segment: %w", err)
 	}
@@ -209,7 +222,7 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 			_ = file.Close()
 		}
 	}()
-	w, err := newWalker(file, l.folder.known)
+	w, err := newWalker(file, v.folder.isKnown)
 	s.disk = w.size
 	damaged := func(reason error, first, last uint64) error {
 		if last == limit-1 && limit == math.MaxUint64 {
@@ -217,17 +230,17 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 		}
 		return (&DamageError{
 			File: s.path, Offset: w.offset, First: first, Last: max(first, last),
-			After: instant(l.head.received), Reason: reason,
-		}).forPeople(&l.opts)
+			After: instant(v.head.received), Reason: reason,
+		}).withHint(v.opts)
 	}
 	switch {
 	case errors.Is(err, errVersion):
-		return newer(s.path)
+		return newerError(s.path)
 	case err == nil && w.before.number+1 != s.first:
 		err = errBad{errOrder}
-	case err == nil && follows && w.before.number > l.head.number:
-		return damaged(errors.New("the segment before is incomplete"), l.head.number+1, w.before.number)
-	case err == nil && follows && w.before != l.head:
+	case err == nil && follows && w.before.number > v.head.number:
+		return damaged(errors.New("the segment before is incomplete"), v.head.number+1, w.before.number)
+	case err == nil && follows && w.before != v.head:
 		err = errBad{errOrder}
 	}
 	if bad := (errBad{}); errors.As(err, &bad) {
@@ -236,7 +249,7 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 	if err != nil {
 		return fmt.Errorf("open journal segment %q: %w", s.path, err)
 	}
-	w.limit, l.head = limit, w.before
+	w.limit, v.head = limit, w.before
 
 	for {
 		at := w.offset
@@ -245,19 +258,19 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 			break
 		}
 		s.mark(h.number, at)
-		s.last, s.end, l.head = h.number, w.offset, w.before
+		s.last, s.end, v.head = h.number, w.offset, w.before
 	}
 	s.end = w.offset
 	switch bad := (errBad{}); {
-	case errors.Is(err, io.EOF) && !last && l.head.number+1 < limit:
-		return damaged(errors.New("commits are missing at its end"), l.head.number+1, limit-1)
+	case errors.Is(err, io.EOF) && !last && v.head.number+1 < limit:
+		return damaged(errors.New("commits are missing at its end"), v.head.number+1, limit-1)
 	case errors.Is(err, io.EOF):
 	case errors.Is(err, errVersion):
-		return newer(s.path)
+		return newerError(s.path)
 	case !errors.As(err, &bad):
 		return fmt.Errorf("verify journal segment %q: %w", s.path, err)
 	case !last:
-		return damaged(err, l.head.number+1, limit-1)
+		return damaged(err, v.head.number+1, limit-1)
 	default:
 		offset := w.offset
 		later, found, skipErr := w.skip()
@@ -266,40 +279,40 @@ func (l *Log) verifySegment(s *segment, limit uint64, last, follows bool) error 
 		}
 		if found {
 			w.offset = offset
-			return damaged(err, l.head.number+1, later.number-1)
+			return damaged(err, v.head.number+1, later.number-1)
 		}
-		l.cutTorn(s, &w.window, offset, bad.reason)
+		v.cutTorn(s, &w.window, offset, bad.reason)
 		return nil
 	}
 	if !last {
 		return nil
 	}
-	// A process that was killed between write and sync left commits that are read
-	// back but not yet durable.
+	// A process that was killed between write and sync left commits that can be read but are not
+	// durable yet.
 	if err := file.SyncData(); err != nil {
 		return fmt.Errorf("sync journal segment: %w", err)
 	}
-	keep, l.writer.file, l.writer.offset = true, file, s.end
+	keep, v.file, v.offset = true, file, s.end
 	return nil
 }
 
-// cutTorn gives up the bytes behind the last whole commit: the next commit begins a
-// new segment, and the rule about a segment's end does the rest.
-func (l *Log) cutTorn(s *segment, w *window, offset int64, reason error) {
-	l.stats.TornCommits++
+// cutTorn reports the bytes after the last whole commit. The next commit starts a new segment, whose
+// number ends this one, so that readers ignore them.
+func (v *verification) cutTorn(s *segment, w *window, offset int64, reason error) {
+	v.torn++
 	entries := "unknown"
 	if b, err := w.peek(offset, commitHeaderSize); err == nil {
 		if h, err := parseHeader(b); err == nil {
 			entries = fmt.Sprint(h.entries)
 		}
 	}
-	l.opts.Logger.Warn("journal ended in a torn commit, which was cut",
-		"file", s.path, "offset", offset, "bytes", s.disk-offset, "commit", l.head.number+1,
+	v.opts.Logger.Warn("journal ended in a torn commit, which was cut",
+		"file", s.path, "offset", offset, "bytes", s.disk-offset, "commit", v.head.number+1,
 		"entries", entries, "reason", reason,
 		"note", "never acknowledged if the process or machine stopped while writing it")
 }
 
-// newWalker begins a segment; the error is errBad where its header is damaged.
+// newWalker reads a segment's header. The error is errBad where it is damaged.
 func newWalker(file disk.File, known func(uint64) bool) (*walker, error) {
 	w := &walker{known: known, offset: segmentHeaderSize, limit: math.MaxUint64}
 	w.file = file

@@ -15,61 +15,60 @@ import (
 // goal leaves room for (docs/decisions/0006-journal-linger.md).
 const ServerLinger = 20 * time.Millisecond
 
-// Options of a Log. The zero value is the server's journal.
+// Options configures a Log. The zero value suits the server's journal.
 type Options struct {
 	FS    disk.FS   // default disk.OS{}
 	Clock Clock     // default SystemClock()
 	Rand  io.Reader // for the incarnation; default crypto/rand
 
-	// Deliver sees every commit once it is durable, in order, before the Waiters
-	// hear of it. It runs on the committer: while it runs nothing is committed.
+	// Deliver receives every commit once it is durable, in order, before the Waiters are called. It runs
+	// on the committer: while it runs nothing is committed.
 	Deliver func(Commit)
 
-	// VerifyFrom is the position of the oldest snapshot: from there on every byte
-	// is checked when opening. The zero Position checks the whole log.
+	// VerifyFrom is the position of the oldest snapshot: Open verifies every byte after it. The zero
+	// Position verifies the whole log.
 	VerifyFrom Position
 
-	// KnownPositions is how far others (snapshots, reactions) know this log: what they kept
-	// cannot be ahead of it. A log that ends before has lost its end, or is an older
-	// copy; it begins a new incarnation, so that the numbers it gives again are not
-	// taken for those that others know. A folder without any log is refused.
+	// KnownPositions are the positions that other stores (snapshots, reactions) have applied. A log that
+	// ends before one of them has lost its end, or is an older copy. It starts a new incarnation, so
+	// that its next numbers are not confused with the known ones. A folder without a log is refused.
 	KnownPositions []Position
 	renew          bool // see NewIncarnation
 
 	Budget      int64         // bytes on disk; default 4 GiB; at the budget commits wait for a Cut
-	Reserve     int64         // bytes held back, let go when the disk is full; default 256 MiB, negative: none
+	Reserve     int64         // bytes held back, released when the disk is full; default 256 MiB, negative: none
 	MaxCommit   int           // raw bytes in one commit; default 2 MiB
 	QueueBytes  int64         // raw bytes waiting before Append waits; default 32 MiB
 	SegmentSize int64         // bytes of one file; default 64 MiB, at most an eighth of Budget
 	Tick        time.Duration // an empty commit after so much silence; default 1 s, negative: none
-	Linger      time.Duration // wait so long for more entries before a commit, unless one is full; default none
+	Linger      time.Duration // delay of a commit for more entries, unless it is full; default none
 	Retry       time.Duration // between attempts while the disk refuses; default 1 s
 
-	// Partitions and Stores go into the FORMAT file: what else lives in the data
-	// folder, and its version. Open refuses a folder that a newer version wrote.
+	// Partitions and Stores are written to FORMAT: the format versions of the other stores in the data
+	// folder. Open refuses a folder that a newer version wrote.
 	Partitions int // default 256
 	Stores     map[string]int
 
-	// RepairCommand is what a person types to go on without damaged commits.
+	// RepairCommand is the command that goes on without damaged commits; errors show it.
 	RepairCommand string
 
-	// ObserveCommit hears what each commit cost, before Deliver. It runs on the committer
-	// and must not block. nil: nobody. (Counters and gauges are in Stats.)
+	// ObserveCommit receives the measurements of each commit, before Deliver. It runs on the committer
+	// and must not block; may be nil. (Counters and gauges are in Stats.)
 	ObserveCommit func(CommitStats)
-	Queues        *queue.Registry // where the queue of waiting entries is listed; nil: nowhere
+	Queues        *queue.Registry // lists the queue of entries; may be nil
 	Name          string          // of that queue; default "journal"
 	Logger        *slog.Logger    // default: discard
 }
 
-// Clock is where the journal's time comes from.
+// Clock is the source of the journal's time.
 type Clock interface {
-	// Wall is Unix nanoseconds; it may jump.
+	// Wall returns Unix nanoseconds; it may jump.
 	Wall() int64
-	// Mono never jumps; only differences mean something.
+	// Mono never jumps; only differences have a meaning.
 	Mono() time.Duration
 }
 
-// SystemClock is the machine's clock. (In a testing/synctest bubble, the bubble's.)
+// SystemClock returns the machine's clock, or in a testing/synctest bubble the bubble's.
 func SystemClock() Clock { return systemClock{start: time.Now()} }
 
 type systemClock struct{ start time.Time }
@@ -81,12 +80,12 @@ func (c systemClock) Mono() time.Duration { return time.Since(c.start) }
 const (
 	DefaultBudget      = 4 << 30
 	DefaultReserve     = 256 << 20
-	DefaultMaxCommit   = 2 << 20  // an fsync that takes long carries more
-	DefaultQueueBytes  = 32 << 20 // a disk that stands still for a second troubles nobody
+	DefaultMaxCommit   = 2 << 20  // a slow fsync carries more
+	DefaultQueueBytes  = 32 << 20 // a disk may stall for a second without back-pressure
 	DefaultSegmentSize = 64 << 20
 )
 
-// MaxAppend is the most raw bytes that one Append may carry.
+// MaxAppend is the largest Append in raw bytes.
 const MaxAppend = 8 << 20
 
 func (o Options) withDefaults(dir string) Options {

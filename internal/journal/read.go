@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"sync"
 )
 
 // Read implements Journal. Each commit is checked against the one before while it
@@ -15,8 +16,8 @@ func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) er
 	return l.read(ctx, from, false, fn)
 }
 
-// ReadUndamaged is Read that passes over what is damaged: commits that are missing in their
-// order are lost. It is for a reader to whom the rest is worth having, such as a spool.
+// ReadUndamaged reads like Read and skips damaged commits, so that numbers are missing. It is for a
+// reader that can use the rest, such as a spool.
 func (l *Log) ReadUndamaged(ctx context.Context, from Position, fn func(Commit) error) error {
 	return l.read(ctx, from, true, fn)
 }
@@ -42,8 +43,8 @@ func (l *Log) read(ctx context.Context, from Position, pass bool, fn func(Commit
 	return nil
 }
 
-// FolderDeleted says that somebody deleted the log's folder, or emptied it, while it is open:
-// what is committed since goes nowhere.
+// FolderDeleted returns whether the log's folder was deleted or emptied while the log is open: later
+// commits are lost.
 func (l *Log) FolderDeleted() bool {
 	f, err := l.opts.FS.Open(filepath.Join(l.dir, formatFile))
 	if err == nil {
@@ -52,7 +53,7 @@ func (l *Log) FolderDeleted() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// readable copies what a reader needs of the segments that hold commits above from.
+// readable returns copies of the segments with commits above from, and the number of the head.
 func (l *Log) readable(from uint64) ([]segment, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +68,7 @@ func (l *Log) readable(from uint64) ([]segment, uint64, error) {
 	var list []segment
 	for _, s := range l.segments {
 		if s.last > from && s.last >= s.first {
-			list = append(list, *s) // marks are only ever appended to
+			list = append(list, *s) // its marks are only appended to
 		}
 	}
 	return list, l.head.number, nil
@@ -76,13 +77,13 @@ func (l *Log) readable(from uint64) ([]segment, uint64, error) {
 func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ErrTrimmed // cut since
+		return ErrTrimmed // cut meanwhile
 	}
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
 	defer file.Close()
-	w, err := newWalker(file, l.folder.known)
+	w, err := newWalker(file, l.folder.isKnown)
 	if err == nil {
 		if at, known := s.seek(from + 1); known && at > segmentHeaderSize {
 			w.offset, w.free = at, true
@@ -104,7 +105,7 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass
 		if err != nil || raw == nil || h.number <= from {
 			continue
 		}
-		if err := l.hand(h, raw, fn); err != nil {
+		if err := deliverCommit(&l.commits, l.folder.incarnation.ID, h, raw, fn); err != nil {
 			return err
 		}
 	}
@@ -119,14 +120,14 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass
 	return (&DamageError{
 		File: s.path, Offset: w.offset, First: w.before.number + 1, Last: to,
 		After: instant(w.before.received), Reason: err,
-	}).forPeople(&l.opts)
+	}).withHint(&l.opts)
 }
 
-// hand gives one commit that was read to fn.
-func (l *Log) hand(h header, raw []byte, fn func(Commit) error) error {
-	c := newCommit(&l.commits)
+// deliverCommit decodes a commit of incarnation log and passes it to fn. raw is header and body.
+func deliverCommit(pool *sync.Pool, log uint64, h header, raw []byte, fn func(Commit) error) error {
+	c := newCommit(pool)
 	defer c.Release()
-	c.log = l.folder.incarnation.ID
+	c.log = log
 	if err := c.parse(h, raw[commitHeaderSize:]); err != nil {
 		return fmt.Errorf("read commit %d: %w", h.number, err)
 	}

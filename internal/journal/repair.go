@@ -19,15 +19,14 @@ type Loss struct {
 
 func (r Loss) String() string {
 	if r.First == 0 {
-		return r.File + ": made again; former incarnations may be missing in it"
+		return r.File + ": written again; earlier incarnations may be missing in it"
 	}
 	return r.File + ": " + commits(r.First, r.Last) + " lost"
 }
 
-// Repair makes a damaged log openable: for `muster doctor repair`. Damaged
-// files are written anew, with everything in them that is whole, and with one empty
-// commit in the place of each run of commits that is not; numbers stay. The rest of
-// the log is not touched. It returns what is lost, nothing for a log without damage.
+// Repair makes a damaged log openable, for `muster doctor repair`. It rewrites damaged files with all
+// their whole commits and puts one empty commit in place of each damaged run; numbers stay. It leaves
+// all other files alone, and returns the losses.
 func Repair(dir string, o Options) ([]Loss, error) {
 	o = o.withDefaults(dir)
 	if err := o.FS.MkdirAll(dir); err != nil {
@@ -43,7 +42,7 @@ func Repair(dir string, o Options) ([]Loss, error) {
 		return nil, err
 	}
 	if len(segments) == 0 {
-		return beginAnew(&o, dir)
+		return createEmpty(&o, dir)
 	}
 	r := &repair{o: &o, dir: dir}
 	if err := r.readFolder(segments); err != nil {
@@ -61,9 +60,9 @@ func Repair(dir string, o Options) ([]Loss, error) {
 	return r.losses, nil
 }
 
-// beginAnew makes an empty log in the place of one that is gone.
-func beginAnew(o *Options, dir string) ([]Loss, error) {
-	f := &folder{partitions: o.Partitions, stores: o.Stores}
+// createEmpty makes an empty log in place of a lost one.
+func createEmpty(o *Options, dir string) ([]Loss, error) {
+	f := newFolder(o)
 	if err := f.renew(o, 0); err != nil {
 		return nil, err
 	}
@@ -72,7 +71,7 @@ func beginAnew(o *Options, dir string) ([]Loss, error) {
 	}
 	h := segmentHeader{incarnation: f.incarnation}
 	if err := disk.WriteFile(o.FS, dir, segmentName(1), h.append(nil)); err != nil {
-		return nil, fmt.Errorf("begin journal: %w", err)
+		return nil, fmt.Errorf("start journal: %w", err)
 	}
 	return []Loss{{File: dir, First: 1, Last: ToEnd}}, nil
 }
@@ -81,20 +80,17 @@ type repair struct {
 	o      *Options
 	dir    string
 	folder *folder
-	before checkpoint // state behind the segment before; number zero: unknown
+	before checkpoint // state after the segment before; number zero: unknown
 	losses []Loss
 }
 
-// readFolder reads FORMAT, or makes it again from the incarnations in the segments.
+// readFolder reads FORMAT, or rebuilds it from the incarnations in the segments.
 func (r *repair) readFolder(segments []*segment) (err error) {
 	r.folder, err = readFolder(r.o.FS, r.dir)
 	if err == nil && r.folder != nil || err != nil && !errors.Is(err, errFormat) {
 		return err
 	}
-	r.folder = &folder{partitions: r.o.Partitions, stores: map[string]int{}}
-	for name, v := range r.o.Stores {
-		r.folder.stores[name] = v
-	}
+	r.folder = newFolder(r.o)
 	for _, s := range segments {
 		data, err := disk.ReadFile(r.o.FS, s.path)
 		if err != nil {
@@ -118,14 +114,14 @@ func (r *repair) readFolder(segments []*segment) (err error) {
 	return r.folder.save(r.o.FS, r.dir)
 }
 
-// segment checks one file against its neighbours and rewrites it where it must.
+// segment verifies one file against its neighbours and rewrites a damaged one.
 func (r *repair) segment(s *segment, limit uint64) error {
 	file, err := r.o.FS.Open(s.path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	w, err := newWalker(file, r.folder.known)
+	w, err := newWalker(file, r.folder.isKnown)
 	bad := errBad{}
 	if err != nil && !errors.As(err, &bad) {
 		return err
@@ -133,7 +129,7 @@ func (r *repair) segment(s *segment, limit uint64) error {
 	out := &rewriter{repair: r, path: s.path, before: w.before}
 	if err != nil || w.before.number+1 != s.first || r.before.number != 0 && w.before != r.before {
 		out.damaged, out.before = true, r.before
-		if r.before.number == 0 { // the first segment: its first whole commit tells
+		if r.before.number == 0 { // the first segment: its first whole commit has the state
 			out.before, out.guess = checkpoint{number: s.first - 1}, true
 		}
 		w.offset, w.free = segmentHeaderSize, true
@@ -181,19 +177,19 @@ func (r *repair) segment(s *segment, limit uint64) error {
 	return disk.WriteFile(r.o.FS, r.dir, segmentName(s.first), append(head.append(nil), out.body...))
 }
 
-// rewriter gathers the new content of a segment.
+// rewriter builds the new content of a segment.
 type rewriter struct {
 	*repair
 	path    string
 	body    []byte
 	before  checkpoint
 	start   checkpoint
-	guess   bool // before is not known: the first commit kept tells
+	guess   bool // before is unknown: the first commit kept has it
 	damaged bool
-	cut     bool // nothing whole was found behind bytes that are not
+	cut     bool // there is no whole commit after the damaged bytes
 }
 
-// keep takes over a whole commit, and notes what is missing before it.
+// keep copies a whole commit, and records the commits that are missing before it.
 func (w *rewriter) keep(h header, raw []byte) error {
 	first, chain, err := h.first(raw[commitHeaderSize:])
 	if err != nil {
@@ -205,9 +201,9 @@ func (w *rewriter) keep(h header, raw []byte) error {
 	}
 	switch {
 	case first > w.before.number+1:
-		w.lost(first-1, h.chain)
+		w.replace(first-1, h.chain)
 	case h.chain != w.before.chain:
-		w.damaged = true // whole, but of another chain: it cannot stand here
+		w.damaged = true // whole, but of another chain
 		return nil
 	}
 	w.body = append(w.body, raw...)
@@ -215,8 +211,8 @@ func (w *rewriter) keep(h header, raw []byte) error {
 	return nil
 }
 
-// lost stands in for the commits up to last; the next one carries chain.
-func (w *rewriter) lost(last uint64, chain uint32) {
+// replace puts one empty commit in place of those up to last; the next one carries chain.
+func (w *rewriter) replace(last uint64, chain uint32) {
 	w.damaged = true
 	le := binary.LittleEndian
 	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)
@@ -232,14 +228,14 @@ func (w *rewriter) lost(last uint64, chain uint32) {
 	w.before.number, w.before.chain = last, chain
 }
 
-// lostTail notes that nothing whole was found behind the last commit kept, in a file
-// that is damaged beyond what a crash can do.
+// lostTail records a loss of unknown length after the last commit kept, in a file with more damage than
+// a crash can cause.
 func (w *rewriter) lostTail() {
 	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: ToEnd})
 }
 
-// lostToEnd notes that the segment's last commits are gone: the next segment says
-// what its first commit carries.
+// lostToEnd records the loss of the segment's last commits; the next segment's header has the chain
+// value that follows them.
 func (w *rewriter) lostToEnd(limit uint64) error {
 	chain := uint32(0)
 	next, err := w.o.FS.Open(filepath.Join(w.dir, segmentName(limit)))
@@ -247,7 +243,7 @@ func (w *rewriter) lostToEnd(limit uint64) error {
 		return err
 	}
 	defer next.Close()
-	after, err := newWalker(next, w.folder.known)
+	after, err := newWalker(next, w.folder.isKnown)
 	bad := errBad{}
 	if err != nil && !errors.As(err, &bad) {
 		return err
@@ -258,6 +254,6 @@ func (w *rewriter) lostToEnd(limit uint64) error {
 	if err == nil {
 		w.before.received, w.before.listening = after.before.received, after.before.listening
 	}
-	w.lost(limit-1, chain)
+	w.replace(limit-1, chain)
 	return nil
 }

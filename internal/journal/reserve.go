@@ -2,59 +2,68 @@ package journal
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// The reserve is a file that holds room back. When the disk is full it is deleted,
-// so that snapshots can be written and the log be cut; commits wait until it can
-// be taken again. So a disk with less room than the reserve counts as full.
-
 const reserveFile = "RESERVE"
 
-// takeReserve takes the reserve where it is not there.
-func (l *Log) takeReserve() error {
-	if l.opts.Reserve == 0 || l.writer.reserved {
+// reserve is a file that holds disk space back. When the disk is full it is deleted, so that snapshots
+// can be written and the log be cut; commits wait until it can be allocated again. A disk with less
+// free space than the reserve counts as full. The committer owns it.
+type reserve struct {
+	fs     disk.FS
+	dir    string
+	size   int64 // bytes; zero: there is no reserve
+	margin int64 // bytes that must be free besides
+	log    *slog.Logger
+	held   bool
+}
+
+// take allocates the reserve where it is missing. An error says that the disk is full.
+func (r *reserve) take() error {
+	if r.size == 0 || r.held {
 		return nil
 	}
-	path := filepath.Join(l.dir, reserveFile)
-	if f, err := l.opts.FS.Open(path); err == nil {
+	path := filepath.Join(r.dir, reserveFile)
+	if f, err := r.fs.Open(path); err == nil {
 		size, err := f.Size()
 		_ = f.Close()
-		if err == nil && size == l.opts.Reserve {
-			l.writer.reserved = true
+		if err == nil && size == r.size {
+			r.held = true
 			return nil
 		}
 	}
-	_ = l.opts.FS.Remove(path) // of another size: its room counts as free
-	need := l.opts.Reserve + 2*int64(l.opts.MaxCommit)
-	if room, err := l.opts.FS.Free(l.dir); err == nil && room < need {
-		return fmt.Errorf("disk is full: %d MiB free in %q, the journal needs %d MiB", room>>20, l.dir, need>>20)
+	_ = r.fs.Remove(path) // of another size: its space counts as free
+	need := r.size + r.margin
+	if free, err := r.fs.Free(r.dir); err == nil && free < need {
+		return fmt.Errorf("disk is full: %d MiB free in %q, the journal needs %d MiB", free>>20, r.dir, need>>20)
 	}
-	f, err := l.opts.FS.Create(path)
+	f, err := r.fs.Create(path)
 	if err != nil {
-		return fmt.Errorf("take the journal's reserve: %w", err)
+		return fmt.Errorf("allocate the journal's reserve: %w", err)
 	}
-	err = f.Allocate(l.opts.Reserve)
+	err = f.Allocate(r.size)
 	_ = f.Close()
 	if err != nil {
-		_ = l.opts.FS.Remove(path)
-		return fmt.Errorf("take the journal's reserve: %w", err)
+		_ = r.fs.Remove(path)
+		return fmt.Errorf("allocate the journal's reserve: %w", err)
 	}
-	l.writer.reserved = true
+	r.held = true
 	return nil
 }
 
-// dropReserve lets the reserve go when the disk is full.
-func (l *Log) dropReserve(cause error) {
-	if !l.writer.reserved || !disk.IsFull(cause) {
+// release deletes the reserve where cause is a full disk.
+func (r *reserve) release(cause error) {
+	if !r.held || !disk.IsFull(cause) {
 		return
 	}
-	l.writer.reserved = false
-	if err := l.opts.FS.Remove(filepath.Join(l.dir, reserveFile)); err != nil {
-		l.opts.Logger.Warn("journal reserve was not released", "err", err)
+	r.held = false
+	if err := r.fs.Remove(filepath.Join(r.dir, reserveFile)); err != nil {
+		r.log.Warn("journal reserve was not released", "err", err)
 		return
 	}
-	l.opts.Logger.Warn("disk is full: journal released its reserve", "bytes", l.opts.Reserve)
+	r.log.Warn("disk is full: journal released its reserve", "bytes", r.size)
 }

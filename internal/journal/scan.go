@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// window reads a file forward through one buffer.
+// window reads a file forwards through one buffer.
 type window struct {
 	file disk.File
 	size int64 // of the file, when opened
@@ -42,32 +42,29 @@ func (w *window) peek(offset int64, n int) ([]byte, error) {
 	return w.buf[from : from+n : from+n], nil
 }
 
-// walker goes through the commits of one segment and checks each against the one
-// before.
+// walker reads the commits of one segment and verifies each against its predecessor.
 type walker struct {
 	window
 	known  func(incarnation uint64) bool
 	offset int64      // of the next commit
 	before checkpoint // state the next commit must continue
-	limit  uint64     // first number of the next segment: what stands at or above it was given up
+	limit  uint64     // first number of the next segment: commits from there on were abandoned
 	free   bool       // do not check that the next commit continues before (after a jump)
 }
 
-// errBad wraps why the bytes at the walker's offset are no commit that can stand
-// there.
+// errBad wraps the reason why the bytes at the walker's offset are no valid commit there.
 type errBad struct{ reason error }
 
 func (e errBad) Error() string { return e.reason.Error() }
 func (e errBad) Unwrap() error { return e.reason }
 
-// next returns the next commit, valid until the call after; io.EOF at the end of
-// the segment; errBad where something else stands; other errors are the disk's.
-// raw is header and body together.
+// next returns the next commit, valid until the next call. It returns io.EOF at the end of the segment
+// and errBad at invalid bytes; other errors are the disk's. raw is header and body.
 func (w *walker) next() (h header, raw []byte, err error) {
 	if w.before.number+1 >= w.limit && !w.free || w.offset == w.size {
 		return h, nil, io.EOF
 	}
-	h, raw, err = w.look(w.offset)
+	h, raw, err = w.parse(w.offset)
 	if err != nil {
 		return h, nil, err
 	}
@@ -87,8 +84,8 @@ func (w *walker) next() (h header, raw []byte, err error) {
 	return h, raw, nil
 }
 
-// look reads a commit at offset and checks it by itself.
-func (w *walker) look(offset int64) (h header, raw []byte, err error) {
+// parse reads a commit at offset and verifies it without its predecessor.
+func (w *walker) parse(offset int64) (h header, raw []byte, err error) {
 	raw, err = w.peek(offset, commitHeaderSize)
 	if err == nil {
 		h, err = parseHeader(raw)
@@ -109,12 +106,12 @@ func (w *walker) look(offset int64) (h header, raw []byte, err error) {
 		errors.Is(err, errChecksum), errors.Is(err, errMalformed):
 		return h, nil, errBad{err}
 	}
-	return h, nil, err // the disk's, or errVersion: nothing to mend by dropping bytes
+	return h, nil, err // the disk's, or errVersion: skipping bytes does not help
 }
 
-// skip looks behind bad bytes for the next commit that is whole and has a number
-// above the walker's, and moves there. One whole commit behind bad bytes means
-// damage: a commit is written only when the one before is on disk.
+// skip searches after invalid bytes for the next whole commit with a number above the walker's, and
+// moves there. Such a commit proves damage, because a commit is written only after its predecessor is
+// durable.
 func (w *walker) skip() (h header, found bool, err error) {
 	magic := binary.LittleEndian.AppendUint32(nil, commitMagic)
 	for at := w.offset + 1; at+commitHeaderSize <= w.size; {
@@ -128,7 +125,7 @@ func (w *walker) skip() (h header, found bool, err error) {
 			continue
 		}
 		at += int64(i)
-		h, raw, err := w.look(at)
+		h, raw, err := w.parse(at)
 		if err == nil {
 			first, _, err := h.first(raw[commitHeaderSize:])
 			if err == nil && first > w.before.number && h.number < w.limit {

@@ -8,25 +8,24 @@ import (
 	"strings"
 )
 
-// segment is one file of the log. Its content ends where the next one's first
-// number begins: bytes after that are what a failed write or a crash left behind.
-// Guarded by Log.mu once the log is open.
+// segment is one file of the log. Its content ends before the first number of the next segment: later
+// bytes are the rest of a failed write or a crash. Log.mu guards it once the log is open.
 type segment struct {
 	path  string
 	first uint64 // number of the first commit
 	last  uint64 // of the last durable one; first-1: none
-	end   int64  // offset behind it; unknown (zero) in a segment that was not verified
-	disk  int64  // bytes taken
-	marks []mark // where some commits begin, ascending
+	end   int64  // offset after it; zero in a segment that was not verified
+	disk  int64  // bytes of the file
+	marks []mark // offsets of some commits, ascending
 }
 
-// mark says where a commit begins.
+// mark is the offset of a commit.
 type mark struct {
 	number uint64
 	offset int64
 }
 
-// markEvery is how many bytes lie between two marks, at least.
+// markEvery is the least number of bytes between two marks.
 const markEvery = 256 << 10
 
 func (s *segment) mark(number uint64, offset int64) {
@@ -35,7 +34,7 @@ func (s *segment) mark(number uint64, offset int64) {
 	}
 }
 
-// seek is the best known place at or before the commit.
+// seek returns the nearest known offset at or before the commit.
 func (s *segment) seek(number uint64) (offset int64, known bool) {
 	i := sort.Search(len(s.marks), func(i int) bool { return s.marks[i].number > number })
 	if i == 0 {
@@ -57,7 +56,7 @@ func parseSegmentName(name string) (first uint64, ok bool) {
 	return first, err == nil && first > 0
 }
 
-// listSegments finds the files of a log, oldest first.
+// listSegments returns the segments of a folder, oldest first.
 func listSegments(o *Options, dir string) ([]*segment, error) {
 	names, err := o.FS.List(dir)
 	if err != nil {

@@ -10,36 +10,36 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// writer is the committer's way to the disk.
+// writer is the committer's state on the way to the disk.
 type writer struct {
-	grouper grouper
-	bytes   []byte        // the commit being written
-	mono    time.Duration // clock at the last stamp
-	holds   bool          // the last commit has entries
+	grouper       grouper
+	bytes         []byte        // the commit being written
+	mono          time.Duration // clock at the last stamp
+	endsInEntries bool          // the last commit has entries
 
-	file     disk.File // open segment; nil: the next commit opens one
-	offset   int64     // where its next commit goes
-	reserved bool      // the reserve is there
-	refused  bool      // a batch waits for room, while ticks go on
-	blocked  time.Time // since when; zero: not
-	broken   error     // acknowledged bytes were found gone: nothing goes on until a restart
+	file    disk.File // open segment; nil: the next commit opens one
+	offset  int64     // where its next commit goes
+	reserve reserve
+	refused bool      // a batch waits for disk space, while ticks go on
+	blocked time.Time // start of the present failure; zero: none
+	broken  error     // acknowledged commits are lost: nothing is written until a restart
 }
 
-// ErrBudget is Stats.Blocked while the log is as large as it may be.
-var ErrBudget = errors.New("journal is at its size budget: waiting for snapshots, history and reactions to let go of its tail")
+// ErrBudget is Stats.Blocked while the log has reached Options.Budget.
+var ErrBudget = errors.New("journal is at its size budget: waiting until snapshots, history and reactions allow a cut")
 
-// errRoom: there is no room for entries, but there may be for a tick.
+// errRoom reports that the disk has no space for entries, but may have some for a tick.
 var errRoom = errors.New("no room for entries")
 
-// write makes a commit durable and returns its offset. It does not give up: while
-// the disk refuses it waits and tries again, until the log closes. Only errRoom is
-// returned, by a log that ticks: the head may move before the next attempt.
+// write makes a commit durable and returns its offset. While the disk refuses, it repeats the attempt
+// until the log closes. It returns errRoom only in a log with ticks: they may move the head before the
+// next attempt.
 func (l *Log) write(data []byte, h header) (offset int64, err error) {
 	w := &l.writer
 	tick := h.entries == 0 && l.opts.Tick > 0
 	for {
 		lack := l.room(int64(len(data)))
-		if err = lack; err == nil || tick { // a few bytes find room in what the reserve left
+		if err = lack; err == nil || tick { // the released reserve has space for a few bytes
 			offset, err = l.put(data, h.number)
 		}
 		switch {
@@ -65,9 +65,9 @@ func (l *Log) write(data []byte, h header) (offset int64, err error) {
 	}
 }
 
-// room says why so many bytes may not be taken.
+// room returns the reason why more bytes must not be written now.
 func (l *Log) room(more int64) error {
-	if err := l.takeReserve(); err != nil {
+	if err := l.writer.reserve.take(); err != nil {
 		return err
 	}
 	return l.checkBudget(more)
@@ -84,13 +84,13 @@ func (l *Log) put(data []byte, number uint64) (offset int64, err error) {
 	}
 	if w.file == nil {
 		if err := l.roll(number); err != nil {
-			l.dropReserve(err)
+			w.reserve.release(err)
 			return 0, err
 		}
 	}
 	if _, err := w.file.WriteAt(data, w.offset); err != nil {
 		if disk.IsFull(err) {
-			l.dropReserve(err) // what comes next goes to the same place
+			w.reserve.release(err) // the next attempt writes to the same place
 			return 0, err
 		}
 		return 0, l.abandon(err, number)
@@ -98,7 +98,7 @@ func (l *Log) put(data []byte, number uint64) (offset int64, err error) {
 	err = w.file.SyncData()
 	l.count(func(s *Stats) { s.Syncs++ })
 	if err != nil {
-		l.dropReserve(err)
+		w.reserve.release(err)
 		return 0, l.abandon(err, number)
 	}
 	offset = w.offset
@@ -106,13 +106,13 @@ func (l *Log) put(data []byte, number uint64) (offset int64, err error) {
 	return offset, nil
 }
 
-// roll begins a segment with the commit number. Its header appears whole or not at
-// all: once the segments before are cut, it alone knows where the log stands.
+// roll starts a segment with the commit number. Its header is written atomically: once the earlier
+// segments are cut, it alone has the position and time of the log.
 func (l *Log) roll(number uint64) error {
 	name := segmentName(number)
 	h := segmentHeader{incarnation: l.folder.incarnation, before: l.head}
 	if err := disk.WriteFile(l.opts.FS, l.dir, name, h.append(nil)); err != nil {
-		return fmt.Errorf("begin journal segment: %w", err)
+		return fmt.Errorf("start journal segment: %w", err)
 	}
 	s := &segment{
 		path: filepath.Join(l.dir, name), first: number, last: number - 1,
@@ -120,7 +120,7 @@ func (l *Log) roll(number uint64) error {
 	}
 	file, err := l.opts.FS.OpenWrite(s.path)
 	if err != nil {
-		return fmt.Errorf("begin journal segment: %w", err)
+		return fmt.Errorf("start journal segment: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,10 +134,9 @@ func (l *Log) roll(number uint64) error {
 	return nil
 }
 
-// abandon gives up the open segment after a failed write or sync: the kernel may
-// have dropped the pages and call them clean, so this descriptor is never synced
-// again. What was acknowledged from the segment is read back and checked; the
-// commit in hand goes into a new segment.
+// abandon closes the open segment after a failed write or sync. The kernel may have dropped the dirty
+// pages and marked them clean, so this descriptor is never synced again. abandon reads the segment's
+// acknowledged commits back and verifies them; the present commit goes into a new segment.
 func (l *Log) abandon(cause error, number uint64) error {
 	_ = l.writer.close()
 	l.mu.Lock()
@@ -155,7 +154,7 @@ func (l *Log) abandon(cause error, number uint64) error {
 	last.disk = s.disk
 	l.mu.Unlock()
 	l.opts.Logger.Error("journal segment given up after a failed write", "file", s.path, "err", cause)
-	// At once, so that a restart does not take for kept what only the page cache has.
+	// At once, so that a restart does not trust bytes that only the page cache has.
 	_ = l.roll(number) // tried again with the commit
 	return cause
 }
@@ -170,7 +169,7 @@ func (l *Log) verifyAgain(s *segment) error {
 		return fmt.Errorf("verify journal segment: %w", err)
 	}
 	defer file.Close()
-	w, err := newWalker(file, l.folder.known)
+	w, err := newWalker(file, l.folder.isKnown)
 	s.disk = w.size
 	if s.last < s.first {
 		return nil
@@ -190,11 +189,11 @@ func (l *Log) verifyAgain(s *segment) error {
 	}
 	return (&DamageError{
 		File: s.path, Offset: w.offset, First: w.before.number + 1, Last: s.last, Reason: err,
-	}).forPeople(&l.opts)
+	}).withHint(&l.opts)
 }
 
-// checkBudget refuses to grow beyond the budget. Where even the segment being
-// written is below the cut, it is closed and dropped.
+// checkBudget returns ErrBudget where the log would exceed its budget. An open segment that is wholly
+// below the cut is closed and deleted.
 func (l *Log) checkBudget(more int64) error {
 	l.mu.Lock()
 	over := l.stats.SizeBytes+more+segmentHeaderSize > l.opts.Budget
@@ -225,12 +224,12 @@ func (w *writer) close() error {
 	return file.Close()
 }
 
-// block says why nothing is being committed.
+// block reports the reason why nothing is committed.
 func (l *Log) block(err error) {
 	w := &l.writer
 	if w.blocked.IsZero() {
 		w.blocked = time.Now()
-		l.opts.Logger.Error("journal cannot commit, will go on by itself", "err", err)
+		l.opts.Logger.Error("journal cannot commit, it tries again by itself", "err", err)
 	}
 	l.count(func(s *Stats) { s.Blocked = err })
 }
@@ -245,8 +244,8 @@ func (l *Log) unblock() {
 	l.count(func(s *Stats) { s.Blocked = nil })
 }
 
-// pause waits before the next attempt, until a cut gives room back at most; false: the
-// log closes.
+// pause waits Options.Retry before the next attempt, or until a cut frees space. It returns false where
+// the log closes.
 func (l *Log) pause() bool {
 	retry := time.NewTimer(l.opts.Retry)
 	defer retry.Stop()

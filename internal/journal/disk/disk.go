@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// FS is what a store needs of a file system. Names are paths of the platform.
-// All calls are safe for concurrent use.
+// FS is the file system as stores use it. Names are paths of the platform. All calls are safe for
+// concurrent use.
 type FS interface {
 	// Create makes an empty file, in place of one of that name.
 	Create(name string) (File, error)
@@ -25,10 +25,10 @@ type FS interface {
 	MkdirAll(dir string) error
 	// SyncDir makes the names in a folder durable: creations, renames, removals.
 	SyncDir(dir string) error
-	// Free is the room left for this process, in bytes.
+	// Free returns the bytes of free space for this process.
 	Free(dir string) (int64, error)
-	// Lock takes a lock that ends with the process, however it ends. It does not
-	// wait: a *LockedError says who holds it.
+	// Lock takes a lock that the kernel releases when the process ends. It does not wait: a *LockedError
+	// has the present owner.
 	Lock(name string) (io.Closer, error)
 }
 
@@ -37,23 +37,22 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
-	// SyncData makes what was written durable, with the size, without the times.
+	// SyncData makes content and size durable, without the times.
 	SyncData() error
 	Size() (int64, error)
-	// Allocate takes room for size bytes from the start, so that it is not there
-	// for others.
+	// Allocate reserves disk space for size bytes from the start.
 	Allocate(size int64) error
 }
 
-// LockedError says that another process holds a lock.
+// LockedError reports a lock that another process has.
 type LockedError struct {
 	Name string
-	PID  int // of the holder; zero: unknown
+	PID  int // of the other process; zero: unknown
 }
 
 func (e *LockedError) Error() string { return "lock " + e.Name + " is held by " + e.Holder() }
 
-// Holder is who holds it, for people.
+// Holder describes the process that has the lock.
 func (e *LockedError) Holder() string {
 	if e.PID == 0 {
 		return "another process"
@@ -80,12 +79,12 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 	return data[:n], nil
 }
 
-// WriteFile replaces a file so that a crash leaves the old or the new one whole:
-// written beside, synced, renamed, folder synced.
+// WriteFile replaces a file atomically: a crash leaves the old or the new one whole. It writes a
+// temporary file, syncs it, renames it and syncs the folder.
 func WriteFile(fs FS, dir, name string, data []byte) error {
 	path := join(dir, name)
-	beside := path + ".new"
-	f, err := fs.Create(beside)
+	temporary := path + ".new"
+	f, err := fs.Create(temporary)
 	if err != nil {
 		return err
 	}
@@ -97,16 +96,16 @@ func WriteFile(fs FS, dir, name string, data []byte) error {
 		err = closeErr
 	}
 	if err == nil {
-		err = fs.Rename(beside, path)
+		err = fs.Rename(temporary, path)
 	}
 	if err != nil {
-		_ = fs.Remove(beside)
+		_ = fs.Remove(temporary)
 		return err
 	}
 	return fs.SyncDir(dir)
 }
 
-// IsFull says whether err means that there is no room, by disk or by quota.
+// IsFull returns whether err reports a full disk or an exceeded quota.
 func IsFull(err error) bool {
 	const windowsDiskFull = syscall.Errno(112) // ERROR_DISK_FULL; EHOSTDOWN on Linux
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||

@@ -1,5 +1,4 @@
-// Package disk is the file system as the journal, the spool and the snapshots see
-// it: few calls, each of which can be made to fail, stall or be forgotten in a
-// crash by a test. OS is the real one, memfs (crashes) and faultfs (faults) are
-// for tests. Start at disk.go.
+// Package disk is the file system of the journal, the spool and the snapshots: few calls, each of which
+// a test can make fail, stall or vanish in a crash. OS is the real one; memfs (crashes) and faultfs
+// (faults) are for tests. Start at disk.go.
 package disk

@@ -14,7 +14,7 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// OS is the file system of the machine. Files are for their owner alone.
+// OS is the file system of the machine. Only their owner can access the files that it makes.
 type OS struct{}
 
 var _ FS = OS{}
@@ -67,8 +67,7 @@ func (OS) SyncDir(dir string) error { return syncDir(dir) }
 // Free implements FS.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock implements FS. The kernel's lock is the truth; the process id written into
-// the file only serves the message.
+// Lock implements FS. The kernel's lock counts; the process id in the file only serves the message.
 func (OS) Lock(name string) (io.Closer, error) {
 	lock := flock.New(name, flock.SetPermissions(0o600))
 	got, err := lock.TryLock()
@@ -80,7 +79,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 		if text, err := os.ReadFile(name); err == nil {
 			pid, _ = strconv.Atoi(strings.TrimSpace(string(text)))
 		}
-		if !gone(pid) || !lastMoment(lock) {
+		if !processEnded(pid) || !lockAfterExit(lock) {
 			_ = lock.Close()
 			return nil, &LockedError{Name: name, PID: pid}
 		}
@@ -89,9 +88,9 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return lock, nil
 }
 
-// lastMoment waits for a lock whose holder has ended: what it was about to start when it was
-// killed shares the lock until it is another program, which takes milliseconds.
-func lastMoment(lock *flock.Flock) bool {
+// lockAfterExit waits for the lock of a process that has ended: a child that it was starting when it was
+// killed shares the lock until exec, for milliseconds.
+func lockAfterExit(lock *flock.Flock) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	got, err := lock.TryLockContext(ctx, 5*time.Millisecond)
@@ -112,7 +111,7 @@ func (f *osFile) SyncData() error { return syncData(f.File) }
 
 func (f *osFile) Allocate(size int64) error { return allocate(f.File, size) }
 
-// fill takes room by writing, where the platform has no better way.
+// fill reserves disk space by writing zeros, where the platform has no allocation.
 func fill(f *os.File, size int64) error {
 	zeros := make([]byte, 1<<20)
 	for at := int64(0); at < size; at += int64(len(zeros)) {

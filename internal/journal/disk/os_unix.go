@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gone says that no process has the number; of 0, which nobody wrote, it is not known.
-func gone(pid int) bool { return pid > 0 && unix.Kill(pid, 0) == unix.ESRCH }
+// processEnded returns whether no process has the id; 0 is unknown.
+func processEnded(pid int) bool { return pid > 0 && unix.Kill(pid, 0) == unix.ESRCH }
 
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -2,10 +2,10 @@ package disk
 
 import "golang.org/x/sys/windows"
 
-// gone is not known here, and not needed: nothing shares a lock.
-func gone(int) bool { return false }
+// processEnded returns false: child processes share no locks on Windows.
+func processEnded(int) bool { return false }
 
-// syncDir does nothing: NTFS journals names itself and has no call for it.
+// syncDir does nothing: NTFS journals names by itself.
 func syncDir(string) error { return nil }
 
 func free(dir string) (int64, error) {

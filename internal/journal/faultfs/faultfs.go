@@ -1,6 +1,5 @@
-// Package faultfs makes a disk.FS fail, stall, fill up and tell what it did: for
-// tests of whatever stores something, from one package's to those of the whole.
-// One lock guards what it does next and what it saw; it is not held while it stalls.
+// Package faultfs wraps a disk.FS for tests: operations fail, stall, find a full disk, and are traced.
+// One lock guards its settings and trace; it is not held during an operation.
 package faultfs
 
 import (
@@ -16,7 +15,7 @@ import (
 // Kind is a kind of operation.
 type Kind string
 
-// The operations that change something, and those that only look.
+// The kinds of operations; Open, Read and List change nothing.
 const (
 	Create    Kind = "create"
 	OpenWrite Kind = "openwrite"
@@ -32,10 +31,10 @@ const (
 	List      Kind = "list"
 )
 
-// Changes says whether the operation changes something on disk.
+// Changes returns whether the operation changes the disk.
 func (k Kind) Changes() bool { return k != Open && k != Read && k != List }
 
-// Op is one operation as it was asked for.
+// Op is one requested operation.
 type Op struct {
 	Kind   Kind
 	Name   string // base name of the file or folder
@@ -50,27 +49,26 @@ type FS struct {
 	inner disk.FS
 
 	mu     sync.Mutex
-	before func(Op) error
+	hook   func(Op) error
 	trace  []Op
 	traced bool
-	free   int64 // -1: what inner says
+	free   int64 // bytes; -1: that of inner
 }
 
 var _ disk.FS = (*FS)(nil)
 
-// New wraps inner and changes nothing yet.
+// New wraps inner without faults.
 func New(inner disk.FS) *FS { return &FS{inner: inner, free: -1} }
 
-// OnOperation sets what runs before every operation, in the goroutine that asked: it may
-// wait (a stall), and an error from it is the operation's, which is then not done.
-// nil ends it.
+// OnOperation sets a function that runs before every operation, in the caller's goroutine. It may wait
+// (a stall); its error fails the operation. nil removes it.
 func (f *FS) OnOperation(fn func(Op) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.before = fn
+	f.hook = fn
 }
 
-// Fail makes operations of the kind fail with err until OnOperation is set anew.
+// Fail makes operations of the kind fail with err until OnOperation is called again.
 func (f *FS) Fail(kind Kind, err error) {
 	f.OnOperation(func(op Op) error {
 		if op.Kind == kind {
@@ -80,54 +78,56 @@ func (f *FS) Fail(kind Kind, err error) {
 	})
 }
 
-// SetFree limits the room: writes and allocations beyond it fail with ENOSPC; a
-// negative value ends that. Removing gives nothing back: set it again.
+// SetFree limits the free bytes: writes and allocations beyond them fail with ENOSPC. A negative value
+// ends the limit. Removing a file frees nothing.
 func (f *FS) SetFree(bytes int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.free = bytes
 }
 
-// Record begins to keep the operations that change something.
+// Record starts a trace of the operations that change the disk.
 func (f *FS) Record() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.traced, f.trace = true, nil
 }
 
-// Trace is what was recorded so far, each before it was done.
+// Trace returns the recorded operations. Each is recorded before it is done.
 func (f *FS) Trace() []Op {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Op(nil), f.trace...)
 }
 
-// AddNote puts something of the test's own into the trace.
+// AddNote adds a line of the test to the trace.
 func (f *FS) AddNote(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trace = append(f.trace, Op{Kind: "note", Name: text})
 }
 
-func (f *FS) ask(op Op) error {
+// begin traces an operation and returns the error that it shall fail with.
+func (f *FS) begin(op Op) error {
 	f.mu.Lock()
-	before := f.before
+	hook := f.hook
 	if f.traced && op.Kind.Changes() {
 		f.trace = append(f.trace, op)
 	}
 	f.mu.Unlock()
-	if before != nil {
-		if err := before(op); err != nil {
+	if hook != nil {
+		if err := hook(op); err != nil {
 			return fmt.Errorf("%s %s: %w", op.Kind, op.Name, err)
 		}
 	}
 	if op.Kind == Write || op.Kind == Allocate {
-		return f.take(op)
+		return f.spend(op)
 	}
 	return nil
 }
 
-func (f *FS) take(op Op) error {
+// spend takes the bytes of op from the limit of SetFree.
+func (f *FS) spend(op Op) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.free < 0 {
@@ -142,7 +142,7 @@ func (f *FS) take(op Op) error {
 
 // Create implements disk.FS.
 func (f *FS) Create(name string) (disk.File, error) {
-	if err := f.ask(Op{Kind: Create, Name: filepath.Base(name)}); err != nil {
+	if err := f.begin(Op{Kind: Create, Name: filepath.Base(name)}); err != nil {
 		return nil, err
 	}
 	return f.wrap(name)(f.inner.Create(name))
@@ -150,7 +150,7 @@ func (f *FS) Create(name string) (disk.File, error) {
 
 // Open implements disk.FS.
 func (f *FS) Open(name string) (disk.File, error) {
-	if err := f.ask(Op{Kind: Open, Name: filepath.Base(name)}); err != nil {
+	if err := f.begin(Op{Kind: Open, Name: filepath.Base(name)}); err != nil {
 		return nil, err
 	}
 	return f.wrap(name)(f.inner.Open(name))
@@ -158,7 +158,7 @@ func (f *FS) Open(name string) (disk.File, error) {
 
 // OpenWrite implements disk.FS.
 func (f *FS) OpenWrite(name string) (disk.File, error) {
-	if err := f.ask(Op{Kind: OpenWrite, Name: filepath.Base(name)}); err != nil {
+	if err := f.begin(Op{Kind: OpenWrite, Name: filepath.Base(name)}); err != nil {
 		return nil, err
 	}
 	return f.wrap(name)(f.inner.OpenWrite(name))
@@ -166,7 +166,7 @@ func (f *FS) OpenWrite(name string) (disk.File, error) {
 
 // Remove implements disk.FS.
 func (f *FS) Remove(name string) error {
-	if err := f.ask(Op{Kind: Remove, Name: filepath.Base(name)}); err != nil {
+	if err := f.begin(Op{Kind: Remove, Name: filepath.Base(name)}); err != nil {
 		return err
 	}
 	return f.inner.Remove(name)
@@ -174,7 +174,7 @@ func (f *FS) Remove(name string) error {
 
 // Rename implements disk.FS.
 func (f *FS) Rename(oldName, newName string) error {
-	if err := f.ask(Op{Kind: Rename, Name: filepath.Base(newName)}); err != nil {
+	if err := f.begin(Op{Kind: Rename, Name: filepath.Base(newName)}); err != nil {
 		return err
 	}
 	return f.inner.Rename(oldName, newName)
@@ -182,7 +182,7 @@ func (f *FS) Rename(oldName, newName string) error {
 
 // List implements disk.FS.
 func (f *FS) List(dir string) ([]string, error) {
-	if err := f.ask(Op{Kind: List, Name: filepath.Base(dir)}); err != nil {
+	if err := f.begin(Op{Kind: List, Name: filepath.Base(dir)}); err != nil {
 		return nil, err
 	}
 	return f.inner.List(dir)
@@ -190,7 +190,7 @@ func (f *FS) List(dir string) ([]string, error) {
 
 // MkdirAll implements disk.FS.
 func (f *FS) MkdirAll(dir string) error {
-	if err := f.ask(Op{Kind: Mkdir, Name: filepath.Base(dir)}); err != nil {
+	if err := f.begin(Op{Kind: Mkdir, Name: filepath.Base(dir)}); err != nil {
 		return err
 	}
 	return f.inner.MkdirAll(dir)
@@ -198,7 +198,7 @@ func (f *FS) MkdirAll(dir string) error {
 
 // SyncDir implements disk.FS.
 func (f *FS) SyncDir(dir string) error {
-	if err := f.ask(Op{Kind: SyncDir, Name: filepath.Base(dir)}); err != nil {
+	if err := f.begin(Op{Kind: SyncDir, Name: filepath.Base(dir)}); err != nil {
 		return err
 	}
 	return f.inner.SyncDir(dir)
@@ -234,28 +234,28 @@ type file struct {
 }
 
 func (f *file) ReadAt(p []byte, offset int64) (int, error) {
-	if err := f.fs.ask(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
+	if err := f.fs.begin(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
 	}
 	return f.File.ReadAt(p, offset)
 }
 
 func (f *file) WriteAt(p []byte, offset int64) (int, error) {
-	if err := f.fs.ask(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
+	if err := f.fs.begin(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
 	}
 	return f.File.WriteAt(p, offset)
 }
 
 func (f *file) SyncData() error {
-	if err := f.fs.ask(Op{Kind: Sync, Name: f.name}); err != nil {
+	if err := f.fs.begin(Op{Kind: Sync, Name: f.name}); err != nil {
 		return err
 	}
 	return f.File.SyncData()
 }
 
 func (f *file) Allocate(size int64) error {
-	if err := f.fs.ask(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
+	if err := f.fs.begin(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
 		return err
 	}
 	return f.File.Allocate(size)

@@ -1,4 +1,4 @@
-// Package journaltest is what every journal.Journal must do, as tests: the segment
+// Package journaltest is the conformance suite of journal.Journal: the segment
 // log passes it, and a replicated one will have to. Its goroutines end with each test;
 // Acks, which other tests of journals use too, has a lock of its own.
 package journaltest
@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 )
 
-// Config is what a test asks of the journal it gets.
+// Config has the settings of a test's journal.
 type Config struct {
 	// Deliver as in journal.Options.
 	Deliver func(journal.Commit)
@@ -53,7 +53,7 @@ func Run(t *testing.T, factory func(t *testing.T) Factory) {
 	}
 }
 
-// Acks is a Waiter that remembers what it heard.
+// Acks is a Waiter that records its calls.
 type Acks struct {
 	mu   sync.Mutex
 	cond *sync.Cond
@@ -92,8 +92,8 @@ func (a *Acks) Wait(n int) []Ack {
 	return slices.Clone(a.list)
 }
 
-// Heard returns the words heard so far.
-func (a *Acks) Heard() []Ack {
+// Results returns the words heard so far.
+func (a *Acks) Results() []Ack {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.list)
@@ -330,7 +330,7 @@ func readsFrom(t *testing.T, open Factory) {
 		put(t, j, a, uint64(i), 1, fmt.Sprint("entry ", i))
 		a.Wait(i + 1) // a commit each
 	}
-	for i, heard := range a.Heard() {
+	for i, heard := range a.Results() {
 		if got := Contents(t, j, heard.At); len(got) != 59-i {
 			t.Fatalf("%d entries above %+v, want %d", len(got), heard.At, 59-i)
 		}
@@ -372,7 +372,7 @@ func cuts(t *testing.T, open Factory) {
 		put(t, j, a, 0, 1, fmt.Sprint(i, text))
 		a.Wait(i + 1)
 	}
-	all := a.Heard()
+	all := a.Results()
 	size := j.Stats().SizeBytes
 	if err := j.Cut(all[89].At); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package memfs is a file system in memory that can crash: what was not synced is
-// lost, files and names alike. For tests only: it stands on Pebble's vfs.
+// Package memfs is a file system in memory for tests that can crash: unsynced content and names are
+// lost. It uses Pebble's vfs.
 package memfs
 
 import (
@@ -22,8 +22,8 @@ var _ disk.FS = (*FS)(nil)
 // New makes an empty file system.
 func New() *FS { return &FS{mem: vfs.NewCrashableMem()} }
 
-// Crash is what a machine would find after losing power now: all that was synced,
-// and of the rest each block and name with the given probability. Locks are gone.
+// Crash returns the file system after a loss of power now: all synced content, and each unsynced block
+// and name with the probability keepPercent. Locks are released.
 func (f *FS) Crash(keepPercent int, seed uint64) *FS {
 	return &FS{mem: f.mem.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: keepPercent,
@@ -73,7 +73,7 @@ func (f *FS) SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// Free implements disk.FS: there is always room.
+// Free implements disk.FS: the disk is never full.
 func (f *FS) Free(string) (int64, error) { return 1 << 50, nil }
 
 // Lock implements disk.FS.
@@ -85,7 +85,7 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 	return held, nil
 }
 
-// file adapts the shapes of the calls.
+// file adapts a vfs.File to disk.File.
 type file struct{ vfs.File }
 
 func wrap(f vfs.File, err error) (disk.File, error) {
@@ -95,7 +95,7 @@ func wrap(f vfs.File, err error) (disk.File, error) {
 	return file{f}, nil
 }
 
-// WriteAt gives vfs a copy, which it may change.
+// WriteAt passes a copy, because vfs may change it.
 func (f file) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(slices.Clone(p), offset)
 }
@@ -108,10 +108,10 @@ func (f file) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Allocate takes nothing: a reserve of 256 MiB in each test would be memory.
+// Allocate reserves nothing: the reserve of 256 MiB would be memory.
 func (f file) Allocate(int64) error { return nil }
 
-// notExist makes vfs's error known to errors.Is.
+// notExist converts vfs's error for errors.Is.
 func notExist(err error) error {
 	if oserror.IsNotExist(err) {
 		return &fs.PathError{Op: "memfs", Path: err.Error(), Err: fs.ErrNotExist}
