@@ -90,7 +90,7 @@ type Machine struct {
 // ThisMachine returns the machine that the program runs on.
 func ThisMachine() Machine {
 	host, _ := os.Hostname()
-	meter := facts.New(facts.This())
+	meter := facts.New(facts.LocalSystem())
 	return Machine{
 		ID: firstLine("/etc/machine-id", "/var/lib/dbus/machine-id"), Boot: bootID(), Host: host,
 		BootMs: bootMs(), Now: time.Now, Facts: meter.Measure, Resolve: meter.Resolve,

@@ -123,7 +123,7 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 	a.name.Store(&name)
 	a.connected.Store(true)
 	a.secrets.Connected(w.Features)
-	a.checks.assets.Hurry()
+	a.checks.assets.RetryNow()
 	a.units.resume()
 	now := session{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), Own: a.cfg.Servers}
 	if now.Incarnation != a.session.Incarnation || !slices.Equal(now.Servers, a.session.Servers) || !slices.Equal(now.Own, a.session.Own) {

@@ -104,7 +104,7 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()
 	s.tools, err = tools.Open(tools.Options{
-		Dir: s.path("tools"), Facts: facts.New(facts.This()).Measure(), Log: s.log,
+		Dir: s.path("tools"), Facts: facts.New(facts.LocalSystem()).Measure(), Log: s.log,
 		Arrived: func() {
 			if s.reactor != nil { // nil while the server opens: it sends nothing yet
 				s.reactor.AssetArrived()

@@ -77,7 +77,7 @@ func (b *Box) Run(ctx context.Context) error {
 }
 
 // ArchiveArrived hears that there is an archive in the store that was not there before.
-func (b *Box) ArchiveArrived() { b.cache.Hurry() }
+func (b *Box) ArchiveArrived() { b.cache.RetryNow() }
 
 // Set puts an Asset in force, or notes which a Filter or Mutator names. Other kinds change nothing.
 func (b *Box) Set(name route.Name, _ string, spec model.Spec) error {

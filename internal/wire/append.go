@@ -79,22 +79,22 @@ func appendFixed(dst []byte, field uint32, b []byte) []byte {
 func appendMap(dst []byte, field uint32, m map[string]string) []byte {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		var start int
-		dst, start = begin(dst, field)
+		dst, start = openMessage(dst, field)
 		dst = appendItem(dst, 1, k)
 		dst = appendItem(dst, 2, m[k])
-		dst = end(dst, start)
+		dst = closeMessage(dst, start)
 	}
 	return dst
 }
 
-// begin opens a nested message: it writes the tag and one byte for the length,
-// which end widens where the message turns out to need more.
-func begin(dst []byte, field uint32) (_ []byte, start int) {
+// openMessage starts a nested message: it writes the tag and one byte for the length, which closeMessage
+// widens where the message is longer.
+func openMessage(dst []byte, field uint32) (_ []byte, start int) {
 	dst = append(appendTag(dst, field, typeBytes), 0)
 	return dst, len(dst)
 }
 
-func end(dst []byte, start int) []byte {
+func closeMessage(dst []byte, start int) []byte {
 	size := len(dst) - start
 	if size < 0x80 {
 		dst[start-1] = byte(size)
@@ -108,10 +108,10 @@ func end(dst []byte, start int) []byte {
 	return dst
 }
 
-// sizeVarint is how many bytes a varint takes.
+// sizeVarint returns the bytes of a varint.
 func sizeVarint(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// sizeUint is what appendUint writes for a field below 16.
+// sizeUint returns the bytes that appendUint writes for a field below 16.
 func sizeUint(v uint64) int {
 	if v == 0 {
 		return 0
@@ -119,7 +119,7 @@ func sizeUint(v uint64) int {
 	return 1 + sizeVarint(v)
 }
 
-// appendKey writes fields 1 and 2, where every message that names a stream has them.
+// appendKey writes fields 1 and 2: stream and lane in every message that names a stream.
 func appendKey(dst []byte, k StreamKey) []byte {
 	dst = appendFixed64(dst, 1, uint64(k.Stream))
 	return appendUint(dst, 2, uint64(k.Lane))
@@ -127,8 +127,8 @@ func appendKey(dst []byte, k StreamKey) []byte {
 
 // appendMessage writes x as a nested message.
 func appendMessage[T any](dst []byte, field uint32, x *T, content func([]byte, *T) []byte) []byte {
-	dst, start := begin(dst, field)
-	return end(content(dst, x), start)
+	dst, start := openMessage(dst, field)
+	return closeMessage(content(dst, x), start)
 }
 
 // appendMessages writes each element of a repeated message field.
@@ -152,11 +152,11 @@ func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
 	if len(list) == 0 {
 		return dst
 	}
-	dst, in := begin(dst, field)
+	dst, in := openMessage(dst, field)
 	for _, n := range list {
 		dst = binary.AppendUvarint(dst, uint64(n))
 	}
-	return end(dst, in)
+	return closeMessage(dst, in)
 }
 
 // appendDouble writes a number; zero is left out.

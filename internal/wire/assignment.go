@@ -11,24 +11,22 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendAssignment writes a whole frame, nothing of it compressed: what agents keep
-// on their disks.
+// AppendAssignment writes a whole frame without compression, as agents store it.
 func AppendAssignment(dst []byte, a *Assignment) []byte {
-	dst, start := begin(dst, uint32(KindAssignment))
+	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = appendHead(dst, a)
 	dst = appendContent(dst, a)
 	dst = appendTail(dst, a)
-	return end(dst, start)
+	return closeMessage(dst, start)
 }
 
-// packLeast is the content that compression is tried on, in bytes: less is not worth
-// the time.
+// packLeast is the least content in bytes that is compressed.
 const packLeast = 512
 
-// AppendPackedAssignment writes a whole frame, its content compressed where that makes
-// it smaller: what servers send.
+// AppendPackedAssignment writes a whole frame as servers send it: its content is compressed where that
+// makes it shorter.
 func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
-	dst, start := begin(dst, uint32(KindAssignment))
+	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = appendHead(dst, a)
 	at := len(dst)
 	dst = appendContent(dst, a)
@@ -42,7 +40,7 @@ func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	}
 	dst = appendTail(dst, a)
 	dst = appendBytes(dst, 9, packed)
-	return end(dst, start)
+	return closeMessage(dst, start)
 }
 
 func appendHead(dst []byte, a *Assignment) []byte {
@@ -60,7 +58,7 @@ func appendTail(dst []byte, a *Assignment) []byte {
 	return appendBool(dst, 13, a.More)
 }
 
-// appendContent writes what may be compressed.
+// appendContent writes the fields that may be compressed.
 func appendContent(dst []byte, a *Assignment) []byte {
 	dst = appendMessages(dst, 4, a.Add, appendAssignedChunk)
 	dst = appendNumbers(dst, 5, a.Remove)
@@ -69,8 +67,8 @@ func appendContent(dst []byte, a *Assignment) []byte {
 	return appendMessages(dst, 11, a.ProxyChecks.Sets, appendProxySet)
 }
 
-// Decode fills a from the body of a frame. Chunk bodies, property values and the
-// signature alias the input, or what was unpacked from it.
+// Decode fills a from the body of a frame. Chunk bodies, property values and the signature alias the
+// input, or a buffer with its unpacked content.
 func (a *Assignment) Decode(body []byte) error {
 	*a = Assignment{Add: a.Add[:0], Remove: a.Remove[:0], Properties: a.Properties[:0]}
 	f := fields{message: "Assignment", rest: body}
@@ -103,7 +101,7 @@ func (a *Assignment) Decode(body []byte) error {
 					in.fail("packed", "within packed")
 				}
 			}
-			f.done(&in)
+			f.mergeError(&in)
 		default:
 			a.content(&f)
 		}
@@ -130,8 +128,7 @@ func (a *Assignment) content(f *fields) bool {
 	return true
 }
 
-// unpacked returns a walk over compressed fields. What they say they unpack to is
-// looked at before a byte is unpacked.
+// unpacked returns a walk over compressed fields. It checks their unpacked length before it unpacks.
 func (f *fields) unpacked(name, message string) fields {
 	packed := f.raw(name, MaxFrame)
 	if f.err != nil {
@@ -153,15 +150,14 @@ func (f *fields) unpacked(name, message string) fields {
 	return fields{message: message, rest: plain}
 }
 
-// AssignmentHash names what a node holds. chunks ascend by id and carry their
-// hashes; properties ascend by name. Server and agent compute it alike:
-// docs/protocol/README.md has the layout.
+// AssignmentHash identifies the content of an assignment. chunks ascend by id and have their hashes;
+// properties ascend by name. Server and agent compute it alike; docs/protocol/README.md has the layout.
 func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *ProxyChecks) [32]byte {
 	return JoinHashes(ChunksHash(chunks, proxied), PropertiesHash(properties))
 }
 
-// JoinHashes makes the hash of an assignment of those of its two parts. Nodes share
-// either part with others, so that each is hashed once.
+// JoinHashes returns the hash of an assignment from the hashes of its two parts. Many nodes share either
+// part, so that each is hashed once.
 func JoinHashes(chunks, properties [32]byte) [32]byte {
 	const title = "muster.v1 assignment\n"
 	var buf [len(title) + 64]byte
@@ -170,7 +166,7 @@ func JoinHashes(chunks, properties [32]byte) [32]byte {
 	return sha256.Sum256(buf[:])
 }
 
-// ChunksHash is of the part of an assignment that nodes with the same chunks share.
+// ChunksHash returns the hash of the part that nodes with the same chunks share.
 func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte
@@ -187,7 +183,7 @@ func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
 	return sum
 }
 
-// PropertiesHash is of the part of an assignment that nodes with the same values share.
+// PropertiesHash returns the hash of the part that nodes with the same values share.
 func PropertiesHash(list []Property) (sum [32]byte) {
 	h := sha256.New()
 	writeProperties(h, list)
@@ -212,8 +208,8 @@ func writeCount(h hash.Hash, n int) {
 	h.Write(buf[:])
 }
 
-// SignedBytes is what the signature of an assignment covers: for whom, which
-// generation, and the hash of what is then held.
+// SignedBytes returns the bytes that an assignment's signature covers: its node, its generation and the
+// hash of the whole assignment.
 func SignedBytes(node uuid.UUID, gen Generation, hash [32]byte) []byte {
 	b := append([]byte("muster.v1 signed assignment\n"), node[:]...)
 	b = binary.BigEndian.AppendUint64(b, gen.Epoch)

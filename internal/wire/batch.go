@@ -11,7 +11,7 @@ const (
 
 // AppendBatch writes a whole frame from decoded signals.
 func AppendBatch(dst []byte, b *Batch) []byte {
-	dst, start := begin(dst, uint32(KindBatch))
+	dst, start := openMessage(dst, uint32(KindBatch))
 	dst = appendBatchFields(dst, b.StreamKey, b.First, b.NowMs)
 	if b.Gap != nil {
 		dst = appendMessage(dst, fieldGap, b.Gap, appendGap)
@@ -19,7 +19,7 @@ func AppendBatch(dst []byte, b *Batch) []byte {
 	for i := range b.Signals {
 		dst = AppendSignal(dst, &b.Signals[i])
 	}
-	return end(dst, start)
+	return closeMessage(dst, start)
 }
 
 // AppendBatchHeader writes a whole frame but for signals of signalBytes in all,
@@ -38,7 +38,7 @@ func appendBatchFields(dst []byte, key StreamKey, first, nowMs uint64) []byte {
 	return appendUint(dst, 4, nowMs)
 }
 
-// BatchHeader is what a Batch says before its signals.
+// BatchHeader has the fields of a Batch without its signals.
 type BatchHeader struct {
 	StreamKey
 	First   uint64
@@ -47,7 +47,7 @@ type BatchHeader struct {
 	Gap     *Gap // instead of signals
 }
 
-// Last is the highest number that the batch covers.
+// Last returns the highest number that the batch covers.
 func (h *BatchHeader) Last() uint64 {
 	if h.Gap != nil {
 		return h.Gap.Last
@@ -67,8 +67,7 @@ type BatchReader struct {
 	err  error
 }
 
-// Reset begins with the body of a frame, which the reader and what it hands out
-// alias.
+// Reset starts with the body of a frame. The reader and the signals that it returns alias body.
 func (r *BatchReader) Reset(body []byte) error {
 	r.BatchHeader, r.body, r.raw, r.at, r.err = BatchHeader{}, body, nil, 0, nil
 	f := fields{message: "Batch"}
@@ -144,15 +143,14 @@ func (r *BatchReader) Next(s *Signal) bool {
 	return false
 }
 
-// Raw is the encoded signal that Next decoded last, or tried to; it aliases the batch.
+// Raw returns the encoding of the last signal of Next, also where decoding failed; it aliases the batch.
 func (r *BatchReader) Raw() []byte { return r.raw }
 
-// Err is what ended Next before the last signal; nil where nothing did.
+// Err returns the error that ended Next before the last signal; nil: there is none.
 func (r *BatchReader) Err() error { return r.err }
 
-// SkipDamaged forgets that the last signal could not be decoded, so that Next goes on with
-// the one after it: signals are delimited, and one that is damaged is refused by its
-// number instead of holding up all that follow.
+// SkipDamaged skips a signal that could not be decoded, so that Next goes on with the next one: a
+// damaged signal is refused by its number and does not block all that follow.
 func (r *BatchReader) SkipDamaged() { r.err = nil }
 
 // Decode fills b, reusing its Signals. Bodies alias the input. Hot paths use

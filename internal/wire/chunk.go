@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendChunk writes the chunk without its ID and Hash: the bytes that the hash covers.
+// AppendChunk writes the chunk without its ID and Hash, which is of these bytes.
 // Equal chunks are equal bytes. The chunk must be sealed.
 func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	if c.Kind == 0 { // see OpaqueChunk
@@ -19,7 +19,7 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	dst = appendUint(dst, 2, uint64(c.Unit))
 	dst = appendUint(dst, 3, uint64(c.Namespace))
 	dst = appendString(dst, 4, c.Name)
-	dst, in := begin(dst, 5)
+	dst, in := openMessage(dst, 5)
 	switch body := c.Body().(type) {
 	case *model.CheckChunk:
 		dst = appendCheckChunk(dst, body)
@@ -28,10 +28,10 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 	default:
 		panic(fmt.Sprintf("BUG: encode chunk of unit %d: no encoder for body %T of kind %d", c.Unit, body, c.Kind))
 	}
-	return end(dst, in)
+	return closeMessage(dst, in)
 }
 
-// OpaqueChunk returns the chunk of an encoding that DecodeChunk can't read: of kind 0, with
+// OpaqueChunk returns the chunk of an encoding that DecodeChunk cannot read: of kind 0, with
 // the whole encoding as its body. It encodes to the same bytes, so that its hash is the same.
 func OpaqueChunk(id model.ChunkID, data []byte) *model.Chunk {
 	return (&model.Chunk{ID: id, Hash: ChunkHash(data)}).Seal(0, slices.Clone(data))

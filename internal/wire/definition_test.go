@@ -415,7 +415,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 				if err != nil {
 					t.Fatalf("own bytes: %v", err)
 				}
-				same(t, "own bytes", got, want)
+				checkEqual(t, "own bytes", got, want)
 
 				m := dynamicpb.NewMessage(desc)
 				if err := proto.Unmarshal(body, m); err != nil {
@@ -436,7 +436,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 				if got, err = c.decode(theirs); err != nil {
 					t.Fatalf("protobuf's bytes: %v", err)
 				}
-				same(t, "protobuf's bytes", got, want)
+				checkEqual(t, "protobuf's bytes", got, want)
 			})
 		})
 	}
@@ -602,7 +602,7 @@ func noUnknown(t *rapid.T, m protoreflect.Message) {
 	})
 }
 
-func same(t interface{ Fatalf(string, ...any) }, what string, got, want any) {
+func checkEqual(t interface{ Fatalf(string, ...any) }, what string, got, want any) {
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s:\ngot  %+v\nwant %+v", what, got, want)
 	}

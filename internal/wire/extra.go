@@ -4,11 +4,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Extra is what a result carries beside its output.
+// Extra has the parts of a result besides its output.
 type Extra struct {
 	Hooks     []model.HookResult
 	Values    []model.Value
-	Pipelines []string // that are to see values which are of no check
+	Pipelines []string // that get values of no check
 }
 
 // AppendExtra writes x as Result.Extra holds it.
@@ -39,8 +39,7 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 	return x, f.err
 }
 
-// extras is how many bytes at the beginning of data are fields of an Extra; negative:
-// other ones stand among them.
+// extras returns the bytes at the start of data that are fields of an Extra; negative: malformed.
 func extras(data []byte) int {
 	i := 0
 	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline) {

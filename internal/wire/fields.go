@@ -25,7 +25,7 @@ const (
 	typeFixed32 = 5
 )
 
-// uvarint reads a varint at data[i:]; n is the place after it, or negative.
+// uvarint reads a varint at data[i:]; n is the offset after it, or negative.
 func uvarint(data []byte, i int) (v uint64, n int) {
 	if i < len(data) && data[i] < 0x80 {
 		return uint64(data[i]), i + 1
@@ -33,8 +33,8 @@ func uvarint(data []byte, i int) (v uint64, n int) {
 	return uvarintLong(data, i)
 }
 
-// uvarintLong reads up to eight bytes at once: the highest bit of each says whether
-// another follows, and the groups of seven bits between them are pushed together.
+// uvarintLong reads up to eight bytes at once: the highest bit of each tells whether another follows,
+// and the groups of seven bits are shifted together.
 func uvarintLong(data []byte, i int) (v uint64, n int) {
 	if uint(i) < uint(len(data)) && len(data)-i >= 8 {
 		x := binary.LittleEndian.Uint64(data[i:])
@@ -59,9 +59,9 @@ func uvarintLong(data []byte, i int) (v uint64, n int) {
 	return 0, -1
 }
 
-// fields walks the fields of one message. After next, num and typ say what is
-// there and value or bytes hold it; the typed readers below check it. The first
-// thing wrong ends the walk and stays in err.
+// fields walks the fields of one message. After next, num and typ describe the present field, and value
+// or bytes has its content, which the typed readers check. The first error ends the walk and stays in
+// err.
 type fields struct {
 	message string
 	rest    []byte
@@ -192,14 +192,14 @@ func (f *fields) fixed(name string, dst []byte) {
 	copy(dst, f.bytes)
 }
 
-// done carries what went wrong in a nested walk to the outer one.
-func (f *fields) done(inner *fields) {
+// mergeError copies the error of a nested walk to the outer one.
+func (f *fields) mergeError(inner *fields) {
 	if f.err == nil {
 		f.err = inner.err
 	}
 }
 
-// room says whether a list with have elements may grow, and fails where not.
+// room returns whether a list with have elements may grow, and fails where it is full.
 func (f *fields) room(name string, have, limit int) bool {
 	if have >= limit {
 		f.fail(name, "more than %d", limit)
@@ -207,7 +207,7 @@ func (f *fields) room(name string, have, limit int) bool {
 	return f.err == nil
 }
 
-// entry reads one entry of a map into m, which it makes where needed.
+// entry reads one entry into the map *m, which may be nil.
 func (f *fields) entry(name string, m *map[string]string, limit int) {
 	if !f.room(name, len(*m), limit) {
 		return
@@ -225,7 +225,7 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 			value = in.string("value", maxValue)
 		}
 	}
-	f.done(&in)
+	f.mergeError(&in)
 	if f.err != nil {
 		return
 	}
@@ -235,7 +235,7 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 	(*m)[key] = value
 }
 
-// key reads fields 1 and 2, where every message that names a stream has them.
+// key reads fields 1 and 2: stream and lane in every message that names a stream.
 func (f *fields) key(k *StreamKey) {
 	if f.num == 1 {
 		k.Stream = StreamID(f.fixed64("stream"))
@@ -249,7 +249,7 @@ func nested[T any](f *fields, name, message string, read func(*fields, *T)) (v T
 	if f.expect(name, typeBytes) {
 		in := fields{message: message, rest: f.bytes}
 		read(&in, &v)
-		f.done(&in)
+		f.mergeError(&in)
 	}
 	return v
 }
@@ -271,7 +271,7 @@ func (f *fields) stringList(name string, list []string, limit, maxBytes int) []s
 	return list
 }
 
-// numbers reads an element of a repeated number, or several: both forms are valid, packed and one by one.
+// numbers reads one element of a repeated number, or a packed list of them.
 func numbers[T ~uint32](f *fields, name string, list []T, limit int) []T {
 	if f.typ == typeVarint {
 		if f.room(name, len(list), limit) {

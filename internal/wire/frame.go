@@ -46,7 +46,7 @@ const (
 	KindExchange         Kind = 15 // the last one: see Exchange
 )
 
-// Lane orders what an agent holds: live goes first.
+// Lane orders the signals of an agent: live ones are sent first.
 type Lane uint8
 
 const (
@@ -64,14 +64,14 @@ type StreamKey struct {
 	Lane   Lane
 }
 
-// StreamRange is what an agent still holds of a stream.
+// StreamRange is the range of numbers of a stream in the agent's spool.
 type StreamRange struct {
 	StreamKey
 	First, Last uint64 // numbers; First > Last: nothing
 	OldestAgeMs uint64
 }
 
-// StreamLast is the last number kept of a stream.
+// StreamLast is the last number of a stream that the server has.
 type StreamLast struct {
 	StreamKey
 	Last uint64
@@ -96,15 +96,15 @@ type Hello struct {
 	Groups       []string // self-declared
 	ClockUnixMs  int64    // the agent's wall clock now
 	Backlog      uint64   // signals spooled
-	Restrictions []string // what the agent does not do, whatever a server says: see docs/protocol
+	Restrictions []string // requests that the agent refuses: see docs/protocol
 	Features     []string // of the agent, like ChunkFeature
 }
 
-// What Hello.Refuses may name: settings of the agent that no server lifts.
+// Values of Hello.Restrictions: settings of the agent that no server changes.
 const (
-	RestrictRuns     = "run"      // nothing runs out of its time
-	RestrictCommands = "commands" // only what the agent's own list has
-	RestrictChanges  = "changes"  // no commands of people
+	RestrictRuns     = "run"      // nothing runs on request
+	RestrictCommands = "commands" // only programs of the agent's own list run
+	RestrictChanges  = "changes"  // no commands on request
 )
 
 // Generation orders assignments: by Epoch (the journal's incarnation), then
@@ -134,18 +134,18 @@ type Welcome struct {
 	ResultsPerSec uint32 // zero: no limit
 	Servers       []string
 	VersionWanted string
-	Features      uint32 // Feature bits: what may be asked of this server
+	Features      uint32 // bits: the requests that this server answers
 }
 
 // Refuse ends a session or its attempt.
 type Refuse struct {
 	Code    string // one word: revoked, duplicate, limited, protocol, malformed, hole, …
-	Message string // what happened, for people
+	Message string // the cause, for people
 	RetryMs uint32 // zero: do not retry by yourself
-	Hint    string // what the operator must type to mend it
+	Hint    string // the command that solves it
 }
 
-// Assignment tells an agent what to do: whole, or as a difference to Base.
+// Assignment is the work of an agent: whole, or as a difference to Base.
 type Assignment struct {
 	Generation     Generation
 	Hash           [32]byte // of the assignment after this message; see AssignmentHash
@@ -178,10 +178,10 @@ type Property struct {
 type AssignmentStatus struct {
 	Generation Generation
 	Hash       [32]byte
-	Refused    []RefusedChunk // held, and not in force
+	Refused    []RefusedChunk // part of the assignment, but not run
 }
 
-// RefusedChunk is a chunk that an agent can't put in force.
+// RefusedChunk is a chunk that an agent cannot run.
 type RefusedChunk struct {
 	Chunk  model.ChunkID
 	Reason string // for people
@@ -199,7 +199,7 @@ type Batch struct {
 	Gap     *Gap // instead of Signals: covers First … Gap.Last
 }
 
-// Gap says what the spool gave up, so that the numbers still have no holes.
+// Gap covers the numbers of signals that the spool evicted.
 type Gap struct {
 	Last   uint64
 	Reason string
@@ -214,7 +214,7 @@ type GapCount struct {
 	Count uint64
 }
 
-// Ack confirms what is kept, and names what is refused for good.
+// Ack confirms durable signals, and lists those that are refused for good.
 type Ack struct {
 	Last    []StreamLast
 	Refused []RefusedSignal
@@ -228,22 +228,22 @@ type RefusedSignal struct {
 	Reason string
 }
 
-// Run asks for one run now, out of schedule: of an assigned chunk, or of a command.
+// Run requests one run now, besides the schedule: of an assigned chunk, or of a command.
 type Run struct {
 	Chunk     model.ChunkID
-	ID        uint64         // in the Ran that answer; zero: nobody listens
+	ID        uint64         // in the Ran that answer; zero: no output is sent
 	Command   *model.Command // instead of Chunk
 	TimeoutMs uint32         // of Command
 	MaxOutput uint32         // bytes
-	Cancel    bool           // end the run with this ID
+	Cancel    bool           // ends the run with this ID
 }
 
-// BackPressureEasing is how many times its length a linger takes to shrink to nothing when what BackPressure
-// asked for is over: what waited until then comes as a fifth more than usual, not at once.
+// BackPressureEasing is the number of lingers in which a linger shrinks to zero after BackPressure has
+// ended: the waiting signals arrive as a fifth more than the usual rate, not all at once.
 const BackPressureEasing = 5
 
-// BackPressure asks for larger, rarer batches: linger at least this long, for so long from now, and
-// from then on ever shorter.
+// BackPressure requests larger, rarer batches: linger at least LingerMs, for LastsMs from now on, and
+// then ever shorter.
 type BackPressure struct {
 	LingerMs uint32 // zero: as usual again
 	Reason   string
@@ -267,8 +267,8 @@ type Facts struct {
 	Groups []string          // self-declared
 }
 
-// Stats is the agent about itself. All but Spooled, SpoolBytes, ResidentBytes and OldestMs
-// count since the agent began.
+// Stats has the agent's counters since its start, and the gauges Spooled, SpoolBytes, ResidentBytes and
+// OldestMs. It is not journaled.
 type Stats struct {
 	UptimeMs      uint64 // of the agent
 	Spooled       uint64 // signals that wait
@@ -278,14 +278,14 @@ type Stats struct {
 	Skipped       uint64 // runs left out: the one before still ran
 	Late          uint64 // runs that had to wait for their turn
 	BytesSent     uint64 // frames, before TLS
-	Evicted       uint64 // signals that the spool gave up
+	Evicted       uint64 // signals that the spool evicted
 	Refused       uint64 // signals that a server refused
-	Lost          uint64 // results that the spool did not take
+	Lost          uint64 // results that the spool refused
 	ResidentBytes uint64 // memory; zero: not known
 	OldestMs      uint64 // age of the oldest signal that waits
 }
 
-// Ran is a piece of what a Run with an id brought; the last one says Done.
+// RunOutput is a piece of the output of a Run with an id; the last one has Done. It is not journaled.
 type RunOutput struct {
 	ID         uint64
 	Output     []byte // the next piece, as the command wrote it
@@ -296,16 +296,16 @@ type RunOutput struct {
 	Refused    string       // why nothing was run, for people; with Done
 }
 
-// Exchange is something that one side asks of the other during a session, and the answer, which
-// has the same id: 15 is the last number that a message may have, so what is asked later gets a
-// field of its own here. An agent asks only what Welcome.Features says that the server answers.
+// Exchange is a request during a session, or the answer with the same id. 15 is the last number of a
+// message: later kinds of requests become fields here. An agent sends only requests that
+// Welcome.Features allows.
 type Exchange struct {
 	ID             uint64
 	SecretsRequest *SecretsRequest // agent to server
 	SecretsReply   *SecretsReply   // server to agent
 }
 
-// What Welcome.Features may say.
+// Bits of Welcome.Features.
 const (
 	FeatureSecrets uint32 = 1 << iota // SecretsRequest is answered
 )
@@ -324,13 +324,13 @@ type SecretValue struct {
 	Error   string // instead of Value: for people
 }
 
-// MaxSecretNames is how many secrets one Exchange asks for at most.
+// MaxSecretNames is the largest number of secrets in one Exchange.
 const MaxSecretNames = model.MaxCheckSecrets
 
-// Turn tells an agent to run assigned round-robin checks now, each once.
+// Turn makes an agent run assigned round-robin checks now, each once.
 type Turn struct{ Runs []TurnRun }
 
-// Values is one run: of Chunk, and where that is a proxy check about Node.
+// TurnRun is one run of Chunk; of a proxy check for Node.
 type TurnRun struct {
 	Chunk model.ChunkID
 	Node  model.NodeID

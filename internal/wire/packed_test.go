@@ -57,7 +57,7 @@ func TestPackedSaysTheSame(t *testing.T) {
 		if err := got.Decode(packed); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "packed", &got, want)
+		checkEqual(t, "packed", &got, want)
 	})
 	plain, packed := AppendAssignment(nil, large()), AppendPackedAssignment(nil, large())
 	if len(packed) > len(plain)/4 {

@@ -2,8 +2,8 @@ package wire
 
 import "slices"
 
-// Parts splits an assignment into messages that each fit a frame: the lists in order, everything
-// else and the signature in the last one. A small one is its only part.
+// Parts splits an assignment into messages that each fit a frame: the lists in order, all other fields
+// and the signature in the last one. A small assignment is its only part.
 func (a *Assignment) Parts() (parts []*Assignment) {
 	part := a.emptyPart()
 	size := 0
@@ -38,7 +38,7 @@ func (a *Assignment) emptyPart() *Assignment {
 	return &Assignment{Generation: a.Generation, Hash: a.Hash, More: true}
 }
 
-// PartialAssignment collects the parts of one assignment. It owns its memory: parts alias read buffers.
+// PartialAssignment collects the parts of one assignment. It copies them, because they alias read buffers.
 type PartialAssignment struct {
 	sum  Assignment
 	size int

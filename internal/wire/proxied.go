@@ -7,30 +7,29 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ProxyChecks is whom the proxy checks of an assignment speak of.
+// ProxyChecks has the proxy nodes of an assignment, and the proxy checks of each.
 type ProxyChecks struct {
 	Nodes []ProxyNode // ascending by Node
 	Sets  []ProxySet
 }
 
-// ProxyNode is a node without an agent; Properties stand in the place of those of the node
-// that runs the check.
+// ProxyNode is a node without an agent. Its Properties replace those of the node that runs the check.
 type ProxyNode struct {
 	Node       model.NodeID
 	Name       string
 	Properties []Property // ascending by name
 }
 
-// ProxySet: each of Chunks runs once for each of Nodes. Both ascend.
+// ProxySet runs each of Chunks once for each of Nodes. Both ascend.
 type ProxySet struct {
 	Chunks []model.ChunkID
 	Nodes  []model.NodeID
 }
 
-// Empty says that there is no proxy check; also of nil.
+// Empty returns whether there is no proxy check; p may be nil.
 func (p *ProxyChecks) Empty() bool { return p == nil || len(p.Nodes)+len(p.Sets) == 0 }
 
-// Equal compares all of it.
+// Equal returns whether both have the same nodes and sets.
 func (p *ProxyChecks) Equal(q *ProxyChecks) bool {
 	if p.Empty() || q.Empty() {
 		return p.Empty() == q.Empty()
@@ -70,7 +69,7 @@ func (p *ProxyChecks) Clone() ProxyChecks {
 	return own
 }
 
-// Size is what it adds to an assignment, in bytes at most.
+// Size returns the most bytes that all of it adds to an assignment.
 func (p *ProxyChecks) Size() (size int) {
 	if p.Empty() {
 		return 0
@@ -84,7 +83,7 @@ func (p *ProxyChecks) Size() (size int) {
 	return size
 }
 
-// Size is the most bytes that the node adds to an assignment: at most MaxPart of them can be sent.
+// Size returns the most bytes that the node adds to an assignment. It must not exceed MaxPart.
 func (n *ProxyNode) Size() int {
 	size := len(n.Name) + assignedOverhead
 	for k := range n.Properties {
@@ -93,7 +92,7 @@ func (n *ProxyNode) Size() int {
 	return size
 }
 
-// Size is the most bytes that the set adds to an assignment.
+// Size returns the most bytes that the set adds to an assignment.
 func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Chunks)+len(s.Nodes)) }
 
 func writeProxied(h hash.Hash, p *ProxyChecks) {

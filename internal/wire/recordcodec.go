@@ -7,9 +7,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Journal records: one byte of RecordKind, then a body. A batch's body is the
-// node's number as a varint and the encoded Batch to the end, so that keeping a
-// batch is a copy; the others are the messages of docs/protocol/records.proto.
+// A journal record is one byte of RecordKind and a body. The body of a batch is the node's number as a
+// varint and the encoded Batch, so that journaling a batch is a copy; the other bodies are the messages
+// of docs/protocol/records.proto.
 
 // AppendRecord writes one journal entry.
 func AppendRecord(dst []byte, r *Record) []byte {
@@ -69,14 +69,13 @@ func AppendRecord(dst []byte, r *Record) []byte {
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
 
-// AppendBatchRecord writes the head of a RecordBatch; the caller appends the body
-// of the agent's frame as it came.
+// AppendBatchRecord writes the head of a RecordBatch; the caller appends the body of the agent's frame.
 func AppendBatchRecord(dst []byte, node model.NodeID) []byte {
 	return binary.AppendUvarint(append(dst, byte(RecordBatch)), uint64(node))
 }
 
-// Decode reads one journal entry. Batch and Own.Output alias data. A kind that we
-// do not know is an error: the journal is never older than the program that wrote it.
+// Decode reads one journal entry. Byte slices alias data. An unknown kind is an error: a journal is never
+// newer than the program that reads it.
 func (r *Record) Decode(data []byte) error {
 	*r = Record{}
 	if len(data) == 0 {

@@ -15,7 +15,7 @@ type Result struct {
 	Extra      []byte // encoded Extra, as it came: see DecodeExtra
 }
 
-// Fields of a Result; those of an Extra stand last, together.
+// Fields of a Result; those of an Extra come last.
 const (
 	fieldHook     = 5
 	fieldValue    = 6
@@ -91,8 +91,8 @@ func (r *Result) decodeFields(body []byte) error {
 	return f.err
 }
 
-// decodeOrdered reads fields in ascending order, as AppendResult writes them. False sends
-// everything else to the general way, which names the fault.
+// decodeOrdered reads fields in ascending order, as AppendResult writes them. It returns
+// false for all other bytes, which decodeFields decodes or refuses with the fault.
 func (r *Result) decodeOrdered(data []byte) bool {
 	i := 0
 	if i+1 < len(data) && data[i] == tagStatus {

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Options is what flags and environment say.
+// Options has the values of flags, environment and file of settings.
 type Options struct {
 	Agent    agent.Config
 	Config   string            // the file of settings
@@ -48,12 +48,12 @@ func Parse(args []string, getenv func(string) string, helpOut io.Writer) (*Optio
 }
 
 func parse(args []string, getenv func(string) string, helpOut io.Writer, c command) (*Options, error) {
-	o, w := &Options{}, words{}
+	o, w := &Options{}, rawValues{}
 	set := flags(o, &w)
 	if c.flags != nil {
 		c.flags(set)
 	}
-	set.SetOutput(io.Discard) // what is wrong is said once, and not by the library
+	set.SetOutput(io.Discard) // errors are printed once, by Main
 	for rest := args; ; {
 		if err := set.Parse(rest); errors.Is(err, flag.ErrHelp) {
 			c.usage(set, helpOut)
@@ -69,7 +69,7 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	}
 	errs := o.fill(set, getenv, c.name == "")
 	if len(o.Rest) > c.words && !o.Probe {
-		errs = append(errs, c.tooMuch(o.Rest[c.words]))
+		errs = append(errs, c.extraArgument(o.Rest[c.words]))
 	}
 	o.Agent.Servers, o.Agent.Groups = list(w.servers), list(w.groups)
 	if o.Agent.StateDir == "" {
@@ -129,8 +129,8 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	return o, nil
 }
 
-// fill takes what no flag gave from the environment, and then from the file. Whether a file
-// that was named has to be there is for the caller to say: join writes it.
+// fill sets flags that were not given from the environment, and then from the file. there: a file that
+// was named must exist (join writes it).
 func (o *Options) fill(set *flag.FlagSet, getenv func(string) string, there bool) (errs []error) {
 	o.Given = map[string]string{}
 	set.Visit(func(f *flag.Flag) { o.Given[f.Name] = f.Value.String() })
@@ -161,7 +161,7 @@ func (o *Options) fill(set *flag.FlagSet, getenv func(string) string, there bool
 	return errs
 }
 
-// Env is what the command line touches of its machine.
+// Env is the surroundings of the command line.
 type Env struct {
 	Program  string // as it is typed: muster-agent, or muster agent
 	Getenv   func(string) string
@@ -186,7 +186,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exit is a code that says all.
+// exit is an exit code without a message.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprint("ends with ", int(e)) }
@@ -212,7 +212,7 @@ func dispatch(ctx context.Context, args []string, env Env) error {
 	return runAgent(ctx, o, env)
 }
 
-// withoutTime is for lines that the journal stamps.
+// withoutTime leaves the time out of lines, which systemd's journal adds.
 func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime {
 		return slog.Attr{}
@@ -220,7 +220,7 @@ func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	return model.LogAttr(groups, a)
 }
 
-// runAgent is what all the rest is for.
+// runAgent runs the agent until ctx ends.
 func runAgent(ctx context.Context, o *Options, env Env) error {
 	limitMemory(env.Getenv)
 	handler := &slog.HandlerOptions{Level: o.LogLevel, ReplaceAttr: model.LogAttr}
@@ -252,8 +252,8 @@ func runAgent(ctx context.Context, o *Options, env Env) error {
 	return err
 }
 
-// limitMemory keeps the agent small: its heap is a few MiB, so that collecting more
-// often costs nothing to speak of.
+// limitMemory keeps the agent small: its heap has a few MiB, so that frequent garbage collection is
+// cheap.
 func limitMemory(getenv func(string) string) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(50)
@@ -310,8 +310,8 @@ func defaultConfig(getenv func(string) string) string {
 	return filepath.Join(getenv("HOME"), ".config", "muster", "agent.env")
 }
 
-// ca is the CA that was named, by hash or by file.
-func (w *words) ca() (sum [32]byte, err error) {
+// ca returns the CA of the settings, by hash or by file; zero: none.
+func (w *rawValues) ca() (sum [32]byte, err error) {
 	switch {
 	case w.caHash != "" && w.caFile != "":
 		return sum, errors.New("--ca-hash and --ca-file: one is enough")
@@ -339,8 +339,8 @@ func list(text string) []string {
 	return out
 }
 
-// allowed reads the list of what may run, or the file that has it: an entry a line, and
-// comments after #.
+// allowed reads the list of programs that may run, or its file: one entry a line, # begins a comment
+// line.
 func allowed(text string) (entries []string, err error) {
 	file, isFile := strings.CutPrefix(text, "@")
 	if !isFile {
@@ -357,13 +357,13 @@ func allowed(text string) (entries []string, err error) {
 		}
 	}
 	if len(entries) == 0 && strings.TrimSpace(text) != "" {
-		return nil, fmt.Errorf("%q lists nothing; to run no checks at all, stop the agent", text)
+		return nil, fmt.Errorf("%q lists no program; to run no checks at all, stop the agent", text)
 	}
 	_, err = run.ParseAllow(entries)
 	return entries, err
 }
 
-// pairs reads key=value, separated by commas or what is given.
+// pairs reads key=value pairs, separated by commas or by separator.
 func pairs(text string, separator ...string) (map[string]string, error) {
 	sep := ","
 	if len(separator) > 0 {

@@ -11,12 +11,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// command is what the program does beside being an agent.
+// command is a subcommand of the program.
 type command struct {
 	name  string
-	words int                 // that may follow
-	about string              // usage, without the program's name, and what it does
-	flags func(*flag.FlagSet) // beside those of the agent
+	words int                 // largest number of arguments
+	about string              // usage and description
+	flags func(*flag.FlagSet) // adds its own flags
 	run   func(ctx context.Context, args []string, env Env) error
 }
 
@@ -27,7 +27,7 @@ func commands() []command {
 	}
 }
 
-// Commands are what the program does beside being an agent: name → what --help says.
+// Commands returns the subcommands: name → text of --help.
 func Commands() map[string]string {
 	out := map[string]string{}
 	for _, c := range commands() {
@@ -36,8 +36,7 @@ func Commands() map[string]string {
 	return out
 }
 
-// help is what --help says: the command's own flags. Those of the agent are too many to
-// say again.
+// help returns the text of --help with the command's own flags; the agent's flags are not repeated.
 func (c command) help() string {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	c.flags(set)
@@ -56,7 +55,8 @@ func (c command) usage(set *flag.FlagSet, w io.Writer) {
 	fmt.Fprint(w, c.help())
 }
 
-func (c command) tooMuch(word string) error {
+// extraArgument returns the error of an argument too many.
+func (c command) extraArgument(word string) error {
 	if c.name != "" {
 		return fmt.Errorf("%q is too much for %s", word, c.name)
 	}

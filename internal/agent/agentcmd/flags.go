@@ -11,14 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// words are the values of flags that are read further.
-type words struct {
+// rawValues are the texts of flags that parse converts.
+type rawValues struct {
 	servers, labels, groups, level, format, spool, age, assets, allow, caHash, caFile, proxy, noProxy string
 }
 
 // flags are the settings of an agent: the one list, from which help, environment and
 // docs/reference/agent.md are made.
-func flags(o *Options, w *words) *flag.FlagSet {
+func flags(o *Options, w *rawValues) *flag.FlagSet {
 	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
 	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: as told when joining)")
 	set.StringVar(&o.Agent.Token, "token", "", "join token, for an agent that shall join by itself at its first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
@@ -49,7 +49,7 @@ func flags(o *Options, w *words) *flag.FlagSet {
 	return set
 }
 
-// envOf is the environment variable of a setting; empty for what is no setting.
+// envOf returns the environment variable of a setting; empty for other flags.
 func envOf(f *flag.Flag) string {
 	switch f.Name {
 	case "probe", "version", "service", "print-unit", "keep-token", "yes":
@@ -66,14 +66,14 @@ func usage(set *flag.FlagSet, w io.Writer) {
 	set.PrintDefaults()
 }
 
-// Usage is what --help says.
+// Usage returns the text of --help.
 func Usage() string {
 	var b strings.Builder
-	usage(flags(&Options{}, &words{}), &b)
+	usage(flags(&Options{}, &rawValues{}), &b)
 	return b.String()
 }
 
-// wrongFlag names the flag that was meant.
+// wrongFlag returns the error of a flag, with the nearest name.
 func wrongFlag(set *flag.FlagSet, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !unknown {
@@ -101,7 +101,7 @@ by the server and needs none. This page is generated from the code.
 |---|---|---|
 `)
 	var alone []*flag.Flag
-	flags(&Options{}, &words{}).VisitAll(func(f *flag.Flag) {
+	flags(&Options{}, &rawValues{}).VisitAll(func(f *flag.Flag) {
 		if envOf(f) == "" {
 			alone = append(alone, f)
 			return

@@ -72,7 +72,7 @@ func runJoin(ctx context.Context, args []string, env Env) error {
 		return err
 	}
 	if id != nil {
-		j.tell(id)
+		j.printNode(id)
 	}
 	if f.service {
 		return s.install(ctx, id != nil)
@@ -81,7 +81,7 @@ func runJoin(ctx context.Context, args []string, env Env) error {
 	return nil
 }
 
-// tokenOf is a token as it was typed, or what stands in a file.
+// tokenOf returns a token from the command line, or of a file (@FILE).
 func tokenOf(word string) (string, error) {
 	file, ok := strings.CutPrefix(word, "@")
 	if !ok {
@@ -94,16 +94,16 @@ func tokenOf(word string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// joiner is one join as it was typed.
+// joiner runs one join command.
 type joiner struct {
 	o   *Options
 	env Env
 	f   joinFlags
 }
 
-// join asks until there is an answer; whom a service takes over asks once.
+// join asks until a person has decided. With --service it asks once, and the service goes on.
 func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
-	told := false
+	announced := false
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		id, already, err := agent.Join(ctx, j.o.Agent, j.trusted)
 		if already && err == nil {
@@ -111,12 +111,12 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 			return id, nil
 		}
 		var pending *pki.PendingError
-		if errors.As(err, &pending) && !told {
-			j.asked(pending)
-			told = true
+		if errors.As(err, &pending) && !announced {
+			j.printPending(pending)
+			announced = true
 		}
 		rest, again := agent.RetryJoin(err, wait)
-		if err == nil || !told || !again || j.f.service {
+		if err == nil || !announced || !again || j.f.service {
 			return id, err
 		}
 		if pause.For(ctx, rest) != nil {
@@ -125,19 +125,19 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	}
 }
 
-// trusted tells of a CA that nobody named.
+// trusted prints a CA that no setting names.
 func (j *joiner) trusted(ca [32]byte) {
 	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the server is trusted because it shows this CA. Compare it there, with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
 }
 
-func (j *joiner) asked(p *pki.PendingError) {
+func (j *joiner) printPending(p *pki.PendingError) {
 	fmt.Fprintf(j.env.Out, "Asked %s to let this machine in. Its key, to compare:\n\n  %s\n\nOn the server: muster node list --pending, then: muster node accept %s\n", p.Server, p.Key, p.Key[:16])
 	if !j.f.service {
 		fmt.Fprintf(j.env.Out, "Waiting; Ctrl-C ends that, and the same command goes on later.\n")
 	}
 }
 
-// settings are what the file is to hold afterwards.
+// settings returns the changes of the file of settings; an empty value removes a line.
 func (j *joiner) settings() map[string]string {
 	keep := map[string]string{}
 	for name, value := range j.o.Given {
@@ -157,7 +157,7 @@ func (j *joiner) settings() map[string]string {
 
 func settingName(name string) string { return envOf(&flag.Flag{Name: name}) }
 
-func (j *joiner) tell(id *pki.Identity) {
+func (j *joiner) printNode(id *pki.Identity) {
 	fmt.Fprintf(j.env.Out, "Node %s in namespace %s\n", id.Name, id.Namespace)
 	for _, line := range [][2]string{{"id", id.Node.String()}, {"servers", strings.Join(id.Servers, ", ")}, {"state", j.o.Agent.StateDir}, {"settings", j.o.Config}} {
 		fmt.Fprintf(j.env.Out, "  %-9s %s\n", line[0], line[1])

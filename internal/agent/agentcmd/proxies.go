@@ -8,9 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 )
 
-// dialer goes through the proxy that the settings name; lower-case variables count where
-// nothing else does.
-func (w *words) dialer(getenv func(string) string) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
+// dialer returns a dialer through the proxy of the settings, or of the lower-case variables.
+func (w *rawValues) dialer(getenv func(string) string) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
 	proxy, except := cmp.Or(w.proxy, getenv("https_proxy")), cmp.Or(w.noProxy, getenv("no_proxy"))
 	if err := link.CheckProxy(proxy); err != nil {
 		return nil, err

@@ -34,24 +34,24 @@ func runReset(_ context.Context, args []string, env Env) error {
 	if err != nil {
 		return err
 	}
-	gone := false
-	err = agent.Reset(o.Agent.StateDir, func(id *pki.Identity, goes []string) error {
-		if len(goes) == 0 {
+	removed := false
+	err = agent.Reset(o.Agent.StateDir, func(id *pki.Identity, names []string) error {
+		if len(names) == 0 {
 			return nil
 		}
 		who := "This machine has asked to join and is no node yet."
 		if id != nil {
 			who = fmt.Sprintf("This machine is node %s (namespace %s, id %s).", id.Name, id.Namespace, id.Node)
 		}
-		fmt.Fprintf(env.Out, "%s\nWhat goes from %s: %s\n", who, o.Agent.StateDir, strings.Join(goes, ", "))
-		gone = true
-		return sure(env, f.yes)
+		fmt.Fprintf(env.Out, "%s\nRemoved from %s: %s\n", who, o.Agent.StateDir, strings.Join(names, ", "))
+		removed = true
+		return confirm(env, f.yes)
 	})
 	if err != nil {
 		return err
 	}
-	if gone {
-		fmt.Fprintln(env.Out, "It is gone.")
+	if removed {
+		fmt.Fprintln(env.Out, "The identity is removed.")
 	} else {
 		fmt.Fprintf(env.Out, "Nothing to remove: %s holds no identity.\n", o.Agent.StateDir)
 	}
@@ -59,8 +59,8 @@ func runReset(_ context.Context, args []string, env Env) error {
 	return nil
 }
 
-// sure asks; without an answer the answer is no.
-func sure(env Env, yes bool) error {
+// confirm asks a yes-or-no question; without an answer the answer is no.
+func confirm(env Env, yes bool) error {
 	if yes {
 		return nil
 	}

@@ -56,10 +56,10 @@ func (s *service) configFlag() string {
 	return " --config " + s.config
 }
 
-// command is what starts the agent by hand.
+// command returns the command that starts the agent.
 func (s *service) command(program string) string { return program + s.configFlag() }
 
-// next says how an agent that has joined is started, by what is there.
+// next tells how to start an agent that has joined, with or without its unit.
 func (s *service) next() string {
 	if _, err := os.Stat(s.unitFile()); err == nil && s.config == "" {
 		start := "systemctl start "
@@ -71,7 +71,7 @@ func (s *service) next() string {
 	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s join --service%s\n", s.command(s.env.Program), s.env.Program, s.configFlag())
 }
 
-// words are those of ExecStart.
+// words returns the words of ExecStart.
 func (s *service) words() []string {
 	words := []string{s.installed()}
 	if strings.Contains(s.env.Program, " ") { // muster agent
@@ -86,7 +86,7 @@ func (s *service) words() []string {
 // systemFolders hold programs that everybody may start and only root may change.
 var systemFolders = [...]string{"/usr/", "/bin/", "/sbin/", "/opt/", "/nix/store/"}
 
-// installed is where the binary lies when all is done. A user's stays where it is.
+// installed returns the path of the installed binary. A user's binary stays in place.
 func (s *service) installed() string {
 	if s.user || slices.ContainsFunc(systemFolders[:], func(f string) bool { return strings.HasPrefix(s.program, f) }) {
 		return s.program
@@ -98,7 +98,7 @@ func (s *service) installed() string {
 	return "/usr/local/bin/" + name
 }
 
-// possible says early why there can be no service.
+// possible returns the reason why no service can be installed; nil: it can.
 func (s *service) possible(ctx context.Context) error {
 	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
 		return model.Errorf(model.Unavailable, "--service needs systemd, and it does not run here").
@@ -114,8 +114,8 @@ func (s *service) possible(ctx context.Context) error {
 	return nil
 }
 
-// install puts binary and unit in their places and starts the unit; it returns when the
-// agent is connected, or, where it is no node yet, when it has asked.
+// install installs binary and unit and starts the unit. It returns when the agent is connected, or has
+// asked to join.
 func (s *service) install(ctx context.Context, joined bool) error {
 	if err := s.copyBinary(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (s *service) copyBinary() error {
 	return nil
 }
 
-// await looks at what the agent tells systemd of itself.
+// await polls the status that the agent reports to systemd.
 func (s *service) await(ctx context.Context, joined bool) error {
 	deadline := time.NewTimer(s.within)
 	defer deadline.Stop()
@@ -216,7 +216,7 @@ func property(shown, name string) string {
 	return ""
 }
 
-// failed adds what the agent wrote last.
+// failed adds the last lines of the agent's log.
 func (s *service) failed(ctx context.Context, err error) error {
 	words := []string{"--unit", unitName, "--identifier", filepath.Base(s.installed()), "--lines", "10", "--no-pager", "--output", "cat"}
 	if s.user {
@@ -248,7 +248,7 @@ func (s *service) systemctl(ctx context.Context, words ...string) (string, error
 	return s.run(ctx, "systemctl", words...)
 }
 
-// run is bounded: systemd that hangs must not hang us.
+// run runs a command for at most two minutes: a hanging systemd must not block join.
 func (s *service) run(ctx context.Context, name string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

@@ -36,8 +36,8 @@ func readSettings(path string, set *flag.FlagSet) ([]setting, error) {
 	return settings, nil
 }
 
-// parseSettings reads lines of NAME=value. Empty lines and those that begin with # say
-// nothing; a value may stand in quotes, as systemd takes it too.
+// parseSettings reads lines of NAME=value. Empty lines and lines with # are ignored. A value may be in
+// quotes, as in systemd.
 func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
 	known := map[string]*flag.Flag{}
 	set.VisitAll(func(f *flag.Flag) {
@@ -62,7 +62,7 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
 		}
 		f := known[name]
 		if f == nil {
-			errs = append(errs, fmt.Errorf("line %d: there is no setting %s%s", number, name, meant(name, slices.Sorted(maps.Keys(known)))))
+			errs = append(errs, fmt.Errorf("line %d: there is no setting %s%s", number, name, nearest(name, slices.Sorted(maps.Keys(known)))))
 			continue
 		}
 		out = append(out, setting{name, unquote(strings.TrimSpace(value)), f})
@@ -70,7 +70,8 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
 	return out, errors.Join(errs...)
 }
 
-func meant(name string, names []string) string {
+// nearest suggests the nearest known name.
+func nearest(name string, names []string) string {
 	if near := model.Nearest(name, names); near != "" {
 		return "; did you mean " + near + "?"
 	}
@@ -84,7 +85,7 @@ func unquote(s string) string {
 	return s
 }
 
-// quote is what unquote and TrimSpace undo.
+// quote protects a value from unquote and TrimSpace.
 func quote(s string) string {
 	if s != strings.TrimSpace(s) || s != unquote(s) {
 		return `"` + s + `"`
@@ -94,8 +95,8 @@ func quote(s string) string {
 
 const settingsHead = "# Settings of muster-agent; what they mean: muster-agent --help\n"
 
-// changeSettings puts names to values in the text of a file, and takes away those whose
-// value is empty. Other lines stay as they are.
+// changeSettings sets names to values in the text of a file, and removes names with an empty value. Other
+// lines stay.
 func changeSettings(text string, change map[string]string) string {
 	if text == "" {
 		text = settingsHead
@@ -121,7 +122,7 @@ func changeSettings(text string, change map[string]string) string {
 	return b.String()
 }
 
-// keepSettings changes the file: its owner's alone, because a token may stand in it.
+// keepSettings changes the file. Only its owner can read it, because it may have a token.
 func keepSettings(path string, change map[string]string) error {
 	for name, value := range change {
 		if strings.ContainsAny(value, "\n\r") {

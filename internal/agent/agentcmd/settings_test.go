@@ -62,7 +62,7 @@ func FuzzSettings(f *testing.F) {
 	f.Add("MUSTER_NAME=\"x\"\n# y\n", "web 01")
 	f.Add("MUSTER_NAME", "\"")
 	f.Fuzz(func(t *testing.T, text, value string) {
-		set := flags(&Options{}, &words{})
+		set := flags(&Options{}, &rawValues{})
 		if _, err := parseSettings([]byte(text), set); err != nil || value == "" || strings.ContainsAny(value, "\r\n") {
 			return
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// unitHead, then unitSystem or unitUser, are the unit that --service writes. Who changes a line says why
+// unitHead and one of unitSystem and unitUser are the unit that --service writes. A changed line needs its reason
 // in its comment: an operator reads them before letting it run as root.
 const unitHead = `# Written by muster-agent join --service, and again by the next one: change it with
 # systemctl edit muster-agent.

@@ -24,39 +24,39 @@ import (
 type Sum = string
 
 const (
-	spread       = 2 * time.Second // a fleet that is told of an archive fetches it within this
+	spread       = 2 * time.Second // a fleet spreads the fetching of a new archive over this time
 	firstWait    = time.Second     // after the first failure; doubled by each …
 	longestWait  = 5 * time.Minute // … up to this
-	badWait      = time.Hour       // after an archive that is no good: it will not be better
-	usedAgain    = time.Hour       // how exactly it is known when a folder was used
-	partSuffix   = ".part"         // an archive that is on its way
-	freshSuffix  = ".new"          // a folder that is not whole yet
-	listSuffix   = ".list"         // what is in a folder; see list.go
+	badWait      = time.Hour       // after an invalid archive
+	usedAgain    = time.Hour       // precision of the stored time of last use
+	partSuffix   = ".part"         // an archive that is being fetched
+	freshSuffix  = ".new"          // a folder that is being extracted
+	listSuffix   = ".list"         // the content of a folder; see list.go
 	defaultBytes = 2 << 30
 )
 
-// Config of a Cache.
+// Config has the settings of a Cache.
 type Config struct {
 	Dir   string // made if need be; others may read it
-	Bytes int64  // what all extracted archives may have; default 2 GiB
-	// Fetch asks the server for an archive from the byte on; see Source.
+	Bytes int64  // disk for all extracted archives; default 2 GiB
+	// Fetch requests an archive from byte offset from on; see Source.
 	Fetch   func(ctx context.Context, sum Sum, from int64) (*Source, error)
-	Arrived func(sum Sum) // an archive is there now; must not block
+	Arrived func(sum Sum) // called when an archive is ready; must not block
 	Limits  Limits        // default DefaultLimits
-	// Alone: nobody else fetches at the same time, so that nothing waits for others' turn.
+	// Alone fetches at once: there is no fleet that would fetch at the same time.
 	Alone bool
-	// Reserve is how much room is left on the disk; zero: it may be filled.
+	// Reserve is the disk space in bytes that stays free; zero: none.
 	Reserve int64
-	// Look is how often an archive that is used is looked at, whether all of it is still as it
-	// was extracted; one that is not is fetched and extracted again. Zero: never.
+	// Look is the period in which a used archive is compared with its list; a changed one is fetched and
+	// extracted again. Zero: never.
 	Look time.Duration
-	// Whose is how messages call those that need archives; default this node's checks.
+	// Whose names the users of archives in messages; default "this node's checks".
 	Whose string
 	Log   *slog.Logger
 }
 
-// Source is an archive as it comes: from the byte From on, which may be less than what was
-// asked for. Whoever reads it closes Body.
+// Source is the stream of an archive from byte From on, which may be lower than requested. The reader
+// closes Body.
 type Source struct {
 	Body io.ReadCloser
 	From int64
@@ -69,7 +69,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[Sum]*entry
-	changed chan struct{} // closed, and another one made, when an entry changes
+	changed chan struct{} // closed and replaced when an entry changes
 }
 
 // entry is one archive.
@@ -78,15 +78,15 @@ type entry struct {
 	ready  bool
 	bytes  int64
 	used   time.Time // of a ready one
-	again  time.Time // of others: not before that
+	again  time.Time // of others: the next attempt
 	wait   time.Duration
-	noRoom bool   // it was here, and the others that checks need left no room for it
-	why    string // it is not here; empty: nothing has gone wrong yet
-	users  int    // commands that run with it: it stays for as long
+	noRoom bool   // it was removed because the other wanted archives filled Config.Bytes
+	why    string // the reason why it is missing; empty: no attempt has failed yet
+	users  int    // running commands that use it: it is not removed
 	looked time.Time
 }
 
-// Open looks at the folder and removes what is not whole.
+// Open reads the folder and removes incomplete archives.
 func Open(cfg Config) (*Cache, error) {
 	if cfg.Bytes <= 0 {
 		cfg.Bytes = defaultBytes
@@ -117,8 +117,8 @@ func Open(cfg Config) (*Cache, error) {
 			_ = os.RemoveAll(at)
 		}
 		if sum, ok := strings.CutSuffix(d.Name(), partSuffix); ok && c.entries[sum] == nil {
-			if _, err := model.ParseAssetSum(sum); err == nil { // goes on from there, or away with the first Want
-				c.entries[sum] = &entry{again: c.soon()}
+			if _, err := model.ParseAssetSum(sum); err == nil { // continued, or removed by the first Want
+				c.entries[sum] = &entry{again: c.fetchTime()}
 			}
 		}
 		if sum, ok := strings.CutSuffix(d.Name(), listSuffix); ok && c.entries[sum] == nil { // the folder's name sorts before
@@ -148,8 +148,7 @@ func bytesIn(dir string) (n int64) {
 	return n
 }
 
-// Want says which archives checks need now: those that are missing are fetched, and others
-// make room for them.
+// Want sets the archives that checks need: missing ones are fetched, others may be removed for space.
 func (c *Cache) Want(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,39 +163,39 @@ func (c *Cache) Want(sums map[Sum]bool) {
 	}
 	for sum := range sums {
 		if e := c.entries[sum]; e == nil {
-			c.entries[sum] = &entry{wanted: true, again: c.soon()}
+			c.entries[sum] = &entry{wanted: true, again: c.fetchTime()}
 		} else if e.noRoom && fewer {
-			e.again, e.wait, e.noRoom = c.soon(), 0, false
+			e.again, e.wait, e.noRoom = c.fetchTime(), 0, false
 		}
 	}
 	if gone {
-		c.tell() // who waits for it wants it all the same
+		c.wakeWaitersLocked() // they fetch it all the same
 	}
 	c.nudge()
 }
 
-// Hurry tries again what failed: the server is there (again).
-func (c *Cache) Hurry() {
+// RetryNow repeats failed attempts, because a server is connected again.
+func (c *Cache) RetryNow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, e := range c.entries {
 		if !e.ready && e.wait < badWait {
-			e.again, e.wait = c.soon(), 0
+			e.again, e.wait = c.fetchTime(), 0
 		}
 	}
 	c.nudge()
 }
 
-// soon is when something is fetched that is wanted now.
-func (c *Cache) soon() time.Time {
+// fetchTime returns the time at which a newly wanted archive is fetched.
+func (c *Cache) fetchTime() time.Time {
 	if c.cfg.Alone {
 		return time.Now()
 	}
 	return time.Now().Add(rand.N(spread))
 }
 
-// tell lets those look again who wait. The caller holds the lock.
-func (c *Cache) tell() {
+// wakeWaitersLocked makes waiting calls of Use look again.
+func (c *Cache) wakeWaitersLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -208,8 +207,8 @@ func (c *Cache) nudge() {
 	}
 }
 
-// Dir is the folder of an archive. One that is on its way, with nothing gone wrong yet, is
-// waited for until ctx ends; the error says why it is not here.
+// Dir returns the folder of an archive. It waits until ctx ends for an archive that is being fetched and
+// has not failed yet. The error has the reason why it is missing.
 func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 	dir, done, err := c.Use(ctx, sum)
 	if err == nil {
@@ -218,14 +217,14 @@ func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 	return dir, err
 }
 
-// Use is Dir of an archive that stays until done is called, also when nobody wants it any more.
+// Use returns Dir of an archive that is not removed until done is called.
 func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err error) {
 	for {
 		c.look(sum)
 		c.mu.Lock()
 		e, changed := c.entries[sum], c.changed
 		switch {
-		case e == nil: // the machine is another than it was: another archive is for it
+		case e == nil: // the facts have changed: another build is for this machine
 			c.entries[sum] = &entry{wanted: true, again: time.Now()}
 			c.nudge()
 		case e.ready:
@@ -236,7 +235,7 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 			e.users++
 			c.mu.Unlock()
 			if stale {
-				_ = os.Chtimes(c.path(sum), time.Time{}, time.Now()) // what is known of its use after a restart
+				_ = os.Chtimes(c.path(sum), time.Time{}, time.Now()) // keeps the time of use over a restart
 			}
 			return c.path(sum), func() { c.leave(e) }, nil
 		case e.why != "":
@@ -253,7 +252,7 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 	}
 }
 
-// leave hears that a command has ended.
+// leave releases an entry after a command has ended.
 func (c *Cache) leave(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -262,7 +261,7 @@ func (c *Cache) leave(e *entry) {
 	}
 }
 
-// Run fetches and extracts what is wanted until ctx ends.
+// Run fetches and extracts wanted archives until ctx ends.
 func (c *Cache) Run(ctx context.Context) {
 	for {
 		sum, wait := c.next()
@@ -282,7 +281,7 @@ func (c *Cache) Run(ctx context.Context) {
 	}
 }
 
-// next is the archive to fetch now, or else how long there is nothing to do.
+// next returns the archive to fetch now, or the time until the next attempt.
 func (c *Cache) next() (Sum, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -300,7 +299,7 @@ func (c *Cache) next() (Sum, time.Duration) {
 	return "", wait
 }
 
-// bad is an error that trying again does not mend.
+// bad is an error that another attempt does not solve.
 type bad struct{ error }
 
 func (c *Cache) get(ctx context.Context, sum Sum) {
@@ -311,14 +310,14 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 	}
 	c.mu.Lock()
 	defer func() {
-		c.tell()
+		c.wakeWaitersLocked()
 		c.mu.Unlock()
 		if err == nil {
 			c.cfg.Arrived(sum)
 		}
 	}()
 	e := c.entries[sum]
-	if e == nil { // nobody wants it any more; should they, it is there
+	if e == nil { // no check needs it any more
 		if err != nil {
 			_ = os.Remove(c.path(sum) + partSuffix)
 			return
@@ -328,7 +327,7 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 	}
 	if err == nil {
 		e.ready, e.bytes, e.used, e.why, e.wait, e.noRoom, e.looked = true, bytes, time.Now(), "", 0, false, time.Now()
-		c.cfg.Log.Info("asset is here", "sha512", sum[:12], "bytes", bytes, "took", time.Since(began))
+		c.cfg.Log.Info("asset ready", "sha512", sum[:12], "bytes", bytes, "took", time.Since(began))
 		c.makeRoom(sum)
 		if !e.ready {
 			err = errors.New(e.why)
@@ -341,12 +340,12 @@ func (c *Cache) get(ctx context.Context, sum Sum) {
 		e.wait = badWait
 	}
 	e.again = time.Now().Add(e.wait/2 + rand.N(e.wait))
-	c.cfg.Log.Warn("asset is not here; trying again", "sha512", sum[:12], "in", time.Until(e.again).Round(time.Second), "err", err)
+	c.cfg.Log.Warn("asset not fetched; trying again", "sha512", sum[:12], "in", time.Until(e.again).Round(time.Second), "err", err)
 }
 
-// makeRoom removes what nobody wants or uses and was not used for longest, while there is too
-// much; if that is not enough, what has just come (if anything did) does not stay. The caller
-// holds the lock.
+// makeRoom removes the least recently used archives that no check needs and no command uses, until all
+// fit Config.Bytes. Where that is not enough, it removes the one that has just arrived (fresh; empty:
+// none). The caller holds the lock.
 func (c *Cache) makeRoom(fresh Sum) {
 	for {
 		var all int64
@@ -367,7 +366,7 @@ func (c *Cache) makeRoom(fresh Sum) {
 		}
 		out := oldest
 		if out == "" {
-			if out = fresh; held || fresh == "" { // there is room again when a command has ended
+			if out = fresh; held || fresh == "" { // the end of a command frees space
 				return
 			}
 		}
@@ -385,7 +384,7 @@ func (c *Cache) makeRoom(fresh Sum) {
 	}
 }
 
-// remove takes a folder away, and its list: renamed first, so that no half of it is ever taken for whole.
+// remove deletes a folder and its list. It renames the folder first, so that a crash leaves no half of it.
 func (c *Cache) remove(sum Sum) {
 	_ = os.Remove(c.path(sum) + listSuffix)
 	if err := os.Rename(c.path(sum), c.path(sum)+freshSuffix); err != nil {
@@ -399,7 +398,7 @@ func (c *Cache) remove(sum Sum) {
 
 func (c *Cache) path(sum Sum) string { return filepath.Join(c.cfg.Dir, sum) }
 
-// fetchAndExtract leaves the archive's folder in place, or nothing but what has come of it.
+// fetchAndExtract makes the archive's folder. After a failed download the part file stays.
 func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err error) {
 	if err := os.MkdirAll(c.cfg.Dir, 0o755); err != nil {
 		return 0, err
@@ -416,13 +415,13 @@ func (c *Cache) fetchAndExtract(ctx context.Context, sum Sum) (bytes int64, err 
 	if err == nil {
 		bytes, err = c.extract(sum, f, size)
 	}
-	if gone := os.Remove(f.Name()); err == nil && gone != nil && !errors.Is(gone, fs.ErrNotExist) { // Want removes it, too
+	if gone := os.Remove(f.Name()); err == nil && gone != nil && !errors.Is(gone, fs.ErrNotExist) { // Want may have removed it
 		err = gone
 	}
 	return bytes, err
 }
 
-// extract makes the folder beside, and renames it when all of it is on the disk.
+// extract fills a temporary folder, and renames it when its files are synced.
 func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error) {
 	fresh := c.path(sum) + freshSuffix
 	if err := os.RemoveAll(fresh); err != nil {
@@ -457,10 +456,10 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 		}
 		return 0, bad{fmt.Errorf("the archive is refused: %w", err)}
 	}
-	if err := os.Chmod(fresh, 0o755); err != nil { // whatever the umask is
+	if err := os.Chmod(fresh, 0o755); err != nil { // independent of the umask
 		return 0, err
 	}
-	if old := c.path(sum) + ".old" + freshSuffix; os.Rename(c.path(sum), old) == nil { // of a time when its name was not synced
+	if old := c.path(sum) + ".old" + freshSuffix; os.Rename(c.path(sum), old) == nil { // left by a crash before its name was synced
 		defer os.RemoveAll(old)
 	}
 	if err := os.Rename(fresh, c.path(sum)); err != nil {
@@ -474,7 +473,7 @@ func (c *Cache) extract(sum Sum, f *os.File, size int64) (bytes int64, err error
 	return bytes, disk.OS{}.SyncDir(c.cfg.Dir)
 }
 
-// room is how much of the disk may be filled.
+// room returns the bytes of disk space that may be filled.
 func (c *Cache) room() (int64, error) {
 	if c.cfg.Reserve <= 0 {
 		return math.MaxInt64, nil
@@ -486,12 +485,12 @@ func (c *Cache) room() (int64, error) {
 	return free - c.cfg.Reserve, err
 }
 
-// noRoom says that the rest of the disk is for others.
+// noRoom returns the error of a disk that has only the reserve left.
 func (c *Cache) noRoom(free int64) error {
 	return fmt.Errorf("it cannot be extracted into %s: the disk has only %s left, of which %s are for others", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }
 
-// bytesOf is a sum as it is computed.
+// bytesOf decodes a sum.
 func bytesOf(sum Sum) []byte {
 	b, _ := hex.DecodeString(sum)
 	return b

@@ -270,7 +270,7 @@ func TestARefusedArchive(t *testing.T) {
 			t.Errorf("fetched %d times within a minute", d.times())
 		}
 		d.lies(fine)
-		d.cache.Hurry() // a session: still no better
+		d.cache.RetryNow() // a session: still no better
 		d.sleep(time.Minute)
 		if d.times() != 4 {
 			t.Errorf("fetched %d times", d.times())
@@ -304,7 +304,7 @@ func TestTwoAtOnce(t *testing.T) {
 		d.sleep(stalled + 2*spread)
 		d.holds(quick, "x", "quick")
 		stuck.Store(false)
-		d.cache.Hurry()
+		d.cache.RetryNow()
 		d.sleep(stalled + 2*spread)
 		d.holds(slow, "x", "slow")
 		for range 6 {

@@ -1,9 +1,8 @@
-// Package asset keeps what archives of Assets hold where commands need it, on a node and, for
-// handlers, on the server: it fetches an archive, believes it only by its SHA-512, extracts it so
-// that nothing of it lies outside of its own folder, and removes what was not used for longest
-// when there is too much.
+// Package asset caches the extracted archives of Assets on a node and, for handlers, on the server. It
+// fetches an archive, verifies its SHA-512, extracts it into a folder that no entry can leave, and removes
+// the least recently used archives above a limit.
 //
 // One goroutine (Cache.Run) fetches and extracts, one archive after the other; its lock
-// guards the table and is not held meanwhile. Start at cache.go; extract.go is pure but for
-// the folder that it is given; list.go finds what is not any more as it was extracted.
+// guards the table and is not held meanwhile. Start at cache.go; extract.go extracts one archive;
+// list.go finds changed files of an extracted archive.
 package asset

@@ -20,30 +20,30 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Limits bound what an archive may become.
+// Limits has the bounds of one archive.
 type Limits struct {
 	Bytes int64 // of all files
-	Free  int64 // of all files, however small the archive is …
-	Ratio int64 // … above which they may be so many times the archive's length
+	Free  int64 // of all files, allowed for the smallest archive …
+	Ratio int64 // … above it the files may have this multiple of the archive's length
 	Files int   // files, folders and links
 }
 
-// DefaultLimits are those of agents.
+// DefaultLimits returns the limits of agents.
 func DefaultLimits() Limits {
 	return Limits{Bytes: 2 << 30, Free: 64 << 20, Ratio: 100, Files: 100_000}
 }
 
 const (
 	maxNameBytes = 1024
-	maxPartBytes = 255 // between two slashes: what file systems take
+	maxPartBytes = 255 // between two slashes, the limit of file systems
 	maxDepth     = 64
 	maxListBytes = 256 // in the list of a zip file, of each file that there may be
 )
 
 // Extract unpacks an archive (tar, plain or packed by gzip or bzip2, or zip) of size bytes
-// into root, which is empty, and returns how many bytes the files have. An archive is
-// refused as a whole, with what is wrong in it: what is left in root is then to be removed.
-// Files are synced. Of a file's mode only counts whether it can be run.
+// into root, which is empty, and returns the bytes of the files. An invalid archive is refused as a
+// whole, with its fault; the caller then removes the content of root. Files are synced. Of a file's mode
+// only the execute bit counts.
 func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (bytes int64, err error) {
 	x := &extraction{root: root, limits: limits, dirs: map[string]bool{".": true}}
 	x.most = min(limits.Bytes, max(limits.Free, limits.Ratio*size))
@@ -180,7 +180,7 @@ func (x *extraction) zipped(f *zip.File) error {
 	return x.symlink(f.Name, string(target))
 }
 
-// place is a name within the archive as one within root.
+// place returns the path in root of a name in the archive.
 func place(name string) (string, error) {
 	switch {
 	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth:
@@ -202,7 +202,7 @@ func place(name string) (string, error) {
 	return clean, nil
 }
 
-// entry counts one, and makes the folders above it.
+// entry counts an entry, and makes its parent folders.
 func (x *extraction) entry(name string) (string, error) {
 	at, err := place(name)
 	if err != nil {
@@ -225,17 +225,17 @@ func (x *extraction) mkdir(at string) error {
 		return fmt.Errorf("there is too much in it: more than %d folders", x.limits.Files)
 	}
 	if err := x.root.Mkdir(at, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return told(at, err)
+		return entryError(at, err)
 	}
 	info, err := x.root.Lstat(at)
 	if err != nil {
-		return told(at, err)
+		return entryError(at, err)
 	}
 	if !info.IsDir() {
 		return fmt.Errorf("%q stands twice in it, as a folder and as something else", short(at))
 	}
 	x.dirs[at] = true
-	return told(at, x.root.Chmod(at, 0o755)) // whatever the umask is
+	return entryError(at, x.root.Chmod(at, 0o755)) // independent of the umask
 }
 
 func (x *extraction) folder(name string) error {
@@ -253,7 +253,7 @@ func (x *extraction) file(name string, mode fs.FileMode, r io.Reader) error {
 	}
 	f, err := x.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return told(at, err)
+		return entryError(at, err)
 	}
 	n, err := io.Copy(f, io.LimitReader(r, x.most-x.bytes+1))
 	if x.bytes += n; err == nil && x.bytes > x.most {
@@ -269,10 +269,10 @@ func (x *extraction) file(name string, mode fs.FileMode, r io.Reader) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	return told(at, errors.Join(err, f.Close()))
+	return entryError(at, errors.Join(err, f.Close()))
 }
 
-// symlink makes a link to something in the archive; finish looks where it really leads.
+// symlink makes a link to a path in the archive; finish follows all links.
 func (x *extraction) symlink(name, target string) error {
 	at, err := x.entry(name)
 	if err != nil {
@@ -283,7 +283,7 @@ func (x *extraction) symlink(name, target string) error {
 		return fmt.Errorf("%q is a link that leads out of the archive's own folder (%q)", short(at), short(target))
 	}
 	x.links = append(x.links, at)
-	return told(at, x.root.Symlink(filepath.FromSlash(target), at))
+	return entryError(at, x.root.Symlink(filepath.FromSlash(target), at))
 }
 
 func (x *extraction) hardlink(name, target string) error {
@@ -298,10 +298,10 @@ func (x *extraction) hardlink(name, target string) error {
 	if info, err := x.root.Lstat(to); err != nil || !info.Mode().IsRegular() {
 		return fmt.Errorf("%q is a hard link to %q, which is no file before it in the archive", short(at), short(target))
 	}
-	return told(at, x.root.Link(to, at))
+	return entryError(at, x.root.Link(to, at))
 }
 
-// finish refuses links that, one through the other, lead outside, and syncs the folders.
+// finish refuses links that lead outside through each other, and syncs the folders.
 func (x *extraction) finish() error {
 	for _, at := range x.links {
 		if _, err := x.root.Stat(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -310,13 +310,14 @@ func (x *extraction) finish() error {
 	}
 	for at := range x.dirs {
 		if err := syncDir(x.root, at); err != nil {
-			return told(at, err)
+			return entryError(at, err)
 		}
 	}
 	return nil
 }
 
-func told(at string, err error) error {
+// entryError adds the name of an entry to an error.
+func entryError(at string, err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// stalled is how long nothing may come of an archive.
+// stalled is the longest pause in a download.
 const stalled = 30 * time.Second
 
-// fetch completes the file, from where it ends.
+// fetch downloads the rest of the file.
 func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Cache) fetch(ctx context.Context, sum Sum, f *os.File) error {
 	}
 }
 
-// check looks whether the file is the archive.
+// check verifies the SHA-512 of the file.
 func check(f *os.File, sum Sum) (size int64, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, err

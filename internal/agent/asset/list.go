@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// listHead begins the list of a folder, which lies beside it: of each file, folder and link in
-// it a line, so that what has changed is found without reading it all. Another version of the
-// list is as none.
+// listHead starts the list of a folder: one line for each file, folder and link in it, so that changes
+// are found without reading the files. A list of another version is ignored.
 const listHead = "muster asset list 1\n"
 
-// maxListed bounds a list that is read: DefaultLimits, with names of usual length.
+// maxListed is the longest list in bytes that is read.
 const maxListed = 64 << 20
 
-// lineOf describes one. Of folders only that they are there: a program may write beside what
-// was extracted, such as what it compiled.
+// lineOf describes one entry. Of a folder only its name counts: a program may add files, such as compiled
+// ones.
 func lineOf(name string, info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsDir():
@@ -31,7 +30,7 @@ func lineOf(name string, info fs.FileInfo) string {
 	}
 }
 
-// writeList writes that of a folder.
+// writeList writes the list of a folder.
 func writeList(dir string) error {
 	var b bytes.Buffer
 	b.WriteString(listHead)
@@ -55,9 +54,9 @@ func writeList(dir string) error {
 	return os.WriteFile(dir+listSuffix, b.Bytes(), 0o600)
 }
 
-// changed says what in a folder is not as its list has it; empty: nothing. A folder without a
-// list is taken as it is.
-func changed(dir string) (what string, err error) {
+// changed describes the first entry of a folder that differs from its list; empty: none. A folder
+// without a list is not checked.
+func changed(dir string) (difference string, err error) {
 	info, err := os.Stat(dir + listSuffix)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -95,7 +94,7 @@ func changed(dir string) (what string, err error) {
 	return "", nil
 }
 
-// look fetches an archive anew whose folder is not as it was extracted, if it is time to look.
+// look compares a folder with its list where Config.Look is over, and fetches a changed archive again.
 func (c *Cache) look(sum Sum) {
 	if c.cfg.Look <= 0 {
 		return

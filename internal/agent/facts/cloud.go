@@ -25,7 +25,7 @@ func (t tree) cloud(f map[string]string) {
 	}
 }
 
-// firmwareCloud reads what providers write into the DMI tables. Serial numbers and UUIDs
+// firmwareCloud reads the entries of providers in the DMI tables. Serial numbers and UUIDs
 // are readable for root only: without it there is no instance.
 func (t tree) firmwareCloud() (provider, instance, size string) {
 	vendor, product, chassis := t.dmi("sys_vendor"), t.dmi("product_name"), t.dmi("chassis_asset_tag")

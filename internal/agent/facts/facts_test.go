@@ -182,7 +182,7 @@ func TestFullName(t *testing.T) {
 
 // On the machine of the test: what the system's own programs say.
 func TestThisMachine(t *testing.T) {
-	got := New(This()).Measure()
+	got := New(LocalSystem()).Measure()
 	host, err := os.Hostname()
 	if err != nil || got[Hostname] != host || got[CPUs] == "" || got[Memory] == "" && got[OS] == "linux" {
 		t.Errorf("%v; host name %s, %v", got, host, err)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// fullName is what the resolver said of a host name.
+// fullName is the resolver's answer for a host name.
 type fullName struct{ host, name string }
 
 // Resolve asks the resolver for the full name of a machine whose host name and hosts
-// file do not say it, until ctx ends; Measure says what came of it. An answer stays until
+// file have none, until ctx ends; later Measures report the answer. An answer stays until
 // another one comes: a resolver that is away takes nothing back.
 func (m *Meter) Resolve(ctx context.Context) {
 	t := tree{m.system.Root}

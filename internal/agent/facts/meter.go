@@ -14,18 +14,18 @@ import (
 	"sync"
 )
 
-// System is what a Meter looks at.
+// System is the machine that a Meter measures.
 type System struct {
 	Root       fs.FS                                                 // the folder /
-	CPUs       int                                                   // that the agent may use
-	OS, Arch   string                                                // as Go calls them
-	Hostname   func() string                                         // where the tree does not say it
+	CPUs       int                                                   // usable by the agent
+	OS, Arch   string                                                // in Go's words
+	Hostname   func() string                                         // where /proc does not have it
 	Interfaces func() []netip.Prefix                                 // addresses of the machine's own
 	Canonical  func(ctx context.Context, host string) (string, bool) // asks the resolver
 }
 
-// This is the machine that the program runs on.
-func This() System {
+// LocalSystem returns the machine that the program runs on.
+func LocalSystem() System {
 	return System{
 		Root: os.DirFS("/"), CPUs: runtime.NumCPU(), OS: runtime.GOOS, Arch: runtime.GOARCH,
 		Hostname:   func() string { host, _ := os.Hostname(); return host },
@@ -38,14 +38,14 @@ type Meter struct {
 	system System
 
 	mu   sync.Mutex
-	full fullName // as the resolver said
+	full fullName // of the resolver
 }
 
-// New makes a Meter; nothing is read yet.
+// New returns a Meter that has read nothing yet.
 func New(s System) *Meter { return &Meter{system: s} }
 
-// Measure reads what the machine is now: some small files and the list of interfaces,
-// no DNS. What is not known is left out. The map is the caller's.
+// Measure reads the present facts from small files and the list of interfaces, without DNS. Unknown
+// facts are left out. The caller owns the map.
 func (m *Meter) Measure() map[string]string {
 	t := tree{m.system.Root}
 	host := t.line("proc/sys/kernel/hostname")
@@ -72,10 +72,10 @@ func (m *Meter) Measure() map[string]string {
 	return f
 }
 
-// maxValue is how long a fact may be, in bytes.
+// maxValue is the longest fact in bytes.
 const maxValue = 2048
 
-// clean leaves what people can read on one line.
+// clean removes control characters and invalid UTF-8.
 func clean(value string) string {
 	value = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -90,11 +90,10 @@ func clean(value string) string {
 	return value
 }
 
-// maxAddresses is how many are said: hosts of containers have hundreds.
+// maxAddresses bounds the addresses of one fact: container hosts have hundreds.
 const maxAddresses = 32
 
-// addresses are those by which others may reach the machine: neither loopback nor
-// link-local.
+// addresses returns the machine's global addresses, without loopback and link-local ones.
 func addresses(list []netip.Prefix) string {
 	var out []netip.Addr
 	for _, p := range list {
@@ -124,10 +123,10 @@ func interfaces() (list []netip.Prefix) {
 // tree is the file system of a machine.
 type tree struct{ fs.FS }
 
-// maxFile bounds what is read of one file; all that matters stands at the beginning.
+// maxFile is the part of a file in bytes that is read.
 const maxFile = 1 << 20
 
-// text is a file's content; empty where it cannot be read.
+// text returns a file's content; empty where it cannot be read.
 func (t tree) text(path string) string {
 	f, err := t.Open(path)
 	if err != nil {
@@ -138,7 +137,7 @@ func (t tree) text(path string) string {
 	return string(data)
 }
 
-// line is a file's first line, without space around it.
+// line returns a file's first line without surrounding space.
 func (t tree) line(path string) string {
 	first, _, _ := strings.Cut(t.text(path), "\n")
 	return strings.TrimSpace(first)
@@ -149,7 +148,7 @@ func (t tree) exists(path string) bool {
 	return err == nil
 }
 
-// memory is what the kernel can use, in bytes.
+// memory returns the kernel's usable memory in bytes.
 func (t tree) memory() string {
 	for line := range strings.Lines(t.text("proc/meminfo")) {
 		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
@@ -162,7 +161,7 @@ func (t tree) memory() string {
 	return ""
 }
 
-// distribution reads os-release(5): /etc first, then what the packages brought.
+// distribution reads os-release(5) in /etc or else in /usr/lib.
 func (t tree) distribution(f map[string]string) {
 	text := t.text("etc/os-release")
 	if text == "" {
@@ -181,7 +180,7 @@ func (t tree) distribution(f map[string]string) {
 	}
 }
 
-// unquoted is a value of a file that the shell could read.
+// unquoted returns a value of a shell-compatible file without its quotes.
 func unquoted(v string) string {
 	if n := len(v); n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n-1] == v[0] {
 		v = v[1 : n-1]

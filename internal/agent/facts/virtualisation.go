@@ -2,8 +2,8 @@ package facts
 
 import "strings"
 
-// virtualisation is what systemd-detect-virt would say, from the same sources, in the
-// words of names.go: the innermost of what the machine runs in.
+// virtualisation returns the innermost container or hypervisor of the machine, from the same sources as
+// systemd-detect-virt, in the words of names.go.
 func (t tree) virtualisation() string {
 	if c := t.container(); c != "" {
 		return c
@@ -11,7 +11,7 @@ func (t tree) virtualisation() string {
 	return t.hypervisor()
 }
 
-// container finds who made the namespace that we run in.
+// container returns the container runtime; empty: none.
 func (t tree) container() string {
 	release := t.line("proc/sys/kernel/osrelease")
 	switch {
@@ -56,7 +56,7 @@ func (t tree) container() string {
 	return ""
 }
 
-// firmware are words of the DMI tables, in the order in which systemd looks for them.
+// firmware has words of the DMI tables, in systemd's order.
 var firmware = [...]struct{ word, is string }{
 	{"KVM", "kvm"}, {"OpenStack", "kvm"}, {"KubeVirt", "kvm"}, {"Amazon EC2", "kvm"}, {"QEMU", "qemu"},
 	{"VMware", "vmware"}, {"VMW", "vmware"}, {"innotek GmbH", "virtualbox"}, {"VirtualBox", "virtualbox"},
@@ -64,8 +64,8 @@ var firmware = [...]struct{ word, is string }{
 	{"Hyper-V", "hyper-v"}, {"Apple Virtualization", "apple"}, {"Google Compute Engine", "kvm"},
 }
 
-// hypervisor finds what the kernel runs on. The clock sources that the kernel offers tell
-// KVM, Hyper-V and Xen apart where the firmware names only QEMU, or nobody.
+// hypervisor returns the hypervisor below the kernel. The kernel's clock sources tell KVM, Hyper-V and Xen
+// apart where the firmware names only QEMU, or none.
 func (t tree) hypervisor() string {
 	if strings.Contains(t.text("proc/xen/capabilities"), "control_d") {
 		return "none" // the machine's own system, beside its guests
@@ -107,7 +107,7 @@ func (t tree) hypervisor() string {
 	return "none"
 }
 
-// otherArchitectures looks where machines without DMI say it.
+// otherArchitectures reads the sources of machines without DMI.
 func (t tree) otherArchitectures() string {
 	device := strings.TrimRight(t.text("proc/device-tree/hypervisor/compatible"), "\x00\n")
 	switch {
@@ -133,5 +133,5 @@ func (t tree) otherArchitectures() string {
 	return ""
 }
 
-// dmi is one field of the firmware's tables; some only root can read.
+// dmi returns one field of the firmware's tables; only root can read some.
 func (t tree) dmi(field string) string { return t.line("sys/class/dmi/id/" + field) }

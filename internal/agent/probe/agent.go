@@ -8,11 +8,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Self is the agent about itself: gauges now, and counters since its start.
+// Self has the agent's own gauges and counters since its start.
 type Self struct {
 	Waiting    uint64 // signals that no server has acknowledged
 	SpoolBytes int64  // counted for them
-	SpoolMost  int64  // what may wait
+	SpoolMost  int64  // limit of SpoolBytes
 	Blocked    error  // why the spool's disk takes nothing; nil: it does
 
 	Evicted uint64 // signals that the spool gave up
@@ -38,16 +38,16 @@ func agentProbe() Probe {
 
 func runAgent(_ context.Context, env *Env, a args, r *report) {
 	if env.Self == nil {
-		r.say(model.Unknown, "only a running agent knows")
+		r.add(model.Unknown, "only a running agent knows")
 		return
 	}
 	s := env.Self()
 	warn, _ := a.free("warn")
 	crit, _ := a.free("crit")
 	used, most := float64(s.SpoolBytes), float64(s.SpoolMost)
-	r.say(statusOf(warn, crit, most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal waits for a server", "signals wait for a server"), bytesText(used), bytesText(most))
+	r.add(statusOf(warn, crit, most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal waits for a server", "signals wait for a server"), bytesText(used), bytesText(most))
 	if s.Blocked != nil {
-		r.say(model.Critical, "the spool's disk takes nothing: %v", s.Blocked)
+		r.add(model.Critical, "the spool's disk takes nothing: %v", s.Blocked)
 	}
 	for _, c := range []struct {
 		name string
@@ -59,12 +59,12 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 		{"lost", s.Lost, "%d results were not taken by the spool"},
 	} {
 		if more := env.Memory.more(c.name, c.now); more > 0 {
-			r.say(model.Warning, c.text, more)
+			r.add(model.Warning, c.text, more)
 		}
 	}
 	if env.ServerOffset != nil {
 		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > clockWarn.Seconds() {
-			r.say(model.Warning, "the clock is %s, says the Muster server", offText(offset))
+			r.add(model.Warning, "the clock is %s, says the Muster server", offText(offset))
 		}
 	}
 	r.measure("spool", used, "B", warn.usedAt(most), crit.usedAt(most), 0, most)

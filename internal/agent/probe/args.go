@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Type is what an argument holds.
+// Type is the type of an argument.
 type Type string
 
 const (
@@ -37,32 +37,32 @@ type Arg struct {
 	Must    bool // has to be given
 }
 
-// free is a Free value: what must stay free.
+// free is a Free value: the share or the bytes that must stay free.
 type free struct {
 	percent float64
 	bytes   int64 // if percent is zero
 }
 
-// below says whether less than that is free.
-func (f free) below(avail, total float64) bool {
+// exceeds returns whether less is free.
+func (f free) exceeds(avail, total float64) bool {
 	if f.percent > 0 {
 		return total > 0 && avail/total*100 < f.percent
 	}
 	return avail < float64(f.bytes)
 }
 
-// statusOf judges what is free by what must stay free.
+// statusOf compares the free amount with its thresholds.
 func statusOf(warn, crit free, avail, total float64) model.Status {
 	switch {
-	case crit.below(avail, total):
+	case crit.exceeds(avail, total):
 		return model.Critical
-	case warn.below(avail, total):
+	case warn.exceeds(avail, total):
 		return model.Warning
 	}
 	return model.OK
 }
 
-// usedAt is the value of "used" at which the threshold lies, for perfdata.
+// usedAt returns the used amount at the threshold, for performance data.
 func (f free) usedAt(total float64) *model.Range {
 	left := float64(f.bytes)
 	if f.percent > 0 {
@@ -85,7 +85,7 @@ func (a args) duration(name string) (time.Duration, bool) {
 	v, ok := a[name].(time.Duration)
 	return v, ok
 }
-func (a args) rang(name string) *model.Range {
+func (a args) nagiosRange(name string) *model.Range {
 	if v, ok := a[name].(model.Range); ok {
 		return &v
 	}

@@ -34,11 +34,11 @@ func runCert(ctx context.Context, env *Env, a args, r *report) {
 	file, address := a.text("file"), a.text("address")
 	switch {
 	case (file == "") == (address == ""):
-		r.say(model.Unknown, "give either file or address")
+		r.add(model.Unknown, "give either file or address")
 	case file != "":
 		certs, err := readCertificates(env.path(file))
 		if err != nil {
-			r.say(model.Unknown, "%v", err)
+			r.add(model.Unknown, "%v", err)
 			return
 		}
 		judgeExpiry(env, a, r, "warn", "crit", firstToExpire(certs))
@@ -50,7 +50,7 @@ func runCert(ctx context.Context, env *Env, a args, r *report) {
 func runCertAddress(ctx context.Context, env *Env, a args, r *report, address string) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		r.say(model.Unknown, "address %q: want host:port", address)
+		r.add(model.Unknown, "address %q: want host:port", address)
 		return
 	}
 	if name := a.text("serverName"); name != "" {
@@ -58,19 +58,19 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 	}
 	roots, err := rootsFrom(env, a.text("ca"))
 	if err != nil {
-		r.say(model.Unknown, "%v", err)
+		r.add(model.Unknown, "%v", err)
 		return
 	}
 	raw, err := env.dial(ctx, "tcp", address)
 	if err != nil {
-		r.say(model.Critical, "%s: %v", address, err)
+		r.add(model.Critical, "%s: %v", address, err)
 		return
 	}
 	defer raw.Close()
 	// The chain is verified below, so that expiry is told whatever is wrong with it.
 	conn := tls.Client(raw, &tls.Config{ServerName: host, InsecureSkipVerify: true})
 	if err := conn.HandshakeContext(ctx); err != nil {
-		r.say(model.Critical, "%s: TLS: %v", address, err)
+		r.add(model.Critical, "%s: TLS: %v", address, err)
 		return
 	}
 	chain := conn.ConnectionState().PeerCertificates
@@ -80,7 +80,7 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 			options.Intermediates.AddCert(c)
 		}
 		if _, err := chain[0].Verify(options); err != nil && !expired(err) {
-			r.say(model.Critical, "%s: %v", address, err)
+			r.add(model.Critical, "%s: %v", address, err)
 		}
 	}
 	judgeExpiry(env, a, r, "warn", "crit", chain[0])
@@ -111,9 +111,9 @@ func judgeExpiry(env *Env, a args, r *report, warnArg, critArg string, cert *x50
 	}
 	day := cert.NotAfter.UTC().Format("2006-01-02")
 	if left <= 0 {
-		r.say(status, "certificate of %s expired %s ago (%s)", name, ageText(-left), day)
+		r.add(status, "certificate of %s expired %s ago (%s)", name, ageText(-left), day)
 	} else {
-		r.say(status, "certificate of %s expires in %s (%s)", name, ageText(left), day)
+		r.add(status, "certificate of %s expires in %s (%s)", name, ageText(left), day)
 	}
 	atLeast := func(d time.Duration, ok bool) *model.Range {
 		if !ok {

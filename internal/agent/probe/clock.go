@@ -42,7 +42,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 			err = answer.Validate()
 		}
 		if err != nil {
-			r.say(model.Unknown, "NTP server %s: %v", server, err)
+			r.add(model.Unknown, "NTP server %s: %v", server, err)
 			return
 		}
 		offset, by, ok = -answer.ClockOffset, "NTP server "+server, true
@@ -54,22 +54,22 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	kernel, synced, err := kernelClock()
 	switch {
 	case !ok && err != nil:
-		notHere(r, runtime.GOOS, err)
+		addUnsupported(r, runtime.GOOS, err)
 		return
 	case !ok && !synced:
-		r.say(model.Warning, "the clock is not synchronised, and there is no server to compare it with")
+		r.add(model.Warning, "the clock is not synchronised, and there is no server to compare it with")
 		return
 	case !ok:
 		offset, by = kernel, "the kernel's time discipline"
 	}
 	warn, hasWarn := a.duration("warn")
 	crit, hasCrit := a.duration("crit")
-	status := over(max(offset, -offset), warn, hasWarn, crit, hasCrit)
+	status := statusAbove(max(offset, -offset), warn, hasWarn, crit, hasCrit)
 	mend := ""
 	if status != model.OK {
 		mend = "; mend it on that machine: timedatectl set-ntp true"
 	}
-	r.say(status, "%s, says %s%s", offText(offset), by, mend)
+	r.add(status, "%s, says %s%s", offText(offset), by, mend)
 	symmetric := func(d time.Duration) *model.Range {
 		return &model.Range{Start: -d.Seconds(), End: d.Seconds()}
 	}

@@ -34,7 +34,7 @@ var errHangs = errors.New("the file system does not answer")
 
 // statfs asks a file system that may hang (a dead NFS server) without hanging with it.
 func (e *Env) statfs(ctx context.Context, path string) (usage, error) {
-	if !e.Memory.begin(path) {
+	if !e.Memory.startCall(path) {
 		return usage{}, errHangs
 	}
 	type answer struct {
@@ -44,7 +44,7 @@ func (e *Env) statfs(ctx context.Context, path string) (usage, error) {
 	ch := make(chan answer, 1)
 	go func() {
 		u, err := statfs(path)
-		e.Memory.done(path)
+		e.Memory.endCall(path)
 		ch <- answer{u, err}
 	}()
 	select {
@@ -60,7 +60,7 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) {
 	if len(paths) == 0 {
 		mounts, err := env.localMounts()
 		if err != nil {
-			notHere(r, "this system", err)
+			addUnsupported(r, "this system", err)
 			return
 		}
 		paths = mounts
@@ -73,13 +73,13 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) {
 		looked++
 		u, err := env.statfs(ctx, path)
 		if err != nil {
-			r.say(model.Unknown, "%s: %v", path, err)
+			r.add(model.Unknown, "%s: %v", path, err)
 			continue
 		}
 		judgeDisk(env, a, r, path, u)
 	}
 	if looked == 0 {
-		r.say(model.Unknown, "no file system is left to look at")
+		r.add(model.Unknown, "no file system is left to look at")
 	}
 }
 
@@ -112,7 +112,7 @@ func judgeDisk(env *Env, a args, r *report, path string, u usage) {
 		}
 		text += ", full in " + strconv.FormatFloat(days, 'f', 1, 64) + " days at this rate"
 	}
-	r.say(status, "%s", text)
+	r.add(status, "%s", text)
 	r.measure(path, u.used, "B", warn.usedAt(u.total), crit.usedAt(u.total), 0, u.total)
 	if known {
 		r.measure(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", nil, nil, 0, nan())

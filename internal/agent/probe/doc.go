@@ -3,12 +3,11 @@
 // arguments, from which lint, `muster explain` and docs/probes.md are made.
 //
 // In: a name and arguments as written in a check. Out: status and text by the Nagios
-// plug-in conventions, so that probe and plug-in look the same from there on. What a
-// probe must remember between runs (how fast a disk fills) is in a Memory that its
-// caller keeps, which has the one lock. No goroutines but those that watch a file
+// plug-in conventions, so that later steps treat probes and plug-ins alike. The state of a
+// probe between runs (how fast a disk fills) is a Memory that its caller owns, which has the one lock. No goroutines but those that watch a file
 // system that may hang. Start reading at table.go, then args.go and report.go, then any
 // probe.
 //
-// Thresholds of disk, memory and swap are what must stay free, as a share ("10%") or
-// an amount ("5GiB"); all others are what must not be exceeded.
+// Thresholds of disk, memory and swap are lower bounds of the free share ("10%") or amount ("5GiB"); all
+// others are upper bounds.
 package probe

@@ -28,7 +28,7 @@ func runFile(_ context.Context, env *Env, a args, r *report) {
 	pattern := a.text("path")
 	paths, err := filepath.Glob(env.path(pattern))
 	if err != nil {
-		r.say(model.Unknown, "path %q: %v", pattern, err)
+		r.add(model.Unknown, "path %q: %v", pattern, err)
 		return
 	}
 	if len(paths) == 0 {
@@ -38,9 +38,9 @@ func runFile(_ context.Context, env *Env, a args, r *report) {
 	}
 	if !a.bool("exists") {
 		if len(paths) > 0 {
-			r.say(model.Critical, "%s exists", paths[0])
+			r.add(model.Critical, "%s exists", paths[0])
 		} else {
-			r.say(model.OK, "%s does not exist", pattern)
+			r.add(model.OK, "%s does not exist", pattern)
 		}
 		return
 	}
@@ -48,29 +48,29 @@ func runFile(_ context.Context, env *Env, a args, r *report) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			r.say(model.Unknown, "%v", err)
+			r.add(model.Unknown, "%v", err)
 			continue
 		}
 		if newest == nil || info.ModTime().After(newest.ModTime()) {
 			newest = info
 		}
 		if least, ok := a.size("minSize"); ok && info.Size() < least {
-			r.say(model.Critical, "%s has %s, less than %s", path, bytesText(float64(info.Size())), model.Size(least))
+			r.add(model.Critical, "%s has %s, less than %s", path, bytesText(float64(info.Size())), model.Size(least))
 		}
 		if most, ok := a.size("maxSize"); ok && info.Size() > most {
-			r.say(model.Critical, "%s has %s, more than %s", path, bytesText(float64(info.Size())), model.Size(most))
+			r.add(model.Critical, "%s has %s, more than %s", path, bytesText(float64(info.Size())), model.Size(most))
 		}
 	}
 	if newest == nil {
 		if len(paths) == 0 {
-			r.say(model.Critical, "%s does not exist", pattern)
+			r.add(model.Critical, "%s does not exist", pattern)
 		}
 		return
 	}
 	age := env.now().Sub(newest.ModTime())
 	warn, hasWarn := a.duration("warnAge")
 	crit, hasCrit := a.duration("critAge")
-	r.say(over(age, warn, hasWarn, crit, hasCrit), "%s is %s old and has %s", newest.Name(), ageText(max(age, 0)), bytesText(float64(newest.Size())))
+	r.add(statusAbove(age, warn, hasWarn, crit, hasCrit), "%s is %s old and has %s", newest.Name(), ageText(max(age, 0)), bytesText(float64(newest.Size())))
 	r.measure("age", age.Truncate(time.Second).Seconds(), "s", upTo(warn.Seconds(), hasWarn), upTo(crit.Seconds(), hasCrit), nan(), nan())
 	r.measure("size", float64(newest.Size()), "B", nil, nil, 0, nan())
 }

@@ -40,12 +40,12 @@ func httpProbe() Probe {
 func runHTTP(ctx context.Context, env *Env, a args, r *report) {
 	roots, err := rootsFrom(env, a.text("ca"))
 	if err != nil {
-		r.say(model.Unknown, "%v", err)
+		r.add(model.Unknown, "%v", err)
 		return
 	}
 	request, err := http.NewRequestWithContext(ctx, a.text("method"), a.text("url"), nil)
 	if err != nil {
-		r.say(model.Unknown, "%v", err)
+		r.add(model.Unknown, "%v", err)
 		return
 	}
 	request.Header.Set("User-Agent", "muster-agent")
@@ -61,30 +61,30 @@ func runHTTP(ctx context.Context, env *Env, a args, r *report) {
 	began := env.now()
 	answer, err := client.Do(request)
 	if err != nil {
-		r.say(model.Critical, "%v", err)
+		r.add(model.Critical, "%v", err)
 		return
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, bodyLimit))
 	took := env.now().Sub(began)
 	if err != nil {
-		r.say(model.Critical, "%s: body: %v", a.text("url"), err)
+		r.add(model.Critical, "%s: body: %v", a.text("url"), err)
 		return
 	}
 	good, err := statusIn(a.list("status"), answer.StatusCode)
 	if err != nil {
-		r.say(model.Unknown, "%v", err)
+		r.add(model.Unknown, "%v", err)
 		return
 	}
 	judgeLatency(a, r, took, "HTTP "+answer.Status)
 	if !good {
-		r.say(model.Critical, "status %s, want %s", answer.Status, strings.Join(a.list("status"), ", "))
+		r.add(model.Critical, "status %s, want %s", answer.Status, strings.Join(a.list("status"), ", "))
 	}
 	if re := a.regexp("body"); re != nil && !re.Match(body) {
-		r.say(model.Critical, "body does not match %s", re)
+		r.add(model.Critical, "body does not match %s", re)
 	}
 	if re := a.regexp("bodyNot"); re != nil && re.Match(body) {
-		r.say(model.Critical, "body matches %s", re)
+		r.add(model.Critical, "body matches %s", re)
 	}
 	r.measure("size", float64(len(body)), "B", nil, nil, 0, nan())
 	if answer.TLS != nil && len(answer.TLS.PeerCertificates) > 0 {

@@ -27,13 +27,13 @@ func runLoad(_ context.Context, env *Env, a args, r *report) {
 	crit, errCrit := triple(a.list("crit"))
 	for _, err := range []error{errWarn, errCrit} {
 		if err != nil {
-			r.say(model.Unknown, "%v", err)
+			r.add(model.Unknown, "%v", err)
 			return
 		}
 	}
 	data, err := env.read("/proc/loadavg")
 	if err != nil {
-		notHere(r, runtime.GOOS, err)
+		addUnsupported(r, runtime.GOOS, err)
 		return
 	}
 	f := strings.Fields(string(data))
@@ -46,19 +46,19 @@ func runLoad(_ context.Context, env *Env, a args, r *report) {
 	var texts []string
 	for i, name := range [...]string{"load1", "load5", "load15"} {
 		if i >= len(f) {
-			r.say(model.Unknown, "/proc/loadavg cannot be read: %q", data)
+			r.add(model.Unknown, "/proc/loadavg cannot be read: %q", data)
 			return
 		}
 		v, err := strconv.ParseFloat(f[i], 64)
 		if err != nil {
-			r.say(model.Unknown, "/proc/loadavg cannot be read: %q", data)
+			r.add(model.Unknown, "/proc/loadavg cannot be read: %q", data)
 			return
 		}
-		status = worse(status, over(v/share, warn[i], true, crit[i], true))
+		status = worse(status, statusAbove(v/share, warn[i], true, crit[i], true))
 		texts = append(texts, f[i])
 		r.measure(name, v, "", upTo(warn[i]*share, true), upTo(crit[i]*share, true), 0, nan())
 	}
-	r.say(status, "load average %s on %s", strings.Join(texts, ", "), plural(cpus, "CPU", "CPUs"))
+	r.add(status, "load average %s on %s", strings.Join(texts, ", "), plural(cpus, "CPU", "CPUs"))
 }
 
 func triple(list []string) (v [3]float64, err error) {

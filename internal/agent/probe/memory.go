@@ -19,7 +19,7 @@ func memoryProbe() Probe {
 		run: func(_ context.Context, env *Env, a args, r *report) {
 			info, err := env.meminfo()
 			if err != nil {
-				notHere(r, runtime.GOOS, err)
+				addUnsupported(r, runtime.GOOS, err)
 				return
 			}
 			avail, ok := info["MemAvailable"]
@@ -41,11 +41,11 @@ func swapProbe() Probe {
 		run: func(_ context.Context, env *Env, a args, r *report) {
 			info, err := env.meminfo()
 			if err != nil {
-				notHere(r, runtime.GOOS, err)
+				addUnsupported(r, runtime.GOOS, err)
 				return
 			}
 			if info["SwapTotal"] == 0 {
-				r.say(model.OK, "no swap on this machine")
+				r.add(model.OK, "no swap on this machine")
 				return
 			}
 			judgeFree(a, r, "swap", info["SwapFree"], info["SwapTotal"])
@@ -56,7 +56,7 @@ func swapProbe() Probe {
 func judgeFree(a args, r *report, label string, avail, total float64) {
 	warn, _ := a.free("warn")
 	crit, _ := a.free("crit")
-	r.say(statusOf(warn, crit, avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
+	r.add(statusOf(warn, crit, avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
 	r.measure(label, total-avail, "B", warn.usedAt(total), crit.usedAt(total), 0, total)
 }
 

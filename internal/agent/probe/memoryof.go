@@ -11,8 +11,7 @@ const (
 	slopeSpan   = time.Hour // below this nothing is said about the future
 )
 
-// Memory is what one check remembers between its runs, for as long as the agent
-// runs. The zero value is ready.
+// Memory is the state of one check between its runs, until the agent stops. The zero value is ready.
 type Memory struct {
 	mu      sync.Mutex
 	trends  map[string]*trend
@@ -20,7 +19,7 @@ type Memory struct {
 	counted map[string]uint64
 }
 
-// more is how much a counter has grown since it was asked for before.
+// more returns the growth of a counter since the last call.
 func (m *Memory) more(counter string, now uint64) uint64 {
 	if m == nil {
 		return now
@@ -41,9 +40,8 @@ type trend struct {
 	zero time.Time
 }
 
-// daysUntilNone adds a sample of what is left and says when none will be, from the
-// slope over at most a day; ok is false while that cannot be told, or it does not
-// get less.
+// daysUntilNone adds a sample of the free amount and extrapolates the days until none is left, from the
+// slope over at most a day. ok is false in the first hour, and where the amount does not shrink.
 func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days float64, ok bool) {
 	if m == nil {
 		return 0, false
@@ -86,8 +84,8 @@ func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days fl
 	return left / -perDay, true
 }
 
-// begin marks something that may hang; false if it still hangs from before.
-func (m *Memory) begin(what string) bool {
+// startCall marks a call that may hang; false: an earlier one still hangs.
+func (m *Memory) startCall(what string) bool {
 	if m == nil {
 		return true
 	}
@@ -103,7 +101,8 @@ func (m *Memory) begin(what string) bool {
 	return true
 }
 
-func (m *Memory) done(what string) {
+// endCall ends a call of startCall.
+func (m *Memory) endCall(what string) {
 	if m == nil {
 		return
 	}

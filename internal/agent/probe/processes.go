@@ -28,13 +28,13 @@ func processesProbe() Probe {
 func runProcesses(ctx context.Context, env *Env, a args, r *report) {
 	dir, err := os.Open(env.path("/proc"))
 	if err != nil {
-		notHere(r, runtime.GOOS, err)
+		addUnsupported(r, runtime.GOOS, err)
 		return
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		notHere(r, runtime.GOOS, err)
+		addUnsupported(r, runtime.GOOS, err)
 		return
 	}
 	name := a.text("name")
@@ -58,7 +58,7 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) {
 			count++
 		}
 	}
-	warn, crit := a.rang("warn"), a.rang("crit")
+	warn, crit := a.nagiosRange("warn"), a.nagiosRange("crit")
 	what := "processes"
 	if name != "" {
 		what = "processes of " + name
@@ -66,12 +66,12 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) {
 			crit = &model.Range{Start: 1, End: math.Inf(1)}
 		}
 	}
-	r.say(byRanges(float64(count), warn, crit), "%d %s", count, what)
+	r.add(byRanges(float64(count), warn, crit), "%d %s", count, what)
 	r.measure("processes", float64(count), "", warn, crit, 0, nan())
 	zw, hasWarn := a.number("zombiesWarn")
 	zc, hasCrit := a.number("zombiesCrit")
-	if status := over(float64(zombies), zw, hasWarn, zc, hasCrit); status != model.OK {
-		r.say(status, "%d zombies", zombies)
+	if status := statusAbove(float64(zombies), zw, hasWarn, zc, hasCrit); status != model.OK {
+		r.add(status, "%d zombies", zombies)
 	}
 	r.measure("zombies", float64(zombies), "", upTo(zw, hasWarn), upTo(zc, hasCrit), 0, nan())
 }

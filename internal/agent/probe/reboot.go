@@ -22,12 +22,12 @@ func rebootProbe() Probe {
 func runReboot(_ context.Context, env *Env, a args, r *report) {
 	pending, ok := model.ParseStatus(a.text("status"))
 	if !ok {
-		r.say(model.Unknown, "status %q: want ok, warning or critical", a.text("status"))
+		r.add(model.Unknown, "status %q: want ok, warning or critical", a.text("status"))
 		return
 	}
 	release, err := kernelRelease()
 	if err != nil {
-		notHere(r, runtime.GOOS, err)
+		addUnsupported(r, runtime.GOOS, err)
 		return
 	}
 	judgeReboot(env, r, pending, release)
@@ -43,7 +43,7 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 		if f := strings.Fields(string(packages)); len(f) > 0 {
 			text += " by " + strings.Join(f[:min(len(f), 5)], ", ")
 		}
-		r.say(pending, "%s", text)
+		r.add(pending, "%s", text)
 		break
 	}
 	newest, known := running, false
@@ -58,10 +58,10 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	// Where the running kernel is not among those in /boot (containers, foreign
 	// kernels) they say nothing about it.
 	if known && newest != running {
-		r.say(pending, "kernel %s is installed, %s is running", newest, running)
+		r.add(pending, "kernel %s is installed, %s is running", newest, running)
 	}
 	if len(r.lines) == 0 {
-		r.say(model.OK, "no reboot is pending, kernel %s", running)
+		r.add(model.OK, "no reboot is pending, kernel %s", running)
 	}
 }
 

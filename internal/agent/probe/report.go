@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// report gathers what a probe finds and prints it like a plug-in: the worst on the
-// first line with the perfdata, everything on the lines after it.
+// report collects the findings of a probe and prints them like a plug-in: the worst ones with the
+// performance data on the first line, then all, one a line.
 type report struct {
 	name   string
 	status model.Status
@@ -44,8 +44,8 @@ func worse(a, b model.Status) model.Status {
 	return a
 }
 
-// say adds a finding.
-func (r *report) say(status model.Status, format string, a ...any) {
+// add adds a finding.
+func (r *report) add(status model.Status, format string, a ...any) {
 	r.status = worse(r.status, status)
 	r.lines = append(r.lines, line{status, strings.ReplaceAll(fmt.Sprintf(format, a...), "|", "/")})
 }
@@ -88,8 +88,8 @@ func (r *report) text() (model.Status, []byte) {
 	return r.status, []byte(b.String())
 }
 
-// over judges a value against the most that is allowed.
-func over[T int | int64 | float64 | time.Duration](v T, warn T, hasWarn bool, crit T, hasCrit bool) model.Status {
+// statusAbove compares a value with its upper thresholds.
+func statusAbove[T int | int64 | float64 | time.Duration](v T, warn T, hasWarn bool, crit T, hasCrit bool) model.Status {
 	switch {
 	case hasCrit && v > crit:
 		return model.Critical

@@ -14,11 +14,11 @@ func statfs(path string) (usage, error) {
 	block := float64(s.Bsize)
 	used := float64(s.Blocks-s.Bfree) * block
 	avail := float64(s.Bavail) * block
-	// What root keeps in reserve counts neither as used nor as free, as df has it.
+	// As in df, root's reserve counts neither as used nor as free.
 	return usage{total: used + avail, avail: avail, used: used, inodes: float64(s.Files), inodesFree: float64(s.Ffree)}, nil
 }
 
-// kernelClock says what the kernel knows of its clock's error: adjtimex(2).
+// kernelClock returns the kernel's estimate of its clock's error: adjtimex(2).
 func kernelClock() (offset time.Duration, synced bool, err error) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)

@@ -24,12 +24,12 @@ func systemdProbe() Probe {
 
 func runSystemd(ctx context.Context, env *Env, a args, r *report) {
 	if _, err := os.Stat(env.path("/run/systemd/system")); err != nil {
-		r.say(model.OK, "this machine does not run systemd")
+		r.add(model.OK, "this machine does not run systemd")
 		return
 	}
 	out, err := exec.CommandContext(ctx, "systemctl", "list-units", "--state=failed", "--all", "--plain", "--no-legend", "--no-pager").Output()
 	if err != nil {
-		r.say(model.Unknown, "systemctl: %v", err)
+		r.add(model.Unknown, "systemctl: %v", err)
 		return
 	}
 	judgeUnits(a, r, string(out))
@@ -50,10 +50,10 @@ func judgeUnits(a args, r *report, listing string) {
 		if units := a.list("unit"); len(units) > 0 && !matches(units, f[0]) {
 			status = model.Warning
 		}
-		r.say(status, "%s failed", f[0])
+		r.add(status, "%s failed", f[0])
 	}
 	if failed == 0 {
-		r.say(model.OK, "no unit has failed")
+		r.add(model.OK, "no unit has failed")
 	}
 	r.measure("failed", float64(failed), "", nil, nil, 0, nan())
 }

@@ -19,7 +19,7 @@ type Probe struct {
 	run     func(ctx context.Context, env *Env, a args, r *report)
 }
 
-// Env is what a probe may use of the world. Zero fields have sensible defaults.
+// Env is the surroundings of a probe. Zero fields have sensible defaults.
 type Env struct {
 	Root         string                                 // before /proc, /sys, /run, /boot: for tests
 	Now          func() time.Time                       // default time.Now
@@ -77,8 +77,8 @@ func Find(name string) (Probe, error) {
 	return Probe{}, err.WithHint("probes: %v", Names())
 }
 
-// Lint says what is wrong with a probe's name and arguments. Values that hold a
-// variable are only known on the node and are left alone.
+// Lint returns the faults of a probe's name and arguments. Values with a variable are known on the node
+// only, and are not checked.
 func Lint(name string, values map[string]string) []error {
 	p, err := Find(name)
 	if err != nil {
@@ -93,27 +93,27 @@ func Run(ctx context.Context, env *Env, name string, values map[string]string) (
 	r := &report{}
 	p, err := Find(name)
 	if err != nil {
-		r.say(model.Unknown, "%v", err)
+		r.add(model.Unknown, "%v", err)
 		r.name = name
 		return r.text()
 	}
 	r.name = p.Name
 	a, errs := p.parse(values, false)
 	for _, err := range errs {
-		r.say(model.Unknown, "%v", err)
+		r.add(model.Unknown, "%v", err)
 	}
 	if len(errs) == 0 {
 		p.run(ctx, env, a, r)
 		if ctx.Err() == context.DeadlineExceeded && r.status != model.Critical {
-			r.say(model.Unknown, "timed out")
+			r.add(model.Unknown, "timed out")
 		}
 	}
 	return r.text()
 }
 
-// notHere is what a probe says on a system it does not know.
-func notHere(r *report, system string, err error) {
-	r.say(model.Unknown, "not possible on %s: %v", system, err)
+// addUnsupported adds the finding that the probe does not support this system.
+func addUnsupported(r *report, system string, err error) {
+	r.add(model.Unknown, "not possible on %s: %v", system, err)
 }
 
 func plural(n int, one, many string) string {

@@ -27,7 +27,7 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) {
 	began := env.now()
 	conn, err := env.dial(ctx, "tcp", address)
 	if err != nil {
-		r.say(model.Critical, "%v", err)
+		r.add(model.Critical, "%v", err)
 		return
 	}
 	defer conn.Close()
@@ -39,7 +39,7 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) {
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if send := a.text("send"); send != "" {
 		if _, err := conn.Write([]byte(strings.NewReplacer(`\r`, "\r", `\n`, "\n").Replace(send))); err != nil {
-			r.say(model.Critical, "%s: %v", address, err)
+			r.add(model.Critical, "%s: %v", address, err)
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) {
 				break
 			}
 			if err != nil || len(got) > 64<<10 {
-				r.say(model.Critical, "%s: %q did not come; got %q", address, expect, got[:min(len(got), 200)])
+				r.add(model.Critical, "%s: %q did not come; got %q", address, expect, got[:min(len(got), 200)])
 				return
 			}
 		}
@@ -64,6 +64,6 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) {
 func judgeLatency(a args, r *report, took time.Duration, what string) {
 	warn, hasWarn := a.duration("warn")
 	crit, hasCrit := a.duration("crit")
-	r.say(over(took, warn, hasWarn, crit, hasCrit), "%s in %s", what, ageText(took))
+	r.add(statusAbove(took, warn, hasWarn, crit, hasCrit), "%s in %s", what, ageText(took))
 	r.measure("time", took.Seconds(), "s", upTo(warn.Seconds(), hasWarn), upTo(crit.Seconds(), hasCrit), 0, nan())
 }

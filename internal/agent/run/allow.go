@@ -11,14 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Allow is the list of what may run on this machine, whoever asks: nothing that a server
-// sends adds to it. A nil Allow allows everything. It is immutable.
+// Allow is the list of programs that may run on this machine. No server can add to it. A nil Allow
+// allows all. It is immutable.
 //
-// Of a program with arguments, the program is looked at: its absolute path, or its name
-// if that is what the name means in the agent's own PATH. The arguments are whoever's asks
-// it: what runs other programs by its arguments (sh, env, find, sudo) has no place here. A
-// line for the shell is taken apart where it is nothing but a program and arguments, and
-// then runs without a shell; any other stands in the list whole, or is refused.
+// Of a program with arguments only the program is checked: its absolute path, or its name as the agent's
+// own PATH resolves it. The arguments are free: do not list programs that run other programs (sh, env,
+// find, sudo). A shell line that is only a program with arguments is split and runs without a shell; any
+// other line must be listed whole.
 type Allow struct {
 	programs []string // patterns of path.Match: absolute, or names without a slash
 	lines    []string // whole lines for the shell
@@ -28,8 +27,8 @@ type Allow struct {
 // envEntry begins an entry that is the pattern of a variable's name.
 const envEntry = "env:"
 
-// ParseAllow reads the list: PATTERN, a whole line for the shell (it has a blank in it), or
-// env:PATTERN. It is nil for an empty list.
+// ParseAllow reads the list: PATTERN, a whole shell line (with a blank in it), or env:PATTERN. It returns
+// nil for an empty list.
 func ParseAllow(entries []string) (*Allow, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -55,13 +54,13 @@ func ParseAllow(entries []string) (*Allow, error) {
 	return a, nil
 }
 
-// admit returns the command as it may run, or why it may not. ownPath is the PATH that the
-// agent gives by itself: what the check says of it must not change what a name means.
+// admit returns the command as it may run, or the reason of a refusal. ownPath is the agent's PATH: a
+// check's own PATH must not change the program that a name resolves to.
 func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""
 	}
-	if c.Stdin != "" { // many programs take what they read there for commands
+	if c.Stdin != "" { // many programs execute their input
 		return c, "it gives no program a standard input"
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
@@ -89,7 +88,7 @@ func (a *Allow) admit(c Command, ownPath string) (_ Command, refused string) {
 	return c, ""
 }
 
-// program says whether a program may run. A name means what the agent's own PATH says.
+// program returns whether a program may run. Names resolve by the agent's own PATH.
 func (a *Allow) program(name, ownPath string) bool {
 	if !strings.ContainsRune(name, filepath.Separator) {
 		if matches(a.programs, name) {
@@ -115,8 +114,8 @@ func matches(patterns []string, name string) bool {
 	})
 }
 
-// plainLine splits a line that means nothing to a shell but words: letters, digits, a few
-// signs, and text between single quotes. false: it means more, or nothing.
+// plainLine splits a line that is only words to a shell: letters, digits, a few signs, and text between
+// single quotes. It returns false for any other line.
 func plainLine(line string) (words []string, ok bool) {
 	const signs = "_@%+:,./-"
 	word, in := "", false

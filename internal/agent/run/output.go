@@ -8,23 +8,23 @@ import (
 	"github.com/muster-fleet/muster/internal/hide"
 )
 
-// output keeps the first bytes of what a command prints and counts the rest, so that
-// a flood costs no memory.
+// output keeps the first bytes of a command's output and counts the others, so that a flood costs no
+// memory.
 type output struct {
 	keep    int
 	kept    []byte
 	total   uint64
 	flooded bool
-	stream  func([]byte) // hears what is kept; nil: nobody
-	hider   *hide.Hider  // goes over it before; nil: there are no secrets
+	stream  func([]byte) // receives the kept bytes; may be nil
+	hider   *hide.Hider  // redacts secrets first; nil: there are none
 }
 
 var errFlood = errors.New("too much output")
 
-// scratch is read into once enough is kept; nobody looks at what is in it.
+// scratch has read buffers.
 var scratch = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// ReadFrom lets the pipe be read straight into what is kept.
+// ReadFrom reads the pipe until its end, or until drainLimit.
 func (o *output) ReadFrom(r io.Reader) (n int64, err error) {
 	buf := scratch.Get().(*[32 << 10]byte)
 	defer scratch.Put(buf)
@@ -53,23 +53,23 @@ func (o *output) Write(p []byte) (int, error) {
 func (o *output) add(p []byte) {
 	o.total += uint64(len(p))
 	if o.hider != nil && o.keep > len(o.kept) {
-		p = o.hidden(p, false)
+		p = o.redact(p, false)
 	}
 	o.keepOf(p)
 }
 
-// hidden is what may be kept now. What was hidden counts as it stands there.
-func (o *output) hidden(p []byte, last bool) []byte {
+// redact returns the bytes that may be kept now. A redacted secret counts with its replacement's length.
+func (o *output) redact(p []byte, last bool) []byte {
 	before := len(p) + o.hider.Buffered()
 	p = o.hider.Next(p, last)
 	o.total = uint64(max(0, int64(o.total)+int64(len(p)+o.hider.Buffered()-before)))
 	return p
 }
 
-// end takes what was held back.
+// end keeps the bytes that the hider held back.
 func (o *output) end() {
 	if o.hider != nil && o.keep > len(o.kept) {
-		o.keepOf(o.hidden(nil, true))
+		o.keepOf(o.redact(nil, true))
 	}
 }
 

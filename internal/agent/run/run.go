@@ -23,35 +23,34 @@ const (
 	drainLimit = 256 << 20
 )
 
-// Command is what to run: exactly one of Shell and Argv.
+// Command is one command: exactly one of Shell and Argv is set.
 type Command struct {
 	Shell     string   // by /bin/sh -c
 	Argv      []string // without a shell
 	Env       map[string]string
-	Hide      []string      // secrets, of Env, that are hidden in what it writes
-	Stdin     string        // what it reads from standard input
+	Hide      []string      // secrets of Env, redacted in the output
+	Stdin     string        // its standard input
 	RunAs     string        // user name; empty: the agent's own
 	Timeout   time.Duration // zero: none but ctx
 	MaxOutput int           // bytes kept; zero: model.DefaultOutputBytes
 	Assets    []Asset       // their programs and libraries come first
 	AdHoc     bool          // no plug-in: another exit code is named, not explained
-	// Stream hears what is kept as the command writes it, on the run's own goroutine; the
-	// bytes are valid during the call. Nil: nobody listens.
+	// Stream receives the kept output while the command runs, on the run's goroutine; the bytes are valid
+	// during the call. It may be nil.
 	Stream func([]byte)
 }
 
-// Result is what came of a run.
+// Result is the outcome of a run.
 type Result struct {
 	Status   model.Status
-	Code     int    // the exit code; -1: it did not come to one, or not by itself
+	Code     int    // the exit code; -1: none, or it was killed
 	Output   []byte // valid UTF-8 without zero bytes, at most MaxOutput
 	Cut      uint64 // bytes of output that are not in Output
 	Duration time.Duration
-	// Note is what Output says beside what the command wrote: for whoever had that from
-	// Stream. Empty: nothing.
+	// Note has the lines that the agent added to Output, for receivers of Stream.
 	Note    string
-	Unheard uint64 // bytes that Stream did not hear
-	Refused bool   // by Allow: nothing ran, and Output says why
+	Unheard uint64 // bytes that Stream did not receive
+	Refused bool   // by Allow: nothing ran, and Output has the reason
 }
 
 // Runner runs commands. The zero value is ready.
@@ -61,9 +60,9 @@ type Runner struct {
 	Node       func() string // name of this node, for messages: "not found in PATH on web01"; nil: not said
 	Grace      time.Duration // between SIGTERM and SIGKILL; default 2 s
 	Nice       int           // added to the priority of commands; zero: none
-	Environ    []string      // default os.Environ(); what begins with MUSTER_ is withheld, and NOTIFY_SOCKET
-	Guard      *guard.Guard  // ends commands if the agent is killed; nil: nobody does
-	Allow      *Allow        // what may run; nil: everything
+	Environ    []string      // default os.Environ(); variables MUSTER_… and NOTIFY_SOCKET are withheld
+	Guard      *guard.Guard  // ends commands if the agent is killed; nil: they go on
+	Allow      *Allow        // the programs that may run; nil: all
 
 	forks atomic.Uint64
 }
@@ -71,8 +70,8 @@ type Runner struct {
 // Forks counts commands started.
 func (r *Runner) Forks() uint64 { return r.forks.Load() }
 
-// Run runs the command to its end. If ctx ends first, it is ended like at a time-out; the
-// cause of that, where it has one, is in what Run says.
+// Run runs the command to its end. If ctx ends first, the command ends as at a time-out, and the output
+// has the cause of ctx.
 func (r *Runner) Run(ctx context.Context, c Command) Result {
 	began := time.Now()
 	out := output{keep: c.MaxOutput, stream: c.Stream, hider: hide.New(c.Hide)}
@@ -92,7 +91,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 		if c, why = r.Allow.admit(c, own); why != "" {
 			return verdict{status: model.Unknown, refused: true, cause: "refused" + r.on() + ": the agent there runs only what its setting --allow-commands lists; " + why}
 		}
-		path = own // whatever a listed variable says
+		path = own // also where a listed variable sets it
 	}
 	argv := c.Argv
 	if argv == nil {
@@ -148,7 +147,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	}
 	held := errors.Is(err, exec.ErrWaitDelay)
 	if ctx.Err() != nil || held {
-		killGroup(cmd.Process.Pid) // what is left of it
+		killGroup(cmd.Process.Pid) // its remaining children
 	}
 	r.Guard.Release(cmd)
 	out.end()
@@ -169,9 +168,9 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 	return v
 }
 
-// environment is the agent's, without its own variables, with the plug-in folders in
-// PATH (own: without what the check says of it) and what the check sets. Another user inherits the language and the time zone
-// only: what else stands there, such as a proxy's password, is the agent's.
+// environment returns the agent's environment without its own variables, with the plug-in folders in
+// PATH and with the variables of the check. own is the PATH without the check's. Another user inherits
+// language and time zone only: other variables, such as a proxy's password, belong to the agent.
 func (r *Runner) environment(c Command) (env []string, path, own string) {
 	base := r.Environ
 	if base == nil {
@@ -201,7 +200,7 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	return env, pathOf(env), own
 }
 
-// forOthers says whether a variable is for whoever a command runs as.
+// forOthers returns whether commands of another user inherit the variable.
 func forOthers(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	return name == "LANG" || name == "TZ" || strings.HasPrefix(name, "LC_")

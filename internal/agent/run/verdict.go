@@ -97,7 +97,7 @@ func (r *Runner) startFailed(name, runAs string, err error) string {
 	return fmt.Sprintf("%s: cannot be started%s%s: %v", name, as, r.on(), err)
 }
 
-// notFoundName finds the program in what a shell prints: "/bin/sh: 1: name: not
+// notFoundName finds the program's name in a shell's message: "/bin/sh: 1: name: not
 // found" (dash, busybox) or "sh: line 1: name: command not found" (bash).
 func notFoundName(kept []byte) string {
 	for line := range bytes.Lines(kept) {
@@ -117,8 +117,8 @@ func notFoundName(kept []byte) string {
 	return ""
 }
 
-// text puts cause, output and note together in at most keep bytes. What does not fit
-// is cut where a character ends, and marked.
+// text joins cause, output and note in at most keep bytes. It cuts the output at the end of a character,
+// and marks the cut.
 func (v verdict) text(kept []byte, total uint64, keep int) (text []byte, cut uint64) {
 	body := bytes.TrimRight(kept, " \t\r\n")
 	whole := total == uint64(len(kept))
@@ -155,11 +155,10 @@ func (v verdict) text(kept []byte, total uint64, keep int) (text []byte, cut uin
 	return text, cut
 }
 
-// cutMarkRoom is what the mark and a line break need at most.
+// cutMarkRoom is the longest mark of a cut, with its line break.
 const cutMarkRoom = 40
 
-// appendClean makes text of bytes: what is no UTF-8, and zero bytes, which stores
-// refuse, become U+FFFD.
+// appendClean appends bytes as UTF-8: invalid bytes, and zero bytes, which stores refuse, become U+FFFD.
 func appendClean(dst, text []byte) []byte {
 	if utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 {
 		return append(dst, text...)
@@ -167,8 +166,7 @@ func appendClean(dst, text []byte) []byte {
 	return append(dst, bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))...)
 }
 
-// lookPath finds a program as a shell would: a name with a slash as it is, any other
-// in the folders of path.
+// lookPath finds a program like a shell: a name with a slash as it is, any other in the folders of path.
 func lookPath(name, path string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) {
 		return name, executable(name)
@@ -176,7 +174,7 @@ func lookPath(name, path string) (string, error) {
 	found := error(exec.ErrNotFound)
 	for _, dir := range filepath.SplitList(path) {
 		if dir == "" || !filepath.IsAbs(dir) {
-			continue // never what lies in the working directory
+			continue // never a program of the working directory
 		}
 		for _, suffix := range programSuffixes {
 			file := filepath.Join(dir, name+suffix)

@@ -5,7 +5,7 @@
 // A check with an interval runs when the boot clock, modulo the interval, reaches an
 // offset made from node id and check id: starts spread over machine and fleet, stay
 // where they are when the definition changes or the agent restarts, and do not care
-// what the wall clock does. A check that is new here also runs once soon (within
+// the wall clock. A check that is new here also runs once soon (within
 // Config.FirstWithin), so that nobody waits an hour for an hourly check.
 //
 // One goroutine (Run) sleeps until the next check is due, whatever their number; each

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// phase is that of a check here; runs for proxy nodes spread over the interval too.
+// phase returns the offset of a check in its interval; runs for proxy nodes are spread, too.
 func (s *Scheduler) phase(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node
 	for i := range 4 {

@@ -253,7 +253,7 @@ func BenchmarkTurn(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		s.turn()
+		s.runDue()
 	}
 	b.ReportMetric(float64(len(jobs)), "checks")
 }

@@ -23,7 +23,7 @@ const (
 	clockSet = 2 * time.Second
 )
 
-// Config is what a Scheduler needs.
+// Config has the settings of a Scheduler.
 type Config struct {
 	Node          uuid.UUID
 	MaxConcurrent int                  // default: CPUs, at least 2
@@ -261,12 +261,12 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		case <-s.wake:
 		case <-timer.C:
 		}
-		timer.Reset(s.turn())
+		timer.Reset(s.runDue())
 	}
 }
 
-// turn starts what is due and says how long to sleep.
-func (s *Scheduler) turn() time.Duration {
+// runDue starts the checks that are due and returns the time until the next one.
+func (s *Scheduler) runDue() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.cfg.Boot()
@@ -308,8 +308,8 @@ func (s *Scheduler) passOver(e *entry, was, now time.Duration) {
 	}
 }
 
-// followWallClock plans cron checks anew when somebody set the clock. What became
-// due by the leap runs once.
+// followWallClock plans cron checks again after the wall clock was set. Checks that the jump made due run
+// once.
 func (s *Scheduler) followWallClock(now time.Duration) {
 	if s.cron == 0 {
 		return

@@ -1,10 +1,10 @@
-// Package secrets finds, on the node, the values of secrets that a check needs for a run: in the
-// agent's environment, in its folder of secrets, or by asking the server. What the server gave is kept
-// in memory for its lease and nowhere else; what is on the node is read for each run.
+// Package secrets finds the values of secrets for one run of a check: in the agent's environment, in its
+// folder of secrets, or on the server. A value of the server is kept in memory for its lease, and nowhere
+// else; values on the node are read for each run.
 //
-// A Keeper owns no goroutine, but a timer for each value that it keeps; it has one lock, held for no
-// file and no network. The link fetches what is to be asked (Ready, Next) and hands over what came
-// (Connected, Disconnected, Reply). Start at Keeper.Find.
+// A Keeper owns a timer for each value that it keeps, and no goroutine. Its lock is not held during file
+// and network operations. The link sends its requests (Ready, Next) and delivers answers and the state of
+// the session (Reply, Connected, Disconnected). Start at Keeper.Find.
 package secrets
 
 import (
@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	// DefaultDir is where agents look for files.
+	// DefaultDir is the default folder of secrets.
 	DefaultDir = "/etc/muster/secrets"
-	// patience is how long the server may take to answer, and how long a session may be away until
-	// who needs it is told so.
-	patience = 15 * time.Second
+	// answerTimeout bounds the wait for the server's answer, and the time without a session after which
+	// requests fail at once.
+	answerTimeout = 15 * time.Second
 )
 
-// Options of a Keeper.
+// Options has the settings of a Keeper.
 type Options struct {
 	Dir    string                      // of secrets in files; default DefaultDir
 	Getenv func(string) (string, bool) // default os.LookupEnv
@@ -42,13 +42,13 @@ type Keeper struct {
 	o     Options
 	ready chan struct{}
 
-	mu      sync.Mutex
-	kept    map[string]*kept // by name
-	asks    map[uint64]*ask
-	unsent  []*ask
-	session bool      // there is one
-	serves  bool      // … and that server answers
-	since   time.Time // when the last session ended, or the agent began; zero before the first look
+	mu       sync.Mutex
+	kept     map[string]*kept // by name
+	requests map[uint64]*request
+	unsent   []*request
+	session  bool      // connected
+	serves   bool      // … to a server that answers
+	since    time.Time // end of the last session, or start of the agent
 }
 
 // kept is a value for the time of its lease.
@@ -57,16 +57,16 @@ type kept struct {
 	timer *time.Timer
 }
 
-// ask is what one run needs of the server.
-type ask struct {
-	id    uint64
-	names []string
-	done  chan struct{}
-	given []wire.SecretValue
-	err   error
+// request has the names that one run requests of the server.
+type request struct {
+	id     uint64
+	names  []string
+	done   chan struct{}
+	values []wire.SecretValue
+	err    error
 }
 
-// New makes a Keeper for an agent that begins now.
+// New makes a Keeper for an agent that starts now.
 func New(o Options) *Keeper {
 	if o.Dir == "" {
 		o.Dir = DefaultDir
@@ -74,19 +74,19 @@ func New(o Options) *Keeper {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
 	}
-	return &Keeper{o: o, ready: make(chan struct{}, 1), kept: map[string]*kept{}, asks: map[uint64]*ask{}, since: time.Now()}
+	return &Keeper{o: o, ready: make(chan struct{}, 1), kept: map[string]*kept{}, requests: map[uint64]*request{}, since: time.Now()}
 }
 
-// Find returns the values of secrets, by the variable that each is for. The error names the first
-// that cannot be had, and holds nothing of any value.
+// Find returns the values of secrets by their variables. The error names the first missing secret and has
+// no part of any value.
 func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
 	values := make(map[string]string, len(list))
 	var served []model.ChunkSecret
 	for i := range list {
 		if s := &list[i]; s.OnServer() {
 			served = append(served, *s)
-		} else if value, err := k.own(s); err != nil {
-			return nil, fmt.Errorf("secret %s cannot be had: %w", s.Name, err)
+		} else if value, err := k.local(s); err != nil {
+			return nil, fmt.Errorf("secret %s is not available: %w", s.Name, err)
 		} else {
 			values[s.Env] = value
 		}
@@ -104,8 +104,8 @@ func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string
 	return values, nil
 }
 
-// own reads what is on the node.
-func (k *Keeper) own(s *model.ChunkSecret) (value string, err error) {
+// local reads a value that is on the node.
+func (k *Keeper) local(s *model.ChunkSecret) (value string, err error) {
 	if s.AgentEnv != "" {
 		name := model.SecretVariable + s.AgentEnv
 		var ok bool
@@ -118,7 +118,7 @@ func (k *Keeper) own(s *model.ChunkSecret) (value string, err error) {
 	return value, model.CheckSecretValue(value)
 }
 
-// file reads one within the folder: no link leads out of it.
+// file reads a value in the folder; links cannot lead out of it.
 func (k *Keeper) file(name string) (string, error) {
 	root, err := os.OpenRoot(k.o.Dir)
 	if err != nil {
@@ -133,14 +133,14 @@ func (k *Keeper) file(name string) (string, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s in %s is no file", name, k.o.Dir)
 	}
-	data, err := io.ReadAll(io.LimitReader(f, model.MaxSecret+3)) // and a line break; longer is refused
+	data, err := io.ReadAll(io.LimitReader(f, model.MaxSecret+3)) // with a line break; a longer value is refused
 	if err != nil {
 		return "", fmt.Errorf("read %s in %s: %w", name, k.o.Dir, err)
 	}
 	return model.SecretOfFile(data), nil
 }
 
-// served returns what the server knows, by name: what is kept, and what it answers now.
+// served returns the server's values by name: kept ones, and those of its answer.
 func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
 	found := make(map[string]string, len(list))
 	var missing []string
@@ -157,36 +157,36 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 		k.mu.Unlock()
 		return found, nil
 	}
-	why := k.hopelessLocked()
-	if why != nil {
+	reason := k.unavailableLocked()
+	if reason != nil {
 		k.mu.Unlock()
-		return nil, fmt.Errorf("secret %s cannot be had: %w", missing[0], why)
+		return nil, fmt.Errorf("secret %s is not available: %w", missing[0], reason)
 	}
-	a := &ask{id: rand.Uint64() | 1, names: missing, done: make(chan struct{})}
-	k.asks[a.id] = a
+	a := &request{id: rand.Uint64() | 1, names: missing, done: make(chan struct{})}
+	k.requests[a.id] = a
 	k.unsent = append(k.unsent, a)
 	if k.session {
-		k.tellLocked()
+		k.wakeLocked()
 	}
 	k.mu.Unlock()
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(answerTimeout)
 	defer timer.Stop()
 	select {
 	case <-a.done:
 	case <-timer.C:
-		k.give(a, errors.New("the server did not answer"))
+		k.fail(a, errors.New("the server did not answer"))
 	case <-ctx.Done():
-		k.give(a, errors.New("the agent stops"))
+		k.fail(a, errors.New("the agent stops"))
 	}
 	if a.err != nil {
-		return nil, fmt.Errorf("secret %s cannot be had: %w", missing[0], a.err)
+		return nil, fmt.Errorf("secret %s is not available: %w", missing[0], a.err)
 	}
 	for _, name := range missing {
-		i := slices.IndexFunc(a.given, func(g wire.SecretValue) bool { return g.Name == name })
+		i := slices.IndexFunc(a.values, func(g wire.SecretValue) bool { return g.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("secret %s cannot be had: the server's answer leaves it out", name)
+			return nil, fmt.Errorf("secret %s is not available: the server's answer leaves it out", name)
 		}
-		g := &a.given[i]
+		g := &a.values[i]
 		err := error(nil)
 		if g.Error != "" {
 			err = errors.New(g.Error)
@@ -194,7 +194,7 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 			err = model.CheckSecretValue(string(g.Value))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("secret %s cannot be had: %w", name, err)
+			return nil, fmt.Errorf("secret %s is not available: %w", name, err)
 		}
 		found[name] = string(g.Value)
 	}
@@ -206,19 +206,19 @@ var (
 	errOld  = errors.New("the server knows none: it is of a version before secrets, update it")
 )
 
-// hopelessLocked says why nobody needs to wait for a server.
-func (k *Keeper) hopelessLocked() error {
+// unavailableLocked returns the reason why no server will answer; nil: one may.
+func (k *Keeper) unavailableLocked() error {
 	switch {
 	case k.session && !k.serves:
 		return errOld
-	case !k.session && time.Since(k.since) > patience:
+	case !k.session && time.Since(k.since) > answerTimeout:
 		return errAway
 	}
 	return nil
 }
 
-// give ends an ask that was not answered.
-func (k *Keeper) give(a *ask, err error) {
+// fail ends a request without an answer.
+func (k *Keeper) fail(a *request, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.endLocked(a, nil, err)
@@ -227,28 +227,29 @@ func (k *Keeper) give(a *ask, err error) {
 	}
 }
 
-// endLocked does nothing where it has ended.
-func (k *Keeper) endLocked(a *ask, given []wire.SecretValue, err error) {
-	if k.asks[a.id] != a {
+// endLocked ends a request once.
+func (k *Keeper) endLocked(a *request, values []wire.SecretValue, err error) {
+	if k.requests[a.id] != a {
 		return
 	}
-	delete(k.asks, a.id)
-	k.unsent = slices.DeleteFunc(k.unsent, func(b *ask) bool { return a == b })
-	a.given, a.err = given, err
+	delete(k.requests, a.id)
+	k.unsent = slices.DeleteFunc(k.unsent, func(b *request) bool { return a == b })
+	a.values, a.err = values, err
 	close(a.done)
 }
 
-func (k *Keeper) tellLocked() {
+// wakeLocked wakes the link.
+func (k *Keeper) wakeLocked() {
 	select {
 	case k.ready <- struct{}{}:
 	default:
 	}
 }
 
-// Ready has a value after there is something to ask.
+// Ready has a value after a request was added.
 func (k *Keeper) Ready() <-chan struct{} { return k.ready }
 
-// Next is what is to be asked of the server now; false: nothing.
+// Next returns the next request to the server; false: there is none.
 func (k *Keeper) Next() (wire.Exchange, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -260,21 +261,21 @@ func (k *Keeper) Next() (wire.Exchange, bool) {
 	return wire.Exchange{ID: a.id, SecretsRequest: &wire.SecretsRequest{Names: a.names}}, true
 }
 
-// Connected begins a session: what was asked in none is asked now.
+// Connected starts a session: waiting requests are sent now.
 func (k *Keeper) Connected(features uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.session, k.serves = true, features&wire.FeatureSecrets != 0
 	if !k.serves {
-		for _, a := range k.asks {
+		for _, a := range k.requests {
 			k.endLocked(a, nil, errOld)
 		}
 	} else if len(k.unsent) > 0 {
-		k.tellLocked()
+		k.wakeLocked()
 	}
 }
 
-// Disconnected ends it: what was not answered is asked again in the next.
+// Disconnected ends the session: unanswered requests are sent again in the next one.
 func (k *Keeper) Disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -282,31 +283,31 @@ func (k *Keeper) Disconnected() {
 		k.session, k.since = false, time.Now()
 	}
 	k.unsent = k.unsent[:0]
-	for _, a := range k.asks {
+	for _, a := range k.requests {
 		k.unsent = append(k.unsent, a)
 	}
 }
 
-// Reply takes the server's answer; x is valid during the call.
+// Reply delivers the server's answer; x is valid during the call.
 func (k *Keeper) Reply(x *wire.Exchange) {
 	if x.SecretsReply == nil {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	a := k.asks[x.ID]
+	a := k.requests[x.ID]
 	if a == nil {
 		return // too late
 	}
-	given := slices.Clone(x.SecretsReply.Values)
-	for i := range given {
-		g := &given[i]
+	values := slices.Clone(x.SecretsReply.Values)
+	for i := range values {
+		g := &values[i]
 		g.Value = slices.Clone(g.Value)
 		if g.Error == "" && g.LeaseMs > 0 && slices.Contains(a.names, g.Name) && model.CheckSecretValue(string(g.Value)) == nil {
 			k.keepLocked(g.Name, string(g.Value), time.Duration(g.LeaseMs)*time.Millisecond)
 		}
 	}
-	k.endLocked(a, given, nil)
+	k.endLocked(a, values, nil)
 }
 
 func (k *Keeper) keepLocked(name, value string, lease time.Duration) {
@@ -324,7 +325,7 @@ func (k *Keeper) keepLocked(name, value string, lease time.Duration) {
 	k.kept[name] = now
 }
 
-// Retain forgets what the assignment in force does not name any more.
+// Retain drops kept values that the assignment in force does not name.
 func (k *Keeper) Retain(chunks []*model.CheckChunk) {
 	named := map[string]bool{}
 	for _, c := range chunks {
@@ -344,5 +345,5 @@ func (k *Keeper) Retain(chunks []*model.CheckChunk) {
 	}
 }
 
-// Close forgets all.
+// Close drops all values.
 func (k *Keeper) Close() { k.Retain(nil) }

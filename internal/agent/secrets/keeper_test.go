@@ -44,7 +44,7 @@ func TestOnTheNode(t *testing.T) {
 	} {
 		c.s.Env, c.s.Name = "V", "default/s"
 		got, err := k.Find(t.Context(), []model.ChunkSecret{c.s})
-		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.HasPrefix(err.Error(), "secret default/s cannot be had: ")) || c.err == "" && (err != nil || got["V"] != c.want) {
+		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.HasPrefix(err.Error(), "secret default/s is not available: ")) || c.err == "" && (err != nil || got["V"] != c.want) {
 			t.Errorf("%+v: %v, %v", c.s, got, err)
 		}
 	}
@@ -111,21 +111,21 @@ func TestNothingComes(t *testing.T) {
 			t.Helper()
 			began := time.Now()
 			_, err := k.Find(t.Context(), db)
-			if err == nil || !strings.Contains(err.Error(), "secret default/db cannot be had: "+want) || time.Since(began) != after {
+			if err == nil || !strings.Contains(err.Error(), "secret default/db is not available: "+want) || time.Since(began) != after {
 				t.Errorf("after %v: %v, want %s after %v", time.Since(began), err, want, after)
 			}
 		}
-		fails("the server knows it, and there is no session", patience) // as the agent begins, it may come
+		fails("the server knows it, and there is no session", answerTimeout) // as the agent begins, it may come
 		time.Sleep(time.Second)
 		fails("the server knows it, and there is no session", 0)
 		k.Connected(wire.FeatureSecrets)
-		fails("the server did not answer", patience)
+		fails("the server did not answer", answerTimeout)
 		k.Connected(0)
 		fails("the server knows none: it is of a version before secrets", 0)
 		k.Disconnected()
 		k.Connected(wire.FeatureSecrets)
 		<-k.Ready()
-		for { // what was given up is not asked
+		for { // what was values up is not asked
 			x, ok := k.Next()
 			if !ok {
 				break
