@@ -7,7 +7,7 @@ import (
 )
 
 // What muster up begins with is what the pages let people begin a server with.
-func TestTheStarterSetIsTheExample(t *testing.T) {
+func TestStarterSetEqualsExample(t *testing.T) {
 	const example = "../../docs/examples/starter.yaml"
 	got, err := os.ReadFile(example)
 	if err != nil || !bytes.Equal(got, starter) {

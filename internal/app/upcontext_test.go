@@ -44,7 +44,7 @@ func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 
 // A server is told by its CA and its tokens, not by its address: another data folder at the same
 // one is another server.
-func TestUpKeepsTheContextOfAnotherServerAtItsAddress(t *testing.T) {
+func TestContextOfAnotherServerMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newUp(t, path)
 	other, err := pki.Open(filepath.Join(t.TempDir(), "other"), []string{"localhost"}, time.Now)
@@ -73,7 +73,7 @@ func TestUpKeepsTheContextOfAnotherServerAtItsAddress(t *testing.T) {
 }
 
 // Two servers take turns at one context file: each finds its own login again.
-func TestTwoServersTakeTurnsAtOneContextFile(t *testing.T) {
+func TestMovedContextIsUsedAgain(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.yaml")
 	a, of := newUp(t, path)
@@ -102,7 +102,7 @@ func TestTwoServersTakeTurnsAtOneContextFile(t *testing.T) {
 }
 
 // What is there of this server stays as it is, also when it moved to another port.
-func TestUpKeepsItsOwnLogin(t *testing.T) {
+func TestUpKeepsValidToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newUp(t, path)
 	by := intent.Actor{User: "admin"}

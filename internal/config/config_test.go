@@ -43,7 +43,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
+func TestPrecedence(t *testing.T) {
 	path := file(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
 	s, err := load(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
 	if err != nil {
@@ -55,7 +55,7 @@ func TestFlagsWinOverEnvironmentOverFileOverDefaults(t *testing.T) {
 	}
 }
 
-func TestEveryProblemIsReportedAtOnceWithItsPlace(t *testing.T) {
+func TestAllErrorsReportedTogether(t *testing.T) {
 	path := file(t, "listn: ':1'\nkeepalive-timeout: 5\nlog-level: loud\n")
 	_, err := load(t, map[string]string{"MUSTER_NODE_STATES": "many"}, "--config", path, "--listen-plain", "0.0.0.0:1")
 	if model.ClassOf(err) != model.Invalid {
@@ -73,7 +73,7 @@ func TestEveryProblemIsReportedAtOnceWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestAddressesOfTheServer(t *testing.T) {
+func TestAgentServers(t *testing.T) {
 	for given, want := range map[string]string{
 		"--advertise=muster.example.org,10.0.0.7:443,fd00::7,[fd00::8],[fd00::9]:443": "",
 		"--advertise=https://muster.example.org":                                      `advertise: "https://muster.example.org"`,
@@ -91,7 +91,7 @@ func TestAddressesOfTheServer(t *testing.T) {
 	}
 }
 
-func TestPasswordsAreNotShown(t *testing.T) {
+func TestSettingsHidePasswords(t *testing.T) {
 	for _, given := range []string{"postgres://muster:secret@db/muster", "postgresql://db/muster?password=secret", "postgres://secret%zz@db/muster"} {
 		s, err := load(t, nil, "--intent-db", given)
 		if err != nil {
@@ -103,7 +103,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreTheModelsLimits(t *testing.T) {
+func TestDefaultsEqualModelLimits(t *testing.T) {
 	s, err := load(t, nil)
 	if err != nil {
 		t.Fatal(err)

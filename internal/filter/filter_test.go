@@ -11,10 +11,10 @@ import (
 )
 
 // a Monday, 18:51:53 UTC
-func moment() time.Time { return time.Unix(1520275913, 0) }
+func eventTime() time.Time { return time.Unix(1520275913, 0) }
 
-func failing() map[string]any {
-	at := moment()
+func failingEvent() map[string]any {
+	at := eventTime()
 	return Shape(Subject{
 		Event: &model.Event{Namespace: "default", Node: "web1", Check: "disk-root", Status: model.Critical, Output: "CRITICAL: 97% used\n",
 			Executed: at, Received: at, History: []model.Status{0, 2, 2, 2}, Occurrences: 3, Watermark: 3, State: "failing"},
@@ -23,7 +23,7 @@ func failing() map[string]any {
 	})
 }
 
-func TestFiltersAsPeopleWriteThem(t *testing.T) {
+func TestCommonFilters(t *testing.T) {
 	for _, c := range []struct {
 		expression string
 		want       bool
@@ -60,9 +60,9 @@ func TestFiltersAsPeopleWriteThem(t *testing.T) {
 			continue
 		}
 		for range 2 { // fresh, and from the pool
-			got, err := p.Run(t.Context(), failing(), moment().Add(7*time.Second))
+			got, err := p.Run(t.Context(), failingEvent(), eventTime().Add(7*time.Second))
 			if errors.Is(err, ErrSlow) { // the machine stood still
-				got, err = p.Run(t.Context(), failing(), moment().Add(7*time.Second))
+				got, err = p.Run(t.Context(), failingEvent(), eventTime().Add(7*time.Second))
 			}
 			if got != c.want || err != nil {
 				t.Errorf("%s: %t, %v", c.expression, got, err)
@@ -71,7 +71,7 @@ func TestFiltersAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoExpressionSaysWhere(t *testing.T) {
+func TestSyntaxErrorPositions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                                   "does not end with a value",
 		"if (true) { true }":                 "does not end with a value",
@@ -97,7 +97,7 @@ func TestWhatIsNoExpressionSaysWhere(t *testing.T) {
 	}
 }
 
-func TestExpressionsThatFail(t *testing.T) {
+func TestFailingExpressions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"event.check.nothing.here == 1": "failed: Cannot read property",
 		"nothing == 1":                  "nothing is not defined",
@@ -117,20 +117,20 @@ func TestExpressionsThatFail(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		if got, err := p.Run(t.Context(), failing(), moment()); got || err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := p.Run(t.Context(), failingEvent(), eventTime()); got || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %t, %v, want %q", expression, got, err, want)
 		}
 	}
 }
 
 // What would reach the host, make code of texts, or outlive its evaluation.
-func TestNothingIsReached(t *testing.T) {
+func TestSandboxReachesNoHost(t *testing.T) {
 	for _, name := range strings.Fields("require eval Function process console globalThis Proxy Reflect Symbol Promise Map WeakRef ArrayBuffer Uint8Array BigInt setTimeout escape encodeURIComponent") {
 		p, err := Compile("typeof " + name + " === 'undefined'")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := p.Run(t.Context(), failing(), moment()); !got || err != nil {
+		if got, err := p.Run(t.Context(), failingEvent(), eventTime()); !got || err != nil {
 			t.Errorf("%s is there: %t, %v", name, got, err)
 		}
 	}
@@ -145,20 +145,20 @@ func TestNothingIsReached(t *testing.T) {
 			t.Errorf("%s: %v", expression, err)
 			continue
 		}
-		if got, err := p.Run(t.Context(), failing(), moment()); got && err == nil {
+		if got, err := p.Run(t.Context(), failingEvent(), eventTime()); got && err == nil {
 			t.Errorf("%s works", expression)
 		}
 	}
 }
 
-func TestOneEventDoesNotSeeAnother(t *testing.T) {
+func TestEventsAreIsolated(t *testing.T) {
 	p, err := Compile("var seen; var before = seen; seen = true; event.check.status = 0; event.entity.labels.x = 'y'; before === undefined")
 	if err != nil {
 		t.Fatal(err)
 	}
-	event := failing()
+	event := failingEvent()
 	for range 10 {
-		if got, err := p.Run(t.Context(), event, moment()); !got || err != nil {
+		if got, err := p.Run(t.Context(), event, eventTime()); !got || err != nil {
 			t.Fatal(got, err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestOneEventDoesNotSeeAnother(t *testing.T) {
 	}
 	itself := map[string]any{}
 	itself["event"] = itself
-	if _, err := p.Run(t.Context(), itself, moment()); err == nil || !strings.Contains(err.Error(), "holds itself") {
+	if _, err := p.Run(t.Context(), itself, eventTime()); err == nil || !strings.Contains(err.Error(), "holds itself") {
 		t.Error(err)
 	}
 }
@@ -198,7 +198,7 @@ func TestDecide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := f.Decide(t.Context(), failing(), moment())
+		v := f.Decide(t.Context(), failingEvent(), eventTime())
 		if v.Pass != c.pass || len(v.Failed) != c.failed || !strings.Contains(v.Reason, c.reason) || (c.reason == "") != (v.Reason == "") {
 			t.Errorf("%s: %+v", c.name, v)
 		}
@@ -214,7 +214,7 @@ func TestDecide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := f.Decide(t.Context(), failing(), moment()); v.Pass != want || v.Failed != nil {
+		if v := f.Decide(t.Context(), failingEvent(), eventTime()); v.Pass != want || v.Failed != nil {
 			t.Errorf("%s: %+v", built, v)
 		}
 	}
@@ -225,10 +225,10 @@ func BenchmarkRun(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	event, ctx := failing(), context.Background()
+	event, ctx := failingEvent(), context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := p.Run(ctx, event, moment()); err != nil {
+		if _, err := p.Run(ctx, event, eventTime()); err != nil {
 			b.Fatal(err)
 		}
 	}

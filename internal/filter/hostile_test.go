@@ -37,7 +37,7 @@ func TestHostileExpressionsEnd(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		began := time.Now()
-		got, err := p.Run(t.Context(), failing(), moment())
+		got, err := p.Run(t.Context(), failingEvent(), eventTime())
 		took := time.Since(began)
 		runtime.ReadMemStats(&after)
 		allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
@@ -52,22 +52,22 @@ func TestHostileExpressionsEnd(t *testing.T) {
 	}
 }
 
-func TestTheCallerCanEndIt(t *testing.T) {
+func TestContextEndsEvaluation(t *testing.T) {
 	p, err := Compile("for (;;) {} true")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Run(ctx, failing(), moment()); !errors.Is(err, context.Canceled) {
+	if _, err := p.Run(ctx, failingEvent(), eventTime()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := p.Run(ctx, failing(), moment()); err == nil || !strings.Contains(err.Error(), "stopped") && !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := p.Run(ctx, failingEvent(), eventTime()); err == nil || !strings.Contains(err.Error(), "stopped") && !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
-	if _, err := p.Run(t.Context(), failing(), moment()); model.ClassOf(err) != model.Limited {
+	if _, err := p.Run(t.Context(), failingEvent(), eventTime()); model.ClassOf(err) != model.Limited {
 		t.Error(err)
 	}
 }
@@ -82,7 +82,7 @@ func FuzzRun(f *testing.F) {
 			return
 		}
 		began := time.Now()
-		_, err = p.Run(t.Context(), failing(), moment())
+		_, err = p.Run(t.Context(), failingEvent(), eventTime())
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%q took %v", expression, took)
 		}
@@ -93,7 +93,7 @@ func FuzzRun(f *testing.F) {
 }
 
 // Would take longer than anybody lives, were it compiled as it stands.
-func TestLongChainsAreCompiled(t *testing.T) {
+func TestLongChains(t *testing.T) {
 	for _, link := range []string{"true && ", "false || ", "!(true && true) || ", "1 < 2 && ", "event.a && "} {
 		if _, err := Compile(strings.Repeat(link, 200) + "true"); err != nil {
 			t.Errorf("%s: %v", link, err)

@@ -22,7 +22,7 @@ func TestLibraries(t *testing.T) {
 			continue
 		}
 		for range 2 {
-			if got, err := p.Run(t.Context(), failing(), moment()); err != nil || got != want {
+			if got, err := p.Run(t.Context(), failingEvent(), eventTime()); err != nil || got != want {
 				t.Errorf("%s: %t %v, want %t", expression, got, err, want)
 			}
 		}
@@ -31,20 +31,20 @@ func TestLibraries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := m.Mutate(t.Context(), failing(), moment()); err != nil || string(got) != "web1!" {
+	if got, err := m.Mutate(t.Context(), failingEvent(), eventTime()); err != nil || string(got) != "web1!" {
 		t.Errorf("%q %v", got, err)
 	}
 	p, err := Compile("often(event, 3)")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Run(t.Context(), failing(), moment()); err == nil || !strings.Contains(err.Error(), "often is not defined") {
+	if _, err := p.Run(t.Context(), failingEvent(), eventTime()); err == nil || !strings.Contains(err.Error(), "often is not defined") {
 		t.Errorf("%v", err)
 	}
 }
 
 // A library is held to what expressions are held to, and errors name it.
-func TestLibrariesThatAreRefused(t *testing.T) {
+func TestRefusedLibraries(t *testing.T) {
 	for source, want := range map[string]string{
 		"var x = require('fs')\nclass A {}": "library x.js: the expression is wrong at line 2",
 		"})(); (function(){":                "library x.js: the expression is wrong at line 1, column 1",
@@ -62,13 +62,13 @@ func TestLibrariesThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if _, err := p.Run(t.Context(), failing(), moment()); err == nil || !strings.Contains(err.Error(), "longer than 100ms") || time.Since(began) > 10*time.Second {
+	if _, err := p.Run(t.Context(), failingEvent(), eventTime()); err == nil || !strings.Contains(err.Error(), "longer than 100ms") || time.Since(began) > 10*time.Second {
 		t.Errorf("%v", err)
 	}
 }
 
 // What a library assigns to and did not declare is its own, and gone with the event.
-func TestLibrariesThatDeclareNothing(t *testing.T) {
+func TestUndeclaredLibraryVariables(t *testing.T) {
 	library := Library{"x.js", "const fixed = 2; let kept = 1; kept = 3\nfunction each(e) { try { every = e.check.interval } catch (x) {}\n for (i = 0; i < 3; i++) {}\n for (k in {a: 1}) {}\n n = fixed; n--; return every + i + n + kept }\nevent = event"}
 	for expression, want := range map[string]bool{"each(event) == 67 && k == 'a' && event.check.status == 2": true, "every === undefined": true} {
 		p, err := Compile(expression, library)
@@ -76,13 +76,13 @@ func TestLibrariesThatDeclareNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if got, err := p.Run(t.Context(), failing(), moment()); err != nil || got != want {
+			if got, err := p.Run(t.Context(), failingEvent(), eventTime()); err != nil || got != want {
 				t.Errorf("%s: %t %v", expression, got, err)
 			}
 		}
 	}
 	if p, err := Compile("true", Library{"x.js", "Math = 1"}); err == nil {
-		if _, err := p.Run(t.Context(), failing(), moment()); err == nil {
+		if _, err := p.Run(t.Context(), failingEvent(), eventTime()); err == nil {
 			t.Error("a built-in was replaced")
 		}
 	}

@@ -27,7 +27,7 @@ func TestMutate(t *testing.T) {
 			t.Errorf("%s: %v", c.body, err)
 			continue
 		}
-		got, err := m.Mutate(t.Context(), failing(), moment())
+		got, err := m.Mutate(t.Context(), failingEvent(), eventTime())
 		switch {
 		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
 			t.Errorf("%s: %v, want %q", c.body, err, c.wrong)
@@ -47,30 +47,30 @@ func TestMutate(t *testing.T) {
 }
 
 // What takes too long three times in a row is not evaluated for a minute, and then once.
-func TestWhatIsTooSlowRests(t *testing.T) {
+func TestSlowProgramIsSuspended(t *testing.T) {
 	p, err := Compile("for (;;) {}\ntrue")
 	if err != nil {
 		t.Fatal(err)
 	}
 	try := func(at time.Time, suspended bool, next string) {
 		t.Helper()
-		_, err := p.Run(t.Context(), failing(), at)
+		_, err := p.Run(t.Context(), failingEvent(), at)
 		if !errors.Is(err, ErrSlow) || strings.Contains(err.Error(), "suspended") != suspended || !strings.Contains(err.Error(), next) {
 			t.Errorf("%v, want suspended %t, next evaluation %s", err, suspended, next)
 		}
 	}
 	for range maxSlow {
-		try(moment(), false, "")
+		try(eventTime(), false, "")
 	}
 	began := time.Now()
 	for range 100 {
-		try(moment().Add(59*time.Second), true, "18:52:53")
+		try(eventTime().Add(59*time.Second), true, "18:52:53")
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("100 suspended evaluations took %s", took)
 	}
-	try(moment().Add(time.Minute), false, "")
-	try(moment().Add(61*time.Second), true, "18:53:53")
+	try(eventTime().Add(time.Minute), false, "")
+	try(eventTime().Add(61*time.Second), true, "18:53:53")
 }
 
 func FuzzMutation(f *testing.F) {
@@ -81,7 +81,7 @@ func FuzzMutation(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got, err := m.Mutate(t.Context(), failing(), moment()); err == nil && len(got) > 8*MaxMutated {
+		if got, err := m.Mutate(t.Context(), failingEvent(), eventTime()); err == nil && len(got) > 8*MaxMutated {
 			t.Errorf("%d bytes", len(got))
 		}
 	})

@@ -14,7 +14,7 @@ import (
 
 // A command has what its assets bring for as long as it runs, whether it is written as a list or for the shell; while an
 // asset is not here, the message waits.
-func TestCommandsHaveAssets(t *testing.T) {
+func TestCommandAssets(t *testing.T) {
 	dir, held := t.TempDir(), 0
 	program := filepath.Join(dir, "bin", "tell")
 	if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {

@@ -18,7 +18,7 @@ const (
 	opsgenieCalls  = `{"action":"Acknowledge","alert":{"alertId":"052652ac","message":"disk","tags":["muster"],"tinyId":"23","entity":"web01","alias":"p1234","userId":"daed1180","username":"ada@example.org"},"source":{"name":"web","type":"web"},"integrationName":"muster","integrationId":"d3bf6b1f"}`
 )
 
-func TestServicesCallBack(t *testing.T) {
+func TestCallbacks(t *testing.T) {
 	pagerduty := &model.HandlerSpec{PagerDuty: &model.PagerDuty{}}
 	opsgenie := &model.HandlerSpec{Opsgenie: &model.Opsgenie{}}
 	sign := func(text string) string {

@@ -197,7 +197,7 @@ func (e *exim) letters(t *testing.T, n int) (list []*mail.Message) {
 
 // A real mail server takes mail by STARTTLS and by TLS from the first byte; what it refuses
 // for good is given up, what it puts off is tried again.
-func TestMailByARealServer(t *testing.T) {
+func TestMailOverExim(t *testing.T) {
 	e := startExim(t)
 	out := New(Options{})
 	t.Cleanup(out.Close)
@@ -256,7 +256,7 @@ func TestMailByARealServer(t *testing.T) {
 
 // Of several recipients each is on its own: who is put off is tried again, whoever else is refused
 // for good, and who has the mail does not get it again with each attempt.
-func TestMailToSomeOfSeveral(t *testing.T) {
+func TestMailToPartOfRecipients(t *testing.T) {
 	e := startExim(t)
 	out := New(Options{})
 	t.Cleanup(out.Close)

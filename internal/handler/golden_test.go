@@ -97,15 +97,15 @@ func (c *capturedRequest) String() string {
 	return b.String()
 }
 
-// peer is a local service that checks each request as the real one documents, and answers.
-type peer struct {
+// fakeService is a local service that checks each request as the real one documents, and answers.
+type fakeService struct {
 	*httptest.Server
 	got    chan capturedRequest
 	answer func(w http.ResponseWriter)
 }
 
-func newPeer(t testing.TB, check func(*capturedRequest) error) *peer {
-	p := &peer{got: make(chan capturedRequest, 100), answer: func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }}
+func newFakeService(t testing.TB, check func(*capturedRequest) error) *fakeService {
+	p := &fakeService{got: make(chan capturedRequest, 100), answer: func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) }}
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		c := capturedRequest{r.Method, r.RequestURI, r.Header, body}
@@ -129,7 +129,7 @@ func TestRequestsGolden(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			notes := notifications()
 			name, _, _ := strings.Cut(kind, "-")
-			p := newPeer(t, rulesOf()[name])
+			p := newFakeService(t, rulesOf()[name])
 			out := New(Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
 			defer out.Close()
 			var page bytes.Buffer
@@ -168,14 +168,14 @@ func golden(t *testing.T, file string, got []byte) {
 }
 
 // Texts without end are cut to what each service takes, with a mark.
-func TestTextsAreCutToWhatTheServiceTakes(t *testing.T) {
+func TestTextsFitLimitsOfServices(t *testing.T) {
 	long := *notifications()[Opened]
 	long.Output = strings.Repeat("ünïcode & <b> \"q\" ", 20_000)
 	long.Node, long.Source.Name = strings.Repeat("n", 253), strings.Repeat("c", 253)
 	long.Labels = map[string]string{"team": strings.Repeat("ö<", 5000)}
 	for kind := range services("") {
 		name, _, _ := strings.Cut(kind, "-")
-		p := newPeer(t, rulesOf()[name])
+		p := newFakeService(t, rulesOf()[name])
 		out := New(Options{})
 		if _, err := out.Send(t.Context(), services(p.URL)[kind], long.message(t)); err != nil {
 			t.Errorf("%s: %v", kind, err)
@@ -190,7 +190,7 @@ func TestTextsAreCutToWhatTheServiceTakes(t *testing.T) {
 }
 
 // So are many labels: what is left out is said, and the service takes the rest.
-func TestManyLabelsAreCutToWhatTheServiceTakes(t *testing.T) {
+func TestLabelsFitLimitsOfServices(t *testing.T) {
 	many := *notifications()[Opened]
 	many.Labels = map[string]string{}
 	var names []string
@@ -201,7 +201,7 @@ func TestManyLabelsAreCutToWhatTheServiceTakes(t *testing.T) {
 	}
 	for kind := range services("") {
 		name, _, _ := strings.Cut(kind, "-")
-		p := newPeer(t, rulesOf()[name])
+		p := newFakeService(t, rulesOf()[name])
 		out := New(Options{})
 		spec := services(p.URL)[kind]
 		spec.ShowLabels = names
@@ -223,7 +223,7 @@ func TestAnswers(t *testing.T) {
 	note := notifications()[Opened]
 	for kind := range services("") {
 		name, _, _ := strings.Cut(kind, "-")
-		p := newPeer(t, nil)
+		p := newFakeService(t, nil)
 		out := New(Options{})
 		for status := 200; status < 600; status++ {
 			if !slices.Contains([]int{200, 202, 204, 302, 400, 401, 403, 404, 408, 410, 413, 422, 425, 429, 500, 502, 503, 504}, status) {

@@ -23,8 +23,8 @@ import (
 // pages, and phone, who reads it.
 type ntfyServer struct{ url, token, dir string }
 
-// published is a message as ntfy's API gives it to subscribers.
-type published struct {
+// publishedMessage is a message as ntfy's API gives it to subscribers.
+type publishedMessage struct {
 	Event, Topic, Title, Message, Click string
 	Priority                            int
 	Tags                                []string
@@ -83,7 +83,7 @@ func startNtfy(t *testing.T) *ntfyServer {
 }
 
 // received are all messages of the topic, oldest first.
-func (s *ntfyServer) received(t *testing.T) (list []published) {
+func (s *ntfyServer) received(t *testing.T) (list []publishedMessage) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/pages/json?poll=1&since=all", nil)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *ntfyServer) received(t *testing.T) (list []published) {
 		t.Fatalf("%s %v\n%s", answer.Status, err, text)
 	}
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		var m published
+		var m publishedMessage
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func (s *ntfyServer) received(t *testing.T) (list []published) {
 
 // What a real ntfy shows of each kind of message is what was written, however many quotes and lines it has; and what
 // it refuses is given up or tried again as the table of answers says.
-func TestARealNtfy(t *testing.T) {
+func TestRealNtfy(t *testing.T) {
 	s := startNtfy(t)
 	out := New(Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})
 	defer out.Close()

@@ -13,7 +13,7 @@ import (
 func TestOpsgenieRaisesThePriority(t *testing.T) {
 	worse := *notifications()[Reminder]
 	worse.Raised = true
-	p := newPeer(t, opsgenieRules)
+	p := newFakeService(t, opsgenieRules)
 	out := New(Options{})
 	defer out.Close()
 	status := map[string]int{}

@@ -8,7 +8,7 @@ import (
 
 // A route tells of a group under one problem again and again: each mail has an id of its own,
 // else the second one is thrown away as the first, and all are of one thread.
-func TestMailsOfAGroup(t *testing.T) {
+func TestGroupMails(t *testing.T) {
 	out := New(Options{})
 	seen := map[string]bool{}
 	for _, key := range []string{"p1/opened/default/mail/default/on-call/1", "p2/opened/default/mail/default/on-call/2"} {

@@ -16,7 +16,7 @@ import (
 
 // What went wrong is kept where everybody may read it: not the address, whose path may
 // be a secret.
-func TestErrorsOfAWebhookHoldNoSecret(t *testing.T) {
+func TestWebhookErrorsHideSecrets(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:1/services/s3cret", "http://ann:s3cret@127.0.0.1:1/", "http://127.0.0.1:1/?key=s3cret", "http://[::1/s3cret", "http://127.0.0.1:s3cret/",
 	} {
@@ -29,7 +29,7 @@ func TestErrorsOfAWebhookHoldNoSecret(t *testing.T) {
 
 // A handler's command is told nothing of the server's own settings, nor of what else the server's
 // environment holds: values of Secrets are there.
-func TestHandlersDoNotInheritSettings(t *testing.T) {
+func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 	t.Setenv("PAGER_KEY", "s3cret")
 	t.Setenv("TZ", "UTC")
 	t.Setenv("MUSTER_INTENT_DB", "postgres://muster:s3cret@db/muster")
@@ -51,7 +51,7 @@ func TestHandlersDoNotInheritSettings(t *testing.T) {
 }
 
 // A Secret is read for each message; one that cannot be had is no final failure.
-func TestASecretIsReadForEachMessage(t *testing.T) {
+func TestSecretsReadPerMessage(t *testing.T) {
 	value, err := "", errors.New("Vault is sealed")
 	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
 		if namespace != "team" || name != "key" {
@@ -77,7 +77,7 @@ func TestASecretIsReadForEachMessage(t *testing.T) {
 
 // A mutator's command has its secrets as a handler's has; what it writes goes to the handler, and
 // nowhere else: neither what went wrong nor what is told of the message shows them.
-func TestMutatorsHaveSecrets(t *testing.T) {
+func TestMutatorSecrets(t *testing.T) {
 	failed := errors.New("Vault is sealed")
 	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
 		return "s3cret of " + namespace + "/" + name, failed
@@ -105,7 +105,7 @@ func TestMutatorsHaveSecrets(t *testing.T) {
 }
 
 // What is cut is hidden before: no part of a secret is left at an end.
-func TestNoPartOfASecretIsLeftByTheCut(t *testing.T) {
+func TestCutOutputHidesSecrets(t *testing.T) {
 	const secret = "s3cret-token-0123456789"
 	out := New(Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})
 	defer out.Close()

@@ -66,7 +66,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestWebhookTrustsItsCA(t *testing.T) {
+func TestWebhookCA(t *testing.T) {
 	got := make(chan string, 2)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -117,7 +117,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-func TestACommandIsKilledWithItsChildren(t *testing.T) {
+func TestCommandTimeoutKillsChildren(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `sleep 600 & echo $! > "$F.new"; mv "$F.new" "$F"; wait`}, Env: map[string]string{"F": file}}
 	ctx, cancel := context.WithCancel(t.Context())

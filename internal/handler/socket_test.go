@@ -16,15 +16,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// lines is a peer that reads lines of JSON from all who connect.
-type lines struct {
+// lineReceiver is a peer that reads lines of JSON from all who connect.
+type lineReceiver struct {
 	net.Listener
 	mu    sync.Mutex
 	conns []net.Conn
 	got   chan *Notification
 }
 
-func newLines(t *testing.T, config *tls.Config) *lines {
+func newLineReceiver(t *testing.T, config *tls.Config) *lineReceiver {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func newLines(t *testing.T, config *tls.Config) *lines {
 	if config != nil {
 		l = tls.NewListener(l, config)
 	}
-	p := &lines{Listener: l, got: make(chan *Notification, 100_000)}
+	p := &lineReceiver{Listener: l, got: make(chan *Notification, 100_000)}
 	go func() {
 		for {
 			conn, err := p.Accept()
@@ -49,7 +49,7 @@ func newLines(t *testing.T, config *tls.Config) *lines {
 	return p
 }
 
-func (p *lines) read(t *testing.T, conn net.Conn) {
+func (p *lineReceiver) read(t *testing.T, conn net.Conn) {
 	for r := bufio.NewReader(conn); ; {
 		line, err := r.ReadBytes('\n')
 		if err != nil {
@@ -65,7 +65,7 @@ func (p *lines) read(t *testing.T, conn net.Conn) {
 }
 
 // hangUp closes all connections and says how many there were.
-func (p *lines) hangUp() int {
+func (p *lineReceiver) hangUp() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.conns)
@@ -83,12 +83,12 @@ func TestTCP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, secure := newLines(t, nil), newLines(t, &tls.Config{Certificates: []tls.Certificate{pair}})
+	plain, secure := newLineReceiver(t, nil), newLineReceiver(t, &tls.Config{Certificates: []tls.Certificate{pair}})
 	out := New(Options{})
 	defer out.Close()
 	note := notifications()[Opened]
 	for _, c := range []struct {
-		peer *lines
+		peer *lineReceiver
 		spec model.TCP
 	}{
 		{plain, model.TCP{Address: plain.Addr().String()}},
@@ -107,7 +107,7 @@ func TestTCP(t *testing.T) {
 	}
 }
 
-func TestUDPFitsInADatagram(t *testing.T) {
+func TestUDPDatagramSize(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestUDPFitsInADatagram(t *testing.T) {
 // A stream keeps its connections, those of one problem stay in order, and a peer that went
 // away is found again by the next message.
 func TestStream(t *testing.T) {
-	p := newLines(t, nil)
+	p := newLineReceiver(t, nil)
 	out := New(Options{})
 	defer out.Close()
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: p.Addr().String(), Connections: 3}}
@@ -198,7 +198,7 @@ func TestStream(t *testing.T) {
 }
 
 // A peer that does not read holds its writers until their time is over, and nobody else.
-func TestStreamThatIsNotRead(t *testing.T) {
+func TestUnreadStream(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestStreamThatIsNotRead(t *testing.T) {
 	if err == nil || asFinal(err) {
 		t.Fatalf("%v", err)
 	}
-	p := newLines(t, nil)
+	p := newLineReceiver(t, nil)
 	if _, err := out.Send(t.Context(), &model.HandlerSpec{Stream: &model.Stream{Address: p.Addr().String()}}, n.message(t)); err != nil {
 		t.Fatal(err)
 	}

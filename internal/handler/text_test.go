@@ -39,7 +39,7 @@ func TestTextsGolden(t *testing.T) {
 
 // Secrets are read whenever they are used; what is not there is said, and may come.
 func TestSecrets(t *testing.T) {
-	p := newPeer(t, nil)
+	p := newFakeService(t, nil)
 	files, env := map[string]string{}, map[string]string{"SLACK_URL": p.URL + "/services/from-env"}
 	out := New(Options{
 		ReadFile: func(path string) ([]byte, error) {

@@ -14,7 +14,7 @@ import (
 )
 
 // A profile of locks has the waits of the seconds that it was asked for.
-func TestLocksAreSampledWhileSomebodyAsks(t *testing.T) {
+func TestSampleLocksDuringRequest(t *testing.T) {
 	mux := http.NewServeMux()
 	Handle(mux, func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) })
 	server := httptest.NewServer(mux)
@@ -68,7 +68,7 @@ func ask(t *testing.T, url string) string {
 	return string(text)
 }
 
-func TestOneAtATime(t *testing.T) {
+func TestOneProfileAtATime(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	h := sampled("goroutine", func(w http.ResponseWriter, err *model.Error) { http.Error(w, err.Error(), err.Class.HTTP()) }, func(on bool) {
 		if on {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-func aClone(address string) core.Clone {
+func cloneReport(address string) core.Clone {
 	return core.Clone{
 		Node:    core.Node{ID: 7, Name: "web01"},
 		Holder:  core.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
@@ -25,7 +25,7 @@ func aClone(address string) core.Clone {
 // The event is written when it has something new to say, about once a minute while the
 // clone goes on to come, and closed when none came for ten minutes; what the journal did
 // not take is tried again.
-func TestTheEventOfAClone(t *testing.T) {
+func TestCloneEvent(t *testing.T) {
 	var written []string
 	var fail error
 	w := episodes{status: model.Critical, closed: "no second machine came with this node's identity", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
@@ -47,7 +47,7 @@ func TestTheEventOfAClone(t *testing.T) {
 		}
 	}
 	came := func(address string) (string, bool) {
-		c := aClone(address)
+		c := cloneReport(address)
 		text := cloneText(c)
 		return text, w.occurred(c.Node.ID, text, text)
 	}
@@ -86,7 +86,7 @@ func TestTheEventOfAClone(t *testing.T) {
 }
 
 // The events that an earlier run of the server left open are found again, on all pages, so that they close.
-func TestEpisodesOfAnEarlierRun(t *testing.T) {
+func TestEpisodesAfterRestart(t *testing.T) {
 	asked := 0
 	m := New(Options{Events: func(_ context.Context, q event.Query) (event.Page, error) {
 		if len(q.Checks) != 1 || q.Checks[0] != model.IdentityCheck || slices.Contains(q.Statuses, model.OK) {

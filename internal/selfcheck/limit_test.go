@@ -13,7 +13,7 @@ import (
 
 // Who meets a limit has an event that says so and what raises it; a limit that many nodes
 // meet has one, whoever met it last; ten minutes after the last time it closes.
-func TestTheEventOfALimit(t *testing.T) {
+func TestLimitEvent(t *testing.T) {
 	var written []string
 	e := &episodes{status: model.Warning, closed: "no limit was met", open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // What sensuctl dump has of an asset is imported as what it was, in its order.
-func TestAssetsAreShownAsTheyAreRead(t *testing.T) {
+func TestAssetRoundTrip(t *testing.T) {
 	a, b := strings.Repeat("a", 128), strings.Repeat("b", 128)
 	url := "https://example.com/x.tar.gz"
 	for _, builds := range [][]model.AssetBuild{

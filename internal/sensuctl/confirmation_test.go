@@ -11,7 +11,7 @@ import (
 
 // What covers or changes most of a fleet is refused, and the answer names the command of Muster that does it:
 // sensuctl has no --yes.
-func TestWhatIsGuardedNamesACommand(t *testing.T) {
+func TestGuardedRequestsNameCommand(t *testing.T) {
 	w := newWorld(t)
 	names := make([]string, 60)
 	for i := range names {
@@ -22,7 +22,7 @@ func TestWhatIsGuardedNamesACommand(t *testing.T) {
 		"apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec: {command: \"true\", interval: 1m, targets: {groups: [linux]}}\n")
 	refused := func(method, path, body, command string) {
 		t.Helper()
-		text := w.want(http.StatusPreconditionRequired, method, path, body)
+		text := w.expect(http.StatusPreconditionRequired, method, path, body)
 		if !strings.Contains(text, "sensuctl has no --yes; look at it, then type: "+command+")") {
 			t.Errorf("%s %s: %s", method, path, text)
 		}
@@ -40,11 +40,11 @@ func TestWhatIsGuardedNamesACommand(t *testing.T) {
 		"muster silence --group linux --until-resolved -m x --yes")
 	refused("PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`, applyCommand)
 	refused("DELETE", core+"/checks/disk", "", "muster delete check disk --yes")
-	w.want(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"entity:web01","expire":60,"reason":"x"}`)
+	w.expect(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"entity:web01","expire":60,"reason":"x"}`)
 }
 
 // The command says all that the silence does.
-func TestTheCommandOfASilence(t *testing.T) {
+func TestSilenceCommand(t *testing.T) {
 	w := newWorld(t)
 	at := model.Time{Time: w.Now()}
 	for want, s := range map[string]model.SilenceSpec{

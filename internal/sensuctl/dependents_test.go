@@ -9,7 +9,7 @@ import (
 )
 
 // A set that sensuctl makes lets each of its handlers hear by that one's own filters and mutator.
-func TestASetHasItsMembersFilters(t *testing.T) {
+func TestSetUsesFiltersOfMembers(t *testing.T) {
 	w := newWorld(t)
 	for _, o := range []string{
 		`filters/hourly {"action":"allow","expressions":["event.check.occurrences == 1"]}`,
@@ -20,9 +20,9 @@ func TestASetHasItsMembersFilters(t *testing.T) {
 		`handlers/all {"type":"set","handlers":["chat","log","page"],"filters":["is_incident"]}`,
 	} {
 		path, body, _ := strings.Cut(o, " ")
-		w.want(201, "PUT", core+"/"+path, body)
+		w.expect(201, "PUT", core+"/"+path, body)
 	}
-	data, err := json.Marshal(w.declared("Pipeline", model.SensuPipeline("all")).Spec)
+	data, err := json.Marshal(w.resource("Pipeline", model.SensuPipeline("all")).Spec)
 	const want = `{"workflows":[{"name":"chat","filters":["hourly"],"mutator":"strip","handler":"chat"},{"name":"log","handler":"log"},` +
 		`{"name":"page","filters":["is_incident","not_silenced"],"handler":"page"}]}`
 	if err != nil || string(data) != want {
@@ -31,16 +31,16 @@ func TestASetHasItsMembersFilters(t *testing.T) {
 }
 
 // A set follows its members: what they are filtered by, those that come later, and sets within it.
-func TestASetFollowsItsMembers(t *testing.T) {
+func TestSetFollowsMembers(t *testing.T) {
 	w := newWorld(t)
 	put := func(status int, o string) string {
 		path, body, _ := strings.Cut(o, " ")
-		return w.want(status, "PUT", core+"/"+path, body)
+		return w.expect(status, "PUT", core+"/"+path, body)
 	}
 	is := func(set, want string) {
 		t.Helper()
 		var flows []string
-		for _, f := range w.declared("Pipeline", model.SensuPipeline(set)).Spec.(*model.PipelineSpec).Workflows {
+		for _, f := range w.resource("Pipeline", model.SensuPipeline(set)).Spec.(*model.PipelineSpec).Workflows {
 			flows = append(flows, f.Handler+":"+strings.Join(f.Filters, "+"))
 		}
 		if got := strings.Join(flows, " "); got != want {
@@ -55,7 +55,7 @@ func TestASetFollowsItsMembers(t *testing.T) {
 	put(201, `handlers/chat {"type":"pipe","command":"cat","filters":["hourly"]}`)
 	put(201, `handlers/all {"type":"set","handlers":["chat","page","inner"]}`)
 	is("all", "chat:hourly")
-	if said := w.declared("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "handler page does not exist yet; handler inner does not exist yet" {
+	if said := w.resource("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "handler page does not exist yet; handler inner does not exist yet" {
 		t.Error(said)
 	}
 	put(201, `handlers/chat {"type":"pipe","command":"cat","filters":["often"]}`)
@@ -65,7 +65,7 @@ func TestASetFollowsItsMembers(t *testing.T) {
 	put(201, `handlers/log {"type":"udp","socket":{"host":"127.0.0.1","port":514}}`)
 	put(201, `handlers/inner {"type":"set","handlers":["log","chat"]}`)
 	is("all", "chat:often page:is_incident+not_silenced log:")
-	if said := w.declared("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "" {
+	if said := w.resource("Pipeline", "sensu-all").Metadata.Annotations[notCarried]; said != "" {
 		t.Error(said)
 	}
 	put(201, `handlers/log {"type":"udp","socket":{"host":"127.0.0.1","port":514},"filters":["hourly"]}`)
@@ -77,12 +77,12 @@ func TestASetFollowsItsMembers(t *testing.T) {
 	is("inner", "log:hourly")
 	is("outer", "log:hourly")
 	for _, name := range []string{"outer", "inner", "all", "log"} {
-		w.want(204, "DELETE", core+"/handlers/"+name, "")
+		w.expect(204, "DELETE", core+"/handlers/"+name, "")
 	}
-	w.want(404, "DELETE", core+"/handlers/log", "")
-	w.want(404, "GET", core+"/pipelines/sensu-log", "")
+	w.expect(404, "DELETE", core+"/handlers/log", "")
+	w.expect(404, "GET", core+"/pipelines/sensu-log", "")
 	put(201, `checks/c {"command":"x","interval":60,"subscriptions":["linux"],"publish":true,"handlers":["chat"]}`)
-	if said := w.want(409, "DELETE", core+"/handlers/chat", ""); !strings.Contains(said, "check/c") {
+	if said := w.expect(409, "DELETE", core+"/handlers/chat", ""); !strings.Contains(said, "check/c") {
 		t.Error(said)
 	}
 }

@@ -30,8 +30,8 @@ func (w *world) revisions() string {
 	return out
 }
 
-// dumped are the lists of a dump as it writes them, in its order.
-func (w *world) dumped(kinds ...string) (paths []string, docs []object) {
+// dump are the lists of a dump as it writes them, in its order.
+func (w *world) dump(kinds ...string) (paths []string, docs []object) {
 	w.t.Helper()
 	for _, kind := range kinds {
 		path := core + "/" + kind
@@ -42,7 +42,7 @@ func (w *world) dumped(kinds ...string) (paths []string, docs []object) {
 			path = strings.Replace(core, "v2", "v3", 1) + "/" + kind
 		}
 		var list []object
-		if err := json.Unmarshal([]byte(w.want(200, "GET", path, "")), &list); err != nil {
+		if err := json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &list); err != nil {
 			w.t.Fatal(err)
 		}
 		for _, o := range list {
@@ -73,11 +73,11 @@ func (w *world) dumped(kinds ...string) (paths []string, docs []object) {
 	return paths, docs
 }
 
-// everything is what sensuctl dump all asks for, and Muster has.
-var everything = []string{"namespaces", "users", "assets", "checks", "entities", "events", "filters", "handlers", "hooks", "mutators", "pipelines", "silenced", "entity-configs", "entity-states"}
+// dumpedTypes is what sensuctl dump all asks for, and Muster has.
+var dumpedTypes = []string{"namespaces", "users", "assets", "checks", "entities", "events", "filters", "handlers", "hooks", "mutators", "pipelines", "silenced", "entity-configs", "entity-states"}
 
-// beyond is what Sensu has no words for.
-const beyond = `---
+// inexpressibleYAML is what Sensu has no words for.
+const inexpressibleYAML = `---
 apiVersion: muster/v1
 kind: Handler
 metadata: {name: chat, namespace: default}
@@ -106,23 +106,23 @@ spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
 
 // What was dumped and is given back changes nothing, also of what Sensu has no words for; what is
 // changed in it is taken.
-func TestWhatWasDumpedMayBeGivenBack(t *testing.T) {
+func TestDumpCanBeAppliedAgain(t *testing.T) {
 	w := newWorld(t)
 	text, err := os.ReadFile("testdata/imported.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Apply(string(text) + beyond)
+	w.Apply(string(text) + inexpressibleYAML)
 	w.Joined("web01", map[string]string{"os": "linux", "hostname": "web01.example"})
 	w.Result("default", "web01", "check_cpu", model.Critical, "busy")
 	before := w.revisions()
-	paths, docs := w.dumped(everything...)
+	paths, docs := w.dump(dumpedTypes...)
 	for i, o := range docs {
 		data, err := json.Marshal(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.want(200, "PUT", paths[i], string(data))
+		w.expect(200, "PUT", paths[i], string(data))
 	}
 	if after := w.revisions(); after != before {
 		t.Errorf("it is another:\n%s\nwas\n%s", after, before)
@@ -137,13 +137,13 @@ func TestWhatWasDumpedMayBeGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	delete(docs[at], "cron")
-	w.want(201, "PUT", paths[at], string(data))
-	w.want(501, "PUT", core+"/events/web01/check_cpu", `{"check":{"status":0,"output":"fine"}}`)
-	w.want(501, "PUT", core+"/events/web01/nothing", `{"check":{"status":0,"output":"fine","executed":1}}`)
+	w.expect(201, "PUT", paths[at], string(data))
+	w.expect(501, "PUT", core+"/events/web01/check_cpu", `{"check":{"status":0,"output":"fine"}}`)
+	w.expect(501, "PUT", core+"/events/web01/nothing", `{"check":{"status":0,"output":"fine","executed":1}}`)
 }
 
 // A dump is a file of Sensu's: imported elsewhere it is the same, but for what the page says.
-func TestADumpIsImportedAsItWas(t *testing.T) {
+func TestDumpImportsUnchanged(t *testing.T) {
 	w := newWorld(t)
 	text, err := os.ReadFile("testdata/imported.yaml")
 	if err != nil {
@@ -155,7 +155,7 @@ func TestADumpIsImportedAsItWas(t *testing.T) {
 		if of.group == "core/v3" {
 			continue
 		}
-		_, docs := w.dumped(kind)
+		_, docs := w.dump(kind)
 		for _, o := range docs {
 			meta := o["metadata"]
 			if meta == nil {

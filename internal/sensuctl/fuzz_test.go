@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// played is an API that knows everybody and has one of everything.
-func played(w http.ResponseWriter, r *http.Request) {
+// fakeAPI is an API that knows everybody and has one of everything.
+func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
 	case "/api/v1/me":
@@ -40,7 +40,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add("DELETE", "/api/core/v2/namespaces/default/silenced/%2A:x", "", "")
 	f.Add("GET", "/api/core/v3/namespaces/a%2fb/entity-configs", "", "")
 	f.Add("POST", "/auth/token", "", "{}")
-	s := New(Options{API: http.HandlerFunc(played), Now: func() time.Time { return time.Unix(1_795_000_000, 0) }})
+	s := New(Options{API: http.HandlerFunc(fakeAPI), Now: func() time.Time { return time.Unix(1_795_000_000, 0) }})
 	f.Fuzz(func(t *testing.T, method, path, query, body string) {
 		r, err := http.NewRequest(method, "http://muster"+path, strings.NewReader(body))
 		if err != nil || !IsSensuPath(r.URL.EscapedPath()) {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-const ours = `---
+const musterYAML = `---
 apiVersion: muster/v1
 kind: Group
 metadata: {name: linux, namespace: default}
@@ -51,8 +51,8 @@ metadata: {name: ping, namespace: default}
 spec: {targets: {groups: [linux]}, probe: {name: http, args: {url: "https://example.com/"}}, interval: 1m}
 `
 
-// theirs is disk without the fields that Sensu has no form for.
-const theirs = `---
+// expressibleYAML is disk without the fields that Sensu has no form for.
+const expressibleYAML = `---
 apiVersion: muster/v1
 kind: Check
 metadata: {name: disk, namespace: default, labels: {team: db}, annotations: {runbook: "https://example.com/disk"}}
@@ -68,7 +68,7 @@ spec:
 func (w *world) change(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
-	if err := json.Unmarshal([]byte(w.want(200, "GET", path, "")), &o); err != nil {
+	if err := json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &o); err != nil {
 		w.t.Fatal(err)
 	}
 	change(o)
@@ -76,10 +76,10 @@ func (w *world) change(status int, path string, change func(object)) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.want(status, "PUT", path, string(data))
+	return w.expect(status, "PUT", path, string(data))
 }
 
-func (w *world) declared(kind, name string) *model.Resource {
+func (w *world) resource(kind, name string) *model.Resource {
 	w.t.Helper()
 	m, err := w.Intent.Get(w.t.Context(), keyOf(kind, name))
 	if err != nil {
@@ -89,13 +89,13 @@ func (w *world) declared(kind, name string) *model.Resource {
 }
 
 // A check whose fields all have a form in Sensu is replaced whole, and belongs to sensu from then on.
-func TestSensuctlReplacesAResource(t *testing.T) {
+func TestReplaceResource(t *testing.T) {
 	w := newWorld(t)
-	w.Apply(ours)
-	w.Apply(theirs)
+	w.Apply(musterYAML)
+	w.Apply(expressibleYAML)
 	path := core + "/checks/disk"
 	text := func() string {
-		m := w.declared("Check", "disk")
+		m := w.resource("Check", "disk")
 		data, err := json.Marshal(object{"spec": m.Spec, "labels": m.Metadata.Labels, "annotations": m.Metadata.Annotations, "name": m.Metadata.DisplayName, "owner": m.Metadata.Owner})
 		if err != nil {
 			t.Fatal(err)
@@ -126,50 +126,50 @@ func TestSensuctlReplacesAResource(t *testing.T) {
 }
 
 // Hooks of a check are added and removed one by one.
-func TestHooksOfACheck(t *testing.T) {
+func TestCheckHooks(t *testing.T) {
 	w := newWorld(t)
-	w.Apply(ours)
-	w.Apply(theirs)
+	w.Apply(musterYAML)
+	w.Apply(expressibleYAML)
 	is := func(want string) {
 		t.Helper()
-		if data, err := json.Marshal(w.declared("Check", "disk").Spec.(*model.CheckSpec).Hooks); err != nil || string(data) != want {
+		if data, err := json.Marshal(w.resource("Check", "disk").Spec.(*model.CheckSpec).Hooks); err != nil || string(data) != want {
 			t.Errorf("it is %s, want %s (%v)", data, want, err)
 		}
 	}
 	hooks := core + "/checks/disk/hooks"
-	w.want(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
-	w.want(204, "PUT", hooks+"/critical", `{"type":"HookList","api_version":"core/v2","metadata":{},"spec":{"critical":["ps","top"]}}`)
+	w.expect(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
+	w.expect(204, "PUT", hooks+"/critical", `{"type":"HookList","api_version":"core/v2","metadata":{},"spec":{"critical":["ps","top"]}}`)
 	is(`[{"when":["critical"],"hook":"top"},{"when":["critical"],"hook":"ps"}]`)
-	w.want(204, "PUT", hooks+"/non-zero", `{"non-zero":["ps"]}`)
+	w.expect(204, "PUT", hooks+"/non-zero", `{"non-zero":["ps"]}`)
 	is(`[{"when":["critical"],"hook":"top"},{"when":["critical","non-ok"],"hook":"ps"}]`)
-	w.want(204, "DELETE", hooks+"/critical/hook/top", "")
-	w.want(204, "DELETE", hooks+"/critical/hook/ps", "")
+	w.expect(204, "DELETE", hooks+"/critical/hook/top", "")
+	w.expect(204, "DELETE", hooks+"/critical/hook/ps", "")
 	is(`[{"when":["non-ok"],"hook":"ps"}]`)
-	w.want(404, "DELETE", hooks+"/critical/hook/ps", "")
-	w.want(404, "DELETE", core+"/checks/nothing/hooks/critical/hook/ps", "")
-	w.want(422, "PUT", hooks+"/critical", `{"warning":["ps"]}`)
-	if said := w.want(422, "PUT", hooks+"/critical", `{"critical":["nothing"]}`); !strings.Contains(said, "nothing") {
+	w.expect(404, "DELETE", hooks+"/critical/hook/ps", "")
+	w.expect(404, "DELETE", core+"/checks/nothing/hooks/critical/hook/ps", "")
+	w.expect(422, "PUT", hooks+"/critical", `{"warning":["ps"]}`)
+	if said := w.expect(422, "PUT", hooks+"/critical", `{"critical":["nothing"]}`); !strings.Contains(said, "nothing") {
 		t.Error(said)
 	}
 }
 
 // Concurrent changes of one check are all kept.
-func TestSeveralChangeOneCheck(t *testing.T) {
+func TestConcurrentHookChanges(t *testing.T) {
 	w := newWorld(t)
-	w.Apply(ours)
-	w.Apply(theirs)
+	w.Apply(musterYAML)
+	w.Apply(expressibleYAML)
 	var all, want []string
 	for i := range 12 {
 		name := fmt.Sprintf("hook-%02d", i)
-		w.want(201, "PUT", core+"/hooks/"+name, `{"command":"ps aux","timeout":5}`)
+		w.expect(201, "PUT", core+"/hooks/"+name, `{"command":"ps aux","timeout":5}`)
 		all = append(all, name)
 	}
 	var group sync.WaitGroup
 	for _, name := range all {
-		group.Go(func() { w.want(204, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["`+name+`"]}`) })
+		group.Go(func() { w.expect(204, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["`+name+`"]}`) })
 	}
 	group.Wait()
-	for _, h := range w.declared("Check", "disk").Spec.(*model.CheckSpec).Hooks {
+	for _, h := range w.resource("Check", "disk").Spec.(*model.CheckSpec).Hooks {
 		if strings.HasPrefix(h.Hook, "hook-") {
 			want = append(want, h.Hook)
 		}
@@ -193,7 +193,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 }
 
 // A file that is sent again changes nothing; a change in it is taken, whatever an import makes of the document.
-func TestAFileIsSentAgain(t *testing.T) {
+func TestCreateIsIdempotent(t *testing.T) {
 	w := newWorld(t)
 	w.Apply(`apiVersion: muster/v1
 kind: Group
@@ -207,7 +207,7 @@ spec: {where: 'node.labels["a"] == "b"'}
 `)
 	send := func(o string) {
 		path, body, _ := strings.Cut(o, " ")
-		answer := w.ask("PUT", core+"/"+path, body)
+		answer := w.request("PUT", core+"/"+path, body)
 		text, err := io.ReadAll(answer.Body)
 		if err != nil || answer.StatusCode > 201 {
 			t.Errorf("%s: %d %s %v", path, answer.StatusCode, text, err)
@@ -244,24 +244,24 @@ spec: {where: 'node.labels["a"] == "b"'}
 			send(o)
 		}
 	}
-	testenv.Until(t, "sw1 is in the group of its label", func() bool { return strings.Contains(w.want(200, "GET", core+"/entities/sw1", ""), `"lab"`) })
+	testenv.Until(t, "sw1 is in the group of its label", func() bool { return strings.Contains(w.expect(200, "GET", core+"/entities/sw1", ""), `"lab"`) })
 	for _, o := range []string{
 		`entities/sw1 {"entity_class":"proxy","subscriptions":["switch","floor2"],"metadata":{"name":"sw1","namespace":"default","labels":{"a":"b"}}}`,
 		`handlers/page {"type":"pipe","command":"sensu-pagerduty-handler --token k2","filters":["is_incident"]}`,
 	} {
 		send(o)
 	}
-	if n := w.declared("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2"}) {
+	if n := w.resource("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2"}) {
 		t.Errorf("sw1 is in %v", n.Groups)
 	}
-	if text, _ := json.Marshal(w.declared("Handler", "page").Spec); !strings.Contains(string(text), `"k2"`) {
+	if text, _ := json.Marshal(w.resource("Handler", "page").Spec); !strings.Contains(string(text), `"k2"`) {
 		t.Errorf("page is %s", text)
 	}
 	w.change(201, core+"/entities/sw1", func(o object) { o["subscriptions"] = append(o["subscriptions"].([]any), "rack3") })
-	if n := w.declared("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2", "rack3"}) {
+	if n := w.resource("Node", "sw1").Spec.(*model.NodeSpec); !slices.Equal(n.Groups, []string{"switch", "floor2", "rack3"}) {
 		t.Errorf("after entity update sw1 is in %v", n.Groups)
 	}
-	if text := w.want(501, "PUT", core+"/handlers/page", `{"type":"set","handlers":["chat"]}`); !strings.Contains(text, "type muster delete handler page") {
+	if text := w.expect(501, "PUT", core+"/handlers/page", `{"type":"set","handlers":["chat"]}`); !strings.Contains(text, "type muster delete handler page") {
 		t.Error(text)
 	}
 	for _, o := range []string{
@@ -269,8 +269,8 @@ spec: {where: 'node.labels["a"] == "b"'}
 		`checks/d {"command":"check_x","interval":60,"publish":true}`,
 	} {
 		path, body, _ := strings.Cut(o, " ")
-		w.want(201, "PUT", core+"/"+path, body)
-		if c := w.declared("Check", strings.TrimPrefix(path, "checks/")).Spec.(*model.CheckSpec); !c.Disabled { // in Sensu it runs nowhere
+		w.expect(201, "PUT", core+"/"+path, body)
+		if c := w.resource("Check", strings.TrimPrefix(path, "checks/")).Spec.(*model.CheckSpec); !c.Disabled { // in Sensu it runs nowhere
 			t.Errorf("%s: %+v", path, c)
 		}
 	}
@@ -280,7 +280,7 @@ spec: {where: 'node.labels["a"] == "b"'}
 // of Muster for it, and nothing changes.
 func TestOwnership(t *testing.T) {
 	w := newWorld(t)
-	w.Apply(ours + `---
+	w.Apply(musterYAML + `---
 apiVersion: muster/v1
 kind: Check
 metadata: {name: team, namespace: default, owner: team-a}
@@ -296,19 +296,19 @@ kind: Check
 metadata: {name: title, namespace: default, displayName: The title}
 spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
 `)
-	w.want(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
+	w.expect(201, "PUT", core+"/hooks/ps", `{"command":"ps aux","timeout":5}`)
 	before := w.revisions()
 	interval := func(o object) { o["interval"] = 30 }
 	for text, want := range map[string]string{
-		w.change(501, core+"/checks/disk", interval):                                                                                  "no form for its alert.failAfter; type muster edit check disk",
-		w.change(501, core+"/checks/load", interval):                                                                                  "no form for its targets.where; type muster edit check load",
-		w.change(501, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                  "no form for its probe; type muster edit check ping",
-		w.change(501, core+"/checks/changed", interval):                                                                               "no form for its alert; type muster edit check changed",
-		w.change(501, core+"/checks/title", interval):                                                                                 "no form for its displayName; type muster edit check title",
-		w.change(501, core+"/checks/team", interval):                                                                                  "belongs to team-a; type muster edit check team",
-		w.want(501, "DELETE", core+"/checks/team", ""):                                                                                "belongs to team-a; type muster delete check team",
-		w.want(501, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["ps"]}`):                                                   "type muster edit check disk",
-		w.want(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "no form for its kind of handler; type muster edit handler chat",
+		w.change(501, core+"/checks/disk", interval):                                                                                    "no form for its alert.failAfter; type muster edit check disk",
+		w.change(501, core+"/checks/load", interval):                                                                                    "no form for its targets.where; type muster edit check load",
+		w.change(501, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                    "no form for its probe; type muster edit check ping",
+		w.change(501, core+"/checks/changed", interval):                                                                                 "no form for its alert; type muster edit check changed",
+		w.change(501, core+"/checks/title", interval):                                                                                   "no form for its displayName; type muster edit check title",
+		w.change(501, core+"/checks/team", interval):                                                                                    "belongs to team-a; type muster edit check team",
+		w.expect(501, "DELETE", core+"/checks/team", ""):                                                                                "belongs to team-a; type muster delete check team",
+		w.expect(501, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["ps"]}`):                                                   "type muster edit check disk",
+		w.expect(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "no form for its kind of handler; type muster edit handler chat",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it says %s, want %s", text, want)

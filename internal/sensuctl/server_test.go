@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (w *world) basic(path, user, password string) *http.Response {
+func (w *world) requestWithPassword(path, user, password string) *http.Response {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	r.SetBasicAuth(user, password)
 	return w.do(r)
@@ -25,7 +25,7 @@ func (w *world) basic(path, user, password string) *http.Response {
 // A login is one of the API's: its passwords, its sessions, its bound on tries.
 func TestLogin(t *testing.T) {
 	w := newWorld(t)
-	answer := w.basic("/auth", "admin", apitest.Password)
+	answer := w.requestWithPassword("/auth", "admin", apitest.Password)
 	var got struct {
 		Access  string `json:"access_token"`
 		Refresh string `json:"refresh_token"`
@@ -35,21 +35,21 @@ func TestLogin(t *testing.T) {
 		t.Fatalf("%d %+v %v", answer.StatusCode, got, err)
 	}
 	w.token = got.Access
-	w.want(200, "GET", core+"/checks", "")
-	if text := w.want(200, "POST", "/auth/token", `{"refresh_token":"x"}`); !strings.Contains(text, got.Access) {
+	w.expect(200, "GET", core+"/checks", "")
+	if text := w.expect(200, "POST", "/auth/token", `{"refresh_token":"x"}`); !strings.Contains(text, got.Access) {
 		t.Error(text)
 	}
-	w.want(200, "POST", "/auth/logout", `{"refresh_token":"x"}`)
-	if text := w.want(401, "GET", core+"/checks", ""); !strings.Contains(text, "sensuctl configure") {
+	w.expect(200, "POST", "/auth/logout", `{"refresh_token":"x"}`)
+	if text := w.expect(401, "GET", core+"/checks", ""); !strings.Contains(text, "sensuctl configure") {
 		t.Error(text)
 	}
-	w.want(401, "POST", "/auth/token", `{}`)
-	if s := w.basic("/auth/test", "admin", apitest.Password).StatusCode; s != 200 {
+	w.expect(401, "POST", "/auth/token", `{}`)
+	if s := w.requestWithPassword("/auth/test", "admin", apitest.Password).StatusCode; s != 200 {
 		t.Errorf("test of good credentials: %d", s)
 	}
 	statuses := map[int]bool{}
 	for range 30 {
-		answer := w.basic("/auth", "admin", "wrong")
+		answer := w.requestWithPassword("/auth", "admin", "wrong")
 		statuses[answer.StatusCode] = true
 		if text, _ := io.ReadAll(answer.Body); strings.HasPrefix(string(text), "{") {
 			t.Errorf("sensuctl shows this as it is: %s", text)
@@ -74,52 +74,52 @@ func TestAPIKey(t *testing.T) {
 }
 
 // Who may do what is the API's to say.
-func TestRoles(t *testing.T) {
+func TestPermissions(t *testing.T) {
 	check := `{"metadata":{"name":"ok","namespace":"default"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`
 	silence := `{"metadata":{"namespace":"default"},"expire":60,"check":"ok","reason":"planned"}`
 	w := newWorld(t)
-	w.as("vera", "viewer")
-	w.want(200, "GET", core+"/checks", "")
-	w.want(403, "PUT", core+"/checks/ok", check)
-	w.want(403, "POST", core+"/silenced", silence)
-	w.as("olga", "operator")
-	w.want(403, "PUT", core+"/checks/ok", check)
-	w.want(403, "DELETE", core+"/checks/ok", "")
-	w.want(201, "POST", core+"/silenced", silence)
-	w.want(204, "DELETE", core+"/silenced/%2A:ok", "")
-	w.as("agent", "agent")
-	w.want(403, "GET", core+"/checks", "")
+	w.loginAs("vera", "viewer")
+	w.expect(200, "GET", core+"/checks", "")
+	w.expect(403, "PUT", core+"/checks/ok", check)
+	w.expect(403, "POST", core+"/silenced", silence)
+	w.loginAs("olga", "operator")
+	w.expect(403, "PUT", core+"/checks/ok", check)
+	w.expect(403, "DELETE", core+"/checks/ok", "")
+	w.expect(201, "POST", core+"/silenced", silence)
+	w.expect(204, "DELETE", core+"/silenced/%2A:ok", "")
+	w.loginAs("agent", "agent")
+	w.expect(403, "GET", core+"/checks", "")
 	w.token = ""
-	w.want(401, "GET", core+"/checks", "")
-	w.want(401, "PUT", core+"/checks/ok", check)
-	w.want(401, "GET", "/api/core/v2/clusterroles", "")
+	w.expect(401, "GET", core+"/checks", "")
+	w.expect(401, "PUT", core+"/checks/ok", check)
+	w.expect(401, "GET", "/api/core/v2/clusterroles", "")
 }
 
 // Names that are none, namespaces that are not there, bodies that are too long or no JSON.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t)
-	w.want(404, "GET", "/api/core/v2/namespaces/nope/checks", "")
-	w.want(404, "GET", "/api/core/v2/namespaces/nope/events", "")
-	w.want(404, "GET", "/api/core/v2/namespaces/nope/silenced", "")
-	w.want(404, "GET", core+"/checks/..%2f..%2fusers", "")
-	w.want(422, "PUT", core+"/checks/x", "no")
-	w.want(413, "PUT", core+"/checks/x", `{"command":"`+strings.Repeat("x", maxBody)+`"}`)
-	w.want(422, "GET", core+"/checks?fieldSelector=nonsense", "")
-	if text := w.want(422, "PUT", core+"/handlers/x", `{"metadata":{"name":"x"},"type":"grpc"}`); !strings.Contains(text, `handlers of the type \"grpc\" are not known`) {
+	w.expect(404, "GET", "/api/core/v2/namespaces/nope/checks", "")
+	w.expect(404, "GET", "/api/core/v2/namespaces/nope/events", "")
+	w.expect(404, "GET", "/api/core/v2/namespaces/nope/silenced", "")
+	w.expect(404, "GET", core+"/checks/..%2f..%2fusers", "")
+	w.expect(422, "PUT", core+"/checks/x", "no")
+	w.expect(413, "PUT", core+"/checks/x", `{"command":"`+strings.Repeat("x", maxBody)+`"}`)
+	w.expect(422, "GET", core+"/checks?fieldSelector=nonsense", "")
+	if text := w.expect(422, "PUT", core+"/handlers/x", `{"metadata":{"name":"x"},"type":"grpc"}`); !strings.Contains(text, `handlers of the type \"grpc\" are not known`) {
 		t.Error(text)
 	}
-	w.want(201, "PUT", core+"/checks/x", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
-	w.want(409, "POST", core+"/checks", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
-	if text := w.want(404, "GET", "/no/such/page", ""); !strings.Contains(text, "openapi") {
+	w.expect(201, "PUT", core+"/checks/x", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+	w.expect(409, "POST", core+"/checks", `{"metadata":{"name":"x"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+	if text := w.expect(404, "GET", "/no/such/page", ""); !strings.Contains(text, "openapi") {
 		t.Errorf("what is none of sensuctl's is the API's: %s", text)
 	}
 }
 
 // A check that is not published and runs nothing is passive, as what is shown of one reads.
-func TestAPassiveCheckIsGivenBack(t *testing.T) {
+func TestPassiveCheckRoundTrip(t *testing.T) {
 	w := newWorld(t)
-	w.want(201, "PUT", core+"/checks/backup", `{"metadata":{"name":"backup"},"command":"","publish":false,"interval":60,"subscriptions":["linux"],"ttl":600,"check_hooks":[{"critical":["ps"]}]}`)
-	w.want(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
+	w.expect(201, "PUT", core+"/checks/backup", `{"metadata":{"name":"backup"},"command":"","publish":false,"interval":60,"subscriptions":["linux"],"ttl":600,"check_hooks":[{"critical":["ps"]}]}`)
+	w.expect(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
 	passive := func() {
 		t.Helper()
 		got, err := w.Intent.Get(t.Context(), keyOf("Check", "backup"))
@@ -128,17 +128,17 @@ func TestAPassiveCheckIsGivenBack(t *testing.T) {
 		}
 	}
 	passive()
-	dumped := w.want(200, "GET", core+"/checks/backup", "")
-	w.want(204, "DELETE", core+"/checks/backup", "")
-	w.want(201, "PUT", core+"/checks/backup", dumped)
+	dumped := w.expect(200, "GET", core+"/checks/backup", "")
+	w.expect(204, "DELETE", core+"/checks/backup", "")
+	w.expect(201, "PUT", core+"/checks/backup", dumped)
 	passive()
 }
 
 // What is declared here and only named there stays as it is.
-func TestPutLeavesOthersAlone(t *testing.T) {
+func TestPutKeepsReferencedResources(t *testing.T) {
 	w := newWorld(t)
 	w.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: linux}\nspec: {where: 'node.facts.os == \"linux\"'}\n---\napiVersion: muster/v1\nkind: Node\nmetadata: {name: switch1, labels: {rack: a7}}\nspec: {proxy: true}\n")
-	w.want(201, "PUT", core+"/checks/ping", `{"metadata":{"name":"ping"},"command":"ping","interval":10,"publish":true,"subscriptions":["linux","new"],"proxy_entity_name":"switch1"}`)
+	w.expect(201, "PUT", core+"/checks/ping", `{"metadata":{"name":"ping"},"command":"ping","interval":10,"publish":true,"subscriptions":["linux","new"],"proxy_entity_name":"switch1"}`)
 	got, err := w.Intent.Get(t.Context(), keyOf("Group", "linux"))
 	if err != nil || got.Spec.(*model.GroupSpec).Where == "" || got.Spec.(*model.GroupSpec).SelfJoin {
 		t.Errorf("%+v %v", got, err)
@@ -153,18 +153,18 @@ func TestPutLeavesOthersAlone(t *testing.T) {
 
 // sensuctl create -f sends the check of a dump before its handlers, hooks and pipelines: with each
 // of those the check gets it, and nothing more is missing.
-func TestChecksWaitForWhatTheyName(t *testing.T) {
+func TestCheckGetsLaterReferences(t *testing.T) {
 	w := newWorld(t)
-	w.want(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
-	if text := w.want(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "hook ps non-zero, hook df critical, asset tools, pipeline flow, handler keep, handler chat") {
+	w.expect(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
+	if text := w.expect(200, "GET", core+"/checks/disk", ""); !strings.Contains(text, "hook ps non-zero, hook df critical, asset tools, pipeline flow, handler keep, handler chat") {
 		t.Error(text)
 	}
-	w.want(201, "PUT", core+"/handlers/Keep", `{"metadata":{"name":"Keep"},"type":"pipe","command":"cat","filters":["is_incident"]}`)
-	w.want(201, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat"},"type":"pipe","command":"sensu-slack-handler --channel '#ops'","env_vars":["SLACK_WEBHOOK_URL=https://hooks.slack.com/services/T/B/X"],"filters":["is_incident","not_silenced"]}`)
-	w.want(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
-	w.want(201, "PUT", core+"/hooks/df", `{"metadata":{"name":"df"},"command":"df","timeout":10}`)
-	w.want(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":[{"name":"a","handler":{"name":"Keep"}}]}`)
-	w.want(201, "POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Tools","namespace":"default"},"spec":{"url":"https://example.com/tools.tar.gz","sha512":"`+strings.Repeat("a", 128)+`","filters":null}}`)
+	w.expect(201, "PUT", core+"/handlers/Keep", `{"metadata":{"name":"Keep"},"type":"pipe","command":"cat","filters":["is_incident"]}`)
+	w.expect(201, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat"},"type":"pipe","command":"sensu-slack-handler --channel '#ops'","env_vars":["SLACK_WEBHOOK_URL=https://hooks.slack.com/services/T/B/X"],"filters":["is_incident","not_silenced"]}`)
+	w.expect(201, "PUT", core+"/hooks/ps", `{"metadata":{"name":"ps"},"command":"ps","timeout":10}`)
+	w.expect(201, "PUT", core+"/hooks/df", `{"metadata":{"name":"df"},"command":"df","timeout":10}`)
+	w.expect(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":[{"name":"a","handler":{"name":"Keep"}}]}`)
+	w.expect(201, "POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Tools","namespace":"default"},"spec":{"url":"https://example.com/tools.tar.gz","sha512":"`+strings.Repeat("a", 128)+`","filters":null}}`)
 	m, err := w.Intent.Get(t.Context(), keyOf("Check", "disk"))
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestChecksWaitForWhatTheyName(t *testing.T) {
 }
 
 // Everything else is answered with the command to type instead, and sensuctl dump goes on.
-func TestTheRestNamesACommand(t *testing.T) {
+func TestUnsupportedRequestsNameCommand(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string]string{
 		"PUT /api/core/v2/users/vera":                     "muster auth user create",
@@ -211,7 +211,7 @@ func TestTheRestNamesACommand(t *testing.T) {
 		"PATCH " + core + "/checks/disk":                  "muster apply",
 	} {
 		method, path, _ := strings.Cut(path, " ")
-		text := w.want(501, method, path, "{}")
+		text := w.expect(501, method, path, "{}")
 		if !strings.Contains(text, want) || !strings.Contains(text, `"code":2`) {
 			t.Errorf("%s %s: %s", method, path, text)
 		}
@@ -219,7 +219,7 @@ func TestTheRestNamesACommand(t *testing.T) {
 }
 
 // Each type that sensuctl knows has a command for reading, making and deleting.
-func TestCommandsAreComplete(t *testing.T) {
+func TestEveryTypeHasCommands(t *testing.T) {
 	for kind := range types {
 		if _, ok := commands[kind]; !ok {
 			t.Errorf("%s has no commands", kind)
@@ -235,11 +235,11 @@ func TestCommandsAreComplete(t *testing.T) {
 func TestPages(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"a", "b", "c"} {
-		w.want(201, "PUT", core+"/checks/"+name, `{"metadata":{"name":"`+name+`"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
+		w.expect(201, "PUT", core+"/checks/"+name, `{"metadata":{"name":"`+name+`"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`)
 	}
 	seen, query := "", url.Values{"limit": {"2"}}
 	for pages := 1; ; pages++ {
-		answer := w.ask("GET", core+"/checks?"+query.Encode(), "")
+		answer := w.request("GET", core+"/checks?"+query.Encode(), "")
 		var list []object
 		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
 			t.Fatal(err)

@@ -37,8 +37,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// as makes a user and gives requests its token.
-func (w *world) as(user, role string) {
+// loginAs makes a user and gives requests its token.
+func (w *world) loginAs(user, role string) {
 	w.t.Helper()
 	secret, _, err := w.Access.CreateToken(context.Background(), intent.Actor{User: "server"}, access.AccessToken{User: user, Grants: access.Grants{Role: role}})
 	if err != nil {
@@ -47,8 +47,8 @@ func (w *world) as(user, role string) {
 	w.token = secret
 }
 
-// ask makes a request as sensuctl does and returns the answer.
-func (w *world) ask(method, path, body string) *http.Response {
+// request makes a request as sensuctl does and returns the answer.
+func (w *world) request(method, path, body string) *http.Response {
 	w.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Accept", "application/json")
@@ -63,10 +63,10 @@ func (w *world) do(r *http.Request) *http.Response {
 	return answer.Result()
 }
 
-// want makes a request and compares the status.
-func (w *world) want(status int, method, path, body string) string {
+// expect makes a request and compares the status.
+func (w *world) expect(status int, method, path, body string) string {
 	w.t.Helper()
-	answer := w.ask(method, path, body)
+	answer := w.request(method, path, body)
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		w.t.Fatal(err)
@@ -80,7 +80,7 @@ func (w *world) want(status int, method, path, body string) string {
 // exchange makes a request and appends it with its answer to the transcript.
 func (w *world) exchange(method, path, body string) {
 	w.t.Helper()
-	answer := w.ask(method, path, body)
+	answer := w.request(method, path, body)
 	data, err := io.ReadAll(answer.Body)
 	if err != nil {
 		w.t.Fatal(err)

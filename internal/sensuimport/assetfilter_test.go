@@ -16,7 +16,7 @@ func machinesText(list []model.AssetBuild) string {
 }
 
 // Filters as people wrote them are for the same machines here.
-func TestFiltersOfAssets(t *testing.T) {
+func TestAssetFilters(t *testing.T) {
 	major := "entity.system.platform_version.split('.')[0]"
 	for source, want := range map[string]string{
 		``:     "any machine",

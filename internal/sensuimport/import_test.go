@@ -21,7 +21,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // What a dump becomes, and what is said of it, word for word; what is made is valid, and is
 // read back as it was written.
-func TestADumpGolden(t *testing.T) {
+func TestDumpGolden(t *testing.T) {
 	for _, name := range []string{"dump", "assets"} {
 		t.Run(name, func(t *testing.T) { golden(t, name) })
 	}
@@ -58,7 +58,7 @@ func golden(t *testing.T, name string) {
 	testenv.Golden(t, path, out.Bytes())
 }
 
-func imports(t *testing.T, text string) (*sensuimport.Result, string) {
+func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
 	result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
 	if err != nil {
@@ -76,7 +76,7 @@ func check(spec string) string {
 }
 
 // The forms in which files come, and those that are none.
-func TestForms(t *testing.T) {
+func TestFileForms(t *testing.T) {
 	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"subscriptions":["s"]}}`
 	for name, tt := range map[string]struct {
 		text string
@@ -99,7 +99,7 @@ func TestForms(t *testing.T) {
 		"what Muster refuses":     {check(`,"ttl":5`), 1, "left out, for Muster refuses it: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, said := imports(t, tt.text)
+			result, said := importText(t, tt.text)
 			if result == nil {
 				result = &sensuimport.Result{}
 			}
@@ -126,7 +126,7 @@ func TestChecks(t *testing.T) {
 		`,"subdues":[{"begin":"2026-01-02T22:00:00+01:00","end":"2026-01-03T06:00:00+01:00","repeat":["fridays"]}]`: `"window":"subdue-c"`,
 		`,"subdue":{"days":{"monday":[{"begin":"5:00 PM","end":"12:00 AM"}]}}`:                                      `"during":"mon 17:00-24:00 UTC"`,
 	} {
-		result, said := imports(t, check(spec))
+		result, said := importText(t, check(spec))
 		var found bool
 		for _, r := range result.Resources {
 			data, err := json.Marshal(r)
@@ -143,14 +143,14 @@ func TestChecks(t *testing.T) {
 
 // A check that is not published is disabled, with what it runs; where there is nothing to run, its
 // results come from outside.
-func TestChecksThatAreNotPublished(t *testing.T) {
-	result, said := imports(t, check(`,"publish":false`))
+func TestUnpublishedChecks(t *testing.T) {
+	result, said := importText(t, check(`,"publish":false`))
 	c := result.Resources[len(result.Resources)-1].Spec.(*model.CheckSpec)
 	if !c.Disabled || c.Passive || !strings.Contains(said, "results by an agent's API or socket are refused") {
 		t.Errorf("%+v\n%s", c, said)
 	}
 	for _, command := range []string{``, `"command":"",`} {
-		result, said = imports(t, `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"backup","namespace":"default"},"spec":{`+command+
+		result, said = importText(t, `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"backup","namespace":"default"},"spec":{`+command+
 			`"publish":false,"interval":60,"subscriptions":["linux"],"ttl":90000,"high_flap_threshold":60,"low_flap_threshold":30,"timeout":10}}`)
 		if len(result.Resources) != 1 {
 			t.Fatalf("%d resources\n%s", len(result.Resources), said)
@@ -193,7 +193,7 @@ func TestConditions(t *testing.T) {
 		`entity.name.repeat("9")`:     "there is no repeat",
 		`event.check.name == "x"`:     "a node has no event.check.name",
 	} {
-		result, said := imports(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
+		result, said := importText(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
 		if !strings.Contains(said, want) {
 			t.Errorf("%s: %s, want %s", source, said, want)
 		}
@@ -205,7 +205,7 @@ func TestConditions(t *testing.T) {
 
 func where(t *testing.T, source string) string {
 	t.Helper()
-	result, said := imports(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
+	result, said := importText(t, check(`,"proxy_requests":{"entity_attributes":[`+quoted(source)+`]}`))
 	for _, r := range result.Resources {
 		if c, ok := r.Spec.(*model.CheckSpec); ok && c.Proxy != nil {
 			return c.Proxy.Where
@@ -221,7 +221,7 @@ func quoted(text string) string {
 
 // Who is told: by problems where a handler of ours knows the service, by events where a program
 // reads them; a filter that is missing lets nothing pass.
-func TestWhoHears(t *testing.T) {
+func TestCheckHandlers(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
 	}
@@ -237,14 +237,14 @@ func TestWhoHears(t *testing.T) {
 		"a shell line":      {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler --token $(cat k)"`), `"pipelines":["sensu-h"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, said := imports(t, tt.text+check(`,"handlers":["h"]`))
+			result, said := importText(t, tt.text+check(`,"handlers":["h"]`))
 			data, err := json.Marshal(result.Resources)
 			if err != nil || !strings.Contains(string(data)+said, tt.want) {
 				t.Errorf("%s\n%s", data, said)
 			}
 		})
 	}
-	result, said := imports(t, handler("h", pager+`,"filters":["gone"]`)+check(`,"handlers":["h"]`))
+	result, said := importText(t, handler("h", pager+`,"filters":["gone"]`)+check(`,"handlers":["h"]`))
 	data, _ := json.Marshal(result.Resources)
 	if !strings.Contains(said, "filter gone is not in these files: the workflow passes nothing") || !strings.Contains(string(data), `{"action":"allow","expressions":["false"]}`) {
 		t.Errorf("%s\n%s", data, said)
@@ -252,7 +252,7 @@ func TestWhoHears(t *testing.T) {
 }
 
 // Handlers of output metrics get events that carry some, and one of them comes once to each handler.
-func TestHandlersOfMetrics(t *testing.T) {
+func TestMetricHandlers(t *testing.T) {
 	handler := func(name, filters string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{"type":"tcp","socket":{"host":"h","port":1},"filters":[` + filters + `]}}` + "\n"
 	}
@@ -264,7 +264,7 @@ func TestHandlersOfMetrics(t *testing.T) {
 		"who is missing":   {"", `,"output_metric_handlers":["gone"]`, `handler gone is not in these files`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, said := imports(t, handler("h", tt.filters)+check(`,"output_metric_format":"graphite_plaintext"`+tt.check))
+			result, said := importText(t, handler("h", tt.filters)+check(`,"output_metric_format":"graphite_plaintext"`+tt.check))
 			data, err := json.Marshal(result.Resources)
 			if err != nil || !strings.Contains(string(data)+said, tt.want) || name != "of both" && strings.Count(string(data), `"pipelines":[`) > 1 {
 				t.Errorf("%s\n%s", data, said)
@@ -274,7 +274,7 @@ func TestHandlersOfMetrics(t *testing.T) {
 }
 
 // Who hears of a silent machine: whom its entity names, as a check's handlers hear of it.
-func TestWhoHearsOfKeepalives(t *testing.T) {
+func TestKeepaliveHandlers(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
 	}
@@ -288,7 +288,7 @@ func TestWhoHearsOfKeepalives(t *testing.T) {
 		"of a proxy node": {program, "proxy", `["cmdb"]`, `nobody waits for the keepalive of a proxy node`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, said := imports(t, tt.text+`{"type":"Entity","api_version":"core/v2","metadata":{"name":"web01","namespace":"default"},"spec":{"entity_class":"`+tt.class+`","keepalive_handlers":`+tt.names+`}}`)
+			result, said := importText(t, tt.text+`{"type":"Entity","api_version":"core/v2","metadata":{"name":"web01","namespace":"default"},"spec":{"entity_class":"`+tt.class+`","keepalive_handlers":`+tt.names+`}}`)
 			data, err := json.Marshal(result.Resources)
 			if err != nil || !strings.Contains(string(data)+said, tt.want) {
 				t.Errorf("%s\n%s", data, said)
@@ -298,11 +298,11 @@ func TestWhoHearsOfKeepalives(t *testing.T) {
 }
 
 // A handler that nothing in the files names reads Sensu's events all the same: agents name handlers.
-func TestHandlersThatNobodyNames(t *testing.T) {
+func TestUnreferencedHandlers(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
 	}
-	result, said := imports(t, handler("keepalive", `"type":"pipe","command":"cat","filters":["is_incident"]`)+handler("Log", `"type":"udp","socket":{"host":"127.0.0.1","port":514}`)+
+	result, said := importText(t, handler("keepalive", `"type":"pipe","command":"cat","filters":["is_incident"]`)+handler("Log", `"type":"udp","socket":{"host":"127.0.0.1","port":514}`)+
 		handler("page", `"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident"]`)+handler("all", `"type":"set","handlers":["keepalive","Log","keepalive"]`)+
 		handler("pagew", `"type":"pipe","command":"sensu-pagerduty-handler --token k","filters":["is_incident","hourly"]`)+
 		`{"type":"EventFilter","metadata":{"name":"hourly","namespace":"default"},"spec":{"action":"allow","expressions":["event.check.occurrences == 1"]}}`)
@@ -332,7 +332,7 @@ func TestSilences(t *testing.T) {
 		``:                                 `{"targets":{"groups":["s"]},"checks":["c"],"reason":"silenced in Sensu"}`,
 		`"subscription":"web","check":"*"`: `it holds for all checks of the nodes of group web, their keepalive too`,
 	} {
-		result, said := imports(t, silence(spec))
+		result, said := importText(t, silence(spec))
 		if data, _ := json.Marshal(result.Resources); !strings.Contains(string(data)+said, want) {
 			t.Errorf("%s: %s\n%s", spec, data, said)
 		}

@@ -69,7 +69,7 @@ func TestReopen(t *testing.T) {
 
 // Under the journal lines go without the time that it gives them; elsewhere with it, and
 // the tail keeps it always.
-func TestLinesUnderSystemdsJournal(t *testing.T) {
+func TestSystemdJournalLines(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		var out bytes.Buffer
 		b, err := Open(&config.Server{LogLevel: "info"}, &out, "")

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestAPortIsTheTestsOwn: nobody else gets it, whether its server runs, has not begun or has ended, and a server can
+// TestPortIsReserved: nobody else gets it, whether its server runs, has not begun or has ended, and a server can
 // listen at it again and again.
-func TestAPortIsTheTestsOwn(t *testing.T) {
+func TestPortIsReserved(t *testing.T) {
 	address := Port(t)
 	_, text, _ := net.SplitHostPort(address)
 	port, _ := strconv.Atoi(text)

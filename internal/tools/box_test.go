@@ -29,7 +29,7 @@ type boxTest struct {
 	came   atomic.Int64
 }
 
-func newBench(t *testing.T) *boxTest {
+func newBoxTest(t *testing.T) *boxTest {
 	t.Helper()
 	w := &boxTest{t: t, has: map[[64]byte][]byte{}}
 	var err error
@@ -103,8 +103,8 @@ func (w *boxTest) wantFile(dirs []model.AssetDir, file, text string) {
 
 // Who waits for an asset hears when it is extracted, and when one is declared, whose archive may be
 // here already.
-func TestWhoWaitsHearsOfAnAsset(t *testing.T) {
-	w := newBench(t)
+func TestAssetArrivalNotice(t *testing.T) {
+	w := newBoxTest(t)
 	data, sum := pack(t, "bin/x", "x")
 	w.asset("x", model.AssetBuild{SHA512: sum})
 	w.SetHandlerAssets([]string{"default/x"})
@@ -128,8 +128,8 @@ func TestWhoWaitsHearsOfAnAsset(t *testing.T) {
 }
 
 // Many messages at once have the archive extracted once; one whose asset is replaced meanwhile keeps what it has.
-func TestCommandsShareAnAsset(t *testing.T) {
-	w := newBench(t)
+func TestSharedAsset(t *testing.T) {
+	w := newBoxTest(t)
 	old, oldSum := pack(t, "bin/x", "old")
 	w.upload(old)
 	w.asset("x", model.AssetBuild{SHA512: strings.Repeat("0", 128), OS: "windows"}, model.AssetBuild{SHA512: oldSum})
@@ -167,8 +167,8 @@ func TestCommandsShareAnAsset(t *testing.T) {
 }
 
 // What is not here says why, and comes when it can.
-func TestWhyAnAssetIsNotHere(t *testing.T) {
-	w := newBench(t)
+func TestMissingAssetReasons(t *testing.T) {
+	w := newBoxTest(t)
 	data, sum := pack(t, "bin/x", "text")
 	w.asset("x", model.AssetBuild{SHA512: sum})
 	w.asset("elsewhere", model.AssetBuild{SHA512: sum, OS: "plan9"})
@@ -196,7 +196,7 @@ func TestWhyAnAssetIsNotHere(t *testing.T) {
 
 // JavaScript of an asset is read by name, when it is another.
 func TestScripts(t *testing.T) {
-	w := newBench(t)
+	w := newBoxTest(t)
 	data, sum := pack(t, "lib/b.js", "var b", "lib/a.js", "var a", "lib/c.txt", "no", "bin/d.js", "no", "lib/deep/e.js", "no")
 	big, bigSum := pack(t, "lib/big.js", strings.Repeat("x", 300<<10))
 	w.upload(data)

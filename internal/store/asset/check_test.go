@@ -26,12 +26,12 @@ func (h *folderTest) damage(sum Sum, data []byte) {
 
 // An archive that is damaged is as if it were not there from when that is found on, and the next upload takes its
 // place; one that nobody has looked at is looked at then.
-func TestADamagedArchiveIsReplaced(t *testing.T) {
+func TestReplaceDamagedArchive(t *testing.T) {
 	data := archive('a')
 	flipped := bytes.Clone(data)
 	flipped[1000] ^= 1
 	for what, bad := range map[string][]byte{"flipped": flipped, "cut": data[:1000], "empty": nil, "longer": append(bytes.Clone(data), 'x')} {
-		h := newHouse(t, memfs.New())
+		h := newFolderTest(t, memfs.New())
 		sum := h.put(data)
 		if err := h.Check(sum); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -65,8 +65,8 @@ func TestADamagedArchiveIsReplaced(t *testing.T) {
 }
 
 // A file that somebody removed is not here; nor is one that is found damaged kept when nothing names it.
-func TestAnArchiveThatIsGone(t *testing.T) {
-	h := newHouse(t, memfs.New())
+func TestMissingArchive(t *testing.T) {
+	h := newFolderTest(t, memfs.New())
 	sum := h.put(archive('a'))
 	if err := h.fs.Remove(filepath.Join(folder, hex.EncodeToString(sum[:]))); err != nil {
 		t.Fatal(err)

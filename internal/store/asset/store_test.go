@@ -29,7 +29,7 @@ type folderTest struct {
 	hour int
 }
 
-func newHouse(t *testing.T, fs disk.FS) *folderTest {
+func newFolderTest(t *testing.T, fs disk.FS) *folderTest {
 	t.Helper()
 	h := &folderTest{t: t, fs: fs}
 	if err := errors.Join(fs.MkdirAll(filepath.Dir(folder)), fs.SyncDir("/")); err != nil {
@@ -86,9 +86,9 @@ func (h *folderTest) wantFiles(want ...Sum) {
 func archive(fill byte) []byte { return bytes.Repeat([]byte{fill}, 300<<10) }
 
 // What was taken is there, whole and from any byte on, also after the machine lost its power at once.
-func TestWhatWasTakenStays(t *testing.T) {
+func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	fs := memfs.New()
-	h := newHouse(t, fs)
+	h := newFolderTest(t, fs)
 	a, empty := h.put(archive('a')), h.put(nil)
 	h.fs = fs.Crash(0, 1)
 	h.open()
@@ -118,14 +118,14 @@ func TestWhatWasTakenStays(t *testing.T) {
 	}
 }
 
-// ends gives its bytes and then an error, and counts how often it was read.
-type ends struct {
+// interruptedReader gives its bytes and then an error, and counts how often it was read.
+type interruptedReader struct {
 	io.Reader
 	err   error
 	reads int
 }
 
-func (e *ends) Read(p []byte) (int, error) {
+func (e *interruptedReader) Read(p []byte) (int, error) {
 	e.reads++
 	if n, err := e.Reader.Read(p); err == nil {
 		return n, nil
@@ -135,14 +135,14 @@ func (e *ends) Read(p []byte) (int, error) {
 
 // An upload that is cut, by its sender, the network or the power, leaves nothing; the same upload is then taken. What is there
 // already is not read again.
-func TestACutUpload(t *testing.T) {
+func TestInterruptedUpload(t *testing.T) {
 	fs := memfs.New()
-	h := newHouse(t, fs)
+	h := newFolderTest(t, fs)
 	data := archive('a')
 	sum := sha512.Sum512(data)
 	for what, r := range map[string]io.Reader{
-		"cut and said so": &ends{Reader: bytes.NewReader(data[:280<<10]), err: io.ErrUnexpectedEOF},
-		"broke off":       &ends{Reader: bytes.NewReader(data[:280<<10]), err: errors.New("connection reset")},
+		"cut and said so": &interruptedReader{Reader: bytes.NewReader(data[:280<<10]), err: io.ErrUnexpectedEOF},
+		"broke off":       &interruptedReader{Reader: bytes.NewReader(data[:280<<10]), err: errors.New("connection reset")},
 		"ends early":      bytes.NewReader(data[:280<<10]),
 		"empty":           bytes.NewReader(nil),
 		"changed":         bytes.NewReader(archive('b')),
@@ -161,9 +161,9 @@ func TestACutUpload(t *testing.T) {
 		}
 		h.wantFiles()
 	}
-	held := &ends{Reader: bytes.NewReader(data), err: io.EOF}
+	held := &interruptedReader{Reader: bytes.NewReader(data), err: io.EOF}
 	var crashed *memfs.FS
-	if _, err := h.Put(sum, io.MultiReader(io.LimitReader(held, 260<<10), atThat(func() { crashed = fs.Crash(100, 1) }), held)); err != nil {
+	if _, err := h.Put(sum, io.MultiReader(io.LimitReader(held, 260<<10), callbackReader(func() { crashed = fs.Crash(100, 1) }), held)); err != nil {
 		t.Fatal(err)
 	}
 	h.wantFiles(sum)
@@ -171,20 +171,20 @@ func TestACutUpload(t *testing.T) {
 	h.open() // removes the half that the crash left
 	h.wantFiles()
 	h.put(data)
-	again := &ends{Reader: strings.NewReader("anything"), err: io.EOF}
+	again := &interruptedReader{Reader: strings.NewReader("anything"), err: io.EOF}
 	if n, err := h.Put(sum, again); err != nil || n != int64(len(data)) || again.reads > 0 {
 		t.Errorf("%d %v, %d reads", n, err, again.reads)
 	}
 }
 
-// atThat does something when all before it was read.
-type atThat func()
+// callbackReader does something when all before it was read.
+type callbackReader func()
 
-func (f atThat) Read([]byte) (int, error) { f(); return 0, io.EOF }
+func (f callbackReader) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
 // Uploads of the same archive at once, while others read it and what nobody names is removed, are one archive.
-func TestTwoUploadsOfOneArchive(t *testing.T) {
-	h := newHouse(t, memfs.New())
+func TestConcurrentUploads(t *testing.T) {
+	h := newFolderTest(t, memfs.New())
 	data := archive('a')
 	sum := sha512.Sum512(data)
 	var all sync.WaitGroup
@@ -215,9 +215,9 @@ func TestTwoUploadsOfOneArchive(t *testing.T) {
 }
 
 // What no Asset names goes an hour after it came, was uploaded again, or the server started; whoever reads it then reads on.
-func TestWhatNothingNamesIsRemoved(t *testing.T) {
+func TestCollectUnnamedArchives(t *testing.T) {
 	fs := memfs.New()
-	h := newHouse(t, fs)
+	h := newFolderTest(t, fs)
 	named, gone, again := h.put(archive('a')), h.put(archive('b')), h.put(archive('c'))
 	if f, err := fs.Create(filepath.Join(folder, "README")); err != nil || f.Close() != nil { // not ours
 		t.Fatal(err)
@@ -262,8 +262,8 @@ func TestWhatNothingNamesIsRemoved(t *testing.T) {
 	}
 }
 
-// full is a disk that has no room, or breaks, from some call on.
-type full struct {
+// fullDisk is a disk that has no room, or breaks, from some call on.
+type fullDisk struct {
 	disk.FS
 	free   int64
 	writes error
@@ -271,12 +271,12 @@ type full struct {
 	sync   error
 }
 
-func (f *full) Free(string) (int64, error) { return f.free, nil }
-func (f *full) Create(name string) (disk.File, error) {
+func (f *fullDisk) Free(string) (int64, error) { return f.free, nil }
+func (f *fullDisk) Create(name string) (disk.File, error) {
 	file, err := f.FS.Create(name)
 	return fullFile{file, f}, err
 }
-func (f *full) Rename(from, to string) error {
+func (f *fullDisk) Rename(from, to string) error {
 	if f.rename != nil {
 		return f.rename
 	}
@@ -285,7 +285,7 @@ func (f *full) Rename(from, to string) error {
 
 type fullFile struct {
 	disk.File
-	of *full
+	of *fullDisk
 }
 
 func (f fullFile) WriteAt(p []byte, at int64) (int, error) {
@@ -298,17 +298,17 @@ func (f fullFile) WriteAt(p []byte, at int64) (int, error) {
 func (f fullFile) SyncData() error { return errors.Join(f.of.sync, f.File.SyncData()) }
 
 // A disk that has no room for it, or breaks, is the server's trouble and not the archive's: said as such, and nothing is left.
-func TestAFullDisk(t *testing.T) {
-	f := &full{FS: memfs.New(), free: 1 << 40}
-	h := newHouse(t, f)
+func TestFullDisk(t *testing.T) {
+	f := &fullDisk{FS: memfs.New(), free: 1 << 40}
+	h := newFolderTest(t, f)
 	for what, x := range map[string]struct {
-		disk full
+		disk fullDisk
 		says string
 	}{
-		"nearly full":     {full{free: reserve - 1}, "has only"},
-		"full":            {full{free: 1 << 40, writes: syscall.ENOSPC}, "no space left on device"},
-		"full when moved": {full{free: 1 << 40, rename: syscall.ENOSPC}, "no space left on device"},
-		"does not sync":   {full{free: 1 << 40, sync: syscall.EIO}, "input/output error"},
+		"nearly full":     {fullDisk{free: reserve - 1}, "has only"},
+		"full":            {fullDisk{free: 1 << 40, writes: syscall.ENOSPC}, "no space left on device"},
+		"full when moved": {fullDisk{free: 1 << 40, rename: syscall.ENOSPC}, "no space left on device"},
+		"does not sync":   {fullDisk{free: 1 << 40, sync: syscall.EIO}, "input/output error"},
 	} {
 		f.free, f.writes, f.rename, f.sync = x.disk.free, x.disk.writes, x.disk.rename, x.disk.sync
 		data := archive('a')
@@ -322,25 +322,29 @@ func TestAFullDisk(t *testing.T) {
 	h.wantFiles(h.put(archive('a')))
 }
 
-// endless is zeros without an end.
-type endless struct{ n int64 }
+// endlessReader is zeros without an end.
+type endlessReader struct{ n int64 }
 
-func (e *endless) Read(p []byte) (int, error) { e.n += int64(len(p)); clear(p); return len(p), nil }
-
-// blind is a disk that keeps nothing of what is written.
-type blind struct{ disk.FS }
-type blindFile struct{ disk.File }
-
-func (b blind) Create(name string) (disk.File, error) {
-	f, err := b.FS.Create(name)
-	return blindFile{f}, err
+func (e *endlessReader) Read(p []byte) (int, error) {
+	e.n += int64(len(p))
+	clear(p)
+	return len(p), nil
 }
-func (blindFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+
+// discardingFS is a disk that keeps nothing of what is written.
+type discardingFS struct{ disk.FS }
+type discardingFile struct{ disk.File }
+
+func (b discardingFS) Create(name string) (disk.File, error) {
+	f, err := b.FS.Create(name)
+	return discardingFile{f}, err
+}
+func (discardingFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
 // An upload without an end is left where it is longer than archives may be.
 func TestTooLarge(t *testing.T) {
-	h := newHouse(t, blind{memfs.New()})
-	zeros := &endless{}
+	h := newFolderTest(t, discardingFS{memfs.New()})
+	zeros := &endlessReader{}
 	if _, err := h.Put(Sum{}, zeros); model.ClassOf(err) != model.TooLarge || zeros.n > model.MaxAssetBytes+1<<20 {
 		t.Errorf("%v, after %d bytes", err, zeros.n)
 	}
