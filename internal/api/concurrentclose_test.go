@@ -20,8 +20,8 @@ func meant(t *testing.T) (r *apitest.Rig, problem func() *model.Problem) {
 	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")
 	r.Nodes("default", nil, "web01")
 	r.Result("default", "web01", "disk", model.Critical, "full")
-	node, _ := r.Planner.NodeByName("default", "web01")
-	check, _ := r.Planner.CheckByName("default", "disk")
+	node, _ := r.Directory.NodeByName("default", "web01")
+	check, _ := r.Directory.CheckByName("default", "disk")
 	r.Before = func() {
 		r.Result("default", "web01", "disk", model.OK, "fine")
 		r.Result("default", "web01", "disk", model.Critical, "full again")

@@ -62,9 +62,9 @@ func narrowRig(t *testing.T) *apitest.Rig {
 	r.Apply(fleet)
 	r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {command: 'true'}\n")
 	var b history.Batch
-	check, _ := r.Planner.CheckByName("default", "disk")
+	check, _ := r.Directory.CheckByName("default", "disk")
 	for i, name := range []string{"web01", "web02", "db01", "gone01"} {
-		id, ok := r.Planner.NodeByName("default", name)
+		id, ok := r.Directory.NodeByName("default", name)
 		if !ok {
 			id = 4000
 		}

@@ -120,8 +120,8 @@ func secondWorld(t *testing.T, r *apitest.Rig) {
 		r.Result("quiet", "hush1", check, model.Critical, "full "+marker)
 		r.Result("quiet", "hush2", check, model.OK, "fine "+marker)
 	}
-	id, _ := r.Planner.NodeByName("quiet", "hush1")
-	check, _ := r.Planner.CheckByName("quiet", "hush-disk")
+	id, _ := r.Directory.NodeByName("quiet", "hush1")
+	check, _ := r.Directory.CheckByName("quiet", "hush-disk")
 	p := history.Problem{Namespace: "quiet", Node: "hush1", SourceName: "hush-disk", Problem: model.Problem{
 		ID: "Phush", NodeID: id, Source: model.CheckSource(check), Status: model.Critical, Severity: model.High, Opened: r.Now().Add(-time.Minute), Output: marker}}
 	ref := history.HandlerRef{Namespace: "quiet", Name: "hush-pager"}
@@ -298,8 +298,8 @@ func boundRig(t *testing.T) (r *apitest.Rig, token string) {
 	r.Connect("alpha", "a1", "a2")
 	r.Result("alpha", "a1", "disk", model.Critical, "full")
 	r.Result("alpha", "a2", "ping", model.OK, "fine")
-	id, _ := r.Planner.NodeByName("alpha", "a1")
-	check, _ := r.Planner.CheckByName("alpha", "disk")
+	id, _ := r.Directory.NodeByName("alpha", "a1")
+	check, _ := r.Directory.CheckByName("alpha", "disk")
 	p := history.Problem{Namespace: "alpha", Node: "a1", SourceName: "disk", Problem: model.Problem{ID: "Palpha", NodeID: id, Source: model.CheckSource(check), Status: model.Critical, Opened: r.Now().Add(-time.Hour), Output: "full"}}
 	must(t, r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{p},
 		Entries: []history.Entry{{At: p.Opened, Kind: history.StatusChanged, Namespace: "alpha", Node: "a1", NodeID: id, SourceName: "disk", Source: model.CheckSource(check), Status: model.Critical, Output: "full"}}}))

@@ -14,7 +14,7 @@ import (
 func TestProblemOfAnotherSource(t *testing.T) {
 	r := apitest.New(t)
 	r.Nodes("default", nil, "web01")
-	node, _ := r.Planner.NodeByName("default", "web01")
+	node, _ := r.Directory.NodeByName("default", "web01")
 	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
 	problem := func(id string, of model.Source, name string) history.Problem {
 		return history.Problem{Namespace: "default", Node: "web01", SourceName: name, Problem: model.Problem{

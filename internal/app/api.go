@@ -41,12 +41,12 @@ func (s *Server) openAPI(context.Context) error {
 	}
 	options := api.Options{
 		Stores: view.Stores{
-			Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directory{s.planner, s.turns}, History: s.history,
+			Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: lookups{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
 			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now,
 		},
 		Live: view.Live{
 			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.reactor.Verdicts,
-			Stream: streamPosition(s.streams), Chunk: s.planner.CheckChunk, Assigned: s.assignedChunk,
+			Stream: streamPosition(s.streams), Chunk: s.directory.CheckChunk, Assigned: s.assignedChunk,
 		},
 		Access: s.access,
 		Events: events.Options{Actions: s.recorder},
@@ -100,7 +100,7 @@ func (s *Server) openAPI(context.Context) error {
 
 // assignedChunk finds the chunk of a check in the assignment of a node; nil: it has none.
 func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
-	a := s.planner.For(node)
+	a := s.directory.For(node)
 	if a == nil {
 		return nil
 	}

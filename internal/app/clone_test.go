@@ -22,7 +22,7 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, _ := s.intent.LookupNode(member.UID)
-	testenv.Until(t, "the planner knows the node", func() bool { return s.planner.For(info.ID) != nil })
+	testenv.Until(t, "the planner knows the node", func() bool { return s.directory.For(info.ID) != nil })
 	s.monitor.Clone(core.Clone{
 		Node:    core.Node{ID: info.ID, Name: info.Name},
 		Holder:  core.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},

@@ -107,7 +107,7 @@ func (p *pipeline) deliver(c journal.Commit) {
 // openReactions makes the reactor, which reads its position from the history store.
 func (s *Server) openReactions(ctx context.Context) error {
 	s.reactor = react.New(react.Options{
-		Store: s.history, Names: s.planner, Journal: s.journal,
+		Store: s.history, Names: lookups{s.directory, s.planner.Inspector(), s.turns}, Journal: s.journal,
 		Rederive: func() (react.Replay, error) {
 			pass, err := s.passes.BeginPass()
 			if err != nil {
@@ -116,10 +116,10 @@ func (s *Server) openReactions(ctx context.Context) error {
 			return pass, nil
 		},
 		Routing: react.RoutingOptions{
-			Table: s.routes, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Shadow: s.planner.Shadow,
+			Table: s.routes, NodesSilent: s.monitor.Silent, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
 			Present: react.EventPresence(func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) }),
 			Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
-				return s.planner.Dependencies(node, source.Check())
+				return s.directory.Dependencies(node, source.Check())
 			},
 			EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
 				ends := make([]intent.SilenceEnd, len(list))
@@ -129,7 +129,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 				return s.intent.EndSilences(ctx, "the problem that it silenced has closed", ends)
 			},
 		},
-		Pipelines: react.PipelineOptions{Table: s.pipelines, Kept: s.planner.FilterContext},
+		Pipelines: react.PipelineOptions{Table: s.pipelines, Kept: s.directory.FilterContext},
 		Delivery: react.DeliveryOptions{
 			Beat: func(output string) {
 				if s.watchdog != nil { // nil while the server opens: results of an earlier run come first
@@ -147,7 +147,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 // shardOptions returns the options that decide the effects of a commit. A second view gets the same.
 func (s *Server) shardOptions() shard.Options {
 	return shard.Options{
-		Chunks: s.planner.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
+		Chunks: s.directory.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
 	}
 }
 
@@ -255,7 +255,7 @@ func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error 
 // openStreams reads the cursors of handlers that get every result.
 func (s *Server) openStreams(context.Context) (err error) {
 	s.streams, err = follow.Open(follow.Options{
-		Journal: s.journal, View: s.view, Directory: s.planner, Dir: s.cfg.Data,
+		Journal: s.journal, View: s.view, Directory: s.directory, Dir: s.cfg.Data,
 		Now: s.now, Logger: s.log, Registerer: s.registry,
 	})
 	if err == nil {

@@ -53,5 +53,5 @@ func (s *Server) recordStart(ctx context.Context) error {
 		return err
 	}
 	s.recorder.Forget(forgotten)
-	return s.recorder.Intent(ctx, s.planner.Revision())
+	return s.recorder.Intent(ctx, s.directory.Revision())
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/archive"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/datadir"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/metrics"
@@ -75,8 +76,9 @@ type stores struct {
 // compiled holds the forms of intent that the other components read.
 type compiled struct {
 	planner   *plan.Planner
-	routes    *route.Table // windows, routes and silences in force
-	pipelines *pipes.Table // Sensu's pipelines in force
+	directory *directory.Directory // published by the planner
+	routes    *route.Table         // windows, routes and silences in force
+	pipelines *pipes.Table         // Sensu's pipelines in force
 }
 
 // selfWatch holds the components by which the server watches itself.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -86,12 +87,12 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	}
 	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
 	s.turns = turns.New(turns.Options{
-		Revision: s.planner.Revision, RoundRobins: s.planner.RoundRobins, Give: s.giveTurn,
+		Revision: s.directory.Revision, RoundRobins: s.directory.RoundRobins, Give: s.giveTurn,
 		Missed: s.recordMissed, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
 	})
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
-		Journal: s.journal, Nodes: nodes{s.intent, s.planner, &s.courier}, View: s.view, Assignments: s.planner, SigningKey: s.authority.SigningKey(),
+		Journal: s.journal, Nodes: nodes{s.intent, s.directory, &s.courier}, View: s.view, Assignments: s.directory, SigningKey: s.authority.SigningKey(),
 		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(),
 		Limits: muster.Limits{
 			Connections: connections(),
@@ -133,7 +134,7 @@ const missedBatch = 1000
 func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
-		if s.planner.HasUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
+		if s.directory.HasUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
 			results = append(results, recorder.Result{Node: m.About, Chunk: m.Chunk.ID, Status: model.Unknown, Output: m.Text})
 		}
 	}
@@ -145,18 +146,29 @@ func (s *Server) recordMissed(ctx context.Context, list []turns.Missed) error {
 	return nil
 }
 
-// directory adds the faults of round-robin checks without a member to the faults of the planner.
-type directory struct {
-	*plan.Planner
+// lookups is the directory with the planner's explanations. It adds the faults of round-robin checks
+// without a member to the faults of the planner.
+type lookups struct {
+	*directory.Directory
+	*plan.Inspector
 	turns *turns.Engine
 }
 
-// Faults implements plan.Directory.
-func (d directory) Faults(namespace string) (list []plan.Fault, nodes int) {
-	list, nodes = d.Planner.Faults(namespace)
-	idle, idleNodes := d.turns.Faults(namespace)
-	return append(idle, list...), nodes + idleNodes
+// Faults implements api.Explainer.
+func (l lookups) Faults(namespace string) (list []plan.Fault, nodes int) {
+	list, nodes = l.Inspector.Faults(namespace)
+	idle, about := l.turns.Faults(namespace)
+	return append(idle, list...), nodes + about
 }
+
+// currentDirectory is the directory for sources that declare a resource and need it at once.
+type currentDirectory struct {
+	*directory.Directory
+	planner *plan.Planner
+}
+
+// CatchUp brings the directory to all that is committed.
+func (d currentDirectory) CatchUp(ctx context.Context) error { return d.planner.CatchUp(ctx) }
 
 // openBridge opens the sessions of Sensu's agents, if there is a listener for them.
 func (s *Server) openBridge(context.Context) (err error) {
@@ -175,7 +187,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 	}
 	s.bridge, err = sensu.New(sensu.Config{
 		Authorities: s.sensuCA,
-		Limiter:     s.sessions.Limiter(), Admission: s.sessions.Admission(), Archives: s.sessions.Archives(), Journal: s.journal, Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Assignments: s.planner, Checks: s.planner, Handler: s.planner.Handler,
+		Limiter:     s.sessions.Limiter(), Admission: s.sessions.Admission(), Archives: s.sessions.Archives(), Journal: s.journal, Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Assignments: s.directory, Checks: currentDirectory{s.directory, s.planner}, Handler: s.directory.Handler,
 		Limits: sensu.Limits{
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
@@ -202,7 +214,7 @@ func (v eventIndex) Known(node model.NodeID, check model.CheckID) bool {
 // openAlerts opens the receiver of alerts.
 func (s *Server) openAlerts(context.Context) (err error) {
 	s.alerts, err = alertmanager.New(alertmanager.Config{
-		Access: s.access, Intent: s.intent, Plan: s.planner, View: s.view,
+		Access: s.access, Intent: s.intent, Plan: currentDirectory{s.directory, s.planner}, View: s.view,
 		Write: func(ctx context.Context, alerts []alertmanager.Result) (wait func(context.Context) error, err error) {
 			results := make([]recorder.Result, len(alerts))
 			for i, a := range alerts {
@@ -232,7 +244,7 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	switch {
 	case s.sessions == nil: // the server opens
 	case was.Key != is.Key:
-		s.sessions.Replaced(is.ID, nodes{s.intent, s.planner, &s.courier}.Gone(uuid.Nil, was.Key))
+		s.sessions.Replaced(is.ID, nodes{s.intent, s.directory, &s.courier}.Gone(uuid.Nil, was.Key))
 		restartBridge()
 	case was.Name != is.Name:
 		restartBridge()
@@ -269,9 +281,9 @@ func remainingAbsence(sum event.Summary, need time.Duration, started, written, n
 
 // nodes implements muster.Nodes by the intent and the planner.
 type nodes struct {
-	intent  *intent.Service
-	planner *plan.Planner
-	courier **watchdog.Courier // points to nil until the watchdog is open
+	intent    *intent.Service
+	directory *directory.Directory
+	courier   **watchdog.Courier // points to nil until the watchdog is open
 }
 
 // Lookup returns a node by its id. The watchdog comes as a node that is the server itself.
@@ -307,7 +319,7 @@ func (n nodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 
 // Namespace returns the limits of a namespace.
 func (n nodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
-	name, _ := n.planner.NamespaceName(id)
+	name, _ := n.directory.NamespaceName(id)
 	l := n.intent.NamespaceLimits(id)
 	return core.NamespaceLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec, OutputBytes: l.OutputBytes}
 }

@@ -30,9 +30,9 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		Event:  func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) },
 		Events: func(ctx context.Context, q event.Query) (event.Page, error) { return s.view.List(ctx, q) },
 
-		Machines:  func() int { return s.planner.Machines() },
-		Exists:    func(node model.NodeID) bool { return s.planner.For(node) != nil },
-		Node:      func(namespace, name string) (model.NodeID, bool) { return s.planner.NodeByName(namespace, name) },
+		Machines:  func() int { return s.directory.Machines() },
+		Exists:    func(node model.NodeID) bool { return s.directory.For(node) != nil },
+		Node:      func(namespace, name string) (model.NodeID, bool) { return s.directory.NodeByName(namespace, name) },
 		Connected: s.connectedNodes,
 		Hits:      func(since time.Time) []core.Hit { return s.sessions.Limiter().Hits(since) },
 		Journal:   func() journal.Stats { return s.journal.Stats() },
@@ -86,7 +86,7 @@ func (s *Server) describe() v1.Status {
 	for _, h := range hits[:min(5, len(hits))] {
 		out.Warnings = append(out.Warnings, selfcheck.LimitText(h))
 	}
-	for _, text := range s.planner.Oversized(3) {
+	for _, text := range s.planner.Inspector().Oversized(3) {
 		out.Warnings = append(out.Warnings, "too much for one assignment: "+text)
 	}
 	return out
@@ -95,15 +95,15 @@ func (s *Server) describe() v1.Status {
 // limitUses returns the limits in force in a namespace and their use.
 func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	l := s.intent.LimitsFor(namespace)
-	id, ok := s.planner.NamespaceByName(namespace)
+	id, ok := s.directory.NamespaceByName(namespace)
 	if !ok {
 		return nil
 	}
 	states, largest := s.view.Counts(id).States, uint64(0)
-	for _, node := range s.view.Summaries(s.planner.Nodes(namespace)) {
+	for _, node := range s.view.Summaries(s.directory.Nodes(namespace)) {
 		largest = max(largest, node.CountedStates())
 	}
-	nodes := uint64(len(s.planner.Nodes(namespace)))
+	nodes := uint64(len(s.directory.Nodes(namespace)))
 	all := []v1.LimitUse{
 		{Name: "states", Limit: float64(l.States), Used: &states},
 		{Name: "statesPerNode", Limit: float64(l.StatesPerNode), Used: &largest},

@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/agent/facts"
 	"github.com/muster-fleet/muster/internal/archive"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/offline"
@@ -73,9 +75,9 @@ func (s *Server) impact(ctx context.Context, writes []intent.Write) ([]intent.Pl
 
 // limitMet reports a limit that refused a machine without a node. The lowest node of the namespace carries the event.
 func (s *Server) limitMet(namespace, limit, reason string) {
-	id, ok := s.planner.NamespaceByName(namespace)
+	id, ok := s.directory.NamespaceByName(namespace)
 	var lowest model.NodeID
-	for _, node := range s.planner.Nodes(namespace) {
+	for _, node := range s.directory.Nodes(namespace) {
 		if lowest == 0 || node < lowest {
 			lowest = node
 		}
@@ -83,7 +85,7 @@ func (s *Server) limitMet(namespace, limit, reason string) {
 	if !ok || lowest == 0 {
 		return
 	}
-	_, name, _ := s.planner.NodeName(lowest)
+	_, name, _ := s.directory.NodeName(lowest)
 	s.sessions.Limiter().Hit(&core.Node{ID: lowest, Name: name, Namespace: id}, limit, reason)
 }
 
@@ -118,13 +120,15 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.pipelines.Libraries = s.tools.Scripts
 	s.planner = plan.New(plan.Options{
 		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
-		Registry: s.registry, Forget: s.recorder.Forget, Routing: s.routes, Pipelines: s.pipelines, Tools: s.tools,
+		Registry: s.registry, Removed: s.recorder.Forget,
 	})
-	s.recorder.Nodes = s.planner
-	s.secrets = secret.New(secret.Options{Secret: s.planner.Secret})
+	s.directory = s.planner.Directory()
+	s.directory.Subscribe(s.enforce)
+	s.recorder.Nodes = s.directory
+	s.secrets = secret.New(secret.Options{Secret: s.directory.Secret})
 	s.task(back, "planner", func(ctx context.Context) error { return s.planner.Run(ctx, s.intent.CommitSignal()) }) // compiles changes of the store
 	s.task(back, "intent mark", func(ctx context.Context) error {                                                   // for the next start
-		return s.recorder.MarkIntent(ctx, s.planner.Revision)
+		return s.recorder.MarkIntent(ctx, s.directory.Revision)
 	})
 	s.task(back, "tools", s.tools.Run) // extracts Assets
 	return s.planner.Load(ctx)
@@ -145,14 +149,26 @@ func (st *stores) secretText(ctx context.Context, namespace, name string) (strin
 // openArchives opens the archives of Assets.
 func (s *Server) openArchives(context.Context) (err error) {
 	s.archives, err = archive.Open(archive.Options{
-		Dir: s.path("assets"), Revision: s.planner.Revision, Arrived: s.tools.ArchiveArrived, Now: s.now, Log: s.log,
+		Dir: s.path("assets"), Revision: s.directory.Revision, Arrived: s.tools.ArchiveArrived, Now: s.now, Log: s.log,
 		Assets: func(ctx context.Context) ([]model.Resource, error) {
 			return s.intent.List(ctx, intent.ListQuery{Kind: "Asset"}, nil)
 		},
-		Changed: func() { s.tools.SetHandlerAssets(s.planner.HandlerAssets()) },
+		Changed: func() { s.tools.SetHandlerAssets(s.directory.HandlerAssets()) },
 	})
 	if err == nil {
 		s.task(back, "assets", s.archives.Run) // fetches and removes archives
 	}
 	return err
+}
+
+// enforce puts changed declarations in force. Routes and windows are first, their users later.
+func (s *Server) enforce(c directory.Change) {
+	err := errors.Join(s.routes.Apply(c.Declarations), s.pipelines.Apply(c.Declarations))
+	if err != nil { // intent refuses such a resource: it comes from another version
+		s.log.Error("cannot put a resource in force; its last good definition stays", "error", err)
+	}
+	if c.Dependencies {
+		s.routes.Announce()
+	}
+	s.tools.Apply(c.Declarations)
 }

@@ -260,7 +260,7 @@ func (u *Up) showStart(s *Server, password string) {
 	if u.Demo > 0 {
 		fmt.Fprintf(u.Out, "  demo      %d simulated machines, in namespace demo\n", u.Demo)
 		all = " -A"
-	} else if left := len(s.planner.Nodes(demo.Namespace)); left > 0 && !u.NoDemo {
+	} else if left := len(s.directory.Nodes(demo.Namespace)); left > 0 && !u.NoDemo {
 		fmt.Fprintf(u.Out, "  demo      %d simulated machines of an earlier --demo are stopped;\n            delete them: --demo 0\n", left)
 	}
 	host, err := os.Hostname()

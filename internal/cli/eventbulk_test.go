@@ -86,7 +86,7 @@ func TestGroupsAndNodesThatAreGone(t *testing.T) {
 	p := &past{t: t, rig: rig}
 	ids := map[string]model.NodeID{}
 	for _, name := range []string{"web01", "web02", "web03", "old01"} {
-		ids[name], _ = rig.Planner.NodeByName("default", name)
+		ids[name], _ = rig.Directory.NodeByName("default", name)
 		p.change(ids[name], name, "http", 0, model.OK, model.OK, "HTTP OK")
 		rig.Result("default", name, "http", model.OK, "HTTP OK")
 	}
@@ -118,7 +118,7 @@ func TestGroupsAndNodesThatAreGone(t *testing.T) {
 	rig.Nodes("default", nil, numbered("gone%03d", 120)...)
 	var words []string
 	for i, name := range numbered("gone%03d", 120) {
-		id, _ := rig.Planner.NodeByName("default", name)
+		id, _ := rig.Directory.NodeByName("default", name)
 		p.change(id, name, "http", time.Duration(i)*time.Millisecond, model.Unknown, model.Unknown, "HTTP UNKNOWN")
 		words = append(words, name)
 	}

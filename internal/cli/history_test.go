@@ -44,7 +44,7 @@ func TestGetHistory(t *testing.T) {
 	rig.Nodes("default", nil, "web01", "web02")
 	ids := map[string]model.NodeID{}
 	for _, name := range []string{"web01", "web02"} {
-		ids[name], _ = rig.Planner.NodeByName("default", name)
+		ids[name], _ = rig.Directory.NodeByName("default", name)
 	}
 	p := &past{t: t, rig: rig}
 	x.run("", "get history")
@@ -84,7 +84,7 @@ func TestThen(t *testing.T) {
 	for _, check := range []string{"disk", "load", "ping"} {
 		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + "}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
 	}
-	node, _ := rig.Planner.NodeByName("default", "web01")
+	node, _ := rig.Directory.NodeByName("default", "web01")
 	p := &past{t: t, rig: rig}
 	rig.Result("default", "web02", "ping", model.OK, "PING OK") // before all that is asked
 	rig.Advance(48 * time.Hour)

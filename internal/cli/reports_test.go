@@ -32,11 +32,11 @@ func (o *news) record(b history.Batch) {
 func (o *news) problem(namespace, node, check string, ago, lasted time.Duration) string {
 	o.t.Helper()
 	o.n++
-	id, ok := o.rig.Planner.NodeByName(namespace, node)
+	id, ok := o.rig.Directory.NodeByName(namespace, node)
 	if !ok {
 		o.t.Fatalf("no node %s", node)
 	}
-	checkID, _ := o.rig.Planner.CheckByName(namespace, check)
+	checkID, _ := o.rig.Directory.CheckByName(namespace, check)
 	p := history.Problem{Namespace: namespace, Node: node, SourceName: check, Problem: model.Problem{ID: fmt.Sprint("p", o.n), NodeID: id, Source: model.CheckSource(checkID),
 		Status: model.Critical, Severity: model.High, Opened: o.rig.Now().Add(-ago), Output: check + " is bad"}}
 	b := history.Batch{Opened: []history.Problem{p}}
@@ -70,8 +70,8 @@ func (o *news) said(problem, route, handler, tells string, state history.Deliver
 func (o *news) mark(kind history.EntryKind, namespace, node, check string, ago time.Duration) {
 	o.t.Helper()
 	o.n++
-	id, _ := o.rig.Planner.NodeByName(namespace, node)
-	checkID, _ := o.rig.Planner.CheckByName(namespace, check)
+	id, _ := o.rig.Directory.NodeByName(namespace, node)
+	checkID, _ := o.rig.Directory.CheckByName(namespace, check)
 	place := history.Place{At: journal.Position{Log: 1, Number: uint64(o.n)}}
 	o.record(history.Batch{Places: map[model.Partition]history.Place{1: place}, Entries: []history.Entry{{At: o.rig.Now().Add(-ago), Kind: kind, Namespace: namespace, Node: node, NodeID: id,
 		SourceName: check, Source: model.CheckSource(checkID), Partition: 1, Place: place}}})

@@ -96,7 +96,7 @@ kind: Check
 metadata: {name: quiet}
 spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 `)
-	revision, _ := rig.Planner.Assignment(mustNode(t, rig, "web02"))
+	revision, _ := rig.Directory.Assignment(mustNode(t, rig, "web02"))
 	session := func(node string, change func(*v1.AgentSession)) {
 		a := v1.AgentSession{Version: "0.10.0", Address: "192.0.2.7:4711", Since: rig.Now().Add(-time.Hour), Assignment: revision, Confirmed: true}
 		if change != nil {
@@ -107,7 +107,7 @@ spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 	session("web01", nil)
 	x.run("", "why web01/load") // a property that is not set, no result yet
 	rig.Apply("kind: Property\nmetadata: {name: load_warn}\nspec: {value: 5}\n")
-	revision, _ = rig.Planner.Assignment(mustNode(t, rig, "web02"))
+	revision, _ = rig.Directory.Assignment(mustNode(t, rig, "web02"))
 	session("web01", func(a *v1.AgentSession) { a.Assignment-- })
 	x.run("", "why web01/load") // its assignment is on its way
 	session("web01", nil)
@@ -127,7 +127,7 @@ spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 	x.run("", "why web05/load") // its agent was stopped
 	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
 	x.run("", "why web04/backup") // cron, by a clock that is off
-	backup, _ := rig.Planner.CheckByName("default", "backup")
+	backup, _ := rig.Directory.CheckByName("default", "backup")
 	session("web04", func(a *v1.AgentSession) {
 		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand chunks of kind 2: update it"}}
 	})
@@ -168,7 +168,7 @@ spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 
 func mustNode(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
 	t.Helper()
-	id, ok := rig.Planner.NodeByName("default", name)
+	id, ok := rig.Directory.NodeByName("default", name)
 	if !ok {
 		t.Fatalf("no node %s", name)
 	}
@@ -178,7 +178,7 @@ func mustNode(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
 // told is a delivery of the open problem of an event that was tried once in vain.
 func told(t *testing.T, rig *apitest.Rig, node, check string) {
 	t.Helper()
-	id, _ := rig.Planner.CheckByName("default", check)
+	id, _ := rig.Directory.CheckByName("default", check)
 	st, ok := rig.View.Get(mustNode(t, rig, node), id)
 	if !ok || st.Problem == nil {
 		t.Fatalf("%s/%s has no problem", node, check)

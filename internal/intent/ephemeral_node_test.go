@@ -19,7 +19,7 @@ import (
 func TestInstancesComeAndGo(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	var forgotten []plan.Removal
-	planner := plan.New(plan.Options{Store: w.Store(), Epoch: 1, Forget: func(f []plan.Removal) { forgotten = append(forgotten, f...) }})
+	planner := plan.New(plan.Options{Store: w.Store(), Epoch: 1, Removed: func(f []plan.Removal) { forgotten = append(forgotten, f...) }})
 	if err := planner.Load(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 				t.Fatalf("there after %v: %+v", absent, gone)
 			}
 		}
-		nodes := len(planner.Nodes(""))
+		nodes := len(planner.Directory().Nodes(""))
 		most = max(most, nodes)
 		if held, _, ephemeral, _ := w.IndexSizes(); held != 2*nodes || ephemeral != nodes-1 || len(away) > most {
 			t.Fatalf("%d nodes: %d held in memory, %d ephemeral, %d away", nodes, held, ephemeral, len(away))
@@ -92,7 +92,7 @@ func TestInstancesComeAndGo(t *testing.T) {
 			gone++
 		}
 	}
-	if gone != 300 || len(planner.Nodes("")) != 1 {
-		t.Errorf("%d nodes' events are forgotten, want 300; %d nodes are planned for", gone, len(planner.Nodes("")))
+	if gone != 300 || len(planner.Directory().Nodes("")) != 1 {
+		t.Errorf("%d nodes' events are forgotten, want 300; %d nodes are planned for", gone, len(planner.Directory().Nodes("")))
 	}
 }

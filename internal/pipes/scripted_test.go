@@ -40,7 +40,7 @@ func TestScriptsOfAssets(t *testing.T) {
 		"c":     &model.MutatorSpec{Command: &model.Command{Shell: "cat"}, Assets: assets},
 		"p":     &model.PipelineSpec{Workflows: []model.Workflow{{Name: "a", Filters: []string{"f"}, Handler: "h"}, {Name: "b", Filters: []string{"never"}, Handler: "h"}}},
 	} {
-		if err := table.Set(name(n), "", spec); err != nil {
+		if err := table.Apply([]route.Declaration{{Name: name(n), Spec: spec}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,8 @@
 package pipes
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -50,13 +52,29 @@ func NewTable() *Table {
 	return t
 }
 
-// Set puts a Filter, Mutator, Pipeline or Window in force, in the place of what has its name;
-// zone is the namespace's. Other kinds change nothing. An error leaves what was.
-func (t *Table) Set(name route.Name, zone string, spec model.Spec) error {
+// Apply puts Filters, Mutators, Pipelines and Windows in force, all at once, and removes deleted ones. It
+// ignores other kinds. The error joins those of all declarations that do not compile; what they replace
+// stays in force.
+func (t *Table) Apply(list []route.Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := *t.state.Load()
-	switch spec := spec.(type) {
+	var failed []error
+	for _, d := range list {
+		if d.Spec == nil {
+			next.remove(d.Kind, d.Name)
+		} else if err := t.set(&next, d); err != nil {
+			failed = append(failed, fmt.Errorf("%s %s: %w", d.Kind, d.Name, err))
+		}
+	}
+	t.state.Store(&next)
+	return errors.Join(failed...)
+}
+
+// set compiles one declaration into the next state. After an error the state is unchanged.
+func (t *Table) set(next *state, d route.Declaration) error {
+	name, zone := d.Name, d.Zone
+	switch spec := d.Spec.(type) {
 	case *model.FilterSpec:
 		when, err := t.when(name, zone, spec.When)
 		if err != nil {
@@ -93,33 +111,22 @@ func (t *Table) Set(name route.Name, zone string, spec model.Spec) error {
 			return err
 		}
 		next.windows = with(next.windows, name, c)
-	default:
-		return nil
 	}
-	t.state.Store(&next)
 	return nil
 }
 
-// Remove takes one of them out of force.
-func (t *Table) Remove(kind string, name route.Name) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	next := *t.state.Load()
+func (s *state) remove(kind string, name route.Name) {
 	switch kind {
 	case "Filter":
-		next.filters = without(next.filters, name)
+		s.filters = without(s.filters, name)
 	case "Mutator":
-		next.mutators = without(next.mutators, name)
+		s.mutators = without(s.mutators, name)
 	case "Pipeline":
-		next.pipelines = without(next.pipelines, name)
+		s.pipelines = without(s.pipelines, name)
 	case "Window":
-		next.windows = without(next.windows, name)
+		s.windows = without(s.windows, name)
 	}
-	t.state.Store(&next)
 }
-
-// Announce does nothing: who is shown an event looks at what is in force then.
-func (t *Table) Announce() {}
 
 // Mutator finds one; not ok: there is none of the name, or it is built in.
 func (t *Table) Mutator(name route.Name) (*Mutator, bool) {

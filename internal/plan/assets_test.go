@@ -29,7 +29,7 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	check("plain")
 	held := func(check string, want ...string) {
 		t.Helper()
-		for _, chunk := range h.p.For(h.id("web01")).Chunks {
+		for _, chunk := range h.p.directory.For(h.id("web01")).Chunks {
 			c := chunk.AsCheck()
 			if c.Name != check {
 				continue
@@ -54,9 +54,9 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	}
 	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools linux:a :b")
 	held("plain")
-	before := h.p.For(h.id("web01"))
+	before := h.p.directory.For(h.id("web01"))
 	h.put("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("e")})) // of no concern here
-	if after := h.p.For(h.id("web01")); after.Hash != before.Hash {
+	if after := h.p.directory.For(h.id("web01")); after.Hash != before.Hash {
 		t.Errorf("another namespace's asset changes the assignment: %x, was %x", after.Hash, before.Hash)
 	}
 	h.put("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("f")}))

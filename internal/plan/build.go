@@ -7,55 +7,55 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// build composes the assignments that a pass marked and returns the nodes whose
-// assignment differs from before. What does not differ keeps its generation. A node
-// whose assignment would be too large has none: its agent goes on with what it
-// holds (see size.go).
-func (f *fleet) build(p *pass, gen wire.Generation) []model.NodeID {
+// build composes the assignments that a pass marked and returns the nodes whose assignment differs from
+// before. An assignment that is the same keeps its generation. A node whose assignment would be too large
+// has none: its agent goes on with its last one (see size.go).
+func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
 	var changed []model.NodeID
 	for _, n := range p.deleted {
-		f.leave(n)
+		n.dropContent()
 	}
-	for id := range values32(roaring.And(p.nodes, f.proxies)) { // also one that was none before
+	for id := range values32(roaring.And(p.nodes, f.proxies)) { // it may have been a machine before
 		n := f.nodes[model.NodeID(id)]
-		f.leave(n)
-		f.exceed(n, 0)
-		n.gen = wire.Generation{}
+		n.dropContent()
+		f.setExcess(n, 0)
+		n.generation = wire.Generation{}
 	}
 	b := f.builder(p)
 	for id := range values32(p.build) {
 		n := f.nodes[model.NodeID(id)]
 		f.counts.Built++
 		made := b.content(n)
-		f.exceed(n, made.excess())
+		f.setExcess(n, made.excess())
 		if n.excess > 0 {
-			f.leave(n)
-			p.oversized = append(p.oversized, f.oversized(n, made))
+			n.dropContent()
+			p.oversized = append(p.oversized, oversizedText(n, made))
 			continue
 		}
 		made.refs++
-		same := n.content != nil && n.content.hash == made.hash
-		f.leave(n)
+		same := n.content != nil && n.content.Hash == made.Hash
+		n.dropContent()
 		n.content = made
 		if !same {
-			n.gen = gen
-			changed = append(changed, n.def.id)
+			n.generation = generation
+			changed = append(changed, n.def.ID)
 			f.counts.Changed++
 		}
 	}
-	b.forget() // contents without a holder
+	b.discardUnused()
 	for set, c := range b.compositions {
 		set.composed = c
 	}
 	return changed
 }
 
-// leave ends a node's use of its content.
-func (f *fleet) leave(n *node) {
+// dropContent ends a node's use of its content.
+func (n *node) dropContent() {
 	if c := n.content; c != nil {
 		if c.refs--; c.refs == 0 {
 			delete(c.contents, c.key)
@@ -64,8 +64,8 @@ func (f *fleet) leave(n *node) {
 	}
 }
 
-// differing counts the nodes that build would change, and changes nothing. It is an
-// error if one would have to hold too much, and more than it has to hold now.
+// differing returns the nodes that build would change, and changes nothing. It is an error if one would
+// get too large an assignment, and larger than the one before.
 func (f *fleet) differing(p *pass) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
 	var large []string
@@ -73,13 +73,13 @@ func (f *fleet) differing(p *pass) (nodes []model.NodeID, err error) {
 		n := f.nodes[model.NodeID(id)]
 		made := b.content(n)
 		if over := made.excess(); over > n.excess {
-			large = append(large, f.oversized(n, made))
+			large = append(large, oversizedText(n, made))
 		}
-		if n.content == nil || n.content.hash != made.hash {
-			nodes = append(nodes, n.def.id)
+		if n.content == nil || n.content.Hash != made.Hash {
+			nodes = append(nodes, n.def.ID)
 		}
 	}
-	b.forget()
+	b.discardUnused()
 	return nodes, tooLarge(large)
 }
 
@@ -88,21 +88,22 @@ type builder struct {
 	f            *fleet
 	p            *pass
 	resolver     *resolver
-	compositions map[*checkSet]*composition
+	compositions map[*unitSet]*composition
 	made         []*content
 }
 
 func (f *fleet) builder(p *pass) *builder {
-	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*checkSet]*composition{}}
+	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*composition{}}
 }
 
+// content returns the shared content of a node: the composition of its units, with the node's values.
 func (b *builder) content(n *node) *content {
-	c := b.composition(n.checks)
+	c := b.composition(n.units)
 	var properties []wire.Property
 	var key string
 	var hash [32]byte
 	if b.sameProperties(n, c) {
-		properties, key, hash = n.content.properties, n.content.key, n.content.propertiesHash
+		properties, key, hash = n.content.Properties, n.content.key, n.content.propertiesHash
 	} else {
 		properties = b.resolver.properties(n, c.names)
 		key = propertiesKey(properties)
@@ -114,8 +115,8 @@ func (b *builder) content(n *node) *content {
 		hash = wire.PropertiesHash(properties)
 	}
 	made := &content{
-		composition: c, properties: properties, key: key, propertiesHash: hash,
-		hash: wire.JoinHashes(c.hash, hash), size: c.size,
+		composition: c, key: key, propertiesHash: hash, size: c.size,
+		Content: directory.Content{Hash: wire.JoinHashes(c.hash, hash), Chunks: c.chunks, Properties: properties, Proxied: c.proxied},
 	}
 	for i := range properties {
 		made.size += wire.PropertySize(&properties[i])
@@ -125,23 +126,22 @@ func (b *builder) content(n *node) *content {
 	return made
 }
 
-// sameProperties reports that a node keeps the values of its present content: the pass
-// changes neither the node, nor its groups, nor any value, nor the list of properties read.
+// sameProperties reports that a node keeps the values of its present content: the pass changes neither
+// the node, nor its groups, nor any value, nor the list of properties read.
 func (b *builder) sameProperties(n *node, c *composition) bool {
-	return n.content != nil && len(b.p.reread) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(uint32(n.def.id)) &&
+	return n.content != nil && len(b.p.revalued) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(uint32(n.def.ID)) &&
 		(n.content.composition == c || slices.Equal(n.content.names, c.names))
 }
 
-// composition returns the present meaning of a check set, made again if a check of
-// it was redefined in this pass.
-func (b *builder) composition(s *checkSet) *composition {
+// composition returns the composition of a unit set, made again if the pass redefined a unit of it.
+func (b *builder) composition(s *unitSet) *composition {
 	if c := b.compositions[s]; c != nil {
 		return c
 	}
 	c := s.composed
 	if c == nil {
 		c = b.compose(s)
-	} else if slices.ContainsFunc(s.ids, func(id model.CheckID) bool { _, redefined := b.p.redefine[id]; return redefined }) {
+	} else if slices.ContainsFunc(s.ids, func(id model.UnitID) bool { _, redefined := b.p.redefined[id]; return redefined }) {
 		if c = b.recompose(s); c == nil {
 			c = b.compose(s)
 		}
@@ -151,17 +151,18 @@ func (b *builder) composition(s *checkSet) *composition {
 }
 
 // compose makes a composition from nothing.
-func (b *builder) compose(s *checkSet) *composition {
+func (b *builder) compose(s *unitSet) *composition {
 	c := &composition{contents: map[string]*content{}}
 	for _, id := range s.ids {
-		def := b.f.checks[id].def
-		c.chunks = append(c.chunks, &def.chunk.Chunk)
-		c.size += wire.ChunkSize(def.size)
-		if def.proxied == nil {
-			c.names = append(c.names, def.props...)
+		def := b.f.units[id].def
+		body := def.in(s)
+		c.chunks = append(c.chunks, body.chunk)
+		c.size += wire.ChunkSize(body.size)
+		if def.proxies == nil {
+			c.names = append(c.names, body.properties...)
 		}
 	}
-	slices.SortFunc(c.chunks, func(x, y *model.Chunk) int { return int(int64(x.ID) - int64(y.ID)) })
+	slices.SortFunc(c.chunks, func(x, y *model.Chunk) int { return cmp.Compare(x.ID, y.ID) })
 	slices.Sort(c.names)
 	c.names = slices.Compact(c.names)
 	c.proxied = b.proxied(s, c.chunks)
@@ -170,31 +171,35 @@ func (b *builder) compose(s *checkSet) *composition {
 	return c
 }
 
-// recompose makes a composition from the one before, with the chunks of redefined checks
-// replaced; nil where more than chunks differs.
-func (b *builder) recompose(s *checkSet) *composition {
+// recompose makes a composition from the one before, with the chunks of redefined units replaced; nil
+// where more than chunks differs.
+func (b *builder) recompose(s *unitSet) *composition {
 	old := s.composed
 	if old.proxied != nil {
 		return nil
 	}
 	c := &composition{contents: map[string]*content{}, names: old.names, size: old.size, chunks: slices.Clone(old.chunks)}
 	for _, id := range s.ids {
-		was, redefined := b.p.redefine[id]
+		was, redefined := b.p.redefined[id]
 		if !redefined {
 			continue
 		}
-		now := b.f.checks[id].def
-		if was == nil || was.proxied != nil || now.proxied != nil || !slices.Equal(was.props, now.props) {
+		unit := b.f.units[id].def
+		if was == nil || was.proxies != nil || unit.proxies != nil {
 			return nil
 		}
-		at, found := slices.BinarySearchFunc(c.chunks, was.chunk.ID, compareChunk)
+		before, now := was.in(s), unit.in(s)
+		if !slices.Equal(before.properties, now.properties) {
+			return nil
+		}
+		at, found := slices.BinarySearchFunc(c.chunks, before.chunk.ID, compareChunk)
 		if !found || c.chunks[at].Unit != id {
-			return nil // the set was composed of another definition
+			return nil // the set was composed of another body
 		}
 		c.chunks = slices.Delete(c.chunks, at, at+1)
 		at, _ = slices.BinarySearchFunc(c.chunks, now.chunk.ID, compareChunk)
-		c.chunks = slices.Insert(c.chunks, at, &now.chunk.Chunk)
-		c.size += now.size - was.size
+		c.chunks = slices.Insert(c.chunks, at, now.chunk)
+		c.size += now.size - before.size
 	}
 	c.hash = wire.ChunksHash(c.chunks, nil)
 	return c
@@ -202,8 +207,8 @@ func (b *builder) recompose(s *checkSet) *composition {
 
 func compareChunk(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) }
 
-// forget takes back what a trial left in compositions that stay.
-func (b *builder) forget() {
+// discardUnused removes contents that no node took from compositions that stay.
+func (b *builder) discardUnused() {
 	for _, made := range b.made {
 		if made.refs == 0 {
 			delete(made.contents, made.key)

@@ -17,7 +17,7 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	h.put("Check", "default", "backup", nil, spec)
 	held := func(zone, during string) {
 		t.Helper()
-		chunks := h.p.For(h.id("web01")).Chunks
+		chunks := h.p.directory.For(h.id("web01")).Chunks
 		if len(chunks) != 1 || len(chunks[0].AsCheck().Except) != 2 {
 			t.Fatalf("%+v", chunks)
 		}

@@ -15,9 +15,9 @@ func TestDefinitionsThatNobodyCanNameAreForgotten(t *testing.T) {
 	h.node("a", nil)
 	edit := func(n int) model.ChunkID {
 		h.put("Check", "default", "c", nil, shell(fmt.Sprint("check ", n), &model.Targets{Nodes: []string{"a"}}))
-		id, _ := h.p.CheckByName("default", "c")
-		node, _ := h.p.NodeByName("default", "a")
-		a := h.p.For(node)
+		id, _ := h.p.directory.CheckByName("default", "c")
+		node, _ := h.p.directory.NodeByName("default", "a")
+		a := h.p.directory.For(node)
 		if len(a.Chunks) != 1 || a.Chunks[0].Unit != id {
 			t.Fatalf("%+v", a)
 		}
@@ -30,7 +30,7 @@ func TestDefinitionsThatNobodyCanNameAreForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return removed, len(h.p.chunks)
+		return removed, len(h.p.chunks.byKey)
 	}
 	const edits = 1500
 	away, back := edit(0), edit(1)
@@ -60,7 +60,7 @@ func TestDefinitionsThatNobodyCanNameAreForgotten(t *testing.T) {
 		t.Fatalf("%d were forgotten, %d left; want %d and 3", removed, known, edits-2)
 	}
 	for id, want := range map[model.ChunkID]bool{away: true, back: true, last: true, last - 1: false} {
-		if got := h.p.Chunk(id) != nil; got != want {
+		if got := h.p.directory.Chunk(id) != nil; got != want {
 			t.Errorf("definition %d is known: %v, want %v", id, got, want)
 		}
 	}

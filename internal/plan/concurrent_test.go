@@ -30,12 +30,12 @@ func TestReadersWhileCompiling(t *testing.T) {
 					return
 				default:
 				}
-				for _, id := range h.p.NodesMatching("", s) {
-					if a := h.p.For(id); a.Hash != wire.AssignmentHash(a.Chunks, a.Properties, nil) {
+				for _, id := range h.p.directory.NodesMatching("", s) {
+					if a := h.p.directory.For(id); a.Hash != wire.AssignmentHash(a.Chunks, a.Properties, nil) {
 						t.Errorf("node %d: the hash is not that of the content", id)
 					}
-					h.p.NodeGroups(id)
-					h.p.ExplainCheck(id, 1000)
+					h.p.directory.NodeGroups(id)
+					h.p.Inspector().ExplainCheck(id, 1000)
 				}
 				h.p.Counts()
 			}

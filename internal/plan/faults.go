@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -21,8 +22,8 @@ type Fault struct {
 
 // fault is one of one content: the same on every node that holds it.
 type fault struct {
-	check model.CheckID
-	text  string
+	unit model.UnitID
+	text string
 }
 
 // tooLargeText is the fault of a node that has no assignment (see size.go).
@@ -31,16 +32,14 @@ const tooLargeText = "the assignment would be too large: the agent keeps its las
 // faultExamples is how many nodes stand for all that have a fault.
 const faultExamples = 3
 
-// Faults implements Directory: it looks at every node, and makes the text of each content
-// once, when it is asked for the first time.
-func (p *Planner) Faults(namespace string) (list []Fault, nodes int) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+// Faults lists the faults of the nodes of a namespace (empty: of all), the one of most nodes first, and how
+// many nodes have one. It looks at every node; the text of a content is made once.
+func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 	found := map[fault]*Fault{}
 	add := func(key fault, id model.NodeID) {
 		f := found[key]
 		if f == nil {
-			f = &Fault{Check: key.check, Text: key.text}
+			f = &Fault{Check: key.unit, Text: key.text}
 			found[key] = f
 		}
 		f.Nodes++
@@ -48,18 +47,20 @@ func (p *Planner) Faults(namespace string) (list []Fault, nodes int) {
 		f.Examples = slices.Insert(f.Examples, at, id)
 		f.Examples = f.Examples[:min(len(f.Examples), faultExamples)]
 	}
-	for id, n := range p.fleet.nodes {
-		if namespace != "" && n.def.ns != namespace {
-			continue
+	i.read(func(f *fleet) {
+		for id, n := range f.nodes {
+			if namespace != "" && n.def.Namespace != namespace {
+				continue
+			}
+			faults := f.faultsOf(n)
+			for _, key := range faults {
+				add(key, id)
+			}
+			if len(faults) > 0 {
+				nodes++
+			}
 		}
-		faults := p.fleet.faultsOf(n)
-		for _, key := range faults {
-			add(key, id)
-		}
-		if len(faults) > 0 {
-			nodes++
-		}
-	}
+	})
 	for _, f := range found {
 		list = append(list, *f)
 	}
@@ -69,25 +70,24 @@ func (p *Planner) Faults(namespace string) (list []Fault, nodes int) {
 	return list, nodes
 }
 
-// NodeFaults implements Directory.
-func (p *Planner) NodeFaults(node model.NodeID) (list []Fault) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	n := p.fleet.nodes[node]
-	if n == nil {
-		return nil
-	}
-	for _, f := range p.fleet.faultsOf(n) {
-		list = append(list, Fault{Check: f.check, Text: f.text, Nodes: 1, Examples: []model.NodeID{node}})
-	}
+// NodeFaults lists the faults of one node.
+func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
+	i.read(func(f *fleet) {
+		if n := f.nodes[node]; n != nil {
+			for _, x := range f.faultsOf(n) {
+				list = append(list, Fault{Check: x.unit, Text: x.text, Nodes: 1, Examples: []model.NodeID{node}})
+			}
+		}
+	})
 	return list
 }
 
+// faultsOf lists the faults of a node.
 func (f *fleet) faultsOf(n *node) []fault {
 	if n.excess > 0 {
 		return []fault{{text: tooLargeText}}
 	}
-	if n.def.proxy {
+	if n.def.Proxy {
 		return f.proxyFaults(n)
 	}
 	if n.content == nil {
@@ -101,37 +101,43 @@ func (f *fleet) faultsOf(n *node) []fault {
 	return found
 }
 
-// faultsIn tries every command that reads properties, as the agent will.
+// faultsIn tries every body that reads properties, as the agents will.
 func (f *fleet) faultsIn(c *content) (list []fault) {
 	if len(c.names) == 0 {
 		return nil
 	}
 	for _, chunk := range c.chunks {
-		if check := f.checks[chunk.Unit]; check != nil && check.def != nil && check.def.proxied == nil {
-			list = check.def.faults(list, c.properties)
+		u := f.units[chunk.Unit]
+		if u == nil || u.def == nil || u.def.proxies != nil {
+			continue
 		}
+		body := u.def.body
+		if next := u.def.next; next != nil && next.chunk == chunk {
+			body = next.body
+		}
+		list = u.def.faults(list, body, c.Properties)
 	}
 	return list
 }
 
-// proxyFaults are those of the checks that are about a proxy node: others run them, with its
-// properties.
+// proxyFaults lists the faults of the checks that are about a proxy node: machines run them, with the
+// properties of the proxy node.
 func (f *fleet) proxyFaults(n *node) (list []fault) {
 	r := f.resolver()
-	for _, id := range n.checks.ids {
-		if def := f.checks[id].def; def.template != nil {
-			list = def.faults(list, r.properties(n, def.props))
+	for _, id := range n.units.ids {
+		if u := f.units[id].def; u.try != nil {
+			list = u.faults(list, u.body, r.properties(n, u.properties))
 		}
 	}
 	return list
 }
 
-// faults adds what keeps the check from running with these properties.
-func (d *checkDef) faults(list []fault, properties []wire.Property) []fault {
-	if d.template == nil {
+// faults appends the error of a body with these properties.
+func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault {
+	if b.try == nil {
 		return list
 	}
-	_, err := d.template.Expand(func(name string) ([]byte, string, bool) {
+	err := b.try(func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(properties, name, func(p wire.Property, name string) int { return cmp.Compare(p.Name, name) })
 		if !ok {
 			return nil, "", false
@@ -139,7 +145,7 @@ func (d *checkDef) faults(list []fault, properties []wire.Property) []fault {
 		return properties[i].Value, properties[i].Error, true
 	})
 	if err != nil {
-		list = append(list, fault{d.id, fmt.Sprintf("check %s: %v", d.name, err)})
+		list = append(list, fault{u.ID, fmt.Sprintf("%s %s: %v", strings.ToLower(u.Kind), u.Name.Name, err)})
 	}
 	return list
 }

@@ -19,12 +19,12 @@ func TestFaults(t *testing.T) {
 	h.put("Check", "default", "disk", nil, shell("check_disk -w {{ .props.disk_warn }}", &model.Targets{Groups: []string{"web"}}))
 	h.put("Check", "default", "load", nil, shell(`check_load -w {{ .props.load_warn | default "5" }}`, &model.Targets{Groups: []string{"web"}}))
 	text := func(namespace string) string {
-		list, nodes := h.p.Faults(namespace)
+		list, nodes := h.p.Inspector().Faults(namespace)
 		out := fmt.Sprint(nodes, " nodes")
 		for _, f := range list {
 			names := make([]string, len(f.Examples))
 			for i, id := range f.Examples {
-				_, names[i], _ = h.p.NodeName(id)
+				_, names[i], _ = h.p.directory.NodeName(id)
 			}
 			out += fmt.Sprintf("; %d %s: %s", f.Nodes, strings.Join(names, " "), f.Text)
 		}
@@ -41,7 +41,7 @@ func TestFaults(t *testing.T) {
 		if got := text("other"); got != "0 nodes" {
 			t.Error(got)
 		}
-		of := h.p.NodeFaults(h.id("db1"))
+		of := h.p.Inspector().NodeFaults(h.id("db1"))
 		if (len(of) == 1) != strings.Contains(want, "disk_warn") {
 			t.Errorf("of db1: %+v", of)
 		}

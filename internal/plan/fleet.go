@@ -1,209 +1,202 @@
 package plan
 
 import (
-	"slices"
-	"unique"
+	"sync"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/where"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet is what the planner knows: definitions, who is in which group, which checks
-// land where. It has no lock and does no input or output. Change it by apply only
-// (pass.go). Every derived field is a pure function of the definitions; a test
-// recomputes them all and compares.
+// fleet is the state of the planner: definitions, members of groups, nodes of units. It has no lock and
+// does no input or output. Only apply changes it (pass.go). Every derived field is a pure function of the
+// definitions; a test recomputes them all and compares.
 type fleet struct {
-	gids *gids
+	definitions map[intent.Key]any
+	resources   map[directory.Resource]model.Spec // definitions of resources that land on no node
+	namespaces  map[string]*directory.Namespace
 
 	nodes       map[model.NodeID]*node
-	byName      map[ref]model.NodeID
-	byBareName  map[string][]model.NodeID
-	byUID       map[uuid.UUID]model.NodeID
+	byBareName  map[string][]model.NodeID // at most one of each namespace
 	all         *roaring.Bitmap
-	proxies     *roaring.Bitmap // nodes without a machine
+	proxies     *roaring.Bitmap // proxy nodes
 	inNamespace map[string]*roaring.Bitmap
-	byLabel     map[where.Pair]*roaring.Bitmap
-	byLabelKey  map[unique.Handle[string]]*roaring.Bitmap
 
-	groups     map[gid]*group
-	naming     map[ref]*users // who names a node
-	conditions map[conditionKey]*conditionState
-	scoped     map[string][]*conditionState // conditions by namespace of their owner
-	// groupReaders is how many conditions read node.groups.
-	groupReaders int
+	groupNumbers *groupNumbers
+	groups       map[directory.GroupID]*group
+	mentions     map[route.Name]*users // groups and units by the node that they name
+	conditions   *conditionIndex
+	units        map[model.UnitID]*placedUnit
+	properties   *propertyIndex
 
-	checks      map[model.CheckID]*check
-	checkByName map[ref]model.CheckID
-	readers     map[string][]model.CheckID // checks by property that they read
-
-	properties  map[propertyPlace][]*propertyDef
-	sources     map[string]*propertySources // by property
-	namespaces  map[string]*namespaceDef
-	namespaceOf map[model.NamespaceID]string
-	handlers    map[ref]*handlerDef
-	secrets     map[ref]*secretDef
-	pipelines   map[ref]*model.PipelineSpec
-	routes      map[ref]*model.RouteSpec
-	filters     map[ref]*model.FilterSpec
-	mutators    map[ref]*model.MutatorSpec
-
-	groupSets *sets[gid]
-	checkSets *sets[model.CheckID]
-	candidate *where.Node
-	operators *where.Node // the same node, with the labels that the server owns and nothing else
+	groupSets *sets[directory.GroupID]
+	unitSets  *sets[model.UnitID]
 	counts    Counts
-	excess    int // nodes whose assignment would be too large
+	oversized int // nodes whose assignment would be too large
 }
 
-// Counts is the work done since the start. Tests hold a change to its share of it.
+// Counts is the work since the start. Tests compare the work of a change with its share of the fleet.
 type Counts struct {
 	Passes     uint64 // lists of changes compiled
-	Nodes      uint64 // nodes whose groups and checks were computed
+	Nodes      uint64 // nodes whose groups and units were computed
 	Groups     uint64 // groups whose members were computed
-	Checks     uint64 // checks whose holders were computed
+	Units      uint64 // units whose nodes were computed
 	Conditions uint64 // conditions evaluated on a node
 	Built      uint64 // assignments composed, changed or not
 	Changed    uint64 // assignments that differ from before
 }
 
 type node struct {
-	def     *nodeDef
-	groups  *groupSet
-	checks  *checkSet
-	content *content // nil until built, and where it would be too large
-	excess  int      // bytes by which it would be
-	gen     wire.Generation
+	def        *nodeDef
+	groups     *groupSet
+	units      *unitSet
+	content    *content // nil: not built yet, or too large
+	excess     int      // bytes by which the assignment would be too large
+	generation wire.Generation
 }
 
 type group struct {
-	def     *groupDef       // nil: only mentioned
-	own     *roaring.Bitmap // nodes of which an operator or token says so
-	claimed *roaring.Bitmap // nodes whose agents say so; nil: none
-	vouched *roaring.Bitmap // those of them that may, whatever the group says
-	members *roaring.Bitmap // all, those of groups inside included
-	parents []gid           // groups that list this one
-	checks  []model.CheckID // that target this one
+	def      *groupDef       // nil: resources mention it, but it is not declared
+	assigned *roaring.Bitmap // nodes that an operator or a join token put in
+	wanted   *roaring.Bitmap // nodes whose agents want to join; nil: none
+	vouched  *roaring.Bitmap // those of wanted that an operator or a join token allows
+	members  sharedSet       // all, those of contained groups included
+	parents  []directory.GroupID
+	units    []model.UnitID // that target it
 }
 
+// users are the groups and units that name a node or have a condition.
 type users struct {
-	groups []gid
-	checks []model.CheckID
+	groups []directory.GroupID
+	units  []model.UnitID
 }
 
-// conditionState is one condition and where it holds. users are those for which it
-// adds nodes; conditions of except have none.
-type conditionState struct {
-	*condition
-	matches *roaring.Bitmap
-	refs    int
-	fresh   bool // not evaluated yet
-	users
+// placedUnit is a unit with its nodes: those that run it, and the proxy nodes that it is about.
+type placedUnit struct {
+	def   *unit
+	nodes sharedSet
 }
 
-type check struct {
-	def     *checkDef
-	holders *roaring.Bitmap
+// sharedSet is a set of nodes. After share a reader of the directory has it, too: the next change works
+// on a copy.
+type sharedSet struct {
+	*roaring.Bitmap
+	shared bool
 }
 
-// propertyPlace is where a Property resource stands in the chain.
-type propertyPlace struct {
-	property string
-	scope    scope
+func newSharedSet() sharedSet { return sharedSet{Bitmap: roaring.New()} }
+
+func (s *sharedSet) add(id model.NodeID) {
+	s.own()
+	s.Add(uint32(id))
 }
 
-// propertySources are the places that give one property a value, but for global ones,
-// namespaces and the nodes' own lists. They keep a look-up from walking all groups of a node.
-type propertySources struct {
-	groups []gid // ascending
-	nodes  int   // Property resources in the scope of a node
+func (s *sharedSet) remove(id model.NodeID) {
+	s.own()
+	s.Remove(uint32(id))
 }
 
-func newFleet(g *gids) *fleet {
-	return &fleet{
-		gids: g, nodes: map[model.NodeID]*node{}, byName: map[ref]model.NodeID{},
-		byBareName: map[string][]model.NodeID{}, byUID: map[uuid.UUID]model.NodeID{},
-		all: roaring.New(), proxies: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
-		byLabel: map[where.Pair]*roaring.Bitmap{}, byLabelKey: map[unique.Handle[string]]*roaring.Bitmap{},
-		groups: map[gid]*group{}, naming: map[ref]*users{},
-		conditions: map[conditionKey]*conditionState{}, scoped: map[string][]*conditionState{},
-		checks: map[model.CheckID]*check{}, checkByName: map[ref]model.CheckID{},
-		readers: map[string][]model.CheckID{}, properties: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{},
-		namespaces: map[string]*namespaceDef{}, namespaceOf: map[model.NamespaceID]string{},
-		handlers: map[ref]*handlerDef{}, secrets: map[ref]*secretDef{}, pipelines: map[ref]*model.PipelineSpec{}, routes: map[ref]*model.RouteSpec{},
-		filters: map[ref]*model.FilterSpec{}, mutators: map[ref]*model.MutatorSpec{},
-		groupSets: newSets[gid](), checkSets: newSets[model.CheckID](),
-		candidate: where.NewNode(), operators: where.NewNode(),
+func (s *sharedSet) own() {
+	if s.shared {
+		s.Bitmap, s.shared = s.Bitmap.Clone(), false
 	}
 }
 
-// group returns the group of a name, declared or not.
-func (f *fleet) group(g gid) *group {
+func (s *sharedSet) share() *roaring.Bitmap {
+	s.shared = true
+	return s.Bitmap
+}
+
+func newFleet(numbers *groupNumbers) *fleet {
+	return &fleet{
+		definitions: map[intent.Key]any{}, resources: map[directory.Resource]model.Spec{}, namespaces: map[string]*directory.Namespace{},
+		nodes: map[model.NodeID]*node{}, byBareName: map[string][]model.NodeID{},
+		all: roaring.New(), proxies: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
+		groupNumbers: numbers, groups: map[directory.GroupID]*group{}, mentions: map[route.Name]*users{},
+		conditions: newConditionIndex(), units: map[model.UnitID]*placedUnit{}, properties: newPropertyIndex(),
+		groupSets: newSets[directory.GroupID](), unitSets: newSets[model.UnitID](),
+	}
+}
+
+// group returns the group of a number, declared or not.
+func (f *fleet) group(g directory.GroupID) *group {
 	found := f.groups[g]
 	if found == nil {
-		found = &group{own: roaring.New(), members: roaring.New()}
+		found = &group{assigned: roaring.New(), members: newSharedSet()}
 		f.groups[g] = found
 	}
 	return found
 }
 
-func (f *fleet) usersOf(r ref) *users {
-	found := f.naming[r]
-	if found == nil {
-		found = &users{}
-		f.naming[r] = found
-	}
-	return found
+// groupText returns the name of a group as people write it.
+func (f *fleet) groupText(g directory.GroupID) string {
+	return directory.GroupText(f.groupNumbers.name(g))
 }
 
-func (f *fleet) dropUsers(r ref) {
-	if u := f.naming[r]; u != nil && len(u.groups) == 0 && len(u.checks) == 0 {
-		delete(f.naming, r)
+// nodesNamed returns the nodes that a name from nodeName means.
+func (f *fleet) nodesNamed(name route.Name) []model.NodeID {
+	if name.Namespace == "" {
+		return f.byBareName[name.Name]
 	}
-}
-
-// acquire and release count the users of a condition; the last one ends it.
-func (f *fleet) acquire(c *condition, p *pass) *conditionState {
-	s := f.conditions[c.key]
-	if s == nil {
-		s = &conditionState{condition: c, matches: roaring.New(), fresh: true}
-		f.conditions[c.key] = s
-		f.scoped[c.key.ns] = append(f.scoped[c.key.ns], s)
-		p.fresh = append(p.fresh, s)
-		if c.ReadsGroups() {
-			f.groupReaders++
+	for _, id := range f.byBareName[name.Name] {
+		if f.nodes[id].def.Namespace == name.Namespace {
+			return []model.NodeID{id}
 		}
 	}
-	s.refs++
-	return s
+	return nil
 }
 
-func (f *fleet) release(c *condition) {
-	s := f.conditions[c.key]
-	if s.refs--; s.refs > 0 {
-		return
+func (f *fleet) namespaceID(name string) model.NamespaceID {
+	if n := f.namespaces[name]; n != nil {
+		return n.ID
 	}
-	delete(f.conditions, c.key)
-	if c.ReadsGroups() {
-		f.groupReaders--
-	}
-	list := f.scoped[c.key.ns]
-	f.scoped[c.key.ns] = slices.DeleteFunc(list, func(x *conditionState) bool { return x == s })
+	return 0
 }
 
-// conditionsOver calls fn for the conditions that may hold on nodes of a namespace.
-func (f *fleet) conditionsOver(ns string, fn func(*conditionState)) {
-	for _, s := range f.scoped[ns] {
-		fn(s)
+// sweep forgets the sets that no node has.
+func (f *fleet) sweep() {
+	f.groupSets.sweep()
+	f.unitSets.sweep()
+}
+
+// groupNumbers numbers the names of groups. A number is never used again. Safe for concurrent use.
+type groupNumbers struct {
+	mu    sync.Mutex
+	ids   map[route.Name]directory.GroupID
+	names []route.Name
+}
+
+func newGroupNumbers() *groupNumbers {
+	return &groupNumbers{ids: map[route.Name]directory.GroupID{}}
+}
+
+func (g *groupNumbers) number(name route.Name) directory.GroupID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	id, ok := g.ids[name]
+	if !ok {
+		id = directory.GroupID(len(g.names))
+		g.ids[name] = id
+		g.names = append(g.names, name)
 	}
-	if ns != SharedNamespace {
-		for _, s := range f.scoped[SharedNamespace] {
-			fn(s)
-		}
-	}
+	return id
+}
+
+func (g *groupNumbers) name(id directory.GroupID) route.Name {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.names[id]
+}
+
+// list returns the names by number. Later names do not change it.
+func (g *groupNumbers) list() []route.Name {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.names[:len(g.names):len(g.names)]
 }
 
 func bitmapOf[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap {

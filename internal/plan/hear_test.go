@@ -21,7 +21,7 @@ func TestNodesUseHandlers(t *testing.T) {
 			{Kind: "Handler", Namespace: "default", Name: "cmdb"}:        handler,
 			{Kind: "Pipeline", Namespace: "default", Name: "sensu-cmdb"}: pipeline,
 		} {
-			if l := h.p.Placement(key); l.Hear != want || l.Checks != 0 {
+			if l := h.p.Inspector().Placement(key); l.Hear != want || l.Checks != 0 {
 				t.Errorf("%s: %+v, want %d", what, l, want)
 			}
 		}
@@ -44,7 +44,7 @@ func TestEverybodyUsesHandlers(t *testing.T) {
 	h := newHouse(t)
 	uses := func(what, handler string, want intent.Placement) {
 		t.Helper()
-		if l := h.p.Placement(intent.Key{Kind: "Handler", Namespace: "default", Name: handler}); l.Routes != want.Routes || l.Flows != want.Flows || l.Hear != want.Hear || l.Checks != 0 {
+		if l := h.p.Inspector().Placement(intent.Key{Kind: "Handler", Namespace: "default", Name: handler}); l.Routes != want.Routes || l.Flows != want.Flows || l.Hear != want.Hear || l.Checks != 0 {
 			t.Errorf("%s: %+v, want %+v", what, l, want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestHandlersUseSecretsAndAssets(t *testing.T) {
 	h.put("Filter", "default", "one", nil, &model.FilterSpec{Assets: []string{"tool"}})
 	for kind, want := range map[string]intent.Placement{"Secret": {Handlers: 2, Mutators: 1}, "Asset": {Handlers: 1, Mutators: 1, Filters: 1}} {
 		name := map[string]string{"Secret": "key", "Asset": "tool"}[kind]
-		if l := h.p.Placement(intent.Key{Kind: kind, Namespace: "default", Name: name}); l.Handlers != want.Handlers || l.Mutators != want.Mutators || l.Filters != want.Filters {
+		if l := h.p.Inspector().Placement(intent.Key{Kind: kind, Namespace: "default", Name: name}); l.Handlers != want.Handlers || l.Mutators != want.Mutators || l.Filters != want.Filters {
 			t.Errorf("%s: %+v, want %+v", kind, l, want)
 		}
 	}

@@ -18,7 +18,7 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 	h.put("Check", "default", "cpu", nil, spec)
 	held := func(command string, stdin bool) {
 		t.Helper()
-		chunks := h.p.For(h.id("web01")).Chunks
+		chunks := h.p.directory.For(h.id("web01")).Chunks
 		if len(chunks) != 1 || len(chunks[0].AsCheck().Hooks) != 2 || len(chunks[0].AsCheck().Pipelines) != 1 {
 			t.Fatalf("%+v", chunks)
 		}
@@ -33,7 +33,7 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 	h.put("Property", "default", "flags", nil, &model.PropertySpec{Value: []byte(`"-ef"`)})
 	h.put("Hook", "default", "look", nil, &model.HookSpec{Command: &model.Command{Shell: "ps {{ .props.flags }}"}})
 	held("ps {{ .props.flags }}", false)
-	if got := h.p.For(h.id("web01")).Properties; len(got) != 1 || got[0].Name != "flags" {
+	if got := h.p.directory.For(h.id("web01")).Properties; len(got) != 1 || got[0].Name != "flags" {
 		t.Errorf("%+v", got)
 	}
 }

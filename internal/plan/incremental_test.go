@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/where"
 )
 
@@ -62,8 +63,8 @@ func TestIncrementalEqualsFull(t *testing.T) {
 			rt.FailNow()
 		}
 		h.compareWithNaive(rt)
-		if f := h.p.fleet; len(f.checkSets.byKey) > len(f.nodes)+1 || len(f.groupSets.byKey) > len(f.nodes)+1 {
-			rt.Errorf("%d check sets, %d group sets for %d nodes", len(f.checkSets.byKey), len(f.groupSets.byKey), len(f.nodes))
+		if f := h.p.fleet; len(f.unitSets.byKey) > len(f.nodes)+1 || len(f.groupSets.byKey) > len(f.nodes)+1 {
+			rt.Errorf("%d check sets, %d group sets for %d nodes", len(f.unitSets.byKey), len(f.groupSets.byKey), len(f.nodes))
 		}
 	})
 }
@@ -209,7 +210,7 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 		Metadata model.Metadata
 		Spec     S
 	}
-	groups, checks := map[ref]model.GroupSpec{}, map[ref]model.CheckSpec{}
+	groups, checks := map[route.Name]model.GroupSpec{}, map[route.Name]model.CheckSpec{}
 	decode := func(row intent.Row, into any) {
 		if err := json.Unmarshal(row.Body, into); err != nil {
 			rt.Fatal(err)
@@ -220,11 +221,11 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 		case "Group":
 			var r resource[model.GroupSpec]
 			decode(row, &r)
-			groups[ref{row.Namespace, row.Name}] = r.Spec
+			groups[named(row.Namespace, row.Name)] = r.Spec
 		case "Check":
 			var r resource[model.CheckSpec]
 			decode(row, &r)
-			checks[ref{row.Namespace, row.Name}] = r.Spec
+			checks[named(row.Namespace, row.Name)] = r.Spec
 		}
 	}
 	for _, row := range h.rows {
@@ -263,33 +264,33 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			seen.SetGroups(groups)
 			return w.Match(seen)
 		}
-		var member func(ref) bool
-		member = func(g ref) bool {
-			if g.ns != ns && g.ns != "shared" {
+		var member func(route.Name) bool
+		member = func(g route.Name) bool {
+			if g.Namespace != ns && g.Namespace != "shared" {
 				return false
 			}
-			if g.ns == ns && (slices.Contains(n.Spec.Groups, g.name) || slices.Contains(given.Groups, g.name)) {
+			if g.Namespace == ns && (slices.Contains(n.Spec.Groups, g.Name) || slices.Contains(given.Groups, g.Name)) {
 				return true
 			}
 			spec, declared := groups[g]
-			if g.ns == ns && slices.Contains(n.Spec.AgentGroups, g.name) && !spec.Trusted &&
-				(spec.SelfJoin || slices.Contains(n.Spec.MayJoin, g.name)) {
+			if g.Namespace == ns && slices.Contains(n.Spec.AgentGroups, g.Name) && !spec.Trusted &&
+				(spec.SelfJoin || slices.Contains(n.Spec.MayJoin, g.Name)) {
 				return true
 			}
 			if !declared {
 				return false
 			}
-			if listed(g.ns, spec.Nodes) || holds(spec.Where, nil, spec.Trusted) {
+			if listed(g.Namespace, spec.Nodes) || holds(spec.Where, nil, spec.Trusted) {
 				return true
 			}
 			return slices.ContainsFunc(spec.Groups, func(inside string) bool {
-				return (!spec.Trusted || groups[ref{g.ns, inside}].Trusted) && member(ref{g.ns, inside})
+				return (!spec.Trusted || groups[named(g.Namespace, inside)].Trusted) && member(named(g.Namespace, inside))
 			})
 		}
 		var names []string
 		for _, owner := range []string{"default", "shared"} {
 			for _, g := range someGroups {
-				if member(ref{owner, g}) {
+				if member(named(owner, g)) {
 					if owner == "shared" {
 						names = append(names, "shared/"+g)
 					} else {
@@ -298,7 +299,7 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 				}
 			}
 		}
-		if got := h.p.NodeGroups(model.NodeID(row.ID)); !sameStrings(got, names) {
+		if got := h.p.directory.NodeGroups(model.NodeID(row.ID)); !sameStrings(got, names) {
 			rt.Errorf("groups of %s/%s: %v, naively %v", ns, row.Name, got, names)
 		}
 		var on func(string, *model.Targets) bool
@@ -306,24 +307,24 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			if t == nil || owner != ns && owner != "shared" {
 				return false
 			}
-			in := slices.ContainsFunc(t.Groups, func(g string) bool { return member(ref{owner, g}) })
+			in := slices.ContainsFunc(t.Groups, func(g string) bool { return member(named(owner, g)) })
 			return (in || listed(owner, t.Nodes) || holds(t.Where, names, false)) && !on(owner, t.Except)
 		}
-		for _, why := range h.p.ExplainGroups(model.NodeID(row.ID)) {
+		for _, why := range h.p.Inspector().ExplainGroups(model.NodeID(row.ID)) {
 			if len(why.Under) == 0 || !why.Lands {
 				rt.Errorf("groups of %s/%s: nothing explains %+v", ns, row.Name, why)
 			}
 		}
 		for c, spec := range checks {
-			id, _ := h.p.CheckByName(c.ns, c.name)
-			want := on(c.ns, spec.Targets) && !spec.Disabled
+			id, _ := h.p.directory.CheckByName(c.Namespace, c.Name)
+			want := on(c.Namespace, spec.Targets) && !spec.Disabled
 			if n.Spec.Proxy {
-				want = on(c.ns, spec.Proxy) && spec.Targets != nil && !spec.Disabled
+				want = on(c.Namespace, spec.Proxy) && spec.Targets != nil && !spec.Disabled
 			}
-			if got := h.p.HasUnit(model.NodeID(row.ID), id); got != want {
+			if got := h.p.directory.HasUnit(model.NodeID(row.ID), id); got != want {
 				rt.Errorf("%s on %s/%s: %v, naively %v", c, ns, row.Name, got, want)
 			}
-			if why, _ := h.p.ExplainCheck(model.NodeID(row.ID), id); why.Lands != want {
+			if why, _ := h.p.Inspector().ExplainCheck(model.NodeID(row.ID), id); why.Lands != want {
 				rt.Errorf("explain %s on %s/%s: %+v, naively %v", c, ns, row.Name, why, want)
 			}
 		}
@@ -338,7 +339,7 @@ func fleetOf(t testing.TB, n int) *house {
 	var writes []intent.Write
 	put := func(kind, name string, labels map[string]string, spec model.Spec) {
 		writes = append(writes, intent.Write{
-			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body(t, kind, "default", name, labels, spec), Expect: -1,
+			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(t, kind, "default", name, labels, spec), Expect: -1,
 		})
 	}
 	for i := range n {
@@ -371,7 +372,7 @@ func TestWorkIsInProportion(t *testing.T) {
 		after := h.p.Counts()
 		return len(h.changed), Counts{
 			Passes: after.Passes - before.Passes, Nodes: after.Nodes - before.Nodes, Groups: after.Groups - before.Groups,
-			Checks: after.Checks - before.Checks, Conditions: after.Conditions - before.Conditions,
+			Units: after.Units - before.Units, Conditions: after.Conditions - before.Conditions,
 			Built: after.Built - before.Built, Changed: after.Changed - before.Changed,
 		}
 	}
@@ -385,13 +386,13 @@ func TestWorkIsInProportion(t *testing.T) {
 	}{
 		{"a check of ten nodes", func() {
 			h.put("Check", "default", "rack", nil, shell("other", &model.Targets{Groups: []string{"rack3"}}))
-		}, 10, Counts{Passes: 2, Checks: 1, Built: 10, Changed: 10}},
+		}, 10, Counts{Passes: 2, Units: 1, Built: 10, Changed: 10}},
 		{"its label", func() {
 			h.put("Check", "default", "rack", map[string]string{"a": "b"}, shell("other", &model.Targets{Groups: []string{"rack3"}}))
-		}, 0, Counts{Passes: 1, Checks: 1}},
+		}, 0, Counts{Passes: 1, Units: 1}},
 		{"its targets", func() {
 			h.put("Check", "default", "rack", nil, shell("other", &model.Targets{Groups: []string{"rack3", "rack4"}}))
-		}, 10, Counts{Passes: 1, Checks: 1, Built: 10, Changed: 10}},
+		}, 10, Counts{Passes: 1, Units: 1, Built: 10, Changed: 10}},
 		{"a node", func() {
 			h.node("node00000", map[string]string{"env": "staging"}, "all", "rack3")
 		}, 1, Counts{Passes: 1, Nodes: 1, Conditions: 1, Built: 1, Changed: 1}},
@@ -404,7 +405,7 @@ func TestWorkIsInProportion(t *testing.T) {
 		}, 0, Counts{Passes: 1, Nodes: 2, Groups: 1, Built: 2}},
 		{"a condition", func() {
 			h.put("Check", "default", "cond", nil, shell("cond", &model.Targets{Where: `node.labels.site == "s7"`}))
-		}, 100, Counts{Passes: 2, Checks: 1, Conditions: 2001, Built: 100, Changed: 100}},
+		}, 100, Counts{Passes: 2, Units: 1, Conditions: 2001, Built: 100, Changed: 100}},
 		{"a property nobody reads", func() {
 			h.put("Property", "default", "x", nil, &model.PropertySpec{Value: json.RawMessage("1")})
 		}, 0, Counts{Passes: 1}},

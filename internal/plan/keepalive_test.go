@@ -16,7 +16,7 @@ func TestWhoHearsOfAKeepalive(t *testing.T) {
 	web01 := h.id("web01")
 	is := func(what string, handlers, pipelines []string) {
 		t.Helper()
-		c := h.p.Keepalive(web01)
+		c := h.p.directory.Keepalive(web01)
 		if c.Unit != model.KeepaliveCheck || c.Namespace == 0 || !slices.Equal(c.Handlers, handlers) || !slices.Equal(c.Pipelines, pipelines) {
 			t.Errorf("%s: %+v", what, c)
 		}
@@ -36,7 +36,7 @@ func TestWhoHearsOfAKeepalive(t *testing.T) {
 	h.put("Node", "default", "web01", nil, &model.NodeSpec{AgentReceivers: said})
 	h.put("Pipeline", "default", "alerts", nil, nil)
 	is("one is gone", []string{"slack"}, []string{"sensu-cmdb"})
-	if c := h.p.Keepalive(9999); c == nil || len(c.Handlers)+len(c.Pipelines) > 0 {
+	if c := h.p.directory.Keepalive(9999); c == nil || len(c.Handlers)+len(c.Pipelines) > 0 {
 		t.Errorf("a node that is gone: %+v", c)
 	}
 }
@@ -55,7 +55,7 @@ func TestKeepalivesOfSensuAgentsHaveADefault(t *testing.T) {
 	comes(&model.NodeSpec{})
 	is := func(what, node string, handlers, pipelines []string) {
 		t.Helper()
-		if c := h.p.Keepalive(h.id(node)); !slices.Equal(c.Handlers, handlers) || !slices.Equal(c.Pipelines, pipelines) {
+		if c := h.p.directory.Keepalive(h.id(node)); !slices.Equal(c.Handlers, handlers) || !slices.Equal(c.Pipelines, pipelines) {
 			t.Errorf("%s: %+v", what, c)
 		}
 	}

@@ -23,9 +23,9 @@ func TestMasters(t *testing.T) {
 	h.put("Node", "default", "sw7", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "shared/core", Check: "shared/ping"}})
 	h.put("Node", "default", "web01", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "sw7"}})
 	says := func(node, check string) (list []string) {
-		id, _ := h.p.CheckByName("default", check)
-		of, _ := h.p.NodeByName("default", node)
-		for _, m := range h.p.Dependencies(of, id) {
+		id, _ := h.p.directory.CheckByName("default", check)
+		of, _ := h.p.directory.NodeByName("default", node)
+		for _, m := range h.p.directory.Dependencies(of, id) {
 			word := "depends "
 			if m.Behind {
 				word = "behind "

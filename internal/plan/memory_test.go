@@ -148,14 +148,14 @@ func newHouse(t testing.TB) *house {
 // start begins with a new planner, as after a restart.
 func (h *house) start() {
 	h.t.Helper()
-	h.p = New(Options{Store: h.memory, Epoch: 7, Forget: func(f []Removal) { h.forgotten = append(h.forgotten, f...) }})
+	h.p = New(Options{Store: h.memory, Epoch: 7, Removed: func(f []Removal) { h.forgotten = append(h.forgotten, f...) }})
 	if err := h.p.Load(context.Background()); err != nil {
 		h.t.Fatal(err)
 	}
-	h.p.Subscribe(func(c directory.Change) { h.changed = append(h.changed, c.Assignments...) })
+	h.p.directory.Subscribe(func(c directory.Change) { h.changed = append(h.changed, c.Assignments...) })
 }
 
-func body(t testing.TB, kind, ns, name string, labels map[string]string, spec model.Spec) []byte {
+func encode(t testing.TB, kind, ns, name string, labels map[string]string, spec model.Spec) []byte {
 	t.Helper()
 	data, err := json.Marshal(model.Resource{
 		APIVersion: model.APIVersion, Kind: kind, Spec: spec,
@@ -171,7 +171,7 @@ func (h *house) put(kind, ns, name string, labels map[string]string, spec model.
 	h.t.Helper()
 	w := intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: -1}
 	if spec != nil {
-		w.Body = body(h.t, kind, ns, name, labels, spec)
+		w.Body = encode(h.t, kind, ns, name, labels, spec)
 	}
 	h.write(w)
 }
@@ -197,7 +197,7 @@ func (h *house) node(name string, labels map[string]string, groups ...string) mo
 
 func (h *house) id(name string) model.NodeID {
 	h.t.Helper()
-	id, ok := h.p.NodeByName("default", name)
+	id, ok := h.p.directory.NodeByName("default", name)
 	if !ok {
 		h.t.Fatalf("no node %q", name)
 	}
@@ -209,7 +209,7 @@ func shell(line string, t *model.Targets) *model.CheckSpec {
 }
 
 func (h *house) checkNames(node string) (names []string) {
-	for _, c := range h.p.For(h.id(node)).Chunks {
+	for _, c := range h.p.directory.For(h.id(node)).Chunks {
 		names = append(names, c.Name)
 	}
 	slices.Sort(names)

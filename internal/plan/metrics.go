@@ -2,8 +2,8 @@ package plan
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// collector shows what the planner did. It reads under the planner's lock when asked,
-// so that counting costs the passes nothing.
+// collector exports the work of the planner. It reads under the planner's lock when Prometheus asks, so
+// that counting costs the passes nothing.
 type collector struct{ p *Planner }
 
 var (
@@ -31,28 +31,25 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	p := c.p
 	p.mu.RLock()
 	counts, broken, f := p.fleet.counts, p.broken, p.fleet
-	oversized := f.excess
+	oversized := f.oversized
 	known := map[string]int{
-		"nodes": len(f.nodes), "groups": len(f.groups), "checks": len(f.checks),
-		"conditions": len(f.conditions), "check_sets": len(f.checkSets.byKey),
+		"nodes": len(f.nodes), "groups": len(f.groups), "checks": len(f.units),
+		"conditions": len(f.conditions.byKey), "check_sets": len(f.unitSets.byKey), "chunks": p.directory.Chunks(),
 	}
 	p.mu.RUnlock()
-	p.chunkMu.RLock()
-	known["chunks"] = len(p.chunks)
-	p.chunkMu.RUnlock()
 	ch <- prometheus.MustNewConstMetric(oversizedDesc, prometheus.GaugeValue, float64(oversized))
 	for kind, n := range known {
 		ch <- prometheus.MustNewConstMetric(knownDesc, prometheus.GaugeValue, float64(n), kind)
 	}
 	for desc, n := range map[*prometheus.Desc]uint64{
-		passesDesc: counts.Passes, nodesDesc: counts.Nodes, groupsDesc: counts.Groups, checksDesc: counts.Checks,
+		passesDesc: counts.Passes, nodesDesc: counts.Nodes, groupsDesc: counts.Groups, checksDesc: counts.Units,
 		conditionsDesc: counts.Conditions, builtDesc: counts.Built, changedDesc: counts.Changed, brokenDesc: broken,
 	} {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
 	}
 }
 
-// Counts is the work done so far.
+// Counts returns the work since the start.
 func (p *Planner) Counts() Counts {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

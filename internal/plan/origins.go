@@ -73,48 +73,48 @@ const (
 )
 
 // PropertyOrigins lists all properties of a node, by name: also those that no check reads.
-func (p *Planner) PropertyOrigins(id model.NodeID) []PropertyOrigins {
-	return read(p, func(f *fleet) (out []PropertyOrigins) {
+func (i *Inspector) PropertyOrigins(id model.NodeID) (list []PropertyOrigins) {
+	i.read(func(f *fleet) {
 		n := f.nodes[id]
 		if n == nil {
-			return nil
+			return
 		}
 		for _, name := range f.propertyNames(n) {
 			if o, ok := f.origins(n, name); ok {
-				out = append(out, o)
+				list = append(list, o)
 			}
 		}
-		return out
 	})
+	return list
 }
 
 // propertyNames are those that something may say a value of on a node, in order.
 func (f *fleet) propertyNames(n *node) []string {
 	names := map[string]bool{}
-	for _, v := range n.def.props {
+	for _, v := range n.def.properties {
 		names[v.name] = true
 	}
 	for _, g := range n.groups.ids {
 		if def := f.groups[g].def; def != nil {
-			for _, v := range def.props {
+			for _, v := range def.properties {
 				names[v.name] = true
 			}
 		}
 	}
-	for at := range f.properties {
+	for at := range f.properties.declared {
 		names[at.property] = true
 	}
 	return slices.Sorted(maps.Keys(names))
 }
 
 func (f *fleet) origins(n *node, name string) (o PropertyOrigins, ok bool) {
-	levels := append(f.common(n, name), f.ofNode(n, name))
+	levels := append(f.common(n, name), f.properties.own(n, name))
 	value := merged(name, levels)
 	if value == nil {
 		return o, false
 	}
 	o.Name = name
-	if v := resolve(name, append(f.common(n, name), f.ofNode(n, name))); v.Error != "" {
+	if v := resolve(name, append(f.common(n, name), f.properties.own(n, name))); v.Error != "" {
 		o.Conflict = v.Error
 	} else {
 		o.Value = v.Value

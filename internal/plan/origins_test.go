@@ -45,7 +45,7 @@ group same in force`,
 		"four": `{"a":{"b":1,"c":1},"d":{}}
 global default/everywhere in force`,
 	} {
-		all := h.p.PropertyOrigins(h.id(node))
+		all := h.p.Inspector().PropertyOrigins(h.id(node))
 		if len(all) != 1 || all[0].Name != "p" {
 			t.Errorf("%s: %+v", node, all)
 			continue
@@ -57,7 +57,7 @@ global default/everywhere in force`,
 		if text := strings.Join(got, "\n"); text != want {
 			t.Errorf("%s:\n%s\nwant\n%s", node, text, want)
 		}
-		if value, conflict, ok := h.p.NodeProperties(h.id(node))("p"); !ok || string(value)+conflict != got[0] {
+		if value, conflict, ok := h.p.Inspector().NodeProperties(h.id(node))("p"); !ok || string(value)+conflict != got[0] {
 			t.Errorf("%s: shown %s, in force %s%s", node, got[0], value, conflict)
 		}
 	}

@@ -14,20 +14,20 @@ func TestPassives(t *testing.T) {
 	h.put("Check", "default", "made", map[string]string{model.SourceLabel: model.SourceSensu}, &model.CheckSpec{Passive: true, Disabled: true})
 	h.put("Check", "default", "run", map[string]string{model.SourceLabel: model.SourceSensu}, shell("true", &model.Targets{Groups: []string{"all"}}))
 	for name, want := range map[string]directory.PassiveCheck{"declared": {}, "made": {Disabled: true, Source: "sensu-agent"}, "run": {Source: "sensu-agent"}} {
-		got, ok := h.p.PassiveCheck("default", name)
+		got, ok := h.p.directory.PassiveCheck("default", name)
 		if passive := name != "run"; !ok || passive != (got.Chunk != nil) || got.Disabled != want.Disabled || got.Source != want.Source {
 			t.Errorf("%s: %v %+v", name, ok, got)
 		}
 	}
-	if _, ok := h.p.PassiveCheck("other", "made"); ok {
+	if _, ok := h.p.directory.PassiveCheck("other", "made"); ok {
 		t.Error("found elsewhere")
 	}
 	for source, want := range map[string]int{"": 2, model.SourceSensu: 1, model.SourceAlerts: 0} {
-		if got := h.p.PassiveChecks("default", source); len(got) != want {
+		if got := h.p.directory.PassiveChecks("default", source); len(got) != want {
 			t.Errorf("made for %q: %v", source, got)
 		}
 	}
-	if got := h.p.PassiveChecks("other", ""); len(got) != 0 {
+	if got := h.p.directory.PassiveChecks("other", ""); len(got) != 0 {
 		t.Errorf("elsewhere: %v", got)
 	}
 }

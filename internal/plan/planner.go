@@ -16,58 +16,43 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/where"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options are what a planner needs of its surroundings.
+// Options are the surroundings of a Planner.
 type Options struct {
 	Store    intent.Store
 	Epoch    uint64 // of the journal's incarnation: the first half of every generation
 	Logger   *slog.Logger
 	Registry prometheus.Registerer // nil: none
 	Kinds    *kind.Registry        // nil: all of Muster's
-	// Forget hears of results that are expected no more, before Apply returns. It
-	// writes them into the journal. See RemovalsSince for what a crash swallowed.
-	Forget func([]Removal)
-	// Routing is where windows, routes and silences are put in force; nil: nowhere.
-	Routing Routing
-	// Pipelines is where what is kept from Sensu is put in force, and windows; nil: nowhere.
-	Pipelines Routing
-	// Tools is where Assets are put in force for the server's own commands, and who of what is
-	// kept from Sensu names them; nil: nowhere.
-	Tools Routing
+	// Removed gets the results that the server expects no more, before Apply returns. It must write them
+	// into the journal. RemovalsSince finds those that a crash has lost.
+	Removed func([]Removal)
 }
 
-// Planner implements Assignments and Directory. Readers may call it at any time;
-// Load, Apply, CatchUp, Preview and RemovalsSince wait for one another.
+// Planner compiles recorded changes of intent and publishes them in a Directory. Load, Apply, CatchUp,
+// Preview, RemovalsSince and Collect wait for one another.
 type Planner struct {
-	o    Options
-	gids gids
+	o         Options
+	groups    *groupNumbers
+	compiler  *compiler
+	directory *directory.Directory
 
-	// Lock order: compiling, then mu or chunkMu (never both).
-	compiling sync.Mutex // one list of changes at a time; never held by readers
-	defs      map[intent.Key]any
-	fns       []func(directory.Change)
-	wheres    map[string]*where.Condition
+	// Lock order: compiling, then mu.
+	compiling sync.Mutex // one list of changes at a time; guards chunks and draft
+	chunks    *chunkStore
+	draft     *directory.Draft
 
-	mu       sync.RWMutex // short: no input or output happens under it
+	// mu guards the fleet against the Inspector: passes lock it, explanations read-lock it. No input or
+	// output happens under it.
+	mu       sync.RWMutex
 	fleet    *fleet
 	revision int64
-	broken   uint64
-
-	chunkMu    sync.RWMutex
-	chunks     map[model.ChunkID]*model.Chunk
-	chunkByKey map[chunkKey]*model.Chunk
-	retired    map[model.ChunkID]time.Time // since when nobody has them
+	broken   uint64 // definitions that this version cannot compile
 }
 
-var (
-	_ directory.Assignments = (*Planner)(nil)
-	_ directory.Reader      = (*Planner)(nil)
-)
-
-// New makes a planner that knows nothing yet: call Load.
+// New makes a planner of an empty fleet: call Load.
 func New(o Options) *Planner {
 	if o.Kinds == nil {
 		o.Kinds = kind.All()
@@ -75,23 +60,22 @@ func New(o Options) *Planner {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.Forget == nil {
-		o.Forget = func([]Removal) {}
+	if o.Removed == nil {
+		o.Removed = func([]Removal) {}
 	}
-	p := &Planner{
-		o: o, defs: map[intent.Key]any{}, wheres: map[string]*where.Condition{},
-		chunks: map[model.ChunkID]*model.Chunk{}, chunkByKey: map[chunkKey]*model.Chunk{},
-		retired: map[model.ChunkID]time.Time{},
-	}
-	p.fleet = newFleet(&p.gids)
+	p := &Planner{o: o, groups: newGroupNumbers()}
+	p.directory, p.draft = directory.New()
+	p.compiler = newCompiler(p.groups, o.Kinds)
+	p.chunks = newChunkStore(o.Store, p.draft)
+	p.fleet = newFleet(p.groups)
 	if o.Registry != nil {
 		o.Registry.MustRegister(collector{p})
 	}
 	return p
 }
 
-// kinds in the order in which Load reads them: what is referred to first.
-var kinds = [...]string{"Namespace", "Node", "Group", "Property", "Handler", "Secret", "Check", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset"}
+// Directory returns the published look-ups.
+func (p *Planner) Directory() *directory.Directory { return p.directory }
 
 // Load reads all of the intent store. Call it once, before anything else.
 func (p *Planner) Load(ctx context.Context) error {
@@ -99,11 +83,13 @@ func (p *Planner) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load intent: %w", err)
 	}
-	if err := p.loadChunks(ctx); err != nil {
+	broken, err := p.chunks.load(ctx, p.o.Logger)
+	if err != nil {
 		return err
 	}
+	p.broken += broken
 	var changes []intent.Change
-	for _, kind := range kinds {
+	for _, kind := range compiledKinds() {
 		rows, err := p.o.Store.List(ctx, intent.ListQuery{Kind: kind})
 		if err != nil {
 			return fmt.Errorf("load intent: list %s: %w", kind, err)
@@ -115,46 +101,32 @@ func (p *Planner) Load(ctx context.Context) error {
 	if _, err := p.apply(ctx, changes, revision); err != nil {
 		return err
 	}
-	return p.CatchUp(ctx) // what was written while we listed
+	return p.CatchUp(ctx) // with changes that were committed during the listing
 }
 
-func (p *Planner) loadChunks(ctx context.Context) error {
-	rows, err := p.o.Store.List(ctx, intent.ListQuery{Kind: chunkKind})
-	if err != nil {
-		return fmt.Errorf("load intent: list chunks: %w", err)
-	}
-	for _, row := range rows {
-		if _, err := p.keepChunk(row); err != nil { // then nothing was ever told to run it
-			p.o.Logger.Error("a stored definition of a check is left out", "error", err)
-			p.broken++
-		}
-	}
-	return nil
-}
-
-// Run applies what the intent store records whenever wake says so, until ctx ends.
-// While the store fails it tries again every second.
+// Run applies recorded changes each time that wake fires, until ctx ends. While the store fails it tries
+// again every second.
 func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
-	var again <-chan time.Time
+	var retry <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-wake:
-		case <-again:
+		case <-retry:
 		}
-		again = nil
+		retry = nil
 		if err := p.CatchUp(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			p.o.Logger.Error("cannot compile changes; trying again", "error", err)
-			again = time.After(time.Second)
+			retry = time.After(time.Second)
 		}
 	}
 }
 
-// catchUpChanges is how many changes one pass compiles at most.
+// catchUpChanges is the largest number of changes in one pass.
 const catchUpChanges = 10_000
 
-// CatchUp applies all changes recorded since the last one applied.
+// CatchUp applies all changes that were recorded since the last applied one.
 func (p *Planner) CatchUp(ctx context.Context) error {
 	for {
 		changes, err := p.o.Store.Changes(ctx, p.Revision(), catchUpChanges)
@@ -170,9 +142,8 @@ func (p *Planner) CatchUp(ctx context.Context) error {
 	}
 }
 
-// Apply compiles recorded changes and returns the nodes whose assignment changed,
-// deleted ones included. Changes that were applied before are passed over. After an
-// error nothing is changed: call it again.
+// Apply compiles recorded changes and returns the nodes whose assignment changed, deleted ones included.
+// A change that was applied before has no effect. After an error nothing is changed: call it again.
 func (p *Planner) Apply(ctx context.Context, changes []intent.Change) ([]model.NodeID, error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -187,61 +158,52 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	if err != nil {
 		return nil, err
 	}
+	return p.commit(t, revision), nil
+}
+
+// commit brings the fleet to the definitions of a translation, publishes the result and notifies, in
+// this order: directory, removals, subscribers. The caller holds compiling.
+func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.mu.Lock()
 	pass := p.fleet.apply(t.edits)
 	changed := p.fleet.build(pass, wire.Generation{Epoch: p.o.Epoch, Revision: uint64(revision)})
 	p.fleet.sweep()
+	t.keep(p.fleet.definitions)
 	p.revision = max(p.revision, revision)
 	p.broken += t.broken
+	p.fleet.publish(p.draft, pass, t)
+	change := directory.Change{Revision: p.revision, Declarations: p.fleet.declarations(t), Dependencies: slices.ContainsFunc(t.edits, dependenciesDiffer)}
 	p.mu.Unlock()
+	p.directory.Publish(p.draft, change.Revision)
 
 	for _, text := range pass.oversized {
-		p.o.Logger.Error("assignment is too large: the agent goes on with what it holds", "reason", text)
+		p.o.Logger.Error("assignment is too large: the agent goes on with its last one", "reason", text)
 	}
-	t.keep(p.defs)
-	p.routes(t)
 	deleted := pass.deletedNodes()
 	changed = slices.AppendSeq(changed, maps.Keys(deleted))
-	if forgotten := t.forgotten(pass.lost, deleted); len(forgotten) > 0 {
-		p.o.Forget(forgotten)
+	change.Assignments = changed
+	if removals := t.removals(pass.lost, deleted); len(removals) > 0 {
+		p.o.Removed(removals)
 	}
-	if len(changed) > 0 {
-		for _, fn := range p.fns {
-			fn(directory.Change{Revision: revision, Assignments: changed})
-		}
+	if len(change.Assignments)+len(change.Declarations) > 0 || change.Dependencies {
+		p.directory.Notify(change)
 	}
-	return changed, nil
+	return changed
 }
 
-func (f *fleet) sweep() {
-	f.groupSets.sweep()
-	f.checkSets.sweep()
-}
+// Revision returns the intent revision of the assignments.
+func (p *Planner) Revision() int64 { return p.directory.Revision() }
 
-// Revision is the intent revision that the assignments reflect.
-func (p *Planner) Revision() int64 {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	return p.revision
-}
-
-// For implements Assignments.
-func (p *Planner) For(id model.NodeID) *directory.Assignment {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	n := p.fleet.nodes[id]
-	if n == nil || n.content == nil {
-		return nil
+// TrustedGroup returns a trusted group of a node, as of all that is committed when it is called; empty:
+// the node is in none. An unknown node is an error (model.Unavailable), as is everything else that keeps
+// the answer from being certain.
+func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
+	if err := p.CatchUp(ctx); err != nil {
+		return "", model.Errorf(model.Unavailable, "cannot find out now whether node %d is in a trusted group: %w", id, err).WithHint("let the machine ask again in a moment")
 	}
-	return &directory.Assignment{
-		Node: id, UID: n.def.uid, Generation: n.gen, Hash: n.content.hash,
-		Chunks: n.content.chunks, Properties: n.content.properties, Proxied: n.content.proxied,
+	group, ok := p.directory.TrustedGroup(id)
+	if !ok {
+		return "", model.Errorf(model.Unavailable, "cannot find out whether node %d is in a trusted group: its definition is not compiled", id).WithHint("let the machine ask again in a moment; muster status lists broken definitions")
 	}
-}
-
-// Subscribe implements Assignments. fn is called by whoever calls Apply.
-func (p *Planner) Subscribe(fn func(directory.Change)) {
-	p.compiling.Lock()
-	defer p.compiling.Unlock()
-	p.fns = append(p.fns, fn)
+	return group, nil
 }

@@ -49,16 +49,16 @@ func TestTargetsLand(t *testing.T) {
 			t.Errorf("%s holds %v, want %v", node, got, want)
 		}
 	}
-	id, _ := h.p.NodeByName("other", "web01")
-	if a := h.p.For(id); len(a.Chunks) != 1 || a.Chunks[0].Name != "everywhere" {
+	id, _ := h.p.directory.NodeByName("other", "web01")
+	if a := h.p.directory.For(id); len(a.Chunks) != 1 || a.Chunks[0].Name != "everywhere" {
 		t.Errorf("other/web01 holds %v", a.Chunks)
 	}
 
-	except, _ := h.p.CheckByName("default", "less-except")
-	if why, _ := h.p.ExplainCheck(h.id("web01"), except); why.Lands || !strings.Contains(sentences(why), "except: it is in group prod") {
+	except, _ := h.p.directory.CheckByName("default", "less-except")
+	if why, _ := h.p.Inspector().ExplainCheck(h.id("web01"), except); why.Lands || !strings.Contains(sentences(why), "except: it is in group prod") {
 		t.Errorf("why not: %s", sentences(why))
 	}
-	if got := h.p.NodeGroups(h.id("db01")); !sameStrings(got, []string{"all", "db", "prod"}) {
+	if got := h.p.directory.NodeGroups(h.id("db01")); !sameStrings(got, []string{"all", "db", "prod"}) {
 		t.Errorf("groups of db01: %v", got)
 	}
 }
@@ -74,7 +74,7 @@ func TestChunkDefaultsAndIdentity(t *testing.T) {
 	spec := shell("true", &model.Targets{Nodes: []string{"web01"}})
 	spec.Severity = map[string]string{"critical": "disaster"}
 	h.put("Check", "default", "c", nil, spec)
-	first := h.p.For(node)
+	first := h.p.directory.For(node)
 	c := first.Chunks[0].AsCheck()
 	if c.Timeout.Seconds() != 60 || c.MaxOutput != 64<<10 || c.FailAfter != 1 || c.RecoverAfter != 1 ||
 		c.Severities != [4]model.Severity{0, model.SeverityWarning, model.Disaster, model.Average} || c.Namespace != 1 || c.ID == 0 {
@@ -85,31 +85,31 @@ func TestChunkDefaultsAndIdentity(t *testing.T) {
 	}
 
 	h.put("Check", "default", "c", map[string]string{"team": "a"}, spec) // labels: no new chunk
-	if second := h.p.For(node); second.Generation != first.Generation || len(h.changed) != 0 {
+	if second := h.p.directory.For(node); second.Generation != first.Generation || len(h.changed) != 0 {
 		t.Errorf("a label of the check made a new generation: %v", second.Generation)
 	}
 	edited := *spec
 	edited.Command = &model.Command{Shell: "false"}
 	h.put("Check", "default", "c", nil, &edited)
-	third := h.p.For(node)
+	third := h.p.directory.For(node)
 	if third.Chunks[0].ID == c.ID || !first.Generation.Less(third.Generation) || !slices.Equal(h.changed, []model.NodeID{node}) {
 		t.Errorf("an edit: chunk %d → %d, %v", c.ID, third.Chunks[0].ID, third.Generation)
 	}
 	h.put("Check", "default", "c", nil, spec) // back: the same chunk again
-	if back := h.p.For(node); back.Chunks[0].AsCheck() != c || back.Hash != first.Hash {
+	if back := h.p.directory.For(node); back.Chunks[0].AsCheck() != c || back.Hash != first.Hash {
 		t.Error("going back made another chunk")
 	}
-	if h.p.Chunk(third.Chunks[0].ID) == nil {
+	if h.p.directory.Chunk(third.Chunks[0].ID) == nil {
 		t.Error("an old chunk was forgotten")
 	}
 	ids := []model.ChunkID{c.ID, third.Chunks[0].ID}
 	h.start() // a restart
 	for _, id := range ids {
-		if h.p.Chunk(id) == nil {
+		if h.p.directory.Chunk(id) == nil {
 			t.Errorf("chunk %d is unknown after a restart", id)
 		}
 	}
-	if after := h.p.For(node); after.Hash != first.Hash || after.Generation.Less(first.Generation) {
+	if after := h.p.directory.For(node); after.Hash != first.Hash || after.Generation.Less(first.Generation) {
 		t.Error("the assignment differs after a restart")
 	}
 }
@@ -133,7 +133,7 @@ func TestProperties(t *testing.T) {
 
 	want := func(node string, want ...wire.Property) {
 		t.Helper()
-		if got := h.p.For(h.id(node)).Properties; !reflect.DeepEqual(got, want) {
+		if got := h.p.directory.For(h.id(node)).Properties; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", node, got, want)
 		}
 	}
@@ -161,10 +161,10 @@ func TestForgetMarks(t *testing.T) {
 	c := shell("true", &model.Targets{Nodes: []string{"a", "b"}})
 	h.put("Check", "default", "c", nil, c)
 	h.put("Check", "default", "d", nil, c)
-	cID, _ := h.p.CheckByName("default", "c")
-	dID, _ := h.p.CheckByName("default", "d")
+	cID, _ := h.p.directory.CheckByName("default", "c")
+	dID, _ := h.p.directory.CheckByName("default", "d")
 	kept := h.p.Revision()
-	uid := h.p.For(b).UID
+	uid := h.p.directory.For(b).UID
 
 	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Nodes: []string{"b"}}))
 	h.put("Check", "default", "d", nil, nil)
@@ -177,14 +177,14 @@ func TestForgetMarks(t *testing.T) {
 	if !reflect.DeepEqual(h.forgotten, want) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)
 	}
-	if h.p.For(b) != nil {
+	if h.p.directory.For(b) != nil {
 		t.Error("a deleted node has an assignment")
 	}
 
 	// The same after a crash that swallowed the marks.
 	h.forgotten = nil
 	h.start()
-	before := h.p.For(a)
+	before := h.p.directory.For(a)
 	got, err := h.p.RemovalsSince(context.Background(), kept)
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestForgetMarks(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("since: %+v, want %+v", got, want)
 	}
-	if after := h.p.For(a); !reflect.DeepEqual(after, before) {
+	if after := h.p.directory.For(a); !reflect.DeepEqual(after, before) {
 		t.Error("looking back changed an assignment")
 	}
 }
@@ -212,7 +212,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	write := func(kind, name string, spec model.Spec) intent.Write {
 		w := intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}}
 		if spec != nil {
-			w.Body = body(t, kind, "default", name, nil, spec)
+			w.Body = encode(t, kind, "default", name, nil, spec)
 		}
 		return w
 	}
@@ -246,7 +246,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	h := newHouse(t)
 	node := h.node("a", nil)
 	p := h.p
-	before := p.For(node)
+	before := p.directory.For(node)
 	h.p = nil
 	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Nodes: []string{"a"}}))
 	h.p = p
@@ -254,10 +254,10 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	if err := p.CatchUp(context.Background()); err == nil {
 		t.Fatal("no error")
 	}
-	if after := p.For(node); !reflect.DeepEqual(before, after) {
+	if after := p.directory.For(node); !reflect.DeepEqual(before, after) {
 		t.Error("a failed pass changed the fleet")
 	}
-	if err := p.CatchUp(context.Background()); err != nil || len(p.For(node).Chunks) != 1 {
+	if err := p.CatchUp(context.Background()); err != nil || len(p.directory.For(node).Chunks) != 1 {
 		t.Errorf("the second try: %v", err)
 	}
 }
@@ -277,10 +277,10 @@ func TestSelectors(t *testing.T) {
 			continue
 		}
 		var names []string
-		for _, id := range h.p.NodesMatching("default", s) {
-			_, name, _ := h.p.NodeName(id)
+		for _, id := range h.p.directory.NodesMatching("default", s) {
+			_, name, _ := h.p.directory.NodeName(id)
 			names = append(names, name)
-			if !s.Matches(h.p.NodeLabels(id)) {
+			if !s.Matches(h.p.directory.NodeLabels(id)) {
 				t.Errorf("%q: index and labels of %s disagree", text, name)
 			}
 		}
@@ -301,7 +301,7 @@ func TestCyclesAreRefused(t *testing.T) {
 	h.put("Group", "default", "b", nil, &model.GroupSpec{Groups: []string{"c"}})
 	for _, name := range []string{"a", "b", "c", "d"} {
 		key := intent.Key{Kind: "Group", Namespace: "default", Name: name}
-		w := intent.Write{Key: key, Body: body(t, "Group", "default", name, nil, &model.GroupSpec{Groups: []string{"a", "x"}})}
+		w := intent.Write{Key: key, Body: encode(t, "Group", "default", name, nil, &model.GroupSpec{Groups: []string{"a", "x"}})}
 		_, _, err := h.p.Preview(t.Context(), []intent.Write{w})
 		if name == "d" {
 			if err != nil {
@@ -325,19 +325,19 @@ func TestCyclesAreRefused(t *testing.T) {
 // snapshot is all that readers can see.
 func (h *house) snapshot() map[string]any {
 	seen := map[string]any{}
-	for _, id := range h.p.Nodes("") {
-		if a := h.p.For(id); a != nil { // not of a proxy node
+	for _, id := range h.p.directory.Nodes("") {
+		if a := h.p.directory.For(id); a != nil { // not of a proxy node
 			seen[fmt.Sprint("node ", id)] = *a
 		}
-		seen[fmt.Sprint("groups ", id)] = slices.Sorted(slices.Values(h.p.NodeGroups(id)))
-		seen[fmt.Sprint("checks ", id)] = h.p.NodeUnits(id)
+		seen[fmt.Sprint("groups ", id)] = slices.Sorted(slices.Values(h.p.directory.NodeGroups(id)))
+		seen[fmt.Sprint("checks ", id)] = h.p.directory.NodeUnits(id)
 	}
 	for _, row := range h.rows {
 		switch row.Kind {
 		case "Group":
-			seen["group "+row.Namespace+"/"+row.Name] = h.p.GroupMembers(row.Namespace, row.Name)
+			seen["group "+row.Namespace+"/"+row.Name] = h.p.directory.GroupMembers(row.Namespace, row.Name)
 		case "Check":
-			seen["check "+row.Namespace+"/"+row.Name] = h.p.UnitNodes(model.CheckID(row.ID))
+			seen["check "+row.Namespace+"/"+row.Name] = h.p.directory.UnitNodes(model.CheckID(row.ID))
 		}
 	}
 	return seen
@@ -350,29 +350,29 @@ func TestRenameKeepsTheNode(t *testing.T) {
 	id := h.node("old", nil, "web")
 	h.put("Check", "default", "c", nil, shell("true", &model.Targets{Groups: []string{"web"}}))
 	h.put("Check", "default", "d", nil, shell("true", &model.Targets{Nodes: []string{"old"}}))
-	before, counts := h.p.For(id), h.p.fleet.counts
-	d, _ := h.p.CheckByName("default", "d")
+	before, counts := h.p.directory.For(id), h.p.fleet.counts
+	d, _ := h.p.directory.CheckByName("default", "d")
 	kept := h.p.Revision()
 	h.forgotten = nil
 	to := intent.Write{
 		Key: intent.Key{Kind: "Node", Namespace: "default", Name: "new"}, From: "old",
-		Body: body(t, "Node", "default", "new", nil, &model.NodeSpec{Groups: []string{"web"}}),
+		Body: encode(t, "Node", "default", "new", nil, &model.NodeSpec{Groups: []string{"web"}}),
 	}
 	named := intent.Write{
 		Key:  intent.Key{Kind: "Check", Namespace: "default", Name: "d"},
-		Body: body(t, "Check", "default", "d", nil, shell("true", &model.Targets{Nodes: []string{"new"}})),
+		Body: encode(t, "Check", "default", "d", nil, shell("true", &model.Targets{Nodes: []string{"new"}})),
 	}
 	if _, affected, err := h.p.Preview(t.Context(), []intent.Write{to, named}); err != nil || affected != 0 {
 		t.Fatalf("preview: %d nodes, %v", affected, err)
 	}
 	h.write(to, named)
-	if now, ok := h.p.NodeByName("default", "new"); !ok || now != id {
+	if now, ok := h.p.directory.NodeByName("default", "new"); !ok || now != id {
 		t.Errorf("new is node %d, %v", now, ok)
 	}
-	if _, ok := h.p.NodeByName("default", "old"); ok {
+	if _, ok := h.p.directory.NodeByName("default", "old"); ok {
 		t.Error("the old name still means something")
 	}
-	if after := h.p.For(id); !reflect.DeepEqual(after, before) || len(h.forgotten) != 0 || len(h.changed) != 0 {
+	if after := h.p.directory.For(id); !reflect.DeepEqual(after, before) || len(h.forgotten) != 0 || len(h.changed) != 0 {
 		t.Errorf("assignment %+v, forgotten %v, changed %v", after, h.forgotten, h.changed)
 	}
 	if now := h.p.fleet.counts; now.Built-counts.Built != 1 || now.Changed != counts.Changed {
@@ -385,7 +385,7 @@ func TestRenameKeepsTheNode(t *testing.T) {
 	// Without the rewritten check it is another matter: that one is lost.
 	h.forgotten = nil
 	h.write(intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "third"}, From: "new",
-		Body: body(t, "Node", "default", "third", nil, &model.NodeSpec{Groups: []string{"web"}})})
+		Body: encode(t, "Node", "default", "third", nil, &model.NodeSpec{Groups: []string{"web"}})})
 	want := []Removal{{Node: id, Mark: wire.ForgetMark{Check: d}}}
 	if !reflect.DeepEqual(h.forgotten, want) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)

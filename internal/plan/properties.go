@@ -8,97 +8,63 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// The value of a property on a node comes through the chain global → namespace →
-// group → node. A later level wins; two JSON objects are merged member by member,
-// all the way down. Within a level nobody wins: where two say different things, the
-// property has no value on that node but an error that names both, unless a later
-// level settles it. A Property resource reaches only nodes of its own namespace,
-// whatever its scope, unless it is in the namespace "shared".
+// The value of a property on a node comes through the chain global → namespace → group → node. A later
+// level wins; two JSON objects are merged member by member, all the way down. Within a level nobody wins:
+// where two sources differ, the property has no value on that node but an error that names both, unless a
+// later level settles it. A Property resource reaches only nodes of its own namespace, whatever its scope,
+// unless its namespace is shared.
 
-// source is one place that gives a value.
-type source struct {
-	value json.RawMessage
-	from  string // for people
+// propertyIndex has the sources and readers of each property. The properties of groups and nodes
+// themselves are in their definitions.
+type propertyIndex struct {
+	declared map[propertyPlace][]*propertyDef
+	sources  map[string]*propertySources // by property
+	readers  map[string][]model.UnitID   // units by property
 }
 
-// resolver finds values for one pass and remembers what nodes have in common.
-type resolver struct {
-	f    *fleet
-	memo map[commonKey]*wire.Property
-	buf  []byte
+// propertyPlace is a place in the chain of one property.
+type propertyPlace struct {
+	property string
+	scope    scope
 }
 
-// commonKey names one value that nodes share because they give none themselves.
-type commonKey struct {
-	property, ns string
-	groups       string // those of the node that give the property a value, 4 bytes each
+// propertySources lists the groups that give a property a value, and counts the Property resources in the
+// scope of a node. A look-up does not walk all groups of a node.
+type propertySources struct {
+	groups []directory.GroupID // ascending
+	nodes  int
 }
 
-func (f *fleet) resolver() *resolver {
-	return &resolver{f: f, memo: map[commonKey]*wire.Property{}}
+func newPropertyIndex() *propertyIndex {
+	return &propertyIndex{declared: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
 }
 
-// properties are the values that a node has for names; what is unset is left out.
-func (r *resolver) properties(n *node, names []string) []wire.Property {
-	var list []wire.Property
-	for _, name := range names {
-		if v := r.property(n, name); v != nil {
-			list = append(list, *v)
-		}
-	}
-	return list
+func (d *propertyDef) place() propertyPlace { return propertyPlace{d.property, d.scope} }
+
+// add enters a Property resource, remove takes it out. Both return by how many resources it differs.
+func (x *propertyIndex) add(d *propertyDef) int {
+	x.declared[d.place()] = append(x.declared[d.place()], d)
+	return 1
 }
 
-func (r *resolver) property(n *node, name string) *wire.Property {
-	own := r.f.ofNode(n, name)
-	if len(own) > 0 {
-		return resolve(name, append(r.f.common(n, name), own))
+func (x *propertyIndex) remove(d *propertyDef) int {
+	at := d.place()
+	x.declared[at] = slices.DeleteFunc(x.declared[at], func(o *propertyDef) bool { return o == d })
+	if len(x.declared[at]) == 0 {
+		delete(x.declared, at)
 	}
-	r.buf = r.buf[:0]
-	r.f.groupsWith(n, name, func(g gid) { r.buf = binary.BigEndian.AppendUint32(r.buf, uint32(g)) })
-	v, known := r.memo[commonKey{name, n.def.ns, string(r.buf)}]
-	if !known {
-		v = resolve(name, r.f.common(n, name))
-		r.memo[commonKey{name, n.def.ns, string(r.buf)}] = v
-	}
-	return v
-}
-
-// revalue notes that the value of a property at one place may differ, in the pass and in
-// the index of places, where so many Property resources were added.
-func (f *fleet) revalue(p *pass, at propertyPlace, resources int) {
-	p.reread = append(p.reread, at)
-	s := f.sources[at.property]
-	if s == nil {
-		s = &propertySources{}
-		f.sources[at.property] = s
-	}
-	switch at.scope.level {
-	case grouped:
-		given := len(f.properties[at]) > 0
-		if g := f.group(at.scope.group); g.def != nil && !given {
-			_, given = g.def.props.get(at.property)
-		}
-		if given {
-			s.groups = insert(s.groups, at.scope.group)
-		} else {
-			s.groups = remove(s.groups, at.scope.group)
-		}
-	case ofNode:
-		s.nodes += resources
-	}
-	if len(s.groups)+s.nodes == 0 {
-		delete(f.sources, at.property)
-	}
+	return -1
 }
 
 // groupsWith calls fn for the groups of a node that give a property a value, ascending.
-func (f *fleet) groupsWith(n *node, name string, fn func(gid)) {
-	s := f.sources[name]
+func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.GroupID)) {
+	s := x.sources[name]
 	if s == nil {
 		return
 	}
@@ -113,46 +79,127 @@ func (f *fleet) groupsWith(n *node, name string, fn func(gid)) {
 	}
 }
 
-// common are the levels above the node.
+// at returns the Property resources of one place that reach a namespace.
+func (x *propertyIndex) at(place propertyPlace, ns, from string) (list []source) {
+	for _, def := range x.declared[place] {
+		if reaches(def.Namespace, ns) {
+			list = append(list, source{def.value, fmt.Sprintf("property %s (%s)", def.Name, from)})
+		}
+	}
+	return list
+}
+
+// own returns the values that a property has on the level of the node.
+func (x *propertyIndex) own(n *node, name string) (list []source) {
+	from := "node " + n.def.Name.Name
+	if v, ok := n.def.properties.get(name); ok {
+		list = append(list, source{v, from})
+	}
+	if s := x.sources[name]; s == nil || s.nodes == 0 {
+		return list
+	}
+	for _, of := range [...]route.Name{n.def.Name, named("", n.def.Name.Name)} {
+		list = append(list, x.at(propertyPlace{name, scope{level: nodeLevel, node: of}}, n.def.Namespace, from)...)
+	}
+	return list
+}
+
+// revalue marks that the value of a property at one place may differ, and counts the Property resources
+// there.
+func (f *fleet) revalue(p *pass, at propertyPlace, resources int) {
+	p.revalued = append(p.revalued, at)
+	x := f.properties
+	s := x.sources[at.property]
+	if s == nil {
+		s = &propertySources{}
+		x.sources[at.property] = s
+	}
+	switch at.scope.level {
+	case groupLevel:
+		hasValue := len(x.declared[at]) > 0
+		if g := f.group(at.scope.group); g.def != nil && !hasValue {
+			_, hasValue = g.def.properties.get(at.property)
+		}
+		if hasValue {
+			s.groups = insert(s.groups, at.scope.group)
+		} else {
+			s.groups = remove(s.groups, at.scope.group)
+		}
+	case nodeLevel:
+		s.nodes += resources
+	}
+	if len(s.groups)+s.nodes == 0 {
+		delete(x.sources, at.property)
+	}
+}
+
+// source is one value, with its place for people.
+type source struct {
+	value json.RawMessage
+	from  string
+}
+
+// resolver finds values for one pass and remembers those that nodes have in common.
+type resolver struct {
+	f    *fleet
+	memo map[commonKey]*wire.Property
+	buf  []byte
+}
+
+// commonKey identifies a value that nodes share because they give none themselves.
+type commonKey struct {
+	property, ns string
+	groups       string // of the node, with a value for the property; 4 bytes each
+}
+
+func (f *fleet) resolver() *resolver {
+	return &resolver{f: f, memo: map[commonKey]*wire.Property{}}
+}
+
+// properties returns the values of a node for names; it leaves out a property without one.
+func (r *resolver) properties(n *node, names []string) []wire.Property {
+	var list []wire.Property
+	for _, name := range names {
+		if v := r.property(n, name); v != nil {
+			list = append(list, *v)
+		}
+	}
+	return list
+}
+
+// property returns the value of a node; nil: it has none.
+func (r *resolver) property(n *node, name string) *wire.Property {
+	if own := r.f.properties.own(n, name); len(own) > 0 {
+		return resolve(name, append(r.f.common(n, name), own))
+	}
+	r.buf = r.buf[:0]
+	r.f.properties.groupsWith(n, name, func(g directory.GroupID) { r.buf = binary.BigEndian.AppendUint32(r.buf, uint32(g)) })
+	v, known := r.memo[commonKey{name, n.def.Namespace, string(r.buf)}]
+	if !known {
+		v = resolve(name, r.f.common(n, name))
+		r.memo[commonKey{name, n.def.Namespace, string(r.buf)}] = v
+	}
+	return v
+}
+
+// common returns the values of the levels above the node.
 func (f *fleet) common(n *node, name string) [][]source {
 	var groups []source
-	f.groupsWith(n, name, func(g gid) {
-		from := "group " + f.gids.ref(g).name
+	x, ns := f.properties, n.def.Namespace
+	x.groupsWith(n, name, func(g directory.GroupID) {
+		from := "group " + f.groupNumbers.name(g).Name
 		if def := f.groups[g].def; def != nil {
-			if v, ok := def.props.get(name); ok {
+			if v, ok := def.properties.get(name); ok {
 				groups = append(groups, source{v, from})
 			}
 		}
-		groups = append(groups, f.declared(n, propertyPlace{name, scope{level: grouped, group: g}}, from)...)
+		groups = append(groups, x.at(propertyPlace{name, scope{level: groupLevel, group: g}}, ns, from)...)
 	})
 	return [][]source{
-		f.declared(n, propertyPlace{name, scope{level: global}}, "global"),
-		f.declared(n, propertyPlace{name, scope{level: namespaced, ns: n.def.ns}}, "namespace "+n.def.ns),
+		x.at(propertyPlace{name, scope{level: globalLevel}}, ns, "global"),
+		x.at(propertyPlace{name, scope{level: namespaceLevel, ns: ns}}, ns, "namespace "+ns),
 		groups,
 	}
-}
-
-func (f *fleet) ofNode(n *node, name string) (list []source) {
-	if v, ok := n.def.props.get(name); ok {
-		list = append(list, source{v, "node " + n.def.name})
-	}
-	if s := f.sources[name]; s == nil || s.nodes == 0 {
-		return list
-	}
-	for _, r := range [...]ref{n.def.ref, {"", n.def.name}} {
-		list = append(list, f.declared(n, propertyPlace{name, scope{level: ofNode, node: r}}, "node "+n.def.name)...)
-	}
-	return list
-}
-
-// declared are the Property resources at one place that may reach the node.
-func (f *fleet) declared(n *node, at propertyPlace, from string) (list []source) {
-	for _, def := range f.properties[at] {
-		if inScope(def.ns, n.def.ns) {
-			list = append(list, source{def.value, fmt.Sprintf("property %s (%s)", def.ref, from)})
-		}
-	}
-	return list
 }
 
 // clash stands in a value tree where two sources of one level differ.

@@ -23,7 +23,7 @@ func TestRobins(t *testing.T) {
 	alone.RoundRobin = true
 	h.put("Check", "default", "one", nil, &alone)
 
-	list := h.p.RoundRobins()
+	list := h.p.directory.RoundRobins()
 	if len(list) != 2 || list[0].Chunk.Name != "ping" || list[1].Chunk.Name != "one" {
 		t.Fatalf("robins: %+v", list)
 	}
@@ -37,7 +37,7 @@ func TestRobins(t *testing.T) {
 			t.Errorf("%s: members %v, about %v in %s", r.Chunk.Name, members, got, r.Namespace)
 		}
 	}
-	if held := h.p.For(a); !slices.ContainsFunc(held.Chunks, func(c *model.Chunk) bool { return c.Name == "one" && c.AsCheck().RoundRobin }) {
+	if held := h.p.directory.For(a); !slices.ContainsFunc(held.Chunks, func(c *model.Chunk) bool { return c.Name == "one" && c.AsCheck().RoundRobin }) {
 		t.Errorf("the agent is not told that it does not run it by itself: %+v", held.Chunks)
 	}
 	off := alone
@@ -45,7 +45,7 @@ func TestRobins(t *testing.T) {
 	h.put("Check", "default", "one", nil, &off)
 	about.Targets = nil
 	h.put("Check", "default", "ping", nil, about)
-	if list := h.p.RoundRobins(); len(list) != 0 {
+	if list := h.p.directory.RoundRobins(); len(list) != 0 {
 		t.Errorf("left: %+v", list)
 	}
 }

@@ -25,7 +25,7 @@ func scaleFleet(tb testing.TB) *house {
 	var writes []intent.Write
 	put := func(kind, name string, labels map[string]string, spec model.Spec) {
 		writes = append(writes, intent.Write{
-			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body(tb, kind, "default", name, labels, spec), Expect: -1,
+			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(tb, kind, "default", name, labels, spec), Expect: -1,
 		})
 	}
 	number := func(v int) json.RawMessage { return json.RawMessage(fmt.Sprint(v)) }

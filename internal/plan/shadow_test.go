@@ -14,7 +14,7 @@ func TestANamespaceInTheShadow(t *testing.T) {
 		want bool
 	}{{"", false}, {model.NotificationsShadow, true}, {"send", false}} {
 		h.put("Namespace", "", "beside", nil, &model.NamespaceSpec{Notifications: c.says})
-		if h.p.Shadow("beside") != c.want || h.p.Shadow("default") || h.p.Shadow("gone") {
+		if h.p.directory.Shadow("beside") != c.want || h.p.directory.Shadow("default") || h.p.directory.Shadow("gone") {
 			t.Errorf("%q: not %v", c.says, c.want)
 		}
 	}

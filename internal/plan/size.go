@@ -15,55 +15,38 @@ import (
 // no assignment: what its agent holds stays in force, and the reason is logged, counted
 // and listed by Oversized.
 
-// excess is by how many bytes, at least one, the content is too much.
-func (c *content) excess() int {
-	most := max(len(c.chunks), len(c.properties))
-	if c.proxied != nil {
-		most = max(most, len(c.proxied.Nodes))
-		for i := range c.proxied.Nodes { // one is never split
-			if over := c.proxied.Nodes[i].Size() - wire.MaxPart; over > 0 {
-				return over
-			}
-		}
-	}
-	if c.size <= wire.MaxAssignment && most <= wire.MaxChunks {
-		return 0
-	}
-	return max(c.size-wire.MaxAssignment, most-wire.MaxChunks, 1)
-}
-
-// exceed notes the excess of a node.
-func (f *fleet) exceed(n *node, excess int) {
+// setExcess notes by how many bytes the assignment of a node would be too large.
+func (f *fleet) setExcess(n *node, excess int) {
 	if n.excess > 0 {
-		f.excess--
+		f.oversized--
 	}
 	if excess > 0 {
-		f.excess++
+		f.oversized++
 	}
 	n.excess = excess
 }
 
-// oversized says in words what is too much for the node, the largest first.
-func (f *fleet) oversized(n *node, c *content) string {
+// oversizedText says why the assignment of a node would be too large, with its largest parts.
+func oversizedText(n *node, c *content) string {
 	type part struct {
-		what string
+		name string
 		size int
 	}
-	parts := make([]part, 0, len(c.chunks)+len(c.properties))
+	parts := make([]part, 0, len(c.chunks)+len(c.Properties))
 	for _, chunk := range c.chunks {
 		parts = append(parts, part{"check " + chunk.Name, len(wire.AppendChunk(nil, chunk))})
 	}
-	for i := range c.properties {
-		parts = append(parts, part{"property " + c.properties[i].Name, wire.PropertySize(&c.properties[i])})
+	for i := range c.Properties {
+		parts = append(parts, part{"property " + c.Properties[i].Name, wire.PropertySize(&c.Properties[i])})
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.size, a.size) })
 	const shown = 3
 	var largest []string
 	for _, p := range parts[:min(shown, len(parts))] {
-		largest = append(largest, p.what+" "+kib(p.size))
+		largest = append(largest, p.name+" "+kib(p.size))
 	}
 	return fmt.Sprintf("node %s would have to hold %s (%d checks, %d properties), an assignment takes %s; the largest are %s",
-		n.def.ref, kib(c.size), len(c.chunks), len(c.properties), kib(wire.MaxAssignment), strings.Join(largest, ", "))
+		n.def.Name, kib(c.size), len(c.chunks), len(c.Properties), kib(wire.MaxAssignment), strings.Join(largest, ", "))
 }
 
 func kib(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
@@ -81,26 +64,23 @@ func tooLarge(nodes []string) error {
 		WithHint("keep what is long in files on the nodes, or let fewer checks land on one node")
 }
 
-// Oversized says which nodes have no assignment because it would not fit, at most so
-// many, in words.
-func (p *Planner) Oversized(most int) (list []string) {
-	p.mu.RLock()
-	none := p.fleet.excess == 0
-	p.mu.RUnlock()
-	if none {
+// Oversized lists the nodes whose assignment would be too large, at most so many, each with the reason.
+func (i *Inspector) Oversized(most int) (list []string) {
+	none := false
+	if i.read(func(f *fleet) { none = f.oversized == 0 }); none {
 		return nil
 	}
-	p.compiling.Lock() // contents are composed anew
-	defer p.compiling.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := p.fleet.builder(&pass{})
-	for _, n := range p.fleet.nodes {
+	i.p.compiling.Lock() // contents are composed again
+	defer i.p.compiling.Unlock()
+	i.p.mu.Lock()
+	defer i.p.mu.Unlock()
+	b := i.p.fleet.builder(&pass{})
+	for _, n := range i.p.fleet.nodes {
 		if n.excess > 0 && len(list) < most {
-			list = append(list, p.fleet.oversized(n, b.content(n)))
+			list = append(list, oversizedText(n, b.content(n)))
 		}
 	}
-	b.forget()
+	b.discardUnused()
 	slices.Sort(list)
 	return list
 }

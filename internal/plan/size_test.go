@@ -15,7 +15,7 @@ import (
 func (h *house) preview(kind, name string, spec model.Spec) error {
 	h.t.Helper()
 	_, _, err := h.p.Preview(h.t.Context(), []intent.Write{{
-		Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body(h.t, kind, "default", name, nil, spec),
+		Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(h.t, kind, "default", name, nil, spec),
 	}})
 	return err
 }
@@ -32,7 +32,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 	for i := range 136 {
 		h.put("Check", "default", fmt.Sprintf("c%d", i), nil, shell(long(60<<10), targets))
 	}
-	before := h.p.For(web)
+	before := h.p.directory.For(web)
 	err := h.preview("Check", "last", shell(long(63<<10), targets))
 	if model.ClassOf(err) != model.Limited {
 		t.Fatalf("got %v", err)
@@ -49,10 +49,10 @@ func TestAssignmentHasALimit(t *testing.T) {
 	// Nobody asks when a machine's label brings a check: it goes on with what it has.
 	h.put("Check", "default", "by-label", nil, shell(long(63<<10), &model.Targets{Where: `node.labels.heavy == "yes"`}))
 	h.node("web01", map[string]string{"heavy": "yes"}, "web")
-	if a := h.p.For(web); a != nil || len(h.changed) != 0 {
+	if a := h.p.directory.For(web); a != nil || len(h.changed) != 0 {
 		t.Errorf("assignment %v, changed %v", a, h.changed)
 	}
-	if list := h.p.Oversized(10); len(list) != 1 || !strings.Contains(list[0], "web01") {
+	if list := h.p.Inspector().Oversized(10); len(list) != 1 || !strings.Contains(list[0], "web01") {
 		t.Errorf("oversized: %v", list)
 	}
 	// What makes it less is no new fault, what makes it more is.
@@ -63,16 +63,16 @@ func TestAssignmentHasALimit(t *testing.T) {
 		t.Errorf("larger: %v", err)
 	}
 	h.start() // a restart knows the same
-	if list := h.p.Oversized(10); len(list) != 1 || h.p.For(web) != nil {
+	if list := h.p.Inspector().Oversized(10); len(list) != 1 || h.p.directory.For(web) != nil {
 		t.Errorf("after a restart: %v", list)
 	}
 	h.node("web01", nil, "web")
-	if a := h.p.For(web); a == nil || a.Hash != before.Hash || len(h.p.Oversized(10)) != 0 {
-		t.Errorf("it does not come back: %v", h.p.Oversized(10))
+	if a := h.p.directory.For(web); a == nil || a.Hash != before.Hash || len(h.p.Inspector().Oversized(10)) != 0 {
+		t.Errorf("it does not come back: %v", h.p.Inspector().Oversized(10))
 	}
 	h.node("web01", map[string]string{"heavy": "yes"}, "web")
 	h.put("Node", "default", "web01", nil, nil)
-	if h.p.fleet.excess != 0 {
+	if h.p.fleet.oversized != 0 {
 		t.Errorf("a deleted node counts")
 	}
 }
@@ -86,7 +86,7 @@ func TestPropertiesThatGrowTogether(t *testing.T) {
 		value, _ := json.Marshal(map[string]string{fmt.Sprint("k", i): strings.Repeat("v", 60<<10)})
 		h.put("Property", "default", "p-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: value})
 	}
-	p := h.p.For(node).Properties
+	p := h.p.directory.For(node).Properties
 	if len(p) != 1 || p[0].Value != nil || !strings.Contains(p[0].Error, "at most 262144") {
 		t.Fatalf("%s %.200s", p[0].Error, p[0].Value)
 	}
@@ -94,7 +94,7 @@ func TestPropertiesThatGrowTogether(t *testing.T) {
 	for i, group := range []string{"a", "b"} {
 		h.put("Property", "default", "q-"+group, nil, &model.PropertySpec{Property: "table", Scope: "group:" + group, Value: json.RawMessage(fmt.Sprintf(`{"%s":%d}`, key, i))})
 	}
-	for _, p := range h.p.For(node).Properties {
+	for _, p := range h.p.directory.For(node).Properties {
 		if len(p.Error) > 2000 {
 			t.Errorf("an error of %d bytes", len(p.Error))
 		}
@@ -127,18 +127,18 @@ func TestWhatNoAgentCouldReadStopsNobody(t *testing.T) {
 			}
 			h.put("Check", "default", "bad", nil, spec)
 			h.put("Check", "default", name, nil, shell("true", targets))
-			if a := h.p.For(node); a == nil || a.Chunks[len(a.Chunks)-1].Name != name {
+			if a := h.p.directory.For(node); a == nil || a.Chunks[len(a.Chunks)-1].Name != name {
 				t.Errorf("the next check is not in force")
 			}
 		})
 	}
 	// A row that an older version let through does not stop a start either.
-	row, _ := json.Marshal(chunkRow{Check: 5, Name: "default/old", Body: wire.AppendChunk(nil, (&model.CheckChunk{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}}).Seal())})
+	row, _ := json.Marshal(chunkRow{Unit: 5, Name: "default/old", Body: wire.AppendChunk(nil, (&model.CheckChunk{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}}).Seal())})
 	if _, err := h.Commit(t.Context(), intent.Actor{}, []intent.Write{{Key: intent.Key{Kind: chunkKind, Name: "old"}, Body: row, Expect: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	h.start()
-	if a := h.p.For(node); a == nil || len(a.Chunks) != 5 {
+	if a := h.p.directory.For(node); a == nil || len(a.Chunks) != 5 {
 		t.Errorf("after a restart: %+v", a)
 	}
 }

@@ -29,7 +29,7 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	h.put("Group", "default", "plain", nil, &model.GroupSpec{Where: `node.labels.rack == "a"`})
 
 	write := func(kind, name string, labels map[string]string, spec model.Spec) intent.Write {
-		return intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body(t, kind, "default", name, labels, spec)}
+		return intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(t, kind, "default", name, labels, spec)}
 	}
 	role := map[string]string{"role": "pay"}
 	wider := &model.GroupSpec{Trusted: true, Where: `node.labels.role == "pay" || node.labels.rack == "a"`}

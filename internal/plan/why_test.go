@@ -63,17 +63,17 @@ func TestExplainCheckNamesTheChain(t *testing.T) {
 		{"other", "theirs", "web01", `
 - check other/theirs is of namespace other: it runs on the nodes of that namespace only`},
 	} {
-		id, _ := h.p.CheckByName(c.namespace, c.check)
-		why, ok := h.p.ExplainCheck(h.id(c.node), id)
+		id, _ := h.p.directory.CheckByName(c.namespace, c.check)
+		why, ok := h.p.Inspector().ExplainCheck(h.id(c.node), id)
 		if got := strings.TrimSpace(sentences(why)); !ok || got != strings.TrimSpace(c.want) {
 			t.Errorf("%s on %s:\n%s\nwant\n%s", c.check, c.node, got, strings.TrimSpace(c.want))
 		}
 	}
-	if _, ok := h.p.ExplainCheck(9999, 1); ok {
+	if _, ok := h.p.Inspector().ExplainCheck(9999, 1); ok {
 		t.Error("a node that is not there")
 	}
 	var groups []string
-	for _, why := range h.p.ExplainGroups(h.id("web01")) {
+	for _, why := range h.p.Inspector().ExplainGroups(h.id("web01")) {
 		groups = append(groups, why.Text)
 	}
 	if got := strings.Join(groups, "; "); got != "it is in group all; it is in group prod; it is in group web" {

@@ -40,7 +40,7 @@ func pipelineTable(t *testing.T, specs map[string]model.Spec) *pipes.Table {
 	t.Helper()
 	table := pipes.NewTable()
 	for name, spec := range specs {
-		if err := table.Set(route.Name{Namespace: "default", Name: name}, "", spec); err != nil {
+		if err := table.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Spec: spec}}); err != nil {
 			t.Fatal(err)
 		}
 	}

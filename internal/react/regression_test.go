@@ -29,7 +29,7 @@ func (p *play) status(id string, status model.Status, severity model.Severity) {
 }
 
 func (p *play) remove(kind, name string) {
-	p.table.Remove(kind, routeNamed(name))
+	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeNamed(name)}})
 	p.r.reevaluateAll(p.now)
 }
 
@@ -130,7 +130,7 @@ func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
 	})
 	t.Run("no route is left", func(t *testing.T) {
 		p := newPlay(t, map[string]model.Spec{"a": onCall()})
-		p.table.Remove("Route", routeNamed("a"))
+		_ = p.table.Apply([]route.Declaration{{Kind: "Route", Name: routeNamed("a")}})
 		p.set("default", onCall())
 		p.opens("p1", 10)
 		p.after(time.Minute)
@@ -209,7 +209,7 @@ func TestSilenceDeletedWhileDown(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
 	p.opens("p1", 10)
 	p.after(time.Minute)
-	p.table.Remove("Silence", routeNamed("forever"))
+	_ = p.table.Apply([]route.Declaration{{Kind: "Silence", Name: routeNamed("forever")}})
 	p.restart()
 	p.after(0)
 	p.expect("pager opened p1")

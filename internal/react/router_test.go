@@ -42,7 +42,7 @@ func newPlay(t *testing.T, resources map[string]model.Spec) *play {
 func (p *play) set(ref string, spec model.Spec) {
 	p.t.Helper()
 	ns, name := model.SplitRef("default", ref)
-	if err := p.table.Set(route.Name{Namespace: ns, Name: name}, "UTC", spec); err != nil {
+	if err := p.table.Apply([]route.Declaration{{Name: route.Name{Namespace: ns, Name: name}, Zone: "UTC", Spec: spec}}); err != nil {
 		p.t.Fatal(err)
 	}
 	if p.r != nil {
@@ -298,7 +298,7 @@ func TestSilences(t *testing.T) {
 	p.opens("p3", 12)
 	p.after(2 * time.Minute)
 	p.expect()
-	p.table.Remove("Silence", route.Name{Namespace: "default", Name: "forever"})
+	_ = p.table.Apply([]route.Declaration{{Kind: "Silence", Name: route.Name{Namespace: "default", Name: "forever"}}})
 	p.r.reevaluateAll(p.now)
 	p.after(0)
 	p.expect("pager opened p3")
@@ -373,7 +373,7 @@ func TestARouteThatChanges(t *testing.T) {
 	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
 	p.after(30 * time.Minute)
 	p.expect("boss opened p1", "chief opened p1") // when the step before was due; and the new one at once
-	p.table.Remove("Route", route.Name{Namespace: "default", Name: "default"})
+	_ = p.table.Apply([]route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "default"}}})
 	p.closes("p1")
 	p.after(time.Minute)
 	p.expect("pager closed p1", "boss closed p1", "chief closed p1")

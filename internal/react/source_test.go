@@ -21,7 +21,7 @@ func TestSourceOfAnotherKind(t *testing.T) {
 	table := route.NewTable()
 	set := func(name string, spec model.Spec) {
 		t.Helper()
-		if err := table.Set(route.Name{Namespace: "default", Name: name}, "UTC", spec); err != nil {
+		if err := table.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Zone: "UTC", Spec: spec}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestSourceOfAnotherKind(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].Route != "default/rules" || rows[0].Source != source || rows[0].Held == nil || rows[0].Held.By.Name != "quiet" {
 		t.Fatalf("escalations: %+v, %v", rows, err)
 	}
-	table.Remove("Silence", route.Name{Namespace: "default", Name: "quiet"})
+	_ = table.Apply([]route.Declaration{{Kind: "Silence", Name: route.Name{Namespace: "default", Name: "quiet"}}})
 	var note handler.Notification
 	message := receive(t, "message", got)
 	if err := json.Unmarshal([]byte(message.body), &note); err != nil {

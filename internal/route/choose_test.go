@@ -16,7 +16,7 @@ func (r rooms) NamespaceHandlers(string) []string                 { return r }
 func TestWhoIsTold(t *testing.T) {
 	table := NewTable()
 	set := func(name string, match *model.Selector) {
-		if err := table.Set(Name{"default", name}, "UTC", &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{"pager"}}}}); err != nil {
+		if err := table.Apply([]Declaration{{Name: Name{"default", name}, Zone: "UTC", Spec: &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{"pager"}}}}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -33,7 +33,7 @@ func (t *Table) Window(name Name, now time.Time) (WindowNow, bool) {
 func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if e := t.upkeep.entries[name]; e != nil {
+	if e := t.maintenance.entries[name]; e != nil {
 		return e.selector.takes
 	}
 	return nil

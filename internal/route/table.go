@@ -1,6 +1,9 @@
 package route
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -10,13 +13,13 @@ import (
 
 // Table holds the routes, silences and windows that are in force. Safe for concurrent use.
 type Table struct {
-	mu       sync.RWMutex
-	changed  chan struct{}
-	routes   map[Name]*Route
-	matching *index[*Route] // those of them with match
-	silences *index[*silence]
-	windows  map[Name]*named
-	upkeep   *index[*named] // those of them that are maintenance
+	mu          sync.RWMutex
+	changed     chan struct{}
+	routes      map[Name]*Route
+	matching    *index[*Route] // those of them with match
+	silences    *index[*silence]
+	windows     map[Name]*namedWindow
+	maintenance *index[*namedWindow] // those of them with maintenance
 }
 
 type silence struct {
@@ -24,8 +27,8 @@ type silence struct {
 	spec *model.SilenceSpec
 }
 
-// named is a compiled Window.
-type named struct {
+// namedWindow is a compiled Window.
+type namedWindow struct {
 	name     Name
 	calendar *window.Calendar
 	reason   string
@@ -34,7 +37,7 @@ type named struct {
 // NewTable makes an empty one.
 func NewTable() *Table {
 	return &Table{changed: make(chan struct{}), routes: map[Name]*Route{}, matching: newIndex[*Route](), silences: newIndex[*silence](),
-		windows: map[Name]*named{}, upkeep: newIndex[*named]()}
+		windows: map[Name]*namedWindow{}, maintenance: newIndex[*namedWindow]()}
 }
 
 // Changed is closed by the next change.
@@ -44,26 +47,49 @@ func (t *Table) Changed() <-chan struct{} {
 	return t.changed
 }
 
-// Announce wakes who waits for a change, for something else that decides who is told.
+// Announce wakes the waiters of Changed after another change that decides about notifications.
 func (t *Table) Announce() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.announce()
 }
 
-// announce wakes who waits for a change. The caller holds mu.
+// announce wakes the waiters of Changed. The caller holds mu.
 func (t *Table) announce() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// Set puts a Route, Silence or Window in force, in the place of what has its name; zone is
-// the namespace's. Other kinds change nothing. An error leaves what was.
-func (t *Table) Set(name Name, zone string, spec model.Spec) error {
+// Apply puts Routes, Silences and Windows in force and removes deleted ones. It ignores other kinds. The
+// error joins those of all declarations that do not compile; what they replace stays in force.
+func (t *Table) Apply(list []Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	defer t.announce()
-	switch spec := spec.(type) {
+	changed := false
+	var failed []error
+	for _, d := range list {
+		switch d.Spec.(type) {
+		case nil:
+			t.remove(d.Kind, d.Name)
+		case *model.RouteSpec, *model.SilenceSpec, *model.WindowSpec:
+			if err := t.set(d); err != nil {
+				failed = append(failed, fmt.Errorf("%s %s: %w", d.Kind, d.Name, err))
+			}
+		default:
+			continue
+		}
+		changed = true
+	}
+	if changed {
+		t.announce()
+	}
+	return errors.Join(failed...)
+}
+
+// set compiles one declaration and puts it in force. After an error nothing is changed. The caller holds mu.
+func (t *Table) set(d Declaration) error {
+	name, zone := d.Name, d.Zone
+	switch spec := d.Spec.(type) {
 	case *model.RouteSpec:
 		r, err := newRoute(name, zone, spec)
 		if err != nil {
@@ -86,33 +112,27 @@ func (t *Table) Set(name Name, zone string, spec model.Spec) error {
 		}
 		t.silences.set(name, s, &silence{name, spec})
 	case *model.WindowSpec:
-		if spec.TimeZone != "" {
-			zone = spec.TimeZone
-		}
-		c, err := window.New(zone, spec.Spans)
+		calendar, err := window.New(cmp.Or(spec.TimeZone, zone), spec.Spans)
 		if err != nil {
 			return err
 		}
-		var of *selector
+		var covers *selector
 		if spec.Maintenance != nil {
-			if of, err = compile(name.Namespace, spec.Maintenance); err != nil {
+			if covers, err = compile(name.Namespace, spec.Maintenance); err != nil {
 				return err
 			}
 		}
-		w := &named{name, c, spec.Reason}
+		w := &namedWindow{name, calendar, spec.Reason}
 		t.windows[name] = w
-		if t.upkeep.remove(name); of != nil {
-			t.upkeep.set(name, of, w)
+		if t.maintenance.remove(name); covers != nil {
+			t.maintenance.set(name, covers, w)
 		}
 	}
 	return nil
 }
 
-// Remove takes a Route, Silence or Window out of force.
-func (t *Table) Remove(kind string, name Name) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	defer t.announce()
+// remove takes one declaration out of force. The caller holds mu.
+func (t *Table) remove(kind string, name Name) {
 	switch kind {
 	case "Route":
 		delete(t.routes, name)
@@ -121,7 +141,7 @@ func (t *Table) Remove(kind string, name Name) {
 		t.silences.remove(name)
 	case "Window":
 		delete(t.windows, name)
-		t.upkeep.remove(name)
+		t.maintenance.remove(name)
 	}
 }
 
@@ -206,7 +226,7 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 		}
 		list = append(list, Hold{Kind: Silenced, By: name, Reason: s.Reason, Creator: s.Creator, Until: s.Until.Time, Drop: s.Drop, UntilResolved: s.UntilResolved})
 	}
-	for _, name := range t.upkeep.find(m) {
+	for _, name := range t.maintenance.find(m) {
 		if until, inside := t.windows[name].calendar.Active(now); inside {
 			list = append(list, Hold{Kind: Maintenance, By: name, Reason: t.windows[name].reason, Until: until})
 		}

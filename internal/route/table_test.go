@@ -16,7 +16,7 @@ func tableOf(t *testing.T, resources map[string]model.Spec) *Table {
 	table := NewTable()
 	for ref, spec := range resources {
 		ns, name := model.SplitRef("default", ref)
-		if err := table.Set(Name{ns, name}, "UTC", spec); err != nil {
+		if err := table.Apply([]Declaration{{Name: Name{ns, name}, Zone: "UTC", Spec: spec}}); err != nil {
 			t.Fatalf("%s: %v", ref, err)
 		}
 	}
@@ -90,8 +90,8 @@ func TestHolds(t *testing.T) {
 			t.Errorf("%s: %s\nwant %s", name, text, want)
 		}
 	}
-	table.Remove("Silence", Name{"default", "now"})
-	table.Remove("Window", Name{"default", "upkeep"})
+	_ = table.Apply([]Declaration{{Kind: "Silence", Name: Name{"default", "now"}}})
+	_ = table.Apply([]Declaration{{Kind: "Window", Name: Name{"default", "upkeep"}}})
 	if got := table.Holds(webDisk(), nil, evening); len(got) != 0 {
 		t.Errorf("after both were removed: %+v", got)
 	}

@@ -79,21 +79,27 @@ func (b *Box) Run(ctx context.Context) error {
 // ArchiveArrived hears that there is an archive in the store that was not there before.
 func (b *Box) ArchiveArrived() { b.cache.RetryNow() }
 
-// Set puts an Asset in force, or notes which a Filter or Mutator names. Other kinds change nothing.
-func (b *Box) Set(name route.Name, _ string, spec model.Spec) error {
+// Apply puts Assets in force and records which of them a Filter or Mutator names. It ignores other kinds.
+func (b *Box) Apply(list []route.Declaration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch spec := spec.(type) {
-	case *model.AssetSpec:
-		b.assets[name] = spec
-		b.want()
-		b.opts.Arrived() // an Asset that the message names may have arrived
-	case *model.FilterSpec:
-		b.names(user{"Filter", name}, spec.Assets)
-	case *model.MutatorSpec:
-		b.names(user{"Mutator", name}, spec.Assets)
+	for _, d := range list {
+		switch spec := d.Spec.(type) {
+		case *model.AssetSpec:
+			b.assets[d.Name] = spec
+			b.want()
+			b.opts.Arrived() // an Asset that the message names may have arrived
+		case *model.FilterSpec:
+			b.names(user{"Filter", d.Name}, spec.Assets)
+		case *model.MutatorSpec:
+			b.names(user{"Mutator", d.Name}, spec.Assets)
+		case nil:
+			if d.Kind == "Asset" {
+				delete(b.assets, d.Name)
+			}
+			b.names(user{d.Kind, d.Name}, nil)
+		}
 	}
-	return nil
 }
 
 // names records the Assets that a resource names. The caller holds the lock.
@@ -107,19 +113,6 @@ func (b *Box) names(who user, assets []string) {
 		b.want()
 	}
 }
-
-// Remove takes one of them out of force.
-func (b *Box) Remove(kind string, name route.Name) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if kind == "Asset" {
-		delete(b.assets, name)
-	}
-	b.names(user{kind, name}, nil)
-}
-
-// Announce does nothing: a user of an Asset reads the version in force.
-func (b *Box) Announce() {}
 
 // SetHandlerAssets sets the Assets that handlers name. The box extracts them, and evicts all others when it needs room.
 func (b *Box) SetHandlerAssets(handlers []string) {

@@ -86,9 +86,7 @@ func (w *boxTest) upload(data []byte) {
 
 func (w *boxTest) asset(name string, builds ...model.AssetBuild) {
 	w.t.Helper()
-	if err := w.Set(route.Name{Namespace: "default", Name: name}, "", &model.AssetSpec{Builds: builds}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Spec: &model.AssetSpec{Builds: builds}}})
 }
 
 func (w *boxTest) wantFile(dirs []model.AssetDir, file, text string) {
@@ -203,9 +201,7 @@ func TestScripts(t *testing.T) {
 	w.upload(big)
 	w.asset("x", model.AssetBuild{SHA512: sum})
 	w.asset("big", model.AssetBuild{SHA512: bigSum})
-	if err := w.Set(route.Name{Namespace: "default", Name: "f"}, "", &model.FilterSpec{Assets: []string{"x", "shared/none"}}); err != nil {
-		t.Fatal(err)
-	}
+	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: "f"}, Spec: &model.FilterSpec{Assets: []string{"x", "shared/none"}}}})
 	for _, ref := range []string{"default/x", "default/big"} {
 		_, done, err := w.Use(t.Context(), []string{ref})
 		if err != nil {
@@ -223,7 +219,7 @@ func TestScripts(t *testing.T) {
 	if _, _, err := w.Scripts([]string{"default/big"}, ""); model.ClassOf(err) != model.TooLarge {
 		t.Errorf("%v", err)
 	}
-	w.Remove("Asset", route.Name{Namespace: "default", Name: "x"})
+	w.Apply([]route.Declaration{{Kind: "Asset", Name: route.Name{Namespace: "default", Name: "x"}}})
 	if _, _, err := w.Scripts([]string{"default/x"}, key); model.ClassOf(err) != model.NotFound {
 		t.Errorf("%v", err)
 	}

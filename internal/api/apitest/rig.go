@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/server"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/kind"
@@ -48,17 +49,18 @@ const Password = "correct horse"
 
 // Rig is a server without agents and journal.
 type Rig struct {
-	T       testing.TB
-	Intent  *intent.Service
-	Access  *access.Service
-	Planner *plan.Planner
-	Routes  *route.Table
-	View    *event.View
-	History history.Store
-	Reactor *react.Reactor // to try handlers and replay dead letters by; it does not run
-	Handler http.Handler
-	URL     string
-	Token   string // of the administrator
+	T         testing.TB
+	Intent    *intent.Service
+	Access    *access.Service
+	Planner   *plan.Planner
+	Directory *directory.Directory // of the planner
+	Routes    *route.Table
+	View      *event.View
+	History   history.Store
+	Reactor   *react.Reactor // to try handlers and replay dead letters by; it does not run
+	Handler   http.Handler
+	URL       string
+	Token     string // of the administrator
 
 	mu       sync.Mutex
 	now      time.Time
@@ -94,18 +96,23 @@ func NewWith(t testing.TB, kinds *kind.Registry) *Rig {
 	_, err = r.Access.CreateUser(ctx, intent.Actor{User: "server", Whence: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
 	must(t, err)
 	r.Routes = route.NewTable()
-	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1, Routing: r.Routes})
+	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1})
+	r.Directory = r.Planner.Directory()
+	r.Directory.Subscribe(func(c directory.Change) {
+		must(t, r.Routes.Apply(c.Declarations))
+		r.Routes.Announce()
+	})
 	must(t, r.Planner.Load(ctx))
-	r.View = event.New(shard.New(shard.Options{Chunks: r.Planner.Chunk}), event.Options{})
+	r.View = event.New(shard.New(shard.Options{Chunks: r.Directory.Chunk}), event.Options{})
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
-	r.Reactor = react.New(react.Options{Store: r.History, Names: r.Planner, Now: r.Now, Queues: &queue.Registry{}})
+	r.Reactor = react.New(react.Options{Store: r.History, Names: lookups{r.Directory, r.Planner.Inspector()}, Now: r.Now, Queues: &queue.Registry{}})
 	r.Waiting = nodes.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: r.Planner, History: r.History, Routing: r.Routes, Now: r.Now},
+		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: lookups{r.Directory, r.Planner.Inspector()}, History: r.History, Routing: r.Routes, Now: r.Now},
 		Live:   view.Live{Connected: r.connected, Agent: r.agent, Chunk: r.chunk, Assigned: r.assigned},
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Reactor},
 		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
@@ -183,7 +190,7 @@ func (r *Rig) connected(id model.NodeID) bool {
 // Session gives a node of namespace default a session, with what its agent says; nil takes it away.
 func (r *Rig) Session(node string, a *v1.AgentSession) {
 	r.T.Helper()
-	id, ok := r.Planner.NodeByName("default", node)
+	id, ok := r.Directory.NodeByName("default", node)
 	if !ok {
 		r.T.Fatalf("no node %s", node)
 	}
@@ -205,11 +212,11 @@ func (r *Rig) impact(ctx context.Context, writes []intent.Write) ([]intent.Place
 }
 
 func (r *Rig) chunk(id model.ChunkID) *model.CheckChunk {
-	return r.Planner.CheckChunk(id)
+	return r.Directory.CheckChunk(id)
 }
 
 func (r *Rig) assigned(node model.NodeID, check model.CheckID) *model.CheckChunk {
-	for _, c := range r.Planner.For(node).Chunks {
+	for _, c := range r.Directory.For(node).Chunks {
 		if c.Unit == check {
 			return c.AsCheck()
 		}
@@ -257,7 +264,7 @@ func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpe
 // Mark is the beginning of a session of a node of namespace default, or its end.
 func (r *Rig) Mark(node string, begun, clean bool) {
 	r.T.Helper()
-	id, ok := r.Planner.NodeByName("default", node)
+	id, ok := r.Directory.NodeByName("default", node)
 	if !ok {
 		r.T.Fatalf("no node %s", node)
 	}
@@ -269,9 +276,9 @@ func (r *Rig) Mark(node string, begun, clean bool) {
 // Connect begins a session of nodes of a namespace.
 func (r *Rig) Connect(namespace string, nodes ...string) {
 	r.T.Helper()
-	ns, _ := r.Planner.NamespaceByName(namespace)
+	ns, _ := r.Directory.NamespaceByName(namespace)
 	for _, node := range nodes {
-		id, ok := r.Planner.NodeByName(namespace, node)
+		id, ok := r.Directory.NodeByName(namespace, node)
 		if !ok {
 			r.T.Fatalf("no node %s/%s", namespace, node)
 		}
@@ -284,7 +291,7 @@ func (r *Rig) Connect(namespace string, nodes ...string) {
 // Silent makes a node of namespace default silent.
 func (r *Rig) Silent(node, output string) {
 	r.T.Helper()
-	id, ok := r.Planner.NodeByName("default", node)
+	id, ok := r.Directory.NodeByName("default", node)
 	if !ok {
 		r.T.Fatalf("no node %s", node)
 	}
@@ -312,11 +319,11 @@ func (r *Rig) Apply(text string) {
 func (r *Rig) Result(namespace, node, check string, status model.Status, output string) {
 	r.T.Helper()
 	must(r.T, r.Planner.CatchUp(context.Background()))
-	id, ok := r.Planner.NodeByName(namespace, node)
+	id, ok := r.Directory.NodeByName(namespace, node)
 	if !ok {
 		r.T.Fatalf("no node %s/%s", namespace, node)
 	}
-	for _, c := range r.Planner.For(id).Chunks {
+	for _, c := range r.Directory.For(id).Chunks {
 		if c.Name == check {
 			r.commit(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{Chunk: c.ID, Status: status, Output: []byte(output)}})
 			return
@@ -370,4 +377,10 @@ func (c *commit) Entries(s journal.Section, fn func([]byte) error) error {
 		return nil
 	}
 	return fn(c.data)
+}
+
+// lookups is the directory with the planner's explanations.
+type lookups struct {
+	*directory.Directory
+	*plan.Inspector
 }

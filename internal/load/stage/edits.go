@@ -70,7 +70,7 @@ func (e *edits) define(ctx context.Context, sc *scenario.Scenario) error {
 		if !ok {
 			continue
 		}
-		id, ok := e.planner.CheckByName(simulated.Namespace, r.Metadata.Name)
+		id, ok := e.planner.Directory().CheckByName(simulated.Namespace, r.Metadata.Name)
 		if !ok {
 			return model.Errorf(model.Internal, "the planner does not know the check %s", r.Metadata.Name)
 		}
@@ -109,8 +109,8 @@ func (e *edits) result(node model.NodeID, sig *wire.Signal, status model.Status,
 	key := state{node, sig.Chunk}
 	s := e.states[key]
 	if s == nil {
-		_, name, _ := e.planner.NodeName(node)
-		s = &edited{id: uint32(len(e.states) + 1), check: e.planner.Chunk(sig.Chunk).Unit, node: name, status: status}
+		_, name, _ := e.planner.Directory().NodeName(node)
+		s = &edited{id: uint32(len(e.states) + 1), check: e.planner.Directory().Chunk(sig.Chunk).Unit, node: name, status: status}
 		e.states[key] = s
 	}
 	c := e.checks[s.check]
@@ -149,11 +149,11 @@ func saidIn(properties []wire.Property, name string) (s said, ok bool, err error
 
 // Enter implements load.Stage.
 func (e *edits) Enter(_ context.Context, uid uuid.UUID, _ journal.Waiter) (model.NodeID, *link.Assignment, error) {
-	node, ok := e.planner.NodeByUID(uid)
+	node, ok := e.planner.Directory().NodeByUID(uid)
 	if !ok {
 		return 0, nil, model.Errorf(model.NotFound, "node %s is not of the fleet", uid)
 	}
-	a := e.planner.For(node)
+	a := e.planner.Directory().For(node)
 	return node, &link.Assignment{Generation: a.Generation, Hash: a.Hash, Chunks: a.Chunks}, nil
 }
 

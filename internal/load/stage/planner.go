@@ -77,8 +77,8 @@ func (e *edits) compile(ctx context.Context) {
 // Each implements load.View: what the assignment of each node says of the last result of each
 // check. Where it has not the last definition of the check, it says something else.
 func (e *edits) Each(_ context.Context, fn func(load.Kept) error) error {
-	for _, node := range e.planner.Nodes(simulated.Namespace) {
-		a := e.planner.For(node)
+	for _, node := range e.planner.Directory().Nodes(simulated.Namespace) {
+		a := e.planner.Directory().For(node)
 		for _, chunk := range a.Chunks {
 			chunk := chunk.AsCheck()
 			e.mu.Lock()

@@ -30,7 +30,7 @@ func TestAPlannerOverRestarts(t *testing.T) {
 	s, p := open()
 	wake := make(chan struct{}, 1)
 	changed := make(chan []model.NodeID, 10)
-	p.Subscribe(func(c directory.Change) { changed <- c.Assignments })
+	p.Directory().Subscribe(func(c directory.Change) { changed <- c.Assignments })
 	go p.Run(t.Context(), wake)
 	commit := func(kind, name string, spec model.Spec) {
 		t.Helper()
@@ -65,10 +65,10 @@ func TestAPlannerOverRestarts(t *testing.T) {
 	node := next()
 	commit("Check", "disk", disk("check_disk", &model.Targets{Groups: []string{"web"}}))
 	next()
-	first := p.For(node)
+	first := p.Directory().For(node)
 	commit("Check", "disk", disk("check_disk -w 20%", &model.Targets{Groups: []string{"web"}}))
 	next()
-	second := p.For(node)
+	second := p.Directory().For(node)
 	if first.Chunks[0].ID == 0 || first.Chunks[0].ID == second.Chunks[0].ID || first.Chunks[0].Unit != second.Chunks[0].Unit {
 		t.Errorf("chunks %+v and %+v", first.Chunks[0], second.Chunks[0])
 	}
@@ -81,10 +81,10 @@ func TestAPlannerOverRestarts(t *testing.T) {
 
 	s, p = open()
 	defer s.Close()
-	if after := p.For(node); after.Hash != second.Hash || after.Generation.Less(second.Generation) {
+	if after := p.Directory().For(node); after.Hash != second.Hash || after.Generation.Less(second.Generation) {
 		t.Errorf("after a restart %+v, before %+v", after, second)
 	}
-	if old := p.Chunk(first.Chunks[0].ID); old == nil || old.Hash != first.Chunks[0].Hash {
+	if old := p.Directory().Chunk(first.Chunks[0].ID); old == nil || old.Hash != first.Chunks[0].Hash {
 		t.Error("the older chunk is unknown after a restart")
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -15,8 +16,8 @@ import (
 // such a node into a trusted group, by its name or its labels, he is told.
 
 // trustedMembers are the members of trusted groups now. The bitmaps are the caller's.
-func (f *fleet) trustedMembers() map[gid]*roaring.Bitmap {
-	members := map[gid]*roaring.Bitmap{}
+func (f *fleet) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
+	members := map[directory.GroupID]*roaring.Bitmap{}
 	for g, group := range f.groups {
 		if group.def != nil && group.def.trusted {
 			members[g] = group.members.Clone()
@@ -27,7 +28,7 @@ func (f *fleet) trustedMembers() map[gid]*roaring.Bitmap {
 
 // trusting says, for each write, which nodes come into trusted groups by it whose machines
 // joined by a token. before is what trustedMembers was.
-func (f *fleet) trusting(writes []intent.Write, before map[gid]*roaring.Bitmap) map[intent.Key][]string {
+func (f *fleet) tokenWarnings(writes []intent.Write, before map[directory.GroupID]*roaring.Bitmap) map[intent.Key][]string {
 	written := make(map[intent.Key]bool, len(writes))
 	for _, w := range writes {
 		written[w.Key] = w.Body != nil
@@ -40,18 +41,18 @@ func (f *fleet) trusting(writes []intent.Write, before map[gid]*roaring.Bitmap) 
 		var others []string
 		for id := range values32(members) {
 			d := f.nodes[model.NodeID(id)].def
-			if d.given == nil || d.given.token == "" {
+			if d.grant == nil || d.grant.token == "" {
 				continue
 			}
-			if key := (intent.Key{Kind: "Node", Namespace: d.ns, Name: d.name}); written[key] {
+			if key := (intent.Key{Kind: "Node", Namespace: d.Namespace, Name: d.Name.Name}); written[key] {
 				out[key] = append(out[key], fmt.Sprintf("it comes into the trusted group %s, and its machine joined with %s, under a name that it chose: look whether it is the one that you mean, muster describe node %s -n %s",
-					f.groupName(g), d.given.from, d.name, d.ns))
+					f.groupText(g), d.grant.text, d.Name.Name, d.Namespace))
 				continue
 			}
-			others = append(others, d.ref.String())
+			others = append(others, d.Name.String())
 		}
-		at := f.gids.ref(g)
-		if key := (intent.Key{Kind: "Group", Namespace: at.ns, Name: at.name}); len(others) > 0 && written[key] {
+		at := f.groupNumbers.name(g)
+		if key := (intent.Key{Kind: "Group", Namespace: at.Namespace, Name: at.Name}); len(others) > 0 && written[key] {
 			out[key] = append(out[key], "it is trusted, and "+joinedByToken(others)+": look whether they are those that you mean, muster describe node NAME")
 		}
 	}

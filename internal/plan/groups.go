@@ -6,21 +6,34 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 )
 
 // evaluate looks at changed nodes with every condition, and with fresh conditions at
 // every node they may hold on: those that read groups, or those that do not.
 func (f *fleet) evaluate(p *pass, readsGroups bool) {
-	if readsGroups && f.groupReaders == 0 {
+	if readsGroups && f.conditions.groupReaders == 0 {
 		return
+	}
+	see := func(n *node) {
+		var groups func() []string
+		if readsGroups {
+			groups = func() []string { return f.groupNames(n.groups) }
+		}
+		f.conditions.set(n.def, groups)
+	}
+	match := func(s *conditionState, id uint32) {
+		f.counts.Conditions++
+		f.conditions.match(s, id)
 	}
 	for id := range values32(p.nodes) {
 		n := f.nodes[model.NodeID(id)]
-		f.show(n, readsGroups)
-		f.conditionsOver(n.def.ns, func(s *conditionState) {
+		see(n)
+		f.conditions.each(n.def.Namespace, func(s *conditionState) {
 			if s.ReadsGroups() == readsGroups && !s.fresh {
-				f.match(s, id)
+				match(s, id)
 			}
 		})
 	}
@@ -29,37 +42,16 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 			continue
 		}
 		over := f.all
-		if s.key.ns != SharedNamespace {
+		if s.key.ns != shared {
 			over = f.inNamespace[s.key.ns]
 		}
 		if over != nil {
 			for id := range values32(over) {
-				f.show(f.nodes[model.NodeID(id)], readsGroups)
-				f.match(s, id)
+				see(f.nodes[model.NodeID(id)])
+				match(s, id)
 			}
 		}
 		s.fresh = false
-	}
-}
-
-func (f *fleet) show(n *node, groups bool) {
-	f.candidate.Set(n.def.ns, n.def.name, n.def.labels, n.def.facts)
-	f.operators.Set(n.def.ns, "", n.def.declared, nil)
-	if groups {
-		f.candidate.SetGroups(f.groupNames(n.groups))
-	}
-}
-
-func (f *fleet) match(s *conditionState, id uint32) {
-	f.counts.Conditions++
-	seen := f.candidate
-	if s.key.declared {
-		seen = f.operators
-	}
-	if s.Match(seen) {
-		s.matches.Add(id)
-	} else {
-		s.matches.Remove(id)
 	}
 }
 
@@ -69,27 +61,19 @@ func (f *fleet) groupNames(s *groupSet) []string {
 	if s.names == nil {
 		s.names = make([]string, 0, len(s.ids))
 		for _, g := range s.ids {
-			s.names = append(s.names, f.groupName(g))
+			s.names = append(s.names, f.groupText(g))
 		}
 		slices.Sort(s.names)
 	}
 	return s.names
 }
 
-func (f *fleet) groupName(g gid) string {
-	r := f.gids.ref(g)
-	if r.ns == SharedNamespace {
-		return r.String()
-	}
-	return r.name
-}
-
 // refill computes the members of changed groups and, where they differ, of the
 // groups that contain them. Whoever came or went joins p.nodes.
 func (f *fleet) refill(p *pass) {
-	reach := map[gid]bool{} // false: not yet, true: done or under way
-	var up func(gid)
-	up = func(g gid) {
+	reach := map[directory.GroupID]bool{} // false: not yet, true: done or under way
+	var up func(directory.GroupID)
+	up = func(g directory.GroupID) {
 		if _, seen := reach[g]; !seen {
 			reach[g] = false
 			for _, parent := range f.group(g).parents {
@@ -103,9 +87,9 @@ func (f *fleet) refill(p *pass) {
 	// Nodes with a new definition keep their old bits here, right or wrong: regroup
 	// computes their groups one by one and changes the bits by the difference.
 	edited := p.nodes.Clone()
-	differs := map[gid]bool{}
-	var fill func(gid)
-	fill = func(g gid) {
+	differs := map[directory.GroupID]bool{}
+	var fill func(directory.GroupID)
+	fill = func(g directory.GroupID) {
 		if reach[g] {
 			return // a cycle ends here: intent refuses it, we only do not hang
 		}
@@ -123,22 +107,23 @@ func (f *fleet) refill(p *pass) {
 			return
 		}
 		f.counts.Groups++
-		members := group.own.Clone()
+		members := group.assigned.Clone()
 		if joined := group.joined(); joined != nil {
 			members.Or(joined)
 		}
 		if group.def != nil {
-			members.Or(f.selected(f.heard(group.def), group.def.ns))
+			members.Or(f.selected(f.containedBy(group.def), group.def.Namespace))
 		}
 		members.AndNot(edited)
-		members.Or(roaring.And(group.members, edited))
-		came := roaring.Xor(members, group.members)
+		members.Or(roaring.And(group.members.Bitmap, edited))
+		came := roaring.Xor(members, group.members.Bitmap)
 		if came.IsEmpty() {
 			return
 		}
 		differs[g] = true
 		p.nodes.Or(came)
-		group.members = members
+		group.members = sharedSet{Bitmap: members}
+		p.regrouped[g] = true
 	}
 	for _, g := range slices.Sorted(maps.Keys(reach)) {
 		fill(g)
@@ -148,26 +133,26 @@ func (f *fleet) refill(p *pass) {
 // regroup computes the groups of a node from nothing.
 func (f *fleet) regroup(p *pass, n *node) {
 	f.counts.Nodes++
-	id, ns := uint32(n.def.id), n.def.ns
+	id, ns := uint32(n.def.ID), n.def.Namespace
 	found := slices.Clone(n.def.groups)
-	for _, c := range n.def.claims {
-		if f.groups[c.group].takes(c) {
+	for _, c := range n.def.requests {
+		if f.groups[c.group].accepts(c) {
 			found = insert(found, c.group)
 		}
 	}
-	add := func(list []gid) {
+	add := func(list []directory.GroupID) {
 		for _, g := range list {
-			if inScope(f.gids.ref(g).ns, ns) {
+			if reaches(f.groupNumbers.name(g).Namespace, ns) {
 				found = insert(found, g)
 			}
 		}
 	}
-	for _, r := range [...]ref{n.def.ref, {"", n.def.name}} {
-		if u := f.naming[r]; u != nil {
+	for _, r := range [...]route.Name{n.def.Name, named("", n.def.Name.Name)} {
+		if u := f.mentions[r]; u != nil {
 			add(u.groups)
 		}
 	}
-	f.conditionsOver(ns, func(s *conditionState) {
+	f.conditions.each(ns, func(s *conditionState) {
 		if len(s.users.groups) > 0 && s.matches.Contains(id) {
 			add(s.users.groups)
 		}
@@ -176,7 +161,7 @@ func (f *fleet) regroup(p *pass, n *node) {
 		g := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, parent := range f.groups[g].parents {
-			if before := len(found); inScope(f.gids.ref(parent).ns, ns) && f.hears(f.groups[parent].def, g) {
+			if before := len(found); reaches(f.groupNumbers.name(parent).Namespace, ns) && f.contains(f.groups[parent].def, g) {
 				if found = insert(found, parent); len(found) > before {
 					todo = append(todo, parent)
 				}
@@ -184,7 +169,7 @@ func (f *fleet) regroup(p *pass, n *node) {
 		}
 	}
 	difference(n.groups.ids, found,
-		func(g gid) { f.groups[g].members.Remove(id) },
-		func(g gid) { f.groups[g].members.Add(id) })
-	f.groupSets.move(&n.groups, f.groupSets.intern(found))
+		func(g directory.GroupID) { f.groups[g].members.remove(n.def.ID); p.regrouped[g] = true },
+		func(g directory.GroupID) { f.groups[g].members.add(n.def.ID); p.regrouped[g] = true })
+	f.groupSets.move(&n.groups, f.groupSets.intern(found, nil))
 }

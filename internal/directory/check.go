@@ -1,0 +1,130 @@
+package directory
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// Look-ups that only concern units of kind Check.
+
+// PassiveCheck finds a check by its name for a source of results; not ok: it does not exist. The Chunk is
+// nil where agents run the check.
+func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok bool) {
+	u := d.now.Load().unit(checkKind, route.Name{Namespace: namespace, Name: name})
+	if u.Unit == nil {
+		return c, false
+	}
+	if u.Passive {
+		c.Chunk = u.Chunk.AsCheck()
+	}
+	c.Disabled, c.Source = u.Disabled, u.Labels[model.SourceLabel]
+	return c, true
+}
+
+// PassiveChecks lists the passive checks of a namespace that were made for a source; empty: all.
+func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID) {
+	for id, u := range d.now.Load().units.All() {
+		if u.Passive && (namespace == "" || u.Namespace == namespace) && (source == "" || u.Labels[model.SourceLabel] == source) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// RoundRobins lists the round-robin checks that land on nodes, by id.
+func (d *Directory) RoundRobins() (list []RoundRobin) {
+	now := d.now.Load()
+	for _, u := range now.units.All() {
+		c := u.Chunk.AsCheck()
+		if c == nil || !c.RoundRobin || !u.HasTargets {
+			continue
+		}
+		r := RoundRobin{Chunk: c, Namespace: u.Namespace, Members: roaring.New()}
+		for _, id := range nodeIDs(u.Nodes) {
+			switch n := now.nodes.Value(id); {
+			case n.Node == nil:
+			case n.Proxy:
+				r.Subjects = append(r.Subjects, ProxyNode{ID: id, UID: n.UID, Namespace: now.namespaceID(n.Namespace)})
+			default:
+				r.Members.Add(uint32(id))
+			}
+		}
+		if !u.Proxied {
+			r.Subjects = []ProxyNode{{}}
+		}
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b RoundRobin) int { return cmp.Compare(a.Chunk.Unit, b.Chunk.Unit) })
+	return list
+}
+
+func (s *snapshot) namespaceID(name string) model.NamespaceID {
+	if n := s.namespaces.Value(name); n != nil {
+		return n.ID
+	}
+	return 0
+}
+
+// FilterContext returns the fields of a node and a check that expressions imported from Sensu read.
+func (d *Directory) FilterContext(node model.NodeID, check model.CheckID) (c FilterContext) {
+	now := d.now.Load()
+	if n := now.nodes.Value(node).Node; n != nil {
+		c.NodeAnnotations, c.Proxy = n.Annotations, n.Proxy
+	}
+	u := now.units.Value(check)
+	if u.Unit == nil {
+		return c
+	}
+	c.CheckLabels, c.CheckAnnotations = u.Labels, u.Annotations
+	for _, g := range u.Groups {
+		c.Groups = append(c.Groups, now.groupName(g))
+	}
+	return c
+}
+
+// Keepalive returns the definition of a node's own event, with the handlers and pipelines that the node
+// names. Names from its agent count only if they exist; a handler that reads Sensu's events stands for
+// the pipeline that the import made for it.
+func (d *Directory) Keepalive(id model.NodeID) *model.CheckChunk {
+	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
+	now := d.now.Load()
+	n := now.nodes.Value(id).Node
+	if n == nil {
+		return c
+	}
+	k, namespace := n.Receivers(), now.namespaces.Value(n.Namespace)
+	if k == nil || namespace == nil {
+		return c
+	}
+	if !k.FromAgent {
+		c.Namespace, c.Handlers, c.Pipelines = namespace.ID, k.Handlers, k.Pipelines
+		return c
+	}
+	exists := func(kind, name string) bool {
+		_, ok := now.resources.Get(Resource{kind, route.Name{Namespace: n.Namespace, Name: name}})
+		return ok
+	}
+	for _, name := range k.Pipelines {
+		if exists("Pipeline", name) {
+			c.Pipelines = append(c.Pipelines, name)
+		}
+	}
+	for _, name := range k.Handlers {
+		if imported := model.SensuPipeline(name); exists("Pipeline", imported) {
+			if !slices.Contains(c.Pipelines, imported) {
+				c.Pipelines = append(c.Pipelines, imported)
+			}
+		} else if exists("Handler", name) {
+			c.Handlers = append(c.Handlers, name)
+		}
+	}
+	if len(c.Pipelines)+len(c.Handlers) > 0 {
+		c.Namespace = namespace.ID
+	}
+	return c
+}

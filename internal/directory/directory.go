@@ -1,0 +1,295 @@
+package directory
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// Directory finds names, nodes, units and assignments in the last published snapshot. Names of deleted
+// things are unknown. The caller owns returned lists and maps; nobody may change a specification. Safe
+// for concurrent use; readers take no lock.
+type Directory struct {
+	now atomic.Pointer[snapshot]
+
+	mu          sync.Mutex // of subscribers
+	subscribers []func(Change)
+}
+
+var (
+	_ Assignments = (*Directory)(nil)
+	_ Reader      = (*Directory)(nil)
+)
+
+// New makes an empty directory and the draft of its next snapshot.
+func New() (*Directory, *Draft) {
+	d, draft := &Directory{}, &Draft{number: 1}
+	d.Publish(draft, 0)
+	return d, draft
+}
+
+// Publish makes the draft the snapshot that readers see, as of an intent revision. The planner calls it.
+func (d *Directory) Publish(draft *Draft, revision int64) { d.now.Store(draft.seal(revision)) }
+
+// Notify calls every subscriber with a published change. The planner calls it, one change at a time.
+func (d *Directory) Notify(c Change) {
+	d.mu.Lock()
+	subscribers := d.subscribers
+	d.mu.Unlock()
+	for _, fn := range subscribers {
+		fn(c)
+	}
+}
+
+// Subscribe implements Assignments.
+func (d *Directory) Subscribe(fn func(Change)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.subscribers = append(d.subscribers[:len(d.subscribers):len(d.subscribers)], fn)
+}
+
+// Revision returns the intent revision of the snapshot. Every answer is the same while it is.
+func (d *Directory) Revision() int64 { return d.now.Load().revision }
+
+// NamespaceByName returns the id of a namespace.
+func (d *Directory) NamespaceByName(name string) (model.NamespaceID, bool) {
+	n := d.namespace(name)
+	return n.ID, n.ID != 0
+}
+
+// namespace returns an empty record for an unknown name.
+func (d *Directory) namespace(name string) Namespace {
+	if n := d.now.Load().namespaces.Value(name); n != nil {
+		return *n
+	}
+	return Namespace{}
+}
+
+// NamespaceName returns the name of a namespace.
+func (d *Directory) NamespaceName(id model.NamespaceID) (string, bool) {
+	return d.now.Load().namespaceNames.Get(id)
+}
+
+// NamespaceLimits returns the limits of a namespace; nil: the server's defaults.
+func (d *Directory) NamespaceLimits(name string) *model.Limits { return d.namespace(name).Limits }
+
+// NamespaceHandlers lists the handlers that are notified of problems on the namespace's nodes that name
+// no handler.
+func (d *Directory) NamespaceHandlers(name string) []string { return d.namespace(name).Handlers }
+
+// Shadow reports whether notifications of the namespace's nodes are written down instead of sent.
+func (d *Directory) Shadow(namespace string) bool { return d.namespace(namespace).Shadow }
+
+// NodeByName returns the id of a node.
+func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
+	if namespace == model.DefaultNamespaceName && name == model.ServerNodeName {
+		return model.ServerNode, true
+	}
+	return d.now.Load().nodeNames.Get(route.Name{Namespace: namespace, Name: name})
+}
+
+// noNode answers for an unknown node.
+var noNode = &Node{}
+
+func (d *Directory) node(id model.NodeID) *Node {
+	if n := d.now.Load().nodes.Value(id); n.Node != nil {
+		return n.Node
+	}
+	return noNode
+}
+
+// NodeName returns namespace and name of a node.
+func (d *Directory) NodeName(id model.NodeID) (namespace, name string, ok bool) {
+	if id == model.ServerNode {
+		return model.DefaultNamespaceName, model.ServerNodeName, true
+	}
+	n := d.node(id)
+	return n.Namespace, n.Name.Name, n != noNode
+}
+
+// NodeByUID finds a node by its immutable id.
+func (d *Directory) NodeByUID(uid uuid.UUID) (model.NodeID, bool) { return d.now.Load().uids.Get(uid) }
+
+// NodeUID returns the immutable id of a node; of a proxy node ProxyUID; Nil: the node is unknown or
+// never enrolled.
+func (d *Directory) NodeUID(id model.NodeID) uuid.UUID { return d.node(id).UID }
+
+// NodeProxy reports whether a node is a proxy node.
+func (d *Directory) NodeProxy(id model.NodeID) bool { return d.node(id).Proxy }
+
+// NodeLabels returns the labels of a node: the server's win over the agent's, those over facts.
+func (d *Directory) NodeLabels(id model.NodeID) map[string]string {
+	if n := d.node(id); n != noNode {
+		return n.Labels.Map()
+	}
+	return nil
+}
+
+// NodeFacts returns the facts of a node.
+func (d *Directory) NodeFacts(id model.NodeID) map[string]string {
+	if n := d.node(id); n != noNode {
+		return n.Facts.Map()
+	}
+	return nil
+}
+
+// NodeFact returns one fact of a node; empty: it was not measured.
+func (d *Directory) NodeFact(id model.NodeID, name string) string {
+	value, _ := d.node(id).Facts.Get(name)
+	return value
+}
+
+// Nodes lists the nodes of a namespace (empty: all), ascending.
+func (d *Directory) Nodes(namespace string) []model.NodeID {
+	return nodeIDs(d.now.Load().members.Value(namespace).bitmap())
+}
+
+// Machines returns the number of nodes that are no proxy nodes.
+func (d *Directory) Machines() int { return d.now.Load().machines }
+
+// NodesMatching lists the nodes of a namespace (empty: all) that a selector selects, ascending.
+func (d *Directory) NodesMatching(namespace string, s Selector) []model.NodeID {
+	now := d.now.Load()
+	set := now.members.Value(namespace)
+	if set == nil {
+		return nil
+	}
+	return nodeIDs(s.Filter(set.Clone(), now.labelNodes, now.labelKeyNodes))
+}
+
+// NodeGroups lists the groups of a node; shared groups as shared/NAME.
+func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
+	now := d.now.Load()
+	for _, g := range now.nodes.Value(id).Groups {
+		list = append(list, now.groupName(g))
+	}
+	return list
+}
+
+// TrustedGroup returns a trusted group of a node; empty: it is in none. Not ok: the node is unknown.
+func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
+	now := d.now.Load()
+	n, ok := now.nodes.Get(id)
+	for _, g := range n.Groups {
+		if now.groups.Value(now.groupNames[g]).Trusted {
+			group = now.groupName(g)
+		}
+	}
+	return group, ok
+}
+
+// GroupMembers lists the nodes of a group, ascending.
+func (d *Directory) GroupMembers(namespace, name string) []model.NodeID {
+	return nodeIDs(d.now.Load().groups.Value(route.Name{Namespace: namespace, Name: name}).Members)
+}
+
+// CheckByName returns the id of a check. Built-in checks are known in every namespace.
+func (d *Directory) CheckByName(namespace, name string) (model.CheckID, bool) {
+	if id := model.BuiltinCheck(name); id != 0 {
+		return id, true
+	}
+	return d.now.Load().unitNames.Get(unitName{checkKind, route.Name{Namespace: namespace, Name: name}})
+}
+
+// CheckName returns namespace and name of a check.
+func (d *Directory) CheckName(id model.CheckID) (namespace, name string, ok bool) {
+	if id < model.FirstCheck {
+		name = model.BuiltinCheckName(id)
+		return model.DefaultNamespaceName, name, name != ""
+	}
+	u := d.now.Load().units.Value(id)
+	if u.Unit == nil || u.Kind != checkKind {
+		return "", "", false
+	}
+	return u.Namespace, u.Name.Name, true
+}
+
+// SourceName returns namespace and name of the source of a problem.
+func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool) {
+	if s.Kind != model.SourceCheck {
+		return "", "", false
+	}
+	return d.CheckName(s.Check())
+}
+
+// NodeUnits lists the units of a node, ascending.
+func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
+	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
+}
+
+// UnitNodes lists the nodes of a unit, ascending: those that run it, and the proxy nodes that it is about.
+func (d *Directory) UnitNodes(unit model.UnitID) []model.NodeID {
+	return nodeIDs(d.now.Load().units.Value(unit).Nodes)
+}
+
+// HasUnit reports whether a unit lands on a node.
+func (d *Directory) HasUnit(node model.NodeID, unit model.UnitID) bool {
+	u := d.now.Load().units.Value(unit)
+	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
+}
+
+// For implements Assignments.
+func (d *Directory) For(id model.NodeID) *Assignment {
+	n := d.now.Load().nodes.Value(id)
+	if n.Content == nil {
+		return nil
+	}
+	return &Assignment{
+		Node: id, UID: n.UID, Generation: n.Generation, Hash: n.Content.Hash,
+		Chunks: n.Content.Chunks, Properties: n.Content.Properties, Proxied: n.Content.Proxied,
+	}
+}
+
+// Assignment returns the intent revision of a node's assignment; not ok: it has none.
+func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
+	n := d.now.Load().nodes.Value(node)
+	return n.Generation.Revision, n.Content != nil
+}
+
+// Chunk implements Assignments. A chunk is known for as long as journal or spools can name it, see
+// Planner.Collect.
+func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
+	if builtin := model.BuiltinChunkOf(id); builtin != nil {
+		return &builtin.Chunk
+	}
+	return d.now.Load().chunks.Value(id)
+}
+
+// Chunks returns the number of known chunks.
+func (d *Directory) Chunks() int { return d.now.Load().chunks.Len() }
+
+// CheckChunk resolves the id of a check's chunk; nil: it is unknown or of another kind.
+func (d *Directory) CheckChunk(id model.ChunkID) *model.CheckChunk { return d.Chunk(id).AsCheck() }
+
+// Handler returns the specification of a handler.
+func (d *Directory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
+	return resource[*model.HandlerSpec](d.now.Load(), "Handler", namespace, name)
+}
+
+// Secret returns the specification of a secret, which says where the value is.
+func (d *Directory) Secret(namespace, name string) (*model.SecretSpec, bool) {
+	return resource[*model.SecretSpec](d.now.Load(), "Secret", namespace, name)
+}
+
+// Streams returns the handlers that are notified of every result.
+func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
+	list := map[route.Name]*model.HandlerSpec{}
+	for name, spec := range resources[*model.HandlerSpec](d.now.Load()) {
+		if spec.Stream != nil && spec.Stream.Results == model.AllResults {
+			list[name] = spec
+		}
+	}
+	return list
+}
+
+// HandlerAssets lists the assets that handlers name, as NAMESPACE/NAME.
+func (d *Directory) HandlerAssets() (list []string) {
+	for _, spec := range resources[*model.HandlerSpec](d.now.Load()) {
+		list = append(list, spec.Assets...)
+	}
+	return list
+}

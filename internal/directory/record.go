@@ -1,0 +1,120 @@
+package directory
+
+import (
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/where"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// GroupID is the number of a group's name within this process: smaller and faster to compare than the
+// name. A name that a resource mentions has one, whether or not the group is declared.
+type GroupID uint32
+
+// Records are immutable: a changed thing gets a new record.
+type (
+	// Namespace is a declared namespace.
+	Namespace struct {
+		ID       model.NamespaceID
+		Name     string
+		Limits   *model.Limits // nil: the server's defaults
+		Handlers []string      // notified of problems that name no handler
+		Zone     string        // of windows and mutes without a zone
+		Shadow   bool          // nothing is sent
+	}
+
+	// Node is the declared part of a node.
+	Node struct {
+		route.Name
+		ID          model.NodeID
+		UID         uuid.UUID   // Nil: it never enrolled; ProxyUID: a proxy node
+		Labels      where.Pairs // of server, agent and facts, see EffectiveLabels
+		Facts       where.Pairs
+		Annotations map[string]string
+		Proxy       bool       // no agent runs on it
+		External    bool       // another system's agent runs on it
+		Upstream    *Upstream  // the node is unreachable while its upstream is down; nil: none
+		Keepalive   *Keepalive // receivers of its keepalive; nil: none is named
+	}
+
+	// Upstream is a check on another node, usually the keepalive of a router.
+	Upstream struct{ Node, Check route.Name }
+
+	// Keepalive names the receivers of a node's keepalive.
+	Keepalive struct {
+		*model.KeepaliveReceivers
+		FromAgent bool // the agent named them: some may not exist
+	}
+
+	// PlacedNode is a node with its groups, units and assignment.
+	PlacedNode struct {
+		*Node
+		Groups     []GroupID      // ascending
+		Units      []model.UnitID // ascending
+		Content    *Content       // nil: the node has no assignment
+		Generation wire.Generation
+	}
+
+	// Content is the part of an assignment that nodes share.
+	Content struct {
+		Hash       [32]byte // wire.AssignmentHash
+		Chunks     []*model.Chunk
+		Properties []wire.Property
+		Proxied    *ProxyTargets
+	}
+
+	// Unit is the declared part of a unit, with the chunk in force.
+	Unit struct {
+		route.Name
+		ID          model.UnitID
+		Kind        string // of the resource
+		Chunk       *model.Chunk
+		Labels      map[string]string
+		Annotations map[string]string
+		Groups      []GroupID    // that it targets
+		DependsOn   []route.Name // units of its kind on the same node
+		Passive     bool         // no agent runs it: its results come from outside
+		Disabled    bool
+		HasTargets  bool // it may land on nodes
+		Proxied     bool // it is about proxy nodes
+	}
+
+	// PlacedUnit is a unit with its nodes: those that run it, and the proxy nodes that it is about.
+	PlacedUnit struct {
+		*Unit
+		Nodes *roaring.Bitmap
+	}
+
+	// Group is a group with its members.
+	Group struct {
+		Members *roaring.Bitmap
+		Trusted bool // no machine can bring itself in
+	}
+
+	// Resource names a resource without a record of its own, such as a handler.
+	Resource struct {
+		Kind string
+		route.Name
+	}
+
+	unitName struct {
+		kind string
+		route.Name
+	}
+)
+
+// Receivers returns the receivers of the node's keepalive; nil: none is named. An agent of Sensu that
+// names no handler means the handler keepalive, as with Sensu's backend.
+func (n *Node) Receivers() *Keepalive {
+	k := n.Keepalive
+	if k == nil && n.External {
+		k = &Keepalive{KeepaliveReceivers: &model.KeepaliveReceivers{}, FromAgent: true}
+	}
+	if k != nil && k.FromAgent && n.External && len(k.Handlers) == 0 {
+		k = &Keepalive{KeepaliveReceivers: &model.KeepaliveReceivers{Handlers: []string{model.KeepaliveCheckName}, Pipelines: k.Pipelines}, FromAgent: true}
+	}
+	return k
+}

@@ -1,0 +1,182 @@
+package plan
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/window"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// compileCheck makes the unit of a Check. Its chunk contains the text of the Windows, Hooks, Secrets and
+// Assets that the check names: an agent knows no other resources.
+func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
+	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
+	chunk, err := checkChunk(c, d, spec)
+	if err != nil {
+		return nil, err
+	}
+	template, err := chunk.Template()
+	if err != nil {
+		return nil, err
+	}
+	b := &body{chunk: chunk.Seal(), properties: template.Names()}
+	if b.size, err = chunkSize(b.chunk); err != nil {
+		return nil, err
+	}
+	if len(b.properties) > 0 {
+		b.try = func(values model.PropertyValues) error {
+			_, err := template.Expand(values)
+			return err
+		}
+	}
+	u := &unit{
+		Unit: &directory.Unit{
+			ID: id, Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations,
+			Passive: spec.Passive, Disabled: spec.Disabled, Proxied: spec.Proxy != nil,
+		},
+		body:  b,
+		needs: needs{assets: spec.Assets, pipelines: spec.Pipelines, handlers: chunk.Handlers},
+	}
+	for _, name := range spec.DependsOn {
+		u.DependsOn = append(u.DependsOn, splitName(ns, name))
+	}
+	for _, s := range spec.Secrets {
+		u.needs.secrets = append(u.needs.secrets, s.Secret)
+	}
+	for i := range spec.Hooks {
+		if name := spec.Hooks[i].Hook; name != "" {
+			u.needs.hooks = append(u.needs.hooks, name)
+		}
+	}
+	if chunk.Route != "" {
+		u.needs.routes = []string{chunk.Route}
+	}
+	if spec.Targets != nil && !spec.Disabled {
+		if u.targets, err = c.targets(ns, spec.Targets); err != nil {
+			return nil, err
+		}
+		u.Groups, u.HasTargets = u.targets.groups, true
+	}
+	u.proxies, err = c.targets(ns, spec.Proxy)
+	return u, err
+}
+
+// checkChunk applies the defaults and inserts the text of other resources. The ID comes later, see
+// chunkStore.number.
+func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.CheckChunk, error) {
+	ns := d.key.Namespace
+	out := &model.CheckChunk{
+		Chunk:   model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
+		Command: spec.Command, Probe: spec.Probe,
+		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone,
+		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
+		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(cmp.Or(spec.MaxOutput, model.DefaultOutputBytes)),
+		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
+		Metrics: spec.Metrics, Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput,
+	}
+	if out.Timeout == 0 {
+		out.Timeout = model.DefaultTimeout
+		if out.Interval > 0 {
+			out.Timeout = min(out.Timeout, out.Interval)
+		}
+	}
+	if a := spec.Alert; a != nil {
+		out.FailAfter, out.RecoverAfter = uint32(max(a.FailAfter, 1)), uint32(max(a.RecoverAfter, 1))
+		out.Handlers, out.Route = a.Handlers, a.Route
+		if f := a.Flapping; f != nil {
+			out.FlapStart, out.FlapEnd = uint32(f.Start), uint32(cmp.Or(f.End, f.Start/2))
+		}
+	}
+	if err := setSeverities(out, spec.Severity); err != nil {
+		return nil, err
+	}
+	if spec.Schedule != nil {
+		for _, e := range spec.Schedule.Except {
+			out.Except = append(out.Except, exceptSpan(c, ns, e))
+		}
+	}
+	for _, h := range spec.Hooks {
+		if h.Hook != "" {
+			found, _ := c.resource("Hook", ns, h.Hook)
+			hook, ok := found.(*model.HookSpec)
+			if !ok {
+				continue
+			}
+			h = model.Hook{Name: h.Title(), When: h.When, Command: hook.Command, Timeout: hook.Timeout, Stdin: hook.Stdin}
+		}
+		out.Hooks = append(out.Hooks, h)
+	}
+	for _, s := range spec.Secrets { // where the agent finds the value: on the node, or by asking for the name
+		found, at := c.resource("Secret", ns, s.Secret)
+		known := model.ChunkSecret{Env: s.Env, Name: at.String()}
+		if secret, ok := found.(*model.SecretSpec); ok {
+			known.AgentEnv, known.AgentFile = secret.AgentEnv, secret.AgentFile
+		}
+		out.Secrets = append(out.Secrets, known)
+	}
+	for _, name := range spec.Assets {
+		found, _ := c.resource("Asset", ns, name)
+		if asset, ok := found.(*model.AssetSpec); ok {
+			a := model.ChunkAsset{Name: name}
+			for _, b := range asset.Builds {
+				b.URL = ""
+				a.Builds = append(a.Builds, b)
+			}
+			out.Assets = append(out.Assets, a)
+		}
+	}
+	return out, nil
+}
+
+func setSeverities(c *model.CheckChunk, declared map[string]string) error {
+	for s := range c.Severities {
+		c.Severities[s] = model.DefaultSeverity(model.Status(s))
+	}
+	for from, to := range declared {
+		status, ok := model.ParseStatus(from)
+		if !ok {
+			return model.Errorf(model.Invalid, "severity: %q is no status", from).
+				WithHint("write ok, warning, critical or unknown")
+		}
+		severity, ok := model.ParseSeverity(to)
+		if !ok {
+			return model.Errorf(model.Invalid, "severity: %q is no severity", to).
+				WithHint("write not classified, information, warning, average, high or disaster")
+		}
+		c.Severities[status] = severity
+	}
+	return nil
+}
+
+// exceptSpan returns times in which a check does not run, with their zone.
+func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Span {
+	if e.Window == "" {
+		return window.Inline(e.During, c.namespace(ns).Zone)
+	}
+	found, at := c.resource("Window", ns, e.Window)
+	w, ok := found.(*model.WindowSpec)
+	if !ok {
+		return model.Span{}
+	}
+	return model.Span{Zone: cmp.Or(w.TimeZone, c.namespace(at.Namespace).Zone), Spans: w.Spans}
+}
+
+// chunkSize returns the length of the encoded chunk; an error if no agent could read it.
+func chunkSize(c *model.Chunk) (int, error) {
+	data := wire.AppendChunk(nil, c)
+	if _, err := wire.DecodeChunk(0, data); err != nil {
+		return 0, model.Errorf(model.Invalid, "no agent could read this %s: %w", c.Name, err).
+			WithHint("make it shorter: put long commands into a script on the nodes")
+	}
+	return len(data), nil
+}
+
+// splitName reads the name of a resource, with or without its namespace.
+func splitName(ns, name string) (n route.Name) {
+	n.Namespace, n.Name = model.SplitRef(ns, name)
+	return n
+}

@@ -1,0 +1,253 @@
+package plan
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// chunkStore numbers chunks and keeps them in the intent store, so that a ChunkID survives restarts and
+// is never used again. The holder of Planner.compiling uses it; readers find chunks in the directory.
+type chunkStore struct {
+	store intent.Store
+	draft *directory.Draft
+	byKey map[chunkKey]*model.Chunk
+	// retired has the chunks that no unit uses, with the time since when; see Collect.
+	retired map[model.ChunkID]time.Time
+}
+
+// chunkKind is the kind of the rows that keep chunks. The name is the hash in hex and the unit's id; the
+// row's id is the ChunkID.
+const chunkKind = "chunk"
+
+// chunkKey identifies a chunk: the hash covers the unit's id, so that two units never share one. The id
+// is for people who look at the table.
+type chunkKey struct {
+	hash [16]byte
+	unit model.UnitID
+}
+
+func keyOf(c *model.Chunk) chunkKey { return chunkKey{c.Hash, c.Unit} }
+
+func (k chunkKey) row() intent.Key {
+	return intent.Key{Kind: chunkKind, Name: fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.unit)}
+}
+
+// chunkRow is the JSON body of a row.
+type chunkRow struct {
+	Unit    model.UnitID `json:"check"`
+	Name    string       `json:"name"` // of the unit, for people
+	Body    []byte       `json:"body"` // wire.AppendChunk
+	Retired time.Time    `json:"retired,omitzero"`
+}
+
+func newChunkStore(store intent.Store, draft *directory.Draft) *chunkStore {
+	return &chunkStore{store: store, draft: draft, byKey: map[chunkKey]*model.Chunk{}, retired: map[model.ChunkID]time.Time{}}
+}
+
+// load reads all chunks. It leaves out those that cannot be decoded, which no agent was ever sent, and
+// counts them.
+func (s *chunkStore) load(ctx context.Context, log *slog.Logger) (broken uint64, err error) {
+	rows, err := s.store.List(ctx, intent.ListQuery{Kind: chunkKind})
+	if err != nil {
+		return 0, fmt.Errorf("load intent: list chunks: %w", err)
+	}
+	for _, row := range rows {
+		if err := s.add(row); err != nil {
+			log.Error("a stored chunk is left out", "error", err)
+			broken++
+		}
+	}
+	return broken, nil
+}
+
+// add remembers a stored chunk.
+func (s *chunkStore) add(row intent.Row) error {
+	var body chunkRow
+	if err := json.Unmarshal(row.Body, &body); err != nil {
+		return fmt.Errorf("read chunk %q: %w", row.Name, err)
+	}
+	chunk, err := wire.DecodeChunk(model.ChunkID(row.ID), body.Body)
+	if err != nil {
+		return fmt.Errorf("read chunk %q: %w", row.Name, err)
+	}
+	s.byKey[keyOf(chunk)] = chunk
+	s.draft.SetChunk(chunk)
+	if !body.Retired.IsZero() {
+		s.retired[chunk.ID] = body.Retired
+	}
+	return nil
+}
+
+// hash computes the hash of each body's chunk, and replaces a chunk that the store knows. It returns the
+// bodies with new chunks, which have the id zero.
+func (s *chunkStore) hash(units []*unit) (fresh []*body) {
+	one := func(b *body) {
+		b.chunk.Hash = wire.ChunkHash(wire.AppendChunk(nil, b.chunk))
+		if known := s.byKey[keyOf(b.chunk)]; known != nil {
+			b.chunk = known
+		} else {
+			fresh = append(fresh, b)
+		}
+	}
+	for _, u := range units {
+		if one(u.body); u.next != nil {
+			one(u.next.body)
+		}
+		u.Chunk = u.chunk
+	}
+	return fresh
+}
+
+// number gives the chunks of new units their hash and id. It draws new ids from the intent store in one
+// commit.
+func (s *chunkStore) number(ctx context.Context, units []*unit) error {
+	fresh := s.hash(units)
+	if len(fresh) == 0 {
+		return nil
+	}
+	var writes []intent.Write
+	written := map[chunkKey]bool{}
+	for _, b := range fresh {
+		key := keyOf(b.chunk)
+		if written[key] {
+			continue
+		}
+		written[key] = true
+		row, err := json.Marshal(chunkRow{Unit: b.chunk.Unit, Name: b.chunk.Name, Body: wire.AppendChunk(nil, b.chunk)})
+		if err != nil {
+			return fmt.Errorf("encode chunk of %q: %w", b.chunk.Name, err)
+		}
+		writes = append(writes, intent.Write{Key: key.row(), Body: row, Expect: -1})
+	}
+	done, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "new definition of a check"}, writes)
+	if err != nil {
+		return fmt.Errorf("number new chunks: %w", err)
+	}
+	for _, row := range done.Rows {
+		if err := s.add(row); err != nil {
+			return err
+		}
+	}
+	s.hash(units)
+	for _, b := range fresh {
+		if b.chunk.ID == 0 {
+			panic(fmt.Sprintf("BUG: the store did not return the chunk of %q that it committed", b.chunk.Name))
+		}
+	}
+	return nil
+}
+
+// collectBatch is the largest number of chunks in one transaction of Collect.
+const collectBatch = 500
+
+// Collect removes chunks that nothing can name any more, and returns how many. A chunk is retired once no
+// unit uses it and named, the chunks that judged the event view's states, does not have it: an agent that
+// was away and still runs it has such a state. From then on spools can hold its results for
+// model.MaxSpoolAge, and the journal until its tail has passed those. A chunk that is used or named again
+// is retired no more.
+//
+// Call it from time to time; tail is when the oldest commit of the journal was received.
+func (p *Planner) Collect(ctx context.Context, named map[model.ChunkID]bool, tail, now time.Time) (removed int, err error) {
+	p.compiling.Lock()
+	defer p.compiling.Unlock()
+	used := map[model.ChunkID]bool{}
+	for _, s := range p.fleet.units {
+		if used[s.def.chunk.ID] = true; s.def.next != nil {
+			used[s.def.next.chunk.ID] = true
+		}
+	}
+	removed, err = p.chunks.collect(ctx, func(id model.ChunkID) bool { return used[id] || named[id] }, tail, now)
+	p.directory.Publish(p.draft, p.Revision())
+	return removed, err
+}
+
+func (s *chunkStore) collect(ctx context.Context, used func(model.ChunkID) bool, tail, now time.Time) (removed int, err error) {
+	var retire, revive, remove []*model.Chunk
+	for _, c := range s.byKey {
+		since, retired := s.retired[c.ID]
+		switch {
+		case used(c.ID):
+			if retired {
+				revive = append(revive, c)
+			}
+		case !retired:
+			retire = append(retire, c)
+		case since.Add(model.MaxSpoolAge).Before(tail):
+			remove = append(remove, c)
+		}
+	}
+	if err := s.retire(ctx, retire, now.UTC()); err != nil {
+		return 0, err
+	}
+	if err := s.retire(ctx, revive, time.Time{}); err != nil {
+		return 0, err
+	}
+	for batch := range slices.Chunk(remove, collectBatch) {
+		if err := s.remove(ctx, batch); err != nil {
+			return removed, err
+		}
+		removed += len(batch)
+	}
+	return removed, nil
+}
+
+// retire stores since when chunks are unused; the zero time: they are used again.
+func (s *chunkStore) retire(ctx context.Context, chunks []*model.Chunk, since time.Time) error {
+	for batch := range slices.Chunk(chunks, collectBatch) {
+		writes := make([]intent.Write, len(batch))
+		for i, c := range batch {
+			key := keyOf(c).row()
+			row, err := s.store.Get(ctx, key)
+			if err != nil {
+				return fmt.Errorf("retire chunk %d: %w", c.ID, err)
+			}
+			var body chunkRow
+			if err := json.Unmarshal(row.Body, &body); err != nil {
+				return fmt.Errorf("read chunk %q: %w", key.Name, err)
+			}
+			body.Retired = since
+			data, err := json.Marshal(body)
+			if err != nil {
+				return fmt.Errorf("encode chunk %q: %w", key.Name, err)
+			}
+			writes[i] = intent.Write{Key: key, Body: data, Expect: -1}
+		}
+		if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "definitions that no check has"}, writes); err != nil {
+			return fmt.Errorf("retire chunks: %w", err)
+		}
+		for _, c := range batch {
+			if since.IsZero() {
+				delete(s.retired, c.ID)
+			} else {
+				s.retired[c.ID] = since
+			}
+		}
+	}
+	return nil
+}
+
+func (s *chunkStore) remove(ctx context.Context, chunks []*model.Chunk) error {
+	writes := make([]intent.Write, len(chunks))
+	for i, c := range chunks {
+		writes[i] = intent.Write{Key: keyOf(c).row(), Expect: -1}
+	}
+	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "definitions that nobody can name any more"}, writes); err != nil {
+		return fmt.Errorf("remove chunks: %w", err)
+	}
+	for _, c := range chunks {
+		s.draft.DeleteChunk(c.ID)
+		delete(s.retired, c.ID)
+		delete(s.byKey, keyOf(c))
+	}
+	return nil
+}

@@ -1,0 +1,242 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// An edit replaces one definition by another; nil (untyped) for none. With old and new exchanged it
+// undoes itself.
+type edit struct{ old, new any }
+
+func undo(edits []edit) []edit {
+	back := make([]edit, 0, len(edits))
+	for _, e := range slices.Backward(edits) {
+		back = append(back, edit{old: e.new, new: e.old})
+	}
+	return back
+}
+
+// translation is a list of recorded changes as edits. Units stay *declared until compile.
+type translation struct {
+	keys         []intent.Key
+	defs         map[intent.Key]any // after the changes; nil: deleted
+	edits        []edit
+	deletedUnits []model.UnitID
+	ends         map[model.NodeID]*intent.ForgottenNode // absent nodes that were removed, with the handlers to notify
+	broken       uint64
+}
+
+func newTranslation() *translation { return &translation{defs: map[intent.Key]any{}} }
+
+// translate decodes and compiles changes. The last change of a key counts. A resource that does not
+// compile keeps its last good definition: intent refuses it, so that it comes from another version. The
+// caller holds compiling.
+func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*translation, error) {
+	t := newTranslation()
+	skip := func(key intent.Key, err error) {
+		p.o.Logger.Error("cannot compile a resource; its last good definition stays",
+			"kind", key.Kind, "namespace", key.Namespace, "name", key.Name, "error", err)
+		t.broken++
+	}
+	kinds := compiledKinds()
+	for _, c := range changes {
+		if !slices.Contains(kinds, c.Key.Kind) {
+			continue
+		}
+		t.noteEnd(&c)
+		var def any
+		if c.After != nil {
+			var err error
+			if def, err = p.decode(c.Key, c.ID, c.After); err != nil {
+				skip(c.Key, err)
+				continue
+			}
+		} else if unitCompilers[c.Key.Kind] != nil {
+			t.deletedUnits = append(t.deletedUnits, model.UnitID(c.ID))
+		}
+		if c.Was != "" {
+			t.set(keyBefore(c), nil)
+		}
+		t.set(c.Key, def)
+	}
+	if err := p.compile(t, func(key intent.Key, err error) error { skip(key, err); return nil }); err != nil {
+		return nil, err
+	}
+	if err := p.chunks.number(ctx, t.units()); err != nil {
+		return nil, err
+	}
+	t.compare(p.fleet.definitions)
+	return t, nil
+}
+
+// decode reads a stored body: units as *declared, all others as their definition.
+func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
+	d, err := p.compiler.decode(key, id, data)
+	if err != nil {
+		return nil, err
+	}
+	if unitCompilers[key.Kind] != nil {
+		return d, nil
+	}
+	return p.compiler.define(d)
+}
+
+// compile makes units of the declared ones, and again of present units that read a changed resource.
+// broken gets the error of a unit; if it returns nil, the unit's last good definition stays.
+func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) error {
+	present := p.fleet.definitions
+	changed := func(key intent.Key) bool { _, ok := t.defs[key]; return ok }
+	for _, s := range p.fleet.units {
+		u := s.def
+		if key := u.source.key; !changed(key) && slices.ContainsFunc(u.uses, changed) {
+			t.set(key, u.source)
+		}
+	}
+	lookup := func(key intent.Key) any {
+		if def, ok := t.defs[key]; ok {
+			return def
+		}
+		return present[key]
+	}
+	for _, key := range t.keys {
+		d, ok := t.defs[key].(*declared)
+		if !ok {
+			continue
+		}
+		u, err := p.compiler.unit(d, lookup)
+		if err == nil {
+			t.defs[key] = u
+			continue
+		}
+		if err := broken(key, err); err != nil {
+			return err
+		}
+		if t.defs[key] = present[key]; present[key] == nil {
+			delete(t.defs, key)
+		}
+	}
+	return nil
+}
+
+// noteEnd notes the end of an absent node, of which handlers are notified.
+func (t *translation) noteEnd(c *intent.Change) {
+	if end := c.ForgottenNode(); end != nil {
+		if t.ends == nil {
+			t.ends = map[model.NodeID]*intent.ForgottenNode{}
+		}
+		t.ends[model.NodeID(c.ID)] = end
+	}
+}
+
+// keyBefore returns the key that a renamed row had.
+func keyBefore(c intent.Change) intent.Key {
+	return intent.Key{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Was}
+}
+
+func (t *translation) set(key intent.Key, def any) {
+	if _, again := t.defs[key]; !again {
+		t.keys = append(t.keys, key)
+	}
+	t.defs[key] = def
+}
+
+// units returns the new definitions of units.
+func (t *translation) units() (list []*unit) {
+	for _, key := range t.keys {
+		if u, ok := t.defs[key].(*unit); ok {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// compare makes the edits that lead from the present definitions to the new ones. A name that passed to
+// another id is a deletion and a creation; an id that passed to another name is an edit.
+func (t *translation) compare(present map[intent.Key]any) {
+	var removed, added []any
+	addedAt := map[identity]int{} // index in added
+	for _, key := range t.keys {
+		old, new := present[key], t.defs[key]
+		switch {
+		case old == nil && new == nil:
+		case old != nil && new != nil && identityOf(old) == identityOf(new):
+			t.edits = append(t.edits, edit{old, new})
+		default:
+			if old != nil {
+				removed = append(removed, old)
+			}
+			if new != nil {
+				addedAt[identityOf(new)] = len(added)
+				added = append(added, new)
+			}
+		}
+	}
+	for _, old := range removed {
+		e := edit{old: old}
+		if i, renamed := addedAt[identityOf(old)]; renamed && identityOf(old) != (identity{}) {
+			e.new, added[i] = added[i], nil
+		}
+		t.edits = append(t.edits, e)
+	}
+	for _, new := range added {
+		if new != nil {
+			t.edits = append(t.edits, edit{new: new})
+		}
+	}
+}
+
+// identity is the number of a thing, which a new name does not change; zero for things without one.
+type identity struct {
+	kind string
+	id   uint32
+}
+
+func identityOf(def any) identity {
+	switch d := def.(type) {
+	case *nodeDef:
+		return identity{"Node", uint32(d.ID)}
+	case *unit:
+		return identity{d.Kind, uint32(d.ID)}
+	case *directory.Namespace:
+		return identity{"Namespace", uint32(d.ID)}
+	}
+	return identity{}
+}
+
+// keep makes the new definitions the present ones.
+func (t *translation) keep(present map[intent.Key]any) {
+	for key, def := range t.defs {
+		if def == nil {
+			delete(present, key)
+		} else {
+			present[key] = def
+		}
+	}
+}
+
+// changesSince returns the changes after an intent revision, up to the present one of the planner.
+func (p *Planner) changesSince(ctx context.Context, revision int64) (all []intent.Change, err error) {
+	until := p.Revision()
+	for revision < until {
+		changes, err := p.o.Store.Changes(ctx, revision, catchUpChanges)
+		if err != nil {
+			return nil, fmt.Errorf("read changes: %w", err)
+		}
+		if len(changes) == 0 {
+			break
+		}
+		for _, c := range changes {
+			if c.Revision <= until {
+				all = append(all, c)
+			}
+		}
+		revision = changes[len(changes)-1].Revision
+	}
+	return all, nil
+}
