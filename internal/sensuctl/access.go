@@ -8,14 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// collections are the read-only types: users, and the roles of Muster in Sensu's form.
-var collections = map[string]func(context.Context, *request) ([]object, error){
-	"users": users, "clusterroles": clusterRoles, "clusterrolebindings": clusterRoleBindings, "roles": noObjects, "rolebindings": noObjects,
-}
-
 // listCollection answers with all objects of a read-only type.
 func (s *Server) listCollection(ctx context.Context, r *request) (answer, error) {
-	forms, err := collections[r.kind](ctx, r)
+	forms, err := types[r.kind].objects(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -23,7 +18,7 @@ func (s *Server) listCollection(ctx context.Context, r *request) (answer, error)
 }
 
 func (s *Server) oneOfCollection(ctx context.Context, r *request) (answer, error) {
-	forms, err := collections[r.kind](ctx, r)
+	forms, err := types[r.kind].objects(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -32,7 +27,7 @@ func (s *Server) oneOfCollection(ctx context.Context, r *request) (answer, error
 			return answer{http.StatusOK, o, ""}, nil
 		}
 	}
-	return answer{}, model.Errorf(model.NotFound, "there is no %s in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commands[r.kind][0])
+	return answer{}, model.Errorf(model.NotFound, "there is no %s in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commandsOf(r.kind)[0])
 }
 
 // putInCollection accepts an object that the server has, such as an object of a dump; Muster has other commands for changes.

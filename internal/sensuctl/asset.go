@@ -8,10 +8,7 @@ import (
 
 // asset writes an asset with filters for the machines of each build. An import of it makes the same builds.
 func (v *view) asset(m *model.Resource) (object, error) {
-	a, ok := m.Spec.(*model.AssetSpec)
-	if !ok {
-		return nil, nil
-	}
+	a := m.Spec.(*model.AssetSpec)
 	o := object{"metadata": metadata(m, sensuName(m)), "url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
 	if len(a.Builds) == 1 {
 		b := &a.Builds[0]

@@ -10,10 +10,7 @@ import (
 
 // check writes a check as a CheckConfig, without the fields that Sensu does not have.
 func (v *view) check(m *model.Resource) (object, error) {
-	c, ok := m.Spec.(*model.CheckSpec)
-	if !ok {
-		return nil, nil
-	}
+	c := m.Spec.(*model.CheckSpec)
 	o := object{
 		"metadata": metadata(m, sensuName(m)), "command": shellCommand(c.Command), "handlers": []string{}, "high_flap_threshold": 0, "low_flap_threshold": 0,
 		"interval": seconds(c.Interval), "publish": !c.Disabled && !c.Passive, "runtime_assets": nonNil(c.Assets), "subscriptions": subscriptions(c.Targets),

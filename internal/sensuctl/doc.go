@@ -3,6 +3,9 @@
 // Input: requests to /auth, /version, /health and /api/core/v2, /api/core/v3 (path.go). Output: requests to Muster's own
 // API in the same process with the caller's token (client.InProcess), which decides on permissions, limits and guards.
 //
+// One table (types.go) has a row per type: group, kind, form, fields of selectors, Muster's commands. operation.go maps a
+// method and a path to a function by it.
+//
 // Reads: a view (view.go) writes resources in Sensu's forms (check.go, entity.go, event.go, pipeline.go, silence.go, …).
 // Writes: a document (document.go) is imported by sensuimport and replaces the resource whole (write.go), if that is
 // expressible in Sensu's forms and belongs to nobody or to the owner "sensu" (ownership.go). Everything else is answered

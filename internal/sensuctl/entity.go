@@ -12,10 +12,7 @@ import (
 
 // entity writes a node as an Entity.
 func (v *view) entity(m *model.Resource) (object, error) {
-	n, ok := m.Spec.(*model.NodeSpec)
-	if !ok {
-		return nil, nil
-	}
+	n := m.Spec.(*model.NodeSpec)
 	state, err := v.state(m.Metadata.Namespace, m.Metadata.Name)
 	if err != nil {
 		return nil, err

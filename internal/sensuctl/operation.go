@@ -1,47 +1,19 @@
 package sensuctl
 
-import (
-	"net/http"
-
-	"github.com/muster-fleet/muster/internal/model"
-)
-
-// resourceType is a type of resources in Sensu's API.
-type resourceType struct {
-	group, sensu string // core/v2, CheckConfig
-	kind         string // Muster's
-	form         func(*view, *model.Resource) (object, error)
-	deletable    bool
-}
-
-// types are the types that Muster keeps, by their words in paths.
-var types = map[string]resourceType{
-	"namespaces":     {"core/v2", "Namespace", "Namespace", (*view).namespace, false},
-	"checks":         {"core/v2", "CheckConfig", "Check", (*view).check, true},
-	"entities":       {"core/v2", "Entity", "Node", (*view).entity, false},
-	"hooks":          {"core/v2", "HookConfig", "Hook", (*view).hook, true},
-	"filters":        {"core/v2", "EventFilter", "Filter", (*view).filter, true},
-	"mutators":       {"core/v2", "Mutator", "Mutator", (*view).mutator, true},
-	"handlers":       {"core/v2", "Handler", "Handler", (*view).handler, true},
-	"pipelines":      {"core/v2", "Pipeline", "Pipeline", (*view).pipeline, true},
-	"assets":         {"core/v2", "Asset", "Asset", (*view).asset, true},
-	"silenced":       {"core/v2", "Silenced", "Silence", (*view).silence, true},
-	"entity-configs": {"core/v3", "EntityConfig", "Node", (*view).entityConfig, false},
-	"entity-states":  {"core/v3", "EntityState", "Node", (*view).entityState, false},
-}
+import "net/http"
 
 // operation returns the operation for a method and a path; nil: Muster has another command for it, or none.
 func (s *Server) operation(method string, r *request) operation {
 	depth := len(r.names)
 	t, known := types[r.kind]
 	switch {
-	case collections[r.kind] != nil && r.group == "core/v2":
+	case t.objects != nil && r.group == t.group:
 		return byMethod(method, depth, s.listCollection, s.oneOfCollection, nil, s.putInCollection, nil)
 	case r.namespace == "" && r.kind != "namespaces" && (method != http.MethodGet || depth > 0):
 		return nil
 	case r.kind == "events" && r.group == "core/v2":
 		return s.eventOperation(method, depth)
-	case !known || r.group != t.group:
+	case !known || t.kind == "" || r.group != t.group:
 		return nil
 	case isHookChange(method, r):
 		return s.changeHooks

@@ -12,10 +12,7 @@ func (v *view) namespace(m *model.Resource) (object, error) {
 }
 
 func (v *view) hook(m *model.Resource) (object, error) {
-	h, ok := m.Spec.(*model.HookSpec)
-	if !ok {
-		return nil, nil
-	}
+	h := m.Spec.(*model.HookSpec)
 	timeout := seconds(h.Timeout)
 	if timeout == 0 {
 		timeout = 10
@@ -25,10 +22,7 @@ func (v *view) hook(m *model.Resource) (object, error) {
 
 // filter has no form for one with other times than by day in UTC.
 func (v *view) filter(m *model.Resource) (object, error) {
-	f, ok := m.Spec.(*model.FilterSpec)
-	if !ok {
-		return nil, nil
-	}
+	f := m.Spec.(*model.FilterSpec)
 	o := object{"metadata": metadata(m, sensuName(m)), "action": f.Action, "expressions": nonNil(f.Expressions), "runtime_assets": nonNil(f.Assets), "when": nil}
 	if f.When == nil {
 		return o, nil
@@ -46,10 +40,7 @@ func (v *view) filter(m *model.Resource) (object, error) {
 }
 
 func (v *view) mutator(m *model.Resource) (object, error) {
-	u, ok := m.Spec.(*model.MutatorSpec)
-	if !ok {
-		return nil, nil
-	}
+	u := m.Spec.(*model.MutatorSpec)
 	o := object{"metadata": metadata(m, sensuName(m)), "timeout": seconds(u.Timeout), "env_vars": envVars(u.Env), "runtime_assets": nonNil(u.Assets), "secrets": secrets(u.Secrets)}
 	if u.Javascript != "" {
 		o["type"], o["eval"] = "javascript", u.Javascript
@@ -62,10 +53,7 @@ func (v *view) mutator(m *model.Resource) (object, error) {
 // handler has a form for programs and sockets only, with the filters and the mutator of the pipeline that an import
 // makes of these.
 func (v *view) handler(m *model.Resource) (object, error) {
-	h, ok := m.Spec.(*model.HandlerSpec)
-	if !ok {
-		return nil, nil
-	}
+	h := m.Spec.(*model.HandlerSpec)
 	o := object{"metadata": metadata(m, sensuName(m)), "timeout": seconds(h.Timeout), "env_vars": envVars(h.Env), "filters": []string{}, "handlers": []string{}, "runtime_assets": nonNil(h.Assets), "secrets": secrets(h.Secrets)}
 	switch {
 	case h.Command != nil:
@@ -88,10 +76,7 @@ func (v *view) handler(m *model.Resource) (object, error) {
 }
 
 func (v *view) pipeline(m *model.Resource) (object, error) {
-	p, ok := m.Spec.(*model.PipelineSpec)
-	if !ok {
-		return nil, nil
-	}
+	p := m.Spec.(*model.PipelineSpec)
 	flows := []object{}
 	for _, w := range p.Workflows {
 		o := object{"name": w.Name, "filters": references("EventFilter", w.Filters), "handler": references("Handler", []string{w.Handler})[0]}

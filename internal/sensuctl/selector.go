@@ -164,7 +164,7 @@ func (t *term) values(w operand, kind string, o object, right bool) []string {
 		return got
 	}
 	first, _, dotted := strings.Cut(w.text, ".")
-	if right || !dotted || first != words[kind] {
+	if right || !dotted || first != types[kind].word {
 		return []string{w.text}
 	}
 	return []string{""}
@@ -229,4 +229,35 @@ func valuesAt(kind string, o object, path string) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s", data)}
+}
+
+// checkField refuses a field that a type does not have: its term would match nothing, or everything.
+func (t *term) checkField(kind string) error {
+	field := t.left
+	if (t.op == "in" || t.op == "notin") && !t.list { // db in entity.subscriptions
+		field = t.right[0]
+	}
+	if t.label || field.quoted {
+		return nil
+	}
+	word, rest, _ := strings.Cut(field.text, ".")
+	parts := strings.Split(rest, ".")
+	if word != types[kind].word || rest == "" {
+		return model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Shorten(field.text)).WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", types[kind].word)
+	}
+	has := types[kind].fields
+	if kind == "events" && len(parts) > 1 && (parts[0] == "check" || parts[0] == "entity") {
+		has, word = types[map[string]string{"check": "checks", "entity": "entities"}[parts[0]]].fields, word+"."+parts[0]
+		if parts = parts[1:]; word == "event.check" {
+			has += " " + resultFields
+		}
+	}
+	if parts[0] == "metadata" && len(parts) > 1 {
+		parts = parts[1:]
+	}
+	all := append(strings.Fields(everyField), strings.Fields(has)...)
+	if !slices.Contains(all, parts[0]) {
+		return model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Shorten(field.text)).WithHint("type %s. and one of: %s", word, strings.Join(all, ", "))
+	}
+	return nil
 }

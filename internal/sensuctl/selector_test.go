@@ -62,7 +62,7 @@ func TestSelectors(t *testing.T) {
 		"entities": {`entity.command == x`, `event.entity.name == web`},
 	} {
 		for _, text := range texts {
-			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "is no field of this list") || !strings.Contains(err.Error(), words[kind]+".") {
+			if _, err := parseSelectors(url.Values{"fieldSelector": {text}}, kind); err == nil || !strings.Contains(err.Error(), "is no field of this list") || !strings.Contains(err.Error(), types[kind].word+".") {
 				t.Errorf("%s: %s: %v", kind, text, err)
 			}
 		}

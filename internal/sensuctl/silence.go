@@ -79,10 +79,7 @@ func sameSilence(a, b string) bool {
 // silence writes a silence as Silenced. One with another scope than a subscription and a check has Muster's name, and
 // its reason has the command that shows the scope.
 func (v *view) silence(m *model.Resource) (object, error) {
-	spec, ok := m.Spec.(*model.SilenceSpec)
-	if !ok {
-		return nil, nil
-	}
+	spec := m.Spec.(*model.SilenceSpec)
 	subscription, check := "*", "*"
 	expressible := len(spec.Statuses) == 0 && len(spec.Labels) == 0 && spec.Severity == "" && len(spec.Checks) < 2
 	if t := spec.Targets; t != nil {

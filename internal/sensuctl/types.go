@@ -1,0 +1,148 @@
+package sensuctl
+
+import (
+	"context"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// resourceType is a type of objects in Sensu's API.
+type resourceType struct {
+	group, sensu string // core/v2, CheckConfig
+	kind         string // Muster's
+	form         func(*view, *model.Resource) (object, error)
+	deletable    bool
+
+	// objects returns all objects of a read-only type that is no kind of Muster's.
+	objects func(context.Context, *request) ([]object, error)
+
+	word   string // first word of the type's fields in selectors
+	fields string // that selectors may use, beside everyField
+
+	// commands are Muster's for reading, creating and deleting; %s is the name. Empty: the usual ones of a kind.
+	commands [3]string
+}
+
+const (
+	core2 = "core/v2"
+	core3 = "core/v3"
+)
+
+// everyField are the fields of each type.
+const everyField = "name namespace labels annotations"
+
+// resultFields are the fields of an event's check that a CheckConfig does not have.
+const resultFields = "duration executed issued history output state status total_state_change last_ok occurrences occurrences_watermark is_silenced silenced scheduler"
+
+// every returns a command for reading, creating and deleting.
+func every(command string) [3]string { return [3]string{command, command, command} }
+
+// commandsOf returns Muster's commands for a type; empty: Muster has nothing of it.
+func commandsOf(path string) [3]string {
+	t, known := types[path]
+	if !known || t.commands != [3]string{} {
+		return t.commands
+	}
+	return [3]string{"muster get " + path, "muster apply -f FILE", "muster delete " + strings.TrimSuffix(path, "s") + " %s"}
+}
+
+// types are the types that sensuctl knows, by their words in paths.
+var types = map[string]resourceType{
+	"namespaces": {
+		group: core2, sensu: "Namespace", kind: "Namespace", form: (*view).namespace,
+		word:     "namespace",
+		commands: [3]string{"muster get namespaces", "muster apply -f FILE, with kind: Namespace", "muster delete namespace %s"},
+	},
+	"checks": {
+		group: core2, sensu: "CheckConfig", kind: "Check", form: (*view).check, deletable: true,
+		word: "check", fields: "command handlers high_flap_threshold low_flap_threshold interval cron publish runtime_assets subscriptions proxy_entity_name proxy_requests check_hooks stdin subdue " +
+			"ttl timeout round_robin output_metric_format output_metric_handlers output_metric_tags output_metric_thresholds " +
+			"subdues env_vars secrets pipelines max_output_size discard_output",
+	},
+	"entities": {
+		group: core2, sensu: "Entity", kind: "Node", form: (*view).entity,
+		word: "entity", fields: "entity_class system subscriptions last_seen deregister deregistration keepalive_handlers sensu_agent_version",
+		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
+	},
+	"hooks": {
+		group: core2, sensu: "HookConfig", kind: "Hook", form: (*view).hook, deletable: true,
+		word: "hook", fields: "command timeout runtime_assets stdin",
+	},
+	"filters": {
+		group: core2, sensu: "EventFilter", kind: "Filter", form: (*view).filter, deletable: true,
+		word: "filter", fields: "action expressions runtime_assets when",
+	},
+	"mutators": {
+		group: core2, sensu: "Mutator", kind: "Mutator", form: (*view).mutator, deletable: true,
+		word: "mutator", fields: "type command eval timeout env_vars runtime_assets secrets",
+	},
+	"handlers": {
+		group: core2, sensu: "Handler", kind: "Handler", form: (*view).handler, deletable: true,
+		word: "handler", fields: "type command socket timeout env_vars filters handlers runtime_assets secrets mutator",
+	},
+	"pipelines": {
+		group: core2, sensu: "Pipeline", kind: "Pipeline", form: (*view).pipeline, deletable: true,
+		word: "pipeline", fields: "workflows",
+	},
+	"assets": {
+		group: core2, sensu: "Asset", kind: "Asset", form: (*view).asset, deletable: true,
+		word: "asset", fields: "url sha512 filters builds headers",
+		commands: [3]string{"muster asset list", "muster asset add NAME --url URL --sha512 SUM", "muster delete asset %s"},
+	},
+	"silenced": {
+		group: core2, sensu: "Silenced", kind: "Silence", form: (*view).silence, deletable: true,
+		word: "silenced", fields: "subscription check begin expire expire_at expire_on_resolve creator reason",
+		commands: [3]string{"muster silence list", "muster silence --check NAME -m WHY", "muster silence end NAME (muster silence list)"},
+	},
+	"entity-configs": {
+		group: core3, sensu: "EntityConfig", kind: "Node", form: (*view).entityConfig,
+		word: "entity_config", fields: "entity_class subscriptions deregister deregistration keepalive_handlers",
+		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
+	},
+	"entity-states": {
+		group: core3, sensu: "EntityState", kind: "Node", form: (*view).entityState,
+		word: "entity_state", fields: "system last_seen sensu_agent_version",
+		commands: [3]string{"muster get nodes", "what is measured comes from agents", "muster node retire %s"},
+	},
+	"events": {
+		group: core2,
+		word:  "event", fields: "check entity timestamp sequence pipelines is_silenced",
+		commands: [3]string{"muster get events", "results come from agents and from POST /events of the agent's local API; muster run CHECK runs a check now", "muster event delete %s"},
+	},
+	"users": {
+		group: core2, objects: users,
+		fields:   "username groups disabled",
+		commands: [3]string{"muster auth user list", "muster auth user create NAME --role ROLE", "muster auth user delete %s"},
+	},
+	"clusterroles": {
+		group: core2, objects: clusterRoles,
+		word: "clusterrole", fields: "rules",
+		commands: [3]string{"muster auth user list: the roles are admin, operator, viewer, agent and alerts", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
+	},
+	"clusterrolebindings": {
+		group: core2, objects: clusterRoleBindings,
+		word: "clusterrolebinding", fields: "subjects role_ref",
+		commands: [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
+	},
+	"roles": {
+		group: core2, objects: noObjects,
+		word: "role", fields: "rules",
+		commands: [3]string{"muster auth user list: the roles are admin, operator, viewer, agent and alerts", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
+	},
+	"rolebindings": {
+		group: core2, objects: noObjects,
+		word: "rolebinding", fields: "subjects role_ref",
+		commands: [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
+	},
+	"apikeys": {
+		commands: [3]string{"muster auth token list", "muster auth token create --role ROLE", "muster auth token revoke ID"},
+	},
+	"secrets": {
+		commands: [3]string{"muster get secrets", "muster apply -f FILE, with kind: Secret", "muster delete secret %s"},
+	},
+	"cluster": {commands: every("muster status")},
+	"health":  {commands: every("muster status")},
+	"tessen":  {commands: every("Muster sends nothing home")},
+	"license": {commands: every("there are no licences")},
+}
