@@ -144,7 +144,7 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 			}
 			sent, lingering = now, now.Add(-time.Hour)
 		}
-		signals, urgent := r.source.Waiting()
+		signals, urgent := r.source.Unsent()
 		switch {
 		case signals == 0 && !r.waiting:
 			lingering = time.Time{}
@@ -271,7 +271,7 @@ func (r *runner) sendRunOutputs(s *Session) error {
 		if err := s.SendRunOutput(&ran); err != nil {
 			return err
 		}
-		if signals, urgent := r.source.Waiting(); urgent || signals >= frameFull {
+		if signals, urgent := r.source.Unsent(); urgent || signals >= frameFull {
 			if _, err := r.drain(s); err != nil {
 				return err
 			}

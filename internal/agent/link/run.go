@@ -21,9 +21,9 @@ type Source interface {
 	// Next fills b with the next consecutive signals of one stream (live first) or with a gap, and
 	// returns false where there is nothing to send. b aliases memory that is valid until the next call.
 	Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error)
-	// Waiting returns the number of unsent signals, and whether one of them must leave at once
+	// Unsent returns the number of unsent signals, and whether one of them must leave at once
 	// (a status changed).
-	Waiting() (signals int, urgent bool)
+	Unsent() (signals int, urgent bool)
 	// Notify has a value after a signal was added.
 	Notify() <-chan struct{}
 	// Keepalive adds a keepalive signal, after an interval without signals.

@@ -195,7 +195,7 @@ func (s *spool) Next(b *wire.Batch, _, most int) (bool, error) {
 	s.urgent = false
 	return true, nil
 }
-func (s *spool) Waiting() (int, bool) {
+func (s *spool) Unsent() (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.first + uint64(len(s.signals)) - 1 - max(s.sent, s.first-1)), s.urgent
@@ -395,7 +395,7 @@ func TestFullWaitsForAcknowledgement(t *testing.T) {
 	source := newSpool()
 	run(t, source, nil, s.l.Addr().String())
 	source.add(1, true)
-	testenv.Until(t, "the first is sent", func() bool { n, _ := source.Waiting(); return n == 0 })
+	testenv.Until(t, "the first is sent", func() bool { n, _ := source.Unsent(); return n == 0 })
 	source.add(1, true)
 	close(step)
 	source.waitAck(t, 2)

@@ -11,10 +11,10 @@ import (
 // FuzzRecord decodes any bytes; what is accepted is written again and read equal.
 func FuzzRecord(f *testing.F) {
 	clock := newHands()
-	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &held{signal: *result(clock, 3, "output"), boot: 2, wallMs: 1}))
+	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *result(clock, 3, "output"), boot: 2, wallMs: 1}))
 	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, gone: tooOld, size: 3}, {chunk: 5, gone: tooOld}}))
 	beside := wire.ResultSignal(wire.Signal{Chunk: 3, AtMs: 5}, wire.Result{Output: []byte("output"), Extra: wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})})
-	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &held{signal: beside, boot: 2, wallMs: 1}))
+	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &spooledSignal{signal: beside, boot: 2, wallMs: 1}))
 	f.Add((&state{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r, again record

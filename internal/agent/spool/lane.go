@@ -11,33 +11,32 @@ import (
 // lanes is how many lanes a stream has.
 const lanes = 2
 
-// reason says why a number has no signal any more.
+// reason is the cause of a lost signal.
 type reason uint8
 
 const (
-	kept     reason = iota // it has
+	kept     reason = iota // it is not lost
 	overFull               // the spool was over its budget
 	tooOld                 // older than MaxAge
 	diskLost               // not found on disk
-	unkept                 // acknowledged, but the server no longer has it
-	refused                // the server will not have it
+	unkept                 // acknowledged, but the server lost it
+	refused                // by the server, for good
 
-	// Not losses: a number spent to tell the operator what became of the spool, or of the
-	// whole agent.
-	newSpool      // it is not the one that the agent had
-	olderDisk     // the server knows numbers that this disk never gave
+	// News: numbers without a signal, whose gaps tell the operator about the spool.
+	newSpool      // the former one was deleted
+	olderDisk     // the server has numbers that were never sent from this disk
 	folderDeleted // while the agent ran
-	olderTwice    // olderDisk, found out only after another start
+	olderTwice    // olderDisk, detected after another start
 
-	reasons // how many there are
+	reasons // number of reasons
 )
 
-// tells says that a number is no signal that was lost, but news of the agent.
-func (r reason) tells() bool { return r >= newSpool }
+// isNews returns whether the number is news of the agent, not a lost signal.
+func (r reason) isNews() bool { return r >= newSpool }
 
-// itself is the definition under which the node's own event hears of what no check can:
-// news of the spool, and losses of which nobody knows the check.
-var itself = model.BuiltinChunk(model.KeepaliveCheck)
+// keepaliveChunk is the chunk of news and of losses of unknown checks: they belong to the node's own
+// event.
+var keepaliveChunk = model.BuiltinChunk(model.KeepaliveCheck)
 
 func (r reason) String() string {
 	return [...]string{
@@ -51,20 +50,20 @@ func (r reason) String() string {
 	}[r]
 }
 
-// item is what memory knows of one number: 24 bytes.
+// item is the index entry of one number: 24 bytes.
 type item struct {
-	commit uint64 // where the log has it; zero: not yet on disk
+	commit uint64 // of its record in the log; zero: not yet durable
 	at     uint32 // when the signal was made: seconds, see Spool.nowMs
 	chunk  model.ChunkID
-	size   uint32 // of the record; of a number that is gone, how many signals are told lost with it
+	size   uint32 // bytes of the record; of a lost number, the signals that its gap reports lost
 	gone   reason
 	kind   wire.SignalKind
 	urgent bool
-	logged bool // the log has it; of a number that is gone: the log knows that, and its size
+	logged bool // the log has the record; of a lost number: it has the loss and size
 }
 
-// waits says whether what is older may not have been handed to the log either.
-func (it *item) waits() bool { return !it.logged || it.gone != kept }
+// mayWait returns whether older items may not be in the log either.
+func (it *item) mayWait() bool { return !it.logged || it.gone != kept }
 
 // origin is the kind and chunk of signals.
 type origin struct {
@@ -77,19 +76,18 @@ type origin struct {
 type lane struct {
 	front  uint64
 	why    reason
-	counts map[origin]uint64 // nil: nobody knows of which checks they were
+	counts map[origin]uint64 // lost signals; nil: of unknown checks
 
 	first  uint64
 	items  []item
-	aged   uint64 // below it nothing is kept that could be too old
+	aged   uint64 // all numbers below are checked for their age
 	cursor uint64 // the next number to send
-	sent   uint64 // no number above was ever handed to a session
-	found  uint64 // numbers up to here are of an earlier life of the spool
+	sent   uint64 // no higher number was ever sent
+	old    uint64 // last number before the spool was opened
 	urgent int    // urgent items at or above the cursor
 
-	// told is the number with which lost results of a check are told: one gap speaks of all
-	// of them, whatever lies between.
-	told map[loss]uint64
+	// reported has the number whose gap reports all lost results of a check.
+	reported map[loss]uint64
 
 	// recent are the newest records, the last one being number next()-1.
 	recent      [][]byte
@@ -101,18 +99,18 @@ type loss struct {
 	why reason
 }
 
-func newLane() lane { return lane{front: 1, first: 1, cursor: 1, told: map[loss]uint64{}} }
+func newLane() lane { return lane{front: 1, first: 1, cursor: 1, reported: map[loss]uint64{}} }
 
 func (l *lane) next() uint64 { return l.first + uint64(len(l.items)) }
 
 func (l *lane) at(number uint64) *item { return &l.items[number-l.first] }
 
-func (l *lane) holds(number uint64) bool { return number >= l.first && number < l.next() }
+func (l *lane) contains(number uint64) bool { return number >= l.first && number < l.next() }
 
-// doubtful says whether the server, which keeps numbers up to last, has some that an
-// earlier life gave here to signals and never sent.
+// doubtful returns whether the server, which has numbers up to last, has some that the spool gave to
+// signals before it was opened, and never sent.
 func (l *lane) doubtful(last uint64) bool {
-	for n := max(l.sent+1, l.first); n <= min(last, l.found) && n < l.next(); n++ {
+	for n := max(l.sent+1, l.first); n <= min(last, l.old) && n < l.next(); n++ {
 		if l.at(n).gone == kept {
 			return true
 		}
@@ -139,9 +137,8 @@ func (l *lane) memory(number uint64) []byte {
 	return l.recent[number-start]
 }
 
-// trim lets the oldest records in memory go above limit bytes, if they are on disk.
-// Above hard bytes the oldest that the log would not take are lost: their numbers
-// are returned.
+// trim drops the oldest records in memory above limit bytes if they are durable. Above hard bytes it drops
+// the oldest records that the log has not accepted, and returns their lost numbers.
 func (l *lane) trim(limit, hard int) (lost []uint64) {
 	for l.recentBytes > limit {
 		it := l.at(l.next() - uint64(len(l.recent)))
@@ -172,8 +169,7 @@ func (l *lane) forgetOldest() {
 	l.recent = l.recent[1:]
 }
 
-// drop forgets everything up to and including last, and returns the bytes that
-// were counted for it.
+// drop removes all numbers up to last, and returns the bytes that were counted for them.
 func (l *lane) drop(last uint64) (bytes int64) {
 	if last < l.first {
 		l.front = max(l.front, min(last+1, l.first))
@@ -208,13 +204,13 @@ func (l *lane) drop(last uint64) (bytes int64) {
 	return bytes
 }
 
-// settle ends the region before first: the server has it, or its gap.
+// settle ends the range before first: the server has its signals, or its gap.
 func (l *lane) settle() {
 	l.front, l.why, l.counts = l.first, kept, nil
 	l.cursor = max(l.cursor, l.first)
 }
 
-// collapse turns the oldest n numbers, all gone, into counts.
+// collapse replaces the items of the oldest n numbers, which are lost, by counts.
 func (l *lane) collapse(n int) {
 	if l.counts == nil {
 		l.counts = map[origin]uint64{}
@@ -223,7 +219,7 @@ func (l *lane) collapse(n int) {
 	l.why = l.items[n-1].gone
 	why := l.why
 	for i := range l.items[:n] {
-		if of, n := l.items[i].telling(); n > 0 {
+		if of, n := l.items[i].losses(); n > 0 {
 			counts[of] += uint64(n)
 		}
 	}
@@ -231,14 +227,14 @@ func (l *lane) collapse(n int) {
 	l.front, l.cursor, l.counts, l.why = front, cursor, counts, why
 }
 
-// frontGap describes the numbers before first.
+// frontGap returns the gap of the numbers before first.
 func (l *lane) frontGap() *wire.Gap {
 	gap := &wire.Gap{Last: l.first - 1, Reason: l.why.String()}
 	for of, n := range l.counts {
 		gap.Counts = append(gap.Counts, wire.GapCount{Kind: of.kind, Chunk: of.chunk, Count: n})
 	}
 	if l.counts == nil {
-		gap.Counts = []wire.GapCount{{Kind: wire.SignalResult, Chunk: itself, Count: l.first - l.front}}
+		gap.Counts = []wire.GapCount{{Kind: wire.SignalResult, Chunk: keepaliveChunk, Count: l.first - l.front}}
 	}
 	slices.SortFunc(gap.Counts, func(a, b wire.GapCount) int {
 		return cmp.Or(cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.Kind, b.Kind))
@@ -266,13 +262,13 @@ func (l *lane) rewind(number uint64) {
 	}
 }
 
-// gapAt describes the numbers from the cursor on that are gone for one reason.
+// gapAt returns the gap of the lost numbers from number on that have one reason.
 func (l *lane) gapAt(number uint64) *wire.Gap {
 	why := l.at(number).gone
 	gap := &wire.Gap{Reason: why.String()}
 	counts := map[origin]int{} // index in gap.Counts
 	for last := number; last < l.next() && l.at(last).gone == why; last++ {
-		of, n := l.at(last).telling()
+		of, n := l.at(last).losses()
 		i, ok := counts[of]
 		if n > 0 && !ok {
 			if len(gap.Counts) == maxGapCounts {
@@ -287,24 +283,24 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 		}
 		gap.Last = last
 	}
-	if why.tells() {
-		gap.Counts = []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: itself}}
+	if why.isNews() {
+		gap.Counts = []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: keepaliveChunk}}
 	}
 	return gap
 }
 
-// telling returns the origin and the count of the losses that a gap reports with this number. A
+// losses returns the origin and the count of the losses that a gap reports with this number. A
 // signal of an unknown chunk counts as a result of the node itself.
-func (it *item) telling() (of origin, n uint32) {
+func (it *item) losses() (of origin, n uint32) {
 	if it.chunk == 0 {
-		return origin{wire.SignalResult, itself}, it.size
+		return origin{wire.SignalResult, keepaliveChunk}, it.size
 	}
 	return origin{it.kind, it.chunk}, it.size
 }
 
-// lose marks a number as gone. That its result is lost is told with the newest number
-// that is gone and was not sent yet; one that was sent may be kept, and tells of itself.
-func (l *lane) lose(number uint64, why reason) {
+// markLost marks a number as lost. The newest lost number of a check that is not sent yet reports all its
+// losses. A number that was sent may be acknowledged, and reports its own loss.
+func (l *lane) markLost(number uint64, why reason) {
 	it := l.at(number)
 	it.gone, it.commit, it.size, it.logged = why, 0, 0, false
 	if it.chunk == 0 && why != diskLost {
@@ -315,15 +311,15 @@ func (l *lane) lose(number uint64, why reason) {
 		return
 	}
 	of := loss{origin{it.kind, it.chunk}, why}
-	if at := l.told[of]; at >= l.cursor && l.holds(at) && l.at(at).gone == why {
+	if at := l.reported[of]; at >= l.cursor && l.contains(at) && l.at(at).gone == why {
 		older, newer := l.at(min(at, number)), l.at(max(at, number))
 		newer.size += older.size
 		older.size = 0
 		older.logged, newer.logged = false, false
 		number = max(at, number)
 	}
-	l.told[of] = number
+	l.reported[of] = number
 }
 
-// maxGapCounts keeps a gap's frame small; the rest is the next gap.
+// maxGapCounts bounds the counts of one gap; the next gap has the others.
 const maxGapCounts = 1000

@@ -10,11 +10,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maintain keeps the log small: it is cut below the oldest record still needed, and
-// where old records hold back much, they are written again at its end.
+// maintain keeps the log small: it cuts below the oldest needed record, and where few old records prevent
+// a cut, it writes them again at the end.
 func (s *Spool) maintain() {
-	if boot := s.opts.Clock.BootMs(); age(boot, s.looked) >= lookEvery.Milliseconds() {
-		s.looked = boot
+	if boot := s.opts.Clock.BootMs(); age(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
+		s.folderChecked = boot
 		if s.log.FolderDeleted() {
 			s.reopen()
 		}
@@ -28,18 +28,18 @@ func (s *Spool) maintain() {
 	}
 	s.cutSize = size
 	s.cut()
-	s.eachGone(func(*item) bool { return true })
+	s.logGone(func(*item) bool { return true })
 	s.saveState() // the next cut may go up to here
 	if s.log.Stats().SizeBytes > s.opts.MaxBytes/2 {
 		s.rewrite(s.opts.MaxBytes / 16)
 	}
 }
 
-// lookEvery is how often the spool looks whether its folder is still there.
-const lookEvery = 5 * time.Second
+// folderCheckEvery is the period in which the spool checks that its folder exists.
+const folderCheckEvery = 5 * time.Second
 
-// reopen makes the spool anew where somebody deleted its folder: what memory holds is
-// written again, of the rest only the numbers are left. It waits for the disk, once.
+// reopen makes a deleted folder again: it writes the signals in memory, and marks the others as lost. It
+// waits for the disk once.
 func (s *Spool) reopen() {
 	log, err := openLog(s.dir, &s.opts)
 	if err != nil {
@@ -48,27 +48,27 @@ func (s *Spool) reopen() {
 	}
 	s.opts.Logger.Error("the spool was deleted while the agent runs; it is made anew with what is in memory", "folder", s.dir)
 	old := s.log
-	s.closing.Go(func() { _ = old.Close() }) // it may still call us
-	s.log, s.hears, s.page, s.stateAt, s.cutSize = log, &hears{s}, nil, 0, 0
+	s.closing.Go(func() { _ = old.Close() }) // it may still call logWaiter
+	s.log, s.waiter, s.page, s.stateAt, s.cutSize = log, &logWaiter{s}, nil, 0, 0
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		for n := ln.first; n < ln.next(); n++ {
 			if it := ln.at(n); it.gone != kept {
 				continue
 			} else if ln.memory(n) == nil {
-				s.giveWay(wire.Lane(l), n, diskLost)
+				s.evict(wire.Lane(l), n, diskLost)
 			} else {
 				it.commit, it.logged = 0, false
 			}
 		}
 	}
 	s.store()
-	s.lanes[wire.Live].push(s.news(folderDeleted), nil)
-	s.eachGone(func(*item) bool { return true })
+	s.lanes[wire.Live].push(newsItem(s.nowMs(), folderDeleted), nil)
+	s.logGone(func(*item) bool { return true })
 	s.saveState()
 }
 
-// cut lets the log delete what nothing needs any more.
+// cut deletes segments below the oldest needed record.
 func (s *Spool) cut() {
 	needed := s.stateAt
 	for l := range s.lanes {
@@ -88,7 +88,7 @@ func (s *Spool) cut() {
 	s.cutSize = s.log.Stats().SizeBytes
 }
 
-// rewrite appends the oldest records on disk again, as many as the bytes say.
+// rewrite appends the oldest records on disk again, up to the given bytes.
 func (s *Spool) rewrite(bytes int64) {
 	type place struct {
 		commit uint64
@@ -108,7 +108,7 @@ func (s *Spool) rewrite(bytes int64) {
 	for _, p := range all {
 		data := s.load(p.lane, p.number)
 		if data == nil {
-			s.giveWay(p.lane, p.number, diskLost)
+			s.evict(p.lane, p.number, diskLost)
 			continue
 		}
 		if bytes -= int64(len(data)); bytes < 0 || s.write(data, s.token(p.lane, p.number)) != nil {
@@ -117,12 +117,12 @@ func (s *Spool) rewrite(bytes int64) {
 	}
 }
 
-// pageBytes is how much is read ahead.
+// pageBytes is the size of a read-ahead.
 const pageBytes = 128 << 10
 
 var errPageFull = errors.New("page is full")
 
-// load returns the record of a number that is kept; nil: the disk has lost it.
+// load returns the record of a number that is not lost; nil: the disk has lost it.
 func (s *Spool) load(l wire.Lane, number uint64) []byte {
 	ln := &s.lanes[l]
 	if data := ln.memory(number); data != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// Options of a Spool; zero values mean the defaults.
+// Options has the settings of a Spool; zero values are the defaults.
 type Options struct {
 	MaxBytes  int64         // on disk; half of it holds signals; default 64 MiB
 	MaxAge    time.Duration // of a signal; default 24 h
-	LiveGrace time.Duration // how long after a session new signals are still live; default 10 s
+	LiveGrace time.Duration // time after a session in which new signals are still live; default 10 s
 	Linger    time.Duration // between two syncs of the disk; default 500 ms, negative: none
-	Known     bool          // a server has seen this agent before: a spool that is new now was deleted, which is told
+	Known     bool          // the agent had a session before: an empty spool was deleted, which a gap reports
 
 	FS     disk.FS   // default disk.OS{}
 	Clock  Clock     // required
@@ -23,7 +23,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Clock tells the agent's times.
+// Clock has the agent's clocks.
 type Clock interface {
 	// BootMs is milliseconds since the machine's start, time asleep included: the
 	// clock of Signal.AtMs.
@@ -38,7 +38,7 @@ const (
 	defaultMaxBytes = 64 << 20
 	// maxItems bounds the index in memory, whatever the signals' size.
 	maxItems = 250_000
-	// memoryBytes is how much of the newest signals stays in memory.
+	// memoryBytes bounds the newest signals in memory.
 	memoryBytes = 1 << 20
 	// itemOverhead is counted for each signal beside its own bytes.
 	itemOverhead = 16

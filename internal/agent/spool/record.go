@@ -15,14 +15,14 @@ const (
 	recordState  = 3 // epoch, stream, boot, boot id, first, next and unsent of both lanes
 )
 
-// held is a signal as it is spooled.
-type held struct {
+// spooledSignal is a signal with its times.
+type spooledSignal struct {
 	signal wire.Signal
 	boot   uint64 // number of the boot whose clock AtMs is
 	wallMs int64  // wall clock at AtMs
 }
 
-func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *held) []byte {
+func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *spooledSignal) []byte {
 	dst = append(dst, recordSignal)
 	for _, v := range [...]uint64{
 		epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs), uint64(h.signal.Kind),
@@ -33,8 +33,7 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 	return append(dst, h.signal.Body...)
 }
 
-// appendGoneRecord says that numbers from number on, one for each item, have no signal
-// any more.
+// appendGoneRecord writes the loss of consecutive numbers from number on, one for each item.
 func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []item) []byte {
 	dst = append(dst, recordGone)
 	for _, v := range [...]uint64{epoch, uint64(l), number, uint64(items[0].gone)} {
@@ -48,7 +47,7 @@ func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	return dst
 }
 
-// state is what must be known even when no signal is left.
+// state is needed also when no signal is left.
 type state struct {
 	epoch  uint64
 	stream wire.StreamID
@@ -56,8 +55,8 @@ type state struct {
 	bootID string
 	first  [lanes]uint64
 	next   [lanes]uint64
-	// unsent is the number from which on nothing was sent; zero where that is not known,
-	// because there was a session since the spool was opened.
+	// unsent is the first number that was not sent; zero: unknown, because there was a session since the
+	// spool was opened.
 	unsent [lanes]uint64
 }
 
@@ -71,13 +70,13 @@ func (st *state) append(dst []byte) []byte {
 	return append(dst, st.bootID...)
 }
 
-// record is one decoded entry; which fields mean something depends on kind.
+// record is one decoded entry; kind decides which fields are set.
 type record struct {
 	kind   byte
 	epoch  uint64
 	lane   wire.Lane
 	number uint64
-	held   held // its Body aliases the entry
+	held   spooledSignal // its Body aliases the entry
 	why    reason
 	gone   []item // kind, chunk and size
 	state  state

@@ -8,17 +8,17 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// found is one number that the log knows.
-type found struct {
+// recovered is one number in the log.
+type recovered struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal
 	item
 }
 
-// recover builds the index from the log: the newest state, and of its epoch every
-// signal above first. Numbers in between that are not there are gone.
+// recover builds the index from the log: the newest state, and every signal of its epoch above first.
+// Missing numbers in between are lost.
 func (s *Spool) recover() error {
-	var list [lanes][]found
+	var list [lanes][]recovered
 	malformed := 0
 	tail := s.log.Tail()
 	tail.Number--
@@ -31,13 +31,13 @@ func (s *Spool) recover() error {
 			}
 			switch r.kind {
 			case recordSignal:
-				list[r.lane] = append(list[r.lane], found{r.epoch, r.number, r.held.boot, r.held.signal.AtMs, item{
+				list[r.lane] = append(list[r.lane], recovered{r.epoch, r.number, r.held.boot, r.held.signal.AtMs, item{
 					commit: c.Position().Number, at: seconds(r.held.wallMs),
 					chunk: r.held.signal.Chunk, kind: r.held.signal.Kind, size: uint32(len(data)), logged: true,
 				}})
 			case recordGone:
 				for i, it := range r.gone {
-					list[r.lane] = append(list[r.lane], found{r.epoch, r.number + uint64(i), 0, 0, item{
+					list[r.lane] = append(list[r.lane], recovered{r.epoch, r.number + uint64(i), 0, 0, item{
 						chunk: it.chunk, kind: it.kind, size: it.size, gone: r.why, logged: true,
 					}})
 				}
@@ -57,7 +57,7 @@ func (s *Spool) recover() error {
 	}
 	for l := range s.lanes {
 		if s.st.bootID == s.opts.Clock.BootID() {
-			for i := range list[l] { // the boot clock knows better than the wall clock did
+			for i := range list[l] { // the boot clock is more precise than the wall clock
 				if f := &list[l][i]; f.boot == s.st.boot {
 					f.at = seconds(s.base + int64(f.atMs))
 				}
@@ -68,7 +68,7 @@ func (s *Spool) recover() error {
 	fresh := s.st.epoch == 0
 	if fresh {
 		s.st.epoch = 1
-		if s.st.stream, err = s.newStreamID(); err != nil {
+		if s.st.stream, err = newStreamID(s.opts.Rand); err != nil {
 			return err
 		}
 	}
@@ -77,15 +77,15 @@ func (s *Spool) recover() error {
 	}
 	if fresh && s.opts.Known {
 		s.opts.Logger.Error("the spool is new, though this agent has had one: what that held and no server acknowledged is lost", "folder", s.dir)
-		s.lanes[wire.Live].push(s.news(newSpool), nil)
-		s.eachGone(func(*item) bool { return true })
+		s.lanes[wire.Live].push(newsItem(s.nowMs(), newSpool), nil)
+		s.logGone(func(*item) bool { return true })
 	}
 	s.saveState()
 	s.makeRoom()
 	return nil
 }
 
-func (s *Spool) rebuild(l wire.Lane, list []found) {
+func (s *Spool) rebuild(l wire.Lane, list []recovered) {
 	ln := &s.lanes[l]
 	if s.st.epoch > 0 {
 		ln.front, ln.first = s.st.first[l], s.st.first[l]
@@ -98,7 +98,7 @@ func (s *Spool) rebuild(l wire.Lane, list []found) {
 			next = max(next, f.number+1)
 		}
 	}
-	if next-ln.first > maxItems/lanes { // more than there can be: the oldest ones are gone
+	if next-ln.first > maxItems/lanes { // more than maxItems: the oldest ones are lost
 		ln.why = diskLost
 		ln.first = next - maxItems/lanes
 	}
@@ -117,15 +117,15 @@ func (s *Spool) rebuild(l wire.Lane, list []found) {
 			s.bytes += int64(it.size) + itemOverhead
 		}
 	}
-	ln.sent, ln.found = next-1, next-1 // some of them may have been …
+	ln.sent, ln.old = next-1, next-1 // some of them may have been …
 	if unsent := s.st.unsent[l]; unsent > 0 {
-		ln.sent = min(ln.sent, unsent-1) // … but none of those of a life without a session
+		ln.sent = min(ln.sent, unsent-1) // … but none since an earlier start without a session
 	}
 	s.st.unsent[l] = ln.sent + 1
 	ln.cursor = max(ln.first, ln.sent+1)
 	for n := ln.cursor; n < ln.next(); n++ {
 		if it := ln.at(n); it.gone != kept && it.size > 0 {
-			ln.told[loss{origin{it.kind, it.chunk}, it.gone}] = n
+			ln.reported[loss{origin{it.kind, it.chunk}, it.gone}] = n
 		}
 	}
 }

@@ -1,18 +1,16 @@
 package spool
 
 import (
-	"time"
-
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// What a session asks for, in the order it asks.
+// The methods of link.Source, in the order of their use.
 
 func (s *Spool) key(l wire.Lane) wire.StreamKey {
 	return wire.StreamKey{Stream: s.st.stream, Lane: l}
 }
 
-// Streams says for Hello what is held of each lane.
+// Streams returns the range of each lane, for Hello.
 func (s *Spool) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,8 +30,8 @@ func (s *Spool) Streams() []wire.StreamRange {
 	return list
 }
 
-// Backlog is how many signals wait in the backlog lane, for Hello: the server's
-// other deadlines for this node wait until they are in.
+// Backlog returns the number of signals in the backlog lane, for Hello: the server postpones the other
+// deadlines of this node until they have arrived.
 func (s *Spool) Backlog() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,8 +39,8 @@ func (s *Spool) Backlog() uint64 {
 	return l.next() - l.front
 }
 
-// Resume begins a session with what the server says it keeps of the streams that
-// Hello named: everything above is to be sent, again.
+// Resume starts a session: last has the numbers that the server has of Hello's streams, and all higher
+// ones are sent again.
 func (s *Spool) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,17 +82,16 @@ func (s *Spool) resumeLane(ln *lane, last uint64) {
 	ln.rewind(ln.front)
 }
 
-// renumber begins a new stream, because the server knows numbers that were never sent
-// from here: the disk was rolled back, or lost its last seconds. What was sent and the
-// server keeps is done; the rest gets numbers of the new stream. The new state is
-// written last, so that a crash leaves one stream or the other.
+// renumber starts a new stream, because the server has numbers that were never sent from here: the disk
+// was rolled back, or lost its last sync. Signals that were sent and that the server has are done; the
+// others get numbers of the new stream. The new state is written last, so that a crash leaves one
+// stream or the other.
 //
-// Numbers that an earlier life of this spool gave, and never sent, may be either: given
-// again to other signals after the disk was brought back, or sent by the other life,
-// from the copy of which this one began. No signal is applied twice, so they count as
-// what the server has, and the operator hears of it.
+// Numbers that were assigned before the last start and never sent may be either: assigned again to other
+// signals after the rollback, or sent by the original of this copy. No signal is applied twice: they count
+// as acknowledged, and a gap tells the operator.
 func (s *Spool) renumber(at [lanes]uint64) error {
-	stream, err := s.newStreamID()
+	stream, err := newStreamID(s.opts.Rand)
 	if err != nil {
 		return err
 	}
@@ -105,7 +102,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	why := olderDisk
 	for l := range old {
 		if ln := &old[l]; ln.doubtful(at[l]) {
-			why, ln.sent = olderTwice, ln.found
+			why, ln.sent = olderTwice, ln.old
 		}
 	}
 	var fresh [lanes]lane
@@ -114,7 +111,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 		s.bytes -= ln.drop(min(at[l], ln.sent)) // above it the numbers mean other signals
 		fresh[l] = newLane()
 		if l == int(wire.Live) {
-			fresh[l].push(s.news(why), nil)
+			fresh[l].push(newsItem(s.nowMs(), why), nil)
 		}
 		for n := ln.first; n < ln.next(); n++ {
 			it := *ln.at(n)
@@ -137,7 +134,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	s.lanes, s.page = fresh, nil
 	s.st.epoch, s.st.stream, s.roomy = epoch+1, stream, true
 	s.store()
-	s.eachGone(func(*item) bool { return true })
+	s.logGone(func(*item) bool { return true })
 	s.saveState()
 	s.makeRoom()
 	return nil
@@ -152,11 +149,11 @@ func (s *Spool) renumbered(l wire.Lane, number, epoch, newNumber uint64) []byte 
 	return appendSignalRecord(nil, epoch, l, newNumber, &r.held)
 }
 
-// Notify has a value after something was added.
+// Notify has a value after a signal was added.
 func (s *Spool) Notify() <-chan struct{} { return s.notify }
 
-// Waiting is how many numbers Next would give, and whether one of them is urgent.
-func (s *Spool) Waiting() (signals int, urgent bool) {
+// Unsent returns the count of numbers that Next has not returned yet, and whether one of them is urgent.
+func (s *Spool) Unsent() (signals int, urgent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.lanes {
@@ -199,7 +196,7 @@ func (s *Spool) fill(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 		var r record
 		data := s.load(l, number)
 		if data == nil || r.decode(data) != nil {
-			s.giveWay(l, number, diskLost)
+			s.evict(l, number, diskLost)
 			break
 		}
 		if size += len(data); size > maxBytes && len(b.Signals) > 0 {
@@ -225,14 +222,14 @@ func (s *Spool) fill(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 }
 
 // ageOf is a signal's age in ms: by the boot clock, across a reboot by the wall clock.
-func (s *Spool) ageOf(h *held, nowMs uint64) uint64 {
+func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
 	if h.boot == s.st.boot {
 		return uint64(age(nowMs, h.signal.AtMs))
 	}
 	return uint64(max(0, s.opts.Clock.WallMs()-h.wallMs))
 }
 
-// Acked drops what the server keeps, and what it refused for good.
+// Acked drops the signals that the server has, and those that it refused for good.
 func (s *Spool) Acked(ack *wire.Ack) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -241,9 +238,9 @@ func (s *Spool) Acked(ack *wire.Ack) {
 			continue
 		}
 		s.stats.Refused++
-		s.complain(&r)
-		if ln := &s.lanes[r.Lane]; ln.holds(r.Number) {
-			s.giveWay(r.Lane, r.Number, refused) // should it be sent again, then as a gap
+		s.refusals.report(s.opts.Logger, s.opts.Clock.BootMs(), &r)
+		if ln := &s.lanes[r.Lane]; ln.contains(r.Number) {
+			s.evict(r.Lane, r.Number, refused) // should it be sent again, then as a gap
 		}
 	}
 	for _, sl := range ack.Last {
@@ -251,36 +248,6 @@ func (s *Spool) Acked(ack *wire.Ack) {
 			s.bytes -= s.lanes[sl.Lane].drop(sl.Last)
 		}
 	}
-	s.noteGone()
+	s.logEvictions()
 	s.maintain()
 }
-
-// complainEvery is the least time between two lines of the log about one kind of refusal.
-const complainEvery = uint64(time.Minute / time.Millisecond)
-
-// complaint is a kind of refusal: when the log told of it, and how many came since.
-type complaint struct {
-	at    uint64 // boot clock
-	since int
-}
-
-// complain tells the log of a refusal: once per code and minute, and how many they were.
-func (s *Spool) complain(r *wire.RefusedSignal) {
-	now := s.opts.Clock.BootMs()
-	c, told := s.complaints[r.Code]
-	c.since++
-	if !told || now-c.at >= complainEvery {
-		s.opts.Logger.Warn("server refused results", "code", r.Code, "count", c.since, "number", r.Number, "reason", r.Reason,
-			"hint", "they are not kept; what limits there are, and what raises them: muster status, muster describe namespace NAME")
-		c = complaint{at: now}
-	}
-	if s.complaints == nil {
-		s.complaints = map[string]complaint{}
-	}
-	if told || len(s.complaints) < maxComplaints {
-		s.complaints[r.Code] = c
-	}
-}
-
-// maxComplaints bounds the kinds that a server may name.
-const maxComplaints = 32

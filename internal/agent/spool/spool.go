@@ -14,49 +14,49 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Spool is safe for concurrent use. It is what a session sends from (link.Source).
+// Spool implements link.Source. It is safe for concurrent use.
 type Spool struct {
 	opts    Options
 	dir     string
 	notify  chan struct{}
-	closing sync.WaitGroup // logs whose folder was deleted
+	closing sync.WaitGroup // of logs whose folder was deleted
 
-	mu         sync.Mutex
-	log        *journal.Log
-	hears      *hears // the waiter of what is appended to log
-	st         state  // first and next are filled in when it is written
-	lanes      [lanes]lane
-	base       int64 // wall clock less boot clock at Open, ms
-	bytes      int64 // counted against the budget: what is kept
-	online     bool
-	since      uint64            // boot clock when the last session ended, or at Open
-	page       map[uint64][]byte // records read ahead, by token
-	behind     bool              // some items could not be handed to the log
-	roomy      bool              // memory may hold them all: they are being renumbered
-	stateAt    uint64            // commit of the newest state on disk
-	cutSize    int64             // size of the log at the last cut
-	stats      Stats
-	complaints map[string]complaint // by code of a refusal
-	noted      uint64               // stats.GaveWay when last written down
-	looked     uint64               // boot clock when the folder was last looked at
-	closed     bool
-	scratch    []journal.Entry
-	doNotWait  context.Context // ended: the spool never waits for the log
+	mu            sync.Mutex
+	log           *journal.Log
+	waiter        *logWaiter // of the entries of log
+	st            state      // its first and next are set when it is written
+	lanes         [lanes]lane
+	base          int64 // wall clock less boot clock at Open, ms
+	bytes         int64 // counted against the budget
+	online        bool
+	since         uint64            // boot clock at the end of the last session, or at Open
+	page          map[uint64][]byte // records read ahead, by token
+	behind        bool              // some items are not in the log yet, because its queue is full
+	roomy         bool              // memory may have all items: they are being renumbered
+	stateAt       uint64            // commit of the newest state on disk
+	cutSize       int64             // size of the log at the last cut
+	stats         Stats
+	refusals      refusalLog
+	noted         uint64 // stats.Evicted at the last logEvictions
+	folderChecked uint64 // boot clock of the last check of the folder
+	closed        bool
+	scratch       []journal.Entry
+	noWait        context.Context // ended: the spool never waits for the log
 }
 
-// Stats of a spool.
+// Stats has the counters and gauges of a spool.
 type Stats struct {
-	Held    uint64 // signals waiting for the server's word
-	Bytes   int64  // counted for them
-	Most    int64  // what may be
+	Held    uint64 // unacknowledged signals
+	Bytes   int64  // of them
+	Most    int64  // limit of Bytes
 	Evicted uint64 // since Open
 	Refused uint64 // by the server, since Open
-	Blocked error  // why the disk takes nothing now
+	Blocked error  // the reason why nothing can be written now; else nil
 	Stream  wire.StreamID
 }
 
-// Open opens the spool in dir, or makes it, with a new random stream. A damaged
-// spool is repaired; what is lost becomes a gap.
+// Open opens the spool in dir, or makes one with a new random stream. It repairs a damaged spool; lost
+// signals become a gap.
 func Open(dir string, o Options) (*Spool, error) {
 	o = o.withDefaults()
 	dir = filepath.Clean(dir)
@@ -68,10 +68,10 @@ func Open(dir string, o Options) (*Spool, error) {
 	end()
 	boot := o.Clock.BootMs()
 	s := &Spool{
-		opts: o, dir: dir, log: log, notify: make(chan struct{}, 1), doNotWait: ended,
-		since: boot, looked: boot, base: o.Clock.WallMs() - int64(boot), lanes: [lanes]lane{newLane(), newLane()},
+		opts: o, dir: dir, log: log, notify: make(chan struct{}, 1), noWait: ended,
+		since: boot, folderChecked: boot, base: o.Clock.WallMs() - int64(boot), lanes: [lanes]lane{newLane(), newLane()},
 	}
-	s.hears = &hears{s}
+	s.waiter = &logWaiter{s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.recover(); err != nil {
@@ -99,7 +99,7 @@ func openLog(dir string, o *Options) (*journal.Log, error) {
 	return log, err
 }
 
-// Close syncs what was appended and closes the log.
+// Close syncs all signals and closes the log.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	s.saveState()
@@ -110,23 +110,22 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// news spends a number on what became of the spool: an entry in the history of the
+// newsItem returns the number of a news about the spool, which becomes an entry in the history of the
 // node's own event.
-func (s *Spool) news(why reason) item {
-	return item{at: seconds(s.nowMs()), chunk: itself, gone: why}
+func newsItem(nowMs int64, why reason) item {
+	return item{at: seconds(nowMs), chunk: keepaliveChunk, gone: why}
 }
 
 // newStreamID draws a stream id, never zero.
-func (s *Spool) newStreamID() (wire.StreamID, error) {
+func newStreamID(random io.Reader) (wire.StreamID, error) {
 	var b [8]byte
-	if _, err := io.ReadFull(s.opts.Rand, b[:]); err != nil {
+	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return 0, fmt.Errorf("draw a stream id: %w", err)
 	}
 	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
 }
 
-// Append numbers a signal and keeps it; its Body is copied. urgent: it should
-// leave at once. It does not wait for the disk, or for anything.
+// Append numbers a signal and keeps a copy. urgent: it should be sent at once. Append never waits.
 func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +140,7 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	return nil
 }
 
-// Keepalive adds a keepalive signal while there is a session; a late one says nothing.
+// Keepalive adds a keepalive signal while there is a session; a late one has no use.
 func (s *Spool) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +155,7 @@ func (s *Spool) Keepalive() error {
 
 func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
-	h := held{signal: *signal, boot: s.st.boot, wallMs: now - age(boot, signal.AtMs)}
+	h := spooledSignal{signal: *signal, boot: s.st.boot, wallMs: now - age(boot, signal.AtMs)}
 	number := s.lanes[l].next()
 	data := appendSignalRecord(nil, s.st.epoch, l, number, &h)
 	s.lanes[l].push(item{
@@ -166,11 +165,11 @@ func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
 	s.store()
 	s.makeRoom()
 	s.maintain()
-	s.tellSession()
+	s.wakeSender()
 }
 
-// tellSession wakes whoever sends.
-func (s *Spool) tellSession() {
+// wakeSender wakes the goroutine that sends.
+func (s *Spool) wakeSender() {
 	select {
 	case s.notify <- struct{}{}:
 	default:
@@ -186,15 +185,14 @@ func age(nowMs, atMs uint64) int64 {
 
 func seconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 
-// store hands to the log what it has not got yet, oldest first, as far as its
-// queue has room.
+// store appends the items that the log does not have yet, oldest first, as far as its queue has space.
 func (s *Spool) store() {
 	s.behind = false
 	defer func() { s.roomy = s.roomy && s.behind }()
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		from := len(ln.recent)
-		for from > 0 && ln.at(ln.next()-uint64(len(ln.recent)-from+1)).waits() {
+		for from > 0 && ln.at(ln.next()-uint64(len(ln.recent)-from+1)).mayWait() {
 			from--
 		}
 		for i := from; i < len(ln.recent); i++ {
@@ -212,15 +210,14 @@ func (s *Spool) store() {
 	}
 }
 
-// write appends one record to the log without waiting; token zero: nobody needs to
-// know where it came to stand.
+// write appends one record to the log without waiting. Token zero: its position is not needed.
 func (s *Spool) write(data []byte, token uint64) error {
 	e := journal.Entry{Data: data, Token: token}
 	if token != 0 {
-		e.Waiter = s.hears
+		e.Waiter = s.waiter
 	}
 	s.scratch = append(s.scratch[:0], e)
-	return s.log.Append(s.doNotWait, s.scratch...)
+	return s.log.Append(s.noWait, s.scratch...)
 }
 
 // Tokens name an item: bit 63 the state, else lane, epoch (its low bits), number.
@@ -235,16 +232,15 @@ func (s *Spool) token(l wire.Lane, number uint64) uint64 {
 	return uint64(l)<<tokenLane | (s.st.epoch&0x3f)<<tokenEpoch | number
 }
 
-// hears is the spool as one log's waiter: what an abandoned log still commits means
-// nothing any more.
-type hears struct{ s *Spool }
+// logWaiter is the spool as the Waiter of one log. Commits of an abandoned log are ignored.
+type logWaiter struct{ s *Spool }
 
 // Committed implements journal.Waiter.
-func (h *hears) Committed(token uint64, at journal.Position, err error) {
+func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	s := h.s
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil || s.hears != h {
+	if err != nil || s.waiter != h {
 		return
 	}
 	if token&tokenState != 0 {
@@ -253,7 +249,7 @@ func (h *hears) Committed(token uint64, at journal.Position, err error) {
 	}
 	l, number := token>>tokenLane&1, token&tokenNumber
 	ln := &s.lanes[l]
-	if token == s.token(wire.Lane(l), number) && ln.holds(number) {
+	if token == s.token(wire.Lane(l), number) && ln.contains(number) {
 		if it := ln.at(number); it.gone == kept {
 			it.commit = at.Number
 		}
@@ -263,7 +259,7 @@ func (h *hears) Committed(token uint64, at journal.Position, err error) {
 	}
 }
 
-// saveState writes what must be known even when no signal is left.
+// saveState writes the state, which is needed also when no signal is left.
 func (s *Spool) saveState() {
 	for l := range s.lanes {
 		s.st.first[l], s.st.next[l] = s.lanes[l].front, s.lanes[l].next()
@@ -271,19 +267,19 @@ func (s *Spool) saveState() {
 	_ = s.write(s.st.append(nil), tokenState)
 }
 
-// Offline says that the session ended.
+// Offline ends the session.
 func (s *Spool) Offline() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.online, s.since = false, s.opts.Clock.BootMs()
 }
 
-// Stats tells how full the spool is.
+// Stats returns counters and gauges.
 func (s *Spool) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats
-	st.Most = s.budget()
+	st.Most = s.opts.budget()
 	st.Held, st.Bytes, st.Stream = s.heldLocked(), s.bytes, s.st.stream
 	st.Blocked = s.log.Stats().Blocked
 	return st
@@ -296,11 +292,11 @@ func (s *Spool) heldLocked() (n uint64) {
 	return n
 }
 
-// nowMs is the wall clock as it was at Open, moved on by the boot clock: ages in the
-// index do not jump with the wall clock.
+// nowMs returns the wall clock of Open, advanced by the boot clock, so that ages in the index do not jump
+// with the wall clock.
 func (s *Spool) nowMs() int64 { return s.base + int64(s.opts.Clock.BootMs()) }
 
-// maxAgeCut is the time, in seconds, below which a signal is too old.
+// maxAgeCut returns the time in seconds before which a signal is too old.
 func (s *Spool) maxAgeCut() uint32 {
 	return seconds(s.nowMs() - int64(s.opts.MaxAge/time.Millisecond))
 }

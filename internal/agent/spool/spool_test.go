@@ -179,7 +179,7 @@ func TestSendsInOrderAndForgetsWhatIsKept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, urgent := s.Waiting(); n != 250 || !urgent {
+	if n, urgent := s.Unsent(); n != 250 || !urgent {
 		t.Fatalf("waiting %d urgent %v", n, urgent)
 	}
 	v.drain(t, s)
@@ -187,7 +187,7 @@ func TestSendsInOrderAndForgetsWhatIsKept(t *testing.T) {
 	if st := s.Stats(); st.Held != 0 || st.Bytes != 0 {
 		t.Fatalf("%+v", st)
 	}
-	if n, urgent := s.Waiting(); n != 0 || urgent {
+	if n, urgent := s.Unsent(); n != 0 || urgent {
 		t.Fatalf("waiting %d urgent %v", n, urgent)
 	}
 }

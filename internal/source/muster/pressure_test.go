@@ -99,7 +99,7 @@ func (m *machine) Resume([]wire.StreamLast) error { return nil }
 func (m *machine) Keepalive() error               { return nil }
 func (m *machine) Acked(*wire.Ack)                {}
 func (m *machine) Notify() <-chan struct{}        { return m.added }
-func (m *machine) Waiting() (int, bool) {
+func (m *machine) Unsent() (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return int(m.made - m.sent), false

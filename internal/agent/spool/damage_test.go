@@ -49,7 +49,7 @@ func TestFolderDeletedWhileOpen(t *testing.T) {
 	v.resume(t, s)
 	v.drain(t, s)
 	v.expect(t, 20)
-	if v.gaps[folderDeleted.String()] != 1 || v.lost[itself] != 0 {
+	if v.gaps[folderDeleted.String()] != 1 || v.lost[keepaliveChunk] != 0 {
 		t.Errorf("gaps %v, lost %v", v.gaps, v.lost)
 	}
 }
@@ -70,7 +70,7 @@ func TestDeletedSpoolIsTold(t *testing.T) {
 }
 
 // Numbers that the server has and that were never sent from here are another life's,
-// also where the process itself was brought back, as a virtual machine is, and has made
+// also where the process keepaliveChunk was brought back, as a virtual machine is, and has made
 // more signals than the other life since.
 func TestMemoryBroughtBack(t *testing.T) {
 	fs, clock, v := memfs.New(), newHands(), newServer()

@@ -7,11 +7,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// budget is what may be kept: the other half of the disk lets the log be rewritten.
-func (s *Spool) budget() int64 { return s.opts.MaxBytes / 2 }
+// budget returns the bytes for signals: the other half of the disk lets the log be rewritten.
+func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 
-// makeRoom lets go of what is too old, of what does not fit, and of what memory
-// cannot hold.
+// makeRoom evicts signals that are too old, exceed the budget, or exceed the memory while the disk
+// refuses them.
 func (s *Spool) makeRoom() {
 	cut, hard := s.maxAgeCut(), memoryBytes/lanes
 	if s.roomy {
@@ -20,38 +20,38 @@ func (s *Spool) makeRoom() {
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		for ln.aged = max(ln.aged, ln.first); ln.aged < ln.next() && ln.at(ln.aged).at < cut; ln.aged++ {
-			s.giveWay(wire.Lane(l), ln.aged, tooOld)
+			s.evict(wire.Lane(l), ln.aged, tooOld)
 		}
 		for _, number := range ln.trim(memoryBytes/lanes/2, hard) {
-			s.giveWay(wire.Lane(l), number, overFull)
+			s.evict(wire.Lane(l), number, overFull)
 		}
 		if over := len(ln.items) - maxItems/lanes; over > 0 {
-			over += maxItems / 64 // so that this is rare
+			over += maxItems / 64 // so that it happens rarely
 			for i := range over {
-				s.giveWay(wire.Lane(l), ln.first+uint64(i), overFull)
+				s.evict(wire.Lane(l), ln.first+uint64(i), overFull)
 			}
 			ln.collapse(over)
 		}
 	}
-	if s.bytes > s.budget() {
-		s.level(s.budget() / 8 * 7)
+	if s.bytes > s.opts.budget() {
+		s.level(s.opts.budget() / 8 * 7)
 	}
-	s.noteGone()
+	s.logEvictions()
 }
 
-// giveWay marks a number as gone.
-func (s *Spool) giveWay(l wire.Lane, number uint64, why reason) {
+// evict loses the signal of a number for a reason.
+func (s *Spool) evict(l wire.Lane, number uint64, why reason) {
 	it := s.lanes[l].at(number)
 	if it.gone != kept {
 		return
 	}
 	s.bytes -= int64(it.size) + itemOverhead
 	s.stats.Evicted++
-	s.lanes[l].lose(number, why)
+	s.lanes[l].markLost(number, why)
 }
 
-// level is the budget's way: every check may keep as many bytes as there is room for when
-// all keep the same; who has more loses the oldest of its results.
+// level evicts down to target bytes. Every check keeps at most the same number of bytes; a check with more
+// loses its oldest results.
 func (s *Spool) level(target int64) {
 	shares := map[model.ChunkID]int64{}
 	cost := func(it *item) int64 { return int64(it.size) + itemOverhead }
@@ -69,7 +69,7 @@ func (s *Spool) level(target int64) {
 		}
 		return total <= target
 	}
-	low, high := int64(0), target // the most that fits
+	low, high := int64(0), target // bytes of a check, the most that fit
 	for low < high {
 		if mid := (low + high + 1) / 2; fits(mid) {
 			low = mid
@@ -79,34 +79,33 @@ func (s *Spool) level(target int64) {
 	}
 	a, b := &s.lanes[0], &s.lanes[1]
 	for i, k := 0, 0; i < len(a.items) || k < len(b.items); {
-		l, n := wire.Live, &i // the older one of both lanes
+		l, n := wire.Live, &i // the lane with the older signal
 		if i == len(a.items) || k < len(b.items) && b.items[k].at < a.items[i].at {
 			l, n = wire.Backlog, &k
 		}
 		it := &s.lanes[l].items[*n]
 		if it.gone == kept && shares[it.chunk] > low {
 			shares[it.chunk] -= cost(it)
-			s.giveWay(l, s.lanes[l].first+uint64(*n), overFull)
+			s.evict(l, s.lanes[l].first+uint64(*n), overFull)
 		}
 		*n++
 	}
 }
 
-// maxGoneRun bounds one record.
+// maxGoneRun is the largest number of items in one record.
 const maxGoneRun = 4096
 
-// noteGone writes down what gave way since the last time, so that a restart knows
-// the counts.
-func (s *Spool) noteGone() {
+// logEvictions writes records of new evictions, so that their counts survive a restart.
+func (s *Spool) logEvictions() {
 	if s.stats.Evicted == s.noted {
 		return
 	}
 	s.noted = s.stats.Evicted
-	s.eachGone(func(it *item) bool { return !it.logged })
+	s.logGone(func(it *item) bool { return !it.logged })
 }
 
-// eachGone writes a record for every run of gone items that match.
-func (s *Spool) eachGone(match func(*item) bool) {
+// logGone writes a record for every run of lost numbers that match.
+func (s *Spool) logGone(match func(*item) bool) {
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		for i := 0; i < len(ln.items); i++ {
