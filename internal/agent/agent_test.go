@@ -46,8 +46,8 @@ func config(s *server, dir string) Config {
 	}
 }
 
-// begin runs an agent; the function returned stops it and hands over Run's error.
-func begin(t testing.TB, cfg Config) (*Agent, func() error) {
+// startAgent runs an agent; the function returned stops it and hands over Run's error.
+func startAgent(t testing.TB, cfg Config) (*Agent, func() error) {
 	t.Helper()
 	a, err := New(cfg)
 	if err != nil {
@@ -95,7 +95,7 @@ func TestFromTokenToResult(t *testing.T) {
 		shell(3, "echo {{ .props.unset }}", time.Hour), shell(4, "echo {{ .props.torn }}", time.Hour),
 		shell(5, "exit 77", time.Hour),
 	)
-	a, stop := begin(t, config(s, t.TempDir()))
+	a, stop := startAgent(t, config(s, t.TempDir()))
 	s.wait("five results", func() bool { return len(s.results) >= 5 })
 	s.mu.Lock()
 	for id, want := range map[model.ChunkID]struct {
@@ -156,7 +156,7 @@ func TestChangedFactsAreSaid(t *testing.T) {
 		name := "web01.example.com"
 		resolved.Store(&name)
 	}
-	begin(t, cfg)
+	startAgent(t, cfg)
 	s.wait("the name is resolved", func() bool {
 		return len(s.hellos) == 2 && s.hellos[0].Facts["fqdn"] == "" && s.hellos[1].Facts["fqdn"] == "web01.example.com"
 	})
@@ -176,14 +176,14 @@ func TestGoesOnWithoutServer(t *testing.T) {
 	s := newServer(t)
 	s.assign(nil, shell(1, "echo $((n+1))", 200*time.Millisecond))
 	cfg := config(s, t.TempDir())
-	_, stop := begin(t, cfg)
+	_, stop := startAgent(t, cfg)
 	s.wait("the first results", func() bool { return len(s.of(1)) >= 2 })
 	s.stop()
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
 	// Restarted while there is no server: it runs what it was told last.
-	a, _ := begin(t, cfg)
+	a, _ := startAgent(t, cfg)
 	<-a.ready
 	before := a.self().Waiting
 	testenv.Until(t, "results are spooled", func() bool { return a.self().Waiting >= before+5 })
@@ -200,7 +200,7 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 	s := newServer(t)
 	s.assign(nil, shell(1, "true", 100*time.Millisecond))
 	cfg := config(s, t.TempDir())
-	a, stop := begin(t, cfg)
+	a, stop := startAgent(t, cfg)
 	s.wait("the first result", func() bool { return len(s.of(1)) >= 1 })
 	again := func(gone muster.Gone) {
 		t.Helper()
@@ -210,7 +210,7 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 		s.mu.Lock()
 		s.gone = gone
 		s.mu.Unlock()
-		a, stop = begin(t, cfg)
+		a, stop = startAgent(t, cfg)
 		<-a.ready
 	}
 	jobs := func() int { return a.checks.scheduler.Stats().Jobs }
@@ -271,7 +271,7 @@ func TestKilledAgentGoesOn(t *testing.T) {
 func TestRefusesASecondAgentAndABadToken(t *testing.T) {
 	s := newServer(t)
 	cfg := config(s, t.TempDir())
-	a, _ := begin(t, cfg)
+	a, _ := startAgent(t, cfg)
 	<-a.ready
 	second, _ := New(cfg)
 	if err := second.Run(t.Context()); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "in use by another agent") {
@@ -289,7 +289,7 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s := newServer(t)
 	s.assign(nil, shell(1, "echo fine", time.Hour))
 	cfg := config(s, t.TempDir())
-	_, stop := begin(t, cfg)
+	_, stop := startAgent(t, cfg)
 	s.wait("a result", func() bool { return len(s.of(1)) == 1 })
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -303,7 +303,7 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	begin(t, cfg)
+	startAgent(t, cfg)
 	s.wait("a result of the second life", func() bool { return len(s.of(1)) == 2 })
 }
 
@@ -323,7 +323,7 @@ func TestLargeAssignment(t *testing.T) {
 	bad.Stdin = strings.Repeat("x", wire.MaxBody)
 	s.assign(nil, append(chunks, bad)...)
 	cfg := config(s, t.TempDir())
-	a, stop := begin(t, cfg)
+	a, stop := startAgent(t, cfg)
 	s.wait("a result of every unit that can be read", func() bool { return len(s.results) >= units })
 	s.mu.Lock()
 	if n := len(s.of(bad.ID)); n != 0 || total < 10_000_000 {
@@ -342,7 +342,7 @@ func TestLargeAssignment(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.stop()
-	a, _ = begin(t, cfg)
+	a, _ = startAgent(t, cfg)
 	<-a.ready
 	if jobs := a.checks.scheduler.Stats().Jobs; jobs != units || len(refused()) != 1 {
 		t.Errorf("after a restart without the server: %d jobs, expected %d; refused %+v", jobs, units, refused())
@@ -398,7 +398,7 @@ func TestPartsByKind(t *testing.T) {
 func TestRunNow(t *testing.T) {
 	s := newServer(t)
 	s.assign(nil, shell(1, "echo now", 24*time.Hour))
-	a, _ := begin(t, config(s, t.TempDir()))
+	a, _ := startAgent(t, config(s, t.TempDir()))
 	s.wait("the first run", func() bool { return len(s.of(1)) == 1 })
 	(*events)(a).RunNow(&wire.Run{Chunk: 1})
 	(*events)(a).RunNow(&wire.Run{Chunk: 99}) // not ours: logged

@@ -17,7 +17,7 @@ func TestStdinOfACheck(t *testing.T) {
 	given.Command = &model.Command{Argv: []string{"cat"}}
 	given.Stdin, missing.Stdin = "SELECT {{ .props.table }}; -- $HOME `id`\n", "{{ .props.unset }}"
 	s.assign([]wire.Property{{Name: "table", Value: []byte(`"jobs"`)}}, given, missing)
-	begin(t, config(s, t.TempDir()))
+	startAgent(t, config(s, t.TempDir()))
 	s.wait("both results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func TestHooksRunByStatus(t *testing.T) {
 	fine.Hooks = []model.Hook{{Name: "fine", When: []string{"ok"}, Command: &model.Command{Argv: []string{"echo", "was fine"}}},
 		{Name: "told", When: []string{"ok"}, Command: &model.Command{Shell: "cat"}, Stdin: true}}
 	s.assign([]wire.Property{{Name: "where", Value: []byte(`"the cellar"`)}}, bad, odd, fine)
-	begin(t, config(s, t.TempDir()))
+	startAgent(t, config(s, t.TempDir()))
 	s.wait("all results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 && len(s.of(3)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func TestMetricsAndThresholds(t *testing.T) {
 	many := shell(3, "seq -f 'series.number.%.0f 1' 1 1000", time.Hour)
 	many.Metrics, many.MaxOutput = &model.Metrics{Format: "graphite", Tags: map[string]string{"long": strings.Repeat("x", 255)}}, 64<<10
 	s.assign(nil, load, failed, many)
-	begin(t, config(s, t.TempDir()))
+	startAgent(t, config(s, t.TempDir()))
 	s.wait("all results", func() bool { return len(s.of(1)) == 1 && len(s.of(2)) == 1 && len(s.of(3)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func TestOutputsAreDiscarded(t *testing.T) {
 		c.DiscardOutput = true
 	}
 	s.assign(nil, fine, beyond, odd, gone, plain)
-	begin(t, config(s, t.TempDir()))
+	startAgent(t, config(s, t.TempDir()))
 	s.wait("all results", func() bool {
 		for id := model.ChunkID(1); id <= 5; id++ {
 			if len(s.of(id)) == 0 {

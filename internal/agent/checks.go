@@ -156,7 +156,7 @@ func (c *checks) job(x *check, key schedule.Key) schedule.Job {
 	return job
 }
 
-// prepare expands a definition with the properties of its target. err is that of the template.
+// prepare expands a definition with the properties of its target. err is the template's error.
 func prepare(chunk *model.CheckChunk, template *model.CommandTemplate, err error, t target) *check {
 	x := &check{chunk: chunk, proxy: t.node, carried: &carried{}}
 	if err == nil {

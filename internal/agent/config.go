@@ -21,7 +21,7 @@ type Config struct {
 	StateDir string            // identity, assignment and spool; mode 0700
 	Token    string            // join token; used while there is no identity
 	CA       [32]byte          // SHA-256 of the CA to trust when joining without a token; zero: see Join
-	Servers  []string          // host:port in order of preference; default: those of the identity
+	Servers  []string          // host:port in order of preference; default: the identity's
 	Name     string            // proposed at enrolment; default the host name
 	Labels   map[string]string // reported to the server
 	Groups   []string          // self-declared, where token or group allows it

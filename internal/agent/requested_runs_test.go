@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// asking is an agent without a session: the test is the link.
-func asking(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc) {
+// newRequestTest returns an agent without a session: the test is the link.
+func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc) {
 	t.Helper()
 	cfg := Config{StateDir: t.TempDir(), Name: "web01"}
 	if change != nil {
@@ -65,7 +65,7 @@ func answers(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
 }
 
 func TestCommands(t *testing.T) {
-	a, _ := asking(t, nil)
+	a, _ := newRequestTest(t, nil)
 	for i, c := range []struct {
 		run  wire.Run
 		want wire.RunOutput
@@ -95,7 +95,7 @@ func TestCommands(t *testing.T) {
 
 // What is written leaves while the command runs.
 func TestCommandsAreHeardWhileTheyRun(t *testing.T) {
-	a, _ := asking(t, nil)
+	a, _ := newRequestTest(t, nil)
 	gate := filepath.Join(t.TempDir(), "gate")
 	a.requests.request(&wire.Run{ID: 1, Command: line("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
 	<-a.requests.Ready()
@@ -127,7 +127,7 @@ func TestCommandsEnd(t *testing.T) {
 		testenv.Until(t, "its processes are gone", func() bool { return len(naming(dir)) == 0 })
 	}
 	t.Run("by a cancel", func(t *testing.T) {
-		a, _ := asking(t, nil)
+		a, _ := newRequestTest(t, nil)
 		a.requests.request(sleeps(1))
 		began(t, a)
 		a.requests.request(&wire.Run{ID: 2, Cancel: true}) // of nobody
@@ -138,7 +138,7 @@ func TestCommandsEnd(t *testing.T) {
 		gone(t)
 	})
 	t.Run("by the end of the session", func(t *testing.T) {
-		a, _ := asking(t, nil)
+		a, _ := newRequestTest(t, nil)
 		a.requests.request(sleeps(1))
 		began(t, a)
 		(*events)(a).Disconnected("server", nil)
@@ -148,7 +148,7 @@ func TestCommandsEnd(t *testing.T) {
 		}
 	})
 	t.Run("by the end of the agent", func(t *testing.T) {
-		a, stop := asking(t, nil)
+		a, stop := newRequestTest(t, nil)
 		a.requests.request(sleeps(1))
 		began(t, a)
 		stop(nil)
@@ -176,7 +176,7 @@ func naming(dir string) (pids []string) {
 }
 
 func TestNoMoreCommandsThanMayRun(t *testing.T) {
-	a, _ := asking(t, nil)
+	a, _ := newRequestTest(t, nil)
 	for id := uint64(1); id <= maxCommands+1; id++ {
 		a.requests.request(&wire.Run{ID: id, Command: line("sleep 600")})
 	}
@@ -203,7 +203,7 @@ func TestRefusals(t *testing.T) {
 		{"audit only", func(c *Config) { c.Commands.AuditOnly = true }, "--audit-only", "changes"},
 		{"a list", func(c *Config) { c.Commands.Allow = []string{"true"} }, "--allow-commands", "commands"},
 	} {
-		a, _ := asking(t, c.change)
+		a, _ := newRequestTest(t, c.change)
 		mark := filepath.Join(t.TempDir(), "ran")
 		a.requests.request(&wire.Run{ID: 1, Command: line("touch " + mark)})
 		if got := answers(t, a, 1)[1]; !strings.Contains(got.Refused, c.says) || len(got.Output) > 0 {
@@ -225,7 +225,7 @@ func TestRefusals(t *testing.T) {
 // A check that was asked for answers as it runs, also whoever asked while it ran; a cancel
 // ends the answer and not the check.
 func TestChecksAnswer(t *testing.T) {
-	a, _ := asking(t, nil)
+	a, _ := newRequestTest(t, nil)
 	k := &a.requests
 	for id := uint64(1); id <= 2; id++ {
 		k.byID[id] = &requestedRun{id: id, check: 7, room: 100}
@@ -247,7 +247,7 @@ func TestChecksAnswer(t *testing.T) {
 // Small pieces leave together, after a moment or when they are many.
 func TestPiecesLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := asking(t, nil)
+		a, _ := newRequestTest(t, nil)
 		x := &requestedRun{id: 1, room: 1 << 20}
 		a.requests.byID[1] = x
 		for range 10 {

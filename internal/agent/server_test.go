@@ -73,13 +73,13 @@ func newServer(t testing.TB) *server {
 		t.Fatal(err)
 	}
 	s.token, s.tokens[keep.ID] = token.String(), keep
-	s.begin(l)
+	s.serve(l)
 	t.Cleanup(func() { s.stop() })
 	return s
 }
 
-// begin serves on l until stop.
-func (s *server) begin(l net.Listener) {
+// serve serves on l until stop.
+func (s *server) serve(l net.Listener) {
 	s.t.Helper()
 	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.deliver, Reserve: -1})
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *server) restart() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.begin(l)
+	s.serve(l)
 }
 
 func (s *server) deliver(c journal.Commit) {

@@ -22,7 +22,7 @@ type part interface {
 }
 
 // units puts assignments in force. parts is the one table of the kinds that this agent runs: it
-// decides what Hello announces, which chunks are refused and who runs the others.
+// decides what Hello announces, which chunks are refused and which part runs the others.
 type units struct {
 	parts map[model.ChunkKind]part
 	log   *slog.Logger

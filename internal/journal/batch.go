@@ -5,7 +5,7 @@ package journal
 type batch struct {
 	data    []byte  // the entries' bytes, back to back
 	entries []place // of each in data
-	waiters []waiting
+	waiters []waiterToken
 	signals int
 	raw     int // size of the entries grouped by section, lengths included
 }
@@ -15,7 +15,7 @@ type place struct {
 	at, n   uint32
 }
 
-type waiting struct {
+type waiterToken struct {
 	waiter Waiter
 	token  uint64
 }
@@ -29,7 +29,7 @@ func (b *batch) add(e *Entry) {
 	b.raw += rawSize(e)
 	b.signals += e.Signals
 	if e.Waiter != nil {
-		b.waiters = append(b.waiters, waiting{e.Waiter, e.Token})
+		b.waiters = append(b.waiters, waiterToken{e.Waiter, e.Token})
 	}
 }
 

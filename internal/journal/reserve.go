@@ -22,8 +22,8 @@ type reserve struct {
 	held   bool
 }
 
-// take allocates the reserve where it is missing. An error says that the disk is full.
-func (r *reserve) take() error {
+// allocate allocates the reserve where it is missing. An error says that the disk is full.
+func (r *reserve) allocate() error {
 	if r.size == 0 || r.held {
 		return nil
 	}

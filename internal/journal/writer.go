@@ -67,7 +67,7 @@ func (l *Log) write(data []byte, h header) (offset int64, err error) {
 
 // room returns the reason why more bytes must not be written now.
 func (l *Log) room(more int64) error {
-	if err := l.writer.reserve.take(); err != nil {
+	if err := l.writer.reserve.allocate(); err != nil {
 		return err
 	}
 	return l.checkBudget(more)

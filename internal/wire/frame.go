@@ -256,11 +256,7 @@ type Bye struct {
 	RetryMs uint32
 }
 
-// The messages about the machine and the agent themselves, and of runs that somebody
-// asked for: Facts, Stats, Ran. Field numbers are those of docs/protocol/muster.proto.
-// None of them is kept in the journal.
-
-// Facts says anew, and whole, what Hello said of the machine.
+// Facts replaces labels, facts and groups of Hello. It is not journaled.
 type Facts struct {
 	Labels map[string]string // from the agent's configuration
 	Facts  map[string]string // measured

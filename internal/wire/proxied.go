@@ -13,7 +13,8 @@ type ProxyChecks struct {
 	Sets  []ProxySet
 }
 
-// ProxyNode is a node without an agent. Its Properties replace those of the node that runs the check.
+// ProxyNode is a node without an agent. Its Properties replace the properties of the node that runs
+// the check.
 type ProxyNode struct {
 	Node       model.NodeID
 	Name       string

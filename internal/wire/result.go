@@ -15,7 +15,7 @@ type Result struct {
 	Extra      []byte // encoded Extra, as it came: see DecodeExtra
 }
 
-// Fields of a Result; those of an Extra come last.
+// Fields of a Result; the fields of an Extra come last.
 const (
 	fieldHook     = 5
 	fieldValue    = 6

@@ -59,7 +59,7 @@ func (d *depot) open() {
 		if d.fetch != nil {
 			return d.fetch(ctx, sum, from)
 		}
-		return d.right(sum, from)
+		return d.source(sum, from)
 	}}
 	if d.more != nil {
 		d.more(&config)
@@ -87,7 +87,7 @@ func (d *depot) sleep(how time.Duration) {
 	synctest.Wait()
 }
 
-func (d *depot) right(sum Sum, from int64) (*Source, error) {
+func (d *depot) source(sum Sum, from int64) (*Source, error) {
 	return &Source{Body: io.NopCloser(bytes.NewReader(d.has[sum][from:])), From: from}, nil
 }
 
@@ -106,7 +106,7 @@ func (d *depot) get(sum Sum) (dir string, err error) {
 	return d.cache.Dir(ctx, sum)
 }
 
-func (d *depot) holds(sum Sum, name, text string) {
+func (d *depot) checkFolders(sum Sum, name, text string) {
 	d.t.Helper()
 	dir, err := d.get(sum)
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *depot) holds(sum Sum, name, text string) {
 	}
 }
 
-func (d *depot) says(sum Sum, words string) {
+func (d *depot) waitForError(sum Sum, words string) {
 	d.t.Helper()
 	if dir, err := d.get(sum); err == nil || !strings.Contains(err.Error(), words) {
 		d.t.Fatalf("%q %v, want: %s", dir, err, words)
@@ -125,7 +125,7 @@ func (d *depot) says(sum Sum, words string) {
 }
 
 // lies are the names in the folder.
-func (d *depot) lies(want ...string) {
+func (d *depot) storedFiles(want ...string) {
 	d.t.Helper()
 	list, err := os.ReadDir(d.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -196,23 +196,23 @@ func TestACutDownloadGoesOn(t *testing.T) {
 			case 4:
 				return &Source{Body: broken{bytes.NewReader(data[:9100]), errors.New("connection reset")}}, nil // from its beginning
 			}
-			return d.right(sum, from)
+			return d.source(sum, from)
 		}
 		d.want(sum)
-		d.says(sum, "the archive broke off after 4000; it goes on from there: connection reset")
+		d.waitForError(sum, "the archive broke off after 4000; it goes on from there: connection reset")
 		for d.times() < 4 {
 			d.sleep(time.Second)
 		}
 		synctest.Wait()
-		d.says(sum, "the archive broke off after 9100; it goes on from there: connection reset")
+		d.waitForError(sum, "the archive broke off after 9100; it goes on from there: connection reset")
 		d.stop()
 		d.open()
 		d.want(sum)
-		d.holds(sum, "x", strings.Repeat("abc", 5000))
+		d.checkFolders(sum, "x", strings.Repeat("abc", 5000))
 		if d.stop(); !slices.Equal(d.asked, []int64{0, 4000, 9000, 9000, 9100}) {
 			t.Errorf("asked for the bytes from %v", d.asked)
 		}
-		d.lies(sum)
+		d.storedFiles(sum)
 	})
 }
 
@@ -229,12 +229,12 @@ func TestWhatIsNotTheArchive(t *testing.T) {
 			case 5:
 				return &Source{Body: io.NopCloser(strings.NewReader("x")), From: from + 1}, nil
 			}
-			return d.right(sum, from)
+			return d.source(sum, from)
 		}
 		d.want(sum)
 		d.sleep(3 * time.Second)
-		d.says(sum, "what came is not the archive: its SHA-512 is")
-		d.lies()
+		d.waitForError(sum, "what came is not the archive: its SHA-512 is")
+		d.storedFiles()
 		d.stop()
 		d.open()
 		d.want(sum)
@@ -242,11 +242,11 @@ func TestWhatIsNotTheArchive(t *testing.T) {
 			d.sleep(time.Second)
 		}
 		synctest.Wait()
-		d.says(sum, "another part of the archive than was asked for")
+		d.waitForError(sum, "another part of the archive than was asked for")
 		for d.came.Load() == 0 {
 			d.sleep(time.Second)
 		}
-		d.holds(sum, "x", "right")
+		d.checkFolders(sum, "x", "right")
 		if took := time.Since(began); took < 6*time.Second {
 			t.Errorf("fetched %d times within %v", d.times(), took)
 		}
@@ -262,14 +262,14 @@ func TestARefusedArchive(t *testing.T) {
 		fine := d.add("b\xefn/x", "not UTF-8")
 		d.want(bomb, escape, odd, fine)
 		d.sleep(time.Minute)
-		d.says(bomb, `the archive is refused: "x": there is too much in it`)
-		d.says(escape, `the archive is refused: "../escaped" leads out`)
-		d.says(odd, `the archive is refused: "b\xefn" stands twice in it`)
-		d.holds(fine, "b\xefn/x", "not UTF-8")
+		d.waitForError(bomb, `the archive is refused: "x": there is too much in it`)
+		d.waitForError(escape, `the archive is refused: "../escaped" leads out`)
+		d.waitForError(odd, `the archive is refused: "b\xefn" stands twice in it`)
+		d.checkFolders(fine, "b\xefn/x", "not UTF-8")
 		if d.times() != 4 {
 			t.Errorf("fetched %d times within a minute", d.times())
 		}
-		d.lies(fine)
+		d.storedFiles(fine)
 		d.cache.RetryNow() // a session: still no better
 		d.sleep(time.Minute)
 		if d.times() != 4 {
@@ -292,7 +292,7 @@ func TestTwoAtOnce(t *testing.T) {
 			if sum == slow && stuck.Load() {
 				return &Source{Body: hangs{strings.NewReader(""), ctx}, From: from}, nil
 			}
-			return d.right(sum, from)
+			return d.source(sum, from)
 		}
 		d.want(slow, quick)
 		done := make(chan string, 6)
@@ -302,11 +302,11 @@ func TestTwoAtOnce(t *testing.T) {
 			}
 		}
 		d.sleep(stalled + 2*spread)
-		d.holds(quick, "x", "quick")
+		d.checkFolders(quick, "x", "quick")
 		stuck.Store(false)
 		d.cache.RetryNow()
 		d.sleep(stalled + 2*spread)
-		d.holds(slow, "x", "slow")
+		d.checkFolders(slow, "x", "slow")
 		for range 6 {
 			<-done
 		}
@@ -326,14 +326,14 @@ func TestAFullDisk(t *testing.T) {
 			if full.Load() {
 				return &Source{Body: broken{strings.NewReader(""), &os.PathError{Op: "write", Path: "x.part", Err: syscall.ENOSPC}}, From: from}, nil
 			}
-			return d.right(sum, from)
+			return d.source(sum, from)
 		}
 		d.want(sum)
 		d.sleep(time.Minute)
-		d.says(sum, "no space left on device")
+		d.waitForError(sum, "no space left on device")
 		full.Store(false)
 		d.sleep(2 * longestWait)
-		d.holds(sum, "x", "text")
+		d.checkFolders(sum, "x", "text")
 	})
 }
 
@@ -348,24 +348,24 @@ func TestRoomIsMade(t *testing.T) {
 		for _, sum := range []Sum{a, b} {
 			d.want(sum)
 			d.sleep(2 * time.Hour)
-			d.holds(sum, "x", strings.Repeat(string(d.has[sum][512]), 100))
+			d.checkFolders(sum, "x", strings.Repeat(string(d.has[sum][512]), 100))
 		}
 		d.sleep(2 * time.Hour)
-		d.holds(a, "x", strings.Repeat("a", 100)) // used again: b is older
+		d.checkFolders(a, "x", strings.Repeat("a", 100)) // used again: b is older
 		d.stop()
 		d.open()
 		d.want(c)
 		d.sleep(time.Minute)
-		d.lies(sorted(a, c)...)
+		d.storedFiles(sorted(a, c)...)
 		d.want(a, c)
 		d.want(a, c, e)
 		d.sleep(time.Minute)
-		d.says(e, "the assets of this node's checks have 300, and at most 250 are kept here")
-		d.lies(sorted(a, c)...)
+		d.waitForError(e, "the assets of this node's checks have 300, and at most 250 are kept here")
+		d.storedFiles(sorted(a, c)...)
 		d.want(c, e)
 		d.sleep(time.Minute)
-		d.holds(e, "x", strings.Repeat("e", 100))
-		d.lies(sorted(c, e)...)
+		d.checkFolders(e, "x", strings.Repeat("e", 100))
+		d.storedFiles(sorted(c, e)...)
 	})
 }
 
@@ -386,7 +386,7 @@ func TestNotNeededMeanwhile(t *testing.T) {
 			if fail {
 				return &Source{Body: broken{bytes.NewReader(d.has[sum][:700]), errors.New("connection reset")}}, nil
 			}
-			return d.right(sum, from)
+			return d.source(sum, from)
 		}
 		d.want(sum)
 		d.sleep(spread)
@@ -394,9 +394,9 @@ func TestNotNeededMeanwhile(t *testing.T) {
 		d.want()
 		close(held)
 		synctest.Wait()
-		d.lies(sum)
+		d.storedFiles(sum)
 		d.want(sum)
-		d.holds(sum, "x", "text")
+		d.checkFolders(sum, "x", "text")
 		if d.times() != 1 {
 			t.Errorf("fetched %d times", d.times())
 		}
@@ -409,7 +409,7 @@ func TestNotNeededMeanwhile(t *testing.T) {
 		d.want()
 		close(held)
 		synctest.Wait()
-		d.lies(sum)
+		d.storedFiles(sum)
 	})
 }
 
@@ -434,11 +434,11 @@ func TestWhatALifeLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.want(needed)
-		d.holds(needed, "x", strings.Repeat("x", 1000))
+		d.checkFolders(needed, "x", strings.Repeat("x", 1000))
 		if d.stop(); !slices.Equal(d.asked, []int64{600}) {
 			t.Errorf("asked for the bytes from %v", d.asked)
 		}
-		d.lies(needed, "z.part")
+		d.storedFiles(needed, "z.part")
 		if _, err := os.Stat(filepath.Join(d.dir, needed, "old")); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("of the folder of before: %v", err)
 		}

@@ -11,19 +11,19 @@ import (
 )
 
 // looking is a cache that looks every minute at what it gives.
-func looking(d *depot) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } }
+func newListTest(d *depot) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } }
 
 // What is not any more as it was extracted is extracted again before it is used; what a program writes beside
 // is its own.
 func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDepot(t)
-		looking(d)
+		newListTest(d)
 		d.open()
 		defer func() { d.stop() }()
 		sum := d.keep(packed(t, true, file("bin/x y", "text"), file("lib/z", "more")))
 		d.want(sum)
-		d.holds(sum, "bin/x y", "text")
+		d.checkFolders(sum, "bin/x y", "text")
 		at := func(name string) string { return filepath.Join(d.dir, sum, name) }
 		times := 1
 		for what, damage := range map[string]func() error{
@@ -41,8 +41,8 @@ func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			d.sleep(time.Minute)
-			d.holds(sum, "bin/x y", "text")
-			d.holds(sum, "lib/z", "more")
+			d.checkFolders(sum, "bin/x y", "text")
+			d.checkFolders(sum, "lib/z", "more")
 			if times++; d.times() != times {
 				t.Errorf("%s: fetched %d times, want %d", what, d.times(), times)
 			}
@@ -51,14 +51,14 @@ func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.sleep(time.Minute)
-		d.holds(sum, "lib/z.cache", "compiled")
+		d.checkFolders(sum, "lib/z.cache", "compiled")
 		d.stop()
 		if err := os.Remove(at("lib/z")); err != nil {
 			t.Fatal(err)
 		}
 		d.open() // looks at what it finds
 		d.want(sum)
-		d.holds(sum, "lib/z", "more")
+		d.checkFolders(sum, "lib/z", "more")
 		if times++; d.times() != times {
 			t.Errorf("fetched %d times, want %d", d.times(), times)
 		}
@@ -67,7 +67,7 @@ func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.open()
-		d.lies() // nor its list
+		d.storedFiles() // nor its list
 	})
 }
 
@@ -107,12 +107,12 @@ func TestWhatIsUsedStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.want(next)
-		d.holds(next, "x", strings.Repeat("n", 60))
+		d.checkFolders(next, "x", strings.Repeat("n", 60))
 		if _, err := os.Stat(filepath.Join(dir, "x")); err != nil {
 			t.Error(err)
 		}
 		done()
-		d.lies(next)
+		d.storedFiles(next)
 	})
 }
 
@@ -126,7 +126,7 @@ func TestRoomIsLeftOnTheDisk(t *testing.T) {
 		sum := d.add("x", "text")
 		d.want(sum)
 		d.sleep(time.Minute)
-		d.says(sum, "are for others")
+		d.waitForError(sum, "are for others")
 		if _, err := os.Stat(filepath.Join(d.dir, sum)); !os.IsNotExist(err) {
 			t.Error(err)
 		}

@@ -32,7 +32,7 @@ var (
 	ErrBaseMismatch = errors.New("assignment is a difference to another one")
 	// ErrBadSignature reports a signature that is not the server's, or not for this node.
 	ErrBadSignature = errors.New("assignment is not signed by the server for this node")
-	// ErrStaleGeneration reports a lower generation than that of the present assignment.
+	// ErrStaleGeneration reports a lower generation than the present one.
 	ErrStaleGeneration = errors.New("assignment is older than the present one")
 )
 

@@ -20,7 +20,7 @@ func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
 	return TLSFor(wire.Subprotocol, id, now)
 }
 
-// TLSFor returns TLSConfig for another ALPN protocol than that of sessions.
+// TLSFor returns TLSConfig for another ALPN protocol.
 func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config {
 	if now == nil {
 		now = time.Now

@@ -59,7 +59,7 @@ type RunOutputs interface {
 	Next(maxBytes int) (wire.RunOutput, bool)
 }
 
-// RunConfig adds to Config what a long-lived agent needs.
+// RunConfig adds to Config the settings of a long-lived agent.
 type RunConfig struct {
 	Config
 	Servers []string // the agent's own, host:port in order of preference
@@ -68,8 +68,8 @@ type RunConfig struct {
 	TLS          func() *tls.Config
 	SavedServers []string          // of the last Welcome: tried first
 	Hello        func() wire.Hello // without Node, Protocol, Session, Streams, Backlog, Assignment
-	// Facts returns the present facts; FactsChanged has a value after they changed. Nil: those of Hello
-	// never change.
+	// Facts returns the present facts; FactsChanged has a value after they changed. Nil: the facts of
+	// Hello never change.
 	Facts        func() wire.Facts
 	FactsChanged <-chan struct{}
 	Assignment   *Assignment       // stored by the last run of the agent; nil: none

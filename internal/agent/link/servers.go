@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// order returns the servers to try: those of the last Welcome, then the agent's own, so that a wrong
+// order returns the servers to try: first the last Welcome's, then the agent's own, so that a wrong
 // list in Welcome locks no agent out.
 func (r *runner) order() []string {
 	list := slices.Clone(r.told)

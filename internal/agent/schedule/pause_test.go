@@ -11,7 +11,7 @@ import (
 // who asks for a run gets it.
 func TestNothingRunsInAnExceptedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, Config{})
+		w := start(t, Config{})
 		var held atomic.Bool
 		job := w.job(1, time.Minute, time.Second)
 		job.Paused = func() bool { return held.Load() }

@@ -14,7 +14,7 @@ import (
 // check on call runs when it is called, and never by itself.
 func TestRunsForProxyNodesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, Config{MaxConcurrent: 8})
+		w := start(t, Config{MaxConcurrent: 8})
 		defer w.stop()
 		var mu sync.Mutex
 		starts := map[model.NodeID][]time.Duration{}

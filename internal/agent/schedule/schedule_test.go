@@ -27,10 +27,10 @@ type world struct {
 	stop   func()
 }
 
-func begin(t *testing.T, cfg Config) *world { return beginSince(t, cfg, time.Now()) }
+func start(t *testing.T, cfg Config) *world { return startBooted(t, cfg, time.Now()) }
 
-// beginSince is begin on a machine that booted then.
-func beginSince(t *testing.T, cfg Config, booted time.Time) *world {
+// startBooted is start on a machine that booted then.
+func startBooted(t *testing.T, cfg Config, booted time.Time) *world {
 	w := &world{t: t, began: booted, starts: map[model.CheckID][]time.Duration{}}
 	cfg.Node = node
 	cfg.Boot = w.boot
@@ -78,7 +78,7 @@ func (w *world) runs(id model.CheckID) []time.Duration {
 
 func TestStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, Config{MaxConcurrent: 4})
+		w := start(t, Config{MaxConcurrent: 4})
 		defer w.stop()
 		var jobs []Job
 		for id := range model.CheckID(60) {
@@ -126,7 +126,7 @@ func TestSamePhaseAfterRestart(t *testing.T) {
 		booted := time.Now()
 		var grids []time.Duration
 		for range 2 {
-			w := beginSince(t, Config{}, booted)
+			w := startBooted(t, Config{}, booted)
 			w.apply(w.job(7, time.Minute, 0))
 			time.Sleep(3 * time.Minute)
 			runs := w.runs(7)
@@ -142,7 +142,7 @@ func TestSamePhaseAfterRestart(t *testing.T) {
 
 func TestNeverTwoRunsOfOneCheckAndBoundedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, Config{MaxConcurrent: 2})
+		w := start(t, Config{MaxConcurrent: 2})
 		defer w.stop()
 		var mu sync.Mutex
 		going, most, own := 0, 0, map[model.CheckID]int{}
@@ -177,7 +177,7 @@ func TestNeverTwoRunsOfOneCheckAndBoundedAtOnce(t *testing.T) {
 
 func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, Config{})
+		w := start(t, Config{})
 		defer w.stop()
 		cron := w.job(2, 0, 0)
 		cron.Cron, cron.Zone = "0 * * * *", "UTC"
@@ -202,7 +202,7 @@ func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 
 func TestSleepOfTheMachineMakesNoBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, Config{})
+		w := start(t, Config{})
 		defer w.stop()
 		w.apply(w.job(1, time.Minute, 0))
 		time.Sleep(5 * time.Minute)
@@ -222,7 +222,7 @@ func TestSleepOfTheMachineMakesNoBurst(t *testing.T) {
 
 func TestRunNowAndStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := begin(t, Config{Grace: 3 * time.Second})
+		w := start(t, Config{Grace: 3 * time.Second})
 		w.apply(w.job(1, 24*time.Hour, time.Hour))
 		time.Sleep(11 * time.Second)
 		if n := len(w.runs(1)); n != 1 {

@@ -43,7 +43,7 @@ type Keeper struct {
 	ready chan struct{}
 
 	mu       sync.Mutex
-	kept     map[string]*kept // by name
+	kept     map[string]*keptValue // by name
 	requests map[uint64]*request
 	unsent   []*request
 	session  bool      // connected
@@ -51,8 +51,8 @@ type Keeper struct {
 	since    time.Time // end of the last session, or start of the agent
 }
 
-// kept is a value for the time of its lease.
-type kept struct {
+// keptValue is a value for the time of its lease.
+type keptValue struct {
 	value string
 	timer *time.Timer
 }
@@ -74,7 +74,7 @@ func New(o Options) *Keeper {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
 	}
-	return &Keeper{o: o, ready: make(chan struct{}, 1), kept: map[string]*kept{}, requests: map[uint64]*request{}, since: time.Now()}
+	return &Keeper{o: o, ready: make(chan struct{}, 1), kept: map[string]*keptValue{}, requests: map[uint64]*request{}, since: time.Now()}
 }
 
 // Find returns the values of secrets by their variables. The error names the first missing secret and has
@@ -314,7 +314,7 @@ func (k *Keeper) keepLocked(name, value string, lease time.Duration) {
 	if had := k.kept[name]; had != nil {
 		had.timer.Stop()
 	}
-	now := &kept{value: value}
+	now := &keptValue{value: value}
 	now.timer = time.AfterFunc(lease, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()

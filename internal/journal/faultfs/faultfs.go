@@ -107,8 +107,8 @@ func (f *FS) AddNote(text string) {
 	f.trace = append(f.trace, Op{Kind: "note", Name: text})
 }
 
-// begin traces an operation and returns the error that it shall fail with.
-func (f *FS) begin(op Op) error {
+// start traces an operation and returns the error that it shall fail with.
+func (f *FS) start(op Op) error {
 	f.mu.Lock()
 	hook := f.hook
 	if f.traced && op.Kind.Changes() {
@@ -142,7 +142,7 @@ func (f *FS) spend(op Op) error {
 
 // Create implements disk.FS.
 func (f *FS) Create(name string) (disk.File, error) {
-	if err := f.begin(Op{Kind: Create, Name: filepath.Base(name)}); err != nil {
+	if err := f.start(Op{Kind: Create, Name: filepath.Base(name)}); err != nil {
 		return nil, err
 	}
 	return f.wrap(name)(f.inner.Create(name))
@@ -150,7 +150,7 @@ func (f *FS) Create(name string) (disk.File, error) {
 
 // Open implements disk.FS.
 func (f *FS) Open(name string) (disk.File, error) {
-	if err := f.begin(Op{Kind: Open, Name: filepath.Base(name)}); err != nil {
+	if err := f.start(Op{Kind: Open, Name: filepath.Base(name)}); err != nil {
 		return nil, err
 	}
 	return f.wrap(name)(f.inner.Open(name))
@@ -158,7 +158,7 @@ func (f *FS) Open(name string) (disk.File, error) {
 
 // OpenWrite implements disk.FS.
 func (f *FS) OpenWrite(name string) (disk.File, error) {
-	if err := f.begin(Op{Kind: OpenWrite, Name: filepath.Base(name)}); err != nil {
+	if err := f.start(Op{Kind: OpenWrite, Name: filepath.Base(name)}); err != nil {
 		return nil, err
 	}
 	return f.wrap(name)(f.inner.OpenWrite(name))
@@ -166,7 +166,7 @@ func (f *FS) OpenWrite(name string) (disk.File, error) {
 
 // Remove implements disk.FS.
 func (f *FS) Remove(name string) error {
-	if err := f.begin(Op{Kind: Remove, Name: filepath.Base(name)}); err != nil {
+	if err := f.start(Op{Kind: Remove, Name: filepath.Base(name)}); err != nil {
 		return err
 	}
 	return f.inner.Remove(name)
@@ -174,7 +174,7 @@ func (f *FS) Remove(name string) error {
 
 // Rename implements disk.FS.
 func (f *FS) Rename(oldName, newName string) error {
-	if err := f.begin(Op{Kind: Rename, Name: filepath.Base(newName)}); err != nil {
+	if err := f.start(Op{Kind: Rename, Name: filepath.Base(newName)}); err != nil {
 		return err
 	}
 	return f.inner.Rename(oldName, newName)
@@ -182,7 +182,7 @@ func (f *FS) Rename(oldName, newName string) error {
 
 // List implements disk.FS.
 func (f *FS) List(dir string) ([]string, error) {
-	if err := f.begin(Op{Kind: List, Name: filepath.Base(dir)}); err != nil {
+	if err := f.start(Op{Kind: List, Name: filepath.Base(dir)}); err != nil {
 		return nil, err
 	}
 	return f.inner.List(dir)
@@ -190,7 +190,7 @@ func (f *FS) List(dir string) ([]string, error) {
 
 // MkdirAll implements disk.FS.
 func (f *FS) MkdirAll(dir string) error {
-	if err := f.begin(Op{Kind: Mkdir, Name: filepath.Base(dir)}); err != nil {
+	if err := f.start(Op{Kind: Mkdir, Name: filepath.Base(dir)}); err != nil {
 		return err
 	}
 	return f.inner.MkdirAll(dir)
@@ -198,7 +198,7 @@ func (f *FS) MkdirAll(dir string) error {
 
 // SyncDir implements disk.FS.
 func (f *FS) SyncDir(dir string) error {
-	if err := f.begin(Op{Kind: SyncDir, Name: filepath.Base(dir)}); err != nil {
+	if err := f.start(Op{Kind: SyncDir, Name: filepath.Base(dir)}); err != nil {
 		return err
 	}
 	return f.inner.SyncDir(dir)
@@ -234,28 +234,28 @@ type file struct {
 }
 
 func (f *file) ReadAt(p []byte, offset int64) (int, error) {
-	if err := f.fs.begin(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
+	if err := f.fs.start(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
 	}
 	return f.File.ReadAt(p, offset)
 }
 
 func (f *file) WriteAt(p []byte, offset int64) (int, error) {
-	if err := f.fs.begin(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
+	if err := f.fs.start(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
 	}
 	return f.File.WriteAt(p, offset)
 }
 
 func (f *file) SyncData() error {
-	if err := f.fs.begin(Op{Kind: Sync, Name: f.name}); err != nil {
+	if err := f.fs.start(Op{Kind: Sync, Name: f.name}); err != nil {
 		return err
 	}
 	return f.File.SyncData()
 }
 
 func (f *file) Allocate(size int64) error {
-	if err := f.fs.begin(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
+	if err := f.fs.start(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
 		return err
 	}
 	return f.File.Allocate(size)
