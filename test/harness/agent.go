@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Agent is a real agent: its state folder, and the process that runs it, if any.
+// Agent runs muster-agent on a state folder.
 type Agent struct {
 	*Process
 	t testing.TB
@@ -100,7 +100,7 @@ func (s *Server) Counter(name string, node string, more ...string) *Counter {
 	return c
 }
 
-// Runs is how often it ran.
+// Runs returns the number of runs.
 func (c *Counter) Runs() uint64 {
 	c.t.Helper()
 	info, err := os.Stat(filepath.Join(c.dir, "runs"))

@@ -53,7 +53,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Binary is the path of muster.
+// Binary returns the path of muster.
 func Binary() string { return os.Getenv(binaryEnv) }
 
 // Root returns the root of the source tree: the folder of go.mod at or above the working
@@ -73,7 +73,7 @@ func Root() string {
 	}
 }
 
-// Result is how a command ended.
+// Result holds exit code and output of a command.
 type Result struct {
 	Code        int
 	Out, Errors string

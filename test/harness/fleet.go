@@ -26,7 +26,7 @@ func (s *Server) Prepare(f Fleet, args ...string) {
 	s.CLI(append([]string{"load", "prepare", "--data", s.Data, "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", f.Interval.String()}, args...)...)
 }
 
-// Load is the configuration of a run of the fleet whose ledger is compared with the view.
+// Load returns the configuration of a run of the fleet that compares its ledger with the view.
 func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 	return load.Config{
 		Server: s.Plain, Agents: f.Agents, Checks: f.Checks, Interval: f.Interval, Duration: duration, Warmup: time.Second,
@@ -36,7 +36,7 @@ func (s *Server) Load(f Fleet, duration time.Duration) load.Config {
 	}
 }
 
-// LoadTLS is Load with mutual TLS: every agent has a certificate of the server's CA.
+// LoadTLS returns Load with mutual TLS: every agent has a certificate of the server's CA.
 func (s *Server) LoadTLS(f Fleet, duration time.Duration) load.Config {
 	s.t.Helper()
 	cfg := s.Load(f, duration)

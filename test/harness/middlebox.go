@@ -142,7 +142,7 @@ http_access allow CONNECT known
 http_access deny all
 `
 
-// Tunnels are the lines of its log.
+// Tunnels returns the lines of its log.
 func (s *Squid) Tunnels() []string {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.Dir, "access.log"))

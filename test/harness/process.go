@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Process is one run of the binary.
+// Process holds one run of the binary.
 type Process struct {
 	t    testing.TB
 	cmd  *exec.Cmd
@@ -58,10 +58,10 @@ func launch(t testing.TB, dir string, env, words []string) *Process {
 	return p
 }
 
-// PID is the number of the process.
+// PID returns the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Log is all that it wrote to standard output and error.
+// Log returns its standard output and error so far.
 func (p *Process) Log() string { return p.out.String() }
 
 // Signal sends a signal.
@@ -72,13 +72,13 @@ func (p *Process) Signal(s syscall.Signal) {
 	}
 }
 
-// Kill is kill -9; it returns when the process is gone.
+// Kill sends SIGKILL and returns when the process has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Ended says whether the process is gone.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -88,7 +88,7 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Wait waits for the end by itself and returns the exit code.
+// Wait waits until the process ends by itself and returns its exit code.
 func (p *Process) Wait(within time.Duration) int {
 	p.t.Helper()
 	select {
@@ -99,7 +99,7 @@ func (p *Process) Wait(within time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Stop asks for a planned end and expects that it succeeds.
+// Stop sends SIGTERM and fails the test unless the process ends with code 0.
 func (p *Process) Stop() {
 	p.t.Helper()
 	p.Signal(syscall.SIGTERM)
@@ -126,7 +126,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// tail is the last lines of a text.
+// tail returns the last lines of a text.
 func tail(text string, lines int) string {
 	all := bytes.Split([]byte(text), []byte("\n"))
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Server is a data folder with its ports, and the process that serves it, if any.
+// Server holds a data folder, its ports, and the process that serves it; nil: none runs.
 type Server struct {
 	*Process
 	t testing.TB
@@ -58,7 +58,7 @@ func StartServer(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// Env is the environment of commands that talk to the server.
+// Env returns the environment of commands that talk to the server.
 func (s *Server) Env() []string {
 	return append([]string{"MUSTER_CONTEXT=" + s.Context}, s.Environ...)
 }
@@ -106,7 +106,7 @@ func (s *Server) WaitReady(within time.Duration) {
 	})
 }
 
-// Ready asks readyz: why not, and whether.
+// Ready returns the answer of readyz and whether the server is ready.
 func (s *Server) Ready() (string, bool) {
 	code, body, err := s.Get("/readyz")
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Server) Ready() (string, bool) {
 	return body, code == http.StatusOK
 }
 
-// Get asks the admin listener.
+// Get sends a request to the admin listener.
 func (s *Server) Get(path string) (int, string, error) {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if s.On != nil {
@@ -131,7 +131,7 @@ func (s *Server) Get(path string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// Metric is the sum of a metric over its labels that hold all of these texts.
+// Metric returns the sum of a metric over all label sets that contain these texts.
 func (s *Server) Metric(name string, labels ...string) float64 {
 	s.t.Helper()
 	_, body, err := s.Get("/metrics")
@@ -158,7 +158,7 @@ next:
 	return sum
 }
 
-// Pause is SIGSTOP, Resume is SIGCONT.
+// Pause sends SIGSTOP, Resume sends SIGCONT.
 func (s *Server) Pause()  { s.t.Helper(); s.Signal(syscall.SIGSTOP) }
 func (s *Server) Resume() { s.t.Helper(); s.Signal(syscall.SIGCONT) }
 
@@ -171,13 +171,13 @@ func (s *Server) Try(args ...string) Result {
 	return Run(s.t, s.Env(), args...)
 }
 
-// Login leaves the context file for commands.
+// Login writes the context file of commands.
 func (s *Server) Login() {
 	s.t.Helper()
 	s.CLI("login", "https://"+s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt"), "--password-file", filepath.Join(filepath.Dir(s.Context), "password"))
 }
 
-// CLI runs a command against the server and expects that it succeeds.
+// CLI runs a command against the server and fails the test unless it succeeds.
 func (s *Server) CLI(args ...string) string {
 	s.t.Helper()
 	r := s.Try(args...)
@@ -187,7 +187,7 @@ func (s *Server) CLI(args ...string) string {
 	return r.Out
 }
 
-// Client logs in as administrator (and leaves the context file for CLI).
+// Client logs in as administrator and writes the context file of commands.
 func (s *Server) Client() *client.Client {
 	s.t.Helper()
 	var c client.Context
@@ -243,5 +243,5 @@ func (s *Server) Clone() *Server {
 	return c
 }
 
-// Port is testenv's: nobody takes it while a server is down.
+// Port returns an address on loopback that no other process takes while a server is down.
 func Port(t testing.TB) string { t.Helper(); return testenv.Port(t) }
