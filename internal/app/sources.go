@@ -108,7 +108,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			}
 			return s.reactor.Fullness(), "the server's history is behind"
 		}},
-		OnShed: s.monitor.Shed, OnBehind: s.monitor.OlderData, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Assets: s.archives.Open, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		OnShed: s.monitor.Shed, OnBehind: s.monitor.OlderData, OnClone: s.monitor.Clone, OnRan: s.turns.RecordResult, OnEnded: s.turns.SessionEnded, Assets: s.archives.Open, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 			MessageBytes: int(s.cfg.MaxFrame), UnackedBytes: int(s.cfg.MaxUnacked),
 			Keepalive: time.Duration(s.cfg.KeepaliveInterval), Timeout: time.Duration(s.cfg.KeepaliveTimeout),
 		},
-		Secret: s.secretValue, OnClone: s.monitor.Clone, OnRan: s.turns.Ran, OnEnded: s.turns.Ended, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
+		Secret: s.secretValue, OnClone: s.monitor.Clone, OnRan: s.turns.RecordResult, OnEnded: s.turns.SessionEnded, Now: s.now, Queues: s.queues, Log: s.log, Registerer: s.registry,
 	})
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func newWords(d Directory, namespace string, only *model.Selector) (*words, erro
 	w := &words{directory: d, namespace: namespace}
 	if only != nil {
 		var err error
-		if w.picks, err = route.Picks(namespace, only); err != nil {
+		if w.picks, err = route.MatchFunc(namespace, only); err != nil {
 			return nil, err
 		}
 	}

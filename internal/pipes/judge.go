@@ -10,30 +10,30 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Event is what workflows decide about. What is asked only by some is a function, called when
-// it is first needed, and more than once.
+// Event is the input of workflows. Fields that few workflows read are functions, called at first
+// use and possibly again.
 type Event struct {
-	Incident   bool // its status is not OK
-	Resolution bool // it is OK now, and was not before
+	Incident   bool // the status is not OK
+	Resolution bool // the status is OK and was not before
 	Metrics    bool // it carries values
 	Silenced   func() bool
 	Shape      func() map[string]any // for expressions: see filter.Shape
 }
 
-// Verdict is what one workflow says of an event.
+// Verdict is the decision of one workflow about an event.
 type Verdict struct {
 	Pipeline route.Name
-	Workflow *model.Workflow // nil: there is no such pipeline
+	Workflow *model.Workflow // nil: the pipeline does not exist
 	Pass     bool
-	Filter   string   // that dropped it; empty: none did
+	Filter   string   // the filter that dropped it; empty: none
 	Reason   string   // for people
-	Failed   []string // of each expression that could not be evaluated: which, and why
+	Failed   []string // name and error of each expression that failed
 }
 
-// Handler is who gets an event that passes.
+// Handler returns the handler of an event that passes.
 func (v *Verdict) Handler() route.Name { return at(v.Pipeline.Namespace, v.Workflow.Handler) }
 
-// Mutator is what changes it before that; json where the workflow names none.
+// Mutator returns the workflow's mutator, json by default.
 func (v *Verdict) Mutator() string {
 	if v.Workflow.Mutator == "" {
 		return model.MutatorJSON
@@ -44,7 +44,7 @@ func (v *Verdict) Mutator() string {
 	return at(v.Pipeline.Namespace, v.Workflow.Mutator).String()
 }
 
-// Name is PIPELINE/WORKFLOW, for people.
+// Name returns PIPELINE/WORKFLOW, for people.
 func (v *Verdict) Name() string {
 	if v.Workflow == nil {
 		return v.Pipeline.Name
@@ -52,9 +52,9 @@ func (v *Verdict) Name() string {
 	return v.Pipeline.Name + "/" + v.Workflow.Name
 }
 
-// Judge asks each workflow of the pipelines that a check names; ns is the check's. Filters are
-// asked in their order, up to the first that drops the event. An expression that fails decides
-// nothing (filter.Decide), and the verdict says so.
+// Judge returns the verdict of each workflow of the pipelines that a check names; ns is the check's
+// namespace. Filters run in order, up to the first that drops the event. A failing expression is
+// skipped (filter.Decide) and listed in the verdict.
 func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Event, now time.Time) (list []Verdict) {
 	in := t.state.Load()
 	for _, name := range pipelines {
@@ -80,7 +80,7 @@ func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Eve
 	return list
 }
 
-// ask has one filter decide. The built-in ones need no JavaScript.
+// ask applies one filter. Built-in ones need no JavaScript.
 func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now time.Time) {
 	drop := func(reason string) { v.Pass, v.Filter, v.Reason = false, name, reason }
 	switch name {
@@ -112,7 +112,7 @@ func (s *state) ask(ctx context.Context, v *Verdict, name string, e *Event, now 
 		return
 	}
 	script, err := f.get()
-	if err != nil { // as an expression that fails
+	if err != nil { // like a failing expression
 		v.Failed = append(v.Failed, "filter "+name+": "+err.Error())
 		return
 	}
@@ -130,9 +130,9 @@ func at(ns, ref string) route.Name {
 	return route.Name{Namespace: ns, Name: name}
 }
 
-// Mutate makes of an event's JSON what a handler gets, by a mutator that is built in or in
-// JavaScript; event is called only for the latter. command is set instead where somebody has to
-// be run: its output is what the handler gets.
+// Mutate transforms an event's JSON for a handler by a built-in or JavaScript mutator; it calls
+// event only for the latter. For a command mutator it returns the command instead, whose output
+// goes to the handler.
 func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[string]any, error), now time.Time) (body []byte, command *model.MutatorSpec, err error) {
 	ns, name := model.SplitRef("", mutator)
 	if ns == "" {

@@ -8,13 +8,14 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Find reads the JavaScript of Assets, at once or not at all: key is another when it is. Where
-// key is known, nothing is read.
+// Find reads the JavaScript of Assets; key identifies the contents. Where they are still known, it
+// reads nothing.
 type Find func(assets []string, known string) (list []filter.Library, key string, err error)
 
-// scripted is JavaScript beside that of Assets. It is compiled anew when theirs is another.
+// scripted is JavaScript with libraries from Assets. It is compiled again when the libraries
+// change.
 type scripted[T any] struct {
-	plain   T // without theirs
+	plain   T // without libraries
 	assets  []string
 	find    Find
 	compile func([]filter.Library) (T, error)
@@ -22,7 +23,7 @@ type scripted[T any] struct {
 	mu    sync.Mutex
 	key   string
 	whole T
-	err   error // why it does not compile with theirs
+	err   error // of compiling with the libraries
 }
 
 func newScripted[T any](find Find, assets []string, compile func([]filter.Library) (T, error)) (*scripted[T], error) {
@@ -30,7 +31,7 @@ func newScripted[T any](find Find, assets []string, compile func([]filter.Librar
 	return &scripted[T]{plain: plain, assets: assets, find: find, compile: compile}, err
 }
 
-// get is what runs now; the error says which asset is not here, or what is wrong with its JavaScript.
+// get returns the compiled program; the error names a missing asset or the fault in its JavaScript.
 func (s *scripted[T]) get() (T, error) {
 	if len(s.assets) == 0 {
 		return s.plain, nil
@@ -49,7 +50,7 @@ func (s *scripted[T]) get() (T, error) {
 	return s.whole, s.err
 }
 
-// find is Libraries, where there are any.
+// find calls Libraries where there are assets.
 func (t *Table) find(assets []string, known string) ([]filter.Library, string, error) {
 	if t.Libraries == nil {
 		return nil, "", model.Errorf(model.Unavailable, "this server keeps no Assets")
@@ -57,8 +58,8 @@ func (t *Table) find(assets []string, known string) ([]filter.Library, string, e
 	return t.Libraries(assets, known)
 }
 
-// whole names Assets as NAMESPACE/NAME.
-func whole(of route.Name, refs []string) (list []string) {
+// qualified returns Assets as NAMESPACE/NAME.
+func qualified(of route.Name, refs []string) (list []string) {
 	for _, ref := range refs {
 		list = append(list, model.QualifyRef(of.Namespace, ref))
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// A filter and a mutator use the JavaScript of their assets as it is now. While that is not here, the filter decides
-// nothing and says so, and the mutator's message waits.
+// TestScriptsOfAssets checks that a filter and a mutator use the current JavaScript of their
+// assets; while it is missing the filter is skipped with a message and the mutator's delivery
+// waits.
 func TestScriptsOfAssets(t *testing.T) {
 	var source, key string
 	read := 0

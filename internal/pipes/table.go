@@ -1,10 +1,9 @@
-// Package pipes holds what is kept from Sensu: filters, mutators and pipelines by name,
-// compiled, and what they decide of an event. Who shows it events, and what becomes of those
-// that pass, is package react.
+// Package pipes holds the resources kept from Sensu (filters, mutators, pipelines), compiled, and
+// decides by them about events. Package react shows it events and delivers those that pass.
 //
-// Table.Set and Table.Remove are called by the planner as resources change; Table.Judge looks
-// at what was in force when it began. Nothing here keeps a lock while JavaScript runs: what is in
-// force is a value that changes replace. No goroutines. Start reading at judge.go.
+// The planner calls Table.Set and Table.Remove; Table.Judge uses the state at its start. No lock is
+// held while JavaScript runs: the state is immutable and replaced by changes. No goroutines. Start
+// reading at judge.go.
 package pipes
 
 import (
@@ -21,17 +20,17 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table is what is in force. Safe for concurrent use.
+// Table is the state in force. Safe for concurrent use.
 type Table struct {
-	// Libraries reads the JavaScript of Assets, NAMESPACE/NAME; see Find. Nil: there is none. It is
-	// set before anything else is done.
+	// Libraries reads the JavaScript of Assets, NAMESPACE/NAME; see Find. Nil: there is none. Set
+	// it before any other call.
 	Libraries Find
 
 	mu    sync.Mutex // of writers
 	state atomic.Pointer[state]
 }
 
-// state is never changed.
+// state is immutable.
 type state struct {
 	filters   map[route.Name]*scripted[*filter.Filter]
 	mutators  map[route.Name]*Mutator
@@ -42,10 +41,10 @@ type state struct {
 // Mutator is a compiled model.MutatorSpec. Immutable.
 type Mutator struct {
 	Spec       *model.MutatorSpec
-	Javascript *scripted[*filter.Mutation] // nil: it is a command
+	Javascript *scripted[*filter.Mutation] // nil: a command
 }
 
-// NewTable makes an empty one.
+// NewTable returns an empty table.
 func NewTable() *Table {
 	t := &Table{}
 	t.state.Store(&state{})
@@ -80,7 +79,7 @@ func (t *Table) set(next *state, d route.Declaration) error {
 		if err != nil {
 			return err
 		}
-		f, err := newScripted(t.find, whole(name, spec.Assets), func(libraries []filter.Library) (*filter.Filter, error) {
+		f, err := newScripted(t.find, qualified(name, spec.Assets), func(libraries []filter.Library) (*filter.Filter, error) {
 			return filter.New(filter.Action(spec.Action), spec.Expressions, when, libraries...)
 		})
 		if err != nil {
@@ -128,14 +127,14 @@ func (s *state) remove(kind string, name route.Name) {
 	}
 }
 
-// Mutator finds one; not ok: there is none of the name, or it is built in.
+// Mutator returns a declared mutator; not ok if none has the name or it is built in.
 func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	m, ok := t.state.Load().mutators[name]
 	return m, ok
 }
 
-// when is in which times a filter is in force; nil: always. A Window is looked up each time,
-// for it may change.
+// when returns the times in which a filter is in force; nil: always. A Window is looked up at each
+// event, because it may change.
 func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
 	if w == nil {
 		return nil, nil
@@ -145,7 +144,7 @@ func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(ti
 		return func(now time.Time) bool {
 			c := t.state.Load().windows[route.Name{Namespace: ns, Name: of}]
 			if c == nil {
-				return true // intent lets nobody delete what is named: it comes from another version
+				return true // intent refuses to delete a window in use; this filter comes from another version
 			}
 			_, inside := c.Active(now)
 			return inside

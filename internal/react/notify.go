@@ -112,7 +112,7 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 		r.scheduleAt(e, o.now.Add(time.Minute))
 		return 0, false
 	}
-	e.route, e.Next = to, e.Next.Fit(to, e.Opened)
+	e.route, e.Next = to, e.Next.Refit(to, e.Opened)
 	if !e.AckEnds.IsZero() && !e.AckEnds.After(o.now) {
 		o.notifyUnacked(e)
 	}
@@ -201,8 +201,13 @@ func (o *deliveryBatch) reroute(e *escalation) {
 		}
 		if to := r.routeOf(next); to != nil {
 			for i, step := range to.Steps {
+<<<<<<< HEAD
 				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }) {
-					next.Next.Told(to, i, o.now)
+					next.Next.Sent(to, i, o.now)
+=======
+				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.toldTo(history.HandlerRef(n)) == nil }) {
+					next.Next.Sent(to, i, o.now)
+>>>>>>> 980114e8 (route, where, turns, pipes: words of the field)
 				}
 			}
 		}
@@ -237,7 +242,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 			o.finish(e)
 			continue
 		}
-		e.Next.Told(e.route, step, o.now)
+		e.Next.Sent(e.route, step, o.now)
 		e.recordSeverity(e.present.Problem.Severity, o.now)
 		e.present = Presence{}
 		r.schedule(e)

@@ -181,7 +181,7 @@ func (r *router) reevaluateAll(now time.Time) {
 		case e.Held != nil:
 			r.reevaluate(e, now)
 		case len(e.Next) != len(to.Steps):
-			e.Next = e.Next.Fit(to, e.Opened)
+			e.Next = e.Next.Refit(to, e.Opened)
 			r.schedule(e)
 		}
 	}
@@ -321,7 +321,7 @@ func (r *router) open(t *event.Transition, p *history.Problem, now time.Time) (l
 		if r.all[e.EscalationKey] != nil {
 			continue
 		}
-		e.Next = to.Begin(opened, r.groupFlush(e, to, now))
+		e.Next = to.Escalate(opened, r.groupFlush(e, to, now))
 		r.add(e)
 		list = append(list, e)
 	}

@@ -26,7 +26,7 @@ func (o *deliveryBatch) remind(e *escalation, to *route.Route) {
 	if !g.flush.After(o.now) {
 		g.flush = o.now.Add(to.GroupWait)
 	}
-	e.Next = e.Next.Fit(to, e.Opened)
+	e.Next = e.Next.Refit(to, e.Opened)
 	var reached []route.Name
 	for i, step := range to.Steps {
 		if at := e.Next[i]; !at.IsZero() && !at.After(g.flush) { // it tells them

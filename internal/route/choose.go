@@ -2,23 +2,24 @@ package route
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// Choice is what chose who is told of a problem.
+// Choice names the rule that selected the recipients of a problem.
 type Choice int
 
 const (
-	ByNobody    Choice = iota // there is nobody to be told
+	NoRecipient Choice = iota // no rule applies: no recipients
 	ByHandlers                // the check names handlers
 	ByRoute                   // the check names the route
 	ByMatch                   // routes match
-	ByDefault                 // no other route matches, and one is called default
+	ByDefault                 // no other route matches; the route default takes it
 	ByNamespace               // no route takes it; the node's namespace names handlers
-	ByPipelines               // nobody: its pipelines say whom they pass it on to
+	ByPipelines               // no recipients of its own: the check's pipelines notify
 )
 
-// Rooms are namespaces (the planner).
-type Rooms interface {
+// Namespaces names namespaces and their handlers (the directory).
+type Namespaces interface {
 	NamespaceName(id model.NamespaceID) (name string, ok bool)
-	// NamespaceHandlers are told of what names nobody on the namespace's nodes.
+	// NamespaceHandlers returns the handlers for problems on the namespace's nodes that no route
+	// takes.
 	NamespaceHandlers(namespace string) []string
 }
 
@@ -28,10 +29,10 @@ type Routes interface {
 	Matching(m *Problem) []*Route
 }
 
-// Choose says who is told of a problem of a check with this definition (nil: none is known) on a
-// node of this namespace: whoever asks, tells or explains asks here. Handlers without a route come
-// as one without a name.
-func Choose(t Routes, rooms Rooms, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
+// Choose returns the routes for a problem of a check (c nil: its definition is unknown) on a node
+// of the namespace, and the rule that selected them. Reactions, API and explanations all use it.
+// Handlers that a check or namespace names come as one route without a name.
+func Choose(t Routes, rooms Namespaces, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {
 		if room, ok := rooms.NamespaceName(c.Namespace); ok {
@@ -41,7 +42,7 @@ func Choose(t Routes, rooms Rooms, m *Problem, c *model.CheckChunk, namespace st
 			ref, piped = c.Route, len(c.Pipelines) > 0
 		}
 	}
-	if piped && ref == "" { // else each page came twice
+	if piped && ref == "" { // a pipeline and a route would notify twice
 		if routes := t.Matching(m); len(routes) > 0 {
 			return routes, ByMatch
 		}
@@ -54,7 +55,7 @@ func Choose(t Routes, rooms Rooms, m *Problem, c *model.CheckChunk, namespace st
 		if handlers := rooms.NamespaceHandlers(namespace); len(handlers) > 0 {
 			return []*Route{direct(namespace, handlers)}, ByNamespace
 		}
-		return nil, ByNobody
+		return nil, NoRecipient
 	case ref != "" && routes[0].Name == (Name{ns, name}):
 		return routes, ByRoute
 	case len(routes) == 1 && routes[0].Name.Name == DefaultName && !routes[0].matches:

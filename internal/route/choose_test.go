@@ -6,14 +6,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// rooms is one namespace, with the handlers that it names.
-type rooms []string
+// namespaceHandlers is one namespace, default, with these handlers.
+type namespaceHandlers []string
 
-func (r rooms) NamespaceName(id model.NamespaceID) (string, bool) { return "default", id == 1 }
-func (r rooms) NamespaceHandlers(string) []string                 { return r }
+func (r namespaceHandlers) NamespaceName(id model.NamespaceID) (string, bool) {
+	return "default", id == 1
+}
+func (r namespaceHandlers) NamespaceHandlers(string) []string { return r }
 
-// The first of these that names somebody tells, and a check with pipelines is told twice by nobody.
-func TestWhoIsTold(t *testing.T) {
+// TestChoose checks the order of the rules, and that a check with pipelines is not notified twice.
+func TestChoose(t *testing.T) {
 	table := NewTable()
 	set := func(name string, match *model.Selector) {
 		if err := table.Apply([]Declaration{{Name: Name{"default", name}, Zone: "UTC", Spec: &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{"pager"}}}}}}); err != nil {
@@ -33,18 +35,18 @@ func TestWhoIsTold(t *testing.T) {
 		what  string
 		of    *Problem
 		chunk *model.CheckChunk
-		rooms rooms
+		rooms namespaceHandlers
 		want  Choice
 		first string // handler or route
 	}{
 		{"handlers of the check", disk, chunk(func(c *model.CheckChunk) { c.Handlers, c.Route = []string{"mail"}, "named" }), nil, ByHandlers, "default/mail"},
 		{"its route", disk, chunk(func(c *model.CheckChunk) { c.Route = "named" }), nil, ByRoute, "default/named"},
 		{"its route, which is gone", disk, chunk(func(c *model.CheckChunk) { c.Route = "gone" }), nil, ByMatch, "default/disks"},
-		{"what matches", disk, nil, rooms{"chat"}, ByMatch, "default/disks"},
-		{"its namespace", swap, nil, rooms{"shared/chat"}, ByNamespace, "shared/chat"},
-		{"nobody", swap, nil, nil, ByNobody, ""},
-		{"pipelines and what matches", disk, piped, rooms{"chat"}, ByMatch, "default/disks"},
-		{"pipelines alone", swap, piped, rooms{"chat"}, ByPipelines, ""},
+		{"what matches", disk, nil, namespaceHandlers{"chat"}, ByMatch, "default/disks"},
+		{"its namespace", swap, nil, namespaceHandlers{"shared/chat"}, ByNamespace, "shared/chat"},
+		{"nobody", swap, nil, nil, NoRecipient, ""},
+		{"pipelines and what matches", disk, piped, namespaceHandlers{"chat"}, ByMatch, "default/disks"},
+		{"pipelines alone", swap, piped, namespaceHandlers{"chat"}, ByPipelines, ""},
 	} {
 		routes, by := Choose(table, c.rooms, c.of, c.chunk, "default")
 		first := ""
@@ -58,10 +60,10 @@ func TestWhoIsTold(t *testing.T) {
 		}
 	}
 	set("default", nil)
-	if routes, by := Choose(table, rooms{"chat"}, swap, nil, "default"); by != ByDefault || routes[0].Name.Name != "default" {
+	if routes, by := Choose(table, namespaceHandlers{"chat"}, swap, nil, "default"); by != ByDefault || routes[0].Name.Name != "default" {
 		t.Errorf("default: %d, %v", by, routes)
 	}
-	if routes, by := Choose(table, rooms{"chat"}, swap, piped, "default"); by != ByPipelines || len(routes) != 0 {
+	if routes, by := Choose(table, namespaceHandlers{"chat"}, swap, piped, "default"); by != ByPipelines || len(routes) != 0 {
 		t.Errorf("pipelines and default: %d, %v", by, routes)
 	}
 }

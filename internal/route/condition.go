@@ -6,7 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// problemConditions is the language of a selector's `where`: a condition over a problem's source and its node.
+// problemConditions is the language of a selector's `where`: a condition over a problem's source
+// and its node.
 var problemConditions = where.Language{
 	Of: "problem", MaxCost: 100_000,
 	Reads:   "source.kind, .name, .namespace, .instance; check; node.name, .namespace, .labels, .facts, .groups",

@@ -7,22 +7,22 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kinds of holds of what hangs on something else.
+// Kinds of holds by a dependency.
 const (
-	Unreachable HoldKind = "unreachable" // the node in front is down
-	Dependent   HoldKind = "dependent"   // a check that it cannot pass without fails
+	Unreachable HoldKind = "unreachable" // the node in front of the problem's node is down
+	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails
 )
 
-// Dependency is a check on a node that problems of others hang on.
+// Dependency is an event that problems of other events depend on.
 type Dependency struct {
 	Node   model.NodeID
 	Check  model.CheckID
 	Name   Name          // its namespace, and NODE/CHECK
-	Behind bool          // the node is in front of the other; else a check on the same node
-	Settle time.Duration // how long it takes until it is noticed that the check fails
+	Behind bool          // the event is the keepalive of the node in front; false: another check on the same node
+	Settle time.Duration // the longest time until a failure of the check is detected
 }
 
-// Hold is one by the master, for a reason.
+// Hold returns the hold by this dependency.
 func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
 	if m.Behind {
@@ -31,8 +31,9 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// DependencyHold is what keeps back what hangs on these, and the problem that does: the first master
-// with a problem that is critical or unknown: problem gives it with the status of now. Nil: there is none.
+// DependencyHold returns the hold by the first dependency with a CRITICAL or UNKNOWN problem, and
+// that problem; nil without one. problem returns the open problem of an event with its present
+// status.
 func DependencyHold(masters []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
 	for i := range masters {
 		m := &masters[i]

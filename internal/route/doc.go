@@ -1,10 +1,10 @@
-// Package route decides who hears of a problem, and what keeps that back: which routes
-// take it, which silences and windows cover it. It is pure: no clock, no store, no
-// goroutine; the same problem and the same resources give the same answer.
+// Package route decides the recipients of a problem and the holds on its notifications: the routes
+// that take it, the silences and windows that cover it. It is pure: no clock, no store, no
+// goroutine; the same problem and the same resources give the same answer. Table has a mutex.
 //
-// What picks problems is posted in an index under the narrowest thing that it names (a
-// node, a group, a label, a check), so that a decision looks at what could concern its
-// problem and at nothing else, however many silences there are.
+// Selectors are indexed by the most selective criterion that they name (a node, a group, a label, a
+// check), so the cost of a decision depends on the selectors that could match, not on the number of
+// silences.
 //
-// Start reading at problem.go (the problem that a decision reads), then selector.go, index.go.
+// Start reading at problem.go (the input of a decision), then selector.go and index.go.
 package route

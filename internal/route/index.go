@@ -10,28 +10,27 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// index finds, of many things that pick problems, those that pick this one. Each is posted
-// under one of what it names, its nodes and groups, one of its labels or its checks: that
-// under which fewest are, for a thousand silences of the group all may name a thousand checks.
-// A condition over nodes names what it cannot hold without. What names none of them is posted
-// under its namespace.
-// Not safe for concurrent use.
+// index finds the selectors that match a problem. Each selector is stored under the keys of one
+// criterion: its nodes and groups, one of its labels, or its checks; of these the one with the
+// fewest entries, because a thousand silences of the group all may name a thousand checks. A
+// condition over nodes contributes the values that it requires. A selector without any criterion is
+// stored under its namespace. Not safe for concurrent use.
 type index[T any] struct {
 	entries map[Name]*entry[T]
-	posted  map[post][]*entry[T]
+	byKey   map[indexKey][]*entry[T]
 }
 
 type entry[T any] struct {
 	name     Name
 	selector selector
 	value    T
-	posts    []post
+	keys     []indexKey
 }
 
-// post is where an entry is looked for.
-type post struct {
+// indexKey is one value of a criterion.
+type indexKey struct {
 	by        kind
-	namespace string // of a node, group or check; of the resource, where only that is known. Empty: any
+	namespace string // of a node, group or check, or of the resource where only that is known; empty: any
 	name      string
 	value     string // of a label
 }
@@ -47,16 +46,16 @@ const (
 )
 
 func newIndex[T any]() *index[T] {
-	return &index[T]{entries: map[Name]*entry[T]{}, posted: map[post][]*entry[T]{}}
+	return &index[T]{entries: map[Name]*entry[T]{}, byKey: map[indexKey][]*entry[T]{}}
 }
 
-// set posts what is called so, in the place of what was.
+// set stores a selector and its value under a name, in place of the former one.
 func (x *index[T]) set(name Name, s *selector, value T) {
 	x.remove(name)
 	e := &entry[T]{name, *s, value, x.narrowest(s)}
 	x.entries[name] = e
-	for _, p := range e.posts {
-		x.posted[p] = append(x.posted[p], e)
+	for _, p := range e.keys {
+		x.byKey[p] = append(x.byKey[p], e)
 	}
 }
 
@@ -66,37 +65,37 @@ func (x *index[T]) remove(name Name) {
 		return
 	}
 	delete(x.entries, name)
-	for _, p := range e.posts {
-		list := x.posted[p]
+	for _, p := range e.keys {
+		list := x.byKey[p]
 		i, last := slices.Index(list, e), len(list)-1
 		list[i], list[last] = list[last], nil
-		if x.posted[p] = list[:last]; last == 0 {
-			delete(x.posted, p)
+		if x.byKey[p] = list[:last]; last == 0 {
+			delete(x.byKey, p)
 		}
 	}
 }
 
-// find lists what picks the problem, by name.
+// find returns the names of the selectors that match the problem, sorted.
 func (x *index[T]) find(m *Problem) []Name {
 	var found []Name
-	look := func(p post) {
-		for _, e := range x.posted[p] {
-			if e.selector.takes(m) {
+	look := func(p indexKey) {
+		for _, e := range x.byKey[p] {
+			if e.selector.matches(m) {
 				found = append(found, e.name)
 			}
 		}
 	}
-	look(post{by: byNode, namespace: m.Node.Namespace, name: m.Node.Name})
-	look(post{by: byNode, name: m.Node.Name})
+	look(indexKey{by: byNode, namespace: m.Node.Namespace, name: m.Node.Name})
+	look(indexKey{by: byNode, name: m.Node.Name})
 	for _, g := range m.Groups {
-		look(post{by: byGroup, namespace: g.Namespace, name: g.Name})
+		look(indexKey{by: byGroup, namespace: g.Namespace, name: g.Name})
 	}
 	for key, value := range m.Labels {
-		look(post{by: byLabel, name: key, value: value})
+		look(indexKey{by: byLabel, name: key, value: value})
 	}
 	for _, ns := range [...]string{m.Node.Namespace, model.SharedNamespaceName} {
-		look(post{by: byCheck, namespace: ns, name: m.Check().Name})
-		look(post{by: byNamespace, namespace: ns})
+		look(indexKey{by: byCheck, namespace: ns, name: m.Check().Name})
+		look(indexKey{by: byNamespace, namespace: ns})
 		if ns == model.SharedNamespaceName && m.Node.Namespace == ns {
 			break
 		}
@@ -105,14 +104,13 @@ func (x *index[T]) find(m *Problem) []Name {
 	return slices.Compact(found)
 }
 
-// narrowest is where the selector is posted: under all of what it names of one kind, of the
-// kind under which fewest are by now.
-func (x *index[T]) narrowest(s *selector) []post {
-	best, fewest := []post{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
-	for _, posts := range s.names() {
+// narrowest returns the keys of the criterion with the fewest entries now.
+func (x *index[T]) narrowest(s *selector) []indexKey {
+	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
+	for _, posts := range s.criteria() {
 		n := 0
 		for _, p := range posts {
-			n += len(x.posted[p])
+			n += len(x.byKey[p])
 		}
 		if n < fewest {
 			best, fewest = posts, n
@@ -121,58 +119,58 @@ func (x *index[T]) narrowest(s *selector) []post {
 	return best
 }
 
-// names are what a problem must have one of, kind by kind.
-func (s *selector) names() (kinds [][]post) {
+// criteria returns the alternatives of each criterion: a problem must have one key of every list.
+func (s *selector) criteria() (kinds [][]indexKey) {
 	if s.targets != nil {
-		kinds = s.targets.names(s.namespace)
+		kinds = s.targets.criteria(s.namespace)
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.labels)) {
-		if value := s.labels[key]; value != "" { // a problem without the label has this value too
-			kinds = append(kinds, []post{{by: byLabel, name: key, value: value}})
+		if value := s.labels[key]; value != "" { // a problem without the label matches an empty value
+			kinds = append(kinds, []indexKey{{by: byLabel, name: key, value: value}})
 		}
 	}
 	if s.checks != nil {
-		var list []post
+		var list []indexKey
 		for _, c := range s.checks {
 			_, name := model.SplitRef(s.namespace, c)
-			list = append(list, post{by: byCheck, namespace: s.namespace, name: name})
+			list = append(list, indexKey{by: byCheck, namespace: s.namespace, name: name})
 		}
-		kinds = append(kinds, unique(list))
+		kinds = append(kinds, uniqueKeys(list))
 	}
 	return kinds
 }
 
-// names are what a node must have one of: what the targets list, or else one of what their
-// condition needs, whichever that is.
-func (t *targets) names(namespace string) (kinds [][]post) {
-	var list []post
+// criteria returns the alternatives of the listed nodes and groups, once for each requirement of
+// the condition.
+func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
+	var list []indexKey
 	for _, n := range t.nodes {
-		list = append(list, post{by: byNode, namespace: n.Namespace, name: n.Name})
+		list = append(list, indexKey{by: byNode, namespace: n.Namespace, name: n.Name})
 	}
 	for _, g := range t.groups {
-		list = append(list, post{by: byGroup, namespace: g.Namespace, name: g.Name})
+		list = append(list, indexKey{by: byGroup, namespace: g.Namespace, name: g.Name})
 	}
 	if t.where == nil {
-		return [][]post{unique(list)}
+		return [][]indexKey{uniqueKeys(list)}
 	}
 	for _, n := range t.where.Needs() {
 		switch n.Of {
 		case where.Name:
-			kinds = append(kinds, unique(append(list, post{by: byNode, name: n.Value})))
+			kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byNode, name: n.Value})))
 		case where.Label:
-			kinds = append(kinds, unique(append(list, post{by: byLabel, name: n.Key, value: n.Value})))
+			kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byLabel, name: n.Key, value: n.Value})))
 		case where.Group:
 			ns, name := model.SplitRef(namespace, n.Value)
-			if namespace != model.SharedNamespaceName || strings.Contains(n.Value, "/") { // else the node's own group, of any namespace
-				kinds = append(kinds, unique(append(list, post{by: byGroup, namespace: ns, name: name})))
+			if namespace != model.SharedNamespaceName || strings.Contains(n.Value, "/") { // an unqualified name in shared means a group of the node's own namespace
+				kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byGroup, namespace: ns, name: name})))
 			}
 		}
 	}
 	return kinds
 }
 
-func unique(list []post) []post {
-	seen := map[post]bool{}
+func uniqueKeys(list []indexKey) []indexKey {
+	seen := map[indexKey]bool{}
 	for _, p := range list {
 		seen[p] = true
 	}

@@ -15,7 +15,7 @@ func pick[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
 }
 
-func anyMatter(t *rapid.T) *Problem {
+func anyProblem(t *rapid.T) *Problem {
 	ns := pick(t, "namespace", "default", "team", "shared")
 	m := &Problem{
 		Node:   Name{ns, pick(t, "node", "a", "b", "c")},
@@ -62,8 +62,8 @@ func anySelector(t *rapid.T) *model.Selector {
 	return s
 }
 
-// What the index finds is what a walk over everything finds, also after changes.
-func TestIndexFindsWhatIsThere(t *testing.T) {
+// TestIndexEqualsWalk compares the index with a walk over all selectors, after random changes.
+func TestIndexEqualsWalk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, all := newIndex[int](), map[Name]*selector{}
 		for i := range rapid.IntRange(1, 30).Draw(t, "changes") {
@@ -80,10 +80,10 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 			x.set(name, s, i)
 			all[name] = s
 		}
-		m := anyMatter(t)
+		m := anyProblem(t)
 		var want []Name
 		for name, s := range all {
-			if s.takes(m) {
+			if s.matches(m) {
 				want = append(want, name)
 			}
 		}
@@ -93,9 +93,9 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 		}
 		posts := 0
 		for _, e := range x.entries {
-			posts += len(e.posts)
+			posts += len(e.keys)
 		}
-		for _, at := range x.posted {
+		for _, at := range x.byKey {
 			posts -= len(at)
 		}
 		if posts != 0 {
@@ -104,8 +104,8 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 	})
 }
 
-// crowd is how so many silences or routes may look that concern one problem at most.
-var crowd = map[string]func(i int) *model.Selector{
+// selectors makes the i-th of many selectors of which one matches the problem of BenchmarkFind.
+var selectors = map[string]func(i int) *model.Selector{
 	"node": func(i int) *model.Selector {
 		return &model.Selector{Targets: &model.Targets{Nodes: []string{fmt.Sprint("node", i)}}, Checks: []string{"disk"}}
 	},
@@ -126,17 +126,16 @@ var crowd = map[string]func(i int) *model.Selector{
 	},
 }
 
-// The cost of a decision does not grow with what does not concern it: however silences and
-// routes name their problems, a walk meets the one that does, and few others.
+// BenchmarkFind shows that the cost does not grow with the number of selectors that do not match.
 func BenchmarkFind(b *testing.B) {
 	m := &Problem{Node: Name{"default", "node77"}, Source: Source{Name: Name{"default", "disk"}}, Labels: map[string]string{"env": "prod", "team": "team77"},
 		Groups: []Name{{"default", "all"}, {"shared", "all"}, {"default", "group77"}}, Status: model.Critical, Severity: model.High}
-	for _, by := range slices.Sorted(maps.Keys(crowd)) {
+	for _, by := range slices.Sorted(maps.Keys(selectors)) {
 		for _, n := range []int{100, 1000, 10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d", by, n), func(b *testing.B) {
 				x := newIndex[int]()
 				for i := range n {
-					s, err := compile("default", crowd[by](i))
+					s, err := compile("default", selectors[by](i))
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -6,42 +6,42 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// WindowNow is a Window at an instant.
-type WindowNow struct {
+// WindowState is a Window at an instant.
+type WindowState struct {
 	Inside bool
-	Ends   time.Time // of the span that is on; zero: none is
-	Begins time.Time // of the next span; zero: there is none
+	Ends   time.Time // end of the current span; zero: no span is on
+	Begins time.Time // begin of the next span; zero: there is none
 }
 
-// Window says whether a window is on, until when, and when it is next; false: there is none
-// of the name.
-func (t *Table) Window(name Name, now time.Time) (WindowNow, bool) {
+// Window returns the state of a window at an instant; false if no window has the name.
+func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	w := t.windows[name]
 	if w == nil {
-		return WindowNow{}, false
+		return WindowState{}, false
 	}
-	at := WindowNow{Begins: w.calendar.Next(now)}
+	at := WindowState{Begins: w.calendar.Next(now)}
 	if at.Ends, at.Inside = w.calendar.Active(now); !at.Inside {
 		at.Ends = time.Time{}
 	}
 	return at, true
 }
 
-// Maintained says which problems a window keeps back while it is on; nil: it maintains none.
+// Maintained returns the function that matches problems under maintenance by a window; nil if it
+// maintains none.
 func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if e := t.maintenance.entries[name]; e != nil {
-		return e.selector.takes
+		return e.selector.matches
 	}
 	return nil
 }
 
-// Nodes says which nodes a selector of a namespace names, whatever checks, statuses and
-// severities it has: of each asks with a Problem of the node.
-func Nodes(namespace string, s *model.Selector) (func(*Problem) bool, error) {
+// NodeFunc returns a function that matches the nodes of a selector, ignoring checks, statuses and
+// severities. Call it with a Problem that has only the node.
+func NodeFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) {
 	c, err := compile(namespace, s)
 	if err != nil {
 		return nil, err
@@ -50,14 +50,14 @@ func Nodes(namespace string, s *model.Selector) (func(*Problem) bool, error) {
 	if c.where != nil && (c.where.Reads("source.") || c.where.Reads("check")) {
 		c.where = nil
 	}
-	return c.takes, nil
+	return c.matches, nil
 }
 
-// Picks says which problems a selector of a namespace picks.
-func Picks(namespace string, s *model.Selector) (func(*Problem) bool, error) {
+// MatchFunc returns a function that matches the problems of a selector.
+func MatchFunc(namespace string, s *model.Selector) (func(*Problem) bool, error) {
 	c, err := compile(namespace, s)
 	if err != nil {
 		return nil, err
 	}
-	return c.takes, nil
+	return c.matches, nil
 }

@@ -23,12 +23,12 @@ func (n Name) compare(other Name) int {
 // Source names the origin of a problem.
 type Source struct {
 	Kind     model.SourceKind
-	Name     Name // of the node's namespace, or shared
+	Name     Name // in the node's namespace or shared
 	Instance string
 }
 
-// Problem is a problem as a decision sees it. It is of one goroutine: conditions keep their
-// answers in it.
+// Problem is the input of a decision. One goroutine owns it, because conditions cache their results
+// in it.
 type Problem struct {
 	Node     Name
 	Groups   []Name // of the node
@@ -38,12 +38,11 @@ type Problem struct {
 	Status   model.Status
 	Severity model.Severity
 
-	node  *where.Node // for conditions; made when first asked
+	node  *where.Node // for conditions; built at first use
 	holds map[*where.Condition]bool
 }
 
-// meets says whether the condition holds for the node. It keeps the answer: many selectors have the
-// same condition.
+// meets evaluates a condition and caches the result, because many selectors share conditions.
 func (p *Problem) meets(c *where.Condition) bool {
 	holds, asked := p.holds[c]
 	if !asked {
@@ -73,7 +72,7 @@ func (p *Problem) conditionNode() *where.Node {
 	return p.node
 }
 
-// Check returns the name of the problem's check; zero where another kind of source opened it.
+// Check returns the name of the problem's check, or the zero Name for another kind of source.
 func (p *Problem) Check() Name {
 	if p.Source.Kind != model.SourceCheck {
 		return Name{}
@@ -81,8 +80,8 @@ func (p *Problem) Check() Name {
 	return p.Source.Name
 }
 
-// isOf says whether the problem is of a check: NAME in any namespace, or NAMESPACE/NAME.
-func (p *Problem) isOf(check string) bool {
+// hasCheck reports whether the problem is of a check: NAME in any namespace, or NAMESPACE/NAME.
+func (p *Problem) hasCheck(check string) bool {
 	of := p.Check()
 	if of == (Name{}) {
 		return false
@@ -115,7 +114,7 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (p *Problem) Parent() interpreter.Activation { return nil }
 
-// Directory names nodes and sources, and describes nodes (the planner).
+// Directory names nodes and sources, and describes nodes.
 type Directory interface {
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
 	NodeLabels(id model.NodeID) map[string]string
@@ -125,7 +124,8 @@ type Directory interface {
 	SourceName(s model.Source) (namespace, name string, ok bool)
 }
 
-// Describe returns a problem as routes and silences see it now.
+// Describe returns the problem of a source on a node with the node's present labels, facts and
+// groups.
 func Describe(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
 	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node)}
 	p.Node.Namespace, p.Node.Name, _ = d.NodeName(node)

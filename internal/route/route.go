@@ -10,25 +10,25 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// DefaultName is the route that hears of what no other takes.
+// DefaultName is the name of the route for problems that no other route takes.
 const DefaultName = "default"
 
-// DefaultGroupWait is how long the first message of a group waits for more.
+// DefaultGroupWait is the time for which the first message of a group waits for more problems.
 const DefaultGroupWait = 10 * time.Second
 
 // Route is a compiled model.RouteSpec. Immutable.
 type Route struct {
 	Name      Name
 	GroupWait time.Duration
-	Steps     []Step // by After
+	Steps     []Step // ascending by After
 	Rate      *model.RouteRate
 
 	groupBy []string
 	mutes   []mute
-	matches bool // it says which problems it takes
+	matches bool // the route selects problems by match
 }
 
-// Step is who is told after the problem has been open for a time.
+// Step names the handlers to notify after a problem has been open for a time.
 type Step struct {
 	To            []Name // handlers
 	After, Repeat time.Duration
@@ -36,7 +36,7 @@ type Step struct {
 
 type mute struct {
 	selector *selector
-	calendar *window.Calendar // nil: the window's
+	calendar *window.Calendar // nil: a named window's
 	window   Name
 	during   string
 }
@@ -75,8 +75,7 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	return r, nil
 }
 
-// Group is what the problem has in common with others that are told in one message of the
-// route: equal texts, one group.
+// Group returns the text that problems of one message have in common.
 func (r *Route) Group(m *Problem) string {
 	parts := make([]string, len(r.groupBy))
 	for i, by := range r.groupBy {
@@ -98,5 +97,5 @@ func (r *Route) Group(m *Problem) string {
 	return strings.Join(parts, "\x00")
 }
 
-// GroupBy is what its problems have in common that are told in one message.
+// GroupBy returns the fields that problems of one message have in common.
 func (r *Route) GroupBy() []string { return r.groupBy }

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// selector is a compiled model.Selector of one namespace. All that it says must hold.
+// selector is a compiled model.Selector of one namespace. All of its criteria must hold.
 type selector struct {
 	namespace string
 	targets   *targets // nil: every node that the namespace reaches
@@ -18,10 +18,10 @@ type selector struct {
 	where     *where.Compiled // over the problem; nil: all
 }
 
-// targets are compiled model.Targets.
+// targets is a compiled model.Targets.
 type targets struct {
 	groups []Name
-	nodes  []Name // without a namespace: of that name anywhere
+	nodes  []Name // without a namespace: a node of that name in any namespace
 	where  *where.Condition
 	except *targets
 }
@@ -82,15 +82,15 @@ func compileTargets(namespace string, t *model.Targets) (*targets, error) {
 	return c, err
 }
 
-// takes says whether the selector picks the problem.
-func (s *selector) takes(m *Problem) bool {
+// matches reports whether the selector matches the problem.
+func (s *selector) matches(m *Problem) bool {
 	if s.namespace != m.Node.Namespace && s.namespace != model.SharedNamespaceName {
 		return false
 	}
 	if m.Severity < s.severity || s.statuses != [4]bool{} && !s.statuses[m.Status&3] {
 		return false
 	}
-	if s.checks != nil && !slices.ContainsFunc(s.checks, m.isOf) {
+	if s.checks != nil && !slices.ContainsFunc(s.checks, m.hasCheck) {
 		return false
 	}
 	for key, value := range s.labels {

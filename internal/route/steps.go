@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Direct is a route that nobody declared: it tells handlers at once, each problem by itself.
+// Direct returns a route without a name that notifies handlers at once, one message per problem.
 func Direct(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }
 
-// Climb is how far a problem has come on a route: when each of its steps is due, zero where
-// nothing more will come of it.
-type Climb []time.Time
+// Escalation has the due time of each step of a route for one problem; zero: the step sends no
+// more.
+type Escalation []time.Time
 
-// Begin is the climb of a problem that opened then. Nothing is due before the first message
-// of its group.
-func (r *Route) Begin(opened, first time.Time) Climb {
-	c := make(Climb, len(r.Steps))
+// Escalate returns the escalation of a problem opened at a time. No step is due before the first
+// message of its group.
+func (r *Route) Escalate(opened, first time.Time) Escalation {
+	c := make(Escalation, len(r.Steps))
 	for i, s := range r.Steps {
 		if c[i] = opened.Add(s.After); c[i].Before(first) {
 			c[i] = first
@@ -26,8 +26,8 @@ func (r *Route) Begin(opened, first time.Time) Climb {
 	return c
 }
 
-// Due is the step that is due first, and when; false: none is.
-func (c Climb) Due() (step int, at time.Time, ok bool) {
+// Due returns the next step and its due time; false if no step is left.
+func (c Escalation) Due() (step int, at time.Time, ok bool) {
 	for i, t := range c {
 		if !t.IsZero() && (!ok || t.Before(at)) {
 			step, at, ok = i, t, true
@@ -36,19 +36,19 @@ func (c Climb) Due() (step int, at time.Time, ok bool) {
 	return step, at, ok
 }
 
-// Told moves on after a step was told.
-func (c Climb) Told(r *Route, step int, now time.Time) {
+// Sent schedules the repetition of a step after its delivery, or ends it.
+func (c Escalation) Sent(r *Route, step int, now time.Time) {
 	c[step] = time.Time{}
 	if repeat := r.Steps[step].Repeat; repeat > 0 {
 		c[step] = now.Add(repeat)
 	}
 }
 
-// Fit makes it fit a route that was changed since: steps that came are due when they would
-// have been, those that went are over.
-func (c Climb) Fit(r *Route, opened time.Time) Climb {
+// Refit adapts an escalation to a changed route: new steps are due at their regular time, removed
+// ones are dropped.
+func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	if len(c) >= len(r.Steps) {
 		return slices.Clip(c[:len(r.Steps)])
 	}
-	return append(c, r.Begin(opened, time.Time{})[len(c):]...)
+	return append(c, r.Escalate(opened, time.Time{})[len(c):]...)
 }

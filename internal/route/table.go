@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table holds the routes, silences and windows that are in force. Safe for concurrent use.
+// Table holds the routes, silences and windows in force. Safe for concurrent use.
 type Table struct {
 	mu          sync.RWMutex
 	changed     chan struct{}
@@ -34,13 +34,13 @@ type namedWindow struct {
 	reason   string
 }
 
-// NewTable makes an empty one.
+// NewTable returns an empty table.
 func NewTable() *Table {
 	return &Table{changed: make(chan struct{}), routes: map[Name]*Route{}, matching: newIndex[*Route](), silences: newIndex[*silence](),
 		windows: map[Name]*namedWindow{}, maintenance: newIndex[*namedWindow]()}
 }
 
-// Changed is closed by the next change.
+// Changed returns a channel that the next change closes.
 func (t *Table) Changed() <-chan struct{} {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -145,7 +145,7 @@ func (t *Table) remove(kind string, name Name) {
 	}
 }
 
-// Route finds a route by its name.
+// Route returns the route of a name.
 func (t *Table) Route(name Name) (*Route, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -153,9 +153,9 @@ func (t *Table) Route(name Name) (*Route, bool) {
 	return r, ok
 }
 
-// Routes are those that hear of a problem, by name: the one that its check names (ref, as
-// seen from the check's namespace), else every one that matches, else default of the
-// node's namespace, else default of shared. None: nobody does.
+// Routes returns the routes for a problem, by name: the one that the check names (ref, relative to
+// the check's namespace), else all that match, else default of the node's namespace, else default
+// of shared.
 func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -176,7 +176,7 @@ func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	return list
 }
 
-// Matching are those routes that hear of a problem because they match it.
+// Matching returns the routes that match the problem.
 func (t *Table) Matching(m *Problem) (list []*Route) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -186,7 +186,7 @@ func (t *Table) Matching(m *Problem) (list []*Route) {
 	return list
 }
 
-// HoldKind is what keeps a message back.
+// HoldKind is the kind of a reason to hold a message.
 type HoldKind string
 
 const (
@@ -195,27 +195,27 @@ const (
 	Muted       HoldKind = "muted"
 )
 
-// Reasons that only those know who tell a problem.
+// Kinds of holds that only the reactor knows.
 const (
 	Acknowledged HoldKind = "acknowledged"
-	OverRate     HoldKind = "over the rate" // it would have been one message too many for its route
+	OverRate     HoldKind = "over the rate" // the message would exceed the route's rate
 	ManySilent   HoldKind = "one of many that fell silent at once"
 )
 
-// Hold is one reason why a problem is not told now.
+// Hold is one reason why a problem's message waits.
 type Hold struct {
 	Kind          HoldKind  `json:"kind"`
 	By            Name      `json:"by"` // the silence, window or route
 	During        string    `json:"during,omitempty"`
 	Reason        string    `json:"reason,omitempty"`
 	Creator       string    `json:"creator,omitempty"`
-	Until         time.Time `json:"until,omitzero"` // zero: nobody knows
-	Drop          bool      `json:"drop,omitempty"` // it is not told afterwards either
+	Until         time.Time `json:"until,omitzero"` // zero: unknown
+	Drop          bool      `json:"drop,omitempty"` // the message is dropped, not sent later
 	UntilResolved bool      `json:"untilResolved,omitempty"`
 }
 
-// Holds are all reasons why the problem is not told now: silences, then maintenance,
-// then, of a route, its mutes.
+// Holds returns all reasons why messages about the problem wait now: silences, then maintenance,
+// then the mutes of a route.
 func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -239,11 +239,11 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 		if c == nil {
 			w := t.windows[x.window]
 			if w == nil {
-				continue // apply refuses a mute without its window: it was deleted since
+				continue // apply refuses a mute without its window; the window was deleted later
 			}
 			c, reason = w.calendar, w.reason
 		}
-		if until, inside := c.Active(now); inside && x.selector.takes(m) {
+		if until, inside := c.Active(now); inside && x.selector.matches(m) {
 			list = append(list, Hold{Kind: Muted, By: r.Name, During: x.during, Reason: reason, Until: until})
 		}
 	}

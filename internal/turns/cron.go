@@ -7,21 +7,22 @@ import (
 	"github.com/muster-fleet/muster/internal/when"
 )
 
-// Turns by cron. A due time is by the time of day, in the check's zone, which is the server's
-// clock: each has one run, for which a member is looked for until the next one.
+// Turns by cron. Due times are wall-clock times in the check's zone. Each due time has one run; the
+// engine looks for a member until the next due time.
 
 const (
-	// overdueAfter is how long after a due time nobody may be there until that is told.
+	// overdueAfter is the time without a connected member after which a due time is reported as
+	// missed.
 	overdueAfter = time.Minute
-	// owed is for how long after a due time its run is made up for by a server that starts.
-	owed = time.Hour
-	// clockSet is how far the time of day must move against the clock to count as set.
-	clockSet = time.Second
-	// never is when a due time comes that never does: 30 February.
+	// catchUp is the age up to which a starting server makes up for a due time.
+	catchUp = time.Hour
+	// clockStep is the shift of the wall clock that counts as a change by hand.
+	clockStep = time.Second
+	// never is the due time of an expression without one, such as 30 February.
 	never = 365 * 24 * time.Hour
 )
 
-// cronOf is what a check's due times are found by; empty: it has an interval.
+// cronOf returns the cron expression of a check with its zone; empty: the check has an interval.
 func cronOf(c *model.CheckChunk) string {
 	if c.Cron == "" {
 		return ""
@@ -41,18 +42,18 @@ func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 	return location
 }
 
-// wall is the time of day at a time of the clock.
+// wall converts a time of the engine's clock to wall-clock time.
 func (e *Engine) wall(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// plan finds the next due time: after now, and after the last one, which does not come again
-// by somebody's setting the clock back a little.
+// plan finds the next due time, after now and after the last one: setting the clock back a little
+// repeats none.
 func (e *Engine) plan(t *turn, now time.Duration) {
 	from := e.wall(now)
-	if t.ran.After(from) && t.ran.Sub(from) <= owed {
+	if t.ran.After(from) && t.ran.Sub(from) <= catchUp {
 		from = t.ran
 	}
 	r := t.robin
-	if !r.from.Equal(from) { // all turns of a check ask the same at the same time
+	if !r.from.Equal(from) { // all turns of a check share the answer
 		tick, err := when.NextCron(r.chunk.Cron, r.location, from)
 		if err != nil {
 			tick = from.Add(never)
@@ -62,10 +63,10 @@ func (e *Engine) plan(t *turn, now time.Duration) {
 	t.tick, t.next = r.tick, time.Duration(r.tick.UnixNano())-e.skew
 }
 
-// follow notices that somebody set the clock: due times that it leapt over are due now, once.
+// follow detects a clock set by hand: due times that were skipped are due now, once.
 func (e *Engine) follow(now time.Duration) {
 	skew := time.Duration(e.o.Wall().UnixNano()) - now
-	if (skew - e.skew).Abs() < clockSet {
+	if (skew - e.skew).Abs() < clockStep {
 		return
 	}
 	e.skew = skew
@@ -79,31 +80,31 @@ func (e *Engine) follow(now time.Duration) {
 		} else {
 			t.next = now
 		}
-		if !t.open || t.act > t.next {
-			t.act = t.next
+		if !t.open || t.wake > t.next {
+			t.wake = t.next
 		}
 		e.heap.fix(t)
 	}
 }
 
-// overdue says, once for each due time, that nobody has been there for too long.
+// overdue reports a due time as missed, once, when no member was connected for too long.
 func (e *Engine) overdue(t *turn, now time.Duration) (m Missed, ok bool) {
-	if t.cron == "" || !t.open || t.to != 0 || t.told || now < max(t.due+overdueAfter, e.graceEnd()) {
+	if t.cron == "" || !t.open || t.assignee != 0 || t.reported || now < max(t.due+overdueAfter, e.graceEnd()) {
 		return m, false
 	}
-	t.told, t.missed = true, true
+	t.reported, t.missed = true, true
 	return Missed{t.about, t.robin.chunk, t.robin.nobody()}, t.about != 0
 }
 
-// resume finds what was due while no server ran, or had just been given when one stopped: where
-// no run came back since, it is given when a member would have had its time.
-func (e *Engine) resume(r *robin, now time.Duration) {
+// resume restores due times after a start: one without a later result is run again once its timeout
+// is over.
+func (e *Engine) resume(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return
 	}
 	wall := e.wall(now)
 	var tick time.Time
-	for at := wall.Add(-owed); ; {
+	for at := wall.Add(-catchUp); ; {
 		next, err := when.NextCron(r.chunk.Cron, r.location, at)
 		if err != nil || next.After(wall) {
 			break
@@ -119,14 +120,14 @@ func (e *Engine) resume(r *robin, now time.Duration) {
 			continue
 		}
 		t.open, t.due = true, time.Duration(tick.UnixNano())-e.skew
-		t.gave = t.due
-		t.act = min(t.next, max(now, t.due+r.patience()))
+		t.assignedAt = t.due
+		t.wake = min(t.next, max(now, t.due+r.timeout()))
 		e.heap.fix(t)
 	}
 }
 
-// last is when the last run came back, of a proxy node, or of any member.
-func (e *Engine) last(r *robin, about model.NodeID) (at time.Time, ok bool) {
+// last returns the time of the last result about a proxy node, or of any member.
+func (e *Engine) last(r *rotation, about model.NodeID) (at time.Time, ok bool) {
 	if about != 0 {
 		return e.o.Last(about, r.chunk.Unit)
 	}

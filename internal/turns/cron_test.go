@@ -24,8 +24,8 @@ func at(text string) time.Time {
 	return t
 }
 
-// came are the times of day of a turn's runs, to the minute.
-func (f *fleet) came(k key, zone string) (list []string) {
+// runTimes returns the wall-clock times of a turn's runs, to the minute.
+func (f *fleet) runTimes(k key, zone string) (list []string) {
 	location, err := time.LoadLocation(zone)
 	if err != nil {
 		f.t.Fatal(err)
@@ -36,7 +36,8 @@ func (f *fleet) came(k key, zone string) (list []string) {
 	return list
 }
 
-// Each due time has one run about each proxy node, by all members in turn, within a second.
+// TestEachDueTimeHasARun checks one run per due time and proxy node within a second, by all members
+// in turn.
 func TestEachDueTimeHasARun(t *testing.T) {
 	f := playAt(t, at("2026-11-21T08:07:30Z"), cronRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
 	f.run(2 * time.Hour)
@@ -51,7 +52,7 @@ func TestEachDueTimeHasARun(t *testing.T) {
 			}
 		}
 	}
-	if got := f.came(key{8, 0}, "Europe/Paris"); !slices.Equal(got, []string{"21 09:30 +0100"}) {
+	if got := f.runTimes(key{8, 0}, "Europe/Paris"); !slices.Equal(got, []string{"21 09:30 +0100"}) {
 		t.Errorf("runs at %v", got)
 	}
 	for node := range model.NodeID(4) {
@@ -64,7 +65,7 @@ func TestEachDueTimeHasARun(t *testing.T) {
 	}
 }
 
-// Both nights of the clock change, and what a zone's time has not.
+// TestDueTimesOverTheClockChange checks both clock changes, and times that a zone skips.
 func TestDueTimesOverTheClockChange(t *testing.T) {
 	for _, c := range []struct {
 		start, cron string
@@ -78,50 +79,50 @@ func TestDueTimesOverTheClockChange(t *testing.T) {
 	} {
 		f := playAt(t, at(c.start), cronRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
 		f.run(44 * time.Hour)
-		if got := f.came(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
+		if got := f.runTimes(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
 			t.Errorf("%s from %s: %v, want %v", c.cron, c.start, got, c.want)
 		}
 	}
-	// The hour that comes twice: a time in it has a run each day, and each half hour of the clock one.
+	// In the repeated hour, a fixed time runs once a day and every half hour runs each time.
 	f := playAt(t, at("2026-10-24T12:00:00+02:00"), cronRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
 	f.run(44*time.Hour + time.Minute)
-	if got := f.came(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
+	if got := f.runTimes(key{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
 		t.Errorf("runs at %v", got)
 	}
-	if got := f.came(key{8, 1000}, "Europe/Paris"); len(got) != 88 {
+	if got := f.runTimes(key{8, 1000}, "Europe/Paris"); len(got) != 88 {
 		t.Errorf("%d runs in 44 hours: %v", len(got), got)
 	}
 }
 
-// Another takes over at once from a closed session, and from one that hangs when its time-out
-// is over; from the only one that hangs when another is there at last.
-func TestAnotherTakesOverByCron(t *testing.T) {
+// TestTakeoverByCron checks that another member takes over from a closed session at once, from a
+// hanging one after its timeout, and from the only one when another connects.
+func TestTakeoverByCron(t *testing.T) {
 	f := playAt(t, at("2026-11-21T02:59:00Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
-	f.hung[1], f.hung[2], f.hung[3] = true, true, true
+	f.hanging[1], f.hanging[2], f.hanging[3] = true, true, true
 	f.run(70 * time.Second)
 	k := key{7, 1000}
 	turn := f.e.turns[k]
-	first := turn.to
+	first := turn.assignee
 	if first == 0 || !turn.open {
 		t.Fatalf("given %v", f.given)
 	}
 	f.leaves(first)
 	f.run(time.Second)
-	second := turn.to
+	second := turn.assignee
 	if second == 0 || second == first {
 		t.Fatalf("with %d, given %v", second, f.given)
 	}
 	third := 6 - first - second
 	f.away[third] = true
 	f.run(20 * time.Second)
-	if turn.to != second {
-		t.Fatalf("with %d, nobody else is there", turn.to)
+	if turn.assignee != second {
+		t.Fatalf("with %d, nobody else is there", turn.assignee)
 	}
 	delete(f.away, third)
-	delete(f.hung, third)
+	delete(f.hanging, third)
 	f.run(16 * time.Second)
 	if turn.open || len(f.runs[k]) != 1 || f.given[third] != 1 {
-		t.Errorf("the hung one keeps it: with %d, runs %v", turn.to, f.runs)
+		t.Errorf("the hung one keeps it: with %d, runs %v", turn.assignee, f.runs)
 	}
 	f.run(20 * time.Hour)
 	if len(f.runs[k]) != 1 {
@@ -129,9 +130,9 @@ func TestAnotherTakesOverByCron(t *testing.T) {
 	}
 }
 
-// A due time without anybody is told once, after a minute; who comes later runs it, unless
-// that is in a time in which it is not to run.
-func TestNobodyIsThereByCron(t *testing.T) {
+// TestMissedByCron checks that a due time without members is reported once, after a minute, and
+// that a member that connects later runs it unless the check excepts that time.
+func TestMissedByCron(t *testing.T) {
 	f := playAt(t, at("2026-11-21T02:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.robins[1].Chunk.Except = []model.Span{{Zone: "UTC", Spans: []model.WindowSpan{{During: "04:00-06:00"}}}}
 	f.away[1], f.away[2] = true, true
@@ -154,12 +155,13 @@ func TestNobodyIsThereByCron(t *testing.T) {
 	}
 }
 
-// What was due while no server ran is made up for; what came back, and what is long past, is not.
+// TestDueTimesOverARestart checks that due times without a result during an outage are made up for,
+// and that old ones are not.
 func TestDueTimesOverARestart(t *testing.T) {
 	for _, c := range []struct {
 		what string
-		back time.Duration // of the server, after the due time
-		last string        // result; empty: none ever
+		back time.Duration // downtime of the server after the due time
+		last string        // last result; empty: none ever
 		want int
 	}{
 		{"the server was away at the due time", 20 * time.Minute, "2026-11-20T03:00:00Z", 1},
@@ -187,25 +189,25 @@ func TestDueTimesOverARestart(t *testing.T) {
 			}
 		}
 	}
-	// A result of the run that was given before ends it.
+	// A result of the run that the former server requested ends the turn.
 	f := playAt(t, at("2026-11-21T03:00:03Z"), cronRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.last[1000] = at("2026-11-20T03:00:00Z")
 	f.run(2 * time.Second)
-	f.e.Ran(7, 1000, time.Second)
+	f.e.RecordResult(7, 1000, time.Second)
 	f.run(time.Hour)
 	if len(f.given) > 0 {
 		t.Errorf("given again: %v", f.given)
 	}
 }
 
-// The time of day is followed where somebody sets it: what is leapt over runs once, and what ran
-// does not run again.
-func TestSomebodySetsTheClock(t *testing.T) {
+// TestClockSetByHand checks that a skipped due time runs once and a completed one does not run
+// again.
+func TestClockSetByHand(t *testing.T) {
 	f := playAt(t, at("2026-11-21T01:00:00Z"), cronRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
 	f.run(10 * time.Minute)
 	f.ahead = 3 * time.Hour // 04:10
 	f.run(2 * time.Second)
-	if got := f.came(key{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
+	if got := f.runTimes(key{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
 		t.Fatalf("runs at %v", got)
 	}
 	f.run(20*time.Minute + 2*time.Second) // 04:30
@@ -221,8 +223,8 @@ func TestSomebodySetsTheClock(t *testing.T) {
 	}
 }
 
-// Times that are declared anew are followed at once.
-func TestDueTimesFollowWhatIsDeclared(t *testing.T) {
+// TestDueTimesFollowTheCheck checks that a changed cron expression takes effect at once.
+func TestDueTimesFollowTheCheck(t *testing.T) {
 	f := playAt(t, at("2026-11-21T08:00:00Z"), cronRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.run(time.Minute)
 	f.robins, f.revision = []directory.RoundRobin{cronRobin(7, "5 8 * * *", "UTC", time.Second, 2, 2)}, 2

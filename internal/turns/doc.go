@@ -1,13 +1,12 @@
-// Package turns gives the runs of round-robin checks to their members: in each interval one
-// run of each check, or of each of its proxy nodes, by the next connected member in turn.
+// Package turns assigns the runs of round-robin checks to members: in each interval one run of each
+// check, or of each of its proxy nodes, goes to the next connected member.
 //
-// What goes in: the checks (directory.RoundRobin), results (Ran), sessions that ended (Ended). What goes
-// out: turns that are left with a session (Options.Give), and the intervals in which nobody
-// was there (Options.Missed). Nothing is on disk: the intervals stand on the clock, so a
-// restart goes on with them. Due times by cron (cron.go) are the time of day's: what fell into
-// a restart shows in the age of the event (Options.Last).
+// Input: the checks (directory.RoundRobin), results (RecordResult), ended sessions (SessionEnded).
+// Output: turns that are handed to a session (Options.Give), and intervals without a connected
+// member (Options.Missed). Nothing is stored: intervals follow the clock, so a restart continues
+// them. Due times by cron (cron.go) follow wall-clock time; after a restart the age of the event
+// (Options.Last) shows which of them ran.
 //
-// One goroutine (Run) and one lock, which is held while Give is called; Give takes locks of
-// the session layer, which calls Ran and Ended without any. What a check costs is by its
-// turns that are due, not by its members. Start reading at Engine.step.
+// One goroutine (Run) and one lock, held while Give is called. Start reading at engine.go, then
+// turn.go.
 package turns

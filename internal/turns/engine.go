@@ -14,64 +14,64 @@ import (
 
 // Options are the surroundings of an Engine.
 type Options struct {
-	Revision    func() int64                  // of what RoundRobins says
+	Revision    func() int64                  // of the result of RoundRobins
 	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
-	// Give leaves a turn with a node's session; false: it has none, or was not told of the
-	// check yet. It must not block.
+	// Give hands a turn to a node's session; false if it has none or does not hold the check yet.
+	// It must not block.
 	Give func(node model.NodeID, g wire.TurnRun) bool
-	// Missed records that nobody was there to run checks about proxy nodes.
+	// Missed records runs about proxy nodes without a connected member.
 	Missed func(ctx context.Context, list []Missed) error
-	// Last is when the last run came back that a node's event tells of (zero: of none); not ok:
-	// there is no event. It is asked after the start, of checks with cron. May be nil.
+	// Last returns the time of the last run in a node's event (zero: none); not ok if there is no
+	// event. The engine calls it after the start, for checks with cron. May be nil.
 	Last  func(node model.NodeID, check model.CheckID) (at time.Time, ok bool)
-	Grace time.Duration // after the start, in which agents come back: nothing is missed
+	Grace time.Duration // after the start, while agents reconnect: no run is missed
 	Now   func() time.Time
-	Wall  func() time.Time // the time of day, for cron alone; default Now
+	Wall  func() time.Time // wall-clock time, for cron only; default Now
 	Log   *slog.Logger
 }
 
-// Missed is an interval of a check about a proxy node in which no member was connected, or a
-// due time after which none was for so long.
+// Missed is a run about a proxy node for which no member was connected during the interval, or for
+// overdueAfter after its due time.
 type Missed struct {
 	About model.NodeID
 	Chunk *model.CheckChunk
 	Text  string
 }
 
-// Engine gives turns. Ran, Ended and Faults may be called at any time.
+// Engine assigns turns. RecordResult, SessionEnded and Faults are safe for concurrent use.
 type Engine struct {
 	o     Options
-	began time.Time // of New, with its monotonic reading: setting the clock moves no interval, only cron
+	began time.Time // time of New with its monotonic reading: setting the clock moves no interval, only cron
 	wake  chan struct{}
 
 	mu       sync.Mutex
-	robins   map[model.CheckID]*robin
+	robins   map[model.CheckID]*rotation
 	turns    map[key]*turn
-	with     map[model.NodeID]map[*turn]struct{} // open, by whom they are given to
-	heap     heap                                // of all turns, by act
-	looked   time.Duration                       // when RoundRobins was last asked whether it differs
-	skew     time.Duration                       // how far the time of day is ahead of the clock
+	assigned map[model.NodeID]map[*turn]struct{} // open turns by assignee
+	heap     heap                                // all turns, ascending by wake
+	reloaded time.Duration                       // last look at RoundRobins' revision
+	skew     time.Duration                       // wall-clock time minus the engine's clock
 	revision int64
 }
 
-// New makes an engine; nothing happens before Run.
+// New returns an engine; Run starts it.
 func New(o Options) *Engine {
 	if o.Wall == nil {
 		o.Wall = o.Now
 	}
 	return &Engine{o: o, began: o.Now(), wake: make(chan struct{}, 1), revision: -1,
-		robins: map[model.CheckID]*robin{}, turns: map[key]*turn{}, with: map[model.NodeID]map[*turn]struct{}{}}
+		robins: map[model.CheckID]*rotation{}, turns: map[key]*turn{}, assigned: map[model.NodeID]map[*turn]struct{}{}}
 }
 
-// lookEvery is how long a check that was declared may wait to be heard of.
-const lookEvery = time.Second
+// reloadEvery is the longest delay until a changed check takes effect.
+const reloadEvery = time.Second
 
-// clock is the time since 1970 that nobody sets.
+// clock returns the time since 1970, independent of clock changes.
 func (e *Engine) clock() time.Duration {
 	return time.Duration(e.began.UnixNano()) + e.o.Now().Sub(e.began)
 }
 
-// Run gives turns until ctx ends.
+// Run assigns turns until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -92,19 +92,20 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// step does what is due, and says how long nothing will be.
+// step handles all turns that are due and returns missed runs and the time until the next one is
+// due.
 func (e *Engine) step(now time.Duration) (missed []Missed, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.follow(now)
-	if e.revision < 0 || now-e.looked >= lookEvery {
-		e.look(now)
+	if e.revision < 0 || now-e.reloaded >= reloadEvery {
+		e.reload(now)
 	}
-	wait = lookEvery
+	wait = reloadEvery
 	for len(e.heap) > 0 {
 		t := e.heap[0]
-		if t.act > now {
-			return missed, min(wait, t.act-now)
+		if t.wake > now {
+			return missed, min(wait, t.wake-now)
 		}
 		if now >= t.next {
 			if m, ok := e.begin(t, now); ok {
@@ -121,31 +122,32 @@ func (e *Engine) step(now time.Duration) (missed []Missed, wait time.Duration) {
 	return missed, wait
 }
 
-// Ran hears of a result: of a check, about a proxy node (zero: none), that was age old when
-// it came. One that is older than the turn is of an earlier one.
-func (e *Engine) Ran(check model.CheckID, about model.NodeID, age time.Duration) {
+// RecordResult ends the open turn of a check and proxy node (zero: none) by a result of this age. A
+// result older than the turn belongs to an earlier one.
+func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.Duration) {
 	now := e.clock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.turns[key{check, about}]
-	if t == nil || !t.open || now-age+rounding < t.gave {
+	if t == nil || !t.open || now-age+rounding < t.assignedAt {
 		return
 	}
-	e.take(t)
-	t.open, t.missed, t.last, t.act = false, false, 0, t.next
+	e.withdraw(t)
+	t.open, t.missed, t.last, t.wake = false, false, 0, t.next
 	e.heap.fix(t)
 }
 
-// rounding of times that agents tell in milliseconds.
+// rounding is the precision of times from agents.
 const rounding = 2 * time.Millisecond
 
-// Ended hears that a session of a node ended: what was given to it others get at once.
-func (e *Engine) Ended(node model.NodeID) {
+// SessionEnded withdraws the open turns of a node whose session ended; other members get them at
+// once.
+func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false
-	for t := range e.with[node] {
-		e.take(t)
-		t.act, any = 0, true
+	for t := range e.assigned[node] {
+		e.withdraw(t)
+		t.wake, any = 0, true
 		e.heap.fix(t)
 	}
 	e.mu.Unlock()

@@ -16,22 +16,22 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// robin is one round-robin check.
-type robin struct {
-	chunk     *model.CheckChunk
-	namespace string
-	members   *roaring.Bitmap
-	except    window.Set
-	location  *time.Location // of cron; nil: by interval
-	from      time.Time      // … after which its next due time …
-	tick      time.Time      // … is this
-	subjects  []directory.ProxyNode
-	last      model.NodeID  // who got the last turn
-	deserted  time.Duration // until when nobody is looked for: no member was there
+// rotation is one round-robin check with its members.
+type rotation struct {
+	chunk            *model.CheckChunk
+	namespace        string
+	members          *roaring.Bitmap
+	except           window.Set
+	location         *time.Location // of cron; nil: by interval
+	from             time.Time      // the next due time after this …
+	tick             time.Time      // … is this
+	subjects         []directory.ProxyNode
+	last             model.NodeID  // the member of the last turn
+	unavailableUntil time.Duration // no search for members before: none was connected
 }
 
-// patience is how long a member has for a run until it is given to another.
-func (r *robin) patience() time.Duration {
+// timeout returns the time after which an unanswered turn goes to another member.
+func (r *rotation) timeout() time.Duration {
 	const most = 5 * time.Second
 	if r.location != nil {
 		return r.chunk.Timeout + most
@@ -39,17 +39,17 @@ func (r *robin) patience() time.Duration {
 	return r.chunk.Timeout + min(r.chunk.Interval*3/4, most)
 }
 
-// retry is how often a member is looked for while there is none.
-func (r *robin) retry() time.Duration {
+// retry returns the interval of the search for a member while none is connected.
+func (r *rotation) retry() time.Duration {
 	if r.location != nil {
 		return time.Second
 	}
 	return min(r.chunk.Interval/10, time.Second)
 }
 
-// look follows what was declared.
-func (e *Engine) look(now time.Duration) {
-	e.looked = now
+// reload follows the declared checks.
+func (e *Engine) reload(now time.Duration) {
+	e.reloaded = now
 	revision := e.o.Revision()
 	if revision == e.revision {
 		return
@@ -57,12 +57,12 @@ func (e *Engine) look(now time.Duration) {
 	first := e.revision < 0
 	e.revision = revision
 	gone := e.robins
-	e.robins = map[model.CheckID]*robin{}
+	e.robins = map[model.CheckID]*rotation{}
 	for _, said := range e.o.RoundRobins() {
 		check := said.Chunk.Unit
 		r, known := gone[check]
 		if !known {
-			r = &robin{last: begin(said)}
+			r = &rotation{last: firstMember(said)}
 		}
 		delete(gone, check)
 		e.robins[check] = r
@@ -76,9 +76,9 @@ func (e *Engine) look(now time.Duration) {
 			r.except = except
 		}
 		before := r.subjects
-		r.chunk, r.namespace, r.members, r.subjects, r.deserted = said.Chunk, said.Namespace, said.Members, said.Subjects, 0
+		r.chunk, r.namespace, r.members, r.subjects, r.unavailableUntil = said.Chunk, said.Namespace, said.Members, said.Subjects, 0
 		if !same {
-			e.retime(r, before, now)
+			e.reschedule(r, before, now)
 		}
 		if first && r.location != nil {
 			e.resume(r, now)
@@ -91,14 +91,14 @@ func (e *Engine) look(now time.Duration) {
 	}
 }
 
-// begin is before whom a check's first turn is: another member for each check, so that many
-// checks of the same members do not all come to one at the same time, and then to the next.
-func begin(r directory.RoundRobin) model.NodeID {
+// firstMember returns the member before the first turn's, different for each check, so that checks
+// with the same members do not all start with one.
+func firstMember(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
 		return 0
 	}
-	const golden = 0x9e3779b97f4a7c15 // of 2^64: multiples of it spread evenly
+	const golden = 0x9e3779b97f4a7c15 // of 2^64: its multiples spread evenly
 	at, _ := bits.Mul64(uint64(r.Chunk.Unit)*golden, n)
 	id, err := r.Members.Select(uint32(at))
 	if err != nil {
@@ -107,8 +107,8 @@ func begin(r directory.RoundRobin) model.NodeID {
 	return model.NodeID(id)
 }
 
-// onTime says whether a turn that is there has its place as its check has it now.
-func (e *Engine) onTime(t *turn, about uuid.UUID, now time.Duration) bool {
+// isScheduled reports whether a turn keeps its place in the changed schedule of its check.
+func (e *Engine) isScheduled(t *turn, about uuid.UUID, now time.Duration) bool {
 	c := t.robin.chunk
 	if t.cron != cronOf(c) {
 		return false
@@ -116,8 +116,8 @@ func (e *Engine) onTime(t *turn, about uuid.UUID, now time.Duration) bool {
 	return c.Cron != "" || t.next%c.Interval == when.Phase(about, c.Unit, c.Interval) && t.next <= now+c.Interval
 }
 
-// retime gives the check's turns their place in its interval, or their next due time.
-func (e *Engine) retime(r *robin, before []directory.ProxyNode, now time.Duration) {
+// reschedule gives the check's turns their offset in the interval, or their next due time.
+func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.Duration) {
 	check := r.chunk.Unit
 	for _, s := range before {
 		if _, still := slices.BinarySearchFunc(r.subjects, s.ID, func(p directory.ProxyNode, id model.NodeID) int { return cmp.Compare(p.ID, id) }); !still {
@@ -127,7 +127,7 @@ func (e *Engine) retime(r *robin, before []directory.ProxyNode, now time.Duratio
 	for _, s := range r.subjects {
 		k := key{check, s.ID}
 		t := e.turns[k]
-		if t != nil && e.onTime(t, s.UID, now) {
+		if t != nil && e.isScheduled(t, s.UID, now) {
 			continue
 		}
 		e.drop(k)
@@ -137,7 +137,7 @@ func (e *Engine) retime(r *robin, before []directory.ProxyNode, now time.Duratio
 		} else {
 			e.plan(t, now)
 		}
-		t.act = t.next
+		t.wake = t.next
 		e.turns[k] = t
 		e.heap.add(t)
 	}
@@ -148,16 +148,16 @@ func (e *Engine) drop(k key) {
 	if t == nil {
 		return
 	}
-	e.take(t)
+	e.withdraw(t)
 	e.heap.remove(t)
 	delete(e.turns, k)
 }
 
-// faultExamples is how many nodes stand for all that have a fault.
+// faultExamples bounds the nodes named in a fault.
 const faultExamples = 3
 
-// Faults are the checks of a namespace (empty: of all) that nobody is there to run, and how
-// many nodes have no event by that: proxy nodes, or the members themselves.
+// Faults returns the checks of a namespace (empty: all) without a connected member, and the number
+// of nodes that lack an event because of that: proxy nodes, or the members themselves.
 func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

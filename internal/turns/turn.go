@@ -12,55 +12,55 @@ import (
 
 type key struct {
 	check model.CheckID
-	about model.NodeID // zero: of a check without proxy nodes
+	about model.NodeID // zero: a check without proxy nodes
 }
 
-// turn is one check's, about one proxy node or none. Times are the engine's clock.
+// turn is one check's turn, about one proxy node or none. Times are the engine's clock.
 type turn struct {
 	key
-	robin  *robin
-	next   time.Duration // when its next interval begins
-	act    time.Duration // when to look at it next
-	open   bool          // this interval's run is not over
-	to     model.NodeID  // whom it is given to; zero: nobody
-	last   model.NodeID  // whom it was given to last and gave no result yet; zero: nobody
-	gave   time.Duration // when it was last given to somebody
-	missed bool          // the last interval that ended found nobody
-	at     int           // in the heap
+	robin      *rotation
+	next       time.Duration // begin of its next interval
+	wake       time.Duration // next time to handle it
+	open       bool          // the run of this interval is not over
+	assignee   model.NodeID  // the member that has it; zero: none
+	last       model.NodeID  // the last member that got it without answering; zero: none
+	assignedAt time.Duration // time of the last assignment
+	missed     bool          // the last interval had no member
+	at         int           // index in the heap
 
 	// Of cron.
-	cron string        // with its zone, as next was found by; empty: by interval
-	tick time.Time     // next, by the time of day
-	ran  time.Time     // the due time before, likewise
-	due  time.Duration // of the run that is open
-	told bool          // that nobody was there for it
+	cron     string        // with its zone, as used for next; empty: by interval
+	tick     time.Time     // next as wall-clock time
+	ran      time.Time     // the former due time, likewise
+	due      time.Duration // due time of the open run
+	reported bool          // the open run was reported as missed
 }
 
-// begin begins the interval that now is in. An interval that ends without anybody to whom
-// it could be given was missed.
+// begin starts the interval that contains now. An interval that ends without an assignee was
+// missed.
 func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
 	r := t.robin
 	began := t.next - r.chunk.Interval
 	if t.cron != "" {
 		began = t.due
 	}
-	missed = t.open && t.to == 0 && !t.told && began >= e.graceEnd()
-	t.missed = missed || t.missed && t.open // as before, while that is not known
+	missed = t.open && t.assignee == 0 && !t.reported && began >= e.graceEnd()
+	t.missed = missed || t.missed && t.open // unchanged while unknown
 	if missed {
 		m = Missed{t.about, r.chunk, r.nobody()}
 	}
-	if t.to == 0 { // else it is late, and another is next whoever's turn it would be
+	if t.assignee == 0 { // else the run is late and continues with another member
 		t.last = 0
 	}
-	e.take(t)
+	e.withdraw(t)
 	if t.cron == "" {
 		t.next = when.OnGrid(now, r.chunk.Interval, t.next%r.chunk.Interval)
 	} else {
-		t.due, t.ran, t.told = t.next, t.tick, false
+		t.due, t.ran, t.reported = t.next, t.tick, false
 		e.plan(t, now)
 	}
 	if _, held := r.except.Active(e.wall(now)); held {
-		t.open, t.missed, t.act = false, false, t.next
+		t.open, t.missed, t.wake = false, false, t.next
 	} else {
 		t.open = true
 		e.give(t, now)
@@ -68,44 +68,44 @@ func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
 	return m, missed && t.about != 0
 }
 
-// give gives a turn to the next member, and says when to look again: when no result has come
-// by then, another one gets it. Where there is no other, who has it keeps it.
+// give hands a turn to the next member and sets the time to look again; without a result by then
+// another member gets it. A single member keeps it.
 func (e *Engine) give(t *turn, now time.Duration) {
-	r, was := t.robin, t.to
+	r, was := t.robin, t.assignee
 	if t.cron != "" && was == 0 && now > t.due {
-		if _, held := r.except.Active(e.wall(now)); held { // it waited too long
-			t.open, t.missed, t.act = false, false, t.next
+		if _, held := r.except.Active(e.wall(now)); held { // an excepted time began while it waited
+			t.open, t.missed, t.wake = false, false, t.next
 			return
 		}
 	}
 	to := e.choose(t, now)
 	switch {
 	case to != 0:
-		e.take(t)
-		t.to, t.last, t.gave, t.missed = to, to, now, false
-		if e.with[to] == nil {
-			e.with[to] = map[*turn]struct{}{}
+		e.withdraw(t)
+		t.assignee, t.last, t.assignedAt, t.missed = to, to, now, false
+		if e.assigned[to] == nil {
+			e.assigned[to] = map[*turn]struct{}{}
 		}
-		e.with[to][t] = struct{}{}
-		t.act = min(t.next, now+r.patience())
+		e.assigned[to][t] = struct{}{}
+		t.wake = min(t.next, now+r.timeout())
 	case was != 0 && t.cron != "": // the next due time may be far
-		t.act = min(t.next, now+r.patience())
+		t.wake = min(t.next, now+r.timeout())
 	case was != 0:
-		t.act = t.next
+		t.wake = t.next
 	default:
-		t.act = min(t.next, now+r.retry())
+		t.wake = min(t.next, now+r.retry())
 	}
 }
 
-// graceEnd is from when on somebody who is away is missed.
+// graceEnd returns the time from which missing members count.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
 
-// choose leaves the turn with the next connected member that does not have it: at first
-// the check's next, so that all are used evenly; then the turn's own next, so that it does
-// not meet one that hangs again before it has met all.
+// choose returns the next connected member for a turn: first the check's next, so that all members
+// are used evenly; then the turn's own next, so that it tries every member before it returns to a
+// hanging one.
 func (e *Engine) choose(t *turn, now time.Duration) model.NodeID {
 	r := t.robin
-	if now < r.deserted {
+	if now < r.unavailableUntil {
 		return 0
 	}
 	from := r.last
@@ -124,7 +124,7 @@ func (e *Engine) choose(t *turn, now time.Duration) model.NodeID {
 			if uint64(id) >= part[1] {
 				break
 			}
-			if node := model.NodeID(id); node != t.to && e.o.Give(node, given) {
+			if node := model.NodeID(id); node != t.assignee && e.o.Give(node, given) {
 				if t.last == 0 {
 					r.last = node
 				}
@@ -132,33 +132,33 @@ func (e *Engine) choose(t *turn, now time.Duration) model.NodeID {
 			}
 		}
 	}
-	if t.to == 0 {
-		r.deserted = now + r.retry()
+	if t.assignee == 0 {
+		r.unavailableUntil = now + r.retry()
 	}
 	return 0
 }
 
-// take takes a turn from whom it was given to.
-func (e *Engine) take(t *turn) {
-	if t.to == 0 {
+// withdraw takes a turn from its assignee.
+func (e *Engine) withdraw(t *turn) {
+	if t.assignee == 0 {
 		return
 	}
-	delete(e.with[t.to], t)
-	if len(e.with[t.to]) == 0 {
-		delete(e.with, t.to)
+	delete(e.assigned[t.assignee], t)
+	if len(e.assigned[t.assignee]) == 0 {
+		delete(e.assigned, t.assignee)
 	}
-	t.to = 0
+	t.assignee = 0
 }
 
-func (r *robin) nobody() string {
+func (r *rotation) nobody() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.chunk.Name)
 }
 
-// heap is of turns, by act.
+// heap orders turns by wake.
 type heap []*turn
 
 func (h heap) Len() int           { return len(h) }
-func (h heap) Less(i, j int) bool { return h[i].act < h[j].act }
+func (h heap) Less(i, j int) bool { return h[i].wake < h[j].wake }
 func (h heap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].at, h[j].at = i, j

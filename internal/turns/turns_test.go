@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet plays the members of the checks in virtual time.
+// fleet simulates the members of the checks in virtual time.
 type fleet struct {
 	t        *testing.T
 	e        *Engine
@@ -27,12 +27,12 @@ type fleet struct {
 	robins   []directory.RoundRobin
 	revision int64
 	away     map[model.NodeID]bool // no session
-	hung     map[model.NodeID]bool // a session, and no answer
+	hanging  map[model.NodeID]bool // a session that does not answer
 	answers  []answer
 	given    map[model.NodeID]int
-	runs     map[key][]time.Duration // when results came
+	runs     map[key][]time.Duration // times of results
 	missed   []Missed
-	ahead    time.Duration // of the time of day
+	ahead    time.Duration // of the wall clock
 	last     map[model.NodeID]time.Time
 }
 
@@ -48,7 +48,7 @@ func play(t *testing.T, robins ...directory.RoundRobin) *fleet {
 
 func playAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *fleet {
 	f := &fleet{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
-		away: map[model.NodeID]bool{}, hung: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, last: map[model.NodeID]time.Time{}, runs: map[key][]time.Duration{}}
+		away: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, given: map[model.NodeID]int{}, last: map[model.NodeID]time.Time{}, runs: map[key][]time.Duration{}}
 	f.restart()
 	return f
 }
@@ -81,13 +81,13 @@ func (f *fleet) give(node model.NodeID, g wire.TurnRun) bool {
 		return false
 	}
 	f.given[node]++
-	if !f.hung[node] {
+	if !f.hanging[node] {
 		f.answers = append(f.answers, answer{f.now + time.Duration(f.rand.Int64N(int64(time.Second/2))), node, g})
 	}
 	return true
 }
 
-// run lets so much time pass.
+// run advances the time.
 func (f *fleet) run(d time.Duration) {
 	for end := f.now + d; ; {
 		missed, wait := f.e.step(f.e.clock())
@@ -100,7 +100,7 @@ func (f *fleet) run(d time.Duration) {
 			if !f.away[a.by] {
 				k := key{model.CheckID(a.given.Chunk), a.given.Node}
 				f.runs[k] = append(f.runs[k], f.now)
-				f.e.Ran(k.check, k.about, 0)
+				f.e.RecordResult(k.check, k.about, 0)
 			}
 			continue
 		}
@@ -113,26 +113,26 @@ func (f *fleet) run(d time.Duration) {
 func (f *fleet) leaves(node model.NodeID) {
 	f.away[node] = true
 	f.answers = slices.DeleteFunc(f.answers, func(a answer) bool { return a.by == node })
-	f.e.Ended(node)
+	f.e.SessionEnded(node)
 }
 
-// Whoever comes, goes or hangs: while one member lives, each interval of each proxy node has
-// a run, and nobody is said to be missing.
+// TestEachIntervalHasARun checks that each interval of each proxy node has a run while one member
+// answers, whatever others do, and that no run is reported as missed.
 func TestEachIntervalHasARun(t *testing.T) {
 	const interval = time.Minute
 	f := play(t, robinOf(7, interval, 10*time.Second, 4, 20), robinOf(8, interval, 5*time.Second, 3, 0))
 	for range 2000 {
-		node := model.NodeID(2 + f.rand.IntN(3)) // 1 always lives
+		node := model.NodeID(2 + f.rand.IntN(3)) // member 1 always answers
 		switch f.rand.IntN(4) {
 		case 0:
 			f.leaves(node)
 		case 1:
-			f.hung[node] = true
+			f.hanging[node] = true
 		default:
 			if f.away[node] {
 				delete(f.away, node)
 			} else {
-				delete(f.hung, node)
+				delete(f.hanging, node)
 			}
 		}
 		f.run(time.Duration(f.rand.Int64N(int64(2 * interval))))
@@ -160,7 +160,7 @@ func TestEachIntervalHasARun(t *testing.T) {
 	}
 }
 
-// All members are given as many turns, each interval one.
+// TestMembersAreUsedEvenly checks that all members get the same number of turns.
 func TestMembersAreUsedEvenly(t *testing.T) {
 	f := play(t, robinOf(7, 10*time.Second, time.Second, 7, 30))
 	f.run(700 * time.Second)
@@ -177,7 +177,8 @@ func TestMembersAreUsedEvenly(t *testing.T) {
 	}
 }
 
-// Many checks of the same members do not meet at one of them.
+// TestChecksBeginAtDifferentMembers checks that many checks of the same members do not start with
+// one member.
 func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	var robins []directory.RoundRobin
 	for check := range model.CheckID(40) {
@@ -194,45 +195,46 @@ func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	}
 }
 
-// A turn goes to another at once when its session ends, and after its patience when it hangs.
-func TestAnotherTakesOver(t *testing.T) {
+// TestTakeover checks that another member takes over at once from an ended session, and after the
+// timeout from a hanging one.
+func TestTakeover(t *testing.T) {
 	f := play(t, robinOf(7, time.Minute, 10*time.Second, 2, 1))
-	f.hung[1], f.hung[2] = true, true
+	f.hanging[1], f.hanging[2] = true, true
 	f.run(time.Minute)
 	if f.given[1]+f.given[2] == 0 || f.given[1] > 1 || f.given[2] > 1 {
 		t.Fatalf("given %v", f.given)
 	}
 	turn := f.e.turns[key{7, 1000}]
-	if turn.to != 1 && turn.to != 2 {
-		t.Fatalf("with %d", turn.to)
+	if turn.assignee != 1 && turn.assignee != 2 {
+		t.Fatalf("with %d", turn.assignee)
 	}
-	first, other := turn.to, 3-turn.to
-	delete(f.hung, other)
+	first, other := turn.assignee, 3-turn.assignee
+	delete(f.hanging, other)
 	f.leaves(first)
 	f.run(time.Second)
 	if len(f.runs[turn.key]) != 1 || turn.open {
-		t.Errorf("no other has it: with %d, runs %v", turn.to, f.runs)
+		t.Errorf("no other has it: with %d, runs %v", turn.assignee, f.runs)
 	}
 	delete(f.away, first)
-	f.hung[first], f.hung[other] = true, true
+	f.hanging[first], f.hanging[other] = true, true
 	f.run(turn.next - f.e.clock() + time.Millisecond)
-	first = turn.to
-	delete(f.hung, 3-first)
+	first = turn.assignee
+	delete(f.hanging, 3-first)
 	f.run(14 * time.Second)
-	if turn.to != first {
+	if turn.assignee != first {
 		t.Error("it is taken away before its time")
 	}
 	f.run(2 * time.Second)
 	if turn.open || len(f.runs[turn.key]) != 2 {
-		t.Errorf("the hung one keeps it: with %d, runs %v", turn.to, f.runs)
+		t.Errorf("the hung one keeps it: with %d, runs %v", turn.assignee, f.runs)
 	}
 }
 
-// Also where the next interval begins before one that hangs has used up its time, and
-// there are as many proxy nodes as members, so that each would meet the same one again.
-func TestNobodyMeetsTheHungOneAgain(t *testing.T) {
+// TestTakeoverSkipsHangingMember covers intervals shorter than the timeout with as many proxy nodes
+// as members, where each would meet the hanging one again.
+func TestTakeoverSkipsHangingMember(t *testing.T) {
 	f := play(t, robinOf(7, 2*time.Second, time.Second, 2, 2))
-	f.hung[2] = true
+	f.hanging[2] = true
 	f.run(4 * time.Second)
 	for range 50 {
 		f.runs = map[key][]time.Duration{}
@@ -243,9 +245,9 @@ func TestNobodyMeetsTheHungOneAgain(t *testing.T) {
 	}
 }
 
-// An interval without anybody is told once, as a fault too, until somebody is there; what
-// nobody could know after a start is not.
-func TestNobodyIsThere(t *testing.T) {
+// TestMissed checks that an interval without members is reported once, and as a fault until a
+// member connects; not during the grace after a start.
+func TestMissed(t *testing.T) {
 	f := play(t, robinOf(7, 2*time.Second, time.Second, 2, 3), robinOf(8, 2*time.Second, time.Second, 2, 0))
 	f.away[1], f.away[2] = true, true
 	f.run(10 * time.Second)
@@ -272,16 +274,17 @@ func TestNobodyIsThere(t *testing.T) {
 	}
 }
 
-// Results of earlier turns end none, and what is declared anew or taken away is followed.
-func TestTurnsFollowWhatIsDeclared(t *testing.T) {
+// TestTurnsFollowTheChecks checks that results of earlier turns end none, and that changed and
+// deleted checks take effect.
+func TestTurnsFollowTheChecks(t *testing.T) {
 	f := play(t, robinOf(7, time.Minute, 10*time.Second, 1, 2))
-	f.hung[1] = true
+	f.hanging[1] = true
 	f.run(time.Minute)
-	f.e.Ran(7, 1000, 2*time.Minute)
+	f.e.RecordResult(7, 1000, 2*time.Minute)
 	if !f.e.turns[key{7, 1000}].open {
 		t.Error("an old result ended a turn")
 	}
-	f.e.Ran(7, 1000, 0)
+	f.e.RecordResult(7, 1000, 0)
 	if f.e.turns[key{7, 1000}].open {
 		t.Error("a result did not end the turn")
 	}
@@ -292,7 +295,7 @@ func TestTurnsFollowWhatIsDeclared(t *testing.T) {
 	}
 	f.robins, f.revision = nil, 3
 	f.run(2 * time.Second)
-	if len(f.e.turns)+len(f.e.heap)+len(f.e.robins)+len(f.e.with) != 0 {
+	if len(f.e.turns)+len(f.e.heap)+len(f.e.robins)+len(f.e.assigned) != 0 {
 		t.Errorf("left: %v", f.e.turns)
 	}
 }

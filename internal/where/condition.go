@@ -11,14 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Condition is a compiled condition over a node. The variables are node.name,
-// node.namespace, node.labels, node.facts (maps of strings) and node.groups (a list
-// of strings). A label or fact that is not there reads as "": node.labels.env !=
-// "prod" holds for a node without the label, and has(node.labels.env) tells apart.
-// Safe for concurrent use, each caller with its own Node.
+// Condition is a compiled condition over a node. The variables are node.name, node.namespace,
+// node.labels, node.facts (maps of strings) and node.groups (a list of strings). A missing label or
+// fact reads as "": node.labels.env != "prod" holds for a node without the label;
+// has(node.labels.env) distinguishes. Safe for concurrent use, each caller with its own Node.
 type Condition struct {
 	Expr        string
-	compiled    *Compiled // without its program, some 10 kB, where it says nothing but its needs
+	compiled    *Compiled // without the program (10 kB) where the needs are the whole condition
 	readsGroups bool
 }
 
@@ -28,8 +27,8 @@ var overNode = Language{
 	Example: `node.labels.env == "prod" && node.name.startsWith("web")`,
 }
 
-// Compile checks a condition over a node and says what is wrong with it, and in
-// which column. Who writes the same text gets the same condition while it is in use.
+// Compile checks a condition over a node. An error names the fault and its column. Equal texts
+// share one Condition while it is in use.
 func Compile(expr string) (*Condition, error) {
 	if known, ok := overNode.inUse.Load(expr); ok {
 		if c := known.(weak.Pointer[Condition]).Value(); c != nil {
@@ -50,13 +49,12 @@ func Compile(expr string) (*Condition, error) {
 	return c, nil
 }
 
-// ReadsGroups says whether the condition reads node.groups, which a group's own
-// `where` may not.
+// ReadsGroups reports whether the condition reads node.groups, which a group's own `where` must
+// not.
 func (c *Condition) ReadsGroups() bool { return c.readsGroups }
 
-// Trusted says why a trusted group cannot have this condition: it reads what machines
-// say of themselves. Nil: it reads labels only, of which such a group sees those that the
-// server owns.
+// Trusted returns an error if the condition reads values that a machine reports about itself; a
+// trusted group may read labels of the server only.
 func (c *Condition) Trusted() error {
 	for _, v := range [...]struct{ name, why string }{
 		{"node.facts", "every machine says its own facts"},
@@ -71,16 +69,15 @@ func (c *Condition) Trusted() error {
 	return nil
 }
 
-// Match evaluates the condition. An error (an index out of a list's range, say) is
-// no match.
+// Match evaluates the condition. An evaluation error, such as an index out of range, is no match.
 func (c *Condition) Match(n *Node) bool {
-	if c.compiled.whole { // most are, and a tenth of the work this way
+	if c.compiled.whole { // the common case, at a tenth of the cost
 		return !slices.ContainsFunc(c.compiled.needs, func(need Need) bool { return !n.has(need) })
 	}
 	return c.compiled.Evaluate(n)
 }
 
-// Evaluate evaluates the condition. An error of evaluation (an index out of a list's range) is no match.
+// Evaluate evaluates the condition. An evaluation error is no match.
 func (c *Compiled) Evaluate(vars interpreter.Activation) bool {
 	out, _, err := c.Program.Eval(vars)
 	return err == nil && out == types.True

@@ -32,7 +32,7 @@ func TestWhereMatches(t *testing.T) {
 		`int(node.facts.cpus) >= 8`:                               true,
 		`int(node.facts.absent) >= 8`:                             false, // an error is no match
 		`double(node.facts.cpus) > 7.5`:                           true,
-		`node.facts.os > "aix"`:                                   true, // words have an order
+		`node.facts.os > "aix"`:                                   true, // strings are ordered
 		`int(node.facts.absent) >= 8 || node.facts.os == "linux"`: true,
 		`node.labels.exists(k, k.startsWith("app."))`:             true,
 		`size(node.labels) == 3`:                                  true,

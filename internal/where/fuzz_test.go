@@ -2,7 +2,8 @@ package where
 
 import "testing"
 
-// A condition compiles or is refused with a reason; what compiles evaluates.
+// FuzzCompile checks that a condition compiles or is refused with a reason, and that a compiled one
+// evaluates.
 func FuzzCompile(f *testing.F) {
 	for _, expr := range []string{
 		``, `true`, `node.labels.env == "prod"`, `"web" in node.groups && node.facts.os != ""`, `node.labels.exists(k, k == "a")`,

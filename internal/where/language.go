@@ -12,30 +12,30 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxBytes is how long a condition may be.
+// maxBytes bounds the length of a condition.
 const maxBytes = 4096
 
-// What the estimate of a cost assumes of variables.
+// Sizes of variables that the cost estimate assumes.
 const (
 	assumedEntries = 128 // labels, facts or groups of a node
-	assumedBytes   = 256 // of a text
+	assumedBytes   = 256 // of a string
 )
 
-// Language is what one kind of condition may read and cost. Compile checks the cost
-// of the worst input before the first evaluation, which then needs no counting.
+// Language declares the variables and the maximum cost of one kind of condition. Compile checks the
+// cost of the worst input once, so evaluation needs no counting.
 type Language struct {
-	Of      string         // what a condition is asked of, for messages: node, event
+	Of      string         // the subject of a condition in messages: node, event
 	Reads   string         // its variables, for messages
-	Example string         // a good one, for messages
-	MaxCost uint64         // in CEL's units, for one evaluation; a comparison of a label is about 3
-	Bytes   map[string]int // of text variables that may be longer than a label
-	Alone   bool           // it does not read the variables of a node
-	// Options are the variables and constants beside those of a node; nil: none.
+	Example string         // a valid condition, for messages
+	MaxCost uint64         // in CEL's units, per evaluation; comparing a label costs about 3
+	Bytes   map[string]int // of string variables that may be longer than a label
+	Alone   bool           // the language has no variables of a node
+	// Options declares variables and constants beside those of a node; nil: none.
 	Options func() []cel.EnvOption
 
-	inUse sync.Map // weak pointers to conditions, by their texts
+	inUse sync.Map // weak pointers to conditions, by text
 
-	once sync.Once // making the environment takes milliseconds
+	once sync.Once // creating the environment takes milliseconds
 	env  *cel.Env
 	err  error
 }
@@ -45,10 +45,10 @@ type Compiled struct {
 	Program cel.Program
 	names   []string // of the variables that it reads
 	needs   []Need
-	whole   bool // it says nothing but its needs
+	whole   bool // the needs are the whole condition
 }
 
-// Reads says whether the condition reads a variable whose name begins so.
+// Reads reports whether the condition reads a variable whose name has the prefix.
 func (c *Compiled) Reads(prefix string) bool {
 	for _, name := range c.names {
 		if strings.HasPrefix(name, prefix) {
@@ -58,7 +58,7 @@ func (c *Compiled) Reads(prefix string) bool {
 	return false
 }
 
-// Compile checks a condition and says what is wrong with it, and in which column.
+// Compile checks a condition. An error names the fault and its column.
 func (l *Language) Compile(expr string) (*Compiled, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, model.Errorf(model.Invalid, "where: the condition is empty").WithHint("write something like %s", l.Example)
@@ -117,7 +117,7 @@ func (l *Language) environment() (*cel.Env, error) {
 
 func (l *Language) wrong(expr string, first *cel.Error) error {
 	message := strings.ReplaceAll(first.Message, " (in container '')", "")
-	message, _, _ = strings.Cut(message, " expecting ") // a list of all that the grammar knows
+	message, _, _ = strings.Cut(message, " expecting ") // CEL lists its whole grammar there
 	message = strings.ReplaceAll(message, "mismatched input '<EOF>'", "it ends too early")
 	e := model.Errorf(model.Invalid, "where: column %d of %q: %s", first.Location.Column()+1, expr, message)
 	switch {
@@ -136,7 +136,7 @@ func (l *Language) wrong(expr string, first *cel.Error) error {
 	return e.WithHint("the language is CEL, for example: %s", l.Example)
 }
 
-// typeName is a type with its article: a string, an int.
+// typeName returns the type with its article: a string, an int.
 func typeName(t *cel.Type) string {
 	name := t.String()
 	if strings.ContainsAny(name[:1], "aeiou") {
@@ -145,7 +145,7 @@ func typeName(t *cel.Type) string {
 	return "a " + name
 }
 
-// sizes tells CEL's estimate how large variables can be.
+// sizes gives CEL's cost estimate the sizes of variables.
 type sizes struct{ language *Language }
 
 func (s sizes) EstimateSize(element cost.AstNode) *cost.SizeEstimate {

@@ -8,29 +8,30 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Need is something that a node must have for a condition to hold.
+// Need is a property that every matching node has.
 type Need struct {
 	Of    Thing
 	Key   string // of a label or fact
-	Value string // never empty; of Has there is none
+	Value string // not empty, except with HasLabel
 }
 
-// Thing is what a Need is about.
+// Thing is the kind of property in a Need.
 type Thing uint8
 
 const (
-	Name     Thing = iota // the node's own
-	Group                 // as node.groups lists them
-	Label                 // of this key and value
-	HasLabel              // of this key, whatever its value
-	Fact                  // of this key and value
+	Name     Thing = iota // the node's name
+	Group                 // an entry of node.groups
+	Label                 // a label of this key and value
+	HasLabel              // a label of this key, any value
+	Fact                  // a fact of this key and value
 )
 
-// Needs are what every node has that the condition holds for: an index finds it by any one
-// of them. None: nothing that can be looked up is certain.
+// Needs returns properties that every matching node has; an index looks nodes up by any one of
+// them. Empty: no certain property can be looked up.
 func (c *Condition) Needs() []Need { return c.compiled.needs }
 
-// needsOf reads them off what a condition joins by &&. whole: it says nothing else.
+// needsOf extracts the needs from the operands of &&. whole reports that they are the entire
+// condition.
 func needsOf(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
 		left, wholeLeft := needsOf(a, e.AsCall().Args()[0])
@@ -43,7 +44,8 @@ func needsOf(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
 	return nil, false
 }
 
-// needOf reads the need of an expression that says one, and nothing else.
+// needOf extracts the need of a single expression; ok reports that the need is the entire
+// expression.
 func needOf(a *ast.AST, e ast.Expr) (n Need, ok bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		return Need{Of: HasLabel, Key: e.AsSelect().FieldName()}, variable(a, e.AsSelect().Operand()) == "node.labels"
@@ -57,7 +59,7 @@ func needOf(a *ast.AST, e ast.Expr) (n Need, ok bool) {
 		if n, ok = equals(a, left, right); !ok {
 			n, ok = equals(a, right, left)
 		}
-		return n, ok && n.Value != "" // a node without the label has this value too
+		return n, ok && n.Value != "" // a node without the label matches an empty value, too
 	case operators.In:
 		word, ok := text(left)
 		switch variable(a, right) {
@@ -70,7 +72,7 @@ func needOf(a *ast.AST, e ast.Expr) (n Need, ok bool) {
 	return n, false
 }
 
-// equals is what a comparison of these two says that a node must have.
+// equals extracts the need of a comparison.
 func equals(a *ast.AST, of, with ast.Expr) (n Need, ok bool) {
 	if n.Value, ok = text(with); !ok {
 		return n, false
@@ -104,7 +106,7 @@ func equals(a *ast.AST, of, with ast.Expr) (n Need, ok bool) {
 	return n, false
 }
 
-// has says whether the node has it.
+// has reports whether the node satisfies the need.
 func (n *Node) has(need Need) bool {
 	switch need.Of {
 	case Name:
@@ -124,7 +126,7 @@ func (n *Node) has(need Need) bool {
 	panic("BUG: a need of no kind")
 }
 
-// variable is what the checker took an expression for; empty: no variable.
+// variable returns the checker's name of the variable in an expression; empty: no variable.
 func variable(a *ast.AST, e ast.Expr) string {
 	if ref := a.ReferenceMap()[e.ID()]; ref != nil {
 		return ref.Name

@@ -59,8 +59,8 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// A condition holds for the same nodes whichever way it is asked, and for none that lacks
-// something that it needs.
+// TestNeedsAgreeWithTheProgram compares needs with the program: the same nodes match, and every
+// matching node satisfies every need.
 func TestNeedsAgreeWithTheProgram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SampledFrom([]string{"a", "b", "", "web1"})
@@ -94,7 +94,7 @@ func TestNeedsAgreeWithTheProgram(t *testing.T) {
 	})
 }
 
-// evaluate asks the program, whatever Match would.
+// evaluate runs the program even where Match uses needs.
 func evaluate(t interface{ Fatal(...any) }, expr string, n *Node) bool {
 	c, err := overNode.Compile(expr)
 	if err != nil {
@@ -103,7 +103,8 @@ func evaluate(t interface{ Fatal(...any) }, expr string, n *Node) bool {
 	return c.Evaluate(n)
 }
 
-// Who writes the same text shares the condition, and goes on to do so when others have gone.
+// TestSameTextIsOneCondition checks that equal texts share a condition, also after others were
+// freed.
 func TestSameTextIsOneCondition(t *testing.T) {
 	const expr = `node.labels.env == "prod" && node.name == "web1"`
 	first, err := Compile(expr)
@@ -114,7 +115,7 @@ func TestSameTextIsOneCondition(t *testing.T) {
 		if again, err := Compile(expr); err != nil || again != first {
 			t.Errorf("compiled once more (%v)", err)
 		}
-		runtime.GC() // what is not used goes
+		runtime.GC() // frees unused conditions
 	}
 	runtime.KeepAlive(first)
 }

@@ -11,21 +11,20 @@ import (
 	"cel.dev/cel-go/interpreter"
 )
 
-// Node is one node as a condition sees it. It is reused from node to node, so
-// that matching a fleet does not allocate an activation for each: Set, then Match.
-// Not safe for concurrent use.
+// Node is the input of a condition. One Node is reused for a whole fleet, so that matching
+// allocates no activation per node: Set, then Match. Not safe for concurrent use.
 type Node struct {
 	name, namespace types.String
 	labels, facts   pairMap
 	groups          traits.Lister
-	// The same as interfaces: made once.
+	// the values as interfaces, allocated once
 	boxedLabels, boxedFacts celref.Val
 	boxedName, boxedNS      celref.Val
 }
 
 var _ interpreter.Activation = (*Node)(nil)
 
-// NewNode makes an empty one.
+// NewNode returns an empty Node.
 func NewNode() *Node {
 	n := &Node{}
 	n.boxedLabels, n.boxedFacts = &n.labels, &n.facts
@@ -34,23 +33,23 @@ func NewNode() *Node {
 	return n
 }
 
-// Set makes it show a node, with the groups of the one before.
+// Set loads a node's name, labels and facts. Groups stay as they were; see SetGroups.
 func (n *Node) Set(namespace, name string, labels, facts Pairs) {
 	if string(n.namespace) != namespace {
 		n.namespace = types.String(namespace)
 		n.boxedNS = n.namespace
 	}
 	n.name = types.String(name)
-	n.boxedName = nil // made when asked for: few conditions read it
+	n.boxedName = nil // boxed at first use: few conditions read it
 	n.labels.pairs, n.facts.pairs = labels, facts
 }
 
-// SetGroups gives it groups.
+// SetGroups loads the node's groups.
 func (n *Node) SetGroups(groups []string) {
 	n.groups = types.NewStringList(types.DefaultTypeAdapter, groups)
 }
 
-// nodeVariables are what ResolveName answers.
+// nodeVariables declares the variables of ResolveName.
 func nodeVariables() []cel.EnvOption {
 	pairs := cel.MapType(cel.StringType, cel.StringType)
 	return []cel.EnvOption{
@@ -85,9 +84,8 @@ func (n *Node) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (n *Node) Parent() interpreter.Activation { return nil }
 
-// pairMap shows pairs to CEL as a map of strings in which what is missing reads as
-// "". It is deliberately no traits.Mapper: of a Mapper CEL asks Find, for which
-// missing is an error.
+// pairMap presents pairs to CEL as a map of strings in which a missing key reads as "". It is no
+// traits.Mapper: CEL would call Find, where missing is an error.
 type pairMap struct{ pairs Pairs }
 
 var (

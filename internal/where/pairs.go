@@ -7,11 +7,11 @@ import (
 	"unique"
 )
 
-// Pair is a label or fact. Both halves are shared by all nodes that have the same
-// text, so that a fleet of equal machines costs 16 bytes per label.
+// Pair is a label or fact. Nodes with equal texts share both halves, so a fleet of equal machines
+// costs 16 bytes per label.
 type Pair struct{ Key, Value unique.Handle[string] }
 
-// Pairs are ascending by key, each key once. Immutable.
+// Pairs is ascending by key, each key once. Immutable.
 type Pairs []Pair
 
 // MakePairs interns the entries of m.
@@ -26,7 +26,7 @@ func MakePairs(m map[string]string) Pairs {
 	return p
 }
 
-// Get finds the value of a key.
+// Get returns the value of a key.
 func (p Pairs) Get(key string) (string, bool) {
 	i, ok := slices.BinarySearchFunc(p, key, func(x Pair, key string) int { return strings.Compare(x.Key.Value(), key) })
 	if !ok {
@@ -35,7 +35,7 @@ func (p Pairs) Get(key string) (string, bool) {
 	return p[i].Value.Value(), true
 }
 
-// Map is a copy, the caller's.
+// Map returns a copy.
 func (p Pairs) Map() map[string]string {
 	m := make(map[string]string, len(p))
 	for _, x := range p {

@@ -12,16 +12,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readsPairs says whether a condition reads texts by name, roughly: for a hint.
+// readsPairs reports roughly whether a condition reads labels or facts, to choose a hint.
 func readsPairs(expr string) bool {
 	return strings.Contains(expr, "node.facts") || strings.Contains(expr, "node.labels")
 }
 
-// orders are the comparisons that mean another thing for texts than for numbers.
+// orders lists the comparisons that differ between strings and numbers.
 var orders = [...]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}
 
-// texts refuses to order a text against a number in quotes: as text "16" comes before
-// "4", which nobody means.
+// texts refuses to order a variable against a quoted number: as strings, "16" comes before "4".
 func (l *Language) texts(checked *cel.Ast) error {
 	var found error
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {

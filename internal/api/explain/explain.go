@@ -298,7 +298,7 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 	switch by {
 	case route.ByPipelines:
 		c.add("told", true, "nobody but whom pipelines pass it on to: %s names pipelines, no route and no handlers, and no route matches", notification.Declarer(c.check))
-	case route.ByNobody:
+	case route.NoRecipient:
 		c.add("told", false, "nobody: no route takes it: the check names none (alert.route), none matches, and none is called default; nor does namespace %s name handlers", c.out.Namespace)
 	case route.ByHandlers, route.ByNamespace:
 		var named []string

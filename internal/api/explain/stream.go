@@ -21,7 +21,7 @@ func (c *chain) streamed(st *event.State) {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
 	})
 	for _, name := range names {
-		picks, err := route.Picks(name.Namespace, list[name].Stream.Only)
+		picks, err := route.MatchFunc(name.Namespace, list[name].Stream.Only)
 		if err != nil || !picks(route.Describe(c.Directory, c.node, model.CheckSource(c.check), st.Status, st.Severity)) {
 			continue
 		}

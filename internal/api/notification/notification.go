@@ -109,7 +109,7 @@ const firstCovered = 10
 // CoveredNodes counts the nodes that a selector of a namespace covers, and all nodes, and returns
 // the names of the first covered ones.
 func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
-	names, err := route.Nodes(namespace, selector)
+	names, err := route.NodeFunc(namespace, selector)
 	if err != nil {
 		return 0, 0, nil, err
 	}

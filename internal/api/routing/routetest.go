@@ -112,7 +112,7 @@ func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
 	if r.Rate != nil {
 		out.Rate = r.Rate.String()
 	}
-	for i, due := range r.Begin(c.at, c.at.Add(r.GroupWait)) {
+	for i, due := range r.Escalate(c.at, c.at.Add(r.GroupWait)) {
 		step := v1.RouteTestStep{Due: due.UTC(), Repeat: model.Duration(r.Steps[i].Repeat)}
 		for _, to := range r.Steps[i].To {
 			_, there := c.Directory.Handler(to.Namespace, to.Name)

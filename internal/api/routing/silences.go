@@ -106,7 +106,7 @@ func silenceName(spec *model.SilenceSpec) string {
 
 // picked counts the open problems that a selector picks.
 func (s *request) picked(ctx context.Context, namespace string, selector *model.Selector) (n int, err error) {
-	picks, err := route.Picks(namespace, selector)
+	picks, err := route.MatchFunc(namespace, selector)
 	if err != nil {
 		return 0, err
 	}

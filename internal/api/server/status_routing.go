@@ -18,7 +18,7 @@ func (s *request) unroutedWarnings(namespace string) (warnings []string) {
 			continue
 		}
 		m := &route.Problem{Node: route.Name{Namespace: name}, Status: model.Critical, Severity: model.High}
-		if _, by := notification.Routes(s.View, m, nil); by == route.ByNobody {
+		if _, by := notification.Routes(s.View, m, nil); by == route.NoRecipient {
 			warnings = append(warnings, fmt.Sprintf("nobody is told of problems in namespace %s that no Route matches and whose check names no handler; a Route called default would take them: muster explain route", name))
 		}
 	}

@@ -106,7 +106,7 @@ type Routing interface {
 	Routes(m *route.Problem, ref string) []*route.Route
 	Matching(m *route.Problem) []*route.Route
 	Holds(m *route.Problem, r *route.Route, now time.Time) []route.Hold
-	Window(name route.Name, now time.Time) (route.WindowNow, bool)
+	Window(name route.Name, now time.Time) (route.WindowState, bool)
 	Maintained(name route.Name) func(*route.Problem) bool
 }
 

@@ -89,7 +89,7 @@ func (f *fleet) problem(b *history.Batch, which int, e *history.Entry) {
 		f.open[which], f.failing = p, append(f.failing, which)
 		b.Opened = append(b.Opened, *p)
 		b.Escalations = append(b.Escalations, history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID}, NodeID: p.NodeID, Source: p.Source,
-			Group: p.ID, Lead: p.ID, Opened: p.Opened, Direct: []history.HandlerRef{pager}, Notified: []history.NotifiedHandler{{HandlerRef: pager, Incident: p.ID}}, Next: route.Climb{}})
+			Group: p.ID, Lead: p.ID, Opened: p.Opened, Direct: []history.HandlerRef{pager}, Notified: []history.NotifiedHandler{{HandlerRef: pager, Incident: p.ID}}, Next: route.Escalation{}})
 	} else {
 		e.Status, e.Previous = model.OK, model.Critical
 		p.Closed = f.now

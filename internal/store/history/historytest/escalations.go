@@ -16,10 +16,10 @@ func testEscalations(t *testing.T, open func() history.Store) {
 	key := func(problem, route string) history.EscalationKey {
 		return history.EscalationKey{Problem: problem, Route: route}
 	}
-	first := history.Escalation{EscalationKey: key("p2", ""), NodeID: 7, Source: model.CheckSource(1001), Group: "p2", Lead: "p2", Opened: at(0), Direct: []history.HandlerRef{mail}, Next: make(route.Climb, 1), Notified: []history.NotifiedHandler{{HandlerRef: mail, Incident: "p2.1", Acked: true}}, AckEnds: at(5)}
-	held := history.Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, Source: model.CheckSource(1001), Group: "g\x00h", Lead: "p0", Opened: at(1), Next: route.Climb{at(2), time.Time{}}, Shadow: true, Due: at(9),
+	first := history.Escalation{EscalationKey: key("p2", ""), NodeID: 7, Source: model.CheckSource(1001), Group: "p2", Lead: "p2", Opened: at(0), Direct: []history.HandlerRef{mail}, Next: make(route.Escalation, 1), Notified: []history.NotifiedHandler{{HandlerRef: mail, Incident: "p2.1", Acked: true}}, AckEnds: at(5)}
+	held := history.Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, Source: model.CheckSource(1001), Group: "g\x00h", Lead: "p0", Opened: at(1), Next: route.Escalation{at(2), time.Time{}}, Shadow: true, Due: at(9),
 		Held: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: at(9)}}
-	closing := history.Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, Source: model.CheckSource(1001), Group: "disk", Lead: "p1", Opened: at(1), Next: route.Climb{at(3)}, Closing: json.RawMessage(`{"version":1}`), Due: at(4)}
+	closing := history.Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, Source: model.CheckSource(1001), Group: "disk", Lead: "p1", Opened: at(1), Next: route.Escalation{at(3)}, Closing: json.RawMessage(`{"version":1}`), Due: at(4)}
 	earlier := held
 	earlier.Held, earlier.Due = nil, time.Time{}
 	must(t, s.Record(t.Context(), history.Batch{Escalations: []history.Escalation{first, earlier, closing}}))
