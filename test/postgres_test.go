@@ -135,7 +135,7 @@ func TestServerOnPostgreSQL(t *testing.T) {
 	say("0")
 	status(model.OK)
 	expectStoreOutage(t, s, declared)
-	pg.Begin(t)
+	pg.Restart(t)
 	harness.Until(t, 40*time.Second, "the status warns no more", func() (string, bool) {
 		st, err := api.Status(t.Context(), "")
 		warns := slices.ContainsFunc(st.Warnings, func(text string) bool {

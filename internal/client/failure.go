@@ -39,7 +39,7 @@ func (c *connection) unreachable(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	host, name := c.base.Host, c.base.Hostname()
-	shown := pki.Shown{Server: host, Trusted: c.trusted, Now: c.now()}
+	shown := pki.RefusedCertificate{Server: host, Trusted: c.trusted, Now: c.now()}
 	if e := shown.ForPeople(err); e != nil {
 		return e
 	}

@@ -274,7 +274,7 @@ func reachable(ctx context.Context, p Patient) []Finding {
 			err = wrapped.Err
 		}
 		mend := "start it: muster up, or systemctl start muster"
-		shown := pki.Shown{Server: req.URL.Host, Trusted: pki.SumOfPEM(p.CA), Now: time.Now()}
+		shown := pki.RefusedCertificate{Server: req.URL.Host, Trusted: pki.SumOfPEM(p.CA), Now: time.Now()}
 		if e := shown.ForPeople(err); e != nil {
 			return []Finding{{Bad, "server", e.Message, p.URL + " answers", e.Hint}}
 		}

@@ -138,7 +138,7 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 		return nil // declared, or the store is in trouble: enrolOne says so
 	}
 	used := t.tokens[j.token.ID]
-	if j.token.Kept && used == nil {
+	if j.token.Stored && used == nil {
 		token, revision, err := JoinTokens{s.opts.Store}.find(ctx, j.token.ID)
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 		used = &usedToken{token, revision}
 	}
 	if used != nil {
-		if err := used.Left(); err != nil {
+		if err := used.Exhausted(); err != nil {
 			return err
 		}
 	}

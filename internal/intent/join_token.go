@@ -61,21 +61,21 @@ func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revis
 	if err := json.Unmarshal(row.Body, &t); err != nil {
 		return t, 0, fmt.Errorf("read join token %s: %w", id, err)
 	}
-	t.Kept = true
+	t.Stored = true
 	return t, row.Revision, nil
 }
 
 // use returns the write that counts one use of a token. It goes into the commit that creates the node, so that no
 // use is without a node; nil for a token that is not stored. The caller holds nodeIndex.enrolling.
 func (s JoinTokens) use(ctx context.Context, token pki.JoinToken) ([]Write, error) {
-	if !token.Kept {
+	if !token.Stored {
 		return nil, nil
 	}
 	t, revision, err := s.find(ctx, token.ID)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.Left(); err != nil {
+	if err := t.Exhausted(); err != nil {
 		return nil, err
 	}
 	t.Uses++

@@ -37,7 +37,7 @@ func TestATokenIsUsedWithItsNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		token, err := tokens.Find(t.Context(), name)
-		if err != nil || !token.Kept {
+		if err != nil || !token.Stored {
 			t.Fatalf("%+v %v", token, err)
 		}
 		uses := func() int {

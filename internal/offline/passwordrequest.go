@@ -16,22 +16,22 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// passwordRequest is the file by which a running server is asked. It holds no
-// password, only what the store would hold.
+// passwordRequest is the request file for a running server. It holds the hash that the store keeps,
+// not the password.
 type passwordRequest struct {
 	User string `json:"user"`
 	Hash string `json:"hash"`
-	Run  bool   `json:"run,omitempty"` // may run commands from now on
+	Run  bool   `json:"run,omitempty"` // the user may run commands from now on
 }
 
 const (
 	passwordRequestFile = "reset-password.json"
-	passwordRefusedFile = "reset-password.refused.json" // in its place, where the server says no
+	passwordRefusedFile = "reset-password.refused.json" // the server's refusal, in place of the request
 	passwordTick        = time.Second
-	passwordPatience    = 15 * time.Second // a server takes a request within passwordTick, unless it hangs
+	passwordPatience    = 15 * time.Second // a running server handles a request within passwordTick
 )
 
-// askForPassword leaves a request in the folder and waits until the server took it.
+// askForPassword leaves a request in the folder and waits for the server's answer.
 func askForPassword(ctx context.Context, data, user, password string, mayRun bool) (string, error) {
 	password, hash, err := access.HashPassword(password)
 	if err != nil {
@@ -67,7 +67,7 @@ func askForPassword(ctx context.Context, data, user, password string, mayRun boo
 	}
 }
 
-// refusal is why the server did not take a request; nil: it did.
+// refusal returns the server's reason for refusing a request; nil: accepted.
 func refusal(path string) error {
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,8 +83,8 @@ func refusal(path string) error {
 	return said
 }
 
-// PasswordRequests takes the requests that `muster auth reset-password` leaves in the data folder of
-// a running server.
+// PasswordRequests handles the requests that `muster auth reset-password` leaves in the data folder
+// of a running server.
 type PasswordRequests struct {
 	Data   string // folder
 	Access *access.Service
@@ -129,7 +129,7 @@ func (p *PasswordRequests) apply(ctx context.Context) error {
 		return errors.Join(err, os.Remove(path))
 	}
 	if err != nil {
-		return err // asked again until whoever asks gives up
+		return err // retried until the caller gives up
 	}
 	p.Log.Warn("password was reset from the data folder", "user", r.User)
 	return os.Remove(path)

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// RepairCommand becomes a part of `muster doctor`.
+// RepairCommand returns the command `muster doctor repair`.
 func RepairCommand() *cobra.Command {
 	return stopped(&cobra.Command{
 		Use:   "repair --data DIR",
@@ -29,7 +29,7 @@ what is lost. What is whole is left as it is.`,
 	}, repair)
 }
 
-// RestoredCommand becomes a part of `muster doctor`.
+// RestoredCommand returns the command `muster doctor restored`.
 func RestoredCommand() *cobra.Command {
 	return stopped(&cobra.Command{
 		Use:   "restored --data DIR",
@@ -85,8 +85,8 @@ func repair(cfg *config.Server, out io.Writer) error {
 	return nil
 }
 
-// repairSnapshots gives an empty snapshot to each partition that neither a snapshot
-// nor the journal can bring back.
+// repairSnapshots writes an empty snapshot for each partition that neither a snapshot nor the
+// journal can restore.
 func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 	o := datadir.JournalOptions(cfg)
 	o.Tick, o.Reserve = -1, -1
@@ -103,7 +103,7 @@ func repairSnapshots(cfg *config.Server) (emptied int, from uint64, err error) {
 	}
 	at := log.Tail()
 	from = at.Number
-	at.Number-- // the last commit that the journal does not hold
+	at.Number-- // the last commit before the journal's first
 	for i := range model.Partitions {
 		p := model.Partition(i)
 		if snap, _, _ := store.Load(p); snap.At.Number >= at.Number {

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
-// ResetPasswordCommand becomes a part of `muster auth`.
+// ResetPasswordCommand returns the command `muster auth reset-password`.
 func ResetPasswordCommand() *cobra.Command {
 	var user, file string
 	var mayRun bool
@@ -84,8 +84,8 @@ func ReadPassword(file string, stdin io.Reader) (string, error) {
 	return password, nil
 }
 
-// ResetPassword sets a password in a data folder. Of a stopped server it writes into
-// the store; a running one is asked by a file, because the store is its alone.
+// ResetPassword sets a password in a data folder. It writes into the store of a stopped server; a
+// running server owns its store, so it gets a request file.
 func ResetPassword(ctx context.Context, cfg *config.Server, user, password string, mayRun bool) (string, error) {
 	held, err := datadir.LockStopped(cfg.Data)
 	if model.ClassOf(err) == model.Conflict {

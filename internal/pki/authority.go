@@ -27,16 +27,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Lives of certificates. Who must go is revoked by its node, not by a date; and an agent
-// that was switched off for long renews a certificate that has expired.
+// Lifetimes of certificates. Access ends by revoking the node, not by expiry: an agent that was off
+// for long renews an expired certificate.
 const (
 	caLife     = 20 * 365 * 24 * time.Hour
 	NodeLife   = 90 * 24 * time.Hour // of nodes, where Authority.NodeLife is not set
 	serverLife = 397 * 24 * time.Hour
-	backdate   = 24 * time.Hour // a server whose clock goes back still takes its nodes' certificates
+	backdate   = 24 * time.Hour // certificates stay valid when the server's clock is set back by up to a day
 )
 
-// Files under the authority's folder.
+// Files in the authority's folder.
 const (
 	caFile        = "ca.crt"
 	caKeyFile     = "ca.key"
@@ -45,15 +45,14 @@ const (
 	signKeyFile   = "assignments.key"
 )
 
-// Authority is the server's CA with its server certificate and the key that signs
-// assignments.
+// Authority is the server's CA with its server certificate and the key that signs assignments.
 type Authority struct {
 	dir   string
 	names []string
 	now   func() time.Time
 
-	// NodeLife is how long the certificates of nodes are good for; it is set before any is
-	// made. Default 90 days.
+	// NodeLife is the lifetime of node certificates, default 90 days. Set it before the first
+	// request.
 	NodeLife time.Duration
 
 	ca      *x509.Certificate
@@ -61,14 +60,14 @@ type Authority struct {
 	signKey ed25519.PrivateKey
 	pool    *x509.CertPool
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	server *tls.Certificate
-	failed time.Time // when the last try to renew it did
+	failed time.Time // time of the last failed renewal
 }
 
-// Open reads the authority from dir, or makes it on the first start (files 0600,
-// folder 0700). names are the DNS names and IP addresses of the server certificate;
-// it is made anew when they change or two thirds of its life are over.
+// Open reads the authority from dir, or creates it on the first start (files 0600, folder 0700).
+// names are the DNS names and IP addresses of the server certificate, which is issued anew when
+// they change or two thirds of its lifetime are over.
 func Open(dir string, names []string, now func() time.Time) (*Authority, error) {
 	if now == nil {
 		now = time.Now
@@ -103,7 +102,8 @@ func (a *Authority) openCA() error {
 }
 
 func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	// A key without its certificate (or the other way round) is damage, not a first start.
+	// A key without its certificate, or a certificate without its key, is damage and not a first
+	// start.
 	for _, name := range []string{caFile, caKeyFile} {
 		if _, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
 			return nil, nil, fmt.Errorf("%s is there, but not the other file of the pair", name)
@@ -168,23 +168,23 @@ func (a *Authority) sign(t *x509.Certificate, life time.Duration, pub crypto.Pub
 	return x509.CreateCertificate(rand.Reader, t, parent, pub, key)
 }
 
-// Pool holds the CA alone.
+// Pool returns a pool with the CA alone.
 func (a *Authority) Pool() *x509.CertPool { return a.pool }
 
-// CAPEM is the CA certificate.
+// CAPEM returns the CA certificate.
 func (a *Authority) CAPEM() []byte { return certPEM(a.ca.Raw) }
 
-// CASum is the SHA-256 of the CA certificate (DER), by which join tokens pin it.
+// CASum returns the SHA-256 of the CA certificate (DER), by which join tokens pin it.
 func (a *Authority) CASum() [32]byte { return sha256.Sum256(a.ca.Raw) }
 
-// Names are those of the server's certificate: names and IP addresses.
+// Names returns the DNS names and IP addresses of the server certificate.
 func (a *Authority) Names() []string { return slices.Clone(a.names) }
 
-// SigningKey signs assignments.
+// SigningKey returns the key that signs assignments.
 func (a *Authority) SigningKey() ed25519.PrivateKey { return a.signKey }
 
-// GetCertificate is for tls.Config; it renews the server certificate when due. The
-// chain includes the CA, so that an agent with only a join token can check its hash.
+// GetCertificate is for tls.Config; it renews the server certificate when due. The chain includes
+// the CA, so that an agent with only a join token can check its hash.
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -195,7 +195,7 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	if err != nil || !a.fresh(cert) {
 		if cert, key, err = a.makeServer(); err != nil {
 			if a.failed = a.now(); a.serves() {
-				return a.server, nil // the disk is full, perhaps: there is time until it expires
+				return a.server, nil // the disk may be full; the old one is valid until it expires
 			}
 			return nil, fmt.Errorf("make the server's certificate: %w", err)
 		}
@@ -204,16 +204,16 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	return a.server, nil
 }
 
-// renewAgain is how long a failed try to renew the server's certificate rests.
+// renewAgain is the pause after a failed renewal of the server certificate.
 const renewAgain = time.Minute
 
-// serves says whether the certificate that there is has not expired.
+// serves reports whether the present certificate has not expired.
 func (a *Authority) serves() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
 
-// fresh says whether a server certificate still serves: our CA's, our names, and
-// less than two thirds of its life over.
+// fresh reports whether a server certificate needs no renewal: our CA, our names, less than two
+// thirds of its lifetime over.
 func (a *Authority) fresh(cert *x509.Certificate) bool {
 	left := cert.NotAfter.Sub(a.now())
 	return cert.CheckSignatureFrom(a.ca) == nil && slices.Equal(namesOf(cert), a.names) &&
@@ -256,8 +256,8 @@ func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return cert, key, err
 }
 
-// IssueNode signs a node's request (DER): whatever names it asks for, the
-// certificate says only muster:node:<uid>.
+// IssueNode signs a node's request (DER). The certificate names only muster:node:<uid>, whatever
+// names the request has.
 func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) ([]byte, error) {
 	key, err := requestKey(csr)
 	if err != nil {
@@ -266,7 +266,7 @@ func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) ([]byte, error) {
 	return a.issueNode(key, uid)
 }
 
-// requestKey is the key that a certificate request (DER) is for; whoever made the request has it.
+// requestKey returns the public key of a certificate request (DER), after checking its signature.
 func requestKey(csr []byte) (*ecdsa.PublicKey, error) {
 	request, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
@@ -297,7 +297,7 @@ func nodeURI(uid uuid.UUID) *url.URL {
 	return &url.URL{Scheme: "muster", Opaque: "node:" + uid.String()}
 }
 
-// NodeOf is the node id in a certificate's URI name.
+// NodeOf returns the node id in a certificate's URI name.
 func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 	if len(cert.URIs) == 1 && cert.URIs[0].Scheme == "muster" {
 		if text, ok := cutNode(cert.URIs[0].Opaque); ok {
@@ -309,8 +309,7 @@ func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 	return uuid.Nil, errors.New("certificate names no node (want one URI muster:node:<uuid>)")
 }
 
-// CopyTo gives the folder of a server that has not started yet the same CA and the same key
-// that signs assignments.
+// CopyTo writes the same CA and signing key into the folder of a server that has not started yet.
 func (a *Authority) CopyTo(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder of the CA: %w", err)
@@ -327,5 +326,5 @@ func (a *Authority) CopyTo(dir string) error {
 	return nil
 }
 
-// Until is when its CA expires.
+// Until returns the expiry of the CA.
 func (a *Authority) Until() time.Time { return a.ca.NotAfter }

@@ -1,8 +1,7 @@
-// Package pki is who is who: the server's own certificate authority, its server
-// certificate, the certificates of nodes, join tokens and enrolment (both ends).
+// Package pki holds identities: the server's own certificate authority, its server certificate, the
+// certificates of nodes, join tokens and enrolment (both ends).
 //
-// Start at authority.go (what the server keeps under DATA/pki), then token.go and
-// enrol.go (how a machine becomes a node), then identity.go (what the agent keeps).
-// No goroutines. One lock, over the server's certificate: Authority is safe for
-// concurrent use.
+// Start at authority.go (files under DATA/pki), then token.go and enrol.go (from machine to node),
+// then identity.go (files of the agent). No goroutines. One lock guards the server's certificate:
+// Authority is safe for concurrent use.
 package pki

@@ -15,13 +15,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// EnrolPath is where a machine without a certificate asks for one.
+// EnrolPath is the address at which a machine without a certificate requests one.
 const EnrolPath = "/agent/v1/enrol"
 
 // maxEnrol bounds request and answer, in bytes.
 const maxEnrol = 256 << 10
 
-// EnrolRequest is what a machine says when it joins.
+// EnrolRequest is the request of a joining machine.
 type EnrolRequest struct {
 	Secret    []byte            `json:"secret,omitempty"` // of the join token; without one a person decides
 	CSR       []byte            `json:"csr,omitempty"`    // DER
@@ -30,11 +30,11 @@ type EnrolRequest struct {
 	Labels    map[string]string `json:"labels,omitempty"` // from the agent's configuration
 	Facts     map[string]string `json:"facts,omitempty"`
 	Groups    []string          `json:"groups,omitempty"` // self-declared
-	Whence    string            `json:"-"`                // address that it came from, as the server sees it
+	Whence    string            `json:"-"`                // source address as the server sees it
 
-	// Of a machine that comes back to a server that does not know it any more.
-	Namespace string     `json:"namespace,omitempty"` // where its node was
-	Returns   *Returning `json:"-"`                   // what its certificate proves
+	// For a machine that returns to a server that does not know its node.
+	Namespace string     `json:"namespace,omitempty"` // the node's former namespace
+	Returns   *Returning `json:"-"`                   // proven by its certificate
 }
 
 // EnrolAnswer makes the machine a node.
@@ -46,34 +46,34 @@ type EnrolAnswer struct {
 	CA          []byte    `json:"ca"`          // PEM
 	ServerKey   []byte    `json:"serverKey"`   // Ed25519 public key that signs assignments
 	Servers     []string  `json:"servers"`
-	Pending     *Pending  `json:"pending,omitempty"` // instead of all that: not yet
+	Pending     *Pending  `json:"pending,omitempty"` // set alone: a person has to decide
 }
 
-// Pending tells a machine that a person has to accept it.
+// Pending asks a machine to wait until a person accepts it.
 type Pending struct {
-	AgainMs int64 `json:"againMs"` // when to ask again
+	AgainMs int64 `json:"againMs"` // milliseconds until the next request
 }
 
-// Member is the node that a machine is.
+// Member is the node of a machine.
 type Member struct {
 	UID       uuid.UUID
 	Name      string
 	Namespace string
 }
 
-// Registrar knows which machine is which node, by the Fingerprint of its key.
+// Registrar maps machines to nodes, by the Fingerprint of their keys.
 type Registrar interface {
-	// NodeOfKey finds the node of a key, from memory.
+	// NodeOfKey returns the node of a key, from memory.
 	NodeOfKey(key string) (Member, bool)
-	// RefuseKey says why the machine with this key is no node (any more); nil: nothing is
-	// known against it.
+	// RefuseKey returns the reason why the machine with this key must not be a node; nil: no
+	// objection.
 	RefuseKey(key string) error
-	// UnknownNode says that nothing is known of a node: it is not there, and nothing says why.
+	// UnknownNode reports that neither the node nor a record of its end exists.
 	UnknownNode(node uuid.UUID) bool
-	// Register makes the machine with this key a node: in the token's namespace with the
-	// token's groups and labels, under the name wanted or one near it. If the token is Kept,
-	// one use of it is counted in the same step, or refused: of two machines with the last
-	// use of a token, one is a node.
+	// Register makes the machine with this key a node: in the token's namespace with the token's
+	// groups and labels, under the requested name or a similar free one. If the token is Stored,
+	// the same step counts one use or refuses it, so of two machines with the last use of a token
+	// only one becomes a node.
 	Register(ctx context.Context, key string, token JoinToken, request EnrolRequest) (Member, error)
 }
 
@@ -83,14 +83,14 @@ type Enroller struct {
 	Tokens    Tokens
 	Registrar Registrar
 	Servers   []string
-	// Pending keeps machines that come without a token until a person accepts them, and says
-	// when one shall ask again; nil: they are refused.
+	// Pending stores machines without a token until a person accepts them, and returns the time
+	// until the next request; nil: they are refused.
 	Pending func(key string, request EnrolRequest) (again time.Duration, err error)
-	// Admit lets in a request that has arrived whole, until leave; nil: all at once.
+	// Admit admits a request that was read whole, until leave; nil: no limit.
 	Admit func(context.Context) (leave func(), err error)
 }
 
-// problem is an error as RFC 9457 writes it.
+// problem is an error in the form of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -99,17 +99,17 @@ type problem struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// ServeHTTP is Serve.
+// ServeHTTP calls Serve.
 func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r) }
 
-// Serve enrols one machine. guess names, by its id, a token that is none here: such may be
-// guesses. It is empty for one that has expired or was used up.
+// Serve enrols one machine. guess is the id of an unknown token, which may be a guess; it is empty
+// for an expired or used one.
 func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess string) {
 	var request EnrolRequest
 	var answer EnrolAnswer
 	err := error(model.Errorf(model.Invalid, "enrolment is a POST"))
 	if r.Method == http.MethodPost {
-		// Who enrols has shown nothing yet: nobody waits for him for long.
+		// An enrolling machine is not authenticated yet, so it gets little time.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(enrolTimeout))
 		err = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEnrol)).Decode(&request)
 		var large *http.MaxBytesError
@@ -162,10 +162,9 @@ func (e *Enroller) admitted(ctx context.Context, request EnrolRequest) (EnrolAns
 	return e.Enrol(ctx, request)
 }
 
-// Enrol makes a machine a node. Who has a node's key is that node, with a token or
-// without one: an answer that was lost is given again, and makes no second node. A token
-// is verified before anything else is made, so that a wrong one costs no signature and
-// leaves no node.
+// Enrol makes a machine a node. A machine with the key of a node is that node, with or without a
+// token, so a repeated request after a lost answer creates no second node. Tokens are verified
+// first: a wrong one costs no signature and creates no node.
 func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer, error) {
 	public, err := requestKey(request.CSR)
 	if err != nil {
@@ -182,7 +181,7 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 		}
 	}
 	if ok && len(request.Secret) > 0 {
-		if err := e.another(ctx, node, request); err != nil {
+		if err := e.checkToken(ctx, node, request); err != nil {
 			return EnrolAnswer{}, err
 		}
 	}
@@ -196,10 +195,9 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	}, nil
 }
 
-// another refuses a machine that is a node, by its key, with a token that gives it the place
-// of another node: it would hear that it is one and be the other. A token that is used up,
-// or is none, is asked for again by machines whose answer was lost.
-func (e *Enroller) another(ctx context.Context, node Member, request EnrolRequest) error {
+// checkToken refuses a machine that already is a node but shows a token for another node. An
+// unknown or used token passes, because machines repeat requests after lost answers.
+func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolRequest) error {
 	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
 	if err != nil || subtle.ConstantTimeCompare(token.Hash, secretHash(request.Secret)) != 1 {
 		return nil
@@ -218,14 +216,14 @@ func (e *Enroller) another(ctx context.Context, node Member, request EnrolReques
 		WithHint("a machine of two nodes needs a key for each; on this machine: muster-agent reset-identity, and the line again; to be %s: without the token", node.Name)
 }
 
-// numbered says whether a name was made of the wanted one, which was taken.
+// numbered reports whether a name is the requested one with a number appended.
 func numbered(name, wanted string) bool {
 	number, ok := strings.CutPrefix(name, wanted+"-")
 	_, err := strconv.Atoi(number)
 	return ok && err == nil
 }
 
-// wait is for who shows no token: a person decides, unless one has said no before.
+// wait handles a request without a token: a person decides, unless the key was refused before.
 func (e *Enroller) wait(key string, request EnrolRequest) (EnrolAnswer, error) {
 	if err := e.Registrar.RefuseKey(key); err != nil {
 		return EnrolAnswer{}, err
@@ -239,8 +237,8 @@ func (e *Enroller) wait(key string, request EnrolRequest) (EnrolAnswer, error) {
 	return EnrolAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, err
 }
 
-// join admits a machine whose key is no node's: with a token at once. A token is a newer
-// word than what was said against the key before.
+// join admits a machine with a new key; with a token at once. A token overrides an earlier refusal
+// of the key.
 func (e *Enroller) join(ctx context.Context, key string, request EnrolRequest) (Member, error) {
 	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
 	if model.ClassOf(err) == model.NotFound {
@@ -256,5 +254,5 @@ func (e *Enroller) join(ctx context.Context, key string, request EnrolRequest) (
 	return e.Registrar.Register(ctx, key, token, request)
 }
 
-// enrolTimeout is how long one server has to answer.
+// enrolTimeout bounds the answer of one server.
 const enrolTimeout = 30 * time.Second

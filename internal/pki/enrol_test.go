@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// deadlined is an answer whose connection notes how long its peer is waited for.
+// deadlined is an answer that records the read deadline of its connection.
 type deadlined struct {
 	*httptest.ResponseRecorder
 	until time.Time

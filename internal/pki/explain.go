@@ -14,13 +14,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// CAName is the subject of every CA that Muster makes; its sum tells them apart.
+// CAName is the subject of every CA of Muster; its sum tells them apart.
 const CAName = "Muster CA"
 
-// ShortSum is as much of a certificate's SHA-256 as people compare.
+// ShortSum returns the start of a certificate's SHA-256, long enough for people to compare.
 func ShortSum(sum [32]byte) string { return fmt.Sprintf("sha256:%x…", sum[:8]) }
 
-// SumOfPEM is ShortSum of the first certificate in a PEM text; empty if there is none.
+// SumOfPEM returns ShortSum of the first certificate in a PEM text; empty if there is none.
 func SumOfPEM(data []byte) string {
 	cert, err := parseCert(data)
 	if err != nil {
@@ -29,16 +29,16 @@ func SumOfPEM(data []byte) string {
 	return ShortSum(sha256.Sum256(cert.Raw))
 }
 
-// Shown is a server's certificate that was not accepted, for the words about it.
-type Shown struct {
-	Server  string // host:port as it was reached
-	Trusted string // ShortSum of the CA that would have been; empty: those of the system
+// RefusedCertificate describes a server certificate that a client refused, for messages.
+type RefusedCertificate struct {
+	Server  string // host:port as dialled
+	Trusted string // ShortSum of the expected CA; empty: the system's
 	Now     time.Time
 }
 
-// ForPeople says why people's clients do not accept a server, and what to type; nil when
-// err is not about its certificate.
-func (s Shown) ForPeople(err error) *model.Error {
+// ForPeople explains why a person's client refuses a server and gives the command to type; nil if
+// err is not about the certificate.
+func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	if e := s.wrongTime(err); e != nil {
 		return e
 	}
@@ -64,8 +64,8 @@ func (s Shown) ForPeople(err error) *model.Error {
 	}
 }
 
-// ForAgents says the same where an agent opens a session: names do not matter to it.
-func (s Shown) ForAgents(err error) *model.Error {
+// ForAgents is ForPeople for an agent that opens a session; names do not matter to agents.
+func (s RefusedCertificate) ForAgents(err error) *model.Error {
 	if e := s.wrongTime(err); e != nil {
 		return e
 	}
@@ -80,28 +80,29 @@ func (s Shown) ForAgents(err error) *model.Error {
 		WithHint("if the server lost its DATA/pki, bring that back from the backup and restart it; if this machine is to move to that server: muster-agent reset-identity, then join with a token made there; else correct --server")
 }
 
-// errAnother is the cause of what forJoining says.
-var errAnother = errors.New("another server")
+// errOtherServer is the cause of errors from forJoining.
+var errOtherServer = errors.New("another server")
 
-// forJoining says the same where a machine joins, with a token or by the name of a CA.
-func (s Shown) forJoining(chain []*x509.Certificate) *model.Error {
+// forJoining is ForPeople for a machine that joins, by token or CA sum.
+func (s RefusedCertificate) forJoining(chain []*x509.Certificate) *model.Error {
 	whose, ours := authorityOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
 	e := s.foreign(whose)
 	if ours {
 		e = model.Errorf(model.Unauthenticated, "the server at %s is not the one that the join token (or --ca-hash, --ca-file) names: it shows a certificate of %s, wanted is the CA %s", s.Server, whose, s.Trusted).
 			WithHint("is the address right? Otherwise make a token on the server that you want to join: muster node token")
 	}
-	e.Cause = errAnother
+	e.Cause = errOtherServer
 	return e
 }
 
-func (s Shown) foreign(whose string) *model.Error {
+func (s RefusedCertificate) foreign(whose string) *model.Error {
 	return model.Errorf(model.Unavailable, "what answers at %s is no Muster server: it shows a certificate of %s", s.Server, whose).
 		WithHint("a proxy that opens TLS looks like this: let it pass %s through unopened; else name the server with --server HOST:8443", s.Server)
 }
 
-// wrongTime is about clocks: a server renews its certificate long before its end.
-func (s Shown) wrongTime(err error) *model.Error {
+// wrongTime explains a certificate outside its lifetime: a clock is wrong, since servers renew
+// early.
+func (s RefusedCertificate) wrongTime(err error) *model.Error {
 	invalid := x509.CertificateInvalidError{}
 	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired {
 		return nil
@@ -115,14 +116,14 @@ func (s Shown) wrongTime(err error) *model.Error {
 		WithHint("compare date -u here and on the server, and set the clock that is wrong: timedatectl set-ntp true; if both are right, restart the server: it renews its certificate")
 }
 
-func (s Shown) host() string {
+func (s RefusedCertificate) host() string {
 	if host, _, err := net.SplitHostPort(s.Server); err == nil {
 		return host
 	}
 	return strings.Trim(s.Server, "[]")
 }
 
-// authorityOf names whose certificate was shown; ours: that of a Muster server.
+// authorityOf names the issuer of the certificate; ours reports a Muster server.
 func authorityOf(err error) (whose string, ours bool) {
 	var failed *tls.CertificateVerificationError
 	if !errors.As(err, &failed) || len(failed.UnverifiedCertificates) == 0 {
@@ -136,7 +137,7 @@ func authorityOf(err error) (whose string, ours bool) {
 	return fmt.Sprintf("%q", chain[0].Issuer.String()), false
 }
 
-// Advertise is the --advertise that names one more name than a certificate does.
+// Advertise returns the --advertise setting that adds one name to those of a certificate.
 func Advertise(names []string, more string) []string {
 	list := slices.Clone(names)
 	list = slices.DeleteFunc(list, func(name string) bool {
@@ -146,7 +147,7 @@ func Advertise(names []string, more string) []string {
 	return append(list, more)
 }
 
-// maxNames of a certificate are said.
+// maxNames bounds the names of a certificate in a message.
 const maxNames = 12
 
 func list(names []string) string {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// handshake is what a client says of a server's certificate.
+// handshake returns the client's error about a server's certificate.
 func handshake(t *testing.T, server *tls.Config, client *tls.Config) error {
 	t.Helper()
 	here, there := net.Pipe()
@@ -43,11 +43,11 @@ func TestWhatIsSaidOfACertificate(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		server         *tls.Config
-		asked          string // by name
+		asked          string // server name
 		roots          *x509.CertPool
 		trusted        string
 		at             time.Time
-		people, agents []string // what the words have; agents nil: they do not mind
+		people, agents []string // words in the messages; agents nil: no error
 	}{
 		{"another name", &tls.Config{GetCertificate: ours.GetCertificate}, "muster.example.org", ours.Pool(), ShortSum(ours.CASum()), now,
 			[]string{"does not name muster.example.org", "it names 10.0.0.1, 127.0.0.1, localhost, web1", "--advertise 10.0.0.1,web1,muster.example.org (its CA stays"}, nil},
@@ -66,7 +66,7 @@ func TestWhatIsSaidOfACertificate(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			err := handshake(t, c.server, &tls.Config{ServerName: c.asked, RootCAs: c.roots, Time: func() time.Time { return c.at }})
-			shown := Shown{Server: c.asked + ":8443", Trusted: c.trusted, Now: c.at}
+			shown := RefusedCertificate{Server: c.asked + ":8443", Trusted: c.trusted, Now: c.at}
 			said := shown.ForPeople(err)
 			if said == nil {
 				t.Fatalf("nothing is said of %v", err)

@@ -54,7 +54,7 @@ func writeKey(path string, key crypto.PrivateKey) error {
 	return writeFile(path, data)
 }
 
-// writeFile replaces a file as a whole; it is its owner's alone.
+// writeFile replaces a file atomically, readable by its owner only.
 func writeFile(path string, data []byte) error {
 	if err := disk.WriteFile(disk.OS{}, filepath.Dir(path), filepath.Base(path), data); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -62,7 +62,7 @@ func writeFile(path string, data []byte) error {
 	return nil
 }
 
-// load reads a pair and checks that they belong together.
+// load reads a pair and checks that certificate and key match.
 func (a *Authority) load(certName, keyName string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	data, err := os.ReadFile(filepath.Join(a.dir, certName))
 	if err != nil {
@@ -86,8 +86,8 @@ func (a *Authority) load(certName, keyName string) (*x509.Certificate, *ecdsa.Pr
 	return cert, key, nil
 }
 
-// store writes the key first: a crash in between leaves no certificate, and the
-// pair of a CA is then made anew only by hand, that of a server by itself.
+// store writes the key first. A crash in between leaves no certificate: a CA pair then needs an
+// operator, a server pair is issued anew.
 func (a *Authority) store(certName, keyName string, der []byte, key *ecdsa.PrivateKey) error {
 	if err := writeKey(filepath.Join(a.dir, keyName), key); err != nil {
 		return err

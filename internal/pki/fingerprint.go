@@ -7,9 +7,9 @@ import (
 	"encoding/hex"
 )
 
-// Fingerprint names a machine's public key: the SHA-256 of its SubjectPublicKeyInfo
-// (DER), as 64 hexadecimal digits. A node's row keeps it (model.NodeSpec.Key). It is
-// empty for a key that no certificate can hold.
+// Fingerprint identifies a machine's public key: the SHA-256 of its SubjectPublicKeyInfo (DER), as
+// 64 hexadecimal digits. A node's row stores it (model.NodeSpec.Key). It is empty for a key that no
+// certificate can hold.
 func Fingerprint(key crypto.PublicKey) string {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -18,7 +18,7 @@ func Fingerprint(key crypto.PublicKey) string {
 	return fingerprint(der)
 }
 
-// FingerprintOf is the Fingerprint of a certificate's key.
+// FingerprintOf returns the Fingerprint of a certificate's key.
 func FingerprintOf(cert *x509.Certificate) string { return fingerprint(cert.RawSubjectPublicKeyInfo) }
 
 func fingerprint(spki []byte) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// enrolled is what an authority answers a machine, and the machine's key.
+// enrolled returns an authority, its answer to a machine, and the machine's key.
 func enrolled(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	a := open(f, f.TempDir(), nil, "127.0.0.1")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -43,8 +43,8 @@ func enrolled(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	}, pem
 }
 
-// FuzzIdentity reads any bytes as the file that makes a machine a node, and as what a
-// server answers to who enrols. An identity that is taken is whole.
+// FuzzIdentity reads arbitrary bytes as an identity file and as an enrolment answer. An accepted
+// identity is complete.
 func FuzzIdentity(f *testing.F) {
 	_, answer, key := enrolled(f)
 	add := func(change func(*stored)) {
@@ -77,7 +77,7 @@ func FuzzIdentity(f *testing.F) {
 		if key, err := parseKey(data); (err == nil) != (key != nil) {
 			t.Fatalf("key %v, %v", key, err)
 		}
-		if err := answered(status, data); err != nil {
+		if err := answerError(status, data); err != nil {
 			if err.Error() == "" || model.ClassOf(err) != model.ClassOfHTTP(status) {
 				t.Fatalf("status %d became %v", status, err)
 			}
@@ -97,9 +97,9 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// FuzzEnrol sends any bytes to where machines enrol, and any certificate request with a
-// token that is good: a wrong one is refused in the caller's terms, never by a fault of
-// the server's, and nobody becomes a node without a certificate.
+// FuzzEnrol sends arbitrary bytes to the enrolment address, and arbitrary certificate requests with
+// a valid token: bad ones are refused as the caller's fault, and no machine becomes a node without
+// a certificate.
 func FuzzEnrol(f *testing.F) {
 	a, _, _ := enrolled(f)
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})

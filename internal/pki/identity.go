@@ -17,29 +17,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// IdentityFile, in an agent's state folder, holds everything, so that one rename makes a machine a node.
+// IdentityFile, in an agent's state folder, holds the whole identity, so that one rename makes a
+// machine a node.
 const IdentityFile = "identity.json"
 
-// Identity is what an enrolled agent holds.
+// Identity is the identity of an enrolled agent.
 type Identity struct {
 	Node        uuid.UUID
 	Name        string
 	Namespace   string
 	Certificate tls.Certificate
 	CA          *x509.CertPool
-	CAPEM       []byte   // its certificate
-	CASum       [32]byte // SHA-256 of that
+	CAPEM       []byte   // the CA's certificate
+	CASum       [32]byte // SHA-256 of the CA's certificate
 	ServerKey   ed25519.PublicKey
-	Servers     []string // as given at enrolment, and where that was
+	Servers     []string // from the enrolment answer, and the address of the enrolment
 }
 
-// stored is IdentityFile.
+// stored is the content of IdentityFile.
 type stored struct {
 	EnrolAnswer
 	Key []byte `json:"key"` // PEM
 }
 
-// keep checks what the server answered and writes it with the key.
+// keep verifies the server's answer and writes it with the key.
 func keep(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Identity, error) {
 	pem, err := keyPEM(key)
 	if err != nil {
@@ -96,9 +97,9 @@ func (s *stored) identity() (*Identity, error) {
 	}, nil
 }
 
-// ValidAt is the time by which an agent judges a server's certificate: never before the
-// certificate was made. A machine without a clock of its own starts in 1970, and its
-// agent must reach the server all the same; what has expired stays expired.
+// ValidAt returns the time for verifying a server's certificate: now, but not before the
+// certificate was issued. A machine without a battery clock boots in 1970 and must reach the server
+// all the same; expired certificates stay expired.
 func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
 	if now.Before(cert.NotBefore) {
 		return cert.NotBefore
@@ -106,7 +107,7 @@ func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
 	return now
 }
 
-// LoadIdentity reads what Enrol kept; the error is fs.ErrNotExist before enrolment.
+// LoadIdentity reads the identity that Enrol wrote; fs.ErrNotExist before enrolment.
 func LoadIdentity(stateDir string) (*Identity, error) {
 	path := filepath.Join(stateDir, IdentityFile)
 	data, err := os.ReadFile(path)

@@ -24,22 +24,21 @@ import (
 
 // EnrolConfig is the agent's side of enrolment.
 type EnrolConfig struct {
-	// Token says whom to ask, which CA to trust and what to show. Without a secret the
-	// machine asks to be accepted by a person; without a CA it trusts the one it sees
-	// first, for good.
+	// Token has the servers, the trusted CA and the secret. Without a secret a person has to accept
+	// the machine; without a CA the machine trusts the first one that it sees, for good.
 	Token    Token
 	StateDir string
-	Request  EnrolRequest                                                      // Secret and CSR are filled in
+	Request  EnrolRequest                                                      // Enrol fills in Secret and CSR
 	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer; link.NewDialer for proxies
 	Now      func() time.Time                                                  // default time.Now
-	Trusted  func(ca [32]byte)                                                 // hears of a CA that is trusted because it came first; may be nil
+	Trusted  func(ca [32]byte)                                                 // called with a CA that is trusted on first use; may be nil
 }
 
-// PendingError says that the server has the request, and that a person has to accept it.
+// PendingError reports that the server stored the request and a person has to accept it.
 type PendingError struct {
-	Server string        // that said so
+	Server string        // the server that answered
 	Key    string        // Fingerprint of the machine's key
-	Again  time.Duration // when to ask again
+	Again  time.Duration // time until the next request
 }
 
 func (e *PendingError) Error() string {
@@ -48,16 +47,15 @@ func (e *PendingError) Error() string {
 
 func publicKey(key ed25519.PrivateKey) []byte { return key.Public().(ed25519.PublicKey) }
 
-// Enrol keeps a key in StateDir, has it certified and keeps the identity there. It tries
-// the token's addresses in order, and sends nothing to a server that does not show the
-// token's CA. Asked again, it asks for the same key. A PendingError: the answer is still
-// to come.
+// Enrol stores a key in StateDir, has it certified and stores the identity there. It tries the
+// token's addresses in order, and sends nothing to a server that does not show the token's CA. A
+// repeated call uses the same key. A PendingError means that the decision is still open.
 func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	t := cfg.Token
-	j, err := begin(cfg.StateDir, cfg.Request.MachineID)
+	j, err := openJoining(cfg.StateDir, cfg.Request.MachineID)
 	if err != nil {
 		return nil, err
 	}
@@ -91,17 +89,18 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		return j.keep(cfg.StateDir)
 	}
 	var failed []error
-	var another *model.Error // answers that are no server of the token's
+	var another *model.Error // answers from servers with another CA
 	for _, address := range t.Addresses {
 		client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
-			DialContext: cfg.Dial, TLSClientConfig: pinned(Shown{Server: address, Trusted: ShortSum(t.CA), Now: cfg.Now()}, t.CA, trust), DisableKeepAlives: true,
+			DialContext: cfg.Dial, TLSClientConfig: pinned(RefusedCertificate{Server: address, Trusted: ShortSum(t.CA), Now: cfg.Now()}, t.CA, trust), DisableKeepAlives: true,
 		}}
 		answer, err := ask(ctx, client, address, body)
 		if err == nil && answer.Pending != nil {
 			return nil, &PendingError{address, j.Fingerprint(), time.Duration(answer.Pending.AgainMs) * time.Millisecond}
 		}
 		if err == nil {
-			// What the server tells may be wrong one day: where it was found stays in the list.
+			// The advertised addresses may be wrong one day, so the address of the enrolment stays
+			// in the list.
 			if !slices.Contains(answer.Servers, address) {
 				answer.Servers = append(answer.Servers, address)
 			}
@@ -109,13 +108,13 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		}
 		var said *model.Error
 		if errors.As(err, &said) {
-			if errors.Is(err, errAnother) {
+			if errors.Is(err, errOtherServer) {
 				another = said
 				continue
 			}
 			said.Message = fmt.Sprintf("join at %s: %s", address, said.Message)
 			if said.Class != model.Unavailable && said.Class != model.Internal {
-				return nil, said // this server has spoken; another would say the same
+				return nil, said // the server decided; other servers would decide the same
 			}
 			failed = append(failed, said)
 			continue
@@ -136,10 +135,10 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	return nil, none.WithHint("does the server run, and does nothing between refuse its port? Other addresses: --server HOST:PORT")
 }
 
-// pinned trusts a server whose chain holds a CA certificate with this sum, whatever
-// name it was reached by: the token is the authority on addresses. Without a sum the CA
-// that is shown is handed to trust, before anything is sent.
-func pinned(shown Shown, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
+// pinned accepts a server whose chain holds a CA certificate with this sum, under any name: the
+// token is the authority on addresses. Without a sum it passes the CA to trust before anything is
+// sent.
+func pinned(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, // replaced by VerifyConnection
@@ -165,14 +164,14 @@ func pinned(shown Shown, sum [32]byte, trust func(ca [32]byte) error) *tls.Confi
 	}
 }
 
-// Shows says whether what answers at an address has a certificate of the CA with this sum,
-// whatever its name. Nothing is sent there.
+// Shows reports whether the server at an address has a certificate of the CA with this sum, under
+// any name. It sends nothing.
 func Shows(ctx context.Context, address string, ca [32]byte) (bool, error) {
-	shown := Shown{Server: address, Trusted: ShortSum(ca), Now: time.Now()}
+	shown := RefusedCertificate{Server: address, Trusted: ShortSum(ca), Now: time.Now()}
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: enrolTimeout}, Config: pinned(shown, ca, func([32]byte) error { return nil })}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	switch {
-	case errors.Is(err, errAnother):
+	case errors.Is(err, errOtherServer):
 		return false, nil
 	case errors.As(err, new(*model.Error)):
 		return false, err
@@ -190,7 +189,7 @@ func ask(ctx context.Context, client *http.Client, address string, body []byte) 
 	return decodeAnswer(data)
 }
 
-// post returns what a server answers; an error of its own is a model.Error.
+// post returns the server's answer; an error of the server is a model.Error.
 func post(ctx context.Context, client *http.Client, where string, body []byte) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(body))
 	if err != nil {
@@ -200,7 +199,7 @@ func post(ctx context.Context, client *http.Client, where string, body []byte) (
 	response, err := client.Do(request)
 	var told *url.Error
 	if errors.As(err, &told) {
-		err = told.Err // the address is told by who asked
+		err = told.Err // the caller adds the address
 	}
 	if err != nil {
 		return nil, err
@@ -210,11 +209,11 @@ func post(ctx context.Context, client *http.Client, where string, body []byte) (
 	if err != nil {
 		return nil, err
 	}
-	return data, answered(response.StatusCode, data)
+	return data, answerError(response.StatusCode, data)
 }
 
-// answered is the error that an answer is; nil: none.
-func answered(status int, data []byte) error {
+// answerError returns the error in an answer; nil: none.
+func answerError(status int, data []byte) error {
 	if status == http.StatusOK || status == http.StatusAccepted {
 		return nil
 	}

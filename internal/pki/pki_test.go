@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// memTokens is a map with the store's promise: use is atomic.
+// memTokens stores tokens in a map; uses are counted atomically, as in the real store.
 type memTokens struct {
 	mu   sync.Mutex
 	rows map[string]JoinToken
@@ -43,7 +43,7 @@ func (m *memTokens) use(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.rows[id]
-	if err := t.Left(); err != nil {
+	if err := t.Exhausted(); err != nil {
 		return err
 	}
 	t.Uses++
@@ -138,8 +138,8 @@ func TestEnrol(t *testing.T) {
 	}
 }
 
-// Who has a node's key is that node, however often it asks and with whatever token; a
-// machine without a token hears what is known against it.
+// TestEnrolmentIsIdempotentByKey checks that a machine with a node's key is that node however often
+// it asks and whatever token it shows, and that a refused key gets the reason.
 func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	a := open(t, t.TempDir(), nil)
 	tokens := &memTokens{rows: map[string]JoinToken{}}
@@ -177,8 +177,8 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	}
 }
 
-// A token that gives the place of another node than the one whose key the machine has is
-// refused, and not used; one of the node itself is good again and again.
+// TestNoMachineIsTwoNodes checks that a token for another node is refused to an enrolled machine
+// and not used up, while a token for its own node stays valid.
 func TestNoMachineIsTwoNodes(t *testing.T) {
 	a := open(t, t.TempDir(), nil)
 	tokens := &memTokens{rows: map[string]JoinToken{}}
@@ -224,7 +224,7 @@ func TestNoMachineIsTwoNodes(t *testing.T) {
 	}
 }
 
-// A machine without a clock of its own joins before it knows what time it is.
+// TestEnrolIn1970 checks that a machine without a battery clock can join.
 func TestEnrolIn1970(t *testing.T) {
 	a := open(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, _, addr := enrolServer(t, a)
@@ -251,7 +251,7 @@ func TestEnrolRefusals(t *testing.T) {
 	wrongSecret.Secret[0]++
 	wrongCA := good
 	wrongCA.CA = other.CASum()
-	unexpired := good // an agent whose clock is behind; the server's decides
+	unexpired := good // an agent whose clock is behind; the server's clock decides
 	unexpired.Expiry = time.Time{}
 	for _, c := range []struct {
 		name  string
@@ -282,8 +282,8 @@ func TestEnrolRefusals(t *testing.T) {
 	}
 }
 
-// Whether a token is good is the server's to say: a machine whose clock is ahead joins.
-func TestEnrolWithAClockThatIsAhead(t *testing.T) {
+// TestEnrolWithClockAhead checks that the server's clock decides about expiry.
+func TestEnrolWithClockAhead(t *testing.T) {
 	a := open(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, _, addr := enrolServer(t, a)
 	token, keep, _ := a.NewToken([]string{addr}, JoinToken{Expires: time.Now().Add(time.Hour)})
@@ -294,7 +294,7 @@ func TestEnrolWithAClockThatIsAhead(t *testing.T) {
 	}
 }
 
-// Who answers is told by the CA, before anything is sent.
+// TestShows checks that the CA identifies a server before anything is sent.
 func TestShows(t *testing.T) {
 	a, other := open(t, t.TempDir(), nil, "127.0.0.1"), open(t, t.TempDir(), nil, "127.0.0.1")
 	_, _, addr := enrolServer(t, a)
@@ -337,7 +337,7 @@ func TestAuthorityIsKept(t *testing.T) {
 	if renewed.Leaf.Equal(renamed.Leaf) {
 		t.Fatal("not renewed after three quarters of its life")
 	}
-	// Half of a pair is damage: never a new CA by accident.
+	// Half of a pair is damage: it creates no new CA.
 	if err := os.Remove(filepath.Join(dir, caFile)); err != nil {
 		t.Fatal(err)
 	}

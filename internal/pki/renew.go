@@ -16,67 +16,67 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// RenewPath is where a node's machine gets a new certificate for its old one. It works
-// without a client's certificate in TLS, so that one that has expired renews as well.
+// RenewPath is the address at which a machine renews its certificate. TLS asks for no client
+// certificate there, so expired ones renew too.
 const RenewPath = "/agent/v1/renew"
 
 const (
 	// maxRenew bounds request and answer, in bytes.
 	maxRenew = 64 << 10
-	// RenewableFor is how long after its end a certificate is still renewed.
+	// RenewableFor is the time after expiry in which a certificate can be renewed.
 	RenewableFor = 365 * 24 * time.Hour
 )
 
-// RenewRequest proves by the request that who sends the certificate has its key: the key
-// stays the same, another one is `muster node replace`.
+// RenewRequest proves possession of the certificate's key by a certificate request. The key stays
+// the same; `muster node replace` changes it.
 type RenewRequest struct {
 	Certificate []byte `json:"certificate"` // DER
 	CSR         []byte `json:"csr"`         // DER
-	// Return is what the machine says of itself, for a server that does not know its node:
-	// it waits there to be let in again.
+	// Return describes the machine, for a server that does not know its node: a person has to admit
+	// it again.
 	Return *EnrolRequest `json:"return,omitempty"`
 }
 
 // RenewAnswer is the new certificate.
 type RenewAnswer struct {
 	Certificate []byte   `json:"certificate,omitempty"` // PEM
-	Pending     *Pending `json:"pending,omitempty"`     // instead: a person has to let it in again
+	Pending     *Pending `json:"pending,omitempty"`     // set alone: a person has to admit the machine again
 }
 
-// Returning is the node that a machine was, by a certificate of this server's CA, and of
-// which the server knows nothing: it went back to a copy of its data that is older.
+// Returning is a node proven by a certificate of this CA but missing in the server's data, because
+// the server runs on an older copy of them.
 type Returning struct {
 	UID       uuid.UUID
-	Certified time.Time // when its certificate was made
-	Namespace string    // as the machine says
+	Certified time.Time // issue time of the certificate
+	Namespace string    // claimed by the machine
 }
 
 // Renewer answers RenewPath.
 type Renewer struct {
 	Authority *Authority
 	Registrar Registrar
-	// Pending keeps machines whose node is missing until a person lets them in again, and
-	// says when one shall ask again; nil: they are refused.
+	// Pending stores machines whose node is missing until a person admits them again, and returns
+	// the time until the next request; nil: they are refused.
 	Pending func(key string, request EnrolRequest) (again time.Duration, err error)
-	// Admit lets in a request that has arrived whole, until leave; nil: all at once.
+	// Admit admits a request that was read whole, until leave; nil: no limit.
 	Admit func(context.Context) (leave func(), err error)
 }
 
 // Outcomes of a renewal.
 const (
 	Renewed        = "renewed"
-	RenewedExpired = "renewed_expired" // after its end
-	RenewForeign   = "foreign"         // of another CA
-	RenewKey       = "key"             // the request is for another key
+	RenewedExpired = "renewed_expired" // after expiry
+	RenewForeign   = "foreign"         // certificate of another CA
+	RenewKey       = "key"             // the request has another key
 	RenewUnknown   = "unknown"         // no node has this key
-	RenewPending   = "pending"         // nor does anything say why: a person decides
+	RenewPending   = "pending"         // node missing without a record: a person decides
 	RenewBarred    = "barred"          // the node was retired, replaced, …
 	RenewTooOld    = "too_old"
 	RenewMalformed = "malformed"
-	RenewFailed    = "failed" // by our fault, or too many at once
+	RenewFailed    = "failed" // fault of the server, or too many at once
 )
 
-// Serve answers one request and says what came of it.
+// Serve answers one request and returns the outcome.
 func (r *Renewer) Serve(w http.ResponseWriter, q *http.Request) (outcome string) {
 	var request RenewRequest
 	var answer RenewAnswer
@@ -121,20 +121,19 @@ func (r *Renewer) admitted(ctx context.Context, request RenewRequest) (RenewAnsw
 	return r.Renew(request)
 }
 
-// What somebody types whose machine has an identity that is of no use any more. An agent
-// that runs holds the state folder, and join leaves an identity alone: both go first.
+// Hints for a machine whose identity is void. A running agent locks the state folder, and join
+// keeps an identity, so both go first.
 const (
-	// Paste is what makes the line that a server printed work on such a machine.
+	// Paste makes the line that a server printed work on such a machine.
 	Paste = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the line that the server printed; systemctl start muster-agent"
-	// JoinAnew makes it a node (again).
+	// JoinAnew makes the machine a node again.
 	JoinAnew = "on the server: muster node token; " + Paste
-	// LetIn is for one that the server does not know and that nothing is said against.
+	// LetIn is for a machine that the server does not know and has no objection to.
 	LetIn = "its agent asks by itself to be let in again: on the server: muster node list --pending; muster node accept NAME; if it is not listed, " + JoinAnew
 )
 
-// Renew makes a new certificate for a node's key, on proof of that key. Who has one that
-// expired is no less the node: machines are switched off for months. Who is no node any
-// more is told why.
+// Renew issues a new certificate for a node's key, on proof of that key, also after expiry:
+// machines are switched off for months. The error for a former node has the reason.
 func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	cert, err := x509.ParseCertificate(request.Certificate)
 	if err != nil {
@@ -181,7 +180,7 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	return RenewAnswer{Certificate: made}, Renewed, nil
 }
 
-// wait is for a machine that was a node of this server, of which its data say nothing.
+// wait handles a machine whose node is missing in the server's data.
 func (r *Renewer) wait(key string, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
 	uid, err := NodeOf(cert)
 	if err != nil {
@@ -196,30 +195,30 @@ func (r *Renewer) wait(key string, cert *x509.Certificate, request EnrolRequest)
 	return RenewAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, RenewPending, nil
 }
 
-// RenewAt is when a machine asks for a new certificate: after two thirds of the life of
-// the one it has, and up to half of what is left later, by its node's id: a fleet that
-// joined in one hour renews over two weeks.
+// RenewAt returns the time of the next renewal: after two thirds of the certificate's lifetime plus
+// up to half of the rest, by node id, so that a fleet that joined within an hour renews over two
+// weeks.
 func RenewAt(id *Identity) time.Time {
 	life := Life(id)
 	var share float64
-	for _, b := range id.Node[8:] { // random in a random id
+	for _, b := range id.Node[8:] { // the id is random
 		share = (share + float64(b)) / 256
 	}
 	return id.Certificate.Leaf.NotAfter.Add(-life/3 + time.Duration(share*float64(life/6)))
 }
 
-// Life is how long the identity's certificate was made for.
+// Life returns the lifetime of the identity's certificate.
 func Life(id *Identity) time.Duration {
 	cert := id.Certificate.Leaf
 	return max(time.Second, cert.NotAfter.Sub(cert.NotBefore.Add(backdate)))
 }
 
-// Expired says whether a server refused our certificate because of its date.
+// Expired reports whether a server refused our certificate because of its date.
 func Expired(err error) bool {
 	return err != nil && bytes.Contains([]byte(err.Error()), []byte("remote error: tls: expired certificate"))
 }
 
-// request asks for a new certificate for the one of an identity.
+// request builds a renewal request for the identity's certificate.
 func (id *Identity) request(says *EnrolRequest) ([]byte, error) {
 	key, ok := id.Certificate.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// member is a machine that has joined: its identity, kept in dir.
+// member returns the identity of an enrolled machine, stored in dir.
 func member(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -69,15 +69,15 @@ func renewServer(t *testing.T, r *Renewer) (address string, outcomes map[string]
 	return s.Listener.Addr().String(), outcomes
 }
 
-// A certificate is renewed with the same key, before its end and for a year after it; what
-// else the identity's file holds stays.
+// TestRenew checks renewals with the same key, before expiry and up to a year after; other fields
+// of the identity file stay.
 func TestRenew(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct {
 		name    string
 		after   time.Duration
 		outcome string
-		want    string // in the error; empty: it works
+		want    string // in the error; empty: success
 	}{
 		{"half its life", 45 * 24 * time.Hour, Renewed, ""},
 		{"after its end", 100 * 24 * time.Hour, RenewedExpired, ""},
@@ -180,8 +180,8 @@ func TestRenewRefusals(t *testing.T) {
 	}
 }
 
-// A server that knows nothing of a node whose certificate it made asks a person; the node
-// has its id again afterwards. Who would not be let in is refused as ever.
+// TestRenewReturns checks that a person decides about a proven node that the server lost, that the
+// node keeps its id, and that refused machines stay refused.
 func TestRenewReturns(t *testing.T) {
 	clock, dir, nodes := time.Now(), t.TempDir(), &registrar{}
 	now := func() time.Time { return clock }
@@ -236,8 +236,8 @@ func TestRenewReturns(t *testing.T) {
 	}
 }
 
-// A fleet that joined within one minute renews over two weeks; nobody before two thirds,
-// nobody late.
+// TestRenewalsAreSpread checks that a fleet that joined within a minute renews over two weeks,
+// after two thirds of the lifetime and before expiry.
 func TestRenewalsAreSpread(t *testing.T) {
 	a := open(t, t.TempDir(), nil)
 	id := member(t, a, &registrar{}, t.TempDir())
@@ -261,9 +261,9 @@ func TestRenewalsAreSpread(t *testing.T) {
 	}
 }
 
-// The server's own certificate is renewed while it runs. Where that cannot be written, the
-// old one serves to its end.
-func TestServerCertificateWhileItCannotBeWritten(t *testing.T) {
+// TestServerCertificateOnFullDisk checks that the server certificate is renewed while the server
+// runs, and that the old one serves until expiry if it cannot be written.
+func TestServerCertificateOnFullDisk(t *testing.T) {
 	dir, clock := t.TempDir(), time.Now()
 	a := open(t, dir, func() time.Time { return clock }, "127.0.0.1")
 	first, _ := a.GetCertificate(nil)
@@ -286,8 +286,8 @@ func TestServerCertificateWhileItCannotBeWritten(t *testing.T) {
 	}
 }
 
-// FuzzRenew sends any bytes to where certificates are renewed, and reads them as what a
-// server answers: nobody but a node gets one, and an answer that is taken is the node's.
+// FuzzRenew sends arbitrary bytes to the renewal address, and reads them as a server's answer: only
+// nodes get a certificate, and an accepted answer is the node's.
 func FuzzRenew(f *testing.F) {
 	a := open(f, f.TempDir(), nil)
 	nodes, dir := &registrar{}, f.TempDir()
@@ -320,7 +320,7 @@ func FuzzRenew(f *testing.F) {
 				t.Fatalf("a certificate for another key: %v", err)
 			}
 		}
-		if next, err := id.answered(dir, "", data); err == nil && (next.Node != id.Node || FingerprintOf(next.Certificate.Leaf) != FingerprintOf(id.Certificate.Leaf)) {
+		if next, err := id.answerError(dir, "", data); err == nil && (next.Node != id.Node || FingerprintOf(next.Certificate.Leaf) != FingerprintOf(id.Certificate.Leaf)) {
 			t.Fatalf("took %+v", next)
 		}
 	})

@@ -24,14 +24,13 @@ type RenewConfig struct {
 	Servers  []string                                                          // host:port in order of preference
 	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
 	Now      func() time.Time                                                  // default time.Now
-	// Says is what the machine says of itself, for a server that does not know its node.
+	// Says describes the machine, for a server that does not know its node.
 	Says EnrolRequest
 }
 
-// Renew gets a new certificate for the identity's key, writes it and returns the identity
-// with it; the old one is in force until then. It tries the servers in order, and asks
-// only one that shows the identity's CA. Where the server does not know the node and a
-// person has to let it in again, the error is a *PendingError.
+// Renew obtains a new certificate for the identity's key, writes it and returns the new identity;
+// the old certificate stays valid. It tries the servers in order, only those with the identity's
+// CA. If the server lost the node and a person has to decide, the error is a *PendingError.
 func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -44,24 +43,25 @@ func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 	last := errors.New("no server is known")
 	for _, address := range cfg.Servers {
 		client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
-			DialContext: cfg.Dial, TLSClientConfig: cfg.Identity.trusting(address, cfg.Now), DisableKeepAlives: true,
+			DialContext: cfg.Dial, TLSClientConfig: cfg.Identity.serverTLS(address, cfg.Now), DisableKeepAlives: true,
 		}}
 		data, err := post(ctx, client, "https://"+address+RenewPath, body)
 		if err == nil {
-			return cfg.Identity.answered(cfg.StateDir, address, data)
+			return cfg.Identity.answerError(cfg.StateDir, address, data)
 		}
 		last = fmt.Errorf("renew the certificate at %s: %w", address, err)
 		var said *model.Error
 		if errors.As(err, &said) && said.Class != model.Unavailable && said.Class != model.Internal && said.Class != model.Limited {
 			said.Message = fmt.Sprintf("renew the certificate at %s: %s", address, said.Message)
-			return nil, said // this server has spoken; another would say the same
+			return nil, said // the server decided; other servers would decide the same
 		}
 	}
 	return nil, last
 }
 
-// trusting is TLS with servers of the identity's CA, without showing a certificate.
-func (id *Identity) trusting(address string, now func() time.Time) *tls.Config {
+// serverTLS returns a TLS configuration for servers of the identity's CA, without a client
+// certificate.
+func (id *Identity) serverTLS(address string, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		InsecureSkipVerify: true, // replaced by VerifyConnection
@@ -73,7 +73,7 @@ func (id *Identity) trusting(address string, now func() time.Time) *tls.Config {
 				return nil
 			}
 			err = &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
-			if said := (Shown{address, ShortSum(id.CASum), at}).ForAgents(err); said != nil {
+			if said := (RefusedCertificate{address, ShortSum(id.CASum), at}).ForAgents(err); said != nil {
 				return said
 			}
 			return err
@@ -81,7 +81,7 @@ func (id *Identity) trusting(address string, now func() time.Time) *tls.Config {
 	}
 }
 
-func (id *Identity) answered(dir, address string, data []byte) (*Identity, error) {
+func (id *Identity) answerError(dir, address string, data []byte) (*Identity, error) {
 	var answer RenewAnswer
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return nil, fmt.Errorf("read the server's answer: %w", err)
@@ -92,14 +92,14 @@ func (id *Identity) answered(dir, address string, data []byte) (*Identity, error
 	return id.renewed(dir, &answer)
 }
 
-// renewed checks what the server answered and writes it in the place of the old.
+// renewed verifies the server's answer and replaces the certificate in the file.
 func (id *Identity) renewed(dir string, answer *RenewAnswer) (*Identity, error) {
 	path := filepath.Join(dir, IdentityFile)
 	kept, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read identity: %w", err)
 	}
-	// What is in the file beside the certificate stays, also what a later version put there.
+	// Other fields of the file stay, also those of later versions.
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(kept, &file); err != nil {
 		return nil, fmt.Errorf("read identity %s: %w", path, err)
@@ -111,7 +111,7 @@ func (id *Identity) renewed(dir string, answer *RenewAnswer) (*Identity, error) 
 	if err != nil {
 		return nil, fmt.Errorf("encode the identity: %w", err)
 	}
-	next, err := decodeIdentity(text) // the key fits, and the node is the same as in the file
+	next, err := decodeIdentity(text) // checks that key and node match
 	if err != nil {
 		return nil, fmt.Errorf("check the server's answer: %w", err)
 	}

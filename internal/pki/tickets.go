@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// ticketDays is how many days a TLS session ticket is good for.
+// ticketDays is the lifetime of a TLS session ticket, in days.
 const ticketDays = 3
 
-// TicketKeys are the keys of TLS session tickets: today's first, by which new ones
-// are made, then those of the days before. They are derived from the CA's key, so
-// that tickets survive a restart; who has that key needs no ticket.
+// TicketKeys returns the keys of TLS session tickets: today's first, for new tickets, then those of
+// the days before. They derive from the CA's key, so tickets survive a restart.
 func (a *Authority) TicketKeys(now time.Time) [][32]byte {
 	secret, err := a.caKey.Bytes()
 	if err != nil {

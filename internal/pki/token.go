@@ -19,8 +19,8 @@ import (
 
 const tokenPrefix = "mj1."
 
-// Token lets machines enrol: mj1.<base64url>. It tells the agent where the server
-// is and which CA to trust before anything is sent.
+// Token lets machines enrol: mj1.<base64url>. It tells the agent the server and the trusted CA
+// before anything is sent.
 type Token struct {
 	Addresses []string // host:port, in order of preference
 	CA        [32]byte // SHA-256 of the CA certificate
@@ -28,8 +28,8 @@ type Token struct {
 	Expiry    time.Time // zero: never
 }
 
-// String is the token as people copy it: CA, secret, expiry (Unix seconds, 8 bytes)
-// and the addresses separated by commas.
+// String returns the text that people copy: CA, secret, expiry (Unix seconds, 8 bytes) and the
+// addresses separated by commas.
 func (t Token) String() string {
 	b := append(t.CA[:len(t.CA):len(t.CA)], t.Secret[:]...)
 	var expiry int64
@@ -41,7 +41,7 @@ func (t Token) String() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseToken reads what String wrote; the error says what is wrong with it.
+// ParseToken reads the form of String; the error names the fault.
 func ParseToken(text string) (Token, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
 	if !ok {
@@ -63,16 +63,16 @@ func ParseToken(text string) (Token, error) {
 	return t, nil
 }
 
-// JoinToken is what the server keeps of a token: never the secret, only its hash.
+// JoinToken is the server's record of a token, with the hash of its secret.
 type JoinToken struct {
 	ID        string            `json:"id"`   // derived from the secret, not secret
 	Hash      []byte            `json:"hash"` // SHA-256 of the secret
 	Namespace string            `json:"namespace"`
-	Groups    []string          `json:"groups,omitempty"` // given to the nodes that join with it
+	Groups    []string          `json:"groups,omitempty"` // for the nodes that join with it
 	Labels    map[string]string `json:"labels,omitempty"`
-	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty"` // given to the nodes
-	// Replace lets a machine take the place of a node of the name it wants, if that has
-	// no session. Node, where set, is the one node that this token gives a new machine.
+	Lifecycle *model.Lifecycle  `json:"lifecycle,omitempty"` // for the nodes
+	// Replace lets a machine replace a node of the requested name, if that has no session. Node,
+	// where set, is the only node that this token may replace.
 	Replace bool      `json:"replace,omitempty"`
 	Node    uuid.UUID `json:"node,omitzero"`
 	Expires time.Time `json:"expires,omitzero"`
@@ -81,11 +81,10 @@ type JoinToken struct {
 	Created time.Time `json:"created"`
 	By      string    `json:"by"`
 	Note    string    `json:"note,omitempty"`
-	Kept    bool      `json:"-"` // it was read from where tokens are kept: uses are counted there
+	Stored  bool      `json:"-"` // read from the store, which counts uses
 }
 
-// NewToken makes a token and what the server keeps of it: keep's ID, Hash and
-// Created are filled in.
+// NewToken makes a token and its record: it fills in keep's ID, Hash and Created.
 func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinToken, error) {
 	if len(addresses) == 0 {
 		return Token{}, JoinToken{}, errors.New("make join token: no address for agents is known")
@@ -104,8 +103,8 @@ func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinTok
 	return t, keep, nil
 }
 
-// tokenID names a token. It shows a part of a hash with another prefix than the one
-// that is compared, so it helps nobody to guess.
+// tokenID derives the token's id from a hash with another prefix than the compared one, so it helps
+// no guess.
 func tokenID(secret []byte) string {
 	sum := sha256.Sum256(append([]byte("muster join token id\n"), secret...))
 	return hex.EncodeToString(sum[:8])
@@ -116,8 +115,7 @@ func secretHash(secret []byte) []byte {
 	return sum[:]
 }
 
-// verify says whether the secret opens this token now. The comparison takes the same
-// time whatever is wrong with the secret.
+// verify reports whether the secret opens this token now, in constant time.
 func (t *JoinToken) verify(secret []byte, now time.Time) error {
 	switch {
 	case subtle.ConstantTimeCompare(t.Hash, secretHash(secret)) != 1:
@@ -126,11 +124,11 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 		return model.Errorf(model.Unauthenticated, "join token %s expired at %s", t.ID, t.Expires.Format(time.RFC3339)).
 			WithHint("make a new one on the server: muster node token")
 	}
-	return t.Left()
+	return t.Exhausted()
 }
 
-// Left is an error if the token was used as often as it may be.
-func (t *JoinToken) Left() error {
+// Exhausted returns an error if all uses of the token are spent.
+func (t *JoinToken) Exhausted() error {
 	if t.MaxUses > 0 && t.Uses >= t.MaxUses {
 		return model.Errorf(model.Unauthenticated, "join token %s was used %d times, its limit", t.ID, t.Uses).
 			WithHint("make a new one on the server: muster node token")
@@ -138,7 +136,7 @@ func (t *JoinToken) Left() error {
 	return nil
 }
 
-// errNoToken is the cause of what errUnknownToken says.
+// errNoToken is the cause of errUnknownToken's errors.
 var errNoToken = errors.New("no such join token")
 
 func errUnknownToken() error {

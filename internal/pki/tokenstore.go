@@ -2,10 +2,9 @@ package pki
 
 import "context"
 
-// Tokens finds join tokens. A use is counted by Registrar.Register, with the node that it
-// makes: a token of which the node was not kept is as good as before.
+// Tokens finds join tokens. Registrar.Register counts a use together with the node, so a failed
+// registration uses nothing.
 type Tokens interface {
-	// Find is the token with this id, with Kept set. One that is not there is a
-	// model.NotFound error.
+	// Find returns the token with this id, with Stored set, or a model.NotFound error.
 	Find(ctx context.Context, id string) (JoinToken, error)
 }

@@ -201,13 +201,8 @@ func (o *deliveryBatch) reroute(e *escalation) {
 		}
 		if to := r.routeOf(next); to != nil {
 			for i, step := range to.Steps {
-<<<<<<< HEAD
 				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }) {
 					next.Next.Sent(to, i, o.now)
-=======
-				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.toldTo(history.HandlerRef(n)) == nil }) {
-					next.Next.Sent(to, i, o.now)
->>>>>>> 980114e8 (route, where, turns, pipes: words of the field)
 				}
 			}
 		}

@@ -12,8 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// What a real OpenBao or Vault answers, and what people read of it: tokens that are wrong, expired, renewed and
-// written by its own agent, which logs in by AppRole; both engines; namespaces; sealed, restarted, away.
+// TestValuesOfARealVault checks the values and messages of a real OpenBao: wrong, expired and
+// renewed tokens, its own agent with AppRole, both engines, namespaces, a sealed, restarted and
+// absent server.
 func TestValuesOfARealVault(t *testing.T) {
 	b := testenv.NewBao(t)
 	const password, other = "correct horse battery", "the value of a team"
@@ -109,7 +110,7 @@ func TestValuesOfARealVault(t *testing.T) {
 	if v, err := ask(spec); err != nil || v.Text != password {
 		t.Errorf("with a new token: %v, %v", v, err)
 	}
-	// A value that changes is the next answer.
+	// A changed value is in the next answer.
 	b.Must("POST", "secret/data/app/db", "", map[string]any{"data": map[string]any{"password": "rotated value"}}, nil)
 	if v, err := ask(spec); err != nil || v.Text != "rotated value" {
 		t.Errorf("rotated: %v, %v", v, err)
@@ -128,8 +129,8 @@ func TestValuesOfARealVault(t *testing.T) {
 	}
 }
 
-// byAppRole has OpenBao's own agent log in by AppRole and write the token file, as docs/secrets.md says; when the
-// token's time is over, it writes the next.
+// byAppRole has OpenBao's own agent log in by AppRole and write the token file, as docs/secrets.md
+// says; after expiry it writes the next one.
 func byAppRole(t *testing.T, b *testenv.Bao, at func(func(*model.Vault)) *model.SecretSpec, ask func(*model.SecretSpec) (Value, error)) {
 	t.Helper()
 	b.Must("POST", "sys/auth/approle", "", map[string]any{"type": "approle"}, nil)

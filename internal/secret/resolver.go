@@ -16,44 +16,44 @@ import (
 )
 
 const (
-	// hold is how long an answer, also a bad one, stands for those that ask after it.
+	// hold is the time for which an answer, also an error, serves later requests.
 	hold = 5 * time.Second
-	// within is how long a value may take to be found.
+	// within bounds the search for a value.
 	within = 10 * time.Second
 )
 
-// Options are what a Resolver needs of its surroundings.
+// Options are the surroundings of a Resolver.
 type Options struct {
-	// Secret is where a Secret's value is; false: there is no such Secret.
+	// Secret returns the declaration of a Secret; false: none exists.
 	Secret   func(namespace, name string) (*model.SecretSpec, bool)
 	Getenv   func(string) (string, bool)                        // default os.LookupEnv
-	ReadFile func(path string) ([]byte, error)                  // default: as the system does, a bounded part
+	ReadFile func(path string) ([]byte, error)                  // default: a bounded read of the file
 	Client   func(ca string) (client *http.Client, err error)   // for Vault, with that CA; default: one with the system's proxies
 	After    func(d time.Duration, f func()) (stop func() bool) // default time.AfterFunc
 }
 
-// Value is what a Secret stands for.
+// Value is the value of a Secret.
 type Value struct {
 	Text  string
-	Lease time.Duration // how long an agent may keep it
+	Lease time.Duration // time for which an agent may keep it
 }
 
-// Resolver finds values. Many goroutines may use it.
+// Resolver finds values. Safe for concurrent use.
 type Resolver struct {
 	o Options
 
 	mu      sync.Mutex
-	answers map[string]*answer // by what was asked: where, not by which name
+	answers map[string]*answer // by the place of the value, not by name
 }
 
-// answer is one value on its way, or there.
+// answer is one value, or the read that will bring it.
 type answer struct {
 	done  chan struct{}
 	value Value
 	err   error
 }
 
-// New makes a Resolver.
+// New returns a Resolver.
 func New(o Options) *Resolver {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
@@ -70,7 +70,7 @@ func New(o Options) *Resolver {
 	return &Resolver{o: o, answers: map[string]*answer{}}
 }
 
-// Resolve finds the value of a Secret. The error is for people.
+// Resolve returns the value of a Secret. The error is for people.
 func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, error) {
 	spec, ok := r.o.Secret(namespace, name)
 	if !ok {
@@ -88,7 +88,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, 
 	if a == nil {
 		a = &answer{done: make(chan struct{})}
 		r.answers[string(where)] = a
-		go r.find(a, spec, string(where)) // it outlives who asks first: others wait for it
+		go r.find(a, spec, string(where)) // it outlives the first caller: others wait for it
 	}
 	r.mu.Unlock()
 	select {
@@ -145,5 +145,5 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, 256<<10)) // a bundle of CAs fits; longer than a secret may be
+	return io.ReadAll(io.LimitReader(f, 256<<10)) // a CA bundle fits; longer than a secret may be
 }

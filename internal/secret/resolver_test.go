@@ -22,7 +22,7 @@ func resolver(specs map[string]*model.SecretSpec, change func(*Options)) *Resolv
 			return s, ok
 		},
 		Getenv: func(name string) (string, bool) { return "from " + name, name == "THERE" },
-		After:  func(time.Duration, func()) func() bool { return nil }, // for good
+		After:  func(time.Duration, func()) func() bool { return nil }, // never expires
 	}
 	if change != nil {
 		change(&o)
@@ -119,7 +119,8 @@ func TestWhereValuesAre(t *testing.T) {
 	}
 }
 
-// A fleet that asks at once is one request; after a moment the next is another.
+// TestOneRequestForAFleet checks that simultaneous requests share one read, and that later ones
+// read again.
 func TestOneRequestForAFleet(t *testing.T) {
 	vault := testenv.NewVault(t, "token")
 	vault.Put("secret/x", map[string]any{"k": "a value"})

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxAnswer is how much of an answer is read, in bytes.
+// maxAnswer bounds the read part of an answer, in bytes.
 const maxAnswer = 1 << 20
 
 // vault reads one key of a KV engine: GET /v1/MOUNT/PATH of version 1, GET /v1/MOUNT/data/PATH of
@@ -42,7 +42,7 @@ func (r *Resolver) vault(ctx context.Context, at *model.Vault, lease time.Durati
 		return Value{}, errors.New("the address of Vault cannot be used")
 	}
 	req.Header.Set("X-Vault-Token", strings.TrimSpace(string(token)))
-	req.Header.Set("X-Vault-Request", "true") // what Vault Agent's listener may insist on
+	req.Header.Set("X-Vault-Request", "true") // Vault Agent's listener may require it
 	if at.Namespace != "" {
 		req.Header.Set("X-Vault-Namespace", at.Namespace)
 	}
@@ -84,7 +84,7 @@ func vaultURL(at *model.Vault) string {
 	return strings.TrimSuffix(at.Address, "/") + "/v1/" + strings.Join(parts, "/")
 }
 
-// pathParts are of the path in the API, which is what policies name.
+// pathParts returns the parts of the API path, as policies name it.
 func pathParts(at *model.Vault) []string {
 	parts := strings.Split(cmp.Or(at.Mount, "secret"), "/")
 	if at.Engine != "v1" {
@@ -95,7 +95,7 @@ func pathParts(at *model.Vault) []string {
 
 func shownPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
 
-// kv is what lies under a path.
+// kv is the content of a path.
 type kv struct {
 	data  map[string]json.RawMessage
 	lease time.Duration
@@ -105,7 +105,7 @@ type kv struct {
 func decodeKV(body []byte, v1 bool) (kv, error) {
 	var answer struct {
 		Data  json.RawMessage `json:"data"`
-		Lease int64           `json:"lease_duration"` // s; version 2 says zero
+		Lease int64           `json:"lease_duration"` // seconds; zero in version 2
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return kv{}, errors.New("the answer is no JSON: is that Vault?")
@@ -126,7 +126,7 @@ func decodeKV(body []byte, v1 bool) (kv, error) {
 	return out, nil
 }
 
-// key is one value as text: strings as they are, numbers and the like as JSON has them.
+// key returns one value as text: strings as they are, other values as JSON.
 func (k kv) key(name string) (string, error) {
 	raw, ok := k.data[name]
 	if !ok || string(bytes.TrimSpace(raw)) == "null" {
@@ -139,12 +139,12 @@ func (k kv) key(name string) (string, error) {
 	return string(bytes.TrimSpace(raw)), nil
 }
 
-// vaultError says what Vault's refusal means, with its words in one line.
+// vaultError explains Vault's refusal, with its text in one line.
 func vaultError(at *model.Vault, status int, body []byte) error {
 	var said struct {
 		Errors []string `json:"errors"`
 	}
-	_ = json.Unmarshal(body, &said) // a balancer in between may say anything
+	_ = json.Unmarshal(body, &said) // a balancer may answer anything
 	words := ""
 	if len(said.Errors) > 0 {
 		words = ": " + model.Shorten(oneLine(said.Errors[0]))
@@ -163,7 +163,7 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	return fmt.Errorf("Vault at %s answers %d%s", model.RedactURL(at.Address), status, words)
 }
 
-// oneLine is an error of Vault's without its form: several are a list under the line "2 errors occurred:".
+// oneLine joins Vault's error text, which may be a list under the line "2 errors occurred:".
 func oneLine(text string) string {
 	var parts []string
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
@@ -175,7 +175,7 @@ func oneLine(text string) string {
 	return strings.Join(parts, ", ")
 }
 
-// clients keeps one for each CA, with its connections.
+// clients caches one client per CA, with its connections.
 type clients struct {
 	readFile func(string) ([]byte, error)
 	mu       sync.Mutex
@@ -211,7 +211,7 @@ func (c *clients) get(ca string) (*http.Client, error) {
 	}
 	made := &http.Client{
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: roots, ForceAttemptHTTP2: true, MaxConnsPerHost: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
-		// A standby sends to the leader, once; as Vault's own client does, and with the token.
+		// A standby redirects to the leader, once; like Vault's own client, follow with the token.
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if len(via) > 1 || via[0].URL.Scheme == "https" && req.URL.Scheme != "https" {
 				return errors.New("it sends elsewhere: write the address of the leader")

@@ -14,7 +14,7 @@ import (
 
 // untrusted reports a server whose certificate is not accepted.
 type untrusted struct {
-	pki.Shown
+	pki.RefusedCertificate
 	err error
 }
 

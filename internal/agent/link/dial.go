@@ -36,7 +36,7 @@ func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config
 				Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, CurrentTime: at,
 			})
 			if err != nil {
-				return &untrusted{pki.Shown{Trusted: pki.ShortSum(id.CASum), Now: at},
+				return &untrusted{pki.RefusedCertificate{Trusted: pki.ShortSum(id.CASum), Now: at},
 					&tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}}
 			}
 			if state.NegotiatedProtocol != protocol {

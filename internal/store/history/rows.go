@@ -32,7 +32,7 @@ type Escalation struct {
 	Lead     string            `json:"lead"` // the problem whose id is the group's first incident
 	Opened   time.Time         `json:"opened"`
 	Direct   []HandlerRef      `json:"direct,omitempty"` // handlers, where there is no route
-	Next     route.Escalation       `json:"next"`
+	Next     route.Escalation  `json:"next"`
 	Notified []NotifiedHandler `json:"told,omitempty"` // of the opening
 	Held     *route.Hold       `json:"held,omitempty"` // why a due step was withheld
 	// Severity is the highest that a notification had.

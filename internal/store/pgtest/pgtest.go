@@ -1,8 +1,7 @@
 //go:build unix
 
-// Package pgtest runs a real PostgreSQL for tests, from Debian's package: one server
-// per test process, on a Unix socket in a temporary folder, with a fresh database
-// per call.
+// Package pgtest runs a real PostgreSQL for tests, from Debian's package: one server per test
+// process, on a Unix socket in a temporary folder, with a fresh database per call.
 package pgtest
 
 import (
@@ -32,8 +31,8 @@ type Server struct {
 	up       bool
 }
 
-// Start runs PostgreSQL until the test (or the whole run, from TestMain's subtests)
-// ends, or leaves the test out where it is not installed.
+// Start runs PostgreSQL until the test (or the whole run, from TestMain's subtests) ends, or skips
+// the test where it is not installed.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	initdb := testenv.Program(t, "initdb", "postgresql", "/usr/lib/postgresql/*/bin")
@@ -54,7 +53,7 @@ func Start(t testing.TB) *Server {
 			s.run(t, "pg_ctl", "-D", s.data(), "-m", "immediate", "stop")
 		}
 	})
-	s.Begin(t)
+	s.Restart(t)
 	return s
 }
 
@@ -69,23 +68,23 @@ func (s *Server) run(t testing.TB, name string, args ...string) {
 	}
 }
 
-// Begin starts it again after Stop.
-func (s *Server) Begin(t testing.TB) {
+// Restart starts the server again after Stop.
+func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.run(t, "pg_ctl", "-D", s.data(), "-w", "-l", filepath.Join(s.dir, "log"), "-o",
 		fmt.Sprintf("-c listen_addresses='' -c unix_socket_directories='%s' -c max_connections=60 -c shared_buffers=32MB "+
-			"-c fsync=off -c full_page_writes=off", s.dir), "start") // its machine never fails here, it alone is stopped
+			"-c fsync=off -c full_page_writes=off", s.dir), "start") // only the server process is stopped, never its machine
 	s.up = true
 }
 
-// Stop stops it, as for an upgrade: connections are cut.
+// Stop stops the server as for an upgrade: connections are cut.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
 	s.run(t, "pg_ctl", "-D", s.data(), "-m", "fast", "-w", "stop")
 	s.up = false
 }
 
-// Pause stops every process of it where it is, until Resume: a database that stalls.
+// Pause stops every process of the server until Resume: a database that stalls.
 func (s *Server) Pause()  { s.signal(syscall.SIGSTOP) }
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
@@ -106,7 +105,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// unprivileged lets root run PostgreSQL as the user postgres, which it insists on.
+// unprivileged lets root run PostgreSQL as the user postgres, which PostgreSQL requires.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -123,7 +122,7 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
 
-// Database makes an empty database and returns its address.
+// Database creates an empty database and returns its address.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.next.Add(1))
@@ -131,7 +130,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.DSN(name, "muster", "")
 }
 
-// Exec runs a statement as somebody beside the program that is tested.
+// Exec runs a statement from outside the tested program.
 func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	t.Helper()
 	db, err := sql.Open("pgx", dsn)
@@ -144,7 +143,7 @@ func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	}
 }
 
-// Guard asks for passwords from now on, of everybody but the user muster.
+// Guard requires passwords from now on, except of the user muster.
 func (s *Server) Guard(t testing.TB) {
 	t.Helper()
 	rules := "local all muster trust\nlocal all all scram-sha-256\n"
@@ -154,7 +153,7 @@ func (s *Server) Guard(t testing.TB) {
 	s.run(t, "pg_ctl", "-D", s.data(), "reload")
 }
 
-// DSN is the address of a database for a user.
+// DSN returns the address of a database for a user.
 func (s *Server) DSN(database, user, password string) string {
 	u := url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: "host=" + url.QueryEscape(s.dir)}
 	u.User = url.User(user)

@@ -6,21 +6,20 @@ import (
 	"strings"
 )
 
-// rowsAtOnce are the numbers of rows that one statement inserts. What a statement costs
-// is paid once for its rows, over a network a round trip; what it costs to be prepared
-// grows with them, so the statements are kept.
+// rowsAtOnce are the numbers of rows per INSERT. The cost of a statement, over a network a round
+// trip, is shared by its rows; preparation grows with them, so the prepared statements are kept.
 var rowsAtOnce = [...]int{64, 16, 4, 1}
 
-// Inserter writes rows of one table, T by T. It is made once, after Migrate, and lives
-// as long as its DB.
+// Inserter writes rows of one table from values of T. Create it after Migrate; it lives as long as
+// its DB.
 type Inserter[T any] struct {
 	columns int
 	row     func(args []any, item *T) []any
 	stmts   [len(rowsAtOnce)]*sql.Stmt
 }
 
-// NewInserter prepares INSERT INTO into, "table (column, …)", with the clause onConflict.
-// row appends the values of one item, in the order of the columns.
+// NewInserter prepares INSERT INTO into, "table (column, …)", with the clause onConflict. row
+// appends the values of one item, in the order of the columns.
 func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, row func(args []any, item *T) []any) (*Inserter[T], error) {
 	in := &Inserter[T]{columns: strings.Count(into, ",") + 1, row: row}
 	values := "(" + strings.Repeat("?, ", in.columns-1) + "?)"
@@ -33,7 +32,7 @@ func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, ro
 	return in, nil
 }
 
-// Insert writes items, in their order.
+// Insert writes items in order.
 func (in *Inserter[T]) Insert(ctx context.Context, tx *Tx, items []T) error {
 	args := make([]any, 0, min(len(items), rowsAtOnce[0])*in.columns)
 	for i, n := range rowsAtOnce {

@@ -2,7 +2,8 @@ package sqldb
 
 import "strings"
 
-// Marks are the placeholders of a list of n values; NULL, which nothing equals, for an empty list.
+// Marks returns the placeholders of a list of n values; for an empty list NULL, which equals
+// nothing.
 func Marks(n int) string {
 	if n == 0 {
 		return "NULL"

@@ -19,13 +19,13 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// oldestPostgres is the oldest major version that the statements are meant for.
+// oldestPostgres is the oldest supported major version.
 const oldestPostgres = 13
 
 const (
 	connectWithin = 10 * time.Second
-	// claimWithin is how long a connection waits for the lock: a server that was killed
-	// a moment ago may not be gone for PostgreSQL yet.
+	// claimWithin bounds the wait for the lock: PostgreSQL may not have noticed yet that a killed
+	// server is gone.
 	claimWithin = 3 * time.Second
 )
 
@@ -45,7 +45,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	}
 	for name, value := range map[string]string{
 		"application_name": me,
-		// A server that vanished without a word must let go of its lock soon.
+		// The lock of a server that vanished must be released soon.
 		"tcp_keepalives_idle": "10", "tcp_keepalives_interval": "5", "tcp_keepalives_count": "3",
 	} {
 		if _, set := cfg.RuntimeParams[name]; !set || name == "application_name" {
@@ -77,8 +77,8 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	return db, nil
 }
 
-// applicationName names this process's use of the database to whoever looks, and to
-// itself after a lost connection. PostgreSQL keeps 63 bytes.
+// applicationName identifies this process to operators, and to itself after a lost connection.
+// PostgreSQL keeps 63 bytes.
 func applicationName(component string) (string, error) {
 	var own [4]byte
 	if _, err := rand.Read(own[:]); err != nil {
@@ -88,7 +88,7 @@ func applicationName(component string) (string, error) {
 	return fmt.Sprintf("muster %s: process %d on %.20s [%s]", component, os.Getpid(), host, hex.EncodeToString(own[:])), nil
 }
 
-// suitable refuses a database on which our statements would fail, or text be broken.
+// suitable refuses a database on which our statements would fail, or text would be damaged.
 func suitable(_ context.Context, conn *pgx.Conn) error {
 	if err := newEnough(conn.PgConn().ParameterStatus("server_version")); err != nil {
 		return err
@@ -103,7 +103,7 @@ func suitable(_ context.Context, conn *pgx.Conn) error {
 func newEnough(version string) error {
 	major := 0
 	if _, err := fmt.Sscan(version, &major); err != nil {
-		return nil // something that speaks the protocol, and counts in its own way
+		return nil // another server with this protocol, and version numbers of its own
 	}
 	if major < oldestPostgres {
 		return model.Errorf(model.Invalid, "PostgreSQL %s is too old, Muster needs %d or later", version, oldestPostgres).
@@ -112,9 +112,9 @@ func newEnough(version string) error {
 	return nil
 }
 
-// claim is the lock that makes this process the only one to write: an advisory lock of
-// the session that writes, so that losing the connection and losing the right to write
-// are one event. Whoever connects anew must take it anew.
+// claim is the lock that makes this process the only writer: an advisory lock of the writing
+// session, so that losing the connection loses the right to write. Each new connection takes it
+// anew.
 type claim struct{ component, me, setting string }
 
 var errTaken = errors.New("another server uses this database")
@@ -132,7 +132,7 @@ func (c *claim) take(ctx context.Context, conn *pgx.Conn) error {
 		if err != nil {
 			return err
 		}
-		if holder == c.me { // our own connection of before, which is dead
+		if holder == c.me { // our own dead connection
 			if _, err := conn.Exec(ctx, `SELECT pg_terminate_backend($1)`, pid); err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ func (c *claim) take(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// holder says who holds the lock; nobody (empty, now) when it was just let go.
+// holder returns the session that holds the lock; empty if it was just released.
 func (c *claim) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
 	err = conn.QueryRow(ctx, `SELECT a.pid, COALESCE(NULLIF(a.application_name, ''), 'unknown'), COALESCE(' at ' || host(a.client_addr), ''), COALESCE(a.backend_start, now())
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid

@@ -16,7 +16,7 @@ func TestPostgreSQL(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	server := pgtest.Start(t)
-	t.Run("while it runs", func(t *testing.T) { // most of it waits for a lock
+	t.Run("while it runs", func(t *testing.T) { // most of its time is waiting for a lock
 		for name, test := range map[string]func(*testing.T, *pgtest.Server){
 			"promises":                               func(t *testing.T, server *pgtest.Server) { promises(t, server.Database(t)) },
 			"refusals say what to type":              refusals,
@@ -29,7 +29,7 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("it comes back", func(t *testing.T) { comesBack(t, server) })
 }
 
-// What somebody reads who mistyped the address, or whose database is not ready for us.
+// refusals checks the messages for a wrong address and for an unsuitable database.
 func refusals(t *testing.T, server *pgtest.Server) {
 	server.Guard(t)
 	admin := server.DSN("postgres", "muster", "")
@@ -94,8 +94,8 @@ func TestOldVersions(t *testing.T) {
 	}
 }
 
-// A second server is refused, and gets the database when the first has let go; another
-// component, and another schema, are other databases.
+// oneServerWrites checks that a second server is refused until the first releases the lock; another
+// component or schema is another database.
 func oneServerWrites(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	first := mustOpen(t, dsn, "history")
@@ -109,8 +109,8 @@ func oneServerWrites(t *testing.T, server *pgtest.Server) {
 	mustOpen(t, dsn, "history").Close()
 }
 
-// PostgreSQL stops and starts: what is asked meanwhile says so; then all goes on, and
-// the lock is held again.
+// comesBack stops and starts PostgreSQL: queries meanwhile return the reason; then everything
+// continues, with the lock.
 func comesBack(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	db := mustOpen(t, dsn, "history")
@@ -141,7 +141,7 @@ func comesBack(t *testing.T, server *pgtest.Server) {
 	if db.Trouble() == nil {
 		t.Error("no trouble is told")
 	}
-	server.Begin(t)
+	server.Restart(t)
 	testenv.Until(t, "it comes back", func() bool { return write("after") == nil })
 	if n, err := count(); n != 2 || err != nil {
 		t.Errorf("%d rows, %v", n, err)
@@ -154,16 +154,16 @@ func comesBack(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// The connection that writes is lost and PostgreSQL has not noticed: its lock is ours
-// to break.
+// lostConnection breaks the writing connection before PostgreSQL notices: the lock can be taken
+// from it.
 func lostConnection(t *testing.T, server *pgtest.Server) {
 	db := mustOpen(t, server.Database(t), "history")
-	hold, err := db.writer.Conn(t.Context()) // the old connection, which lives on
+	hold, err := db.writer.Conn(t.Context()) // the old connection, still alive on the server
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer hold.Close()
-	db.writer.SetMaxOpenConns(2) // as database/sql does when it gives one up
+	db.writer.SetMaxOpenConns(2) // as database/sql does after giving up a connection
 	ctx, cancel := context.WithTimeout(t.Context(), claimWithin)
 	defer cancel()
 	if err := db.writer.PingContext(ctx); err != nil {

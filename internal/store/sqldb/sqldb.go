@@ -1,11 +1,11 @@
-// Package sqldb opens the two SQL engines behind one small face: SQLite in a file
-// (pure Go, the default) and PostgreSQL. Stores write their statements once, with ?
-// for arguments, and get the same transactions, migrations and errors from both.
+// Package sqldb opens two SQL engines behind one small interface: SQLite in a file (pure Go, the
+// default) and PostgreSQL. Stores write their statements once, with ? for arguments, and get the
+// same transactions, migrations and errors from both.
 //
-// Both have one connection that writes and a pool that reads. SQLite runs in WAL mode
-// with synchronous=FULL. In PostgreSQL the connection that writes holds a lock from its
-// beginning to its end (postgres.go): a second server cannot write. What a database
-// that does not answer says is put into words in trouble.go. Start reading at Open.
+// Both have one connection that writes and a pool that reads. SQLite runs in WAL mode with
+// synchronous=FULL. In PostgreSQL the writing connection holds a lock from its beginning to its end
+// (postgres.go): a second server cannot write. trouble.go explains why a database does not answer.
+// Start reading at Open.
 package sqldb
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Dialect says which engine answers.
+// Dialect is the engine of a DB.
 type Dialect uint8
 
 const (
@@ -34,19 +34,19 @@ const (
 	PostgreSQL
 )
 
-// DB is an open database. It is safe for concurrent use.
+// DB is an open database. Safe for concurrent use.
 type DB struct {
 	Dialect   Dialect
-	component string // what is kept here: intent, history
+	component string // the component that it holds: intent, history
 	writer    *sql.DB
 	reader    *sql.DB
 	name      string // for messages; without a password
 	trouble   atomic.Pointer[error]
 }
 
-// Open opens the database at dsn, postgres://… or the path of a SQLite file, which is
-// made (0600) when it is not there. component says what is kept there (intent,
-// history): one database may hold several, each with one server that writes it.
+// Open opens the database at dsn, postgres://… or the path of a SQLite file, which is created
+// (0600) if missing. component names the content (intent, history): one database may hold several,
+// each with one writing server.
 func Open(ctx context.Context, dsn, component string) (*DB, error) {
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
 		return openPostgres(ctx, dsn, component)
@@ -84,7 +84,7 @@ func openSQLite(ctx context.Context, path, component string) (*DB, error) {
 	return db, nil
 }
 
-// Name is the database in messages.
+// Name returns the database's name for messages.
 func (db *DB) Name() string { return db.name }
 
 // Close waits for running statements and closes.
@@ -95,7 +95,7 @@ func (db *DB) Close() error {
 	return errors.Join(db.reader.Close(), db.writer.Close())
 }
 
-// Rebind turns ? into what the engine wants. No statement of ours has a literal ?.
+// Rebind turns ? into the engine's placeholders. No statement of ours has a literal ?.
 func (db *DB) Rebind(query string) string {
 	if db.Dialect == SQLite {
 		return query
@@ -113,8 +113,7 @@ func (db *DB) Rebind(query string) string {
 	return b.String()
 }
 
-// Bounds of one piece of work, for callers that set none: a database that hangs must
-// not hold them for ever.
+// Time limits for callers without one: a hanging database must not block them for ever.
 const (
 	readWithin  = time.Minute
 	writeWithin = 2 * time.Minute
@@ -127,7 +126,7 @@ type Rows struct {
 	cancel context.CancelFunc
 }
 
-// Next reads one row more; after the last the database is asked no more.
+// Next reads the next row; after the last it does not ask the database again.
 func (r *Rows) Next() bool {
 	if r.Rows.Next() {
 		return true
@@ -142,10 +141,10 @@ func (r *Rows) Close() error {
 	return r.Rows.Close()
 }
 
-// Err says why the rows ended early.
+// Err returns the error that ended the rows early.
 func (r *Rows) Err() error { return r.db.explain(r.Rows.Err()) }
 
-// Query reads, outside any transaction of ours.
+// Query reads, outside any transaction.
 func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, error) {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	rows, err := db.reader.QueryContext(ctx, db.Rebind(query), args...)
@@ -163,7 +162,7 @@ type Row struct {
 	cancel context.CancelFunc
 }
 
-// Scan reads the row; sql.ErrNoRows where there is none.
+// Scan reads the row; sql.ErrNoRows if there is none.
 func (r *Row) Scan(dest ...any) error {
 	defer r.cancel()
 	return r.db.explain(r.row.Scan(dest...))
@@ -196,13 +195,13 @@ func (tx *Tx) QueryRow(ctx context.Context, query string, args ...any) *sql.Row 
 	return tx.QueryRowContext(ctx, tx.db.Rebind(query), args...)
 }
 
-// Prepare makes a statement of ? arguments for many rows.
+// Prepare prepares a statement with ? arguments for many rows.
 func (tx *Tx) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return tx.PrepareContext(ctx, tx.db.Rebind(query))
 }
 
-// Prepare makes a statement of ? arguments for all transactions to come (Tx.StmtContext). It is made
-// after Migrate, and lives as long as the DB.
+// Prepare prepares a statement with ? arguments for later transactions (Tx.StmtContext). Call it
+// after Migrate; it lives as long as the DB.
 func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	stmt, err := db.writer.PrepareContext(ctx, db.Rebind(query))
 	if err != nil {
@@ -211,8 +210,8 @@ func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// Write runs fn in one transaction: all of it is kept, durably, or none. There is one
-// writer at a time: this process, on one connection.
+// Write runs fn in one transaction: all of it is durable, or none. There is one writer at a time:
+// this process, on one connection.
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
 	defer cancel()
@@ -240,10 +239,10 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// Migrate brings the component's schema to len(steps), each step once, each in a
-// transaction. Steps are only ever appended. Statements end with ; and say {blob}, {serial},
-// {id} (a key that the program gives), {text} (compared byte by byte) and, at the end of a
-// table that is kept in its key's order, {clustered}, where the engines differ.
+// Migrate brings the component's schema to len(steps), each step once, each in a transaction. Steps
+// are only ever appended. Statements end with ; and use {blob}, {serial}, {id} (a key that the
+// program assigns), {text} (compared byte by byte) and, at the end of a table stored in key order,
+// {clustered}, where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
 		return fmt.Errorf("migrate %s in %s: %w", db.component, db.name, db.explain(err))
@@ -251,7 +250,7 @@ func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	return nil
 }
 
-// migrate has no bound in time: an index over a large table takes what it takes.
+// migrate has no time limit: an index over a large table may take long.
 func (db *DB) migrate(ctx context.Context, steps []string) error {
 	err := db.write(ctx, func(tx *Tx) error {
 		_, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (component TEXT PRIMARY KEY, version BIGINT NOT NULL)`)

@@ -9,7 +9,7 @@ import (
 
 func TestSQLiteKeepsThePromises(t *testing.T) { promises(t, filepath.Join(t.TempDir(), "a b?.db")) }
 
-// promises is what both engines keep; TestPostgreSQL calls it too.
+// promises checks the guarantees of both engines; TestPostgreSQL calls it too.
 
 func promises(t *testing.T, dsn string) {
 	steps := []string{`CREATE TABLE t (id {serial}, k {text} NOT NULL, v {blob}); CREATE INDEX t_k ON t (k);`}
@@ -19,7 +19,7 @@ func promises(t *testing.T, dsn string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second time has no work
 		if err := db.Migrate(ctx, steps); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Trouble says why the database did not answer when it was last asked; nil: it did.
+// Trouble returns the reason why the last query got no answer; nil: it got one.
 func (db *DB) Trouble() error {
 	if err := db.trouble.Load(); err != nil {
 		return *err
@@ -25,11 +25,11 @@ func (db *DB) Trouble() error {
 	return nil
 }
 
-// setting is the name of the flag by which the database was chosen.
+// setting returns the name of the flag that selects the database.
 func (db *DB) setting() string { return db.component + "-db" }
 
-// explain puts into words that the database does not answer, and remembers it. Other
-// errors, those of statements, stay as they are.
+// explain describes and remembers that the database does not answer. Other errors, those of
+// statements, stay as they are.
 func (db *DB) explain(err error) error {
 	var said *model.Error
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
@@ -56,8 +56,7 @@ func (db *DB) explain(err error) error {
 	return err
 }
 
-// unanswered says whether the fault is the database's, not the statement's, and what
-// to look at.
+// unanswered reports whether the database failed rather than the statement, with a hint.
 func (db *DB) unanswered(err error) (hint string, ok bool) {
 	var lite *sqlite.Error
 	if errors.As(err, &lite) {
@@ -90,7 +89,7 @@ func (db *DB) unanswered(err error) (hint string, ok bool) {
 	return "", false
 }
 
-// refused reads PostgreSQL's codes (appendix A of its manual).
+// refused translates PostgreSQL's codes (appendix A of its manual).
 func (db *DB) refused(pg *pgconn.PgError) (hint string, ok bool) {
 	switch {
 	case strings.HasPrefix(pg.Code, "28"): // invalid authorization

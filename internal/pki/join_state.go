@@ -17,23 +17,22 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// JoiningFile holds what a machine keeps from its first request until it is a node.
+// JoiningFile holds the state of a machine from its first request until it is a node.
 const JoiningFile = "joining.json"
 
-// Joining is a machine that has asked and is no node yet. The key is written before the
-// first request: an answer that was lost is given again, to the same key, and makes no
-// second node; who waits to be accepted keeps the fingerprint that people compare.
+// Joining is a machine that has requested enrolment and is no node yet. The key is written before
+// the first request: a repeated request has the same key and creates no second node, and the
+// fingerprint stays the same while a person compares it.
 type Joining struct {
 	Key     []byte   `json:"key"`               // PEM
-	Machine string   `json:"machine,omitempty"` // its id: on a copy of the disk the key is not used
-	CA      string   `json:"ca,omitempty"`      // SHA-256 of the CA that was trusted first, hex
-	Servers []string `json:"servers,omitempty"` // that are asked
+	Machine string   `json:"machine,omitempty"` // machine id: a copied disk does not use the key
+	CA      string   `json:"ca,omitempty"`      // SHA-256 (hex) of the CA trusted on first use
+	Servers []string `json:"servers,omitempty"` // addresses of the requests
 
 	key *ecdsa.PrivateKey
 }
 
-// LoadJoining reads what the state folder holds of a machine that joins; the error is
-// fs.ErrNotExist where there is none.
+// LoadJoining reads the joining state of a state folder; fs.ErrNotExist if there is none.
 func LoadJoining(stateDir string) (*Joining, error) {
 	path := filepath.Join(stateDir, JoiningFile)
 	data, err := os.ReadFile(path)
@@ -63,9 +62,9 @@ func decodeJoining(data []byte) (*Joining, error) {
 	return j, nil
 }
 
-// begin returns what is kept of this machine's joining, or makes a new key. What cannot
-// be read, or is another machine's, is made anew.
-func begin(dir, machine string) (*Joining, error) {
+// openJoining reads the joining state, or creates a new key where it is missing, unreadable or
+// another machine's.
+func openJoining(dir, machine string) (*Joining, error) {
 	j, err := LoadJoining(dir)
 	if err == nil && j.Machine == machine {
 		return j, nil
@@ -94,10 +93,10 @@ func (j *Joining) keep(dir string) error {
 	return writeFile(filepath.Join(dir, JoiningFile), data)
 }
 
-// Fingerprint is that of the machine's key, as a server shows it.
+// Fingerprint returns the fingerprint of the machine's key, as the server shows it.
 func (j *Joining) Fingerprint() string { return Fingerprint(&j.key.PublicKey) }
 
-// SumOf is the hash of a CA certificate (PEM), as tokens and --ca-hash name it.
+// SumOf returns the SHA-256 of a CA certificate (PEM), the form of tokens and --ca-hash.
 func SumOf(pem []byte) (sum [32]byte, err error) {
 	cert, err := parseCert(pem)
 	if err != nil {
@@ -122,5 +121,5 @@ func ParseSum(text string) (sum [32]byte, err error) {
 
 const sumPrefix = "sha256:"
 
-// SumText is what ParseSum reads.
+// SumText writes the form that ParseSum reads.
 func SumText(sum [32]byte) string { return sumPrefix + hex.EncodeToString(sum[:]) }
