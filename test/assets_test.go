@@ -127,7 +127,7 @@ func TestAssets(t *testing.T) {
 		s.CLI("asset", "add", "wrong", "--url", far.URL+"/archive.tar.gz", "--sha512", strings.Repeat("0f", 64))
 		s.Apply(assetCheck("wrong", "check_far", "wrong"))
 		awaitEvent(t, api, "wrong", model.Unknown, "the archive is not the one that was announced")
-		if out := s.CLI("asset", "list"); !strings.Contains(out, "not here: ") || !strings.Contains(out, goodSum[:12]) {
+		if out := s.CLI("asset", "list"); !strings.Contains(out, "missing: ") || !strings.Contains(out, goodSum[:12]) {
 			t.Fatal(out)
 		}
 	})

@@ -119,7 +119,7 @@ func TestGroupsRequestedByAgent(t *testing.T) {
 		page = r.Out
 		return page + r.Errors, r.Code == 0 && strings.Contains(page, "(selfJoin)") && strings.Contains(page, "hardware")
 	})
-	groups, vain, ok := strings.Cut(page, "asked for in vain")
+	groups, vain, ok := strings.Cut(page, "asked for and did not get")
 	if !ok || !strings.Contains(groups, "\n  linux ") || strings.Contains(groups, "payment ") || !strings.Contains(vain, "payment        the group is trusted") ||
 		!strings.Contains(groups, "\nlimits         statesPerNode 1000 (") || !strings.Contains(vain, "nowhere        there is no such group") || !strings.Contains(vain, "role           payment              agent") {
 		t.Error(page)

@@ -288,7 +288,7 @@ func (p *gitOps) follow() {
 		p.t.Fatal(err)
 	}
 	p.edit("team-b/shop.yaml", "")
-	p.want("apply", "team-b", invalid, "team-b holds no resource: with --prune all that team-b owns would be deleted")
+	p.want("apply", "team-b", invalid, "no resources in ")
 	p.edit("team-b/shop.yaml", string(shop))
 	p.want("apply", "team-b", 0, "check/shop/queue unchanged")
 

@@ -83,7 +83,7 @@ spec:
 		for len(asked) > 0 {
 			<-asked // of the moment for which the value is kept
 		}
-		return r.Out + r.Errors, strings.Contains(r.Out, "secret default/hook cannot be had: on the server: open "+file) && strings.Contains(r.Out, "would be tried again")
+		return r.Out + r.Errors, strings.Contains(r.Out, "secret default/hook cannot be had: on the server: open "+file) && r.Code == 9
 	})
 	a := s.NewAgent("web01")
 	a.Start()

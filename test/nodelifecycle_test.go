@@ -33,7 +33,7 @@ func TestRenameNode(t *testing.T) {
 		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results >= 2
 	})
 	said := s.CLI("node", "rename", "old", "new", "-m", "moved to the shop")
-	for _, part := range []string{"node/old renamed new", "check/count updated", "property/p updated", "in files"} {
+	for _, part := range []string{"node/old renamed new", "check/count updated", "property/p updated", "your files"} {
 		if !strings.Contains(said, part) {
 			t.Errorf("%q does not say %q", said, part)
 		}

@@ -113,7 +113,7 @@ spec: {targets: {nodes: [web01]}, interval: 1s, command: "test ! -e ` + dir + `/
 	}
 	for _, c := range []struct{ args, want string }{
 		{"get pipelines", "every-second: is_incident > not_silenced > second > events"},
-		{"get filters", "kept from Sensu: they run"},
+		{"get filters", "kept from Sensu"},
 		{"describe pipeline alerts", "from Sensu     Pipeline"},
 		{"describe check flag", "alerts get every event"},
 	} {

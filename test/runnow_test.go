@@ -183,7 +183,7 @@ func TestCancelledRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = run.Wait()
-	if run.ProcessState.ExitCode() != 130 || !strings.Contains(errs.String(), "taken back on 2 nodes: web01, web02") {
+	if run.ProcessState.ExitCode() != 130 || !strings.Contains(errs.String(), "on 2 nodes: web01, web02") {
 		t.Errorf("code %d: %s", run.ProcessState.ExitCode(), errs.String())
 	}
 	gone()

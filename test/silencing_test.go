@@ -73,11 +73,11 @@ func TestSilenceLifecycle(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	for words, want := range map[string]string{
-		"web01/disk --for 2h":                    "it is not said why",
-		"web01/disk -m why":                      "it is not said when the silence ends",
-		"-m why --for 2h":                        "it is not said what to silence",
-		"nobody/disk --for 2h -m why --dry-run":  "covers no node",
-		"web01/disk --for 2h --until 18:00 -m x": "both say when it ends",
+		"web01/disk --for 2h":                    "-m TEXT",
+		"web01/disk -m why":                      "--until-resolved",
+		"-m why --for 2h":                        "muster silence NODE",
+		"nobody/disk --for 2h -m why --dry-run":  "muster get nodes",
+		"web01/disk --for 2h --until 18:00 -m x": "--for and --until",
 	} {
 		if r := s.Try(append([]string{"silence"}, strings.Fields(words)...)...); !strings.Contains(r.Out+r.Errors, want) {
 			t.Errorf("silence %s: %d %s%s, want %q", words, r.Code, r.Out, r.Errors, want)

@@ -4,15 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
 
 // TestGetAgents shows agents in every state, the oldest version first.
 func TestGetAgents(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	x.run("", "get agents")
 	rig.Joined("db01", map[string]string{"agentVersion": "0.9.1", "os": "linux"})
 	rig.Joined("web01", nil)

@@ -3,141 +3,228 @@ package cli
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// applyFlags are those of everything that changes resources.
-type applyFlags struct {
-	files       []string
+// changeFlags are the flags of every command that changes resources.
+type changeFlags struct {
 	message     string
 	dryRun, yes bool
 	maxAffected int
-	output      *format
+}
 
+func (f *changeFlags) declare(flags *pflag.FlagSet) {
+	messageFlag(flags, &f.message, "reason, recorded with the change (MUSTER_MESSAGE)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the effect and change nothing")
+	flags.BoolVar(&f.yes, "yes", false, "go ahead, however many nodes it affects")
+	flags.IntVar(&f.maxAffected, "max-affected", 0, "refuse a change of more nodes (0: a fifth of all, at least 50)")
+}
+
+func fileFlag(flags *pflag.FlagSet, files *[]string) {
+	flags.StringArrayVarP(files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
+}
+
+// reason returns -m, else the first line of MUSTER_MESSAGE: in a pipeline the subject of the commit.
+func (s *session) reason(f *changeFlags) string {
+	if f.message != "" {
+		return f.message
+	}
+	subject, _, _ := strings.Cut(strings.TrimSpace(s.Getenv("MUSTER_MESSAGE")), "\n")
+	const most = 1000 // bytes that the API accepts
+	if len(subject) > most {
+		subject = strings.ToValidUTF8(subject[:most-len("…")], "") + "…"
+	}
+	return strings.TrimSpace(subject)
+}
+
+// applyFlags are the flags of apply, plan and diff.
+type applyFlags struct {
+	changeFlags
+	files                       []string
 	owner                       string
 	prune, takeOver, allowEmpty bool
-	exitCode                    bool // of a preview: 20 if something waits
+	exitCode                    bool // of plan and diff: 20 if something would change
 }
 
-func (f *applyFlags) add(c *cobra.Command, files, dryRun bool) {
-	if files {
-		c.Flags().StringArrayVarP(&f.files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
-	}
-	if dryRun {
-		c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would happen and change nothing")
-	}
-	c.Flags().StringVarP(&f.message, "message", "m", "", "why; kept with the change (MUSTER_MESSAGE)")
-	c.Flags().BoolVar(&f.yes, "yes", false, "go ahead however many nodes it lands on")
-	c.Flags().IntVar(&f.maxAffected, "max-affected", 0, "refuse what changes more nodes (0: a fifth of all, at least 50)")
-	f.output = formatFlag(c)
+func (f *applyFlags) declare(flags *pflag.FlagSet) {
+	fileFlag(flags, &f.files)
+	f.changeFlags.declare(flags)
+	flags.StringVar(&f.owner, "owner", "", "owner of the resources: a team or repository; written into metadata.owner")
+	flags.BoolVar(&f.prune, "prune", false, "delete resources of --owner that are not in the files")
+	flags.BoolVar(&f.takeOver, "take-over", false, "also change resources of another owner")
+	flags.BoolVar(&f.allowEmpty, "allow-empty", false, "with --prune: accept files without any resource")
 }
 
-func (a *app) applyCmd() *cobra.Command {
-	var f applyFlags
-	c := &cobra.Command{
-		Use:   "apply -f FILE...",
-		Short: "Make resources so, all of them or none",
-		Long: "Makes all resources of files, folders and standard input so, in one transaction, and says\non how many nodes each lands. What lands on more nodes than --max-affected needs --yes.\n\n" +
-			"With --owner every resource bears that name in metadata.owner, and what belongs to another\nowner is refused. With --prune, what belongs to the owner and is not in the files is deleted.",
-		Example: "  muster apply -f disk.yaml -m \"watch the disks\"\n" +
-			"  muster get check disk -o yaml | muster apply -f -\n  muster apply -f ./monitoring --owner team-a --prune",
-		RunE: func(c *cobra.Command, files []string) error { return a.apply(c, &f, files) },
-	}
-	f.add(c, true, true)
-	f.addOwner(c)
-	return c
-}
-
-func (a *app) planCmd() *cobra.Command {
-	f := applyFlags{dryRun: true}
-	c := &cobra.Command{
-		Use:   "plan -f FILE...",
-		Short: "Say what apply would do, and on how many nodes",
-		Long: "Checks files as apply does and says what would become of each resource, on how many nodes\n" +
-			"it would land, and whether apply would refuse it. Changes nothing. muster diff shows the lines.\n" +
-			"With --exit-code it ends with 20 if something would change, with the code of the refusal if\napply would refuse it, with 0 if all is so already.",
-		Example: "  muster plan -f disk.yaml\n  muster plan -f ./monitoring --owner team-a --prune --exit-code",
-		RunE:    func(c *cobra.Command, files []string) error { return a.apply(c, &f, files) },
-	}
-	f.add(c, true, false)
-	f.addOwner(c)
-	f.addExitCode(c)
-	return c
-}
-
-func (a *app) apply(c *cobra.Command, f *applyFlags, files []string) error {
-	docs, err := a.documentsOf(c, f, files)
-	if err != nil {
-		return err
-	}
-	if f.prune && !f.dryRun {
-		preview := *f
-		preview.dryRun = true
-		planned, err := a.applyDocuments(c, &preview, docs)
-		if err != nil {
-			return err
+// declarePreview declares the flags of plan and diff, which never change anything.
+func (f *applyFlags) declarePreview(flags *pflag.FlagSet) {
+	f.dryRun = true
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.declare(own)
+	own.VisitAll(func(flag *pflag.Flag) {
+		if flag.Name != "dry-run" {
+			flags.AddFlag(flag)
 		}
-		a.printPruned(planned, f.owner)
-	}
-	applied, err := a.applyDocuments(c, f, docs)
-	if err != nil {
-		return err
-	}
-	if err := a.printApplied(applied, *f.output); err != nil || !f.exitCode {
-		return err
-	}
-	return somethingWaits(applied)
+	})
+	f.dryRun = true // declare reset it to its default
+	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 20 if something would change")
 }
 
-func (a *app) applyDocuments(c *cobra.Command, f *applyFlags, docs []declaration) (v1.Applied, error) {
-	client, err := a.connect()
-	if err != nil {
-		return v1.Applied{}, err
+// check refuses contradictory flags before any file is read: in a pipeline an empty variable must
+// not prune the resources of everybody.
+func (f *applyFlags) check(c *call) error {
+	switch {
+	case f.owner == "" && c.cmd.Flags().Changed("owner"):
+		return model.Errorf(model.Invalid, "--owner is empty").WithHint("is a variable of the pipeline unset? Write: --owner team-a")
+	case f.prune && f.owner == "":
+		return model.Errorf(model.Invalid, "--prune needs --owner").WithHint("%s --prune --owner team-a", c.cmd.CommandPath())
+	case f.allowEmpty && !f.prune:
+		return model.Errorf(model.Invalid, "--allow-empty needs --prune").WithHint("leave it out")
 	}
+	return nil
+}
+
+// read reads the files. Files without any resource are an error, unless --allow-empty is set.
+func (f *applyFlags) read(c *call) ([]declaration, error) {
+	paths := append(f.files, c.args...)
+	docs, err := c.readFiles(paths)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(docs) == 0 && f.prune && !f.allowEmpty:
+		return nil, model.Errorf(model.Invalid, "no resources in %s: --prune would delete everything of %s", strings.Join(paths, ", "), f.owner).
+			WithHint("is it the right folder, and checked out? To delete everything: --allow-empty")
+	case len(docs) == 0 && !f.prune:
+		return nil, noResources(paths)
+	}
+	return docs, ownerFlaws(docs, f.owner).Err()
+}
+
+// send applies the resources, or previews that.
+func (f *applyFlags) send(c *call, docs []declaration) (v1.Applied, error) {
 	request := v1.ApplyRequest{
-		DryRun: f.dryRun, Message: a.message(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: a.namespace,
+		DryRun: f.dryRun, Message: c.reason(&f.changeFlags), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
 		Owner: f.owner, Prune: f.prune, TakeOver: f.takeOver, AllowEmpty: f.allowEmpty,
 		Resources: make([]json.RawMessage, len(docs)),
 	}
 	for i, d := range docs {
 		request.Resources[i] = d.body
 	}
-	return client.Resources.Apply(c.Context(), request)
+	return c.api.Resources.Apply(c.ctx, request)
 }
 
-// printApplied writes one line for each resource: what became of it, where it lands.
-func (a *app) printApplied(applied v1.Applied, f format) error {
-	if f.machine() {
-		return a.printValue(f, applied)
+func applyCommand(s *session) *cobra.Command {
+	f := &applyFlags{}
+	var docs []declaration
+	return s.build(command{
+		use: "apply -f FILE...", short: "Declare resources, all of them or none",
+		long: "Declares all resources of files, folders and standard input in one transaction, and shows on how\nmany nodes each lands. A change of more nodes than --max-affected needs --yes.\n\n" +
+			"--owner writes an owner into every resource and refuses resources of another owner. --prune deletes\nresources of that owner that are not in the files.",
+		example: "  muster apply -f disk.yaml -m \"watch the disks\"\n  muster get check disk -o yaml | muster apply -f -\n  muster apply -f ./monitoring --owner team-a --prune",
+		flags:   f.declare,
+		check: func(c *call) (err error) {
+			if err = f.check(c); err == nil {
+				docs, err = f.read(c)
+			}
+			return err
+		},
+		run: func(c *call) error {
+			if f.prune && !f.dryRun {
+				preview := *f
+				preview.dryRun = true
+				planned, err := preview.send(c, docs)
+				if err != nil {
+					return err
+				}
+				printPruned(c, planned, f.owner)
+			}
+			applied, err := f.send(c, docs)
+			if err != nil {
+				return err
+			}
+			return printApplied(c, applied)
+		},
+	})
+}
+
+func planCommand(s *session) *cobra.Command {
+	return previewCommand(s, command{
+		use: "plan -f FILE...", short: "Show the effect of apply, and on how many nodes",
+		long: "Checks files as apply does and shows the effect on each resource, on how many nodes it would land,\nand whether apply would refuse it. Changes nothing. muster diff shows the lines.\n" +
+			"With --exit-code it exits with 20 if something would change, with the code of the refusal if apply\nwould refuse, else with 0.",
+		example: "  muster plan -f disk.yaml\n  muster plan -f ./monitoring --owner team-a --prune --exit-code",
+	}, printApplied)
+}
+
+func diffCommand(s *session) *cobra.Command {
+	return previewCommand(s, command{
+		use: "diff -f FILE...", short: "Show the differences that apply would make",
+		long: "Shows, line by line, the difference to the declared resources. Changes nothing.\n" +
+			"With --exit-code it exits with 20 if there is a difference, with the code of the refusal if apply\nwould refuse.",
+		example: "  muster diff -f disk.yaml\n  muster diff -f ./checks --exit-code",
+	}, printDiff)
+}
+
+// previewCommand completes a command that previews apply and prints the effect.
+func previewCommand(s *session, d command, print func(*call, v1.Applied) error) *cobra.Command {
+	f := &applyFlags{}
+	var docs []declaration
+	d.flags = f.declarePreview
+	d.check = func(c *call) (err error) {
+		if err = f.check(c); err == nil {
+			docs, err = f.read(c)
+		}
+		return err
 	}
-	did := make([]string, len(applied.Outcomes))
+	d.run = func(c *call) error {
+		applied, err := f.send(c, docs)
+		if err != nil {
+			return err
+		}
+		if err := print(c, applied); err != nil || !f.exitCode {
+			return err
+		}
+		return previewExit(applied)
+	}
+	return s.build(d)
+}
+
+// printApplied writes one line per resource: its change, and the nodes that it lands on.
+func printApplied(c *call, applied v1.Applied) error {
+	if c.Format.Machine() {
+		return c.Value(applied)
+	}
+	changes := make([]string, len(applied.Outcomes))
 	wide := 0
 	for i, o := range applied.Outcomes {
-		did[i] = clean(refOf(o.Kind, o.Namespace, cmp.Or(o.Was, o.Name))+" "+became(o, applied.DryRun), false)
-		wide = max(wide, width(did[i]))
+		changes[i] = screen.Clean(refOf(o.Kind, o.Namespace, cmp.Or(o.Was, o.Name)) + " " + outcomeText(o, applied.DryRun))
+		wide = max(wide, screen.Width(changes[i]))
 	}
 	for i, o := range applied.Outcomes {
-		line := did[i] + strings.Repeat(" ", wide-width(did[i])+3) + clean(o.Note, false)
-		fmt.Fprintln(a.Stdout, strings.TrimRight(line, " "))
+		line := changes[i]
+		if o.Note != "" {
+			line += screen.Pad(changes[i], wide+3) + o.Note
+		}
+		c.Printf("%s\n", line)
 		for _, w := range o.Warnings {
-			fmt.Fprintf(a.Stdout, "  %s %s\n", a.paint(yellow, "warning:"), clean(w, false))
+			c.Printf("  %s %s\n", screen.Warning, w)
 		}
 	}
 	if applied.DryRun {
-		fmt.Fprintf(a.Stdout, "dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
-		a.printRefused(applied)
+		c.Printf("dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
+		printRefusal(c, applied)
 	}
 	return nil
 }
 
-// became is what became of a resource, or would.
-func became(o v1.Outcome, dryRun bool) string {
+// outcomeText returns the change of a resource: created, would be renamed shop01.
+func outcomeText(o v1.Outcome, dryRun bool) string {
 	op := o.Op
 	if o.Was != "" {
 		op += " " + o.Name
@@ -148,77 +235,61 @@ func became(o v1.Outcome, dryRun bool) string {
 	return op
 }
 
-// refOf is how people name a resource: check/disk, or check/shared/disk outside the
-// default namespace.
-func refOf(kind, namespace, name string) string {
-	if namespace != "" && namespace != model.DefaultNamespaceName {
-		name = namespace + "/" + name
+func printDiff(c *call, applied v1.Applied) error {
+	if c.Format.Machine() {
+		return c.Value(applied)
 	}
-	return strings.ToLower(kind) + "/" + name
-}
-
-func (a *app) diffCmd() *cobra.Command {
-	f := applyFlags{dryRun: true}
-	c := &cobra.Command{
-		Use:   "diff -f FILE...",
-		Short: "Show what apply would change",
-		Long: "Shows, line by line, what apply would change in what is declared now. Changes nothing.\n" +
-			"With --exit-code it ends with 20 if there is a difference, with the code of the refusal if\napply would refuse it, for scripts.",
-		Example: "  muster diff -f disk.yaml\n  muster diff -f ./checks --exit-code",
-		RunE: func(c *cobra.Command, files []string) error {
-			docs, err := a.documentsOf(c, &f, files)
-			if err != nil {
-				return err
-			}
-			applied, err := a.applyDocuments(c, &f, docs)
-			if err != nil {
-				return err
-			}
-			if !f.output.machine() {
-				a.printDiff(applied)
-			} else if err := a.printValue(*f.output, applied); err != nil {
-				return err
-			}
-			if !f.exitCode {
-				return nil
-			}
-			return somethingWaits(applied)
-		},
-	}
-	f.add(c, true, false)
-	f.addOwner(c)
-	f.addExitCode(c)
-	return c
-}
-
-func (a *app) printDiff(applied v1.Applied) {
 	different := false
 	for _, o := range applied.Outcomes {
-		if o.Op == "unchanged" {
-			continue
+		if o.Op != "unchanged" {
+			different = true
+			c.Printf("%s %s   %s\n", refOf(o.Kind, o.Namespace, o.Name), outcomeText(o, true), o.Note)
+			printPatch(c, o.Diff)
 		}
-		different = true
-		fmt.Fprintf(a.Stdout, "%s %s   %s\n", refOf(o.Kind, o.Namespace, o.Name), became(o, true), clean(o.Note, false))
-		a.printPatch(o.Diff)
 	}
 	if !different {
-		fmt.Fprintln(a.Stdout, "no difference")
+		c.Printf("no difference\n")
 	}
-	a.printRefused(applied)
+	printRefusal(c, applied)
+	return nil
 }
 
-// printPatch writes a unified difference, coloured where colours are taken.
-func (a *app) printPatch(patch string) {
-	for line := range strings.Lines(patch) {
-		line = clean(strings.TrimRight(line, "\n"), false)
-		switch {
-		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
-			continue
-		case strings.HasPrefix(line, "+"):
-			line = a.paint(green, line)
-		case strings.HasPrefix(line, "-"):
-			line = a.paint(red, line)
+// printPruned lists the resources that --prune is about to delete.
+func printPruned(c *call, planned v1.Applied, owner string) {
+	var lines []string
+	for _, o := range planned.Outcomes {
+		if o.Op == "deleted" {
+			lines = append(lines, screen.Clean("  "+refOf(o.Kind, o.Namespace, o.Name)+"   "+o.Note))
 		}
-		fmt.Fprintln(a.Stdout, "  "+line)
 	}
+	if len(lines) > 0 {
+		c.Notef("pruning %s of %s:\n%s\n", model.CountNoun(len(lines), "resource"), owner, screen.Painted(strings.Join(lines, "\n")))
+	}
+}
+
+// printRefusal writes the reason why apply would refuse the previewed change.
+func printRefusal(c *call, applied v1.Applied) {
+	if r := applied.Refused; r != nil {
+		c.Printf("%s %s\n", screen.Cell{Text: "apply would refuse this:", Colour: screen.Red}, r.Detail)
+		if r.Hint != "" {
+			c.Printf("  %s\n", r.Hint)
+		}
+	}
+}
+
+// previewExit returns the exit code of a preview: of the refusal, or 20 if something would change.
+func previewExit(applied v1.Applied) error {
+	if r := applied.Refused; r != nil {
+		for class := model.Internal; class <= model.Stale; class++ {
+			if class.Label() == r.Class {
+				return &exitError{class.Exit()}
+			}
+		}
+	}
+	for _, o := range applied.Outcomes {
+		if o.Op != "unchanged" {
+			return &exitError{20}
+		}
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
@@ -10,92 +9,76 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) assetCmd() *cobra.Command {
-	c := &cobra.Command{Use: "asset", Short: "Upload archives with programs that checks and handlers need, and see where they are", RunE: helpOf,
-		Long:    "An asset is an archive with programs that checks and handlers need and machines do not have. The server\nkeeps it, and the agents of the checks that name it fetch it (muster explain asset).",
-		Example: "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n  muster asset list",
-	}
-	c.AddCommand(a.assetAdd(), a.assetList())
-	return c
+func assetCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "asset", short: "Upload archives with programs for checks and handlers; list them",
+		long:     "An asset is an archive with programs that checks and handlers need. The server keeps it, and the agents\nof the checks that name it fetch it (muster explain asset).",
+		example:  "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n  muster asset list",
+		commands: []*cobra.Command{assetAddCommand(s), assetListCommand(s)},
+	})
 }
 
-func (a *app) assetAdd() *cobra.Command {
-	var f applyFlags
+func assetAddCommand(s *session) *cobra.Command {
+	f := &changeFlags{}
 	var build model.AssetBuild
-	c := &cobra.Command{
-		Use: "add NAME [FILE]", Short: "Upload an archive, and make it a build of an asset",
-		Long: "Uploads an archive (tar, tar.gz, tar.bz2 or zip) and writes it into the asset's builds, in the place\nof the one for the same machines if there is one. A new asset is made. With --url and --sha512 instead of\n" +
-			"FILE, the server fetches the archive itself.",
-		Example: "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n" +
+	return s.build(command{
+		use: "add NAME [FILE]", short: "Upload an archive as a build of an asset",
+		long: "Uploads an archive (tar, tar.gz, tar.bz2 or zip) and writes it into the asset's builds; it replaces the\nbuild for the same machines. A missing asset is created. With --url and --sha512 instead of FILE, the\n" +
+			"server fetches the archive.",
+		example: "  muster asset add check-plugins plugins-amd64.tar.gz --os linux --arch amd64\n" +
 			"  muster asset add check-plugins --url https://example.com/plugins.tar.gz --sha512 0f1e…",
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
-		RunE: func(c *cobra.Command, args []string) error {
+		args: cobra.RangeArgs(1, 2), complete: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault),
+		flags: func(flags *pflag.FlagSet) {
+			f.declare(flags)
+			flags.StringVar(&build.OS, "os", "", "only for machines with this fact os: linux, windows")
+			flags.StringVar(&build.Arch, "arch", "", "only for machines with this fact arch: amd64, arm64")
+			flags.StringVar(&build.Distribution, "distribution", "", "only for machines with this fact distribution: debian, rhel")
+			flags.StringVar(&build.DistributionVersion, "distribution-version", "", "only for machines with this fact distributionVersion; 9 is also 9.4")
+			flags.StringVar(&build.URL, "url", "", "address from which the server fetches the archive")
+			flags.StringVar(&build.SHA512, "sha512", "", "SHA-512 of the archive, as sha512sum prints it")
+		},
+		check: func(c *call) (err error) {
 			switch {
-			case len(args) == 2 && (build.URL != "" || build.SHA512 != ""):
-				return model.Errorf(model.Invalid, "FILE says what it is by itself").WithHint("leave out --url and --sha512")
-			case len(args) == 1 && (build.URL == "" || build.SHA512 == ""):
-				return model.Errorf(model.Invalid, "no archive").WithHint("name the file, or say --url and --sha512")
-			case len(args) == 2 && !f.dryRun:
-				if err := a.uploadArchive(c, &build, args[1]); err != nil {
-					return err
-				}
-			case len(args) == 2:
-				sum, err := sumOfFile(args[1])
-				if err != nil {
-					return err
-				}
-				build.SHA512 = sum
+			case len(c.args) == 2 && (build.URL != "" || build.SHA512 != ""):
+				return model.Errorf(model.Invalid, "FILE excludes --url and --sha512").WithHint("leave them out")
+			case len(c.args) == 1 && (build.URL == "" || build.SHA512 == ""):
+				return model.Errorf(model.Invalid, "no archive is named").WithHint("%s %s FILE, or --url and --sha512", c.cmd.CommandPath(), c.args[0])
+			case len(c.args) == 2:
+				build.SHA512, err = fileSum(c.args[1])
 			}
-			applied, err := a.addBuild(c, &f, args[0], build)
+			return err
+		},
+		run: func(c *call) error {
+			if len(c.args) == 2 && !f.dryRun {
+				file, err := os.Open(c.args[1])
+				if err != nil {
+					return fmt.Errorf("open archive: %w", err)
+				}
+				defer file.Close()
+				if err := c.api.Resources.PutArchive(c.ctx, build.SHA512, file); err != nil {
+					return err
+				}
+			}
+			applied, err := addBuild(c, f, c.args[0], build)
 			if err != nil {
 				return err
 			}
-			return a.printApplied(applied, *f.output)
+			return printApplied(c, applied)
 		},
-	}
-	for _, x := range []struct {
-		to          *string
-		name, usage string
-	}{
-		{&build.OS, "os", "only for machines of this fact os: linux, windows"},
-		{&build.Arch, "arch", "only for machines of this fact arch: amd64, arm64"},
-		{&build.Distribution, "distribution", "only for machines of this fact distribution: debian, rhel"},
-		{&build.DistributionVersion, "distribution-version", "only for machines whose fact distributionVersion is this, or begins so: 9 is also 9.4"},
-		{&build.URL, "url", "where the server fetches the archive"},
-		{&build.SHA512, "sha512", "the archive's SHA-512, as sha512sum prints it"},
-	} {
-		c.Flags().StringVar(x.to, x.name, "", x.usage)
-	}
-	f.add(c, false, true)
-	return c
+	})
 }
 
-// uploadArchive sends the file unless the server has it, and writes its sum into the build.
-func (a *app) uploadArchive(c *cobra.Command, build *model.AssetBuild, path string) error {
-	sum, err := sumOfFile(path)
-	if err != nil {
-		return err
-	}
-	build.SHA512 = sum
-	client, err := a.connect()
-	if err != nil {
-		return err
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open archive: %w", err)
-	}
-	defer file.Close()
-	return client.Resources.PutArchive(c.Context(), sum, file)
-}
-
-func sumOfFile(path string) (string, error) {
+// fileSum returns the SHA-512 of an archive.
+func fileSum(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", model.Errorf(model.Invalid, "open archive: %w", err)
@@ -107,39 +90,33 @@ func sumOfFile(path string) (string, error) {
 		return "", model.Errorf(model.Invalid, "read archive: %w", err)
 	}
 	if size > model.MaxAssetBytes {
-		return "", model.Errorf(model.TooLarge, "%s is larger than %s", path, model.Size(model.MaxAssetBytes)).WithHint("install what it holds as a package")
+		return "", model.Errorf(model.TooLarge, "%s is larger than %s", path, model.Size(model.MaxAssetBytes)).WithHint("install its content as a package instead")
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// addBuild writes the build into the asset, in the place of the one for the same machines.
-func (a *app) addBuild(c *cobra.Command, f *applyFlags, name string, build model.AssetBuild) (v1.Applied, error) {
-	k, err := a.kindOf("Asset")
-	if err != nil {
-		return v1.Applied{}, err
-	}
-	client, err := a.connect()
-	if err != nil {
-		return v1.Applied{}, err
-	}
-	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: a.ns()}}
+// addBuild writes the build into the asset; it replaces the build for the same machines. A
+// concurrent change of the asset is a conflict.
+func addBuild(c *call, f *changeFlags, name string, build model.AssetBuild) (v1.Applied, error) {
+	k := kind.Asset()
+	r := model.Resource{APIVersion: model.APIVersion, Kind: k.Name, Metadata: model.Metadata{Name: name, Namespace: c.ns()}}
 	spec := &model.AssetSpec{}
-	data, tag, err := client.Resources.Get(c.Context(), k.KindInfo, a.ns(), name)
+	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.ns(), name)
 	switch {
 	case err == nil:
-		if r.Metadata, spec, err = assetOf(data); err != nil {
+		if r.Metadata, spec, err = decodeAsset(c, data); err != nil {
 			return v1.Applied{}, err
 		}
 	case model.ClassOf(err) != model.NotFound:
 		return v1.Applied{}, err
 	}
-	known := false
+	replaced := false
 	for i := range spec.Builds {
 		if spec.Builds[i].Platform() == build.Platform() {
-			spec.Builds[i], known = build, true
+			spec.Builds[i], replaced = build, true
 		}
 	}
-	if !known {
+	if !replaced {
 		spec.Builds = append(spec.Builds, build)
 	}
 	r.Spec = spec
@@ -147,95 +124,84 @@ func (a *app) addBuild(c *cobra.Command, f *applyFlags, name string, build model
 	if err != nil {
 		return v1.Applied{}, fmt.Errorf("encode asset: %w", err)
 	}
-	if tag != "" { // what somebody else changed meanwhile is a conflict
-		return client.Resources.Put(c.Context(), k.KindInfo, a.ns(), name, body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
+	if tag != "" {
+		return c.api.Resources.Put(c.ctx, k.KindInfo, c.ns(), name, body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)
 	}
-	return client.Resources.Apply(c.Context(), v1.ApplyRequest{
-		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: a.message(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: a.namespace,
+	return c.api.Resources.Apply(c.ctx, v1.ApplyRequest{
+		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: c.reason(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
 	})
 }
 
-// assetOf reads an asset as the server sends it.
-func assetOf(data json.RawMessage) (model.Metadata, *model.AssetSpec, error) {
-	o, err := decodeObject(data)
+// decodeAsset decodes an asset of the server.
+func decodeAsset(c *call, data json.RawMessage) (model.Metadata, *model.AssetSpec, error) {
+	r, err := c.Kinds.DecodeResource(data)
 	if err != nil {
-		return o.Metadata, nil, err
+		return model.Metadata{}, nil, err
 	}
-	spec, err := kind.All().DecodeSpec("Asset", o.Spec)
-	if err != nil {
-		return o.Metadata, nil, err
-	}
-	return o.Metadata, spec.(*model.AssetSpec), nil
+	return r.Metadata, r.Spec.(*model.AssetSpec), nil
 }
 
-func (a *app) assetList() *cobra.Command {
-	var output *format
-	var f v1.ResourceFilter
-	c := &cobra.Command{
-		Use: "list", Short: "List assets, and whether the server has their archives", Args: cobra.NoArgs,
-		Example: "  muster asset list",
-		RunE: func(c *cobra.Command, _ []string) error {
-			k, err := a.kindOf("Asset")
-			if err != nil {
-				return err
-			}
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			type row struct {
-				Namespace string           `json:"namespace"`
-				Name      string           `json:"name"`
-				Build     model.AssetBuild `json:"build"`
-				Archive   v1.Archive       `json:"archive"`
-			}
-			var rows []row
-			for after := ""; ; {
-				page, err := client.Resources.List(c.Context(), k.KindInfo, a.ns(), f, false, 1000, after)
+// assetRow is one build of an asset, with the state of its archive.
+type assetRow struct {
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Build     model.AssetBuild `json:"build"`
+	Archive   v1.Archive       `json:"archive"`
+}
+
+func assetListCommand(s *session) *cobra.Command {
+	f := listFlags{}
+	return s.build(command{
+		use: "list", short: "List assets, and whether the server has their archives", args: cobra.NoArgs,
+		example: "  muster asset list",
+		flags: func(flags *pflag.FlagSet) {
+			f.declareSelector(flags, "assets with these labels")
+			f.declareWhere(flags, "metadata and spec: spec.builds.size() > 1")
+		},
+		run: func(c *call) error {
+			k := kind.Asset().KindInfo
+			rows, _, err := client.Pages(0, func(size int, after string) (rows []assetRow, _ string, _ error) {
+				page, err := c.api.Resources.List(c.ctx, k, c.ns(), v1.ResourceFilter{Selector: f.Selector, Where: f.Where}, false, size, after)
 				if err != nil {
-					return err
+					return nil, "", err
 				}
 				for _, item := range page.Items {
-					metadata, spec, err := assetOf(item)
+					metadata, spec, err := decodeAsset(c, item)
 					if err != nil {
-						return err
+						return nil, "", err
 					}
 					for _, b := range spec.Builds {
-						archive, err := client.Resources.Archive(c.Context(), b.SHA512)
+						archive, err := c.api.Resources.Archive(c.ctx, b.SHA512)
 						if err != nil {
-							return err
+							return nil, "", err
 						}
-						rows = append(rows, row{metadata.Namespace, metadata.Name, b, archive})
+						rows = append(rows, assetRow{metadata.Namespace, metadata.Name, b, archive})
 					}
 				}
-				if after = page.Next; after == "" {
-					break
-				}
+				return rows, page.Next, nil
+			})
+			if err != nil {
+				return err
 			}
-			if output.machine() {
-				return a.printValue(*output, rows)
-			}
-			t := newTable("NAME", "FOR", "SHA512", "ARCHIVE")
-			for _, r := range rows {
-				t.add(r.Name, r.Build.Platform(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive))
-			}
-			return t.write(a.Env)
+			return list[assetRow]{value: rows, items: rows, columns: []screen.Column[assetRow]{
+				screen.Col("NAME", func(r assetRow) any { return r.Name }),
+				screen.Col("FOR", func(r assetRow) any { return r.Build.Platform() }),
+				screen.Col("SHA512", func(r assetRow) any { return r.Build.SHA512[:min(12, len(r.Build.SHA512))] }),
+				screen.Col("ARCHIVE", func(r assetRow) any { return archiveText(&r.Archive) }),
+			}}.print(c)
 		},
-	}
-	output = formatFlag(c)
-	c.Flags().StringVarP(&f.Selector, "selector", "l", "", "those with these labels: team=web")
-	c.Flags().StringVar(&f.Where, "where", "", "CEL over metadata and spec")
-	return c
+	})
 }
 
-func archiveText(x *v1.Archive) string {
+// archiveText returns the size of an archive, or the reason why the server does not have it.
+func archiveText(a *v1.Archive) string {
 	switch {
-	case x.Stored:
-		return model.Size(x.Bytes).String()
-	case x.Trouble != "":
-		return "not here: " + x.Trouble
-	case x.Fetching:
-		return "is being fetched"
+	case a.Stored:
+		return model.Size(a.Bytes).String()
+	case a.Trouble != "":
+		return "missing: " + a.Trouble
+	case a.Fetching:
+		return "being fetched"
 	}
-	return cmp.Or(x.Trouble, "not here: nobody has uploaded it (muster asset add NAME FILE)")
+	return "missing: upload it with muster asset add NAME FILE"
 }

@@ -5,132 +5,121 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) auditCmd() *cobra.Command {
-	var output *format
-	var limit int
+func auditCommand(s *session) *cobra.Command {
+	f := listFlags{}
 	var diff bool
-	var narrow v1.Narrow
-	c := &cobra.Command{
-		Use:     "audit [KIND [NAME]]",
-		Short:   "Who changed what, when, whence and why; newest first",
-		Long:    "Shows every recorded change of resources, users and tokens, and what was run: who, when, from where, why and,\nwith --diff, the difference. What one command changed stands together.",
-		Example: "  muster audit\n  muster audit check disk --diff\n  muster audit run",
-		Args:    cobra.MaximumNArgs(2), ValidArgsFunction: a.completeObjects(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			var kind, name string
-			if len(args) > 0 {
-				word, names, err := a.kindAndNames(c, args)
-				if err != nil {
-					return err
-				}
-				if kind = word; word != "run" { // what people ran is no kind of resource
-					k, err := a.kindOf(word)
-					if err != nil {
-						return err
-					}
-					kind = k.Name
-				}
-				if len(names) > 0 {
-					name = names[0]
-				}
+	var kind, name string
+	return s.build(command{
+		use: "audit [KIND [NAME]]", short: "List recorded changes: who, when, from where and why; newest first",
+		long:    "Lists changes of resources, users and tokens, and runs: who, when, from where, why and, with --diff,\nthe difference. The changes of one command stand together.",
+		example: "  muster audit\n  muster audit check disk --diff\n  muster audit run",
+		args:    cobra.MaximumNArgs(2), complete: s.completeObjects(1),
+		flags: func(flags *pflag.FlagSet) {
+			flags.IntVar(&f.limit, "limit", 20, "changes at most")
+			f.declareWhere(flags, overRow(`row.user == "ann"`))
+			flags.BoolVar(&diff, "diff", false, "show the differences")
+		},
+		check: func(c *call) error {
+			if f.limit < 1 {
+				return model.Errorf(model.Invalid, "--limit %d: expected 1 or more", f.limit)
 			}
-			client, err := a.connect()
+			if len(c.args) == 0 {
+				return nil
+			}
+			word, names, err := c.kindAndNames(c.cmd, c.args)
 			if err != nil {
 				return err
 			}
-			if limit < 1 {
-				return model.Errorf(model.Invalid, "--limit %d: want at least 1", limit)
+			if len(names) > 0 {
+				name = names[0]
 			}
-			var list v1.ChangeList
-			for after := ""; len(list.Items) < limit; after = list.Next {
-				page, err := client.Resources.Changes(c.Context(), kind, a.namespace, name, min(limit-len(list.Items), 200), after, narrow)
-				if err != nil {
-					return err
-				}
-				list.Items, list.Next = append(list.Items, page.Items...), page.Next
-				if page.Next == "" {
-					break
-				}
+			if kind = word; word == "run" { // recorded like a change, but no kind of resource
+				return nil
 			}
-			if output.machine() {
-				return a.printValue(*output, list)
-			}
-			if len(list.Items) == 0 {
-				fmt.Fprintln(a.Stdout, noChanges(kind, a.namespace, name))
-			}
-			for _, one := range byRevision(list.Items) {
-				a.printRevision(one, diff, limit)
-			}
-			if list.Next != "" {
-				fmt.Fprintf(a.Stdout, "there are older ones: --limit %d\n", limit*5)
-			}
-			return nil
+			k, err := c.kindOf(word)
+			kind = k.Name
+			return err
 		},
-	}
-	output = formatFlag(c)
-	c.Flags().IntVar(&limit, "limit", 20, "changes at most")
-	whereFlag(c, &narrow, `row.user == "ann"`)
-	c.Flags().BoolVar(&diff, "diff", false, "show the differences")
-	return c
+		run: func(c *call) error {
+			items, next, err := client.Pages(f.limit, func(size int, after string) ([]v1.Change, string, error) {
+				page, err := c.api.Resources.Changes(c.ctx, kind, c.namespace, name, min(size, 200), after, f.Narrow)
+				return page.Items, page.Next, err
+			})
+			if err != nil {
+				return err
+			}
+			return c.show(v1.ChangeList{Items: items, Next: next}, func() error {
+				if len(items) == 0 {
+					c.Printf("%s\n", noChanges(kind, c.namespace, name))
+				}
+				for _, changes := range groupByRevision(items) {
+					printRevision(c, changes, diff, f.limit)
+				}
+				if next != "" {
+					c.Printf("there are older ones: --limit %d\n", f.limit*5)
+				}
+				return nil
+			})
+		},
+	})
 }
 
 func noChanges(kind, namespace, name string) string {
-	text := "no change is recorded"
+	text := "no recorded changes"
 	if kind != "" {
 		text += " of " + strings.TrimSuffix(refOf(kind, "", name), "/")
 	}
 	if namespace != "" {
 		text += " in namespace " + namespace
 	}
-	return clean(text, false)
+	return text
 }
 
-// byRevision puts what was changed by one command together.
-func byRevision(changes []v1.Change) (list [][]v1.Change) {
+// groupByRevision groups the changes of one command.
+func groupByRevision(changes []v1.Change) (groups [][]v1.Change) {
 	for i, c := range changes {
 		if i == 0 || c.Revision != changes[i-1].Revision {
-			list = append(list, nil)
+			groups = append(groups, nil)
 		}
-		list[len(list)-1] = append(list[len(list)-1], c)
+		groups[len(groups)-1] = append(groups[len(groups)-1], c)
 	}
-	return list
+	return groups
 }
 
-// printRevision is one line for one change; many changes of one revision stand below
-// a line that says who made them.
-func (a *app) printRevision(changes []v1.Change, diff bool, most int) {
-	c := changes[0]
-	head := fmt.Sprintf("%6d  %s  ", c.Revision, c.At.In(a.Zone).Format("2006-01-02 15:04:05"))
+// printRevision writes one change in one line, many below a line with their author.
+func printRevision(c *call, changes []v1.Change, diff bool, most int) {
+	head := changes[0]
+	c.Printf("%6d  %s  ", head.Revision, c.Date(head.At))
 	if len(changes) == 1 {
-		fmt.Fprintln(a.Stdout, head+clean(a.changeText(c), false))
+		c.Printf("%s\n", changeText(head))
 		if diff {
-			a.printPatch(c.Diff)
+			printPatch(c, head.Diff)
 		}
 		return
 	}
-	fmt.Fprintln(a.Stdout, head+clean(whoDid(c)+" changed "+model.CountNoun(len(changes), "resource")+why(c), false))
-	for i, c := range changes {
+	c.Printf("%s\n", withReason(author(head)+" changed "+model.CountNoun(len(changes), "resource"), head))
+	for i, change := range changes {
 		if i == most {
-			fmt.Fprintf(a.Stdout, "        and %d more\n", len(changes)-most)
+			c.Printf("        and %d more\n", len(changes)-most)
 			return
 		}
-		fmt.Fprintf(a.Stdout, "        %s\n", clean(doneTo(c), false))
+		c.Printf("        %s\n", actionText(change))
 		if diff {
-			a.printPatch(c.Diff)
+			printPatch(c, change.Diff)
 		}
 	}
 }
 
-// done is what was done: created, updated, deleted.
-func done(op string) string { return strings.TrimSuffix(op, "e") + "ed" }
-
-// whoDid is who, from where and on whose behalf: pipeline from 10.0.0.7 for team-a.
-func whoDid(c v1.Change) string {
+// author returns user, address and owner of a change: pipeline from 10.0.0.7 for team-a.
+func author(c v1.Change) string {
 	text := c.User
 	if c.Whence != "" && c.Whence != "local" {
 		text += " from " + c.Whence
@@ -141,33 +130,46 @@ func whoDid(c v1.Change) string {
 	return text
 }
 
-func why(c v1.Change) string {
+func withReason(text string, c v1.Change) string {
 	if c.Message != "" {
-		return ": " + c.Message
+		text += ": " + c.Message
 	}
-	return ""
+	return text
 }
 
-// changeText is a change in one line: admin from 10.0.0.7 updated check/disk: why.
-func (a *app) changeText(c v1.Change) string {
+// changeText returns a change in one line: admin from 10.0.0.7 updated check/disk: less noise.
+func changeText(c v1.Change) string {
 	if c.Kind == "run" {
-		return whoDid(c) + " ran " + c.Message
+		return author(c) + " ran " + c.Message
 	}
-	return whoDid(c) + " " + doneTo(c) + why(c)
+	return withReason(author(c)+" "+actionText(c), c)
 }
 
-// doneTo is what was done to what: updated check/disk, renamed node/web01 to shop01.
-func doneTo(c v1.Change) string {
+// actionText returns verb and object: updated check/disk, renamed node/web01 to shop01.
+func actionText(c v1.Change) string {
+	verb := strings.TrimSuffix(c.Op, "e") + "ed"
 	if c.Was != "" {
-		return done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Was) + " to " + c.Name
+		return verb + " " + refOf(c.Kind, c.Namespace, c.Was) + " to " + c.Name
 	}
-	text := done(c.Op) + " " + refOf(c.Kind, c.Namespace, c.Name)
+	text := verb + " " + refOf(c.Kind, c.Namespace, c.Name)
 	if c.More > 0 {
 		text += fmt.Sprintf(" and %d more", c.More)
 	}
 	return text
 }
 
-func (a *app) changeLine(c v1.Change) string {
-	return model.Age(a.Now(), c.At) + " ago " + a.changeText(c)
+// printPatch writes a unified difference in colours, without the names of files.
+func printPatch(c *call, patch string) {
+	for line := range strings.Lines(patch) {
+		cell := screen.Cell{Text: strings.TrimRight(line, "\n")}
+		switch {
+		case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
+			continue
+		case strings.HasPrefix(line, "+"):
+			cell.Colour = screen.Green
+		case strings.HasPrefix(line, "-"):
+			cell.Colour = screen.Red
+		}
+		c.Printf("  %s\n", cell)
+	}
 }

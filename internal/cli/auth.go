@@ -2,58 +2,52 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) authCmd() *cobra.Command {
-	c := &cobra.Command{Use: "auth", Short: "Users, tokens for programs, passwords, who am I", RunE: helpOf,
-		Long:    "Makes, lists and ends users, and the tokens with which programs call the API; changes your password;\nsays who you are; sets a password anew on the server's machine.",
-		Example: "  muster auth whoami\n  muster auth token create --role viewer --expires 90d -m \"dashboard\"",
-	}
-	token := &cobra.Command{Use: "token", Short: "Tokens with which programs call the API", RunE: helpOf,
-		Example: "  muster auth token list",
-	}
-	token.AddCommand(a.authTokenCreate(), a.authTokenList(), a.authTokenRevoke())
-	var output *format
-	whoami := &cobra.Command{
-		Use: "whoami", Short: "Say who the server takes you for", Args: cobra.NoArgs,
-		Example: "  muster auth whoami",
-		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			me, err := api.Access.WhoAmI(c.Context())
-			if err != nil {
-				return err
-			}
-			if output.machine() {
-				return a.printValue(*output, me)
-			}
-			fmt.Fprintf(a.Stdout, "%s (%s) at %s\n", clean(me.User, false), clean(rights(me.Role, me.Bindings, me.Run), false), api.Server())
-			return nil
-		},
-	}
-	output = formatFlag(whoami)
-	c.AddCommand(token, a.authUser(), a.authPassword(), whoami)
-	return c
+func authCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "auth", short: "Manage users, API tokens and passwords; show who you are",
+		long:     "Makes, lists and deletes users and the tokens with which programs call the API; changes your password;\nshows who you are; resets a password on the server's machine.",
+		example:  "  muster auth whoami\n  muster auth token create --role viewer --expires 90d -m \"dashboard\"",
+		commands: []*cobra.Command{tokenCommand(s), userCommand(s), passwordCommand(s), whoamiCommand(s)},
+	})
 }
 
-const mayRunHelp = "may run commands on nodes (muster run --command): no role has that by itself, and only who has it can give it"
+func whoamiCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "whoami", short: "Show your name and rights", args: cobra.NoArgs, example: "  muster auth whoami",
+		run: func(c *call) error {
+			me, err := c.api.Access.WhoAmI(c.ctx)
+			if err != nil {
+				return err
+			}
+			return c.show(me, func() error {
+				c.Printf("%s (%s) at %s\n", me.User, rightsText(me.Role, me.Bindings, me.Run), c.api.Server())
+				return nil
+			})
+		},
+	})
+}
 
-const bindHelp = "roles in single namespaces, NAMESPACE=ROLE with commas between them: viewer, operator or admin"
+const (
+	roleHelp   = "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do everything"
+	mayRunHelp = "may run commands on nodes (muster run --command): no role includes that, and only somebody who has it can grant it"
+	bindHelp   = "roles in single namespaces, NAMESPACE=ROLE, comma-separated: viewer, operator or admin"
+)
 
-// rights shows a role, bindings and the right to run commands: "viewer, admin in web, runs commands".
-func rights(role string, bindings map[string]string, run bool) string {
+// rightsText returns a role, bindings and the right to run commands: viewer, admin in web, runs commands.
+func rightsText(role string, bindings map[string]string, run bool) string {
 	var parts []string
 	if role != "" {
 		parts = append(parts, role)
@@ -67,112 +61,219 @@ func rights(role string, bindings map[string]string, run bool) string {
 	return strings.Join(parts, ", ")
 }
 
-func (a *app) authTokenCreate() *cobra.Command {
+func tokenCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "token", short: "Manage the tokens with which programs call the API", example: "  muster auth token list",
+		commands: []*cobra.Command{tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)},
+	})
+}
+
+func tokenCreateCommand(s *session) *cobra.Command {
 	var r v1.TokenRequest
 	var expires string
-	var output *format
-	c := &cobra.Command{
-		Use: "create", Short: "Make a token; it is shown once", Args: cobra.NoArgs,
-		Example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d\n  muster auth token create -m \"alerts of prometheus\" --role alerts --in web",
-		RunE: func(c *cobra.Command, _ []string) error {
-			if (r.Role != "" || len(r.Bindings) == 0) && r.Role != "viewer" && r.Role != "operator" && r.Role != "admin" && r.Role != "alerts" {
-				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; alerts brings alerts in, and nothing else")
+	const alertsHelp = "alerts brings in alerts (docs/alerts.md), and nothing else"
+	return s.build(command{
+		use: "create", short: "Make a token; it is shown once", args: cobra.NoArgs,
+		example: "  muster auth token create -m \"dashboard\" --role viewer --expires 90d\n  muster auth token create -m \"alerts of prometheus\" --role alerts --in web",
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&r.Role, "role", "viewer", roleHelp+"; "+alertsHelp)
+			flags.StringToStringVar(&r.Bindings, "bind", nil, bindHelp+". Without --role, only these")
+			flags.StringSliceVar(&r.Namespaces, "in", nil, "with --role alerts: namespaces for its alerts, comma-separated. Default: all")
+			flags.BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
+			flags.StringVar(&r.User, "user", "", "name in the record of changes; default: yours")
+			flags.StringVar(&expires, "expires", "0", "lifetime (0: without end)")
+			messageFlag(flags, &r.Note, "purpose of the token")
+		},
+		check: func(c *call) (err error) {
+			if (r.Role != "" || len(r.Bindings) == 0) && !slices.Contains([]string{"viewer", "operator", "admin", "alerts"}, r.Role) {
+				return model.Errorf(model.Invalid, "--role: there is no role %q", r.Role).WithHint("%s; %s", roleHelp, alertsHelp)
 			}
-			if len(r.Bindings) > 0 && !c.Flags().Changed("role") {
+			if len(r.Bindings) > 0 && !c.cmd.Flags().Changed("role") {
 				r.Role = ""
 			}
-			seconds, err := lasting("--expires", expires)
-			if err != nil {
-				return err
-			}
-			r.ExpiresIn = seconds
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			t, err := api.Access.CreateToken(c.Context(), r)
-			if err != nil {
-				return err
-			}
-			if output.machine() {
-				return a.printValue(*output, t)
-			}
-			fmt.Fprintf(a.Stdout, "%s\n", clean(t.Secret, false))
-			fmt.Fprintf(a.Stderr, "Token %s (%s). It is not shown again. Use it as MUSTER_TOKEN; end it with: muster auth token revoke %s\n",
-				clean(t.ID, false), clean(rights(t.Role, t.Bindings, false), false), clean(t.ID, false))
-			return nil
+			r.ExpiresIn, err = parseLifetime("--expires", expires)
+			return err
 		},
-	}
-	output = formatFlag(c)
-	c.Flags().StringVar(&r.Role, "role", "viewer", "viewer reads everything and changes nothing; operator also runs checks, acknowledges and resolves events; admin may do all; alerts brings alerts in (docs/alerts.md), and nothing else")
-	c.Flags().StringToStringVar(&r.Bindings, "bind", nil, bindHelp+". Without --role, these alone")
-	c.Flags().StringSliceVar(&r.Namespaces, "in", nil, "with --role alerts: the namespaces into which it may bring alerts, with commas between them. Default: all")
-	c.Flags().BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
-	c.Flags().StringVar(&r.User, "user", "", "whose name it bears in the record of changes; default: yours")
-	c.Flags().StringVar(&expires, "expires", "0", "how long it is valid (0: for ever)")
-	c.Flags().StringVarP(&r.Note, "message", "m", "", "what it is for")
-	return c
+		run: func(c *call) error {
+			t, err := c.api.Access.CreateToken(c.ctx, r)
+			if err != nil {
+				return err
+			}
+			return c.show(t, func() error {
+				c.Printf("%s\n", t.Secret)
+				c.Notef("Token %s (%s). It is not shown again. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, rightsText(t.Role, t.Bindings, false), t.ID)
+				return nil
+			})
+		},
+	})
 }
 
-func (a *app) authTokenList() *cobra.Command {
-	var output *format
-	var narrow v1.Narrow
-	c := &cobra.Command{
-		Use: "list", Short: "List tokens and sessions", Args: cobra.NoArgs,
-		Example: "  muster auth token list",
-		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+func tokenListCommand(s *session) *cobra.Command {
+	f := listFlags{}
+	return s.build(command{
+		use: "list", short: "List tokens and sessions", args: cobra.NoArgs, example: "  muster auth token list",
+		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, overRow(`row.role == "admin" && !row.session`)) },
+		run: func(c *call) error {
+			l, err := c.api.Access.Tokens(c.ctx, f.Narrow)
 			if err != nil {
 				return err
 			}
-			list, err := api.Access.Tokens(c.Context(), narrow)
-			if err != nil {
-				return err
-			}
-			if output.machine() {
-				return a.printValue(*output, list)
-			}
-			t := newTable("ID", "USER", "ROLE", "TYPE", "EXPIRES", "MADE", "FOR")
-			for _, k := range list.Items {
-				kind := "token"
-				if k.Session {
-					kind = "session"
-				}
-				t.add(k.ID, k.User, rights(k.Role, k.Bindings, k.Run), kind, a.until(k.Expires), model.Age(a.Now(), k.Created)+" ago", dash(k.Note))
-			}
-			return t.write(a.Env)
+			return list[v1.Token]{value: l, items: l.Items, columns: []screen.Column[v1.Token]{
+				screen.Col("ID", func(t v1.Token) any { return t.ID }),
+				screen.Col("USER", func(t v1.Token) any { return t.User }),
+				screen.Col("ROLE", func(t v1.Token) any { return rightsText(t.Role, t.Bindings, t.Run) }),
+				screen.Col("TYPE", func(t v1.Token) any {
+					if t.Session {
+						return "session"
+					}
+					return "token"
+				}),
+				screen.Col("EXPIRES", func(t v1.Token) any { return c.Until(t.Expires) }),
+				screen.Col("MADE", func(t v1.Token) any { return c.Ago(t.Created) }),
+				screen.Col("FOR", func(t v1.Token) any { return t.Note }),
+			}}.print(c)
 		},
-	}
-	output = formatFlag(c)
-	whereFlag(c, &narrow, `row.role == "admin" && !row.session`)
-	return c
+	})
 }
 
-func (a *app) authTokenRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke ID...", Short: "End tokens or sessions at once", Args: cobra.MinimumNArgs(1),
-		Example: "  muster auth token revoke 549c7b29b360",
-		ValidArgsFunction: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return a.ask(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
-				list, err := api.Access.Tokens(ctx)
-				for _, t := range list.Items {
+func tokenRevokeCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "revoke ID...", short: "Revoke tokens or sessions at once", args: cobra.MinimumNArgs(1), noFormat: true,
+		example: "  muster auth token revoke 549c7b29b360",
+		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
+				l, err := api.Access.Tokens(ctx)
+				for _, t := range l.Items {
 					ids = append(ids, t.ID+"\t"+t.User+" "+t.Note)
 				}
 				return ids, err
 			})
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
-			if err != nil {
-				return err
-			}
-			for _, id := range args {
-				if err := api.Access.RevokeToken(c.Context(), id); err != nil {
+		run: func(c *call) error {
+			for _, id := range c.args {
+				if err := c.api.Access.RevokeToken(c.ctx, id); err != nil {
 					return err
 				}
-				fmt.Fprintf(a.Stdout, "token %s revoked\n", clean(id, false))
+				c.Printf("token %s revoked\n", id)
 			}
 			return nil
 		},
-	}
+	})
+}
+
+func userCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "user", short: "Manage users, who log in with a password", example: "  muster auth user list",
+		commands: []*cobra.Command{userCreateCommand(s), userGrantCommand(s), userListCommand(s), userDeleteCommand(s)},
+	})
+}
+
+// grantFlags declares the rights of a user.
+func grantFlags(flags *pflag.FlagSet, g *v1.UserGrants) {
+	flags.StringVar(&g.Role, "role", "", "in every namespace: "+roleHelp+"; agent lets Sensu's agents in, alerts brings in alerts (docs/alerts.md), and nobody logs in with either. Default: viewer, or none with --bind")
+	flags.StringToStringVar(&g.Bindings, "bind", nil, bindHelp)
+	flags.StringSliceVar(&g.Namespaces, "in", nil, "with --role agent or alerts: namespaces of its agents or alerts, comma-separated. Default: all")
+	flags.BoolVar(&g.Run, "may-run-commands", false, mayRunHelp)
+}
+
+func userCreateCommand(s *session) *cobra.Command {
+	var r v1.UserRequest
+	var file string
+	return s.build(command{
+		use: "create NAME", short: "Make a user", args: cobra.ExactArgs(1),
+		long:    "Makes a user who logs in with: muster login -u NAME. On a terminal it asks for a password; without one,\nthe server makes a password, which is shown once.",
+		example: "  muster auth user create ada --role admin\n  muster auth user create bob --role operator --may-run-commands\n  muster auth user create eve --bind web=operator,db=viewer\n  muster auth user create kiosk --password-file secret\n  muster auth user create sensu --role agent --in web,db",
+		flags: func(flags *pflag.FlagSet) {
+			grantFlags(flags, &r.UserGrants)
+			flags.StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: ask, or without a terminal make one")
+		},
+		run: func(c *call) (err error) {
+			r.Name = c.args[0]
+			if file != "" || c.ReadPassword != nil {
+				if r.Password, err = c.readNewPassword("Password of "+r.Name+" (empty: the server makes one): ", file); err != nil {
+					return err
+				}
+			}
+			u, err := c.api.Access.CreateUser(c.ctx, r)
+			if err != nil {
+				return err
+			}
+			return c.show(u, func() error {
+				c.Printf("user %s (%s) created", u.Name, rightsText(u.Role, u.Bindings, u.Run))
+				if u.Password != "" {
+					c.Printf(", password %s (shown once; to change it: muster auth password)", u.Password)
+				}
+				c.Printf("\n")
+				return nil
+			})
+		},
+	})
+}
+
+func userGrantCommand(s *session) *cobra.Command {
+	var g v1.UserGrants
+	return s.build(command{
+		use: "grant NAME", short: "Replace the rights of a user", args: cobra.ExactArgs(1),
+		long:    "Replaces all rights of a user: the role in every namespace, and the roles in single namespaces. Sessions\nget the new rights at once; tokens of that name with more rights end.",
+		example: "  muster auth user grant eve --bind web=operator,db=viewer\n  muster auth user grant eve --role viewer --bind web=admin",
+		flags:   func(flags *pflag.FlagSet) { grantFlags(flags, &g) },
+		run: func(c *call) error {
+			u, err := c.api.Access.GrantUser(c.ctx, c.args[0], g)
+			if err != nil {
+				return err
+			}
+			return c.show(u, func() error {
+				c.Printf("user %s is now: %s\n", u.Name, rightsText(u.Role, u.Bindings, u.Run))
+				return nil
+			})
+		},
+	})
+}
+
+func userListCommand(s *session) *cobra.Command {
+	f := listFlags{}
+	return s.build(command{
+		use: "list", short: "List users", args: cobra.NoArgs, example: "  muster auth user list",
+		flags: func(flags *pflag.FlagSet) { f.declareWhere(flags, overRow(`row.role == "admin"`)) },
+		run: func(c *call) error {
+			l, err := c.api.Access.Users(c.ctx, f.Narrow)
+			if err != nil {
+				return err
+			}
+			return list[v1.User]{value: l, items: l.Items, columns: []screen.Column[v1.User]{
+				screen.Col("NAME", func(u v1.User) any { return u.Name }),
+				screen.Col("ROLE", func(u v1.User) any { return rightsText(u.Role, u.Bindings, u.Run) }),
+				screen.Col("SESSIONS", func(u v1.User) any { return u.Sessions }),
+				screen.Col("TOKENS", func(u v1.User) any { return u.Tokens }),
+				screen.Col("MADE", func(u v1.User) any { return c.Ago(u.Created) }),
+			}}.print(c)
+		},
+	})
+}
+
+func userDeleteCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "delete NAME...", short: "Delete users, with their sessions and tokens", args: cobra.MinimumNArgs(1), noFormat: true,
+		long:    "Deletes users, and at once all their sessions and all tokens of their names. The last administrator\nstays.",
+		example: "  muster auth user delete ada",
+		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+				l, err := api.Access.Users(ctx)
+				for _, u := range l.Items {
+					names = append(names, u.Name+"\t"+u.Role)
+				}
+				return names, err
+			})
+		},
+		run: func(c *call) error {
+			for _, name := range c.args {
+				u, err := c.api.Access.DeleteUser(c.ctx, name)
+				if err != nil {
+					return err
+				}
+				c.Printf("user %s deleted, with %s and %s\n", u.Name, model.CountNoun(u.Sessions, "session"), model.CountNoun(u.Tokens, "token"))
+			}
+			return nil
+		},
+	})
 }

@@ -1,70 +1,210 @@
 package cli
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) deleteCmd() *cobra.Command {
-	var f applyFlags
-	var w which
-	c := &cobra.Command{
-		Use:   "delete KIND NAME... | KIND -l LABELS | KIND --all | -f FILE...",
-		Short: "Take resources away",
-		Long: "Takes resources away, all of them or none, with their events where they are checks or\nnodes: by name, by labels (-l), all of a kind in a namespace (--all), or those of files (-f).\n" +
-			"A namespace goes when it is empty, or with all that is in it (--cascade). What changes more\nnodes than --max-affected needs --yes. Kept in the record of changes.",
-		Example: "  muster delete check disk -m \"moved to another team\"\n  muster delete check/disk handler/pager --dry-run\n" +
+// deleteFlags choose the resources to delete; without any, arguments name them.
+type deleteFlags struct {
+	changeFlags
+	files        []string
+	selector     string
+	all, cascade bool
+}
+
+func (f *deleteFlags) declare(flags *pflag.FlagSet) {
+	f.changeFlags.declare(flags)
+	fileFlag(flags, &f.files)
+	flags.StringVarP(&f.selector, "selector", "l", "", "resources of the kind with these labels: env=test,tier!=db,owner,!old")
+	flags.BoolVar(&f.all, "all", false, "all resources of the kind in the namespace")
+	flags.BoolVar(&f.cascade, "cascade", false, "namespaces: with everything in them")
+}
+
+func (f *deleteFlags) byName() bool { return len(f.files) == 0 && f.selector == "" && !f.all }
+
+// check refuses ambiguous combinations of flags and arguments.
+func (f *deleteFlags) check(c *call) error {
+	path, word := c.cmd.CommandPath(), "KIND"
+	if len(c.args) > 0 {
+		word, _, _ = strings.Cut(c.args[0], "/")
+	}
+	switch {
+	case len(f.files) > 0 && (len(c.args) > 0 || f.selector != "" || f.all || f.cascade):
+		return model.Errorf(model.Invalid, "-f names the resources: it cannot stand with names, -l, --all or --cascade").WithHint("%s -f %s", path, f.files[0])
+	case len(f.files) > 0:
+		return nil
+	case len(c.args) == 0:
+		return model.Errorf(model.Invalid, "nothing to delete is named").WithHint("%s KIND NAME, or %s -f FILE", path, path)
+	case f.all && f.selector != "":
+		return model.Errorf(model.Invalid, "--all and -l exclude each other").WithHint("%s %s -l %s", path, word, f.selector)
+	case f.byName():
+		return nil
+	case len(c.args) > 1 || strings.Contains(c.args[0], "/"):
+		return model.Errorf(model.Invalid, "names exclude --all and -l").WithHint("%s %s --all", path, word)
+	case isState(word):
+		return model.Errorf(model.Invalid, "events are deleted by name").WithHint("%s %s NODE/CHECK. Many at once: muster event delete --help", path, word)
+	}
+	return nil
+}
+
+func deleteCommand(s *session) *cobra.Command {
+	f := &deleteFlags{}
+	return s.build(command{
+		use: "delete KIND NAME... | KIND -l LABELS | KIND --all | -f FILE...", short: "Delete resources, all of them or none",
+		long: "Deletes resources in one transaction, with the events of deleted checks and nodes: by name, by\nlabels (-l), all of a kind in a namespace (--all), or those of files (-f).\n" +
+			"A namespace must be empty, or goes with everything in it (--cascade). A change of more nodes than\n--max-affected needs --yes. The deletion is recorded.",
+		example: "  muster delete check disk -m \"moved to another team\"\n  muster delete check/disk handler/pager --dry-run\n" +
 			"  muster delete nodes -n demo --all --yes\n  muster delete nodes -l env=test --dry-run\n  muster delete -f disk.yaml\n  muster delete namespace demo --cascade --yes",
-		ValidArgsFunction: a.completeObjects(1000),
-		RunE: func(c *cobra.Command, args []string) error {
-			w.files = f.files
-			if err := w.check(c, args); err != nil {
+		complete: s.completeObjects(1000), flags: f.declare, check: f.check,
+		run: func(c *call) error {
+			if names, err := eventNames(c, f); err != nil {
 				return err
+			} else if len(names) > 0 {
+				return actOnEvents(c, names, func(node, check string) (string, error) {
+					return "deleted", c.api.Events.Delete(c.ctx, c.ns(), node, check, c.reason(&f.changeFlags))
+				})
 			}
-			if len(args) > 0 && w.byName() {
-				kind, _, _ := strings.Cut(args[0], "/")
-				if isStateWord(kind) || len(args) == 1 && kind == args[0] {
-					kind, names, err := a.kindAndNames(c, args)
-					switch {
-					case err != nil:
-						return err
-					case len(names) == 0:
-						return a.noName(c, kind)
-					case strings.HasPrefix(strings.ToLower(kind), "ev") && f.dryRun:
-						return model.Errorf(model.Invalid, "events are not declared: there is no dry run").WithHint("look at it: muster describe event %s", names[0])
-					case strings.HasPrefix(strings.ToLower(kind), "ev"):
-						note := a.message(&f)
-						return a.eventAction(c, names, a.deleteEvent(&note))
-					}
-				}
-			}
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			refs, err := a.refs(c.Context(), client, &w, args)
+			refs, err := f.refs(c)
 			if err != nil {
 				return err
 			}
 			if len(refs) == 0 {
-				return a.nothingToDelete(&w, args[0], *f.output)
+				k, err := c.kindOf(c.args[0])
+				if err != nil {
+					return err
+				}
+				return nothingToDelete(c, k, f.selector)
 			}
-			done, err := client.Resources.DeleteMany(c.Context(), v1.DeleteRequest{
-				Resources: refs, Message: a.message(&f), MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
+			done, err := c.api.Resources.DeleteMany(c.ctx, v1.DeleteRequest{
+				Resources: refs, Message: c.reason(&f.changeFlags), MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
 			})
 			if err != nil {
 				return err
 			}
-			return a.printApplied(done, *f.output)
+			return printApplied(c, done)
 		},
+	})
+}
+
+// eventNames returns the events of muster delete event NODE/CHECK...; none: it deletes resources.
+func eventNames(c *call, f *deleteFlags) ([]string, error) {
+	if len(c.args) == 0 || !f.byName() {
+		return nil, nil
 	}
-	f.add(c, true, true)
-	c.Flags().StringVarP(&w.selector, "selector", "l", "", "those of the kind with these labels: env=test,tier!=db,owner,!old")
-	c.Flags().BoolVar(&w.all, "all", false, "all of the kind in the namespace")
-	c.Flags().BoolVar(&w.cascade, "cascade", false, "namespaces: with all that is in them")
-	return c
+	word, _, _ := strings.Cut(c.args[0], "/")
+	if !isState(word) && (len(c.args) > 1 || word != c.args[0]) {
+		return nil, nil
+	}
+	word, names, err := c.kindAndNames(c.cmd, c.args)
+	if err != nil {
+		return nil, err
+	}
+	list, _ := stateOf(word)
+	switch {
+	case len(names) == 0:
+		return nil, c.missingName(c.cmd, word)
+	case list != events:
+		return nil, nil
+	case f.dryRun:
+		return nil, model.Errorf(model.Invalid, "events have no --dry-run here").WithHint("see it: muster describe event %s", names[0])
+	}
+	return names, nil
+}
+
+// refs returns the resources to delete.
+func (f *deleteFlags) refs(c *call) (refs []v1.Ref, err error) {
+	switch {
+	case len(f.files) > 0:
+		docs, err := c.readSomeFiles(f.files)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range docs {
+			r := &d.located.Resource
+			refs = append(refs, v1.Ref{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name})
+		}
+	case f.byName():
+		if refs, err = parseRefs(c); err != nil {
+			return nil, err
+		}
+	default:
+		k, err := c.kindOf(c.args[0])
+		if err != nil {
+			return nil, err
+		}
+		if refs, err = resourceRefs(c.ctx, c.api, k.KindInfo, c.nsUnless(!k.Namespaced), f.selector); err != nil {
+			return nil, err
+		}
+	}
+	for i := range refs {
+		if k, _ := c.Kinds.Of(refs[i].Kind); k.Namespaced {
+			refs[i].Namespace = cmp.Or(refs[i].Namespace, c.ns())
+		}
+	}
+	if !f.cascade {
+		return refs, nil
+	}
+	for _, ref := range refs {
+		if ref.Kind != "Namespace" {
+			return nil, model.Errorf(model.Invalid, "--cascade is for namespaces: a %s contains nothing", strings.ToLower(ref.Kind)).WithHint("leave --cascade out")
+		}
+		for _, k := range c.Kinds.Kinds() {
+			if !k.Namespaced {
+				continue
+			}
+			within, err := resourceRefs(c.ctx, c.api, k.KindInfo, ref.Name, "")
+			if err != nil {
+				return nil, err
+			}
+			refs = append(refs, within...)
+		}
+	}
+	return refs, nil
+}
+
+// parseRefs reads KIND NAME... or KIND/NAME... of any kinds.
+func parseRefs(c *call) (refs []v1.Ref, err error) {
+	args := c.args
+	first, _, slashed := strings.Cut(args[0], "/")
+	if !slashed {
+		args = args[1:]
+	}
+	for _, arg := range args {
+		word, name, ok := strings.Cut(arg, "/")
+		switch {
+		case !slashed:
+			word, name = first, arg
+		case !ok:
+			return nil, model.Errorf(model.Invalid, "%q: expected KIND/NAME", arg).WithHint("muster delete %s/%s", first, arg)
+		}
+		k, err := c.kindOf(word)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, v1.Ref{Kind: k.Name, Name: name})
+	}
+	return refs, nil
+}
+
+// nothingToDelete reports that --all or -l selects no resource, which is no error.
+func nothingToDelete(c *call, k kind.Kind, selector string) error {
+	return c.show(v1.Applied{Outcomes: []v1.Outcome{}}, func() error {
+		labels, namespace := "", ""
+		if selector != "" {
+			labels = " with labels " + selector
+		}
+		if k.Namespaced {
+			namespace = " in namespace " + c.ns()
+		}
+		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, namespace)
+		return nil
+	})
 }

@@ -2,232 +2,222 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/document"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) describeCmd() *cobra.Command {
-	return &cobra.Command{
-		Use:               "describe KIND NAME",
-		Short:             "All there is to know of one thing",
-		Long:              "Says what a thing is, where it lands and how it is; what was declared comes last.\nOf an event also what happened to it, and who was told.",
-		Example:           "  muster describe event web01/disk\n  muster describe node web01\n  muster describe check disk",
-		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: a.completeObjects(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			word, names, err := a.kindAndNames(c, args)
-			if err != nil {
-				return err
+// describeRows is how many events or nodes a description lists.
+const describeRows = 15
+
+// fieldColumns is the width of the names of fields in a description.
+const fieldColumns = 14
+
+func describeCommand(s *session) *cobra.Command {
+	var word string
+	var names []string
+	return s.build(command{
+		use: "describe KIND NAME", short: "Show everything about one object",
+		long:    "Shows an object, its effect, its state and its declaration. Of an event also its history and\nnotifications.",
+		example: "  muster describe event web01/disk\n  muster describe node web01\n  muster describe check disk",
+		args:    cobra.RangeArgs(1, 2), complete: s.completeObjects(1), noFormat: true,
+		check: func(c *call) (err error) {
+			if word, names, err = c.kindAndNames(c.cmd, c.args); err == nil && len(names) != 1 {
+				err = c.missingName(c.cmd, word)
 			}
-			if len(names) != 1 {
-				return a.noName(c, word)
-			}
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			switch strings.ToLower(word) {
-			case "event", "events", "ev":
-				return a.describeEvent(c.Context(), client, names[0])
-			case "problem", "problems", "pr":
-				return a.describeProblem(c.Context(), client, names[0])
-			}
-			k, err := a.kindOf(word)
-			if err != nil {
-				return err
-			}
-			return a.describeResource(c.Context(), client, k, names[0])
+			return err
 		},
-	}
+		run: func(c *call) error {
+			switch list, _ := stateOf(word); list {
+			case events:
+				return describeEvent(c, names[0])
+			case problems:
+				return describeProblem(c, names[0])
+			}
+			k, err := c.kindOf(word)
+			if err != nil {
+				return err
+			}
+			return describeResource(c, k, names[0])
+		},
+	})
 }
 
-// field prints a name and its value.
-func (a *app) field(name, format string, args ...any) {
-	fmt.Fprintf(a.Stdout, "%-14s %s\n", name, clean(fmt.Sprintf(format, args...), false))
+// field writes one field of a description.
+func (c *call) field(name, format string, args ...any) { c.Field(fieldColumns, name, format, args...) }
+
+// item writes one field below a heading.
+func (c *call) item(name, format string, args ...any) {
+	c.Field(fieldColumns+2, "  "+name, format, args...)
 }
 
-func (a *app) when(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	text := t.In(a.Zone).Format("2006-01-02 15:04:05 MST")
-	if t.After(a.Now()) {
-		return text + " (in " + model.TimeSpan(t.Sub(a.Now())) + ")"
-	}
-	return text + " (" + model.Age(a.Now(), t) + " ago)"
-}
-
-func (a *app) describeEvent(ctx context.Context, c *client.Client, name string) error {
-	node, check, err := nodeCheck(name)
+// describeResource shows a resource, its effect, related events or nodes, changes and declaration.
+func describeResource(c *call, k kind.Kind, name string) error {
+	data, _, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.ns(), name)
 	if err != nil {
 		return err
 	}
-	e, err := c.Events.Get(ctx, a.ns(), node, check)
+	view, err := viewOf(c, data)
 	if err != nil {
 		return err
 	}
-	status := statusCell(e.Status)
-	fmt.Fprintf(a.Stdout, "%s is %s\n\n", clean(e.Node+"/"+e.Check, false), a.paint(status.colour, status.text))
-	a.field("namespace", "%s", e.Namespace)
-	if e.Status != model.OK {
-		a.field("severity", "%s", e.Severity)
+	namespace := c.nsUnless(!k.Namespaced)
+	steps := []func() error{
+		func() error {
+			if node, ok := view.Resource.Spec.(*model.NodeSpec); ok {
+				return describeNode(c, view.Resource, node)
+			}
+			return describeDeclared(c, k, view)
+		},
+		func() error { return describeRelated(c, k, namespace, name) },
+		func() error { return describeChanges(c, k, namespace, name) },
+		func() error { return printDeclaration(c, k, view.Resource) },
 	}
-	if e.Expired {
-		a.field("expired", "yes: this status is the deadline's, no result came in time")
-	}
-	a.field("received", "%s", a.when(e.Received))
-	took := ""
-	if e.Duration > 0 {
-		took = ", took " + e.Duration.String()
-	}
-	by := ""
-	if e.RanBy != "" {
-		by = ", by " + e.RanBy
-	}
-	a.field("executed", "%s%s%s", a.when(e.Executed), took, by)
-	a.field("since", "%s", a.when(e.Changed))
-	a.field("last OK", "%s", a.when(e.LastOK))
-	a.field("occurrences", "%d in a row", e.Occurrences)
-	if e.State == "flapping" {
-		a.field("flapping", "yes: %d %% of change; its problem stays open until it is steady", e.Change)
-	}
-	a.field("history", "%s (oldest first: o ok, w warning, c critical, u unknown)", history(e.History))
-	a.field("state changes", "%d", e.StateChanges)
-	last := ""
-	if e.Stream != 0 { // an agent's, and not the server's own
-		last = fmt.Sprintf("; last is number %d of stream %s", e.Number, e.Stream)
-	}
-	a.field("results", "%d applied, %d lost%s", e.Results, e.Lost, last)
-	fmt.Fprintf(a.Stdout, "\noutput\n%s\n", indent(clean(strings.TrimRight(e.Output, "\n"), true)))
-	a.describeBeside(&e)
-	for _, note := range e.Notes {
-		a.field("note", "%s: it could not be evaluated, and decided nothing", note)
-	}
-	if e.Problem != nil {
-		fmt.Fprintln(a.Stdout)
-		a.field("problem", "%s, opened %s", e.Problem.ID, a.when(e.Problem.Opened))
-		a.acknowledged(e.Problem.Ack)
-		a.describeHeld(e.Problem.Holds)
-		if err := a.printDeliveries(ctx, c, e.Problem.ID); err != nil {
+	for _, step := range steps {
+		if err := step(); err != nil {
 			return err
 		}
 	}
-	entries, err := c.Events.History(ctx, a.ns(), node, check, 10)
+	return nil
+}
+
+// describeDeclared shows the effect of a resource and the details of its kind.
+func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
+	r := view.Resource
+	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, c.ns(), r.Metadata.Name); err != nil {
+		return err
+	}
+	c.Printf("%s\n\n", resourceTitle(r))
+	if k.Namespaced {
+		c.field("namespace", "%s", r.Metadata.Namespace)
+	}
+	if len(r.Metadata.Labels) > 0 {
+		c.field("labels", "%s", labelText(r.Metadata.Labels))
+	}
+	if parts := k.FromSensu(r.Spec); parts != "" {
+		c.field("from Sensu", "%s: works as before. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
+	}
+	if view.State.Note != "" {
+		c.field("effect", "%s", view.State.Note)
+	}
+	for _, detail := range k.Details(view) {
+		c.field(detail.Name, "%s", detail.Text)
+	}
+	return nil
+}
+
+// resourceTitle returns kind, namespace and name, and the display name if there is one.
+func resourceTitle(r *model.Resource) string {
+	title := refOf(r.Kind, r.Metadata.Namespace, r.Metadata.Name)
+	if r.Metadata.DisplayName != "" {
+		title += " (" + r.Metadata.DisplayName + ")"
+	}
+	return title
+}
+
+// describeRelated lists the worst events or nodes of a resource, as its kind declares.
+func describeRelated(c *call, k kind.Kind, namespace, name string) error {
+	f, flag := v1.EventFilter{Namespace: namespace, Limit: describeRows}, "--node "+name
+	switch k.Related {
+	case kind.NodeEvents:
+		f.Node = name
+	case kind.CheckEvents:
+		f.Check, flag = name, "--check "+name
+		if namespace == model.SharedNamespaceName {
+			f.Namespace = ""
+		}
+	case kind.GroupMembers:
+		l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: namespace, Group: name, Limit: describeRows})
+		if err != nil || len(l.Items) == 0 {
+			return err
+		}
+		c.Printf("\nnodes, worst first\n")
+		more := ""
+		if left := l.Total - len(l.Items); left > 0 {
+			more = fmt.Sprintf("%d more: muster get nodes --group %s", left, name)
+		}
+		return list[v1.NodeState]{items: l.Items, columns: nodeColumns(c, false), notes: []string{more}}.print(c)
+	default:
+		return nil
+	}
+	l, err := c.api.Events.List(c.ctx, f)
+	if model.ClassOf(err) == model.NotFound {
+		return nil
+	}
+	if err != nil || len(l.Items) == 0 {
+		return err
+	}
+	c.Printf("\nevents, worst first\n")
+	more := ""
+	if l.Next != "" {
+		more = "there are more: muster get events " + flag
+	}
+	return eventList(c, l, &getFlags{}, more).print(c)
+}
+
+func describeChanges(c *call, k kind.Kind, namespace, name string) error {
+	changes, err := c.api.Resources.Changes(c.ctx, k.Name, namespace, name, 5, "")
 	if err != nil {
 		return err
 	}
-	if len(entries.Items) > 0 {
-		fmt.Fprintln(a.Stdout, "\nwhat happened, newest first")
-		for _, entry := range entries.Items {
-			fmt.Fprintf(a.Stdout, "  %s  %s\n", entry.At.In(a.Zone).Format("2006-01-02 15:04:05"), clean(entryText(entry), false))
+	if len(changes.Items) > 0 {
+		c.Printf("\nlast changes\n")
+		for _, change := range changes.Items {
+			c.Printf("  %s %s\n", c.Ago(change.At), changeText(change))
 		}
 	}
 	return nil
 }
 
-func entryText(e v1.Entry) string {
-	switch e.Kind {
-	case "lost":
-		if e.Count == 0 {
-			return "the agent tells: " + firstLine(e.Output)
-		}
-		return fmt.Sprintf("the agent gave up %s: %s", model.CountNoun(e.Count, "result"), firstLine(e.Output))
-	case "late":
-		return fmt.Sprintf("late result of %s: %s %s", e.Executed.UTC().Format(time.RFC3339), e.Status, firstLine(e.Output))
+// printDeclaration writes the resource as apply accepts it, without the fields of the server.
+func printDeclaration(c *call, k kind.Kind, r *model.Resource) error {
+	data, err := json.Marshal(model.Resource{APIVersion: r.APIVersion, Kind: r.Kind, Metadata: r.Metadata, Spec: k.Declared(r.Spec)})
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", r.Metadata.Name, err)
 	}
-	if words := entryWords[e.Kind]; words != "" {
-		return words + ": " + firstLine(e.Output)
-	}
-	if e.Previous == nil {
-		return fmt.Sprintf("%s, the first result: %s", e.Status, firstLine(e.Output))
-	}
-	return fmt.Sprintf("%s, was %s: %s", e.Status, *e.Previous, firstLine(e.Output))
-}
-
-var entryWords = map[string]string{
-	"acknowledged": "acknowledged by", "unacknowledged": "acknowledgement taken back by",
-	"flapping": "its status keeps changing", "steady": "its status is steady again", "text": "it says now", "forgotten": "the node was forgotten",
-}
-
-// acknowledged shows who looks after a problem.
-func (a *app) acknowledged(ack *model.Ack) {
-	if ack == nil {
-		return
-	}
-	text := ack.By + ", " + a.when(ack.At)
-	if ack.Note != "" {
-		text += ": " + ack.Note
-	}
-	if !ack.Until.IsZero() {
-		end := "until"
-		if !ack.Active(a.Now()) {
-			end = "ended"
-		}
-		text += "; " + end + " " + a.when(ack.Until)
-	}
-	a.field("acknowledged", "%s", text)
-}
-
-func indent(text string) string {
-	return "  " + strings.ReplaceAll(text, "\n", "\n  ")
-}
-
-func (a *app) printDeliveries(ctx context.Context, c *client.Client, problem string) error {
-	list, err := c.Problems.Deliveries(ctx, problem)
+	text, err := document.YAML(data)
 	if err != nil {
 		return err
 	}
-	if len(list.Items) == 0 {
-		a.field("told", "nobody")
+	revision := ""
+	if r.Status != nil {
+		revision = fmt.Sprintf(" (revision %d)", r.Status.Revision)
 	}
-	for i, d := range list.Items {
-		name := ""
-		if i == 0 {
-			name = "told"
-		}
-		text := fmt.Sprintf("%s about %s: %s", d.Handler, d.Kind, d.State)
-		switch d.State {
-		case "delivered":
-			text += " " + a.when(d.Ended)
-		case "pending":
-			text += fmt.Sprintf(", %s, again %s", model.CountNoun(d.Attempts, "attempt"), a.when(d.NextAt))
-		}
-		if d.LastError != "" {
-			text += "; last error: " + d.LastError
-		}
-		a.field(name, "%s", text)
-	}
+	c.Printf("\ndeclared%s\n%s\n", revision, screen.Painted(screen.Indent(string(text))))
 	return nil
 }
 
-func (a *app) describeProblem(ctx context.Context, c *client.Client, id string) error {
-	p, err := c.Problems.Get(ctx, id)
-	if err != nil {
-		return err
+// handlerNotes returns handlers, each with the reason why it cannot take a message about a removed
+// node: an agent of Sensu may name a handler that does not exist.
+func handlerNotes(ctx context.Context, c *call, namespace string, refs []string) (string, error) {
+	notes := make([]string, len(refs))
+	for i, ref := range refs {
+		ns, name := model.SplitRef(namespace, ref)
+		data, _, err := c.api.Resources.Get(ctx, kind.Handler().KindInfo, ns, name)
+		switch class := model.ClassOf(err); {
+		case class == model.NotFound:
+			ref += " (does not exist: the message waits until it is applied)"
+		case class == model.Forbidden: // in a namespace that the reader may not see
+		case err != nil:
+			return "", err
+		default:
+			r, err := c.Kinds.DecodeResource(data)
+			if err != nil {
+				return "", err
+			}
+			if service := r.Spec.(*model.HandlerSpec).ProblemService(); service != "" {
+				ref += " (" + service + " takes problems only: the message is given up)"
+			}
+		}
+		notes[i] = ref
 	}
-	state := "open"
-	if !p.Closed.IsZero() {
-		state = "closed"
-	}
-	fmt.Fprintf(a.Stdout, "problem %s of %s is %s\n\n", clean(p.ID, false), clean(p.Node+"/"+p.Source.String(), false), state)
-	a.field("namespace", "%s", p.Namespace)
-	a.field("worst", "%s, severity %s", p.Status, p.Severity)
-	a.field("opened", "%s", a.when(p.Opened))
-	a.acknowledged(p.Ack)
-	a.describeHeld(p.Holds)
-	if !p.Closed.IsZero() {
-		a.field("closed", "%s, lasted %s", a.when(p.Closed), model.TimeSpan(p.Closed.Sub(p.Opened)))
-	}
-	if err := a.printDeliveries(ctx, c, id); err != nil {
-		return err
-	}
-	fmt.Fprintf(a.Stdout, "\noutput at opening\n%s\n", indent(clean(strings.TrimRight(p.Output, "\n"), true)))
-	return nil
+	return strings.Join(notes, ", "), nil
 }

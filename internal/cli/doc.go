@@ -1,6 +1,9 @@
-// Package cli is the command line: it turns words into calls of the client and
-// answers into tables. It holds no state but the context file. What it touches of
-// the machine comes in as an Env, so that tests run the whole of it in process.
-// Commands that need the server's engines (up, server, load) are handed in by
-// cmd/muster as Extras. Start reading at main.go, then apply.go and getevents.go.
+// Package cli is the command line. A command is a value of type command, which names its flags and a
+// function on call; session holds server, namespace and client; package screen writes tables, fields,
+// JSON and YAML. The columns and details of resources come from the kind registry. The package keeps no
+// state but the context file, and Env is its only way to the machine, so tests run all of it in process.
+// It has no lock and starts no goroutine.
+//
+// Commands that need the server's engines (up, server, load) come from cmd/muster as Extras.
+// Start reading at main.go, then command.go and get.go.
 package cli

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,125 +11,124 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) doctorCmd() *cobra.Command {
-	var output *format
+func doctorCommand(s *session) *cobra.Command {
 	p := doctor.Patient{}
 	var admin string
-	c := &cobra.Command{
-		Use:   "doctor",
-		Short: "Measure what usually hurts and name the command that mends it",
-		Long: "Measures this machine and a data folder where installations usually hurt: limits, disk, fsync,\n" +
-			"memory, clock, certificates, whether the server answers and history keeps up, and archives of\nAssets that are missing or damaged; worst first, each with the command to type.\n" +
-			"Folders and budget are those of the server that runs here, unless flags, environment or a\nsettings file say otherwise.\n" +
-			"Ends with 9 if something does not work at all.",
-		Example: "  muster doctor\n  muster doctor --data /var/lib/muster --agents 5000",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			cfg, err := config.Load(c.Flags(), a.Getenv)
-			if err != nil {
+	return s.build(command{
+		use: "doctor", short: "Find common faults of this machine, with the command that mends each",
+		long: "Measures this machine and a data folder for common faults of an installation: limits, disk, fsync,\n" +
+			"memory, clock, certificates, whether the server answers and history keeps up, and archives of Assets\n" +
+			"that are missing or damaged; worst first, each with the command to type. Folders and journal budget are\n" +
+			"those of the server that runs here, unless flags, environment or a settings file name others.\n" +
+			"Exits with 9 if something does not work at all.",
+		example: "  muster doctor\n  muster doctor --data /var/lib/muster --agents 5000",
+		args:    cobra.NoArgs, offline: true,
+		flags: func(flags *pflag.FlagSet) {
+			config.Flags(flags, "data", "journal", "journal-budget")
+			flags.StringVar(&admin, "admin", "", "admin listener of the server; default: the context's, else "+defaultAdmin)
+			flags.IntVar(&p.Agents, "agents", 1000, "agents that the machine is to serve")
+		},
+		run: func(c *call) error {
+			if err := findPatient(c, &p, admin); err != nil {
 				return err
 			}
-			given := func(name string) bool {
-				file, _ := c.Flags().GetString("config")
-				return c.Flags().Changed(name) || a.Getenv("MUSTER_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) != "" || cmp.Or(file, a.Getenv("MUSTER_CONFIG")) != ""
-			}
-			p.Data, p.Journal, p.Budget = cfg.Data, cfg.Journal, int64(cfg.JournalBudget)
-			if where, err := a.context(); err == nil {
-				p.URL, p.CA, admin = where.Server, []byte(where.CA), cmp.Or(admin, where.Admin)
-				api, err := client.New(where)
-				switch {
-				case err == nil:
-					p.URL = api.Server() // with https:// before it
-				case a.server != "" || a.ca != "": // typed wrong, or the wrong file
-					return err
-				}
-				if where.CA == "" && where.CAFile != "" {
-					p.CA, _ = os.ReadFile(where.CAFile) // where there is none, nothing is trusted, which is said
-				}
-				if !given("data") {
-					p.Data = cmp.Or(where.Data, p.Data)
-				}
-			}
-			if !given("data") && p.Data == cfg.Data {
-				p.Data = dataFolder()
-			}
-			asRunning(c.Context(), adminURL(cmp.Or(admin, defaultAdmin)), &p, given)
-			findings := doctor.Examine(c.Context(), p)
-			bad := 0
-			for _, f := range findings {
-				if f.Verdict == doctor.Bad {
-					bad++
-				}
-			}
-			if output.machine() {
-				if err := a.printValue(*output, findings); err != nil {
-					return err
-				}
-			} else if err := a.printFindings(findings); err != nil {
+			findings := doctor.Examine(c.ctx, p)
+			if err := c.show(findings, func() error { return printFindings(c.Screen, findings) }); err != nil {
 				return err
 			}
-			if bad > 0 {
+			if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Bad }) {
 				return &exitError{model.Unavailable.Exit()}
 			}
 			return nil
 		},
-	}
-	output = formatFlag(c)
-	config.Flags(c.Flags(), "data", "journal", "journal-budget")
-	c.Flags().StringVar(&admin, "admin", "", "the server's admin listener; default: the context's, else "+defaultAdmin)
-	c.Flags().IntVar(&p.Agents, "agents", 1000, "agents that the machine should serve")
-	return c
+	})
 }
 
-// defaultAdmin is where a server's admin listener is, unless it is told otherwise.
+// findPatient completes the patient: flags, environment and settings file win over the context, both
+// over the settings of the server that runs here.
+func findPatient(c *call, p *doctor.Patient, admin string) error {
+	cfg, err := config.Load(c.cmd.Flags(), c.Getenv)
+	if err != nil {
+		return err
+	}
+	isSet := func(name string) bool {
+		file, _ := c.cmd.Flags().GetString("config")
+		return c.cmd.Flags().Changed(name) || c.Getenv("MUSTER_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) != "" || cmp.Or(file, c.Getenv("MUSTER_CONFIG")) != ""
+	}
+	p.Data, p.Journal, p.Budget = cfg.Data, cfg.Journal, int64(cfg.JournalBudget)
+	if target, err := c.context(); err == nil {
+		p.URL, p.CA, admin = target.Server, []byte(target.CA), cmp.Or(admin, target.Admin)
+		api, err := client.New(target)
+		switch {
+		case err == nil:
+			p.URL = api.Server() // with https:// before it
+		case c.server != "" || c.ca != "": // a typing error, or the wrong file
+			return err
+		}
+		if target.CA == "" && target.CAFile != "" {
+			p.CA, _ = os.ReadFile(target.CAFile) // without a CA the finding reports that nothing is trusted
+		}
+		if !isSet("data") {
+			p.Data = cmp.Or(target.Data, p.Data)
+		}
+	}
+	if !isSet("data") && p.Data == cfg.Data {
+		p.Data = dataFolder()
+	}
+	takeSettings(c.ctx, adminURL(cmp.Or(admin, defaultAdmin)), p, isSet)
+	return nil
+}
+
+// defaultAdmin is the default address of a server's admin listener.
 const defaultAdmin = "127.0.0.1:8444"
 
-// dataFolder is where a server of this machine keeps all, if nobody says it: muster up in
-// this folder, else the service.
+// dataFolder returns the usual data folder of a server on this machine: muster up has it in this
+// folder, the service in /var/lib.
 func dataFolder() string {
 	const up, service = "./muster-data", "/var/lib/muster"
-	if _, err := os.Stat(up); err == nil {
-		return up
-	}
-	if _, err := os.Stat(service); err == nil {
-		return service
+	for _, folder := range []string{up, service} {
+		if _, err := os.Stat(folder); err == nil {
+			return folder
+		}
 	}
 	return up
 }
 
-// asRunning completes a patient with the settings of the server that runs on this
-// machine, where it answers, is of the same data folder, and nothing else was given.
-func asRunning(ctx context.Context, admin string, p *doctor.Patient, given func(setting string) bool) {
+// takeSettings completes the patient with the settings of the server that runs on this machine, if
+// it answers and has the same data folder. isSet reports settings that somebody chose.
+func takeSettings(ctx context.Context, admin string, p *doctor.Patient, isSet func(setting string) bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	var running map[string]string
-	if data, err := fetch(ctx, admin+"/debug/config"); err != nil || json.Unmarshal(data, &running) != nil {
+	var settings map[string]string
+	if data, err := fetch(ctx, admin+"/debug/config"); err != nil || json.Unmarshal(data, &settings) != nil {
 		return
 	}
-	folder := running["data"]
-	if given("data") && !sameFolder(folder, p.Data) {
+	folder := settings["data"]
+	if isSet("data") && !isSameFolder(folder, p.Data) {
 		return
 	}
 	p.Admin = admin
-	if !given("data") && filepath.IsAbs(folder) {
+	if !isSet("data") && filepath.IsAbs(folder) {
 		p.Data = folder
 	}
-	if !given("journal") {
-		p.Journal = running["journal"]
+	if !isSet("journal") {
+		p.Journal = settings["journal"]
 	}
-	if budget, err := model.ParseSize(running["journal-budget"]); err == nil && !given("journal-budget") {
+	if budget, err := model.ParseSize(settings["journal-budget"]); err == nil && !isSet("journal-budget") {
 		p.Budget = int64(budget)
 	}
 }
 
-func sameFolder(x, y string) bool {
+func isSameFolder(x, y string) bool {
 	a, err := os.Stat(x)
 	if err != nil {
 		return false
@@ -139,39 +137,39 @@ func sameFolder(x, y string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// printFindings prints what is wrong first. On a terminal too narrow for the commands
-// these stand below, whole: they are to be copied.
-func (a *app) printFindings(findings []doctor.Finding) error {
-	order := map[doctor.Verdict]int{doctor.Bad: 0, doctor.Warn: 1, doctor.Fine: 2}
+// verdictOrder sorts findings, worst first.
+var verdictOrder = map[doctor.Verdict]int{doctor.Bad: 0, doctor.Warn: 1, doctor.Fine: 2}
+
+var verdictColours = map[doctor.Verdict]screen.Colour{doctor.Fine: screen.Green, doctor.Warn: screen.Yellow, doctor.Bad: screen.Red}
+
+// printFindings writes a table, worst first. On a terminal too narrow for the commands, they stand
+// below it, uncut: people copy them.
+func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	findings = slices.Clone(findings)
-	slices.SortStableFunc(findings, func(x, y doctor.Finding) int { return order[x.Verdict] - order[y.Verdict] })
-	t := newTable("STATUS", "WHAT", "MEASURED", "NEEDED", "TO MEND IT, TYPE")
-	colours := map[doctor.Verdict]string{doctor.Fine: green, doctor.Warn: yellow, doctor.Bad: red}
-	below := false
-	for _, f := range findings {
-		t.add(cell{string(f.Verdict), colours[f.Verdict]}, f.What, f.Measured, dash(f.Needed), dash(f.Mend))
+	slices.SortStableFunc(findings, func(x, y doctor.Finding) int { return verdictOrder[x.Verdict] - verdictOrder[y.Verdict] })
+	t := screen.Rows(findings,
+		screen.Col("STATUS", func(f doctor.Finding) any {
+			return screen.Cell{Text: string(f.Verdict), Colour: verdictColours[f.Verdict]}
+		}),
+		screen.Col("WHAT", func(f doctor.Finding) any { return f.What }),
+		screen.Col("MEASURED", func(f doctor.Finding) any { return f.Measured }),
+		screen.Col("NEEDED", func(f doctor.Finding) any { return f.Needed }),
+		screen.Col("TO MEND IT, TYPE", func(f doctor.Finding) any { return f.Mend }))
+	below := s.Width > 0 && t.Width() > s.Width
+	if below {
+		t.DropLast()
 	}
-	if wide := t.width(); a.Width > 0 && wide > a.Width {
-		below = true
-		t.head = t.head[:4]
-		for i := range t.rows {
-			t.rows[i] = t.rows[i][:4]
-		}
-	}
-	if err := t.write(a.Env); err != nil {
+	if err := t.Write(s); err != nil {
 		return err
 	}
-	bad := 0
-	for _, f := range findings {
-		if f.Verdict == doctor.Fine {
-			continue
-		}
-		if bad++; below {
-			fmt.Fprintf(a.Stdout, "\n%s: %s\n  needed: %s\n  to mend it: %s\n", clean(f.What, false), clean(f.Measured, false), clean(dash(f.Needed), false), clean(f.Mend, false))
-		}
+	faults := slices.DeleteFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Fine })
+	if len(faults) == 0 {
+		s.Printf("nothing to mend\n")
 	}
-	if bad == 0 {
-		fmt.Fprintln(a.Stdout, "nothing to mend")
+	for _, f := range faults {
+		if below {
+			s.Printf("\n%s: %s\n  needed: %s\n  to mend it: %s\n", f.What, f.Measured, screen.Dash(f.Needed), f.Mend)
+		}
 	}
 	return nil
 }

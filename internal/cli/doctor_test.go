@@ -14,7 +14,7 @@ import (
 
 // The doctor measures against the settings of the server that runs here, unless others
 // are given, or it is a server of another folder.
-func TestDoctorTakesTheSettingsOfTheServer(t *testing.T) {
+func TestDoctorTakesServerSettings(t *testing.T) {
 	own, other := t.TempDir(), t.TempDir()
 	settings := map[string]string{"data": own, "journal": "/fast/disk", "journal-budget": "7GiB"}
 	admin := httptest.NewServer(admin.Handler(admin.Options{Settings: settings, Gatherer: prometheus.NewRegistry(), Queues: &queue.Registry{}}))
@@ -32,14 +32,14 @@ func TestDoctorTakesTheSettingsOfTheServer(t *testing.T) {
 		{"another folder", other, []string{"data"}, doctor.Patient{Data: other, Journal: "/here", Budget: 4 << 30}},
 	} {
 		p := doctor.Patient{Data: c.data, Journal: "/here", Budget: 4 << 30}
-		asRunning(t.Context(), running, &p, func(setting string) bool { return slices.Contains(c.given, setting) })
+		takeSettings(t.Context(), running, &p, func(setting string) bool { return slices.Contains(c.given, setting) })
 		if p.Data != c.want.Data || p.Journal != c.want.Journal || p.Budget != c.want.Budget {
 			t.Errorf("%s: %+v, want %+v", c.name, p, c.want)
 		}
 	}
 	admin.Close()
 	p := doctor.Patient{Data: own, Budget: 4 << 30}
-	asRunning(t.Context(), running, &p, func(string) bool { return false })
+	takeSettings(t.Context(), running, &p, func(string) bool { return false })
 	if p.Data != own || p.Journal != "" || p.Budget != 4<<30 {
 		t.Errorf("no server: %+v", p)
 	}

@@ -5,53 +5,43 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/document"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) editCmd() *cobra.Command {
-	var f applyFlags
-	c := &cobra.Command{
-		Use:   "edit KIND NAME",
-		Short: "Change a resource in $EDITOR and apply it",
-		Long: "Opens a resource in $VISUAL or $EDITOR and applies what you save. If it is refused, your\n" +
-			"text is kept; if somebody else changed the resource meanwhile, nothing is overwritten.",
-		Example:           "  muster edit check disk -m \"less noise\"",
-		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: a.completeObjects(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			kind, names, err := a.kindAndNames(c, args)
-			if err != nil {
+func editCommand(s *session) *cobra.Command {
+	f := &changeFlags{}
+	var k kind.Kind
+	var names []string
+	return s.build(command{
+		use: "edit KIND NAME", short: "Edit a resource in $EDITOR and apply it",
+		long:    "Opens a resource in $VISUAL or $EDITOR and applies the saved text. If the server refuses it, the text\nstays in a file; a change that somebody else made meanwhile is never overwritten.",
+		example: "  muster edit check disk -m \"less noise\"",
+		args:    cobra.RangeArgs(1, 2), complete: s.completeObjects(1), flags: f.declare,
+		check: func(c *call) (err error) {
+			var word string
+			if word, names, err = c.kindAndNames(c.cmd, c.args); err != nil {
 				return err
 			}
 			if len(names) != 1 {
-				return a.noName(c, kind)
+				return c.missingName(c.cmd, word)
 			}
-			return a.edit(c, kind, names[0], &f)
+			k, err = c.kindOf(word)
+			return err
 		},
-	}
-	f.add(c, false, true)
-	return c
+		run: func(c *call) error { return editResource(c, k, names[0], f) },
+	})
 }
 
-// edit keeps the text until it is applied: what was refused lies in the file that
-// the error names. What somebody else changed meanwhile is a conflict.
-func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
-	k, err := a.kindOf(kind)
-	if err != nil {
-		return err
-	}
-	client, err := a.connect()
-	if err != nil {
-		return err
-	}
-	data, tag, err := client.Resources.Get(c.Context(), k.KindInfo, a.ns(), name)
+// editResource edits and replaces one resource. The text stays in its file until the server took it;
+// the ETag of the first read makes a concurrent change a conflict.
+func editResource(c *call, k kind.Kind, name string, f *changeFlags) error {
+	data, tag, err := c.api.Resources.Get(c.ctx, k.KindInfo, c.ns(), name)
 	if err != nil {
 		return err
 	}
@@ -61,63 +51,54 @@ func (a *app) edit(c *cobra.Command, kind, name string, f *applyFlags) error {
 	}
 	file, err := os.CreateTemp("", "muster-edit-*.yaml")
 	if err != nil {
-		return fmt.Errorf("make file to edit: %w", err)
+		return fmt.Errorf("create the file to edit: %w", err)
 	}
 	path := file.Name()
 	_, err = file.Write(before)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return fmt.Errorf("write file to edit: %w", err)
+		return fmt.Errorf("write the file to edit: %w", err)
 	}
-	if err := a.Edit(path); err != nil {
+	if err := c.Edit(path); err != nil {
 		_ = os.Remove(path)
-		return model.Errorf(model.Invalid, "the editor failed: %w", err).WithHint("set EDITOR to the one you like")
+		return model.Errorf(model.Invalid, "the editor failed: %w", err).WithHint("set EDITOR to another one")
 	}
 	after, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("read edited file: %w", err)
+		return fmt.Errorf("read the edited file: %w", err)
 	}
 	if bytes.Equal(after, before) {
 		_ = os.Remove(path)
-		fmt.Fprintln(a.Stdout, "no change")
+		c.Printf("no change\n")
 		return nil
 	}
-	docs, err := a.splitDocuments(path, after)
-	if err == nil && len(docs) != 1 {
-		err = model.Errorf(model.Invalid, "%s holds %s, not one", path, model.CountNoun(len(docs), "resource"))
+	applied, err := putEdited(c, k, name, f, path, data, after, tag)
+	if err != nil {
+		c.Notef("your text is in %s. Correct it there, then: muster apply -f %s\n", path, path)
+		return err
 	}
-	if err == nil {
-		o, derr := decodeObject(docs[0].body)
-		old, _ := decodeObject(data)
-		if derr == nil && (o.Kind != old.Kind || o.Metadata.Name != old.Metadata.Name || o.Metadata.Namespace != old.Metadata.Namespace) {
-			err = model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("make a new resource: muster apply -f %s", path)
-		} else if derr == nil {
-			applied, perr := client.Resources.Put(c.Context(), k.KindInfo, a.ns(), name, docs[0].body, tag, a.message(f), f.maxAffected, f.dryRun, f.yes)
-			if perr == nil {
-				_ = os.Remove(path)
-				return a.printApplied(applied, *f.output)
-			}
-			err = perr
-		} else {
-			err = derr
-		}
-	}
-	fmt.Fprintf(a.Stderr, "your text is kept in %s; mend it there, then: muster apply -f %s\n", path, path)
-	return err
+	_ = os.Remove(path)
+	return printApplied(c, applied)
 }
 
-// editor opens $VISUAL, $EDITOR or what the system has.
-func (e *Env) editor(path string) error {
-	words := strings.Fields(e.Getenv("VISUAL"))
-	if len(words) == 0 {
-		words = strings.Fields(e.Getenv("EDITOR"))
+// putEdited replaces a resource by the edited text, which must be the same resource.
+func putEdited(c *call, k kind.Kind, name string, f *changeFlags, path string, before, after []byte, tag string) (v1.Applied, error) {
+	docs, err := c.decode(path, after)
+	if err != nil {
+		return v1.Applied{}, err
 	}
-	if len(words) == 0 {
-		words = []string{"vi"}
-		if runtime.GOOS == "windows" {
-			words = []string{"notepad"}
-		}
+	if len(docs) != 1 {
+		return v1.Applied{}, model.Errorf(model.Invalid, "%s has %s, expected one", path, model.CountNoun(len(docs), "resource"))
 	}
-	command := exec.Command(words[0], append(words[1:], path)...)
-	command.Stdin, command.Stdout, command.Stderr = e.Stdin, e.Stdout, e.Stderr
-	return command.Run()
+	old, err := decodeEnvelope(before)
+	if err != nil {
+		return v1.Applied{}, err
+	}
+	edited, err := decodeEnvelope(docs[0].body)
+	if err != nil {
+		return v1.Applied{}, err
+	}
+	if edited.ref() != old.ref() {
+		return v1.Applied{}, model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("declare a new resource: muster apply -f %s", path)
+	}
+	return c.api.Resources.Put(c.ctx, k.KindInfo, c.ns(), name, docs[0].body, tag, c.reason(f), f.maxAffected, f.dryRun, f.yes)
 }

@@ -3,6 +3,9 @@ package cli
 import (
 	"io"
 	"os"
+	"os/exec"
+	"runtime"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -10,25 +13,25 @@ import (
 	"github.com/muster-fleet/muster/internal/kind"
 )
 
-// Env is what a command line touches of its machine.
+// Env is the machine as a command line sees it.
 type Env struct {
 	Args   []string       // without the program's name
-	Kinds  *kind.Registry // nil: all of Muster's
+	Kinds  *kind.Registry // nil: every kind of Muster
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
 	Getenv func(string) string
 	Now    func() time.Time
-	Zone   *time.Location // in which times are shown
-	Width  int            // of the terminal in columns; 0: no terminal, nothing is cut
-	Colour bool           // whether Stdout may be coloured
-	// ReadPassword asks on the terminal without showing what is typed; nil: no terminal.
+	Zone   *time.Location // of times that people read
+	Width  int            // columns of the terminal; 0: no terminal, nothing is cut
+	Colour bool           // whether Stdout takes colours
+	// ReadPassword asks on the terminal without an echo; nil: no terminal.
 	ReadPassword func(prompt string) (string, error)
-	// Edit opens a file in the user's editor and waits.
+	// Edit opens a file in the user's editor and waits for its end.
 	Edit func(path string) error
 }
 
-// System is the Env of this process.
+// System returns the Env of this process.
 func System() *Env {
 	e := &Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -51,4 +54,21 @@ func System() *Env {
 		}
 	}
 	return e
+}
+
+// editor opens a file in $VISUAL, $EDITOR or the editor of the system.
+func (e *Env) editor(path string) error {
+	words := strings.Fields(e.Getenv("VISUAL"))
+	if len(words) == 0 {
+		words = strings.Fields(e.Getenv("EDITOR"))
+	}
+	if len(words) == 0 {
+		words = []string{"vi"}
+		if runtime.GOOS == "windows" {
+			words = []string{"notepad"}
+		}
+	}
+	command := exec.Command(words[0], append(words[1:], path)...)
+	command.Stdin, command.Stdout, command.Stderr = e.Stdin, e.Stdout, e.Stderr
+	return command.Run()
 }

@@ -1,137 +1,241 @@
 package cli
 
 import (
-	"context"
-	"fmt"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
-	"github.com/muster-fleet/muster/internal/client"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) eventCmd() *cobra.Command {
-	c := &cobra.Command{Use: "event", Short: "Acknowledge, resolve or delete events by hand", RunE: helpOf,
-		Long: "Says that you look after an event's problem, sets it to OK, or forgets it, by hand. All of it is\nkept with who did it and why. An acknowledgement ends with the problem; a status that was set\n" +
-			"lasts until the next result says otherwise. Events are named, or picked by what they are and where\n" +
-			"(-l, --where, --status, --check, --node, --group, which must all hold): how many and which is shown first.\n" +
-			"'muster audit run' says what became of it. To type it again is safe: it is done where it is not yet.",
-		Example: "  muster event ack web01/disk --for 2h -m \"new disk is on its way\"\n  muster event resolve web01/disk -m \"cleaned up\"\n" +
+// eventVerb is one action on events.
+type eventVerb struct {
+	use, alias, short, example string
+	bulk                       string // its name in the API
+	done                       string // its result, for one event and for many
+}
+
+var eventVerbs = [...]eventVerb{
+	{"ack", "acknowledge", "Acknowledge problems", " --for 2h -m \"on it\"", "acknowledge", ""},
+	{"unack", "unacknowledge", "Remove acknowledgements", "", "unacknowledge", "not acknowledged any more"},
+	{"resolve", "", "Set events to OK until their next result", " -m \"cleaned up\"", "resolve", "resolved"},
+	{"delete", "", "Delete events; the next result creates them anew", "", "delete", "deleted"},
+}
+
+// eventFlags are the flags of an action on events; the request selects events in place of names.
+type eventFlags struct {
+	v1.BulkRequest
+	allNamespaces bool
+	length        model.Duration // of an acknowledgement; 0: until its problem closes
+}
+
+func eventCommand(s *session) *cobra.Command {
+	d := command{
+		use: "event", short: "Acknowledge, resolve or delete events",
+		long: "Acknowledges an event's problem, sets an event to OK, or deletes it. Each action is recorded with its\nauthor and reason: muster audit run. An acknowledgement ends with the problem, a status that you set\n" +
+			"with the next result. Name events, or select them by -l, --where, --status, --check, --node, --group,\n" +
+			"which must all match: the command first shows the matching events. It is safe to repeat.",
+		example: "  muster event ack web01/disk --for 2h -m \"new disk is on its way\"\n  muster event resolve web01/disk -m \"cleaned up\"\n" +
 			"  muster event ack --group web --status critical -m \"the switch\" --dry-run",
 	}
-	var note string
-	var length model.Duration
-	for _, verb := range []struct {
-		use, alias, short, example string
-		bulk                       string
-		do                         eventVerb
-	}{
-		{"ack", "acknowledge", "Say that you look after problems", " --for 2h -m \"on it\"", "acknowledge",
-			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
-				done, until := "acknowledged until its problem ends", time.Time{}
-				if length > 0 {
-					until = a.Now().Add(time.Duration(length))
-					done = "acknowledged for " + length.String()
-				}
-				return done, c.Events.Acknowledge(ctx, a.ns(), node, check, note, until)
-			}},
-		{"unack", "unacknowledge", "Take acknowledgements back", "", "unacknowledge",
-			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
-				return "not acknowledged any more", c.Events.Unacknowledge(ctx, a.ns(), node, check, note)
-			}},
-		{"resolve", "", "Set events to OK until the next result says otherwise", " -m \"cleaned up\"", "resolve",
-			func(ctx context.Context, c *client.Client, node, check string) (string, error) {
-				return "resolved", c.Events.Resolve(ctx, a.ns(), node, check, note)
-			}},
-		{"delete", "", "Forget events; they come back with the next result", "", "delete",
-			a.deleteEvent(&note)},
-	} {
-		f := &bulkFlags{}
-		sub := &cobra.Command{
-			Use: verb.use + " NODE/CHECK... | " + verb.use + " -l LABELS --where CONDITION --status STATUS --check NAME --group NAME", Short: verb.short, Args: cobra.ArbitraryArgs,
-			Example: "  muster event " + verb.use + " web01/disk" + verb.example + "\n  muster event " + verb.use + " --group web --check disk" + verb.example, ValidArgsFunction: a.completeEvents,
-			RunE: func(c *cobra.Command, args []string) error {
-				if err := f.args(c, args); err != nil {
-					return err
-				}
-				if len(args) > 0 {
-					return a.eventAction(c, args, verb.do)
-				}
-				f.Note = note
-				return a.bulk(c, f, verb.bulk, length)
-			},
-		}
-		f.add(sub)
-		if verb.alias != "" {
-			sub.Aliases = []string{verb.alias}
-		}
-		sub.Flags().StringVarP(&note, "message", "m", "", "why; kept with the action")
-		if verb.use == "ack" {
-			sub.Flags().Var(&durationFlag{&length}, "for", "when it ends, if the problem does not end before: 30m, 2h, 3d")
-		}
-		c.AddCommand(sub)
+	for _, verb := range eventVerbs {
+		d.commands = append(d.commands, eventVerbCommand(s, verb))
 	}
-	return c
+	return s.build(d)
 }
 
-func (a *app) deleteEvent(note *string) eventVerb {
-	return func(ctx context.Context, c *client.Client, node, check string) (string, error) {
-		return "deleted", c.Events.Delete(ctx, a.ns(), node, check, *note)
-	}
-}
-
-// eventVerb does one thing to one event and says so.
-type eventVerb func(ctx context.Context, c *client.Client, node, check string) (done string, err error)
-
-// helpCmd is muster help COMMAND, which says so where there is no such command.
-func (a *app) helpCmd(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "What a command does, with its flags and an example",
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-			at, _, err := root.Find(args)
-			if err != nil {
-				return nil, noFiles
+func eventVerbCommand(s *session, verb eventVerb) *cobra.Command {
+	f := &eventFlags{}
+	d := command{
+		use:   verb.use + " NODE/CHECK... | " + verb.use + " -l LABELS --where CONDITION --status STATUS --check NAME --group NAME",
+		short: verb.short, args: cobra.ArbitraryArgs, complete: s.completeEvents,
+		example: "  muster event " + verb.use + " web01/disk" + verb.example + "\n  muster event " + verb.use + " --group web --check disk" + verb.example,
+		flags: func(flags *pflag.FlagSet) {
+			f.declare(flags)
+			if verb.use == "ack" {
+				flags.Var(&durationFlag{&f.length}, "for", "end of the acknowledgement, if the problem lasts longer: 30m, 2h, 3d")
 			}
-			for _, c := range at.Commands() {
-				if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
-					names = append(names, c.Name()+"\t"+c.Short)
-				}
-			}
-			return names, noFiles
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, rest, err := root.Find(args)
-			if err != nil {
-				return err
+		check: f.check,
+		run: func(c *call) error {
+			if len(c.args) > 0 {
+				return actOnEvents(c, c.args, func(node, check string) (string, error) { return actOnEvent(c, verb, f, node, check) })
 			}
-			if len(rest) > 0 {
-				return a.unknownCommand(c, rest)
-			}
-			c.InitDefaultHelpFlag()
-			return c.Help()
+			return actOnSelection(c, verb, f)
 		},
 	}
+	if verb.alias != "" {
+		d.aliases = []string{verb.alias}
+	}
+	return s.build(d)
 }
 
-func helpOf(c *cobra.Command, _ []string) error { return c.Help() }
+func (f *eventFlags) declare(flags *pflag.FlagSet) {
+	flags.StringVarP(&f.Selector, "selector", "l", "", "events of nodes with these labels: env=prod,tier!=db")
+	flags.StringVar(&f.Where, "where", "", "events for which this is true: CEL over event and node")
+	flags.StringVar(&f.Status, "status", "", "events with these statuses: critical,unknown")
+	flags.StringVar(&f.Check, "check", "", "events of this check")
+	flags.StringVar(&f.Node, "node", "", "events of this node")
+	flags.StringVar(&f.Group, "group", "", "events of nodes in this group")
+	flags.BoolVar(&f.All, "all", false, "all events of the namespace")
+	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "of all namespaces")
+	flags.IntVar(&f.MaxAffected, "max-affected", 0, "refuse an action on more events (0: a fifth of all, at least 50)")
+	flags.BoolVar(&f.Yes, "yes", false, "go ahead, however many events match")
+	flags.BoolVar(&f.DryRun, "dry-run", false, "show the matching events and change nothing")
+	messageFlag(flags, &f.Note, "reason, recorded with the action")
+}
 
-// eventAction does one thing to each event; it stops at the first that fails.
-func (a *app) eventAction(c *cobra.Command, names []string, do eventVerb) error {
-	client, err := a.connect()
-	if err != nil {
-		return err
+// check refuses names together with a selection, and neither.
+func (f *eventFlags) check(c *call) error {
+	path, selects := c.cmd.CommandPath(), f.All || f.Selector+f.Where+f.Status+f.Check+f.Node+f.Group != ""
+	switch {
+	case len(c.args) > 0 && selects:
+		return model.Errorf(model.Invalid, "names exclude -l, --where, --status, --check, --node, --group and --all").WithHint("%s --check disk, or %s NODE/CHECK...", path, path)
+	case len(c.args) > 0 && f.DryRun:
+		return model.Errorf(model.Invalid, "--dry-run needs a selection, not names").WithHint("see the event: muster describe event %s", c.args[0])
+	case len(c.args) == 0 && !selects:
+		return model.Errorf(model.Invalid, "no events are named").WithHint("%s NODE/CHECK..., or -l, --where, --status, --check, --group; all of the namespace: --all", path)
 	}
+	return nil
+}
+
+// result returns the result of a verb on n events in the past tense.
+func (f *eventFlags) result(verb eventVerb, n int) string {
+	switch {
+	case verb.done != "":
+		return verb.done
+	case f.length > 0:
+		return "acknowledged for " + f.length.String()
+	case n == 1:
+		return "acknowledged until its problem closes"
+	}
+	return "acknowledged until their problems close"
+}
+
+func (f *eventFlags) until(c *call) (until time.Time) {
+	if f.length > 0 {
+		until = c.Now().Add(time.Duration(f.length))
+	}
+	return until
+}
+
+func actOnEvent(c *call, verb eventVerb, f *eventFlags, node, check string) (done string, err error) {
+	switch verb.use {
+	case "ack":
+		err = c.api.Events.Acknowledge(c.ctx, c.ns(), node, check, f.Note, f.until(c))
+	case "unack":
+		err = c.api.Events.Unacknowledge(c.ctx, c.ns(), node, check, f.Note)
+	case "resolve":
+		err = c.api.Events.Resolve(c.ctx, c.ns(), node, check, f.Note)
+	case "delete":
+		err = c.api.Events.Delete(c.ctx, c.ns(), node, check, f.Note)
+	}
+	return f.result(verb, 1), err
+}
+
+// actOnEvents acts on each named event; it stops at the first failure.
+func actOnEvents(c *call, names []string, act func(node, check string) (done string, err error)) error {
 	for _, name := range names {
 		node, check, err := nodeCheck(name)
 		if err != nil {
 			return err
 		}
-		done, err := do(c.Context(), client, node, check)
+		done, err := act(node, check)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Stdout, "event %s %s\n", clean(name, false), done)
+		c.Printf("event %s %s\n", name, done)
 	}
 	return nil
+}
+
+// actOnSelection lists the matching events, then acts on them in one request.
+func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
+	r := f.BulkRequest
+	r.Namespace, r.Until = c.nsUnless(f.allNamespaces), f.until(c)
+	if !r.DryRun && !c.Format.Machine() {
+		preview := r
+		preview.DryRun = true
+		found, err := c.api.Events.Bulk(c.ctx, verb.bulk, preview)
+		if err != nil {
+			return err
+		}
+		if printMatches(c, &found, f.allNamespaces); found.Matched == 0 {
+			return nil
+		}
+	}
+	done, err := c.api.Events.Bulk(c.ctx, verb.bulk, r)
+	const repeat = "repeat the command: it skips finished events"
+	if !r.DryRun && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)) { // the server died meanwhile
+		return model.Errorf(model.Unavailable, "no answer came; some of the events may be done").WithHint("when the server is back, %s", repeat)
+	}
+	if err != nil {
+		return err
+	}
+	err = c.show(done, func() error {
+		if r.DryRun {
+			printMatches(c, &done, f.allNamespaces)
+			c.Printf("dry run: nothing was changed\n")
+		} else {
+			printBulkResult(c, &done, f.result(verb, done.Done))
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, left := range done.Left {
+		if left.Failed {
+			return model.Errorf(model.Unavailable, "%s of %d failed: %s", model.CountNoun(left.Count, "event"), done.Matched, left.Reason).WithHint("%s", repeat)
+		}
+	}
+	return nil
+}
+
+func printMatches(c *call, found *v1.BulkDone, all bool) {
+	switch found.Matched {
+	case 0:
+		c.Printf("no matching event needs this\n")
+		return
+	case 1:
+		c.Printf("1 event matches:\n")
+	default:
+		c.Printf("%d events match:\n", found.Matched)
+	}
+	for _, e := range found.First {
+		status := statusCell(e.Status)
+		c.Printf("  %s%s%s\n", status, screen.Pad(status.Text, len("CRITICAL")+1), bulkEventName(e, all))
+	}
+	if more := found.Matched - len(found.First); more > 0 {
+		c.Printf("  and %d more\n", more)
+	}
+}
+
+func bulkEventName(e v1.BulkEvent, all bool) string {
+	name := e.Node + "/" + e.Check
+	if all {
+		name = e.Namespace + "/" + name
+	}
+	return name
+}
+
+func printBulkResult(c *call, done *v1.BulkDone, result string) {
+	c.Printf("%s %s\n", model.CountNoun(done.Done, "event"), result)
+	for _, left := range done.Left {
+		names := make([]string, len(left.First))
+		for i := range left.First {
+			names[i] = bulkEventName(left.First[i], false)
+		}
+		if left.Count > len(names) {
+			names = append(names, "…")
+		}
+		c.Wrapf(2, "! %d skipped, because %s: %s", left.Count, left.Reason, strings.Join(names, ", "))
+	}
 }

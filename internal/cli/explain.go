@@ -1,87 +1,76 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/kind"
 )
 
-func (a *app) explainCmd() *cobra.Command {
-	var output *format
-	c := &cobra.Command{
-		Use:               "explain [KIND[.FIELD]]",
-		Short:             "Which kinds there are, and which fields they have",
-		Long:              "Lists the kinds of resources, or the fields of one with what each means. Needs no server.",
-		Example:           "  muster explain check\n  muster explain check.alert",
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeDeclared,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.explainKinds(*output)
+func explainCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "explain [KIND[.FIELD]]", short: "Explain the kinds of resources and their fields",
+		long:    "Lists the kinds of resources, or explains the fields of one. Needs no server.",
+		example: "  muster explain check\n  muster explain check.alert",
+		args:    cobra.MaximumNArgs(1), complete: s.completeKinds, offline: true,
+		run: func(c *call) error {
+			if len(c.args) == 0 {
+				return listKinds(c)
 			}
-			word, path, _ := strings.Cut(args[0], ".")
-			k, err := a.kindOf(word)
+			word, path, _ := strings.Cut(c.args[0], ".")
+			k, err := c.kindOf(word)
 			if err != nil {
 				return err
 			}
-			e, err := a.Kinds.Explain(k.Name, path)
+			e, err := c.Kinds.Explain(k.Name, path)
 			if err != nil {
 				return err
 			}
-			if output.machine() {
-				return a.printValue(*output, e)
-			}
-			return a.explain(e)
+			return c.show(e, func() error { printExplanation(c, e); return nil })
 		},
-	}
-	output = formatFlag(c)
-	return c
+	})
 }
 
-func (a *app) explainKinds(f format) error {
-	if f.machine() {
-		all := make([]v1.Kind, 0, len(a.Kinds.Kinds()))
-		for _, k := range a.Kinds.Kinds() {
-			e, err := a.Kinds.Explain(k.Name, "")
-			if err != nil {
-				return err
-			}
-			all = append(all, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced, Doc: e.Text})
+func listKinds(c *call) error {
+	kinds := make([]v1.Kind, 0, len(c.Kinds.Kinds()))
+	for _, k := range c.Kinds.Kinds() {
+		e, err := c.Kinds.Explain(k.Name, "")
+		if err != nil {
+			return err
 		}
-		return a.printValue(f, all)
+		kinds = append(kinds, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced, Doc: e.Text})
 	}
-	t := newTable("KIND", "PLURAL", "SHORT", "NAMESPACED")
-	for _, k := range a.Kinds.Kinds() {
-		t.add(k.Name, k.Plural, dash(k.Short), fmt.Sprint(k.Namespaced))
-	}
-	return t.write(a.Env)
+	return list[v1.Kind]{value: kinds, items: kinds, columns: []screen.Column[v1.Kind]{
+		screen.Col("KIND", func(k v1.Kind) any { return k.Kind }),
+		screen.Col("PLURAL", func(k v1.Kind) any { return k.Plural }),
+		screen.Col("SHORT", func(k v1.Kind) any { return k.Short }),
+		screen.Col("NAMESPACED", func(k v1.Kind) any { return k.Namespaced }),
+	}}.print(c)
 }
 
-// explain prints what the thing is and what each field within it is.
-func (a *app) explain(e *kind.Explanation) error {
-	fmt.Fprintf(a.Stdout, "%s: %s\n%s\n", a.paint(bold, e.Path), e.Type, e.Text)
+// printExplanation writes the explanation of a kind or field, of its fields, and an example.
+func printExplanation(c *call, e *kind.Explanation) {
+	c.Printf("%s: %s\n%s\n", screen.Cell{Text: e.Path, Colour: screen.Bold}, e.Type, screen.Painted(e.Text))
 	if len(e.Fields) > 0 {
-		fmt.Fprintln(a.Stdout, "\nFields (* required):")
-		a.explainFields(e, "  ")
+		c.Printf("\nFields (* required):\n")
+		printFields(c, e, "  ")
 	}
 	if e.Example != "" {
-		fmt.Fprintf(a.Stdout, "\nExample:\n%s\n", indent(strings.TrimRight(e.Example, "\n")))
+		printOutput(c, "Example:", e.Example)
 	}
-	return nil
 }
 
-func (a *app) explainFields(e *kind.Explanation, indent string) {
+func printFields(c *call, e *kind.Explanation, indent string) {
 	for i := range e.Fields {
 		f := &e.Fields[i]
 		name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 		if f.Must {
 			name += " *"
 		}
-		fmt.Fprintf(a.Stdout, "%s%s (%s)\n%s    %s\n", indent, a.paint(bold, name), f.Type, indent, f.Text)
-		a.explainFields(f, indent+"    ")
+		c.Printf("%s%s (%s)\n%s    %s\n", indent, screen.Cell{Text: name, Colour: screen.Bold}, f.Type, indent, screen.Painted(f.Text))
+		printFields(c, f, indent+"    ")
 	}
 }

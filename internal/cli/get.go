@@ -1,103 +1,145 @@
 package cli
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getFlags are those of get.
+// getFlags are the flags of get. Each list takes some of them: see listOwnFlags.
 type getFlags struct {
-	output      *format
-	selector    string
-	all, watch  bool
-	limit       int
-	node, check string
-	group       string
-	status      string
-	where       string
-	problem     bool
-	open        bool
-	at          string
-	period      period
-
-	version                string
-	spooling, disconnected bool
+	listFlags
+	watch                      bool
+	node, check, group, status string
+	problem, open              bool
+	at                         string
+	period                     period
+	version                    string
+	spooling, disconnected     bool
 }
 
-func (a *app) getCmd() *cobra.Command {
-	var g getFlags
-	c := &cobra.Command{
-		Use:   "get KIND [NAME...]",
-		Short: "List events, problems, agents, resources or queues; what is wrong comes first",
-		Long:  "Lists what there is of a kind: events, problems, history, queues, agents, or a kind of resource\n(namespaces, nodes, groups, properties, checks, handlers; singular, plural or short).",
-		Example: "  muster get events                          what is wrong first\n" +
-			"  muster get events --status critical,unknown -l env=prod -A\n" +
-			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
-			"  muster get events -w                       what is, then changes of status as they come\n" +
-			"  muster get history web01/disk --since 24h  what happened, newest first\n" +
-			"  muster get events --node web01 --at 24h    what was then\n" +
-			"  muster get checks --where 'has(spec.ttl) && spec.interval == \"10s\"'\n" +
-			"  muster get problems --open --where 'row.severity >= 4 && node.labels.env == \"prod\"'\n" +
-			"  muster get agents --disconnected -A        the oldest version first\n" +
-			"  muster get check disk -o yaml",
-		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.completeObjects(1000),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			word, names, err := a.kindAndNames(c, args)
-			if err != nil {
-				return err
-			}
-			if g.limit < 0 {
-				return model.Errorf(model.Invalid, "--limit %d: want a number of rows, or 0 for all", g.limit)
-			}
-			lower := strings.ToLower(word)
-			if err := a.flagsOf(c, lower); err != nil {
-				return err
-			}
-			switch lower {
-			case "event", "events", "ev":
-				return a.getEvents(c.Context(), client, names, &g)
-			case "problem", "problems", "pr":
-				return a.getProblems(c.Context(), client, names, &g)
-			case "queue", "queues":
-				return a.getQueues(c.Context(), client, names, &g)
-			case "history":
-				return a.getHistory(c.Context(), client, names, &g)
-			case "agent", "agents":
-				return a.getAgents(c.Context(), client, names, &g)
-			}
-			k, err := a.kindOf(word)
-			if err != nil {
-				return err
-			}
-			return a.getResources(c.Context(), client, k, names, &g)
-		},
-	}
-	flags := c.Flags()
-	g.output = formatFlag(c)
-	flags.StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old; of the node for events, problems, history and agents")
-	flags.BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
-	flags.BoolVarP(&g.watch, "watch", "w", false, "events: then go on with each change of status (-o wide: of output, too)")
+func (g *getFlags) declare(flags *pflag.FlagSet) {
+	g.declareSelector(flags, "labels; of the node in events, problems, history and agents")
+	g.declareWhere(flags, "event and node (events), node (nodes), metadata and spec (resources), or row, as -o json shows it, and node (other lists)")
+	g.declareAll(flags)
+	flags.BoolVarP(&g.watch, "watch", "w", false, "events: go on with each change of status (-o wide: of output, too)")
 	flags.IntVar(&g.limit, "limit", 50, "rows at most (0: all); JSON and YAML of resources are always whole")
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
 	flags.StringVar(&g.node, "node", "", "events, problems, history: of this node")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
-	flags.StringVar(&g.where, "where", "", "CEL: of events over event and node, of nodes over node, of resources over metadata and spec; of other lists over row (as -o json shows it) and node")
-	flags.BoolVar(&g.problem, "problem", false, "events: only those with an open problem")
-	flags.BoolVar(&g.open, "open", false, "problems: only those that are open")
-	g.period.flags(c, "", "history: ")
-	flags.StringVar(&g.at, "at", "", "events: as they were then: 24h ago, or 2026-12-24T18:00:00Z")
+	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem")
+	flags.BoolVar(&g.open, "open", false, "problems: only open ones")
+	g.period.declare(flags, "", "history: ")
+	flags.StringVar(&g.at, "at", "", "events: as they were then; an age such as 24h, or 2026-12-24T18:00:00Z")
 	flags.StringVar(&g.version, "version", "", "agents: of this version; 1.2 is 1.2 and 1.2.x")
-	flags.BoolVar(&g.spooling, "spooling", false, "agents: only those with results that have waited for more than a minute")
-	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only those that should have a session and do not")
+	flags.BoolVar(&g.spooling, "spooling", false, "agents: only with results that have waited for over a minute")
+	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only those that should have a session and have none")
+}
+
+// unfiltered reports whether the flags select all events of a namespace.
+func (g *getFlags) unfiltered() bool {
+	return g.node+g.check+g.status+g.group == "" && !g.narrows() && !g.problem
+}
+
+func (g *getFlags) eventFilter(c *call) v1.EventFilter {
+	return v1.EventFilter{
+		Namespace: c.nsUnless(g.all), Node: g.node, Check: g.check, Status: g.status, Group: g.group,
+		Selector: g.Selector, Where: g.Where, Problem: g.problem,
+	}
+}
+
+func getCommand(s *session) *cobra.Command {
+	var g getFlags
+	var word string
+	var names []string
+	c := s.build(command{
+		use:   "get KIND [NAME...]",
+		short: "List events, problems, agents, resources or queues, worst first",
+		long:  "Lists events, problems, history, queues, agents, or resources of a kind: namespaces, nodes, groups,\nproperties, checks, handlers … The kind may be singular, plural or short.",
+		example: "  muster get events                          worst first\n" +
+			"  muster get events --status critical,unknown -l env=prod -A\n" +
+			"  muster get events --where 'event.occurrences > 3 && node.labels.env == \"prod\"'\n" +
+			"  muster get events -w                       then each change of status\n" +
+			"  muster get history web01/disk --since 24h  newest first\n" +
+			"  muster get events --node web01 --at 24h    as of yesterday\n" +
+			"  muster get checks --where 'has(spec.ttl) && spec.interval == \"10s\"'\n" +
+			"  muster get problems --open --where 'row.severity >= 4 && node.labels.env == \"prod\"'\n" +
+			"  muster get agents --disconnected -A        oldest version first\n" +
+			"  muster get check disk -o yaml",
+		args:     cobra.MinimumNArgs(1),
+		complete: s.completeObjects(1000),
+		flags:    g.declare,
+		run: func(c *call) (err error) {
+			if word, names, err = c.kindAndNames(c.cmd, c.args); err != nil {
+				return err
+			}
+			if g.limit < 0 {
+				return model.Errorf(model.Invalid, "--limit %d: expected a number of rows, or 0 for all", g.limit)
+			}
+			list, _ := stateOf(word)
+			if err := checkGetFlags(c, cmp.Or(string(list), word)); err != nil {
+				return err
+			}
+			switch list {
+			case events:
+				return getEvents(c, names, &g)
+			case problems:
+				return getProblems(c, names, &g)
+			case queues:
+				return getQueues(c, names, &g)
+			case history:
+				return getHistory(c, names, &g)
+			case agents:
+				return getAgents(c, names, &g)
+			}
+			k, err := c.kindOf(word)
+			if err != nil {
+				return err
+			}
+			return getResources(c, k, names, &g)
+		},
+	})
 	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"ok", "warning", "critical", "unknown"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
+}
+
+// listOwnFlags are the flags of get that only some lists take.
+var listOwnFlags = map[string][]string{
+	"events":   {"watch", "node", "check", "status", "group", "problem", "at"},
+	"problems": {"node", "check", "open"},
+	"history":  {"node", "check", "since", "until"},
+	"agents":   {"version", "spooling", "disconnected"},
+	"nodes":    {"group"},
+}
+
+// checkGetFlags refuses flags of another list: to ignore one would show more than was asked for.
+func checkGetFlags(c *call, list string) (err error) {
+	common := []string{"output", "selector", "all-namespaces", "limit", "where", "help"}
+	if k, ok := c.Kinds.Of(list); ok {
+		list = k.Plural
+	}
+	c.cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if !f.Changed || err != nil || slices.Contains(common, f.Name) || slices.Contains(listOwnFlags[list], f.Name) {
+			return
+		}
+		e := model.Errorf(model.Invalid, "--%s is not a flag of %s", f.Name, list)
+		switch {
+		case f.Name == "group" && (list == "problems" || list == "history" || list == "agents"):
+			err = e.WithHint(`muster get %s --where '"%s" in node.groups'`, list, f.Value)
+		case f.Name == "status" && list == "problems":
+			err = e.WithHint("muster get problems --where 'row.status == %s'", strings.ToUpper(strings.Split(f.Value.String(), ",")[0]))
+		case f.Name == "watch":
+			err = model.Errorf(model.Invalid, "only events can be watched").WithHint("muster get events -w")
+		default:
+			err = e.WithHint("flags of each list: muster get --help")
+		}
+	})
+	return err
 }

@@ -1,50 +1,45 @@
 package cli
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) handlerCmd() *cobra.Command {
-	c := &cobra.Command{Use: "handler", Short: "Try handlers; see and send again what they did not take", RunE: helpOf,
-		Long:    "A handler is one way to tell people or programs of problems (muster explain handler). What one\ndoes not take for 24 hours, or refuses, is a dead letter: it is kept, and can be sent again.",
-		Example: "  muster handler test pager\n  muster handler dead pager\n  muster handler replay pager -m \"the key was wrong\"",
-	}
-	c.AddCommand(a.handlerTest(), a.handlerDead(), a.handlerReplay())
-	return c
+func handlerCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "handler", short: "Test handlers; list and replay their dead letters",
+		long:     "A handler notifies people or programs of problems (muster explain handler). A message that it refuses,\nor does not take for 24 hours, becomes a dead letter, which you can replay.",
+		example:  "  muster handler test pager\n  muster handler dead pager\n  muster handler replay pager -m \"the key was wrong\"",
+		commands: []*cobra.Command{handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s)},
+	})
 }
 
-func (a *app) handlerTest() *cobra.Command {
+func handlerTestCommand(s *session) *cobra.Command {
 	var node string
-	var output *format
-	k := kind.Handler().KindInfo
-	c := &cobra.Command{
-		Use: "test NAME", Short: "Send a test message now, and show what was sent and answered",
-		Long: "Sends a test message the way every message goes, without waiting for a problem, and shows what was\nsent (secrets hidden), what was answered and how long it took. It is recorded (muster audit run).\n" +
+	return s.build(command{
+		use: "test NAME", short: "Send a test message; show the request and the answer",
+		long: "Sends a test message as the handler sends every message, and shows the request (secrets hidden), the\nanswer and the time it took. The test is recorded (muster audit run).\n" +
 			"Exit code: 0 if it was taken, 9 if a real message would be tried again, 2 if it would be given up.\nA service that keeps incidents keeps this one, too: resolve it there.",
-		Example: "  muster handler test pager\n  muster handler test team-chat --node web01",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames(k),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.connect()
+		example: "  muster handler test pager\n  muster handler test team-chat --node web01",
+		args:    cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&node, "node", "", "node whose properties fill the handler's variables")
+		},
+		run: func(c *call) error {
+			t, err := c.api.Notifications.TestHandler(c.ctx, c.ns(), c.args[0], v1.HandlerTest{Node: node})
 			if err != nil {
 				return err
 			}
-			t, err := client.Notifications.TestHandler(c.Context(), a.ns(), args[0], v1.HandlerTest{Node: node})
-			if err != nil {
-				return err
-			}
-			if output.machine() {
-				err = a.printValue(*output, t)
-			} else {
-				a.showTest(args[0], &t)
-			}
+			err = c.show(t, func() error { printHandlerTest(c, c.args[0], &t); return nil })
 			switch {
 			case err != nil || t.Outcome == "taken":
 				return err
@@ -53,129 +48,105 @@ func (a *app) handlerTest() *cobra.Command {
 			}
 			return &exitError{model.Unavailable.Exit()}
 		},
-	}
-	c.Flags().StringVar(&node, "node", "", "whose properties fill the handler's variables")
-	output = formatFlag(c)
-	return c
+	})
 }
 
-func (a *app) showTest(name string, t *v1.HandlerTested) {
-	indented := func(title, text string) {
-		if text = strings.TrimSpace(clean(text, true)); text != "" {
-			fmt.Fprintf(a.Stdout, "%s\n  %s\n\n", title, strings.ReplaceAll(text, "\n", "\n  "))
+func printHandlerTest(c *call, name string, t *v1.HandlerTested) {
+	for _, part := range []struct{ title, text string }{{"sent", t.Sent}, {"answered", t.Answer}} {
+		if text := strings.TrimSpace(part.text); text != "" {
+			c.Printf("%s\n%s\n\n", part.title, screen.Painted(screen.Indent(text)))
 		}
 	}
-	indented("sent", t.Sent)
-	indented("answered", t.Answer)
-	name = clean(name, false)
 	switch t.Outcome {
 	case "taken":
-		fmt.Fprintf(a.Stdout, "handler %s took the message, after %.2f s\n", name, t.Seconds)
+		c.Printf("handler %s took the message, after %.2f s\n", name, t.Seconds)
 		return
 	case "final":
-		fmt.Fprintf(a.Stdout, "handler %s did not take it, after %.2f s; a real message would be given up:\n", name, t.Seconds)
+		c.Printf("handler %s failed, after %.2f s; it would give up a real message:\n", name, t.Seconds)
 	default:
-		fmt.Fprintf(a.Stdout, "handler %s did not take it, after %.2f s; a real message would be tried again for 24 hours:\n", name, t.Seconds)
+		c.Printf("handler %s failed, after %.2f s; it would try a real message again for 24 hours:\n", name, t.Seconds)
 	}
-	fmt.Fprintf(a.Stdout, "  %s\n  muster edit handler %s\n", strings.ReplaceAll(clean(t.Error, true), "\n", "\n  "), name)
+	c.Printf("%s\n  muster edit handler %s\n", screen.Painted(screen.Indent(t.Error)), name)
 }
 
-func (a *app) handlerDead() *cobra.Command {
-	var limit int
-	var output *format
-	var narrow v1.Narrow
-	k := kind.Handler().KindInfo
-	c := &cobra.Command{
-		Use: "dead NAME", Short: "List messages that were given up, newest first",
-		Example: "  muster handler dead pager", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeNames(k),
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.connect()
+func handlerDeadCommand(s *session) *cobra.Command {
+	f := listFlags{}
+	return s.build(command{
+		use: "dead NAME", short: "List dead letters: messages that were given up, newest first",
+		example: "  muster handler dead pager", args: cobra.ExactArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
+		flags: func(flags *pflag.FlagSet) {
+			flags.IntVar(&f.limit, "limit", 50, "rows, at most 1000")
+			f.declareWhere(flags, overRow(`row.lastError.contains("401")`))
+		},
+		run: func(c *call) error {
+			items, next, err := client.Pages(max(f.limit, 1), func(size int, after string) ([]v1.Delivery, string, error) {
+				page, err := c.api.Notifications.DeadLetters(c.ctx, c.ns(), c.args[0], size, after, f.Narrow)
+				return page.Items, page.Next, err
+			})
 			if err != nil {
 				return err
 			}
-			var list v1.DeliveryList
-			for after := ""; ; after = list.Next { // a page that was searched for may be short
-				page, err := client.Notifications.DeadLetters(c.Context(), a.ns(), args[0], max(1, limit-len(list.Items)), after, narrow)
-				if err != nil {
-					return err
+			empty := "no dead letters of handler " + c.args[0]
+			var notes []string
+			switch {
+			case len(items) == 0 && f.narrows():
+				empty += " match"
+			case len(items) > 0:
+				if next != "" {
+					notes = append(notes, "there are more: --limit 1000")
 				}
-				if list.Items, list.Next = append(list.Items, page.Items...), page.Next; list.Next == "" || len(list.Items) >= limit {
-					break
-				}
+				notes = append(notes, "send them again: muster handler replay "+c.args[0])
 			}
-			if output.machine() {
-				return a.printValue(*output, list)
-			}
-			if len(list.Items) == 0 && narrow.Where != "" {
-				fmt.Fprintln(a.Stdout, "no dead letters match")
-				return nil
-			}
-			if len(list.Items) == 0 {
-				fmt.Fprintf(a.Stdout, "no dead letters: what handler %s was told, it took or will be told again\n", clean(args[0], false))
-				return nil
-			}
-			t := newTable("ID", "GIVEN UP", "KIND", "ATTEMPTS", "SUMMARY", "LAST ERROR")
-			for _, d := range list.Items {
-				t.add(strconv.FormatInt(d.ID, 10), model.Age(a.Now(), d.Ended)+" ago", d.Kind, strconv.Itoa(d.Attempts), cut(d.Summary, 60), firstLine(d.LastError))
-			}
-			if err := t.write(a.narrow(*output)); err != nil {
-				return err
-			}
-			if list.Next != "" {
-				fmt.Fprintln(a.Stdout, "there are more: --limit 1000")
-			}
-			fmt.Fprintf(a.Stdout, "send them again: muster handler replay %s\n", clean(args[0], false))
-			return nil
+			return list[v1.Delivery]{value: v1.DeliveryList{Items: items, Next: next}, items: items, empty: empty, notes: notes, columns: []screen.Column[v1.Delivery]{
+				screen.Col("ID", func(d v1.Delivery) any { return d.ID }),
+				screen.Col("GIVEN UP", func(d v1.Delivery) any { return c.Ago(d.Ended) }),
+				screen.Col("KIND", func(d v1.Delivery) any { return d.Kind }),
+				screen.Col("ATTEMPTS", func(d v1.Delivery) any { return d.Attempts }),
+				screen.Col("SUMMARY", func(d v1.Delivery) any { return screen.Cut(d.Summary, 60) }),
+				screen.Col("LAST ERROR", func(d v1.Delivery) any { return screen.FirstLine(d.LastError) }),
+			}}.print(c)
 		},
-	}
-	c.Flags().IntVar(&limit, "limit", 50, "rows, at most 1000")
-	whereFlag(c, &narrow, `row.lastError.contains("401")`)
-	output = formatFlag(c)
-	return c
+	})
 }
 
-func (a *app) handlerReplay() *cobra.Command {
+func handlerReplayCommand(s *session) *cobra.Command {
 	var r v1.HandlerReplay
-	var output *format
-	k := kind.Handler().KindInfo
-	c := &cobra.Command{
-		Use: "replay NAME [ID...]", Short: "Send messages again that were given up",
-		Long: "Puts dead letters of a handler back among the messages that wait for it, oldest first, at most 1,000\nat a time. Those of problems that have ended would call people for nothing, and are left; with --ended\n" +
-			"they are sent too, each with what tells of its end. It is recorded (muster audit run).",
-		Example: "  muster handler replay pager -m \"the key was wrong\"\n  muster handler replay pager 4711 4712",
-		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.completeNames(k),
-		RunE: func(c *cobra.Command, args []string) error {
-			for _, word := range args[1:] {
+	return s.build(command{
+		use: "replay NAME [ID...]", short: "Send dead letters again",
+		long: "Puts dead letters of a handler back into its outbox, oldest first, at most 1,000 at a time. Those of\nclosed problems stay, because they would page people for nothing; --ended sends them too, each with\n" +
+			"the end of its problem. The replay is recorded (muster audit run).",
+		example: "  muster handler replay pager -m \"the key was wrong\"\n  muster handler replay pager 4711 4712",
+		args:    cobra.MinimumNArgs(1), complete: s.completeNames(kind.Handler().KindInfo),
+		flags: func(flags *pflag.FlagSet) {
+			flags.BoolVar(&r.Ended, "ended", false, "also of closed problems")
+			flags.IntVar(&r.Limit, "limit", 0, "messages at most (default 1000)")
+			messageFlag(flags, &r.Message, "reason, recorded with the replay")
+		},
+		check: func(c *call) error {
+			for _, word := range c.args[1:] {
 				id, err := strconv.ParseInt(word, 10, 64)
 				if err != nil {
-					return model.Errorf(model.Invalid, "%q is no id of a dead letter", word).WithHint("muster handler dead %s", args[0])
+					return model.Errorf(model.Invalid, "%q is not the id of a dead letter", word).WithHint("list them: muster handler dead %s", c.args[0])
 				}
 				r.IDs = append(r.IDs, id)
 			}
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			done, err := client.Notifications.ReplayHandler(c.Context(), a.ns(), args[0], r)
-			if err != nil {
-				return err
-			}
-			if output.machine() {
-				return a.printValue(*output, done)
-			}
-			fmt.Fprintf(a.Stdout, "%s on the way again\n", model.CountNoun(done.Sent, "message"))
-			if done.Over > 0 {
-				fmt.Fprintf(a.Stdout, "%s left: the problems have ended; --ended sends them too\n", model.CountNoun(done.Over, "dead letter"))
-			}
-			if done.More > 0 {
-				fmt.Fprintf(a.Stdout, "%s more: repeat the command\n", model.CountNoun(done.More, "dead letter"))
-			}
 			return nil
 		},
-	}
-	c.Flags().BoolVar(&r.Ended, "ended", false, "also of problems that have ended")
-	c.Flags().IntVar(&r.Limit, "limit", 0, "at most so many (default 1000)")
-	c.Flags().StringVarP(&r.Message, "message", "m", "", "why; kept in the record")
-	output = formatFlag(c)
-	return c
+		run: func(c *call) error {
+			done, err := c.api.Notifications.ReplayHandler(c.ctx, c.ns(), c.args[0], r)
+			if err != nil {
+				return err
+			}
+			return c.show(done, func() error {
+				c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
+				if done.Over > 0 {
+					c.Printf("%s skipped: their problems are closed. --ended sends them too\n", model.CountNoun(done.Over, "dead letter"))
+				}
+				if done.More > 0 {
+					c.Printf("%s more: repeat the command\n", model.CountNoun(done.More, "dead letter"))
+				}
+				return nil
+			})
+		},
+	})
 }

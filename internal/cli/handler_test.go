@@ -9,14 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func TestHandlersByHand(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+func TestHandlerCommands(t *testing.T) {
+	rig, x := openTerminal(t)
 	status := http.StatusOK
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -44,7 +41,7 @@ func TestHandlersByHand(t *testing.T) {
 		t.Errorf("shown:\n%s", x.text.String())
 	}
 	status = http.StatusServiceUnavailable
-	expect("handler test chat", 9, "503", "would be tried again", "muster edit handler chat")
+	expect("handler test chat", 9, "503", "try a real message again", "muster edit handler chat")
 	status = http.StatusNotFound
 	expect("handler test chat -o json", 2, `"outcome": "final"`)
 	expect("handler test chta", 3, "did you mean chat?")
@@ -52,7 +49,7 @@ func TestHandlersByHand(t *testing.T) {
 	expect("audit run", 0, "a test of handler default/chat")
 
 	expect("handler dead chat", 0, "no dead letters")
-	expect("handler replay chat", 0, "0 messages on the way again")
+	expect("handler replay chat", 0, "0 messages queued again")
 	var list []history.Delivery
 	for i := range 3 {
 		list = append(list, history.Delivery{
@@ -64,9 +61,9 @@ func TestHandlersByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("handler dead chat", 0, "CRITICAL: disk on web01: full", "slack answered 404", "1m ago", "muster handler replay chat")
-	expect("handler replay chat", 0, "0 messages on the way again", "3 dead letters left", "--ended")
+	expect("handler replay chat", 0, "0 messages queued again", "3 dead letters skipped", "--ended")
 	expect("handler replay chat x", 2, "muster handler dead chat")
-	expect("handler replay chat 1 --ended", 0, "1 message on the way again")
-	expect("handler replay chat --ended --limit 1 -m mended", 0, "1 message on the way again", "1 dead letter more")
+	expect("handler replay chat 1 --ended", 0, "1 message queued again")
+	expect("handler replay chat --ended --limit 1 -m mended", 0, "1 message queued again", "1 dead letter more")
 	expect("audit run", 0, "a replay of dead letters of handler default/chat: mended")
 }

@@ -9,26 +9,24 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Who has not chosen a namespace is told that there are others; who has is not.
-func TestOtherNamespacesAreNamed(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+// Lists name other namespaces, unless somebody chose a namespace.
+func TestOtherNamespaces(t *testing.T) {
+	rig, x := openTerminal(t)
 	rig.Apply(disk)
 	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {where: 'true'}, interval: 60s, command: x}\n")
 	rig.Nodes("default", nil, "web01")
 	rig.Nodes("demo", nil, "d1", "d2")
 	rig.Result("demo", "d1", "ssh", model.OK, "fine")
 	rig.Result("demo", "d2", "ssh", model.Critical, "refused")
-	if out, _ := x.run("", "get events"); !strings.HasPrefix(out, "no events in namespace default yet: ") || !strings.Contains(out, "in other namespaces: demo 2 events (1 not OK).") {
+	if out, _ := x.run("", "get events"); !strings.HasPrefix(out, "no events in namespace default yet. ") || !strings.Contains(out, "in other namespaces: demo 2 events (1 not OK).") {
 		t.Errorf("with nothing here: %s", out)
 	}
 	rig.Result("default", "web01", "disk", model.OK, "fine")
 	for _, c := range []struct{ line, want, not string }{
-		{"get events", "in other namespaces: demo 2 events (1 not OK). -A shows all, -n demo one\n", ""},
+		{"get events", "in other namespaces: demo 2 events (1 not OK). All: -A. One: -n demo\n", ""},
 		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"others": [`, "-A"},
 		{"get nodes", "2 nodes in other namespaces: -A shows all\n", ""}, {"get nodes -n default", "", "other"}, {"get nodes -A", "", "other"},
-		{"status", "           demo 2 events (1 not OK), default 1 event; of one of them: -n demo\n", ""}, {"status -n demo", "", "default 1"},
+		{"status", "           demo 2 events (1 not OK), default 1 event; only one: -n demo\n", ""}, {"status -n demo", "", "default 1"},
 	} {
 		if out, code := x.run("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
 			t.Errorf("%s: code %d, want %q and not %q in\n%s", c.line, code, c.want, c.not, out)
@@ -36,12 +34,9 @@ func TestOtherNamespacesAreNamed(t *testing.T) {
 	}
 }
 
-// KIND/NAME is as good as KIND NAME, for every command that takes them, and -f may be
-// left out.
+// Every command takes KIND/NAME like KIND NAME, and files without -f.
 func TestKindSlashName(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01")
 	x.file("disk.yaml", disk)
 	for _, line := range []string{
@@ -54,11 +49,9 @@ func TestKindSlashName(t *testing.T) {
 	}
 }
 
-// Many are taken away together, or none is; the guard counts them together.
-func TestDeleteIsOneTransaction(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+// delete takes all resources or none; the guard counts their nodes together.
+func TestDeleteTransaction(t *testing.T) {
+	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Check\nmetadata: {name: a}\nspec: {targets: {nodes: [web01]}, interval: 60s, command: x}\n---\nkind: Check\nmetadata: {name: b}\nspec: {targets: {nodes: [web02]}, interval: 60s, command: x}\n")
 	if out, code := x.run("", "delete checks a c b"); code != model.NotFound.Exit() || out != "" {
@@ -81,7 +74,7 @@ func TestDeleteIsOneTransaction(t *testing.T) {
 	}
 }
 
-// What is wrong with files, for programs: a list with places; nothing wrong is an empty one.
+// lint -o json lists flaws with their places; good files give an empty list.
 func TestLintForPrograms(t *testing.T) {
 	rig := apitest.New(t)
 	x := newTerminal(t, rig)
@@ -96,12 +89,9 @@ func TestLintForPrograms(t *testing.T) {
 	}
 }
 
-// What is to go is named by labels, by a file or as all there is; a namespace goes empty,
-// or with all that is in it.
-func TestDeleteOfMany(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+// delete selects by labels, by a file or by --all; a namespace must be empty, or goes with --cascade.
+func TestDeleteSelections(t *testing.T) {
+	rig, x := openTerminal(t)
 	x.file("disk.yaml", disk)
 	x.file("team.yaml", "kind: Namespace\nmetadata: {name: team}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: team}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
 	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
@@ -114,9 +104,9 @@ func TestDeleteOfMany(t *testing.T) {
 		want string
 	}{
 		{"delete", model.Invalid, "muster delete KIND NAME"}, {"delete nodes", model.Invalid, "the name is missing"},
-		{"delete nodes d1 --all", model.Invalid, "names say which"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "nothing else may"},
-		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "no dry run"},
-		{"delete node web01 --cascade", model.Invalid, "for namespaces"}, {"delete nodes --all -l env=test", model.Invalid, "not one"},
+		{"delete nodes d1 --all", model.Invalid, "exclude"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f names the resources"},
+		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "have no --dry-run"},
+		{"delete node web01 --cascade", model.Invalid, "for namespaces"}, {"delete nodes --all -l env=test", model.Invalid, "exclude each other"},
 
 		{"delete nodes -l env=test --dry-run", 0, "node/web02 would be deleted\nnode/web03 would be deleted\n"},
 		{"delete nodes -l env=test", 0, "node/web02 deleted\nnode/web03 deleted\n"},

@@ -13,15 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// past writes changes of status into a rig's history.
-type past struct {
+// historyWriter writes changes of status into a rig's history.
+type historyWriter struct {
 	t      *testing.T
 	rig    *apitest.Rig
 	number uint64
 }
 
 // change is one of a check on a node, so long after the rig's beginning.
-func (p *past) change(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
+func (p *historyWriter) change(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
 	p.t.Helper()
 	p.number++
 	place := history.Place{At: journal.Position{Log: 1, Number: p.number}}
@@ -38,15 +38,13 @@ func (p *past) change(node model.NodeID, name, check string, after time.Duration
 
 // TestGetHistory asks what happened, of an event, a node, a node that is gone, and all.
 func TestGetHistory(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01", "web02")
 	ids := map[string]model.NodeID{}
 	for _, name := range []string{"web01", "web02"} {
 		ids[name], _ = rig.Directory.NodeByName("default", name)
 	}
-	p := &past{t: t, rig: rig}
+	p := &historyWriter{t: t, rig: rig}
 	x.run("", "get history")
 	p.change(ids["web01"], "web01", "disk", -50*time.Hour, model.OK, model.OK, "DISK OK")
 	p.change(ids["web01"], "old-name", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
@@ -76,16 +74,14 @@ func TestGetHistory(t *testing.T) {
 // TestThen asks what was, and for how long: a check that failed for an hour a day ago, one
 // that is new, one whose last change is all that history holds, and one that never changed.
 func TestThen(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01]}")
 	for _, check := range []string{"disk", "load", "ping"} {
 		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + "}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
 	}
 	node, _ := rig.Directory.NodeByName("default", "web01")
-	p := &past{t: t, rig: rig}
+	p := &historyWriter{t: t, rig: rig}
 	rig.Result("default", "web02", "ping", model.OK, "PING OK") // before all that is asked
 	rig.Advance(48 * time.Hour)
 	p.change(node, "web01", "disk", -30*time.Hour, model.OK, model.OK, "DISK OK")

@@ -36,8 +36,8 @@ func TestLintFindsAllThatIsWrongInAllFiles(t *testing.T) {
 	}
 }
 
-// What is kept from Sensu is said once for each file, with the page that explains it.
-func TestLintMarksWhatIsKept(t *testing.T) {
+// lint notes the kinds of Sensu once per file, with the page that explains them.
+func TestLintNotesSensuKinds(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "old.yaml")
 	if err := os.WriteFile(path, []byte(`
@@ -56,7 +56,7 @@ spec: {action: deny, expressions: ["hour(event.timestamp) < 8"]}
 		t.Fatal(err)
 	}
 	code, stdout, stderr := run(t, "", "lint", path)
-	if want := "3 resources, no errors\n" + path + ": kept from Sensu: Filter, Pipeline. It runs as it is; Muster's own kind for notifications is Route (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
+	if want := "3 resources, no errors\n" + path + ": kept from Sensu: Filter, Pipeline. It works as before; Muster's own kind for notifications is Route (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 	code, _, stderr = run(t, "kind: Filter\nmetadata: {name: a}\nspec:\n  action: allow\n  expressions: [\"event.check.status ==\"]\n", "lint", "-")

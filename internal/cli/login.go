@@ -1,101 +1,199 @@
 package cli
 
 import (
-	"fmt"
+	"bufio"
+	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) loginCmd() *cobra.Command {
+func loginCommand(s *session) *cobra.Command {
 	var user, passwordFile string
-	c := &cobra.Command{
-		Use:     "login [URL]",
-		Short:   "Open a session and remember it in the context file",
-		Long:    "Asks for a password, opens a session of 30 days and remembers server, CA and session in the\ncontext file, so that the other commands find them. On the server, muster up has done it.",
-		Example: "  muster login https://muster.example.org:8443 --ca ca.crt\n  muster login --password-file - < secret",
-		Args:    cobra.MaximumNArgs(1),
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				a.server = args[0]
+	return s.build(command{
+		use: "login [URL]", short: "Open a session and store it in the context file",
+		long:    "Asks for a password, opens a session of 30 days and stores server, CA and session in the context file,\nwhere the other commands find them. On the server, muster up does this.",
+		example: "  muster login https://muster.example.org:8443 --ca ca.crt\n  muster login --password-file - < secret",
+		args:    cobra.MaximumNArgs(1), offline: true, noFormat: true,
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVarP(&user, "user", "u", "admin", "your name")
+			flags.StringVar(&passwordFile, "password-file", "", "file with the password; - for standard input. Default: ask")
+		},
+		run: func(c *call) error {
+			if len(c.args) == 1 {
+				c.server = c.args[0]
 			}
-			where, err := a.context()
+			target, err := c.context()
 			if err != nil {
 				return err
 			}
-			where.Token = ""
-			if where.CAFile != "" { // the context must work wherever it is used from
-				pem, err := os.ReadFile(where.CAFile)
+			target.Token = ""
+			if target.CAFile != "" { // the context file must work in every folder
+				pem, err := os.ReadFile(target.CAFile)
 				if err != nil {
 					return model.Errorf(model.Invalid, "read CA file: %w", err).WithHint("check --ca or MUSTER_CA")
 				}
-				where.CA, where.CAFile = string(pem), ""
+				target.CA, target.CAFile = string(pem), ""
 			}
-			api, err := client.New(where)
+			api, err := client.New(target)
 			if err != nil {
 				return err
 			}
-			password, err := a.password(user, passwordFile)
+			password, err := c.readPassword(user, passwordFile)
 			if err != nil {
 				return err
 			}
-			session, err := api.Access.Login(c.Context(), user, password)
+			opened, err := api.Access.Login(c.ctx, user, password)
 			if err != nil {
 				return err
 			}
-			where.Server, where.Token, where.User = api.Server(), session.Token, session.User
-			path, err := a.contextPath()
+			target.Server, target.Token, target.User = api.Server(), opened.Token, opened.User
+			path, err := c.contextPath()
 			if err != nil {
 				return err
 			}
-			if err := client.SaveContext(path, where); err != nil {
+			if err := client.SaveContext(path, target); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Stdout, "logged in at %s as %s until %s; the session is kept in %s\n", where.Server, clean(session.User, false),
-				session.Expires.In(a.Zone).Format("2006-01-02 15:04 MST"), path)
+			c.Printf("logged in at %s as %s until %s; the session is in %s\n", target.Server, opened.User, opened.Expires.In(c.Zone).Format("2006-01-02 15:04 MST"), path)
 			return nil
 		},
-	}
-	c.Flags().StringVarP(&user, "user", "u", "admin", "who you are")
-	c.Flags().StringVar(&passwordFile, "password-file", "", "file with the password; - for standard input. Default: ask")
-	return c
+	})
 }
 
-func (a *app) logoutCmd() *cobra.Command {
-	return &cobra.Command{
-		Use: "logout", Short: "End the session and forget it", Args: cobra.NoArgs,
-		Example: "  muster logout",
-		RunE: func(c *cobra.Command, _ []string) error {
-			where, err := a.context()
+func logoutCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "logout", short: "End the session and remove it from the context file", args: cobra.NoArgs, offline: true, noFormat: true,
+		example: "  muster logout",
+		run: func(c *call) error {
+			target, err := c.context()
 			if err != nil {
 				return err
 			}
-			api, err := client.New(where)
+			api, err := client.New(target)
 			if err != nil {
 				return err
 			}
-			if err := api.Access.Logout(c.Context()); err != nil && model.ClassOf(err) != model.Unauthenticated {
+			if err := api.Access.Logout(c.ctx); err != nil && model.ClassOf(err) != model.Unauthenticated {
 				return err
 			}
-			path, err := a.contextPath()
+			path, err := c.contextPath()
 			if err != nil {
 				return err
 			}
-			kept, err := client.LoadContext(path)
+			stored, err := client.LoadContext(path)
 			if err != nil {
 				return err
 			}
-			if kept.Token == where.Token {
-				kept.Token, kept.User = "", ""
-				if err := client.SaveContext(path, kept); err != nil {
+			if stored.Token == target.Token {
+				stored.Token, stored.User = "", ""
+				if err := client.SaveContext(path, stored); err != nil {
 					return err
 				}
 			}
-			fmt.Fprintln(a.Stdout, "logged out")
+			c.Printf("logged out\n")
 			return nil
 		},
+	})
+}
+
+func passwordCommand(s *session) *cobra.Command {
+	var file, oldFile string
+	return s.build(command{
+		use: "password", short: "Change your password", args: cobra.NoArgs, noFormat: true,
+		long:    "Asks for the old password and twice for the new one. Your other sessions end; tokens of programs stay.\nForgotten? On the server's machine: muster auth reset-password.",
+		example: "  muster auth password",
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&file, "password-file", "", "file with the new password; - for standard input. Default: ask")
+			flags.StringVar(&oldFile, "old-password-file", "", "file with the old password; - for standard input. Default: ask")
+		},
+		run: func(c *call) (err error) {
+			var r v1.PasswordChange
+			if file == "-" && oldFile == "-" {
+				return model.Errorf(model.Invalid, "only one password can come from standard input").WithHint("name a file for the other one")
+			}
+			if oldFile != "" {
+				r.Old, err = c.readPasswordFile(oldFile)
+			} else {
+				r.Old, err = c.askPassword("Old password: ", "--old-password-file")
+			}
+			if err != nil {
+				return err
+			}
+			if r.New, err = c.readNewPassword("New password: ", file); err != nil {
+				return err
+			}
+			if r.New == "" {
+				return model.Errorf(model.Invalid, "the new password is empty").WithHint("nothing was changed")
+			}
+			if err := c.api.Access.ChangePassword(c.ctx, r); err != nil {
+				return err
+			}
+			c.Printf("password changed; your other sessions ended\n")
+			return nil
+		},
+	})
+}
+
+// readPassword reads the password of a user from a file (-: standard input), or asks for it.
+func (s *session) readPassword(user, file string) (string, error) {
+	if file == "" {
+		return s.askPassword("Password of "+user+": ", "--password-file")
 	}
+	password, err := s.readPasswordFile(file)
+	if err == nil && password == "" {
+		err = model.Errorf(model.Invalid, "the password is empty").WithHint("check %s. Forgotten? On the server: muster auth reset-password --data DIR", file)
+	}
+	return password, err
+}
+
+func (s *session) readPasswordFile(file string) (string, error) {
+	var data []byte
+	var err error
+	if file == "-" {
+		data, err = io.ReadAll(bufio.NewReader(io.LimitReader(s.Stdin, 4096)))
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return "", model.Errorf(model.Invalid, "read password: %w", err).WithHint("--password-file takes a file, or - for standard input")
+	}
+	return strings.TrimRight(string(data), "\r\n"), nil
+}
+
+func (s *session) askPassword(prompt, flag string) (string, error) {
+	if s.ReadPassword == nil {
+		return "", model.Errorf(model.Invalid, "no terminal to ask for the password").WithHint("use %s FILE, or - for standard input", flag)
+	}
+	password, err := s.ReadPassword(prompt)
+	if err != nil {
+		return "", model.Errorf(model.Invalid, "read password: %w", err)
+	}
+	return password, nil
+}
+
+// readNewPassword reads a new password from a file, or asks for it twice.
+func (s *session) readNewPassword(prompt, file string) (string, error) {
+	if file != "" {
+		password, err := s.readPasswordFile(file)
+		if err == nil && password == "" {
+			err = model.Errorf(model.Invalid, "password file %s is empty", file)
+		}
+		return password, err
+	}
+	password, err := s.askPassword(prompt, "--password-file")
+	if err != nil || password == "" {
+		return "", err
+	}
+	again, err := s.askPassword("Once more: ", "--password-file")
+	if err == nil && again != password {
+		err = model.Errorf(model.Invalid, "the two passwords differ").WithHint("nothing was changed: repeat the command")
+	}
+	return password, err
 }

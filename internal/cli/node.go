@@ -1,158 +1,223 @@
 package cli
 
 import (
-	"fmt"
-	"net"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pki"
 )
 
-func (a *app) nodeCmd() *cobra.Command {
-	c := &cobra.Command{Use: "node", Short: "Let machines join, list, rename, replace and retire them", RunE: helpOf,
-		Long:    "Makes the tokens with which machines join, and lists machines. A token says the namespace,\ngroups and labels that its machines get. What happens to a machine afterwards: rename,\nreplace, retire.",
-		Example: "  muster node token --groups web --for 24h --uses 50\n  muster node list",
-	}
-	token := &cobra.Command{
-		Use:   "token",
-		Short: "Make a token with which machines join; list and delete them",
-		Long:  "Prints the line to paste on a machine, so that it joins. The token is shown once; list shows\nwhat is left of it, delete takes it back.",
-		Args:  cobra.NoArgs,
-	}
-	create := a.tokenCreate()
-	token.RunE, token.Example = create.RunE, create.Example
-	token.Flags().AddFlagSet(create.Flags())
-	token.AddCommand(create, a.tokenList(), a.tokenDelete())
-
-	g, retired, pending := getFlags{limit: 50}, false, false
-	list := &cobra.Command{
-		Use: "list", Short: "The same as muster get nodes; --pending: machines that wait to be let in", Args: cobra.NoArgs,
-		Example: "  muster node list -l env=prod\n  muster node list --pending",
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			if retired {
-				return a.listTombstones(c.Context(), client, &g)
-			}
-			if pending {
-				return a.printPending(c.Context(), client, &g)
-			}
-			k := kind.Node()
-			return a.getResources(c.Context(), client, k, nil, &g)
-		},
-	}
-	g.output = formatFlag(list)
-	list.Flags().StringVarP(&g.selector, "selector", "l", "", "labels: env=prod,tier!=db,owner,!old")
-	list.Flags().StringVar(&g.where, "where", "", "CEL: of nodes over node; with --pending or --retired over row, as -o json shows it")
-	list.Flags().BoolVarP(&g.all, "all-namespaces", "A", false, "of all namespaces")
-	list.Flags().BoolVar(&retired, "retired", false, "machines that are nodes no more, and why")
-	list.Flags().IntVar(&g.limit, "limit", 50, "rows at most (0: all)")
-	list.Flags().BoolVar(&pending, "pending", false, "machines that asked to join without a token")
-	c.AddCommand(token, list, a.nodeAccept(), a.nodeRefuse(), a.nodeCA(), a.nodeRename(), a.nodeReplace(), a.nodeRetire(), a.nodeForgive())
-	return c
+func nodeCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "node", short: "Enrol, list, rename, replace and retire nodes",
+		long:    "Makes the tokens with which machines join, and lists nodes. A token gives its machines a namespace,\ngroups and labels. Later in the life of a node: rename, replace, retire.",
+		example: "  muster node token --groups web --for 24h --uses 50\n  muster node list",
+		commands: []*cobra.Command{joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s),
+			nodeRenameCommand(s), nodeReplaceCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s)},
+	})
 }
 
-func (a *app) tokenCreate() *cobra.Command {
-	var groups, labels []string
-	var note, lasts string
-	var uses int
-	var life lifeFlags
-	var output *format
-	c := &cobra.Command{
-		Use:     "create",
-		Short:   "Make a join token and print the line to paste on the machine",
-		Example: "  muster node token --groups web,db --for 24h --uses 50",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			r := v1.JoinTokenRequest{Namespace: a.ns(), Groups: groups, Note: note, MaxUses: uses}
-			var err error
-			if r.ExpiresIn, err = lasting("--for", lasts); err != nil {
-				return err
+func nodeListCommand(s *session) *cobra.Command {
+	g, retired, pending := &getFlags{}, false, false
+	return s.build(command{
+		use: "list", short: "List nodes as muster get nodes does; --pending: machines that ask to join", args: cobra.NoArgs,
+		example: "  muster node list -l env=prod\n  muster node list --pending",
+		flags: func(flags *pflag.FlagSet) {
+			g.declareSelector(flags, "nodes with these labels")
+			g.declareWhere(flags, "node; with --pending or --retired over row, as -o json shows it")
+			g.declareAll(flags)
+			g.declareLimit(flags, 50)
+			flags.BoolVar(&retired, "retired", false, "machines that are no longer nodes, and why")
+			flags.BoolVar(&pending, "pending", false, "machines that asked to join without a token")
+		},
+		run: func(c *call) error {
+			switch {
+			case retired:
+				return listTombstones(c, g)
+			case pending:
+				return listPending(c, g)
 			}
-			if uses < 0 {
-				return model.Errorf(model.Invalid, "--uses %d: want how many machines may join with it", uses).WithHint("0 is any number")
-			}
-			if r.Labels, err = labelsOf(labels); err != nil {
-				return err
-			}
-			if err := life.into(&r); err != nil {
-				return err
-			}
-			client, err := a.connect()
+			return getResources(c, kind.Node(), nil, g)
+		},
+	})
+}
+
+// listTombstones lists retired, replaced and refused machines.
+func listTombstones(c *call, g *getFlags) error {
+	if g.Selector != "" {
+		return model.Errorf(model.Invalid, "retired machines have no labels").WithHint("--where 'row.by == \"ann\"'")
+	}
+	limit := g.limit
+	if limit == 0 {
+		limit = 10000
+	}
+	l, err := c.api.Nodes.Tombstones(c.ctx, limit, g.Narrow)
+	if err != nil {
+		return err
+	}
+	empty := "no machine was retired, replaced or refused"
+	if g.narrows() {
+		empty = "no machines match"
+	}
+	more := ""
+	if left := l.All - len(l.Items); left > 0 {
+		more = model.CountNoun(left, "machine") + " more: --limit 0"
+	}
+	return list[v1.Tombstone]{value: l, items: l.Items, empty: empty, notes: []string{more}, columns: []screen.Column[v1.Tombstone]{
+		screen.Col("NODE", func(t v1.Tombstone) any { return qualified(t.Namespace, t.Name) }),
+		screen.Col("WHY", func(t v1.Tombstone) any { return t.Why }),
+		screen.Col("WHEN", func(t v1.Tombstone) any { return c.Ago(t.At) }),
+		screen.Col("BY", func(t v1.Tombstone) any { return t.By }),
+		screen.Col("BECAUSE", func(t v1.Tombstone) any { return t.Reason }),
+		screen.Col("ID", func(t v1.Tombstone) any { return t.ID }),
+	}}.print(c)
+}
+
+func nodeRenameCommand(s *session) *cobra.Command {
+	f := &changeFlags{}
+	return s.build(command{
+		use: "rename OLD NEW", short: "Rename a node; it keeps its events and history",
+		long: "Renames a node. It stays the same node: events, problems, history and properties stay, and its agent\ngoes on. Groups, checks and properties that name it change in the same transaction and are printed:\n" +
+			"change them in your files, too. Conditions over node.name stay as they are; a warning names them.",
+		example: "  muster node rename web01 shop01 -m \"moved to the shop\"\n  muster node rename web01 shop01 --dry-run",
+		args:    cobra.ExactArgs(2), complete: s.completeNames(kind.Node().KindInfo), flags: f.declare,
+		run: func(c *call) error {
+			done, err := c.api.Nodes.Rename(c.ctx, c.ns(), c.args[0], v1.NodeRename{
+				To: c.args[1], DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes,
+			})
 			if err != nil {
 				return err
 			}
-			t, err := client.Enrolment.CreateToken(c.Context(), r)
-			if err != nil {
+			if err := printApplied(c, done); err != nil || c.Format.Machine() || done.DryRun {
 				return err
 			}
-			if output.machine() {
-				return a.printValue(*output, t)
+			if n := len(done.Outcomes) - 1; n > 0 {
+				c.Printf("\n%s with the name %s changed too. Change your files as well: the next apply would bring the old name back.\nPrint a resource: muster get KIND NAME -o yaml\n",
+					model.CountNoun(n, "resource"), c.args[0])
 			}
-			for _, g := range groups {
-				k := kind.Group().KindInfo
-				ns, name := model.SplitRef(t.Namespace, g)
-				if _, _, err := client.Resources.Get(c.Context(), k, ns, name); model.ClassOf(err) == model.NotFound {
-					fmt.Fprintf(a.Stderr, "%s there is no group %s yet: declare it, so that checks reach these machines\n", a.paint(yellow, "warning:"), clean(g, false))
-				}
-			}
-			fmt.Fprintf(a.Stdout, "On the machine, paste (--service behind it also installs and starts the agent):\n\n  muster-agent join %s\n\n", clean(t.Token, false))
-			until := "it does not expire"
-			if !t.Expires.IsZero() {
-				until = "it expires at " + t.Expires.In(a.Zone).Format("2006-01-02 15:04:05 MST")
-			}
-			fmt.Fprintf(a.Stdout, "Token %s for namespace %s; %s. Take it back with: muster node token delete %s\n", clean(t.ID, false), clean(t.Namespace, false), until, clean(t.ID, false))
-			a.tokenLeads(t.Token)
 			return nil
 		},
-	}
-	output = formatFlag(c)
-	groupFlags(c, &groups, &labels)
-	c.Flags().StringVar(&lasts, "for", "24h", "how long it is valid (0: for ever)")
-	c.Flags().IntVar(&uses, "uses", 0, "how many machines may join with it (0: any number)")
-	c.Flags().StringVarP(&note, "message", "m", "", "what it is for")
-	life.add(c)
-	return c
+	})
 }
 
-// tokenLeads says where machines will look for the server: a token that leads nowhere is
-// seen on the machine only, by somebody else.
-func (a *app) tokenLeads(text string) {
-	token, err := pki.ParseToken(text)
-	if err != nil {
-		return // an API before us; the agent says what is wrong with it
-	}
-	fmt.Fprintf(a.Stdout, "Machines look for the server at %s.\n", clean(strings.Join(token.Addresses, ", "), false))
-	for _, address := range token.Addresses {
-		host, _, _ := net.SplitHostPort(address)
-		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return
-		}
-	}
-	fmt.Fprintf(a.Stderr, "%s only this machine finds it there: start the server with --listen :PORT, or with --advertise NAME\n", a.paint(yellow, "warning:"))
+func nodeReplaceCommand(s *session) *cobra.Command {
+	var message, lifetime string
+	return s.build(command{
+		use: "replace NAME", short: "Give a node to another or newly installed machine",
+		long: "Prints the command for the machine that takes over this node: a newly installed host, or new hardware.\nWhen it joins, the node keeps its events, history and properties; the server refuses the old machine\n" +
+			"and tells it why. The command works once.",
+		example: "  muster node replace web01 -m \"new disk, installed anew\"",
+		args:    cobra.ExactArgs(1), complete: s.completeNames(kind.Node().KindInfo),
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&lifetime, "for", "1h", "lifetime of the command (0: without end)")
+			messageFlag(flags, &message, "reason; the old machine shows it")
+		},
+		run: func(c *call) error {
+			seconds, err := parseLifetime("--for", lifetime)
+			if err != nil {
+				return err
+			}
+			t, err := c.api.Nodes.Replace(c.ctx, c.ns(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
+			if err != nil {
+				return err
+			}
+			return c.show(t, func() error {
+				until := ""
+				if !t.Expires.IsZero() {
+					until = " until " + c.Clock(t.Expires)
+				}
+				c.Printf("On the machine that takes over %s, paste:\n\n  muster-agent join %s\n\nIt works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
+				return nil
+			})
+		},
+	})
 }
 
-// groupFlags say what machines are given that join.
-func groupFlags(c *cobra.Command, groups, labels *[]string) {
-	c.Flags().StringSliceVar(groups, "groups", nil, "groups that the machines belong to, comma separated")
-	c.Flags().StringSliceVar(labels, "labels", nil, "NAME=VALUE that the machines get, comma separated")
+func nodeRetireCommand(s *session) *cobra.Command {
+	f := &changeFlags{}
+	var selector string
+	return s.build(command{
+		use: "retire NAME... | -l LABELS", short: "Retire nodes, all of them or none",
+		long: "Retires nodes in one transaction: their events go, open problems resolve for everybody who was\nnotified, their agents are refused, and a machine that returns is told by whom, when and why. More nodes\n" +
+			"than --max-affected need --yes. muster node list --retired lists them; with a new token such a machine\njoins again, as a new node.",
+		example:  "  muster node retire web01 -m \"scrapped\"\n  muster node retire -l rack=a7 --dry-run",
+		complete: s.completeNames(kind.Node().KindInfo),
+		flags: func(flags *pflag.FlagSet) {
+			f.declare(flags)
+			flags.StringVarP(&selector, "selector", "l", "", "nodes with these labels: rack=a7,tier!=db,owner,!old")
+		},
+		check: func(c *call) error {
+			path := c.cmd.CommandPath()
+			switch {
+			case len(c.args) == 0 && selector == "":
+				return model.Errorf(model.Invalid, "no nodes are named").WithHint("%s NAME, or %s -l LABELS", path, path)
+			case len(c.args) > 0 && selector != "":
+				return model.Errorf(model.Invalid, "names exclude -l").WithHint("%s %s", path, c.args[0])
+			}
+			return nil
+		},
+		run: func(c *call) error {
+			r := v1.NodeRetire{DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes}
+			for _, name := range c.args {
+				r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: c.ns(), Name: name})
+			}
+			if selector != "" {
+				refs, err := resourceRefs(c.ctx, c.api, kind.Node().KindInfo, c.ns(), selector)
+				if err != nil {
+					return err
+				}
+				for _, ref := range refs {
+					r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: ref.Namespace, Name: ref.Name})
+				}
+			}
+			if len(r.Nodes) == 0 {
+				return nothingToDelete(c, kind.Node(), selector)
+			}
+			done, err := c.api.Nodes.Retire(c.ctx, r)
+			if err != nil {
+				return err
+			}
+			return printApplied(c, done)
+		},
+	})
 }
 
-func labelsOf(pairs []string) (map[string]string, error) {
+func nodeForgiveCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "forgive ID...", short: "Let retired, replaced or refused machines ask to join again", args: cobra.MinimumNArgs(1), noFormat: true,
+		long:    "Deletes the record of machines that were retired, replaced or refused. They are then unknown and may ask\nto join like any other. muster node list --retired shows the ID.",
+		example: "  muster node forgive 9b2f1c3e-0d7a-4d55-8d0c-6f6f4c1f3a10",
+		run: func(c *call) error {
+			for _, id := range c.args {
+				if err := c.api.Nodes.DeleteTombstone(c.ctx, id); err != nil {
+					return err
+				}
+				c.Printf("%s may ask to join again\n", id)
+			}
+			return nil
+		},
+	})
+}
+
+// joinFlags are the groups and labels that joining machines get.
+type joinFlags struct{ groups, labels []string }
+
+func (f *joinFlags) declare(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.groups, "groups", nil, "groups of the machines, comma-separated")
+	flags.StringSliceVar(&f.labels, "labels", nil, "labels of the machines, NAME=VALUE, comma-separated")
+}
+
+func (f *joinFlags) labelMap() (map[string]string, error) {
 	var labels map[string]string
-	for _, pair := range pairs {
+	for _, pair := range f.labels {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return nil, model.Errorf(model.Invalid, "label %q", pair).WithHint("write --labels NAME=VALUE")
+			return nil, model.Errorf(model.Invalid, "label %q: expected NAME=VALUE", pair).WithHint("write --labels NAME=VALUE")
 		}
 		if labels == nil {
 			labels = map[string]string{}
@@ -160,85 +225,4 @@ func labelsOf(pairs []string) (map[string]string, error) {
 		labels[name] = value
 	}
 	return labels, nil
-}
-
-// lasting reads a duration in seconds; 0: for ever.
-func lasting(flag, text string) (int64, error) {
-	if text == "0" || text == "" {
-		return 0, nil
-	}
-	d, err := model.ParseDuration(text)
-	if err != nil {
-		return 0, model.Errorf(model.Invalid, "%s: %w", flag, err).WithHint("for example 1h, 30d; 0 is for ever")
-	}
-	if d < model.Duration(time.Second) || d > model.Duration(longest) {
-		return 0, model.Errorf(model.Invalid, "%s %s: want a time from 1s to %s", flag, text, model.Duration(longest)).WithHint("0 is for ever")
-	}
-	return int64(d) / 1e9, nil
-}
-
-// longest is what lasts for a time that it names: ten years.
-const longest = 3650 * 24 * time.Hour
-
-func (a *app) tokenList() *cobra.Command {
-	var output *format
-	var narrow v1.Narrow
-	c := &cobra.Command{
-		Use: "list", Short: "List join tokens", Args: cobra.NoArgs,
-		Example: "  muster node token list",
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			list, err := client.Enrolment.Tokens(c.Context(), narrow)
-			if err != nil {
-				return err
-			}
-			if output.machine() {
-				return a.printValue(*output, list)
-			}
-			if len(list.Items) == 0 && narrow != (v1.Narrow{}) {
-				fmt.Fprintln(a.Stdout, "no join tokens match")
-				return nil
-			}
-			if len(list.Items) == 0 {
-				fmt.Fprintln(a.Stdout, "no join tokens: muster node token makes one")
-				return nil
-			}
-			t := newTable("ID", "NAMESPACE", "GROUPS", "USED", "EXPIRES", "MADE", "BY", "FOR")
-			for _, j := range list.Items {
-				used := strconv.Itoa(j.Uses)
-				if j.MaxUses > 0 {
-					used += " of " + strconv.Itoa(j.MaxUses)
-				}
-				t.add(j.ID, j.Namespace, dash(strings.Join(j.Groups, ",")), used, a.until(j.Expires), model.Age(a.Now(), j.Created)+" ago", dash(j.By), dash(j.Note))
-			}
-			return t.write(a.Env)
-		},
-	}
-	output = formatFlag(c)
-	c.Flags().StringVarP(&narrow.Selector, "selector", "l", "", "those that give these labels: env=prod,tier!=db")
-	whereFlag(c, &narrow, `row.uses > 0`)
-	return c
-}
-
-func (a *app) tokenDelete() *cobra.Command {
-	return &cobra.Command{
-		Use: "delete ID...", Short: "Take join tokens back; nodes that joined with them stay", Args: cobra.MinimumNArgs(1),
-		Example: "  muster node token delete 38a8ff27335c735e",
-		RunE: func(c *cobra.Command, args []string) error {
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			for _, id := range args {
-				if err := client.Enrolment.DeleteToken(c.Context(), id); err != nil {
-					return err
-				}
-				fmt.Fprintf(a.Stdout, "join token %s deleted\n", clean(id, false))
-			}
-			return nil
-		},
-	}
 }

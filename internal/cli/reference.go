@@ -10,16 +10,16 @@ import (
 	"github.com/muster-fleet/muster/internal/config"
 )
 
-// Reference is docs/reference/cli.md: every command with what it is for, an example and
-// its flags, read from the commands themselves.
+// Reference returns the page docs/reference/cli.md: every command with its purpose, an example and its
+// flags, read from the tree of commands.
 func Reference(root *cobra.Command) string {
 	var b strings.Builder
-	b.WriteString("# Command line\n\nThis page is written by `make docs` from the commands; `muster COMMAND --help` says the same.\n\n")
+	b.WriteString("# Command line\n\n`make docs` writes this page from the commands; `muster COMMAND --help` prints the same.\n\n")
 	b.WriteString("## Flags of every command\n\n")
 	writeFlags(&b, root.PersistentFlags())
-	b.WriteString(`Where the server is, whom to trust there and the token are read from the context file, which
-` + "`muster up` and `muster login` write; `MUSTER_SERVER`, `MUSTER_CA` and `MUSTER_TOKEN` win over it, flags over\n" +
-		"both. Lists come as tables, cut to the terminal; `-o wide` shows more and cuts nothing, `-o json` and\n`-o yaml` are for programs. `NO_COLOR=1` takes the colours away.\n\n")
+	b.WriteString("`muster up` and `muster login` write server, CA and token into the context file; `MUSTER_SERVER`, `MUSTER_CA`\n" +
+		"and `MUSTER_TOKEN` win over it, flags over both. Lists are tables, cut to the terminal; `-o wide` shows more and\n" +
+		"cuts nothing, `-o json` and `-o yaml` are for programs. `NO_COLOR=1` turns colours off.\n\n")
 	for _, topic := range root.Commands() {
 		if topic.IsAdditionalHelpTopicCommand() {
 			fmt.Fprintf(&b, "## %s\n\n```\n%s\n```\n\n", topic.Short, strings.TrimSpace(topic.Long))
@@ -42,7 +42,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 	}
 	fmt.Fprintf(b, "### %s\n\n%s.\n\n", c.CommandPath(), strings.TrimSuffix(c.Short, "."))
 	switch long := strings.TrimSpace(c.Long); {
-	case strings.Contains(long, "\n "): // laid out by hand
+	case strings.Contains(long, "\n "): // preformatted
 		fmt.Fprintf(b, "```\n%s\n```\n\n", long)
 	case long != "":
 		b.WriteString(long + "\n\n")
@@ -67,7 +67,7 @@ func unindent(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeFlags is a table of flags. The server's settings have a page of their own.
+// writeFlags writes a table of flags. The server's settings have a page of their own.
 func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 	setting := map[string]bool{}
 	for _, f := range config.Fields() {

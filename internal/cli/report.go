@@ -8,112 +8,150 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) reportCmd() *cobra.Command {
-	c := &cobra.Command{Use: "report", Short: "What a time came to: availability, noise, and what would have been sent", RunE: helpOf,
-		Example: "  muster report availability --since 30d\n  muster report noise --since 30d\n  muster report shadow -n beside --since 7d"}
-	c.AddCommand(a.availabilityCmd(), a.noiseCmd(), a.shadowCmd())
-	return c
+func reportCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "report", short: "Report a period: availability, noise, and messages of shadow mode",
+		example:  "  muster report availability --since 30d\n  muster report noise --since 30d\n  muster report shadow -n beside --since 7d",
+		commands: []*cobra.Command{availabilityCommand(s), noiseCommand(s), shadowCommand(s)},
+	})
 }
 
-// reportShapes are what rows of a report may stand for.
-const reportShapes = "event, node, check, group"
+// reportFlags are the flags that all reports share.
+type reportFlags struct {
+	listFlags
+	period       period
+	since, until time.Time
+}
 
-func (a *app) availabilityCmd() *cobra.Command {
-	var output *format
-	var p period
-	var q v1.AvailabilityQuery
-	var all bool
-	var by string
-	var limit int
-	c := &cobra.Command{
-		Use:   "availability [NODE[/CHECK]]",
-		Short: "How long events had which status, the worst first",
-		Long: "Says of each event for which part of a time it was available, which is OK or WARNING, and how often its\n" +
-			"status changed. Time before the first result, and before what history still holds, counts for nothing.\n" +
-			"Rows of a node or check are all its events together. Nodes that were deleted count until then.\n" +
-			"A row of a group (--by group) is of its nodes: a node is up while all its events, or that of --check,\n" +
-			"are OK or WARNING. WORST is the node that was up least, MEAN the mean of all nodes; ALL UP is the\n" +
-			"part of the time in which every node was up, ANY UP in which at least one was.",
-		Example: "  muster report availability --since 30d\n  muster report availability web01/disk --since 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z\n" +
+func (f *reportFlags) declare(flags *pflag.FlagSet, since string, rows int) {
+	f.period.declare(flags, since, "")
+	f.declareAll(flags)
+	f.declareLimit(flags, rows)
+}
+
+func (f *reportFlags) check(c *call) (err error) {
+	f.since, f.until, err = f.period.read(c.Now())
+	return err
+}
+
+func (f *reportFlags) query(c *call) v1.ReportQuery {
+	return v1.ReportQuery{Namespace: c.nsUnless(f.all), Where: f.Where, Since: f.since, Until: f.until}
+}
+
+// limited returns the first rows, and how many the limit cut off.
+func limited[T any](f *reportFlags, rows []T) ([]T, int) {
+	if f.limit <= 0 || len(rows) <= f.limit {
+		return rows, 0
+	}
+	return rows[:f.limit], len(rows) - f.limit
+}
+
+func moreRows(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d more: --limit 0 shows all", n)
+}
+
+// minuteFormat is a time without seconds.
+const minuteFormat = "2006-01-02 15:04"
+
+func periodText(c *call, since, until time.Time) string {
+	return fmt.Sprintf("from %s to %s", since.In(c.Zone).Format(minuteFormat), until.In(c.Zone).Format(minuteFormat))
+}
+
+// printWarnings writes the gaps of a report.
+func printWarnings(c *call, notes []string) {
+	for _, note := range notes {
+		c.Printf("! %s\n", note)
+	}
+}
+
+// availabilityUnits are the units that a row of the report may sum up.
+var availabilityUnits = []string{"event", "node", "check", "group"}
+
+// availabilityFlags are the flags of muster report availability.
+type availabilityFlags struct {
+	reportFlags
+	check, group, by string
+}
+
+func availabilityCommand(s *session) *cobra.Command {
+	f := &availabilityFlags{}
+	c := s.build(command{
+		use: "availability [NODE[/CHECK]]", short: "Report how long events were in each status, worst first",
+		long: "Reports for each event the share of a period in which it was available (OK or WARNING), and how often its\n" +
+			"status changed. Time before the first result, and before the begin of history, does not count.\n" +
+			"A row of a node or check sums up all its events. Deleted nodes count until their deletion.\n" +
+			"A row of a group (--by group) is about its nodes: a node is up while all its events, or the one of\n" +
+			"--check, are OK or WARNING. WORST is the node that was up least, MEAN the mean of all nodes; ALL UP is\n" +
+			"the share of time in which every node was up, ANY UP in which at least one was.",
+		example: "  muster report availability --since 30d\n  muster report availability web01/disk --since 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z\n" +
 			"  muster report availability --group prod --by node --since 7d\n  muster report availability --by group --check http --since 30d",
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.completeEvents,
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			if len(args) == 1 {
-				q.Node, q.Check, _ = strings.Cut(args[0], "/")
+		args: cobra.MaximumNArgs(1), complete: s.completeEvents,
+		flags: func(flags *pflag.FlagSet) {
+			f.declare(flags, "24h", 50)
+			flags.StringVar(&f.check, "check", "", "of this check")
+			flags.StringVar(&f.group, "group", "", "of nodes in this group")
+			f.declareSelector(flags, "of nodes with these labels")
+			f.declareWhere(flags, "row (an event, as -o json --by event shows it) and node: row.critical > 3600")
+			flags.StringVar(&f.by, "by", "event", "unit of a row: "+strings.Join(availabilityUnits, ", "))
+		},
+		check: func(c *call) error {
+			if !slices.Contains(availabilityUnits, f.by) {
+				return model.Errorf(model.Invalid, "--by %q is unknown", f.by).WithHint("one of: %s", strings.Join(availabilityUnits, ", "))
 			}
-			if !slices.Contains(strings.Split(reportShapes, ", "), by) {
-				return model.Errorf(model.Invalid, "--by %q is not known", by).WithHint("one of: %s", reportShapes)
+			return f.reportFlags.check(c)
+		},
+		run: func(c *call) error {
+			q := v1.AvailabilityQuery{Namespace: c.nsUnless(f.all), Check: f.check, Group: f.group, Selector: f.Selector, Where: f.Where, Since: f.since, Until: f.until}
+			if len(c.args) == 1 {
+				q.Node, q.Check, _ = strings.Cut(c.args[0], "/")
 			}
-			if q.Since, q.Until, err = p.read(a.Now()); err != nil {
-				return err
+			if f.by == "group" {
+				return reportGroups(c, f, q)
 			}
-			client, err := a.connect()
+			l, err := readAvailability(c, q)
 			if err != nil {
 				return err
 			}
-			if q.Namespace = a.ns(); all {
-				q.Namespace = ""
-			}
-			if by == "group" {
-				if q.Node != "" || q.Selector+q.Where != "" || all {
-					return model.Errorf(model.Invalid, "--by group is of whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
-				}
-				list, err := client.Reports.GroupAvailability(c.Context(), q)
-				if err != nil {
-					return err
-				}
-				if output.machine() {
-					return a.printValue(*output, list)
-				}
-				return a.printGroups(list, q.Check, limit)
-			}
-			var list v1.AvailabilityList
-			for {
-				page, err := client.Reports.Availability(c.Context(), q)
-				if err != nil {
-					return err
-				}
-				list.Since, list.Items = page.Since, append(list.Items, page.Items...)
-				if list.Until.IsZero() {
-					list.Until = page.Until
-				}
-				if q.Until, q.After = list.Until, page.Next; q.After == "" {
-					break
-				}
-			}
-			list.Items = together(list.Items, by)
-			if output.machine() {
-				return a.printValue(*output, list)
-			}
-			return a.printAvailability(list, by, all, limit)
+			l.Items = sumAvailability(l.Items, f.by)
+			return printAvailability(c, f, l)
 		},
-	}
-	output = formatFlag(c)
-	p.flags(c, "24h", "")
-	flags := c.Flags()
-	flags.BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
-	flags.StringVar(&q.Check, "check", "", "of this check")
-	flags.StringVar(&q.Group, "group", "", "of nodes in this group")
-	flags.StringVarP(&q.Selector, "selector", "l", "", "of nodes with these labels: env=prod,tier!=db")
-	flags.StringVar(&q.Where, "where", "", "CEL over row (an event, as -o json --by event shows it) and node: row.critical > 3600")
-	flags.StringVar(&by, "by", "event", "what a row is: "+reportShapes)
-	flags.IntVar(&limit, "limit", 50, "rows at most (0: all)")
-	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(strings.Split(reportShapes, ", "), cobra.ShellCompDirectiveNoFileComp))
+	})
+	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(availabilityUnits, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
-// together are rows of what a row stands for, the worst first.
-func together(items []v1.Availability, by string) []v1.Availability {
-	type place struct {
+// readAvailability reads all pages. The first answer fixes the end of the period for the others.
+func readAvailability(c *call, q v1.AvailabilityQuery) (l v1.AvailabilityList, err error) {
+	l.Items, _, err = client.Pages(0, func(_ int, after string) ([]v1.Availability, string, error) {
+		q.After = after
+		page, err := c.api.Reports.Availability(c.ctx, q)
+		if after == "" {
+			l.Until, q.Until = page.Until, page.Until
+		}
+		l.Since = page.Since
+		return page.Items, page.Next, err
+	})
+	return l, err
+}
+
+// sumAvailability sums events up by node or check, and sorts the rows: worst first.
+func sumAvailability(items []v1.Availability, by string) []v1.Availability {
+	type key struct {
 		namespace, node, check string
-		gone                   time.Time // a node of the name may be there again
+		gone                   time.Time // a deleted node and a new one of its name are two rows
 	}
-	rows, of := []v1.Availability{}, map[place]int{}
+	rows, index := []v1.Availability{}, map[key]int{}
 	for _, one := range items {
 		switch by {
 		case "node":
@@ -121,17 +159,17 @@ func together(items []v1.Availability, by string) []v1.Availability {
 		case "check":
 			one.Node, one.Gone = "", time.Time{}
 		}
-		key := place{one.Namespace, one.Node, one.Check, one.Gone}
-		if i, ok := of[key]; ok {
+		k := key{one.Namespace, one.Node, one.Check, one.Gone}
+		if i, ok := index[k]; ok {
 			rows[i].Add(one)
 			continue
 		}
-		of[key] = len(rows)
+		index[k] = len(rows)
 		rows = append(rows, one)
 	}
 	share := func(x v1.Availability) float64 {
 		if x.Known() == 0 {
-			return 2 // after all of which something is known
+			return 2 // rows without any known time come last
 		}
 		return x.Available() / x.Known()
 	}
@@ -142,92 +180,87 @@ func together(items []v1.Availability, by string) []v1.Availability {
 	return rows
 }
 
-func (a *app) printAvailability(list v1.AvailabilityList, by string, all bool, limit int) error {
-	if len(list.Items) == 0 {
-		fmt.Fprintln(a.Stdout, "no events match")
-		return nil
-	}
-	var head []string
-	if all {
-		head = append(head, "NAMESPACE")
-	}
-	if by != "check" {
-		head = append(head, "NODE")
-	}
-	if by != "node" {
-		head = append(head, "CHECK")
-	}
-	t := newTable(append(head, "AVAILABLE", "WARNING", "CRITICAL", "UNKNOWN", "NOTHING", "CHANGES")...)
+func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) error {
 	var total v1.Availability
-	for i, x := range list.Items {
-		if total.Add(x); limit > 0 && i >= limit {
-			continue
-		}
-		var row []any
-		for k, name := range []string{x.Namespace, x.Node, x.Check} {
-			if k == 0 && all || k == 1 && by != "check" || k == 2 && by != "node" {
-				if k == 1 && !x.Gone.IsZero() {
-					name += " (gone)"
-				}
-				row = append(row, name)
+	for _, x := range l.Items {
+		total.Add(x)
+	}
+	duration := func(name string, seconds func(v1.Availability) float64) screen.Column[v1.Availability] {
+		return screen.Col(name, func(x v1.Availability) any {
+			if seconds(x) == 0 {
+				return ""
 			}
-		}
-		t.add(append(row, percent(x), lastedFor(x.Warning), lastedFor(x.Critical), lastedFor(x.Unknown), lastedFor(x.Nothing), fmt.Sprint(x.Changes))...)
+			return model.TimeSpan(time.Duration(seconds(x) * float64(time.Second)))
+		})
 	}
-	if err := t.write(a.Env); err != nil {
+	rows, more := limited(&f.reportFlags, l.Items)
+	var notes []string
+	if len(rows) > 0 {
+		notes = []string{moreRows(more), fmt.Sprintf("%s in all, from %s to %s", availablePercent(total), c.Date(l.Since), c.Date(l.Until))}
+	}
+	return list[v1.Availability]{value: l, items: rows, empty: "no events match", notes: notes, columns: []screen.Column[v1.Availability]{
+		screen.Col("NAMESPACE", func(x v1.Availability) any { return x.Namespace }).If(f.all),
+		screen.Col("NODE", func(x v1.Availability) any {
+			if x.Gone.IsZero() {
+				return x.Node
+			}
+			return x.Node + " (gone)"
+		}).If(f.by != "check"),
+		screen.Col("CHECK", func(x v1.Availability) any { return x.Check }).If(f.by != "node"),
+		screen.Col("AVAILABLE", func(x v1.Availability) any { return availablePercent(x) }),
+		duration("WARNING", func(x v1.Availability) float64 { return x.Warning }),
+		duration("CRITICAL", func(x v1.Availability) float64 { return x.Critical }),
+		duration("UNKNOWN", func(x v1.Availability) float64 { return x.Unknown }),
+		duration("NOTHING", func(x v1.Availability) float64 { return x.Nothing }),
+		screen.Col("CHANGES", func(x v1.Availability) any { return x.Changes }),
+	}}.print(c)
+}
+
+// reportGroups reports how long the nodes of groups were up.
+func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
+	if q.Node != "" || f.narrows() || f.all {
+		return model.Errorf(model.Invalid, "--by group takes whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
+	}
+	l, err := c.api.Reports.GroupAvailability(c.ctx, q)
+	if err != nil {
 		return err
 	}
-	if more := len(list.Items) - limit; limit > 0 && more > 0 {
-		fmt.Fprintf(a.Stdout, "%d more, available for longer: --limit 0 shows all\n", more)
+	up := func(name string, share func(v1.GroupAvailability) float64) screen.Column[v1.GroupAvailability] {
+		return screen.Col(name, func(g v1.GroupAvailability) any {
+			if g.Nodes == 0 {
+				return ""
+			}
+			return percent(share(g))
+		})
 	}
-	fmt.Fprintf(a.Stdout, "%s in all, from %s to %s\n", percent(total), list.Since.In(a.Zone).Format("2006-01-02 15:04:05"), list.Until.In(a.Zone).Format("2006-01-02 15:04:05"))
-	return nil
-}
-
-// printGroups says of each group how its nodes did.
-func (a *app) printGroups(list v1.GroupAvailabilityList, check string, limit int) error {
-	if len(list.Items) == 0 {
-		fmt.Fprintln(a.Stdout, "no group has nodes with such events")
-		return nil
-	}
-	t := newTable("GROUP", "NODES", "MEAN", "WORST", "WORST NODE", "ALL UP", "ANY UP")
-	for _, x := range list.Items[:upTo(limit, len(list.Items))] {
-		if x.Nodes == 0 {
-			t.add(x.Group, "0", "–", "–", "–", "–", "–")
-			continue
+	rows, more := limited(&f.reportFlags, l.Items)
+	var notes []string
+	if len(rows) > 0 {
+		condition := "all its events are"
+		if q.Check != "" {
+			condition = q.Check + " is"
 		}
-		t.add(x.Group, fmt.Sprint(x.Nodes), ofTime(x.Mean), ofTime(x.Worst), x.WorstNode, ofTime(x.AllUp), ofTime(x.AnyUp))
+		notes = []string{moreRows(more), fmt.Sprintf("%s; a node is up while %s OK or WARNING", periodText(c, l.Since, l.Until), condition)}
 	}
-	if err := t.write(a.Env); err != nil {
-		return err
-	}
-	if more := len(list.Items) - limit; limit > 0 && more > 0 {
-		fmt.Fprintf(a.Stdout, "%d more: --limit 0 shows all\n", more)
-	}
-	what := "all its events are"
-	if check != "" {
-		what = check + " is"
-	}
-	fmt.Fprintf(a.Stdout, "%s; a node is up while %s OK or WARNING\n", a.fromTo(list.Since, list.Until), clean(what, false))
-	return nil
+	return list[v1.GroupAvailability]{value: l, items: rows, empty: "no group has nodes with such events", notes: notes, columns: []screen.Column[v1.GroupAvailability]{
+		screen.Col("GROUP", func(g v1.GroupAvailability) any { return g.Group }),
+		screen.Col("NODES", func(g v1.GroupAvailability) any { return g.Nodes }),
+		up("MEAN", func(g v1.GroupAvailability) float64 { return g.Mean }),
+		up("WORST", func(g v1.GroupAvailability) float64 { return g.Worst }),
+		screen.Col("WORST NODE", func(g v1.GroupAvailability) any { return g.WorstNode }),
+		up("ALL UP", func(g v1.GroupAvailability) float64 { return g.AllUp }),
+		up("ANY UP", func(g v1.GroupAvailability) float64 { return g.AnyUp }),
+	}}.print(c)
 }
 
-// percent is rounded down: what was not there all the time is not 100 %.
-func percent(x v1.Availability) string {
-	known := x.Known()
-	if known == 0 {
-		return "–"
+func availablePercent(x v1.Availability) string {
+	if x.Known() == 0 {
+		return "-"
 	}
-	return ofTime(x.Available() / known)
+	return percent(x.Available() / x.Known())
 }
 
-func ofTime(share float64) string {
+// percent rounds down: 100 % is all the time.
+func percent(share float64) string {
 	return fmt.Sprintf("%.3f %%", float64(int64(share*100_000))/1000)
-}
-
-func lastedFor(seconds float64) string {
-	if seconds == 0 {
-		return "–"
-	}
-	return model.TimeSpan(time.Duration(seconds * float64(time.Second)))
 }

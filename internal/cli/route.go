@@ -6,113 +6,102 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (a *app) routeCmd() *cobra.Command {
-	c := &cobra.Command{Use: "route", Short: "Try routes: who would be told of a problem, and when", RunE: helpOf,
-		Long:    "A route says who is told when a problem opens, lasts and closes (muster explain route).",
-		Example: "  muster route test web01/disk --at 03:00",
-	}
-	c.AddCommand(a.routeTest())
-	return c
+func routeCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "route", short: "Test routes: who would be notified of a problem, and when",
+		long:     "A route sends notifications when a problem opens, lasts and closes (muster explain route).",
+		example:  "  muster route test web01/disk --at 03:00",
+		commands: []*cobra.Command{routeTestCommand(s)},
+	})
 }
 
-func (a *app) routeTest() *cobra.Command {
+func routeTestCommand(s *session) *cobra.Command {
 	var at, status, severity string
-	var output *format
-	c := &cobra.Command{
-		Use: "test NODE/CHECK", Short: "Print who would be told of a problem, when, and what would hold it",
-		Long:    "Thinks up a problem of an event and follows it along its routes, with the silences and windows that\nthere are, as if it stayed open and nobody acknowledged it. Nothing is sent.",
-		Example: "  muster route test web01/disk\n  muster route test web01/disk --at 03:00 --status warning", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeEvents,
-		RunE: func(c *cobra.Command, args []string) error {
-			node, check, err := nodeCheck(args[0])
-			if err != nil {
-				return err
-			}
-			var when time.Time
-			if at != "" {
-				if when, err = a.instant(at, a.Now()); err != nil {
-					return err
-				}
-			}
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			t, err := client.Notifications.TestRoute(c.Context(), a.ns(), node, check, when, status, severity)
-			if err != nil {
-				return err
-			}
-			if output.machine() {
-				return a.printValue(*output, t)
-			}
-			a.printRouteTest(&t)
-			return nil
+	var opened time.Time
+	return s.build(command{
+		use: "test NODE/CHECK", short: "Show who would be notified of a problem, when, and what would hold it",
+		long:    "Follows an imaginary problem of an event along its routes, with the present silences and windows, as\nif it stayed open and nobody acknowledged it. Sends nothing.",
+		example: "  muster route test web01/disk\n  muster route test web01/disk --at 03:00 --status warning",
+		args:    cobra.ExactArgs(1), complete: s.completeEvents,
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&at, "at", "", "when the problem opens: 03:00 (the next), \"2026-12-24 18:00\"; default now")
+			flags.StringVar(&status, "status", "", "status: warning, critical (default), unknown")
+			flags.StringVar(&severity, "severity", "", "severity; default: the check's for that status")
 		},
-	}
-	c.Flags().StringVar(&at, "at", "", "when the problem opens: 03:00 (the next), \"2026-12-24 18:00\"; default now")
-	c.Flags().StringVar(&status, "status", "", "its status: warning, critical (default), unknown")
-	c.Flags().StringVar(&severity, "severity", "", "its severity; default what the check makes of the status")
-	output = formatFlag(c)
-	return c
+		check: func(c *call) (err error) {
+			if _, _, err = nodeCheck(c.args[0]); err == nil && at != "" {
+				opened, err = c.parseTime(at, c.Now())
+			}
+			return err
+		},
+		run: func(c *call) error {
+			node, check, _ := strings.Cut(c.args[0], "/")
+			t, err := c.api.Notifications.TestRoute(c.ctx, c.ns(), node, check, opened, status, severity)
+			if err != nil {
+				return err
+			}
+			return c.show(t, func() error { printRouteTest(c, &t); return nil })
+		},
+	})
 }
 
-func (a *app) printRouteTest(t *v1.RouteTest) {
-	fmt.Fprintf(a.Stdout, "%s in namespace %s, %s (severity %s) from %s on\n", clean(t.Node+"/"+t.Check, false), clean(t.Namespace, false), t.StatusName, t.SeverityName, a.clock(t.At))
-	a.wrapped(clean(t.Why, false), 0)
+func printRouteTest(c *call, t *v1.RouteTest) {
+	c.Printf("%s in namespace %s, %s (severity %s) from %s on\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.Clock(t.At))
+	c.Wrapf(0, "%s", t.Why)
 	if len(t.HangsOn) > 0 {
-		a.wrapped(clean("held while this fails, which it hangs on: "+strings.Join(t.HangsOn, ", "), false), 0)
+		c.Wrapf(0, "held while this dependency fails: %s", strings.Join(t.HangsOn, ", "))
 	}
 	for _, r := range t.Routes {
 		name := "handlers without a route"
 		if r.Route != "" {
-			name = fmt.Sprintf("route %s, told together with what has the same %s, after %s", r.Route, r.GroupBy, r.GroupWait)
+			name = fmt.Sprintf("route %s, one message for all with the same %s, after %s", r.Route, r.GroupBy, r.GroupWait)
 			if r.Rate != "" {
-				name += "; of new problems no more than " + r.Rate + ", the rest in one message after that"
+				name += "; at most " + r.Rate + " of new problems, the rest in one message after that"
 			}
 		}
-		fmt.Fprintf(a.Stdout, "\n%s\n", clean(name, false))
+		c.Printf("\n%s\n", name)
 		for _, step := range r.Steps {
-			a.printRouteStep(&step, t.At)
+			printRouteStep(c, &step, t.At)
 		}
 	}
 }
 
-func (a *app) printRouteStep(step *v1.RouteTestStep, opened time.Time) {
-	var names []string
-	for _, h := range step.Handlers {
-		name := h.Name
+func printRouteStep(c *call, step *v1.RouteTestStep, opened time.Time) {
+	names := make([]string, len(step.Handlers))
+	for i, h := range step.Handlers {
+		names[i] = h.Name
 		if h.Missing {
-			name += " (there is no such handler)"
+			names[i] += " (there is no such handler)"
 		}
-		names = append(names, name)
 	}
-	text := clean(strings.Join(names, ", "), false)
+	text := strings.Join(names, ", ")
 	if step.Repeat > 0 {
 		text += ", again every " + step.Repeat.String()
 	}
-	when := "+" + model.TimeSpan(step.Due.Sub(opened))
-	told := a.clock(step.At)
+	at := c.Clock(step.At)
 	switch {
 	case step.At.IsZero() && step.Holds[len(step.Holds)-1].Drop:
-		told = "never"
+		at = "never"
 	case step.At.IsZero():
-		told = "held, nobody knows how long"
+		at = "held, without a known end"
 	case step.At.After(step.Due):
-		told += ", held since " + a.clock(step.Due)
+		at += ", held since " + c.Clock(step.Due)
 	}
-	fmt.Fprintf(a.Stdout, "  %-8s %s\n", when, text)
-	a.wrapped(fmt.Sprintf("           %s", told), 11)
+	const indent = "           "
+	c.Printf("  %-8s %s\n", "+"+model.TimeSpan(step.Due.Sub(opened)), text)
+	c.Wrapf(len(indent), "%s%s", indent, at)
 	for _, h := range step.Holds {
 		hold := h.Text()
 		if !h.Until.IsZero() {
-			hold += ", until " + a.clock(h.Until)
+			hold += ", until " + c.Clock(h.Until)
 		}
-		a.wrapped("           "+a.paint(yellow, "! ")+clean(hold, false), 13)
+		c.Wrapf(len(indent)+2, "%s%s %s", indent, screen.Cell{Text: "!", Colour: screen.Yellow}, hold)
 	}
 }
-
-func (a *app) clock(t time.Time) string { return t.In(a.Zone).Format("2006-01-02 15:04:05 MST") }

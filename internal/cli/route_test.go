@@ -4,16 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // What muster route test says is what the router does: of a check with pipelines kept from Sensu
 // no default route hears; what the problem hangs on and the rate of a route are shown.
 func TestRouteTest(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01")
 	rig.Apply(`
 kind: Handler
@@ -54,10 +51,10 @@ spec: {targets: {nodes: [web01]}, interval: 60s, command: "true", pipelines: [al
 	if out := says("kept", "nobody but whom pipelines pass it on to", "muster why: alerts"); strings.Contains(out, "pager") {
 		t.Errorf("the router tells nobody:\n%s", out)
 	}
-	out := says("shop", "no other route matches", "hangs on: default/web01/database", "no more than 20 messages in 1h")
+	out := says("shop", "no other route matches", "while this dependency fails: default/web01/database", "at most 20 messages in 1h")
 	if strings.Contains(out, "it depends on") {
 		t.Errorf("it is well:\n%s", out)
 	}
 	rig.Result("default", "web01", "database", model.Critical, "gone")
-	says("shop", "held, nobody knows how long", "it depends on default/web01/database")
+	says("shop", "held, without a known end", "it depends on default/web01/database")
 }

@@ -50,7 +50,15 @@ func newTerminal(t *testing.T, rig *apitest.Rig) *terminal {
 	return &terminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
 
-// tokenID is made by chance.
+// openTerminal returns a server and a terminal that is logged in to it.
+func openTerminal(t *testing.T) (*apitest.Rig, *terminal) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	return rig, x
+}
+
+// tokenID matches random parts of the output.
 var tokenID = regexp.MustCompile(`token/[0-9a-f]{12}`)
 
 // run types one line; words are split at blanks.
@@ -66,8 +74,8 @@ func (x *terminal) run(stdin, line string) (stdout string, code int) {
 	defer cancel()
 	code = cli.Main(ctx, env)
 	hide := strings.NewReplacer(x.rig.URL, "URL", x.dir, "DIR", strings.TrimPrefix(x.rig.URL, "http://"), "HOST")
-	said := tokenID.ReplaceAllString(hide.Replace(out.String()+errs.String()), "token/ID")
-	fmt.Fprintf(&x.text, "$ muster %s\n%s", line, said)
+	output := tokenID.ReplaceAllString(hide.Replace(out.String()+errs.String()), "token/ID")
+	fmt.Fprintf(&x.text, "$ muster %s\n%s", line, output)
 	if code != 0 {
 		fmt.Fprintf(&x.text, "[exit code %d]\n", code)
 	}
@@ -188,9 +196,7 @@ func TestMistakes(t *testing.T) {
 
 // TestWhatGetPrintsCanBeApplied: -o yaml and -o json go back in and change nothing.
 func TestWhatGetPrintsCanBeApplied(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"on": "yes", "n": "1"}, "web01")
 	rig.Apply(disk)
 	rig.Apply(`
@@ -222,9 +228,7 @@ spec: {targets: {nodes: [web01]}, cron: "*/5 * * * *", timeout: 10s, command: "e
 // TestEdit: what an editor saves is applied, against the revision it was read at.
 func TestEdit(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // where what was refused is kept
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Apply(disk)
 	replace := func(old, new string) func(string) error {
 		return func(path string) error {
@@ -246,7 +250,7 @@ func TestEdit(t *testing.T) {
 		rig.Apply(strings.Replace(disk, "60s", "90s", 1)) // somebody else is faster
 		return replace("2m", "3m")(path)
 	}
-	if _, code := x.run("", "edit check disk"); code != model.Stale.Exit() || !strings.Contains(x.text.String(), "your text is kept in") {
+	if _, code := x.run("", "edit check disk"); code != model.Stale.Exit() || !strings.Contains(x.text.String(), "your text is in") {
 		t.Errorf("edited meanwhile: code %d\n%s", code, x.text.String())
 	}
 }
@@ -254,9 +258,7 @@ func TestEdit(t *testing.T) {
 // TestTerminal: colours on a terminal only, lines cut to its width, nothing of a
 // plug-in reaches it raw.
 func TestTerminal(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01")
 	rig.Apply(disk)
 	rig.Result("default", "web01", "disk", model.Critical, "\x1b[31mred\x1b[0m "+strings.Repeat("long ", 50))
@@ -279,9 +281,7 @@ func TestTerminal(t *testing.T) {
 
 // TestCompletion: shells offer kinds, names that exist, events, and the values of flags.
 func TestCompletion(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01", "web02", "db01")
 	rig.Apply(disk)
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n")
@@ -319,9 +319,7 @@ func TestCompletion(t *testing.T) {
 // TestTheCommonestJob: one file says that the disks of all web servers are checked each
 // minute and a problem opens after three failures; apply says where that lands.
 func TestTheCommonestJob(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	names := func(format string, n int) (list []string) {
 		for i := range n {
 			list = append(list, fmt.Sprintf(format, i))
@@ -357,9 +355,7 @@ spec:
 // TestWidths: at 80, 120 and 200 columns no line of a table is longer than the terminal,
 // and what people have to type stands there whole.
 func TestWidths(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")
 	rig.Apply(disk)
 	rig.Apply("kind: Check\nmetadata: {name: a-check-with-a-name}\nspec: {targets: {where: 'node.labels.env == \"prod\" && node.name.startsWith(\"web\")'}, interval: 60s, command: \"" + strings.Repeat("long ", 40) + "\"}\n")

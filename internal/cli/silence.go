@@ -8,174 +8,160 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// silenceFlags say what a silence covers, and for how long.
+// silenceFlags are the problems that a silence matches, and its time.
 type silenceFlags struct {
 	checks, groups, statuses  []string
 	where, labels, severity   string
 	name, from, until, reason string
 	length                    model.Duration
-	resolved, drop, forever   bool
-	everything, dryRun, yes   bool
+	untilResolved, drop       bool
+	forever, everything       bool
+	dryRun, yes               bool
 	maxAffected               int
-	output                    *format
 }
 
-func (a *app) silenceCmd() *cobra.Command {
+func silenceCommand(s *session) *cobra.Command {
 	f := &silenceFlags{}
-	c := &cobra.Command{
-		Use: "silence [NODE[/CHECK]...]", Short: "Keep people from being told of some problems, for a while",
-		Long: "A silence holds what people would be told of the problems that it covers: they run, are judged and\n" +
-			"are shown, marked. What is still open at its end is told then; with --drop it never is. What you\nname together must all hold. Without a node, group, label or expression it covers all nodes of the\n" +
-			"namespace, with --check or --all. What covers more nodes than --max-affected needs --yes.\n" +
-			"For problems that somebody looks after: muster event ack. For every Sunday night: muster explain window.",
-		Example: "  muster silence web01/disk --for 2h -m \"new disk\"\n  muster silence web01 web02 --until 18:00 -m \"moving racks\"\n" +
+	var specs []*model.SilenceSpec
+	return s.build(command{
+		use: "silence [NODE[/CHECK]...]", short: "Silence problems for a while",
+		long: "A silence holds the notifications of matching problems; checks still run, and problems stay visible,\n" +
+			"marked. At its end, problems that are still open notify; with --drop they do not. Nodes, flags and\nchecks must all match. Without a node, group, label or expression it matches all nodes of the\n" +
+			"namespace, which needs --check or --all. More nodes than --max-affected need --yes.\n" +
+			"Somebody works on it? muster event ack. Every Sunday night? muster explain window.",
+		example: "  muster silence web01/disk --for 2h -m \"new disk\"\n  muster silence web01 web02 --until 18:00 -m \"moving racks\"\n" +
 			"  muster silence --group web --check http --from 22:00 --for 3h -m \"release\"\n" +
 			"  muster silence --where 'node.labels.env == \"staging\"' --for 1d -m \"rebuilding\"\n  muster silence web01/disk --until-resolved -m \"known; ticket 4711\"\n  muster silence list\n  muster silence end web01-disk-20261122-093000",
-		Args: cobra.ArbitraryArgs, ValidArgsFunction: a.completeEvents,
-		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 && c.Flags().NFlag() == 0 {
-				return c.Help()
+		args: cobra.ArbitraryArgs, complete: s.completeEvents, flags: f.declare,
+		commands: []*cobra.Command{silenceListCommand(s), silenceEndCommand(s)},
+		check: func(c *call) (err error) {
+			if len(c.args) > 0 || c.cmd.Flags().NFlag() > 0 {
+				specs, err = f.specs(c)
 			}
-			return a.silence(c, args, f)
+			return err
 		},
-	}
-	flags := c.Flags()
-	flags.StringSliceVar(&f.checks, "check", nil, "these checks; keepalive is that of a machine that fell silent")
-	flags.StringSliceVar(&f.groups, "group", nil, "the nodes of these groups")
-	flags.StringVar(&f.where, "where", "", "the nodes of which this is true: CEL over node")
-	flags.StringVarP(&f.labels, "selector", "l", "", "the nodes with these labels: env=prod,tier=db")
-	flags.StringSliceVar(&f.statuses, "status", nil, "only these: warning, critical, unknown")
-	flags.StringVar(&f.severity, "severity", "", "only from this severity on")
-	flags.BoolVar(&f.everything, "all", false, "everything in the namespace")
-	flags.Var(&durationFlag{&f.length}, "for", "how long: 30m, 2h, 3d")
-	flags.StringVar(&f.until, "until", "", "when it ends: 18:00, \"2026-12-24 18:00\" (your time zone), or with an offset")
-	flags.StringVar(&f.from, "from", "", "when it begins, written as --until; default now")
-	flags.BoolVar(&f.resolved, "until-resolved", false, "it ends with the first problem that it silences")
-	flags.BoolVar(&f.forever, "forever", false, "until somebody ends it: muster silence end")
-	flags.BoolVar(&f.drop, "drop", false, "what it holds is not told at its end either")
-	flags.StringVarP(&f.reason, "reason", "m", "", "why; shown wherever its effect is")
-	flags.StringVar(&f.name, "name", "", "its name; default: what it covers, and the time")
-	flags.IntVar(&f.maxAffected, "max-affected", 0, "refuse one that covers more nodes; default a fifth of all, at least 50")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "say what it would cover, and make none")
-	flags.BoolVar(&f.yes, "yes", false, "however many nodes it covers")
-	f.output = formatFlag(c)
-	c.AddCommand(a.silenceList(), a.silenceEnd())
-	return c
+		offline: true, // prints its help without a server
+		run: func(c *call) (err error) {
+			if specs == nil {
+				return c.cmd.Help()
+			}
+			if c.api, err = c.connect(); err != nil {
+				return err
+			}
+			return makeSilences(c, f, specs)
+		},
+	})
 }
 
-// silence makes one silence for each check that is named with its nodes.
-func (a *app) silence(c *cobra.Command, args []string, f *silenceFlags) error {
-	specs, err := a.silenceSpecs(args, f)
-	if err != nil {
-		return err
-	}
-	client, err := a.connect()
-	if err != nil {
-		return err
-	}
+func (f *silenceFlags) declare(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&f.checks, "check", nil, "these checks; keepalive is the one of a silent agent")
+	flags.StringSliceVar(&f.groups, "group", nil, "nodes of these groups")
+	flags.StringVar(&f.where, "where", "", "nodes for which this is true: CEL over node")
+	flags.StringVarP(&f.labels, "selector", "l", "", "nodes with these labels: env=prod,tier=db")
+	flags.StringSliceVar(&f.statuses, "status", nil, "only these statuses: warning, critical, unknown")
+	flags.StringVar(&f.severity, "severity", "", "only this severity and higher ones")
+	flags.BoolVar(&f.everything, "all", false, "every problem of the namespace")
+	flags.Var(&durationFlag{&f.length}, "for", "its length: 30m, 2h, 3d")
+	flags.StringVar(&f.until, "until", "", "its end: 18:00, \"2026-12-24 18:00\" (your time zone), or with an offset")
+	flags.StringVar(&f.from, "from", "", "its begin, written as --until; default now")
+	flags.BoolVar(&f.untilResolved, "until-resolved", false, "it ends with the first problem that it silences")
+	flags.BoolVar(&f.forever, "forever", false, "until somebody ends it: muster silence end")
+	flags.BoolVar(&f.drop, "drop", false, "drop held notifications at its end")
+	flags.StringVarP(&f.reason, "reason", "m", "", "reason, shown wherever the silence has an effect")
+	flags.StringVar(&f.name, "name", "", "its name; default: node, check and time")
+	flags.IntVar(&f.maxAffected, "max-affected", 0, "refuse a silence of more nodes (0: a fifth of all, at least 50)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "show the matching nodes and create nothing")
+	flags.BoolVar(&f.yes, "yes", false, "go ahead, however many nodes match")
+}
+
+func makeSilences(c *call, f *silenceFlags, specs []*model.SilenceSpec) error {
 	var made []v1.Silenced
 	for _, spec := range specs {
 		data, err := json.Marshal(spec)
 		if err != nil {
 			return fmt.Errorf("encode a silence: %w", err)
 		}
-		one, err := client.Notifications.Silence(c.Context(), v1.SilenceRequest{Namespace: a.ns(), Name: f.name, Spec: data, MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes})
+		one, err := c.api.Notifications.Silence(c.ctx, v1.SilenceRequest{Namespace: c.ns(), Name: f.name, Spec: data, MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes})
 		if err != nil {
 			return err
 		}
-		if made = append(made, one); f.output.machine() {
-			continue
+		if made = append(made, one); !c.Format.Machine() {
+			printSilence(c, &one, spec)
 		}
-		a.printSilenced(&one, spec)
 	}
-	if f.output.machine() {
-		return a.printValue(*f.output, made)
-	}
-	return nil
+	return c.show(made, func() error { return nil })
 }
 
-func (a *app) printSilenced(one *v1.Silenced, spec *model.SilenceSpec) {
-	begins := "silences"
-	if spec.Begin.After(a.Now()) {
-		begins = "from " + a.when(spec.Begin.Time) + " on silences"
+func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
+	verb := "silences"
+	if spec.Begin.After(c.Now()) {
+		verb = "silences, from " + c.When(spec.Begin.Time) + ","
 	}
 	until := "until somebody ends it"
 	switch {
-	case spec.UntilResolved && one.Until.IsZero():
+	case spec.UntilResolved && s.Until.IsZero():
 		until = "until the first of its problems closes"
 	case spec.UntilResolved:
-		until = "until the first of its problems closes, at most until " + a.when(one.Until)
-	case !one.Until.IsZero():
-		until = "until " + a.when(one.Until)
+		until = "until the first of its problems closes, at the latest " + c.When(s.Until)
+	case !s.Until.IsZero():
+		until = "until " + c.When(s.Until)
 	}
-	would := ""
-	if one.DryRun {
-		would = "dry run: nothing is made; "
+	dry := ""
+	if s.DryRun {
+		dry = "dry run, nothing was created: "
 	}
-	a.wrapped(fmt.Sprintf("%ssilence %s %s %s on %s, %s; open now: %s", would, clean(one.Name, false), begins, clean(silenceChecks(spec), false),
-		model.CountNoun(one.Nodes, "node"), until, model.CountNoun(one.Holds, "problem")), 2)
-	if one.Nodes > 1 {
-		a.wrapped("  "+firstNodes(one.First, one.Nodes), 4)
+	checks := "every check"
+	if len(spec.Checks) > 0 {
+		checks = strings.Join(spec.Checks, ", ")
 	}
-	if one.Nodes == 0 {
-		fmt.Fprintln(a.Stdout, "  it covers no node: which there are says muster get nodes")
+	c.Wrapf(2, "%ssilence %s %s %s on %s, %s; open now: %s", dry, s.Name, verb, checks, model.CountNoun(s.Nodes, "node"), until, model.CountNoun(s.Holds, "problem"))
+	if s.Nodes > 1 {
+		nodes := strings.Join(s.First, ", ")
+		if more := s.Nodes - len(s.First); more > 0 {
+			nodes += fmt.Sprintf(" and %d more", more)
+		}
+		c.Wrapf(4, "  %s", nodes)
 	}
-	if !one.DryRun {
-		fmt.Fprintf(a.Stdout, "  end it: muster silence end %s%s\n", clean(one.Name, false), a.inNamespace())
+	if s.Nodes == 0 {
+		c.Printf("  it matches no node. List nodes: muster get nodes\n")
+	}
+	if !s.DryRun {
+		namespace := ""
+		if !c.namespaceImplied && c.ns() != model.DefaultNamespaceName {
+			namespace = " -n " + c.ns()
+		}
+		c.Printf("  end it: muster silence end %s%s\n", s.Name, namespace)
 	}
 }
 
-// firstNodes names those of which a server told the first.
-func firstNodes(first []string, all int) string {
-	text := clean(strings.Join(first, ", "), false)
-	if more := all - len(first); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-// inNamespace is the flag to type where the namespace is none that would be taken anyhow.
-func (a *app) inNamespace() string {
-	if a.inContext || a.ns() == model.DefaultNamespaceName {
-		return ""
-	}
-	return " -n " + clean(a.ns(), false)
-}
-
-func silenceChecks(s *model.SilenceSpec) string {
-	if len(s.Checks) == 0 {
-		return "every check"
-	}
-	return strings.Join(s.Checks, ", ")
-}
-
-// silenceSpecs reads what was typed: nodes of which the same checks are meant make one
-// silence.
-func (a *app) silenceSpecs(args []string, f *silenceFlags) ([]*model.SilenceSpec, error) {
-	base, err := a.silenceSpec(f)
+// specs returns one silence for each set of checks: nodes with the same checks share one.
+func (f *silenceFlags) specs(c *call) ([]*model.SilenceSpec, error) {
+	base, err := f.spec(c)
 	if err != nil {
 		return nil, err
 	}
-	if len(args) == 0 {
+	if len(c.args) == 0 {
 		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.everything {
-			return nil, model.Errorf(model.Invalid, "it is not said what to silence").
-				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; everything in namespace %s: --all", a.ns())
+			return nil, model.Errorf(model.Invalid, "nothing to silence is named").
+				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; everything in namespace %s: --all", c.ns())
 		}
 		return []*model.SilenceSpec{base}, nil
 	}
 	if base.Targets != nil {
-		return nil, model.Errorf(model.Invalid, "nodes are named, and --group or --where as well").WithHint("make two silences, or name the node within --where: node.name == %q", args[0])
+		return nil, model.Errorf(model.Invalid, "nodes exclude --group and --where").WithHint("create two silences, or name the node within --where: node.name == %q", c.args[0])
 	}
 	var specs []*model.SilenceSpec
-	for _, arg := range args {
+	for _, arg := range c.args {
 		node, check, named := strings.Cut(arg, "/")
 		if node == "" || named && check == "" {
-			return nil, model.Errorf(model.Invalid, "%q names neither a node nor an event", arg).WithHint("muster silence web01, muster silence web01/disk")
+			return nil, model.Errorf(model.Invalid, "%q is neither NODE nor NODE/CHECK", arg).WithHint("muster silence web01, muster silence web01/disk")
 		}
 		checks := base.Checks
 		if named {
@@ -195,12 +181,12 @@ func (a *app) silenceSpecs(args []string, f *silenceFlags) ([]*model.SilenceSpec
 	return specs, nil
 }
 
-// silenceSpec is what the flags say.
-func (a *app) silenceSpec(f *silenceFlags) (*model.SilenceSpec, error) {
-	s := &model.SilenceSpec{UntilResolved: f.resolved, Drop: f.drop, Reason: f.reason}
+// spec returns the silence of the flags, without nodes.
+func (f *silenceFlags) spec(c *call) (*model.SilenceSpec, error) {
+	s := &model.SilenceSpec{UntilResolved: f.untilResolved, Drop: f.drop, Reason: f.reason}
 	s.Checks, s.Statuses, s.Severity = f.checks, f.statuses, f.severity
 	if strings.TrimSpace(f.reason) == "" {
-		return nil, model.Errorf(model.Invalid, "it is not said why").WithHint("-m \"…\": who wonders at 3 a.m. why nobody was told reads it")
+		return nil, model.Errorf(model.Invalid, "a reason is required: -m TEXT").WithHint("write it for the colleague on call at 3 a.m.")
 	}
 	if len(f.groups) > 0 || f.where != "" {
 		s.Targets = &model.Targets{Groups: f.groups, Where: f.where}
@@ -211,58 +197,76 @@ func (a *app) silenceSpec(f *silenceFlags) (*model.SilenceSpec, error) {
 		}
 		name, value, ok := strings.Cut(part, "=")
 		if !ok || strings.HasSuffix(name, "!") || strings.HasPrefix(name, "!") {
-			return nil, model.Errorf(model.Invalid, "-l %s: a silence knows labels that are so", part).WithHint("--where 'node.labels.tier != \"db\"' can say everything")
+			return nil, model.Errorf(model.Invalid, "-l %s: expected LABEL=VALUE", part).WithHint("for everything else: --where 'node.labels.tier != \"db\"'")
 		}
 		if s.Labels == nil {
 			s.Labels = map[string]string{}
 		}
 		s.Labels[name] = value
 	}
-	return s, a.silenceTimes(f, s)
+	return s, f.setTimes(c, s)
 }
 
-func (a *app) silenceTimes(f *silenceFlags, s *model.SilenceSpec) error {
-	from := a.Now()
+// setTimes sets begin and end of a silence.
+func (f *silenceFlags) setTimes(c *call, s *model.SilenceSpec) error {
+	from := c.Now()
 	if f.from != "" {
-		at, err := a.instant(f.from, a.Now())
+		at, err := c.parseTime(f.from, c.Now())
 		if err != nil {
 			return err
 		}
 		from, s.Begin = at, model.Time{Time: at.UTC()}
 	}
-	switch ends := f.length > 0; {
-	case ends && f.until != "":
-		return model.Errorf(model.Invalid, "--for and --until both say when it ends").WithHint("keep one")
-	case ends:
+	switch {
+	case f.length > 0 && f.until != "":
+		return model.Errorf(model.Invalid, "--for and --until exclude each other").WithHint("keep one")
+	case f.length > 0:
 		s.Until = model.Time{Time: from.Add(time.Duration(f.length)).UTC().Truncate(time.Second)}
 	case f.until != "":
-		at, err := a.instant(f.until, from)
+		at, err := c.parseTime(f.until, from)
 		if err != nil {
 			return err
 		}
 		s.Until = model.Time{Time: at.UTC()}
-	case !f.resolved && !f.forever:
-		return model.Errorf(model.Invalid, "it is not said when the silence ends").WithHint("--for 2h, --until 18:00, --until-resolved; until you end it yourself: --forever")
+	case !f.untilResolved && !f.forever:
+		return model.Errorf(model.Invalid, "an end is required").WithHint("--for 2h, --until 18:00, --until-resolved; until you end it yourself: --forever")
 	}
 	return nil
 }
 
-// instant reads a time of day (the next one after a time), a date with a time in the user's
-// zone, or either with an offset.
-func (a *app) instant(text string, after time.Time) (time.Time, error) {
-	if at, err := time.ParseInLocation("15:04", text, a.Zone); err == nil {
-		y, m, d := after.In(a.Zone).Date()
-		for {
-			if at = time.Date(y, m, d, at.Hour(), at.Minute(), 0, 0, a.Zone); at.After(after) {
-				return at, nil
+func silenceListCommand(s *session) *cobra.Command {
+	g := &getFlags{}
+	return s.build(command{
+		use: "list", short: "List silences: matches, end, author, reason, and problems held now",
+		example: "  muster silence list\n  muster silence list -A", args: cobra.NoArgs,
+		flags: func(flags *pflag.FlagSet) {
+			g.declareAll(flags)
+			g.declareLimit(flags, 50)
+			g.declareSelector(flags, "silences with these labels")
+			g.declareWhere(flags, `metadata and spec: spec.creator == "ann"`)
+		},
+		run: func(c *call) error { return getResources(c, kind.Silence(), nil, g) },
+	})
+}
+
+func silenceEndCommand(s *session) *cobra.Command {
+	var note string
+	return s.build(command{
+		use: "end NAME...", short: "End silences: held problems that are still open notify now",
+		example: "  muster silence end web01-disk-20261122-093000 -m \"the disk is in\"", args: cobra.MinimumNArgs(1), complete: s.completeNames(kind.Silence().KindInfo),
+		flags: func(flags *pflag.FlagSet) { messageFlag(flags, &note, "reason, recorded with the change") },
+		run: func(c *call) error {
+			var ended []v1.Silenced
+			for _, name := range c.args {
+				one, err := c.api.Notifications.EndSilence(c.ctx, c.ns(), name, note)
+				if err != nil {
+					return err
+				}
+				if ended = append(ended, one); !c.Format.Machine() {
+					c.Printf("silence %s ended; it held %s\n", name, model.CountNoun(one.Holds, "problem"))
+				}
 			}
-			d++
-		}
-	}
-	for _, form := range []string{time.RFC3339, "2006-01-02 15:04Z07:00", "2006-01-02 15:04", "2006-01-02T15:04", "2006-01-02 15:04:05"} {
-		if at, err := time.ParseInLocation(form, text, a.Zone); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, model.Errorf(model.Invalid, "%q is no time", text).WithHint("18:00, \"2026-12-24 18:00\", or 2026-12-24T18:00:00Z")
+			return c.show(ended, func() error { return nil })
+		},
+	})
 }

@@ -6,65 +6,58 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Exit codes of status --exit-code.
 const (
-	nearlyWell = 20
-	notWell    = 21
+	exitNearlyWell = 20
+	exitNotWell    = 21
 )
 
-func (a *app) statusCmd() *cobra.Command {
+func statusCommand(s *session) *cobra.Command {
 	var exitCode bool
-	var output *format
-	c := &cobra.Command{
-		Use:   "status",
-		Short: "Is all well? Worst first",
-		Long: "Answers on its first line whether all is well. Below it: what is not OK, check by check; nodes that\n" +
-			"are silent, and those that cannot do what they should; agents, messages, disk; and what was\n" +
-			"changed last.",
-		Example: "  muster status\n  muster status --exit-code && echo all is well",
-		Args:    cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			client, err := a.connect()
+	return s.build(command{
+		use: "status", short: "Is all well? Worst first",
+		long: "Answers in its first line whether all is well. Below it: checks that are not OK, silent nodes, nodes\n" +
+			"with errors, agents, messages, disk, and the last changes.",
+		example: "  muster status\n  muster status --exit-code && echo all is well",
+		args:    cobra.NoArgs,
+		flags: func(flags *pflag.FlagSet) {
+			flags.BoolVar(&exitCode, "exit-code", false, "exit with 20 if it is nearly well (warnings), with 21 if it is not")
+		},
+		run: func(c *call) error {
+			st, err := c.api.Status(c.ctx, c.namespace)
 			if err != nil {
 				return err
 			}
-			s, err := client.Status(c.Context(), a.namespace)
-			if err != nil {
+			if err := c.show(st, func() error { printStatus(c, st); return nil }); err != nil {
 				return err
 			}
-			if output.machine() {
-				err = a.printValue(*output, s)
-			} else {
-				a.printStatus(client.Server(), s)
-			}
-			if code := howWell(s); err == nil && exitCode && code != 0 {
+			if code := statusExit(st); exitCode && code != 0 {
 				return &exitError{code}
 			}
-			return err
+			return nil
 		},
-	}
-	output = formatFlag(c)
-	c.Flags().BoolVar(&exitCode, "exit-code", false, "end with 20 if it is nearly well (warnings), with 21 if it is not")
-	return c
+	})
 }
 
-// howWell is 0, nearlyWell or notWell.
-func howWell(s v1.Status) int {
+// statusExit returns 0, exitNearlyWell or exitNotWell.
+func statusExit(s v1.Status) int {
 	switch {
 	case len(s.NotReady) > 0 || s.Silent+s.ByStatus.Critical+s.ByStatus.Unknown > 0:
-		return notWell
+		return exitNotWell
 	case s.ByStatus.Warning > 0 || len(concerns(s)) > 0:
-		return nearlyWell
+		return exitNearlyWell
 	}
 	return 0
 }
 
-// concerns are what is not well beside events.
+// concerns returns everything that is not well, other than events.
 func concerns(s v1.Status) (list []string) {
 	if s.Faulty > 0 {
 		list = append(list, model.CountNoun(s.Faulty, "node")+" with errors")
@@ -80,102 +73,191 @@ func concerns(s v1.Status) (list []string) {
 		list = append(list, model.CountNoun(failing, "message")+" not delivered")
 	}
 	if len(s.Warnings) > 0 {
-		list = append(list, "the server warns")
+		list = append(list, "warnings of the server")
 	}
 	return list
 }
 
-// warningsShown is how many warnings fit on the screen beside the rest.
-const warningsShown = 5
+// status writes one line of status: a name and its value.
+func (c *call) status(name, format string, args ...any) { c.Field(10, name, format, args...) }
 
-// printStatus answers on the first line; below it, what to look at first.
-func (a *app) printStatus(server string, s v1.Status) {
-	w := a.Stdout
-	a.wrapped(a.verdict(s), 0)
-	for _, why := range s.NotReady {
-		a.wrapped("  "+a.paint(red, "not ready:")+" "+clean(why, false), 4)
+// shownWarnings is how many warnings of the server stand on the screen.
+const shownWarnings = 5
+
+// printStatus answers in the first line; below it stands the worst first.
+func printStatus(c *call, s v1.Status) {
+	c.Wrapf(0, "%s", verdict(c, s))
+	for _, reason := range s.NotReady {
+		c.Wrapf(4, "  %s %s", screen.Cell{Text: "not ready:", Colour: screen.Red}, reason)
 	}
-	for _, warning := range s.Warnings[:min(warningsShown, len(s.Warnings))] {
-		a.wrapped("  "+a.paint(yellow, "warning:")+" "+clean(warning, false), 4)
+	for _, warning := range s.Warnings[:min(shownWarnings, len(s.Warnings))] {
+		c.Wrapf(4, "  %s %s", screen.Warning, warning)
 	}
-	if more := len(s.Warnings) - warningsShown; more > 0 {
-		fmt.Fprintf(w, "  and %d more warnings: muster status -o yaml\n", more)
+	if more := len(s.Warnings) - shownWarnings; more > 0 {
+		c.Printf("  and %d more warnings: muster status -o yaml\n", more)
 	}
 	if len(s.Wrong) > 0 {
-		fmt.Fprintln(w)
-		_ = a.wrongTable(s.Wrong).write(a.Env)
+		c.Printf("\n")
+		_ = failingChecks(c, s.Wrong).Write(c.Screen)
 		if s.WrongMore > 0 {
-			fmt.Fprintf(w, "%s more: muster get events --status critical,unknown,warning%s\n", model.CountNoun(s.WrongMore, "check"), a.scope())
+			c.Printf("%s more: muster get events --status critical,unknown,warning%s\n", model.CountNoun(s.WrongMore, "check"), statusScope(c))
 		}
 	}
-	if began := a.beginning(s); began != nil && howWell(s) == 0 {
-		began.write(w)
+	if steps := firstSteps(c, s); steps != nil && statusExit(s) == 0 {
+		steps.print(c)
 	}
-	fmt.Fprintln(w)
-	a.statusOfNodes(s)
-	a.statusOfEvents(s)
-	a.statusOfAgents(s)
-	a.statusOfServer(server, s)
-	for i, c := range s.LastChange {
-		name := ""
-		if i == 0 {
-			name = "changed"
-		}
-		a.line(name, "%s", a.changeLine(c))
-		s.LastHour.Changes -= 1 + c.More
+	c.Printf("\n")
+	printNodeStatus(c, s)
+	printEventStatus(c, s)
+	printAgentStatus(c, s)
+	printServerStatus(c, s)
+	for i, change := range s.LastChange {
+		c.status(first(i, "changed"), "%s %s", c.Ago(change.At), changeText(change))
+		s.LastHour.Changes -= 1 + change.More
 	}
 	if s.LastHour.Changes > 0 {
-		a.line("", "and %d more in the last hour: muster audit", s.LastHour.Changes)
+		c.status("", "and %d more in the last hour: muster audit", s.LastHour.Changes)
 	}
 }
 
-// wrongTable shows what is not OK: one line for one cause, however many nodes it has.
-func (a *app) wrongTable(list []v1.Wrong) *table {
-	t := newTable("STATUS", "WHAT", "FOR", "OUTPUT")
-	for _, x := range list {
-		what, output := x.Check, summary(x.Output)
-		if x.Nodes == 1 {
-			what = x.Examples[0] + "/" + x.Check
-		} else {
-			what += " on " + model.CountNoun(x.Nodes, "node")
-			more := ""
-			if x.Nodes > uint64(len(x.Examples)) {
-				more = ", …"
-			}
-			output = strings.Join(x.Examples, ", ") + more + ": " + output
+// verdict returns the first line: whether all is well.
+func verdict(c *call, s v1.Status) screen.Cell {
+	by := s.ByStatus
+	by.Critical -= min(by.Critical, s.Silent) // silent nodes are counted apart
+	var failing []string
+	for _, part := range []struct {
+		n      uint64
+		status string
+	}{{by.Critical, "critical"}, {by.Unknown, "unknown"}, {by.Warning, "warning"}} {
+		if part.n > 0 {
+			failing = append(failing, fmt.Sprintf("%d %s", part.n, part.status))
 		}
-		t.add(statusCell(x.Status), what, model.Age(a.Now(), x.Since), output)
 	}
-	return t
+	events := model.CountNoun(s.Events, "event")
+	var parts []string
+	if len(failing) > 0 {
+		parts = append(parts, strings.Join(failing, ", ")+" of "+events)
+	}
+	if s.Silent > 0 {
+		parts = append(parts, model.CountNoun(s.Silent, "node")+" silent")
+	}
+	level := statusExit(s)
+	if level == exitNearlyWell { // in a worse state they stand below
+		parts = append(parts, concerns(s)...)
+	}
+	text := strings.Join(parts, "; ")
+	if s.Silent > 0 && len(parts) == 1 && len(concerns(s)) == 0 {
+		text += ", the rest is well"
+	}
+	switch {
+	case level == exitNotWell && len(s.NotReady) > 0:
+		return screen.Cell{Text: "The server is not ready.", Colour: screen.Red}
+	case level == exitNotWell:
+		return screen.Cell{Text: "Not well: " + text + ".", Colour: screen.Red}
+	case level == exitNearlyWell:
+		return screen.Cell{Text: "Nearly well: " + text + ".", Colour: screen.Yellow}
+	}
+	if steps := firstSteps(c, s); steps != nil {
+		return screen.Cell{Text: steps.text}
+	}
+	return screen.Cell{Text: fmt.Sprintf("All is well: %s, all OK.", events), Colour: screen.Green}
 }
 
-func (a *app) statusOfNodes(s v1.Status) {
+// failingChecks has one row per check that is not OK, however many nodes it fails on.
+func failingChecks(c *call, wrong []v1.Wrong) *screen.Table {
+	return screen.Rows(wrong,
+		screen.Col("STATUS", func(w v1.Wrong) any { return statusCell(w.Status) }),
+		screen.Col("WHAT", func(w v1.Wrong) any {
+			if w.Nodes == 1 {
+				return w.Examples[0] + "/" + w.Check
+			}
+			return w.Check + " on " + model.CountNoun(w.Nodes, "node")
+		}),
+		screen.Col("FOR", func(w v1.Wrong) any { return model.Age(c.Now(), w.Since) }),
+		screen.Col("OUTPUT", func(w v1.Wrong) any {
+			if w.Nodes == 1 {
+				return summary(w.Output)
+			}
+			return examplesText(w.Examples, w.Nodes) + ": " + summary(w.Output)
+		}))
+}
+
+// examplesText names some of n nodes: web01, web02, …
+func examplesText[N int | uint64](examples []string, n N) string {
+	text := strings.Join(examples, ", ")
+	if n > N(len(examples)) {
+		text += ", …"
+	}
+	return text
+}
+
+// nodesText counts nodes and names some: node web01; 37 nodes (web01, web02, …).
+func nodesText(n int, examples []string) string {
+	if n == 1 && len(examples) == 1 {
+		return "node " + examples[0]
+	}
+	return fmt.Sprintf("%s (%s)", model.CountNoun(n, "node"), examplesText(examples, n))
+}
+
+func printNodeStatus(c *call, s v1.Status) {
 	if s.Silent > 0 {
-		a.line("silent", "%s", a.silent(s))
+		names := make([]string, len(s.SilentNow))
+		for i, e := range s.SilentNow {
+			names[i] = qualified(e.Namespace, e.Node) + " for " + model.Age(c.Now(), e.Changed)
+		}
+		text := model.CountNoun(s.Silent, "node") + ": " + strings.Join(names, ", ")
+		if more := s.Silent - uint64(len(names)); more > 0 {
+			text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, statusScope(c))
+		}
+		c.status("silent", "%s", text)
 	}
 	if s.Stopped > 0 {
-		a.line("stopped", "%s, on the machine or with it; no alarm comes of that", nodesText(s.Stopped, s.StoppedNow))
+		c.status("stopped", "%s, on purpose: no alarm", nodesText(s.Stopped, s.StoppedNow))
 	}
 	for i, f := range s.Faults {
-		name := ""
-		if i == 0 {
-			name = "errors"
-		}
-		a.line(name, "%s: %s", nodesText(f.Nodes, f.Examples), f.Text)
+		c.status(first(i, "errors"), "%s: %s", nodesText(f.Nodes, f.Examples), f.Text)
 	}
 }
 
-func (a *app) statusOfAgents(s v1.Status) {
-	if a.namespace != "" {
-		a.line("nodes", "%d in namespace %s", s.Nodes, a.namespace)
-	} else if s.Nodes == 0 && s.Connected == 0 {
-		a.line("agents", "none has joined")
+func printEventStatus(c *call, s v1.Status) {
+	if s.Events == 0 {
+		c.status("events", "none yet")
 	} else {
+		c.status("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
+	}
+	if len(s.Rooms) > 0 {
+		names := make([]string, len(s.Rooms))
+		for i, n := range s.Rooms {
+			names[i] = namespaceText(n)
+		}
+		c.status("", "%s; only one: -n %s", strings.Join(names, ", "), s.Rooms[0].Namespace)
+	}
+	problems := fmt.Sprintf("%d open", s.Problems)
+	if s.LastHour.Opened+s.LastHour.Closed > 0 {
+		problems += fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed)
+	}
+	c.status("problems", "%s", problems)
+	for i, u := range s.Unsent {
+		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), model.Age(c.Now(), u.Since))
+		if u.Failing > 0 {
+			text += fmt.Sprintf("; %d failed: %s", u.Failing, screen.FirstLine(u.LastError))
+		}
+		c.status(first(i, "messages"), "%s", text)
+	}
+}
+
+func printAgentStatus(c *call, s v1.Status) {
+	switch {
+	case c.namespace != "":
+		c.status("nodes", "%d in namespace %s", s.Nodes, c.namespace)
+	case s.Nodes == 0 && s.Connected == 0:
+		c.status("agents", "none has joined")
+	default:
 		text := fmt.Sprintf("%d connected of %s", s.Connected, model.CountNoun(s.Nodes, "node"))
 		if up := s.Now.Sub(s.Started); up < model.DefaultReconnectGrace && s.Connected < s.Nodes {
-			text += fmt.Sprintf("; the server started %s ago, they are coming back", model.TimeSpan(up))
+			text += fmt.Sprintf("; the server started %s ago, they are reconnecting", model.TimeSpan(up))
 		}
-		a.line("agents", "%s", text)
+		c.status("agents", "%s", text)
 	}
 	if s.Spooling > 0 {
 		parts := make([]string, len(s.SpoolingNow))
@@ -183,203 +265,91 @@ func (a *app) statusOfAgents(s v1.Status) {
 			st := x.Session.Stats
 			parts[i] = fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
 		}
-		a.line("behind", "results wait on %s: %s; muster get agents --spooling%s", model.CountNoun(s.Spooling, "agent"), strings.Join(parts, ", "), a.scope())
+		c.status("behind", "results wait on %s: %s; muster get agents --spooling%s", model.CountNoun(s.Spooling, "agent"), strings.Join(parts, ", "), statusScope(c))
 	}
 	if s.Pending > 0 {
-		a.line("pending", "%s to be accepted: muster node list --pending", model.CountNoun(s.Pending, "machine"))
+		c.status("pending", "%s asking to join: muster node list --pending", model.CountNoun(s.Pending, "machine"))
 	}
 }
 
-func (a *app) statusOfEvents(s v1.Status) {
-	if s.Events == 0 {
-		a.line("events", "none yet")
-	} else {
-		a.line("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
-	}
-	if len(s.Rooms) > 0 {
-		names := make([]string, len(s.Rooms))
-		for i, r := range s.Rooms {
-			names[i] = roomText(r)
-		}
-		a.line("", "%s; of one of them: -n %s", strings.Join(names, ", "), s.Rooms[0].Namespace)
-	}
-	problems := fmt.Sprintf("%d open", s.Problems)
-	if s.LastHour.Opened+s.LastHour.Closed > 0 {
-		problems += fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed)
-	}
-	a.line("problems", "%s", problems)
-	for i, u := range s.Unsent {
-		name := ""
-		if i == 0 {
-			name = "messages"
-		}
-		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), model.Age(a.Now(), u.Since))
-		if u.Failing > 0 {
-			text += fmt.Sprintf("; %d tried in vain: %s", u.Failing, firstLine(u.LastError))
-		}
-		a.line(name, "%s", text)
-	}
-}
+// usualLag is how many commits are always on their way from the journal to the view.
+const usualLag = 10
 
-func (a *app) statusOfServer(server string, s v1.Status) {
+func printServerStatus(c *call, s v1.Status) {
 	if j := s.Journal; j.BudgetBytes > 0 {
 		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).Approximate(), model.Size(j.BudgetBytes).Approximate(), j.SizeBytes*100/j.BudgetBytes)
 		if j.FreeBytes > 0 {
 			text += fmt.Sprintf("; %s free on its disk", model.Size(j.FreeBytes).Approximate())
 			if j.FreeBytes < j.BudgetBytes-j.SizeBytes {
-				text += ", less than it may grow"
+				text += ", less than the journal may grow"
 			}
 		}
 		if j.DataFreeBytes > 0 {
 			text += fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate())
 		}
-		a.line("journal", "%s", text)
-		if j.BehindCommits > behindShown || j.QueuedBytes > 0 && j.Blocked != "" {
-			a.line("", "%s wait to be kept; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
+		c.status("journal", "%s", text)
+		if j.BehindCommits > usualLag || j.QueuedBytes > 0 && j.Blocked != "" {
+			c.status("", "%s wait to be written; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
 		}
 	}
 	if r := s.Reactions; r.Waiting > 0 || r.Rederiving {
-		ago := model.TimeSpan(time.Duration(r.BehindSeconds * float64(time.Second)))
-		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", model.CountNoun(r.Waiting, "change"), ago)
+		lag := model.TimeSpan(time.Duration(r.BehindSeconds * float64(time.Second)))
+		text := fmt.Sprintf("%s not recorded yet, the oldest of %s ago", model.CountNoun(r.Waiting, "change"), lag)
 		if r.Rederiving {
-			text = fmt.Sprintf("%s behind: changes are made again from %s of the journal", ago, model.Size(r.BehindBytes).Approximate())
+			text = fmt.Sprintf("%s behind: rebuilding changes from %s of the journal", lag, model.Size(r.BehindBytes).Approximate())
 		}
-		a.line("history", "%s", text)
+		c.status("history", "%s", text)
 	}
-	a.line("server", "%s, %s, up %s", server, s.Server, model.Age(s.Now, s.Started))
+	c.status("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 
-// behindShown is how many commits are on their way all the time.
-const behindShown = 10
-
-// line is one fact of status.
-func (a *app) line(name, format string, args ...any) {
-	a.wrapped(fmt.Sprintf("%-10s %s", name, clean(fmt.Sprintf(format, args...), false)), 11)
-}
-
-// wrapped prints a line; on a terminal that is too narrow, several, all but the first
-// indented. What may be painted is at its beginning. What is to be typed stays on one line
-// where it fits on one.
-func (a *app) wrapped(text string, indent int) {
-	for a.Width > 0 && visible(text) > a.Width {
-		at := breakAt(text, indent, a.Width, true)
-		if at < 0 {
-			at = breakAt(text, indent, a.Width, false)
-		}
-		if at < 0 {
-			break
-		}
-		fmt.Fprintln(a.Stdout, strings.TrimRight(text[:at], " "))
-		text = strings.Repeat(" ", indent) + text[at+1:]
-	}
-	fmt.Fprintln(a.Stdout, text)
-}
-
-// breakAt is the last blank at which a line may end; -1: there is none.
-func breakAt(text string, indent, room int, whole bool) int {
-	at := -1
-	for i := range text {
-		if text[i] != ' ' || i <= indent || visible(text[:i]) > room {
-			continue
-		}
-		command := strings.LastIndex(text[:i+1], "muster ")
-		if whole && command >= 0 && !strings.ContainsAny(text[command:i], ";,:()") {
-			continue // within a command
-		}
-		at = i
-	}
-	return at
-}
-
-// visible is the width of a text without its colours.
-func visible(text string) int {
-	for _, colour := range [...]string{red, yellow, green, plain} {
-		text = strings.ReplaceAll(text, colour, "")
-	}
-	return width(text)
-}
-
-// qualified is a name, with its namespace where that is not default.
-func qualified(namespace, name string) string {
-	if namespace == model.DefaultNamespaceName {
-		return name
-	}
-	return namespace + "/" + name
-}
-
-// nodesText names some nodes: node web01; 37 nodes (web01, web02, web03, …).
-func nodesText(n int, examples []string) string {
-	if n == 1 && len(examples) == 1 {
-		return "node " + examples[0]
-	}
-	more := ""
-	if n > len(examples) {
-		more = ", …"
-	}
-	return fmt.Sprintf("%s (%s%s)", model.CountNoun(n, "node"), strings.Join(examples, ", "), more)
-}
-
-// scope are the words that make a list cover what status covered.
-func (a *app) scope() string {
-	if a.namespace == "" {
+// statusScope returns the flag with which another list covers the namespaces of the status.
+func statusScope(c *call) string {
+	if c.namespace == "" {
 		return " -A"
 	}
-	return " -n " + a.namespace
+	return " -n " + c.namespace
 }
 
-// silent names nodes of which nothing is heard.
-func (a *app) silent(s v1.Status) string {
-	names := make([]string, len(s.SilentNow))
-	for i, e := range s.SilentNow {
-		names[i] = qualified(e.Namespace, e.Node) + " for " + model.Age(a.Now(), e.Changed)
-	}
-	text := model.CountNoun(s.Silent, "node") + ": " + strings.Join(names, ", ")
-	if more := s.Silent - uint64(len(names)); more > 0 {
-		text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, a.scope())
-	}
-	return text
+// steps is the state of a server that watches little yet, and the commands to type next.
+type steps struct {
+	text string
+	next [][2]string // command and purpose
 }
 
-// verdict is the first line: whether all is well, in one sentence.
-func (a *app) verdict(s v1.Status) string {
-	by := s.ByStatus
-	by.Critical -= min(by.Critical, s.Silent) // they are told apart
-	var bad []string
-	for _, part := range []struct {
-		n    uint64
-		what string
-	}{{by.Critical, "critical"}, {by.Unknown, "unknown"}, {by.Warning, "warning"}} {
-		if part.n > 0 {
-			bad = append(bad, fmt.Sprintf("%d %s", part.n, part.what))
+// firstSteps returns nil once machines are checked.
+func firstSteps(c *call, s v1.Status) *steps {
+	var next [][2]string
+	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks for every machine"
+	switch {
+	case s.Nodes == 0 && c.namespace != "":
+		return &steps{"No nodes in namespace " + c.namespace + ".", [][2]string{{"muster get nodes -A", "lists the nodes of all namespaces"}}}
+	case s.Nodes == 0:
+		if s.Pending > 0 {
+			next = append(next, [2]string{"muster node list --pending", "lists machines that ask to join"})
 		}
-	}
-	events := model.CountNoun(s.Events, "event")
-	var how []string
-	if len(bad) > 0 {
-		how = append(how, strings.Join(bad, ", ")+" of "+events)
-	}
-	if s.Silent > 0 {
-		how = append(how, model.CountNoun(s.Silent, "node")+" silent")
-	}
-	level := howWell(s)
-	if level == nearlyWell { // else they stand below what is worse
-		how = append(how, concerns(s)...)
-	}
-	text := strings.Join(how, "; ")
-	if s.Silent > 0 && len(how) == 1 && len(concerns(s)) == 0 {
-		text += ", the rest is well"
-	}
-	switch level {
-	case notWell:
-		if len(s.NotReady) > 0 {
-			return a.paint(red, "The server is not ready.")
+		next = append(next, [2]string{"muster node token", "prints the command with which a machine joins"})
+		if s.NoChecks {
+			next = append(next, [2]string{starter, starterPurpose})
 		}
-		return a.paint(red, "Not well: "+text+".")
-	case nearlyWell:
-		return a.paint(yellow, "Nearly well: "+text+".")
+		return &steps{"The server is well, and watches no machine yet.", next}
+	case s.NoChecks:
+		return &steps{fmt.Sprintf("The server watches %s, and no checks are declared yet.", model.CountNoun(s.Nodes, "machine")),
+			[][2]string{{starter, starterPurpose}, {"muster explain check", "explains how to write one"}}}
+	case s.NoResults:
+		return &steps{fmt.Sprintf("The server watches %s; the first results are on their way.", model.CountNoun(s.Nodes, "machine")),
+			[][2]string{{"muster get events -w", "shows them as they come"}, {"muster why NODE/CHECK", "shows why one does not"}}}
 	}
-	if began := a.beginning(s); began != nil {
-		return began.text
+	return nil
+}
+
+func (s *steps) print(c *call) {
+	wide := 0
+	for _, n := range s.next {
+		wide = max(wide, len(n[0]))
 	}
-	return a.paint(green, fmt.Sprintf("All is well: %s, none is wrong.", events))
+	c.Printf("\n")
+	for _, n := range s.next {
+		c.Printf("  %-*s   %s\n", wide, n[0], n[1])
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
@@ -54,9 +53,7 @@ spec: {targets: {nodes: [db01]}, interval: 60s, command: "check_repl --lag {{ .p
 
 // TestStatusOfABadNight: one screen of 80 columns says what to look at first.
 func TestStatusOfABadNight(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	x.wide = 80
 	web := numbered("web%02d", 50)
 	rig.Nodes("default", map[string]string{"role": "web"}, web...)
@@ -120,9 +117,7 @@ func TestStatusOfABadNight(t *testing.T) {
 
 // TestStatus of servers that watch nothing yet, are well, nearly well, just started, not ready, and not there.
 func TestStatus(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	x.wide = 80
 	rig.Change = func(s *v1.Status) { s.Connected = 0 }
 	x.run("", "status")
@@ -163,4 +158,41 @@ func TestStatus(t *testing.T) {
 	x.env["MUSTER_SERVER"] = "https://127.0.0.1:1"
 	x.run("", "status")
 	x.golden("status.golden")
+}
+
+// The status warns of problems that notify nobody, until a route does.
+func TestStatusWarnsWithoutRoute(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Nodes("default", nil, "web01")
+	rig.Apply(`
+kind: Check
+metadata: {name: disk}
+spec: {targets: {nodes: [web01]}, interval: 60s, command: "true"}
+`)
+	status := func() string {
+		x.text.Reset()
+		x.run("", "status")
+		return strings.Join(strings.Fields(x.text.String()), " ")
+	}
+	const nobody = "nobody is told of problems in namespace default"
+	rig.Result("default", "web01", "disk", model.OK, "fine")
+	if out := status(); strings.Contains(out, nobody) {
+		t.Errorf("all is well:\n%s", out)
+	}
+	rig.Result("default", "web01", "disk", model.Critical, "full")
+	if out := status(); !strings.Contains(out, nobody) || !strings.Contains(out, "muster explain route") {
+		t.Errorf("nobody hears of it:\n%s", out)
+	}
+	rig.Apply(`
+kind: Handler
+metadata: {name: pager}
+spec: {command: "true"}
+---
+kind: Route
+metadata: {name: default}
+spec: {steps: [{to: [pager]}]}
+`)
+	if out := status(); strings.Contains(out, nobody) {
+		t.Errorf("the pager hears of it:\n%s", out)
+	}
 }

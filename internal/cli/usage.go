@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// sayWhatIsWrong makes wrong commands, arguments and flags errors of class Invalid, each
-// with what was probably meant.
-func (a *app) sayWhatIsWrong(c *cobra.Command) {
+// checkArguments turns wrong commands and arguments of the whole tree into errors of class Invalid
+// with the nearest right command as a hint.
+func (s *session) checkArguments(c *cobra.Command) {
 	check := c.Args
 	switch {
 	case check != nil:
@@ -21,33 +21,33 @@ func (a *app) sayWhatIsWrong(c *cobra.Command) {
 	default:
 		check = cobra.ArbitraryArgs
 	}
-	if c.HasSubCommands() && !c.Runnable() { // else cobra does not look at the arguments
+	if c.HasSubCommands() && !c.Runnable() { // cobra checks arguments of runnable commands only
 		c.RunE = helpOf
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		err := check(c, args)
-		var said *model.Error
+		var e *model.Error
 		switch {
 		case err == nil:
 			return nil
-		case errors.As(err, &said) && said.Hint != "": // the command says it better
+		case errors.As(err, &e) && e.Hint != "": // the command's own error is better
 			return err
 		case c.HasSubCommands() && len(args) > 0:
-			return a.unknownCommand(c, args)
+			return s.unknownCommand(c, args)
 		}
-		return a.wrongArguments(c, args, err)
+		return s.argumentError(c, args, err)
 	}
 	for _, sub := range c.Commands() {
-		a.sayWhatIsWrong(sub)
+		s.checkArguments(sub)
 	}
 }
 
-// unknownCommand names the command that was meant.
-func (a *app) unknownCommand(c *cobra.Command, args []string) error {
+// unknownCommand suggests the nearest command.
+func (s *session) unknownCommand(c *cobra.Command, args []string) error {
 	e := model.Errorf(model.Invalid, "there is no command %q", c.CommandPath()+" "+args[0])
 	if !c.HasParent() {
-		if elsewhere := a.commandFor(args[0], args[1:]); elsewhere != "" {
-			return e.WithHint("%s", elsewhere)
+		if hint := s.foreignCommand(args[0], args[1:]); hint != "" {
+			return e.WithHint("%s", hint)
 		}
 	}
 	c.SuggestionsMinimumDistance = 2
@@ -57,13 +57,12 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 	return e.WithHint("all commands: %s --help", c.CommandPath())
 }
 
-// commandFor says what to type instead of a word that is no command, but that people
-// know from elsewhere, or that is a kind.
-func (a *app) commandFor(word string, args []string) string {
+// foreignCommand returns the command for a word that other programs use, or that is a kind.
+func (s *session) foreignCommand(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
 	switch word {
 	case "create", "replace", "patch", "import":
-		return "declare it in a file: muster apply -f FILE; an example: muster explain check"
+		return "declare it in a file: muster apply -f FILE. An example: muster explain check"
 	case "list", "ls", "show":
 		if rest == "" {
 			rest = " events"
@@ -74,24 +73,24 @@ func (a *app) commandFor(word string, args []string) string {
 	case "validate", "verify":
 		return "did you mean: muster lint" + rest
 	case "watch", "tail":
-		return "changes of status as they come: muster get events -w"
+		return "watch events: muster get events -w"
 	case "logs", "log", "history":
-		return "what happened to an event: muster get history NODE/CHECK; who changed what: muster audit"
+		return "the history of an event: muster get history NODE/CHECK. Recorded changes: muster audit"
 	case "exec", "ssh", "execute":
 		return "did you mean: muster run --command LINE --on NODE"
 	case "start", "serve":
-		return "server and agent of this machine: muster up; a server alone: muster server"
+		return "start server and agent on this machine: muster up. A server alone: muster server"
 	case "join", "enrol", "enroll", "token":
-		return "the line to paste on a new machine: muster node token"
+		return "print the command for a new machine: muster node token"
 	case "whoami":
 		return "did you mean: muster auth whoami"
 	}
 	first, name, _ := strings.Cut(word, "/")
-	k, known := a.Kinds.Of(first)
+	k, known := s.Kinds.Of(first)
 	if known && name == "" && len(args) == 0 {
 		return "did you mean: muster get " + k.Plural
 	}
-	if known || slices.Contains(a.kindWords(), first) || slices.Contains(a.kindWords(), first+"s") {
+	if known || slices.Contains(s.listWords(), first) || slices.Contains(s.listWords(), first+"s") {
 		if name != "" || len(args) > 0 {
 			return "did you mean: muster describe " + word + rest
 		}
@@ -100,56 +99,51 @@ func (a *app) commandFor(word string, args []string) string {
 	return ""
 }
 
-// wrongArguments says which argument is missing or too many, by the names that the usage
-// gives them.
-func (a *app) wrongArguments(c *cobra.Command, args []string, err error) error {
-	var wanted []string
+// argumentError names the missing argument, or the superfluous one, by the words of the usage line.
+func (s *session) argumentError(c *cobra.Command, args []string, err error) error {
+	var expected []string
 	for _, word := range strings.Fields(c.Use)[1:] {
-		if strings.HasPrefix(word, "-") { // -f FILE: flags speak for themselves
+		if strings.HasPrefix(word, "-") { // -f FILE is no argument
 			break
 		}
 		if !strings.HasPrefix(word, "[") {
-			wanted = append(wanted, strings.TrimSuffix(word, "..."))
+			expected = append(expected, strings.TrimSuffix(word, "..."))
 		}
 	}
 	var e *model.Error
-	switch {
-	case len(args) < len(wanted):
-		verb := "is"
-		if len(wanted)-len(args) > 1 {
-			verb = "are"
-		}
-		e = model.Errorf(model.Invalid, "%s %s missing", strings.Join(wanted[len(args):], " and "), verb)
+	switch missing := len(expected) - len(args); {
+	case missing > 1:
+		e = model.Errorf(model.Invalid, "%s are missing", strings.Join(expected[len(args):], " and "))
+	case missing == 1:
+		e = model.Errorf(model.Invalid, "%s is missing", expected[len(args)])
 	case len(args) > 0:
-		e = model.Errorf(model.Invalid, "%q is too much", args[len(args)-1])
+		e = model.Errorf(model.Invalid, "unexpected argument %q", args[len(args)-1])
 	default:
 		e = model.Errorf(model.Invalid, "%w", err)
 	}
-	if len(wanted) > len(args) && wanted[len(args)] == "KIND" {
+	if len(expected) > len(args) && expected[len(args)] == "KIND" {
 		example, _, _ := strings.Cut(strings.TrimSpace(c.Example), "\n")
 		example, _, _ = strings.Cut(example, "  ")
-		return e.WithHint("for example: %s; kinds: %s", example, strings.Join(a.kindsOf(c), ", "))
+		return e.WithHint("for example: %s. Kinds: %s", example, strings.Join(s.kindsFor(c.Name()), ", "))
 	}
 	return e.WithHint("usage: %s", c.UseLine())
 }
 
-// kindsOf are the kinds that a command takes.
-func (a *app) kindsOf(c *cobra.Command) []string {
-	all := a.kindWords()
-	declared := a.declaredWords()
-	switch c.Name() {
+// kindsFor returns the kinds that a command takes.
+func (s *session) kindsFor(command string) []string {
+	switch command {
 	case "get":
-		return all
+		return s.listWords()
 	case "describe":
-		return append([]string{"event", "problem"}, declared...)
+		return append([]string{"event", "problem"}, s.kindWords()...)
 	case "delete":
-		return append([]string{"event"}, declared...)
+		return append([]string{"event"}, s.kindWords()...)
 	}
-	return declared
+	return s.kindWords()
 }
 
-// oneDash finds a long flag with one dash, which would be read as letters: -limit as -l imit.
-func oneDash(root *cobra.Command, args []string) error {
+// checkDashes refuses a long flag with one dash, which pflag reads as letters: -limit as -l imit.
+func checkDashes(root *cobra.Command, args []string) error {
 	c, _, err := root.Find(args)
 	if err != nil || c.DisableFlagParsing {
 		return nil

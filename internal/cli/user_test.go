@@ -4,14 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/api/apitest"
 )
 
 // Users by the command line, without a terminal to ask.
-func TestUsersByHand(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+func TestUserCommands(t *testing.T) {
+	_, x := openTerminal(t)
 	x.file("first", "battery staple\n")
 	x.file("second", "staple battery\n")
 	x.file("empty", "\n")
@@ -48,7 +45,7 @@ func TestUsersByHand(t *testing.T) {
 	expect(made, "auth password --old-password-file - --password-file DIR/second", 0, "password changed")
 	expect("", "auth whoami", 0, "kiosk (viewer)")
 	expect("", "login URL -u ada --password-file DIR/first", 0, "as ada")
-	expect("", "auth user delete kiosk", 0, "user kiosk deleted; ended: 1 session, 0 tokens")
+	expect("", "auth user delete kiosk", 0, "user kiosk deleted, with 1 session and 0 tokens")
 	expect("", "login URL -u kiosk --password-file DIR/second", 5, "wrong")
 	expect("", "auth user delete admin", 0, "deleted")
 	expect("", "auth user delete ada", 4, "last administrator")

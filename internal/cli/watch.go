@@ -1,153 +1,132 @@
 package cli
 
 import (
-	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// watch is get events -w: what is, then a line for each change. People see changes of
-// status and problems; of output too, if they ask for -o wide. Programs get everything.
+// watch is get events -w: the list, then one line per change. People see changes of status and of
+// problems, with -o wide also of output; programs get every event.
 type watch struct {
-	*app
-	g     *getFlags
-	known map[[2]uint32]seen // by node and check: what was seen last
-	wide  int                // columns of the widest name so far
-	day   string             // of the line before
+	*call
+	flags     *getFlags
+	last      map[eventKey]eventState
+	nameWidth int    // columns of the widest name so far
+	day       string // of the last line
 }
 
-// seen is what a change is told by.
-type seen struct {
+type eventKey struct{ node, check uint32 }
+
+// eventState is the part of an event whose change people see.
+type eventState struct {
 	status  model.Status
 	problem string // id of the open one
 }
 
-func (a *app) watchEvents(ctx context.Context, c *client.Client, f v1.EventFilter, g *getFlags) error {
-	w := &watch{app: a, g: g, known: map[[2]uint32]seen{}, day: a.Now().In(a.Zone).Format(time.DateOnly)}
-	begin := func() error {
-		list, err := readEvents(ctx, c, f, g.limit)
+func watchEvents(c *call, f v1.EventFilter, g *getFlags) error {
+	w := &watch{call: c, flags: g, last: map[eventKey]eventState{}, day: c.Now().In(c.Zone).Format(time.DateOnly)}
+	list := func() error {
+		events, err := readEvents(c, f, g.limit)
 		if err != nil {
 			return err
 		}
-		return w.begin(list)
+		return w.printList(events)
 	}
-	return c.Events.Watch(ctx, f, begin, w.change)
+	return c.api.Events.Watch(c.ctx, f, list, w.printChange)
 }
 
-// begin prints what is now.
-func (w *watch) begin(list v1.EventList) error {
+func (w *watch) printList(list v1.EventList) error {
 	for _, e := range list.Items {
-		if w.g.output.machine() {
-			if err := w.printOne(e); err != nil {
+		if w.Format.Machine() {
+			if err := w.Document(e); err != nil {
 				return err
 			}
 		}
-		w.note(e)
-		w.room(w.name(e))
+		w.update(e)
+		w.widen(w.name(e))
 	}
-	if w.g.output.machine() {
+	if w.Format.Machine() {
 		return nil
 	}
-	if err := w.printEvents(list, w.g); err != nil {
+	if err := printEvents(w.call, list, w.flags); err != nil {
 		return err
 	}
-	what := "changes of status"
-	if *w.g.output == "wide" {
-		what = "changes"
+	changes := "changes of status"
+	if w.Format == screen.Wide {
+		changes = "changes"
 	}
-	_, err := fmt.Fprintln(w.Stdout, w.paint(faint, what+", as they come; Ctrl-C ends it"))
-	return err
+	w.Printf("%s\n", screen.Cell{Text: changes + " follow; Ctrl-C ends the watch", Colour: screen.Faint})
+	return nil
 }
 
-// note remembers an event and returns what was known of it.
-func (w *watch) note(e v1.Event) (was seen, known bool) {
-	key := [2]uint32{uint32(e.NodeID), uint32(e.CheckID)}
-	now := seen{status: e.Status}
+// update stores the state of an event and returns its state before, if that is known.
+func (w *watch) update(e v1.Event) (before eventState, known bool) {
+	key := eventKey{uint32(e.NodeID), uint32(e.CheckID)}
+	now := eventState{status: e.Status}
 	if e.Problem != nil {
 		now.problem = e.Problem.ID
 	}
-	was, known = w.known[key]
-	w.known[key] = now
-	return was, known
+	before, known = w.last[key]
+	w.last[key] = now
+	return before, known
 }
 
 func (w *watch) name(e v1.Event) string {
 	name := e.Node + "/" + e.Check
-	if w.g.all {
+	if w.flags.all {
 		name = e.Namespace + "/" + name
 	}
-	return clean(name, false)
+	return screen.Clean(name)
 }
 
-// room keeps the names aligned, unless one takes half of the terminal.
-func (w *watch) room(name string) {
-	if n := width(name); w.Width == 0 || n <= w.Width/2 {
-		w.wide = max(w.wide, n)
+// widen aligns the lines to a name, unless it takes half of the terminal.
+func (w *watch) widen(name string) {
+	if n := screen.Width(name); w.Width == 0 || n <= w.Width/2 {
+		w.nameWidth = max(w.nameWidth, n)
 	}
 }
 
-// change prints one line: when, status, which, and what it says.
-func (w *watch) change(e v1.Event) error {
-	if w.g.output.machine() {
-		return w.printOne(e)
+// printChange writes time, status, name and output of an event that changed.
+func (w *watch) printChange(e v1.Event) error {
+	if w.Format.Machine() {
+		return w.Document(e)
 	}
-	was, known := w.note(e)
+	before, known := w.update(e)
 	problem := ""
 	switch {
-	case e.Problem != nil && was.problem != e.Problem.ID && (known || !e.Problem.Opened.Before(e.Received)):
+	case e.Problem != nil && before.problem != e.Problem.ID && (known || !e.Problem.Opened.Before(e.Received)):
 		problem = "problem opened: "
-	case e.Problem == nil && was.problem != "":
+	case e.Problem == nil && before.problem != "":
 		problem = "problem closed: "
 	}
-	changed := e.Status != was.status
+	changed := e.Status != before.status
 	if !known {
 		changed = e.Occurrences <= 1
 	}
-	if !changed && problem == "" && *w.g.output != "wide" {
+	if !changed && problem == "" && w.Format != screen.Wide {
 		return nil
 	}
 	at := e.Received
-	if e.Changed.After(at) { // a deadline's status is younger than the last result
+	if e.Changed.After(at) { // a deadline changed the status after the last result
 		at = e.Changed
 	}
 	at = at.In(w.Zone)
 	if day := at.Format(time.DateOnly); day > w.day {
 		w.day = day
-		if _, err := fmt.Fprintln(w.Stdout, day); err != nil {
-			return err
-		}
+		w.Printf("%s\n", day)
 	}
-	name := w.name(e)
-	w.room(name)
-	status := statusCell(e.Status)
-	head := fmt.Sprintf("%s  %s%s  %s%s  ", at.Format(time.TimeOnly), w.paint(status.colour, status.text), pad(status.text, len("CRITICAL")), name, pad(name, w.wide))
-	output := problem + summary(e.Output)
-	if *w.g.output == "wide" {
-		output = problem + firstLine(e.Output)
-	} else if w.Width > 0 {
-		before := len("15:04:05  CRITICAL  ") + max(width(name), w.wide) + 2
-		output = cut(output, max(w.Width-before, 10))
+	name, status := w.name(e), statusCell(e.Status)
+	w.widen(name)
+	output := problem + outputText(w.call, e.Output)
+	if w.Format != screen.Wide && w.Width > 0 {
+		before := len("15:04:05  CRITICAL  ") + max(screen.Width(name), w.nameWidth) + 2
+		output = screen.Cut(output, max(w.Width-before, 10))
 	}
-	_, err := fmt.Fprintln(w.Stdout, strings.TrimRight(head+output, " "))
-	return err
-}
-
-// pad is the blanks that a text lacks of so many columns.
-func pad(text string, columns int) string {
-	return strings.Repeat(" ", max(columns-width(text), 0))
-}
-
-// printOne writes one event for programs; YAML needs a line between two of them.
-func (w *watch) printOne(e v1.Event) error {
-	if *w.g.output == "yaml" {
-		if _, err := fmt.Fprintln(w.Stdout, "---"); err != nil {
-			return err
-		}
-	}
-	return w.printValue(*w.g.output, e)
+	line := w.Sprintf("%s  %s%s  %s%s  %s", at.Format(time.TimeOnly), status, screen.Pad(status.Text, len("CRITICAL")), name, screen.Pad(name, w.nameWidth), output)
+	w.Printf("%s\n", screen.Painted(strings.TrimRight(string(line), " ")))
+	return nil
 }

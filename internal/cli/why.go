@@ -7,74 +7,62 @@ import (
 	"github.com/spf13/cobra"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
 )
 
-func (a *app) whyCmd() *cobra.Command {
-	var output *format
-	c := &cobra.Command{
-		Use:   "why NODE[/CHECK]",
-		Short: "What put a check on a node, and how far it came",
-		Long: "Follows a check on a node from who declared it to who was told of its problem. The first line\n" +
-			"marked with ! is why what comes after it did not happen. Of a node alone: its groups and checks,\n" +
-			"and what put it there.",
-		Example: "  muster why web01/disk\n  muster why web01",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeEvents,
-		RunE: func(c *cobra.Command, args []string) error {
-			node, check, _ := strings.Cut(args[0], "/")
-			if node == "" || strings.HasSuffix(args[0], "/") {
-				_, _, err := nodeCheck(args[0])
+func whyCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "why NODE[/CHECK]", short: "Trace a check on a node, from its declaration to its notifications",
+		long: "Follows a check on a node from its declaration to the notifications of its problem. The first line\n" +
+			"with ! is the reason why the lines below it did not happen. For a node alone it shows its groups\nand checks, and their reasons.",
+		example: "  muster why web01/disk\n  muster why web01",
+		args:    cobra.ExactArgs(1), complete: s.completeEvents,
+		check: func(c *call) error {
+			if node, _, _ := strings.Cut(c.args[0], "/"); node == "" || strings.HasSuffix(c.args[0], "/") {
+				_, _, err := nodeCheck(c.args[0])
 				return err
 			}
-			client, err := a.connect()
-			if err != nil {
-				return err
-			}
-			why, err := client.Events.Trace(c.Context(), a.ns(), node, check)
-			if err != nil {
-				return err
-			}
-			if output.machine() {
-				return a.printValue(*output, why)
-			}
-			a.printWhy(why)
 			return nil
 		},
-	}
-	output = formatFlag(c)
-	return c
+		run: func(c *call) error {
+			node, check, _ := strings.Cut(c.args[0], "/")
+			trace, err := c.api.Events.Trace(c.ctx, c.ns(), node, check)
+			if err != nil {
+				return err
+			}
+			return c.show(trace, func() error { printTrace(c, trace); return nil })
+		},
+	})
 }
 
-// printWhy writes the chain: a name, and what holds or does not; below it, deeper and
-// deeper, what that rests on.
-func (a *app) printWhy(why v1.Why) {
-	name := why.Node
-	if why.Check != "" {
-		name += "/" + why.Check
+// printTrace writes the chain: a name and a link, and indented below it the links that it rests on.
+func printTrace(c *call, trace v1.Why) {
+	name := trace.Node
+	if trace.Check != "" {
+		name += "/" + trace.Check
 	}
-	fmt.Fprintf(a.Stdout, "%s in namespace %s\n\n", clean(name, false), clean(why.Namespace, false))
+	c.Printf("%s in namespace %s\n\n", name, trace.Namespace)
 	last := ""
-	for _, link := range why.Links {
+	for _, link := range trace.Links {
 		name := link.Name
 		if name == last {
 			name = ""
 		}
 		last = link.Name
-		a.printLink(fmt.Sprintf("%-10s", name), link)
+		printLink(c, fmt.Sprintf("%-10s", name), link)
 	}
 }
 
-func (a *app) printLink(before string, link v1.Link) {
-	text := clean(link.Text, false)
+func printLink(c *call, before string, link v1.Link) {
+	text := screen.Cell{Text: "  " + link.Text}
 	if !link.At.IsZero() {
-		text += " " + a.when(link.At)
+		text.Text += " " + c.When(link.At)
 	}
 	if !link.Holds {
-		text = a.paint(red, "! "+text)
-	} else {
-		text = "  " + text
+		text = screen.Cell{Text: "! " + strings.TrimPrefix(text.Text, "  "), Colour: screen.Red}
 	}
-	a.wrapped(before+" "+text, len(before)+3)
+	c.Wrapf(len(before)+3, "%s %s", screen.Painted(before), text)
 	for _, under := range link.Under {
-		a.printLink(strings.Repeat(" ", len(before)+2), under)
+		printLink(c, strings.Repeat(" ", len(before)+2), under)
 	}
 }

@@ -15,9 +15,7 @@ import (
 
 // TestWhy asks of one check on every kind of node how far it came.
 func TestWhy(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
 	rig.Nodes("default", map[string]string{"env": "test"}, "db01")
 	rig.Apply(`apiVersion: muster/v1
@@ -67,9 +65,7 @@ spec:
 
 // TestWhyNot asks for the reason of everything that did not happen.
 func TestWhyNot(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
+	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
 	rig.Apply(`apiVersion: muster/v1
 kind: Handler
@@ -138,8 +134,8 @@ spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 		rig.Advance(time.Minute)
 		rig.Result("default", "web06", "load", model.Critical, "LOAD CRITICAL")
 	}
-	x.run("", "why web06/load")   // open, and told soon
-	told(t, rig, "web06", "load") // tried in vain
+	x.run("", "why web06/load")           // open, and told soon
+	failDelivery(t, rig, "web06", "load") // tried in vain
 	x.run("", "why web06/load")
 	rig.Result("default", "web02", "quiet", model.Critical, "no")
 	x.run("", "why web02/quiet") // nobody is named
@@ -176,7 +172,7 @@ func mustNode(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
 }
 
 // told is a delivery of the open problem of an event that was tried once in vain.
-func told(t *testing.T, rig *apitest.Rig, node, check string) {
+func failDelivery(t *testing.T, rig *apitest.Rig, node, check string) {
 	t.Helper()
 	id, _ := rig.Directory.CheckByName("default", check)
 	st, ok := rig.View.Get(mustNode(t, rig, node), id)

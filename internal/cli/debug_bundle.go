@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/bundle"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/doctor"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/version"
+)
+
+func debugCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "debug", short: "Collect evidence about a server that misbehaves",
+		long:     "Collects evidence about a server that misbehaves, for somebody who was not there. Works with a server\nthat hangs, too.",
+		example:  "  muster debug bundle",
+		commands: []*cobra.Command{bundleCommand(s)},
+	})
+}
+
+// bundler packs one debug bundle.
+type bundler struct {
+	out, admin, data string
+	seconds          int           // of profiles
+	timeout          time.Duration // of one part, without seconds
+	target           client.Context
+	api              *client.Client
+	apiErr           error // why api is nil
+}
+
+func bundleCommand(s *session) *cobra.Command {
+	var b bundler
+	timeout := model.Duration(10 * time.Second)
+	return s.build(command{
+		use: "bundle", short: "Pack profiles, goroutines, settings, queues, metrics and the log into one file",
+		long: "Packs profiles (CPU, heap, mutex, block), goroutines, settings without secrets, queues, metrics, status,\n" +
+			"doctor's findings and the end of the log into one tar.gz. Run it on the server's machine. Of a server that\n" +
+			"hangs or is dead it packs the parts that are left, and lists the missing ones with their reasons.",
+		example: "  muster debug bundle\n  muster debug bundle --admin 127.0.0.1:8444 --data /var/lib/muster --out /tmp/muster.tar.gz",
+		args:    cobra.NoArgs, offline: true, noFormat: true,
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&b.out, "out", "", "file to write; default: muster-bundle-TIME.tar.gz in this folder")
+			flags.StringVar(&b.admin, "admin", "", "admin listener of the server; default: the context's, else "+defaultAdmin)
+			flags.StringVar(&b.data, "data", "", "data folder of the server; default: the context's, else ./muster-data, else /var/lib/muster")
+			flags.IntVar(&b.seconds, "seconds", 5, "length of the profiles of CPU, mutexes and blocking")
+			flags.Var(&durationFlag{&timeout}, "timeout", "longest time for one part (without --seconds)")
+		},
+		run: func(c *call) error {
+			b.timeout = time.Duration(timeout)
+			return writeBundle(c, b)
+		},
+	})
+}
+
+func writeBundle(c *call, b bundler) (err error) {
+	if b.seconds < 1 || b.seconds > 60 {
+		return model.Errorf(model.Invalid, "--seconds %d: expected 1 to 60", b.seconds)
+	}
+	if b.target, err = c.context(); err != nil {
+		return err
+	}
+	b.api, b.apiErr = c.connect()
+	b.admin = adminURL(cmp.Or(b.admin, b.target.Admin, defaultAdmin))
+	b.data = cmp.Or(b.data, b.target.Data, dataFolder())
+	now := c.Now()
+	folder := "muster-bundle-" + now.UTC().Format("20060102-150405")
+	b.out = cmp.Or(b.out, folder+".tar.gz")
+	file, err := os.OpenFile(b.out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return model.Errorf(model.Invalid, "write bundle: %w", err).WithHint("name another file: --out FILE")
+	}
+	c.Notef("collecting from %s for %d s …\n", b.admin, b.seconds)
+	parts := b.parts()
+	missing, err := bundle.Write(c.ctx, file, folder, "Muster's debug bundle, of the server at "+b.admin, now, parts)
+	if err = errors.Join(err, file.Close()); err != nil || c.ctx.Err() != nil {
+		_ = os.Remove(b.out)
+		return errors.Join(err, c.ctx.Err())
+	}
+	for _, m := range missing {
+		c.Notef("  %s %s: %s\n", screen.Cell{Text: "missing", Colour: screen.Yellow}, m.Name, m.Why)
+	}
+	if len(missing) == len(parts) {
+		_ = os.Remove(b.out)
+		return model.Errorf(model.Unavailable, "no part of the server at %s could be collected", b.admin).
+			WithHint("name the admin listener and the data folder: --admin HOST:PORT --data DIR")
+	}
+	c.Printf("%s: %d of %s\n", b.out, len(parts)-len(missing), model.CountNoun(len(parts), "part"))
+	return nil
+}
+
+// parts returns all files of a bundle: from the admin listener, the API, and this machine.
+func (b *bundler) parts() []bundle.Part {
+	window := strconv.Itoa(b.seconds)
+	profiled := b.timeout + time.Duration(b.seconds)*time.Second
+	admin := func(name, description, path string, timeout time.Duration) bundle.Part {
+		return bundle.Part{Name: name, What: description, Timeout: timeout, Get: func(ctx context.Context) ([]byte, error) {
+			return fetch(ctx, b.admin+path)
+		}}
+	}
+	local := func(name, description string, get func(context.Context) ([]byte, error)) bundle.Part {
+		return bundle.Part{Name: name, What: description, Timeout: b.timeout, Get: get}
+	}
+	return []bundle.Part{
+		admin("version.json", "the server's build", "/debug/version", b.timeout),
+		admin("config.json", "settings in force, without secrets", "/debug/config", b.timeout),
+		admin("readyz.txt", "whether it is ready, and why not", "/readyz", b.timeout),
+		admin("queues.json", "every bounded queue", "/queues", b.timeout),
+		admin("metrics.txt", "all metrics", "/metrics", b.timeout),
+		admin("log.txt", "the end of the log, from memory", "/debug/log", b.timeout),
+		admin("goroutines.txt", "every goroutine with its stack", "/debug/pprof/goroutine?debug=2", b.timeout),
+		admin("cpu.pprof", "CPU profile", "/debug/pprof/profile?seconds="+window, profiled),
+		admin("heap.pprof", "live memory", "/debug/pprof/heap", b.timeout),
+		admin("allocs.pprof", "all allocations since the start", "/debug/pprof/allocs", b.timeout),
+		admin("goroutine.pprof", "goroutines, as a profile", "/debug/pprof/goroutine", b.timeout),
+		admin("mutex.pprof", "waits for locks", "/debug/pprof/mutex?seconds="+window, profiled),
+		admin("block.pprof", "waits of every kind", "/debug/pprof/block?seconds="+window, profiled),
+		local("status.json", "the answer to muster status", func(ctx context.Context) ([]byte, error) {
+			if b.apiErr != nil {
+				return nil, b.apiErr
+			}
+			status, err := b.api.Status(ctx, "")
+			if err != nil {
+				return nil, err
+			}
+			return json.MarshalIndent(status, "", "  ")
+		}),
+		{Name: "doctor.txt", What: "findings of muster doctor on this machine", Timeout: b.timeout + 10*time.Second, Get: b.findings},
+		local("logfile.txt", "the end of the log file", b.logFile),
+		local("process.txt", "the kernel's files about the process", b.process),
+		local("client.txt", "the build that packed this", func(context.Context) ([]byte, error) {
+			return fmt.Appendf(nil, "%s %s/%s\n", version.Get(), runtime.GOOS, runtime.GOARCH), nil
+		}),
+	}
+}
+
+// fetch reads a page of the admin listener. It keeps the text of an answer other than 200: a readyz
+// with the reason is worth having.
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{DisableKeepAlives: true} // and no proxy: the listener is on this machine
+	answer, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		var op interface{ Unwrap() error }
+		if errors.As(err, &op) && ctx.Err() == nil {
+			err = op.Unwrap() // without the address, which stands beside it
+		}
+		return nil, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, 256<<20))
+	if err == nil && answer.StatusCode != http.StatusOK && len(data) == 0 {
+		err = errors.New(answer.Status)
+	}
+	return data, err
+}
+
+func (b *bundler) findings(ctx context.Context) ([]byte, error) {
+	p := doctor.Patient{Data: b.data, Budget: 4 << 30, Agents: 1000, URL: b.target.Server, CA: []byte(b.target.CA)}
+	takeSettings(ctx, b.admin, &p, func(setting string) bool { return setting == "data" })
+	var out bytes.Buffer
+	err := printFindings(&screen.Screen{Out: &out}, doctor.Examine(ctx, p))
+	return out.Bytes(), err
+}
+
+// logFile returns the end of the log file of muster up, for a server that does not answer.
+func (b *bundler) logFile(context.Context) ([]byte, error) {
+	const most = 1 << 20 // bytes
+	f, err := os.Open(filepath.Join(b.data, "muster.log"))
+	if err != nil {
+		return nil, fmt.Errorf("%w; a service logs to: journalctl -u muster", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > most {
+		if _, err := f.Seek(-most, io.SeekEnd); err != nil {
+			return nil, err
+		}
+	}
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// process returns files of /proc about the process that holds the lock of the data folder.
+func (b *bundler) process(context.Context) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(b.data, "LOCK"))
+	if err != nil {
+		return nil, err
+	}
+	pid := strings.TrimSpace(string(text))
+	var out bytes.Buffer
+	for _, name := range []string{"status", "limits", "io", "sched", "wchan", "cgroup"} {
+		data, err := os.ReadFile(filepath.Join("/proc", pid, name))
+		if err != nil {
+			fmt.Fprintf(&out, "== %s: %v\n", name, err)
+			continue
+		}
+		fmt.Fprintf(&out, "== %s\n%s\n", name, data)
+	}
+	return out.Bytes(), nil
+}
+
+// adminURL accepts HOST:PORT or a URL.
+func adminURL(text string) string {
+	if strings.Contains(text, "://") {
+		return strings.TrimRight(text, "/")
+	}
+	return "http://" + text
+}

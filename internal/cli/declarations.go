@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxFile limits one file, in bytes.
+const maxFile = 32 << 20
+
+// declaration is one resource of a file, and its place there.
+type declaration struct {
+	body    json.RawMessage
+	located *kind.Located
+}
+
+// readFiles reads files, folders and standard input (-). An empty list of paths and a resource that is
+// declared twice are errors.
+func (s *session) readFiles(paths []string) ([]declaration, error) {
+	if len(paths) == 0 {
+		return nil, model.Errorf(model.Invalid, "no file is named").WithHint("a file, a folder, or - for standard input: -f disk.yaml")
+	}
+	var r fileReader
+	r.session = s
+	for _, path := range paths {
+		if err := r.readPath(path); err != nil {
+			return nil, err
+		}
+	}
+	if flaws := append(r.flaws, s.duplicates(r.docs)...); len(flaws) > 0 {
+		return nil, flaws.Err()
+	}
+	return r.docs, nil
+}
+
+// readSomeFiles is readFiles where files without any resource are an error.
+func (s *session) readSomeFiles(paths []string) ([]declaration, error) {
+	docs, err := s.readFiles(paths)
+	if err == nil && len(docs) == 0 {
+		err = noResources(paths)
+	}
+	return docs, err
+}
+
+func noResources(paths []string) error {
+	hint := "an example: muster explain check"
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			hint = "in folders, only .yaml, .yml and .json files without a leading dot count. " + hint
+			break
+		}
+	}
+	return model.Errorf(model.Invalid, "no resources in %s", strings.Join(paths, ", ")).WithHint("%s", hint)
+}
+
+// duplicates finds resources that are declared more than once.
+func (s *session) duplicates(docs []declaration) (flaws model.Flaws) {
+	places := map[string]*model.Flaw{}
+	for _, d := range docs {
+		r := &d.located.Resource
+		ref := refOf(r.Kind, cmp.Or(r.Metadata.Namespace, s.ns()), r.Metadata.Name)
+		f := d.located.Locate(&model.Flaw{Field: "metadata.name"})
+		if first := places[ref]; first != nil {
+			f.Text, f.Hint = ref+" is declared twice", fmt.Sprintf("first in %s:%d; keep one of them", first.File, first.Line)
+			flaws = append(flaws, f)
+			continue
+		}
+		places[ref] = f
+	}
+	return flaws
+}
+
+// fileReader collects the resources of many files, and all their flaws, so that people see all of
+// them at once.
+type fileReader struct {
+	*session
+	docs  []declaration
+	flaws model.Flaws
+}
+
+// readPath reads one path. Its error ends the reading; flaws of a file do not.
+func (r *fileReader) readPath(path string) error {
+	if path == "-" {
+		data, err := readInput(r.Stdin)
+		if err != nil {
+			return err
+		}
+		return r.readData("standard input", data)
+	}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noFile(path)
+	}
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return r.readFolder(path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return r.readData(path, data)
+}
+
+func (r *fileReader) readData(name string, data []byte) error {
+	docs, err := r.decode(name, data)
+	flaws, err := splitFlaws(err)
+	r.docs, r.flaws = append(r.docs, docs...), append(r.flaws, flaws...)
+	return err
+}
+
+// readFolder reads a folder and the folders in it, by name, without files and folders that begin with
+// a dot. A link to a folder is an error: --prune would delete the resources behind it.
+func (r *fileReader) readFolder(root string) error {
+	root = strings.TrimRight(root, "/") + "/" // follows a link that root itself is
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if path != root && strings.HasPrefix(d.Name(), ".") {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path != root && d.Type()&fs.ModeSymlink != 0 {
+			if info, err := os.Stat(path); err != nil {
+				return err
+			} else if info.IsDir() {
+				return model.Errorf(model.Invalid, "%s is a symbolic link to a folder, which is not followed", path).
+					WithHint("name that folder too: -f %s -f %s, or remove the link", root, path)
+			}
+		}
+		switch strings.ToLower(filepath.Ext(path)) {
+		case ".yaml", ".yml", ".json":
+			if !d.IsDir() {
+				return r.readPath(path)
+			}
+		}
+		return nil
+	})
+}
+
+func readInput(stdin io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(stdin, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read standard input: %w", err)
+	}
+	return data, nil
+}
+
+func noFile(path string) error {
+	return model.Errorf(model.NotFound, "there is no file %s", path).WithHint("list the folder: ls %s", filepath.Dir(path))
+}
+
+// decode reads documents of YAML or JSON, or lists of them as get prints. Its error has every flaw
+// that shows without a server, with file and line.
+func (s *session) decode(name string, data []byte) ([]declaration, error) {
+	if len(data) > maxFile {
+		return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxFile))
+	}
+	list, err := s.Kinds.Read(name, data)
+	if err != nil {
+		return nil, err
+	}
+	docs := make([]declaration, len(list))
+	for i := range list {
+		body, err := json.Marshal(&list[i].Resource)
+		if err != nil {
+			return nil, model.Errorf(model.Invalid, "%s: %w", name, err)
+		}
+		docs[i] = declaration{body, &list[i]}
+	}
+	return docs, nil
+}
+
+// splitFlaws separates the flaws of a file from every other error.
+func splitFlaws(err error) (model.Flaws, error) {
+	var flaws model.Flaws
+	if errors.As(err, &flaws) {
+		return flaws, nil
+	}
+	return nil, err
+}
+
+// ownerFlaws finds resources whose files name another owner.
+func ownerFlaws(docs []declaration, owner string) (flaws model.Flaws) {
+	for _, d := range docs {
+		if o := d.located.Metadata.Owner; owner != "" && o != "" && o != owner {
+			flaws = append(flaws, d.located.Locate(&model.Flaw{Field: "metadata.owner", Text: fmt.Sprintf("is %s, but --owner is %s", o, owner),
+				Hint: "remove the line, or move the file to the folder of " + o}))
+		}
+	}
+	return flaws
+}
+
+// sensuNotes returns, for each file, the parts of its resources that exist only for Sensu.
+func (s *session) sensuNotes(docs []declaration) (notes []string) {
+	parts, files := map[string][]string{}, []string{}
+	for _, d := range docs {
+		k, _ := s.Kinds.Of(d.located.Kind)
+		part := k.FromSensu(d.located.Spec)
+		if part == "" {
+			continue
+		}
+		file := d.located.File
+		if len(parts[file]) == 0 {
+			files = append(files, file)
+		}
+		if !strings.Contains(strings.Join(parts[file], ", "), part) {
+			parts[file] = append(parts[file], part)
+		}
+	}
+	for _, file := range files {
+		notes = append(notes, fmt.Sprintf("%s: kept from Sensu: %s. It works as before; Muster's own kind for notifications is Route (%s)",
+			file, strings.Join(parts[file], ", "), model.SensuKindsPage))
+	}
+	return notes
+}

@@ -1,0 +1,307 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// describeNode shows a node: state, agent, machine, life, limits, and the origin of its groups,
+// labels and properties.
+func describeNode(c *call, r *model.Resource, spec *model.NodeSpec) error {
+	l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(l.Items) == 0 {
+		return model.Errorf(model.NotFound, "node %s was deleted meanwhile", r.Metadata.Name).WithHint("see who did it: muster audit node %s", r.Metadata.Name)
+	}
+	n := l.Items[0]
+	c.Printf("%s is %s\n\n", resourceTitle(r), nodeStatus(n))
+	c.field("namespace", "%s", n.Namespace)
+	switch {
+	case n.Events.NotOK() > 0:
+		c.field("events", "%s are not OK; %s open", n.Events.Failing(), model.CountNoun(n.Problems, "problem"))
+	case n.Events.OK > 0:
+		c.field("events", "%d, all OK", n.Events.OK)
+	default:
+		c.field("events", "none yet")
+	}
+	if !n.Proxy {
+		c.field("last seen", "%s", c.When(n.Heard))
+	}
+	agent := agentState(n, spec)
+	if n.Agent != "" {
+		agent += ", version " + n.Agent
+	}
+	c.field("agent", "%s", agent)
+	if err := describeAgent(c, n.Namespace, n.Name); err != nil {
+		return err
+	}
+	describeFacts(c, spec.Facts)
+	c.field("checks", "%d: %s", len(n.Checks), cmp.Or(strings.Join(n.Checks, ", "), "-"))
+	if r.Status != nil {
+		joined := c.When(r.Status.Created)
+		if spec.JoinGrant != nil && spec.JoinGrant.Token != "" {
+			joined += ", with " + spec.JoinGrant.Source()
+		}
+		c.field("joined", "%s", joined)
+	}
+	if err := describeLifecycle(c, n.Namespace, spec); err != nil {
+		return err
+	}
+	if n.Origins != nil {
+		describeLimits(c, n.Origins.Limits)
+		describeGroups(c, n.Origins, n.Name)
+		describeLabels(c, n.Origins.Labels, spec.Facts)
+		describeProperties(c, n.Origins.Properties)
+	}
+	return nil
+}
+
+func agentState(n v1.NodeState, spec *model.NodeSpec) string {
+	switch {
+	case n.Proxy:
+		return "none: a proxy node, other nodes run its checks"
+	case n.Connected:
+		return "connected"
+	case spec.UID == "":
+		return "has not joined yet: muster node token"
+	case n.Stopped:
+		return "stopped on purpose"
+	}
+	return "not connected"
+}
+
+// describeAgent shows the session of a connected agent.
+func describeAgent(c *call, namespace, node string) error {
+	l, err := c.api.Nodes.Agents(c.ctx, v1.AgentFilter{Namespace: namespace, Name: node, Limit: 1})
+	if err != nil || len(l.Items) == 0 || l.Items[0].Session == nil {
+		return err
+	}
+	s := l.Items[0].Session
+	text := fmt.Sprintf("since %s, from %s", c.When(s.Since), s.Address)
+	if offset := time.Duration(s.ClockOffsetMs) * time.Millisecond; offset.Abs() >= time.Second {
+		text += "; its clock is " + clockText(s.ClockOffsetMs)
+	}
+	c.field("session", "%s", text)
+	if !s.CertificateExpires.IsZero() {
+		c.field("certificate", "expires %s, %s", s.CertificateExpires.In(c.Zone).Format(time.DateOnly), c.Until(s.CertificateExpires))
+	}
+	if len(s.Refuses) > 0 {
+		c.field("refuses", "%s", strings.Join(s.Refuses, ", "))
+	}
+	for _, u := range s.IdleUnits {
+		c.field("not in force", "%s: %s", u.Name, u.Reason)
+	}
+	if st := s.Stats; st != nil {
+		text := fmt.Sprintf("%d runs, %s processes a minute, %s sent", st.Runs, perMinute(st.ForksPerMinute), model.Size(st.BytesSent).Approximate())
+		if st.BytesPerDay > 0 {
+			text += " (" + sizeText(st.BytesPerDay) + " a day)"
+		}
+		if st.ResidentBytes > 0 {
+			text += ", " + sizeText(st.ResidentBytes) + " of memory"
+		}
+		c.field("load", "%s", text)
+	}
+	if trouble := l.Items[0].Trouble; len(trouble) > 0 {
+		c.field("trouble", "%s", strings.Join(trouble, "; "))
+	}
+	return nil
+}
+
+// namedFacts are the facts that describeFacts puts into fields of their own.
+var namedFacts = [...]string{
+	"hostname", "fqdn", "os", "arch", "distribution", "distributionVersion", "distributionName", "kernel", "cpus", "memory", "addresses",
+	"virtualisation", "cloud", "cloudInstance", "cloudRegion", "cloudZone", "cloudType", "agentVersion",
+}
+
+// describeFacts shows the machine: related facts in one field, the rest by name.
+func describeFacts(c *call, facts map[string]string) {
+	var others []string
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		if !slices.Contains(namedFacts[:], name) {
+			others = append(others, name+"="+facts[name])
+		}
+	}
+	for _, field := range [...]struct{ name, text string }{
+		{"host", cmp.Or(facts["fqdn"], facts["hostname"])},
+		{"system", systemText(facts)},
+		{"hardware", hardwareText(facts)},
+		{"cloud", joinNonEmpty(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"]))},
+		{"addresses", strings.ReplaceAll(facts["addresses"], ",", ", ")},
+		{"more facts", strings.Join(others, ", ")},
+	} {
+		if field.text != "" {
+			c.field(field.name, "%s", field.text)
+		}
+	}
+}
+
+// systemText returns the operating system: debian 12 amd64, kernel 6.12.
+func systemText(facts map[string]string) string {
+	name := joinNonEmpty(" ", cmp.Or(facts["distribution"], facts["os"]), facts["distributionVersion"], facts["arch"])
+	if facts["kernel"] != "" {
+		name = joinNonEmpty(", ", name, "kernel "+facts["kernel"])
+	}
+	return name
+}
+
+// hardwareText returns the size of a machine and its virtualisation: 4 CPUs, 15.6 GiB, virtual: kvm.
+func hardwareText(facts map[string]string) string {
+	var parts []string
+	if cpus, err := strconv.Atoi(facts["cpus"]); err == nil {
+		parts = append(parts, model.CountNoun(cpus, "CPU"))
+	}
+	if memory, err := strconv.ParseInt(facts["memory"], 10, 64); err == nil {
+		parts = append(parts, model.Size(memory).Approximate())
+	}
+	switch v := facts["virtualisation"]; v {
+	case "":
+	case "none":
+		parts = append(parts, "not virtual")
+	default:
+		parts = append(parts, "virtual: "+v)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func joinNonEmpty(between string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), between)
+}
+
+// describeLifecycle shows when an ephemeral node is removed, and the handlers of its keepalive.
+func describeLifecycle(c *call, namespace string, spec *model.NodeSpec) error {
+	if limit := spec.EffectiveLifecycle().ForgetDelay(); limit > 0 {
+		text := fmt.Sprintf("ephemeral: removed after %s without a session", model.Duration(limit))
+		if refs := spec.EffectiveLifecycle().Handlers; len(refs) > 0 {
+			handlers, err := handlerNotes(c.ctx, c, namespace, refs)
+			if err != nil {
+				return err
+			}
+			text += "; notifies " + handlers
+		}
+		switch {
+		case spec.Lifecycle != nil:
+		case spec.Facts["sensuEntity"] != "":
+			text += "; by its Sensu agent"
+		default:
+			text += "; by " + spec.JoinGrant.Source()
+		}
+		c.field("lifecycle", "%s", text)
+	}
+	if h, byAgent := spec.KeepaliveReceivers(); h != nil {
+		var parts []string
+		if len(h.Handlers) > 0 {
+			parts = append(parts, "handlers "+strings.Join(h.Handlers, ", "))
+		}
+		if len(h.Pipelines) > 0 {
+			parts = append(parts, "pipelines "+strings.Join(h.Pipelines, ", "))
+		}
+		text := "notifies " + strings.Join(parts, " and ")
+		if byAgent {
+			text += "; by its Sensu agent, if they exist"
+		}
+		c.field("keepalive", "%s", text)
+	}
+	return nil
+}
+
+// describeLimits shows the node's limits, and the last time that each was reached.
+func describeLimits(c *call, limits []v1.LimitUse) {
+	if len(limits) == 0 {
+		return
+	}
+	texts := make([]string, len(limits))
+	for i, l := range limits {
+		texts[i] = l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
+		if l.Used != nil {
+			texts[i] += fmt.Sprintf(" (%d used)", *l.Used)
+		}
+	}
+	c.field("limits", "%s", strings.Join(texts, ", "))
+	for _, l := range limits {
+		if l.Met > 0 {
+			c.field("", "%s reached %s: %s", l.Name, c.Ago(l.Last), l.Reason)
+		}
+	}
+}
+
+// describeGroups shows why the node is in each group, and the groups that its agent asked for and
+// did not get.
+func describeGroups(c *call, o *v1.NodeOrigins, node string) {
+	if len(o.Groups) == 0 && len(o.Asked) == 0 {
+		return
+	}
+	c.Printf("\ngroups, and the reason for each\n")
+	deeper := false
+	for _, g := range o.Groups {
+		name := strings.TrimPrefix(g.Text, "it is in group ")
+		for i, reason := range g.Under {
+			c.item(first(i, name), "%s", reason.Text)
+			deeper = deeper || len(reason.Under) > 0
+		}
+		if len(g.Under) == 0 {
+			c.Printf("  %s\n", name)
+		}
+	}
+	if deeper {
+		c.Printf("the whole chain: muster why %s\n", node)
+	}
+	for i, g := range slices.DeleteFunc(slices.Clone(o.Asked), func(g v1.GroupAsked) bool { return g.Accepted }) {
+		if i == 0 {
+			c.Printf("\ngroups that the agent asked for and did not get\n")
+		}
+		c.item(g.Group, "%s", g.Why)
+	}
+}
+
+// describeLabels shows each label with its owner. Facts count as labels, too; describeFacts shows
+// them, and here stand only the hidden ones.
+func describeLabels(c *call, labels []v1.LabelOrigin, facts map[string]string) {
+	labels = slices.DeleteFunc(slices.Clone(labels), func(l v1.LabelOrigin) bool { return l.Owner == "facts" })
+	for i, l := range labels {
+		if i == 0 {
+			c.Printf("\nlabels, with their owners\n")
+		}
+		text := fmt.Sprintf("%-20s %s", cmp.Or(l.Value, `""`), l.Owner)
+		for _, h := range l.Hides {
+			text += fmt.Sprintf("; hides %q of the %s", h.Value, h.Owner)
+		}
+		c.item(l.Name, "%s", text)
+	}
+	if len(facts) > 0 && len(labels) > 0 {
+		c.Printf("  and its facts, unless hidden\n")
+	}
+}
+
+// describeProperties shows each value with its origins, the winner last.
+func describeProperties(c *call, properties []v1.PropertyValue) {
+	if len(properties) > 0 {
+		c.Printf("\nproperties, and their origins (later ones win)\n")
+	}
+	for _, p := range properties {
+		if p.Conflict != "" {
+			c.item(p.Name, "no value: %s", p.Conflict)
+		} else {
+			c.item(p.Name, "%s", string(p.Value))
+		}
+		for _, from := range p.From {
+			text := from.From
+			if len(p.From) > 1 {
+				text += ", " + from.Effect
+				if from.Effect != "in force" || string(from.Value) != string(p.Value) {
+					text += ": " + string(from.Value)
+				}
+			}
+			c.item("", "  %s", text)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// getEvents lists events, worst first, or watches them.
+func getEvents(c *call, names []string, g *getFlags) error {
+	f := g.eventFilter(c)
+	if len(names) > 1 {
+		return model.Errorf(model.Invalid, "one event at a time").WithHint("muster get events --node NODE, or: muster get event NODE/CHECK")
+	}
+	if len(names) == 1 {
+		var err error
+		if f.Node, f.Check, err = nodeCheck(names[0]); err != nil {
+			return err
+		}
+	}
+	if g.at != "" {
+		return getEventsAt(c, f, g)
+	}
+	if g.watch {
+		return watchEvents(c, f, g)
+	}
+	list, err := readEvents(c, f, g.limit)
+	if err != nil {
+		return err
+	}
+	if len(names) == 1 && (len(list.Items) == 0 || c.Format.Machine()) {
+		one, err := c.api.Events.Get(c.ctx, c.ns(), f.Node, f.Check) // has every field; its error names the reason
+		if err != nil {
+			return err
+		}
+		if list.Items = []v1.Event{one}; c.Format.Machine() {
+			return c.Value(one)
+		}
+	}
+	return printEvents(c, list, g)
+}
+
+// readEvents reads limit events; 0: all.
+func readEvents(c *call, f v1.EventFilter, limit int) (list v1.EventList, err error) {
+	list.Items, list.Next, err = client.Pages(limit, func(size int, after string) ([]v1.Event, string, error) {
+		f.Limit, f.After = size, after
+		page, err := c.api.Events.List(c.ctx, f)
+		if list.Total, list.Wrong = page.Total, page.Wrong; after == "" {
+			list.Match, list.Others = page.Match, page.Others
+		}
+		return page.Items, page.Next, err
+	})
+	return list, err
+}
+
+func printEvents(c *call, list v1.EventList, g *getFlags) error {
+	others := ""
+	if g.unfiltered() && (c.namespaceImplied && !g.watch || len(list.Items) == 0) {
+		others = otherNamespaces(list.Others)
+	}
+	return eventList(c, list, g, eventsLeft(list, g), others).print(c)
+}
+
+// eventList returns a list of events; HELD stands in it only where a notification is held.
+func eventList(c *call, l v1.EventList, g *getFlags, notes ...string) list[v1.Event] {
+	wide := c.Format == screen.Wide
+	empty := "no events match"
+	switch {
+	case !g.unfiltered():
+	case g.all:
+		empty = "no events yet. Declare a check: muster explain check"
+	default:
+		empty = "no events in namespace " + c.ns() + " yet. Declare a check: muster explain check"
+	}
+	held := slices.ContainsFunc(l.Items, func(e v1.Event) bool { return holdText(c, e.Problem) != "" })
+	return list[v1.Event]{
+		value: l, items: l.Items, empty: empty, notes: notes,
+		columns: []screen.Column[v1.Event]{
+			screen.Col("NAMESPACE", func(e v1.Event) any { return e.Namespace }).If(g.all),
+			screen.Col("STATUS", func(e v1.Event) any { return statusCell(e.Status) }),
+			screen.Col("NODE", func(e v1.Event) any { return e.Node }),
+			screen.Col("CHECK", func(e v1.Event) any { return e.Check }),
+			screen.Col("FOR", func(e v1.Event) any {
+				if e.Changed.IsZero() {
+					return model.Age(c.Now(), e.Received)
+				}
+				return model.Age(c.Now(), e.Changed)
+			}),
+			screen.Col("SEEN", func(e v1.Event) any { return model.Age(c.Now(), e.Received) }),
+			screen.Col("SEVERITY", func(e v1.Event) any {
+				if e.Status == model.OK {
+					return ""
+				}
+				return e.Severity
+			}).If(wide),
+			screen.Col("TIMES", func(e v1.Event) any { return e.Occurrences }).If(wide),
+			screen.Col("RUN", func(e v1.Event) any {
+				if e.Duration == 0 {
+					return ""
+				}
+				return e.Duration
+			}).If(wide),
+			screen.Col("HISTORY", func(e v1.Event) any { return historyLetters(e.History) }).If(wide),
+			screen.Col("PROBLEM", func(e v1.Event) any {
+				if e.Problem == nil {
+					return ""
+				}
+				return e.Problem.ID
+			}).If(wide),
+			screen.Col("HELD", func(e v1.Event) any { return holdText(c, e.Problem) }).If(held),
+			screen.Col("OUTPUT", func(e v1.Event) any { return outputText(c, e.Output) }),
+		},
+	}
+}
+
+// eventsLeft counts the events that the limit cut off.
+func eventsLeft(list v1.EventList, g *getFlags) string {
+	shown := uint64(len(list.Items))
+	switch {
+	case list.Next == "":
+		return ""
+	case g.unfiltered() && list.Total > shown:
+		return fmt.Sprintf("%d more; %d of all %d are not OK. --limit 0 shows all", list.Total-shown, list.Wrong, list.Total)
+	case list.Match > shown:
+		return fmt.Sprintf("%d more of %d that match: --limit 0 shows all", list.Match-shown, list.Match)
+	}
+	return "more events match: --limit 0 shows all"
+}
+
+// otherNamespaces names the namespaces with events that the list left out, because nobody asked for
+// a namespace.
+func otherNamespaces(others []v1.Room) string {
+	if len(others) == 0 {
+		return ""
+	}
+	names := make([]string, len(others))
+	for i, o := range others {
+		names[i] = namespaceText(o)
+	}
+	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(names, ", "), others[0].Namespace)
+}
+
+// namespaceText returns a namespace with its events: demo 1800 events (12 not OK).
+func namespaceText(n v1.Room) string {
+	text := n.Namespace + " " + model.CountNoun(n.Events, "event")
+	if n.Wrong > 0 {
+		text += fmt.Sprintf(" (%d not OK)", n.Wrong)
+	}
+	return text
+}
+
+// getEventsAt lists events as they were at a time.
+func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
+	if g.watch || g.problem {
+		return model.Errorf(model.Invalid, "--at shows the past: --watch and --problem show the present").WithHint("closed problems are listed, too: muster get problems")
+	}
+	at, err := parsePast("at", g.at, c.Now())
+	if err != nil {
+		return err
+	}
+	statuses, err := parseStatuses(f.Status)
+	if err != nil {
+		return err
+	}
+	f.Status, f.Limit = "", 100 // the server does not filter the past by status
+	var past v1.PastEventList
+	past.Items, past.Next, err = client.Pages(g.limit, func(_ int, after string) (found []v1.PastEvent, _ string, _ error) {
+		f.After = after
+		page, err := c.api.Events.ListAt(c.ctx, f, at)
+		for _, e := range page.Items {
+			if len(statuses) == 0 || statuses[e.Status] {
+				found = append(found, e)
+			}
+		}
+		past.At = page.At
+		return found, page.Next, err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(past.Items, func(a, b v1.PastEvent) int { return badness(b.Status) - badness(a.Status) })
+	if g.limit > 0 && len(past.Items) > g.limit {
+		past.Items, past.Next = past.Items[:g.limit], "more"
+	}
+	more := ""
+	if past.Next != "" {
+		more = "there are more: --limit 0 shows all"
+	}
+	return list[v1.PastEvent]{
+		value: past, items: past.Items, empty: "history has no events of that time", notes: []string{more},
+		columns: []screen.Column[v1.PastEvent]{
+			screen.Col("NAMESPACE", func(e v1.PastEvent) any { return e.Namespace }).If(g.all),
+			screen.Col("STATUS", func(e v1.PastEvent) any { return statusCell(e.Status) }),
+			screen.Col("NODE", func(e v1.PastEvent) any {
+				if e.Gone.IsZero() {
+					return e.Node
+				}
+				return e.Node + " (gone)"
+			}),
+			screen.Col("CHECK", func(e v1.PastEvent) any { return e.Check }),
+			screen.Col("SINCE", func(e v1.PastEvent) any {
+				if e.Changed.IsZero() {
+					return ""
+				}
+				return c.Date(e.Changed)
+			}),
+			screen.Col("OUTPUT", func(e v1.PastEvent) any { return summary(e.Output) }),
+		},
+	}.print(c)
+}
+
+// badness orders statuses: critical, unknown, warning, ok.
+func badness(s model.Status) int {
+	return [...]int{model.OK: 0, model.Warning: 1, model.Critical: 3, model.Unknown: 2}[s&3]
+}
+
+// parseStatuses reads --status.
+func parseStatuses(text string) (map[model.Status]bool, error) {
+	out := map[model.Status]bool{}
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		status, ok := model.ParseStatus(word)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "unknown status %q", word).WithHint("ok, warning, critical or unknown; or 0 to 3")
+		}
+		out[status] = true
+	}
+	return out, nil
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// getProblems lists problems; for people all open ones come before the newest closed ones.
+func getProblems(c *call, names []string, g *getFlags) error {
+	if len(names) == 1 {
+		p, err := c.api.Problems.Get(c.ctx, names[0])
+		if err != nil {
+			return err
+		}
+		return list[v1.Problem]{value: p, items: []v1.Problem{p}, columns: problemColumns(c, []v1.Problem{p}, g.all)}.print(c)
+	}
+	items, next, err := readProblems(c, g, g.open)
+	if err != nil {
+		return err
+	}
+	if !g.open && !c.Format.Machine() {
+		open, moreOpen, err := readProblems(c, g, true)
+		if err != nil {
+			return err
+		}
+		items = append(open, slices.DeleteFunc(items, func(p v1.Problem) bool { return p.Closed.IsZero() })...)
+		if next == "" {
+			next = moreOpen
+		}
+		if g.limit > 0 && len(items) > g.limit {
+			items, next = items[:g.limit], "more"
+		}
+	}
+	empty := "no problems"
+	if g.open {
+		empty = "no open problems"
+	}
+	if g.unfiltered() && !g.all {
+		empty += " in namespace " + c.ns() + ". All namespaces: -A"
+	}
+	more := ""
+	if next != "" {
+		more = "there are more: --limit 0 shows all, --open the open ones"
+	}
+	return list[v1.Problem]{
+		value: v1.ProblemList{Items: items, Next: next}, items: items, columns: problemColumns(c, items, g.all), empty: empty, notes: []string{more},
+	}.print(c)
+}
+
+// readProblems reads g.limit problems; 0: all.
+func readProblems(c *call, g *getFlags, open bool) ([]v1.Problem, string, error) {
+	return client.Pages(g.limit, func(size int, after string) ([]v1.Problem, string, error) {
+		page, err := c.api.Problems.List(c.ctx, c.nsUnless(g.all), g.node, g.check, open, size, after, g.Narrow)
+		return page.Items, page.Next, err
+	})
+}
+
+func problemColumns(c *call, items []v1.Problem, all bool) []screen.Column[v1.Problem] {
+	held := slices.ContainsFunc(items, func(p v1.Problem) bool { return holdText(c, &p.OpenProblem) != "" })
+	return []screen.Column[v1.Problem]{
+		screen.Col("NAMESPACE", func(p v1.Problem) any { return p.Namespace }).If(all),
+		screen.Col("ID", func(p v1.Problem) any { return p.ID }),
+		screen.Col("STATE", func(p v1.Problem) any { return problemState(c, &p) }),
+		screen.Col("NODE", func(p v1.Problem) any { return p.Node }),
+		screen.Col("SOURCE", func(p v1.Problem) any { return p.Source.String() }),
+		screen.Col("OPENED", func(p v1.Problem) any { return c.Ago(p.Opened) }),
+		screen.Col("LASTED", func(p v1.Problem) any {
+			if p.Closed.IsZero() {
+				return model.TimeSpan(c.Now().Sub(p.Opened))
+			}
+			return model.TimeSpan(p.Closed.Sub(p.Opened))
+		}),
+		screen.Col("HELD", func(p v1.Problem) any { return holdText(c, &p.OpenProblem) }).If(held),
+		screen.Col("OUTPUT", func(p v1.Problem) any { return outputText(c, p.Output) }),
+	}
+}
+
+// problemState returns closed, or OPEN, ACK or the kind of hold, with the status.
+func problemState(c *call, p *v1.Problem) screen.Cell {
+	word := "OPEN"
+	switch {
+	case !p.Closed.IsZero():
+		return screen.Cell{Text: "closed", Colour: screen.Green}
+	case p.Ack.Active(c.Now()):
+		word = "ACK"
+	case len(p.Holds) > 0:
+		word = strings.ToUpper(p.Holds[0].Kind)
+	}
+	return screen.Cell{Text: word + " " + p.Status.String(), Colour: statusCell(p.Status).Colour}
+}
+
+// getQueues lists the server's bounded queues; names may choose some.
+func getQueues(c *call, names []string, g *getFlags) error {
+	if g.Selector != "" {
+		return model.Errorf(model.Invalid, "queues have no labels").WithHint("muster get queues --where 'row.depth > 0'")
+	}
+	l, err := c.api.Queues(c.ctx, g.Narrow)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		if l.Items, err = queuesByName(l.Items, names); err != nil {
+			return err
+		}
+	}
+	return list[v1.Queue]{value: l, items: l.Items, columns: []screen.Column[v1.Queue]{
+		screen.Col("QUEUE", func(q v1.Queue) any { return q.Name }),
+		screen.Col("DEPTH", func(q v1.Queue) any {
+			if q.Capacity > 0 && q.Depth*10 >= q.Capacity*8 {
+				return countCell(uint64(q.Depth))
+			}
+			return q.Depth
+		}),
+		screen.Col("CAPACITY", func(q v1.Queue) any { return q.Capacity }),
+		screen.Col("UNIT", func(q v1.Queue) any { return q.Unit }),
+		screen.Col("WHEN FULL", func(q v1.Queue) any { return q.Policy }),
+		screen.Col("PASSED", func(q v1.Queue) any { return q.Passed }),
+		screen.Col("OVERFLOWED", func(q v1.Queue) any { return q.Overflow }),
+	}}.print(c)
+}
+
+func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) {
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })
+		if i < 0 {
+			known := make([]string, len(all))
+			for i, q := range all {
+				known[i] = q.Name
+			}
+			e := model.Errorf(model.NotFound, "there is no queue %q", name)
+			if near := model.Nearest(name, known); near != "" {
+				return nil, e.WithHint("did you mean %s? List queues: muster get queues", near)
+			}
+			return nil, e.WithHint("list queues: muster get queues")
+		}
+		found = append(found, all[i])
+	}
+	return found, nil
+}

@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+func joinTokenCommand(s *session) *cobra.Command {
+	create := joinTokenCreate(s)
+	token := s.build(create)
+	token.Use, token.Short = "token", "Make a join token; list and delete join tokens"
+	token.Long = "Prints the command to paste on a machine that is to join. The token is shown once; list shows its\nuses, delete revokes it."
+	token.AddCommand(s.build(joinTokenCreate(s)), joinTokenListCommand(s), joinTokenDeleteCommand(s))
+	return token
+}
+
+// joinTokenFlags are the flags of a join token.
+type joinTokenFlags struct {
+	joinFlags
+	lifetime, note     string
+	uses               int
+	replace, ephemeral bool
+	forgetAfter        string
+	notifiedHandlers   []string
+}
+
+func (f *joinTokenFlags) declare(flags *pflag.FlagSet) {
+	f.joinFlags.declare(flags)
+	flags.StringVar(&f.lifetime, "for", "24h", "lifetime of the token (0: without end)")
+	flags.IntVar(&f.uses, "uses", 0, "machines that may join with it (0: any number)")
+	messageFlag(flags, &f.note, "purpose of the token")
+	flags.BoolVar(&f.replace, "replace", false, "a machine takes over the node that has its name and no session")
+	flags.BoolVar(&f.ephemeral, "ephemeral", false, "remove nodes that had no session for --forget-after")
+	flags.StringSliceVar(&f.notifiedHandlers, "tell", nil, "handlers to notify when an ephemeral node is removed")
+	flags.StringVar(&f.forgetAfter, "forget-after", "", "longest absence of an ephemeral node (default 1h)")
+}
+
+// request returns the join token of the flags.
+func (f *joinTokenFlags) request(namespace string) (r v1.JoinTokenRequest, err error) {
+	r = v1.JoinTokenRequest{Namespace: namespace, Groups: f.groups, Note: f.note, MaxUses: f.uses, Replace: f.replace}
+	if r.ExpiresIn, err = parseLifetime("--for", f.lifetime); err != nil {
+		return r, err
+	}
+	if f.uses < 0 {
+		return r, model.Errorf(model.Invalid, "--uses %d: expected a number of machines", f.uses).WithHint("0: any number")
+	}
+	if r.Labels, err = f.labelMap(); err != nil {
+		return r, err
+	}
+	if !f.ephemeral && len(f.notifiedHandlers) > 0 {
+		return r, model.Errorf(model.Invalid, "--tell needs --ephemeral").WithHint("muster node token --ephemeral --tell %s", f.notifiedHandlers[0])
+	}
+	if !f.ephemeral && f.forgetAfter == "" {
+		return r, nil
+	}
+	r.Lifecycle = &model.Lifecycle{Ephemeral: f.ephemeral, Handlers: f.notifiedHandlers}
+	if f.forgetAfter == "" {
+		return r, nil
+	}
+	if r.Lifecycle.ForgetAfter, err = model.ParseDuration(f.forgetAfter); err != nil {
+		return r, model.Errorf(model.Invalid, "--forget-after: %w", err).WithHint("for example 30m, 1h")
+	}
+	if !f.ephemeral {
+		return r, model.Errorf(model.Invalid, "--forget-after needs --ephemeral").WithHint("muster node token --ephemeral --forget-after %s", f.forgetAfter)
+	}
+	return r, nil
+}
+
+func joinTokenCreate(s *session) command {
+	f := &joinTokenFlags{}
+	var r v1.JoinTokenRequest
+	return command{
+		use: "create", short: "Make a join token and print the command for the machine", args: cobra.NoArgs,
+		example: "  muster node token --groups web,db --for 24h --uses 50",
+		flags:   f.declare,
+		check:   func(c *call) (err error) { r, err = f.request(c.ns()); return err },
+		run: func(c *call) error {
+			r.Namespace = c.ns() // now with the context's
+			t, err := c.api.Enrolment.CreateToken(c.ctx, r)
+			if err != nil {
+				return err
+			}
+			return c.show(t, func() error { printJoinToken(c, &t, f.groups); return nil })
+		},
+	}
+}
+
+func printJoinToken(c *call, t *v1.JoinToken, groups []string) {
+	for _, g := range groups {
+		namespace, name := model.SplitRef(t.Namespace, g)
+		if _, _, err := c.api.Resources.Get(c.ctx, kind.Group().KindInfo, namespace, name); model.ClassOf(err) == model.NotFound {
+			c.Notef("%s there is no group %s yet. Declare it, or these machines get no checks by it\n", screen.Warning, g)
+		}
+	}
+	c.Printf("On the machine, paste (with --service it also installs and starts the agent):\n\n  muster-agent join %s\n\n", t.Token)
+	expires := "it does not expire"
+	if !t.Expires.IsZero() {
+		expires = "it expires at " + c.Clock(t.Expires)
+	}
+	c.Printf("Token %s for namespace %s; %s. Revoke it: muster node token delete %s\n", t.ID, t.Namespace, expires, t.ID)
+	printTokenAddresses(c, t.Token)
+}
+
+// printTokenAddresses shows where machines look for the server, and warns where only this machine
+// finds it: otherwise somebody else sees that first, on the new machine.
+func printTokenAddresses(c *call, text string) {
+	token, err := pki.ParseToken(text)
+	if err != nil {
+		return // of another version; the agent reports it
+	}
+	c.Printf("Machines look for the server at %s.\n", strings.Join(token.Addresses, ", "))
+	for _, address := range token.Addresses {
+		host, _, _ := net.SplitHostPort(address)
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return
+		}
+	}
+	c.Notef("%s only this machine finds it there. Start the server with --listen :PORT, or with --advertise NAME\n", screen.Warning)
+}
+
+func joinTokenListCommand(s *session) *cobra.Command {
+	f := listFlags{}
+	return s.build(command{
+		use: "list", short: "List join tokens", args: cobra.NoArgs, example: "  muster node token list",
+		flags: func(flags *pflag.FlagSet) {
+			f.declareSelector(flags, "tokens that give these labels")
+			f.declareWhere(flags, overRow("row.uses > 0"))
+		},
+		run: func(c *call) error {
+			l, err := c.api.Enrolment.Tokens(c.ctx, f.Narrow)
+			if err != nil {
+				return err
+			}
+			empty := "no join tokens. Make one: muster node token"
+			if f.narrows() {
+				empty = "no join tokens match"
+			}
+			return list[v1.JoinToken]{value: l, items: l.Items, empty: empty, columns: []screen.Column[v1.JoinToken]{
+				screen.Col("ID", func(t v1.JoinToken) any { return t.ID }),
+				screen.Col("NAMESPACE", func(t v1.JoinToken) any { return t.Namespace }),
+				screen.Col("GROUPS", func(t v1.JoinToken) any { return strings.Join(t.Groups, ",") }),
+				screen.Col("USED", func(t v1.JoinToken) any {
+					if t.MaxUses == 0 {
+						return t.Uses
+					}
+					return strconv.Itoa(t.Uses) + " of " + strconv.Itoa(t.MaxUses)
+				}),
+				screen.Col("EXPIRES", func(t v1.JoinToken) any { return c.Until(t.Expires) }),
+				screen.Col("MADE", func(t v1.JoinToken) any { return c.Ago(t.Created) }),
+				screen.Col("BY", func(t v1.JoinToken) any { return t.By }),
+				screen.Col("FOR", func(t v1.JoinToken) any { return t.Note }),
+			}}.print(c)
+		},
+	})
+}
+
+func joinTokenDeleteCommand(s *session) *cobra.Command {
+	return s.build(command{
+		use: "delete ID...", short: "Revoke join tokens; nodes that joined with them stay", args: cobra.MinimumNArgs(1), noFormat: true,
+		example: "  muster node token delete 38a8ff27335c735e",
+		run: func(c *call) error {
+			for _, id := range c.args {
+				if err := c.api.Enrolment.DeleteToken(c.ctx, id); err != nil {
+					return err
+				}
+				c.Printf("join token %s deleted\n", id)
+			}
+			return nil
+		},
+	})
+}

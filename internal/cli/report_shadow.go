@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// shadowFlags are the flags of muster report shadow.
+type shadowFlags struct {
+	reportFlags
+	each bool
+	by   []string
+}
+
+// shadowKeys are the properties by which the report may group messages.
+var shadowKeys = []string{"day", "handler", "route", "check", "node"}
+
+func shadowCommand(s *session) *cobra.Command {
+	f := &shadowFlags{}
+	c := s.build(command{
+		use: "shadow", short: "Report the messages that namespaces with notifications: shadow did not send",
+		long: "Counts the messages that a namespace with notifications: shadow composed and did not send, or lists each\n" +
+			"(--each), to compare them with those of another system. OPENED are first messages of problems, AGAIN\n" +
+			"those of them about an event that the handler had heard of before in the period; REMINDED repeat\n" +
+			"lasting problems. A message about several problems counts once, with the worst.",
+		example: "  muster report shadow -n beside --since 7d\n  muster report shadow -n beside --by day,handler\n  muster report shadow -n beside --each --since 24h\n" +
+			"  muster report shadow -n beside --since 7d -o csv > would-have-paged.csv",
+		args: cobra.NoArgs, formats: []string{"csv"},
+		flags: func(flags *pflag.FlagSet) {
+			f.declare(flags, "7d", 50)
+			f.declareWhere(flags, overRow(`row.severity == "high"`))
+			flags.BoolVar(&f.each, "each", false, "list each message, newest first")
+			flags.StringSliceVar(&f.by, "by", []string{"handler", "route", "check"}, "key of a row: some of "+strings.Join(shadowKeys, ", "))
+		},
+		check: func(c *call) error {
+			for _, key := range f.by {
+				if !slices.Contains(shadowKeys, key) {
+					return model.Errorf(model.Invalid, "--by %q is unknown", key).WithHint("some of %s, comma-separated", strings.Join(shadowKeys, ", "))
+				}
+			}
+			return f.reportFlags.check(c)
+		},
+		run: func(c *call) error {
+			l, err := readShadow(f.query(c), maxShadow, func(q v1.ReportQuery) (v1.ShadowList, error) { return c.api.Reports.Shadow(c.ctx, q) })
+			if err != nil {
+				return err
+			}
+			rows := countShadow(c, f, l.Items)
+			switch {
+			case c.Format == "csv":
+				return printShadowCSV(c, l.Items)
+			case c.Format.Machine():
+				return c.Value(struct {
+					v1.ShadowList
+					Rows []shadowRow `json:"rows"`
+				}{l, rows})
+			case len(l.Items) == 0:
+				c.Printf("no message %s\n", periodText(c, l.Since, l.Until))
+			case f.each:
+				err = printShadowMessages(c, f, l.Items)
+			default:
+				err = printShadow(c, f, &l, rows)
+			}
+			printWarnings(c, l.Notes)
+			return err
+		},
+	})
+	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(shadowKeys, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}
+
+// maxShadow is how many messages one report reads: about 100 MB.
+const maxShadow = 200_000
+
+// readShadow reads pages, newest first, until most messages are read. A note then names the gap.
+func readShadow(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v1.ShadowList, error)) (l v1.ShadowList, err error) {
+	l.Items = []v1.ShadowMessage{}
+	for {
+		page, err := read(q)
+		if err != nil {
+			return l, err
+		}
+		if q.After == "" {
+			l.Since, l.Until, l.Notes = page.Since, page.Until, page.Notes
+		}
+		l.Items = append(l.Items, page.Items...)
+		if len(l.Items) >= most && page.Next != "" {
+			l.Items = slices.Clip(l.Items[:most])
+			l.Notes = append(l.Notes, fmt.Sprintf("there are more than %d messages: only those since %s count. Report a shorter time, or one namespace (-n)",
+				most, l.Items[most-1].At.UTC().Format(time.RFC3339)))
+			return l, nil
+		}
+		if q.Until, q.After = l.Until, page.Next; q.After == "" {
+			return l, nil
+		}
+	}
+}
+
+// shadowRow counts the messages of one key.
+type shadowRow struct {
+	Namespace    string    `json:"namespace,omitempty"`
+	Handler      string    `json:"handler,omitempty"`
+	Route        string    `json:"route,omitempty"`
+	Check        string    `json:"check,omitempty"`
+	Node         string    `json:"node,omitempty"`
+	Day          string    `json:"day,omitempty"`
+	Opened       int       `json:"opened"`
+	Again        int       `json:"again"`
+	Reminded     int       `json:"reminded"`
+	Acknowledged int       `json:"acknowledged"`
+	Closed       int       `json:"closed"`
+	First        time.Time `json:"first"`
+	Last         time.Time `json:"last"`
+}
+
+// pages counts the messages that would have paged somebody.
+func (r *shadowRow) pages() int { return r.Opened + r.Reminded }
+
+// countShadow counts messages by key, most pages first; by day, in order.
+func countShadow(c *call, f *shadowFlags, items []v1.ShadowMessage) []shadowRow {
+	byKey := map[shadowRow]*shadowRow{}
+	notified := map[[4]string]bool{} // by handler and event
+	for _, m := range slices.Backward(items) {
+		key := shadowRow{}
+		if f.all {
+			key.Namespace = m.Namespace
+		}
+		for _, part := range f.by {
+			switch part {
+			case "handler":
+				key.Handler = m.Handler
+			case "route":
+				key.Route = m.Route
+			case "check":
+				key.Check = m.Check
+			case "node":
+				key.Node = m.Node
+			case "day":
+				key.Day = m.At.In(c.Zone).Format(time.DateOnly)
+			}
+		}
+		row := byKey[key]
+		if row == nil {
+			one := key
+			one.First = m.At
+			row, byKey[key] = &one, &one
+		}
+		row.Last = m.At
+		event := [4]string{m.Handler, m.Namespace, m.Node, m.Check}
+		switch m.Tells {
+		case "reminder":
+			row.Reminded++
+		case "closed":
+			row.Closed++
+		case "acknowledged":
+			row.Acknowledged++
+		default:
+			if row.Opened++; notified[event] {
+				row.Again++
+			}
+			notified[event] = true
+		}
+	}
+	rows := []shadowRow{}
+	for _, row := range byKey {
+		rows = append(rows, *row)
+	}
+	slices.SortFunc(rows, func(x, y shadowRow) int {
+		return cmp.Or(cmp.Compare(x.Day, y.Day), cmp.Compare(y.pages(), x.pages()), cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Handler, y.Handler),
+			cmp.Compare(x.Route, y.Route), cmp.Compare(x.Check, y.Check), cmp.Compare(x.Node, y.Node))
+	})
+	return rows
+}
+
+func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) error {
+	sum := shadowRow{}
+	for _, r := range rows {
+		sum.Opened, sum.Again, sum.Reminded = sum.Opened+r.Opened, sum.Again+r.Again, sum.Reminded+r.Reminded
+	}
+	format := "01-02 15:04"
+	if l.Since.In(c.Zone).Year() != l.Until.In(c.Zone).Year() || c.Format == screen.Wide {
+		format = minuteFormat
+	}
+	keyed := func(key string, cell func(shadowRow) string) screen.Column[shadowRow] {
+		return screen.Col(strings.ToUpper(key), func(r shadowRow) any { return cell(r) }).If(slices.Contains(f.by, key))
+	}
+	shown, more := limited(&f.reportFlags, rows)
+	return list[shadowRow]{items: shown, columns: []screen.Column[shadowRow]{
+		screen.Col("NAMESPACE", func(r shadowRow) any { return r.Namespace }).If(f.all),
+		keyed("day", func(r shadowRow) string { return r.Day }),
+		keyed("handler", func(r shadowRow) string { return localName(c, r.Handler) }),
+		keyed("route", func(r shadowRow) string { return localName(c, r.Route) }),
+		keyed("check", func(r shadowRow) string { return r.Check }),
+		keyed("node", func(r shadowRow) string { return r.Node }),
+		screen.Col("OPENED", func(r shadowRow) any { return orEmpty(r.Opened) }),
+		screen.Col("AGAIN", func(r shadowRow) any { return orEmpty(r.Again) }),
+		screen.Col("REMINDED", func(r shadowRow) any { return orEmpty(r.Reminded) }),
+		screen.Col("CLOSED", func(r shadowRow) any { return orEmpty(r.Closed) }),
+		screen.Col("FIRST", func(r shadowRow) any { return r.First.In(c.Zone).Format(format) }),
+		screen.Col("LAST", func(r shadowRow) any { return r.Last.In(c.Zone).Format(format) }),
+	}, notes: []string{moreRows(more), fmt.Sprintf("%s would have paged somebody %s (%d opened, of which %d again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet",
+		model.CountNoun(sum.pages(), "message"), periodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
+}
+
+func printShadowMessages(c *call, f *shadowFlags, items []v1.ShadowMessage) error {
+	shown, more := limited(&f.reportFlags, items)
+	return list[v1.ShadowMessage]{items: shown, notes: []string{moreRows(more)}, columns: []screen.Column[v1.ShadowMessage]{
+		screen.Col("NAMESPACE", func(m v1.ShadowMessage) any { return m.Namespace }).If(f.all),
+		screen.Col("WHEN", func(m v1.ShadowMessage) any { return m.At.In(c.Zone).Format("01-02 15:04:05") }),
+		screen.Col("HANDLER", func(m v1.ShadowMessage) any { return localName(c, m.Handler) }),
+		screen.Col("TELLS", func(m v1.ShadowMessage) any { return m.Tells }),
+		screen.Col("NODE", func(m v1.ShadowMessage) any { return m.Node }),
+		screen.Col("CHECK", func(m v1.ShadowMessage) any { return m.Check }),
+		screen.Col("STATUS", func(m v1.ShadowMessage) any {
+			status, _ := model.ParseStatus(m.Status)
+			return statusCell(status)
+		}),
+		screen.Col("SUMMARY", func(m v1.ShadowMessage) any { return m.Summary }),
+	}}.print(c)
+}
+
+// printShadowCSV writes each message as a row for a spreadsheet, oldest first.
+func printShadowCSV(c *call, items []v1.ShadowMessage) error {
+	w := csv.NewWriter(c.Out)
+	_ = w.Write([]string{"at", "handler", "route", "tells", "namespace", "node", "check", "status", "severity", "count", "problem", "opened", "summary"})
+	for _, m := range slices.Backward(items) {
+		row := []string{m.At.UTC().Format(time.RFC3339), m.Handler, m.Route, m.Tells, m.Namespace, m.Node, m.Check, m.Status, m.Severity, strconv.Itoa(m.Count), m.Problem, m.Opened.UTC().Format(time.RFC3339), m.Summary}
+		for i := range row {
+			row[i] = escapeFormula(row[i])
+		}
+		_ = w.Write(row)
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// escapeFormula quotes text that a spreadsheet would execute: a plug-in may write any output.
+func escapeFormula(text string) string {
+	if text = screen.Clean(text); text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}

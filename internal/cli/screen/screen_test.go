@@ -1,0 +1,66 @@
+package screen
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An end rounds to the nearest unit: a year that began a second ago ends in 365 days, not in 364.
+func TestUntil(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := &Screen{Now: func() time.Time { return now }}
+	for after, want := range map[time.Duration]string{
+		365*24*time.Hour - time.Second: "in 365d", 90*24*time.Hour - 5*time.Minute: "in 90d", 24*time.Hour - time.Second: "in 1d",
+		time.Hour - time.Second: "in 1h", 90 * time.Second: "in 1m30s", 36*time.Hour + 4*time.Minute: "in 36h", 0: "expired",
+	} {
+		if got := s.Until(now.Add(after)); got != want {
+			t.Errorf("%s ahead: %q, want %q", after, got, want)
+		}
+	}
+	if got := s.Until(time.Time{}); got != "never" {
+		t.Errorf("without an end: %q", got)
+	}
+}
+
+// Every way to the screen cleans text, keeps its own colours, and wraps without cutting a command.
+func TestScreenWritesSafely(t *testing.T) {
+	var out bytes.Buffer
+	s := &Screen{Out: &out, Width: 30, Colours: true}
+	evil := "\x1b[2J\r\nred\u202e"
+	s.Printf("%s|", evil)
+	s.Field(4, "name", "%s", evil)
+	if err := Rows([]string{evil}, Col("OUTPUT", func(x string) any { return Cell{x, Red} })).Write(s); err != nil {
+		t.Fatal(err)
+	}
+	if text := out.String(); strings.Contains(text, "\x1b[2J") || strings.ContainsRune(text, '\u202e') || !strings.Contains(text, string(Red)+"␛[2J") {
+		t.Errorf("%q", text)
+	}
+	out.Reset()
+	s.Wrapf(2, "%d more lines of text: muster get events -A", 12)
+	if got, want := out.String(), "12 more lines of text:\n  muster get events -A\n"; got != want {
+		t.Errorf("wrapped: %q, want %q", got, want)
+	}
+}
+
+// A narrow terminal cuts the last column first, then the widest, and never names.
+func TestTableFits(t *testing.T) {
+	type row struct{ node, note, output string }
+	rows := []row{{"web01.fra.example.org", strings.Repeat("n", 30), strings.Repeat("o", 40)}, {"db01", "", ""}}
+	table := Rows(rows, Col("NODE", func(r row) any { return r.node }), Col("NOTE", func(r row) any { return r.note }),
+		Col("HIDDEN", func(row) any { return "x" }).If(false), Col("OUTPUT", func(r row) any { return r.output }))
+	for _, width := range []int{0, 80, 60} {
+		var out bytes.Buffer
+		if err := table.Write(&Screen{Out: &out, Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+		if got := Width(lines[1]); width > 0 && got > width || width == 0 && got != table.Width() {
+			t.Errorf("width %d: %d columns: %s", width, got, lines[1])
+		}
+		if !strings.Contains(lines[1], rows[0].node) || strings.Join(strings.Fields(lines[2]), " ") != "db01 - -" || strings.Contains(lines[0], "HIDDEN") {
+			t.Errorf("width %d:\n%s", width, out.String())
+		}
+	}
+}
