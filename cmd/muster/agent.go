@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/cli"
 )
 
-// agentExtra is `muster agent`: muster-agent, the same code and the same flags.
+// agentExtra returns muster agent, which has the code and flags of muster-agent.
 func agentExtra() cli.Extra {
 	return cli.Extra{Command: func(*cli.Env) *cobra.Command {
 		return &cobra.Command{

@@ -23,9 +23,9 @@ import (
 	"github.com/muster-fleet/muster/internal/cli"
 )
 
-// What people are told to type, in messages and in documents, can be typed: the
-// commands exist, and so do their flags.
-func TestWhatPeopleAreToldToTypeExists(t *testing.T) {
+// TestMentionedCommandsExist finds every command in messages and documents, and its flags, in the tree
+// of commands.
+func TestMentionedCommandsExist(t *testing.T) {
 	c := commands{root: cli.Root(cli.System(), extras()...), agent: agentFlags(t)}
 	c.root.InitDefaultHelpCmd()
 	c.root.InitDefaultCompletionCmd()
@@ -62,33 +62,33 @@ func TestWhatPeopleAreToldToTypeExists(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if c.seen < 100 {
-		t.Errorf("only %d commands found", c.seen)
+	if c.count < 100 {
+		t.Errorf("only %d commands found", c.count)
 	}
 }
 
-// notCommands are texts that begin like one.
+// notCommands matches text that only begins like a command.
 var notCommands = regexp.MustCompile(`^(muster journal|muster join token|muster test|muster load %d|muster trust|muster-agent for root)`)
 
-// A command line up to where prose goes on.
-var line = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+)+)`)
+// commandLine matches a command line up to the prose behind it.
+var commandLine = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+)+)`)
 
-// quoted is one word, whatever is in it.
+// quoted matches a quoted word.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 
 type commands struct {
 	root  *cobra.Command
 	agent map[string]bool
-	seen  int
+	count int // commands that were checked
 }
 
 func (c *commands) check(t *testing.T, path, text string) {
-	for _, m := range line.FindAllStringSubmatch(text, -1) {
+	for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
 		words := strings.Fields(quoted.ReplaceAllString(m[2], "QUOTED"))
 		if notCommands.MatchString(m[0]) || !regexp.MustCompile(`^[a-z][a-z-]+$|^--?[a-z]`).MatchString(strings.TrimRight(words[0], ",:.")) {
 			continue
 		}
-		c.seen++
+		c.count++
 		agent, command := m[1] != "", c.root
 		if !agent && words[0] == "agent" {
 			agent, words = true, words[1:]
@@ -118,7 +118,7 @@ func (c *commands) check(t *testing.T, path, text string) {
 	}
 }
 
-// groups are commands that do nothing but hold others.
+// groups are the commands that only contain others.
 var groups = map[string]bool{"auth": true, "completion": true, "debug": true, "event": true, "load": true, "node": true}
 
 func subcommand(c *cobra.Command, word string) *cobra.Command {
@@ -132,7 +132,7 @@ func subcommand(c *cobra.Command, word string) *cobra.Command {
 
 func flagOf(c *cobra.Command, word string) bool {
 	if strings.Contains(word, "%") {
-		return true // filled in later
+		return true // a format, filled in at run time
 	}
 	c.InitDefaultHelpFlag()
 	if name, long := strings.CutPrefix(word, "--"); long {
@@ -145,7 +145,7 @@ func flagOf(c *cobra.Command, word string) bool {
 	return c.Flags().ShorthandLookup(name) != nil || c.InheritedFlags().ShorthandLookup(name) != nil
 }
 
-// agentFlags are those that its help lists.
+// agentFlags returns the flags in the help of muster-agent.
 func agentFlags(t *testing.T) map[string]bool {
 	var help bytes.Buffer
 	if _, err := agentcmd.Parse([]string{"--help"}, func(string) string { return "" }, &help); !errors.Is(err, flag.ErrHelp) {
@@ -161,7 +161,7 @@ func agentFlags(t *testing.T) map[string]bool {
 	return flags
 }
 
-// codeOf finds what Markdown marks as code: spans, and lines indented or fenced.
+// codeOf returns the code of a Markdown page: spans, and indented or fenced lines.
 func codeOf(text string) (code []string) {
 	fenced := false
 	for text := range strings.Lines(text) {

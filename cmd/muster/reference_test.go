@@ -14,7 +14,7 @@ import (
 
 const referencePage = "../../docs/reference/cli.md"
 
-// tree is a new tree of commands: flags keep what was parsed into them.
+// tree makes a new tree of commands, with all flags at their defaults.
 func tree() *cobra.Command {
 	c := cli.Root(cli.System(), extras()...)
 	c.InitDefaultHelpCmd()
@@ -22,14 +22,14 @@ func tree() *cobra.Command {
 	return c
 }
 
+// TestReferencePageIsUpToDate writes the page with -update: make docs does.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	page := cli.Reference(tree())
 	testenv.Golden(t, referencePage, page)
 }
 
-// Every command says in some lines what it is for, and shows one (which exists: see
-// commands_test.go).
-func TestEveryCommandExplainsItself(t *testing.T) {
+// TestEveryCommandHasHelp requires a short text and an example of every command.
+func TestEveryCommandHasHelp(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {

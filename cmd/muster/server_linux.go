@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/offline"
 )
 
-// extras are the commands that need the server's engines.
+// extras returns the commands that need the server's engines.
 func extras() []cli.Extra {
 	command := func(under string, make func() *cobra.Command) cli.Extra {
 		return cli.Extra{Under: under, Command: func(*cli.Env) *cobra.Command { return make() }}

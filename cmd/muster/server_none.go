@@ -4,5 +4,5 @@ package main
 
 import "github.com/muster-fleet/muster/internal/cli"
 
-// extras: no server in this build, only the command line.
+// extras returns no server commands: this build is the command line only.
 func extras() []cli.Extra { return []cli.Extra{agentExtra()} }

@@ -1,16 +1,18 @@
 package cli_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A folder in git, as a pipeline applies it: folders in folders, an owner on everything,
-// what is not declared any more goes, what others own stays.
+// TestApplyOwnedFolder applies a folder in git as a pipeline does: nested folders, one owner; --prune
+// deletes resources that are no longer declared, and never those of another owner.
 func TestApplyOwnedFolder(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01", "web02")
@@ -99,4 +101,19 @@ func TestApplyOwnedFolder(t *testing.T) {
 	step("lint DIR/link", 0, "1 resource, no errors")
 	step("apply -f DIR/nothing --owner team-a --prune --allow-empty", 0, "check/disk deleted", "group/web deleted", "check/theirs deleted")
 	step("get checks", 0, "no checks")
+}
+
+// TestLintJSON lists flaws with their places; good files give an empty list.
+func TestLintJSON(t *testing.T) {
+	rig := apitest.New(t)
+	x := newTerminal(t, rig)
+	out, code := x.run(disk, "lint - -o json")
+	if code != 0 || strings.TrimSpace(out) != "[]" {
+		t.Errorf("code %d: %s", code, out)
+	}
+	out, code = x.run("kind: Check\nmetadata: {name: Web}\nspec: {intervall: 60s, command: x, ttl: 300}\n", "lint - -o json")
+	var flaws []model.Flaw
+	if err := json.Unmarshal([]byte(out), &flaws); err != nil || code != model.Invalid.Exit() || len(flaws) != 3 || flaws[0].Line != 2 || flaws[1].Field != "spec.intervall" {
+		t.Errorf("code %d, %v: %s", code, err, out)
+	}
 }

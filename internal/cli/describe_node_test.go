@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestDescribeNode: all that a node has, and where it comes from, on a terminal of 80 columns.
+// TestDescribeNode describes a node with every origin of groups, labels and properties, at 80 columns.
 func TestDescribeNode(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Apply(`
@@ -68,5 +68,5 @@ spec: {targets: {groups: [web]}, interval: 60s, command: 'check_pool {{ .props.p
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	x.golden("describenode.golden")
+	x.golden("describe_node.golden")
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // The doctor measures against the settings of the server that runs here, unless others
-// are given, or it is a server of another folder.
+// TestDoctorTakesServerSettings takes the settings of the running server, unless flags set others or its
+// data folder is another one.
 func TestDoctorTakesServerSettings(t *testing.T) {
 	own, other := t.TempDir(), t.TempDir()
 	settings := map[string]string{"data": own, "journal": "/fast/disk", "journal-budget": "7GiB"}

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// manyWrong is a rig with web01…web60, on which disk is critical, and load OK.
-func manyWrong(t *testing.T) (*apitest.Rig, *terminal) {
+// failingFleet returns a server with web01…web60, on which disk is critical and load OK.
+func failingFleet(t *testing.T) (*apitest.Rig, *terminal) {
 	rig, x := openTerminal(t)
 	web := numbered("web%02d", 60)
 	rig.Nodes("default", map[string]string{"role": "web"}, web...)
@@ -28,10 +28,10 @@ func manyWrong(t *testing.T) (*apitest.Rig, *terminal) {
 	return rig, x
 }
 
-// TestEventsInBulk: how many and which is shown before, what is many needs --yes, one line of
-// the record says who did what, and each event says it too.
-func TestEventsInBulk(t *testing.T) {
-	rig, x := manyWrong(t)
+// TestBulkActions lists matching events first and needs --yes for many; the audit has one line per
+// action, and each event has it in its history.
+func TestBulkActions(t *testing.T) {
+	rig, x := failingFleet(t)
 	x.run("", "get events --group first --status critical")
 	x.run("", "get events --group nobody")
 	x.run("", "event ack --group first -m rack --for 2h")
@@ -54,9 +54,9 @@ func TestEventsInBulk(t *testing.T) {
 	}
 }
 
-// TestWhoMayDoMuch: an operator acknowledges, silences and resolves; to forget is for administrators.
-func TestWhoMayDoMuch(t *testing.T) {
-	rig, x := manyWrong(t)
+// TestBulkRights lets operators acknowledge and resolve; only administrators delete.
+func TestBulkRights(t *testing.T) {
+	rig, x := failingFleet(t)
 	for role, want := range map[string]map[string]int{"operator": {"ack": 0, "resolve": 0, "delete": 6}, "viewer": {"ack": 6, "delete": 6}} {
 		token, _, err := rig.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: role}})
 		if err != nil {
@@ -71,9 +71,9 @@ func TestWhoMayDoMuch(t *testing.T) {
 	}
 }
 
-// TestGroupsAndNodesThatAreGone: of a group, worst, mean, all and any; a node that was deleted
-// is told of until it went.
-func TestGroupsAndNodesThatAreGone(t *testing.T) {
+// TestGroupAvailability reports worst, mean, all and any node of a group; a deleted node counts until
+// its deletion.
+func TestGroupAvailability(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")
 	rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: http}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
@@ -128,10 +128,10 @@ func TestGroupsAndNodesThatAreGone(t *testing.T) {
 		t.Errorf("%d of 120 nodes that are gone are told of", n)
 	}
 	x.text.Truncate(strings.Index(x.text.String(), "$ muster get events --at 90m"))
-	x.golden("gone.golden")
+	x.golden("group_availability.golden")
 }
 
-// catchUp waits for nobody: the planner reads what was changed.
+// catchUp makes the planner read all changes.
 func catchUp(t *testing.T, rig *apitest.Rig) {
 	t.Helper()
 	if err := rig.Planner.CatchUp(t.Context()); err != nil {

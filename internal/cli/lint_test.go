@@ -16,7 +16,7 @@ func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr s
 	return code, out.String(), errs.String()
 }
 
-func TestLintFindsAllThatIsWrongInAllFiles(t *testing.T) {
+func TestLintReportsEveryFlaw(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"a.yaml": "kind: Check\nmetadata: {name: a}\nspec: {interval: 60, probe: {name: disk}}\n",

@@ -9,8 +9,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
 
-// A report of what would have been sent holds so many messages, the newest, and says from when on it counted; what fits exactly
-// is whole.
+// TestReadShadowLimit reads the newest messages up to a limit, and notes the gap.
 func TestReadShadowLimit(t *testing.T) {
 	until := time.Unix(1e9, 0)
 	for _, c := range []struct{ there, pages, held int }{{0, 1, 0}, {250, 3, 250}, {1000, 10, 1000}, {1001, 10, 1000}, {1e9, 10, 1000}} {

@@ -77,9 +77,9 @@ func (o *reportWriter) mark(kind history.EntryKind, namespace, node, check strin
 		SourceName: check, Source: model.CheckSource(checkID), Partition: 1, Place: place}}})
 }
 
-// besideFleet is a namespace that only shows, with two weeks of problems: disk is loud and
-// nobody acts on it, load is acknowledged, swap never fires, and two checks run nowhere.
-func besideFleet(t *testing.T) (*apitest.Rig, *terminal) {
+// shadowFleet returns a namespace in shadow mode with two weeks of problems: disk pages often and is
+// never acknowledged, load is acknowledged, swap has no problem, and two checks run nowhere.
+func shadowFleet(t *testing.T) (*apitest.Rig, *terminal) {
 	rig, x := openTerminal(t)
 	rig.Apply("apiVersion: muster/v1\nkind: Namespace\nmetadata: {name: beside}\nspec: {notifications: shadow}")
 	rig.Nodes("beside", nil, "web01", "web02")
@@ -112,7 +112,7 @@ func besideFleet(t *testing.T) (*apitest.Rig, *terminal) {
 }
 
 func TestReports(t *testing.T) {
-	_, x := besideFleet(t)
+	_, x := shadowFleet(t)
 	x.run("", "report noise -n beside --since 14d")
 	x.run("", "report noise -n beside --since 14d --limit 1 -A")
 	x.run("", "report noise --since 14d")
@@ -132,9 +132,9 @@ func TestReports(t *testing.T) {
 	x.golden("reports.golden")
 }
 
-// TestShadowOfManyPages: all pages are read, none twice, and what a plug-in wrote is no formula in a spreadsheet.
-func TestShadowOfManyPages(t *testing.T) {
-	rig, x := besideFleet(t)
+// TestShadowPages reads every page once, and escapes formulas in the CSV.
+func TestShadowPages(t *testing.T) {
+	rig, x := shadowFleet(t)
 	o := &reportWriter{t: t, rig: rig}
 	id := o.problem("beside", "web01", "disk", time.Hour, 0)
 	p, _ := rig.History.Problem(context.Background(), id)

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What muster route test says is what the router does: of a check with pipelines kept from Sensu
-// no default route hears; what the problem hangs on and the rate of a route are shown.
+// TestRouteTest shows the router's decision: no default route for a check with pipelines of Sensu, and
+// dependencies and the rate of a route.
 func TestRouteTest(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01")

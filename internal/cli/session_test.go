@@ -34,7 +34,7 @@ metadata: {name: notebook}
 spec: {command: 'cat >> /tmp/notebook'}
 `
 
-// terminal is one person's terminal: command lines in, a transcript out.
+// terminal runs command lines and keeps a transcript.
 type terminal struct {
 	t     *testing.T
 	rig   *apitest.Rig
@@ -61,7 +61,7 @@ func openTerminal(t *testing.T) (*apitest.Rig, *terminal) {
 // tokenID matches random parts of the output.
 var tokenID = regexp.MustCompile(`token/[0-9a-f]{12}`)
 
-// run types one line; words are split at blanks.
+// run runs one command line; blanks separate its words.
 func (x *terminal) run(stdin, line string) (stdout string, code int) {
 	x.t.Helper()
 	x.env["MUSTER_CONTEXT"] = filepath.Join(x.dir, "context.yaml")
@@ -96,8 +96,8 @@ func (x *terminal) file(name, text string) {
 	}
 }
 
-// TestDay is a day with Muster, as one sees it.
-func TestDay(t *testing.T) {
+// TestSession is a transcript of a day with Muster.
+func TestSession(t *testing.T) {
 	rig := apitest.New(t)
 	x := newTerminal(t, rig)
 	x.file("disk.yaml", disk)
@@ -160,11 +160,11 @@ func TestDay(t *testing.T) {
 	x.run("", "get events")
 	x.run("", "get queues")
 	x.run("", "node token list")
-	x.golden("day.golden")
+	x.golden("session.golden")
 }
 
-// TestMistakes: what happened, and what to type.
-func TestMistakes(t *testing.T) {
+// TestErrors is a transcript of errors and their hints.
+func TestErrors(t *testing.T) {
 	rig := apitest.New(t)
 	x := newTerminal(t, rig)
 	if err := client.SaveContext(filepath.Join(x.dir, "context.yaml"), client.Context{Server: rig.URL, Token: rig.Token}); err != nil {
@@ -191,11 +191,11 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%q ends with 0", line)
 		}
 	}
-	x.golden("mistakes.golden")
+	x.golden("errors.golden")
 }
 
-// TestWhatGetPrintsCanBeApplied: -o yaml and -o json go back in and change nothing.
-func TestWhatGetPrintsCanBeApplied(t *testing.T) {
+// TestGetRoundTrip applies the output of get -o yaml and -o json, which changes nothing.
+func TestGetRoundTrip(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"on": "yes", "n": "1"}, "web01")
 	rig.Apply(disk)
@@ -225,7 +225,7 @@ spec: {targets: {nodes: [web01]}, cron: "*/5 * * * *", timeout: 10s, command: "e
 	}
 }
 
-// TestEdit: what an editor saves is applied, against the revision it was read at.
+// TestEdit applies an edited resource, and refuses it after a concurrent change.
 func TestEdit(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()) // where what was refused is kept
 	rig, x := openTerminal(t)
@@ -255,8 +255,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// TestTerminal: colours on a terminal only, lines cut to its width, nothing of a
-// plug-in reaches it raw.
+// TestTerminal cuts lines to the terminal and passes no escape sequence of a plug-in on.
 func TestTerminal(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01")
@@ -279,7 +278,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestCompletion: shells offer kinds, names that exist, events, and the values of flags.
+// TestCompletion offers kinds, existing names, events, and values of flags.
 func TestCompletion(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01", "web02", "db01")
@@ -316,9 +315,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestTheCommonestJob: one file says that the disks of all web servers are checked each
-// minute and a problem opens after three failures; apply says where that lands.
-func TestTheCommonestJob(t *testing.T) {
+// TestApplyCheck declares one check for all web servers; apply shows how many nodes it lands on.
+func TestApplyCheck(t *testing.T) {
 	rig, x := openTerminal(t)
 	names := func(format string, n int) (list []string) {
 		for i := range n {
@@ -352,8 +350,7 @@ spec:
 	}
 }
 
-// TestWidths: at 80, 120 and 200 columns no line of a table is longer than the terminal,
-// and what people have to type stands there whole.
+// TestWidths fits every table to 80, 120 and 200 columns, and never cuts a name.
 func TestWidths(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")

@@ -51,8 +51,8 @@ metadata: {name: replication}
 spec: {targets: {nodes: [db01]}, interval: 60s, command: "check_repl --lag {{ .props.max_lag }}"}
 `
 
-// TestStatusOfABadNight: one screen of 80 columns says what to look at first.
-func TestStatusOfABadNight(t *testing.T) {
+// TestStatusOfManyFaults shows the worst first, on one screen of 80 columns.
+func TestStatusOfManyFaults(t *testing.T) {
 	rig, x := openTerminal(t)
 	x.wide = 80
 	web := numbered("web%02d", 50)
@@ -108,14 +108,14 @@ func TestStatusOfABadNight(t *testing.T) {
 	if _, code := x.run("", "status --exit-code -n default"); code != 21 {
 		t.Errorf("exit code %d", code)
 	}
-	x.golden("status-night.golden")
+	x.golden("status_faults.golden")
 	var s v1.Status
 	if out, _ := x.run("", "status -o json"); json.Unmarshal([]byte(out), &s) != nil || s.Wrong[0].Nodes != 38 || s.Faulty != 3 || s.Unsent[0].Failing != 1 || len(s.SpoolingNow) != 3 {
 		t.Errorf("as JSON:\n%s", out)
 	}
 }
 
-// TestStatus of servers that watch nothing yet, are well, nearly well, just started, not ready, and not there.
+// TestStatus shows servers that watch nothing, are well, nearly well, just started, not ready, and down.
 func TestStatus(t *testing.T) {
 	rig, x := openTerminal(t)
 	x.wide = 80

@@ -46,7 +46,7 @@ func toy() kind.Kind {
 	})
 }
 
-// A kind that one file declares is there in apply, get, describe, explain, lint and the API.
+// TestToyKind declares a kind in one file and finds it in apply, get, describe, explain, lint and the API.
 func TestToyKind(t *testing.T) {
 	kinds := kind.All().With(toy())
 	rig := apitest.NewWith(t, kinds)

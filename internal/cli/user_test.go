@@ -3,10 +3,9 @@ package cli_test
 import (
 	"strings"
 	"testing"
-
 )
 
-// Users by the command line, without a terminal to ask.
+// TestUserCommands manages users without a terminal.
 func TestUserCommands(t *testing.T) {
 	_, x := openTerminal(t)
 	x.file("first", "battery staple\n")

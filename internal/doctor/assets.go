@@ -5,73 +5,60 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"strings"
 	"time"
 )
 
-// AssetsPath is where a server says on its admin listener what is wrong with the archives of its
-// Assets.
+// AssetsPath is the page of the admin listener with the faults of Asset archives.
 const AssetsPath = "/debug/assets"
 
-// Assets is what it says.
+// Assets is the content of that page.
 type Assets struct {
 	Archives int          `json:"archives"` // that Assets name
-	Unread   int          `json:"unread"`   // of them, so many were not read, for want of time
+	Unread   int          `json:"unread"`   // archives among them that the time did not allow to read
 	Wrong    []WrongAsset `json:"wrong"`
 }
 
-// WrongAsset is an archive that nobody can be given.
+// WrongAsset is an archive that no agent can get.
 type WrongAsset struct {
 	Asset   string `json:"asset"` // NAMESPACE/NAME
-	For     string `json:"for"`   // which machines; empty: all
+	For     string `json:"for"`   // the machines; empty: all
 	Trouble string `json:"trouble"`
 	Mend    string `json:"mend"`
 }
 
-// LookAtAssets is how long a server reads archives for an answer.
+// LookAtAssets is the time in which a server reads archives for one answer.
 const LookAtAssets = 20 * time.Second
 
-// mostAssets is how many of them are findings of their own.
-const mostAssets = 20
+// shownAssets is how many wrong archives are findings of their own.
+const shownAssets = 20
 
-// assets asks the server which Assets nobody can use.
-func assets(ctx context.Context, p Patient) []Finding {
-	if p.Admin == "" {
+// assets reports archives that no agent can get.
+func assets(ctx context.Context, p Patient) (out []Finding) {
+	page := adminPage(ctx, p, AssetsPath, LookAtAssets+10*time.Second)
+	if page == nil {
 		return nil
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(p.Admin, "/")+AssetsPath, nil)
-	if err != nil {
+	defer page.Close()
+	var a Assets
+	if json.NewDecoder(io.LimitReader(page, 16<<20)).Decode(&a) != nil || a.Archives == 0 {
 		return nil
 	}
-	resp, err := (&http.Client{Timeout: LookAtAssets + 10*time.Second}).Do(req)
-	if err != nil {
-		return nil // whether it answers is said elsewhere
-	}
-	defer resp.Body.Close()
-	var said Assets
-	if resp.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(resp.Body, 16<<20)).Decode(&said) != nil || said.Archives == 0 {
-		return nil
-	}
-	const needed = "its archive, whole, in the server's store: whoever names it gets nothing until then"
-	var out []Finding
-	for i, w := range said.Wrong {
-		if i == mostAssets {
-			out = append(out, Finding{Warn, "assets", fmt.Sprintf("%d more archives that cannot be used", len(said.Wrong)-i), needed, "muster asset list"})
-			break
+	const needed = "the whole archive in the server's store: checks and handlers that name it wait for it"
+	for i, w := range a.Wrong {
+		if i == shownAssets {
+			return append(out, Finding{Warn, "assets", fmt.Sprintf("%d more archives that cannot be used", len(a.Wrong)-i), needed, "muster asset list"})
 		}
-		what := "asset " + w.Asset
+		name := "asset " + w.Asset
 		if w.For != "" {
-			what += " for " + w.For
+			name += " for " + w.For
 		}
-		out = append(out, Finding{Warn, what, w.Trouble, needed, w.Mend})
+		out = append(out, Finding{Warn, name, w.Trouble, needed, w.Mend})
 	}
-	if len(out) == 0 {
-		f := Finding{Fine, "assets", fmt.Sprintf("%d archives, all of them whole", said.Archives), "", ""}
-		if said.Unread > 0 {
-			f.Measured = fmt.Sprintf("%d archives, all of them there; %d were not read: they are many bytes", said.Archives, said.Unread)
-		}
-		out = append(out, f)
+	switch {
+	case len(out) > 0:
+		return out
+	case a.Unread > 0:
+		return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all of them present; %d were not read, for lack of time", a.Archives, a.Unread), "", ""}}
 	}
-	return out
+	return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all of them whole", a.Archives), "", ""}}
 }

@@ -1,7 +1,7 @@
-// Package doctor looks at a machine and a data folder as somebody would who knows
-// where installations hurt: each finding is one line with what was measured, what
-// is needed and the command that mends it. It changes nothing but a scratch file of at
-// most 16 MiB in the journal's folder, which it removes. Start reading at Examine.
+// Package doctor measures a machine and a data folder for the common faults of an installation. Each
+// finding has the measured value, the needed one and the command that mends the fault. It writes only
+// a scratch file of at most 16 MiB into the journal's folder, and removes it. It starts no goroutine and
+// has no lock. Start reading at Examine.
 package doctor
 
 import (
@@ -29,61 +29,63 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Verdict orders findings.
+// Verdict rates a finding.
 type Verdict string
 
+// The verdicts.
 const (
 	Fine Verdict = "ok"
-	Warn Verdict = "warn" // works, but not well, or not for long
+	Warn Verdict = "warn" // works, but slowly, or not for long
 	Bad  Verdict = "bad"  // does not work
 )
 
-// Finding is one line.
+// Finding is one measured fact.
 type Finding struct {
 	Verdict  Verdict `json:"verdict"`
 	What     string  `json:"what"`
 	Measured string  `json:"measured"`
 	Needed   string  `json:"needed,omitempty"`
-	Mend     string  `json:"mend,omitempty"` // the command to type
+	Mend     string  `json:"mend,omitempty"` // command to type
 }
 
-// Patient is what is examined.
+// Patient is the machine, folder and server to examine.
 type Patient struct {
-	Data    string // data folder; need not exist
-	Journal string // its journal folder, if apart
-	Budget  int64  // bytes the journal may use
-	Agents  int    // sessions planned for
-	URL     string // of the server; empty: not asked
-	CA      []byte // PEM, to trust at URL
-	Admin   string // URL of its admin listener; empty: not asked
+	Data    string // data folder; may be missing
+	Journal string // journal folder; empty: in the data folder
+	Budget  int64  // bytes that the journal may use
+	Agents  int    // sessions to serve
+	URL     string // of the server; empty: none is examined
+	CA      []byte // PEM to trust at URL
+	Admin   string // URL of the admin listener; empty: none is examined
 }
 
-// Examine makes all findings, in a fixed order.
+// Examine returns all findings, in a fixed order.
 func Examine(ctx context.Context, p Patient) []Finding {
 	var out []Finding
 	m := thisMachine()
 	for _, examine := range []func(Patient, machine) []Finding{openFiles, kernelQueues, portRange, memory, disk} {
 		out = append(out, examine(p, m)...)
 	}
-	out = append(out, syncs(ctx, p)...)
+	out = append(out, syncTimes(ctx, p)...)
 	out = append(out, clock(p, m)...)
 	out = append(out, certificates(p)...)
-	out = append(out, reachable(ctx, p)...)
-	out = append(out, behind(ctx, p)...)
-	return append(out, assets(ctx, p)...)
+	for _, examine := range []func(context.Context, Patient) []Finding{reachable, historyLag, assets} {
+		out = append(out, examine(ctx, p)...)
+	}
+	return out
 }
 
-// machine is what is asked of the kernel.
+// machine reads facts from the kernel.
 type machine struct {
 	read  func(path string) ([]byte, error) // of /proc and /sys
-	files func() (soft, hard uint64)        // limits of open files; 0: not known
+	files func() (soft, hard uint64)        // limits of open files; 0: unknown
 	disk  func(path string) (free int64, kind string, err error)
 	clock func() (synced, known bool)
 }
 
 func thisMachine() machine { return machine{os.ReadFile, fileLimits, diskFree, clockSynchronised} }
 
-// number reads a file that holds one.
+// number reads a file with one number.
 func (m machine) number(path string) (int64, bool) {
 	data, err := m.read(path)
 	if err != nil {
@@ -99,19 +101,15 @@ func openFiles(p Patient, m machine) []Finding {
 		return nil
 	}
 	need := uint64(p.Agents + 1000)
-	f := Finding{Fine, "open files", openable(soft, hard), fmt.Sprintf("%d for %d agents", need, p.Agents), ""}
+	measured := fmt.Sprintf("%d at most", hard)
+	if soft != hard {
+		measured = fmt.Sprintf("%d, raised to %d by itself", soft, hard) // Go raises the soft limit at start
+	}
+	f := Finding{Fine, "open files", measured, fmt.Sprintf("%d for %d agents", need, p.Agents), ""}
 	if hard < need {
 		f.Verdict, f.Mend = Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2)
 	}
 	return []Finding{f}
-}
-
-// openable says what a process may open: Go raises the soft limit by itself.
-func openable(soft, hard uint64) string {
-	if soft == hard {
-		return fmt.Sprintf("%d at most", hard)
-	}
-	return fmt.Sprintf("%d, raised to %d by itself", soft, hard)
 }
 
 func kernelQueues(p Patient, m machine) []Finding {
@@ -125,7 +123,7 @@ func kernelQueues(p Patient, m machine) []Finding {
 			continue
 		}
 		need := int64(min(max(p.Agents/4, 1024), 16384))
-		f := Finding{Fine, q.key, strconv.FormatInt(have, 10), fmt.Sprintf("%d, so that all agents may reconnect at once", need), ""}
+		f := Finding{Fine, q.key, strconv.FormatInt(have, 10), fmt.Sprintf("%d, for all agents to reconnect at once", need), ""}
 		if have < need {
 			f.Verdict, f.Mend = Warn, fmt.Sprintf("sysctl -w %s=%d", q.key, need)
 		}
@@ -156,26 +154,26 @@ func memory(p Patient, m machine) []Finding {
 		return nil
 	}
 	need := int64(256<<20) + int64(p.Agents)*(30_000+40*600)
-	f := Finding{Fine, "memory", about(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", about(need), p.Agents), ""}
+	f := Finding{Fine, "memory", size(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", size(need), p.Agents), ""}
 	if available < need {
 		f.Verdict, f.Mend = Warn, "give the machine more memory, or the server fewer agents"
 	}
 	out := []Finding{f}
 	if limit := debug.SetMemoryLimit(-1); limit > 0 && limit < 1<<60 {
-		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", about(limit), "", ""})
+		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", size(limit), "", ""})
 	}
 	return out
 }
 
 func disk(p Patient, m machine) []Finding {
-	folder := existing(p.journalFolder())
+	folder := nearestFolder(p.journalFolder())
 	free, kind, err := m.disk(folder)
 	if err != nil {
 		return []Finding{{Bad, "disk", err.Error(), "", "check that " + folder + " can be read"}}
 	}
 	used := folderSize(p.journalFolder())
 	need := p.Budget - used + 1<<30
-	f := Finding{Fine, "free disk", about(free) + " in " + folder, about(max(need, 0)) + " to fill the journal's budget, and some air", ""}
+	f := Finding{Fine, "free disk", size(free) + " in " + folder, size(max(need, 0)) + ": the rest of the journal's budget and 1 GiB", ""}
 	if free < need {
 		f.Verdict, f.Mend = Warn, fmt.Sprintf("free some disk, or start with --journal-budget %dMiB", max(free/2>>20, 64))
 	}
@@ -183,9 +181,9 @@ func disk(p Patient, m machine) []Finding {
 	k := Finding{Fine, "file system", kind, "local: ext4, xfs, btrfs, zfs", ""}
 	switch kind {
 	case "nfs", "cifs", "fuse":
-		k.Verdict, k.Mend = Bad, "place --data on a local disk: locks and fsync cannot be trusted here"
+		k.Verdict, k.Mend = Bad, "put --data on a local disk: locks and fsync are not reliable here"
 	case "tmpfs", "overlay":
-		k.Verdict, k.Mend = Warn, "place --data on a disk that survives a restart"
+		k.Verdict, k.Mend = Warn, "put --data on a disk that survives a restart"
 	}
 	return append(out, k)
 }
@@ -196,7 +194,7 @@ func clock(_ Patient, m machine) []Finding {
 		return nil
 	}
 	if !synced {
-		return []Finding{{Warn, "clock", "the kernel calls it not synchronised", "synchronised: what you see are its times", "timedatectl set-ntp true"}}
+		return []Finding{{Warn, "clock", "not synchronised, by the kernel", "synchronised: results and notifications carry its time", "timedatectl set-ntp true"}}
 	}
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
@@ -220,14 +218,14 @@ func certificates(p Patient) []Finding {
 			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "", "restore it from a backup of " + p.Data})
 			continue
 		}
-		out = append(out, lifeOf(cert, filepath.Base(path), time.Now()))
+		out = append(out, certificateLife(cert, filepath.Base(path), time.Now()))
 	}
 	return out
 }
 
-// lifeOf judges how long a certificate is still good. The server's own is renewed by
-// the server itself when a third of its life is left; that of the authority is not.
-func lifeOf(cert *x509.Certificate, file string, now time.Time) Finding {
+// certificateLife judges the rest of a certificate's life. The server renews its own certificate when
+// a third of its life is left; nobody renews the CA's.
+func certificateLife(cert *x509.Certificate, file string, now time.Time) Finding {
 	left := cert.NotAfter.Sub(now)
 	f := Finding{Fine, "certificate " + file, "until " + cert.NotAfter.UTC().Format(time.DateOnly), "", ""}
 	switch {
@@ -247,9 +245,9 @@ func lifeOf(cert *x509.Certificate, file string, now time.Time) Finding {
 	case f.Verdict == Fine:
 		f.Needed = "the server renews it by itself"
 	case cert.IsCA:
-		f.Needed, f.Mend = "more than a year: all agents trust it", "plan new enrolment of all agents: a new data folder makes a new authority"
+		f.Needed, f.Mend = "more than a year: all agents trust it", "plan a new enrolment of all agents: a new data folder makes a new CA"
 	default:
-		f.Needed, f.Mend = "renewed by the running server long before its end", "look at the server's clock and log, then restart it: it renews the certificate"
+		f.Needed, f.Mend = "renewed by the running server long before its end", "check the server's clock and log, then restart it: it renews the certificate"
 	}
 	return f
 }
@@ -269,7 +267,7 @@ func reachable(ctx context.Context, p Patient) []Finding {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		var wrapped *url.Error // with the address, which stands beside it
+		var wrapped *url.Error // repeats the address
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
@@ -281,16 +279,16 @@ func reachable(ctx context.Context, p Patient) []Finding {
 		var dns *net.DNSError
 		switch {
 		case errors.As(err, &dns) && dns.IsNotFound:
-			err, mend = errors.New("cannot find the host "+req.URL.Hostname()), "is the name right? This machine looks it up with: getent hosts "+req.URL.Hostname()
+			err, mend = errors.New("cannot find the host "+req.URL.Hostname()), "check the name; look it up: getent hosts "+req.URL.Hostname()
 		case errors.Is(err, context.DeadlineExceeded):
-			err, mend = errors.New("listens, and does not answer within 5 s"), "look at its log: it starts still, its disk is full, or it hangs"
+			err, mend = errors.New("listens, but does not answer within 5 s"), "read its log: it is starting, its disk is full, or it hangs"
 		}
 		return []Finding{{Bad, "server", err.Error(), p.URL + " answers", mend}}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		why, _ := bufio.NewReader(io.LimitReader(resp.Body, 4<<10)).ReadString('\n')
-		return []Finding{{Bad, "server", p.URL + " is not ready: " + cmp.Or(strings.TrimSpace(why), resp.Status), "ready", "muster status"}}
+		reason, _ := bufio.NewReader(io.LimitReader(resp.Body, 4<<10)).ReadString('\n')
+		return []Finding{{Bad, "server", p.URL + " is not ready: " + cmp.Or(strings.TrimSpace(reason), resp.Status), "ready", "muster status"}}
 	}
 	return []Finding{{Fine, "server", p.URL + " is ready", "", ""}}
 }
@@ -302,8 +300,8 @@ func (p Patient) journalFolder() string {
 	return filepath.Join(p.Data, "journal")
 }
 
-// existing is the nearest folder above path that is there.
-func existing(path string) string {
+// nearestFolder returns the folder at path, or the nearest existing one above it.
+func nearestFolder(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "."
@@ -332,4 +330,25 @@ func folderSize(path string) (total int64) {
 	return total
 }
 
-func about(bytes int64) string { return model.Size(bytes).Approximate() }
+func size(bytes int64) string { return model.Size(bytes).Approximate() }
+
+// adminPage opens a page of the admin listener; nil: there is no listener, or it does not answer
+// properly, which another finding reports.
+func adminPage(ctx context.Context, p Patient, path string, timeout time.Duration) io.ReadCloser {
+	if p.Admin == "" {
+		return nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(p.Admin, "/")+path, nil)
+	if err != nil {
+		return nil
+	}
+	resp, err := (&http.Client{Timeout: timeout}).Do(req)
+	if err != nil {
+		return nil
+	}
+	if resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		return nil
+	}
+	return resp.Body
+}

@@ -27,7 +27,7 @@ func find(t *testing.T, findings []Finding, what string) Finding {
 	return Finding{}
 }
 
-func TestFindingsNameWhatMendsThem(t *testing.T) {
+func TestFindingsHaveCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
 	}
@@ -43,8 +43,8 @@ func TestFindingsNameWhatMendsThem(t *testing.T) {
 	}
 }
 
-// A name that nothing knows is no server that is to be started.
-func TestAServerWithAWrongName(t *testing.T) {
+// An unknown host is not a server that somebody has to start.
+func TestUnknownHost(t *testing.T) {
 	list := reachable(t.Context(), Patient{URL: "https://nosuch..invalid:8443"})
 	f := find(t, list, "server")
 	if f.Verdict != Bad || f.Measured != "cannot find the host nosuch..invalid" || !strings.Contains(f.Mend, "getent hosts nosuch..invalid") {
@@ -52,7 +52,7 @@ func TestAServerWithAWrongName(t *testing.T) {
 	}
 }
 
-func TestAHealthyPatient(t *testing.T) {
+func TestHealthyMachine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
 	}
@@ -62,7 +62,7 @@ func TestAHealthyPatient(t *testing.T) {
 	}
 }
 
-func TestHowLongCertificatesLast(t *testing.T) {
+func TestCertificateLife(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		ca       bool
@@ -74,14 +74,14 @@ func TestHowLongCertificatesLast(t *testing.T) {
 		{false, 5 * time.Hour, Warn, "until 2026-03-01, 5 hours"}, {false, -time.Hour, Bad, "ended 2026-03-01"},
 		{true, 7300 * 24 * time.Hour, Fine, "until 2046-02-24, 7300 days"}, {true, 300 * 24 * time.Hour, Warn, "until 2026-12-26, 300 days"},
 	} {
-		f := lifeOf(&x509.Certificate{IsCA: c.ca, NotAfter: now.Add(c.left)}, "x.crt", now)
+		f := certificateLife(&x509.Certificate{IsCA: c.ca, NotAfter: now.Add(c.left)}, "x.crt", now)
 		if f.Verdict != c.verdict || f.Measured != c.measured || f.Verdict != Fine && (f.Mend == "" || f.Needed == "") {
 			t.Errorf("%+v: %+v", c, f)
 		}
 	}
 }
 
-// healthy is a machine on which nothing is wrong; a case makes one thing wrong.
+// healthy returns a machine without faults; each case spoils one thing.
 func healthy() (machine, map[string]string) {
 	files := map[string]string{
 		"/proc/sys/net/core/somaxconn": "4096\n", "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096\n",
@@ -101,8 +101,8 @@ func healthy() (machine, map[string]string) {
 	}, files
 }
 
-// Each thing that hurts is complained of by itself, with what mends it.
-func TestEveryFindingCanComplain(t *testing.T) {
+// Each fault is one finding with its command.
+func TestFaults(t *testing.T) {
 	const group = "/sys/fs/cgroup/system.slice"
 	for _, c := range []struct {
 		what     string
@@ -154,7 +154,7 @@ func TestEveryFindingCanComplain(t *testing.T) {
 	}
 }
 
-// first is what, or instead where what is the word of a failure only.
+// first returns the finding of a healthy machine in place of one that only a failure has.
 func first(what, failure, instead string) string {
 	if what == failure {
 		return instead
@@ -163,13 +163,13 @@ func first(what, failure, instead string) string {
 }
 
 // Few measurements have no percentile, and none have nothing.
-func TestSyncsAreJudged(t *testing.T) {
+func TestJudgeSyncs(t *testing.T) {
 	if got := judgeSyncs(nil); got != nil {
 		t.Errorf("nothing measured: %+v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := syncs(ctx, Patient{Data: t.TempDir()}); got != nil {
+	if got := syncTimes(ctx, Patient{Data: t.TempDir()}); got != nil {
 		t.Errorf("given up before the first: %+v", got)
 	}
 	const ms = time.Millisecond
@@ -190,7 +190,7 @@ func TestSyncsAreJudged(t *testing.T) {
 	}
 }
 
-func TestHowFarHistoryIsBehind(t *testing.T) {
+func TestHistoryLag(t *testing.T) {
 	for _, c := range []struct {
 		name, metrics string
 		verdict       Verdict
@@ -198,7 +198,7 @@ func TestHowFarHistoryIsBehind(t *testing.T) {
 	}{
 		{"keeps up", "muster_react_behind_seconds 2.5\nmuster_react_behind_bytes 4096\nmuster_react_rederiving 0\n", Fine, "keeps up"},
 		{"behind", "# HELP muster_react_behind_seconds x\nmuster_react_behind_seconds 92.4\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 0\n", Warn, "1m32s behind: 3.0 GiB of the journal"},
-		{"again", "muster_react_behind_seconds 3\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 1\n", Warn, "made again from the journal"},
+		{"again", "muster_react_behind_seconds 3\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 1\n", Warn, "rebuilds changes from the journal"},
 		{"another server", "up 1\n", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestHowFarHistoryIsBehind(t *testing.T) {
 				fmt.Fprint(w, c.metrics)
 			}))
 			defer admin.Close()
-			got := behind(t.Context(), Patient{Admin: admin.URL})
+			got := historyLag(t.Context(), Patient{Admin: admin.URL})
 			if c.verdict == "" {
 				if len(got) != 0 {
 					t.Errorf("found %+v", got)
@@ -223,7 +223,7 @@ func TestHowFarHistoryIsBehind(t *testing.T) {
 	}
 }
 
-func TestAssetsThatCannotBeUsed(t *testing.T) {
+func TestWrongAssets(t *testing.T) {
 	wrong := func(n int) string {
 		one := `{"asset":"default/tools","for":"linux amd64","trouble":"nobody has uploaded it","mend":"muster asset add tools FILE -n default"}`
 		return `{"archives":30,"wrong":[` + strings.TrimSuffix(strings.Repeat(one+",", n), ",") + `]}`
@@ -235,7 +235,7 @@ func TestAssetsThatCannotBeUsed(t *testing.T) {
 	}{
 		{"none", `{"archives":0}`, 0, Finding{}},
 		{"whole", `{"archives":3}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all of them whole"}},
-		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all of them there; 2 were not read: they are many bytes"}},
+		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all of them present; 2 were not read, for lack of time"}},
 		{"one", wrong(1), 1, Finding{Verdict: Warn, What: "asset default/tools for linux amd64", Measured: "nobody has uploaded it", Mend: "muster asset add tools FILE -n default"}},
 		{"many", wrong(25), 21, Finding{Verdict: Warn, What: "assets", Measured: "5 more archives that cannot be used", Mend: "muster asset list"}},
 		{"another server", "404 page not found", 0, Finding{}},

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// memory is the smaller of what the kernel could give and what the control groups of
-// this process, from its own up to the root, still allow.
+// memory returns the available bytes: the kernel's, or the rest that the control groups of this process
+// allow, from its own up to the root, if that is less.
 func (m machine) memory() (available int64, known bool) {
 	data, err := m.read("/proc/meminfo")
 	if err != nil {
@@ -35,8 +35,8 @@ func (m machine) memory() (available int64, known bool) {
 		}
 		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
 			most, limited := m.number(path.Join(root, at, limit))
-			used, told := m.number(path.Join(root, at, usage))
-			if limited && told {
+			used, known := m.number(path.Join(root, at, usage))
+			if limited && known {
 				available = min(available, max(most-used, 0))
 			}
 			if at == "/" {

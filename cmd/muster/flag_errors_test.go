@@ -12,9 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What is wrong with a flag or an argument is said in our words, with what is allowed and an example;
-// nothing of Go's own is seen.
-func TestWrongFlagsSayWhatIsAllowed(t *testing.T) {
+// TestFlagErrors names the accepted values and an example for a wrong flag or argument.
+func TestFlagErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"load size muster-sizing --factors a,b": `--factors: "a,b" is no list of numbers with commas between them, such as 1,2,4`,
 		"load size muster-sizing --seconds 1h":  `--seconds: "1h" is no whole number, such as 30`,

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// TestWhy asks of one check on every kind of node how far it came.
+// TestWhy traces one check on every kind of node.
 func TestWhy(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
@@ -63,8 +63,8 @@ spec:
 	x.golden("why.golden")
 }
 
-// TestWhyNot asks for the reason of everything that did not happen.
-func TestWhyNot(t *testing.T) {
+// TestWhyFailures traces every reason why a step did not happen.
+func TestWhyFailures(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
 	rig.Apply(`apiVersion: muster/v1
@@ -159,7 +159,7 @@ spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	x.golden("whynot.golden")
+	x.golden("why_failures.golden")
 }
 
 func mustNode(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
@@ -171,7 +171,7 @@ func mustNode(t *testing.T, rig *apitest.Rig, name string) model.NodeID {
 	return id
 }
 
-// told is a delivery of the open problem of an event that was tried once in vain.
+// failDelivery records a failed attempt to notify of the open problem of an event.
 func failDelivery(t *testing.T, rig *apitest.Rig, node, check string) {
 	t.Helper()
 	id, _ := rig.Directory.CheckByName("default", check)

@@ -1,40 +1,13 @@
 package cli_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Lists name other namespaces, unless somebody chose a namespace.
-func TestOtherNamespaces(t *testing.T) {
-	rig, x := openTerminal(t)
-	rig.Apply(disk)
-	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {where: 'true'}, interval: 60s, command: x}\n")
-	rig.Nodes("default", nil, "web01")
-	rig.Nodes("demo", nil, "d1", "d2")
-	rig.Result("demo", "d1", "ssh", model.OK, "fine")
-	rig.Result("demo", "d2", "ssh", model.Critical, "refused")
-	if out, _ := x.run("", "get events"); !strings.HasPrefix(out, "no events in namespace default yet. ") || !strings.Contains(out, "in other namespaces: demo 2 events (1 not OK).") {
-		t.Errorf("with nothing here: %s", out)
-	}
-	rig.Result("default", "web01", "disk", model.OK, "fine")
-	for _, c := range []struct{ line, want, not string }{
-		{"get events", "in other namespaces: demo 2 events (1 not OK). All: -A. One: -n demo\n", ""},
-		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"others": [`, "-A"},
-		{"get nodes", "2 nodes in other namespaces: -A shows all\n", ""}, {"get nodes -n default", "", "other"}, {"get nodes -A", "", "other"},
-		{"status", "           demo 2 events (1 not OK), default 1 event; only one: -n demo\n", ""}, {"status -n demo", "", "default 1"},
-	} {
-		if out, code := x.run("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
-			t.Errorf("%s: code %d, want %q and not %q in\n%s", c.line, code, c.want, c.not, out)
-		}
-	}
-}
-
-// Every command takes KIND/NAME like KIND NAME, and files without -f.
+// TestKindSlashName writes KIND/NAME for KIND NAME, and files without -f.
 func TestKindSlashName(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01")
@@ -49,7 +22,7 @@ func TestKindSlashName(t *testing.T) {
 	}
 }
 
-// delete takes all resources or none; the guard counts their nodes together.
+// TestDeleteTransaction deletes all resources or none; the guard counts their nodes together.
 func TestDeleteTransaction(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01", "web02")
@@ -74,22 +47,7 @@ func TestDeleteTransaction(t *testing.T) {
 	}
 }
 
-// lint -o json lists flaws with their places; good files give an empty list.
-func TestLintForPrograms(t *testing.T) {
-	rig := apitest.New(t)
-	x := newTerminal(t, rig)
-	out, code := x.run(disk, "lint - -o json")
-	if code != 0 || strings.TrimSpace(out) != "[]" {
-		t.Errorf("code %d: %s", code, out)
-	}
-	out, code = x.run("kind: Check\nmetadata: {name: Web}\nspec: {intervall: 60s, command: x, ttl: 300}\n", "lint - -o json")
-	var flaws []model.Flaw
-	if err := json.Unmarshal([]byte(out), &flaws); err != nil || code != model.Invalid.Exit() || len(flaws) != 3 || flaws[0].Line != 2 || flaws[1].Field != "spec.intervall" {
-		t.Errorf("code %d, %v: %s", code, err, out)
-	}
-}
-
-// delete selects by labels, by a file or by --all; a namespace must be empty, or goes with --cascade.
+// TestDeleteSelections deletes by labels, by a file and by --all; a namespace must be empty, or goes with --cascade.
 func TestDeleteSelections(t *testing.T) {
 	rig, x := openTerminal(t)
 	x.file("disk.yaml", disk)

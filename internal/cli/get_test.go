@@ -1,13 +1,15 @@
 package cli_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestGetAgents shows agents in every state, the oldest version first.
+// TestGetAgents lists agents in every state, the oldest version first.
 func TestGetAgents(t *testing.T) {
 	rig, x := openTerminal(t)
 	x.run("", "get agents")
@@ -60,4 +62,29 @@ func TestGetAgents(t *testing.T) {
 	x.run("", "describe node db01")
 	x.run("", "describe agent db01")
 	x.golden("agents.golden")
+}
+
+// TestOtherNamespaces names other namespaces below a list, unless somebody chose a namespace.
+func TestOtherNamespaces(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Apply(disk)
+	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {where: 'true'}, interval: 60s, command: x}\n")
+	rig.Nodes("default", nil, "web01")
+	rig.Nodes("demo", nil, "d1", "d2")
+	rig.Result("demo", "d1", "ssh", model.OK, "fine")
+	rig.Result("demo", "d2", "ssh", model.Critical, "refused")
+	if out, _ := x.run("", "get events"); !strings.HasPrefix(out, "no events in namespace default yet. ") || !strings.Contains(out, "in other namespaces: demo 2 events (1 not OK).") {
+		t.Errorf("with nothing here: %s", out)
+	}
+	rig.Result("default", "web01", "disk", model.OK, "fine")
+	for _, c := range []struct{ line, want, not string }{
+		{"get events", "in other namespaces: demo 2 events (1 not OK). All: -A. One: -n demo\n", ""},
+		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"others": [`, "-A"},
+		{"get nodes", "2 nodes in other namespaces: -A shows all\n", ""}, {"get nodes -n default", "", "other"}, {"get nodes -A", "", "other"},
+		{"status", "           demo 2 events (1 not OK), default 1 event; only one: -n demo\n", ""}, {"status -n demo", "", "default 1"},
+	} {
+		if out, code := x.run("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
+			t.Errorf("%s: code %d, want %q and not %q in\n%s", c.line, code, c.want, c.not, out)
+		}
+	}
 }

@@ -20,7 +20,7 @@ type historyWriter struct {
 	number uint64
 }
 
-// change is one of a check on a node, so long after the rig's beginning.
+// change records a change of status at a time after the rig's begin.
 func (p *historyWriter) change(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
 	p.t.Helper()
 	p.number++
@@ -36,7 +36,7 @@ func (p *historyWriter) change(node model.NodeID, name, check string, after time
 	}
 }
 
-// TestGetHistory asks what happened, of an event, a node, a node that is gone, and all.
+// TestGetHistory lists the history of an event, a node, a deleted node, and of all.
 func TestGetHistory(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01", "web02")
@@ -71,9 +71,9 @@ func TestGetHistory(t *testing.T) {
 	}
 }
 
-// TestThen asks what was, and for how long: a check that failed for an hour a day ago, one
-// that is new, one whose last change is all that history holds, and one that never changed.
-func TestThen(t *testing.T) {
+// TestPastEvents lists events at a time, and their availability: of a check that failed for an hour a
+// day ago, a new one, one with a single entry of history, and one that never changed.
+func TestPastEvents(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01]}")
@@ -110,5 +110,5 @@ func TestThen(t *testing.T) {
 	x.run("", "report availability --group first --check disk --since 2h -o yaml")
 	x.run("", "report availability web01 --group none")
 	x.run("", "report availability --by moon")
-	x.golden("then.golden")
+	x.golden("past_events.golden")
 }
