@@ -12,7 +12,6 @@ import (
 var notFuzzed = map[string]string{
 	"internal/offline/passwordrequest.go":    "a file that only the server's own user may write",
 	"internal/watchdog/courier.go":           "the certificate that it has just made",
-	"internal/cli/doctor.go":                 "settings that the server of this machine has on its admin listener",
 	"internal/cli/get_resources.go":          "resources that internal/client has read",
 	"internal/doctor/assets.go":              "what the server of this machine says on its admin listener",
 	"internal/doctor/doctor.go":              "certificates of the server's own folder",
