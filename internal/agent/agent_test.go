@@ -202,7 +202,7 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 	cfg := config(s, t.TempDir())
 	a, stop := startAgent(t, cfg)
 	s.wait("the first result", func() bool { return len(s.of(1)) >= 1 })
-	again := func(gone muster.Gone) {
+	again := func(gone muster.Retirement) {
 		t.Helper()
 		if err := stop(); err != nil {
 			t.Fatal(err)
@@ -214,11 +214,11 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 		<-a.ready
 	}
 	jobs := func() int { return a.checks.scheduler.Stats().Jobs }
-	again(muster.Gone{Code: "retired", Sentence: "by a test"})
+	again(muster.Retirement{Code: "retired", Sentence: "by a test"})
 	testenv.Until(t, "nothing is scheduled", func() bool { return jobs() == 0 })
-	again(muster.Gone{Code: "unknown", Sentence: "a restored server"})
+	again(muster.Retirement{Code: "unknown", Sentence: "a restored server"})
 	testenv.Until(t, "it runs without a session", func() bool { return a.checks.scheduler.Stats().Started >= 3 })
-	again(muster.Gone{})
+	again(muster.Retirement{})
 	had := len(s.of(1))
 	s.wait("results again", func() bool { return len(s.of(1)) > had })
 

@@ -37,8 +37,8 @@ type server struct {
 	uid      uuid.UUID // of the one node
 	request  pki.EnrolRequest
 	hellos   []wire.Hello
-	key      string      // of the machine that the node has
-	gone     muster.Gone // with a code: there is no such node any more
+	key      string            // of the machine that the node has
+	gone     muster.Retirement // with a code: there is no such node any more
 	tell     func(directory.Change)
 	assigned *directory.Assignment
 	chunks   map[model.ChunkID]*model.Chunk
@@ -213,7 +213,7 @@ func (s *server) of(chunk model.ChunkID) (list []decoded) {
 
 // Nodes.
 
-func (s *server) Gone(uuid.UUID, string) muster.Gone {
+func (s *server) Retirement(uuid.UUID, string) muster.Retirement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone
@@ -236,7 +236,7 @@ func (s *server) Lookup(uid uuid.UUID) (core.Node, bool) {
 
 func (s *server) Namespace(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{} }
 
-func (s *server) Seen(_ core.Node, hello *wire.Hello) (limit, reason string) {
+func (s *server) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.hellos = append(s.hellos, *hello)

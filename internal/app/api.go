@@ -72,7 +72,7 @@ func (s *Server) openAPI(context.Context) error {
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent.Enrolment, Servers: addresses, Admit: admit, Pending: ask,
 		},
 		Renew: &pki.Renewer{Authority: s.authority, Registrar: s.intent.Enrolment, Admit: admit, Pending: ask},
-		Vouch: admission.Vouch, Queues: s.queues, Registry: s.registry, Logger: s.log,
+		Vouch: admission.ProveRequest, Queues: s.queues, Registry: s.registry, Logger: s.log,
 	}
 	if s.agents == nil {
 		s.handlers.people = api.New(options)

@@ -133,7 +133,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		Delivery: react.DeliveryOptions{
 			Beat: func(output string) {
 				if s.watchdog != nil { // nil while the server opens: results of an earlier run come first
-					s.watchdog.Arrived(output)
+					s.watchdog.ConfirmDelivery(output)
 				}
 			},
 			Secret: s.secretText, Assets: s.tools.Use, Guard: s.guard, ProblemLink: s.cfg.ProblemLink,

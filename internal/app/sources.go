@@ -206,7 +206,7 @@ func (s *Server) openBridge(context.Context) (err error) {
 type eventIndex struct{ *event.View }
 
 // Known reports whether an event exists.
-func (v eventIndex) Known(node model.NodeID, check model.CheckID) bool {
+func (v eventIndex) HasEvent(node model.NodeID, check model.CheckID) bool {
 	_, ok := v.Get(node, check)
 	return ok
 }
@@ -244,7 +244,7 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	switch {
 	case s.sessions == nil: // the server opens
 	case was.Key != is.Key:
-		s.sessions.Replaced(is.ID, nodes{s.intent, s.directory, &s.courier}.Gone(uuid.Nil, was.Key))
+		s.sessions.Replaced(is.ID, nodes{s.intent, s.directory, &s.courier}.Retirement(uuid.Nil, was.Key))
 		restartBridge()
 	case was.Name != is.Name:
 		restartBridge()
@@ -302,14 +302,14 @@ func (n nodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 }
 
 // Gone returns why a node or a key does not exist any more.
-func (n nodes) Gone(uid uuid.UUID, key string) muster.Gone {
+func (n nodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	t, ok := n.intent.Tombstone(uid)
 	if !ok {
 		if t, ok = n.intent.TombstoneByKey(key); !ok {
-			return muster.Gone{}
+			return muster.Retirement{}
 		}
 	}
-	return muster.Gone{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
+	return muster.Retirement{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
 }
 
 // FirstKey returns the first key of a node, and the node that holds a key.
@@ -324,8 +324,8 @@ func (n nodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
 	return core.NamespaceLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec, OutputBytes: l.OutputBytes}
 }
 
-// Seen records the facts, labels and groups of an agent's Hello, and returns the limit that refused some of them.
-func (n nodes) Seen(node core.Node, hello *wire.Hello) (limit, reason string) {
+// RecordAgent records the facts, labels and groups of an agent's Hello, and returns the limit that refused some of them.
+func (n nodes) RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string) {
 	info, ok := n.intent.LookupNode(hello.Node)
 	if !ok {
 		return "", ""

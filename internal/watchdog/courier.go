@@ -22,13 +22,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// UID is that of model.ServerNode where it comes as an agent does. Its partition is the one
-// in which the server keeps what it says of itself.
+// UID identifies model.ServerNode when it connects as an agent. Its partition has the server's results about itself.
 var UID = uuid.UUID{6: 0x80, 8: 0x80, 15: 0xff}
 
-// Courier brings results in as an agent does: it connects, opens a session with a
-// certificate, sends, waits for the acknowledgement, and leaves. Its key is of this process
-// only.
+// Courier sends results as an agent does: it opens a session with a certificate, sends, waits for the acknowledgement,
+// and closes it. Its key lives as long as the process.
 type Courier struct {
 	authority *pki.Authority
 	key       *ecdsa.PrivateKey
@@ -37,7 +35,7 @@ type Courier struct {
 	last      uint64 // acknowledged
 }
 
-// NewCourier makes one; dial connects to the listener of agents.
+// NewCourier returns a Courier; dial connects to the listener of agents.
 func NewCourier(authority *pki.Authority, dial func(ctx context.Context) (net.Conn, error)) (*Courier, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -46,7 +44,7 @@ func NewCourier(authority *pki.Authority, dial func(ctx context.Context) (net.Co
 	return &Courier{authority: authority, key: key, dial: dial, stream: wire.StreamKey{Stream: wire.StreamID(mathrand.Uint64())}}, nil
 }
 
-// Key is the fingerprint of its key: who comes with another one is not the server.
+// Key returns the fingerprint of the courier's key: another key is not the server's.
 func (c *Courier) Key() string { return pki.Fingerprint(&c.key.PublicKey) }
 
 // Send implements Options.Send.
@@ -90,7 +88,7 @@ func (c *Courier) Send(ctx context.Context, status model.Status, output string) 
 	return nil
 }
 
-// identity has a certificate of the present: it is for one session.
+// identity returns an identity with a new certificate, for one session.
 func (c *Courier) identity() (*pki.Identity, error) {
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, c.key)
 	if err != nil {
@@ -105,7 +103,7 @@ func (c *Courier) identity() (*pki.Identity, error) {
 	return &pki.Identity{Node: UID, Certificate: cert, CA: c.authority.Pool(), CAPEM: c.authority.CAPEM(), CASum: c.authority.CASum()}, nil
 }
 
-// delivery is one result under way.
+// delivery is the session of one result.
 type delivery struct {
 	stream wire.StreamKey
 	last   uint64 // as the server has it
@@ -143,8 +141,7 @@ func (d *delivery) Acked(_ *link.Session, ack *wire.Ack) {
 	}
 }
 
-// Assigned, RunNow, Slow and Leaving implement link.Handler: nothing of it concerns who
-// stays for one result.
+// The other methods of link.Handler do nothing: the session ends after one result.
 func (d *delivery) Assigned(*link.Session, *link.Assignment)       {}
 func (d *delivery) RunNow(*link.Session, *wire.Run)                {}
 func (d *delivery) Turn(*link.Session, *wire.Turn)                 {}

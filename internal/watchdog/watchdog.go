@@ -13,34 +13,34 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Options of a Watchdog.
+// Options configures a Watchdog.
 type Options struct {
 	Every time.Duration // between two results; default 1 min
 	// Within is how long a result may take to arrive; default Every.
 	Within time.Duration
-	// Send brings a result of check model.WatchdogCheck into the server the way of all
-	// results, and returns when it is acknowledged.
+	// Send sends a result of check model.WatchdogCheck to the server as an agent does, and returns after the
+	// acknowledgement.
 	Send func(ctx context.Context, status model.Status, output string) error
-	// Own records that none came through, past the sessions.
+	// Own records a failed round in the journal, past the sessions.
 	Own func(ctx context.Context, status model.Status, output string) error
-	// Call calls the address outside; nil: there is none.
+	// Call calls the address outside; nil: none is configured.
 	Call       func(ctx context.Context) error
 	Now        func() time.Time
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Watchdog sends and waits for what it sent.
+// Watchdog sends synthetic results and waits for their delivery.
 type Watchdog struct {
-	opts    Options
-	delay   prometheus.Gauge
-	rounds  *prometheus.CounterVec
-	mu      sync.Mutex
-	awaited string        // the output on its way
-	came    chan struct{} // closed when it arrives
+	opts      Options
+	delay     prometheus.Gauge
+	rounds    *prometheus.CounterVec
+	mu        sync.Mutex
+	awaited   string        // output of the result under way
+	delivered chan struct{} // closed after its delivery
 }
 
-// New makes one; Arrived may be called from now on.
+// New returns a Watchdog. ConfirmDelivery may be called from now on.
 func New(o Options) *Watchdog {
 	if o.Every <= 0 {
 		o.Every = time.Minute
@@ -61,8 +61,7 @@ func New(o Options) *Watchdog {
 	return w
 }
 
-// Run sends a result again and again until ctx ends, the first one after one turn. Each says
-// how the one before it went.
+// Run sends a result every Options.Every until ctx ends. Each result reports the outcome of the one before.
 func (w *Watchdog) Run(ctx context.Context) error {
 	tick := time.NewTicker(w.opts.Every)
 	defer tick.Stop()
@@ -77,18 +76,17 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// failure is why a round failed, and whether the event about it can still take the way of
-// all results.
+// failure describes a failed round: its metric label, and status and text of its event.
 type failure struct {
 	outcome string
 	text    string
 	status  model.Status
 }
 
-// round sends one result and says how it went.
+// round sends one result and returns status and text for the next.
 func (w *Watchdog) round(ctx context.Context, status model.Status, said string) (model.Status, string) {
 	began := w.opts.Now()
-	f := w.through(ctx, status, fmt.Sprintf("%s (sent %s)", said, began.UTC().Format(time.RFC3339Nano)))
+	f := w.deliver(ctx, status, fmt.Sprintf("%s (sent %s)", said, began.UTC().Format(time.RFC3339Nano)))
 	took := w.opts.Now().Sub(began)
 	if ctx.Err() != nil {
 		return status, said
@@ -108,21 +106,21 @@ func (w *Watchdog) round(ctx context.Context, status model.Status, said string) 
 	return f.status, f.text
 }
 
-// through sends one result and waits until it was delivered and the address outside called.
-func (w *Watchdog) through(ctx context.Context, status model.Status, output string) *failure {
-	came := make(chan struct{})
+// deliver sends one result and waits until it was delivered and the address outside called.
+func (w *Watchdog) deliver(ctx context.Context, status model.Status, output string) *failure {
+	delivered := make(chan struct{})
 	w.mu.Lock()
-	w.awaited, w.came = output, came
+	w.awaited, w.delivered = output, delivered
 	w.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, w.opts.Within)
 	defer cancel()
 	if err := w.opts.Send(within, status, output); err != nil {
-		return &failure{"unsent", fmt.Sprintf("a synthetic result found no way in: %v. Agents may find none either: look at the listeners, the certificate, the journal", err), model.Critical}
+		return &failure{"unsent", fmt.Sprintf("a synthetic result could not be sent: %v. Agents may fail, too: look at the listeners, the certificate, the journal", err), model.Critical}
 	}
 	select {
-	case <-came:
+	case <-delivered:
 	case <-within.Done():
-		return &failure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged and not delivered within %s: problems are told late or not at all; look at muster-history, and at muster get queues", w.opts.Within), model.Critical}
+		return &failure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged and not delivered within %s: notifications are late or missing; look at muster-history, and at muster get queues", w.opts.Within), model.Critical}
 	}
 	if w.opts.Call == nil {
 		return nil
@@ -136,12 +134,12 @@ func (w *Watchdog) through(ctx context.Context, status model.Status, output stri
 	return nil
 }
 
-// Arrived hears of each synthetic result that was delivered, by its output.
-func (w *Watchdog) Arrived(output string) {
+// ConfirmDelivery confirms the delivery of the synthetic result with this output.
+func (w *Watchdog) ConfirmDelivery(output string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.came != nil && output == w.awaited {
-		close(w.came)
-		w.came = nil
+	if w.delivered != nil && output == w.awaited {
+		close(w.delivered)
+		w.delivered = nil
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// said is what a round made known.
-type said struct {
+// synthetic is status and text of a synthetic result.
+type synthetic struct {
 	status model.Status
 	text   string
 }
@@ -23,35 +23,35 @@ func TestEachRoundTellsOfTheOneBefore(t *testing.T) {
 		delay time.Duration // until it is delivered; negative: never
 		send  error
 		call  error
-		own   *said
-		next  said // what the second result says
+		own   *synthetic
+		next  synthetic // what the second result says
 	}{
-		"arrives":     {delay: 40 * time.Millisecond, next: said{model.OK, "the last synthetic result took 40ms from its session to its delivery"}},
-		"no way in":   {send: errors.New("connection refused"), own: &said{model.Critical, "found no way in: connection refused"}, next: said{model.Critical, "found no way in"}},
-		"undelivered": {delay: -1, own: &said{model.Critical, "acknowledged and not delivered within 1m0s"}, next: said{model.Critical, "not delivered within"}},
-		"uncalled":    {call: errors.New("status 404"), own: &said{model.Warning, "could not be called: status 404"}, next: said{model.Warning, "status 404"}},
+		"arrives":     {delay: 40 * time.Millisecond, next: synthetic{model.OK, "the last synthetic result took 40ms from its session to its delivery"}},
+		"no way in":   {send: errors.New("connection refused"), own: &synthetic{model.Critical, "connection refused"}, next: synthetic{model.Critical, "connection refused"}},
+		"undelivered": {delay: -1, own: &synthetic{model.Critical, "acknowledged and not delivered within 1m0s"}, next: synthetic{model.Critical, "not delivered within"}},
+		"uncalled":    {call: errors.New("status 404"), own: &synthetic{model.Warning, "could not be called: status 404"}, next: synthetic{model.Warning, "status 404"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
-				var sent []said
-				var own []said
+				var sent []synthetic
+				var own []synthetic
 				called := 0
 				var w *Watchdog
 				w = New(Options{
 					Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 					Send: func(_ context.Context, status model.Status, output string) error {
-						sent = append(sent, said{status, output})
+						sent = append(sent, synthetic{status, output})
 						if len(sent) == 2 {
 							cancel()
 						}
 						if c.send == nil && c.delay >= 0 {
-							time.AfterFunc(c.delay, func() { w.Arrived("another"); w.Arrived(output); w.Arrived(output) })
+							time.AfterFunc(c.delay, func() { w.ConfirmDelivery("another"); w.ConfirmDelivery(output); w.ConfirmDelivery(output) })
 						}
 						return c.send
 					},
 					Own: func(_ context.Context, status model.Status, output string) error {
-						own = append(own, said{status, output})
+						own = append(own, synthetic{status, output})
 						return nil
 					},
 					Call: func(context.Context) error { called++; return c.call },

@@ -151,7 +151,7 @@ func (f *Fleet) Lookup(uid uuid.UUID) (core.Node, bool) {
 }
 
 // Gone: nobody is.
-func (f *Fleet) Gone(uuid.UUID, string) muster.Gone { return muster.Gone{} }
+func (f *Fleet) Retirement(uuid.UUID, string) muster.Retirement { return muster.Retirement{} }
 
 // FirstKey takes whichever comes first, as long as the fleet lives.
 func (f *Fleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
@@ -165,8 +165,8 @@ func (f *Fleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	return n.Key, ""
 }
 
-// Seen is not kept: there is no intent.
-func (f *Fleet) Seen(core.Node, *wire.Hello) (limit, reason string) { return "", "" }
+// RecordAgent does nothing: there is no intent.
+func (f *Fleet) RecordAgent(core.Node, *wire.Hello) (limit, reason string) { return "", "" }
 
 // Team: the server's defaults but for the outputs.
 func (f *Fleet) Namespace(model.NamespaceID) core.NamespaceLimits {

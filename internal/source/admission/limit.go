@@ -25,7 +25,7 @@ type Admission struct {
 
 	mu      sync.Mutex
 	open    int
-	vouched int       // open connections of people that Vouch has kept
+	vouched int       // open connections of people that ProveRequest has kept
 	silent  list.List // of *Conn: unauthenticated, being read now; the longest wait first
 }
 
@@ -213,13 +213,13 @@ func connOf(nc net.Conn) *Conn {
 
 type connKey struct{}
 
-// WithConn implements http.Server.ConnContext, so that Vouch finds the connection of a request.
+// WithConn implements http.Server.ConnContext, so that ProveRequest finds the connection of a request.
 func WithConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, connOf(nc))
 }
 
-// Vouch keeps the connection of an authenticated request. People keep a quarter of the limit at most.
-func Vouch(ctx context.Context) {
+// ProveRequest keeps the connection of an authenticated request. People keep a quarter of the limit at most.
+func ProveRequest(ctx context.Context) {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	if c == nil || c.proven.Load() {
 		return

@@ -16,15 +16,15 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// Config is everything that the receiver needs.
+// Config holds the settings of a Server, and the parts of the server that it calls.
 type Config struct {
 	Access Access
 	Intent Intent
 	Plan   Plan
 	View   View
-	// Write hands results to the journal, in their order; wait returns when they are durable.
+	// Write hands results to the journal in their order. wait returns when they are durable.
 	Write func(ctx context.Context, results []Result) (wait func(context.Context) error, err error)
-	// Hit hears that a limit of a namespace was met; may be nil.
+	// Hit is called when a limit of a namespace was met. May be nil.
 	Hit    func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string)
 	Limits Limits
 
@@ -33,13 +33,13 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Access decides who may bring alerts in: *access.Service.
+// Access authenticates senders: *access.Service.
 type Access interface {
 	Authenticate(token string) (access.Subject, error)
 	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
 }
 
-// Intent makes the checks and nodes of alerts.
+// Intent creates the checks and nodes of alerts.
 type Intent interface {
 	CheckNamespace(name string) error
 	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
@@ -56,13 +56,13 @@ type Plan interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View knows the events.
+// View is the part of the event view that alerts need.
 type View interface {
 	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)
 }
 
-// Result is what an event becomes.
+// Result is a new result of an event.
 type Result struct {
 	Node   model.NodeID
 	Chunk  *model.CheckChunk
@@ -70,7 +70,7 @@ type Result struct {
 	Output string
 }
 
-// Limits bound what senders can cost. Zero is the default.
+// Limits holds the bounds on the cost of senders. Zero: the default.
 type Limits struct {
 	BodyBytes      int64 // of one request; default 8 MiB
 	Alerts         int   // of one request; default 5000
@@ -78,31 +78,31 @@ type Limits struct {
 	NameBytes      int   // of a label's or annotation's name; default 256
 	LabelBytes     int   // of a label's value; default 2048
 	TextBytes      int   // of an annotation's value, and of generatorURL; default 16 KiB
-	Firing         int   // alerts that fire at the same time; default 100,000
-	FiringTogether int   // … of one name about one node; default 1000
-	Checks         int   // passive checks in a namespace: no more are made; default 1000
-	Nodes          int   // proxy nodes that were made for alerts in a namespace; default 10,000
+	Firing         int   // firing alerts; default 100,000
+	FiringTogether int   // … of one name on one node; default 1000
+	Checks         int   // passive checks of a namespace; default 1000
+	Nodes          int   // proxy nodes of a namespace that were created for alerts; default 10,000
 }
 
 const (
-	// resolveAfter is how long an alert without an end fires that nobody says again, and what
-	// was open at the start of this server: as Alertmanager's resolve_timeout.
+	// resolveAfter ends an alert without an end that is not repeated, and an event that was open at the start: like
+	// Alertmanager's resolve_timeout.
 	resolveAfter = 5 * time.Minute
-	// longest is how long an alert fires at most that nobody says again.
-	longest = 7 * 24 * time.Hour
-	// againAfter is how old a result must be for one that says the same: Prometheus repeats
-	// itself each minute, two of them twice.
-	againAfter = 50 * time.Second
-	// soon is when others of a place would have been said again, once one was.
-	soon = 90 * time.Second
-	// tick is how often it is looked for what nobody says any more; a process that stood still
-	// for longer was deaf meanwhile.
+	// maxLifetime bounds the time for which an alert fires without being repeated.
+	maxLifetime = 7 * 24 * time.Hour
+	// minResultAge is the age from which an equal result is written again: Prometheus repeats alerts every minute, two
+	// servers twice.
+	minResultAge = 50 * time.Second
+	// repeatWindow is the time within which a sender repeats the other alerts of an event after one of them.
+	repeatWindow = 90 * time.Second
+	// tick is the interval of endExpired. A process that was stopped for longer could not receive: the clock does not count
+	// that time.
 	tick = 5 * time.Second
 )
 
 func (c *Config) complete() error {
 	if c.Intent == nil || c.Plan == nil || c.View == nil || c.Write == nil {
-		return errors.New("BUG: receiver of alerts without intent, plan, view or journal")
+		return errors.New("BUG: source of alerts without intent, plan, view or journal")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Alert is one of a request, as api/v2 (and the older api/v1) of Alertmanager has it.
+// Alert is an alert in the form of Alertmanager's api/v2 (and the older api/v1).
 type Alert struct {
 	Labels       map[string]string `json:"labels"`
 	Annotations  map[string]string `json:"annotations"`
@@ -21,19 +21,19 @@ type Alert struct {
 	EndsAt       time.Time         `json:"endsAt"`
 	GeneratorURL string            `json:"generatorURL"`
 
-	// See Server.date.
-	left   time.Duration // how long it fires that nobody says again; not positive: it fires no more
-	behind time.Duration // how far its sender's clock is behind, at least; zero: that is not known
+	// Set by Server.setLifetimes.
+	lifetime time.Duration // without being repeated; not positive: it has ended
+	behind   time.Duration // least delay of the sender's clock; zero: unknown
 }
 
-// refusal is an alert of a request that is not taken, and why.
+// refusal is a refused alert of a request.
 type refusal struct {
 	index int
 	out   outcome
 	why   string
 }
 
-// decode reads a request: an error is of the whole, a refusal of one alert.
+// decode reads the alerts of a request. An error refuses the request, a refusal one alert.
 func decode(body []byte, l *Limits) (alerts []Alert, refused []refusal, err error) {
 	body = bytes.TrimSpace(body)
 	if len(body) > 0 && body[0] == '{' {
@@ -51,15 +51,15 @@ func decode(body []byte, l *Limits) (alerts []Alert, refused []refusal, err erro
 	for i, text := range list {
 		if err := json.Unmarshal(text, &alerts[i]); err != nil {
 			refused = append(refused, refusal{i, malformed, err.Error()})
-		} else if why := alerts[i].flaw(l); why != "" {
+		} else if why := alerts[i].invalid(l); why != "" {
 			refused = append(refused, refusal{i, malformed, why})
 		}
 	}
 	return alerts, refused, nil
 }
 
-// flaw says what is wrong with an alert; empty: nothing.
-func (a *Alert) flaw(l *Limits) string {
+// invalid returns the reason why an alert is invalid; empty: it is valid.
+func (a *Alert) invalid(l *Limits) string {
 	if a.Labels["alertname"] == "" {
 		return "it has no label alertname"
 	}
@@ -86,7 +86,7 @@ func (a *Alert) flaw(l *Limits) string {
 	return ""
 }
 
-// identity tells alerts apart as Alertmanager does: by all their labels that say something.
+// identity identifies an alert as Alertmanager does: by its labels that are not empty.
 func (a *Alert) identity() (id [32]byte) {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {

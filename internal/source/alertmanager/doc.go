@@ -1,16 +1,14 @@
-// Package alertmanager is the way in for alerts of whoever speaks to a Prometheus
-// Alertmanager: Prometheus itself, Grafana's contact points, vmalert, rulers (docs/alerts.md is
-// the manual). They come in by POST api/v2/alerts.
+// Package alertmanager is the source for senders that speak to a Prometheus Alertmanager: Prometheus itself, Grafana's
+// contact points, vmalert, rulers. docs/alerts.md is the manual.
 //
-// An alert's name is a passive check, made when it is first heard of; what it is about is a
-// node, or a proxy node that is made likewise (places.go). All alerts of one name about one node
-// are one event: its status is that of the worst that fires, its output lists them (said.go). What fires
-// is kept in memory (firing.go), because senders say it again every minute; what nobody says any more
-// ends by its endsAt, counted by a clock that stands still with this process. What changes
-// becomes a result of the server (Config.Write), durable before a sender hears that it is well.
-// After a start, events that are open stay so until senders had time to say it again.
+// In: POST api/v2/alerts (handler.go, receive.go). An alert's name is a passive check, its labels name a node or proxy node;
+// both are created when an alert first names them (location.go). All alerts of one name on one node are one event: its
+// status is the worst of the firing alerts, its output lists them (alert_text.go). Firing alerts are kept in memory
+// (firing.go), because senders repeat them every minute. An alert that is not repeated ends by its endsAt, on a clock that
+// stops with this process (sender_clock.go). Out: a result of the server for each changed event (Config.Write), durable
+// before the sender gets its answer. After a start, open events stay open until senders have had time to repeat them.
 //
-// Goroutines: those of requests, and Run, which ends what nobody says any more. Locks, in
-// order: making, which keeps the same place from being made twice; then writing, which is held from what
-// is decided to where the journal has it in its queue. Start reading at take.go.
+// Goroutines: one per request, and Run, which ends alerts. Locks, in order: creation, so that two requests do not create
+// the same check; then mu, held from the decision on results until the journal has queued them. Start reading at
+// receive.go.
 package alertmanager

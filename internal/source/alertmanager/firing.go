@@ -6,57 +6,56 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// firing is one alert that somebody says.
+// firing is one firing alert.
 type firing struct {
 	status model.Status
-	line   string // in one line
-	text   string // whole
-	until  time.Duration
-	lag    lag
+	line   string        // summary and labels
+	text   string        // with description and links
+	until  time.Duration // end, unless it is repeated
+	delay  clockDelay
 }
 
-// place is what one event is of: the alerts of one name about one node. Times are of the
-// receiver's clock.
-type place struct {
+// alertEvent is one event: the alerts of one name on one node. Times are of Server.clock.
+type alertEvent struct {
 	node      model.NodeID
 	namespace string
 	check     string
 
 	alerts map[[32]byte]*firing
-	// before is what the event was when this server started; it counts until whoever said it had time to say it again.
-	before *firing
-	ended  string // what ended last, in a line
+	// restored is the event at the start of the server. It counts until its sender has had time to repeat it.
+	restored *firing
+	ended    string // summary of the alert that ended last
 
-	known  bool // said is what the event is
-	said   model.Status
-	output string
-	at     time.Duration // when that was written
+	known   bool // status and output are the last result; false: it may be lost
+	status  model.Status
+	output  string
+	written time.Duration // time of the last result
 }
 
-type placeKey struct {
+type eventKey struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
-// status and text of the event, as of now.
-func (p *place) verdict() (status model.Status, text string) {
+// verdict returns the present status and output of the event.
+func (p *alertEvent) verdict() (status model.Status, text string) {
 	list := make([]*firing, 0, len(p.alerts))
 	for _, f := range p.alerts {
 		list = append(list, f)
 		status = max(status, f.status)
 	}
-	if p.before != nil {
-		status = max(status, p.before.status)
+	if p.restored != nil {
+		status = max(status, p.restored.status)
 		if len(list) == 0 {
-			list = append(list, p.before)
+			list = append(list, p.restored)
 		}
 	}
 	switch {
 	case len(list) > 0:
-		text = together(list)
+		text = listAlerts(list)
 		note := ""
 		for _, f := range list {
-			note = max(note, f.lag.note)
+			note = max(note, f.delay.note)
 		}
 		if note != "" {
 			text += "\n" + note
@@ -68,22 +67,22 @@ func (p *place) verdict() (status model.Status, text string) {
 	return model.OK, "resolved"
 }
 
-// empty says that nothing fires there and the event says so: nothing is to be remembered.
-func (p *place) empty() bool { return len(p.alerts) == 0 && p.before == nil && p.known }
+// isIdle reports whether nothing fires and the last result says so: the event need not be kept.
+func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.known }
 
-// end takes away what nobody says any more, and says how much that was.
-func (p *place) end(now time.Duration) (n int) {
+// endExpired removes alerts that were not repeated in time, and returns their number.
+func (p *alertEvent) endExpired(now time.Duration) (n int) {
 	for id, f := range p.alerts {
 		if f.until <= now {
-			p.ended = f.line + " (nobody says it any more)"
+			p.ended = f.line + " (no longer repeated)"
 			delete(p.alerts, id)
 			n++
 		}
 	}
-	if p.before != nil && p.before.until <= now {
-		p.before = nil
+	if p.restored != nil && p.restored.until <= now {
+		p.restored = nil
 		if p.ended == "" {
-			p.ended = "nobody says it any more since this server started"
+			p.ended = "not repeated since this server started"
 		}
 	}
 	return n

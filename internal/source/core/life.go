@@ -61,7 +61,7 @@ func (l *Life) RemoveReader() { l.readers.Done() }
 
 // Handler is the part of a session that its reader calls.
 type Handler interface {
-	// Message reads and handles what has arrived. A cause (a metric label) ends the session.
+	// Message reads and handles one message. A cause (a metric label) ends the session.
 	Message() (cause string)
 	// ReadFailed returns the cause of a failed read, and tells a peer that breaks the protocol.
 	ReadFailed(err error) (cause string)

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// NamespaceLimits bound the results that the nodes of one namespace may send.
+// NamespaceLimits holds the limits of one namespace: rates and sizes of its nodes' signals.
 type NamespaceLimits struct {
 	Namespace         string  // its name
 	ResultsPerSec     float64 // of all its nodes; zero: no limit

@@ -43,8 +43,8 @@ type Scratch struct {
 	More  any    // of the source; kept from one session to the next
 }
 
-// Begin returns an empty frame with headroom.
-func (w *Scratch) Begin() []byte { return w.Frame[:wsconn.Headroom] }
+// NewFrame returns an empty frame with headroom.
+func (w *Scratch) NewFrame() []byte { return w.Frame[:wsconn.Headroom] }
 
 const (
 	scratchBytes    = 4096
@@ -149,8 +149,8 @@ func (o *Outbox[S]) Nudge() {
 	}
 }
 
-// take waits for a session; false: the outbox is closed and empty.
-func (o *Outbox[S]) take() (x S, ok bool) {
+// next waits for a session; false: the outbox is closed and empty.
+func (o *Outbox[S]) next() (x S, ok bool) {
 	var none S
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,8 +166,8 @@ func (o *Outbox[S]) take() (x S, ok bool) {
 	return x, true
 }
 
-// Waiting returns the number of sessions that wait for a writer.
-func (o *Outbox[S]) Waiting() int {
+// Len returns the number of sessions that wait for a writer.
+func (o *Outbox[S]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.n
@@ -199,7 +199,7 @@ func (o *Outbox[S]) write() {
 	timer := time.AfterFunc(time.Hour, o.replaceWriter)
 	timer.Stop()
 	for {
-		x, ok := o.take()
+		x, ok := o.next()
 		if !ok {
 			return
 		}

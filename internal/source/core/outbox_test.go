@@ -22,12 +22,12 @@ func TestNudgeWakesAWriterWithoutProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestOutbox()
 		o.Put(new(sender))
-		o.take()             // by the writer that is stuck
+		o.next()             // by the writer that is stuck
 		o.n, o.passed = 1, 2 // one more was put, and its signal woke nobody
 		o.ring[o.head] = new(sender)
 		got := make(chan bool)
 		o.n = 0
-		go func() { _, ok := o.take(); got <- ok }()
+		go func() { _, ok := o.next(); got <- ok }()
 		synctest.Wait() // it waits
 		o.mu.Lock()
 		o.n = 1
@@ -48,7 +48,7 @@ func TestOutboxPassesEverySessionOn(t *testing.T) {
 	got := make(chan *sender, all)
 	for range 4 {
 		go func() {
-			for x, ok := o.take(); ok; x, ok = o.take() {
+			for x, ok := o.next(); ok; x, ok = o.next() {
 				got <- x
 			}
 		}()

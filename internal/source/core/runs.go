@@ -48,8 +48,8 @@ func (o *RunOutput) acquire(n int) int {
 	return n
 }
 
-// Held returns the bytes that wait to be fetched.
-func (o *RunOutput) Held() int64 { return o.held.Load() }
+// Bytes returns the bytes that wait to be fetched.
+func (o *RunOutput) Bytes() int64 { return o.held.Load() }
 
 // Runs are the runs that one caller has requested, one per node, with their answers that the caller has not fetched. A run
 // belongs to the session to which it was submitted; it ends with an answer, with that session, or when the caller cancels
@@ -77,7 +77,7 @@ type PendingRun struct {
 	cancelled bool
 }
 
-// NewRuns returns the Runs of one caller, who closes them.
+// NewRuns returns the Runs of one caller. The caller closes them.
 func (o *RunOutput) NewRuns() *Runs {
 	return &Runs{output: o, wake: make(chan struct{}, 1), open: map[*PendingRun]struct{}{}}
 }
@@ -120,7 +120,7 @@ func (r *Runs) Pending() int {
 	return len(r.open)
 }
 
-// Next fetches what one run has answered since the last call; false: nothing.
+// Next returns the answers of one run since the last call; false: there are none.
 func (r *Runs) Next() (model.RunAnswer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -48,9 +48,9 @@ func (x *Session) Peer() Peer {
 	return Peer{Address: model.HostOf(x.Conn.NetConn().RemoteAddr().String()), Since: time.Unix(0, x.Since).Truncate(time.Second).UTC()}
 }
 
-// Begin ends the older session of the node (nil: there is none) and returns the entries that the journal needs, in this
+// BeginEntries ends the older session of the node (nil: there is none) and returns the entries that the journal needs, in this
 // order: end is the mark of the older one's end and comes behind its last append, begin is the mark of this one.
-func (x *Session) Begin(begin []byte, w journal.Waiter, older *Session, end func() []byte) []journal.Entry {
+func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, end func() []byte) []journal.Entry {
 	entries := make([]journal.Entry, 0, 2)
 	if older != nil {
 		older.Displace()

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-type closing struct{ *bytes.Reader }
+type nopCloser struct{ *bytes.Reader }
 
-func (closing) Close() error { return nil }
+func (nopCloser) Close() error { return nil }
 
 // fetchAs asks for an archive with a certificate.
 func (h *house) fetchAs(id *pki.Identity, path, from string) (status int, body string) {
@@ -55,7 +55,7 @@ func TestOnlyWhatTheAssignmentNames(t *testing.T) {
 			if sum == missing {
 				return nil, model.Errorf(model.NotFound, "nobody has uploaded it")
 			}
-			return closing{bytes.NewReader([]byte("an archive"))}, nil
+			return nopCloser{bytes.NewReader([]byte("an archive"))}, nil
 		}
 	}, nil)
 	defer h.stop()

@@ -45,9 +45,9 @@ func proxiedOf(a *directory.Assignment) *wire.ProxyChecks {
 	return &a.Proxied.ProxyChecks
 }
 
-// wanted returns the part of the node's assignment that the agent understands, and the number of units left out of it;
+// assignmentPart returns the part of the node's assignment that the agent understands, and the number of units left out of it;
 // nil: the node has none.
-func (x *session) wanted() (part *directory.Assignment, leftOut int) {
+func (x *session) assignmentPart() (part *directory.Assignment, leftOut int) {
 	whole := x.srv.cfg.Assignments.For(x.Node.ID)
 	if part = x.hello.kinds.reduce(whole); part != whole {
 		leftOut = len(whole.Chunks) - len(part.Chunks)
@@ -82,10 +82,10 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 // message has room for so many (wire.MaxPart).
 const maxRemoved = 1000
 
-// sendAssignment sends what the agent lacks: the whole assignment at first, then differences, nothing if the hash is the
-// same.
+// sendAssignment sends the missing part of the assignment: at first the whole, then differences, nothing if the hash is
+// the same.
 func (x *session) sendAssignment(w *core.Scratch) error {
-	want, leftOut := x.wanted()
+	want, leftOut := x.assignmentPart()
 	x.Mu.Lock()
 	have := x.assignment.sent
 	x.Mu.Unlock()
@@ -101,7 +101,7 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	x.Mu.Unlock()
 	x.srv.metrics.leftOutUnits.Add(float64(leftOut))
 	for _, part := range message.Parts() {
-		w.Frame = wire.AppendPackedAssignment(w.Begin(), part)
+		w.Frame = wire.AppendPackedAssignment(w.NewFrame(), part)
 		if err := x.send(w.Frame, "assignment"); err != nil {
 			return err
 		}

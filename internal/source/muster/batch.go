@@ -38,7 +38,7 @@ func (x *session) batch(body []byte) outcome {
 	signals, size := r.Signals, len(body)
 	refused, proxied, cost := x.judge(r)
 	if len(refused)+len(proxied) > 0 {
-		body = without(body, refused, proxied)
+		body = replaceSignals(body, refused, proxied)
 		proxied = slices.DeleteFunc(proxied, func(p core.ProxyResult) bool { return p.Number <= last }) // kept already
 	}
 	if r.Gap != nil {
@@ -51,7 +51,7 @@ func (x *session) batch(body []byte) outcome {
 		return out
 	}
 	cost[core.LoadBytes] = size
-	x.pay(&cost)
+	x.charge(&cost)
 	return kept
 }
 
@@ -82,9 +82,9 @@ func (x *session) acknowledgeAgain(slot int) {
 	}
 }
 
-// without encodes the batch again with a keepalive in place of each refused signal, and a signal with the node's id alone
+// replaceSignals encodes the batch again with a keepalive in place of each refused signal, and a signal with the node's id alone
 // in place of each result about a proxy node, so that the numbers have no holes.
-func without(body []byte, refused []wire.RefusedSignal, proxied []core.ProxyResult) []byte {
+func replaceSignals(body []byte, refused []wire.RefusedSignal, proxied []core.ProxyResult) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
 		panic("BUG: batch that was read once cannot be read again: " + err.Error())

@@ -72,7 +72,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Limits bound the cost of one agent. Zero: the default.
+// Limits holds the bounds on the cost of one agent. Zero: the default.
 type Limits struct {
 	Sessions          int           // at the same time; default 60000
 	Connections       int           // of all listeners, people included; default: no limit
@@ -147,8 +147,8 @@ func (l *Limits) complete(n *core.Node) {
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
 }
 
-// Gone is the reason why a machine is refused: its node was deleted, retired or replaced.
-type Gone struct {
+// Retirement is the reason why a machine is refused: its node was deleted, retired or replaced.
+type Retirement struct {
 	Code     string // of Refuse; empty: no reason is known
 	Sentence string // by whom, when and why
 	Type     string // a command that lets the machine in again
@@ -163,17 +163,17 @@ type Proof struct {
 // Nodes finds machines by their immutable id.
 type Nodes interface {
 	Lookup(uid uuid.UUID) (core.Node, bool)
-	// Gone returns the end of a node that Lookup does not know, or of a machine by its key; the zero Gone: unknown.
-	Gone(uid uuid.UUID, key string) Gone
+	// Retirement returns the end of a node that Lookup does not know, or of a machine by its key; the zero Retirement: unknown.
+	Retirement(uid uuid.UUID, key string) Retirement
 	// FirstKey puts a key on record for a node that has none, and returns the key on record. If the key is another node's,
 	// it returns none and the name of that holder. It must not block.
 	FirstKey(uid uuid.UUID, key string) (onRecord, holder string)
 	// Namespace returns the limits of a namespace. It is called every second.
 	Namespace(namespace model.NamespaceID) core.NamespaceLimits
-	// Seen records facts, labels, groups and version of an agent. It must not block. hello belongs to the caller
-	// afterwards, its maps do not. A Facts message comes as a Hello with these fields alone. If a limit rejects a part, Seen
+	// RecordAgent records facts, labels, groups and version of an agent. It must not block. hello belongs to the caller
+	// afterwards, its maps do not. A Facts message comes as a Hello with these fields alone. If a limit rejects a part, RecordAgent
 	// returns the limit and a reason.
-	Seen(node core.Node, hello *wire.Hello) (limit, reason string)
+	RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string)
 }
 
 // View is the part of the event view that sessions need.

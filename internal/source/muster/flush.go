@@ -17,7 +17,7 @@ const (
 	dueSlow
 	dueRequests // session.requests: runs, turns, answers with secrets
 	dueBye
-	dueRefuse // session.ending.refusal; then the connection closes
+	dueRefuse // session.closing.refusal; then the connection closes
 	dueClose  // close the connection
 )
 
@@ -54,7 +54,7 @@ func ackScratch(w *core.Scratch) *wire.Ack {
 	return a
 }
 
-// sendAck acknowledges what was committed. Refusals beyond the limit of one Ack go ahead of the acknowledgement: an agent
+// sendAck acknowledges committed signals. Refusals beyond the limit of one Ack go ahead of the acknowledgement: an agent
 // forgets acknowledged signals, and a refusal after that would name nothing.
 func (x *session) sendAck(w *core.Scratch) error {
 	a := ackScratch(w)
@@ -76,7 +76,7 @@ func (x *session) sendAck(w *core.Scratch) error {
 		if len(refused) == 0 {
 			a.Last = last
 		}
-		w.Frame = wire.AppendAck(w.Begin(), a)
+		w.Frame = wire.AppendAck(w.NewFrame(), a)
 		x.srv.metrics.acks.Inc()
 		if err := x.Conn.Write(w.Frame); err != nil || len(refused) == 0 {
 			return err
@@ -93,28 +93,28 @@ func (x *session) send(frame []byte, kind string) error {
 func (x *session) sendRare(w *core.Scratch, due core.Duties) error {
 	x.Mu.Lock()
 	runs, turns, answers := x.requests.takeUnsent()
-	refusal, slow := x.ending.refusal, x.slowdown
+	refusal, slow := x.closing.refusal, x.slowdown
 	x.Mu.Unlock()
 	if due&dueSlow != 0 {
-		w.Frame = wire.AppendBackPressure(w.Begin(), &wire.BackPressure{LingerMs: x.srv.jitterMs(slow.linger), Reason: slow.reason, LastsMs: x.srv.slowdownMs()})
+		w.Frame = wire.AppendBackPressure(w.NewFrame(), &wire.BackPressure{LingerMs: x.srv.jitterMs(slow.linger), Reason: slow.reason, LastsMs: x.srv.slowdownMs()})
 		if err := x.send(w.Frame, "slow"); err != nil {
 			return err
 		}
 	}
 	for i := range runs {
-		w.Frame = wire.AppendRun(w.Begin(), &runs[i])
+		w.Frame = wire.AppendRun(w.NewFrame(), &runs[i])
 		if err := x.send(w.Frame, "run"); err != nil {
 			return err
 		}
 	}
 	if len(turns) > 0 {
-		w.Frame = wire.AppendTurn(w.Begin(), &wire.Turn{Runs: turns})
+		w.Frame = wire.AppendTurn(w.NewFrame(), &wire.Turn{Runs: turns})
 		if err := x.send(w.Frame, "turn"); err != nil {
 			return err
 		}
 	}
 	for i := range answers {
-		frame := wire.AppendExchange(w.Begin(), &answers[i])
+		frame := wire.AppendExchange(w.NewFrame(), &answers[i])
 		err := x.send(frame, "exchange")
 		clear(frame) // no secret stays in the writer's memory
 		w.Frame = frame
@@ -124,15 +124,15 @@ func (x *session) sendRare(w *core.Scratch, due core.Duties) error {
 	}
 	if due&dueBye != 0 {
 		retry := time.Duration(x.srv.drainRetry.Load()) * time.Millisecond
-		w.Frame = wire.AppendBye(w.Begin(), &wire.Bye{Reason: "the server is stopping", RetryMs: x.srv.jitterMs(retry)})
+		w.Frame = wire.AppendBye(w.NewFrame(), &wire.Bye{Reason: "the server is stopping", RetryMs: x.srv.jitterMs(retry)})
 		if err := x.send(w.Frame, "bye"); err != nil {
 			return err
 		}
 	}
 	if due&dueRefuse != 0 {
 		x.srv.metrics.sent.WithLabelValues("refuse").Inc()
-		err := sendRefuse(x.Conn, w.Begin(), refusal)
-		// A reader that still runs reads what is under way, then ends.
+		err := sendRefuse(x.Conn, w.NewFrame(), refusal)
+		// A reader that still runs reads the frames under way, then ends.
 		_ = x.Conn.NetConn().SetReadDeadline(time.Now().Add(admission.LingerTime))
 		x.FlushFailed()
 		return err

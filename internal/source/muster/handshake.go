@@ -53,7 +53,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	if refusal := s.changedSince(x); refusal != nil {
 		x.refuse(refusal) // after Welcome
 	}
-	last, refusal := s.begin(ctx, x, older, hello)
+	last, refusal := s.writeMark(ctx, x, older, hello)
 	if refusal != nil {
 		s.registry.Remove(x.Node.ID, x)
 		return nil, refusal
@@ -72,7 +72,7 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 		s.life.RemoveReader()
 		return nil, nil
 	}
-	if a, _ := x.wanted(); a != nil && a.Hash == hello.Assignment {
+	if a, _ := x.assignmentPart(); a != nil && a.Hash == hello.Assignment {
 		x.Mu.Lock()
 		x.assignment.sent = a
 		x.Mu.Unlock()
@@ -192,7 +192,7 @@ const goneRetry = 10 * time.Minute
 
 // refuseUnknown refuses a machine whose node does not exist.
 func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
-	if gone := s.cfg.Nodes.Gone(uid, key); gone.Code != "" {
+	if gone := s.cfg.Nodes.Retirement(uid, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
 	r := s.refusal("unknown", "the server knows no node "+uid.String(), goneRetry)
@@ -202,7 +202,7 @@ func (s *Server) refuseUnknown(uid uuid.UUID, key string) *wire.Refuse {
 
 // refuseReplaced refuses a machine with another key than the one on record of the node.
 func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
-	if gone := s.cfg.Nodes.Gone(uuid.Nil, key); gone.Code != "" {
+	if gone := s.cfg.Nodes.Retirement(uuid.Nil, key); gone.Code != "" {
 		return s.refuseGone(gone)
 	}
 	r := s.refusal("replaced", "node "+node.Name+" has another machine: the key of this one is not the one on record", goneRetry)
@@ -210,7 +210,7 @@ func (s *Server) refuseReplaced(node *core.Node, key string) *wire.Refuse {
 	return r
 }
 
-func (s *Server) refuseGone(g Gone) *wire.Refuse {
+func (s *Server) refuseGone(g Retirement) *wire.Refuse {
 	r := s.refusal(g.Code, g.Sentence, goneRetry)
 	r.Hint = g.Type
 	return r
@@ -220,9 +220,9 @@ func (s *Server) refusal(code, sentence string, retry time.Duration) *wire.Refus
 	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
 }
 
-// begin ends the older session of the node, writes the mark of this one, and returns the last numbers of its streams in
+// writeMark ends the older session of the node, writes the mark of this one, and returns the last numbers of its streams in
 // the view. The mark is behind the older session's appends, so the numbers are complete.
-func (s *Server) begin(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
+func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Handshake)
 	defer cancel()
 	defer context.AfterFunc(s.life.Base, cancel)()
@@ -233,10 +233,10 @@ func (s *Server) begin(ctx context.Context, x, older *session, hello *wire.Hello
 			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIdentity})
 	}
 	committed := make(commit, 1)
-	entries := x.Begin(x.Mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog}), committed, base, func() []byte {
+	entries := x.BeginEntries(x.Mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog}), committed, base, func() []byte {
 		older.Mu.Lock()
 		defer older.Mu.Unlock()
-		return older.Mark(wire.SessionMark{Clean: older.ending.clean})
+		return older.Mark(wire.SessionMark{Clean: older.closing.clean})
 	})
 	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
 		return nil, s.refusal("unavailable", "the server cannot write its journal now", 5*time.Second)

@@ -90,14 +90,14 @@ func (w *world) dial() net.Conn {
 func (w *world) hello(uid uuid.UUID) *foe {
 	w.t.Helper()
 	f := w.foe(w.dial())
-	f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}))
+	f.write(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid, Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}))
 	if kind, _ := f.hear(); kind != wire.KindWelcome {
 		w.t.Fatalf("server says %d, want Welcome", kind)
 	}
 	return f
 }
 
-func (f *foe) say(frame []byte) {
+func (f *foe) write(frame []byte) {
 	f.t.Helper()
 	if err := f.Write(append(make([]byte, wsconn.Headroom), frame...)); err != nil {
 		f.t.Fatal(err)
@@ -230,7 +230,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := w.foe(nc)
-		f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.node(100+i, 5, 6, 7, 8), Features: wire.Features()}))
+		f.write(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.node(100+i, 5, 6, 7, 8), Features: wire.Features()}))
 		foes = append(foes, f)
 	}
 	// The kernel takes two megabytes for a peer that does not read: who claims to hold
@@ -273,7 +273,7 @@ func TestHelloFlood(t *testing.T) {
 	limited := 0
 	for range 30 {
 		f := w.foe(w.dial())
-		f.say(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}))
+		f.write(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}))
 		if kind, body := f.hear(); kind == wire.KindRefuse {
 			var r wire.Refuse
 			if err := r.Decode(body); err != nil || r.Code != "limited" || r.RetryMs < 1000 {

@@ -39,7 +39,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			a.send(results(1, 1, 1))
 		},
 		displaced: func(w *world, a *agent, node uuid.UUID) {
-			w.journal.hold(true)
+			w.journal.pauseCommits(true)
 			testenv.Until(w.t, "its assignment is confirmed", func() bool { return testutil.ToFloat64(w.server.metrics.frames[holding]) == 1 })
 			// The server counts in steps of 64 bytes, the agent does not: so the agent may
 			// send one more than the server takes before something is acknowledged.
@@ -55,7 +55,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 				opened <- err
 			}()
 			testenv.Until(w.t, "the older session is over", func() bool { return testutil.ToFloat64(w.server.metrics.frames[displaced]) == 1 })
-			w.journal.hold(false)
+			w.journal.pauseCommits(false)
 			if err := <-opened; err != nil {
 				t.Error(err)
 			}

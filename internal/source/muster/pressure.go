@@ -146,9 +146,9 @@ func (s *Server) slowdownMs() uint32 {
 	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
 }
 
-// pay charges a batch to the limits, and pauses the reader while there is debt: the agent's next frames wait in its
+// charge charges a batch to the limits, and pauses the reader while there is debt: the agent's next frames wait in its
 // socket, then in its spool.
-func (x *session) pay(c *core.Charge) {
+func (x *session) charge(c *core.Charge) {
 	debt := x.Budget.Spend(c)
 	if debt.Wait == 0 {
 		return

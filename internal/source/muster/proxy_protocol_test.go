@@ -86,15 +86,15 @@ func TestProxyHeaders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := c.house.count("handshakes_total", c.why)
-			whence, err := whence(t, c.house, c.header)
+			address, err := clientAddress(t, c.house, c.header)
 			if c.why == "" {
-				if err != nil || !strings.HasPrefix(whence, c.whence) {
-					t.Errorf("the server sees %q (%v), want %s", whence, err, c.whence)
+				if err != nil || !strings.HasPrefix(address, c.whence) {
+					t.Errorf("the server sees %q (%v), want %s", address, err, c.whence)
 				}
 				return
 			}
 			if err == nil {
-				t.Errorf("answered: %q", whence)
+				t.Errorf("answered: %q", address)
 			}
 			testenv.Until(t, "it is counted as "+c.why, func() bool { return c.house.count("handshakes_total", c.why) == before+1 })
 		})
@@ -106,8 +106,8 @@ func TestProxyHeaders(t *testing.T) {
 	}
 }
 
-// whence asks the server, behind a header, whom it sees.
-func whence(t *testing.T, h *house, header string) (string, error) {
+// clientAddress asks the server, behind a header, whom it sees.
+func clientAddress(t *testing.T, h *house, header string) (string, error) {
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: h.authority.Pool()},
 		DialContext: behind(header),

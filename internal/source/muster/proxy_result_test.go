@@ -13,7 +13,7 @@ import (
 )
 
 // about makes a node's only check, as chunk 7, one about these proxy nodes.
-func (m *memPlan) about(node model.NodeID, proxies ...model.NodeID) {
+func (m *memPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := *m.by[node]
@@ -71,7 +71,7 @@ func (w *world) kept(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
 func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 	w := newWorld(t, nil)
 	uid := w.node(1, 1)
-	w.plan.about(1001, 50, 51)
+	w.plan.assignProxies(1001, 50, 51)
 	a := w.agent(uid)
 	a.wait("assignment", func() bool { return len(a.held) == 1 && len(a.held[0].ProxyChecks.Nodes) == 2 })
 
@@ -111,7 +111,7 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 	}
 
 	// It may speak of nobody any more who is taken from it.
-	w.plan.about(1001, 51)
+	w.plan.assignProxies(1001, 51)
 	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
 	a.wait("assignment", func() bool { return len(a.held) == 2 && len(a.held[1].ProxyChecks.Nodes) == 1 })
 	a.send(&wire.Batch{StreamKey: live, First: 9, Signals: []wire.Signal{say(7, 50), say(7, 51)}})

@@ -17,14 +17,14 @@ type requests struct {
 	exchanges int             // requested by the agent and not answered
 }
 
-// takeUnsent returns what is to be sent, once.
+// takeUnsent returns the unsent messages, once.
 func (r *requests) takeUnsent() (runs []wire.Run, turns []wire.TurnRun, answers []wire.Exchange) {
 	runs, turns, answers = r.runs, r.turns, r.answers
 	r.runs, r.turns, r.answers = nil, nil, nil
 	return runs, turns, answers
 }
 
-// NewRuns returns the runs of one caller, who closes them.
+// NewRuns returns the runs of one caller. The caller closes them.
 func (s *Server) NewRuns() *core.Runs { return s.runOutput.NewRuns() }
 
 // Ask requests a run of the node's agent: of Chunk or Command, within TimeoutMs and MaxOutput. It fails if the node has no
@@ -110,7 +110,7 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 	}
 	x.Mu.Lock()
 	sent := x.assignment.sent
-	ok := !x.EndedLocked() && !x.ending.clean && sent != nil && len(x.requests.turns) < wire.MaxTurnRuns
+	ok := !x.EndedLocked() && !x.closing.clean && sent != nil && len(x.requests.turns) < wire.MaxTurnRuns
 	if ok {
 		var i int
 		i, ok = chunkIndex(sent.Chunks, g.Chunk)

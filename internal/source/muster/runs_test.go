@@ -32,14 +32,14 @@ func next(t *testing.T, r *core.Runs) model.RunAnswer {
 }
 
 // asked waits for the nth run that the agent is asked for.
-func (a *agent) asked(n int) wire.Run {
+func (a *agent) waitRun(n int) wire.Run {
 	a.wait("the run", func() bool { return len(a.runs) >= n })
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.runs[n-1]
 }
 
-func (a *agent) says(ran wire.RunOutput) { raw(a, wire.AppendRunOutput(nil, &ran)) }
+func (a *agent) sendRunOutput(ran wire.RunOutput) { raw(a, wire.AppendRunOutput(nil, &ran)) }
 
 func TestRuns(t *testing.T) {
 	w := newWorld(t, nil)
@@ -55,16 +55,16 @@ func TestRuns(t *testing.T) {
 	if err := w.server.Ask(runs, 4711, wire.Run{Command: command}); model.ClassOf(err) != model.NotFound || !strings.Contains(err.Error(), "not connected") {
 		t.Errorf("a node without a session: %v", err)
 	}
-	first, second := one.asked(1), two.asked(1)
+	first, second := one.waitRun(1), two.waitRun(1)
 	if first.Command.Shell != "uptime" || first.TimeoutMs != 5000 || first.MaxOutput != 100 || first.ID == 0 || first.ID == second.ID {
 		t.Errorf("asked: %+v and %+v", first, second)
 	}
-	two.says(wire.RunOutput{ID: first.ID, Done: true, Output: []byte("not mine")}) // another session's
-	one.says(wire.RunOutput{ID: first.ID, Output: []byte("up ")})
+	two.sendRunOutput(wire.RunOutput{ID: first.ID, Done: true, Output: []byte("not mine")}) // another session's
+	one.sendRunOutput(wire.RunOutput{ID: first.ID, Output: []byte("up ")})
 	if a := next(t, runs); a.Node != 1001 || string(a.Output) != "up " || a.Done {
 		t.Errorf("%+v", a)
 	}
-	one.says(wire.RunOutput{ID: first.ID, Output: []byte("3 days"), Done: true, Status: model.Warning, DurationMs: 7, Cut: 3})
+	one.sendRunOutput(wire.RunOutput{ID: first.ID, Output: []byte("3 days"), Done: true, Status: model.Warning, DurationMs: 7, Cut: 3})
 	if a := next(t, runs); string(a.Output) != "3 days" || !a.Done || a.Status != model.Warning || a.Duration != 7*time.Millisecond || a.Cut != 3 {
 		t.Errorf("%+v", a)
 	}
@@ -75,8 +75,8 @@ func TestRuns(t *testing.T) {
 	if n := testutil.ToFloat64(w.server.metrics.frames[unrequested]); n != 1 {
 		t.Errorf("%v answers that nobody asked for", n)
 	}
-	if runs.Pending() != 0 || w.server.runOutput.Held() != 0 {
-		t.Errorf("%d runs are open, %d bytes held", runs.Pending(), w.server.runOutput.Held())
+	if runs.Pending() != 0 || w.server.runOutput.Bytes() != 0 {
+		t.Errorf("%d runs are open, %d bytes held", runs.Pending(), w.server.runOutput.Bytes())
 	}
 }
 
@@ -116,21 +116,21 @@ func TestRunsAreTakenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mine, theirs := a.asked(1), a.asked(2)
-	a.says(wire.RunOutput{ID: mine.ID, Output: []byte("never fetched")})
-	a.says(wire.RunOutput{ID: theirs.ID, Output: []byte("x")})
+	mine, theirs := a.waitRun(1), a.waitRun(2)
+	a.sendRunOutput(wire.RunOutput{ID: mine.ID, Output: []byte("never fetched")})
+	a.sendRunOutput(wire.RunOutput{ID: theirs.ID, Output: []byte("x")})
 	next(t, others)
 	runs.Close()
-	if c := a.asked(3); !c.Cancel || c.ID != mine.ID {
+	if c := a.waitRun(3); !c.Cancel || c.ID != mine.ID {
 		t.Errorf("%+v, want a cancel of %x", c, mine.ID)
 	}
-	a.says(wire.RunOutput{ID: mine.ID, Done: true, Output: []byte("cancelled")})
+	a.sendRunOutput(wire.RunOutput{ID: mine.ID, Done: true, Output: []byte("cancelled")})
 	others.Forget(1001)
-	if c := a.asked(4); !c.Cancel || c.ID != theirs.ID {
+	if c := a.waitRun(4); !c.Cancel || c.ID != theirs.ID {
 		t.Errorf("%+v, want a cancel of %x", c, theirs.ID)
 	}
-	if _, ok := runs.Next(); ok || w.server.runOutput.Held() != 0 || others.Pending() != 0 {
-		t.Errorf("something is left: %d bytes", w.server.runOutput.Held())
+	if _, ok := runs.Next(); ok || w.server.runOutput.Bytes() != 0 || others.Pending() != 0 {
+		t.Errorf("something is left: %d bytes", w.server.runOutput.Bytes())
 	}
 }
 
@@ -147,16 +147,16 @@ func TestRunsThatFlood(t *testing.T) {
 	defer runs.Close()
 	flood := bytes.Repeat([]byte("x"), 100<<10)
 	for range 20 {
-		a.says(wire.RunOutput{ID: 99, Output: flood}) // of nobody
+		a.sendRunOutput(wire.RunOutput{ID: 99, Output: flood}) // of nobody
 	}
 	if err := w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
 		t.Fatal(err)
 	}
-	id := a.asked(1).ID
+	id := a.waitRun(1).ID
 	for range 20 {
-		a.says(wire.RunOutput{ID: id, Output: flood})
+		a.sendRunOutput(wire.RunOutput{ID: id, Output: flood})
 	}
-	a.says(wire.RunOutput{ID: id, Done: true})
+	a.sendRunOutput(wire.RunOutput{ID: id, Done: true})
 	sum, cut := 0, uint64(0)
 	for done := false; !done; {
 		got := next(t, runs)
@@ -170,10 +170,10 @@ func TestRunsThatFlood(t *testing.T) {
 		if err := w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}); err != nil {
 			t.Fatal(err)
 		}
-		a.says(wire.RunOutput{ID: a.asked(i + 2).ID, Output: flood[:60<<10], Done: true})
+		a.sendRunOutput(wire.RunOutput{ID: a.waitRun(i + 2).ID, Output: flood[:60<<10], Done: true})
 	}
 	a.waitFrames(w, 20+21+40)
-	if held := w.server.runOutput.Held(); held > 1<<20 || held < 900<<10 {
+	if held := w.server.runOutput.Bytes(); held > 1<<20 || held < 900<<10 {
 		t.Errorf("%d bytes held", held)
 	}
 	for range 40 {

@@ -34,10 +34,10 @@ type Server struct {
 	acks     *core.Outbox[*session]
 	pushes   *core.Outbox[*session]
 
-	started    time.Time    // of New, with its monotonic reading
-	clock      core.Clock   // listening time
-	drainRetry atomic.Int64 // ms after which agents come back while the server drains; 0: it does not drain
-	ending     atomic.Int64 // sessions that leave the registry and have not written the mark of their end
+	started         time.Time    // of New, with its monotonic reading
+	clock           core.Clock   // listening time
+	drainRetry      atomic.Int64 // ms after which agents come back while the server drains; 0: it does not drain
+	closingSessions atomic.Int64 // sessions that leave the registry and have not written the mark of their end
 
 	batches sync.Pool // *wire.BatchReader
 	records sync.Pool // *core.Record
@@ -118,7 +118,7 @@ func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	s.registry.ForEach(func(x *session) { s.pushes.Add(x, dueBye) })
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for s.Sessions() > 0 || s.ending.Load() > 0 { // in this order: ending counts a session before it leaves the registry
+	for s.Sessions() > 0 || s.closingSessions.Load() > 0 { // in this order: closingSessions counts a session before it leaves the registry
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -135,7 +135,7 @@ func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 }
 
 // Replaced ends the session of a node that has another machine now. The agent gets gone, if that has a code.
-func (s *Server) Replaced(node model.NodeID, gone Gone) {
+func (s *Server) Replaced(node model.NodeID, gone Retirement) {
 	x := s.registry.Get(node)
 	switch {
 	case x == nil:
@@ -166,7 +166,7 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
 
-// reassign wakes the sessions whose assignment changed, and ends those of deleted nodes.
+// reassign wakes the sessions whose assignment changed, and ends the sessions of deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		x := s.registry.Get(node)

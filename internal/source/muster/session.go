@@ -32,7 +32,7 @@ type session struct {
 	// Guarded by Mu.
 	streams    []stream
 	refused    []wire.RefusedSignal // to be sent with the next Ack
-	ending     ending
+	closing    closing
 	requests   requests
 	slowdown   slowdown
 	assignment sentAssignment
@@ -48,14 +48,14 @@ type stream struct {
 
 const maxStreams = 16 // of one session: two lanes, and spools that were deleted
 
-// ending is how a session ends.
-type ending struct {
+// closing describes how a session ends.
+type closing struct {
 	clean   bool         // the agent said Bye
 	refusal *wire.Refuse // sent last; nil: none
 	written bool         // the refusal was sent, or could not be; signals Window.Changed
 }
 
-// sentAssignment follows what the agent holds.
+// sentAssignment is the assignment that the agent holds, as far as the server knows.
 type sentAssignment struct {
 	sent        *directory.Assignment // named by Hello or sent; nil: unknown, so the next one is sent whole
 	unconfirmed int                   // sent and not answered by Holding yet
@@ -144,11 +144,11 @@ func (x *session) ReadFailed(err error) string {
 
 // End implements core.Handler.
 func (x *session) End(cause string) {
-	x.srv.ending.Add(1)
-	defer x.srv.ending.Add(-1)
+	x.srv.closingSessions.Add(1)
+	defer x.srv.closingSessions.Add(-1)
 	x.Mu.Lock()
 	x.EndLocked()
-	clean, refused, pending := x.ending.clean, x.ending.refusal != nil, x.requests.pending
+	clean, refused, pending := x.closing.clean, x.closing.refusal != nil, x.requests.pending
 	x.requests.pending = nil
 	x.Mu.Unlock()
 	x.Fail()
@@ -182,7 +182,7 @@ func (x *session) End(cause string) {
 func (x *session) closeAfterRefusal() {
 	defer context.AfterFunc(x.srv.life.Base, func() { x.Conn.Close() })()
 	x.Mu.Lock()
-	for !x.ending.written {
+	for !x.closing.written {
 		x.Changed.Wait()
 	}
 	x.Mu.Unlock()
@@ -192,7 +192,7 @@ func (x *session) closeAfterRefusal() {
 // FlushFailed implements core.Sender.
 func (x *session) FlushFailed() {
 	x.Mu.Lock()
-	x.ending.written = true
+	x.closing.written = true
 	x.Changed.Broadcast()
 	x.Mu.Unlock()
 }
@@ -222,7 +222,7 @@ func (x *session) frame(frame []byte) outcome {
 		return facts
 	case wire.KindBye:
 		x.Mu.Lock()
-		x.ending.clean = true
+		x.closing.clean = true
 		x.Mu.Unlock()
 		return bye
 	case wire.KindStats:
@@ -239,7 +239,7 @@ func (x *session) frame(frame []byte) outcome {
 
 // recordFacts hands the agent's facts, labels and groups to the inventory.
 func (x *session) recordFacts(hello *wire.Hello) {
-	if limit, reason := x.srv.cfg.Nodes.Seen(x.Node, hello); limit != "" {
+	if limit, reason := x.srv.cfg.Nodes.RecordAgent(x.Node, hello); limit != "" {
 		x.Budget.Hit(limit, reason)
 	}
 }
@@ -255,8 +255,8 @@ func (x *session) violation(out outcome, sentence string) outcome {
 func (x *session) refuse(r *wire.Refuse) {
 	x.Mu.Lock()
 	x.EndLocked()
-	if x.ending.refusal == nil {
-		x.ending.refusal = r
+	if x.closing.refusal == nil {
+		x.closing.refusal = r
 	}
 	x.Mu.Unlock()
 	x.srv.pushes.Add(x, dueRefuse)

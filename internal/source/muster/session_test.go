@@ -62,7 +62,7 @@ func TestSessionTakesAndAcknowledges(t *testing.T) {
 func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
-	w.journal.hold(true)
+	w.journal.pauseCommits(true)
 	a.send(results(1, 5, 1))
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	// It is with the journal; a round trip over the same connection shows no Ack.
@@ -76,7 +76,7 @@ func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
 	if early != 0 {
 		t.Fatalf("acknowledged %d before the commit", early)
 	}
-	w.journal.hold(false)
+	w.journal.pauseCommits(false)
 	a.waitAck(5)
 }
 
@@ -175,7 +175,7 @@ func TestRefusalsAtHello(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.Sessions = 1 })
 	known := w.node(1, 1)
 	retired := w.node(2, 1)
-	w.nodes.bury(retired, Gone{Code: "retired", Sentence: "node node2 was retired by ada: scrapped", Type: "muster node token"})
+	w.nodes.retire(retired, Retirement{Code: "retired", Sentence: "node node2 was retired by ada: scrapped", Type: "muster node token"})
 	rebuilt := w.node(4, 1)
 	w.nodes.set(rebuilt, core.Node{ID: 1004, Name: "node4", Key: "new"})
 	keyless := w.node(5, 1)
@@ -215,7 +215,7 @@ func TestNewerSessionTakesOver(t *testing.T) {
 	w := newWorld(t, nil)
 	uid := w.node(1, 1)
 	a := w.agent(uid)
-	w.journal.hold(true)
+	w.journal.pauseCommits(true)
 	a.send(results(1, 2, 1)) // on its way to the disk while the other comes
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	opened := make(chan *agent)
@@ -229,7 +229,7 @@ func TestNewerSessionTakesOver(t *testing.T) {
 	if r := a.refusal(); r.Code != "duplicate" {
 		t.Fatalf("refusal %+v", r)
 	}
-	w.journal.hold(false)
+	w.journal.pauseCommits(false)
 	b := <-opened
 	if b.welcome.Last[0].Last != 2 {
 		t.Fatalf("the newer session is told %d, want what the older one sent", b.welcome.Last[0].Last)
@@ -289,13 +289,13 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
-	w.journal.hold(true)
+	w.journal.pauseCommits(true)
 	const n = 3
 	for i := range uint64(n) {
 		a.send(results(i*wire.MaxSignals+1, wire.MaxSignals, 99))
 	}
 	testenv.Until(t, "all to be appended", func() bool { return w.journal.queued() == n })
-	w.journal.hold(false)
+	w.journal.pauseCommits(false)
 	heard := 0
 	a.wait("the acknowledgement", func() bool { heard = len(a.refused); return a.acks[live] == n*wire.MaxSignals })
 	if heard != n*wire.MaxSignals {
@@ -329,13 +329,13 @@ func TestPoisonSignalIsRefusedAlone(t *testing.T) {
 func TestManyRefusalsTakeManyAcks(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
-	w.journal.hold(true)
+	w.journal.pauseCommits(true)
 	const batches, each = 15, 100
 	for i := range batches {
 		a.send(results(uint64(i*each+1), each, 4711))
 	}
 	testenv.Until(w.t, "all batches read", func() bool { return testutil.ToFloat64(w.server.metrics.frames[kept]) == batches })
-	w.journal.hold(false)
+	w.journal.pauseCommits(false)
 	a.waitAck(batches * each)
 	a.wait("every refusal", func() bool { return len(a.refused) == batches*each })
 	a.send(results(batches*each+1, 1, 1))
@@ -345,7 +345,7 @@ func TestManyRefusalsTakeManyAcks(t *testing.T) {
 func TestUnackedBytesStopTheReader(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.UnackedBytes = 1000 })
 	a := w.agent(w.node(1, 1))
-	w.journal.hold(true)
+	w.journal.pauseCommits(true)
 	var sent uint64
 	for {
 		err := a.Send(results(sent+1, 10, 1))
@@ -360,7 +360,7 @@ func TestUnackedBytesStopTheReader(t *testing.T) {
 	if sent == 0 || a.Unacked() > 1000 {
 		t.Fatalf("sent %d, %d bytes unacknowledged", sent, a.Unacked())
 	}
-	w.journal.hold(false)
+	w.journal.pauseCommits(false)
 	a.waitAck(sent)
 	if a.Unacked() != 0 {
 		t.Fatalf("%d bytes unacknowledged at the end", a.Unacked())
@@ -567,7 +567,7 @@ func TestNothingComesBeforeWelcome(t *testing.T) {
 	w := newWorld(t, nil)
 	for n := 1; n <= 20; n++ {
 		uid := w.node(n, 1)
-		w.journal.hold(true)
+		w.journal.pauseCommits(true)
 		opened := make(chan error)
 		go func() {
 			_, err := w.open(uid, nil)
@@ -577,8 +577,8 @@ func TestNothingComesBeforeWelcome(t *testing.T) {
 		node, _ := w.nodes.Lookup(uid)
 		w.plan.assign(node.ID, uid, 1, 2)
 		w.plan.tell(directory.Change{Assignments: []model.NodeID{node.ID}})
-		testenv.Until(t, "a writer is at it", func() bool { return w.server.pushes.Waiting() == 0 })
-		w.journal.hold(false)
+		testenv.Until(t, "a writer is at it", func() bool { return w.server.pushes.Len() == 0 })
+		w.journal.pauseCommits(false)
 		if err := <-opened; err != nil {
 			t.Fatal(err)
 		}

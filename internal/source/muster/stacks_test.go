@@ -21,7 +21,7 @@ func TestIdleSessionsKeepTheirFirstStack(t *testing.T) {
 	}
 	connect := func(n int) {
 		f := w.hello(w.node(n, 1))
-		f.say(wire.AppendBatch(nil, results(1, 8, 1)))
+		f.write(wire.AppendBatch(nil, results(1, 8, 1)))
 		for kind := wire.Kind(0); kind != wire.KindAck; {
 			kind, _ = f.hear()
 		}

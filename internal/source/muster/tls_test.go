@@ -264,8 +264,8 @@ func TestWhoMayNotOpenASession(t *testing.T) {
 		}
 	})
 	t.Run("retired", func(t *testing.T) {
-		gone := Gone{Code: "retired", Sentence: "node web01 was retired by ada: scrapped", Type: "muster node token"}
-		h.nodes.bury(good.Node, gone)
+		gone := Retirement{Code: "retired", Sentence: "node web01 was retired by ada: scrapped", Type: "muster node token"}
+		h.nodes.retire(good.Node, gone)
 		_, err := h.openTLS(good, good.Node)
 		if r := refusalOf(t, err); r.Code != gone.Code || r.Message != gone.Sentence || r.Hint != gone.Type || r.RetryMs == 0 {
 			t.Fatalf("refusal %+v", r)

@@ -262,7 +262,7 @@ type memNodes struct {
 	mu   sync.Mutex
 	by   map[uuid.UUID]core.Node
 	team map[model.NamespaceID]core.NamespaceLimits
-	gone map[uuid.UUID]Gone
+	gone map[uuid.UUID]Retirement
 	seen int
 }
 
@@ -273,16 +273,16 @@ func (m *memNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	n, ok := m.by[uid]
 	return n, ok
 }
-func (m *memNodes) bury(uid uuid.UUID, g Gone) {
+func (m *memNodes) retire(uid uuid.UUID, g Retirement) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.gone == nil {
-		m.gone = map[uuid.UUID]Gone{}
+		m.gone = map[uuid.UUID]Retirement{}
 	}
 	m.gone[uid] = g
 	delete(m.by, uid)
 }
-func (m *memNodes) Gone(uid uuid.UUID, _ string) Gone {
+func (m *memNodes) Retirement(uid uuid.UUID, _ string) Retirement {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.gone[uid]
@@ -302,7 +302,7 @@ func (m *memNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string)
 	}
 	return n.Key, ""
 }
-func (m *memNodes) Seen(core.Node, *wire.Hello) (string, string) {
+func (m *memNodes) RecordAgent(core.Node, *wire.Hello) (string, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen++
@@ -460,9 +460,9 @@ func (j *memJournal) apply(data []byte) {
 	}
 }
 
-func (j *memJournal) set(fn func()) { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
-func (j *memJournal) hold(on bool)  { j.set(func() { j.holding = on }) }
-func (j *memJournal) queued() int   { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
+func (j *memJournal) set(fn func())        { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
+func (j *memJournal) pauseCommits(on bool) { j.set(func() { j.holding = on }) }
+func (j *memJournal) queued() int          { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
 
 func (j *memJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for i := range entries {

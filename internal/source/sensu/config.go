@@ -48,7 +48,7 @@ type Config struct {
 	// block. May be nil.
 	OnClone func(core.Clone)
 
-	// OnRan and OnEnded are those of muster.Config, for round-robin checks.
+	// OnRan and OnEnded have the meaning that they have in muster.Config.
 	OnRan   func(check model.CheckID, proxy model.NodeID, age time.Duration)
 	OnEnded func(node model.NodeID)
 
@@ -90,11 +90,11 @@ type Checks interface {
 // View is the part of the event view that sessions need.
 type View interface {
 	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
-	// Known reports whether a node has an event of a check.
-	Known(node model.NodeID, check model.CheckID) bool
+	// HasEvent reports whether a node has an event of a check.
+	HasEvent(node model.NodeID, check model.CheckID) bool
 }
 
-// Limits bound the cost of one agent. Zero: the default.
+// Limits holds the bounds on the cost of one agent. Zero: the default.
 type Limits struct {
 	Sessions     int           // default 60000
 	MessageBytes int           // one message; default 1 MiB

@@ -149,7 +149,7 @@ func (x *session) plan() {
 			continue // requested by Give
 		}
 		if timed = append(timed, j); !old[j] {
-			j.firstRun = j.previous == nil && !x.srv.cfg.View.Known(j.subject(), j.recipe.chunk.Unit)
+			j.firstRun = j.previous == nil && !x.srv.cfg.View.HasEvent(j.subject(), j.recipe.chunk.Unit)
 		}
 	}
 	x.srv.setJobs(x, timed)

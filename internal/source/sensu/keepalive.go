@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// nodeOf returns a node with the times of its keepalive: those of its own resource, else the agent's settings
-// (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout), else the server's defaults. An agent without
+// nodeOf returns a node with the times of its keepalive, from its own resource, else from the agent's settings
+// (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout), else from the server's defaults. An agent without
 // a critical time-out is critical after the one that warns.
 func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Received, keepalive bool) core.Node {
 	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}

@@ -43,7 +43,7 @@ func cleanNames(list []string) (names []string) {
 	return names
 }
 
-// facts returns the facts of a machine, named like those of muster-agent.
+// facts returns the facts of a machine, with the names that muster-agent uses.
 func facts(m *sensuwire.Machine) map[string]string {
 	y := &m.System
 	f := map[string]string{}

@@ -52,7 +52,7 @@ func (e *incoming) passiveChunk() (c *model.CheckChunk, proxy directory.ProxyNod
 			return check.Chunk, proxy, kept
 		}
 	}
-	if !known || !e.srv.cfg.View.Known(at.node, at.check) {
+	if !known || !e.srv.cfg.View.HasEvent(at.node, at.check) {
 		if out := e.checkPassiveLimit(at, name); out != kept {
 			return nil, proxy, out
 		}
@@ -78,7 +78,7 @@ func (e *incoming) checkPassiveLimit(at place, name string) outcome {
 		return e.refuse(unassigned, "an event of check "+name+", which the node's assignment does not name, and for which there is no passive Check: declare it (passive: true), or let such checks be created (spec.limits.passivePerNode of the namespace)")
 	}
 	for _, id := range e.srv.cfg.Checks.PassiveChecks(e.namespace, model.SourceSensu) {
-		if _, ok := e.admitted[place{at.node, id}]; id != at.check && (ok || e.srv.cfg.View.Known(at.node, id)) {
+		if _, ok := e.admitted[place{at.node, id}]; id != at.check && (ok || e.srv.cfg.View.HasEvent(at.node, id)) {
 			n++
 		}
 	}
@@ -101,7 +101,7 @@ func (e *incoming) assignedProxy(name string) (proxy directory.ProxyNode, ok boo
 		j = e.list[i]
 	}
 	e.Mu.Unlock()
-	if j == nil || !e.speaks(j.recipe.chunk, j.proxy.ID) {
+	if j == nil || !e.mayReportOn(j.recipe.chunk, j.proxy.ID) {
 		return proxy, false
 	}
 	return j.proxy, true

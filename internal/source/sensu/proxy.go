@@ -64,8 +64,8 @@ func subjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.
 	return list
 }
 
-// speaks reports whether the node's present assignment names a proxy node for a check.
-func (x *session) speaks(c *model.CheckChunk, proxy model.NodeID) bool {
+// mayReportOn reports whether the node's present assignment names a proxy node for a check.
+func (x *session) mayReportOn(c *model.CheckChunk, proxy model.NodeID) bool {
 	_, ok := x.srv.cfg.Assignments.For(x.Node.ID).ProxyNode(c.Unit, proxy)
 	return ok
 }

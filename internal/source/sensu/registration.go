@@ -52,7 +52,7 @@ func (x *session) register(said *sensuwire.Received, keepalive bool) error {
 	if older != nil {
 		base = &older.Session
 	}
-	entries := x.Begin(x.mark(wire.SessionMark{Begun: true}), nil, base, func() []byte {
+	entries := x.BeginEntries(x.mark(wire.SessionMark{Begun: true}), nil, base, func() []byte {
 		_ = older.Conn.Close()
 		return older.mark(wire.SessionMark{})
 	})
@@ -101,7 +101,7 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 }
 
 // recordMachine hands the description of the machine to the inventory. Only a keepalive names the handlers of the node's
-// keepalive: an event names those of its own check.
+// keepalive; an event names the handlers of its own check.
 func (x *session) recordMachine(said *sensuwire.Received, keepalive bool) {
 	m, err := said.ReadMachine()
 	if err != nil {

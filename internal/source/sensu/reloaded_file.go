@@ -18,7 +18,7 @@ func (f *reloadedFile) reload(inForce []byte, accept func(text []byte) error) er
 	text, err := os.ReadFile(f.path)
 	stable := bytes.Equal(text, f.lastRead)
 	if !stable {
-		f.lastErr = "" // somebody edits it, who wants to know whether it is right now
+		f.lastErr = "" // an operator has edited it and expects an answer
 	}
 	f.lastRead = text
 	switch {

@@ -31,7 +31,7 @@ func (e *incoming) handle() (out outcome, cause string) {
 		if c, proxy, out = e.passiveChunk(); c == nil {
 			return out, ""
 		}
-	} else if len(e.Proxy) > 0 && !e.speaks(c, proxy.ID) {
+	} else if len(e.Proxy) > 0 && !e.mayReportOn(c, proxy.ID) {
 		return e.refuseProxy(), ""
 	}
 	if code, reason := e.srv.cfg.View.Admit(cmp.Or(proxy.ID, e.Node.ID), c); code != "" {

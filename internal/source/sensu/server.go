@@ -142,7 +142,7 @@ func (s *Server) Disconnect(node model.NodeID) {
 	}
 }
 
-// reassign wakes the sessions whose assignment changed, and ends those of deleted nodes.
+// reassign wakes the sessions whose assignment changed, and ends the sessions of deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		if x := s.registry.Get(node); x != nil {

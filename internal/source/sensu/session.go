@@ -113,7 +113,7 @@ func (x *session) Message() (cause string) {
 		cause = x.commitPending()
 	}
 	if cause == "" {
-		cause = x.pay()
+		cause = x.charge()
 	}
 	return cause
 }
@@ -236,8 +236,8 @@ func (x *session) mark(m wire.SessionMark) []byte {
 	return n.Mark(m)
 }
 
-// pay charges a message to the limits, and waits while there is debt.
-func (x *session) pay() (cause string) {
+// charge charges a message to the limits, and waits while there is debt.
+func (x *session) charge() (cause string) {
 	if !x.registered {
 		return ""
 	}

@@ -21,7 +21,7 @@ const (
 // slot is the time of runs: once each interval, at this offset, by Server.boot.
 type slot struct{ interval, at time.Duration }
 
-// assignSlots gives each job its slot: the one that it would have on muster-agent, or up to maxAdvance earlier, that of
+// assignSlots gives each job its slot: the slot that muster-agent would use, or up to maxAdvance earlier the slot of
 // another job whose interval divides this one's. So both are requested together each time, and the time between two runs
 // is the interval.
 func assignSlots(node uuid.UUID, jobs []*job) {

@@ -284,7 +284,7 @@ func (w *world) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason string)
 	}
 	return "", ""
 }
-func (w *world) Known(node model.NodeID, check model.CheckID) bool {
+func (w *world) HasEvent(node model.NodeID, check model.CheckID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.knows[place{node, check}]

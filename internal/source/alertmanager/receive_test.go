@@ -154,7 +154,7 @@ func (w *world) post(lines ...string) error {
 		}
 		list = append(list, fmt.Sprintf(`{"labels":{%s}%s}`, strings.Join(labels, ","), ends))
 	}
-	return w.s.take(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
+	return w.s.receive(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
 }
 
 // expect compares what was written since it was asked last.
@@ -213,11 +213,11 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 		time.Sleep(3*time.Minute + 50*time.Second)
 		w.expect("not yet")
 		time.Sleep(20 * time.Second)
-		w.expect("nobody says the other any more", "1 diskfull OK resolved: DiskFull (instance=web1:9100 mount=/ severity=warning) (nobody says it any more)")
+		w.expect("nobody says the other any more", "1 diskfull OK resolved: DiskFull (instance=web1:9100 mount=/ severity=warning) (no longer repeated)")
 		must(w.post("DiskFull instance=web1:9100 mount=/ until=-1s", "Unheard instance=web9 until=-1s"))
 		w.expect("what ended already")
-		if len(w.s.places) != 0 || w.s.firing != 0 || w.nodes["web9"] != 0 || len(w.checks) != 1 || w.applies != 1 {
-			t.Errorf("%v %d firing, %v, %v, %d applies", w.s.places, w.s.firing, w.nodes, w.checks, w.applies)
+		if len(w.s.events) != 0 || w.s.firing != 0 || w.nodes["web9"] != 0 || len(w.checks) != 1 || w.applies != 1 {
+			t.Errorf("%v %d firing, %v, %v, %d applies", w.s.events, w.s.firing, w.nodes, w.checks, w.applies)
 		}
 
 		// An alert that says how well it is: it opens nothing, and its end is no result.
@@ -277,9 +277,9 @@ func TestWhatWasOpenAtTheStart(t *testing.T) {
 			t.Error(err)
 		}
 		w.expect("one of two is said again", "1 a CRITICAL A (instance=web1 n=1 severity=warning)")
-		time.Sleep(soon + 2*tick)
+		time.Sleep(repeatWindow + 2*tick)
 		w.expect("the other was said to have ended", "1 b OK resolved: B (instance=web1)")
-		time.Sleep(resolveAfter - soon - 3*tick)
+		time.Sleep(resolveAfter - repeatWindow - 3*tick)
 		if err := w.post("A instance=web1 n=1 severity=warning"); err != nil {
 			t.Error(err)
 		}
@@ -322,10 +322,10 @@ func TestNoMoreIsMadeThanMayBe(t *testing.T) {
 			alerts     []string
 		}{
 			{"nodes", "2 of 4 alerts are refused", []string{"A instance=n1", "A instance=n2", "A instance=n3", "A instance=n4"}},
-			{"checks", "has its 3 passive checks", []string{"A instance=web1", "B instance=web1", "C instance=web1", "D instance=web1"}},
+			{"checks", "is at its limit of 3 passive checks", []string{"A instance=web1", "B instance=web1", "C instance=web1", "D instance=web1"}},
 			{"fire", "5 of 6 alerts", []string{"A instance=n1 n=1", "A instance=n1 n=2", "A instance=n1 n=3", "B instance=web1 n=1", "C instance=web1 n=1", "C instance=n1"}},
 		} {
-			w.s.places, w.s.firing = map[placeKey]*place{}, map[bool]int{true: 3}[c.what == "fire"]
+			w.s.events, w.s.firing = map[eventKey]*alertEvent{}, map[bool]int{true: 3}[c.what == "fire"]
 			err := w.post(c.alerts...)
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, want %s", c.what, err, c.says)
@@ -352,7 +352,7 @@ func TestWhatAnAlertIs(t *testing.T) {
 			k, v, _ := strings.Cut(word, "=")
 			labels[k] = v
 		}
-		if names, status := strings.Join(about(labels), " "), statusOf(labels).String(); names != c.names || status != c.status {
+		if names, status := strings.Join(nodeNames(labels), " "), statusOf(labels).String(); names != c.names || status != c.status {
 			t.Errorf("%s: %s %s, want %s %s", c.labels, names, status, c.names, c.status)
 		}
 	}
@@ -384,7 +384,7 @@ func FuzzAlerts(f *testing.F) {
 			if bad[i] {
 				continue
 			}
-			for _, name := range about(alerts[i].Labels) {
+			for _, name := range nodeNames(alerts[i].Labels) {
 				if err := model.NameError(name); err != nil {
 					t.Errorf("node %q: %v", name, err)
 				}

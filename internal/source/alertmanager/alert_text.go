@@ -13,9 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What an alert is, in our words.
-
-// statusOf is by the label severity. What says nothing of it is a warning.
+// statusOf returns the status by the label severity; an alert without a known one is a warning.
 func statusOf(labels map[string]string) model.Status {
 	switch strings.ToLower(labels["severity"]) {
 	case "critical", "crit", "page", "error", "high", "major", "fatal", "emergency", "disaster", "p1":
@@ -26,16 +24,15 @@ func statusOf(labels map[string]string) model.Status {
 	return model.Warning
 }
 
-// nodeLabels say what an alert is about, the nearest first.
+// nodeLabels are the labels that name the node of an alert, the most specific first.
 var nodeLabels = [...]string{"node", "nodename", "host", "hostname", "instance"}
 
-// nobody is the proxy node of alerts that are about no machine.
-const nobody = "alerts"
+// alertsNode is the proxy node of alerts that name no machine.
+const alertsNode = "alerts"
 
-// about lists the names under which what an alert is about may be known; the last is what
-// a proxy node for it is called.
-func about(labels map[string]string) (names []string) {
-	made := ""
+// nodeNames lists the names that the node of an alert may have; the last is the name of a proxy node for it.
+func nodeNames(labels map[string]string) (names []string) {
+	first := ""
 	for _, label := range nodeLabels {
 		host := hostOf(labels[label])
 		name := model.CleanName(host)
@@ -46,12 +43,12 @@ func about(labels map[string]string) (names []string) {
 		if short, _, ok := strings.Cut(name, "."); ok && short != "" && net.ParseIP(host) == nil {
 			names = append(names, short)
 		}
-		made = cmp.Or(made, name)
+		first = cmp.Or(first, name)
 	}
-	return append(names, cmp.Or(made, nobody))
+	return append(names, cmp.Or(first, alertsNode))
 }
 
-// hostOf takes scheme, port and path off an instance.
+// hostOf removes scheme, port and path of an instance.
 func hostOf(instance string) string {
 	if strings.Contains(instance, "://") {
 		if u, err := url.Parse(instance); err == nil && u.Hostname() != "" {
@@ -64,7 +61,7 @@ func hostOf(instance string) string {
 	return strings.Trim(instance, "[]")
 }
 
-// line is an alert in one line, without the labels that the event has anyway.
+// line returns the summary and the labels of an alert, without those that the event has.
 func (a *Alert) line() string {
 	var b strings.Builder
 	b.WriteString(oneLine(cmp.Or(a.Annotations["summary"], a.Annotations["title"], a.Annotations["message"], a.Annotations["description"], a.Labels["alertname"])))
@@ -85,7 +82,7 @@ func (a *Alert) line() string {
 	return b.String()
 }
 
-// text is all that an alert says.
+// text returns the line of an alert, its description and its links.
 func (a *Alert) text() string {
 	lines := []string{a.line()}
 	for _, name := range [...]string{"message", "description"} {
@@ -103,8 +100,8 @@ func (a *Alert) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// together is the output of an event: one alert whole, more as a list.
-func together(list []*firing) string {
+// listAlerts returns the output of an event: the text of one alert, or a list of several.
+func listAlerts(list []*firing) string {
 	if len(list) == 1 {
 		return list[0].text
 	}
@@ -124,13 +121,13 @@ func valid(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }
 
-// cut bounds an output.
-func cut(text string, most int) string {
-	if len(text) <= most {
+// truncate bounds an output to limit bytes, with a mark.
+func truncate(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	const room = 40 // of the mark
-	end := max(0, most-room)
+	const markBytes = 40
+	end := max(0, limit-markBytes)
 	for end > 0 && !utf8.RuneStart(text[end]) {
 		end--
 	}

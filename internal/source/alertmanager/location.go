@@ -10,21 +10,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// spot is where an alert belongs.
-type spot struct {
+// location is the check and the node of an alert.
+type location struct {
 	namespace string
 	check     directory.PassiveCheck
 	node      model.NodeID
 	name      string // of the node
 }
 
-// source is the value of model.SourceLabel of what is made for alerts.
+// source is the value of model.SourceLabel of checks and nodes that are created for alerts.
 const source = model.SourceAlerts
 
-// find finds the check and the node of each alert that is not refused yet, and makes what is missing, all in one
-// change.
-func (s *Server) find(ctx context.Context, by intent.Actor, namespace string, alerts []Alert, of []outcome) (found []spot, refused []refusal, err error) {
-	found = make([]spot, len(alerts))
+// locateAll finds the check and the node of each alert that is not refused yet, and creates the missing ones in one change.
+func (s *Server) locateAll(ctx context.Context, by intent.Actor, namespace string, alerts []Alert, of []outcome) (found []location, refused []refusal, err error) {
+	found = make([]location, len(alerts))
 	look := func() (missing []model.Resource) {
 		refused = refused[:0]
 		named := map[string]bool{}
@@ -33,7 +32,7 @@ func (s *Server) find(ctx context.Context, by intent.Actor, namespace string, al
 				continue
 			}
 			at := &found[i]
-			*at = spot{namespace: namespace}
+			*at = location{namespace: namespace}
 			resources, out, why := s.locate(at, &alerts[i])
 			if why != "" {
 				refused = append(refused, refusal{i, out, why})
@@ -48,47 +47,46 @@ func (s *Server) find(ctx context.Context, by intent.Actor, namespace string, al
 		return missing
 	}
 	if len(look()) > 0 {
-		if err := s.make(ctx, by, namespace, look); err != nil {
+		if err := s.create(ctx, by, namespace, look); err != nil {
 			return nil, nil, err
 		}
 	}
 	refused = slices.Clone(refused)
 	for i := range alerts {
 		if of[i] == outcomes && (found[i].check.Chunk == nil || found[i].node == 0) && !slices.ContainsFunc(refused, func(r refusal) bool { return r.index == i }) {
-			if alerts[i].left <= 0 {
-				of[i] = resolved // of what nobody knows
+			if alerts[i].lifetime <= 0 {
+				of[i] = resolved // nothing fires there
 				continue
 			}
-			refused = append(refused, refusal{i, places, fmt.Sprintf("namespace %s has its %d passive checks, or its %d nodes for alerts: no more are made", namespace, s.cfg.Limits.Checks, s.cfg.Limits.Nodes)})
+			refused = append(refused, refusal{i, noLocation, fmt.Sprintf("namespace %s is at its limit of %d passive checks, or of %d nodes for alerts", namespace, s.cfg.Limits.Checks, s.cfg.Limits.Nodes)})
 		}
 	}
 	return found, refused, nil
 }
 
-// locate finds the place of one alert; why is set where it can have none, and missing names what is to
-// be made.
-func (s *Server) locate(at *spot, a *Alert) (missing []model.Resource, out outcome, why string) {
-	fires := a.left > 0
+// locate finds the check and node of one alert. A reason refuses the alert; missing lists the resources to create.
+func (s *Server) locate(at *location, a *Alert) (missing []model.Resource, out outcome, why string) {
+	fires := a.lifetime > 0
 	name := model.CleanName(a.Labels["alertname"])
 	if name == "" {
-		return nil, malformed, "its alertname has nothing of which a name could be made"
+		return nil, malformed, "its alertname has no character that a name of a check may have"
 	}
 	if model.BuiltinCheck(name) != 0 {
-		return nil, taken, fmt.Sprintf("check %s is built in: give the alert another name", name)
+		return nil, nameTaken, fmt.Sprintf("check %s is built in: rename the alert", name)
 	}
 	check, ok := s.cfg.Plan.PassiveCheck(at.namespace, name)
 	switch {
 	case ok && check.Chunk == nil:
-		return nil, taken, fmt.Sprintf("check %s is run by agents: give one of them another name", name)
+		return nil, nameTaken, fmt.Sprintf("check %s is run by agents: rename the alert or the check", name)
 	case ok && check.Source == model.SourceSensu:
-		return nil, taken, fmt.Sprintf("check %s is of events that Sensu's agents bring: give one of them another name", name)
+		return nil, nameTaken, fmt.Sprintf("check %s belongs to events of Sensu agents: rename the alert or the check", name)
 	case ok && check.Disabled:
-		return nil, unwanted, fmt.Sprintf("check %s is disabled", name)
+		return nil, disabled, fmt.Sprintf("check %s is disabled", name)
 	case !ok && fires:
 		missing = append(missing, resource("Check", at.namespace, name, a.Labels["alertname"], &model.CheckSpec{Passive: true}))
 	}
 	at.check = check
-	names := about(a.Labels)
+	names := nodeNames(a.Labels)
 	for _, candidate := range names {
 		if id, ok := s.cfg.Plan.NodeByName(at.namespace, candidate); ok {
 			at.node, at.name = id, candidate
@@ -111,48 +109,48 @@ func resource(kind, namespace, name, display string, spec model.Spec) model.Reso
 	}
 }
 
-// make makes what look misses, as far as there is room, and lets it look again.
-func (s *Server) make(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
-	s.making.Lock()
-	defer s.making.Unlock()
-	by.Why = fmt.Sprintf("named by alerts that %s brought in", by.User)
+// create creates the resources that look returns, within the limits, and calls look again.
+func (s *Server) create(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
+	s.creation.Lock()
+	defer s.creation.Unlock()
+	by.Why = fmt.Sprintf("named by alerts that %s sent", by.User)
 	var err error
-	for range makeTries {
-		missing := s.within(namespace, look()) // somebody else may have made some of it
+	for range maxCreateTries {
+		missing := s.withinLimits(namespace, look()) // another request may have created some
 		if len(missing) == 0 {
 			break
 		}
-		none := map[intent.Key]int64{} // what an operator has applied just now is not written over
+		expect := map[intent.Key]int64{} // no resource that an operator has just applied is overwritten
 		for i := range missing {
-			none[intent.KeyOf(&missing[i])] = 0
+			expect[intent.KeyOf(&missing[i])] = 0
 		}
-		_, err = s.cfg.Intent.Apply(ctx, by, missing, intent.ApplyOptions{Yes: true, Expect: none})
-		there := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict
-		if err != nil && !there {
+		_, err = s.cfg.Intent.Apply(ctx, by, missing, intent.ApplyOptions{Yes: true, Expect: expect})
+		exists := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict
+		if err != nil && !exists {
 			break
 		}
 		if caught := s.cfg.Plan.CatchUp(ctx); caught != nil {
 			err = caught
 			break
 		}
-		if !there {
+		if !exists {
 			break
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("make what the alerts are about: %w", err)
+		return fmt.Errorf("create the checks and nodes of alerts: %w", err)
 	}
 	look()
 	return nil
 }
 
-// makeTries: what is missing may be applied by somebody else meanwhile.
-const makeTries = 3
+// maxCreateTries bounds the retries when an operator applies one of the resources at the same time.
+const maxCreateTries = 3
 
-// within is what of missing there is room for.
-func (s *Server) within(namespace string, missing []model.Resource) []model.Resource {
-	checks := s.cfg.Limits.Checks - s.checksIn(namespace)
-	nodes := s.cfg.Limits.Nodes - len(s.cfg.Plan.NodesMatching(namespace, ofAlerts()))
+// withinLimits returns the missing resources for which the namespace has room.
+func (s *Server) withinLimits(namespace string, missing []model.Resource) []model.Resource {
+	checks := s.cfg.Limits.Checks - s.countChecks(namespace)
+	nodes := s.cfg.Limits.Nodes - len(s.cfg.Plan.NodesMatching(namespace, sourceSelector()))
 	return slices.DeleteFunc(missing, func(r model.Resource) bool {
 		room := &nodes
 		if r.Kind == "Check" {
@@ -163,7 +161,7 @@ func (s *Server) within(namespace string, missing []model.Resource) []model.Reso
 	})
 }
 
-func (s *Server) checksIn(namespace string) (n int) {
+func (s *Server) countChecks(namespace string) (n int) {
 	for _, id := range s.cfg.Plan.PassiveChecks("", "") {
 		if ns, _, _ := s.cfg.Plan.CheckName(id); ns == namespace {
 			n++
@@ -172,7 +170,7 @@ func (s *Server) checksIn(namespace string) (n int) {
 	return n
 }
 
-func ofAlerts() directory.Selector {
+func sourceSelector() directory.Selector {
 	selector, err := directory.ParseSelector(model.SourceLabel + "=" + source)
 	if err != nil {
 		panic("BUG: " + err.Error())

@@ -30,7 +30,7 @@ func TestASenderWhoseClockIsBehind(t *testing.T) {
 		const (
 			fires    = "Down instance=new1 severity=critical until=-2m"
 			resolved = "Down instance=new1 severity=critical until=-6m"
-			down     = "2 down CRITICAL Down (instance=new1 severity=critical)\nthe clock of prometheus at 10.0.0.7 is behind this server's, by 2m at least: its alerts come late here"
+			down     = "2 down CRITICAL Down (instance=new1 severity=critical)\nthe clock of prometheus at 10.0.0.7 is at least 2m behind this server's: its alerts arrive late"
 		)
 		for _, again := range []string{"first", "second"} {
 			w.says(fires, again)
@@ -58,12 +58,12 @@ func TestASenderWhoseClockIsBehind(t *testing.T) {
 		if n := testutil.ToFloat64(w.s.metrics.behind); n != 8 {
 			t.Errorf("%v were found out", n)
 		}
-		time.Sleep(forgetEnds + tick)
+		time.Sleep(pastEndLifetime + tick)
 		synctest.Wait()
-		w.s.writing.Lock()
-		defer w.s.writing.Unlock()
-		if len(w.s.ends) != 0 {
-			t.Errorf("%d ends are known", len(w.s.ends))
+		w.s.mu.Lock()
+		defer w.s.mu.Unlock()
+		if len(w.s.pastEnds) != 0 {
+			t.Errorf("%d ends are known", len(w.s.pastEnds))
 		}
 	})
 }
@@ -88,9 +88,9 @@ func TestOneOfTwoSendersIsBehind(t *testing.T) {
 			w.mu.Unlock()
 			time.Sleep(time.Minute)
 		}
-		w.s.writing.Lock()
+		w.s.mu.Lock()
 		firing := w.s.firing
-		w.s.writing.Unlock()
+		w.s.mu.Unlock()
 		if changes > 1 || firing != 1 {
 			t.Errorf("%d changes in the last minute, %d fire", changes, firing)
 		}
@@ -120,8 +120,8 @@ func TestAnAlertLastsUntilItMayBeSaidAgain(t *testing.T) {
 			w.says("Down instance=web1 until=20s", "it fires", "1 down WARNING Down (instance=web1)")
 			time.Sleep(time.Minute)
 		}
-		time.Sleep(soon - time.Minute + tick)
-		w.expect("nobody says it", "1 down OK resolved: Down (instance=web1) (nobody says it any more)")
+		time.Sleep(repeatWindow - time.Minute + tick)
+		w.expect("nobody says it", "1 down OK resolved: Down (instance=web1) (no longer repeated)")
 	})
 }
 
@@ -140,6 +140,6 @@ func TestGrafanaSaysAnAlertSeldom(t *testing.T) {
 		w.says("Slow grafana_folder=Shop instance=web1 until=-1s", "it ends",
 			"1 slow OK resolved: Slow (grafana_folder=Shop instance=web1)")
 		time.Sleep(15 * time.Minute)
-		w.expect("nobody said the other", "1 open OK resolved: nobody says it any more since this server started")
+		w.expect("nobody said the other", "1 open OK resolved: not repeated since this server started")
 	})
 }

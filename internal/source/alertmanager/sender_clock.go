@@ -1,0 +1,161 @@
+package alertmanager
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// The endsAt of an alert is a time of its sender's clock. If that is behind this server's, a firing alert looks ended. The
+// difference: the end of a firing alert advances with each repetition, the end of an ended one stays.
+
+const (
+	// minAdvances is the number of successive repetitions in which a past end must have advanced.
+	minAdvances = 2
+	// retryWindow is the time within which a sender that retries sends the same again.
+	retryWindow = 10 * time.Second
+	// pastEndLifetime is the time after which a past end that is not repeated is forgotten; Prometheus repeats it for 15 minutes.
+	pastEndLifetime = 20 * time.Minute
+	// warnInterval is the time between two log lines on the clock of one sender.
+	warnInterval = time.Hour
+	// grafanaLifetime is the lifetime of an alert without an end of a Grafana contact point: its notification policies repeat
+	// it every four hours by default, and Grafana sends its end.
+	grafanaLifetime = 4*time.Hour + 15*time.Minute
+)
+
+// senderAlert identifies an alert of one sender.
+type senderAlert struct {
+	sender string
+	id     [32]byte
+}
+
+// pastEnd is an endsAt that was in the past when it arrived.
+type pastEnd struct {
+	endsAt   time.Time
+	arrived  time.Duration // of Server.clock
+	advances int           // successive
+}
+
+// setLifetimes sets the time for which each alert of a request fires without being repeated, and detects a wrong clock of
+// the sender.
+func (s *Server) setLifetimes(by intent.Actor, alerts []Alert, of []outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, wall := s.nowLocked(), s.cfg.Now()
+	sender := by.User + " (" + by.Whence + ")"
+	var behind, ahead time.Duration
+	for i := range alerts {
+		if of[i] != outcomes {
+			continue // refused
+		}
+		a := &alerts[i]
+		key := senderAlert{sender, a.identity()}
+		ahead = max(ahead, a.StartsAt.Sub(wall))
+		if a.lifetime = a.usualLifetime(wall); a.lifetime > 0 {
+			delete(s.pastEnds, key)
+			continue
+		}
+		before, known := s.pastEnds[key]
+		e := pastEnd{endsAt: a.EndsAt, arrived: now}
+		switch {
+		case known && a.EndsAt.Equal(before.endsAt) && now-before.arrived < retryWindow:
+			e = before
+		case known && a.EndsAt.After(before.endsAt):
+			e.advances = before.advances + 1
+		}
+		if known || len(s.pastEnds) < s.cfg.Limits.Firing {
+			s.pastEnds[key] = e
+		}
+		if e.advances >= minAdvances {
+			a.lifetime = min(max(resolveAfter, 3*(now-before.arrived)), maxLifetime)
+			a.behind = wall.Sub(a.EndsAt)
+			behind = max(behind, a.behind)
+			s.metrics.behind.Inc()
+		}
+	}
+	switch {
+	case behind > 0:
+		s.warnClockLocked(sender, now, "the clock of a sender of alerts is behind this server's: their ends are in the past, and they count as ended until two repetitions have arrived", "at_least", behind)
+	case ahead > time.Minute:
+		s.warnClockLocked(sender, now, "the clock of a sender of alerts is ahead of this server's: its alerts end here that much later", "at_least", ahead)
+	}
+}
+
+// usualLifetime returns the time for which an alert fires without being repeated, if the sender's clock is right; not
+// positive: it has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
+func (a *Alert) usualLifetime(wall time.Time) time.Duration {
+	switch left := a.EndsAt.Sub(wall); {
+	case a.EndsAt.IsZero() && a.Labels[grafanaLabel] != "":
+		return grafanaLifetime
+	case a.EndsAt.IsZero():
+		return resolveAfter
+	case left <= 0:
+		return left
+	default:
+		return min(max(left, repeatWindow), maxLifetime)
+	}
+}
+
+// grafanaLabel is a label of every alert of Grafana's own rules.
+const grafanaLabel = "grafana_folder"
+
+// repeatTime returns the time that senders have to repeat an event after a start of the server.
+func repeatTime(output string) time.Duration {
+	if strings.Contains(output, grafanaLabel+"=") {
+		return grafanaLifetime
+	}
+	return resolveAfter
+}
+
+// clockDelay is the note in an event on its sender's clock.
+type clockDelay struct {
+	behind time.Duration // at least
+	note   string        // empty: none
+	found  time.Duration // last time, of Server.clock
+}
+
+// clockDelay returns the note after an alert. The note before stays while it is about right, and while another sender with
+// a right clock sends the same alert.
+func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration) clockDelay {
+	change := a.behind - before.behind
+	switch {
+	case before.note != "" && a.behind > 0 && change > -time.Minute && change < time.Minute:
+		before.found = now
+		return before
+	case a.behind > 0:
+		return clockDelay{a.behind, clockNote(by, a.behind), now}
+	case now-before.found < resolveAfter:
+		return before
+	}
+	return clockDelay{}
+}
+
+func clockNote(by intent.Actor, behind time.Duration) string {
+	return fmt.Sprintf("the clock of %s at %s is at least %[3]s behind this server's: its alerts arrive late", by.User, by.Whence, model.Duration(max(behind.Truncate(time.Minute), time.Minute)))
+}
+
+// warnClockLocked logs a wrong clock of a sender, once per warnInterval.
+func (s *Server) warnClockLocked(sender string, now time.Duration, what string, args ...any) {
+	if at, ok := s.warned[sender]; ok && now-at < warnInterval {
+		return
+	}
+	s.warned[sender] = now
+	s.cfg.Log.Warn(what, append([]any{"sender", sender}, args...)...)
+}
+
+// forgetSendersLocked forgets past ends that are not repeated, and old log lines.
+func (s *Server) forgetSendersLocked(now time.Duration) {
+	for key, e := range s.pastEnds {
+		if now-e.arrived >= pastEndLifetime {
+			delete(s.pastEnds, key)
+		}
+	}
+	for sender, at := range s.warned {
+		if now-at >= warnInterval {
+			delete(s.warned, sender)
+		}
+	}
+}
