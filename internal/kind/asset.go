@@ -23,7 +23,7 @@ spec:
       url: https://files.example.org/check-plugins.tar.gz
       sha512: ` + strings.Repeat("0123456789abcdef", 8) + `
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.AssetSpec) { v.asset(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.AssetSpec) { validateAsset(v, s) },
 		Redact: func(s *model.AssetSpec) *model.AssetSpec {
 			out := *s
 			out.Builds = slices.Clone(s.Builds)
@@ -55,7 +55,7 @@ spec:
 	})
 }
 
-func (v *Validator) asset(s *model.AssetSpec) {
+func validateAsset(v *Validator, s *model.AssetSpec) {
 	if len(s.Builds) == 0 {
 		v.Missing("spec.builds", "muster asset add NAME FILE --os linux --arch amd64 uploads one and writes it", "has no archive")
 	}

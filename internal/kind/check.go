@@ -25,7 +25,7 @@ spec:
   interval: 60s
   probe: {name: disk, args: {warn: "20%", crit: "10%"}}
 `,
-		Validate:   func(v *Validator, _ *model.Resource, s *model.CheckSpec) { v.check(s) },
+		Validate:   func(v *Validator, _ *model.Resource, s *model.CheckSpec) { validateCheck(v, s) },
 		Cycle:      Cycle{"depends on itself", "remove one of them from the spec.dependsOn of the check before it"},
 		References: checkReferences,
 		Targets: func(s *model.CheckSpec) []FieldTargets {
@@ -92,7 +92,7 @@ func checkReferences(refs *References, s *model.CheckSpec) {
 	}
 }
 
-// check requires a check, unless it is built in.
+// validateCheck requires a check, unless it is built in.
 func (c *References) check(field, name string) {
 	if model.BuiltinCheck(name) == 0 {
 		c.Require("Check", field, name)
@@ -190,13 +190,13 @@ func every(s *model.CheckSpec) string {
 	return s.Interval.String()
 }
 
-func (v *Validator) check(s *model.CheckSpec) {
+func validateCheck(v *Validator, s *model.CheckSpec) {
 	v.targets("spec.targets", s.Targets, false)
 	v.targets("spec.proxy", s.Proxy, false)
-	v.roundRobin(s)
+	validateRoundRobin(v, s)
 	switch {
 	case s.Passive:
-		v.passive(s)
+		validatePassive(v, s)
 	case s.Command == nil && s.Probe == nil:
 		v.Missing("spec", "write command: … or probe: {name: …}; or passive: true, if its results come from outside", "says nothing to run")
 	case s.Command != nil && s.Probe != nil:
@@ -204,16 +204,16 @@ func (v *Validator) check(s *model.CheckSpec) {
 	}
 	v.command("spec.command", s.Command)
 	if s.Probe != nil {
-		v.probe(s.Probe)
+		validateProbe(v, s.Probe)
 	}
 	v.Bound("spec.dependsOn", len(s.DependsOn))
 	v.Names("spec.dependsOn", s.DependsOn, v.SharedName)
 	v.Bound("spec.pipelines", len(s.Pipelines))
 	v.Names("spec.pipelines", s.Pipelines, v.SharedName)
 	if !s.Passive {
-		v.schedule(s)
+		validateSchedule(v, s)
 	}
-	v.exceptions(s.Schedule)
+	validateExceptions(v, s.Schedule)
 	v.InRange("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), maxTimeout)
 	if s.TTL != 0 {
 		v.InRange("spec.ttl", s.TTL, model.Duration(time.Second), maxInterval)
@@ -222,11 +222,11 @@ func (v *Validator) check(s *model.CheckSpec) {
 		}
 	}
 	v.env("spec.env", s.Env)
-	v.checkSecrets(s)
-	v.stdin(s)
+	validateCheckSecrets(v, s)
+	validateStdin(v, s)
 	v.commandsAssets(s.Assets, s.Command, "a probe needs none")
-	v.hooks(s.Hooks)
-	v.metrics(s)
+	validateHooks(v, s.Hooks)
+	validateMetrics(v, s)
 	if len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs) {
 		v.Flaw("spec.runAs", "", "want a user's name")
 	}
@@ -252,12 +252,12 @@ func (v *Validator) check(s *model.CheckSpec) {
 			}
 		}
 	}
-	v.severities(s.Severity)
+	validateSeverities(v, s.Severity)
 	v.templates(s.TemplateTexts())
 }
 
-// passive refuses whatever says how and where to run a check that nobody runs.
-func (v *Validator) passive(s *model.CheckSpec) {
+// validatePassive refuses whatever says how and where to run a check that nobody runs.
+func validatePassive(v *Validator, s *model.CheckSpec) {
 	for _, f := range []struct {
 		name string
 		said bool
@@ -273,7 +273,7 @@ func (v *Validator) passive(s *model.CheckSpec) {
 	}
 }
 
-func (v *Validator) roundRobin(s *model.CheckSpec) {
+func validateRoundRobin(v *Validator, s *model.CheckSpec) {
 	if !s.RoundRobin {
 		return
 	}
@@ -285,7 +285,7 @@ func (v *Validator) roundRobin(s *model.CheckSpec) {
 	}
 }
 
-func (v *Validator) severities(m map[string]string) {
+func validateSeverities(v *Validator, m map[string]string) {
 	seen := map[model.Status]string{}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		at := "spec.severity." + name
@@ -303,7 +303,7 @@ func (v *Validator) severities(m map[string]string) {
 	}
 }
 
-func (v *Validator) probe(p *model.Probe) {
+func validateProbe(v *Validator, p *model.Probe) {
 	if p.Name == "" {
 		v.Missing("spec.probe.name", "", "missing")
 		return
@@ -337,7 +337,7 @@ func (v *Validator) probe(p *model.Probe) {
 	}
 }
 
-func (v *Validator) stdin(s *model.CheckSpec) {
+func validateStdin(v *Validator, s *model.CheckSpec) {
 	v.unredacted("spec.stdin", s.Stdin)
 	if s.Stdin != "" && s.Command == nil {
 		v.Missing("spec.stdin", "leave it out", "a probe reads no standard input")
@@ -347,8 +347,8 @@ func (v *Validator) stdin(s *model.CheckSpec) {
 	}
 }
 
-// checkSecrets validates the secrets of a check.
-func (v *Validator) checkSecrets(s *model.CheckSpec) {
+// validateCheckSecrets validates the secrets of a check.
+func validateCheckSecrets(v *Validator, s *model.CheckSpec) {
 	if len(s.Secrets) == 0 {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 // hookWhen lists the results that a hook may run after, besides exit codes.
 var hookWhen = [...]string{"ok", "warning", "critical", "unknown", "non-ok"}
 
-func (v *Validator) hooks(list []model.Hook) {
+func validateHooks(v *Validator, list []model.Hook) {
 	if len(list) > model.MaxHooks {
 		v.Flaw("spec.hooks", "put several commands into a script", "%d, at most %d", len(list), model.MaxHooks)
 	}
@@ -53,7 +53,7 @@ func (v *Validator) hooks(list []model.Hook) {
 	}
 }
 
-func (v *Validator) metrics(s *model.CheckSpec) {
+func validateMetrics(v *Validator, s *model.CheckSpec) {
 	if m := s.Metrics; m != nil {
 		switch {
 		case m.Format == "":
@@ -76,7 +76,7 @@ func (v *Validator) metrics(s *model.CheckSpec) {
 			name string
 			*model.Bounds
 		}{{"warning", t.Warning}, {"critical", t.Critical}, {"unknown", t.Unknown}} {
-			v.bounds(at+"."+b.name, b.Bounds)
+			validateBounds(v, at+"."+b.name, b.Bounds)
 		}
 		missing, ok := model.ParseStatus(t.Missing)
 		switch {
@@ -88,7 +88,7 @@ func (v *Validator) metrics(s *model.CheckSpec) {
 	}
 }
 
-func (v *Validator) bounds(at string, b *model.Bounds) {
+func validateBounds(v *Validator, at string, b *model.Bounds) {
 	switch {
 	case b == nil:
 	case b.Min == nil && b.Max == nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func (v *Validator) exceptions(s *model.Schedule) {
+func validateExceptions(v *Validator, s *model.Schedule) {
 	if s == nil {
 		return
 	}
@@ -25,12 +25,12 @@ func (v *Validator) exceptions(s *model.Schedule) {
 		case e.Window != "":
 			v.SharedName(at+".window", e.Window)
 		default:
-			v.during(at+".during", e.During)
+			validateDuring(v, at+".during", e.During)
 		}
 	}
 }
 
-func (v *Validator) schedule(s *model.CheckSpec) {
+func validateSchedule(v *Validator, s *model.CheckSpec) {
 	switch {
 	case s.Interval == 0 && s.Cron == "":
 		v.Missing("spec", "write interval: 60s, or cron", "does not say when to run")

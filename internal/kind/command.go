@@ -52,7 +52,7 @@ func (v *Validator) secretsIn(secrets []model.CommandSecret, env map[string]stri
 	}
 }
 
-// secretIn is one of them; twice: its variable is set already.
+// secretIn validates one secret; twice: its variable is set already.
 func (v *Validator) secretIn(at, env, secret string, twice bool) {
 	switch {
 	case env == "":
@@ -82,7 +82,7 @@ func (v *Validator) commandSecrets(secrets []model.CommandSecret, command *model
 	v.secretsIn(secrets, env)
 }
 
-// assets are those that something names.
+// assets validates the names of assets.
 func (v *Validator) assets(names []string) {
 	if len(names) > model.MaxAssets {
 		v.Flaw("spec.assets", "", "more than %d", model.MaxAssets)
@@ -90,7 +90,7 @@ func (v *Validator) assets(names []string) {
 	v.Names("spec.assets", names, v.SharedName)
 }
 
-// commandsAssets are those that something names which may have no command.
+// commandsAssets validates the names of assets for a command; why explains that without one they are useless.
 func (v *Validator) commandsAssets(names []string, c *model.Command, why string) {
 	v.assets(names)
 	if len(names) > 0 && c == nil {
@@ -98,7 +98,7 @@ func (v *Validator) commandsAssets(names []string, c *model.Command, why string)
 	}
 }
 
-// templates finds variables that are written wrongly.
+// templates records the flaws of wrong variables.
 func (v *Validator) templates(texts model.TemplateTexts) {
 	_, err := texts.Parse()
 	joined, ok := err.(interface{ Unwrap() []error })

@@ -19,7 +19,7 @@ spec:
   action: allow
   expressions: [event.check.occurrences > 2]
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.FilterSpec) { v.filter(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.FilterSpec) { validateFilter(v, s) },
 		References: func(refs *References, s *model.FilterSpec) {
 			refs.Require("Asset", "spec.assets", s.Assets...)
 			if s.When != nil {
@@ -46,7 +46,7 @@ func passes(s *model.FilterSpec) string {
 	return word + strings.Join(parts, "; ")
 }
 
-func (v *Validator) filter(s *model.FilterSpec) {
+func validateFilter(v *Validator, s *model.FilterSpec) {
 	switch s.Action {
 	case "":
 		v.Missing("spec.action", "write allow or deny", "missing")
@@ -79,5 +79,5 @@ func (v *Validator) filter(s *model.FilterSpec) {
 	}
 	v.timeZone("spec.when.timeZone", w.TimeZone)
 	v.Bound("spec.when.spans", len(w.Spans))
-	v.spans("spec.when.spans", w.Spans)
+	validateSpans(v, "spec.when.spans", w.Spans)
 }

@@ -19,7 +19,7 @@ metadata: {name: web}
 spec:
   where: node.labels.role == "web"
 `,
-		Validate: func(v *Validator, r *model.Resource, s *model.GroupSpec) { v.group(r.Metadata.Name, s) },
+		Validate: func(v *Validator, r *model.Resource, s *model.GroupSpec) { validateGroup(v, r.Metadata.Name, s) },
 		Cycle:    Cycle{"contains itself", "remove one of them from the spec.groups of the group before it"},
 		References: func(refs *References, s *model.GroupSpec) {
 			refs.Mention("Group", "spec.groups", s.Groups...)
@@ -64,7 +64,7 @@ func members(s *model.GroupSpec) string {
 	return dash(strings.Join(from, "; "))
 }
 
-func (v *Validator) group(name string, s *model.GroupSpec) {
+func validateGroup(v *Validator, name string, s *model.GroupSpec) {
 	v.Names("spec.nodes", s.Nodes, v.NodeName)
 	v.Names("spec.groups", s.Groups, v.SharedName)
 	if slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name) {
@@ -82,5 +82,5 @@ func (v *Validator) group(name string, s *model.GroupSpec) {
 	if s.Trusted && s.SelfJoin {
 		v.Flaw("spec.selfJoin", "leave it out, or make another group for agents that put themselves in", "a trusted group takes in no machine because that says so")
 	}
-	v.properties("spec.properties", s.Properties)
+	validateProperties(v, "spec.properties", s.Properties)
 }

@@ -20,7 +20,7 @@ metadata: {name: oncall}
 spec:
   email: {server: "smtp.example.org:25", from: muster@example.org, to: [oncall@example.org]}
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.HandlerSpec) { v.handler(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.HandlerSpec) { validateHandler(v, s) },
 		References: func(refs *References, s *model.HandlerSpec) {
 			for _, one := range s.NamedSecrets() {
 				refs.Require("Secret", "spec."+one.Field, one.Ref)
@@ -125,7 +125,7 @@ func streamDetails(view View) []Detail {
 	return list
 }
 
-func (v *Validator) handler(s *model.HandlerSpec) {
+func validateHandler(v *Validator, s *model.HandlerSpec) {
 	switch kinds := s.Services(); len(kinds) {
 	case 0:
 		var names []string
@@ -139,21 +139,21 @@ func (v *Validator) handler(s *model.HandlerSpec) {
 	}
 	v.command("spec.command", s.Command)
 	if s.Webhook != nil {
-		v.webhook(s.Webhook)
+		validateWebhook(v, s.Webhook)
 	}
-	s.MapTexts(func(t model.ServiceText) string { v.serviceText(t); return t.Value })
-	v.service(s)
+	s.MapTexts(func(t model.ServiceText) string { validateServiceText(v, t); return t.Value })
+	validateService(v, s)
 	v.Bound("spec.showLabels", len(s.ShowLabels))
 	for i, name := range s.ShowLabels {
 		v.labelKey(fmt.Sprintf("spec.showLabels[%d]", i), name)
 	}
 	v.InRange("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
 	v.env("spec.env", s.Env)
-	v.handlerSecrets(s)
+	validateHandlerSecrets(v, s)
 	v.commandsAssets(s.Assets, s.Command, "only a command needs programs")
 	v.templates(model.TemplateTexts{Command: s.Command, Env: s.Env})
 }
 
-func (v *Validator) handlerSecrets(s *model.HandlerSpec) {
+func validateHandlerSecrets(v *Validator, s *model.HandlerSpec) {
 	v.commandSecrets(s.Secrets, s.Command, s.Env, "write the Secret where the key or the password stands: {secret: NAME}")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// serviceText validates one text of a service.
-func (v *Validator) serviceText(t model.ServiceText) {
+// validateServiceText validates one text of a service.
+func validateServiceText(v *Validator, t model.ServiceText) {
 	field := "spec." + t.Field
 	v.unredacted(field, t.Value)
 	shown := t.Value
@@ -42,17 +42,17 @@ func (v *Validator) serviceText(t model.ServiceText) {
 	}
 }
 
-// service validates the fields of each service.
-func (v *Validator) service(s *model.HandlerSpec) {
+// validateService validates the fields of each service.
+func validateService(v *Validator, s *model.HandlerSpec) {
 	if p := s.PagerDuty; p != nil {
-		v.secret("spec.pagerduty.routingKey", p.RoutingKey, true)
-		v.base("spec.pagerduty.url", p.URL)
-		v.callback("spec.pagerduty.callback", p.Callback)
+		validateSecretText(v, "spec.pagerduty.routingKey", p.RoutingKey, true)
+		validateBaseURL(v, "spec.pagerduty.url", p.URL)
+		validateCallback(v, "spec.pagerduty.callback", p.Callback)
 	}
 	if o := s.Opsgenie; o != nil {
-		v.secret("spec.opsgenie.apiKey", o.APIKey, true)
-		v.base("spec.opsgenie.url", o.URL)
-		v.callback("spec.opsgenie.callback", o.Callback)
+		validateSecretText(v, "spec.opsgenie.apiKey", o.APIKey, true)
+		validateBaseURL(v, "spec.opsgenie.url", o.URL)
+		validateCallback(v, "spec.opsgenie.callback", o.Callback)
 		v.oneOf("spec.opsgenie.region", o.Region, "us", "eu")
 		if o.Region != "" && o.URL != "" {
 			v.Flaw("spec.opsgenie.region", "keep one of them", "both region and url")
@@ -72,36 +72,36 @@ func (v *Validator) service(s *model.HandlerSpec) {
 		}
 		v.Bound("spec.alertmanager.urls", len(a.URLs))
 		for i, address := range a.URLs {
-			v.base(fmt.Sprintf("spec.alertmanager.urls[%d]", i), address)
+			validateBaseURL(v, fmt.Sprintf("spec.alertmanager.urls[%d]", i), address)
 		}
-		v.login("spec.alertmanager", a.Username, a.Password, a.Token)
+		validateLogin(v, "spec.alertmanager", a.Username, a.Password, a.Token)
 		v.Bound("spec.alertmanager.labels", len(a.Labels))
 	}
 	if c := s.Slack; c != nil {
-		v.secret("spec.slack.url", c.URL, true)
+		validateSecretText(v, "spec.slack.url", c.URL, true)
 	}
 	if m := s.Mattermost; m != nil {
-		v.secret("spec.mattermost.url", m.URL, true)
+		validateSecretText(v, "spec.mattermost.url", m.URL, true)
 	}
 	if t := s.MSTeams; t != nil {
-		v.secret("spec.teams.url", t.URL, true)
+		validateSecretText(v, "spec.teams.url", t.URL, true)
 	}
 	if n := s.Ntfy; n != nil {
-		v.secret("spec.ntfy.topic", n.Topic, true)
-		v.base("spec.ntfy.url", n.URL)
-		v.login("spec.ntfy", n.Username, n.Password, n.Token)
+		validateSecretText(v, "spec.ntfy.topic", n.Topic, true)
+		validateBaseURL(v, "spec.ntfy.url", n.URL)
+		validateLogin(v, "spec.ntfy", n.Username, n.Password, n.Token)
 	}
 	if e := s.Email; e != nil {
-		v.email(e)
+		validateEmail(v, e)
 	}
 	if t := s.TCP; t != nil {
-		v.address("spec.tcp.address", t.Address)
+		validateHostPort(v, "spec.tcp.address", t.Address)
 	}
 	if u := s.UDP; u != nil {
-		v.address("spec.udp.address", u.Address)
+		validateHostPort(v, "spec.udp.address", u.Address)
 	}
 	if t := s.Stream; t != nil {
-		v.address("spec.stream.address", t.Address)
+		validateHostPort(v, "spec.stream.address", t.Address)
 		if t.Connections < 0 || t.Connections > model.MaxStreamConnections {
 			v.Flaw("spec.stream.connections", "", "want 1 to %d", model.MaxStreamConnections)
 		}
@@ -116,35 +116,35 @@ func (v *Validator) service(s *model.HandlerSpec) {
 	}
 }
 
-// callback validates the secret of a callback: anybody who guesses it can acknowledge problems.
-func (v *Validator) callback(field string, s model.Secret) {
-	v.secret(field, s, false)
+// validateCallback validates the secret of a callback: anybody who guesses it can acknowledge problems.
+func validateCallback(v *Validator, field string, s model.Secret) {
+	validateSecretText(v, field, s, false)
 	if s.Text != "" && len(s.Text) < 16 {
 		v.Flaw(field, "openssl rand -hex 32 makes one", "shorter than 16 bytes")
 	}
 }
 
-func (v *Validator) email(e *model.Email) {
-	v.address("spec.email.server", e.Server)
+func validateEmail(v *Validator, e *model.Email) {
+	validateHostPort(v, "spec.email.server", e.Server)
 	v.oneOf("spec.email.security", e.Security, "starttls", "tls", "none")
-	v.login("spec.email", e.Username, e.Password, model.Secret{})
+	validateLogin(v, "spec.email", e.Username, e.Password, model.Secret{})
 	if e.Username != "" && e.Security == "none" {
 		v.Flaw("spec.email.security", "write security: starttls, or leave username out", "a password would go over the network as it is")
 	}
-	v.mailbox("spec.email.from", e.From)
+	validateMailbox(v, "spec.email.from", e.From)
 	if len(e.To) == 0 {
 		v.Missing("spec.email.to", "write to: [oncall@example.org]", "missing")
 	}
 	for field, list := range map[string][]string{"to": e.To, "cc": e.CC} {
 		v.Bound("spec.email."+field, len(list))
 		for i, address := range list {
-			v.mailbox(fmt.Sprintf("spec.email.%s[%d]", field, i), address)
+			validateMailbox(v, fmt.Sprintf("spec.email.%s[%d]", field, i), address)
 		}
 	}
 }
 
-// mailbox checks an address that holds no variable.
-func (v *Validator) mailbox(field, address string) {
+// validateMailbox checks an address that holds no variable.
+func validateMailbox(v *Validator, field, address string) {
 	if address == "" {
 		v.Missing(field, "write name@example.org", "missing")
 	} else if _, err := mail.ParseAddress(address); err != nil && !strings.Contains(address, "{{") {
@@ -152,8 +152,8 @@ func (v *Validator) mailbox(field, address string) {
 	}
 }
 
-// address checks HOST:PORT.
-func (v *Validator) address(field, text string) {
+// validateHostPort checks HOST:PORT.
+func validateHostPort(v *Validator, field, text string) {
 	if text == "" {
 		v.Missing(field, "write HOST:PORT", "missing")
 	} else if err := model.CheckHostPort(text); err != nil && !strings.Contains(text, "{{") {
@@ -161,17 +161,17 @@ func (v *Validator) address(field, text string) {
 	}
 }
 
-// base checks the address of a web server, if there is one.
-func (v *Validator) base(field, text string) {
+// validateBaseURL checks the address of a web server, if there is one.
+func validateBaseURL(v *Validator, field, text string) {
 	if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil) {
 		v.Flaw(field, "write https://HOST, without a name and password", "%q is no address of a web server", text)
 	}
 }
 
-// login validates a user name with its password, or a token.
-func (v *Validator) login(field, username string, password, token model.Secret) {
-	v.secret(field+".password", password, username != "")
-	v.secret(field+".token", token, false)
+// validateLogin validates a user name with its password, or a token.
+func validateLogin(v *Validator, field, username string, password, token model.Secret) {
+	validateSecretText(v, field+".password", password, username != "")
+	validateSecretText(v, field+".token", token, false)
 	if username == "" && !password.IsZero() {
 		v.Missing(field+".username", "", "a password, and nobody whose it is")
 	}
@@ -180,7 +180,7 @@ func (v *Validator) login(field, username string, password, token model.Secret) 
 	}
 }
 
-func (v *Validator) webhook(w *model.Webhook) {
+func validateWebhook(v *Validator, w *model.Webhook) {
 	v.unredacted("spec.webhook.url", w.URL)
 	v.Bound("spec.webhook.headers", len(w.Headers))
 	switch field, err := w.Check(); {
@@ -199,9 +199,9 @@ func (v *Validator) webhook(w *model.Webhook) {
 			v.Flaw("spec.webhook.headers."+name, "", "%q is no HTTP header", name)
 		}
 	}
-	v.secret("spec.webhook.secret", w.Secret, false)
+	validateSecretText(v, "spec.webhook.secret", w.Secret, false)
 	v.unredacted("spec.webhook.secret", w.Secret.Text)
-	v.secret("spec.webhook.token", w.Token, false)
+	validateSecretText(v, "spec.webhook.token", w.Token, false)
 	v.unredacted("spec.webhook.token", w.Token.Text)
 	for name := range w.Headers {
 		if strings.EqualFold(name, "Authorization") && !w.Token.IsZero() {
@@ -218,8 +218,8 @@ func (v *Validator) webhook(w *model.Webhook) {
 	}
 }
 
-// secret checks one that has to be there or, where it is not needed, is well written.
-func (v *Validator) secret(field string, s model.Secret, needed bool) {
+// validateSecretText checks one that has to be there or, where it is not needed, is well written.
+func validateSecretText(v *Validator, field string, s model.Secret, needed bool) {
 	said := 0
 	for _, text := range []string{s.Text, s.FromFile, s.FromEnv, s.Named} {
 		if text != "" {

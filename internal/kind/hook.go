@@ -17,7 +17,7 @@ metadata: {name: processes}
 spec:
   command: ps aux
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.HookSpec) { v.hook(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.HookSpec) { validateHook(v, s) },
 		Columns: []Column[*model.HookSpec]{
 			checksColumn[*model.HookSpec]("CHECKS"),
 			{"RUNS", 60, func(_ View, s *model.HookSpec) string { return commandText(s.Command) }},
@@ -26,7 +26,7 @@ spec:
 	})
 }
 
-func (v *Validator) hook(s *model.HookSpec) {
+func validateHook(v *Validator, s *model.HookSpec) {
 	if s.Command == nil {
 		v.Missing("spec.command", "", "missing")
 	}

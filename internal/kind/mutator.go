@@ -18,7 +18,7 @@ metadata: {name: short}
 spec:
   javascript: return event.check.output.slice(0, 100)
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.MutatorSpec) { v.mutator(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.MutatorSpec) { validateMutator(v, s) },
 		References: func(refs *References, s *model.MutatorSpec) {
 			refs.secrets(s.Secrets)
 			refs.Require("Asset", "spec.assets", s.Assets...)
@@ -45,7 +45,7 @@ func mutation(s *model.MutatorSpec) string {
 // maxJavascript is how much of it a filter or mutator may be.
 const maxJavascript = 64 << 10
 
-func (v *Validator) mutator(s *model.MutatorSpec) {
+func validateMutator(v *Validator, s *model.MutatorSpec) {
 	switch {
 	case s.Command == nil && strings.TrimSpace(s.Javascript) == "":
 		v.Missing("spec", "write command: … or javascript: …", "says nothing to do")

@@ -19,7 +19,7 @@ spec:
   handlers: [shared/oncall]
 `,
 		Validate: func(v *Validator, r *model.Resource, s *model.NamespaceSpec) {
-			v.limits(s.Limits)
+			validateLimits(v, s.Limits)
 			v.namespace = r.Metadata.Name
 			v.Bound("spec.handlers", len(s.Handlers))
 			v.Names("spec.handlers", s.Handlers, v.SharedName)
@@ -56,7 +56,7 @@ func limitDetails(view View) (list []Detail) {
 	return list
 }
 
-func (v *Validator) limits(l *model.Limits) {
+func validateLimits(v *Validator, l *model.Limits) {
 	if l == nil {
 		return
 	}

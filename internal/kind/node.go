@@ -21,7 +21,7 @@ spec:
   groups: [web]
   keepalive: {timeout: 5m}
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.NodeSpec) { v.node(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.NodeSpec) { validateNode(v, s) },
 		Cycle:    Cycle{"is behind itself", "remove spec.behind from one of them: the first node has none"},
 		References: func(refs *References, s *model.NodeSpec) {
 			refs.Mention("Group", "spec.groups", s.Groups...)
@@ -59,9 +59,9 @@ spec:
 	})
 }
 
-func (v *Validator) node(s *model.NodeSpec) {
+func validateNode(v *Validator, s *model.NodeSpec) {
 	if s.Proxy {
-		v.proxy(s)
+		validateProxyNode(v, s)
 	}
 	if s.UID != "" {
 		if id, err := uuid.Parse(s.UID); err != nil || id.String() != s.UID {
@@ -70,8 +70,8 @@ func (v *Validator) node(s *model.NodeSpec) {
 	}
 	v.Names("spec.groups", s.Groups, v.SharedName)
 	v.Names("spec.mayJoin", s.MayJoin, v.SharedName)
-	v.properties("spec.properties", s.Properties)
-	v.lifecycle("spec.lifecycle", s.Lifecycle)
+	validateProperties(v, "spec.properties", s.Properties)
+	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
 	if b := s.Upstream; b != nil {
 		if b.Node == "" {
 			v.Missing("spec.behind.node", "write behind: {node: NAME}, and the check that says that it is down if keepalive does not", "does not say which node is in front")
@@ -88,7 +88,7 @@ func (v *Validator) node(s *model.NodeSpec) {
 		}
 		v.Names("spec.given.groups", g.Groups, v.SharedName)
 		v.labels("spec.given.labels", g.Labels)
-		v.lifecycle("spec.given.lifecycle", g.Lifecycle)
+		validateLifecycle(v, "spec.given.lifecycle", g.Lifecycle)
 	}
 	if k := s.Keepalive; k != nil {
 		v.InRange("spec.keepalive.interval", k.Interval, model.Duration(time.Second), maxTimeout)
@@ -107,8 +107,8 @@ func (v *Validator) node(s *model.NodeSpec) {
 	}
 }
 
-// proxy refuses fields that need a machine.
-func (v *Validator) proxy(s *model.NodeSpec) {
+// validateProxyNode refuses fields that need a machine.
+func validateProxyNode(v *Validator, s *model.NodeSpec) {
 	const hint = "leave it out: a proxy node has no machine"
 	for _, field := range [...]struct {
 		name string
@@ -123,7 +123,7 @@ func (v *Validator) proxy(s *model.NodeSpec) {
 	}
 }
 
-func (v *Validator) lifecycle(field string, l *model.Lifecycle) {
+func validateLifecycle(v *Validator, field string, l *model.Lifecycle) {
 	if l == nil {
 		return
 	}

@@ -19,7 +19,7 @@ spec:
   workflows:
     - {name: oncall, filters: [is_incident, not_silenced], handler: oncall}
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.PipelineSpec) { v.pipeline(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.PipelineSpec) { validatePipeline(v, s) },
 		References: func(refs *References, s *model.PipelineSpec) {
 			for i := range s.Workflows {
 				w, at := &s.Workflows[i], fmt.Sprintf("spec.workflows[%d]", i)
@@ -56,7 +56,7 @@ func workflows(s *model.PipelineSpec) string {
 	return strings.Join(parts, "; ")
 }
 
-func (v *Validator) pipeline(s *model.PipelineSpec) {
+func validatePipeline(v *Validator, s *model.PipelineSpec) {
 	if len(s.Workflows) == 0 {
 		v.Missing("spec.workflows", "write workflows: [{name: slack, filters: [is_incident], handler: slack}]", "says nothing to do")
 	}

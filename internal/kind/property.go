@@ -23,7 +23,7 @@ spec:
   scope: group:web
   value: "20%"
 `,
-		Validate: func(v *Validator, r *model.Resource, s *model.PropertySpec) { v.property(r.Metadata.Name, s) },
+		Validate: func(v *Validator, r *model.Resource, s *model.PropertySpec) { validateProperty(v, r.Metadata.Name, s) },
 		References: func(refs *References, s *model.PropertySpec) {
 			if name, ok := strings.CutPrefix(s.Scope, "node:"); ok {
 				refs.Mention("Node", "spec.scope", name)
@@ -54,16 +54,16 @@ func compact(raw json.RawMessage) string {
 	return b.String()
 }
 
-func (v *Validator) property(name string, s *model.PropertySpec) {
+func validateProperty(v *Validator, name string, s *model.PropertySpec) {
 	if s.Property != "" {
-		v.propertyName("spec.property", s.Property)
+		validatePropertyName(v, "spec.property", s.Property)
 	} else if err := model.PropertyNameError(name); err != nil && name != "" {
 		v.Flaw("metadata.name", "write spec: {property: …}", "%v", err)
 	}
 	if len(s.Value) == 0 {
 		v.Missing("spec.value", "", "missing")
 	}
-	v.propertyValue("spec.value", s.Value)
+	validatePropertyValue(v, "spec.value", s.Value)
 	switch level, of, _ := strings.Cut(s.Scope, ":"); {
 	case s.Scope == "" || s.Scope == "global" || s.Scope == "namespace":
 	case level == "group" && of != "":
@@ -75,23 +75,23 @@ func (v *Validator) property(name string, s *model.PropertySpec) {
 	}
 }
 
-func (v *Validator) propertyName(field, name string) {
+func validatePropertyName(v *Validator, field, name string) {
 	if err := model.PropertyNameError(name); err != nil {
 		v.Flaw(field, "", "%v", err)
 	}
 }
 
-// properties checks values that stand in a node or group.
-func (v *Validator) properties(field string, values map[string]json.RawMessage) {
+// validateProperties checks values that stand in a node or group.
+func validateProperties(v *Validator, field string, values map[string]json.RawMessage) {
 	v.Bound(field, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		at := field + "." + name
-		v.propertyName(at, name)
-		v.propertyValue(at, values[name])
+		validatePropertyName(v, at, name)
+		validatePropertyValue(v, at, values[name])
 	}
 }
 
-func (v *Validator) propertyValue(field string, value json.RawMessage) {
+func validatePropertyValue(v *Validator, field string, value json.RawMessage) {
 	if len(value) > maxPropertyValue {
 		v.Flaw(field, "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
 	}

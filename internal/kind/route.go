@@ -21,7 +21,7 @@ spec:
     - to: [oncall]
     - {to: [lead], after: 30m, repeat: 4h}
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.RouteSpec) { v.route(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.RouteSpec) { validateRoute(v, s) },
 		References: func(refs *References, s *model.RouteSpec) {
 			for i := range s.Steps {
 				refs.Require("Handler", fmt.Sprintf("spec.steps[%d].to", i), s.Steps[i].To...)
@@ -90,7 +90,7 @@ func stepsText(s *model.RouteSpec) string {
 // maxHold is how long a step may wait, and a group.
 const maxHold = model.Duration(30 * 24 * time.Hour)
 
-func (v *Validator) route(s *model.RouteSpec) {
+func validateRoute(v *Validator, s *model.RouteSpec) {
 	if s.Match != nil {
 		v.selector("spec.match", s.Match)
 	}
@@ -130,7 +130,7 @@ func (v *Validator) route(s *model.RouteSpec) {
 		case mute.Window != "":
 			v.SharedName(at+".window", mute.Window)
 		default:
-			v.during(at+".during", mute.During)
+			validateDuring(v, at+".during", mute.During)
 		}
 	}
 	if r := s.Rate; r != nil {

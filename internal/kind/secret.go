@@ -19,7 +19,7 @@ metadata: {name: db-password}
 spec:
   agentFile: db-password
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.SecretSpec) { v.secretKind(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.SecretSpec) { validateSecret(v, s) },
 		Columns: []Column[*model.SecretSpec]{
 			usersColumn[*model.SecretSpec](),
 			{"VALUE IN", 60, func(_ View, s *model.SecretSpec) string { return s.Location() }},
@@ -31,7 +31,7 @@ spec:
 
 const secretHint = "write agentFile: NAME, agentEnv: NAME, file: /etc/muster/NAME, env: NAME or vault: {…}; muster explain secret says what each is"
 
-func (v *Validator) secretKind(s *model.SecretSpec) {
+func validateSecret(v *Validator, s *model.SecretSpec) {
 	said := 0
 	for _, there := range []bool{s.AgentEnv != "", s.AgentFile != "", s.Env != "", s.File != "", s.Vault != nil} {
 		if there {
@@ -59,9 +59,9 @@ func (v *Validator) secretKind(s *model.SecretSpec) {
 	case strings.ContainsAny(s.Env, "= \t\n\x00") || len(s.Env) > model.MaxName:
 		v.Flaw("spec.env", "", "%q is no name of a variable", s.Env)
 	}
-	v.wholePath("spec.file", s.File)
+	validateFullPath(v, "spec.file", s.File)
 	if s.Vault != nil {
-		v.vault(s.Vault)
+		validateVault(v, s.Vault)
 	}
 	v.InRange("spec.lease", s.Lease, model.Duration(time.Second), model.Duration(24*time.Hour))
 	if s.Lease != 0 && said == 1 && !s.OnServer() {
@@ -69,7 +69,7 @@ func (v *Validator) secretKind(s *model.SecretSpec) {
 	}
 }
 
-func (v *Validator) vault(w *model.Vault) {
+func validateVault(v *Validator, w *model.Vault) {
 	u, err := url.Parse(w.Address)
 	switch {
 	case w.Address == "":
@@ -77,8 +77,8 @@ func (v *Validator) vault(w *model.Vault) {
 	case err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		v.Flaw("spec.vault.address", "write https://HOST:8200", "%q is no address of a web server", model.RedactURL(w.Address))
 	}
-	v.vaultPath("spec.vault.mount", w.Mount, false)
-	v.vaultPath("spec.vault.path", w.Path, true)
+	validateVaultPath(v, "spec.vault.mount", w.Mount, false)
+	validateVaultPath(v, "spec.vault.path", w.Path, true)
 	if strings.HasPrefix(w.Path, "data/") && w.Engine != "v1" {
 		v.Flaw("spec.vault.path", "write "+strings.TrimPrefix(w.Path, "data/"), "data/ is put there by itself: want the path as vault kv get takes it")
 	}
@@ -94,11 +94,11 @@ func (v *Validator) vault(w *model.Vault) {
 	if w.TokenFile == "" {
 		v.Missing("spec.vault.tokenFile", "write tokenFile: /etc/muster/vault-token, a file that the server's user may read", "missing")
 	}
-	v.wholePath("spec.vault.tokenFile", w.TokenFile)
-	v.wholePath("spec.vault.ca", w.CA)
+	validateFullPath(v, "spec.vault.tokenFile", w.TokenFile)
+	validateFullPath(v, "spec.vault.ca", w.CA)
 }
 
-func (v *Validator) vaultPath(field, text string, needed bool) {
+func validateVaultPath(v *Validator, field, text string, needed bool) {
 	switch {
 	case text == "" && needed:
 		v.Missing(field, "write it as vault kv get takes it", "missing")
@@ -107,7 +107,7 @@ func (v *Validator) vaultPath(field, text string, needed bool) {
 	}
 }
 
-func (v *Validator) wholePath(field, text string) {
+func validateFullPath(v *Validator, field, text string) {
 	if text != "" && (!strings.HasPrefix(text, "/") || len(text) > model.MaxText || model.HasControl(text)) {
 		v.Flaw(field, "write the whole path on the server, from /", "%q is no whole path", text)
 	}

@@ -18,7 +18,7 @@ spec:
   until: 2026-12-24T18:00:00Z
   reason: the new disk arrives on Thursday
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.SilenceSpec) { v.silence(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.SilenceSpec) { validateSilence(v, s) },
 		Targets:  func(s *model.SilenceSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
 		Columns: []Column[*model.SilenceSpec]{
 			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selection(&s.Selector) }},
@@ -44,7 +44,7 @@ func silenceEnd(v View, s *model.SilenceSpec) string {
 	return "somebody ends it"
 }
 
-func (v *Validator) silence(s *model.SilenceSpec) {
+func validateSilence(v *Validator, s *model.SilenceSpec) {
 	v.selector("spec", &s.Selector)
 	if strings.TrimSpace(s.Reason) == "" {
 		v.Missing("spec.reason", "write it for who wonders at 3 a.m. why nobody was told", "missing")

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Validator collects the flaws of one resource by itself; apply looks up its references.
+// Validator collects the flaws of one resource by itself; apply looks up its references. Its methods are checks that
+// several kinds share; the checks of one kind are functions in the file of that kind.
 type Validator struct {
 	namespace string // of the resource; of a Namespace, its own name
 	flaws     model.Flaws
@@ -35,13 +36,14 @@ func (r *Registry) Check(res *model.Resource) model.Flaws {
 // Validate returns all flaws of one resource by itself in one error.
 func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err() }
 
+// Flaw records a flaw of a field, at most model.MaxFlaws of them. hint is the text to write.
 func (v *Validator) Flaw(field, hint, format string, args ...any) {
 	if len(v.flaws) < model.MaxFlaws {
 		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...))})
 	}
 }
 
-// Missing is a flaw of something that is not there.
+// Missing records the flaw of an absent field.
 func (v *Validator) Missing(field, hint, format string, args ...any) {
 	before := len(v.flaws)
 	v.Flaw(field, hint, format, args...)
@@ -50,6 +52,7 @@ func (v *Validator) Missing(field, hint, format string, args ...any) {
 	}
 }
 
+// Name requires a valid name.
 func (v *Validator) Name(field, text string) {
 	if text == "" {
 		v.Missing(field, "", "%v", model.NameError(text))
@@ -67,7 +70,7 @@ func (v *Validator) Name(field, text string) {
 	}
 }
 
-// SharedName is a name, of the same namespace or as shared/NAME.
+// SharedName requires NAME, of the same namespace, or shared/NAME.
 func (v *Validator) SharedName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
@@ -80,7 +83,7 @@ func (v *Validator) SharedName(field, text string) {
 	}
 }
 
-// NodeName is a name, of the same namespace; from the shared one also NAMESPACE/NAME.
+// NodeName requires NAME, of the same namespace; in the namespace shared also NAMESPACE/NAME.
 func (v *Validator) NodeName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
@@ -94,7 +97,7 @@ func (v *Validator) NodeName(field, text string) {
 	}
 }
 
-// Names checks a list of them and that none stands there twice.
+// Names checks each name of a list and refuses repetitions.
 func (v *Validator) Names(field string, names []string, check func(field, text string)) {
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {
@@ -117,14 +120,14 @@ func (v *Validator) Bound(field string, n int) {
 	}
 }
 
-// Line is a text that stands in lists.
+// Line requires a text of one line.
 func (v *Validator) Line(field, text string) {
 	if len(text) > maxNote || model.HasControl(text) {
 		v.Flaw(field, "", "want one line of at most %d bytes", maxNote)
 	}
 }
 
-// InRange accepts zero, which means the default.
+// InRange requires a duration from low to high; zero means the default.
 func (v *Validator) InRange(field string, d, low, high model.Duration) {
 	if d != 0 && (d < low || d > high) {
 		v.Flaw(field, "", "want %s to %s, not %s", low, high, d)

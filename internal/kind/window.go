@@ -18,7 +18,7 @@ spec:
   timeZone: Europe/Paris
   spans: [{during: "22:00-07:00"}]
 `,
-		Validate: func(v *Validator, _ *model.Resource, s *model.WindowSpec) { v.window(s) },
+		Validate: func(v *Validator, _ *model.Resource, s *model.WindowSpec) { validateWindow(v, s) },
 		Targets: func(s *model.WindowSpec) []FieldTargets {
 			if s.Maintenance == nil {
 				return nil
@@ -64,36 +64,36 @@ func spansText(s *model.WindowSpec) string {
 	return strings.Join(parts, "; ") + strings.TrimSuffix(" "+s.TimeZone, " ")
 }
 
-// window requires a window, if one is named.
+// validateWindow requires a window, if one is named.
 func (c *References) window(field, name string) {
 	if name != "" {
 		c.Require("Window", field, name)
 	}
 }
 
-func (v *Validator) window(s *model.WindowSpec) {
+func validateWindow(v *Validator, s *model.WindowSpec) {
 	if len(s.Spans) == 0 {
 		v.Missing("spec.spans", `write spans: [{during: "22:00-07:00"}]`, "says no time")
 	}
 	v.Bound("spec.spans", len(s.Spans))
 	v.timeZone("spec.timeZone", s.TimeZone)
-	v.spans("spec.spans", s.Spans)
+	validateSpans(v, "spec.spans", s.Spans)
 	if s.Maintenance != nil {
 		v.selector("spec.maintenance", s.Maintenance)
 	}
 	v.Line("spec.reason", s.Reason)
 }
 
-// spans compiles each span of a calendar.
-func (v *Validator) spans(field string, spans []model.WindowSpan) {
+// validateSpans compiles each span of a calendar.
+func validateSpans(v *Validator, field string, spans []model.WindowSpan) {
 	for i := range spans {
 		_, err := window.New("", spans[i:i+1])
 		v.compiled(fmt.Sprintf("%s[%d]", field, i), err)
 	}
 }
 
-// during compiles a time of the week.
-func (v *Validator) during(field, text string) {
+// validateDuring compiles a time of the week.
+func validateDuring(v *Validator, field, text string) {
 	_, err := window.ParseDuring(text, "")
 	v.compiled(field, err)
 }
