@@ -332,7 +332,7 @@ func (b *bulk) compare() {
 			if !b.silencedSince.IsZero() && p.Opened.After(b.silencedSince) && len(kinds) > 0 {
 				fail("problem %s of %s/%s is silenced, and was told: %v", p.ID, p.Node, p.Check, kinds)
 			}
-			if open && !b.silencedSince.IsZero() && !slices.ContainsFunc(e.Problem.Holds, func(h v1.Hold) bool { return strings.HasSuffix(h.By, "racks") }) {
+			if open && !b.silencedSince.IsZero() && !slices.ContainsFunc(e.Problem.Holds, func(h v1.NotificationHold) bool { return strings.HasSuffix(h.By, "racks") }) {
 				fail("problem %s of %s/%s is not shown as silenced: %+v", p.ID, p.Node, p.Check, e.Problem.Holds)
 			}
 		} else if len(kinds) == 0 || kinds[0] != "opened" || !open && kinds[len(kinds)-1] != "closed" {

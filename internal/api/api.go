@@ -42,7 +42,8 @@ type Options struct {
 	// Enrol and Renew answer agents that have no caller; they have their own proof of identity. nil: none.
 	Enrol *pki.Enroller
 	Renew *pki.Renewer
-	// Vouch gets the context of each request with a valid token: its connection is trusted. nil: none.
+	// Vouch gets the context of each request with a valid token, so that the listener trusts its
+	// connection. nil: none.
 	Vouch    func(context.Context)
 	Queues   *queue.Registry
 	Registry prometheus.Registerer // nil: none

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// meant is a rig with an open problem, in whose place another one opens before what is done to it is
+// problemReplaced is a rig with an open problem, in whose place another one opens before what is done to it is
 // written.
-func meant(t *testing.T) (r *apitest.Rig, problem func() *model.Problem) {
+func problemReplaced(t *testing.T) (r *apitest.Rig, problem func() *model.Problem) {
 	r = apitest.New(t)
 	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")
 	r.Nodes("default", nil, "web01")
@@ -37,7 +37,7 @@ func meant(t *testing.T) (r *apitest.Rig, problem func() *model.Problem) {
 
 func TestManyEventsMeanTheProblemsThatWerePicked(t *testing.T) {
 	for _, verb := range []string{"acknowledge", "resolve"} {
-		r, problem := meant(t)
+		r, problem := problemReplaced(t)
 		was := problem().ID
 		status, _, text := raw(t, r, "POST", "/api/v1/events/"+verb, r.Token, `{"namespace":"default","check":"disk","note":"known"}`, map[string]string{"Content-Type": "application/json"})
 		if status != 200 {
@@ -59,7 +59,7 @@ func TestManyEventsMeanTheProblemsThatWerePicked(t *testing.T) {
 
 // The acknowledgement of one event conflicts with a result that closes its problem.
 func TestAnAcknowledgementThatCameTooLate(t *testing.T) {
-	r, _ := meant(t)
+	r, _ := problemReplaced(t)
 	r.Before = func() { r.Result("default", "web01", "disk", model.OK, "fine") }
 	status, _, text := raw(t, r, "POST", "/api/v1/events/default/web01/disk/acknowledge", r.Token, `{"note":"known"}`, map[string]string{"Content-Type": "application/json"})
 	if status != http.StatusConflict {
@@ -69,7 +69,7 @@ func TestAnAcknowledgementThatCameTooLate(t *testing.T) {
 
 func TestACallbackMeansTheProblemThatWasTold(t *testing.T) {
 	for _, verb := range []string{"Acknowledge", "Close"} {
-		r, problem := meant(t)
+		r, problem := problemReplaced(t)
 		r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {opsgenie: {apiKey: k, callback: 0123456789abcdef0123}}\n")
 		was := *problem()
 		if err := r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: was, Namespace: "default", Node: "web01", SourceName: "disk"}},

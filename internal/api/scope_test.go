@@ -449,7 +449,7 @@ func TestBindingsPermit(t *testing.T) {
 
 		t.Errorf("events: %+v %v", list, err)
 	}
-	if st, err := c.Status(ctx, ""); err != nil || st.Nodes != 2 || st.Events != 4 || len(st.Wrong) != 1 || len(st.Rooms) != 0 {
+	if st, err := c.Status(ctx, ""); err != nil || st.Nodes != 2 || st.Events != 4 || len(st.Wrong) != 1 || len(st.Namespaces) != 0 {
 		t.Errorf("status: %+v %v", st, err)
 	}
 	if why, err := c.Events.Trace(ctx, "alpha", "a2", "ping"); err != nil || len(why.Links) < 5 {

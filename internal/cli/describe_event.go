@@ -114,7 +114,7 @@ func printHooks(c *call, e *v1.Event) {
 
 // printHolds writes the acknowledgement of a problem and everything else that holds notifications,
 // each with its end.
-func printHolds(c *call, ack *model.Ack, holds []v1.Hold) {
+func printHolds(c *call, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
 		text := ack.By + ", " + c.When(ack.At)
 		if ack.Note != "" {

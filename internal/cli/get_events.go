@@ -134,7 +134,7 @@ func eventsLeft(list v1.EventList, g *getFlags) string {
 
 // otherNamespaces names the namespaces with events that the list left out, because nobody asked for
 // a namespace.
-func otherNamespaces(others []v1.Room) string {
+func otherNamespaces(others []v1.NamespaceEvents) string {
 	if len(others) == 0 {
 		return ""
 	}
@@ -146,7 +146,7 @@ func otherNamespaces(others []v1.Room) string {
 }
 
 // namespaceText returns a namespace with its events: demo 1800 events (12 not OK).
-func namespaceText(n v1.Room) string {
+func namespaceText(n v1.NamespaceEvents) string {
 	text := n.Namespace + " " + model.CountNoun(n.Events, "event")
 	if n.Wrong > 0 {
 		text += fmt.Sprintf(" (%d not OK)", n.Wrong)

@@ -168,10 +168,10 @@ func sumAvailability(items []v1.Availability, by string) []v1.Availability {
 		rows = append(rows, one)
 	}
 	share := func(x v1.Availability) float64 {
-		if x.Known() == 0 {
+		if x.Covered() == 0 {
 			return 2 // rows without any known time come last
 		}
-		return x.Available() / x.Known()
+		return x.Available() / x.Covered()
 	}
 	slices.SortFunc(rows, func(x, y v1.Availability) int {
 		return cmp.Or(cmp.Compare(share(x), share(y)), cmp.Compare(y.Critical, x.Critical), cmp.Compare(x.Namespace, y.Namespace),
@@ -254,10 +254,10 @@ func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
 }
 
 func availablePercent(x v1.Availability) string {
-	if x.Known() == 0 {
+	if x.Covered() == 0 {
 		return "-"
 	}
-	return percent(x.Available() / x.Known())
+	return percent(x.Available() / x.Covered())
 }
 
 // percent rounds down: 100 % is all the time.

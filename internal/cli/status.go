@@ -225,12 +225,12 @@ func printEventStatus(c *call, s v1.Status) {
 	} else {
 		c.status("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
 	}
-	if len(s.Rooms) > 0 {
-		names := make([]string, len(s.Rooms))
-		for i, n := range s.Rooms {
+	if len(s.Namespaces) > 0 {
+		names := make([]string, len(s.Namespaces))
+		for i, n := range s.Namespaces {
 			names[i] = namespaceText(n)
 		}
-		c.status("", "%s; only one: -n %s", strings.Join(names, ", "), s.Rooms[0].Namespace)
+		c.status("", "%s; only one: -n %s", strings.Join(names, ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	if s.LastHour.Opened+s.LastHour.Closed > 0 {

@@ -36,7 +36,7 @@ func whyCommand(s *session) *cobra.Command {
 }
 
 // printTrace writes the chain: a name and a link, and indented below it the links that it rests on.
-func printTrace(c *call, trace v1.Why) {
+func printTrace(c *call, trace v1.Trace) {
 	name := trace.Node
 	if trace.Check != "" {
 		name += "/" + trace.Check

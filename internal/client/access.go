@@ -25,7 +25,9 @@ func (a Access) Logout(ctx context.Context) error {
 }
 
 // WhoAmI returns the caller's name and rights.
-func (a Access) WhoAmI(ctx context.Context) (v1.Me, error) { return get[v1.Me](ctx, a.c, "/me", nil) }
+func (a Access) WhoAmI(ctx context.Context) (v1.Caller, error) {
+	return get[v1.Caller](ctx, a.c, "/me", nil)
+}
 
 // CreateToken makes an API token. No later answer holds its secret.
 func (a Access) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, error) {

@@ -54,12 +54,12 @@ func (e Events) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, e
 
 // Trace returns the chain from the declaration of a check on a node to its notifications; check may
 // be empty.
-func (e Events) Trace(ctx context.Context, namespace, node, check string) (v1.Why, error) {
+func (e Events) Trace(ctx context.Context, namespace, node, check string) (v1.Trace, error) {
 	path := "/why/" + namespace + "/" + node
 	if check != "" {
 		path += "/" + check
 	}
-	return get[v1.Why](ctx, e.c, path, nil)
+	return get[v1.Trace](ctx, e.c, path, nil)
 }
 
 // Resolve sets an event to OK until its next result. It returns when that is durable.

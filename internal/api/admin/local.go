@@ -10,11 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Local answers profiles, the log, settings and states to programs of the server's own
-// user and of root on this machine only, wherever the admin listener is bound: it asks
-// nobody for a token. Metrics and health are for whoever reaches it. A page in a browser
-// is no such program: it comes with another host's name, or says that it comes from
-// elsewhere.
+// Local admits programs of the server's own user and of root on this machine to profiles, log,
+// settings and states, without a token, on whatever address the admin listener is bound. Metrics
+// and health need neither. A page in a browser is refused: its request has the name of another
+// host, or a header with another origin.
 func Local(next http.Handler) http.Handler { return local(next, ownPeer) }
 
 func local(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handler {
@@ -39,7 +38,7 @@ func local(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handl
 	})
 }
 
-// ends are the addresses of a request's connection.
+// ends returns the two addresses of a request's connection.
 func ends(r *http.Request) (peer, us netip.AddrPort) {
 	peer, _ = netip.ParseAddrPort(r.RemoteAddr)
 	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {

@@ -7,16 +7,16 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// ownPeer says whether the program at the other end of a connection on this machine,
-// from peer to us, runs as the server's own user or as root: the kernel knows whose
-// socket it is.
+// ownPeer reports whether the program at the other end of a connection on this machine, from peer
+// to us, runs as the server's own user or as root. The kernel's table of sockets has the user of
+// each.
 func ownPeer(peer, us netip.AddrPort) bool {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return false
 	}
 	sockets, err := fs.NetTCP()
-	if six, err6 := fs.NetTCP6(); err6 == nil { // not there where IPv6 is off
+	if six, err6 := fs.NetTCP6(); err6 == nil { // missing where IPv6 is off
 		sockets = append(sockets, six...)
 	}
 	if err != nil {

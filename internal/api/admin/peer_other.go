@@ -4,5 +4,5 @@ package admin
 
 import "net/netip"
 
-// ownPeer is not known here: every program of the machine is believed.
+// ownPeer admits every program of the machine: these systems have no table of sockets to ask.
 func ownPeer(netip.AddrPort, netip.AddrPort) bool { return true }

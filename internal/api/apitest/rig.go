@@ -57,7 +57,7 @@ type Rig struct {
 	Routes    *route.Table
 	View      *event.View
 	History   history.Store
-	Reactor   *react.Reactor // to try handlers and replay dead letters by; it does not run
+	Reactor   *react.Reactor // tests handlers and replays dead letters; it does not run
 	Handler   http.Handler
 	URL       string
 	Token     string // of the administrator
@@ -67,10 +67,10 @@ type Rig struct {
 	number   uint64
 	NotReady []string
 	agents   map[model.NodeID]v1.AgentSession
-	Change   func(*v1.Status) // what the server itself says of its state; nil: that it is well
-	Pending  int              // machines that wait to be accepted, as the status says
-	Waiting  *nodes.Pending   // those that may be
-	Before   func()           // what happens between an action that somebody orders and its record; nil: nothing
+	Change   func(*v1.Status) // changes the state that the server reports of itself; nil: all is well
+	Pending  int              // number of machines that wait to be accepted, in the status
+	Waiting  *nodes.Pending   // machines that wait to be accepted
+	Before   func()           // runs between the order of an action and its record; nil: nothing
 }
 
 // New makes a rig that lives as long as the test. Its clock stands at noon of
@@ -168,7 +168,7 @@ func (r *Rig) describe() v1.Status {
 	return s
 }
 
-// agent is what Session gave a node.
+// agent returns the session that a test gave a node.
 func (r *Rig) agent(id model.NodeID) (v1.AgentSession, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +176,8 @@ func (r *Rig) agent(id model.NodeID) (v1.AgentSession, bool) {
 	return a, ok
 }
 
-// connected is who has a session; where Session was never called, every second node.
+// connected reports whether a node has a session. Until the first call of Session every second node
+// has one.
 func (r *Rig) connected(id model.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +188,7 @@ func (r *Rig) connected(id model.NodeID) bool {
 	return ok
 }
 
-// Session gives a node of namespace default a session, with what its agent says; nil takes it away.
+// Session gives a node of namespace default a session; nil ends it.
 func (r *Rig) Session(node string, a *v1.AgentSession) {
 	r.T.Helper()
 	id, ok := r.Directory.NodeByName("default", node)
@@ -229,7 +230,7 @@ func newJoinToken(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 	return pki.Token{Addresses: []string{"127.0.0.1:8443"}}, keep, nil
 }
 
-// Nodes makes nodes with labels; their ids follow from their names.
+// Nodes declares nodes with labels; their ids follow from their names.
 func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string) {
 	r.T.Helper()
 	list := make([]intent.BulkNode, len(names))
@@ -240,13 +241,13 @@ func (r *Rig) Nodes(namespace string, labels map[string]string, names ...string)
 	must(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// Joined makes a node of a machine that joined by a token, with what it measured of itself.
+// Joined declares a node that joined by a token, with facts.
 func (r *Rig) Joined(name string, facts map[string]string) {
 	r.T.Helper()
 	r.JoinedAs(name, nil, model.NodeSpec{Facts: facts})
 }
 
-// JoinedAs is Joined with what token and agent say: all of spec but the id.
+// JoinedAs is Joined with labels and the whole spec but the id.
 func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpec) {
 	r.T.Helper()
 	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()
@@ -261,7 +262,7 @@ func (r *Rig) JoinedAs(name string, labels map[string]string, spec model.NodeSpe
 	must(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// Mark is the beginning of a session of a node of namespace default, or its end.
+// Mark begins or ends a session of a node of namespace default.
 func (r *Rig) Mark(node string, begun, clean bool) {
 	r.T.Helper()
 	id, ok := r.Directory.NodeByName("default", node)
@@ -315,7 +316,7 @@ func (r *Rig) Apply(text string) {
 	must(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// Result is one result of a check on a node, applied when it returns.
+// Result applies one result of a check on a node before it returns.
 func (r *Rig) Result(namespace, node, check string, status model.Status, output string) {
 	r.T.Helper()
 	must(r.T, r.Planner.CatchUp(context.Background()))

@@ -51,13 +51,13 @@ const namespacesShown = 5
 
 // CountNamespaces counts the events of every namespace except one, the most events that are not OK
 // first.
-func CountNamespaces(v *view.View, except string) (list []v1.Room) {
+func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	for id, c := range v.Events.CountsByNamespace() {
 		if name, ok := v.Directory.NamespaceName(id); ok && name != except && c.States > 0 {
-			list = append(list, v1.Room{Namespace: name, Events: c.States, Wrong: c.Wrong()})
+			list = append(list, v1.NamespaceEvents{Namespace: name, Events: c.States, Wrong: c.Wrong()})
 		}
 	}
-	slices.SortFunc(list, func(a, b v1.Room) int {
+	slices.SortFunc(list, func(a, b v1.NamespaceEvents) int {
 		return cmp.Or(cmp.Compare(b.Wrong, a.Wrong), cmp.Compare(b.Events, a.Events), cmp.Compare(a.Namespace, b.Namespace))
 	})
 	return list[:min(len(list), namespacesShown)]

@@ -66,7 +66,7 @@ func stateWord(st *event.State) string {
 
 // ShowProblem converts an open problem. source is the name of its source.
 func ShowProblem(v *view.View, p model.Problem, source string) *v1.OpenProblem {
-	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Source: ShowSource(p.Source, source), Holds: notification.Holds(v, &p)}
+	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Source: ShowSource(p.Source, source), Holds: notification.ActiveHolds(v, &p)}
 }
 
 // statusHistory unpacks the last statuses, oldest first.

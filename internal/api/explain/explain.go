@@ -28,7 +28,7 @@ func registerWhy(at subject) {
 		"The chain from who put a check on a node to who was told; what did not happen, with the reason"), access.On(access.Read, "event"), (*request).whyCheck)
 }
 
-func (s *request) whyCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Why], error) {
+func (s *request) whyCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Trace], error) {
 	node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
 		return nil, s.NoNode(ctx, in.Namespace, in.Node)
@@ -37,14 +37,14 @@ func (s *request) whyCheck(ctx context.Context, in *events.Path) (*op.Body[v1.Wh
 	if err != nil {
 		return nil, err
 	}
-	c := chain{request: s, ctx: ctx, node: node, check: check, out: v1.Why{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
+	c := chain{request: s, ctx: ctx, node: node, check: check, out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
 	if err := c.follow(); err != nil {
 		return nil, err
 	}
 	return op.Answer(c.out), nil
 }
 
-// declared is who wrote a resource last.
+// declared explains the last change of a resource: author, address, revision, reason.
 func (s *request) declared(ctx context.Context, key intent.Key) (v1.Link, error) {
 	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
 	if err != nil || len(entries) == 0 {
@@ -62,19 +62,19 @@ func (s *request) declared(ctx context.Context, key intent.Key) (v1.Link, error)
 	return v1.Link{Name: "declared", Holds: true, Text: text, At: last.At}, nil
 }
 
-// chain is one answer on its way.
+// chain is the answer for one check on one node while follow builds it.
 type chain struct {
 	*request
-	ctx   context.Context
-	node  model.NodeID
-	check model.CheckID
-	lands bool          // the check is to run on the node
-	begun time.Time     // of the last run that is known
-	skew  time.Duration // of the machine's clock
-	cron  bool          // it runs at times of the clock
-	out   v1.Why
+	ctx     context.Context
+	node    model.NodeID
+	check   model.CheckID
+	lands   bool          // the check's targets include the node
+	lastRun time.Time     // start of the last known run
+	skew    time.Duration // of the node's clock against the server's
+	cron    bool          // its schedule is a cron expression
+	out     v1.Trace
 
-	gone, stopped bool // there is no agent to run it; somebody stopped it
+	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
 func (c *chain) add(name string, holds bool, format string, args ...any) *v1.Link {
@@ -82,23 +82,24 @@ func (c *chain) add(name string, holds bool, format string, args ...any) *v1.Lin
 	return &c.out.Links[len(c.out.Links)-1]
 }
 
-// follow goes from the declaration to the last message, and ends where nothing can follow.
+// follow adds the links from the declaration to the last delivery, and ends at the first link
+// behind which nothing can follow.
 func (c *chain) follow() error {
 	spec, err := c.targetLink()
 	if err != nil {
 		return err
 	}
 	st, ok := c.Events.Get(c.node, c.check)
-	c.look(&st)
+	c.agentLinks(&st)
 	c.schedule(spec)
-	c.faults()
+	c.missingProperties()
 	if !ok {
 		if c.check == model.IdentityCheck {
 			c.add("result", true, "none: no second machine came with this node's identity")
 			return nil
 		}
-		c.refused()
-		c.add("result", false, "%s", c.whyNoResult(spec))
+		c.limits()
+		c.add("result", false, "%s", c.reasonWithoutResult(spec))
 		return nil
 	}
 	c.add("result", true, "%s; %d applied, %d lost; executed", st.Status, st.Results, st.Lost).At = view.Time(st.Executed)
@@ -108,14 +109,14 @@ func (c *chain) follow() error {
 		text = "no result came in time: " + text
 	}
 	c.add("event", true, "%s", text).At = view.Time(st.Changed)
-	c.streamed(&st)
+	c.streams(&st)
 	if spec != nil {
 		c.pipelines(spec.Pipelines)
 	} else if c.check == model.KeepaliveCheck {
 		c.pipelines(c.Directory.Keepalive(c.node).Pipelines)
 	}
 	if st.Problem == nil {
-		c.add("problem", st.Status == model.OK, "%s", whyNoProblem(&st, spec))
+		c.add("problem", st.Status == model.OK, "%s", reasonWithoutProblem(&st, spec))
 		return nil
 	}
 	c.add("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
@@ -125,7 +126,7 @@ func (c *chain) follow() error {
 			link.Text += ", until"
 		}
 	}
-	holds := notification.Holds(c.View, st.Problem)
+	holds := notification.ActiveHolds(c.View, st.Problem)
 	waiting, err := c.routeHolds(st.Problem.ID, holds)
 	if err != nil {
 		return err
@@ -139,9 +140,9 @@ func (c *chain) follow() error {
 	return c.deliveryLinks(st.Problem)
 }
 
-// routeHolds is what keeps a problem back on its routes besides those reasons: what only those
-// know who tell it.
-func (c *chain) routeHolds(problem string, known []v1.Hold) (list []v1.Hold, err error) {
+// routeHolds returns the holds of a problem's routes that are not among the known ones: the
+// escalations have reasons of their own, such as a rate limit.
+func (c *chain) routeHolds(problem string, known []v1.NotificationHold) (list []v1.NotificationHold, err error) {
 	routes, err := c.History.EscalationsOf(c.ctx, problem)
 	if err != nil {
 		return nil, err
@@ -150,26 +151,25 @@ func (c *chain) routeHolds(problem string, known []v1.Hold) (list []v1.Hold, err
 		if e.Held == nil || e.Held.Kind == route.Acknowledged {
 			continue
 		}
-		if !slices.ContainsFunc(append(known, list...), func(h v1.Hold) bool { return h.Kind == string(e.Held.Kind) }) {
+		if !slices.ContainsFunc(append(known, list...), func(h v1.NotificationHold) bool { return h.Kind == string(e.Held.Kind) }) {
 			list = append(list, notification.ShowHolds([]route.Hold{*e.Held})...)
 		}
 	}
 	return list, nil
 }
 
-// look says who runs the check, and remembers what the rest rests on.
-func (c *chain) look(st *event.State) {
+// agentLinks adds links about the agent and its assignment, and keeps the state that later links
+// need.
+func (c *chain) agentLinks(st *event.State) {
 	agent := c.agentLink(c.node)
-	c.gone, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
-	var idle []v1.IdleUnit // the check, where the agent does not have it in force
-	if c.Agent != nil {
-		if a, ok := c.Agent(c.node); ok {
-			c.skew = time.Duration(a.ClockOffsetMs) * time.Millisecond
-			idle = slices.DeleteFunc(slices.Clone(a.IdleUnits), func(u v1.IdleUnit) bool { return u.ID != c.check })
-		}
+	c.noAgent, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
+	var idle []v1.IdleUnit // the check's unit, where it is not in force
+	if a, ok := c.Agent(c.node); ok {
+		c.skew = time.Duration(a.ClockOffsetMs) * time.Millisecond
+		idle = slices.DeleteFunc(slices.Clone(a.IdleUnits), func(u v1.IdleUnit) bool { return u.ID != c.check })
 	}
 	if st.Executed != 0 && !st.Expired {
-		c.begun = view.Time(st.Executed).Add(-st.Duration)
+		c.lastRun = view.Time(st.Executed).Add(-st.Duration)
 	}
 	c.out.Links = append(c.out.Links, agent)
 	for _, u := range idle {
@@ -182,8 +182,8 @@ func (c *chain) look(st *event.State) {
 	}
 }
 
-// faults are the properties that the check reads and the node does not have.
-func (c *chain) faults() {
+// missingProperties adds the properties that the check reads and the node does not have.
+func (c *chain) missingProperties() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
 			c.add("property", false, "%s", f.Text).Under = []v1.Link{
@@ -193,16 +193,13 @@ func (c *chain) faults() {
 	}
 }
 
-// limitsSaid is how long ago a limit may have been met to be a reason.
-const limitsSaid = time.Hour
+// limitWindow is the age up to which a limit that was reached counts as a reason.
+const limitWindow = time.Hour
 
-// refused says that the node's results met a limit.
-func (c *chain) refused() {
-	if c.Limits == nil {
-		return
-	}
+// limits adds the limits that refused results of the node.
+func (c *chain) limits() {
 	for _, l := range c.Limits(c.out.Namespace) {
-		if l.Node == c.out.Node && c.Now().Sub(l.Last) < limitsSaid {
+		if l.Node == c.out.Node && c.Now().Sub(l.Last) < limitWindow {
 			c.add("limit", false, "results of this node were refused, or waited: %s; spec.limits.%s, muster edit namespace %s; last", l.Reason, l.Name, c.out.Namespace).At = l.Last
 		}
 	}
@@ -231,13 +228,14 @@ func (c *chain) targetLink() (*model.CheckSpec, error) {
 	}
 	spec, _ := r.Spec.(*model.CheckSpec)
 	if spec != nil && spec.Passive {
-		c.out.Links[wanted].Holds = true // there is nothing to run
+		c.out.Links[wanted].Holds = true // a passive check needs no target
 	}
 	return spec, nil
 }
 
-// whyNoResult is the first link that does not hold, in other words.
-func (c *chain) whyNoResult(spec *model.CheckSpec) string {
+// reasonWithoutResult is the first link that does not hold, or an explanation that there is no
+// result yet.
+func (c *chain) reasonWithoutResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
 			return "there is none, because " + strings.TrimSuffix(link.Text, lastHeard)
@@ -252,7 +250,7 @@ func (c *chain) whyNoResult(spec *model.CheckSpec) string {
 	return "there is none yet: a new check runs for the first time within 10 seconds, and its result comes when it has ended"
 }
 
-func whyNoProblem(st *event.State, spec *model.CheckSpec) string {
+func reasonWithoutProblem(st *event.State, spec *model.CheckSpec) string {
 	if st.Status == model.OK {
 		return "none is open: the status is OK"
 	}
@@ -272,7 +270,7 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 		switch link.At = d.Ended; d.State {
 		case history.Pending:
 			if link.Text = fmt.Sprintf("%s is to be told of its being %s", d.Handler.Name, d.Kind); d.Attempts > 0 {
-				link.Text, link.Holds = fmt.Sprintf("%s could not be told of its being %s: tried %s in vain, again", d.Handler.Name, d.Kind, times(d.Attempts)), false
+				link.Text, link.Holds = fmt.Sprintf("%s could not be told of its being %s: tried %s in vain, again", d.Handler.Name, d.Kind, timesText(d.Attempts)), false
 			}
 			link.At = d.NextAt
 		case history.Withheld:
@@ -315,13 +313,13 @@ func (c *chain) deliveryLinks(problem *model.Problem) error {
 		}
 		c.add("told", false, "nobody yet: %s is to be, once history has recorded the problem; muster status says how far it is", strings.Join(named, ", "))
 	default:
-		c.add("told", false, "nobody yet: %s", c.toBeTold(to))
+		c.add("told", false, "nobody yet: %s", c.firstSteps(to))
 	}
 	return nil
 }
 
-// toBeTold says whom routes tell first.
-func (c *chain) toBeTold(routes []*route.Route) string {
+// firstSteps describes the first step of each route.
+func (c *chain) firstSteps(routes []*route.Route) string {
 	var parts []string
 	for _, r := range routes {
 		var names []string
@@ -337,7 +335,7 @@ func (c *chain) toBeTold(routes []*route.Route) string {
 	return fmt.Sprintf("%s; step by step: muster route test %s/%s", strings.Join(parts, "; "), c.out.Node, c.out.Check)
 }
 
-func times(n int) string {
+func timesText(n int) string {
 	if n == 1 {
 		return "once"
 	}

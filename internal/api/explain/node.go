@@ -19,12 +19,12 @@ import (
 func (s *request) whyNode(ctx context.Context, in *struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
-}) (*op.Body[v1.Why], error) {
+}) (*op.Body[v1.Trace], error) {
 	id, ok := s.Directory.NodeByName(in.Namespace, in.Node)
 	if !ok {
 		return nil, s.NoNode(ctx, in.Namespace, in.Node)
 	}
-	out := v1.Why{Namespace: in.Namespace, Node: in.Node}
+	out := v1.Trace{Namespace: in.Namespace, Node: in.Node}
 	declared, err := s.declared(ctx, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Node})
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *request) whyNode(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// checksLink are the node's checks: what lands for one reason stands together.
+// checksLink lists the node's checks, grouped by the reason for which they are on the node.
 func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
 	link := v1.Link{Name: "checks", Text: "no check lands here: no check's targets name this node; what there is: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
@@ -69,20 +69,20 @@ func (s *request) checksLink(node model.NodeID, namespace string) v1.Link {
 	return link
 }
 
-// clockOff is how far a machine's clock may be off before it is worth a word.
-const clockOff = 2 * time.Second
+// clockTolerance is the clock error of a node above which answers mention it.
+const clockTolerance = 2 * time.Second
 
-// lastHeard ends the text of a link whose time follows it.
+// lastHeard ends the text of a link that continues with a time.
 const lastHeard = "; last heard"
 
-// agentLink says whether there is somebody to run what the node should run.
+// agentLink explains whether an agent can run the node's checks.
 func (s *request) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
 	link := v1.Link{Name: "agent", At: view.Time(sum.Heard)}
 	switch {
 	case s.Directory.NodeProxy(node):
 		link.Holds, link.Text = true, "a proxy node: it has no agent, other nodes run the checks about it"
-	case s.Connected != nil && s.Connected(node):
+	case s.Connected(node):
 		link.Holds, link.Text = true, "the agent is connected"
 		link.Under = s.sessionLinks(node)
 		if !link.At.IsZero() {
@@ -98,26 +98,23 @@ func (s *request) agentLink(node model.NodeID) v1.Link {
 	return link
 }
 
-// sessionLinks are what its session says of an agent.
+// sessionLinks describe the agent's session: version, clock, restrictions.
 func (s *request) sessionLinks(node model.NodeID) (under []v1.Link) {
-	if s.Agent == nil {
-		return nil
-	}
 	a, ok := s.Agent(node)
 	if !ok {
 		return nil
 	}
 	under = append(under, v1.Link{Holds: true, Text: fmt.Sprintf("version %s, from %s, since", orUnknown(a.Version), a.Address), At: a.Since})
-	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockOff {
-		under = append(under, v1.Link{Text: "its clock is " + offText(off) + " the server's: times here are the server's, cron runs by its own"})
+	if off := time.Duration(a.ClockOffsetMs) * time.Millisecond; off.Abs() >= clockTolerance {
+		under = append(under, v1.Link{Text: "its clock is " + offsetText(off) + " the server's: times here are the server's, cron runs by its own"})
 	}
 	for _, what := range a.Refuses {
-		under = append(under, v1.Link{Text: refusesText(what)})
+		under = append(under, v1.Link{Text: restrictionText(what)})
 	}
 	return under
 }
 
-// idleText says why a unit is not in force on a node.
+// idleText explains why a unit is not in force on a node.
 func idleText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
 
 func orUnknown(version string) string {
@@ -127,16 +124,16 @@ func orUnknown(version string) string {
 	return version
 }
 
-// offText is ahead of or behind, by how much.
-func offText(off time.Duration) string {
+// offsetText describes a clock offset: "3s ahead of", "3s behind".
+func offsetText(off time.Duration) string {
 	if off > 0 {
 		return model.Duration(off.Round(time.Second)).String() + " ahead of"
 	}
 	return model.Duration(-off.Round(time.Second)).String() + " behind"
 }
 
-// refusesText is what an agent does not do, in words.
-func refusesText(what string) string {
+// restrictionText describes one restriction of an agent.
+func restrictionText(what string) string {
 	switch what {
 	case wire.RestrictRuns:
 		return "it runs nothing out of its time (--no-run)"
@@ -148,7 +145,7 @@ func refusesText(what string) string {
 	return "it refuses " + what
 }
 
-// assignmentLink says whether the agent holds what it should.
+// assignmentLink explains whether the agent has the newest assignment.
 func (s *request) assignmentLink(node model.NodeID) v1.Link {
 	link := v1.Link{Name: "assignment"}
 	want, ok := s.Directory.Assignment(node)
@@ -157,9 +154,6 @@ func (s *request) assignmentLink(node model.NodeID) v1.Link {
 		return link
 	}
 	link.Holds, link.Text = true, fmt.Sprintf("revision %d", want)
-	if s.Agent == nil {
-		return link
-	}
 	a, connected := s.Agent(node)
 	for _, u := range a.IdleUnits {
 		link.Under = append(link.Under, v1.Link{Text: idleText(u)})

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// pipelines says what each workflow made of the event last.
+// pipelines adds the last verdict of each workflow on the event.
 func (c *chain) pipelines(names []string) {
 	if len(names) == 0 {
 		return

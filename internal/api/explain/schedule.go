@@ -13,11 +13,11 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// lateAfter is how long a result may be on its way before it is late: the agent puts
-// results together, and a busy machine takes its time.
-const lateAfter = 10 * time.Second
+// resultDelay is the delay of a result above which it is late: agents batch results, and a busy
+// machine is slow.
+const resultDelay = 10 * time.Second
 
-// schedule says when the check runs, ran last and runs next.
+// schedule adds the schedule with the last and the next run.
 func (c *chain) schedule(spec *model.CheckSpec) {
 	if spec == nil {
 		return
@@ -46,17 +46,17 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if spec.Disabled || !c.lands {
 		return
 	}
-	if !c.begun.IsZero() {
-		link.Under = append(link.Under, v1.Link{Holds: true, Text: "its last run that is known began", At: c.begun})
+	if !c.lastRun.IsZero() {
+		link.Under = append(link.Under, v1.Link{Holds: true, Text: "its last run that is known began", At: c.lastRun})
 	}
 	if spec.RoundRobin && spec.Proxy == nil {
-		return // when the turn comes to this node depends on the others
+		return // the turn of this node depends on the other members
 	}
 	skew := c.skew
 	if spec.RoundRobin {
-		skew = 0 // the server says when
+		skew = 0 // the server schedules round-robin runs
 	}
-	next := when.Next(time.Duration(spec.Interval), spec.Cron, spec.TimeZone, c.begun, c.Now(), skew)
+	next := when.Next(time.Duration(spec.Interval), spec.Cron, spec.TimeZone, c.lastRun, c.Now(), skew)
 	if next.IsZero() {
 		return
 	}
@@ -65,18 +65,15 @@ func (c *chain) schedule(spec *model.CheckSpec) {
 	if spec.Cron != "" && spec.TimeZone == "" {
 		about += " (by this server's time zone; the machine goes by its own)"
 	}
-	if skew.Abs() >= clockOff && spec.Cron != "" {
-		about += " (the machine's clock is " + offText(c.skew) + " the server's)"
+	if skew.Abs() >= clockTolerance && spec.Cron != "" {
+		about += " (the machine's clock is " + offsetText(c.skew) + " the server's)"
 	}
 	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
-// excepted is when the last time ends in which the check is not to run since its last run, by
-// the definition that judged that; if it lasts, that is noted. Zero: there is none.
-func (c *chain) excepted(st *event.State) (end time.Time) {
-	if c.Chunk == nil {
-		return end
-	}
+// exceptionEnd returns the end of the last schedule exception since the last run; zero: none. It
+// adds a link where the exception is in force now.
+func (c *chain) exceptionEnd(st *event.State) (end time.Time) {
 	chunk := c.Chunk(st.Chunk)
 	if chunk == nil || len(chunk.Except) == 0 {
 		return end
@@ -85,39 +82,36 @@ func (c *chain) excepted(st *event.State) (end time.Time) {
 	if err != nil {
 		return end
 	}
-	end, _ = set.LastEnd(c.begun, c.Now())
+	end, _ = set.LastEnd(c.lastRun, c.Now())
 	if end.After(c.Now()) {
 		c.add("excepted", false, "it is not to run now (schedule.except), until").At = end.UTC()
 	}
 	return end
 }
 
-// late says that a result should be here and is not, and why that may be.
+// late adds a link where a result is overdue, with possible causes.
 func (c *chain) late(spec *model.CheckSpec, st *event.State) {
-	if spec == nil || spec.Interval <= 0 || !c.lands || c.begun.IsZero() {
+	if spec == nil || spec.Interval <= 0 || !c.lands || c.lastRun.IsZero() {
 		return
 	}
 	timeout := cmp.Or(time.Duration(spec.Timeout), min(time.Duration(spec.Interval), model.DefaultTimeout))
-	due := c.begun.Add(time.Duration(spec.Interval))
-	if end := c.excepted(st); end.After(due) {
+	due := c.lastRun.Add(time.Duration(spec.Interval))
+	if end := c.exceptionEnd(st); end.After(due) {
 		due = end.Add(time.Duration(spec.Interval))
 	}
-	if c.Now().Before(due.Add(timeout + lateAfter)) {
+	if c.Now().Before(due.Add(timeout + resultDelay)) {
 		return
 	}
 	link := c.add("late", false, "a result is missing: a run was due")
 	link.At = due.UTC()
-	session, connected := v1.AgentSession{}, false
-	if c.Agent != nil {
-		session, connected = c.Agent(c.node)
-	}
+	session, connected := c.Agent(c.node)
 	under := func(format string, args ...any) {
 		link.Under = append(link.Under, v1.Link{Text: fmt.Sprintf(format, args...)})
 	}
 	switch told := session.Stats; {
 	case c.stopped:
 		under("the agent was stopped: it runs nothing")
-	case c.gone:
+	case c.noAgent:
 		under("the agent is not connected: if it still runs, it keeps the results until it is")
 	case !connected || told == nil:
 	case nodes.Spooling(told):

@@ -11,11 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// streamed says which handlers are told of every result of the event, and how far they are.
-func (c *chain) streamed(st *event.State) {
-	if c.Stream == nil {
-		return
-	}
+// streams adds the handlers that receive every result of the event, and their delay.
+func (c *chain) streams(st *event.State) {
 	list := c.Directory.Streams()
 	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {
 		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})

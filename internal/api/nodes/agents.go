@@ -33,12 +33,11 @@ type listAgentsInput struct {
 	After        string `query:"after" maxLength:"2048" doc:"The next of the page before."`
 }
 
-// listAgents looks at every agent that matches, as nodeStates does: some microseconds each.
+// listAgents evaluates every agent that matches, some microseconds each, because the list is sorted
+// by their state.
 func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body[v1.AgentList], error) {
-	if in.Namespace != "" {
-		if _, ok := s.Directory.NamespaceByName(in.Namespace); !ok {
-			return nil, s.NoNamespace(ctx, in.Namespace)
-		}
+	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
+		return nil, err
 	}
 	n, err := list.ByNode(s.View, in.OfNode)
 	if err != nil {
@@ -71,13 +70,13 @@ func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body
 	summaries := s.Events.Summaries(ids)
 	for i, id := range ids {
 		a, ok := s.agent(id, &summaries[i])
-		if !ok || in.Version != "" && !isOfVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.gone ||
+		if !ok || in.Version != "" && !isOfVersion(a.version, in.Version) || in.Spooling && !a.spooling || in.Disconnected && !a.disconnected ||
 			!n.Match(id, func() any { return a.show(s) }) {
 			continue
 		}
 		out.Total++
 		versions[a.version]++
-		if a.gone {
+		if a.disconnected {
 			out.Disconnected++
 		}
 		if a.spooling {
@@ -97,32 +96,31 @@ func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body
 		out.Next = s.NextPage(rows[in.Limit-1].String())
 	}
 	for _, r := range rows {
-		if a, ok := s.agent(r.id, &s.Events.Summaries([]model.NodeID{r.id})[0]); ok { // else it was deleted meanwhile
+		if a, ok := s.agent(r.id, &s.Events.Summaries([]model.NodeID{r.id})[0]); ok { // false: the node was deleted meanwhile
 			out.Items = append(out.Items, a.show(s))
 		}
 	}
 	return op.Answer(out), nil
 }
 
-// spoolingAfter is how long the oldest result must have waited to be called trouble.
+// spoolingAfter is the age of the oldest result in the spool above which an agent counts as
+// spooling.
 const spoolingAfter = time.Minute
 
-// agentState is an agent while the list is made.
+// agentState is the state of one agent while the list is made.
 type agentState struct {
 	agentPlace
-	summary   *event.Summary
-	session   v1.AgentSession
-	connected bool
-	gone      bool // it should have a session and has none
-	spooling  bool
+	summary      *event.Summary
+	session      v1.AgentSession
+	connected    bool
+	disconnected bool // it should have a session and has none
+	spooling     bool
 }
 
-// agent is that of a node; not ok: there was never one.
+// agent returns the state of a node's agent; false: the node never had one.
 func (s *request) agent(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
 	a.summary, a.id = sum, id
-	if s.Agent != nil {
-		a.session, a.connected = s.Agent(id)
-	}
+	a.session, a.connected = s.Agent(id)
 	a.version = a.session.Version
 	if !a.connected {
 		a.version = s.Directory.NodeFact(id, "agentVersion")
@@ -132,9 +130,9 @@ func (s *request) agent(id model.NodeID, sum *event.Summary) (a agentState, ok b
 	}
 	namespace, name, ok := s.Directory.NodeName(id)
 	a.name = namespace + "/" + name
-	a.gone = !a.connected && !sum.Stopped
+	a.disconnected = !a.connected && !sum.Stopped
 	switch st := a.session.Stats; {
-	case a.gone:
+	case a.disconnected:
 		a.trouble = 4
 	case st == nil:
 	case st.GaveWay+st.Refused+st.Lost > 0:
@@ -150,11 +148,11 @@ func (s *request) agent(id model.NodeID, sum *event.Summary) (a agentState, ok b
 
 func Spooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
 
-// show is the whole of it.
+// show converts the state to an agent of the API, with its troubles in words.
 func (a *agentState) show(s *request) v1.Agent {
 	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.Time(a.summary.Heard)}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
-	if a.gone {
+	if a.disconnected {
 		out.Trouble = append(out.Trouble, "not connected")
 	}
 	if !a.connected {
@@ -187,7 +185,7 @@ func (a *agentState) show(s *request) v1.Agent {
 	return out
 }
 
-// agentPlace is where an agent stands in the list.
+// agentPlace is the sort key of an agent in the list.
 type agentPlace struct {
 	version string
 	trouble int
@@ -213,14 +211,14 @@ func parseAgentPlace(text string) (p agentPlace, err error) {
 	return p, nil
 }
 
-// isOfVersion says whether a version is the wanted one, or one below it: 1.2.3 is of 1.2.
+// isOfVersion reports whether a version is the wanted one or below it: 1.2.3 is of 1.2.
 func isOfVersion(version, wanted string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(wanted, "v"))
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// compareVersions orders by the numbers in them: 0.9.1 is older than 0.10.0. Names without
-// a number in front (dev) come after those, and what is not known last.
+// compareVersions compares the numbers in versions: 0.9.1 is older than 0.10.0. Names without a
+// leading number (dev) come after those, unknown versions last.
 func compareVersions(a, b string) int {
 	if a == b {
 		return 0
@@ -256,7 +254,7 @@ func compareVersions(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits is how many a text begins with.
+// digits returns the number of leading digits.
 func digits(text string) int {
 	n := 0
 	for n < len(text) && text[n] >= '0' && text[n] <= '9' {

@@ -8,27 +8,27 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// guesses slows down who tries secrets, as tries.Limiter does, and tells one wrong secret that is
-// shown again from another one: to show it again finds nothing out. A hundred agents behind
-// one address whose join token was deleted are one guess.
+// attempts throttles wrong secrets by network, as tries.Limiter does, but counts a secret that is
+// shown again only once: a repetition finds nothing out. A hundred agents behind one address whose
+// join token was deleted are one attempt.
 type attempts struct {
 	*tries.Limiter
 	now func() time.Time
 
 	mu   sync.Mutex
-	last map[secretAttempt]time.Time // when it was shown last
+	last map[secretAttempt]time.Time // time of the last attempt
 }
 
 type secretAttempt struct {
-	net   netip.Prefix
-	shown string // names the secret, and is none
+	net    netip.Prefix
+	secret string // a name for the secret, never the secret itself
 }
 
 const (
-	// guessFor is how long one that is not shown again is remembered.
+	// attemptMemory is the time for which a secret is remembered after its last attempt.
 	attemptMemory = 24 * time.Hour
-	// maxGuesses bounds the table: where it is full of what was shown within guessFor, every
-	// try counts.
+	// maxAttempts bounds the table. When it is full of secrets within attemptMemory, every attempt
+	// counts.
 	maxAttempts = 10_000
 )
 
@@ -36,15 +36,15 @@ func newAttempts(now func() time.Time) *attempts {
 	return &attempts{Limiter: tries.New(now), now: now, last: map[secretAttempt]time.Time{}}
 }
 
-// count counts a try; shown names what was tried, and is empty where every try is another.
-func (g *attempts) count(address, shown string) {
-	if shown != "" && g.repeated(secretAttempt{tries.Network(address), shown}) {
+// count counts a wrong attempt; secret is a name for the secret, empty where it has none.
+func (g *attempts) count(address, secret string) {
+	if secret != "" && g.repeated(secretAttempt{tries.Network(address), secret}) {
 		return
 	}
 	g.Allow(address)
 }
 
-// repeated says whether it was shown before, and remembers it.
+// repeated reports whether the network has shown the secret before, and remembers it.
 func (g *attempts) repeated(one secretAttempt) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -20,7 +20,7 @@ func registerJoinTokens(at subject) {
 	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Take one back; nodes that joined with it stay"), access.On(access.Change, "jointoken"), (*request).deleteJoinToken)
 }
 
-// authority is public: who has it can tell the server from others, and no more.
+// authority is public: it lets a machine recognize the server, and no more.
 func (s *request) authority(context.Context, *op.Empty) (*op.Body[v1.Authority], error) {
 	if s.CA == nil {
 		return nil, model.Errorf(model.NotFound, "this server has no CA")
@@ -69,7 +69,7 @@ func (s *request) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinT
 	return s.newJoinToken(ctx, keep, r.ExpiresIn)
 }
 
-// newJoinToken makes a token of what is asked for, by the caller, for so many seconds; 0: for ever.
+// newJoinToken creates a token by the caller that expires after so many seconds; 0: never.
 func (s *request) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds int64) (*op.Body[v1.JoinToken], error) {
 	keep.By = access.CallerOf(ctx).User
 	if seconds > 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 )
 
-// reasons are the planner's, as links.
+// Reasons converts explanations of the planner to links.
 func Reasons(list []plan.Explanation) (out []v1.Link) {
 	for _, w := range list {
 		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: Reasons(w.Under)})
@@ -17,8 +17,8 @@ func Reasons(list []plan.Explanation) (out []v1.Link) {
 	return out
 }
 
-// origins says where what a node has comes from; nil for the server's own, which nobody
-// declared.
+// origins explains where labels, groups and properties of a node come from; nil for the server's
+// own node, which has no declaration.
 func (s *request) origins(ctx context.Context, id model.NodeID, n *v1.NodeState) (*v1.NodeOrigins, error) {
 	r, err := s.Intent.Get(ctx, intent.Key{Kind: "Node", Namespace: n.Namespace, Name: n.Name})
 	if model.ClassOf(err) == model.NotFound {
@@ -41,9 +41,7 @@ func (s *request) origins(ctx context.Context, id model.NodeID, n *v1.NodeState)
 		}
 		out.Properties = append(out.Properties, value)
 	}
-	if s.Limits != nil {
-		out.Limits = nodeLimits(s.Limits(n.Namespace), n, s.Events.Summaries([]model.NodeID{id})[0].CountedStates())
-	}
+	out.Limits = nodeLimits(s.Limits(n.Namespace), n, s.Events.Summaries([]model.NodeID{id})[0].CountedStates())
 	return out, nil
 }
 
@@ -59,8 +57,7 @@ func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 	return out
 }
 
-// nodeLimits are the limits of a namespace that are held against each node, with the use
-// of this one.
+// nodeLimits returns the limits of a namespace that hold for each node, with the use of this node.
 func nodeLimits(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.LimitUse) {
 	for _, l := range of {
 		use := v1.LimitUse{Name: l.Name, Limit: l.Limit}

@@ -22,50 +22,50 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// Pending are the machines that asked to join without a token, and those that were nodes
-// which the server does not know any more; in memory only: after a restart they ask again.
-// What strangers can put there is bounded as a whole, for each network, and for each
-// machine; who was a node is no stranger, and bounded as a whole. Safe for concurrent use.
+// Pending is the machines that asked to join without a token, and former nodes that the server does
+// not know any more. It is in memory only: after a restart they ask again. Strangers are bounded as
+// a whole, by network and in bytes; former nodes have proved their identity with a certificate and
+// are bounded as a whole. It is safe for concurrent use.
 type Pending struct {
-	now   func() time.Time
-	most  int
-	comes *tries.Limiter // of machines that are new here
+	now         func() time.Time
+	capacity    int
+	newMachines *tries.Limiter // throttles new machines by network
 
 	mu       sync.Mutex
-	by       map[string]*candidate // by the Fingerprint of the machine's key
+	by       map[string]*candidate // by the fingerprint of the machine's key
 	nets     map[netip.Prefix]int
 	swept    time.Time
 	passed   uint64
 	overflow uint64
 }
 
-// candidate is one machine.
+// candidate is a machine that waits to be accepted.
 type candidate struct {
 	key         string
-	request     pki.EnrolRequest // as it came last
-	whence      string
+	request     pki.EnrolRequest // the newest one
+	address     string
 	net         netip.Prefix
 	since, last time.Time
 }
 
 const (
-	// pendingPerNetwork leaves places for others.
+	// pendingPerNetwork bounds the candidates of one network.
 	pendingPerNetwork = 64
-	// pendingFor is how long a machine stays that does not ask any more.
+	// pendingFor is the time after which a machine that stopped asking is forgotten.
 	pendingFor = 5 * time.Minute
-	// A machine asks again after a while; in its first minutes sooner, because somebody
-	// may stand before it.
-	pendingAgain      = 30 * time.Second
-	pendingAgainSoon  = 5 * time.Second
-	pendingAgainUntil = 2 * time.Minute
-	// pendingBytes bounds what is kept of a machine's names, labels and facts.
+	// Intervals in which a machine asks again: short in its first minutes, because a person may be
+	// waiting beside it.
+	askInterval      = 30 * time.Second
+	firstAskInterval = 5 * time.Second
+	firstAskTime     = 2 * time.Minute
+	// pendingBytes bounds the names, labels and facts that are kept of one machine.
 	pendingBytes = 16 << 10
 )
 
-// NewPending makes the room and shows it among the queues.
+// NewPending returns an empty Pending, which the queue registry lists as pending.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	capacity, policy := r.Bounds("pending")
-	p := &Pending{now: now, most: int(capacity), comes: tries.New(now), by: map[string]*candidate{}, nets: map[netip.Prefix]int{}}
+	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), by: map[string]*candidate{}, nets: map[netip.Prefix]int{}}
 	r.Register("pending", func() queue.Info {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -74,8 +74,8 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	return p
 }
 
-// Ask is what Pending of pki.Enroller and pki.Renewer is: the machine with this key waits from now on, or
-// still does.
+// Ask implements Pending of pki.Enroller and pki.Renewer: the machine with this key waits from now
+// on. again is the time until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
 	if sizeOf(&request) > pendingBytes {
 		return 0, model.Errorf(model.TooLarge, "labels and facts of this machine are longer than %d bytes", pendingBytes)
@@ -94,11 +94,11 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "%d machines of the network of %s wait to be let in already", pendingPerNetwork, whence).
 				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
-		case w == nil && len(p.by) >= p.most:
+		case w == nil && len(p.by) >= p.capacity:
 			p.overflow++
-			return 0, model.Errorf(model.Limited, "%d machines wait to be let in already", p.most).
+			return 0, model.Errorf(model.Limited, "%d machines wait to be let in already", p.capacity).
 				WithHint("on the server: muster node list --pending; many machines join with a token: muster node token")
-		case w == nil && stranger && !p.comes.Allow(whence):
+		case w == nil && stranger && !p.newMachines.Allow(whence):
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "too many machines from %s ask to be let in", whence).
 				WithHint("the agent asks again by itself; many machines join with a token: muster node token")
@@ -112,11 +112,11 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 		p.leave(w.net)
 	}
 	p.nets[from]++
-	w.request, w.whence, w.net, w.last = request, whence, from, now
-	if now.Sub(w.since) < pendingAgainUntil {
-		return pendingAgainSoon, nil
+	w.request, w.address, w.net, w.last = request, whence, from, now
+	if now.Sub(w.since) < firstAskTime {
+		return firstAskInterval, nil
 	}
-	return pendingAgain, nil
+	return askInterval, nil
 }
 
 func (p *Pending) leave(net netip.Prefix) {
@@ -125,7 +125,7 @@ func (p *Pending) leave(net netip.Prefix) {
 	}
 }
 
-// sweep forgets who does not ask any more, at most once a second.
+// sweep forgets machines that stopped asking, at most once a second. The caller holds mu.
 func (p *Pending) sweep(now time.Time) {
 	if now.Sub(p.swept) < time.Second {
 		return
@@ -148,7 +148,7 @@ func (p *Pending) remove(key string) {
 	}
 }
 
-// list is who waits, the longest first. Nil: nobody may wait.
+// list returns the candidates, longest waiting first; nil: none may wait.
 func (p *Pending) list() (out []candidate) {
 	if p == nil {
 		return nil
@@ -168,7 +168,7 @@ func (p *Pending) list() (out []candidate) {
 	return out
 }
 
-// Len is how many wait.
+// Len returns the number of candidates.
 func (p *Pending) Len() int {
 	if p == nil {
 		return 0
@@ -178,17 +178,17 @@ func (p *Pending) Len() int {
 	return len(p.by)
 }
 
-// leastFingerprint is how many digits name a machine, as lists show them: 64 bits, so that
-// nobody makes a key that begins alike while one waits, and few enough to compare by eye.
-const leastFingerprint = 16
+// minFingerprint is the number of digits that name a machine, as lists show them: 64 bits, so that
+// nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
+const minFingerprint = 16
 
-// find is the one that is meant: by the name it wants, or the beginning of its key. A name
-// that two want says nothing about which machine it is.
+// find returns the candidate with a name, or with a key that begins so. A name that two candidates
+// have identifies neither.
 func (p *Pending) find(which string) (candidate, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
 	var found []candidate
 	for _, w := range p.list() {
-		if intent.NodeName(w.request.Name) == which || len(digits) >= leastFingerprint && strings.HasPrefix(w.key, digits) {
+		if intent.NodeName(w.request.Name) == which || len(digits) >= minFingerprint && strings.HasPrefix(w.key, digits) {
 			found = append(found, w)
 		}
 	}
@@ -201,10 +201,10 @@ func (p *Pending) find(which string) (candidate, error) {
 	}
 	keys := make([]string, 0, len(found))
 	for _, w := range found[:min(len(found), 10)] {
-		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.whence))
+		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.address))
 	}
 	return candidate{}, model.Errorf(model.Conflict, "%d machines want to be %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
-		WithHint("compare with what the machine printed, and type the beginning of its key: muster node accept %s", found[0].key[:leastFingerprint])
+		WithHint("compare with what the machine printed, and type the beginning of its key: muster node accept %s", found[0].key[:minFingerprint])
 }
 
 func sizeOf(r *pki.EnrolRequest) int {
@@ -231,7 +231,7 @@ func (s *request) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1
 	out := v1.PendingList{Items: []v1.Pending{}}
 	for _, w := range s.Waiting.list() {
 		p := v1.Pending{
-			Key: w.key, Name: intent.NodeName(w.request.Name), Whence: w.whence, MachineID: w.request.MachineID, Since: w.since.UTC(), Asked: w.last.UTC(),
+			Key: w.key, Name: intent.NodeName(w.request.Name), Whence: w.address, MachineID: w.request.MachineID, Since: w.since.UTC(), Asked: w.last.UTC(),
 			Labels: w.request.Labels, Facts: w.request.Facts, Groups: w.request.Groups,
 		}
 		if r := w.request.Returns; r != nil {
@@ -264,23 +264,23 @@ func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.Pending
 		}
 		w.request.Name = r.Name
 	}
-	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // and not by its key alone
-	member, err := s.letIn(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
+	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // false: identified by the key alone
+	member, err := s.accept(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
 	if err != nil {
 		return nil, err
 	}
 	return op.Answer(member), nil
 }
 
-// letIn makes one that waits a node of the token's namespace, with what else the token gives.
-func (s *request) letIn(ctx context.Context, w *candidate, token pki.JoinToken, named bool) (v1.Member, error) {
+// accept makes a candidate a node of the token's namespace, with the token's labels and groups.
+func (s *request) accept(ctx context.Context, w *candidate, token pki.JoinToken, named bool) (v1.Member, error) {
 	if err := s.RequireNamespace(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
 	}
 	if err := s.Intent.CheckJoinGrant(ctx, token); err != nil {
 		return v1.Member{}, err
 	}
-	member, err := s.Intent.Accept(ctx, access.Author(ctx, "accepted, asked from "+w.whence), w.key, token, w.request, named)
+	member, err := s.Intent.Accept(ctx, access.Author(ctx, "accepted, asked from "+w.address), w.key, token, w.request, named)
 	if err != nil {
 		return v1.Member{}, err
 	}
@@ -288,22 +288,22 @@ func (s *request) letIn(ctx context.Context, w *candidate, token pki.JoinToken, 
 	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
 }
 
-// acceptReturning lets all in that were nodes, each where it says that it was: by their
-// certificates they are no strangers. Whom it cannot let in it leaves, and says why.
+// acceptReturning accepts all former nodes, each in its former namespace: their certificates prove
+// their identity. It leaves the others waiting, with the reason.
 func (s *request) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
-	out := v1.Returned{Items: []v1.Member{}, Left: []v1.Left{}}
+	out := v1.Returned{Items: []v1.Member{}, Left: []v1.NotAccepted{}}
 	for _, w := range s.Waiting.list() {
 		if w.request.Returns == nil {
 			continue
 		}
-		member, err := s.letIn(ctx, &w, pki.JoinToken{Namespace: cmp.Or(w.request.Returns.Namespace, model.DefaultNamespaceName), Groups: in.Body.Groups, Labels: in.Body.Labels}, false)
+		member, err := s.accept(ctx, &w, pki.JoinToken{Namespace: cmp.Or(w.request.Returns.Namespace, model.DefaultNamespaceName), Groups: in.Body.Groups, Labels: in.Body.Labels}, false)
 		switch class := model.ClassOf(err); {
 		case err == nil:
 			out.Items = append(out.Items, member)
 		case class == model.Internal || class == model.Unavailable:
 			return nil, err
 		default:
-			left := v1.Left{Name: intent.NodeName(w.request.Name), Key: w.key, Why: err.Error()}
+			left := v1.NotAccepted{Name: intent.NodeName(w.request.Name), Key: w.key, Why: err.Error()}
 			var said *model.Error
 			if errors.As(err, &said) {
 				left.Why, left.Hint = said.Message, said.Hint

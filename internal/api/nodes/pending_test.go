@@ -103,7 +103,7 @@ func TestPendingIsFoundByNameOrKey(t *testing.T) {
 	one, two, three := strings.Repeat("a", 64), strings.Repeat("ab", 32), strings.Repeat("c", 64)
 	ask(one, "web01", "10.0.0.1:1")
 	ask(two, "WEB01", "10.0.0.2:1")
-	if again := ask(three, "db", "10.0.0.3:1"); again != pendingAgainSoon {
+	if again := ask(three, "db", "10.0.0.3:1"); again != firstAskInterval {
 		t.Errorf("asks again in %v", again)
 	}
 	for _, c := range []struct {
@@ -121,11 +121,11 @@ func TestPendingIsFoundByNameOrKey(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	pass(pendingAgainUntil)
-	if again := ask(three, "db", "10.9.0.3:1"); again != pendingAgain { // and from another address
+	pass(firstAskTime)
+	if again := ask(three, "db", "10.9.0.3:1"); again != askInterval { // and from another address
 		t.Errorf("asks again in %v", again)
 	}
-	if w, err := p.find("db"); err != nil || w.whence != "10.9.0.3" || len(p.nets) != 3 {
+	if w, err := p.find("db"); err != nil || w.address != "10.9.0.3" || len(p.nets) != 3 {
 		t.Errorf("%+v %v %v", w, err, p.nets)
 	}
 	p.remove(three)

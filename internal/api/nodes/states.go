@@ -20,8 +20,8 @@ func registerStates(at subject) {
 	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "Machines as the server sees them, worst first", model.NotFound), access.On(access.Read, "Node"), (*request).nodeStates)
 }
 
-// nodeStates looks at every node that matches: what is worst comes first, so that no
-// page can be told before all are seen. It costs some microseconds for each node.
+// nodeStates evaluates every node that matches, some microseconds each, because the worst comes
+// first and so no page is known before all are.
 func (s *request) nodeStates(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
 	Name      string `query:"name" maxLength:"253" doc:"Only the node of this name."`
@@ -30,10 +30,8 @@ func (s *request) nodeStates(ctx context.Context, in *struct {
 	Where     string `query:"where" maxLength:"4096" doc:"CEL over node.name, node.labels, node.facts and node.groups."`
 	Limit     int    `query:"limit" minimum:"1" maximum:"100000" default:"100"`
 }) (*op.Body[v1.NodeStateList], error) {
-	if in.Namespace != "" {
-		if _, ok := s.Directory.NamespaceByName(in.Namespace); !ok {
-			return nil, s.NoNamespace(ctx, in.Namespace)
-		}
+	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
+		return nil, err
 	}
 	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
@@ -101,7 +99,7 @@ func (s *request) nodeState(id model.NodeID, sum *event.Summary, withChecks bool
 	out := v1.NodeState{
 		ID: id, Groups: s.Directory.NodeGroups(id), Labels: s.Directory.NodeLabels(id), Agent: facts["agentVersion"],
 		OS: osOf(facts), Events: v1.ByStatusOf(sum.ByStatus), Problems: sum.Problems, Severity: sum.Severity, SeverityName: sum.Severity.String(),
-		Silent: sum.Silent, Stopped: sum.Stopped, Heard: view.Time(sum.Heard), Connected: s.Connected != nil && s.Connected(id),
+		Silent: sum.Silent, Stopped: sum.Stopped, Heard: view.Time(sum.Heard), Connected: s.Connected(id),
 	}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)
 	out.Proxy = s.Directory.NodeProxy(id)
@@ -119,7 +117,7 @@ func (s *request) nodeState(id model.NodeID, sum *event.Summary, withChecks bool
 	return out
 }
 
-// osOf is what people call a machine's system: debian 12, else linux; with its processor.
+// osOf describes a machine's system and processor: "debian 12 amd64".
 func osOf(facts map[string]string) string {
 	name := cmp.Or(facts["distribution"], facts["os"])
 	for _, more := range []string{facts["distributionVersion"], facts["arch"]} {

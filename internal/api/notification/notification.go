@@ -1,7 +1,7 @@
 // Package notification finds the routes by which people are notified of a problem, and the holds
 // that keep notifications back now: silences, windows, muted routes, dependencies.
 //
-// Start reading at Holds.
+// Start reading at ActiveHolds.
 package notification
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Holds returns the reasons that keep people from being notified of an open problem now.
-func Holds(v *view.View, p *model.Problem) []v1.Hold {
+// ActiveHolds returns the reasons that keep people from being notified of an open problem now.
+func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	if !p.Closed.IsZero() {
 		return nil
 	}
@@ -43,9 +43,9 @@ func Routes(v *view.View, m *route.Problem, c *model.CheckChunk) ([]*route.Route
 }
 
 // ShowHolds converts holds to those of the API.
-func ShowHolds(list []route.Hold) (out []v1.Hold) {
+func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	for _, h := range list {
-		one := v1.Hold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
+		one := v1.NotificationHold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
 		if h.By.Name != "" {
 			one.By = h.By.String()
 		}

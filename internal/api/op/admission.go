@@ -47,7 +47,7 @@ func InSlots(slots *queue.Slots, w http.ResponseWriter, r *http.Request, next ht
 	next.ServeHTTP(w, r)
 }
 
-// Full is the error of a request that finds all slots taken.
+// Full is the error of a request when all slots are taken.
 func Full() *model.Error {
 	return model.Errorf(model.Unavailable, "the server answers as many requests as it may").
 		WithHint("try again; muster get queues shows how many wait, --queues raises the bound")

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// titles are the classes in words.
+// titles describe the classes.
 var titles = [...]string{
 	model.Internal:        "A fault of the server",
 	model.Invalid:         "The input is wrong",
@@ -40,7 +40,7 @@ func Problem(class model.Class, detail, hint string) *v1.Error {
 func (r *Routes) ErrorOf(operation string, err error) error {
 	var ready huma.StatusError
 	if errors.As(err, &ready) {
-		return ready // 304, or made here
+		return ready // 304, or a problem made here
 	}
 	var known *model.Error
 	if errors.As(err, &known) && known.Class != model.Internal {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// config is huma with our error form and without its pages.
+// config configures huma with our error form and without its pages.
 func config() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for _, t := range []reflect.Type{
@@ -23,8 +23,8 @@ func config() huma.Config {
 	} {
 		registry.RegisterTypeAlias(t, reflect.TypeFor[string]())
 	}
-	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]()) // a string or a list
-	registry.RegisterTypeAlias(reflect.TypeFor[model.Secret](), reflect.TypeFor[any]())  // a string, or where it is read from
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]()) // a text or a list
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Secret](), reflect.TypeFor[any]())  // a text, or a reference to its source
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -50,7 +50,7 @@ func config() huma.Config {
 	return c
 }
 
-// schemaName keeps names of types with parameters readable.
+// schemaName keeps the names of types with parameters readable.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -58,8 +58,8 @@ func schemaName(t reflect.Type, hint string) string {
 	return huma.DefaultSchemaNamer(t, hint)
 }
 
-// failures are the classes of errors that an operation may answer with: those that
-// follow from its form, and what was added with also.
+// failures returns the classes of errors that an operation may answer with: some follow from
+// its form, the others are in its registration.
 func failures(op *huma.Operation) []model.Class {
 	out := []model.Class{model.Internal, model.Invalid, model.Unauthenticated, model.Unavailable}
 	if op.Method != http.MethodGet && op.OperationID != "login" && op.OperationID != "logout" {
@@ -84,8 +84,8 @@ func failures(op *huma.Operation) []model.Class {
 	return out
 }
 
-// openapiRoutes serves the generated page. Its forms are encoded when somebody first asks
-// for them: that costs more than all else of the API's start, and few servers are asked.
+// HandleDocument serves the OpenAPI document of the registered operations. It is encoded at the
+// first request, because the encoding costs more than the rest of the API's start.
 func HandleDocument(api huma.API, mux *http.ServeMux) {
 	page := api.OpenAPI()
 	errorSchema := page.Components.Schemas.Schema(reflect.TypeFor[v1.Error](), true, "Error")

@@ -28,7 +28,7 @@ func mayGive(ctx context.Context, g *access.Grants) error {
 func registerLogins(at subject) {
 	login := op.Post("login", "/api/v1/login", "auth", "Open a session", model.Limited)
 	login.Security = []map[string][]string{{}}
-	login.MaxBodyBytes = 16 << 10 // whoever comes may send one
+	login.MaxBodyBytes = 16 << 10 // strangers may send one
 	op.Handle(at, login, access.Open("session"), (*request).login)
 	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "End the session or token of this request"), access.ByAnybody("session"), (*request).logout)
 	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Who am I?"), access.ByAnybody("session"), (*request).showCaller)
@@ -62,9 +62,9 @@ func (s *request) logout(ctx context.Context, _ *op.Empty) (*op.Empty, error) {
 	return nil, s.Access.RevokeToken(ctx, access.Author(ctx, "logout"), access.CallerOf(ctx).Token)
 }
 
-func (s *request) showCaller(ctx context.Context, _ *op.Empty) (*op.Body[v1.Me], error) {
+func (s *request) showCaller(ctx context.Context, _ *op.Empty) (*op.Body[v1.Caller], error) {
 	c := access.CallerOf(ctx)
-	return op.Answer(v1.Me{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}), nil
+	return op.Answer(v1.Caller{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}), nil
 }
 
 func (s *request) listTokens(ctx context.Context, in *list.Where) (*op.Body[v1.TokenList], error) {
@@ -115,7 +115,8 @@ func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequ
 	return op.Answer(out), nil
 }
 
-// revokeToken ends any token; a bound caller ends only tokens that bear the own name.
+// revokeToken ends any token. A caller who is bound to namespaces ends only tokens with the
+// caller's own name.
 func (s *request) revokeToken(ctx context.Context, in *op.IDPath) (*op.Empty, error) {
 	c := access.CallerOf(ctx)
 	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }

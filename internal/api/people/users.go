@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ownPassword is the path by which every user, whatever the role, changes the own one.
+// ownPassword is the path where every user changes the own password.
 const ownPassword = "/api/v1/me/password"
 
 func registerUsers(at subject) {
@@ -64,7 +64,7 @@ func grantsOf(g v1.UserGrants) access.Grants {
 	return access.Grants{Role: g.Role, Run: g.Run, Bindings: g.Bindings, Namespaces: g.Namespaces}
 }
 
-// grantUser replaces the grants of a user. Nobody gives, or leaves to others, more than they have.
+// grantUser replaces the grants of a user. No caller gives more rights than the own.
 func (s *request) grantUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 	Body v1.UserGrants
@@ -90,7 +90,7 @@ func (s *request) deleteUser(ctx context.Context, in *struct {
 	return op.Answer(userOf(u)), nil
 }
 
-// changePassword counts as a login: it tells whether a password is right.
+// changePassword is throttled like a login, because its answer reveals whether a password is right.
 func (s *request) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.Empty, error) {
 	c := access.CallerOf(ctx)
 	if !s.passwords.Allow(c.Address) {

@@ -152,7 +152,7 @@ func (s *request) listAvailability(ctx context.Context, in *struct {
 				p.Until = e.node.at // the node was deleted then
 			}
 			one := v1.Availability{Namespace: e.node.namespace, Node: e.node.name, Check: e.check, Gone: e.node.at}
-			if sumDurations(&one, spansOf(p, e.was, e.changes)); one.Known() > 0 {
+			if sumDurations(&one, spansOf(p, e.was, e.changes)); one.Covered() > 0 {
 				add(e.node.id, one)
 			}
 		})

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	noiseRows = 200_000 // of each kind that one report reads: a second or two, and some 20 MB
-	noisePage = 5000
-	week      = 7 * 24 * time.Hour
-	longQuiet = 30 * 24 * time.Hour // a silence this old is old
-	mostWeeks = 100                 // that a report splits
+	maxNoiseRows = 200_000 // bounds the rows of each kind in one report: one or two seconds, and some 20 MB
+	noisePage    = 5000
+	week         = 7 * 24 * time.Hour
+	oldSilence   = 30 * 24 * time.Hour // age from which a silence counts as old
+	maxWeeks     = 100                 // bounds the weeks of one report
 )
 
-// noise collects one report.
+// noise builds one report.
 type noise struct {
 	*request
 	ctx   context.Context
 	in    *ReportInput
 	out   v1.Noise
-	of    map[[2]string]*checkNoise // by namespace of the node and check
+	of    map[[2]string]*checkNoise // by namespace of the node, and check
 	by    map[[2]string]*v1.NoisyRoute
 	acks  map[ackKey][]time.Time
 	fired map[model.Source]bool
@@ -48,12 +48,12 @@ type ackKey struct {
 }
 
 func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1.Noise], error) {
-	if err := s.look(ctx, in, longQuiet); err != nil {
+	if err := s.complete(ctx, in, oldSilence); err != nil {
 		return nil, err
 	}
 	weeks := int((in.Until.Sub(in.Since) + week - 1) / week)
-	if weeks > mostWeeks {
-		return nil, model.Errorf(model.Invalid, "a report is of at most %d weeks, and this is of %d", mostWeeks, weeks)
+	if weeks > maxWeeks {
+		return nil, model.Errorf(model.Invalid, "a report is of at most %d weeks, and this is of %d", maxWeeks, weeks)
 	}
 	leave, ok := s.reports.Enter(ctx)
 	if !ok {
@@ -61,7 +61,7 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 		return nil, model.Errorf(model.Unavailable, "too many reports wait to be made").WithHint("try again in a moment")
 	}
 	defer leave()
-	notes, err := s.unknown(ctx, in.Since)
+	notes, err := s.historyGaps(ctx, in.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 	for i := weeks; i > 0; i-- {
 		n.out.Weeks = append(n.out.Weeks, in.Until.Add(-time.Duration(i)*week))
 	}
-	for _, step := range []func() error{n.messages, n.marks, n.problems, n.quiet, n.silences} {
+	for _, step := range []func() error{n.messages, n.marks, n.problems, n.quietChecks, n.staleSilences} {
 		if err := step(); err != nil {
 			return nil, err
 		}
@@ -79,7 +79,7 @@ func (s *request) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1
 	return op.Answer(n.out), nil
 }
 
-// check is the row of a check.
+// check returns the row of a check.
 func (n *noise) check(namespace, name string) *checkNoise {
 	key := [2]string{namespace, name}
 	if n.of[key] == nil {
@@ -88,12 +88,12 @@ func (n *noise) check(namespace, name string) *checkNoise {
 	return n.of[key]
 }
 
-// short notes that of something only the newest rows were read.
-func (n *noise) short(what string, from time.Time) {
-	n.out.Notes = append(n.out.Notes, fmt.Sprintf("there are more than %d %s: only those since %s are counted; ask for a shorter time, or for one namespace (-n)", noiseRows, what, from.UTC().Format(time.RFC3339)))
+// noteLimit notes that only the newest rows of a kind were read.
+func (n *noise) noteLimit(what string, from time.Time) {
+	n.out.Notes = append(n.out.Notes, fmt.Sprintf("there are more than %d %s: only those since %s are counted; ask for a shorter time, or for one namespace (-n)", maxNoiseRows, what, from.UTC().Format(time.RFC3339)))
 }
 
-// week is the place of a time among the weeks.
+// week returns the index of the week of a time.
 func (n *noise) week(at time.Time) int {
 	return min(max(len(n.out.Weeks)-1-int(n.out.Until.Sub(at)/week), 0), len(n.out.Weeks)-1)
 }
@@ -111,14 +111,15 @@ func (n *noise) messages() error {
 		if len(page) < noisePage {
 			return nil
 		}
-		if q.Until, q.BeforeID = page[len(page)-1].Ended, page[len(page)-1].ID; read+noisePage >= noiseRows {
-			n.short("messages", q.Until)
+		if q.Until, q.BeforeID = page[len(page)-1].Ended, page[len(page)-1].ID; read+noisePage >= maxNoiseRows {
+			n.noteLimit("messages", q.Until)
 			return nil
 		}
 	}
 }
 
-// message counts one, if it calls somebody: of an end or an acknowledgement nobody gets up.
+// message counts a message if it pages people: openings, reminders and summaries do, endings and
+// acknowledgements do not.
 func (n *noise) message(m *history.Message) {
 	again := m.Tells == handler.Reminder
 	if !again && m.Tells != handler.Opened && m.Tells != handler.Summary {
@@ -165,8 +166,8 @@ func (n *noise) marks() error {
 		if len(page) < noisePage {
 			return nil
 		}
-		if q.Before, q.BeforeID = page[len(page)-1].At, page[len(page)-1].ID; read+noisePage >= noiseRows {
-			n.short("acknowledgements and beginnings of flapping", q.Before)
+		if q.Before, q.BeforeID = page[len(page)-1].At, page[len(page)-1].ID; read+noisePage >= maxNoiseRows {
+			n.noteLimit("acknowledgements and beginnings of flapping", q.Before)
 			return nil
 		}
 	}
@@ -185,8 +186,8 @@ func (n *noise) problems() error {
 		if len(page) < noisePage {
 			return nil
 		}
-		if q.Before, q.BeforeID = page[len(page)-1].Opened, page[len(page)-1].ID; read+noisePage >= noiseRows {
-			n.short("problems", q.Before)
+		if q.Before, q.BeforeID = page[len(page)-1].Opened, page[len(page)-1].ID; read+noisePage >= maxNoiseRows {
+			n.noteLimit("problems", q.Before)
 			return nil
 		}
 	}
@@ -206,8 +207,8 @@ func (n *noise) problem(p *history.Problem) {
 	}
 }
 
-// quiet are the checks that opened no problem, and those that run nowhere.
-func (n *noise) quiet() error {
+// quietChecks finds the checks that opened no problem, and those that run on no node.
+func (n *noise) quietChecks() error {
 	list, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Check", Namespace: n.in.Namespace}, nil)
 	if err != nil {
 		return err
@@ -228,8 +229,8 @@ func (n *noise) quiet() error {
 	return nil
 }
 
-// silences are those that are old, or that match nothing any more.
-func (n *noise) silences() error {
+// staleSilences finds the silences that are old, or match nothing any more.
+func (n *noise) staleSilences() error {
 	list, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Silence", Namespace: n.in.Namespace}, nil)
 	if err != nil {
 		return err
@@ -238,7 +239,7 @@ func (n *noise) silences() error {
 		r := &list[i]
 		spec := r.Spec.(*model.SilenceSpec)
 		if now := n.Now(); !spec.Until.IsZero() && !now.Before(spec.Until.Time) {
-			continue // it is over
+			continue // ended
 		}
 		nodes, _, _, err := notification.CoveredNodes(n.View, r.Metadata.Namespace, &spec.Selector)
 		if err != nil {
@@ -248,10 +249,10 @@ func (n *noise) silences() error {
 		if nodes == 0 {
 			one.Why = append(one.Why, "covers no node")
 		}
-		if gone := n.noneOf(r.Metadata.Namespace, spec.Checks); gone != "" {
+		if gone := n.missingChecks(r.Metadata.Namespace, spec.Checks); gone != "" {
 			one.Why = append(one.Why, gone)
 		}
-		if old := n.Now().Sub(one.Made); old > longQuiet {
+		if old := n.Now().Sub(one.Made); old > oldSilence {
 			one.Why = append(one.Why, fmt.Sprintf("%d days old", int(old.Hours()/24)))
 		}
 		if len(one.Why) > 0 {
@@ -261,13 +262,13 @@ func (n *noise) silences() error {
 	return nil
 }
 
-// noneOf says that none of the checks that are named is there.
-func (n *noise) noneOf(namespace string, checks []string) string {
+// missingChecks explains that none of the named checks exists; empty: one does.
+func (n *noise) missingChecks(namespace string, checks []string) string {
 	if len(checks) == 0 {
 		return ""
 	}
 	spaces := []string{namespace}
-	if namespace == model.SharedNamespaceName { // it covers nodes of all, and their checks
+	if namespace == model.SharedNamespaceName { // it covers nodes of all namespaces, and their checks
 		var err error
 		if spaces, err = n.Namespaces(n.ctx); err != nil {
 			return ""
@@ -284,7 +285,7 @@ func (n *noise) noneOf(namespace string, checks []string) string {
 	return "none of its checks is there"
 }
 
-// finish sums up and sorts.
+// finish computes medians and sorts.
 func (n *noise) finish() {
 	for _, of := range n.of {
 		of.Nodes = len(of.nodes)

@@ -73,15 +73,15 @@ func TestAReportOfNoiseHoldsSoMuch(t *testing.T) {
 		}
 	}
 	for what, rows := range a.rows {
-		if rows != noiseRows {
-			t.Errorf("%d %s were read, want %d", rows, what, noiseRows)
+		if rows != maxNoiseRows {
+			t.Errorf("%d %s were read, want %d", rows, what, maxNoiseRows)
 		}
 	}
-	if len(a.rows) != 3 || len(n.acks) != noiseRows || n.out.Pages != noiseRows || len(n.of) != 1 {
+	if len(a.rows) != 3 || len(n.acks) != maxNoiseRows || n.out.Pages != maxNoiseRows || len(n.of) != 1 {
 		t.Errorf("%v, %d acknowledgements, %d pages, %d checks", a.rows, len(n.acks), n.out.Pages, len(n.of))
 	}
 	for i, what := range []string{"messages", "acknowledgements and beginnings of flapping", "problems"} {
-		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": only those since "+at(noiseRows-1).UTC().Format(time.RFC3339)) {
+		if len(n.out.Notes) != 3 || !strings.Contains(n.out.Notes[i], "more than 200000 "+what+": only those since "+at(maxNoiseRows-1).UTC().Format(time.RFC3339)) {
 			t.Fatalf("%q", n.out.Notes)
 		}
 	}

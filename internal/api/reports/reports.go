@@ -21,8 +21,8 @@ func registerReports(at subject) {
 	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "What called people, and what never does", model.NotFound), access.On(access.Read, "report"), (*request).reportNoise)
 }
 
-// unknown says in words what history cannot tell of the time since then.
-func (s *request) unknown(ctx context.Context, since time.Time) (notes []string, err error) {
+// historyGaps explains which part of a period history does not have.
+func (s *request) historyGaps(ctx context.Context, since time.Time) (notes []string, err error) {
 	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
 		notes = append(notes, fmt.Sprintf("history is kept for %s (--history-retention): of what was before %s nothing or not all is known", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))
 	}
@@ -38,18 +38,16 @@ func (s *request) unknown(ctx context.Context, since time.Time) (notes []string,
 	return notes, nil
 }
 
-// ReportInput is a namespace and a period.
+// ReportInput is the namespace and period of a report.
 type ReportInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Of the nodes. Empty: all."`
 	list.Period
 }
 
-// look fills in and checks what a report is asked of.
-func (s *request) look(ctx context.Context, in *ReportInput, length time.Duration) error {
-	if in.Namespace != "" {
-		if _, ok := s.Directory.NamespaceByName(in.Namespace); !ok {
-			return s.NoNamespace(ctx, in.Namespace)
-		}
+// complete validates the namespace and completes the period.
+func (s *request) complete(ctx context.Context, in *ReportInput, length time.Duration) error {
+	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
+		return err
 	}
 	return in.Period.Complete(s.Now(), length)
 }
@@ -60,7 +58,7 @@ func (s *request) reportShadow(ctx context.Context, in *struct {
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
 	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
 }) (*op.Body[v1.ShadowList], error) {
-	if err := s.look(ctx, &in.ReportInput, 7*24*time.Hour); err != nil {
+	if err := s.complete(ctx, &in.ReportInput, 7*24*time.Hour); err != nil {
 		return nil, err
 	}
 	filter, err := list.ByRow(s.View, in.Where)
@@ -90,9 +88,10 @@ func (s *request) reportShadow(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// shadowNotes also says which namespaces send what they have to say.
+// shadowNotes explains gaps of the report: missing history, and namespaces that send their
+// messages.
 func (s *request) shadowNotes(ctx context.Context, namespace string, since time.Time) ([]string, error) {
-	notes, err := s.unknown(ctx, since)
+	notes, err := s.historyGaps(ctx, since)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +116,7 @@ func (s *request) shadowNotes(ctx context.Context, namespace string, since time.
 
 func (s *request) showMessage(m *history.Message) v1.ShadowMessage {
 	out := v1.ShadowMessage{At: m.Ended, Handler: nameOf(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
-	if n, err := handler.Decode(m.Payload); err == nil && s.Sees(n.Space) { // its names are those of the worst, which is told first
+	if n, err := handler.Decode(m.Payload); err == nil && s.Sees(n.Space) { // the names of the worst problem, which a message tells first
 		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Source.Kind.Label(n.Source.Name), n.Opened
 		out.Status, out.Severity, out.Summary = n.Status, n.Severity, n.Summary
 	}

@@ -18,8 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// applyTurn lets two applies in at a time. It is a middleware, because huma reads the
-// body after it: a body may have 32 MB.
+// applyTurn waits for a turn before huma reads the body, because a body may have 32 MiB.
 func applyTurn(r *op.Routes, applies *op.Turns) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		leave, ok := applies.Enter(ctx.Context())
@@ -72,7 +71,7 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 	if len(resources) == 0 && !r.Prune {
 		return nil, model.Errorf(model.Invalid, "resources: nothing is declared").WithHint("want at least one")
 	}
-	expect, err := s.expectedOf(r.Expect, resources)
+	expect, err := s.expectedRevisions(r.Expect, resources)
 	if err != nil {
 		return nil, err
 	}
@@ -86,8 +85,8 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 	return op.Answer(Applied(s.View, applied, r.DryRun, resources)), nil
 }
 
-// expectedOf are the revisions that resources of an apply must have.
-func (s *request) expectedOf(list []v1.Expected, resources []model.Resource) (map[intent.Key]int64, error) {
+// expectedRevisions returns the revisions that resources of an apply must have.
+func (s *request) expectedRevisions(list []v1.Expected, resources []model.Resource) (map[intent.Key]int64, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
@@ -109,7 +108,7 @@ func (s *request) expectedOf(list []v1.Expected, resources []model.Resource) (ma
 	return out, nil
 }
 
-// refKey is what a reference names; one without a namespace is of the default one.
+// refKey returns the key of a reference. Without a namespace it is in the default one.
 func (s *request) refKey(ref v1.Ref) (intent.Key, error) {
 	k, ok := s.Kinds.Of(ref.Kind)
 	if !ok {
@@ -122,7 +121,7 @@ func (s *request) refKey(ref v1.Ref) (intent.Key, error) {
 	return key, nil
 }
 
-// inNamespace puts a resource that names no namespace into the caller's.
+// inNamespace puts a resource without a namespace into the request's, and sets defaults.
 func (s *request) inNamespace(r model.Resource, namespace string) model.Resource {
 	if k, ok := s.Kinds.Of(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
 		r.Metadata.Namespace = namespace
@@ -131,7 +130,7 @@ func (s *request) inNamespace(r model.Resource, namespace string) model.Resource
 	return r
 }
 
-// putOutput is what came of a PUT, with the ETag that the resource has now.
+// putOutput is the outcome of a PUT, with the new ETag of the resource.
 type putOutput struct {
 	ETag string `header:"ETag" doc:"For the If-Match of the next change; none after a dry run."`
 	Body v1.Applied
@@ -204,7 +203,7 @@ func (s *request) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequ
 	return op.Answer(Applied(s.View, applied, in.Body.DryRun, nil)), nil
 }
 
-// applied says in words where each resource lands.
+// Applied converts the outcome of a change, and describes where each resource lands.
 func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.Resource) v1.Applied {
 	byKey := map[intent.Key]*model.Resource{}
 	for i := range resources {
@@ -227,7 +226,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 			var warning string
 			one.Note, warning = v.Kinds.Effect(byKey[o.Key], o.Landing, o.Op != intent.OpUnchanged)
 			if warning != "" && len(v.Directory.Nodes("")) == 0 {
-				one.Note, warning = one.Note+" yet: no machine has joined", "" // nothing is wrong with it
+				one.Note, warning = one.Note+" yet: no machine has joined", "" // this is the normal state of a new server
 			}
 			if warning != "" {
 				one.Warnings = append(one.Warnings, warning)
@@ -238,7 +237,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	return out
 }
 
-// redacts reports whether an answer about changes of resources hides secrets from the caller.
+// redacts reports whether the answer must hide secrets of these resources from the caller.
 func redacts(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }

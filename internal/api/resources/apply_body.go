@@ -14,20 +14,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// The body of an apply is read here and not by huma, which would make a tree of all of
-// it before anybody counted: what it costs must follow what is kept.
+// The body of an apply is read here, because huma would build a tree of all of it before its size
+// is checked. Memory follows the resources that are kept.
 const (
 	maxResources = 10_000
-	maxResource  = 512 << 10 // bytes of one
-	maxFields    = 20        // beside the resources
+	maxResource  = 512 << 10 // bytes of one resource
+	maxFields    = 20        // besides the resources
 )
 
-// applyBody reads the request. Its resources are given to take one by one, and are not
-// kept in it; an error of take ends the reading.
+// applyBody reads the request and calls take with each resource, which the result leaves out. An
+// error of take ends the reading.
 func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) error) (v1.ApplyRequest, error) {
 	var r v1.ApplyRequest
 	dec := json.NewDecoder(bytes.NewReader(data))
-	rest := map[string]any{} // without the resources, for huma's rules
+	rest := map[string]any{} // without the resources, for huma's validation
 	if token, err := dec.Token(); err != nil {
 		return r, notJSON(err)
 	} else if token != json.Delim('{') {
@@ -97,7 +97,7 @@ func eachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n i
 
 func notJSON(err error) error { return huma.Error400BadRequest("the body is not JSON: " + err.Error()) }
 
-// applyFields checks all but the resources by the rules of the OpenAPI page.
+// applyFields validates all fields but the resources by the schema of the OpenAPI document.
 func (s *request) applyFields(rest map[string]any, r *v1.ApplyRequest) error {
 	registry := s.Huma.OpenAPI().Components.Schemas
 	schema := registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest")
@@ -117,7 +117,7 @@ func (s *request) applyFields(rest map[string]any, r *v1.ApplyRequest) error {
 	return nil
 }
 
-// applyRequestBody describes the body on the OpenAPI page.
+// applyRequestBody describes the body in the OpenAPI document.
 func applyRequestBody(registry huma.Registry) *huma.RequestBody {
 	return &huma.RequestBody{Required: true, Content: jsonContent(registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest"))}
 }

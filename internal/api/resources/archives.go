@@ -13,12 +13,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// uploadWithin is how long an archive may take to arrive.
-const uploadWithin = 15 * time.Minute
+// uploadTimeout is the time that an archive may take to arrive.
+const uploadTimeout = 15 * time.Minute
 
 func registerArchives(at subject) {
 	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "How an archive of an Asset is on the server"), access.On(access.Read, "Asset"), (*request).getArchive)
-	// The body is streamed to the disk, which huma does not do: it is only described there.
+	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes it all
+	// the same.
 	put := op.Put("putArchive", "/api/v1/archives/{sha512}", "resources", "Upload an archive of an Asset; an Asset has to name it within an hour")
 	put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
 	put.Parameters = []*huma.Param{{Name: "sha512", In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}
@@ -48,8 +49,8 @@ func (s *request) putArchive(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer s.uploads.Leave()
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(uploadWithin)) // the network's clock is the real one
-	_ = control.SetWriteDeadline(time.Now().Add(uploadWithin + time.Minute))
+	_ = control.SetReadDeadline(time.Now().Add(uploadTimeout)) // the network's clock is the real one
+	_ = control.SetWriteDeadline(time.Now().Add(uploadTimeout + time.Minute))
 	size, err := s.Archives.Put(sum, r.Body)
 	if err != nil {
 		return err

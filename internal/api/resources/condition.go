@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// overResources is the language of conditions over what was declared: metadata and spec as they
-// are shown. Durations are texts there, 60s is 1m: duration(spec.interval) > duration("60s").
+// overResources is the language of conditions over declared resources: metadata and spec as they
+// are shown. Durations are texts, and 60s is 1m: duration(spec.interval) > duration("60s").
 var overResources = where.Language{
 	Of: "resource", MaxCost: 1_000_000, Alone: true,
 	Reads:   "metadata and spec, as muster get -o yaml shows them",
@@ -25,11 +25,11 @@ var overResources = where.Language{
 	},
 }
 
-// picks is a condition over resources of a kind: of nodes over what the server knows of them, of
-// all others over what was declared, as the caller may see it: by a condition over what is hidden, it
-// would be found out word by word. A field that is not there is no match; has(spec.ttl) asks.
-// The func is of one request, and not safe for concurrent use.
-func (s *request) picks(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
+// matcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts
+// and groups. Any other reads the resource as the caller may see it, or it would reveal hidden
+// secrets bit by bit. A missing field makes it false; has(spec.ttl) asks for one. The function
+// serves one request and is not safe for concurrent use.
+func (s *request) matcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.Compile(expr)
 		if err != nil {

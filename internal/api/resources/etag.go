@@ -10,15 +10,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// etag is the strong ETag of a resource at a revision, in this life of the data (see
-// places.go).
+// etag returns the strong ETag of a resource at a revision, in this incarnation of the data.
 func (s *request) etag(revision int64) string {
 	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
 }
 
-// tags are the entity tags of an If-Match or If-None-Match header as RFC 9110 writes
-// them, quotation marks included: W/"x", "y". What is no such tag stands for itself and
-// is the tag of nothing.
+// tags splits an If-Match or If-None-Match header into its entity tags (RFC 9110), quotation marks
+// included: W/"x", "y". Text that is no tag is kept, and equals no ETag.
 func tags(header string) (list []string) {
 	for header != "" {
 		end := 0
@@ -33,7 +31,7 @@ func tags(header string) (list []string) {
 	return list
 }
 
-// matches compares as If-Match does: strongly, so that a weak tag is never the same.
+// matches compares as If-Match does: strongly, so a weak tag never matches.
 func matches(header, tag string) bool {
 	list := tags(header)
 	return slices.Contains(list, "*") || slices.Contains(list, tag)
@@ -44,9 +42,9 @@ func noneMatches(header, tag string) bool {
 	return !slices.ContainsFunc(tags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
 }
 
-// expected is the revision that a change must find, by If-Match and If-None-Match; 0:
-// none. conditional is false where it may find whatever is there.
-func (s *request) expected(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
+// expectedRevision returns the revision that a change must find, by If-Match and If-None-Match; 0:
+// no resource. conditional is false where the request has no condition.
+func (s *request) expectedRevision(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
 	if in.IfMatch == "" && in.IfNoneMatch == "" {
 		return 0, false, nil
 	}

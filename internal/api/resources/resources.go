@@ -79,7 +79,7 @@ func registerKind(at subject, k kind.Kind) {
 	put := op.ChangesResources(op.Put("put"+k.Name, one, k.Plural, "Make one so"))
 	put.RequestBody = &huma.RequestBody{Required: true, Content: jsonContent(schema)}
 	put.MaxBodyBytes = maxResource
-	put.SkipValidateBody = true // read strictly by the model, which names line and field
+	put.SkipValidateBody = true // the kind's decoder is strict, and its errors name line and field
 	remove := op.ChangesResources(op.Delete("delete"+k.Name, one, k.Plural, "Take one away"))
 	if !k.Namespaced {
 		op.Handle(at, get, read, func(s *request, ctx context.Context, in *NameGet) (*resourceOutput, error) {
@@ -132,18 +132,18 @@ func registerKind(at subject, k kind.Kind) {
 	})
 }
 
-// NamePath names one resource.
+// NamePath is the path of a resource of the cluster.
 type NamePath struct {
 	Name string `path:"name" maxLength:"253"`
 }
 
-// NameGet is NamePath with what a GET may ask besides.
+// NameGet is the input of a GET of one resource.
 type NameGet struct {
 	Name        string `path:"name" maxLength:"253"`
 	IfNoneMatch string `header:"If-None-Match"`
 }
 
-// ChangeInput is what goes with every change of one resource.
+// ChangeInput is the parameters of every change of one resource.
 type ChangeInput struct {
 	Message     string `query:"message" maxLength:"1000" doc:"Why; recorded with the change."`
 	DryRun      bool   `query:"dryRun" doc:"Say what would happen and keep nothing."`
@@ -153,10 +153,10 @@ type ChangeInput struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"*: only if it does not exist yet; ETags: only if it has none of them."`
 }
 
-// options turns what goes with a change into those of the intent service.
+// options converts the parameters of a change for the intent service.
 func (s *request) options(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
-	revision, conditional, err := s.expected(ctx, key, in)
+	revision, conditional, err := s.expectedRevision(ctx, key, in)
 	if conditional {
 		o.Expect = map[intent.Key]int64{key: revision}
 	}
@@ -227,12 +227,12 @@ func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Bod
 		match = func(r *model.Resource) bool { return selector.Matches(s.labelsOf(r)) }
 	}
 	if in.Where != "" {
-		picks, err := s.picks(ctx, k, in.Where)
+		matches, err := s.matcher(ctx, k, in.Where)
 		if err != nil {
 			return nil, err
 		}
 		labelled := match
-		match = func(r *model.Resource) bool { return (labelled == nil || labelled(r)) && picks(r) }
+		match = func(r *model.Resource) bool { return (labelled == nil || labelled(r)) && matches(r) }
 	}
 	items, more, err := s.Intent.Page(ctx, q, match)
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *request) list(ctx context.Context, k kind.Kind, in *listInput) (*op.Bod
 	return op.Answer(out), nil
 }
 
-// labelsOf are the labels a selector sees: of a node, those of all its owners.
+// labelsOf returns the labels that a selector matches: of a node, the labels of all its owners.
 func (s *request) labelsOf(r *model.Resource) map[string]string {
 	if r.Kind == "Node" && r.Status != nil {
 		return s.Directory.NodeLabels(model.NodeID(r.Status.ID))

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// routingState is what is so now of a silence or a window.
+// routingState adds whether a silence or a window is in force, and the problems that it holds.
 func (s *request) routingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
@@ -25,7 +25,7 @@ func (s *request) routingState(out *v1.State, r *model.Resource, held *notificat
 	}
 }
 
-// stateOf is what the server knows of a resource beside what was declared.
+// stateOf returns the state of a declared resource: placement, events, limits.
 func (s *request) stateOf(r *model.Resource, held *notification.HoldCounter) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Placement(key)
@@ -40,10 +40,10 @@ func (s *request) stateOf(r *model.Resource, held *notification.HoldCounter) v1.
 		out.Events, out.Problems = &by, c.Problems
 	}
 	s.routingState(&out, r, held)
-	if key.Kind == "Namespace" && s.Limits != nil {
+	if key.Kind == "Namespace" {
 		out.Limits = s.Limits(key.Name)
 	}
-	if key.Kind == "Handler" && s.Stream != nil {
+	if key.Kind == "Handler" {
 		if stream, ok := s.Stream(route.Name{Namespace: key.Namespace, Name: key.Name}); ok {
 			out.Stream = &stream
 		}

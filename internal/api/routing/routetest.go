@@ -55,9 +55,9 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.routes()
 	out.Why, out.Routes = why, []v1.RouteTestOne{}
-	c.masters = s.Directory.Dependencies(node, check)
-	for i := range c.masters {
-		out.HangsOn = append(out.HangsOn, c.masters[i].Name.String())
+	c.dependencies = s.Directory.Dependencies(node, check)
+	for i := range c.dependencies {
+		out.HangsOn = append(out.HangsOn, c.dependencies[i].Name.String())
 	}
 	for _, r := range routes {
 		out.Routes = append(out.Routes, c.play(r))
@@ -65,7 +65,7 @@ func (s *request) testRoute(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// routeCase is a problem that somebody thinks up.
+// routeCase is a problem that a route test assumes.
 type routeCase struct {
 	*request
 	check   model.CheckID
@@ -73,10 +73,10 @@ type routeCase struct {
 	problem *route.Problem
 	at      time.Time
 
-	masters []route.Dependency // that it hangs on
+	dependencies []route.Dependency // dependencies
 }
 
-// routes are those that would take the problem, and what chose them.
+// routes returns the routes that would take the problem, and the rule that chose them, in words.
 func (c *routeCase) routes() ([]*route.Route, string) {
 	routes, by := notification.Routes(c.View, c.problem, c.chunk)
 	why := "nobody is told: the check names nobody (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
@@ -103,7 +103,7 @@ func (c *routeCase) routes() ([]*route.Route, string) {
 	return routes, why
 }
 
-// play is what a route would do with the problem if nobody acknowledged it.
+// play returns the steps of a route for the problem, if nobody acknowledged it.
 func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
 	out := v1.RouteTestOne{GroupWait: model.Duration(r.GroupWait)}
 	if r.Name.Name != "" {
@@ -124,15 +124,15 @@ func (c *routeCase) play(r *route.Route) v1.RouteTestOne {
 	return out
 }
 
-// maxHeld is how many holds one after the other are followed.
-const maxHeld = 20
+// maxHolds bounds the consecutive holds that are followed.
+const maxHolds = 20
 
-// heldUntil is when a step would be told that is due at a time; zero: nobody knows, or never.
-func (c *routeCase) heldUntil(r *route.Route, due time.Time) (time.Time, []v1.Hold) {
+// heldUntil returns the time at which a due step would notify; zero: unknown or never.
+func (c *routeCase) heldUntil(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
 	var holds []route.Hold
-	for range maxHeld {
+	for range maxHolds {
 		now := c.Routing.Holds(c.problem, r, due)
-		if hold, _ := route.DependencyHold(c.masters, c.OpenProblem); hold != nil { // it may be back by then: nobody knows
+		if hold, _ := route.DependencyHold(c.dependencies, c.OpenProblem); hold != nil { // its end is unknown
 			now = append(now, *hold)
 		}
 		if len(now) == 0 {

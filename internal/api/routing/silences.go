@@ -22,7 +22,7 @@ func registerSilences(at subject) {
 	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence: what it holds and is still open is told", model.NotFound)), access.On(access.Operate, "Silence"), (*request).endSilence)
 }
 
-// silence makes one. Operators may, who may not apply.
+// silence creates a silence. Operators may, though they may not apply.
 func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
 	b := &in.Body
 	decoded, err := s.Kinds.DecodeSpec("Silence", b.Spec)
@@ -44,18 +44,18 @@ func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceReques
 		return nil, model.Errorf(model.Guarded, "this would silence %d nodes (%s); without --yes at most %d", nodes, firstOf(first, nodes), most).
 			WithHint("look at what it covers with --dry-run, then repeat with --yes, or with --max-affected %d", nodes)
 	}
-	holds, err := s.picked(ctx, b.Namespace, &spec.Selector)
+	holds, err := s.countCovered(ctx, b.Namespace, &spec.Selector)
 	if err != nil {
 		return nil, err
 	}
-	name, err := s.makeSilence(ctx, b, spec)
+	name, err := s.createSilence(ctx, b, spec)
 	if err != nil {
 		return nil, err
 	}
 	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), nil
 }
 
-// firstOf names the first of so many nodes.
+// firstOf lists the first of a number of nodes.
 func firstOf(first []string, all int) string {
 	text := strings.Join(first, ", ")
 	if more := all - len(first); more > 0 {
@@ -64,11 +64,11 @@ func firstOf(first []string, all int) string {
 	return text
 }
 
-// sameSecond is how many silences of one name may be made in a second.
-const sameSecond = 100
+// maxSameName bounds the silences of one generated name, which has a resolution of a second.
+const maxSameName = 100
 
-// makeSilence applies it under a name that none has.
-func (s *request) makeSilence(ctx context.Context, b *v1.SilenceRequest, spec *model.SilenceSpec) (string, error) {
+// createSilence applies a silence under a name that is free.
+func (s *request) createSilence(ctx context.Context, b *v1.SilenceRequest, spec *model.SilenceSpec) (string, error) {
 	made := silenceName(spec) + "-" + s.Now().UTC().Format("20060102-150405")
 	for i := 1; ; i++ {
 		name := cmp.Or(b.Name, made)
@@ -85,13 +85,14 @@ func (s *request) makeSilence(ctx context.Context, b *v1.SilenceRequest, spec *m
 			return "", err
 		case b.Name != "":
 			return "", model.Errorf(model.Conflict, "there is a silence %s already", name).WithHint("muster describe silence %s; leave the name out, and it gets one", name)
-		case i == sameSecond:
+		case i == maxSameName:
 			return "", err
 		}
 	}
 }
 
-// silenceName is the beginning of a name: what it covers, as far as that is one thing.
+// silenceName is the beginning of a generated name: the one node, group or check that the silence
+// covers.
 func silenceName(spec *model.SilenceSpec) string {
 	var parts []string
 	if t := spec.Targets; t != nil && len(t.Nodes)+len(t.Groups) == 1 {
@@ -104,8 +105,8 @@ func silenceName(spec *model.SilenceSpec) string {
 	return cmp.Or(name[:min(len(name), 200)], "silence")
 }
 
-// picked counts the open problems that a selector picks.
-func (s *request) picked(ctx context.Context, namespace string, selector *model.Selector) (n int, err error) {
+// countCovered counts the open problems that a selector covers.
+func (s *request) countCovered(ctx context.Context, namespace string, selector *model.Selector) (n int, err error) {
 	picks, err := route.MatchFunc(namespace, selector)
 	if err != nil {
 		return 0, err

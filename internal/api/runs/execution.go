@@ -4,42 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// running is one request on its way: so many nodes at a time, until all have ended.
+// execution is one request that runs on its nodes.
 type execution struct {
 	request *request
-	*order
-	runs   Runs
-	until  map[model.NodeID]time.Time // those that run, and how long their end is waited for
-	out    *op.EventStream
-	counts v1.RunCounts
+	*task
+	runs      Runs
+	deadlines map[model.NodeID]time.Time // deadline of each node that is running
+	out       *op.EventStream
+	counts    v1.RunCounts
 }
 
-// all asks one node after the other and writes what they answer. An error says that nobody
-// reads any more.
-func (x *execution) all(ctx context.Context, authorization string) error {
-	s := x.request
+// run asks the nodes, at most task.parallel at a time, and streams their answers until all have
+// ended. An error means that the reader is gone.
+func (x *execution) run(ctx context.Context, allowed func() bool) error {
 	x.counts.Nodes = len(x.nodes)
 	beat, look := time.NewTicker(op.StreamBeat), time.NewTicker(time.Second)
 	defer beat.Stop()
 	defer look.Stop()
 	waiting := x.nodes
 	for {
-		for len(waiting) > 0 && len(x.until) < x.parallel {
+		for len(waiting) > 0 && len(x.deadlines) < x.parallel {
 			if err := x.askNode(waiting[0]); err != nil {
 				return err
 			}
 			waiting = waiting[1:]
 		}
-		if len(waiting) == 0 && len(x.until) == 0 {
+		if len(waiting) == 0 && len(x.deadlines) == 0 {
 			return x.out.Send("", &v1.RunLine{Type: v1.RunSummary, Summary: &x.counts})
 		}
 		var err error
@@ -51,10 +48,8 @@ func (x *execution) all(ctx context.Context, authorization string) error {
 		case <-look.C:
 			err = x.overdue()
 		case <-beat.C:
-			c := access.CallerOf(ctx)
-			now, bad := s.Access.Authenticate(strings.TrimPrefix(authorization, "Bearer "))
-			if bad != nil || !now.Equal(&c.Grants) {
-				return x.out.Write("event: end\n: the token is not valid any more, or its rights were changed\n\n")
+			if !allowed() {
+				return x.out.End("the token is not valid any more, or its rights were changed")
 			}
 			err = x.out.Write(":\n\n")
 		}
@@ -66,15 +61,15 @@ func (x *execution) all(ctx context.Context, authorization string) error {
 
 // askNode asks one node.
 func (x *execution) askNode(node model.NodeID) error {
-	run, within := x.run, x.within
+	run, timeout := x.task.run, x.timeout
 	if x.check != 0 {
 		chunk := x.request.Assigned(node, x.check)
 		if chunk == nil {
 			return x.end(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
 		}
 		run.Chunk = chunk.ID
-		if within == 0 {
-			within = chunk.Timeout + answerWithin + turnWithin
+		if timeout == 0 {
+			timeout = chunk.Timeout + answerGrace + turnGrace
 		}
 	}
 	if err := x.runs.Ask(node, run); err != nil {
@@ -88,11 +83,11 @@ func (x *execution) askNode(node model.NodeID) error {
 		}
 		return x.end(node, line)
 	}
-	x.until[node] = x.request.Now().Add(within)
+	x.deadlines[node] = x.request.Now().Add(timeout)
 	return x.line(node, &v1.RunLine{Type: v1.RunStarted})
 }
 
-// answers writes what has come.
+// answers streams the answers that have arrived.
 func (x *execution) answers() error {
 	for {
 		a, ok := x.runs.Next()
@@ -120,10 +115,10 @@ func (x *execution) answers() error {
 	}
 }
 
-// overdue gives up what does not answer.
+// overdue gives up nodes that passed their deadline.
 func (x *execution) overdue() error {
 	now := x.request.Now()
-	for node, until := range x.until {
+	for node, until := range x.deadlines {
 		if now.After(until) {
 			x.runs.Forget(node)
 			if err := x.end(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for its turn there"}); err != nil {
@@ -135,7 +130,7 @@ func (x *execution) overdue() error {
 }
 
 func (x *execution) end(node model.NodeID, l *v1.RunLine) error {
-	delete(x.until, node)
+	delete(x.deadlines, node)
 	x.counts.Count(l)
 	x.request.outcomes.WithLabelValues(l.Type).Inc()
 	return x.line(node, l)
@@ -145,8 +140,8 @@ func (x *execution) line(node model.NodeID, l *v1.RunLine) error {
 	namespace, name, ok := x.request.Directory.NodeName(node)
 	switch {
 	case !ok:
-		name = fmt.Sprintf("node %d", node) // deleted meanwhile
-	case x.several:
+		name = fmt.Sprintf("node %d", node) // the node was deleted meanwhile
+	case x.severalNamespaces:
 		name = namespace + "/" + name
 	}
 	l.Node = name

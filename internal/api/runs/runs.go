@@ -22,11 +22,11 @@ import (
 const Path = "/api/v1/runs"
 
 const (
-	runParallel   = 50
-	commandLasts  = 30 * time.Second
-	commandLength = 8 << 10          // bytes of a command: it stands in the record of changes
-	answerWithin  = 15 * time.Second // after its time-out an agent has this long to say so
-	turnWithin    = time.Minute      // a check may wait this long for its turn on the node
+	defaultParallel = 50
+	commandTimeout  = 30 * time.Second
+	maxCommand      = 8 << 10          // bytes; the command is kept in the record of changes
+	answerGrace     = 15 * time.Second // an agent has this long after the timeout to report it
+	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )
 
 func registerRun(at subject) {
@@ -36,19 +36,19 @@ func registerRun(at subject) {
 	op.Handle(at, run, access.On(access.Operate, "run"), (*request).run)
 }
 
-// order is one request, looked through.
-type order struct {
-	nodes    []model.NodeID
-	check    model.CheckID // zero: a command
-	run      wire.Run
-	within   time.Duration // how long each node's end is waited for; zero: as its check says
-	parallel int
-	what     string // for the record
-	several  bool   // nodes of several namespaces
+// task is a request that is valid.
+type task struct {
+	nodes             []model.NodeID
+	check             model.CheckID // zero: a command
+	run               wire.Run
+	timeout           time.Duration // deadline of each node; zero: the timeout of its check decides
+	parallel          int
+	description       string // for the record of changes
+	severalNamespaces bool   // its nodes are of several namespaces
 }
 
 func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*huma.StreamResponse, error) {
-	o, err := s.order(ctx, &in.Body)
+	o, err := s.prepare(ctx, &in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -58,45 +58,43 @@ func (s *request) run(ctx context.Context, in *struct{ Body v1.RunRequest }) (*h
 		defer cancel()
 		if s.slots.Enter(ctx) != nil {
 			s.CountRefusal("runs")
-			op.WriteError(w, model.Errorf(model.Limited, "as many runs are open as may be").WithHint("wait until one has ended; muster get queues shows how many there are"))
+			op.WriteError(w, model.Errorf(model.Limited, "too many runs are open").WithHint("wait until one has ended; muster get queues shows their number"))
 			return
 		}
 		defer s.slots.Leave()
-		if err := s.Intent.RecordRun(ctx, access.Author(ctx, o.what)); err != nil {
-			s.Logger.Error("a run cannot be recorded, and does not begin", "err", err)
-			op.WriteError(w, model.Errorf(model.Unavailable, "the run cannot be recorded now, and does not begin").WithHint("the server's log says why; try again"))
+		if err := s.Record(ctx, o.description); err != nil {
+			s.Fail(w, "run", err)
 			return
 		}
-		s.Logger.Info("run", "user", access.CallerOf(ctx).User, "from", access.CallerOf(ctx).Address, "what", o.what)
-		// The body is read: what the deadline for it would end now is the whole request.
+		// The body has arrived. Without this its deadline would end the whole request.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		x := &execution{request: s, order: o, runs: s.New(), until: map[model.NodeID]time.Time{}, out: op.NewEventStream(w)}
+		x := &execution{request: s, task: o, runs: s.New(), deadlines: map[model.NodeID]time.Time{}, out: op.NewEventStream(w)}
 		defer x.runs.Close()
-		if err := x.all(ctx, r.Header.Get("Authorization")); err != nil && ctx.Err() == nil {
+		if err := x.run(ctx, s.StillAllowed(r)); err != nil && ctx.Err() == nil {
 			s.Logger.Debug("run ended", "err", err)
 		}
 	}}, nil
 }
 
-// order looks through a request: nothing is asked of a node before all of it is right.
-func (s *request) order(ctx context.Context, r *v1.RunRequest) (*order, error) {
+// prepare validates a request and finds its nodes, before any node is asked.
+func (s *request) prepare(ctx context.Context, r *v1.RunRequest) (*task, error) {
 	c := access.CallerOf(ctx)
 	ns := cmp.Or(r.Namespace, model.DefaultNamespaceName)
-	o := &order{parallel: cmp.Or(r.Parallel, runParallel), several: ns == model.SharedNamespaceName, within: time.Duration(r.TimeoutMs) * time.Millisecond}
+	o := &task{parallel: cmp.Or(r.Parallel, defaultParallel), severalNamespaces: ns == model.SharedNamespaceName, timeout: time.Duration(r.TimeoutMs) * time.Millisecond}
 	o.run.MaxOutput = uint32(cmp.Or(r.MaxOutput, model.DefaultOutputBytes))
-	if _, ok := s.Directory.NamespaceByName(ns); !ok {
-		return nil, s.NoNamespace(ctx, ns)
+	if err := s.RequireNamespace(ctx, ns); err != nil {
+		return nil, err
 	}
 	switch {
 	case (r.Check == "") == (r.Command == nil):
-		return nil, model.Errorf(model.Invalid, "a run is of a check or of a command").WithHint("name one of them")
+		return nil, model.Errorf(model.Invalid, "a run needs a check or a command, and not both").WithHint("name one of them")
 	case r.Command != nil:
 		if err := s.mayRun(&c, ns, r.Command); err != nil {
 			return nil, err
 		}
-		lasts := cmp.Or(o.within, commandLasts)
-		o.run.Command, o.run.TimeoutMs, o.within = r.Command, uint32(lasts.Milliseconds()), lasts+answerWithin
-		o.what = "the command " + commandText(r.Command)
+		lasts := cmp.Or(o.timeout, commandTimeout)
+		o.run.Command, o.run.TimeoutMs, o.timeout = r.Command, uint32(lasts.Milliseconds()), lasts+answerGrace
+		o.description = "the command " + commandText(r.Command)
 		if r.Targets == nil {
 			return nil, model.Errorf(model.Invalid, "targets say on which nodes the command runs").WithHint(`for example {"groups": ["web"]}`)
 		}
@@ -111,16 +109,17 @@ func (s *request) order(ctx context.Context, r *v1.RunRequest) (*order, error) {
 		if id < model.FirstCheck {
 			return nil, model.Errorf(model.Invalid, "check %s is built into the server: nothing runs for it on a node", name).WithHint("muster why NODE/%s", name)
 		}
-		o.check, o.what = id, "check "+r.Check
+		o.check, o.description = id, "check "+r.Check
 	}
-	if err := s.aim(ctx, o, ns, r); err != nil {
+	if err := s.selectNodes(ctx, o, ns, r); err != nil {
 		return nil, err
 	}
-	o.what = fmt.Sprintf("%s on %s: %s", o.what, model.CountNoun(len(o.nodes), "node"), targetsText(r.Targets))
+	o.description = fmt.Sprintf("%s on %s: %s", o.description, model.CountNoun(len(o.nodes), "node"), targetsText(r.Targets))
 	return o, nil
 }
 
-// mayRun refuses a command of who may not run any, whatever the role, and one that is none.
+// mayRun refuses a command that is empty or too long, and callers without the right to run
+// commands.
 func (s *request) mayRun(c *access.Caller, namespace string, command *model.Command) error {
 	length := len(command.Shell)
 	for _, arg := range command.Argv {
@@ -133,14 +132,14 @@ func (s *request) mayRun(c *access.Caller, namespace string, command *model.Comm
 			WithHint("who may gives the right: muster auth user create NAME --role operator --may-run-commands; checks need only the role: muster run CHECK")
 	case strings.TrimSpace(command.Shell) == "" && (len(command.Argv) == 0 || command.Argv[0] == ""):
 		return model.Errorf(model.Invalid, "the command is empty")
-	case length > commandLength:
-		return model.Errorf(model.Invalid, "the command has %d bytes, at most %d", length, commandLength).WithHint("put a script on the nodes and run that")
+	case length > maxCommand:
+		return model.Errorf(model.Invalid, "the command has %d bytes, at most %d", length, maxCommand).WithHint("put a script on the nodes and run that")
 	}
 	return nil
 }
 
-// aim finds the nodes, and guards against more than was meant.
-func (s *request) aim(ctx context.Context, o *order, ns string, r *v1.RunRequest) error {
+// selectNodes finds the nodes of a task, and refuses more than the request permits.
+func (s *request) selectNodes(ctx context.Context, o *task, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.UnitNodes(o.check) {
 			if at, _, ok := s.Directory.NodeName(id); ok && !s.Directory.NodeProxy(id) && (at == ns || ns == model.SharedNamespaceName) {
@@ -148,7 +147,7 @@ func (s *request) aim(ctx context.Context, o *order, ns string, r *v1.RunRequest
 			}
 		}
 	} else {
-		if err := s.namesIn(ctx, ns, r.Targets); err != nil {
+		if err := s.checkNames(ctx, ns, r.Targets); err != nil {
 			return err
 		}
 		var err error
@@ -170,8 +169,8 @@ func (s *request) aim(ctx context.Context, o *order, ns string, r *v1.RunRequest
 	return nil
 }
 
-// namesIn refuses names that mean nothing: somebody has mistyped, and would not hear of it.
-func (s *request) namesIn(ctx context.Context, ns string, t *model.Targets) error {
+// checkNames refuses names of nodes and groups that do not exist, which are typing errors.
+func (s *request) checkNames(ctx context.Context, ns string, t *model.Targets) error {
 	if t == nil {
 		return nil
 	}
@@ -191,7 +190,7 @@ func (s *request) namesIn(ctx context.Context, ns string, t *model.Targets) erro
 			return s.NotFound(ctx, err, key)
 		}
 	}
-	return s.namesIn(ctx, ns, t.Except)
+	return s.checkNames(ctx, ns, t.Except)
 }
 
 func commandText(c *model.Command) string {
@@ -201,7 +200,7 @@ func commandText(c *model.Command) string {
 	return fmt.Sprintf("%q", c.Argv)
 }
 
-// targetsText is targets as they are typed after --on.
+// targetsText formats targets as they are typed after --on.
 func targetsText(t *model.Targets) string {
 	if t == nil {
 		return "all that run it"

@@ -56,7 +56,7 @@ func (s *request) status(ctx context.Context, in *struct {
 	if s.Bound() { // warnings name things of all namespaces
 		out.Warnings, out.Connected = nil, 0
 		for _, id := range s.Directory.Nodes(in.Namespace) {
-			if s.Connected != nil && s.Connected(id) {
+			if s.Connected(id) {
 				out.Connected++
 			}
 		}
@@ -67,22 +67,22 @@ func (s *request) status(ctx context.Context, in *struct {
 	}
 	out.Events, out.Problems, out.ByStatus = counts.States, counts.Problems, v1.ByStatusOf(counts.ByStatus)
 	if rooms := events.CountNamespaces(s.View, ""); in.Namespace == "" && len(rooms) > 1 {
-		out.Rooms = rooms
+		out.Namespaces = rooms
 	}
 	out.Nodes = len(s.Directory.Nodes(in.Namespace))
 	out.Incarnation = fmt.Sprintf("%016x", s.Incarnation)
 	if s.Pending != nil && !s.Bound() {
 		out.Pending = s.Pending()
 	}
-	if err := s.wrong(ctx, in.Namespace, &out); err != nil {
+	if err := s.worstChecks(ctx, in.Namespace, &out); err != nil {
 		return nil, err
 	}
-	s.stopped(in.Namespace, &out)
+	s.stoppedNodes(in.Namespace, &out)
 	s.faults(in.Namespace, &out)
 	s.spooling(in.Namespace, &out)
-	// What only the stores know is left out while they do not answer: whoever asks for
-	// the status in that minute wants the rest.
-	ctx, cancel := context.WithTimeout(ctx, storesWithin)
+	// State of the stores is left out while they do not answer, so that the rest of the status
+	// arrives.
+	ctx, cancel := context.WithTimeout(ctx, storesTimeout)
 	defer cancel()
 	if err := s.lastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
 		out.Warnings = append(out.Warnings, "the last hour cannot be read: "+err.Error())
@@ -91,10 +91,10 @@ func (s *request) status(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// storesWithin bounds how long the status waits for the stores.
-const storesWithin = 2 * time.Second
+// storesTimeout is the time that the status waits for the stores.
+const storesTimeout = 2 * time.Second
 
-// lastHour counts its problems and changes.
+// lastHour counts the problems and changes of the last hour.
 func (s *request) lastHour(ctx context.Context, namespace string, out *v1.Status) error {
 	var err error
 	if out.Revision, err = s.Rows.Revision(ctx); err != nil {
@@ -106,7 +106,7 @@ func (s *request) lastHour(ctx context.Context, namespace string, out *v1.Status
 			return err
 		}
 		out.NoChecks = len(checks) == 0
-		out.NoResults = !out.NoChecks && out.Nodes > 0 && out.Events == s.builtin()
+		out.NoResults = !out.NoChecks && out.Nodes > 0 && out.Events == s.builtinEvents()
 	}
 	unsent, err := s.History.Unsent(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *request) lastHour(ctx context.Context, namespace string, out *v1.Status
 	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.CountProblems(ctx, namespace, hour); err != nil {
 		return err
 	}
-	changes, err := s.Intent.Audit(ctx, intent.ChangeQuery{Namespace: namespace, Resources: true, People: true, Limit: changesCounted}, true)
+	changes, err := s.Intent.Audit(ctx, intent.ChangeQuery{Namespace: namespace, Resources: true, People: true, Limit: maxRecentChanges}, true)
 	if err != nil {
 		return err
 	}
@@ -139,13 +139,13 @@ func (s *request) lastHour(ctx context.Context, namespace string, out *v1.Status
 	return nil
 }
 
-// builtin is how many events are not of declared checks.
-func (s *request) builtin() (sum uint64) {
+// builtinEvents counts the events of built-in checks.
+func (s *request) builtinEvents() (sum uint64) {
 	for check := model.KeepaliveCheck; model.BuiltinCheckName(check) != ""; check++ {
 		sum += s.Events.CountsOf(check).States
 	}
 	return sum
 }
 
-// changesCounted bounds how many changes of the last hour are counted.
-const changesCounted = 200
+// maxRecentChanges bounds the changes of the last hour that are counted.
+const maxRecentChanges = 200

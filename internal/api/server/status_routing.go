@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// unroutedWarnings warns of namespaces with open problems where nobody is told of what names nobody: there is
-// no Route for all of it, none called default, and the namespace names no handlers.
+// unroutedWarnings warns of namespaces with open problems for which nobody is notified by default:
+// no Route matches everything, none is called default, and the namespace names no handlers.
 func (s *request) unroutedWarnings(namespace string) (warnings []string) {
 	for id, counts := range s.Events.CountsByNamespace() {
 		name, ok := s.Directory.NamespaceName(id)

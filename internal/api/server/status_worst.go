@@ -13,10 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// wrong tells what is not OK check by check, so that one cause on many nodes is one line,
-// and apart from it the nodes that are silent: a dead machine does not hide what is wrong
-// with those that live.
-func (s *request) wrong(ctx context.Context, namespace string, out *v1.Status) error {
+// worstChecks lists failing events by check, so that one cause on many nodes is one line. Silent
+// nodes are counted apart, so that a dead machine does not hide the failures of others.
+func (s *request) worstChecks(ctx context.Context, namespace string, out *v1.Status) error {
 	var id model.NamespaceID
 	if namespace != "" {
 		id, _ = s.Directory.NamespaceByName(namespace)
@@ -26,7 +25,7 @@ func (s *request) wrong(ctx context.Context, namespace string, out *v1.Status) e
 		case w.Check == model.KeepaliveCheck:
 			out.Silent += w.Nodes
 		case len(out.Wrong) < wrongShown:
-			out.Wrong = append(out.Wrong, s.wrongOf(&w, namespace))
+			out.Wrong = append(out.Wrong, s.worstCheck(&w, namespace))
 		default:
 			out.WrongMore++
 		}
@@ -45,7 +44,7 @@ func (s *request) wrong(ctx context.Context, namespace string, out *v1.Status) e
 	return err
 }
 
-func (s *request) wrongOf(w *event.Wrong, namespace string) v1.Wrong {
+func (s *request) worstCheck(w *event.Wrong, namespace string) v1.Wrong {
 	out := v1.Wrong{
 		Status: w.Status, Severity: w.Severity, Names: v1.NamesOf(w.Status, w.Severity), Nodes: w.Nodes, Problems: w.Problems,
 		Since: view.Time(w.First), Last: view.Time(w.Last), Examples: s.nodeNames(w.Examples, namespace),
@@ -58,8 +57,8 @@ func (s *request) wrongOf(w *event.Wrong, namespace string) v1.Wrong {
 	return out
 }
 
-// nodeNames are the names of some nodes, with their namespace where it is not the one asked
-// for, or default.
+// nodeNames returns the names of nodes, with their namespace unless it is the requested one or
+// default.
 func (s *request) nodeNames(ids []model.NodeID, asked string) []string {
 	names := make([]string, 0, len(ids))
 	for _, id := range ids {
@@ -72,12 +71,9 @@ func (s *request) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
-// stopped are nodes without a session whose agent went in order: a machine that was to come
-// back from its reboot, and did not, is among them.
-func (s *request) stopped(namespace string, out *v1.Status) {
-	if s.Connected == nil {
-		return
-	}
+// stoppedNodes lists nodes without a session whose agent was stopped in order, such as a machine
+// that did not return from a reboot.
+func (s *request) stoppedNodes(namespace string, out *v1.Status) {
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
 	mayGo := map[model.NodeID]bool{}
 	for _, n := range s.Intent.EphemeralNodes() {
@@ -95,7 +91,7 @@ func (s *request) stopped(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// faults are errors of nodes' assignments.
+// faults lists the errors of nodes' assignments.
 func (s *request) faults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes
@@ -104,11 +100,8 @@ func (s *request) faults(namespace string, out *v1.Status) {
 	}
 }
 
-// spooling are the agents whose results have waited for long though they are connected.
+// spooling lists connected agents whose results have waited for long.
 func (s *request) spooling(namespace string, out *v1.Status) {
-	if s.Agent == nil {
-		return
-	}
 	var behind []v1.Agent
 	for _, id := range s.Directory.Nodes(namespace) {
 		if session, ok := s.Agent(id); ok && session.Stats != nil && nodes.Spooling(session.Stats) {

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Agent is the agent of a node: what its session knows, or what is remembered of it.
+// Agent is the agent of a node, with the data of its session or the last known ones.
 type Agent struct {
 	Namespace string        `json:"namespace"`
 	Name      string        `json:"name" doc:"Of the node."`
@@ -19,7 +19,7 @@ type Agent struct {
 	Session   *AgentSession `json:"session,omitempty" doc:"Where it is connected."`
 }
 
-// AgentSession is what the session of a connected agent knows.
+// AgentSession is the data that the session of a connected agent has.
 type AgentSession struct {
 	Version            string      `json:"version,omitempty"`
 	Since              time.Time   `json:"since"`
@@ -33,14 +33,14 @@ type AgentSession struct {
 	Stats              *AgentStats `json:"stats,omitempty" doc:"What it told of itself last; the first time some seconds after the session began."`
 }
 
-// IdleUnit is a unit that lands on a node and is not in force there.
+// IdleUnit is a unit in the assignment of a node that is not in force there.
 type IdleUnit struct {
 	ID     model.UnitID `json:"id"`
 	Name   string       `json:"name"`
 	Reason string       `json:"reason"`
 }
 
-// AgentStats is an agent about itself, about once a minute. Counts are since it began.
+// AgentStats is an agent's report about itself, about once a minute. Counts run since its start.
 type AgentStats struct {
 	At             time.Time `json:"at"`
 	UptimeSeconds  uint64    `json:"uptimeSeconds"`
@@ -73,8 +73,8 @@ type AgentFilter struct {
 	After        string
 }
 
-// AgentList is a page of agents: the oldest version first, and of one version those with
-// the worst trouble first.
+// AgentList is a page of agents: the oldest version first, and within a version the worst trouble
+// first.
 type AgentList struct {
 	Items        []Agent         `json:"items"`
 	Next         string          `json:"next,omitempty" doc:"Pass it as after to get the next page."`
@@ -84,7 +84,7 @@ type AgentList struct {
 	Versions     []AgentVersions `json:"versions" doc:"How many of which version match, oldest first."`
 }
 
-// AgentVersions is how many agents have a version.
+// AgentVersions counts the agents of a version.
 type AgentVersions struct {
 	Version string `json:"version" doc:"Empty: not known."`
 	Agents  int    `json:"agents"`

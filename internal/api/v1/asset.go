@@ -1,6 +1,6 @@
 package v1
 
-// Archive is how an archive of an Asset is on the server.
+// Archive is the state of an archive of an Asset on the server.
 type Archive struct {
 	SHA512   string `json:"sha512"`
 	Stored   bool   `json:"stored" doc:"The server has it whole."`

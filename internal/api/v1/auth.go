@@ -14,15 +14,15 @@ type Login struct {
 	Password string `json:"password" minLength:"1" maxLength:"1024"`
 }
 
-// Session is what a login gives: the secret goes into Authorization: Bearer.
+// Session is the answer to a login. Its secret goes into the header Authorization: Bearer.
 type Session struct {
 	Token   string    `json:"token"`
 	User    string    `json:"user"`
 	Expires time.Time `json:"expires"`
 }
 
-// Me is who the caller is.
-type Me struct {
+// Caller is the subject of the request.
+type Caller struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
 	Run   bool   `json:"run,omitempty" doc:"May run commands on nodes."`
@@ -75,7 +75,7 @@ type JoinTokenRequest struct {
 	Note      string            `json:"note,omitempty" maxLength:"1000"`
 }
 
-// JoinToken is what the server keeps of one. Line is shown once, at creation.
+// JoinToken is a join token as the server keeps it. Token is shown once, at creation.
 type JoinToken struct {
 	ID        string            `json:"id"`
 	Namespace string            `json:"namespace"`
@@ -113,7 +113,7 @@ type UserRequest struct {
 	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
 }
 
-// User is somebody who logs in. Password is shown once, where the server has made it.
+// User is a person who logs in, or a program. Password is shown once, if the server generated it.
 type User struct {
 	Name       string            `json:"name"`
 	Role       string            `json:"role"`
@@ -131,7 +131,7 @@ type UserList struct {
 	Items []User `json:"items"`
 }
 
-// PasswordChange is the caller's own.
+// PasswordChange changes the caller's own password.
 type PasswordChange struct {
 	Old string `json:"old" minLength:"1" maxLength:"1024"`
 	New string `json:"new" minLength:"1" maxLength:"1024"`

@@ -6,8 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// BulkRequest does one thing to all events that a selection picks. What is said together must
-// all hold.
+// BulkRequest is an action on all events that match. An event must match every given field.
 type BulkRequest struct {
 	Namespace   string    `json:"namespace,omitempty" maxLength:"253" doc:"Of the nodes. Empty: all."`
 	Node        string    `json:"node,omitempty" maxLength:"253"`
@@ -24,7 +23,7 @@ type BulkRequest struct {
 	DryRun      bool      `json:"dryRun,omitempty" doc:"Say what it picks, and do nothing."`
 }
 
-// BulkDone is what became of it.
+// BulkDone is the outcome of a bulk action.
 type BulkDone struct {
 	Matched int         `json:"matched" doc:"Events that the selection picked."`
 	First   []BulkEvent `json:"first" doc:"The first ten of them, worst first."`
@@ -33,7 +32,7 @@ type BulkDone struct {
 	DryRun  bool        `json:"dryRun,omitempty"`
 }
 
-// BulkEvent is one event that was picked.
+// BulkEvent is an event of a bulk action.
 type BulkEvent struct {
 	Namespace  string       `json:"namespace"`
 	Node       string       `json:"node"`
@@ -42,7 +41,7 @@ type BulkEvent struct {
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 }
 
-// BulkLeft are events it was not done to.
+// BulkLeft is the events that a bulk action left alone for one reason.
 type BulkLeft struct {
 	Reason string      `json:"reason"`
 	Failed bool        `json:"failed,omitempty" doc:"It could not be done; else there was nothing to do any more."`

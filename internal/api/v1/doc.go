@@ -1,5 +1,4 @@
-// Package v1 holds what travels between the API and its callers: the server's
-// OpenAPI page is generated from these types, and the Go client uses the same. It
-// imports no engine of the server, so that the command line builds everywhere.
-// Start reading at resource.go and event.go.
+// Package v1 has the types of the API's requests and answers. The OpenAPI document is generated
+// from them, and the Go client uses them. It imports no engine of the server, so that the command
+// line builds everywhere. Start reading at resource.go and event.go.
 package v1

@@ -5,7 +5,7 @@ import "github.com/muster-fleet/muster/internal/model"
 // ErrorType begins the type of every error; the class's label ends it.
 const ErrorType = "https://muster-fleet.github.io/errors/"
 
-// Error is an error as RFC 9457 writes it, with what to type.
+// Error is an error of RFC 9457 with a hint that says what to type.
 type Error struct {
 	Type   string       `json:"type" doc:"Ends with the class: invalid, not_found, conflict, …"`
 	Title  string       `json:"title" doc:"The class in words."`
@@ -15,7 +15,7 @@ type Error struct {
 	Errors []FieldError `json:"errors,omitempty"`
 }
 
-// FieldError is one thing wrong with the input.
+// FieldError is one fault of the input.
 type FieldError struct {
 	Message  string `json:"message"`
 	Location string `json:"location,omitempty" doc:"For example query.limit or body.resources."`
@@ -24,13 +24,13 @@ type FieldError struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Detail }
 
-// GetStatus is the HTTP status.
+// GetStatus returns the HTTP status.
 func (e *Error) GetStatus() int { return e.Status }
 
-// ContentType marks the answer as an error's.
+// ContentType returns the media type of errors.
 func (e *Error) ContentType(string) string { return "application/problem+json" }
 
-// AsModel gives the error back its class.
+// AsModel converts the error to its class.
 func (e *Error) AsModel() *model.Error {
 	class := model.ClassOfHTTP(e.Status)
 	text := e.Detail

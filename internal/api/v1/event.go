@@ -6,14 +6,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Names are status and severity in words, beside their numbers: numbers compare, words
-// are read.
+// Names are status and severity as words, beside their numbers: programs compare numbers, people
+// read words.
 type Names struct {
 	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"What status 0, 1, 2 and 3 mean."`
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"What severity 0 to 5 means."`
 }
 
-// NamesOf are the words for both.
+// NamesOf returns the words of both.
 func NamesOf(status model.Status, severity model.Severity) Names {
 	return Names{status.String(), severity.String()}
 }
@@ -24,7 +24,7 @@ type Event struct {
 	Names
 	Problem *OpenProblem `json:"problem,omitempty" doc:"The open one."`
 	History []int        `json:"history" doc:"Statuses, oldest first, at most 21."` // numbers: JSON would write bytes as base64
-	// Notes are what went wrong with it elsewhere.
+	// Notes are errors in expressions of pipelines about the event.
 	Notes []string `json:"notes,omitempty" doc:"Expressions of filters kept from Sensu that could not be evaluated at its last result, with why; in answers about one event alone."`
 }
 
@@ -32,23 +32,23 @@ type Event struct {
 type OpenProblem struct {
 	model.Problem
 	Names
-	Source Source `json:"source"`
-	Holds  []Hold `json:"holds,omitempty" doc:"What keeps back that people are told of it now: silences, windows, mutes of its routes. An acknowledgement is ack."`
+	Source Source             `json:"source"`
+	Holds  []NotificationHold `json:"holds,omitempty" doc:"What keeps back that people are told of it now: silences, windows, mutes of its routes. An acknowledgement is ack."`
 }
 
 // EventList is a page of events, worst first.
 type EventList struct {
-	Items   []Event `json:"items"`
-	Next    string  `json:"next,omitempty" doc:"Pass it as after to get the next page."`
-	Partial bool    `json:"partial,omitempty" doc:"The search was ended by time, not by the limit: go on with next."`
-	Match   uint64  `json:"match,omitempty" doc:"Events that match, on all pages; left out where to count them would cost too much."`
-	Total   uint64  `json:"total,omitempty" doc:"All events of the namespace asked for, whatever the other filters."`
-	Wrong   uint64  `json:"wrong,omitempty" doc:"Those of them that are not OK."`
-	Others  []Room  `json:"others,omitempty" doc:"On the first page: other namespaces that have events, at most 5, those with the most that is not OK first."`
+	Items   []Event           `json:"items"`
+	Next    string            `json:"next,omitempty" doc:"Pass it as after to get the next page."`
+	Partial bool              `json:"partial,omitempty" doc:"The search was ended by time, not by the limit: go on with next."`
+	Match   uint64            `json:"match,omitempty" doc:"Events that match, on all pages; left out where to count them would cost too much."`
+	Total   uint64            `json:"total,omitempty" doc:"All events of the namespace asked for, whatever the other filters."`
+	Wrong   uint64            `json:"wrong,omitempty" doc:"Those of them that are not OK."`
+	Others  []NamespaceEvents `json:"others,omitempty" doc:"On the first page: other namespaces that have events, at most 5, those with the most that is not OK first."`
 }
 
-// Room is what a namespace holds of events.
-type Room struct {
+// NamespaceEvents counts the events of a namespace.
+type NamespaceEvents struct {
 	Namespace string `json:"namespace"`
 	Events    uint64 `json:"events"`
 	Wrong     uint64 `json:"wrong" doc:"Those of them that are not OK."`
@@ -68,13 +68,13 @@ type EventFilter struct {
 	After     string
 }
 
-// Narrow picks rows of a list; empty fields pick all.
+// Narrow filters the rows of a list; empty fields match all.
 type Narrow struct {
-	Selector string // of labels: of the row's node, or its own
-	Where    string // CEL over row, and node where it is of one
+	Selector string // labels of the row's node, or of the row
+	Where    string // CEL over row, and over node where the row has one
 }
 
-// Problem is one problem with the names of its time.
+// Problem is a problem with the names of its time.
 type Problem struct {
 	OpenProblem
 	Namespace string `json:"namespace"`
@@ -82,7 +82,7 @@ type Problem struct {
 	Check     string `json:"check,omitempty" doc:"The source's name, where it is a check."`
 }
 
-// Source names the origin of a problem on its node.
+// Source is the source of a problem.
 type Source struct {
 	Kind     string `json:"kind" doc:"check"`
 	Name     string `json:"name"`
@@ -90,7 +90,7 @@ type Source struct {
 	Instance string `json:"instance,omitempty" doc:"Of several that one source finds on one node; checks have none."`
 }
 
-// String names the source for people: disk, or trigger disk-full[/var].
+// String formats the source for people: disk, or trigger disk-full[/var].
 func (s Source) String() string {
 	name := s.Name
 	if s.Instance != "" {
@@ -108,7 +108,7 @@ type ProblemList struct {
 	Next  string    `json:"next,omitempty"`
 }
 
-// Entry is one thing that happened to an event.
+// Entry is one entry in the history of an event.
 type Entry struct {
 	At         time.Time     `json:"at"`
 	Executed   time.Time     `json:"executed"`
@@ -125,13 +125,13 @@ type Entry struct {
 	Expired    bool          `json:"expired,omitempty"`
 }
 
-// EntryList is what happened, newest first.
+// EntryList is a page of entries, newest first.
 type EntryList struct {
 	Items []Entry `json:"items"`
 	Next  string  `json:"next,omitempty"`
 }
 
-// HistoryQuery selects what happened; zero fields select everything.
+// HistoryQuery selects entries; zero fields select everything.
 type HistoryQuery struct {
 	Namespace, Node, Check string
 	Since, Until           time.Time
@@ -140,7 +140,7 @@ type HistoryQuery struct {
 	After string
 }
 
-// Availability is how long an event had which status in a period, in seconds.
+// Availability is the seconds for which an event had each status in a period.
 type Availability struct {
 	Namespace string  `json:"namespace"`
 	Node      string  `json:"node"`
@@ -155,11 +155,12 @@ type Availability struct {
 	Gone time.Time `json:"gone,omitzero" doc:"When its node was deleted: it counts until then."`
 }
 
-// Known is how long there was a status, and Available how much of that was OK or WARNING.
-func (a Availability) Known() float64     { return a.OK + a.Warning + a.Critical + a.Unknown }
+// Covered returns the seconds in which there was a status. Available returns the part of them that
+// was OK or WARNING.
+func (a Availability) Covered() float64   { return a.OK + a.Warning + a.Critical + a.Unknown }
 func (a Availability) Available() float64 { return a.OK + a.Warning }
 
-// Add puts another event's beside it.
+// Add adds the seconds of another event.
 func (a *Availability) Add(b Availability) {
 	a.OK, a.Warning, a.Critical, a.Unknown = a.OK+b.OK, a.Warning+b.Warning, a.Critical+b.Critical, a.Unknown+b.Unknown
 	a.Nothing, a.Changes = a.Nothing+b.Nothing, a.Changes+b.Changes
@@ -180,7 +181,7 @@ type AvailabilityQuery struct {
 	After                                          string
 }
 
-// PastEvent is what an event was at a time.
+// PastEvent is an event at a past time.
 type PastEvent struct {
 	Namespace  string       `json:"namespace"`
 	Node       string       `json:"node"`
@@ -192,14 +193,14 @@ type PastEvent struct {
 	Gone       time.Time    `json:"gone,omitzero" doc:"When its node was deleted since."`
 }
 
-// PastEventList is a page of events as they were.
+// PastEventList is a page of events at a past time.
 type PastEventList struct {
 	At    time.Time   `json:"at"`
 	Items []PastEvent `json:"items"`
 	Next  string      `json:"next,omitempty"`
 }
 
-// Delivery is one message to one handler.
+// Delivery is one notification to one handler.
 type Delivery struct {
 	ID        int64     `json:"id"`
 	Problem   string    `json:"problem"`
@@ -216,26 +217,25 @@ type Delivery struct {
 	Summary   string    `json:"summary,omitempty" doc:"Of a dead letter: what it was to say."`
 }
 
-// DeliveryList is the messages of a problem, oldest first; or a page of dead letters.
+// DeliveryList is the deliveries of a problem, oldest first; or a page of dead letters.
 type DeliveryList struct {
 	Items []Delivery `json:"items"`
 	Next  string     `json:"next,omitempty" doc:"Pass it as after to get the next page of dead letters."`
 }
 
-// Acknowledgement says that whoever asks looks after a problem.
+// Acknowledgement declares that the caller takes care of a problem.
 type Acknowledgement struct {
 	Note  string    `json:"note,omitempty" maxLength:"1000"`
 	Until time.Time `json:"until,omitzero" doc:"When it ends; it ends with the problem in any case."`
 }
 
-// Action is why an operator resolves or deletes an event.
+// Action is the reason of an action.
 type Action struct {
 	Note string `json:"note,omitempty" maxLength:"1000"`
 }
 
-// GroupAvailability is for which part of a time the nodes of a group were there. A node is up
-// while all its events that are asked of are OK or WARNING; time in which nothing is known of a
-// node does not count for it.
+// GroupAvailability is the part of a time in which the nodes of a group were up. A node is up while
+// all its selected events are OK or WARNING. Time without a status counts for neither.
 type GroupAvailability struct {
 	Namespace string  `json:"namespace"`
 	Group     string  `json:"group"`
@@ -249,7 +249,7 @@ type GroupAvailability struct {
 	Known     float64 `json:"known" doc:"Seconds in which something is known of at least one node."`
 }
 
-// GroupAvailabilityList is all groups that were asked of, the worst first.
+// GroupAvailabilityList is the selected groups, the worst first.
 type GroupAvailabilityList struct {
 	Since time.Time           `json:"since"`
 	Until time.Time           `json:"until"`

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// HandlerTest asks for a test message to one handler.
+// HandlerTest asks for a test notification to one handler.
 type HandlerTest struct {
 	Node string `json:"node,omitempty" maxLength:"253" doc:"Whose properties the handler's variables take; of the same namespace, or NAMESPACE/NAME. Default: of nobody's."`
 }
 
-// HandlerTested is what came of it. Secrets are hidden.
+// HandlerTested is the outcome of a test. Secrets are hidden.
 type HandlerTested struct {
 	Outcome string  `json:"outcome" enum:"taken,retried,final" doc:"taken; or what would become of a real message: tried again, or given up."`
 	Sent    string  `json:"sent,omitempty" doc:"What went over the wire."`
@@ -19,7 +19,7 @@ type HandlerTested struct {
 	Seconds float64 `json:"seconds" doc:"How long it took."`
 }
 
-// HandlerReplay says which dead letters of a handler are to be sent again.
+// HandlerReplay selects the dead letters of a handler to send again.
 type HandlerReplay struct {
 	IDs     []int64 `json:"ids,omitempty" maxItems:"1000" doc:"Only these; default all."`
 	Ended   bool    `json:"ended,omitempty" doc:"Also of problems that have ended, with what tells of their end."`
@@ -27,14 +27,14 @@ type HandlerReplay struct {
 	Message string  `json:"message,omitempty" maxLength:"1000" doc:"Why; kept in the record."`
 }
 
-// HandlerReplayed is what came of it.
+// HandlerReplayed is the outcome of a replay.
 type HandlerReplayed struct {
 	Sent int `json:"sent" doc:"Messages that are on their way again."`
 	Over int `json:"over,omitempty" doc:"Dead letters that were left, because their problem has ended."`
 	More int `json:"more,omitempty" doc:"Dead letters beyond the limit."`
 }
 
-// HandlerStream is how far a handler is that is told of every result of every check.
+// HandlerStream is the progress of a handler that receives every result.
 type HandlerStream struct {
 	BehindSeconds float64   `json:"behindSeconds" doc:"Age of the oldest commit of the journal that it was not told of; zero: it was told of all."`
 	BehindBytes   int64     `json:"behindBytes" doc:"Journal from there on."`
@@ -48,7 +48,7 @@ type HandlerStream struct {
 	News          string    `json:"news,omitempty" doc:"What became of its place at the start, where it did not go on from there."`
 }
 
-// Lag says how far the stream is behind the journal.
+// Lag describes the distance of the stream to the journal.
 func (s *HandlerStream) Lag() string {
 	behind := fmt.Sprintf("%s behind", time.Duration(s.BehindSeconds*float64(time.Second)).Round(time.Second))
 	switch {

@@ -2,8 +2,8 @@ package v1
 
 import "time"
 
-// Pending is a machine that asked to join without a token, or that was a node which the
-// server does not know any more, and waits for a person.
+// Pending is a machine that waits to be accepted: it asked to join without a token, or was a node
+// that the server does not know any more.
 type Pending struct {
 	Key       string            `json:"key" doc:"SHA-256 of its public key: what the machine shows, too."`
 	Name      string            `json:"name" doc:"The name it wants."`
@@ -17,19 +17,19 @@ type Pending struct {
 	Returns   *Returning        `json:"returns,omitempty" doc:"The node that it was, by a certificate of this server."`
 }
 
-// Returning is a node that the server does not know any more: its data are an older copy.
+// Returning is a former node that the server's data, an older copy, does not have.
 type Returning struct {
 	UID       string    `json:"uid"`
 	Namespace string    `json:"namespace" doc:"As the machine says."`
 	Certified time.Time `json:"certified" doc:"When its certificate was made."`
 }
 
-// PendingList is all that wait.
+// PendingList is all machines that wait.
 type PendingList struct {
 	Items []Pending `json:"items"`
 }
 
-// PendingAccept lets a machine in.
+// PendingAccept accepts a machine.
 type PendingAccept struct {
 	Which     string            `json:"which" minLength:"1" maxLength:"253" doc:"The name it wants, or at least 8 digits of its key."`
 	Name      string            `json:"name,omitempty" maxLength:"240" doc:"Of the node; default: what it wants."`
@@ -38,20 +38,20 @@ type PendingAccept struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 }
 
-// PendingReturning lets all machines in that were nodes.
+// PendingReturning accepts all former nodes.
 type PendingReturning struct {
 	Groups []string          `json:"groups,omitempty" doc:"For all of them."`
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Returned is what became of them.
+// Returned is the outcome of accepting former nodes.
 type Returned struct {
-	Items []Member `json:"items"`
-	Left  []Left   `json:"left" doc:"Those that still wait."`
+	Items []Member      `json:"items"`
+	Left  []NotAccepted `json:"left" doc:"Those that still wait."`
 }
 
-// Left is a machine that was not let in.
-type Left struct {
+// NotAccepted is a machine that was not accepted.
+type NotAccepted struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`
 	Why  string `json:"why"`
@@ -64,7 +64,7 @@ type PendingRefuse struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"What the machine is told."`
 }
 
-// Member is what became of it. UID is empty where it was refused.
+// Member is an accepted or refused machine. A refused one has no UID.
 type Member struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
@@ -72,7 +72,7 @@ type Member struct {
 	Key       string `json:"key"`
 }
 
-// Authority is the server's CA, by which a machine knows the server before it joins.
+// Authority is the server's CA, by which a machine recognizes the server before it joins.
 type Authority struct {
 	Hash        string   `json:"hash" doc:"sha256: and 64 digits, for --ca-hash."`
 	Certificate string   `json:"certificate" doc:"PEM, for --ca-file."`

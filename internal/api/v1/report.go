@@ -11,11 +11,10 @@ type ReportQuery struct {
 	Namespace    string
 	Since, Until time.Time
 	After        string
-	Where        string // over row; of lists
+	Where        string // over row; for lists
 }
 
-// ShadowMessage is one message that was not sent because its namespace only shows what it
-// would send.
+// ShadowMessage is a notification that was not sent because its namespace is a shadow.
 type ShadowMessage struct {
 	At        time.Time `json:"at" doc:"When it would have been sent."`
 	Handler   string    `json:"handler" doc:"NAMESPACE/NAME of who would have been told."`
@@ -32,7 +31,7 @@ type ShadowMessage struct {
 	Summary   string    `json:"summary" doc:"What would have been read."`
 }
 
-// ShadowList is a page of messages, newest first.
+// ShadowList is a page of notifications, newest first.
 type ShadowList struct {
 	Since time.Time       `json:"since"`
 	Until time.Time       `json:"until"`
@@ -41,13 +40,13 @@ type ShadowList struct {
 	Next  string          `json:"next,omitempty"`
 }
 
-// Noise is what called people in a period, and what never does.
+// Noise counts pages to people in a period, and lists checks that never fail.
 type Noise struct {
 	Since time.Time   `json:"since"`
 	Until time.Time   `json:"until"`
 	Notes []string    `json:"notes,omitempty" doc:"What the report cannot know, in words."`
 	Weeks []time.Time `json:"weeks" doc:"When each week of pages begins, the oldest first; they are counted back from until, so that the oldest may be a part of one."`
-	// Pages are messages of problems that opened or last; an end or an acknowledgement calls nobody.
+	// Pages counts openings, reminders and summaries; an end or an acknowledgement pages nobody.
 	Pages    int            `json:"pages" doc:"Messages of problems that opened (or, repeated, last)."`
 	Failed   int            `json:"failed" doc:"Those of them that no handler took."`
 	Shadow   int            `json:"shadow" doc:"Those of them that were only shown, not sent."`
@@ -58,7 +57,7 @@ type Noise struct {
 	Silences []StaleSilence `json:"silences" doc:"Silences that are older than 30 days, or that match nothing any more."`
 }
 
-// NoisyCheck is what the problems of one check came to in a namespace of nodes.
+// NoisyCheck counts the problems of one check in a namespace of nodes.
 type NoisyCheck struct {
 	Namespace string  `json:"namespace" doc:"Of the nodes."`
 	Check     string  `json:"check"`
@@ -73,7 +72,7 @@ type NoisyCheck struct {
 	Flaps     int     `json:"flaps" doc:"How often an event of it began to flap."`
 }
 
-// NoisyRoute is how many pages left by one route, to one handler.
+// NoisyRoute counts the pages of one route to one handler.
 type NoisyRoute struct {
 	Route     string `json:"route,omitempty" doc:"NAMESPACE/NAME; none: the handler is named by the check or the namespace."`
 	Handler   string `json:"handler"`
@@ -82,7 +81,7 @@ type NoisyRoute struct {
 	PerWeek   []int  `json:"perWeek"`
 }
 
-// QuietCheck is a check of which nobody hears.
+// QuietCheck is a check that opened no problem.
 type QuietCheck struct {
 	Namespace string    `json:"namespace"`
 	Check     string    `json:"check"`
@@ -90,7 +89,7 @@ type QuietCheck struct {
 	Made      time.Time `json:"made"`
 }
 
-// StaleSilence is a silence that somebody should look at.
+// StaleSilence is a silence that needs a look.
 type StaleSilence struct {
 	Namespace string     `json:"namespace"`
 	Name      string     `json:"name"`

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ApplyRequest is many resources in one transaction: all are kept, or none.
+// ApplyRequest declares many resources in one transaction, all or none.
 type ApplyRequest struct {
 	Resources   []json.RawMessage `json:"resources" maxItems:"10000" doc:"Resources by the envelope {apiVersion, kind, metadata, spec}; at least one, unless allowEmpty says otherwise."`
 	DryRun      bool              `json:"dryRun,omitempty" doc:"Say what would happen and keep nothing."`
@@ -22,13 +22,13 @@ type ApplyRequest struct {
 	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse all of it (412) if one of these resources is not as its reader left it; If-Match for many."`
 }
 
-// Expected is a resource of an apply as it was when its sender read it.
+// Expected is the revision that a resource of an apply had when its sender read it.
 type Expected struct {
 	Ref
 	Revision int64 `json:"revision" minimum:"0" doc:"status.revision of what was read; 0: it must not be there."`
 }
 
-// DeleteRequest takes many resources away in one transaction: all of them, or none.
+// DeleteRequest deletes many resources in one transaction, all or none.
 type DeleteRequest struct {
 	Resources   []Ref  `json:"resources" minItems:"1" maxItems:"10000"`
 	DryRun      bool   `json:"dryRun,omitempty" doc:"Say what would happen and take nothing away."`
@@ -44,7 +44,7 @@ type Ref struct {
 	Name      string `json:"name" maxLength:"253"`
 }
 
-// Applied says what came of an apply.
+// Applied is the outcome of an apply.
 type Applied struct {
 	Revision int64     `json:"revision" doc:"Of the intent, after the change; 0: nothing changed."`
 	DryRun   bool      `json:"dryRun,omitempty"`
@@ -53,14 +53,14 @@ type Applied struct {
 	Refused  *Refused  `json:"refused,omitempty" doc:"Of a dry run: why it would not be done as it is asked for."`
 }
 
-// Refused is why an apply would not be done.
+// Refused is the reason for which an apply would be refused.
 type Refused struct {
 	Class  string `json:"class" doc:"As in the type of an error: guarded, conflict."`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Outcome is what happened to one resource.
+// Outcome is the outcome for one resource.
 type Outcome struct {
 	Kind      string   `json:"kind"`
 	Namespace string   `json:"namespace,omitempty"`
@@ -85,7 +85,7 @@ type ResourceList struct {
 	Next   string            `json:"next,omitempty" doc:"Pass it as after to get the next page."`
 }
 
-// Change is one recorded write, by whom, when, whence and why.
+// Change is one recorded write, with author, time, address and reason.
 type Change struct {
 	Revision  int64     `json:"revision"`
 	At        time.Time `json:"at"`

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Hold is one reason why people are not told of a problem now.
-type Hold struct {
+// NotificationHold is a reason that keeps people from being notified of a problem now.
+type NotificationHold struct {
 	Kind          string    `json:"kind" enum:"silenced,maintenance,muted,acknowledged,unreachable,dependent"`
 	By            string    `json:"by,omitempty" doc:"NAMESPACE/NAME of the silence, window or route; NAMESPACE/NODE/CHECK of what it hangs on."`
 	During        string    `json:"during,omitempty" doc:"Of a mute: when it holds."`
@@ -41,7 +41,7 @@ type Silenced struct {
 	DryRun    bool      `json:"dryRun,omitempty"`
 }
 
-// RouteTest is who would hear of a problem.
+// RouteTest is the receivers of an assumed problem.
 type RouteTest struct {
 	Namespace    string         `json:"namespace"`
 	Node         string         `json:"node"`
@@ -55,7 +55,7 @@ type RouteTest struct {
 	Routes       []RouteTestOne `json:"routes"`
 }
 
-// RouteTestOne is what one route would do.
+// RouteTestOne is the steps of one route.
 type RouteTestOne struct {
 	Route     string          `json:"route,omitempty" doc:"NAMESPACE/NAME; none: handlers are named without a route."`
 	GroupBy   string          `json:"groupBy,omitempty" doc:"What it would be told together with."`
@@ -64,23 +64,23 @@ type RouteTestOne struct {
 	Steps     []RouteTestStep `json:"steps"`
 }
 
-// RouteTestStep is one message.
+// RouteTestStep is one step of a route.
 type RouteTestStep struct {
-	Due      time.Time      `json:"due" doc:"When it would be told if nothing held it."`
-	At       time.Time      `json:"at,omitzero" doc:"When it would be told; none: never, or when somebody ends what holds it."`
-	Handlers []RouteHandler `json:"handlers"`
-	Repeat   model.Duration `json:"repeat,omitempty"`
-	Holds    []Hold         `json:"holds,omitempty" doc:"What holds it when it is due, each until it ends."`
+	Due      time.Time          `json:"due" doc:"When it would be told if nothing held it."`
+	At       time.Time          `json:"at,omitzero" doc:"When it would be told; none: never, or when somebody ends what holds it."`
+	Handlers []RouteHandler     `json:"handlers"`
+	Repeat   model.Duration     `json:"repeat,omitempty"`
+	Holds    []NotificationHold `json:"holds,omitempty" doc:"What holds it when it is due, each until it ends."`
 }
 
-// RouteHandler is somebody who would hear of it.
+// RouteHandler is a receiver.
 type RouteHandler struct {
 	Name    string `json:"name" doc:"NAMESPACE/NAME"`
 	Missing bool   `json:"missing,omitempty" doc:"There is no such handler."`
 }
 
-// Text is the hold in words, but for its end: silenced by default/disks (ann: new disks).
-func (h *Hold) Text() string {
+// Text describes the hold without its end: silenced by default/disks (ann: new disks).
+func (h *NotificationHold) Text() string {
 	text := h.Kind
 	switch {
 	case h.Kind == "unreachable":

@@ -2,8 +2,8 @@ package v1
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// RunRequest asks for a run now on every node that the targets name: of a check that is
-// assigned to them, or of a command.
+// RunRequest asks for a run now on every node of the targets: of a check that is assigned to it, or
+// of a command.
 type RunRequest struct {
 	Namespace   string         `json:"namespace,omitempty" maxLength:"253" doc:"Default: default."`
 	Check       string         `json:"check,omitempty" maxLength:"253" doc:"This or command."`
@@ -19,14 +19,14 @@ type RunRequest struct {
 // Types of RunLine.
 const (
 	RunStarted = "started" // the agent was asked
-	RunOutput  = "output"  // a piece of what it writes
+	RunOutput  = "output"  // a piece of output
 	RunDone    = "done"    // it ended, with a status
 	RunRefused = "refused" // nothing ran on this node
-	RunLost    = "lost"    // no end will be heard: no session, or no answer in time
-	RunSummary = "summary" // of all; the last line
+	RunLost    = "lost"    // the end is unknown: no session, or no answer in time
+	RunSummary = "summary" // of all nodes; the last line
 )
 
-// RunLine is one line of what a run answers.
+// RunLine is one line of the answer to a run.
 type RunLine struct {
 	Type       string        `json:"type" enum:"started,output,done,refused,lost,summary"`
 	Node       string        `json:"node,omitempty"`
@@ -38,7 +38,7 @@ type RunLine struct {
 	Summary    *RunCounts    `json:"summary,omitempty"`
 }
 
-// RunCounts says how a run ended on how many nodes.
+// RunCounts counts the nodes by the end of their run.
 type RunCounts struct {
 	Nodes    int `json:"nodes"`
 	OK       int `json:"ok"`

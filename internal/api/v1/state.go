@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// State is what the server knows of a resource beside what was declared.
+// State is the server's knowledge of a resource besides its declaration.
 type State struct {
 	Nodes    int       `json:"nodes" doc:"Where it lands: nodes that run the check, are members of the group, read the property, live in the namespace."`
 	Checks   int       `json:"checks" doc:"Checks that use it."`
@@ -26,7 +26,7 @@ type State struct {
 	Ends    time.Time `json:"ends,omitzero" doc:"Of a silence or window that is on: until when; none: nobody knows."`
 }
 
-// LimitUse is a limit in force in a namespace, what is used of it, and how often it was met.
+// LimitUse is a limit of a namespace with its use, and the number of times that it was reached.
 type LimitUse struct {
 	Name   string    `json:"name" doc:"As under limits of a Namespace."`
 	Limit  float64   `json:"limit"`
@@ -37,7 +37,7 @@ type LimitUse struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
-// NodeState is a machine as the server sees it.
+// NodeState is the state of a node.
 type NodeState struct {
 	Namespace    string            `json:"namespace"`
 	Name         string            `json:"name"`
@@ -59,7 +59,7 @@ type NodeState struct {
 	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only where one node is asked for."`
 }
 
-// NodeOrigins is where what a machine has comes from.
+// NodeOrigins explains where groups, labels and properties of a node come from.
 type NodeOrigins struct {
 	Groups     []Link          `json:"groups" doc:"Each group that it is in, and under it why."`
 	Asked      []GroupAsked    `json:"asked,omitempty" doc:"Groups that its agent asked to be in."`
@@ -83,7 +83,7 @@ type LabelOrigin struct {
 	Hides []LabelOrigin `json:"hides,omitempty" doc:"What other owners say."`
 }
 
-// PropertyValue is a property of a node and all that is said of it.
+// PropertyValue is a property of a node with all its declarations.
 type PropertyValue struct {
 	Name     string           `json:"name"`
 	Value    json.RawMessage  `json:"value,omitempty"`
@@ -91,7 +91,7 @@ type PropertyValue struct {
 	From     []PropertyOrigin `json:"from" doc:"In the order in which later ones win."`
 }
 
-// PropertyOrigin is one place that says something of a property.
+// PropertyOrigin is one declaration of a property.
 type PropertyOrigin struct {
 	Level  string          `json:"level" enum:"global,namespace,group,node"`
 	From   string          `json:"from"`
@@ -105,8 +105,8 @@ type ResourceFilter struct {
 	Where    string // CEL over metadata and spec, of nodes over the node
 }
 
-// NodeFilter selects machines; empty fields select everything. A name or group without
-// a namespace is one of namespace default.
+// NodeFilter selects nodes; empty fields select everything. A name or group without a namespace is
+// in namespace default.
 type NodeFilter struct {
 	Namespace string
 	Name      string
@@ -116,7 +116,7 @@ type NodeFilter struct {
 	Limit     int
 }
 
-// NodeStateList is machines, worst first.
+// NodeStateList is nodes, worst first.
 type NodeStateList struct {
 	Items  []NodeState `json:"items"`
 	Total  int         `json:"total" doc:"Nodes that match."`

@@ -7,42 +7,42 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Status is whether all is well, worst first.
+// Status is the state of the whole server, worst first.
 type Status struct {
-	Server      string      `json:"server"` // version
-	Started     time.Time   `json:"started"`
-	Now         time.Time   `json:"now"`
-	Incarnation string      `json:"incarnation,omitempty" doc:"Of the journal: which life of the data this is."`
-	Nodes       int         `json:"nodes"`
-	Connected   int         `json:"connected"` // agents with a session now
-	Pending     int         `json:"pending,omitempty" doc:"Machines that want to join and wait for somebody to accept them."`
-	Events      uint64      `json:"events"`
-	ByStatus    ByStatus    `json:"byStatus"`
-	Rooms       []Room      `json:"namespaces,omitempty" doc:"What of it is where, if more than one namespace has events: at most 5, those with the most that is not OK first."`
-	NoChecks    bool        `json:"noChecks,omitempty" doc:"No check is declared: of nodes only their keepalives are judged. Of all namespaces."`
-	NoResults   bool        `json:"noResults,omitempty" doc:"There are nodes and checks, and no result of a check has come in yet. Of all namespaces."`
-	Problems    uint64      `json:"problems"`
-	LastHour    LastHour    `json:"lastHour"`
-	Wrong       []Wrong     `json:"wrong,omitempty" doc:"What is not OK, check by check, the worst first, at most 10; silent nodes are left out."`
-	WrongMore   int         `json:"wrongMore,omitempty" doc:"How many more there are."`
-	Silent      uint64      `json:"silent" doc:"Nodes of which nothing was heard for longer than their keepalive allows."`
-	SilentNow   []Event     `json:"silentNodes,omitempty" doc:"The keepalive events of some of them."`
-	Stopped     int         `json:"stopped,omitempty" doc:"Nodes whose agent somebody stopped in order, as a machine does that goes down: no alarm comes of it. Ephemeral ones are left out."`
-	StoppedNow  []string    `json:"stoppedNodes,omitempty" doc:"Some of them."`
-	Faulty      int         `json:"faulty,omitempty" doc:"Nodes that cannot do what they should: a property is not set, or set differently by two groups; an assignment is too large."`
-	Faults      []NodeFault `json:"faults,omitempty" doc:"Why, that of the most nodes first, at most 5."`
-	Spooling    int         `json:"spooling,omitempty" doc:"Agents with results that have waited for longer than a minute."`
-	SpoolingNow []Agent     `json:"spoolingAgents,omitempty" doc:"Some of them, the longest wait first."`
-	Journal     Journal     `json:"journal"`
-	Reactions   Reactions   `json:"reactions"`
-	Unsent      []Unsent    `json:"unsent,omitempty" doc:"Messages that wait for their handlers."`
-	Revision    int64       `json:"revision"`
-	LastChange  []Change    `json:"lastChanges,omitempty"`
-	NotReady    []string    `json:"notReady,omitempty" doc:"Why the server is not ready; empty: it is."`
-	Warnings    []string    `json:"warnings,omitempty"`
+	Server      string            `json:"server"` // version
+	Started     time.Time         `json:"started"`
+	Now         time.Time         `json:"now"`
+	Incarnation string            `json:"incarnation,omitempty" doc:"Of the journal: which life of the data this is."`
+	Nodes       int               `json:"nodes"`
+	Connected   int               `json:"connected"` // agents with a session now
+	Pending     int               `json:"pending,omitempty" doc:"Machines that want to join and wait for somebody to accept them."`
+	Events      uint64            `json:"events"`
+	ByStatus    ByStatus          `json:"byStatus"`
+	Namespaces  []NamespaceEvents `json:"namespaces,omitempty" doc:"What of it is where, if more than one namespace has events: at most 5, those with the most that is not OK first."`
+	NoChecks    bool              `json:"noChecks,omitempty" doc:"No check is declared: of nodes only their keepalives are judged. Of all namespaces."`
+	NoResults   bool              `json:"noResults,omitempty" doc:"There are nodes and checks, and no result of a check has come in yet. Of all namespaces."`
+	Problems    uint64            `json:"problems"`
+	LastHour    LastHour          `json:"lastHour"`
+	Wrong       []Wrong           `json:"wrong,omitempty" doc:"What is not OK, check by check, the worst first, at most 10; silent nodes are left out."`
+	WrongMore   int               `json:"wrongMore,omitempty" doc:"How many more there are."`
+	Silent      uint64            `json:"silent" doc:"Nodes of which nothing was heard for longer than their keepalive allows."`
+	SilentNow   []Event           `json:"silentNodes,omitempty" doc:"The keepalive events of some of them."`
+	Stopped     int               `json:"stopped,omitempty" doc:"Nodes whose agent somebody stopped in order, as a machine does that goes down: no alarm comes of it. Ephemeral ones are left out."`
+	StoppedNow  []string          `json:"stoppedNodes,omitempty" doc:"Some of them."`
+	Faulty      int               `json:"faulty,omitempty" doc:"Nodes that cannot do what they should: a property is not set, or set differently by two groups; an assignment is too large."`
+	Faults      []NodeFault       `json:"faults,omitempty" doc:"Why, that of the most nodes first, at most 5."`
+	Spooling    int               `json:"spooling,omitempty" doc:"Agents with results that have waited for longer than a minute."`
+	SpoolingNow []Agent           `json:"spoolingAgents,omitempty" doc:"Some of them, the longest wait first."`
+	Journal     Journal           `json:"journal"`
+	Reactions   Reactions         `json:"reactions"`
+	Unsent      []Unsent          `json:"unsent,omitempty" doc:"Messages that wait for their handlers."`
+	Revision    int64             `json:"revision"`
+	LastChange  []Change          `json:"lastChanges,omitempty"`
+	NotReady    []string          `json:"notReady,omitempty" doc:"Why the server is not ready; empty: it is."`
+	Warnings    []string          `json:"warnings,omitempty"`
 }
 
-// Wrong is a check that is not OK, on how many nodes.
+// Wrong is a check that is not OK, with its nodes.
 type Wrong struct {
 	Check     string         `json:"check"`
 	Namespace string         `json:"namespace,omitempty" doc:"Of the nodes; empty: of several."`
@@ -57,14 +57,14 @@ type Wrong struct {
 	Output   string    `json:"output,omitempty" doc:"Of the first of them."`
 }
 
-// NodeFault is what keeps nodes from doing what they should.
+// NodeFault is an error in the assignments of nodes.
 type NodeFault struct {
 	Text     string   `json:"text"`
 	Nodes    int      `json:"nodes"`
 	Examples []string `json:"examples" doc:"Some of the nodes."`
 }
 
-// Unsent is what waits for one handler.
+// Unsent counts the deliveries that wait for one handler.
 type Unsent struct {
 	Namespace string    `json:"namespace"`
 	Handler   string    `json:"handler"`
@@ -74,7 +74,7 @@ type Unsent struct {
 	LastError string    `json:"lastError,omitempty"`
 }
 
-// LastHour is what happened in the last hour.
+// LastHour counts the changes of the last hour.
 type LastHour struct {
 	Opened  int `json:"opened"` // problems
 	Closed  int `json:"closed"`
@@ -94,7 +94,7 @@ func ByStatusOf(n [4]uint64) ByStatus {
 	return ByStatus{OK: n[model.OK], Warning: n[model.Warning], Critical: n[model.Critical], Unknown: n[model.Unknown]}
 }
 
-// Journal is how the journal is.
+// Journal is the state of the journal.
 type Journal struct {
 	SizeBytes     int64  `json:"sizeBytes"`
 	FreeBytes     int64  `json:"freeBytes,omitempty" doc:"Of the disk it lies on."`
@@ -105,7 +105,7 @@ type Journal struct {
 	Blocked       string `json:"blocked,omitempty"`
 }
 
-// Reactions is how far history and delivery are.
+// Reactions is the delay of history and delivery.
 type Reactions struct {
 	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
 	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"How long ago the oldest change was received that history does not hold."`
@@ -134,7 +134,7 @@ type QueueList struct {
 // NotOK counts the events that are not OK.
 func (b ByStatus) NotOK() uint64 { return b.Critical + b.Unknown + b.Warning }
 
-// Failing writes how many of how many events are not OK: 2 of 9.
+// Failing formats the failing share: 2 of 9.
 func (b ByStatus) Failing() string {
 	if all := b.OK + b.NotOK(); all > 0 {
 		return fmt.Sprintf("%d of %d", b.NotOK(), all)

@@ -8,17 +8,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// scope is the namespaces of one request of a subject that is bound to some. Everything such a
-// request reads or writes goes through it: its handler gets a copy of the server whose directory,
-// events, history and intent know these namespaces and no others. The wrappers name every method
-// of the wrapped interface: a new one does not compile before its answer within a scope is written.
+// scope is the namespaces of a bound caller. View.For wraps every store with it.
 //
 // Resources of namespace shared reach all nodes, so definitions of its checks and members of its
 // groups are visible, as far as nodes of the scope have them; its resources are not.
 type scope struct {
 	subject    *access.Subject
 	need       access.Need
-	namespaces []string // by name
+	namespaces []string // names
 }
 
 func (x *scope) has(namespace string) bool { return slices.Contains(x.namespaces, namespace) }
@@ -28,7 +25,7 @@ func (x *scope) defines(namespace string) bool {
 	return namespace == model.SharedNamespaceName || x.has(namespace)
 }
 
-// key reports whether a resource is visible. A Namespace is in itself.
+// key reports whether a resource is visible. A Namespace belongs to itself.
 func (x *scope) key(key intent.Key) bool {
 	if key.Kind == "Namespace" {
 		return x.has(key.Name)
@@ -36,5 +33,5 @@ func (x *scope) key(key intent.Key) bool {
 	return x.has(key.Namespace)
 }
 
-// refuse is the answer about anything in another namespace, whether it exists or not.
+// refuse is the error about everything in another namespace, whether it exists or not.
 func (x *scope) refuse(namespace string) error { return x.subject.AllowIn(x.need, namespace) }

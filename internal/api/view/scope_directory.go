@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// scopedDirectory is the directory within a scope. Nodes of other namespaces do not exist in it.
+// scopedDirectory is the directory within a scope: nodes of other namespaces do not exist.
 type scopedDirectory struct {
 	all Directory
 	*scope
@@ -26,7 +26,7 @@ func (d scopedDirectory) node(id model.NodeID) bool {
 	return ok && d.has(namespace)
 }
 
-// nodes leaves the visible ones.
+// nodes returns the visible nodes.
 func (d scopedDirectory) nodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return !d.node(id) })
 }
@@ -115,7 +115,7 @@ func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
 	return ofNode(d, id, d.all.NodeGroups)
 }
 
-// ofNode is an answer about a node; the zero value where it is not visible.
+// ofNode returns fn of a visible node; the zero value of any other.
 func ofNode[T any](d scopedDirectory, id model.NodeID, fn func(model.NodeID) T) (out T) {
 	if !d.node(id) {
 		return out
@@ -161,7 +161,7 @@ func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok
 	return namespace, name, ok
 }
 
-// SourceName finds the origin of a problem, which is visible where the problem is.
+// SourceName finds the source of a problem, which is visible where the problem is.
 func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok bool) {
 	if namespace, name, ok = d.all.SourceName(s); !d.defines(namespace) && model.BuiltinCheckName(s.Check()) == "" {
 		return "", "", false

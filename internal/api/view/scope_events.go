@@ -12,7 +12,7 @@ import (
 type scopedEvents struct {
 	all       event.Reader
 	directory scopedDirectory
-	ids       []model.NamespaceID // of the namespaces of the scope that exist
+	ids       []model.NamespaceID // of the existing namespaces of the scope
 }
 
 var _ event.Reader = scopedEvents{}
@@ -29,14 +29,14 @@ func newScopedEvents(all event.Reader, directory Directory, x *scope) scopedEven
 
 func (e scopedEvents) has(id model.NamespaceID) bool { return slices.Contains(e.ids, id) }
 
-// bound bounds a query.
+// bound limits a query to the scope.
 func (e scopedEvents) bound(q event.Query) event.Query {
 	if q.Namespaces == nil {
 		q.Namespaces = e.ids
 	} else {
 		q.Namespaces = slices.DeleteFunc(slices.Clone(q.Namespaces), func(id model.NamespaceID) bool { return !e.has(id) })
 	}
-	if len(q.Namespaces) == 0 { // which would be all of them
+	if len(q.Namespaces) == 0 { // nil would be all namespaces
 		q.Nodes = []model.NodeID{}
 	}
 	return q
@@ -77,7 +77,8 @@ func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
 	return out
 }
 
-// CountsOf counts state by state: a built-in or shared check has events in other namespaces, too.
+// CountsOf counts state by state, because a built-in or shared check also has events in other
+// namespaces.
 func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.has(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)

@@ -69,7 +69,7 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 	return h.all.EscalationsOf(ctx, problem)
 }
 
-// Also is of callbacks, which no subject makes.
+// AlsoProblems serves callbacks, which have no caller.
 func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
 func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {

@@ -17,18 +17,20 @@ import (
 type scopedIntent struct {
 	all Intent
 	*scope
-	nodes int // in the scope
+	nodes int // number of nodes in the scope
 }
 
 var _ Intent = scopedIntent{}
 
-// options bound a change to the scope: its prune, and the number of nodes that it may affect.
+// options limits a change to the scope: the resources that it prunes, and the nodes that it may
+// affect.
 func (i scopedIntent) options(o intent.ApplyOptions) intent.ApplyOptions {
 	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
 	return o
 }
 
-// visible leaves the outcomes of the scope: a rename also rewrites references to the node in shared.
+// visible removes outcomes outside the scope: a rename also changes references to the node in
+// shared.
 func (i scopedIntent) visible(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.has(o.Key.Namespace) })
 	return a, err
@@ -43,7 +45,7 @@ func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []mo
 	return i.visible(i.all.Apply(ctx, by, resources, i.options(o)))
 }
 
-// writable refuses resources that a binding does not cover: of other namespaces, namespaces
+// writable refuses resources that a binding does not cover: resources of other namespaces, namespaces
 // themselves, and those that reach the server or all nodes.
 func (i scopedIntent) writable(r *model.Resource) error {
 	key := intent.KeyOf(r)
@@ -53,7 +55,7 @@ func (i scopedIntent) writable(r *model.Resource) error {
 	if !i.has(key.Namespace) {
 		return i.refuse(key.Namespace)
 	}
-	if i.need.Verb != access.Change { // an operator's silence, or a dry run, which keeps nothing
+	if i.need.Verb != access.Change { // an operator's silence, or a dry run
 		return nil
 	}
 	if field := beyondNamespace(r); field != "" {
@@ -63,8 +65,8 @@ func (i scopedIntent) writable(r *model.Resource) error {
 	return nil
 }
 
-// beyondNamespace is the field of a resource that runs commands on the server, reads its files or
-// its environment, or sets something for the nodes of all namespaces; empty: there is none.
+// beyondNamespace returns the field of a resource that runs commands on the server, reads its files
+// or environment, or applies to nodes of all namespaces; empty: none.
 func beyondNamespace(r *model.Resource) string {
 	switch spec := r.Spec.(type) {
 	case *model.PropertySpec:
@@ -130,7 +132,7 @@ func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
 	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.has(g.Namespace) })
 }
 
-// Forgive answers about a tombstone of another namespace as about one that does not exist.
+// LiftTombstone answers about a tombstone of another namespace as about one that does not exist.
 func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
 	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
 		return intent.ErrNoTombstone(id)
@@ -142,7 +144,7 @@ func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
 	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.has(n.Namespace) })
 }
 
-// Get also finds checks and groups of shared: nodes of the scope have them.
+// Get also finds checks and groups of shared, which nodes of the scope have.
 func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource, error) {
 	switch {
 	case key.Kind == "Namespace" && !i.has(key.Name):
@@ -171,7 +173,7 @@ func (i scopedIntent) query(q intent.ListQuery, match func(*model.Resource) bool
 	return q, func(r *model.Resource) bool { return i.has(r.Metadata.Name) && (match == nil || match(r)) }
 }
 
-// Audit also finds the author of a check of shared: nodes of the scope may run it.
+// Audit also finds the author of a check of shared, which nodes of the scope may run.
 func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error) {
 	if q.Kind == "Check" && q.Namespace == model.SharedNamespaceName && q.Name != "" {
 		return i.all.Audit(ctx, q, true)
@@ -206,12 +208,12 @@ func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) e
 	return i.all.CheckJoinGrant(ctx, token)
 }
 
-// Accept is of machines that are in no namespace yet: no binding covers them.
+// Accept is for machines that are in no namespace yet, so no binding covers them.
 func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
 	return pki.Member{}, i.subject.Refuse(i.need)
 }
 
-// BlockKey is of such machines, too.
+// BlockKey is for machines that are in no namespace yet, so no binding covers them.
 func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
 	return i.subject.Refuse(i.need)
 }

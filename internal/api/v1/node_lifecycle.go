@@ -11,13 +11,13 @@ type NodeRename struct {
 	Yes         bool   `json:"yes,omitempty" doc:"Go ahead however many nodes are affected."`
 }
 
-// NodeReplace asks for a token with which another machine becomes a node's.
+// NodeReplace asks for a token by which another machine takes the place of a node's.
 type NodeReplace struct {
 	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 	Message   string `json:"message,omitempty" maxLength:"1000" doc:"Why; the machine before is told."`
 }
 
-// NodeRetire takes nodes out of service: all of them, or none.
+// NodeRetire takes nodes out of service, all or none.
 type NodeRetire struct {
 	Nodes       []NodeRef `json:"nodes" minItems:"1" maxItems:"10000"`
 	DryRun      bool      `json:"dryRun,omitempty" doc:"Say what would happen and change nothing."`
@@ -32,7 +32,7 @@ type NodeRef struct {
 	Name      string `json:"name" maxLength:"253"`
 }
 
-// Tombstone is what is kept of a machine that is no node any more.
+// Tombstone is the record of a machine that is no node any more.
 type Tombstone struct {
 	ID        string    `json:"id" doc:"The immutable id of the node, or key: and the fingerprint of a machine's key."`
 	Name      string    `json:"name"`
