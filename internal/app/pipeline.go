@@ -141,6 +141,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		Batches:   react.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
 		Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
 	})
+	s.task(reactions, "reactions", s.reactor.Run)
 	return s.reactor.Load(ctx, s.journal.CommonPosition)
 }
 
