@@ -101,7 +101,7 @@ func ServerCommand() *cobra.Command {
 			ctx, stop := handleSignals(cmd.Context(), cmd, book, log)
 			defer stop()
 			manager := sdnotify.Manager{Socket: os.Getenv("NOTIFY_SOCKET")}
-			manager.Status("opening " + cfg.Data + ", replaying the journal")
+			manager.Status("opens " + cfg.Data + " and replays the journal")
 			s, err := Open(ctx, cfg, log)
 			if err != nil {
 				manager.Status(err.Error())
