@@ -30,7 +30,7 @@ type chunkStore struct {
 const chunkKind = "chunk"
 
 // chunkKey identifies a chunk: the hash covers the unit's id, so that two units never share one. The id
-// is for people who look at the table.
+// is for people that read the table.
 type chunkKey struct {
 	hash [16]byte
 	unit model.UnitID

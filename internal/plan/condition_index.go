@@ -80,8 +80,8 @@ func (x *conditionIndex) release(list []*condition) {
 	}
 }
 
-// each calls fn for the conditions that may select nodes of a namespace.
-func (x *conditionIndex) each(ns string, fn func(*conditionState)) {
+// inNamespace calls fn for the conditions that may select nodes of a namespace.
+func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	for _, s := range x.byNamespace[ns] {
 		fn(s)
 	}

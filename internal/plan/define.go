@@ -7,9 +7,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// define enters one edit into the definitions and indexes, and marks what has to be derived again.
+// define enters one edit into the definitions and indexes, and marks the derived fields to compute again.
 func (f *fleet) define(p *pass, e edit) {
-	switch def := either(e.new, e.old).(type) {
+	switch def := newOrOld(e.new, e.old).(type) {
 	case *nodeDef:
 		f.defineNode(p, oldOf[*nodeDef](e), newOf[*nodeDef](e))
 	case *groupDef:
@@ -37,7 +37,7 @@ func (f *fleet) define(p *pass, e edit) {
 	}
 }
 
-func either(a, b any) any {
+func newOrOld(a, b any) any {
 	if a != nil {
 		return a
 	}
@@ -63,7 +63,7 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 		f.proxies.Remove(id)
 		clearBit(f.inNamespace, old.Namespace, id)
 		if new == nil || new.Namespace != old.Namespace {
-			f.conditions.each(old.Namespace, func(s *conditionState) { s.matches.Remove(id) })
+			f.conditions.inNamespace(old.Namespace, func(s *conditionState) { s.matches.Remove(id) })
 		}
 	}
 	if new == nil {

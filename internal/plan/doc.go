@@ -1,20 +1,17 @@
-// Package plan compiles intent into assignments: which chunks and which property
-// values each node holds. It keeps group membership and assignments in memory,
-// shared between nodes that run the same set, and works in proportion to what
-// changed: a changed check touches its targets, a changed node touches itself.
+// Package plan compiles intent into assignments: the chunks and property values of each node. It keeps
+// group membership and assignments in memory, shared between nodes that run the same set. Its work is in
+// proportion to a change: a changed unit touches its targets, a changed node touches itself.
 //
-// In go changes of intent (Load, then CatchUp or Apply); out come the nodes whose
-// assignment differs (Subscribe), assignments (For), chunks by id (Chunk), marks of
-// what is expected no more (Options.Forget), and answers to who, where and why
-// (Directory, Preview, Explain).
+// Changes of intent come in (Load, then CatchUp or Apply). Each pass publishes a Directory, calls its
+// subscribers, and reports removed results (Options.Removed). Preview compiles without keeping anything;
+// the Inspector explains to people.
 //
-// A change goes this way: translate.go decodes it into definitions (defs.go) and
-// numbers new chunks (chunks.go); pass.go brings the fleet (fleet.go) up to date:
-// definitions (define.go), conditions and groups (members.go), checks on nodes
-// (holders.go); build.go composes the assignments of the nodes that were touched,
-// with their properties (properties.go). Start reading at planner.go.
+// The way of a change: translation.go decodes resources and compiles units (compiler.go, check.go for
+// checks) and numbers their chunks (chunk_store.go). pass.go brings the fleet (fleet.go) up to date:
+// definitions (define.go), conditions and groups (groups.go), nodes of units (placement.go). build.go
+// composes the assignments of the touched nodes with their properties (properties.go), and publish.go
+// writes the changed records into the directory. Start reading at planner.go.
 //
-// The package starts no goroutine. Compiling is one at a time, under one mutex;
-// readers wait only for the moment in which a pass changes the fleet, never for the
-// store.
+// The package starts no goroutine. One goroutine compiles at a time, under one mutex; readers of the
+// directory take no lock.
 package plan

@@ -83,7 +83,7 @@ func nameFor(name route.Name, n *node) string {
 	return name.String()
 }
 
-// targets says whether what is called name, of namespace owner, lands.
+// targets says whether a resource with a name, of namespace owner, lands.
 func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	yes, no := w.items(t)
 	if len(yes) == 0 {
@@ -157,7 +157,7 @@ func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	return yes, no
 }
 
-// group says whether the node is in a group, and what put it there.
+// group says whether the node is in a group, and why.
 func (w *explainer) group(g directory.GroupID) Explanation {
 	name := "group " + nameFor(w.f.groupNumbers.name(g), w.n)
 	group := w.f.groups[g]

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Fault is what keeps nodes from doing what they should: a check that reads a property
+// Fault is a reason for which nodes cannot do their work: a check that reads a property
 // that is not set, or that two groups set differently; an assignment that would be too
 // large.
 type Fault struct {

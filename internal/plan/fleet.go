@@ -63,8 +63,8 @@ type group struct {
 	def      *groupDef       // nil: resources mention it, but it is not declared
 	assigned *roaring.Bitmap // nodes that an operator or a join token put in
 	wanted   *roaring.Bitmap // nodes whose agents want to join; nil: none
-	vouched  *roaring.Bitmap // those of wanted that an operator or a join token allows
-	members  sharedSet       // all, those of contained groups included
+	vouched  *roaring.Bitmap // nodes of wanted with leave from an operator or a join token
+	members  sharedSet       // all nodes, also of contained groups
 	parents  []directory.GroupID
 	units    []model.UnitID // that target it
 }
@@ -91,16 +91,16 @@ type sharedSet struct {
 func newSharedSet() sharedSet { return sharedSet{Bitmap: roaring.New()} }
 
 func (s *sharedSet) add(id model.NodeID) {
-	s.own()
+	s.copyShared()
 	s.Add(uint32(id))
 }
 
 func (s *sharedSet) remove(id model.NodeID) {
-	s.own()
+	s.copyShared()
 	s.Remove(uint32(id))
 }
 
-func (s *sharedSet) own() {
+func (s *sharedSet) copyShared() {
 	if s.shared {
 		s.Bitmap, s.shared = s.Bitmap.Clone(), false
 	}

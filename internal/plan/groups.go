@@ -31,7 +31,7 @@ func (f *fleet) evaluate(p *pass, readsGroups bool) {
 	for id := range values32(p.nodes) {
 		n := f.nodes[model.NodeID(id)]
 		see(n)
-		f.conditions.each(n.def.Namespace, func(s *conditionState) {
+		f.conditions.inNamespace(n.def.Namespace, func(s *conditionState) {
 			if s.ReadsGroups() == readsGroups && !s.fresh {
 				match(s, id)
 			}
@@ -152,7 +152,7 @@ func (f *fleet) regroup(p *pass, n *node) {
 			add(u.groups)
 		}
 	}
-	f.conditions.each(ns, func(s *conditionState) {
+	f.conditions.inNamespace(ns, func(s *conditionState) {
 		if len(s.users.groups) > 0 && s.matches.Contains(id) {
 			add(s.users.groups)
 		}

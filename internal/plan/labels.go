@@ -7,7 +7,7 @@ import (
 )
 
 // EffectiveLabels merges the labels of a node by owner: those the server keeps
-// (metadata, and those that were given) over those of the agent's configuration over
+// (metadata and join grant) over those of the agent's configuration over
 // measured facts.
 func EffectiveLabels(meta model.Metadata, spec *model.NodeSpec) map[string]string {
 	own := spec.OperatorLabels(meta)

@@ -9,15 +9,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Where what a node has comes from: for people, who ask of one node.
+// The origins of labels and properties of one node, for people.
 
 // LabelOrigin is one label of a node.
 type LabelOrigin struct {
 	Name, Value, Owner string
-	Hides              []LabelOrigin // what other owners say of the name
+	Hides              []LabelOrigin // values of other owners
 }
 
-// Owners of labels, the one who wins first; what a join token gave comes after the server's
+// Owners of labels, the strongest first; labels of a join token come after those of the server
 // and is told as model.JoinGrant says.
 const (
 	ServerOwned = "server"
@@ -64,7 +64,7 @@ type PropertyOrigin struct {
 	Effect string // one of the Effects
 }
 
-// What became of what one place says.
+// Effects of one value on the value in force.
 const (
 	InForce    = "in force"
 	Partly     = "partly in force" // other members of the object are overridden
@@ -108,13 +108,13 @@ func (f *fleet) propertyNames(n *node) []string {
 }
 
 func (f *fleet) origins(n *node, name string) (o PropertyOrigins, ok bool) {
-	levels := append(f.common(n, name), f.properties.own(n, name))
+	levels := append(f.common(n, name), f.properties.nodeValues(n, name))
 	value := merged(name, levels)
 	if value == nil {
 		return o, false
 	}
 	o.Name = name
-	if v := resolve(name, append(f.common(n, name), f.properties.own(n, name))); v.Error != "" {
+	if v := resolve(name, append(f.common(n, name), f.properties.nodeValues(n, name))); v.Error != "" {
 		o.Conflict = v.Error
 	} else {
 		o.Value = v.Value
@@ -127,7 +127,7 @@ func (f *fleet) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	return o, true
 }
 
-// effect says what became of a value in the one that is in force.
+// effect compares a value with the one in force.
 func effect(said, now any) string {
 	var same, other, clashes int
 	var walk func(said, now any)

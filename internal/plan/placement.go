@@ -52,7 +52,7 @@ func (f *fleet) reunit(p *pass, n *node) {
 			add(u.units)
 		}
 	}
-	f.conditions.each(n.def.Namespace, func(s *conditionState) {
+	f.conditions.inNamespace(n.def.Namespace, func(s *conditionState) {
 		if len(s.users.units) > 0 && s.matches.Contains(id) {
 			add(s.users.units)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// previewIDs are given to resources without an id: far above those of intent, and only for the preview.
+// previewIDs are given to resources without an id: far above the ids of intent, and only for the preview.
 const previewIDs = 1 << 31
 
 // Preview compiles writes, keeps nothing, and returns the placement of each, and how many existing nodes

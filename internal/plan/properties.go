@@ -89,8 +89,8 @@ func (x *propertyIndex) at(place propertyPlace, ns, from string) (list []source)
 	return list
 }
 
-// own returns the values that a property has on the level of the node.
-func (x *propertyIndex) own(n *node, name string) (list []source) {
+// nodeValues returns the values that a property has on the level of the node.
+func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	from := "node " + n.def.Name.Name
 	if v, ok := n.def.properties.get(name); ok {
 		list = append(list, source{v, from})
@@ -169,7 +169,7 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 
 // property returns the value of a node; nil: it has none.
 func (r *resolver) property(n *node, name string) *wire.Property {
-	if own := r.f.properties.own(n, name); len(own) > 0 {
+	if own := r.f.properties.nodeValues(n, name); len(own) > 0 {
 		return resolve(name, append(r.f.common(n, name), own))
 	}
 	r.buf = r.buf[:0]
@@ -205,7 +205,7 @@ func (f *fleet) common(n *node, name string) [][]source {
 // clash stands in a value tree where two sources of one level differ.
 type clash struct{ path, a, b string }
 
-// leaf remembers who gave a value, for the sentence about a clash.
+// leaf keeps the source of a value, for the text of a clash.
 type leaf struct {
 	text string // compact JSON
 	from string
@@ -230,7 +230,7 @@ func resolve(name string, levels [][]source) *wire.Property {
 	return &wire.Property{Name: name, Value: out.Bytes()}
 }
 
-// maxDepth is how deep objects are merged; what lies deeper is one value.
+// maxDepth is the depth to which objects are merged; a deeper object is one value.
 const maxDepth = 16
 
 func tree(s source, depth int) any {
@@ -246,7 +246,7 @@ func tree(s source, depth int) any {
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, s.value); err != nil || compact.Len() == 0 {
-		return leaf{"null", s.from} // apply refuses what is not JSON
+		return leaf{"null", s.from} // apply refuses invalid JSON
 	}
 	return leaf{compact.String(), s.from}
 }

@@ -12,7 +12,7 @@ import (
 // their number, not with the fleet.
 func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
 	for _, e := range t.edits {
-		switch def := either(e.new, e.old).(type) {
+		switch def := newOrOld(e.new, e.old).(type) {
 		case *directory.Namespace:
 			if old, ok := e.old.(*directory.Namespace); ok {
 				draft.DeleteNamespace(old)
@@ -102,7 +102,7 @@ var inForce = map[string]bool{"Window": true, "Route": true, "Silence": true, "F
 
 // dependenciesDiffer reports whether an edit changes the dependencies of a problem.
 func dependenciesDiffer(e edit) bool {
-	switch either(e.new, e.old).(type) {
+	switch newOrOld(e.new, e.old).(type) {
 	case *nodeDef:
 		return upstreamOf(e.old) != upstreamOf(e.new)
 	case *unit:

@@ -46,7 +46,7 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 
 // RemovalsSince returns the removals of the changes after a revision, up to Revision. A crash between the
 // commit of intent and the journal's record of it loses marks. After a restart, with the last revision
-// that the journal records as in force (wire.RecordIntent), write what it returns, then record Revision.
+// that the journal records as in force (wire.RecordIntent), write the returned list, then record Revision.
 // Marks are idempotent.
 func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal, error) {
 	if revision >= p.Revision() {

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// An assignment has a limit (wire.MaxAssignment). Preview refuses what would break that; but labels
+// An assignment has a limit (wire.MaxAssignment). Preview refuses a change beyond it; but labels
 // and facts of machines move checks too, and nobody is asked then. Such a node is built
-// no assignment: what its agent holds stays in force, and the reason is logged, counted
+// no assignment: the last one stays in force, and the reason is logged, counted
 // and listed by Oversized.
 
 // setExcess notes by how many bytes the assignment of a node would be too large.

@@ -29,7 +29,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 	web := h.node("web01", nil, "web")
 	h.node("db01", nil)
 	targets := &model.Targets{Groups: []string{"web"}}
-	for i := range 136 {
+	for i := range 272 {
 		h.put("Check", "default", fmt.Sprintf("c%d", i), nil, shell(long(60<<10), targets))
 	}
 	before := h.p.directory.For(web)
@@ -37,7 +37,7 @@ func TestAssignmentHasALimit(t *testing.T) {
 	if model.ClassOf(err) != model.Limited {
 		t.Fatalf("got %v", err)
 	}
-	for _, part := range []string{"node default/web01", "137 checks", "check last 63.", "takes 8192.0 KiB"} {
+	for _, part := range []string{"node default/web01", "273 checks", "check last 63.", "takes 16384.0 KiB"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not in: %v", part, err)
 		}

@@ -51,7 +51,7 @@ func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	return out, nil
 }
 
-// conditions lists every condition, those of except included.
+// conditions lists every condition, also of except.
 func (t *targets) conditions() (list []*condition) {
 	for ; t != nil; t = t.except {
 		if t.where != nil {

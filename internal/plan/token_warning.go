@@ -27,7 +27,7 @@ func (f *fleet) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 }
 
 // trusting says, for each write, which nodes come into trusted groups by it whose machines
-// joined by a token. before is what trustedMembers was.
+// joined by a token. before are the trustedMembers of before.
 func (f *fleet) tokenWarnings(writes []intent.Write, before map[directory.GroupID]*roaring.Bitmap) map[intent.Key][]string {
 	written := make(map[intent.Key]bool, len(writes))
 	for _, w := range writes {
