@@ -45,7 +45,7 @@ func Kinds() []Kind {
 		{"requests", "items", 500, []Policy{Drop, Block}, "Requests to the API that are being answered; watches and logins are counted apart.", "drop: refused, try again; block: they wait."},
 		{"run-output", "bytes", 32 << 20, []Policy{Drop}, "What runs wrote (`muster run`) and their callers have not fetched yet.", "It is cut, and the run says how much."},
 		{"runs", "items", 16, []Policy{Drop}, "Calls of `muster run` that are open.", "One more is refused."},
-		{"sensu-pushes", "items", 0, []Policy{Block}, "Sessions of Sensu's agents that are due to be asked for a run, or told something else.", "At most one entry for each session. There only with --sensu-listen."},
+		{"sensu-pushes", "items", 0, []Policy{Merge}, "Sessions of Sensu's agents that are due to be asked for a run, or told something else.", "At most one entry for each session. There only with --sensu-listen."},
 		{"session-acks", "items", 0, []Policy{Merge}, "Sessions to which an acknowledgement is due.", "At most one entry for each session."},
 		{"session-pushes", "items", 0, []Policy{Merge}, "Sessions to which an assignment or another message is due.", "At most one entry for each session."},
 		{"snapshots", "items", 0, []Policy{Block}, "Snapshots that are on disk and wait until history holds what lies before them.",
