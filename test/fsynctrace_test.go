@@ -27,7 +27,7 @@ type serialAgent struct {
 	acked        chan uint64
 }
 
-func (o *serialAgent) Welcomed(*link.Session, *wire.Welcome)           {}
+func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome)      {}
 func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
 func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack)            { o.acked <- ack.Last[0].Last }
 

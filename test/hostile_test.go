@@ -218,7 +218,7 @@ func (g *neighbour) peekSlowest() (time.Duration, int) {
 	return g.most, g.n
 }
 
-func (g *neighbour) Welcomed(*link.Session, *wire.Welcome) {}
+func (g *neighbour) OpenedSession(*link.Session, *wire.Welcome) {}
 func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
 	if len(held.Chunks) > 0 {
@@ -235,11 +235,11 @@ func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Unlock()
 	g.sendResult()
 }
-func (g *neighbour) RunNow(*link.Session, *wire.Run)                {}
-func (g *neighbour) Turn(*link.Session, *wire.Turn)                 {}
-func (g *neighbour) Reply(*link.Session, *wire.Exchange)            {}
-func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure) {}
-func (g *neighbour) Leaving(*link.Session, time.Duration, string)   {}
+func (g *neighbour) RunNow(*link.Session, *wire.Run)                  {}
+func (g *neighbour) Turn(*link.Session, *wire.Turn)                   {}
+func (g *neighbour) Reply(*link.Session, *wire.Exchange)              {}
+func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure)   {}
+func (g *neighbour) ServerStops(*link.Session, time.Duration, string) {}
 
 // attacker is a connection to the server that says what it likes.
 type attacker struct {

@@ -29,7 +29,7 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 	m.t.Helper()
 	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
 	harness.Until(m.t, 20*time.Second, "the machine has asked", func() (string, bool) { return p.Log(), strings.Contains(p.Log(), "Ctrl-C") })
-	j, err := pki.LoadJoining(m.state)
+	j, err := pki.LoadJoinState(m.state)
 	if err != nil {
 		m.t.Fatal(err)
 	}

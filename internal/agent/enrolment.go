@@ -77,7 +77,7 @@ func (c *Config) enrolment(anyCA bool) (pki.EnrolConfig, error) {
 	enrol := pki.EnrolConfig{StateDir: c.StateDir, Dial: dial, Now: c.Machine.Now, Request: pki.EnrolRequest{
 		Name: c.Name, MachineID: c.Machine.ID, Labels: c.Labels, Facts: c.Machine.Facts(), Groups: c.Groups,
 	}}
-	before, missing := pki.LoadJoining(c.StateDir)
+	before, missing := pki.LoadJoinState(c.StateDir)
 	switch {
 	case c.Token != "":
 		var err error

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Welcomed: what the server keeps is acknowledged, the rest is sent again.
-func (a *agent) Welcomed(s *link.Session, w *wire.Welcome) { a.welcome(s, w) }
+// OpenedSession: what the server keeps is acknowledged, the rest is sent again.
+func (a *agent) OpenedSession(s *link.Session, w *wire.Welcome) { a.welcome(s, w) }
 
 func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.mu.Lock()
@@ -114,7 +114,7 @@ func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.called(), "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }
 
-// Leaving: Read ends next, and live comes back after the time that the server names.
-func (a *agent) Leaving(*link.Session, time.Duration, string) {}
+// ServerStops: Read ends next, and live comes back after the time that the server names.
+func (a *agent) ServerStops(*link.Session, time.Duration, string) {}
 
 var _ link.Handler = (*agent)(nil)

@@ -45,7 +45,7 @@ func (c *Chunk) Seal(kind ChunkKind, body any) *Chunk {
 }
 
 // CheckChunk holds everything that an agent needs to run a check and that the event reducer needs to judge its
-// results. Unit is its CheckID. It has 29 fields because it mirrors the message CheckChunk of the protocol, field by
+// results. Unit is its CheckID. It has more than 25 fields because it mirrors the message CheckChunk of the protocol, field by
 // field: the codec is generated from that.
 type CheckChunk struct {
 	Chunk

@@ -9,7 +9,7 @@ import (
 // HistoryDepth is the number of latest statuses that an event keeps.
 const HistoryDepth = 21
 
-// Event is the present state of one check on one node. It has 29 fields because it is one flat JSON object that
+// Event is the present state of one check on one node. It has more than 25 fields because it is one flat JSON object that
 // people, scripts and message templates read by these names.
 type Event struct {
 	// Subject.

@@ -228,7 +228,7 @@ type PropertySpec struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// The 27 fields of CheckSpec are one flat mapping because users write it by hand.
+// CheckSpec has more than 25 fields because users write it by hand, as one flat mapping.
 
 // CheckSpec is a command or probe that runs on nodes, and the rules by which its results become events: exactly one of
 // command, probe and passive; with command or probe exactly one of interval and cron. Every text of command, probe,

@@ -94,7 +94,7 @@ const (
 	SecretVariable = "MUSTER_SECRET_"
 	// DefaultSecretLease is how long an agent keeps a value.
 	DefaultSecretLease = 5 * time.Minute
-	// MinSecret and MaxSecret are the bounds of a value in bytes: a shorter one occurs in ordinary words and cannot be hidden
+	// MinSecret is the least length of a value in bytes, MaxSecret the greatest: a shorter one occurs in ordinary words and cannot be hidden
 	// in an output.
 	MinSecret, MaxSecret = 4, 16 << 10
 	// MaxCheckSecrets bounds the secrets of one check.

@@ -117,13 +117,13 @@ func (t *Table) set(next *state, d route.Declaration) error {
 func (s *state) remove(kind string, name route.Name) {
 	switch kind {
 	case "Filter":
-		s.filters = without(s.filters, name)
+		s.filters = withoutName(s.filters, name)
 	case "Mutator":
-		s.mutators = without(s.mutators, name)
+		s.mutators = withoutName(s.mutators, name)
 	case "Pipeline":
-		s.pipelines = without(s.pipelines, name)
+		s.pipelines = withoutName(s.pipelines, name)
 	case "Window":
-		s.windows = without(s.windows, name)
+		s.windows = withoutName(s.windows, name)
 	}
 }
 
@@ -170,7 +170,7 @@ func with[V any](m map[route.Name]V, name route.Name, v V) map[route.Name]V {
 	return next
 }
 
-func without[V any](m map[route.Name]V, name route.Name) map[route.Name]V {
+func withoutName[V any](m map[route.Name]V, name route.Name) map[route.Name]V {
 	next := maps.Clone(m)
 	delete(next, name)
 	return next

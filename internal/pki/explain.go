@@ -137,7 +137,7 @@ func authorityOf(err error) (whose string, ours bool) {
 	return fmt.Sprintf("%q", chain[0].Issuer.String()), false
 }
 
-// Advertise returns the --advertise setting that adds one name to those of a certificate.
+// Advertise returns the --advertise setting that adds one name to the names of a certificate.
 func Advertise(names []string, more string) []string {
 	list := slices.Clone(names)
 	list = slices.DeleteFunc(list, func(name string) bool {

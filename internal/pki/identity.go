@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// IdentityFile, in an agent's state folder, holds the whole identity, so that one rename makes a
+// IdentityFile holds the whole identity in an agent's state folder, so that one rename makes a
 // machine a node.
 const IdentityFile = "identity.json"
 

@@ -20,10 +20,10 @@ import (
 // JoiningFile holds the state of a machine from its first request until it is a node.
 const JoiningFile = "joining.json"
 
-// Joining is a machine that has requested enrolment and is no node yet. The key is written before
+// JoinState is a machine that has requested enrolment and is no node yet. The key is written before
 // the first request: a repeated request has the same key and creates no second node, and the
 // fingerprint stays the same while a person compares it.
-type Joining struct {
+type JoinState struct {
 	Key     []byte   `json:"key"`               // PEM
 	Machine string   `json:"machine,omitempty"` // machine id: a copied disk does not use the key
 	CA      string   `json:"ca,omitempty"`      // SHA-256 (hex) of the CA trusted on first use
@@ -32,8 +32,8 @@ type Joining struct {
 	key *ecdsa.PrivateKey
 }
 
-// LoadJoining reads the joining state of a state folder; fs.ErrNotExist if there is none.
-func LoadJoining(stateDir string) (*Joining, error) {
+// LoadJoinState reads the joining state of a state folder; fs.ErrNotExist if there is none.
+func LoadJoinState(stateDir string) (*JoinState, error) {
 	path := filepath.Join(stateDir, JoiningFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -46,8 +46,8 @@ func LoadJoining(stateDir string) (*Joining, error) {
 	return j, nil
 }
 
-func decodeJoining(data []byte) (*Joining, error) {
-	j := &Joining{}
+func decodeJoining(data []byte) (*JoinState, error) {
+	j := &JoinState{}
 	if err := json.Unmarshal(data, j); err != nil {
 		return nil, err
 	}
@@ -64,15 +64,15 @@ func decodeJoining(data []byte) (*Joining, error) {
 
 // openJoining reads the joining state, or creates a new key where it is missing, unreadable or
 // another machine's.
-func openJoining(dir, machine string) (*Joining, error) {
-	j, err := LoadJoining(dir)
+func openJoining(dir, machine string) (*JoinState, error) {
+	j, err := LoadJoinState(dir)
 	if err == nil && j.Machine == machine {
 		return j, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && errors.Is(err, fs.ErrPermission) {
 		return nil, err
 	}
-	j = &Joining{Machine: machine}
+	j = &JoinState{Machine: machine}
 	if j.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return nil, fmt.Errorf("make the agent's key: %w", err)
 	}
@@ -82,7 +82,7 @@ func openJoining(dir, machine string) (*Joining, error) {
 	return j, nil
 }
 
-func (j *Joining) keep(dir string) error {
+func (j *JoinState) keep(dir string) error {
 	data, err := json.MarshalIndent(j, "", "  ")
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (j *Joining) keep(dir string) error {
 }
 
 // Fingerprint returns the fingerprint of the machine's key, as the server shows it.
-func (j *Joining) Fingerprint() string { return Fingerprint(&j.key.PublicKey) }
+func (j *JoinState) Fingerprint() string { return Fingerprint(&j.key.PublicKey) }
 
 // SumOf returns the SHA-256 of a CA certificate (PEM), the form of tokens and --ca-hash.
 func SumOf(pem []byte) (sum [32]byte, err error) {

@@ -99,7 +99,7 @@ func (id *Identity) renewed(dir string, answer *RenewAnswer) (*Identity, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read identity: %w", err)
 	}
-	// Other fields of the file stay, also those of later versions.
+	// Other fields of the file stay, also fields of later versions.
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(kept, &file); err != nil {
 		return nil, fmt.Errorf("read identity %s: %w", path, err)

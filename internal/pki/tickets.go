@@ -10,7 +10,7 @@ import (
 // ticketDays is the lifetime of a TLS session ticket, in days.
 const ticketDays = 3
 
-// TicketKeys returns the keys of TLS session tickets: today's first, for new tickets, then those of
+// TicketKeys returns the keys of TLS session tickets: today's first, for new tickets, then the keys of
 // the days before. They derive from the CA's key, so tickets survive a restart.
 func (a *Authority) TicketKeys(now time.Time) [][32]byte {
 	secret, err := a.caKey.Bytes()

@@ -39,7 +39,7 @@ func TestSampleLocksDuringRequest(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"mutex", "block"} {
-		for tries := 1; !strings.Contains(ask(t, server.URL+"/debug/pprof/"+name+"?seconds=1"), "TestLocksAreSampled"); tries++ {
+		for tries := 1; !strings.Contains(ask(t, server.URL+"/debug/pprof/"+name+"?seconds=1"), "TestSampleLocksDuringRequest"); tries++ {
 			if tries == 20 { // one wait in ten is sampled: a second may have none on a busy machine
 				t.Fatalf("%s: 20 profiles without the name of this test", name)
 			}

@@ -42,8 +42,8 @@ type Problem struct {
 	holds map[*where.Condition]bool
 }
 
-// meets evaluates a condition and caches the result, because many selectors share conditions.
-func (p *Problem) meets(c *where.Condition) bool {
+// satisfies evaluates a condition and caches the result, because many selectors share conditions.
+func (p *Problem) satisfies(c *where.Condition) bool {
 	holds, asked := p.holds[c]
 	if !asked {
 		if p.holds == nil {

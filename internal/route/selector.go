@@ -98,14 +98,14 @@ func (s *selector) matches(m *Problem) bool {
 			return false
 		}
 	}
-	return (s.targets == nil || s.targets.hold(m)) && (s.where == nil || s.where.Evaluate(m))
+	return (s.targets == nil || s.targets.include(m)) && (s.where == nil || s.where.Evaluate(m))
 }
 
-func (t *targets) hold(m *Problem) bool {
+func (t *targets) include(m *Problem) bool {
 	chosen := slices.ContainsFunc(t.nodes, func(n Name) bool {
 		return n.Name == m.Node.Name && (n.Namespace == "" || n.Namespace == m.Node.Namespace)
 	}) ||
 		slices.ContainsFunc(t.groups, func(g Name) bool { return slices.Contains(m.Groups, g) }) ||
-		t.where != nil && m.meets(t.where)
-	return chosen && (t.except == nil || !t.except.hold(m))
+		t.where != nil && m.satisfies(t.where)
+	return chosen && (t.except == nil || !t.except.include(m))
 }

@@ -16,10 +16,10 @@ type Table struct {
 	mu          sync.RWMutex
 	changed     chan struct{}
 	routes      map[Name]*Route
-	matching    *index[*Route] // those of them with match
+	matching    *index[*Route] // the routes with match
 	silences    *index[*silence]
 	windows     map[Name]*namedWindow
-	maintenance *index[*namedWindow] // those of them with maintenance
+	maintenance *index[*namedWindow] // the windows with maintenance
 }
 
 type silence struct {
@@ -61,7 +61,7 @@ func (t *Table) announce() {
 }
 
 // Apply puts Routes, Silences and Windows in force and removes deleted ones. It ignores other kinds. The
-// error joins those of all declarations that do not compile; what they replace stays in force.
+// error joins the errors of all declarations that do not compile; the former ones stay in force.
 func (t *Table) Apply(list []Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

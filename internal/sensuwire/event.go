@@ -175,7 +175,7 @@ func (s *Received) ReadRules() (r CheckRules, err error) {
 	return r, err
 }
 
-// ReadPipelines decodes the names of the pipelines that the event itself names, not its check: those of an agent's keepalive.
+// ReadPipelines decodes the names of the pipelines that the event itself names, not its check, such as the pipelines of a keepalive.
 func (s *Received) ReadPipelines() (names []string, err error) {
 	for _, raw := range s.pipelines {
 		err := s.codec.decode("an event's pipelines", raw, func(v value) bool {

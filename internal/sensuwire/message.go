@@ -19,7 +19,7 @@ const (
 type Codec uint8
 
 const (
-	// Protobuf is the default of agents and backends. Field numbers are those of sensu-go's api/core/v2: event.proto,
+	// Protobuf is the default of agents and backends. Its field numbers come from sensu-go's api/core/v2: event.proto,
 	// entity.proto, check.proto, meta.proto.
 	Protobuf Codec = iota
 	// JSON has the same messages as text.

@@ -158,7 +158,7 @@ var requestFields = []field[Request]{
 	textsField(6, "secrets", func(r *Request) *[]string { return &r.Secrets }),
 }
 
-// configFields are those of a CheckConfig that an agent needs.
+// configFields lists the fields of a CheckConfig that an agent reads.
 var configFields = []field[Request]{
 	intField(5, "interval", func(r *Request) *uint32 { return &r.Interval }),
 	textField(13, "proxy_entity_name", func(r *Request) *string { return &r.Proxy }),

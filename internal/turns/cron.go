@@ -93,7 +93,7 @@ func (e *Engine) overdue(t *turn, now time.Duration) (m Missed, ok bool) {
 		return m, false
 	}
 	t.reported, t.missed = true, true
-	return Missed{t.about, t.robin.chunk, t.robin.nobody()}, t.about != 0
+	return Missed{t.about, t.robin.chunk, t.robin.noMember()}, t.about != 0
 }
 
 // resume restores due times after a start: one without a later result is run again once its timeout

@@ -108,7 +108,7 @@ func (e *Engine) step(now time.Duration) (missed []Missed, wait time.Duration) {
 			return missed, min(wait, t.wake-now)
 		}
 		if now >= t.next {
-			if m, ok := e.begin(t, now); ok {
+			if m, ok := e.startInterval(t, now); ok {
 				missed = append(missed, m)
 			}
 		} else {

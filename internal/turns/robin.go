@@ -165,7 +165,7 @@ func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 		if namespace != "" && namespace != r.namespace {
 			continue
 		}
-		f := plan.Fault{Check: check, Text: "check " + r.chunk.Name + ": " + r.nobody()}
+		f := plan.Fault{Check: check, Text: "check " + r.chunk.Name + ": " + r.noMember()}
 		add := func(id model.NodeID) bool {
 			if f.Nodes++; len(f.Examples) < faultExamples {
 				f.Examples = append(f.Examples, id)

@@ -36,9 +36,9 @@ type turn struct {
 	reported bool          // the open run was reported as missed
 }
 
-// begin starts the interval that contains now. An interval that ends without an assignee was
+// startInterval starts the interval that contains now. An interval that ends without an assignee was
 // missed.
-func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
+func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed bool) {
 	r := t.robin
 	began := t.next - r.chunk.Interval
 	if t.cron != "" {
@@ -47,7 +47,7 @@ func (e *Engine) begin(t *turn, now time.Duration) (m Missed, missed bool) {
 	missed = t.open && t.assignee == 0 && !t.reported && began >= e.graceEnd()
 	t.missed = missed || t.missed && t.open // unchanged while unknown
 	if missed {
-		m = Missed{t.about, r.chunk, r.nobody()}
+		m = Missed{t.about, r.chunk, r.noMember()}
 	}
 	if t.assignee == 0 { // else the run is late and continues with another member
 		t.last = 0
@@ -150,7 +150,7 @@ func (e *Engine) withdraw(t *turn) {
 	t.assignee = 0
 }
 
-func (r *rotation) nobody() string {
+func (r *rotation) noMember() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.chunk.Name)
 }
 

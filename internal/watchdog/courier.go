@@ -118,8 +118,8 @@ func (d *delivery) ends(err error) {
 	}
 }
 
-// Welcomed implements link.Handler.
-func (d *delivery) Welcomed(_ *link.Session, w *wire.Welcome) {
+// OpenedSession implements link.Handler.
+func (d *delivery) OpenedSession(_ *link.Session, w *wire.Welcome) {
 	for _, s := range w.Last {
 		if s.StreamKey == d.stream {
 			d.last = s.Last
@@ -142,9 +142,9 @@ func (d *delivery) Acked(_ *link.Session, ack *wire.Ack) {
 }
 
 // The other methods of link.Handler do nothing: the session ends after one result.
-func (d *delivery) Assigned(*link.Session, *link.Assignment)       {}
-func (d *delivery) RunNow(*link.Session, *wire.Run)                {}
-func (d *delivery) Turn(*link.Session, *wire.Turn)                 {}
-func (d *delivery) Reply(*link.Session, *wire.Exchange)            {}
-func (d *delivery) BackPressure(*link.Session, *wire.BackPressure) {}
-func (d *delivery) Leaving(*link.Session, time.Duration, string)   {}
+func (d *delivery) Assigned(*link.Session, *link.Assignment)         {}
+func (d *delivery) RunNow(*link.Session, *wire.Run)                  {}
+func (d *delivery) Turn(*link.Session, *wire.Turn)                   {}
+func (d *delivery) Reply(*link.Session, *wire.Exchange)              {}
+func (d *delivery) BackPressure(*link.Session, *wire.BackPressure)   {}
+func (d *delivery) ServerStops(*link.Session, time.Duration, string) {}

@@ -105,8 +105,8 @@ func (c Config) Complete() *Config { return c.complete() }
 // Handler receives the server's messages, on the goroutine that reads. Messages and their slices are
 // valid during the call only.
 type Handler interface {
-	// Welcomed reports that the session is open; w.Last has the numbers that the server has.
-	Welcomed(s *Session, w *wire.Welcome)
+	// OpenedSession reports that the session is open; w.Last has the numbers that the server has.
+	OpenedSession(s *Session, w *wire.Welcome)
 	// Assigned delivers a verified assignment, which is immutable.
 	Assigned(s *Session, held *Assignment)
 	Acked(s *Session, ack *wire.Ack)
@@ -118,8 +118,8 @@ type Handler interface {
 	Reply(s *Session, x *wire.Exchange)
 	// BackPressure delivers a request for larger, rarer batches; see Pace.
 	BackPressure(s *Session, m *wire.BackPressure)
-	// Leaving reports that the server stops; connect again after retry.
-	Leaving(s *Session, retry time.Duration, reason string)
+	// ServerStops reports that the server stops; connect again after retry.
+	ServerStops(s *Session, retry time.Duration, reason string)
 }
 
 // RefusedError reports the server's Refuse.

@@ -14,14 +14,14 @@ import (
 // deaf ignores what a server says.
 type deaf struct{}
 
-func (deaf) Welcomed(*Session, *wire.Welcome)          {}
-func (deaf) Assigned(*Session, *Assignment)            {}
-func (deaf) Acked(*Session, *wire.Ack)                 {}
-func (deaf) RunNow(*Session, *wire.Run)                {}
-func (deaf) Turn(*Session, *wire.Turn)                 {}
-func (deaf) Reply(*Session, *wire.Exchange)            {}
-func (deaf) BackPressure(*Session, *wire.BackPressure) {}
-func (deaf) Leaving(*Session, time.Duration, string)   {}
+func (deaf) OpenedSession(*Session, *wire.Welcome)       {}
+func (deaf) Assigned(*Session, *Assignment)              {}
+func (deaf) Acked(*Session, *wire.Ack)                   {}
+func (deaf) RunNow(*Session, *wire.Run)                  {}
+func (deaf) Turn(*Session, *wire.Turn)                   {}
+func (deaf) Reply(*Session, *wire.Exchange)              {}
+func (deaf) BackPressure(*Session, *wire.BackPressure)   {}
+func (deaf) ServerStops(*Session, time.Duration, string) {}
 
 // FuzzServer lets a server say anything to an agent: the session ends or goes on,
 // what is under way is counted right, and what is held is what was signed for.

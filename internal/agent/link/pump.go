@@ -305,8 +305,8 @@ func shortenResult(b *wire.Batch, most int) {
 	b.Signals[0] = wire.ResultSignal(b.Signals[0], r)
 }
 
-// Welcomed implements Handler.
-func (r *runner) Welcomed(_ *Session, w *wire.Welcome) {
+// OpenedSession implements Handler.
+func (r *runner) OpenedSession(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
 	r.setPace(&wire.BackPressure{})
 	r.told = append([]string(nil), w.Servers...)
@@ -347,7 +347,7 @@ func (r *runner) BackPressure(_ *Session, m *wire.BackPressure) {
 	r.base.Log.Log(context.Background(), level, "server asks for rarer batches", "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }
 
-// Leaving implements Handler.
-func (r *runner) Leaving(_ *Session, retry time.Duration, reason string) {
+// ServerStops implements Handler.
+func (r *runner) ServerStops(_ *Session, retry time.Duration, reason string) {
 	r.base.Log.Info("server goes away", "retry", retry, "reason", reason)
 }

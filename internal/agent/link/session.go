@@ -154,7 +154,7 @@ func (s *Session) readWelcome() error {
 			s.maxFrame = orLimit(w.MaxFrame, wire.MaxFrame)
 			s.maxUnacked = orLimit(w.MaxUnacked, 1<<30)
 			_ = s.conn.NetConn().SetReadDeadline(time.Time{})
-			s.h.Welcomed(s, &w)
+			s.h.OpenedSession(s, &w)
 			return nil
 		}
 		return fmt.Errorf("server answers Hello with message %d", kind)
@@ -242,7 +242,7 @@ func (s *Session) frame(frame []byte) error {
 			return err
 		}
 		retry := time.Duration(m.RetryMs) * time.Millisecond
-		s.h.Leaving(s, retry, m.Reason)
+		s.h.ServerStops(s, retry, m.Reason)
 		return &LeavingError{Retry: retry, Reason: m.Reason}
 	case wire.KindRefuse:
 		return refused(body)

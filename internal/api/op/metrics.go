@@ -2,7 +2,7 @@ package op
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics count all operations. A subject registers its own.
+// Metrics counts all operations. A subject registers its own.
 type Metrics struct {
 	Requests *prometheus.CounterVec
 	Seconds  *prometheus.HistogramVec

@@ -113,7 +113,7 @@ type UserRequest struct {
 	Password string `json:"password,omitempty" maxLength:"1024" doc:"Empty: the server makes one and shows it once."`
 }
 
-// User is a person who logs in, or a program. Password is shown once, if the server generated it.
+// User is a person with a login, or a program. Password is shown once, if the server generated it.
 type User struct {
 	Name       string            `json:"name"`
 	Role       string            `json:"role"`

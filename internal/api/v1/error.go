@@ -5,7 +5,7 @@ import "github.com/muster-fleet/muster/internal/model"
 // ErrorType begins the type of every error; the class's label ends it.
 const ErrorType = "https://muster-fleet.github.io/errors/"
 
-// Error is an error of RFC 9457 with a hint that says what to type.
+// Error is an error of RFC 9457 with a hint: the command to type.
 type Error struct {
 	Type   string       `json:"type" doc:"Ends with the class: invalid, not_found, conflict, …"`
 	Title  string       `json:"title" doc:"The class in words."`

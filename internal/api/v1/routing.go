@@ -30,7 +30,7 @@ type SilenceRequest struct {
 	Yes         bool            `json:"yes,omitempty" doc:"However many nodes it covers."`
 }
 
-// Silenced is what a silence covers.
+// Silenced counts nodes and open problems of a silence.
 type Silenced struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`

@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Status is the state of the whole server, worst first.
+// Status is the state of the whole server, worst first. It has more than 25 fields because it is the flat JSON object of
+// one screen.
 type Status struct {
 	Server      string            `json:"server"` // version
 	Started     time.Time         `json:"started"`

@@ -135,14 +135,14 @@ func footprint(b *testing.B, n int, secure bool) {
 // quiet is an agent that remembers nothing.
 type quiet struct{ acked chan struct{} }
 
-func (quiet) Welcomed(*link.Session, *wire.Welcome)              {}
-func (quiet) Assigned(*link.Session, *link.Assignment)           {}
-func (q quiet) Acked(*link.Session, *wire.Ack)                   { q.acked <- struct{}{} }
-func (quiet) RunNow(*link.Session, *wire.Run)                    {}
-func (quiet) Reply(*link.Session, *wire.Exchange)                {}
-func (quiet) Turn(*link.Session, *wire.Turn)                     {}
-func (quiet) BackPressure(*link.Session, *wire.BackPressure)     {}
-func (quiet) Leaving(_ *link.Session, _ time.Duration, _ string) {}
+func (quiet) OpenedSession(*link.Session, *wire.Welcome)             {}
+func (quiet) Assigned(*link.Session, *link.Assignment)               {}
+func (q quiet) Acked(*link.Session, *wire.Ack)                       { q.acked <- struct{}{} }
+func (quiet) RunNow(*link.Session, *wire.Run)                        {}
+func (quiet) Reply(*link.Session, *wire.Exchange)                    {}
+func (quiet) Turn(*link.Session, *wire.Turn)                         {}
+func (quiet) BackPressure(*link.Session, *wire.BackPressure)         {}
+func (quiet) ServerStops(_ *link.Session, _ time.Duration, _ string) {}
 
 // footprintClients is the other process.
 func footprintClients(spec string) {

@@ -157,7 +157,7 @@ func (a *agent) wait(what string, ok func() bool) {
 	}
 }
 
-func (a *agent) Welcomed(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
+func (a *agent) OpenedSession(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
 func (a *agent) Assigned(_ *link.Session, h *link.Assignment) {
 	a.set(func() { a.held = append(a.held, h) })
 }
@@ -184,7 +184,7 @@ func (a *agent) RunNow(_ *link.Session, r *wire.Run) {
 func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.set(func() { a.slow = append(a.slow, m.Reason) })
 }
-func (a *agent) Leaving(*link.Session, time.Duration, string) {}
+func (a *agent) ServerStops(*link.Session, time.Duration, string) {}
 func (a *agent) Acked(_ *link.Session, ack *wire.Ack) {
 	a.set(func() {
 		for _, l := range ack.Last {

@@ -62,7 +62,7 @@ func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, 
 func (s *sqlStore) Close() error   { return s.db.Close() }
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// firstID keeps the small numbers of some kinds for what is built in.
+// firstID returns the first id of a kind: smaller ones are reserved for built-in things.
 func firstID(kind string) uint32 {
 	switch kind {
 	case "Check":
@@ -436,7 +436,7 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		// The oldest by key, so that what stays is never looked at.
+		// The oldest first by key, so that later rows are not read.
 		result, err := tx.Exec(ctx, `DELETE FROM intent_changes WHERE at < ? AND (revision, part) IN
 			(SELECT revision, part FROM intent_changes ORDER BY revision, part LIMIT ?)`, before.UnixNano(), limit)
 		if err != nil {

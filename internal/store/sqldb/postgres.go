@@ -65,7 +65,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 		if err := suitable(ctx, conn); err != nil {
 			return err
 		}
-		return c.take(ctx, conn)
+		return c.acquire(ctx, conn)
 	}))
 	db.writer.SetMaxOpenConns(1)
 	for _, pool := range []*sql.DB{db.writer, db.reader} {
@@ -121,7 +121,7 @@ var errTaken = errors.New("another server uses this database")
 
 const claimKey = `hashtextextended('muster ' || $1 || ' ' || current_schema(), 0)`
 
-func (c *claim) take(ctx context.Context, conn *pgx.Conn) error {
+func (c *claim) acquire(ctx context.Context, conn *pgx.Conn) error {
 	deadline := time.Now().Add(claimWithin)
 	for {
 		var got bool

@@ -1,0 +1,80 @@
+package house
+
+import (
+	"go/ast"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The bounds of a type. A type that needs more does several jobs: split it by job.
+const (
+	maxMethods = 40
+	maxFields  = 25
+)
+
+// largeTypes lists types above maxMethods with their present number, which only falls.
+var largeTypes = map[string]int{
+	"internal/plan.fleet":            53, // the steps of one pass over the state of the planner
+	"internal/directory.Directory":   46, // one look-up per method, in the interfaces of nine rooms
+	"internal/source/muster.session": 41,
+}
+
+// TestTypeSizes bounds methods and fields of types. A struct may have more fields if its comment
+// gives the reason in the form "more than 25 fields because …"; methods have no exception.
+func TestTypeSizes(t *testing.T) {
+	methods := map[string]int{}
+	for _, f := range goFiles(t) {
+		if exemptFromWords(f.path) || strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		for _, d := range f.ast.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				if d.Recv != nil {
+					methods[filepath.Dir(f.path)+"."+receiver(d.Recv.List[0].Type)]++
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					s, ok := spec.(*ast.TypeSpec)
+					if !ok {
+						continue
+					}
+					if n := fieldCount(s); n > maxFields && !hasFieldsReason(f.ast, s, d) {
+						t.Errorf("%s: %s has %d fields, at most %d: group them, or give the reason in its comment (more than 25 fields because …)", f.path, s.Name.Name, n, maxFields)
+					}
+				}
+			}
+		}
+	}
+	for name, n := range methods {
+		if n > max(maxMethods, largeTypes[name]) {
+			t.Errorf("%s has %d methods, at most %d: split it by job", name, n, maxMethods)
+		}
+	}
+}
+
+// hasFieldsReason reports whether the type's comment, or another comment of the file that names the
+// type (comments of specs are texts for users), gives the reason for its fields.
+func hasFieldsReason(f *ast.File, s *ast.TypeSpec, d *ast.GenDecl) bool {
+	for _, group := range f.Comments {
+		text := strings.Join(strings.Fields(group.Text()), " ")
+		if strings.Contains(text, "more than 25 fields because") && (group == s.Doc || group == d.Doc || strings.HasPrefix(text, s.Name.Name+" ")) {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldCount returns the number of fields of a struct type, 0 for other types.
+func fieldCount(s *ast.TypeSpec) int {
+	st, ok := s.Type.(*ast.StructType)
+	if !ok {
+		return 0
+	}
+	n := 0
+	for _, field := range st.Fields.List {
+		n += max(1, len(field.Names))
+	}
+	return n
+}
