@@ -37,7 +37,7 @@ func startNtfy(t *testing.T) *ntfyServer {
 	if program == "" {
 		var err error
 		if program, err = exec.LookPath("ntfy"); err != nil {
-			testenv.LeftOut(t, "there is no ntfy", "MUSTER_NTFY=/path/to/ntfy go test ./internal/handler -run TestARealNtfy")
+			testenv.LeftOut(t, "there is no ntfy", "MUSTER_NTFY=/path/to/ntfy go test ./internal/handler -run TestRealNtfy")
 		}
 	}
 	address := testenv.Port(t)

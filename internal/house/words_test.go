@@ -52,8 +52,8 @@ var stopWords = wordSet(`
 	untold unwilling used wanted welcomed went were worn
 	asking beginning changing ending going hanging holding joining lacking lagging landing lasting
 	leaving looking making meeting narrowing needing settling standing taking telling trusting waiting
-	asks attend begin begins bring bury days disown ears forgive gives goes greet hasten hears hold
-	holds hurry insist keeps knock knows learn learns lie lies meet meets outranks pay right say says speak
+	asks attend begin begins bring bury days disown ears forgive gives goes greet hasten hears
+	hurry insist keeps knock knows learn learns lie lies meet meets outranks pay right say says speak
 	speaks stands stays take takes tell tells tend vouch wants`)
 
 var (

@@ -198,8 +198,6 @@ func (n NodeInfo) member() pki.Member {
 	return pki.Member{UID: n.UID, Name: n.Name, Namespace: n.Namespace}
 }
 
-func (n NodeInfo) key() Key { return Key{"Node", n.Namespace, n.Name} }
-
 // releaseKeys drops all claims of keys.
 func (x *nodeIndex) releaseKeys() {
 	x.mu.Lock()

@@ -38,7 +38,7 @@ type declared struct {
 	spec model.Spec
 }
 
-func (d *declared) name() route.Name { return named(d.key.Namespace, d.key.Name) }
+func (d *declared) name() route.Name { return routeName(d.key.Namespace, d.key.Name) }
 
 // compiler turns resources into definitions. The holder of Planner.compiling uses it.
 type compiler struct {

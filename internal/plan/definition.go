@@ -203,18 +203,20 @@ func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propert
 	return d, nil
 }
 
-func named(namespace, name string) route.Name { return route.Name{Namespace: namespace, Name: name} }
+func routeName(namespace, name string) route.Name {
+	return route.Name{Namespace: namespace, Name: name}
+}
 
 // nodeName reads the name of a node as a resource of a namespace writes it. A name without a namespace in
 // the shared namespace means the nodes of that name everywhere: its Namespace is empty.
 func nodeName(ns, name string) route.Name {
 	if before, after, ok := strings.Cut(name, "/"); ok {
-		return named(before, after)
+		return routeName(before, after)
 	}
 	if ns == shared {
-		return named("", name)
+		return routeName("", name)
 	}
-	return named(ns, name)
+	return routeName(ns, name)
 }
 
 // matchesNode reports whether a name from nodeName means a node.
@@ -228,9 +230,9 @@ func groupName(ns, name string) (route.Name, bool) {
 	before, after, ok := strings.Cut(name, "/")
 	switch {
 	case !ok:
-		return named(ns, name), true
+		return routeName(ns, name), true
 	case before == ns || before == shared:
-		return named(before, after), true
+		return routeName(before, after), true
 	}
 	return route.Name{}, false
 }

@@ -147,7 +147,7 @@ func (f *fleet) regroup(p *pass, n *node) {
 			}
 		}
 	}
-	for _, r := range [...]route.Name{n.def.Name, named("", n.def.Name.Name)} {
+	for _, r := range [...]route.Name{n.def.Name, routeName("", n.def.Name.Name)} {
 		if u := f.mentions[r]; u != nil {
 			add(u.groups)
 		}

@@ -221,11 +221,11 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 		case "Group":
 			var r resource[model.GroupSpec]
 			decode(row, &r)
-			groups[named(row.Namespace, row.Name)] = r.Spec
+			groups[routeName(row.Namespace, row.Name)] = r.Spec
 		case "Check":
 			var r resource[model.CheckSpec]
 			decode(row, &r)
-			checks[named(row.Namespace, row.Name)] = r.Spec
+			checks[routeName(row.Namespace, row.Name)] = r.Spec
 		}
 	}
 	for _, row := range h.rows {
@@ -284,13 +284,13 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 				return true
 			}
 			return slices.ContainsFunc(spec.Groups, func(inside string) bool {
-				return (!spec.Trusted || groups[named(g.Namespace, inside)].Trusted) && member(named(g.Namespace, inside))
+				return (!spec.Trusted || groups[routeName(g.Namespace, inside)].Trusted) && member(routeName(g.Namespace, inside))
 			})
 		}
 		var names []string
 		for _, owner := range []string{"default", "shared"} {
 			for _, g := range someGroups {
-				if member(named(owner, g)) {
+				if member(routeName(owner, g)) {
 					if owner == "shared" {
 						names = append(names, "shared/"+g)
 					} else {
@@ -307,7 +307,7 @@ func (h *house) compareWithNaive(rt *rapid.T) {
 			if t == nil || owner != ns && owner != "shared" {
 				return false
 			}
-			in := slices.ContainsFunc(t.Groups, func(g string) bool { return member(named(owner, g)) })
+			in := slices.ContainsFunc(t.Groups, func(g string) bool { return member(routeName(owner, g)) })
 			return (in || listed(owner, t.Nodes) || holds(t.Where, names, false)) && !on(owner, t.Except)
 		}
 		for _, why := range h.p.Inspector().ExplainGroups(model.NodeID(row.ID)) {

@@ -47,7 +47,7 @@ func (f *fleet) reunit(p *pass, n *node) {
 	for _, g := range n.groups.ids {
 		add(f.groups[g].units)
 	}
-	for _, name := range [...]route.Name{n.def.Name, named("", n.def.Name.Name)} {
+	for _, name := range [...]route.Name{n.def.Name, routeName("", n.def.Name.Name)} {
 		if u := f.mentions[name]; u != nil {
 			add(u.units)
 		}

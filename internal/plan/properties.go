@@ -98,7 +98,7 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	if s := x.sources[name]; s == nil || s.nodes == 0 {
 		return list
 	}
-	for _, of := range [...]route.Name{n.def.Name, named("", n.def.Name.Name)} {
+	for _, of := range [...]route.Name{n.def.Name, routeName("", n.def.Name.Name)} {
 		list = append(list, x.at(propertyPlace{name, scope{level: nodeLevel, node: of}}, n.def.Namespace, from)...)
 	}
 	return list

@@ -87,7 +87,7 @@ func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 		}
 	}
 	for _, key := range t.keys {
-		r := directory.Resource{Kind: key.Kind, Name: named(key.Namespace, key.Name)}
+		r := directory.Resource{Kind: key.Kind, Name: routeName(key.Namespace, key.Name)}
 		if def, ok := t.defs[key].(*resourceDef); inForce[key.Kind] && !ok {
 			declare(r, nil)
 		} else if inForce[key.Kind] && !zoned(r) {

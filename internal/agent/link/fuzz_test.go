@@ -62,7 +62,7 @@ func FuzzServer(f *testing.F) {
 			if s.Unacked() != under {
 				t.Fatalf("%d bytes under way, counted %d", under, s.Unacked())
 			}
-			if held := s.Held(); held != nil && wire.AssignmentHash(held.Chunks, held.Properties, nil) != held.Hash {
+			if held := s.Assignment(); held != nil && wire.AssignmentHash(held.Chunks, held.Properties, nil) != held.Hash {
 				t.Fatalf("held %+v has another hash", held)
 			}
 		}

@@ -75,7 +75,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	if errors.Is(err, errPreferredAnswers) {
 		s.Bye("the agent returns to its preferred server")
 		<-ended
-		r.held = s.Held()
+		r.held = s.Assignment()
 		return true, err
 	}
 	if ctx.Err() != nil {
@@ -88,7 +88,7 @@ func (r *runner) session(ctx context.Context, server string) (welcomed bool, err
 	if read := <-ended; err == nil || errors.Is(err, ErrSessionEnded) {
 		err = read // the reader has the cause
 	}
-	r.held = s.Held()
+	r.held = s.Assignment()
 	r.sent += s.Sent()
 	return true, err
 }

@@ -314,8 +314,8 @@ func (s *Session) assigned(body []byte) error {
 	return s.write(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
 }
 
-// Held returns the assignment in force; nil: none yet.
-func (s *Session) Held() *Assignment {
+// Assignment returns the assignment in force; nil: none yet.
+func (s *Session) Assignment() *Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held

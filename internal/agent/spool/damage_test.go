@@ -159,7 +159,7 @@ func TestStartedAgainWithoutAServer(t *testing.T) {
 		}
 		if round%3 == 2 { // two starts without, one with
 			v.resume(t, s)
-			v.take(t, s, 9, round == 2)
+			v.receive(t, s, 9, round == 2)
 			s.Offline()
 			s.Append(result(clock, 1, fmt.Sprint("out", made)), false)
 			made++

@@ -100,7 +100,7 @@ func (v *server) resume(t *testing.T, s *Spool) {
 }
 
 // take is one batch; it says whether there was one.
-func (v *server) take(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
+func (v *server) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	t.Helper()
 	var b wire.Batch
 	more, err := s.Next(&b, 64<<10, maxSignals)
@@ -149,7 +149,7 @@ func (v *server) take(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 
 func (v *server) drain(t *testing.T, s *Spool) {
 	t.Helper()
-	for v.take(t, s, 100, true) {
+	for v.receive(t, s, 100, true) {
 	}
 }
 
@@ -200,8 +200,8 @@ func TestBacklogSurvivesRestart(t *testing.T) {
 	for i := range 10 {
 		s.Append(result(clock, 1, fmt.Sprint("live", i)), false)
 	}
-	v.take(t, s, 4, true)
-	v.take(t, s, 4, false) // kept by the server, its word lost
+	v.receive(t, s, 4, true)
+	v.receive(t, s, 4, false) // kept by the server, its word lost
 	s.Offline()
 	clock.pass(11_000)
 	for i := range 10 {
@@ -252,7 +252,7 @@ func TestWhatIsOverBudgetGivesWayFairly(t *testing.T) {
 			v = newServer()
 		}
 		v.resume(t, s)
-		for v.take(t, s, 100, false) {
+		for v.receive(t, s, 100, false) {
 		}
 		if v.holes != 0 {
 			t.Fatalf("%d holes", v.holes)
@@ -427,7 +427,7 @@ func TestPoison(t *testing.T) {
 	for i := range 10 {
 		s.Append(result(clock, 1, fmt.Sprint("out", i)), false)
 	}
-	v.take(t, s, 5, true)
+	v.receive(t, s, 5, true)
 	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
 	s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 7, Code: "unknown_chunk"}}})
 	s.Offline()
@@ -513,7 +513,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				mu.Unlock()
 			}
 			if n%4 == 0 && round%2 == 0 {
-				v.take(t, s, 3, n%8 == 0)
+				v.receive(t, s, 3, n%8 == 0)
 			}
 		}
 		s.Offline()
@@ -577,7 +577,7 @@ func TestAgainstAModel(t *testing.T) {
 			},
 			"send": func(r *rapid.T) {
 				if online {
-					v.take(t, s, rapid.IntRange(1, 9).Draw(r, "signals"), rapid.Bool().Draw(r, "acknowledged"))
+					v.receive(t, s, rapid.IntRange(1, 9).Draw(r, "signals"), rapid.Bool().Draw(r, "acknowledged"))
 				}
 			},
 			"disconnect": func(r *rapid.T) { s.Offline(); online = false },

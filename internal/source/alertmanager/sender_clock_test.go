@@ -13,7 +13,7 @@ import (
 )
 
 // says posts, and expects what is written.
-func (w *world) says(line, what string, want ...string) {
+func (w *world) check(line, what string, want ...string) {
 	w.t.Helper()
 	if err := w.post(line); err != nil {
 		w.t.Errorf("%s: %v", what, err)
@@ -33,28 +33,28 @@ func TestASenderWhoseClockIsBehind(t *testing.T) {
 			down     = "2 down CRITICAL Down (instance=new1 severity=critical)\nthe clock of prometheus at 10.0.0.7 is at least 2m behind this server's: its alerts arrive late"
 		)
 		for _, again := range []string{"first", "second"} {
-			w.says(fires, again)
+			w.check(fires, again)
 			time.Sleep(time.Minute)
 		}
 		if len(w.nodes) != 1 {
 			t.Errorf("made of what may have ended: %v", w.nodes)
 		}
-		w.says(fires, "it moved on twice", down)
-		w.says(fires, "twice in a moment")
+		w.check(fires, "it moved on twice", down)
+		w.check(fires, "twice in a moment")
 		for range 5 {
 			time.Sleep(time.Minute)
-			w.says(fires, "it goes on", down)
+			w.check(fires, "it goes on", down)
 		}
 		time.Sleep(30 * time.Second)
-		w.says(resolved, "it ends", "2 down OK resolved: Down (instance=new1 severity=critical)")
+		w.check(resolved, "it ends", "2 down OK resolved: Down (instance=new1 severity=critical)")
 		for _, end := range []string{"-7m", "-8m", "-9m"} { // the same moment
 			time.Sleep(time.Minute)
-			w.says("Down instance=new1 severity=critical until="+end, "it has ended")
+			w.check("Down instance=new1 severity=critical until="+end, "it has ended")
 		}
 		time.Sleep(time.Minute)
-		w.says(fires, "again")
+		w.check(fires, "again")
 		time.Sleep(time.Minute)
-		w.says(fires, "it moved on twice again", down)
+		w.check(fires, "it moved on twice again", down)
 		if n := testutil.ToFloat64(w.s.metrics.behind); n != 8 {
 			t.Errorf("%v were found out", n)
 		}
@@ -103,9 +103,9 @@ func TestWhatComesAndGoesEnds(t *testing.T) {
 		w := newWorld(t, nil)
 		w.run(t)
 		for range 5 {
-			w.says("Down instance=web1 until=4m", "it fires", "1 down WARNING Down (instance=web1)")
+			w.check("Down instance=web1 until=4m", "it fires", "1 down WARNING Down (instance=web1)")
 			time.Sleep(time.Minute)
-			w.says("Down instance=web1 until=-1s", "it ends", "1 down OK resolved: Down (instance=web1)")
+			w.check("Down instance=web1 until=-1s", "it ends", "1 down OK resolved: Down (instance=web1)")
 			time.Sleep(time.Minute)
 		}
 	})
@@ -117,7 +117,7 @@ func TestAnAlertLastsUntilItMayBeSaidAgain(t *testing.T) {
 		w := newWorld(t, nil)
 		w.run(t)
 		for range 4 {
-			w.says("Down instance=web1 until=20s", "it fires", "1 down WARNING Down (instance=web1)")
+			w.check("Down instance=web1 until=20s", "it fires", "1 down WARNING Down (instance=web1)")
 			time.Sleep(time.Minute)
 		}
 		time.Sleep(repeatWindow - time.Minute + tick)
@@ -134,10 +134,10 @@ func TestGrafanaSaysAnAlertSeldom(t *testing.T) {
 			w.open = []event.State{{Node: 1, Check: 7, Status: model.Warning, Output: "Open (grafana_folder=Shop instance=web1)"}}
 		})
 		w.run(t)
-		w.says("Slow grafana_folder=Shop instance=web1", "it fires", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
+		w.check("Slow grafana_folder=Shop instance=web1", "it fires", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
 		time.Sleep(4*time.Hour + time.Minute)
-		w.says("Slow grafana_folder=Shop instance=web1", "it goes on", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
-		w.says("Slow grafana_folder=Shop instance=web1 until=-1s", "it ends",
+		w.check("Slow grafana_folder=Shop instance=web1", "it goes on", "1 slow WARNING Slow (grafana_folder=Shop instance=web1)")
+		w.check("Slow grafana_folder=Shop instance=web1 until=-1s", "it ends",
 			"1 slow OK resolved: Slow (grafana_folder=Shop instance=web1)")
 		time.Sleep(15 * time.Minute)
 		w.expect("nobody said the other", "1 open OK resolved: not repeated since this server started")

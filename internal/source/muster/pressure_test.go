@@ -248,7 +248,7 @@ func (s *strained) rate(from, to time.Duration) float64 {
 }
 
 // told is how many Slows were sent.
-func (s *strained) told() (n float64) {
+func (s *strained) slowed() (n float64) {
 	return testutil.ToFloat64(s.server.metrics.sent.WithLabelValues("slow"))
 }
 
@@ -258,11 +258,11 @@ func TestAShortStallIsOverSoon(t *testing.T) {
 	const stall, after = 30 * time.Second, 75 * time.Second
 	underStrain(t, func(s *strained) {
 		s.to(stall)
-		before := s.told() // when the whole fleet came at once
+		before := s.slowed() // when the whole fleet came at once
 		s.stall(time.Second)
 		s.to(stall + 850*time.Millisecond)
-		if share, _ := s.server.pressure(); share < slowResultsAt || share >= 1 || s.told()-before != fleetSize {
-			t.Errorf("%g full, and %g were told: want all of them before it is full", share, s.told()-before)
+		if share, _ := s.server.pressure(); share < slowResultsAt || share >= 1 || s.slowed()-before != fleetSize {
+			t.Errorf("%g full, and %g were told: want all of them before it is full", share, s.slowed()-before)
 		}
 		s.to(stall + after)
 		usual, slow := s.rate(stall-10*time.Second, stall), s.rate(stall+4*time.Second, stall+8*time.Second)
@@ -277,7 +277,7 @@ func TestAShortStallIsOverSoon(t *testing.T) {
 				t.Errorf("%.0f frames per second %s after the stall, %.0f before", now, from-stall, usual)
 			}
 		}
-		if told := s.told() - before; told != fleetSize {
+		if told := s.slowed() - before; told != fleetSize {
 			t.Errorf("told %g times, want each of %d once", told, fleetSize)
 		}
 	})
@@ -289,9 +289,9 @@ func TestSlowAsLongAsItIsNeeded(t *testing.T) {
 	underStrain(t, func(s *strained) {
 		s.to(15 * time.Second)
 		s.share.Store(45)
-		before := s.told()
+		before := s.slowed()
 		s.to(full)
-		if told := s.told() - before; told != 0 {
+		if told := s.slowed() - before; told != 0 {
 			t.Errorf("told %g times before it was half full", told)
 		}
 		usual := s.rate(full-10*time.Second, full)
@@ -321,12 +321,12 @@ func TestOverloadAndReturn(t *testing.T) {
 	const from, to, after = 30 * time.Second, 80 * time.Second, 75 * time.Second
 	underStrain(t, func(s *strained) {
 		s.to(from)
-		before, usual := s.told(), s.rate(from-10*time.Second, from)
+		before, usual := s.slowed(), s.rate(from-10*time.Second, from)
 		s.cost.Store(int64(tooDear))
 		s.to(to)
 		s.cost.Store(int64(fits))
 		s.to(to + slowDuration + wire.BackPressureEasing*maxLinger*3/2)
-		told := s.told() - before
+		told := s.slowed() - before
 		if most := float64((to-from)/slowInterval+1) * fleetSize; told < fleetSize || told > most {
 			t.Errorf("told %g times in 50 s of overload, want %d to %g", told, fleetSize, most)
 		}
@@ -336,7 +336,7 @@ func TestOverloadAndReturn(t *testing.T) {
 				t.Errorf("%.0f frames per second %s after the overload, %.0f before", now, at-to, usual)
 			}
 		}
-		if again := s.told() - before - told; again != 0 {
+		if again := s.slowed() - before - told; again != 0 {
 			t.Errorf("told %g times when all was over", again)
 		}
 	})

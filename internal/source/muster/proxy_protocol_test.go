@@ -110,7 +110,7 @@ func TestProxyHeaders(t *testing.T) {
 func clientAddress(t *testing.T, h *house, header string) (string, error) {
 	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: h.authority.Pool()},
-		DialContext: behind(header),
+		DialContext: withProxyHeader(header),
 	}}
 	answer, err := client.Get("https://" + h.tls + "/whence")
 	if err != nil {
@@ -122,7 +122,7 @@ func clientAddress(t *testing.T, h *house, header string) (string, error) {
 }
 
 // behind dials, and lets a header go together with the first bytes.
-func behind(header string) func(context.Context, string, string) (net.Conn, error) {
+func withProxyHeader(header string) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, network, address)
 		return &headed{Conn: nc, header: header}, err
@@ -178,11 +178,11 @@ func TestProxyHealthChecks(t *testing.T) {
 // An agent behind a balancer has the address that the balancer tells.
 func TestAgentBehindABalancer(t *testing.T) {
 	h := newHouseWith(t, listed("127.0.0.1/32"), nil)
-	id := h.joinBy("web01", behind(header(t, 2, "203.0.113.9:4711")))
+	id := h.joinBy("web01", withProxyHeader(header(t, 2, "203.0.113.9:4711")))
 	plain := h.addr
 	h.addr = h.tls
 	a, err := h.open(id.Node, func(c *link.Config, _ *wire.Hello) {
-		c.TLS, c.ServerKey, c.Dial = link.TLSConfig(id, nil), id.ServerKey, behind(header(t, 2, "203.0.113.9:4712"))
+		c.TLS, c.ServerKey, c.Dial = link.TLSConfig(id, nil), id.ServerKey, withProxyHeader(header(t, 2, "203.0.113.9:4712"))
 	})
 	h.addr = plain
 	if err != nil {

@@ -43,7 +43,7 @@ func output(s wire.Signal) string {
 
 // proxied are the results about proxy nodes in the journal, and what stands in the senders'
 // batches.
-func (w *world) kept(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
+func (w *world) journaled(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
 	t.Helper()
 	w.journal.mu.Lock()
 	defer w.journal.mu.Unlock()
@@ -90,7 +90,7 @@ func TestANodeSpeaksForThoseItsAssignmentNames(t *testing.T) {
 	// The same once more, and a batch that is new from number 8 on.
 	a.send(&wire.Batch{StreamKey: live, First: 6, Signals: []wire.Signal{say(7, 51), say(1, 0), say(7, 50)}})
 	a.waitAck(8)
-	proxied, own := w.kept(t)
+	proxied, own := w.journaled(t)
 	var got [][2]uint64
 	for _, r := range proxied {
 		p := r.ProxyResult

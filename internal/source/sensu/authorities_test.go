@@ -26,7 +26,7 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldBehind(t, before.behind(authorities), func(c *Config) { c.Authorities = authorities })
+	w := newWorldBehind(t, before.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
 	refused := func(by *authority) bool {
 		t.Helper()
 		cert := by.of("web9", "default")

@@ -86,11 +86,11 @@ func (a *authority) door() *tls.Config {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return a.behind(authorities)
+	return a.serverTLS(authorities)
 }
 
 // behind is a door that trusts others.
-func (a *authority) behind(authorities *Authorities) *tls.Config {
+func (a *authority) serverTLS(authorities *Authorities) *tls.Config {
 	a.t.Helper()
 	server := a.make(&x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 	config := &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12}

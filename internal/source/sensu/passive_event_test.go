@@ -18,7 +18,7 @@ import (
 )
 
 // bring sends an event that nobody asked for, as the agent makes it of what a program posts.
-func (a *agent) bring(name, proxy string, status uint32, output string) {
+func (a *agent) report(name, proxy string, status uint32, output string) {
 	a.t.Helper()
 	r, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1}))
 	if err != nil {
@@ -51,11 +51,11 @@ func TestEventsThatNobodyAskedFor(t *testing.T) {
 			w.passives["unpublished"] = directory.PassiveCheck{Disabled: true}
 			w.passives["host-down"] = directory.PassiveCheck{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
 			a := w.agent("web", json)
-			a.bring("Backup_DB", "", 2, "no space")
+			a.report("Backup_DB", "", 2, "no space")
 			for _, name := range []string{"off", "load", "unpublished", "host-down", "nothing", "keepalive"} {
-				a.bring(name, "", 0, "fine")
+				a.report(name, "", 0, "fine")
 			}
-			a.bring("backup_db", "switch1", 0, "of somebody else")
+			a.report("backup_db", "switch1", 0, "of somebody else")
 			a.alive()
 			w.wait("all of them", func() bool { return w.count(alive) == 2 })
 			for out, want := range map[outcome]int{kept: 1, disabled: 2, unassigned: 4, other: 1} {
@@ -128,7 +128,7 @@ func TestWhatAnOperatorDeclaresMeanwhileStays(t *testing.T) {
 			w.declared.Chunk = check(77, "nightly", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
 		}
 		a := w.agent("web", false)
-		a.bring("nightly", "", 2, "failed")
+		a.report("nightly", "", 2, "failed")
 		a.alive()
 		w.wait("both", func() bool { return w.count(alive) == 2 })
 		if kept := w.count(kept) == 1; kept != passive || len(w.made) != 0 {
@@ -158,9 +158,9 @@ func TestInventedNamesMeetALimit(t *testing.T) {
 	w.limits.PassivePerNode = 3
 	a := w.agent("web", false)
 	for i := range 10 {
-		a.bring(fmt.Sprint("job-", i), "", 0, "fine")
+		a.report(fmt.Sprint("job-", i), "", 0, "fine")
 	}
-	a.bring("job-1", "", 1, "again")
+	a.report("job-1", "", 1, "again")
 	a.alive()
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })
 	hits := w.server.cfg.Limiter.Hits(time.Time{})
@@ -180,8 +180,8 @@ func TestInventedNamesMeetALimit(t *testing.T) {
 	a.conn.Close()
 	w.wait("its end", func() bool { return w.server.registry.Get(node) == nil })
 	b := w.agent("web", false)
-	b.bring("job-0", "", 0, "fine")
-	b.bring("job-7", "", 0, "fine")
+	b.report("job-0", "", 0, "fine")
+	b.report("job-7", "", 0, "fine")
 	b.alive()
 	w.wait("both", func() bool { return w.count(alive) == 4 })
 	if w.count(kept) != 5 || w.count(states) != 8 {
@@ -195,8 +195,8 @@ func TestNothingCanBeMade(t *testing.T) {
 	w.limits.PassivePerNode = 3
 	w.refuses = model.Errorf(model.Unavailable, "the store does not answer")
 	a := w.agent("web", false)
-	a.bring("one", "", 0, "fine")
-	a.bring("two", "", 0, "fine")
+	a.report("one", "", 0, "fine")
+	a.report("two", "", 0, "fine")
 	a.alive()
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })
 	if w.count(uncreated) != 2 {
@@ -213,8 +213,8 @@ func TestPassiveChecksOfProxyNodes(t *testing.T) {
 	w.passives["firmware"] = directory.PassiveCheck{Chunk: check(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
 	a := w.agent("poller", false)
 	a.next()
-	a.bring("firmware", "Switch1", 1, "old")
-	a.bring("firmware", "switch2", 1, "old")
+	a.report("firmware", "Switch1", 1, "old")
+	a.report("firmware", "switch2", 1, "old")
 	w.wait("the one, and not the other", func() bool { return len(w.proxies) == 1 && w.count(other) == 1 })
 	w.mu.Lock()
 	defer w.mu.Unlock()

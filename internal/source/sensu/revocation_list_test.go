@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// made reads a file that openssl made.
-func made(t testing.TB, name string) []byte {
+// readFixture reads a file written by openssl.
+func readFixture(t testing.TB, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "revoked", name))
 	if err != nil {
@@ -28,7 +28,7 @@ func made(t testing.TB, name string) []byte {
 
 func certificateOf(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
-	block, _ := pem.Decode(made(t, name))
+	block, _ := pem.Decode(readFixture(t, name))
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 	authority, web01 := certificateOf(t, "ca.crt"), certificateOf(t, "web01.crt")
 	by := []*x509.Certificate{certificateOf(t, "web01.crt"), authority}
 	for _, name := range []string{"list.crl", "list.der"} {
-		got, err := parseLists(made(t, name), by)
+		got, err := parseLists(readFixture(t, name), by)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -53,15 +53,15 @@ func TestListsOfOpenSSL(t *testing.T) {
 			t.Errorf("%s: web01 is not revoked", name)
 		}
 	}
-	damaged := made(t, "list.der")
+	damaged := readFixture(t, "list.der")
 	damaged[len(damaged)-10] ^= 1
 	for what, of := range map[string][2]string{
-		"version 1":                 {string(made(t, "v1.crl")), "crlnumber"},
-		"of some certificates only": {string(made(t, "part.crl")), "2.5.29.28"},
-		"of a namesake":             {string(made(t, "stranger.crl")), "not signed by the authority of this name"},
+		"version 1":                 {string(readFixture(t, "v1.crl")), "crlnumber"},
+		"of some certificates only": {string(readFixture(t, "part.crl")), "2.5.29.28"},
+		"of a namesake":             {string(readFixture(t, "stranger.crl")), "not signed by the authority of this name"},
 		"damaged":                   {string(damaged), "not signed by the authority of this name"},
-		"one good, one bad":         {string(made(t, "list.crl")) + string(made(t, "stranger.crl")), "revocation list 2"},
-		"a certificate":             {string(made(t, "ca.crt")), "no revocation list"},
+		"one good, one bad":         {string(readFixture(t, "list.crl")) + string(readFixture(t, "stranger.crl")), "revocation list 2"},
+		"a certificate":             {string(readFixture(t, "ca.crt")), "no revocation list"},
 		"nothing":                   {"", "no revocation list"},
 		"words":                     {"0 lists", "x509:"},
 	} {
@@ -69,7 +69,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 			t.Errorf("%s: %+v, %v", what, got, err)
 		}
 	}
-	if _, err := parseLists(made(t, "list.crl"), nil); err == nil || !strings.Contains(err.Error(), "--sensu-client-ca") {
+	if _, err := parseLists(readFixture(t, "list.crl"), nil); err == nil || !strings.Contains(err.Error(), "--sensu-client-ca") {
 		t.Errorf("of nobody here: %v", err)
 	}
 }
@@ -85,7 +85,7 @@ func TestListOfAnAuthorityThatWasTakenOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), made(t, "list.crl"))
+	text := slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}), readFixture(t, "list.crl"))
 	got, err := parseLists(text, []*x509.Certificate{certificateOf(t, "ca.crt")})
 	if err != nil || len(got.entries) != 1 || got.issuer != "CN=Sensu agents" || !slices.Equal(got.ignored, []string{"CN=Old agents"}) {
 		t.Errorf("%+v, %v", got, err)
@@ -95,7 +95,7 @@ func TestListOfAnAuthorityThatWasTakenOut(t *testing.T) {
 // A file that somebody writes is lists, or an error that says why not.
 func FuzzLists(f *testing.F) {
 	for _, name := range []string{"list.crl", "list.der", "v1.crl", "part.crl", "ca.crt"} {
-		f.Add(made(f, name))
+		f.Add(readFixture(f, name))
 	}
 	by := []*x509.Certificate{certificateOf(f, "ca.crt")}
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -56,7 +56,7 @@ func TestRevokedCertificates(t *testing.T) {
 	if err := authorities.OpenRevoked(crl, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldBehind(t, ca.behind(authorities), func(c *Config) { c.Authorities = authorities })
+	w := newWorldBehind(t, ca.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
 	comes := func(cert *tls.Certificate, name, password string) (*agent, int) {
 		t.Helper()
 		a, status := w.shake(w.reach(ca, cert, nil), name, "default", password, false)

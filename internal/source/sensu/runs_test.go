@@ -11,7 +11,7 @@ import (
 )
 
 // heard waits for what comes of a run.
-func heard(t *testing.T, r *core.Runs) model.RunAnswer {
+func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	t.Helper()
 	late := time.After(20 * time.Second)
 	for {
@@ -62,7 +62,7 @@ func TestRunsByHand(t *testing.T) {
 	}
 	a.result(before, 0, "before")
 	a.result(now, 2, "now")
-	if got := heard(t, runs); !got.Done || got.Node != node || got.Status != model.Critical || string(got.Output) != "now" || got.Duration != 250*time.Millisecond {
+	if got := nextAnswer(t, runs); !got.Done || got.Node != node || got.Status != model.Critical || string(got.Output) != "now" || got.Duration != 250*time.Millisecond {
 		t.Errorf("heard %+v %q", got, got.Output)
 	}
 	w.wait("both in the journal", func() bool {
@@ -91,7 +91,7 @@ func TestRunsByHand(t *testing.T) {
 	}
 	x.Mu.Unlock()
 	_ = a.conn.Close()
-	if got := heard(t, runs); !got.Done || !strings.Contains(got.Lost, "its session ended") {
+	if got := nextAnswer(t, runs); !got.Done || !strings.Contains(got.Lost, "its session ended") {
 		t.Errorf("heard %+v", got)
 	}
 }
