@@ -1,13 +1,24 @@
+// Package directory is the read side of the planner: names and ids of nodes, groups and units, the
+// labels of a node, the nodes of a unit, and the assignment of a node. Package plan writes it.
+//
+// A Directory holds one immutable snapshot behind an atomic pointer. Readers load the pointer and take
+// no lock; a snapshot that a reader holds stays as it is. The planner changes a Draft and publishes it
+// after a pass; publishing costs with the number of changed records (see Map). Subscribers then get one
+// Change, the list of differences. Start reading at directory.go.
 package directory
 
 import (
+	"iter"
 	"sync"
 	"sync/atomic"
+	"unique"
 
+	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // Directory finds names, nodes, units and assignments in the last published snapshot. Names of deleted
@@ -292,4 +303,133 @@ func (d *Directory) HandlerAssets() (list []string) {
 		list = append(list, spec.Assets...)
 	}
 	return list
+}
+
+// Change lists the differences between a snapshot and the one before it.
+type Change struct {
+	Revision int64 // of intent
+	// Assignments are the nodes whose assignment differs, deleted nodes included.
+	Assignments []model.NodeID
+	// Declarations are resources that decide about notifications and files on the server: windows,
+	// routes, silences, filters, mutators, pipelines and assets.
+	Declarations []route.Declaration
+	// Dependencies says that checks depend on other checks than before (see Directory.Dependencies).
+	Dependencies bool
+}
+
+// Reader is the part of the Directory that people ask through the API. Names of deleted things are
+// unknown. The caller owns returned lists and maps; nobody may change a specification.
+type Reader interface {
+	NamespaceByName(name string) (model.NamespaceID, bool)
+	NamespaceName(id model.NamespaceID) (string, bool)
+	NamespaceHandlers(namespace string) []string
+	NamespaceLimits(name string) *model.Limits
+	Shadow(namespace string) bool
+	NodeByName(namespace, name string) (model.NodeID, bool)
+	NodeName(id model.NodeID) (namespace, name string, ok bool)
+	NodeByUID(uid uuid.UUID) (model.NodeID, bool)
+	NodeUID(id model.NodeID) uuid.UUID
+	NodeProxy(id model.NodeID) bool
+	NodeLabels(id model.NodeID) map[string]string
+	NodeFacts(id model.NodeID) map[string]string
+	NodeFact(id model.NodeID, name string) string
+	NodeGroups(id model.NodeID) []string
+	Nodes(namespace string) []model.NodeID
+	NodesMatching(namespace string, s Selector) []model.NodeID
+	GroupMembers(namespace, name string) []model.NodeID
+	CheckByName(namespace, name string) (model.CheckID, bool)
+	CheckName(id model.CheckID) (namespace, name string, ok bool)
+	SourceName(s model.Source) (namespace, name string, ok bool)
+	NodeUnits(node model.NodeID) []model.UnitID
+	UnitNodes(unit model.UnitID) []model.NodeID
+	HasUnit(node model.NodeID, unit model.UnitID) bool
+	Assignment(node model.NodeID) (revision uint64, ok bool)
+	Keepalive(node model.NodeID) *model.CheckChunk
+	Handler(namespace, name string) (*model.HandlerSpec, bool)
+	Secret(namespace, name string) (*model.SecretSpec, bool)
+	Streams() map[route.Name]*model.HandlerSpec
+	Dependencies(node model.NodeID, check model.CheckID) []route.Dependency
+}
+
+// PassiveCheck is a check for a source that brings results from outside.
+type PassiveCheck struct {
+	Chunk    *model.CheckChunk // judges its results now; nil: agents run this check
+	Disabled bool              // its results are not wanted
+	Source   string            // its label source, the program that it was made for; empty: any
+}
+
+// RoundRobin is a check with roundRobin: the server gives each run to one member.
+type RoundRobin struct {
+	Chunk     *model.CheckChunk
+	Namespace string
+	Members   *roaring.Bitmap // machines that may run it, by node id
+	// Subjects are the proxy nodes that it is about, ascending. A check without proxy has the zero
+	// ProxyNode alone: each run is about the node that runs it.
+	Subjects []ProxyNode
+}
+
+// FilterContext is the part of a node and a check that only expressions imported from Sensu read.
+// Nobody may change its maps.
+type FilterContext struct {
+	NodeAnnotations, CheckLabels, CheckAnnotations map[string]string
+	Groups                                         []string // targets of the check
+	Proxy                                          bool     // no agent runs on the node
+}
+
+// checkKind is the kind of units whose results become events.
+const checkKind = "Check"
+
+// groupName returns the name of a group as people write it: shared groups with their namespace.
+func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }
+
+// GroupText returns the name of a group as its members' namespace writes it.
+func GroupText(name route.Name) string {
+	if name.Namespace == model.SharedNamespaceName {
+		return name.Namespace + "/" + name.Name
+	}
+	return name.Name
+}
+
+func (s *snapshot) unit(kind string, name route.Name) PlacedUnit {
+	return s.units.Value(s.unitNames.Value(unitName{kind, name}))
+}
+
+func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
+	spec, ok = s.resources.Value(Resource{kind, route.Name{Namespace: namespace, Name: name}}).(S)
+	return spec, ok
+}
+
+// resources yields the resources with a specification of type S.
+func resources[S model.Spec](s *snapshot) iter.Seq2[route.Name, S] {
+	return func(yield func(route.Name, S) bool) {
+		for r, spec := range s.resources.All() {
+			if spec, ok := spec.(S); ok && !yield(r.Name, spec) {
+				return
+			}
+		}
+	}
+}
+
+func (s *snapshot) labelNodes(p where.Pair) *roaring.Bitmap { return s.byLabel.Value(p).bitmap() }
+
+func (s *snapshot) labelKeyNodes(key unique.Handle[string]) *roaring.Bitmap {
+	return s.byLabelKey.Value(key).bitmap()
+}
+
+func (s *nodeSet) bitmap() *roaring.Bitmap {
+	if s == nil {
+		return nil
+	}
+	return s.Bitmap
+}
+
+func nodeIDs(b *roaring.Bitmap) []model.NodeID {
+	if b == nil {
+		return nil
+	}
+	ids := make([]model.NodeID, 0, b.GetCardinality())
+	for it := b.Iterator(); it.HasNext(); {
+		ids = append(ids, model.NodeID(it.Next()))
+	}
+	return ids
 }

@@ -2,13 +2,17 @@ package filter
 
 import (
 	"errors"
+	"reflect"
 	"regexp/syntax"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/dop251/goja"
 	"github.com/dop251/goja/ast"
 	"github.com/dop251/goja/file"
 	"github.com/dop251/goja/parser"
+	"github.com/dop251/goja/token"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -145,4 +149,224 @@ func checkPattern(pattern string) error {
 		return model.Errorf(model.TooLarge, "the regular expression /%.40s…/ has %d steps, %d are allowed", pattern, len(code.Inst), maxPattern)
 	}
 	return nil
+}
+
+// Library is a script whose functions and variables an expression uses. It runs before each evaluation in the same function:
+// its variables end with the evaluation.
+type Library struct {
+	Name   string // for people
+	Source string
+}
+
+// MaxLibraries bounds the libraries of one program together, in bytes.
+const MaxLibraries = 256 << 10
+
+// withLibraries returns the source of an expression behind the sources of its libraries. Each library is checked alone by
+// the rules of expressions, so that errors name it.
+func withLibraries(libraries []Library, expression string) (string, error) {
+	var b strings.Builder
+	size := 0
+	for _, l := range libraries {
+		if size += len(l.Source); size > MaxLibraries {
+			return "", model.Errorf(model.TooLarge, "the libraries have more than %d bytes together", MaxLibraries)
+		}
+		alone, err := parse(l.Source, 0)
+		if err == nil {
+			_, err = compile(l.Source, false)
+		}
+		if err != nil {
+			return "", model.Errorf(model.ClassOf(err), "library %s: %w", l.Name, err)
+		}
+		b.WriteString(declarations(alone))
+		b.WriteString(l.Source)
+		b.WriteString("\n;\n") // whatever it ends with: a comment, or no semicolon
+	}
+	return b.String() + expression, nil
+}
+
+// addend is the function that the right side of every + goes through; no expression can
+// spell its name.
+const addend = " addend"
+
+// checkSyntax refuses syntax that is not on the list below, and wraps the right side of every +,
+// so that a text cannot double itself thirty times before anybody looks.
+func checkSyntax(whole *ast.Program, expression string) error {
+	k := &syntaxChecker{expression: expression}
+	walk(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.node(n); return k.err == nil })
+	return k.err
+}
+
+type syntaxChecker struct {
+	expression string
+	at         file.Idx
+	err        error
+}
+
+func (k *syntaxChecker) refuse(what string) {
+	if k.err == nil {
+		k.err = wrong(k.expression, k.at, "%s is not part of what filters may use", what)
+	}
+}
+
+// node checks one node. It refuses all syntax that is not listed: classes, generators, async, spread, destructuring,
+// template texts, getters, with.
+func (k *syntaxChecker) node(n ast.Node) {
+	switch n := n.(type) {
+	case *ast.BinaryExpression:
+		if n.Operator == token.PLUS {
+			n.Right = guarded(n.Right)
+		}
+		if logical(n) && !logical(n.Left) && constant(n.Left) {
+			n.Left = boundOperand(n.Left)
+		}
+	case *ast.AssignExpression:
+		if n.Operator == token.PLUS {
+			n.Right = guarded(n.Right)
+		}
+	case *ast.Identifier:
+		k.at = n.Idx
+	case *ast.StringLiteral:
+		k.at = n.Idx
+	case *ast.NumberLiteral:
+		k.at = n.Idx
+	case *ast.RegExpLiteral:
+		k.at = n.Idx
+		if err := checkPattern(n.Pattern); err != nil && k.err == nil {
+			k.err = wrong(k.expression, n.Idx, "%w", err)
+		}
+		if strings.Trim(n.Flags, "gim") != "" {
+			k.refuse("a regular expression with the flags " + n.Flags)
+		}
+	case *ast.FunctionLiteral:
+		if n.Async || n.Generator {
+			k.at = n.Function
+			k.refuse("a function that is async or a generator")
+		}
+	case *ast.ArrowFunctionLiteral:
+		if n.Async {
+			k.at = n.Start
+			k.refuse("a function that is async")
+		}
+	case *ast.ParameterList:
+		if n.Rest != nil {
+			k.at = n.Opening
+			k.refuse("a rest parameter")
+		}
+	case *ast.PropertyKeyed:
+		if n.Kind != ast.PropertyKindValue && n.Kind != ast.PropertyKindMethod {
+			k.refuse("a getter or setter")
+		}
+	case *ast.ArrayLiteral, *ast.BooleanLiteral, *ast.BracketExpression, *ast.CallExpression, *ast.ConditionalExpression, *ast.DotExpression,
+		*ast.NewExpression, *ast.NullLiteral, *ast.ObjectLiteral, *ast.PropertyShort, *ast.SequenceExpression, *ast.ThisExpression, *ast.UnaryExpression,
+		*ast.BlockStatement, *ast.BranchStatement, *ast.CaseStatement, *ast.CatchStatement, *ast.DoWhileStatement, *ast.EmptyStatement,
+		*ast.ExpressionStatement, *ast.ForInStatement, *ast.ForStatement, *ast.IfStatement, *ast.LabelledStatement, *ast.ReturnStatement,
+		*ast.SwitchStatement, *ast.ThrowStatement, *ast.TryStatement, *ast.VariableStatement, *ast.LexicalDeclaration, *ast.WhileStatement,
+		*ast.FunctionDeclaration, *ast.Binding, *ast.VariableDeclaration, *ast.ExpressionBody, *ast.OptionalChain, *ast.Optional,
+		*ast.ForLoopInitializerExpression, *ast.ForLoopInitializerVarDeclList, *ast.ForLoopInitializerLexicalDecl,
+		*ast.ForIntoVar, *ast.ForDeclaration, *ast.ForIntoExpression:
+	default:
+		k.at = n.Idx0()
+		k.refuse(strings.TrimPrefix(reflect.TypeOf(n).String(), "*ast."))
+	}
+}
+
+func guarded(right ast.Expression) ast.Expression {
+	switch right.(type) {
+	case *ast.StringLiteral, *ast.NumberLiteral:
+		return right
+	}
+	return boundOperand(right)
+}
+
+func boundOperand(right ast.Expression) ast.Expression {
+	at := right.Idx0()
+	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
+}
+
+func logical(x ast.Expression) bool {
+	b, ok := x.(*ast.BinaryExpression)
+	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)
+}
+
+// constant says whether the compiler would work x out. It does so for both sides of && and
+// || again and again: true && true && … takes twice as long with every one more.
+func constant(x ast.Expression) bool {
+	switch x := x.(type) {
+	case *ast.BooleanLiteral, *ast.NumberLiteral, *ast.StringLiteral, *ast.NullLiteral:
+		return true
+	case *ast.UnaryExpression:
+		return constant(x.Operand)
+	case *ast.BinaryExpression:
+		return constant(x.Left) && constant(x.Right)
+	}
+	return false
+}
+
+// declarations declares the undeclared variables to which a library assigns. Libraries are written for interpreters in which
+// such a variable is global, and the most used ones have some; here they belong to the function around the library.
+func declarations(library *ast.Program) string {
+	var names []string
+	add := func(e any) {
+		if id, ok := e.(*ast.Identifier); ok && !slices.Contains(names, id.Name.String()) {
+			names = append(names, id.Name.String())
+		}
+	}
+	walk(reflect.ValueOf(library.Body), func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignExpression:
+			add(n.Left)
+		case *ast.UnaryExpression:
+			if n.Operator == token.INCREMENT || n.Operator == token.DECREMENT {
+				add(n.Operand)
+			}
+		case *ast.ForIntoExpression:
+			add(n.Expression)
+		}
+		return true
+	})
+	kept := strings.Fields(globals + " eval arguments")
+	for _, s := range library.Body {
+		if d, ok := s.(*ast.LexicalDeclaration); ok { // let and const, which may stand once
+			for _, b := range d.List {
+				if id, ok := b.Target.(*ast.Identifier); ok {
+					kept = append(kept, id.Name.String())
+				}
+			}
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(kept, name) })
+	if len(names) == 0 {
+		return ""
+	}
+	return "var " + strings.Join(names, ", ") + ";"
+}
+
+// walk shows all nodes, each before those in it, until visit says that it is enough.
+func walk(v reflect.Value, visit func(ast.Node) (more bool)) bool {
+	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		if v.IsNil() {
+			return true
+		}
+		if node, ok := v.Interface().(ast.Node); ok && v.Kind() == reflect.Pointer && !visit(node) {
+			return false
+		}
+		return walk(v.Elem(), visit)
+	case reflect.Slice:
+		for i := range v.Len() {
+			if !walk(v.Index(i), visit) {
+				return false
+			}
+		}
+	case reflect.Struct:
+		if v.Type().PkgPath() != reflect.TypeFor[ast.Program]().PkgPath() {
+			return true // positions
+		}
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && f.Name != "DeclarationList" && !walk(v.Field(i), visit) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -1,4 +1,4 @@
-// Package filter evaluates Sensu's event filters and mutators (mutate.go): JavaScript (ES5 and a little more) over an
+// Package filter evaluates Sensu's event filters and mutators (run.go): JavaScript (ES5 and a little more) over an
 // event, in a sandbox. It knows no pipelines: a caller compiles a Filter once and calls it with events in Sensu's shape
 // (Shape converts an event of Muster's).
 //
@@ -7,14 +7,14 @@
 // program has a pool of interpreters; everything that outlives an evaluation is frozen, so no event reads another's
 // variables. An interpreter whose evaluation failed is thrown away.
 //
-// Libraries (library.go) run before an expression, in its function and within its time.
+// Libraries (compile.go) run before an expression, in its function and within its time.
 //
 // Bounded are: source (MaxSource, MaxLibraries), time (interrupted between two instructions), depth of calls, and the work
 // of one built-in (length of texts and arrays, size of regular expressions, none of which backtrack). Not bounded are: the
 // memory that a loop allocates within the time limit, and the duration of one call of a built-in, which is not interrupted:
 // the slowest of them end late, but end.
 //
-// A program that exceeds its time limit several times in a row is suspended for a while (suspension.go).
+// A program that exceeds its time limit several times in a row is suspended for a while (run.go).
 //
 // No goroutines of its own; one lock per program, held for a moment. A Program and a Filter are safe for concurrent use.
 // Start reading at filter.go, then compile.go, sandbox.go and run.go.

@@ -98,3 +98,137 @@ func short(source string) string {
 	}
 	return line
 }
+
+// Subject holds the fields of Sensu's shape that model.Event does not have.
+type Subject struct {
+	Event         *model.Event
+	ID            string // of this event
+	NodeLabels    map[string]string
+	NodeNotes     map[string]string // its annotations
+	NodeClass     string            // agent or proxy; empty: agent
+	Groups        []string
+	CheckLabels   map[string]string
+	CheckNotes    map[string]string // its annotations
+	CheckGroups   []string
+	Command       string
+	Interval      time.Duration
+	TTL           time.Duration
+	Timeout       time.Duration
+	Handlers      []string
+	Silenced      []string      // names of the silences that hold
+	Issued        time.Time     // when the run was asked for; zero: when it ran
+	Before        *model.Status // the result before; nil: of the history
+	FlappingBegan bool
+	FlappingEnded bool
+}
+
+// Shape writes an event as Sensu's expressions know it: times in seconds since 1970,
+// durations in seconds. Node and groups are entity and subscriptions.
+func Shape(s Subject) map[string]any {
+	e := s.Event
+	issued := s.Issued
+	if issued.IsZero() {
+		issued = e.Executed
+	}
+	history := make([]any, len(e.History))
+	for i, status := range e.History {
+		history[i] = map[string]any{"status": int(status), "executed": 0} // when, is not kept
+	}
+	if n := len(history); n > 0 {
+		history[n-1].(map[string]any)["executed"] = seconds(e.Executed)
+	}
+	check := map[string]any{
+		"metadata": metadata(e.Check, e.Namespace, s.CheckLabels, s.CheckNotes), "name": e.Check, "labels": labels(s.CheckLabels), "annotations": labels(s.CheckNotes),
+		"command": s.Command, "interval": wholeSeconds(s.Interval), "ttl": wholeSeconds(s.TTL), "timeout": wholeSeconds(s.Timeout),
+		"subscriptions": list(s.CheckGroups), "handlers": list(s.Handlers),
+		"status": int(e.Status), "output": e.Output, "state": e.State, "history": history,
+		"occurrences": e.Occurrences, "occurrences_watermark": e.Watermark, "total_state_change": e.Change,
+		"issued": seconds(issued), "executed": seconds(e.Executed), "last_ok": seconds(e.LastOK), "duration": time.Duration(e.Duration).Seconds(),
+		"silenced": list(s.Silenced), "is_silenced": len(s.Silenced) > 0, "hooks": hooks(e.Hooks),
+	}
+	class := s.NodeClass
+	if class == "" {
+		class = "agent"
+	}
+	before, known := before(s)
+	shape := map[string]any{
+		"metadata": map[string]any{"namespace": e.Namespace}, "id": s.ID, "timestamp": seconds(e.Received),
+		"entity": map[string]any{
+			"metadata": metadata(e.Node, e.Namespace, s.NodeLabels, s.NodeNotes), "name": e.Node, "labels": labels(s.NodeLabels), "annotations": labels(s.NodeNotes),
+			"entity_class": class, "subscriptions": list(s.Groups), "last_seen": seconds(e.Received),
+		},
+		"check": check, "has_check": true, "has_metrics": len(e.Values) > 0,
+		"is_incident": e.Status != model.OK, "is_resolution": known && before != model.OK && e.Status == model.OK,
+		"is_silenced": len(s.Silenced) > 0, "is_flapping_start": s.FlappingBegan, "is_flapping_end": s.FlappingEnded,
+	}
+	if e.CheckID == model.MetricsCheck { // values alone: Sensu has no check of them
+		delete(shape, "check")
+		shape["has_check"] = false
+	}
+	if len(e.Values) > 0 {
+		shape["metrics"] = map[string]any{"handlers": []string{}, "points": points(e)}
+	}
+	return shape
+}
+
+func before(s Subject) (model.Status, bool) {
+	if s.Before != nil {
+		return *s.Before, true
+	}
+	if n := len(s.Event.History); n > 1 {
+		return s.Event.History[n-2], true
+	}
+	return model.OK, false
+}
+
+func metadata(name, namespace string, of, notes map[string]string) map[string]any {
+	return map[string]any{"name": name, "namespace": namespace, "labels": labels(of), "annotations": labels(notes)}
+}
+
+func points(e *model.Event) []any {
+	points := make([]any, len(e.Values))
+	for i, v := range e.Values {
+		at := v.At
+		if at.IsZero() {
+			at = e.Executed
+		}
+		tags := []any{}
+		for name, value := range v.Tags {
+			tags = append(tags, map[string]any{"name": name, "value": value})
+		}
+		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": tags}
+	}
+	return points
+}
+
+func hooks(of []model.HookResult) []any {
+	out := make([]any, len(of))
+	for i, h := range of {
+		out[i] = map[string]any{"metadata": map[string]any{"name": h.Name}, "status": int(h.Status), "output": h.Output, "duration": time.Duration(h.Duration).Seconds()}
+	}
+	return out
+}
+
+func seconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
+}
+
+func wholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// labels returns an empty object for nil: Sensu's JSON has empty fields too, so that reading an unset label is no error.
+func labels(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
+}
+
+func list(l []string) []string {
+	if l == nil {
+		return []string{}
+	}
+	return l
+}

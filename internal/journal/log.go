@@ -2,6 +2,7 @@ package journal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -205,3 +206,18 @@ func (l *Log) Close() error {
 // listeningStep is the most that listening time advances from one commit to the next: a process that
 // was stopped, or waited for its disk, accepted nothing.
 const listeningStep = 2 * time.Second
+
+// OldestReceived returns the time at which the oldest commit in a journal was received; zero: the journal is empty.
+func OldestReceived(ctx context.Context, l *Log) (at time.Time, err error) {
+	first := l.Tail()
+	first.Number--
+	found := errors.New("found")
+	err = l.Read(ctx, first, func(c Commit) error {
+		at = time.Unix(0, c.Received())
+		return found
+	})
+	if errors.Is(err, found) {
+		err = nil
+	}
+	return at, err
+}

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Bounds of a spec. The protocol (internal/wire/limits.go) and the assignment of one node bound
+// Bounds of a spec. The protocol (internal/wire/chunk.go) and the assignment of one node bound
 // specs of agents, too.
 const (
 	maxNote          = 1024     // of a reason

@@ -3,10 +3,15 @@ package plan
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // A check that is edited for years leaves nothing behind but what can still be named.
@@ -81,5 +86,98 @@ func TestDefinitionsThatNobodyCanNameAreForgotten(t *testing.T) {
 	// What was forgotten is a new definition when it is wanted again.
 	if again := edit(5); again <= last {
 		t.Errorf("the number %d was used before", again)
+	}
+}
+
+// Readers at any time see an assignment whose hash is that of its content. Worth
+// running with -race.
+func TestReadersWhileCompiling(t *testing.T) {
+	h := newHouse(t)
+	for i := range 20 {
+		h.node(fmt.Sprint("n", i), map[string]string{"i": fmt.Sprint(i)}, "all")
+	}
+	h.put("Check", "default", "c", nil, shell("true {{ .props.p }}", &model.Targets{Groups: []string{"all"}}))
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			s, _ := directory.ParseSelector("i in (1,2,3)")
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for _, id := range h.p.directory.NodesMatching("", s) {
+					if a := h.p.directory.For(id); a.Hash != wire.AssignmentHash(a.Chunks, a.Properties, nil) {
+						t.Errorf("node %d: the hash is not that of the content", id)
+					}
+					h.p.directory.NodeGroups(id)
+					h.p.Inspector().ExplainCheck(id, 1000)
+				}
+				h.p.Counts()
+			}
+		})
+	}
+	for i := range 50 {
+		h.put("Check", "default", "c", nil, shell(fmt.Sprint("true {{ .props.p }} ", i), &model.Targets{Groups: []string{"all"}}))
+		h.put("Property", "default", "p", nil, &model.PropertySpec{Value: []byte(fmt.Sprint(i))})
+		w := intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "n1"}}
+		if _, affected, err := h.p.Preview(t.Context(), []intent.Write{w}); err != nil || affected != 1 {
+			t.Errorf("affected %d, %v", affected, err)
+		}
+	}
+	close(stop)
+	readers.Wait()
+}
+
+// A namespace is in the shadow from the moment it says so until it does not any more.
+func TestANamespaceInTheShadow(t *testing.T) {
+	h := newHouse(t)
+	for _, c := range []struct {
+		says string
+		want bool
+	}{{"", false}, {model.NotificationsShadow, true}, {"send", false}} {
+		h.put("Namespace", "", "beside", nil, &model.NamespaceSpec{Notifications: c.says})
+		if h.p.directory.Shadow("beside") != c.want || h.p.directory.Shadow("default") || h.p.directory.Shadow("gone") {
+			t.Errorf("%q: not %v", c.says, c.want)
+		}
+	}
+}
+
+// BenchmarkFleet loads 15,000 nodes with 40 checks each: time, and bytes that stay.
+func BenchmarkFleet(b *testing.B) {
+	const nodes = 15_000
+	h := fleetOf(b, nodes)
+	for b.Loop() {
+		var before, after runtime.MemStats
+		h.p = nil
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		h.start()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/nodes, "B/node")
+	}
+}
+
+// BenchmarkEditCheck edits a check that all of 15,000 nodes hold.
+func BenchmarkEditCheck(b *testing.B) {
+	h := fleetOf(b, 15_000)
+	i := 0
+	for b.Loop() {
+		i++
+		h.put("Check", "default", "check00", nil, shell(fmt.Sprintf("edit %d", i%2), &model.Targets{Groups: []string{"all"}}))
+	}
+}
+
+// BenchmarkEditNode changes a label of one of 15,000 nodes.
+func BenchmarkEditNode(b *testing.B) {
+	h := fleetOf(b, 15_000)
+	i := 0
+	for b.Loop() {
+		i++
+		h.changes = nil // the test's store searches them all
+		h.node("node00000", map[string]string{"env": "prod", "i": fmt.Sprint(i)}, "all", "rack0")
 	}
 }

@@ -1,10 +1,14 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -161,4 +165,240 @@ func (c *compiler) condition(expr string) (*where.Condition, error) {
 	}
 	c.conditions[expr] = w
 	return w, nil
+}
+
+// shared is the namespace whose units, groups and properties reach the nodes of all namespaces.
+const shared = model.SharedNamespaceName
+
+// Definitions are compiled resources: *nodeDef, *groupDef, *propertyDef, *directory.Namespace, *unit and
+// *resourceDef. They are immutable: an edit makes a new one, so that a return to the one before undoes
+// the edit exactly.
+type (
+	nodeDef struct {
+		*directory.Node
+		operatorLabels where.Pairs         // labels that no machine can set
+		groups         []directory.GroupID // from operators and join tokens
+		grant          *joinGrant          // its part from the join; nil: none
+		requests       []joinRequest       // groups that its agent wants, ascending
+		properties     values
+		endHandlers    []string // notified when the node was removed as absent
+	}
+	groupDef struct {
+		route.Name
+		id         directory.GroupID
+		targets    *targets // listed nodes, condition, and other groups
+		properties values
+		selfJoin   bool // agents may put themselves in
+		trusted    bool // no machine can bring itself in
+	}
+	propertyDef struct {
+		route.Name
+		property string
+		scope    scope
+		value    json.RawMessage
+	}
+	// resourceDef is a resource that lands on no node and is kept as it is declared.
+	resourceDef struct {
+		directory.Resource
+		spec model.Spec
+	}
+)
+
+// joinGrant is the part of a node that its machine got when it joined.
+type joinGrant struct {
+	token  string // its id; empty: a person accepted the machine
+	text   string // the same for people
+	groups []directory.GroupID
+}
+
+// scope is the place of a Property in the chain of values.
+type scope struct {
+	level level
+	ns    string
+	group directory.GroupID
+	node  route.Name
+}
+
+type level uint8
+
+const (
+	globalLevel level = iota
+	namespaceLevel
+	groupLevel
+	nodeLevel
+)
+
+// values are properties by name, ascending.
+type values []namedValue
+
+type namedValue struct {
+	name  string
+	value json.RawMessage
+}
+
+func makeValues(m map[string]json.RawMessage) values {
+	v := make(values, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		v = append(v, namedValue{name, m[name]})
+	}
+	return v
+}
+
+func (v values) get(name string) (json.RawMessage, bool) {
+	i, ok := slices.BinarySearchFunc(v, name, func(x namedValue, name string) int { return strings.Compare(x.name, name) })
+	if !ok {
+		return nil, false
+	}
+	return v[i].value, true
+}
+
+func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
+	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has none
+	if spec.Proxy {
+		uid = directory.ProxyUID(model.NodeID(d.id))
+	}
+	labels, own := EffectiveLabels(d.meta, spec), spec.OperatorLabels(d.meta)
+	n := &nodeDef{
+		Node: &directory.Node{
+			Name: d.name(), ID: model.NodeID(d.id), UID: uid, Labels: where.MakePairs(labels), Facts: where.MakePairs(spec.Facts),
+			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid),
+		},
+		properties: makeValues(spec.Properties),
+		groups:     c.groupList(d.key.Namespace, spec.AssignedGroups()),
+		requests:   c.joinRequests(d.key.Namespace, spec),
+	}
+	n.operatorLabels = n.Labels
+	if len(labels) != len(own) { // the operators' labels win, and are among all labels
+		n.operatorLabels = where.MakePairs(own)
+	}
+	if b := spec.Upstream; b != nil {
+		n.Upstream = &directory.Upstream{Node: splitName(d.key.Namespace, b.Node), Check: splitName(d.key.Namespace, b.CheckName())}
+	}
+	if spec.JoinGrant != nil {
+		n.grant = &joinGrant{spec.JoinGrant.Token, spec.JoinGrant.Source(), c.groupList(d.key.Namespace, spec.JoinGrant.Groups)}
+	}
+	if k, fromAgent := spec.KeepaliveReceivers(); k != nil {
+		n.Keepalive = &directory.Keepalive{KeepaliveReceivers: k, FromAgent: fromAgent}
+	}
+	if life := spec.EffectiveLifecycle(); life != nil {
+		n.endHandlers = life.Handlers
+	}
+	return n
+}
+
+// groupList returns the numbers of the groups that a namespace may name, ascending.
+func (c *compiler) groupList(ns string, names []string) (list []directory.GroupID) {
+	for _, name := range names {
+		if group, ok := groupName(ns, name); ok {
+			list = insert(list, c.groups.number(group))
+		}
+	}
+	return list
+}
+
+// joinRequests returns the groups that a node's agent wants. It leaves out names that intent would
+// refuse.
+func (c *compiler) joinRequests(ns string, spec *model.NodeSpec) (list []joinRequest) {
+	if len(spec.AgentGroups) == 0 {
+		return nil
+	}
+	allowed := c.groupList(ns, spec.JoinableGroups())
+	for _, g := range c.groupList(ns, spec.AgentGroups) {
+		_, vouched := slices.BinarySearch(allowed, g)
+		list = append(list, joinRequest{g, vouched})
+	}
+	slices.SortFunc(list, func(a, b joinRequest) int { return cmp.Compare(a.group, b.group) })
+	return list
+}
+
+func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, error) {
+	t, err := c.targets(name.Namespace, &model.Targets{Nodes: spec.Nodes, Groups: spec.Groups, Where: spec.Where})
+	if err != nil {
+		return nil, err
+	}
+	if t.where != nil && t.where.ReadsGroups() {
+		return nil, model.Errorf(model.Invalid, "a group's where cannot read node.groups").
+			WithHint("list the other groups under groups:")
+	}
+	if spec.Trusted && t.where != nil {
+		if err := t.where.Trusted(); err != nil {
+			return nil, err
+		}
+		t.where.key.operatorLabels = true
+	}
+	return &groupDef{
+		Name: name, id: c.groups.number(name), targets: t, properties: makeValues(spec.Properties), selfJoin: spec.SelfJoin, trusted: spec.Trusted,
+	}, nil
+}
+
+func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propertyDef, error) {
+	d := &propertyDef{Name: name, property: cmp.Or(spec.Property, name.Name), value: spec.Value}
+	level, of, _ := strings.Cut(spec.Scope, ":")
+	switch level {
+	case "global":
+		d.scope = scope{level: globalLevel}
+	case "namespace", "":
+		d.scope = scope{level: namespaceLevel, ns: name.Namespace}
+	case "group":
+		group, ok := groupName(name.Namespace, of)
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "scope %q names a group of another namespace", spec.Scope)
+		}
+		d.scope = scope{level: groupLevel, group: c.groups.number(group)}
+	case "node":
+		d.scope = scope{level: nodeLevel, node: nodeName(name.Namespace, of)}
+	default:
+		return nil, model.Errorf(model.Invalid, "scope %q is not known", spec.Scope).
+			WithHint("write global, namespace, group:NAME or node:NAME")
+	}
+	return d, nil
+}
+
+func routeName(namespace, name string) route.Name {
+	return route.Name{Namespace: namespace, Name: name}
+}
+
+// nodeName reads the name of a node as a resource of a namespace writes it. A name without a namespace in
+// the shared namespace means the nodes of that name everywhere: its Namespace is empty.
+func nodeName(ns, name string) route.Name {
+	if before, after, ok := strings.Cut(name, "/"); ok {
+		return routeName(before, after)
+	}
+	if ns == shared {
+		return routeName("", name)
+	}
+	return routeName(ns, name)
+}
+
+// matchesNode reports whether a name from nodeName means a node.
+func matchesNode(name, node route.Name) bool {
+	return name.Name == node.Name && (name.Namespace == "" || name.Namespace == node.Namespace)
+}
+
+// groupName reads the name of a group as a resource of a namespace writes it: one of its own, or
+// shared/NAME. Not ok: it is of another namespace, whose groups cannot be named.
+func groupName(ns, name string) (route.Name, bool) {
+	before, after, ok := strings.Cut(name, "/")
+	switch {
+	case !ok:
+		return routeName(ns, name), true
+	case before == ns || before == shared:
+		return routeName(before, after), true
+	}
+	return route.Name{}, false
+}
+
+// reaches reports whether a resource of namespace owner may land on nodes of ns.
+func reaches(owner, ns string) bool { return owner == ns || owner == shared }
+
+// EffectiveLabels merges the labels of a node by owner: those the server keeps
+// (metadata and join grant) over those of the agent's configuration over
+// measured facts.
+func EffectiveLabels(meta model.Metadata, spec *model.NodeSpec) map[string]string {
+	own := spec.OperatorLabels(meta)
+	labels := make(map[string]string, len(own)+len(spec.AgentLabels)+len(spec.Facts))
+	maps.Copy(labels, spec.Facts)
+	maps.Copy(labels, spec.AgentLabels)
+	maps.Copy(labels, own)
+	return labels
 }

@@ -7,10 +7,10 @@
 // the Inspector explains to people.
 //
 // The way of a change: translation.go decodes resources and compiles units (compiler.go, check.go for
-// checks) and numbers their chunks (chunk_store.go). pass.go brings the fleet (fleet.go) up to date:
-// definitions (define.go), conditions and groups (groups.go), nodes of units (placement.go). build.go
-// composes the assignments of the touched nodes with their properties (properties.go), and publish.go
-// writes the changed records into the directory. Start reading at planner.go.
+// checks) and numbers their chunks (chunk_store.go). pass.go brings the definitions of the fleet (fleet.go)
+// up to date, then conditions and groups (groups.go) and nodes of units (placement.go). build.go
+// composes the assignments of the touched nodes with their properties (properties.go). Start reading at
+// planner.go, which publishes the changed records.
 //
 // The package starts no goroutine. One goroutine compiles at a time, under one mutex; readers of the
 // directory take no lock.

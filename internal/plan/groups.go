@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // evaluate looks at changed nodes with every condition, and with fresh conditions at
@@ -172,4 +174,213 @@ func (f *fleet) regroup(p *pass, n *node) {
 		func(g directory.GroupID) { f.groups[g].members.remove(n.def.ID); p.regrouped[g] = true },
 		func(g directory.GroupID) { f.groups[g].members.add(n.def.ID); p.regrouped[g] = true })
 	f.groupSets.move(&n.groups, f.groupSets.intern(found, nil))
+}
+
+// conditionIndex has every condition that a group or unit uses, and the nodes that it selects. Equal
+// conditions of one namespace are evaluated once.
+type conditionIndex struct {
+	byKey        map[conditionKey]*conditionState
+	byNamespace  map[string][]*conditionState // of the resource that has it
+	groupReaders int                          // conditions that read node.groups
+	all          *where.Node                  // a node as conditions see it
+	operators    *where.Node                  // the same node with operators' labels alone
+}
+
+// conditionKey identifies a condition over the nodes that its owner may reach. Conditions of trusted
+// groups see operators' labels alone.
+type conditionKey struct {
+	ns, expr       string
+	operatorLabels bool
+}
+
+type condition struct {
+	key conditionKey
+	*where.Condition
+}
+
+// conditionState is a condition with the nodes that it selects. users are the groups and units to which
+// it adds nodes; a condition of an except has none.
+type conditionState struct {
+	*condition
+	matches *roaring.Bitmap
+	refs    int
+	fresh   bool // not evaluated yet
+	users
+}
+
+func newConditionIndex() *conditionIndex {
+	return &conditionIndex{
+		byKey: map[conditionKey]*conditionState{}, byNamespace: map[string][]*conditionState{},
+		all: where.NewNode(), operators: where.NewNode(),
+	}
+}
+
+// acquire counts a user of each condition and returns the new ones.
+func (x *conditionIndex) acquire(list []*condition) (fresh []*conditionState) {
+	for _, c := range list {
+		s := x.byKey[c.key]
+		if s == nil {
+			s = &conditionState{condition: c, matches: roaring.New(), fresh: true}
+			x.byKey[c.key] = s
+			x.byNamespace[c.key.ns] = append(x.byNamespace[c.key.ns], s)
+			fresh = append(fresh, s)
+			if c.ReadsGroups() {
+				x.groupReaders++
+			}
+		}
+		s.refs++
+	}
+	return fresh
+}
+
+// release takes back a user of each condition; the last one removes it.
+func (x *conditionIndex) release(list []*condition) {
+	for _, c := range list {
+		s := x.byKey[c.key]
+		if s.refs--; s.refs > 0 {
+			continue
+		}
+		delete(x.byKey, c.key)
+		if c.ReadsGroups() {
+			x.groupReaders--
+		}
+		x.byNamespace[c.key.ns] = slices.DeleteFunc(x.byNamespace[c.key.ns], func(o *conditionState) bool { return o == s })
+	}
+}
+
+// inNamespace calls fn for the conditions that may select nodes of a namespace.
+func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
+	for _, s := range x.byNamespace[ns] {
+		fn(s)
+	}
+	if ns != shared {
+		for _, s := range x.byNamespace[shared] {
+			fn(s)
+		}
+	}
+}
+
+// matches returns the nodes that a condition in use selects.
+func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[c.key].matches }
+
+// set makes a node the one that the next matches see.
+func (x *conditionIndex) set(n *nodeDef, groups func() []string) {
+	x.all.Set(n.Namespace, n.Name.Name, n.Labels, n.Facts)
+	x.operators.Set(n.Namespace, "", n.operatorLabels, nil)
+	if groups != nil {
+		x.all.SetGroups(groups())
+	}
+}
+
+// match evaluates a condition on the node of set.
+func (x *conditionIndex) match(s *conditionState, id uint32) {
+	seen := x.all
+	if s.key.operatorLabels {
+		seen = x.operators
+	}
+	if s.Match(seen) {
+		s.matches.Add(id)
+	} else {
+		s.matches.Remove(id)
+	}
+}
+
+// joinRequest is a group that an agent wants its node to be in. The group accepts it if it says selfJoin,
+// or if an operator or the join token vouches for the node (mayJoin); a trusted group never does.
+type joinRequest struct {
+	group   directory.GroupID
+	vouched bool
+}
+
+// setRequest enters or removes the request of one node.
+func (g *group) setRequest(id uint32, r joinRequest, add bool) {
+	change := func(b **roaring.Bitmap) {
+		switch {
+		case add && *b == nil:
+			*b = roaring.BitmapOf(id)
+		case add:
+			(*b).Add(id)
+		case *b != nil:
+			(*b).Remove(id)
+		}
+	}
+	change(&g.wanted)
+	if r.vouched {
+		change(&g.vouched)
+	}
+}
+
+// accepts reports whether the group takes a node in because its agent wants it.
+func (g *group) accepts(r joinRequest) bool {
+	if g.def == nil {
+		return r.vouched
+	}
+	return !g.def.trusted && (g.def.selfJoin || r.vouched)
+}
+
+// decide returns the same answer with its reason for people.
+func (g *group) decide(r joinRequest) (accepted bool, reason string) {
+	switch accepted = g.accepts(r); {
+	case accepted && r.vouched:
+		return accepted, "the node may: its join token (given), or an operator (mayJoin)"
+	case accepted:
+		return accepted, "the group lets agents in (selfJoin)"
+	case g.def == nil:
+		return accepted, "the group does not exist, and the node may not make it (mayJoin)"
+	case g.def.trusted:
+		return accepted, "the group is trusted: no machine can bring itself in"
+	}
+	return accepted, "neither the group (selfJoin: true) nor the node (mayJoin) allows it"
+}
+
+// joined returns the nodes whose requests the group accepts; nil: none.
+func (g *group) joined() *roaring.Bitmap {
+	switch {
+	case g.accepts(joinRequest{}):
+		return g.wanted
+	case g.accepts(joinRequest{vouched: true}):
+		return g.vouched
+	}
+	return nil
+}
+
+// contains reports whether the members of a group are members of a group that lists it: a trusted group
+// contains trusted groups only.
+func (f *fleet) contains(outer *groupDef, inner directory.GroupID) bool {
+	if outer == nil || !outer.trusted {
+		return true
+	}
+	g := f.groups[inner]
+	return g != nil && g.def != nil && g.def.trusted
+}
+
+// containedBy returns the targets of a group without the groups that it does not contain.
+func (f *fleet) containedBy(def *groupDef) *targets {
+	if !def.trusted {
+		return def.targets
+	}
+	t := *def.targets
+	t.groups = slices.DeleteFunc(slices.Clone(t.groups), func(inner directory.GroupID) bool { return !f.contains(def, inner) })
+	return &t
+}
+
+// JoinRequest is a group that a node's agent wants its node to be in.
+type JoinRequest struct {
+	Group    string // shared groups with their namespace
+	Accepted bool
+	Reason   string
+}
+
+// JoinRequests lists the join requests of a node, by name.
+func (i *Inspector) JoinRequests(id model.NodeID) (list []JoinRequest) {
+	i.read(func(f *fleet) {
+		if n := f.nodes[id]; n != nil {
+			for _, r := range n.def.requests {
+				accepted, reason := f.groups[r.group].decide(r)
+				list = append(list, JoinRequest{f.groupText(r.group), accepted, reason})
+			}
+		}
+	})
+	slices.SortFunc(list, func(a, b JoinRequest) int { return cmp.Compare(a.Group, b.Group) })
+	return list
 }

@@ -1,11 +1,19 @@
 package plan
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/where"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // Inspector answers people from the definitions themselves: why a unit lands on a node, where a value
@@ -85,4 +93,278 @@ func (f *fleet) evaluateOnce(c *condition, namespace string) *roaring.Bitmap {
 		}
 	}
 	return found
+}
+
+// Fault is a reason for which nodes cannot do their work: a check that reads a property
+// that is not set, or that two groups set differently; an assignment that would be too
+// large.
+type Fault struct {
+	Check    model.CheckID // zero: of the whole node
+	Text     string
+	Nodes    int
+	Examples []model.NodeID // some of them, by id
+}
+
+// fault is one of one content: the same on every node that holds it.
+type fault struct {
+	unit model.UnitID
+	text string
+}
+
+// tooLargeText is the fault of a node that has no assignment (see build.go).
+const tooLargeText = "the assignment would be too large: the agent keeps its last one"
+
+// faultExamples is how many nodes stand for all that have a fault.
+const faultExamples = 3
+
+// Faults lists the faults of the nodes of a namespace (empty: of all), the one of most nodes first, and how
+// many nodes have one. It looks at every node; the text of a content is made once.
+func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
+	found := map[fault]*Fault{}
+	add := func(key fault, id model.NodeID) {
+		f := found[key]
+		if f == nil {
+			f = &Fault{Check: key.unit, Text: key.text}
+			found[key] = f
+		}
+		f.Nodes++
+		at, _ := slices.BinarySearch(f.Examples, id)
+		f.Examples = slices.Insert(f.Examples, at, id)
+		f.Examples = f.Examples[:min(len(f.Examples), faultExamples)]
+	}
+	i.read(func(f *fleet) {
+		for id, n := range f.nodes {
+			if namespace != "" && n.def.Namespace != namespace {
+				continue
+			}
+			faults := f.faultsOf(n)
+			for _, key := range faults {
+				add(key, id)
+			}
+			if len(faults) > 0 {
+				nodes++
+			}
+		}
+	})
+	for _, f := range found {
+		list = append(list, *f)
+	}
+	slices.SortFunc(list, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Check, b.Check), cmp.Compare(a.Text, b.Text))
+	})
+	return list, nodes
+}
+
+// NodeFaults lists the faults of one node.
+func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
+	i.read(func(f *fleet) {
+		if n := f.nodes[node]; n != nil {
+			for _, x := range f.faultsOf(n) {
+				list = append(list, Fault{Check: x.unit, Text: x.text, Nodes: 1, Examples: []model.NodeID{node}})
+			}
+		}
+	})
+	return list
+}
+
+// faultsOf lists the faults of a node.
+func (f *fleet) faultsOf(n *node) []fault {
+	if n.excess > 0 {
+		return []fault{{text: tooLargeText}}
+	}
+	if n.def.Proxy {
+		return f.proxyFaults(n)
+	}
+	if n.content == nil {
+		return nil
+	}
+	if known := n.content.faults.Load(); known != nil {
+		return *known
+	}
+	found := f.faultsIn(n.content)
+	n.content.faults.Store(&found)
+	return found
+}
+
+// faultsIn tries every body that reads properties, as the agents will.
+func (f *fleet) faultsIn(c *content) (list []fault) {
+	if len(c.names) == 0 {
+		return nil
+	}
+	for _, chunk := range c.chunks {
+		u := f.units[chunk.Unit]
+		if u == nil || u.def == nil || u.def.proxies != nil {
+			continue
+		}
+		body := u.def.body
+		if next := u.def.next; next != nil && next.chunk == chunk {
+			body = next.body
+		}
+		list = u.def.faults(list, body, c.Properties)
+	}
+	return list
+}
+
+// proxyFaults lists the faults of the checks that are about a proxy node: machines run them, with the
+// properties of the proxy node.
+func (f *fleet) proxyFaults(n *node) (list []fault) {
+	r := f.resolver()
+	for _, id := range n.units.ids {
+		if u := f.units[id].def; u.try != nil {
+			list = u.faults(list, u.body, r.properties(n, u.properties))
+		}
+	}
+	return list
+}
+
+// faults appends the error of a body with these properties.
+func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault {
+	if b.try == nil {
+		return list
+	}
+	err := b.try(func(name string) ([]byte, string, bool) {
+		i, ok := slices.BinarySearchFunc(properties, name, func(p wire.Property, name string) int { return cmp.Compare(p.Name, name) })
+		if !ok {
+			return nil, "", false
+		}
+		return properties[i].Value, properties[i].Error, true
+	})
+	if err != nil {
+		list = append(list, fault{u.ID, fmt.Sprintf("%s %s: %v", strings.ToLower(u.Kind), u.Name.Name, err)})
+	}
+	return list
+}
+
+// placementOf counts the nodes and units that a definition reaches, or the users that name it.
+func (f *fleet) placementOf(def any) (l intent.Placement) {
+	switch d := def.(type) {
+	case *directory.Namespace:
+		if of := f.inNamespace[d.Name]; of != nil {
+			l.Nodes = int(of.GetCardinality())
+		}
+	case *nodeDef:
+		l.Nodes, l.Checks = 1, len(f.nodes[d.ID].units.ids)
+	case *groupDef:
+		l.Nodes, l.Checks = int(f.group(d.id).members.GetCardinality()), len(f.group(d.id).units)
+	case *unit:
+		u := f.units[d.ID]
+		l.Nodes, l.Checks = int(f.runners(u).GetCardinality()), 1
+		l.About = int(u.nodes.GetCardinality()) - l.Nodes
+	case *propertyDef:
+		l.Nodes, l.Checks = int(f.readersOf(d.place()).GetCardinality()), len(f.properties.readers[d.property])
+	case *resourceDef:
+		f.countUsers(&l, d.Resource)
+	}
+	return l
+}
+
+// countUsers counts the units, resources, namespaces and nodes that name a resource.
+func (f *fleet) countUsers(l *intent.Placement, of directory.Resource) {
+	for _, u := range f.units {
+		if !namesAny(of.Name, u.def.Namespace, u.def.needs.of(of.Kind)) {
+			continue
+		}
+		if l.Checks++; of.Kind != "Route" {
+			l.Nodes += int(u.nodes.GetCardinality())
+		}
+	}
+	for by, spec := range f.resources {
+		if !namesAny(of.Name, by.Namespace, resourceNeeds(spec).of(of.Kind)) {
+			continue
+		}
+		switch by.Kind {
+		case "Handler":
+			l.Handlers++
+		case "Mutator":
+			l.Mutators++
+		case "Filter":
+			l.Filters++
+		case "Route":
+			l.Routes++
+		case "Pipeline":
+			l.Flows++
+		}
+	}
+	switch of.Kind {
+	case "Handler":
+		for _, n := range f.namespaces {
+			if namesAny(of.Name, n.Name, n.Handlers) {
+				l.Spaces++
+			}
+		}
+		l.Hear = f.countNodes(func(n *nodeDef) bool {
+			k := n.Receivers()
+			return namesAny(of.Name, n.Namespace, n.endHandlers) || k != nil && namesAny(of.Name, n.Namespace, k.Handlers)
+		})
+	case "Pipeline":
+		l.Hear = f.countNodes(func(n *nodeDef) bool {
+			k := n.Receivers()
+			if k == nil {
+				return false
+			}
+			imported := k.FromAgent && of.Namespace == n.Namespace &&
+				slices.ContainsFunc(k.Handlers, func(name string) bool { return model.SensuPipeline(name) == of.Name.Name })
+			return imported || namesAny(of.Name, n.Namespace, k.Pipelines)
+		})
+	}
+}
+
+// of returns the names of resources of a kind.
+func (n needs) of(kind string) []string {
+	switch kind {
+	case "Asset":
+		return n.assets
+	case "Secret":
+		return n.secrets
+	case "Hook":
+		return n.hooks
+	case "Pipeline":
+		return n.pipelines
+	case "Handler":
+		return n.handlers
+	case "Route":
+		return n.routes
+	}
+	return nil
+}
+
+// resourceNeeds returns the names in a resource that lands on no node.
+func resourceNeeds(spec model.Spec) (n needs) {
+	switch spec := spec.(type) {
+	case *model.HandlerSpec:
+		n.assets = spec.Assets
+		for _, s := range spec.NamedSecrets() {
+			n.secrets = append(n.secrets, s.Ref)
+		}
+	case *model.MutatorSpec:
+		n.assets = spec.Assets
+		for _, s := range spec.Secrets {
+			n.secrets = append(n.secrets, s.Secret)
+		}
+	case *model.FilterSpec:
+		n.assets = spec.Assets
+	case *model.RouteSpec:
+		for _, s := range spec.Steps {
+			n.handlers = append(n.handlers, s.To...)
+		}
+	case *model.PipelineSpec:
+		for _, w := range spec.Workflows {
+			n.handlers = append(n.handlers, w.Handler)
+		}
+	}
+	return n
+}
+
+// namesAny reports whether a list of names of a namespace contains a resource.
+func namesAny(of route.Name, namespace string, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
+}
+
+func (f *fleet) countNodes(fn func(*nodeDef) bool) (nodes int) {
+	for _, n := range f.nodes {
+		if fn(n.def) {
+			nodes++
+		}
+	}
+	return nodes
 }

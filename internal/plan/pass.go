@@ -105,3 +105,221 @@ func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
 func values32(b *roaring.Bitmap) func(func(uint32) bool) {
 	return slices.Values(b.ToArray())
 }
+
+// define enters one edit into the definitions and indexes, and marks the derived fields to compute again.
+func (f *fleet) define(p *pass, e edit) {
+	switch def := newOrOld(e.new, e.old).(type) {
+	case *nodeDef:
+		f.defineNode(p, oldOf[*nodeDef](e), newOf[*nodeDef](e))
+	case *groupDef:
+		f.defineGroup(p, def.id, oldOf[*groupDef](e), newOf[*groupDef](e))
+	case *unit:
+		f.defineUnit(p, def.ID, oldOf[*unit](e), newOf[*unit](e))
+	case *propertyDef:
+		if old := oldOf[*propertyDef](e); old != nil {
+			f.revalue(p, old.place(), f.properties.remove(old))
+		}
+		if new := newOf[*propertyDef](e); new != nil {
+			f.revalue(p, new.place(), f.properties.add(new))
+		}
+	case *directory.Namespace:
+		if old := oldOf[*directory.Namespace](e); old != nil {
+			delete(f.namespaces, old.Name)
+		}
+		if new := newOf[*directory.Namespace](e); new != nil {
+			f.namespaces[new.Name] = new
+		}
+	case *resourceDef:
+		if delete(f.resources, def.Resource); e.new != nil {
+			f.resources[def.Resource] = def.spec
+		}
+	}
+}
+
+func newOrOld(a, b any) any {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func oldOf[D any](e edit) D { d, _ := e.old.(D); return d }
+func newOf[D any](e edit) D { d, _ := e.new.(D); return d }
+
+func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
+	if old != nil {
+		id := uint32(old.ID)
+		for _, g := range old.groups {
+			f.group(g).assigned.Remove(id)
+		}
+		for _, r := range old.requests {
+			f.group(r.group).setRequest(id, r, false)
+		}
+		bare := old.Name.Name
+		if f.byBareName[bare] = remove(f.byBareName[bare], old.ID); len(f.byBareName[bare]) == 0 {
+			delete(f.byBareName, bare)
+		}
+		f.proxies.Remove(id)
+		clearBit(f.inNamespace, old.Namespace, id)
+		if new == nil || new.Namespace != old.Namespace {
+			f.conditions.inNamespace(old.Namespace, func(s *conditionState) { s.matches.Remove(id) })
+		}
+	}
+	if new == nil {
+		f.removeNode(p, old.ID)
+		return
+	}
+	id := uint32(new.ID)
+	for _, g := range new.groups {
+		f.group(g).assigned.Add(id)
+	}
+	for _, r := range new.requests {
+		f.group(r.group).setRequest(id, r, true)
+	}
+	f.byBareName[new.Name.Name] = insert(f.byBareName[new.Name.Name], new.ID)
+	bitmapOf(f.inNamespace, new.Namespace).Add(id)
+	f.all.Add(id)
+	if new.Proxy {
+		f.proxies.Add(id)
+	}
+	if n := f.nodes[new.ID]; n != nil {
+		if n.def.Proxy != new.Proxy {
+			p.turned = append(p.turned, n.units.ids...)
+		}
+		n.def = new
+	} else {
+		f.nodes[new.ID] = &node{def: new, groups: f.groupSets.empty, units: f.unitSets.empty}
+		f.groupSets.empty.refs++
+		f.unitSets.empty.refs++
+	}
+	p.nodes.Add(id)
+}
+
+func (f *fleet) removeNode(p *pass, id model.NodeID) {
+	n := f.nodes[id]
+	for _, g := range n.groups.ids {
+		f.groups[g].members.remove(id)
+		p.regrouped[g] = true
+	}
+	for _, u := range n.units.ids {
+		f.units[u].nodes.remove(id)
+		p.lost = append(p.lost, placement{id, u})
+	}
+	f.groupSets.move(&n.groups, f.groupSets.empty)
+	f.unitSets.move(&n.units, f.unitSets.empty)
+	f.groupSets.empty.refs--
+	f.unitSets.empty.refs--
+	f.oversized -= min(n.excess, 1)
+	delete(f.nodes, id)
+	f.all.Remove(uint32(id))
+	p.nodes.Remove(uint32(id))
+	p.deleted = append(p.deleted, n)
+}
+
+func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
+	g := f.group(id)
+	g.def = new
+	var before, after targets
+	if old != nil {
+		before = *old.targets
+		f.mention(before, func(u *users) { u.groups = remove(u.groups, id) })
+		for _, child := range before.groups {
+			f.group(child).parents = remove(f.group(child).parents, id)
+		}
+	}
+	if new != nil {
+		after = *new.targets
+		p.fresh = append(p.fresh, f.conditions.acquire(after.conditions())...)
+		f.mention(after, func(u *users) { u.groups = insert(u.groups, id) })
+		for _, child := range after.groups {
+			f.group(child).parents = insert(f.group(child).parents, id)
+		}
+	}
+	f.conditions.release(before.conditions())
+	p.groups[id], p.regrouped[id] = true, true
+	if (old != nil && old.trusted) != (new != nil && new.trusted) {
+		for _, parent := range g.parents { // a trusted parent contains trusted groups only
+			p.groups[parent] = true
+		}
+	}
+	for _, def := range []*groupDef{old, new} {
+		if def == nil {
+			continue
+		}
+		for _, v := range def.properties {
+			f.revalue(p, propertyPlace{v.name, scope{level: groupLevel, group: id}}, 0)
+		}
+	}
+}
+
+func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
+	u := f.units[id]
+	if old != nil {
+		for _, name := range old.reads() {
+			f.properties.readers[name] = remove(f.properties.readers[name], id)
+		}
+		for _, t := range old.targetLists() {
+			f.mention(*t, func(u *users) { u.units = remove(u.units, id) })
+			for _, g := range t.groups {
+				f.group(g).units = remove(f.group(g).units, id)
+			}
+		}
+	} else {
+		u = &placedUnit{nodes: newSharedSet()}
+		f.units[id] = u
+	}
+	u.def = new // nil: retarget takes it from its nodes, then forgets it
+	if new != nil {
+		for _, name := range new.reads() {
+			f.properties.readers[name] = insert(f.properties.readers[name], id)
+		}
+		for _, t := range new.targetLists() {
+			p.fresh = append(p.fresh, f.conditions.acquire(t.conditions())...)
+			f.mention(*t, func(u *users) { u.units = insert(u.units, id) })
+			for _, g := range t.groups {
+				f.group(g).units = insert(f.group(g).units, id)
+			}
+		}
+	}
+	for _, t := range old.targetLists() {
+		f.conditions.release(t.conditions())
+	}
+	p.units[id] = true
+	if old == nil || new == nil {
+		return
+	}
+	if old.chunk != new.chunk || old.next != new.next {
+		p.redefined[id] = old
+	}
+	if old.next != nil || new.next != nil {
+		p.moved.Or(roaring.And(u.nodes.Bitmap, movedBetween(old, new)))
+	}
+	if (old.proxies == nil) != (new.proxies == nil) {
+		// The nodes that run it have an event of their own before or after the edit, not both.
+		list := &p.lost
+		if new.proxies == nil {
+			list = &p.gained
+		}
+		for n := range values32(f.runners(u)) {
+			*list = append(*list, placement{model.NodeID(n), id})
+		}
+	}
+}
+
+// mention enters a user into, or removes it from, the indexes by node name and by condition. The
+// condition must be acquired.
+func (f *fleet) mention(t targets, change func(*users)) {
+	for _, name := range t.nodes {
+		u := f.mentions[name]
+		if u == nil {
+			u = &users{}
+			f.mentions[name] = u
+		}
+		if change(u); len(u.groups)+len(u.units) == 0 {
+			delete(f.mentions, name)
+		}
+	}
+	if t.where != nil {
+		change(&f.conditions.byKey[t.where.key].users)
+	}
+}

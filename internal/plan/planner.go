@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -206,4 +207,175 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 		return "", model.Errorf(model.Unavailable, "cannot find out whether node %d is in a trusted group: its definition is not compiled", id).WithHint("let the machine ask again in a moment; muster status lists broken definitions")
 	}
 	return group, nil
+}
+
+// publish writes the records that a pass changed into the draft of the directory. Its cost goes with
+// their number, not with the fleet.
+func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
+	for _, e := range t.edits {
+		switch def := newOrOld(e.new, e.old).(type) {
+		case *directory.Namespace:
+			if old, ok := e.old.(*directory.Namespace); ok {
+				draft.DeleteNamespace(old)
+			}
+			if e.new != nil {
+				draft.SetNamespace(def)
+			}
+		case *resourceDef:
+			if e.new == nil {
+				draft.SetResource(def.Resource, nil)
+			} else {
+				draft.SetResource(def.Resource, def.spec)
+			}
+		case *unit:
+			p.units[def.ID] = true
+		}
+	}
+	for _, n := range p.deleted {
+		draft.DeleteNode(n.def.ID)
+	}
+	for it := p.placed.Iterator(); it.HasNext(); {
+		n := f.nodes[model.NodeID(it.Next())]
+		record := directory.PlacedNode{Node: n.def.Node, Groups: n.groups.ids, Units: n.units.ids, Generation: n.generation}
+		if n.content != nil {
+			record.Content = &n.content.Content
+		}
+		draft.SetNode(record)
+	}
+	for _, list := range [...][]placement{p.lost, p.gained} {
+		for _, at := range list {
+			p.units[at.unit] = true
+		}
+	}
+	for id := range p.units {
+		if u := f.units[id]; u != nil {
+			draft.SetUnit(directory.PlacedUnit{Unit: u.def.Unit, Nodes: u.nodes.share()})
+		} else {
+			draft.DeleteUnit(id)
+		}
+	}
+	for id := range p.regrouped {
+		g := f.groups[id]
+		draft.SetGroup(f.groupNumbers.name(id), directory.Group{Members: g.members.share(), Trusted: g.def != nil && g.def.trusted})
+	}
+	draft.SetGroupNames(f.groupNumbers.list())
+}
+
+// declarations lists the changed resources that routing, pipelines and tools put in force, and again
+// those whose namespace got another time zone.
+func (f *fleet) declarations(t *translation) (list []route.Declaration) {
+	rezoned := map[string]bool{} // namespaces
+	for _, e := range t.edits {
+		old, _ := e.old.(*directory.Namespace)
+		new, ok := e.new.(*directory.Namespace)
+		if ok && (old == nil && new.Zone != "" || old != nil && old.Zone != new.Zone) {
+			rezoned[new.Name] = true
+		}
+	}
+	declare := func(r directory.Resource, spec model.Spec) {
+		d := route.Declaration{Kind: r.Kind, Name: r.Name, Spec: spec}
+		if n := f.namespaces[r.Namespace]; n != nil {
+			d.Zone = n.Zone
+		}
+		list = append(list, d)
+	}
+	zoned := func(r directory.Resource) bool { return rezoned[r.Namespace] && r.Kind != "Silence" }
+	if len(rezoned) > 0 {
+		for r, spec := range f.resources {
+			if inForce[r.Kind] && zoned(r) {
+				declare(r, spec)
+			}
+		}
+	}
+	for _, key := range t.keys {
+		r := directory.Resource{Kind: key.Kind, Name: routeName(key.Namespace, key.Name)}
+		if def, ok := t.defs[key].(*resourceDef); inForce[key.Kind] && !ok {
+			declare(r, nil)
+		} else if inForce[key.Kind] && !zoned(r) {
+			declare(r, def.spec)
+		}
+	}
+	return list
+}
+
+// inForce has the kinds that directory.Change declares.
+var inForce = map[string]bool{"Window": true, "Route": true, "Silence": true, "Filter": true, "Mutator": true, "Pipeline": true, "Asset": true}
+
+// dependenciesDiffer reports whether an edit changes the dependencies of a problem.
+func dependenciesDiffer(e edit) bool {
+	switch newOrOld(e.new, e.old).(type) {
+	case *nodeDef:
+		return upstreamOf(e.old) != upstreamOf(e.new)
+	case *unit:
+		return !slices.Equal(dependsOn(e.old), dependsOn(e.new))
+	}
+	return false
+}
+
+func upstreamOf(def any) directory.Upstream {
+	if n, ok := def.(*nodeDef); ok && n.Upstream != nil {
+		return *n.Upstream
+	}
+	return directory.Upstream{}
+}
+
+func dependsOn(def any) []route.Name {
+	if u, ok := def.(*unit); ok {
+		return u.DependsOn
+	}
+	return nil
+}
+
+// collector exports the work of the planner. It reads under the planner's lock when Prometheus asks, so
+// that counting costs the passes nothing.
+type collector struct{ p *Planner }
+
+var (
+	passesDesc     = desc("passes_total", "Lists of changes compiled.")
+	nodesDesc      = desc("nodes_visited_total", "Nodes whose groups and checks were computed.")
+	groupsDesc     = desc("groups_evaluated_total", "Groups whose members were computed.")
+	checksDesc     = desc("checks_evaluated_total", "Checks whose holders were computed.")
+	conditionsDesc = desc("conditions_evaluated_total", "Conditions evaluated on a node.")
+	builtDesc      = desc("assignments_built_total", "Assignments composed, changed or not.")
+	changedDesc    = desc("assignments_changed_total", "Assignments that differ from before.")
+	brokenDesc     = desc("broken_definitions_total", "Stored resources that this version cannot compile.")
+	oversizedDesc  = desc("oversized_nodes", "Nodes that keep their last assignment because the next would be too large.")
+	knownDesc      = prometheus.NewDesc("muster_plan_known", "What the planner holds.", []string{"kind"}, nil)
+)
+
+func desc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("muster_plan_"+name, help, nil, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	p := c.p
+	p.mu.RLock()
+	counts, broken, f := p.fleet.counts, p.broken, p.fleet
+	oversized := f.oversized
+	known := map[string]int{
+		"nodes": len(f.nodes), "groups": len(f.groups), "checks": len(f.units),
+		"conditions": len(f.conditions.byKey), "check_sets": len(f.unitSets.byKey), "chunks": p.directory.Chunks(),
+	}
+	p.mu.RUnlock()
+	ch <- prometheus.MustNewConstMetric(oversizedDesc, prometheus.GaugeValue, float64(oversized))
+	for kind, n := range known {
+		ch <- prometheus.MustNewConstMetric(knownDesc, prometheus.GaugeValue, float64(n), kind)
+	}
+	for desc, n := range map[*prometheus.Desc]uint64{
+		passesDesc: counts.Passes, nodesDesc: counts.Nodes, groupsDesc: counts.Groups, checksDesc: counts.Units,
+		conditionsDesc: counts.Conditions, builtDesc: counts.Built, changedDesc: counts.Changed, brokenDesc: broken,
+	} {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n))
+	}
+}
+
+// Counts returns the work since the start.
+func (p *Planner) Counts() Counts {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.fleet.counts
 }

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -87,4 +88,256 @@ func (o fixedSpan) next(t time.Time, _ *time.Location) time.Time {
 		return o.from
 	}
 	return time.Time{}
+}
+
+// weekly occurs on some days of each week. begin and end are minutes after midnight of the day of its
+// beginning; an end past midnight exceeds 24 hours.
+type weekly struct {
+	days       [7]bool // from Sunday
+	begin, end int
+}
+
+const minutesOfDay = 24 * 60
+
+func (w weekly) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
+	today := dateOf(t.In(zone))
+	for _, d := range []date{today.plus(-1), today} {
+		if from, until = w.occurrence(d, zone); w.days[d.weekday()] && !t.Before(from) && t.Before(until) {
+			return from, until, true
+		}
+	}
+	return time.Time{}, time.Time{}, false
+}
+
+func (w weekly) next(t time.Time, zone *time.Location) time.Time {
+	today := dateOf(t.In(zone))
+	for i := range 15 { // clocks may skip a whole day of one week
+		d := today.plus(i)
+		if from, until := w.occurrence(d, zone); w.days[d.weekday()] && from.After(t) && until.After(from) {
+			return from
+		}
+	}
+	return time.Time{}
+}
+
+// occurrence returns the bounds of the occurrence that begins on day d.
+func (w weekly) occurrence(d date, zone *time.Location) (from, until time.Time) {
+	from, _ = d.instants(w.begin, zone)
+	_, until = d.plus(w.end/minutesOfDay).instants(w.end%minutesOfDay, zone)
+	return from, until
+}
+
+var dayNames = map[string]time.Weekday{"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+
+const duringHint = `days, times, or both: "22:00-07:00", "sat,sun", "mon-fri 12:00-13:00"`
+
+func parseWeekly(text string) (w weekly, err error) {
+	w.end = minutesOfDay
+	words := strings.Fields(strings.ToLower(text))
+	if len(words) == 0 || len(words) > 2 {
+		return w, wrongDuring(text, "it has %d words", len(words))
+	}
+	times := words[len(words)-1]
+	hasTimes := strings.Contains(times, ":")
+	if len(words) == 2 && !hasTimes {
+		return w, wrongDuring(text, "%q is no time", times)
+	}
+	if hasTimes {
+		if w.begin, w.end, err = parseTimes(times); err != nil {
+			return w, wrongDuring(text, "%v", err)
+		}
+	}
+	if len(words) == 2 || !hasTimes {
+		if w.days, err = parseDays(words[0]); err != nil {
+			return w, wrongDuring(text, "%v", err)
+		}
+	} else {
+		w.days = [7]bool{true, true, true, true, true, true, true}
+	}
+	return w, nil
+}
+
+func wrongDuring(text, format string, args ...any) error {
+	return model.Errorf(model.Invalid, "%q is no time span: %s", text, fmt.Sprintf(format, args...)).WithHint("%s", duringHint)
+}
+
+func parseTimes(text string) (begin, end int, err error) {
+	a, b, ok := strings.Cut(text, "-")
+	if !ok {
+		return 0, 0, fmt.Errorf("%q has no end", text)
+	}
+	if begin, err = parseTime(a); err != nil {
+		return 0, 0, err
+	}
+	if end, err = parseTime(b); err != nil {
+		return 0, 0, err
+	}
+	switch {
+	case begin == end || begin == minutesOfDay:
+		return 0, 0, fmt.Errorf("%s to %s is no time; a whole day is 00:00-24:00", a, b)
+	case end < begin:
+		end += minutesOfDay
+	}
+	return begin, end, nil
+}
+
+// parseTime parses 7:30, 07:30 and 24:00.
+func parseTime(text string) (minute int, err error) {
+	var h, m int
+	if n, err := fmt.Sscanf(text, "%d:%d", &h, &m); err != nil || n != 2 || h < 0 || m < 0 || m > 59 || h*60+m > minutesOfDay ||
+		text != fmt.Sprintf("%d:%02d", h, m) && text != fmt.Sprintf("%02d:%02d", h, m) {
+		return 0, fmt.Errorf("%q is no time of day", text)
+	}
+	return h*60 + m, nil
+}
+
+func parseDays(text string) (days [7]bool, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		a, b, isRange := strings.Cut(part, "-")
+		if !isRange {
+			b = a
+		}
+		first, ok1 := dayNames[a]
+		last, ok2 := dayNames[b]
+		if !ok1 || !ok2 {
+			return days, fmt.Errorf("%q is none of mon, tue, wed, thu, fri, sat, sun", part)
+		}
+		for d := first; ; d = (d + 1) % 7 {
+			if days[d] = true; d == last {
+				break
+			}
+		}
+	}
+	return days, nil
+}
+
+// maxShift limits the change of a zone's offset.
+const maxShift = 3 * time.Hour
+
+// Ticks are times of the wall clock: a skipped one is at the instant of the change, a repeated one at
+// its first instant. Hourly expressions tick in both passes of a repeated hour.
+
+func (c cronSpan) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
+	if from, ok = c.last(t, zone); !ok {
+		return time.Time{}, time.Time{}, false
+	}
+	until = from.Add(c.length)
+	return from, until, t.Before(until)
+}
+
+// last returns the last tick up to t.
+func (c cronSpan) last(t time.Time, zone *time.Location) (tick time.Time, ok bool) {
+	wall := wallOf(t, zone)
+	_, before := t.Add(-maxShift).In(zone).Zone()
+	_, now := t.In(zone).Zone()
+	wall = wall.Add(time.Duration(max(0, before-now)) * time.Second) // a clock that was set back has shown later times already
+	for {
+		at, err := gronx.PrevTickBefore(c.expr, wall, true)
+		if err != nil {
+			break
+		}
+		if tick = instantOf(at, zone); !tick.After(t) {
+			ok = true
+			break
+		}
+		wall = at.Add(-time.Minute)
+	}
+	if c.hourly() {
+		if at, err := gronx.PrevTickBefore(c.expr, fixedZone(t, zone), true); err == nil && t.Sub(at) < maxShift && (!ok || at.After(tick)) {
+			return at, true
+		}
+	}
+	return tick, ok
+}
+
+func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
+	for wall := wallOf(t, zone); ; {
+		at, err := gronx.NextTickAfter(c.expr, wall, false)
+		if err != nil {
+			break
+		}
+		if tick = instantOf(at, zone); tick.After(t) {
+			break
+		}
+		wall = at
+	}
+	if c.hourly() {
+		if at, err := gronx.NextTickAfter(c.expr, fixedZone(t, zone), false); err == nil && at.Sub(t) < maxShift && (tick.IsZero() || at.Before(tick)) {
+			return at
+		}
+	}
+	return tick
+}
+
+// hourly reports whether the expression ticks in every hour.
+func (c cronSpan) hourly() bool { return strings.Fields(c.expr)[1] == "*" }
+
+// wallOf returns the wall clock's time as if it were UTC, where no time is skipped or repeated.
+func wallOf(t time.Time, zone *time.Location) time.Time {
+	l := t.In(zone)
+	return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), l.Second(), 0, time.UTC)
+}
+
+// instantOf returns the first instant at which the wall clock shows wall.
+func instantOf(wall time.Time, zone *time.Location) time.Time {
+	first, _ := dateOf(wall).instants(wall.Hour()*60+wall.Minute(), zone)
+	return first
+}
+
+// fixedZone returns t in a fixed zone with the present offset of zone.
+func fixedZone(t time.Time, zone *time.Location) time.Time {
+	_, offset := t.In(zone).Zone()
+	return t.In(time.FixedZone("", offset))
+}
+
+// date is a day of the calendar.
+type date struct {
+	year  int
+	month time.Month
+	day   int
+}
+
+func dateOf(t time.Time) date {
+	y, m, d := t.Date()
+	return date{y, m, d}
+}
+
+func (d date) plus(days int) date {
+	return dateOf(time.Date(d.year, d.month, d.day+days, 0, 0, 0, 0, time.UTC))
+}
+
+func (d date) weekday() time.Weekday {
+	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
+}
+
+// instants returns the instants at which a span begins, and at which one ends, at a minute of the
+// day on the wall clock of the zone. They differ in a repeated hour: a span begins in the first pass
+// and ends in the second, unless clocks are set back to exactly that minute, because then no
+// earlier minute repeats. In a skipped hour both are the instant of the change.
+func (d date) instants(minute int, zone *time.Location) (begin, end time.Time) {
+	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
+	at := func(day time.Time) time.Time {
+		_, offset := day.In(zone).Zone()
+		return wall.Add(-time.Duration(offset) * time.Second).In(zone)
+	}
+	before, after := at(wall.Add(-24*time.Hour)), at(wall.Add(24*time.Hour))
+	shows := func(t time.Time) bool {
+		return dateOf(t) == dateOf(wall) && t.Hour() == wall.Hour() && t.Minute() == wall.Minute()
+	}
+	switch {
+	case shows(before) && shows(after):
+		if before.After(after) {
+			before, after = after, before
+		}
+		if setBack, _ := after.ZoneBounds(); setBack.Equal(after) {
+			return before, before
+		}
+		return before, after
+	case shows(before):
+		return before, before
+	case shows(after):
+		return after, after
+	}
+	change, _ := before.ZoneBounds() // with the offset before the change, the instant lies after the change
+	return change, change
 }

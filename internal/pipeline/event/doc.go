@@ -13,6 +13,5 @@
 // without a lock.
 //
 // Start reading at view.go (the view on its shard), then apply.go (one result, top to
-// bottom), judge.go (the next status), observe.go (for pipelines), life.go and deadline.go
-// (keepalives and TTLs), list.go and candidates.go (queries).
+// bottom), judge.go (the next status), life.go (keepalives and TTLs) and list.go (queries).
 package event

@@ -1,12 +1,15 @@
 package event
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // verdict is a new status for a state, from a result, a deadline or an operator.
@@ -14,7 +17,7 @@ type verdict struct {
 	status   model.Status
 	executed int64
 	output   []byte
-	extra    []byte // further fields of the result, encoded: see extra.go
+	extra    []byte // further fields of the result, encoded: see outputs.go
 	expired  bool   // by a deadline: no number of further results is awaited
 	byHand   bool   // by an operator: likewise
 }
@@ -142,3 +145,174 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 }
 
 func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+
+// change returns the percentage of changes in a full status history. The youngest change counts 1.18, the oldest 0.80, as Nagios has it.
+func (s *slot) change() uint32 {
+	if s.historyLen < model.HistoryDepth {
+		return 0
+	}
+	sum := uint32(0)
+	differs := s.history ^ s.history>>2
+	for i := range uint32(model.HistoryDepth - 1) { // from the youngest
+		if differs>>(2*i)&3 != 0 {
+			sum += 118 - 2*i
+		}
+	}
+	return sum / (model.HistoryDepth - 1)
+}
+
+// flap starts and ends flapping. Between the two thresholds it changes nothing.
+func (w *worker) flap(p *partition, s *slot, c *model.CheckChunk, output []byte) {
+	was, is := s.flags&flagFlapping != 0, false
+	if c != nil && c.FlapStart > 0 {
+		if change := s.change(); was {
+			is = change > c.FlapEnd
+		} else {
+			is = change >= c.FlapStart
+		}
+	}
+	kind := FlappingStarted
+	switch {
+	case was == is:
+		return
+	case is:
+		s.flags |= flagFlapping
+	default:
+		s.flags &^= flagFlapping
+		kind = FlappingEnded
+	}
+	if t := w.emit(p, kind, s); t != nil {
+		t.Output = string(output)
+	}
+}
+
+// changeText emits a new output of an open problem, for history.
+func (w *worker) changeText(p *partition, id uint32, s *slot, output []byte) {
+	next := *p.problems[id]
+	next.KeptOutputs++
+	p.setProblem(id, s, &next)
+	if t := w.emit(p, TextChanged, s); t != nil {
+		t.Output, t.Problem = string(output), &next
+	}
+}
+
+// sameWords reports whether two outputs differ only in numbers, as the outputs of a disk that
+// fills up do.
+func sameWords(a, b []byte) bool {
+	number := func(c byte) bool { return c >= '0' && c <= '9' || c == '.' || c == ',' }
+	for {
+		for len(a) > 0 && number(a[0]) {
+			a = a[1:]
+		}
+		for len(b) > 0 && number(b[0]) {
+			b = b[1:]
+		}
+		if len(a) == 0 || len(b) == 0 {
+			return len(a) == len(b)
+		}
+		if a[0] != b[0] {
+			return false
+		}
+		a, b = a[1:], b[1:]
+	}
+}
+
+// Observation is an event as one result, deadline or operator left it. Pipelines kept from
+// Sensu evaluate each of them; docs/decisions/0012-every-event.md says why the view makes them.
+type Observation struct {
+	State                // without Beside
+	Extra         []byte // further fields of the result, encoded: wire.DecodeExtra
+	FlappingBegan bool
+	FlappingEnded bool
+}
+
+// observe emits the event as it is now, behind the transitions of the same verdict, where
+// somebody reads every event: the check names pipelines, the values name pipelines, or it is a
+// keepalive, whose node may name them and which counts only where its status changed. status and
+// flags are those before the verdict.
+func (w *worker) observe(p *partition, id uint32, s *slot, c *model.CheckChunk, status model.Status, flags slotFlags, extra []byte) {
+	switch {
+	case c != nil && len(c.Pipelines) > 0:
+	case s.check == model.KeepaliveCheck && s.status != status:
+	case s.check == model.MetricsCheck && namesPipelines(extra):
+	default:
+		return
+	}
+	t := w.emit(p, Observed, s)
+	if t == nil {
+		return
+	}
+	flapped, flaps := flags&flagFlapping != 0, s.flags&flagFlapping != 0
+	t.Observation = &Observation{Extra: bytes.Clone(extra), FlappingBegan: flaps && !flapped, FlappingEnded: flapped && !flaps}
+	p.load(id, &t.Observation.State)
+	t.Observation.Output = string(p.output(s))
+}
+
+// namesPipelines reports whether values without a check name pipelines.
+func namesPipelines(extra []byte) bool {
+	x, _ := wire.DecodeExtra(extra) // the session validated it; malformed bytes name none
+	return len(x.Pipelines) > 0
+}
+
+// TransitionKind is the kind of a change.
+type TransitionKind uint8
+
+const (
+	// StatusChanged means that a result or a deadline changed the status of an event.
+	StatusChanged TransitionKind = 1
+	// ProblemOpened follows the StatusChanged that caused it.
+	ProblemOpened TransitionKind = 2
+	// ProblemClosed follows the StatusChanged that caused it.
+	ProblemClosed TransitionKind = 3
+	// ResultsLost means that an agent's spool dropped results of this check.
+	ResultsLost TransitionKind = 4
+	// LateResult is a result older than the present state, for history only.
+	LateResult TransitionKind = 5
+	// Acknowledged means that a person takes care of the problem.
+	Acknowledged TransitionKind = 6
+	// Unacknowledged means that a person took the acknowledgement back.
+	Unacknowledged TransitionKind = 7
+	// FlappingStarted follows the StatusChanged that caused it, if there was one.
+	FlappingStarted TransitionKind = 8
+	// FlappingEnded follows the StatusChanged that caused it, if there was one.
+	FlappingEnded TransitionKind = 9
+	// TextChanged means that the output of an open problem changed in more than its numbers. Each
+	// problem has model.MaxTexts of them at most.
+	TextChanged TransitionKind = 10
+	// Beat is a synthetic result of the watchdog. History does not keep it.
+	Beat TransitionKind = 11
+	// Observed carries an Observation for the readers of every event. It follows all other
+	// transitions of the same verdict; history does not keep it.
+	Observed TransitionKind = 12
+	// Deregistered means that an ephemeral node was forgotten, and handlers are notified.
+	Deregistered TransitionKind = 13
+)
+
+// Transition is one change that reactions handle, exactly once, in order per
+// partition. It owns its memory.
+type Transition struct {
+	At journal.Position // of the commit that caused it
+	// Index is the order within (commit, partition), from 0. Observed transitions are numbered
+	// apart, so that pipelines change the number, and the problem id, of nothing else.
+	Index     uint32
+	Partition model.Partition
+	Kind      TransitionKind
+	Node      model.NodeID
+	Namespace model.NamespaceID
+	Source    model.Source
+	Chunk     model.ChunkID
+	Status    model.Status
+	Previous  model.Status
+	First     bool // for StatusChanged: there was no status before, Previous means nothing
+	Severity  model.Severity
+	Received  int64 // Unix ns, journal time
+	Executed  int64 // Unix ns
+	Output    string
+	Problem   *model.Problem     // for ProblemOpened, ProblemClosed, Acknowledged, Unacknowledged and TextChanged
+	Hooks     []model.HookResult // for ProblemOpened and ProblemClosed
+	Count     uint64             // for ResultsLost
+	Expired   bool               // caused by a deadline
+
+	Observation  *Observation     // for Observed, which has no Output
+	Deregistered *wire.ForgetMark // for Deregistered
+}

@@ -1,6 +1,11 @@
 package event
 
-import "math/bits"
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/muster-fleet/muster/internal/wire"
+)
 
 // outputs is where a partition keeps the text of its states: extents inside large
 // pages, so that a million texts are a few thousand objects for the garbage
@@ -128,4 +133,126 @@ func (o *outputs) allocate(class int) outputRef {
 	r := outputRef{at: uint32(last)<<pageBits | uint32(o.used/unit)}
 	o.used += size
 	return r
+}
+
+// A result may carry extra fields (hooks, values). They are stored in one text with the output:
+// the length of the output, the output, and the extra fields as encoded by the agent. The flag
+// flagExtra marks such a text; without it the text is the output alone.
+
+// storeOutput stores the output of a state, and its encoded extra fields.
+func (p *partition) storeOutput(s *slot, output, extra []byte) {
+	if len(extra) == 0 {
+		s.flags &^= flagExtra
+		s.output = p.outputs.set(s.output, output)
+		return
+	}
+	s.flags |= flagExtra
+	p.joined = binary.AppendUvarint(p.joined[:0], uint64(len(output)))
+	p.joined = append(append(p.joined, output...), extra...)
+	s.output = p.outputs.set(s.output, p.joined)
+}
+
+// rawOutput is the output of a state and its encoded extra fields. Both are valid until the
+// next storeOutput.
+func (p *partition) rawOutput(s *slot) (output, extra []byte) {
+	all := p.outputs.bytes(s.output)
+	if s.flags&flagExtra == 0 {
+		return all, nil
+	}
+	size, n := binary.Uvarint(all)
+	if n <= 0 || size > uint64(len(all)-n) {
+		return nil, nil // see decodeState, which lets no such thing in
+	}
+	return all[n : n+int(size)], all[n+int(size):]
+}
+
+func (p *partition) output(s *slot) []byte {
+	output, _ := p.rawOutput(s)
+	return output
+}
+
+// validExtra says whether stored bytes are as storeOutput writes them.
+func validExtra(all []byte) bool {
+	size, n := binary.Uvarint(all)
+	if n <= 0 || size > uint64(len(all)-n) {
+		return false
+	}
+	_, err := wire.DecodeExtra(all[n+int(size):])
+	return err == nil
+}
+
+// extra decodes the extra fields of a state.
+func (p *partition) extra(s *slot) (x wire.Extra) {
+	if _, encoded := p.rawOutput(s); len(encoded) > 0 {
+		x, _ = wire.DecodeExtra(encoded) // the session validated it; malformed bytes count as none
+	}
+	return x
+}
+
+// bitset is a set of slots. A partition holds a few thousand slots, so that a set
+// is a few hundred bytes and an intersection takes nanoseconds: compressed bitmaps
+// would cost more than they save.
+type bitset struct {
+	words []uint64
+	count int
+}
+
+func (b *bitset) add(i uint32) {
+	w := int(i >> 6)
+	for w >= len(b.words) {
+		b.words = append(b.words, 0)
+	}
+	if b.words[w]&(1<<(i&63)) == 0 {
+		b.words[w] |= 1 << (i & 63)
+		b.count++
+	}
+}
+
+func (b *bitset) remove(i uint32) {
+	w := int(i >> 6)
+	if w < len(b.words) && b.words[w]&(1<<(i&63)) != 0 {
+		b.words[w] &^= 1 << (i & 63)
+		b.count--
+	}
+}
+
+func (b *bitset) has(i uint32) bool {
+	w := int(i >> 6)
+	return w < len(b.words) && b.words[w]&(1<<(i&63)) != 0
+}
+
+// copyFrom makes b equal to o, in b's memory.
+func (b *bitset) copyFrom(o *bitset) {
+	b.words = append(b.words[:0], o.words...)
+	b.count = o.count
+}
+
+// intersect removes all slots that are not in o.
+func (b *bitset) intersect(o *bitset) {
+	n := min(len(b.words), len(o.words))
+	clear(b.words[n:])
+	b.count = 0
+	for i, w := range o.words[:n] {
+		b.words[i] &= w
+		b.count += bits.OnesCount64(b.words[i])
+	}
+}
+
+// unite adds all slots of o.
+func (b *bitset) unite(o *bitset) {
+	for len(b.words) < len(o.words) {
+		b.words = append(b.words, 0)
+	}
+	b.count = 0
+	for i, w := range o.words {
+		b.words[i] |= w
+	}
+	for _, w := range b.words {
+		b.count += bits.OnesCount64(w)
+	}
+}
+
+func (b *bitset) reset() {
+	clear(b.words)
+	b.count = 0
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // partition is the event states of 1/256 of the fleet and the indexes over them. It lies
@@ -166,5 +167,188 @@ func (p *partition) load(id uint32, dst *State) {
 	if s.check == model.KeepaliveCheck && s.status == model.OK && !n.Stopped {
 		// A sign of life is a store in the node, not a result.
 		dst.Received, dst.Executed, dst.LastOK = n.LastSeen, n.LastSeen, n.LastSeen
+	}
+}
+
+// node is the event states of a machine, by check id. It lies beside the shard's node, under
+// the same index.
+type node struct{ states []nodeState }
+
+type nodeState struct {
+	check model.CheckID
+	slot  uint32
+}
+
+// find is a binary search: nodes have tens of checks, and their ids lie in a few
+// cache lines.
+func (n *node) find(check model.CheckID) (slot uint32, ok bool) {
+	low, high := 0, len(n.states)
+	for low < high {
+		mid := int(uint(low+high) >> 1)
+		if n.states[mid].check < check {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low < len(n.states) && n.states[low].check == check {
+		return n.states[low].slot, true
+	}
+	return 0, false
+}
+
+func (n *node) search(check model.CheckID) (int, bool) {
+	return slices.BinarySearchFunc(n.states, check, func(e nodeState, c model.CheckID) int {
+		return int(int64(e.check) - int64(c))
+	})
+}
+
+func (n *node) insert(check model.CheckID, slot uint32) {
+	at, found := n.search(check)
+	if found {
+		panic("BUG: state added twice")
+	}
+	if len(n.states) == cap(n.states) { // a quarter more: nodes stop growing soon
+		n.states = append(make([]nodeState, 0, len(n.states)+len(n.states)/4+8), n.states...)
+	}
+	n.states = slices.Insert(n.states, at, nodeState{check, slot})
+}
+
+func (n *node) remove(check model.CheckID) {
+	at, found := n.search(check)
+	if !found {
+		panic("BUG: the node has no such state to remove")
+	}
+	n.states = slices.Delete(n.states, at, at+1)
+}
+
+// addNode makes room for the states of a new node.
+func (p *partition) addNode(n uint32) {
+	if int(n) == len(p.nodes) {
+		p.nodes = append(p.nodes, node{})
+	}
+}
+
+// removeNode takes away all states of a node.
+func (p *partition) removeNode(n uint32) {
+	for states := p.nodes[n].states; len(states) > 0; states = p.nodes[n].states {
+		p.removeState(states[len(states)-1].slot)
+	}
+	p.releaseCapacity(n)
+	p.nodes[n] = node{}
+}
+
+// moveNode moves the counts of a node's states to its new namespace.
+func (p *partition) moveNode(n uint32, from model.NamespaceID) {
+	to := p.Node(n).Namespace
+	states := p.nodes[n].states
+	p.view.totals.counter(from).Add(-int64(len(states) + len(p.reserved[n])))
+	p.view.totals.counter(to).Add(int64(len(states)))
+	delete(p.reserved, n)
+	if len(states) == 0 {
+		return
+	}
+	var moved Counts
+	for _, e := range states {
+		s := p.slots.at(e.slot)
+		moved.States++
+		moved.ByStatus[s.status]++
+		if s.flags&flagOpen != 0 {
+			moved.Problems++
+		}
+	}
+	p.countsOf(to).add(&moved)
+	if c := p.counts[from]; c.States == moved.States {
+		delete(p.counts, from)
+	} else {
+		c.subtract(&moved)
+	}
+}
+
+// slot is one event state as it lies in memory: no pointers, so that the garbage
+// collector never looks inside. Times are Unix nanoseconds of the journal.
+type slot struct {
+	results  uint64
+	lost     uint64
+	history  uint64 // two bits each, newest in the lowest
+	stream   uint64
+	number   uint64
+	received int64
+	executed int64
+	lastOK   int64
+	changed  int64
+
+	check        model.CheckID
+	chunk        model.ChunkID
+	node         uint32 // the shard's index of it
+	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
+	occurrences  uint32
+	watermark    uint32
+	stateChanges uint32
+	durationMs   uint32
+	order        model.ResultDigest // of all results
+	output       outputRef
+
+	status     model.Status
+	severity   model.Severity
+	historyLen uint8
+	flags      slotFlags
+}
+
+type slotFlags uint8
+
+const (
+	flagExpired  slotFlags = 1 << iota // the status is a deadline's
+	flagOpen                           // there is an open problem
+	flagBacklog                        // the last result came in the backlog lane
+	flagWaits                          // the TTL ran out, and the node was not heard of since
+	flagFlapping                       // its status keeps changing
+	flagExtra                          // its text holds extra fields, too
+)
+
+// flagProxied: another node ran it, see partition.runners.
+const flagProxied slotFlags = 1 << 6
+
+const slabSlots = 64
+
+// slab holds slots in pages that never move.
+type slab struct {
+	pages []*[slabSlots]slot
+	free  []uint32
+	high  uint32 // slots ever taken
+}
+
+func (s *slab) at(i uint32) *slot { return &s.pages[i/slabSlots][i%slabSlots] }
+
+func (s *slab) allocate() uint32 {
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		return i
+	}
+	if int(s.high) == len(s.pages)*slabSlots {
+		s.pages = append(s.pages, new([slabSlots]slot))
+	}
+	s.high++
+	return s.high - 1
+}
+
+func (s *slab) release(i uint32) {
+	*s.at(i) = slot{}
+	s.free = append(s.free, i)
+}
+
+// count adds one result to the counters of the state.
+func (s *slot) count(stream wire.StreamID, number uint64) {
+	s.order = s.order.Append(uint64(stream), number)
+	s.results++
+}
+
+const historyMask = 1<<(2*model.HistoryDepth) - 1
+
+func (s *slot) remember(status model.Status) {
+	s.history = (s.history<<2 | uint64(status)) & historyMask
+	if s.historyLen < model.HistoryDepth {
+		s.historyLen++
 	}
 }

@@ -1,7 +1,11 @@
 package event
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -154,4 +158,181 @@ func (v *View) OpenProblems(fn func(*model.Problem)) {
 			fn(problem)
 		}
 	}
+}
+
+// query is a Query made ready: sorted, with the place to go on from.
+type query struct {
+	Query
+	nodes [model.Partitions][]model.NodeID // wanted ones, sorted; only if Nodes is not nil
+	from  place
+}
+
+// place is a key in list order. A page goes on behind it.
+type place struct {
+	severity  int // from Disaster down
+	partition int
+	node      model.NodeID
+	check     model.CheckID
+}
+
+func (v *View) compile(q Query) (query, error) {
+	c := query{Query: q, from: place{severity: int(model.Disaster)}}
+	if q.After != "" {
+		from, err := parseToken(q.After, v.Log())
+		if err != nil {
+			return c, err
+		}
+		c.from = from
+	}
+	if c.Limit <= 0 {
+		c.Limit = DefaultLimit
+	}
+	c.Limit = min(c.Limit, MaxLimit)
+	c.Namespaces = sorted(q.Namespaces)
+	c.Checks = sorted(q.Checks)
+	if q.Nodes != nil {
+		c.Nodes = sorted(q.Nodes)
+		v.EachPlace(c.Nodes, func(n model.NodeID, p model.Partition) { c.nodes[p] = append(c.nodes[p], n) })
+	}
+	return c, nil
+}
+
+func sorted[T cmp.Ordered](list []T) []T {
+	if len(list) == 0 {
+		return list
+	}
+	for i := 1; i < len(list); i++ {
+		if list[i-1] >= list[i] {
+			list = slices.Clone(list)
+			slices.Sort(list)
+			return slices.Compact(list)
+		}
+	}
+	return list
+}
+
+func (q *query) admitsNode(id model.NodeID) bool {
+	if q.Nodes == nil {
+		return true
+	}
+	_, ok := slices.BinarySearch(q.Nodes, id)
+	return ok
+}
+
+func (q *query) admitsNamespace(ns model.NamespaceID) bool {
+	if len(q.Namespaces) == 0 {
+		return true
+	}
+	_, ok := slices.BinarySearch(q.Namespaces, ns)
+	return ok
+}
+
+func (q *query) admitsCheck(check model.CheckID) bool {
+	if len(q.Checks) == 0 {
+		return true
+	}
+	_, ok := slices.BinarySearch(q.Checks, check)
+	return ok
+}
+
+// admitsIDs checks the ids of a state, which stay the same while an event waits for its reader.
+func (q *query) admitsIDs(p *partition, s *slot) bool {
+	n := p.Node(s.node)
+	return q.admitsNode(n.ID) && q.admitsNamespace(n.Namespace) && q.admitsCheck(s.check)
+}
+
+// admitsState checks the status of a state, which a list finds by its indexes.
+func (q *query) admitsState(s *State) bool {
+	return (!q.Problems || s.Problem != nil) &&
+		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
+}
+
+// A page token is a place in one incarnation of the journal: numbers mean nothing in
+// another, whose nodes and checks may have other ids.
+const (
+	tokenVersion = 1
+	tokenBytes   = 1 + 8 + 1 + 1 + 4 + 4
+)
+
+func token(at place, log uint64) string {
+	b := make([]byte, 0, tokenBytes)
+	b = append(b, tokenVersion)
+	b = binary.BigEndian.AppendUint64(b, log)
+	b = append(b, byte(at.severity), byte(at.partition))
+	b = binary.BigEndian.AppendUint32(b, uint32(at.node))
+	b = binary.BigEndian.AppendUint32(b, uint32(at.check))
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func parseToken(text string, log uint64) (place, error) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(b) != tokenBytes || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
+		return place{}, model.Errorf(model.Invalid, "the page token is not one of ours").
+			WithHint("list again without it")
+	}
+	if binary.BigEndian.Uint64(b[1:]) != log {
+		return place{}, model.Errorf(model.Conflict, "the page token is of another life of this server's data").
+			WithHint("list again without it")
+	}
+	return place{
+		severity: int(b[9]), partition: int(b[10]),
+		node:  model.NodeID(binary.BigEndian.Uint32(b[11:])),
+		check: model.CheckID(binary.BigEndian.Uint32(b[15:])),
+	}, nil
+}
+
+// ProblemNow is the open problem with the status that the event shows now; the problem's own is
+// the worst so far. Nil: none is open.
+func (s *State) ProblemNow() *model.Problem {
+	if s.Problem == nil {
+		return nil
+	}
+	p := *s.Problem
+	p.Status = s.Status
+	return &p
+}
+
+// Verdict is the state of an event after one result, for lines of a stream.
+type Verdict struct {
+	Severity    model.Severity
+	Expired     bool
+	Flapping    bool
+	Failing     bool // not OK now
+	Occurrences uint32
+	Watermark   uint32
+	Changed     int64  // start of this status, Unix ns
+	Problem     string // id of the open one; empty: none is open
+	Acked       bool
+}
+
+// VerdictOn returns the state of an event if its newest result is the one with this number of its stream,
+// received at this time; false: a newer one was judged. It allocates nothing.
+func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Verdict, ok bool) {
+	p := v.partitionOf(node)
+	if p == nil {
+		return at, false
+	}
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
+	if !ok {
+		return at, false
+	}
+	id, ok := p.nodes[n].find(check)
+	if !ok {
+		return at, false
+	}
+	s := p.slots.at(id)
+	if s.stream != stream || s.number != number || s.received != received {
+		return at, false
+	}
+	at = Verdict{
+		Severity: s.severity, Expired: s.flags&flagExpired != 0, Flapping: s.flags&flagFlapping != 0, Failing: s.status != model.OK,
+		Occurrences: s.occurrences, Watermark: s.watermark, Changed: s.changed,
+	}
+	if s.flags&flagOpen != 0 {
+		o := p.problems[id]
+		at.Problem, at.Acked = o.ID, o.Ack != nil
+	}
+	return at, true
 }

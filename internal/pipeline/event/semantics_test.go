@@ -244,7 +244,7 @@ func (s *story) step(line string) {
 		got := []string{}
 		for _, t := range s.view.drainEmitted() {
 			if t.Kind == Observed {
-				continue // see observe_test.go
+				continue // see verdicts_test.go
 			}
 			got = append(got, describe(&t))
 		}

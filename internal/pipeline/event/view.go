@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/window"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -95,4 +96,91 @@ func (v *View) partitionOf(node model.NodeID) *partition {
 		return v.partitions[p.ID]
 	}
 	return nil
+}
+
+// worker is the event view's half of a shard's worker: one goroutine uses it. The shard
+// calls its exported methods (shard.Applier), with the mutex of p held.
+type worker struct {
+	*shard.Worker
+	view      *View
+	calendars map[model.ChunkID]window.Set // see pause
+
+	p        *partition // being applied
+	index    uint32     // of the next transition in it
+	observed uint32     // of the next Observed transition in it
+	silent   bool       // reactions recorded its transitions before
+
+	transitions []Transition // of the commit
+	body        wire.Result  // of the signal being applied
+	text        []byte       // reused for every output that the view writes
+}
+
+func newWorker(v *View, w *shard.Worker) *worker { return &worker{Worker: w, view: v} }
+
+// EnterPartition implements shard.Applier.
+func (w *worker) EnterPartition(p *shard.Partition) {
+	w.p, w.index, w.observed = w.view.partitions[p.ID], 0, 0
+	order, same := w.Position.Compare(w.view.opts.EmitAfter)
+	w.silent = w.view.opts.Emit == nil || same && order <= 0
+}
+
+// Signal implements shard.Applier.
+func (w *worker) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
+	return w.result(w.p, n, s, from)
+}
+
+// Record implements shard.Applier.
+func (w *worker) Record(r *wire.Record) {
+	switch r.Kind {
+	case wire.RecordServerResult:
+		w.Count(w.serverResult(w.p, r.Node, r.ServerResult), 1)
+	case wire.RecordAction:
+		w.action(w.p, r.Node, r.Action)
+	}
+}
+
+// EndCommit implements shard.Applier: it hands on the transitions.
+func (w *worker) EndCommit() {
+	if len(w.transitions) > 0 {
+		w.view.metrics.transitions.Add(float64(len(w.transitions)))
+		w.view.opts.Emit(w.transitions)
+		clear(w.transitions)
+		w.transitions = w.transitions[:0]
+	}
+}
+
+// check resolves the chunk of a check; nil where it is unknown or of another kind.
+func (w *worker) check(id model.ChunkID) *model.CheckChunk { return w.Chunk(id).AsCheck() }
+
+// metrics of the view. Workers count in plain fields and add once per commit.
+type metrics struct {
+	transitions                  prometheus.Counter
+	keepaliveExpired, ttlExpired prometheus.Counter
+	watchEnded                   prometheus.Counter
+}
+
+func newMetrics(v *View, r prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "muster", Subsystem: "event", Name: name, Help: help})
+	}
+	vec := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "event", Name: name, Help: help}, []string{label})
+	}
+	m := &metrics{
+		transitions: counter("transitions_total", "Transitions handed to reactions."),
+		watchEnded:  counter("watches_overrun_total", "Watches ended because the reader fell too far behind."),
+	}
+	expired := vec("deadlines_expired_total", "Deadlines that passed, by what was expected.", "expected")
+	m.keepaliveExpired, m.ttlExpired = expired.WithLabelValues("keepalive"), expired.WithLabelValues("ttl")
+	if r == nil {
+		return m
+	}
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "event", Name: name, Help: help}, value)
+	}
+	r.MustRegister(m.transitions, expired, m.watchEnded,
+		gauge("states", "Event states held.", func() float64 { return float64(v.Counts(0).States) }),
+		gauge("problems", "Open problems.", func() float64 { return float64(v.Counts(0).Problems) }),
+	)
+	return m
 }

@@ -8,11 +8,11 @@
 // reducer answers its own questions.
 //
 // A shard keeps, for every reducer alike:
-//   - the nodes of a partition and their index by namespace (partition.go, namespace.go);
-//   - the last number of every stream, so that a batch that arrives twice counts once (stream.go);
+//   - the nodes of a partition and their index by namespace (partition.go);
+//   - the last number of every stream, so that a batch that arrives twice counts once (record.go);
 //   - node life: sessions, keepalive, backlog, clean stop, reconnect grace (life.go);
-//   - tombstones of deleted nodes (tombstone.go);
-//   - deadlines on listening time, one engine per reducer and partition (deadline.go);
+//   - tombstones of deleted nodes (record.go);
+//   - deadlines on listening time, one engine per reducer and partition (life.go);
 //   - the snapshot container: named, versioned, length-prefixed sections (snapshot.go).
 //
 // A shard and its reducers read no wall clock, no SQL and no random number: the same

@@ -3,6 +3,7 @@ package shard
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/journal"
@@ -106,4 +107,80 @@ func (p *Partition) RemoveNode(n uint32) {
 	p.shard.places.remove(p.nodes[n].ID)
 	p.nodes[n] = Node{}
 	p.free = append(p.free, n)
+}
+
+// Node is the state of a machine that all reducers share. Reducers read the exported
+// fields and never write them.
+type Node struct {
+	ID        model.NodeID
+	Namespace model.NamespaceID
+	LastSeen  int64 // receive time of the last sign of life, Unix ns; zero: never
+	Timeout   int64 // of its keepalive, ns; zero: it has none
+	Warning   int64 // silence after which its keepalive warns, ns; zero: it does not
+
+	BacklogUntil int64 // listening time until which deadlines wait for the backlog; zero: they do not
+
+	session uint64
+	backlog uint64       // signals of the backlog lane still to come
+	streams []streamLast // oldest use first
+
+	Keepalive KeepaliveState
+	Stopped   bool // by a planned end: its deadlines wait until it comes back
+	waits     bool // a deadline may wait for a sign of life: see Worker.Postpone
+}
+
+// KeepaliveState is the state of a node's keepalive.
+type KeepaliveState uint8
+
+const (
+	KeepaliveNone     KeepaliveState = iota // none is supervised
+	KeepaliveReceived                       // in time, or the node stopped by a planned end
+	KeepaliveWarned                         // overdue by the warning time
+	KeepaliveCritical                       // overdue by the time-out
+	keepaliveStates
+)
+
+// patience is how long the node may be silent before its keepalive changes, ns.
+func (n *Node) patience() int64 {
+	if n.Warning > 0 {
+		return n.Warning
+	}
+	return n.Timeout
+}
+
+func millis(ms uint32) int64 { return int64(ms) * int64(time.Millisecond) }
+
+// NodesOf lists the nodes of a namespace by id, nil where it has none here. The slice
+// belongs to the partition and must not be kept.
+func (p *Partition) NodesOf(ns model.NamespaceID) []uint32 { return p.namespaces[ns] }
+
+// MoveNode gives the node another namespace.
+func (p *Partition) MoveNode(n uint32, ns model.NamespaceID) {
+	from := p.nodes[n].Namespace
+	p.leaveNamespace(n)
+	p.nodes[n].Namespace = ns
+	p.joinNamespace(n)
+	for _, r := range p.shard.reducers {
+		r.MoveNode(p, n, from)
+	}
+}
+
+// joinNamespace puts a node into the index of its namespace.
+func (p *Partition) joinNamespace(n uint32) {
+	ns := p.nodes[n].Namespace
+	list := p.namespaces[ns]
+	at, _ := p.Search(list, p.nodes[n].ID)
+	p.namespaces[ns] = slices.Insert(list, at, n)
+}
+
+// leaveNamespace is the opposite of joinNamespace; an empty namespace goes.
+func (p *Partition) leaveNamespace(n uint32) {
+	ns := p.nodes[n].Namespace
+	list := p.namespaces[ns]
+	at, _ := p.Search(list, p.nodes[n].ID)
+	if list = slices.Delete(list, at, at+1); len(list) == 0 {
+		delete(p.namespaces, ns)
+	} else {
+		p.namespaces[ns] = list
+	}
 }

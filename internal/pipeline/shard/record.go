@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"time"
+
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -119,4 +121,147 @@ func (w *Worker) proxied(p *Partition, id model.NodeID, r *wire.ProxyResult) Out
 	}
 	w.arrival = Arrival{Stream: r.StreamKey, Number: r.Number, NowMs: r.NowMs, By: r.By}
 	return w.signals[s.Kind].Signal(n, s, &w.arrival)
+}
+
+// streamLast is the last number applied of one stream and lane.
+type streamLast struct {
+	key  wire.StreamKey
+	last uint64
+}
+
+// MaxStreams bounds the streams remembered per node: one stream has two lanes,
+// and a node gets a new stream only when its spool was lost or rolled back.
+const MaxStreams = 16
+
+// stream returns the entry of a stream, and moves it to the end as the newest used.
+func (n *Node) stream(key wire.StreamKey) (s *streamLast, known bool) {
+	last := len(n.streams) - 1
+	for i := last; i >= 0; i-- {
+		if n.streams[i].key == key {
+			// The two lanes of a stream take turns; only older ones move.
+			if i < last-1 {
+				moved := n.streams[i]
+				copy(n.streams[i:], n.streams[i+1:])
+				n.streams[last] = moved
+				i = last
+			}
+			return &n.streams[i], true
+		}
+	}
+	if len(n.streams) == MaxStreams {
+		copy(n.streams, n.streams[1:])
+		n.streams = n.streams[:last]
+	}
+	n.streams = append(n.streams, streamLast{key: key})
+	return &n.streams[len(n.streams)-1], false
+}
+
+// moveStream moves the batch's stream on to the end of the batch, and returns the first
+// number that is new; those below it are duplicates.
+func (w *Worker) moveStream(p *Partition, n uint32) (first uint64) {
+	b, node := &w.reader, &p.nodes[n]
+	if len(node.streams) == MaxStreams {
+		w.shard.metrics.evictions.Inc() // an upper bound: the stream may be a known one
+	}
+	s, known := node.stream(b.StreamKey)
+	first = s.last + 1
+	if known && b.First > first {
+		// The source lets no hole pass, so commits are lost (muster doctor repair). The
+		// missing signals are lost too; those in the batch count.
+		w.shard.metrics.holes.Inc()
+		w.shard.opts.Logger.Warn("numbers are missing in a stream: commits of the journal are lost",
+			"node", node.ID, "stream", uint64(b.Stream), "lane", b.Lane, "last", s.last, "first", b.First)
+	}
+	s.last = max(s.last, b.Last())
+	if b.Lane == wire.Backlog {
+		w.countBacklog(p, n, b.Last()-b.First+1)
+	}
+	return first
+}
+
+// Tombstone marks a forgotten node, so that signals still under way do not create its state
+// again.
+type Tombstone struct {
+	At      int64 // receive time of the forget, Unix ns
+	Deleted bool  // the resource is deleted: its id is never used again
+}
+
+// burial stands in the order in which tombstones end.
+type burial struct {
+	node model.NodeID
+	at   int64
+}
+
+const (
+	// Settle is how long after a forget agents may still run an older assignment; a run
+	// after that means that the check is wanted again.
+	Settle = 30 * time.Second
+	// TombstoneAge is how long tombstones are kept: longer than a spool may hold a signal.
+	TombstoneAge = model.MaxSpoolAge + 24*time.Hour
+)
+
+// Suppresses reports whether a run that ended at this time may create no state.
+func (t Tombstone) Suppresses(executed int64) bool {
+	return t.Deleted || executed <= t.At+int64(Settle)
+}
+
+// Deleted reports whether the node is deleted for ever.
+func (p *Partition) Deleted(node model.NodeID) bool {
+	return len(p.tombstones) > 0 && p.tombstones[node].Deleted
+}
+
+// Tombstone returns the tombstone of a node.
+func (p *Partition) Tombstone(node model.NodeID) (t Tombstone, ok bool) {
+	if len(p.tombstones) == 0 {
+		return t, false
+	}
+	t, ok = p.tombstones[node]
+	return t, ok
+}
+
+// setTombstone sets a tombstone. Tombstones come in the order of time.
+func (p *Partition) setTombstone(node model.NodeID, t Tombstone) {
+	p.tombstones[node] = t
+	p.buried = append(p.buried, burial{node, t.At})
+}
+
+// expireTombstones ends those from before a time, and looks at no other.
+func (p *Partition) expireTombstones(before int64) {
+	for len(p.buried) > 0 && p.buried[0].at < before {
+		first := p.buried[0]
+		p.buried = p.buried[1:]
+		if p.tombstones[first.node].At == first.at { // else it was renewed since
+			delete(p.tombstones, first.node)
+		}
+	}
+}
+
+// forget applies a mark: reducers drop the states that it names, then a mark of a whole
+// node ends its session and keepalive, and removes it where it is deleted.
+func (w *Worker) forget(p *Partition, id model.NodeID, m *wire.ForgetMark) {
+	p.expireTombstones(w.Received - int64(TombstoneAge))
+	if id == 0 && m.Check == 0 {
+		w.shard.opts.Logger.Error("BUG: a forget that names neither node nor check", "commit", w.Position.Number)
+		return
+	}
+	n := NoNode
+	if id != 0 {
+		n, _ = p.Find(id)
+	}
+	for _, a := range w.appliers {
+		a.Forget(id, n, m)
+	}
+	if m.Check != 0 {
+		return
+	}
+	p.setTombstone(id, Tombstone{w.Received, m.Deleted})
+	if n == NoNode {
+		return
+	}
+	node := &p.nodes[n]
+	node.Timeout, node.session = 0, 0 // until its next session
+	p.EndKeepalive(n)
+	if m.Deleted {
+		p.RemoveNode(n)
+	}
 }

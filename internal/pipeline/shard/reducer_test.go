@@ -130,3 +130,119 @@ func TestSectionsOfOtherReducers(t *testing.T) {
 	}()
 	late.Add(new(counter))
 }
+
+// Whatever the bytes, Restore fills the partition or leaves it empty with an error.
+func FuzzRestoreSections(f *testing.F) {
+	s, _ := countShard()
+	for _, c := range countCommits(f) {
+		if err := s.Apply(c); err != nil {
+			f.Fatal(err)
+		}
+		body, _ := s.Snapshot(1, nil)
+		f.Add(body)
+	}
+	f.Add(EmptySnapshot())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, _ := countShard()
+		if err := s.Restore(1, journal.Position{Log: 1, Number: 1}, data); err != nil {
+			if s.Nodes() != 0 || len(s.Partition(1).tombstones) != 0 {
+				t.Fatalf("%d nodes after %v", s.Nodes(), err)
+			}
+			return
+		}
+		again, _ := countShard()
+		body, _ := s.Snapshot(1, nil)
+		if err := again.Restore(1, journal.Position{}, body); err != nil || again.Hash(1) != s.Hash(1) {
+			t.Fatalf("a snapshot of what was restored is another: %v", err)
+		}
+	})
+}
+
+// A deleted node is remembered as long as a spool may hold results of it, and not
+// longer; a fleet that is deleted at once costs no look at each for each.
+func TestTombstonesEnd(t *testing.T) {
+	const many = 50_000
+	first := &commit{pos: journal.Position{Log: 1, Number: 1}}
+	for i := range many {
+		first.add(1, &wire.Record{Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Deleted: true}})
+	}
+	forget := func(number uint64, at time.Duration) *commit {
+		c := &commit{pos: journal.Position{Log: 1, Number: number}, listening: at}
+		c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
+		return c
+	}
+	s := New(Options{})
+	apply(t, s, []*commit{first, forget(2, model.MaxSpoolAge)})
+	if p := s.Partition(1); len(p.tombstones) != many || len(p.buried) != many || !p.Deleted(1+model.Partitions) {
+		t.Fatalf("%d tombstones, %d in order; want %d", len(p.tombstones), len(p.buried), many)
+	}
+	body, at := s.Snapshot(1, nil)
+	again := New(Options{})
+	if err := again.Restore(1, at, body); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*Shard{s, again} {
+		apply(t, s, []*commit{forget(3, TombstoneAge+time.Hour)})
+		if p := s.Partition(1); len(p.tombstones) != 0 || len(p.buried) != 0 {
+			t.Errorf("%d tombstones, %d in order; want none", len(p.tombstones), len(p.buried))
+		}
+	}
+	if s.Hash(1) != again.Hash(1) {
+		t.Error("a restored shard holds something else")
+	}
+}
+
+// commit is a journal.Commit in memory.
+type commit struct {
+	pos       journal.Position
+	listening time.Duration
+	sections  []journal.Section
+	entries   map[journal.Section][][]byte
+}
+
+func (c *commit) Position() journal.Position  { return c.pos }
+func (c *commit) Received() int64             { return int64(1_800_000_000*time.Second + c.listening) }
+func (c *commit) Listening() time.Duration    { return c.listening }
+func (c *commit) Sections() []journal.Section { return c.sections }
+func (c *commit) Retain()                     {}
+func (c *commit) Release()                    {}
+func (c *commit) Entries(s journal.Section, fn func([]byte) error) error {
+	for _, data := range c.entries[s] {
+		if err := fn(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *commit) add(s journal.Section, r *wire.Record) {
+	if c.entries == nil {
+		c.entries = map[journal.Section][][]byte{}
+	}
+	if at, found := slices.BinarySearch(c.sections, s); !found {
+		c.sections = slices.Insert(c.sections, at, s)
+	}
+	c.entries[s] = append(c.entries[s], wire.AppendRecord(nil, r))
+}
+
+// batch adds value blocks of a node, numbered from first on.
+func (c *commit) batch(t testing.TB, node model.NodeID, first uint64, blocks int) {
+	b := &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1}
+	for range blocks {
+		b.Signals = append(b.Signals, wire.Signal{Kind: countSignal, Chunk: 10, AtMs: 1, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 1, Columns: []byte{0}})})
+	}
+	c.addBatch(t, node, b)
+}
+
+func (c *commit) keepalive(t testing.TB, node model.NodeID, first uint64) {
+	c.addBatch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1, Signals: []wire.Signal{{Kind: wire.SignalKeepalive, AtMs: 1}}})
+}
+
+func (c *commit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
+	t.Helper()
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.add(journal.Section(node%model.Partitions), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
+}

@@ -207,3 +207,131 @@ func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journa
 	}
 	return last, nil
 }
+
+// waiter is a WaitApplied in progress.
+type waiter struct {
+	number uint64
+	done   chan struct{}
+}
+
+// Applied is the position up to which every partition is applied and every reducer has
+// returned from EndCommit.
+func (s *Shard) Applied() journal.Position {
+	number := s.workers[0].applied.Load()
+	for _, w := range s.workers[1:] {
+		number = min(number, w.applied.Load())
+	}
+	return journal.Position{Log: s.log.Load(), Number: number}
+}
+
+// WaitApplied waits until Applied reaches p, ctx ends or the shard stops.
+func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
+	if s.Applied().Number >= p.Number {
+		return nil
+	}
+	w := waiter{p.Number, make(chan struct{})}
+	s.waitMu.Lock()
+	s.waiting = append(s.waiting, w)
+	s.waits.Store(int32(len(s.waiting)))
+	s.waitMu.Unlock()
+	s.wake() // it may have been applied in between
+	select {
+	case <-w.done:
+		return nil
+	case <-ctx.Done():
+	case <-s.life.Done():
+	}
+	s.waitMu.Lock()
+	for i := range s.waiting {
+		if s.waiting[i].done == w.done {
+			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
+			break
+		}
+	}
+	s.waits.Store(int32(len(s.waiting)))
+	s.waitMu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("wait for commit %d to be applied: %w", p.Number, err)
+	}
+	return ErrStopped
+}
+
+// wake ends the waits whose position is applied.
+func (s *Shard) wake() {
+	if s.waits.Load() == 0 {
+		return
+	}
+	s.waitMu.Lock()
+	defer s.waitMu.Unlock()
+	applied := s.Applied().Number
+	kept := s.waiting[:0]
+	for _, w := range s.waiting {
+		if w.number <= applied {
+			close(w.done)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	clear(s.waiting[len(kept):])
+	s.waiting = kept
+	s.waits.Store(int32(len(kept)))
+}
+
+// places maps nodes to partitions, for callers that know only the node's number.
+type places struct {
+	mu sync.RWMutex
+	at map[model.NodeID]model.Partition
+}
+
+func (x *places) find(node model.NodeID) (model.Partition, bool) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	p, ok := x.at[node]
+	return p, ok
+}
+
+func (x *places) set(node model.NodeID, p model.Partition) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.at == nil {
+		x.at = map[model.NodeID]model.Partition{}
+	}
+	x.at[node] = p
+}
+
+func (x *places) remove(node model.NodeID) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.at, node)
+}
+
+// Partition returns a partition by its number.
+func (s *Shard) Partition(id model.Partition) *Partition { return s.partitions[id] }
+
+// PartitionOf finds the partition of a known node, nil for others. The node may be removed
+// before the caller holds the partition's mutex.
+func (s *Shard) PartitionOf(node model.NodeID) *Partition {
+	if p, ok := s.places.find(node); ok {
+		return s.partitions[p]
+	}
+	return nil
+}
+
+// EachPlace calls fn with the known ones among the nodes, in their order, and their
+// partitions. fn must not call the shard.
+func (s *Shard) EachPlace(nodes []model.NodeID, fn func(model.NodeID, model.Partition)) {
+	s.places.mu.RLock()
+	defer s.places.mu.RUnlock()
+	for _, n := range nodes {
+		if p, ok := s.places.at[n]; ok {
+			fn(n, p)
+		}
+	}
+}
+
+// Nodes is how many nodes the shard knows.
+func (s *Shard) Nodes() int {
+	s.places.mu.RLock()
+	defer s.places.mu.RUnlock()
+	return len(s.places.at)
+}

@@ -1,13 +1,18 @@
 package shard
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // SnapshotVersion is the first byte of a snapshot's body: the version of the container.
@@ -162,5 +167,223 @@ func (p *Partition) reset() {
 	for i, r := range p.shard.reducers {
 		*p.deadlines[i] = expect.Engine{}
 		r.Reset(p, p.deadlines[i])
+	}
+}
+
+// ErrSnapshot reports bytes that are no snapshot of this program.
+var ErrSnapshot = errors.New("snapshot is malformed")
+
+// Decoder reads a section of a snapshot; after the first error it reads zeros. Slices
+// that it returns alias the section.
+type Decoder struct {
+	rest []byte
+	err  error
+}
+
+// NewDecoder reads a section.
+func NewDecoder(section []byte) *Decoder { return &Decoder{rest: section} }
+
+// Fail notes the first malformed element.
+func (d *Decoder) Fail(element string) {
+	if d.err == nil {
+		d.err = fmt.Errorf("%w: %s", ErrSnapshot, element)
+	}
+	d.rest = nil
+}
+
+// Err is the first error.
+func (d *Decoder) Err() error { return d.err }
+
+// Uint reads an unsigned varint.
+func (d *Decoder) Uint() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 {
+		d.Fail("number")
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+// Uint32 reads an unsigned varint of at most 32 bits.
+func (d *Decoder) Uint32() uint32 {
+	v := d.Uint()
+	if v > 1<<32-1 {
+		d.Fail("number out of range")
+		return 0
+	}
+	return uint32(v)
+}
+
+// Int reads a zigzag varint.
+func (d *Decoder) Int() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.Fail("number")
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+// Byte reads one byte.
+func (d *Decoder) Byte() byte {
+	if b := d.next(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// Fixed64 reads eight bytes, little-endian.
+func (d *Decoder) Fixed64() uint64 {
+	if b := d.next(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// Fixed32 reads four bytes, little-endian.
+func (d *Decoder) Fixed32() uint32 {
+	if b := d.next(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+// Bytes reads a length and as many bytes.
+func (d *Decoder) Bytes() []byte { return d.next(d.Uint()) }
+
+// Count reads the number of elements that follow, each of at least one byte.
+func (d *Decoder) Count() int {
+	n := d.Uint()
+	if n > uint64(len(d.rest)) {
+		d.Fail("more elements than bytes")
+		return 0
+	}
+	return int(n)
+}
+
+func (d *Decoder) next(size uint64) []byte {
+	if size > uint64(len(d.rest)) {
+		d.Fail("cut short")
+		return nil
+	}
+	v := d.rest[:size:size]
+	d.rest = d.rest[size:]
+	return v
+}
+
+// AppendBool writes a bool as one byte.
+func AppendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+// AppendText writes a text as Decoder.Bytes reads it.
+func AppendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// Flags of a node in a snapshot.
+const (
+	nodeStopped = 1 << iota
+	nodeWaits
+)
+
+// encode writes the section nodes: nodes by id, tombstones by node.
+func (p *Partition) encode(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(p.order)))
+	var before model.NodeID
+	for _, n := range p.order {
+		node := &p.nodes[n]
+		b = binary.AppendUvarint(b, uint64(node.ID-before))
+		before = node.ID
+		b = p.encodeNode(b, n, node)
+	}
+	b = binary.AppendUvarint(b, uint64(len(p.tombstones)))
+	for _, id := range slices.Sorted(maps.Keys(p.tombstones)) {
+		t := p.tombstones[id]
+		b = binary.AppendUvarint(b, uint64(id))
+		b = binary.AppendVarint(b, t.At)
+		b = AppendBool(b, t.Deleted)
+	}
+	return b
+}
+
+func (p *Partition) encodeNode(b []byte, n uint32, node *Node) []byte {
+	b = binary.AppendUvarint(b, uint64(node.Namespace))
+	var flags byte
+	if node.Stopped {
+		flags |= nodeStopped
+	}
+	if node.waits {
+		flags |= nodeWaits
+	}
+	b = append(b, flags, byte(node.Keepalive))
+	b = binary.LittleEndian.AppendUint64(b, node.session)
+	b = binary.AppendVarint(b, node.Timeout)
+	b = binary.AppendVarint(b, node.Warning)
+	b = binary.AppendVarint(b, node.LastSeen)
+	b = binary.AppendVarint(b, p.keepalives.Due(n))
+	b = binary.AppendUvarint(b, node.backlog)
+	b = binary.AppendVarint(b, node.BacklogUntil)
+	b = binary.AppendUvarint(b, uint64(len(node.streams)))
+	for _, s := range node.streams {
+		b = binary.LittleEndian.AppendUint64(b, uint64(s.key.Stream))
+		b = append(b, byte(s.key.Lane))
+		b = binary.AppendUvarint(b, s.last)
+	}
+	return b
+}
+
+func (p *Partition) decode(d *Decoder) {
+	var id model.NodeID
+	for i := range d.Count() {
+		step := d.Uint32()
+		next := id + model.NodeID(step)
+		if i > 0 && next <= id {
+			d.Fail("nodes out of order")
+		}
+		if d.err != nil {
+			return
+		}
+		id = next
+		p.decodeNode(d, id)
+	}
+	for range d.Count() {
+		id := model.NodeID(d.Uint32())
+		p.setTombstone(id, Tombstone{At: d.Int(), Deleted: d.Byte() != 0})
+	}
+	slices.SortStableFunc(p.buried, func(x, y burial) int { return cmp.Compare(x.at, y.at) })
+}
+
+func (p *Partition) decodeNode(d *Decoder, id model.NodeID) {
+	n := p.AddNode(id, model.NamespaceID(d.Uint32()))
+	node := &p.nodes[n]
+	flags := d.Byte()
+	node.Stopped, node.waits = flags&nodeStopped != 0, flags&nodeWaits != 0
+	if node.Keepalive = KeepaliveState(d.Byte()); node.Keepalive >= keepaliveStates {
+		d.Fail("keepalive out of range")
+		return
+	}
+	node.session = d.Fixed64()
+	node.Timeout = d.Int()
+	node.Warning = d.Int()
+	node.LastSeen = d.Int()
+	if due := d.Int(); due > 0 {
+		p.keepalives.Set(n, due)
+	}
+	node.backlog = d.Uint()
+	node.BacklogUntil = d.Int()
+	streams := d.Count()
+	if streams > MaxStreams {
+		d.Fail("too many streams")
+		return
+	}
+	for range streams {
+		key := wire.StreamKey{Stream: wire.StreamID(d.Fixed64()), Lane: wire.Lane(d.Byte())}
+		node.streams = append(node.streams, streamLast{key, d.Uint()})
 	}
 }

@@ -1,0 +1,432 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Passive checks are found by name, and counted by what they were made for.
+func TestPassives(t *testing.T) {
+	h := newHouse(t)
+	h.put("Check", "default", "declared", nil, &model.CheckSpec{Passive: true})
+	h.put("Check", "default", "made", map[string]string{model.SourceLabel: model.SourceSensu}, &model.CheckSpec{Passive: true, Disabled: true})
+	h.put("Check", "default", "run", map[string]string{model.SourceLabel: model.SourceSensu}, shell("true", &model.Targets{Groups: []string{"all"}}))
+	for name, want := range map[string]directory.PassiveCheck{"declared": {}, "made": {Disabled: true, Source: "sensu-agent"}, "run": {Source: "sensu-agent"}} {
+		got, ok := h.p.directory.PassiveCheck("default", name)
+		if passive := name != "run"; !ok || passive != (got.Chunk != nil) || got.Disabled != want.Disabled || got.Source != want.Source {
+			t.Errorf("%s: %v %+v", name, ok, got)
+		}
+	}
+	if _, ok := h.p.directory.PassiveCheck("other", "made"); ok {
+		t.Error("found elsewhere")
+	}
+	for source, want := range map[string]int{"": 2, model.SourceSensu: 1, model.SourceAlerts: 0} {
+		if got := h.p.directory.PassiveChecks("default", source); len(got) != want {
+			t.Errorf("made for %q: %v", source, got)
+		}
+	}
+	if got := h.p.directory.PassiveChecks("other", ""); len(got) != 0 {
+		t.Errorf("elsewhere: %v", got)
+	}
+}
+
+// The command of a Hook reaches the nodes with the check that names it, with its properties,
+// and again when it changes.
+func TestHooksByNameReachTheNodes(t *testing.T) {
+	h := newHouse(t)
+	h.node("web01", nil, "web")
+	h.put("Hook", "default", "look", nil, &model.HookSpec{Command: &model.Command{Shell: "ps"}, Stdin: true})
+	spec := shell("true", &model.Targets{Groups: []string{"web"}})
+	spec.Hooks = []model.Hook{{Hook: "look", When: []string{"critical"}}, {Name: "own", When: []string{"ok"}, Command: &model.Command{Shell: "uptime"}}}
+	spec.Pipelines = []string{"alerts"}
+	h.put("Check", "default", "cpu", nil, spec)
+	held := func(command string, stdin bool) {
+		t.Helper()
+		chunks := h.p.directory.For(h.id("web01")).Chunks
+		if len(chunks) != 1 || len(chunks[0].AsCheck().Hooks) != 2 || len(chunks[0].AsCheck().Pipelines) != 1 {
+			t.Fatalf("%+v", chunks)
+		}
+		if got := chunks[0].AsCheck().Hooks[0]; got.Name != "look" || got.Command.Shell != command || got.Stdin != stdin || got.Hook != "" || got.When[0] != "critical" {
+			t.Errorf("%+v", got)
+		}
+		if got := chunks[0].AsCheck().Hooks[1]; got.Name != "own" || got.Command.Shell != "uptime" {
+			t.Errorf("%+v", got)
+		}
+	}
+	held("ps", true)
+	h.put("Property", "default", "flags", nil, &model.PropertySpec{Value: []byte(`"-ef"`)})
+	h.put("Hook", "default", "look", nil, &model.HookSpec{Command: &model.Command{Shell: "ps {{ .props.flags }}"}})
+	held("ps {{ .props.flags }}", false)
+	if got := h.p.directory.For(h.id("web01")).Properties; len(got) != 1 || got[0].Name != "flags" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A problem hangs on all that is in front of its node, the farthest first, and on what its
+// check depends on, however far; who waits for that hears of a change.
+func TestMasters(t *testing.T) {
+	h := newHouse(t)
+	ping := shell("true", nil)
+	ping.Interval, ping.Timeout, ping.Alert = model.Duration(10*time.Second), model.Duration(5*time.Second), &model.Alert{FailAfter: 2}
+	h.put("Check", "shared", "ping", nil, ping)
+	http, db := shell("true", nil), shell("true", nil)
+	http.DependsOn, db.DependsOn = []string{"db", "gone"}, []string{"shared/ping", "http", "keepalive"} // apply refuses the cycle; it must end all the same
+	h.put("Check", "default", "db", nil, db)
+	h.put("Check", "default", "http", nil, http)
+	h.put("Node", "shared", "core", nil, &model.NodeSpec{Proxy: true})
+	h.put("Node", "default", "sw7", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "shared/core", Check: "shared/ping"}})
+	h.put("Node", "default", "web01", nil, &model.NodeSpec{Upstream: &model.Upstream{Node: "sw7"}})
+	says := func(node, check string) (list []string) {
+		id, _ := h.p.directory.CheckByName("default", check)
+		of, _ := h.p.directory.NodeByName("default", node)
+		for _, m := range h.p.directory.Dependencies(of, id) {
+			word := "depends "
+			if m.Behind {
+				word = "behind "
+			}
+			list = append(list, word+m.Name.String()+" "+m.Settle.String())
+		}
+		return list
+	}
+	for _, c := range []struct {
+		node, check string
+		want        []string
+	}{
+		{"sw7", "keepalive", []string{"behind shared/core/ping 25s"}},
+		{"web01", "keepalive", []string{"behind shared/core/ping 25s", "behind default/sw7/keepalive 2m0s"}},
+		{"web01", "http", []string{"behind shared/core/ping 25s", "behind default/sw7/keepalive 2m0s", "depends default/web01/db 2m0s", "depends default/web01/ping 25s", "depends default/web01/keepalive 2m0s"}},
+	} {
+		got := says(c.node, c.check)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s/%s: %q, want %q", c.node, c.check, got, c.want)
+		}
+	}
+	h.put("Node", "default", "sw7", nil, &model.NodeSpec{})
+	if got := says("web01", "keepalive"); !slices.Equal(got, []string{"behind default/sw7/keepalive 2m0s"}) {
+		t.Errorf("after a change: %q", got)
+	}
+}
+
+// What turns are given by: who runs it, and what it is about.
+func TestRobins(t *testing.T) {
+	h := newHouse(t)
+	h.put("Group", "default", "pollers", nil, &model.GroupSpec{})
+	a, b := h.node("a", nil, "pollers"), h.node("b", nil, "pollers")
+	h.node("other", nil)
+	s1, s2 := h.proxy("s1", "192.0.2.1"), h.proxy("s2", "192.0.2.2")
+	about := ping()
+	about.RoundRobin = true
+	h.put("Check", "default", "ping", nil, about)
+	plain := shell("true", &model.Targets{Groups: []string{"pollers"}})
+	h.put("Check", "default", "all", nil, plain)
+	alone := *plain
+	alone.RoundRobin = true
+	h.put("Check", "default", "one", nil, &alone)
+
+	list := h.p.directory.RoundRobins()
+	if len(list) != 2 || list[0].Chunk.Name != "ping" || list[1].Chunk.Name != "one" {
+		t.Fatalf("robins: %+v", list)
+	}
+	for i, want := range [][]model.NodeID{{s1, s2}, {0}} {
+		r := list[i]
+		var got []model.NodeID
+		for _, s := range r.Subjects {
+			got = append(got, s.ID)
+		}
+		if members := nodeIDs(r.Members); !slices.Equal(members, []model.NodeID{a, b}) || !slices.Equal(got, want) || r.Namespace != "default" {
+			t.Errorf("%s: members %v, about %v in %s", r.Chunk.Name, members, got, r.Namespace)
+		}
+	}
+	if held := h.p.directory.For(a); !slices.ContainsFunc(held.Chunks, func(c *model.Chunk) bool { return c.Name == "one" && c.AsCheck().RoundRobin }) {
+		t.Errorf("the agent is not told that it does not run it by itself: %+v", held.Chunks)
+	}
+	off := alone
+	off.Disabled = true
+	h.put("Check", "default", "one", nil, &off)
+	about.Targets = nil
+	h.put("Check", "default", "ping", nil, about)
+	if list := h.p.directory.RoundRobins(); len(list) != 0 {
+		t.Errorf("left: %+v", list)
+	}
+}
+
+// The times in which a check does not run reach its nodes with its definition, and again when
+// its Window changes, or the zone that both inherit.
+func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
+	h := newHouse(t)
+	h.node("web01", nil, "web")
+	h.put("Window", "default", "night", nil, &model.WindowSpec{Spans: []model.WindowSpan{{During: "22:00-07:00"}}})
+	spec := shell("true", &model.Targets{Groups: []string{"web"}})
+	spec.Schedule = &model.Schedule{Except: []model.ScheduleException{{Window: "night"}, {During: "sat,sun Europe/Paris"}}}
+	h.put("Check", "default", "backup", nil, spec)
+	held := func(zone, during string) {
+		t.Helper()
+		chunks := h.p.directory.For(h.id("web01")).Chunks
+		if len(chunks) != 1 || len(chunks[0].AsCheck().Except) != 2 {
+			t.Fatalf("%+v", chunks)
+		}
+		night, weekend := chunks[0].AsCheck().Except[0], chunks[0].AsCheck().Except[1]
+		if night.Zone != zone || night.Spans[0].During != during || weekend.Zone != "Europe/Paris" || weekend.Spans[0].During != "sat,sun" {
+			t.Errorf("%+v", chunks[0].AsCheck().Except)
+		}
+	}
+	held("", "22:00-07:00")
+	h.put("Window", "default", "night", nil, &model.WindowSpec{Spans: []model.WindowSpan{{During: "23:00-05:00"}}})
+	held("", "23:00-05:00")
+	h.put("Namespace", "", "default", nil, &model.NamespaceSpec{TimeZone: "America/New_York"})
+	held("America/New_York", "23:00-05:00")
+	h.put("Window", "default", "night", nil, &model.WindowSpec{TimeZone: "UTC", Spans: []model.WindowSpan{{During: "23:00-05:00"}}})
+	held("UTC", "23:00-05:00")
+}
+
+// The builds of an Asset reach the nodes with the checks that name it, in their order and without the addresses from which the
+// server has them, and again when it changes; another namespace's Asset of that name is another, and that of the shared namespace
+// is named with it.
+func TestAssetsReachTheNodes(t *testing.T) {
+	h := newHouse(t)
+	sum := func(letter string) string { return strings.Repeat(letter, 128) }
+	asset := func(builds ...model.AssetBuild) *model.AssetSpec { return &model.AssetSpec{Builds: builds} }
+	h.put("Namespace", "", "other", nil, &model.NamespaceSpec{})
+	h.put("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("a"), OS: "linux", URL: "https://far.example.org/a"}, model.AssetBuild{SHA512: sum("b")}))
+	h.put("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("c")}))
+	h.put("Asset", model.SharedNamespaceName, "ruby", nil, asset(model.AssetBuild{SHA512: sum("d")}))
+	h.node("web01", nil, "web")
+	check := func(name string, assets ...string) {
+		t.Helper()
+		spec := shell("true", &model.Targets{Groups: []string{"web"}})
+		spec.Assets = assets
+		h.put("Check", "default", name, nil, spec)
+	}
+	check("cpu", model.SharedNamespaceName+"/ruby", "tools")
+	check("plain")
+	held := func(check string, want ...string) {
+		t.Helper()
+		for _, chunk := range h.p.directory.For(h.id("web01")).Chunks {
+			c := chunk.AsCheck()
+			if c.Name != check {
+				continue
+			}
+			var got []string
+			for _, a := range c.Assets {
+				one := a.Name
+				for _, b := range a.Builds {
+					one += " " + b.OS + ":" + b.SHA512[:1]
+					if b.URL != "" {
+						t.Errorf("an agent is told of the address %s", b.URL)
+					}
+				}
+				got = append(got, one)
+			}
+			if strings.Join(got, ", ") != strings.Join(want, ", ") {
+				t.Errorf("%s has %q, want %q", check, got, want)
+			}
+			return
+		}
+		t.Errorf("web01 has no check %s", check)
+	}
+	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools linux:a :b")
+	held("plain")
+	before := h.p.directory.For(h.id("web01"))
+	h.put("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("e")})) // of no concern here
+	if after := h.p.directory.For(h.id("web01")); after.Hash != before.Hash {
+		t.Errorf("another namespace's asset changes the assignment: %x, was %x", after.Hash, before.Hash)
+	}
+	h.put("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("f")}))
+	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools :f")
+	h.put("Asset", model.SharedNamespaceName, "ruby", nil, asset(model.AssetBuild{SHA512: sum("0")}))
+	held("cpu", model.SharedNamespaceName+"/ruby :0", "tools :f")
+	check("cpu", "tools")
+	held("cpu", "tools :f")
+	check("cpu")
+	held("cpu")
+}
+
+// Two bodies of a unit are in force at once; nodes move from the first to the second, and nothing changes
+// for them when the second becomes the only one.
+func TestRolloutOfASecondBody(t *testing.T) {
+	h := newHouse(t)
+	a, b, c := h.node("a", nil, "web"), h.node("b", nil, "web"), h.node("c", nil)
+	spec := func(line string) *model.CheckSpec {
+		return shell(line+" {{ .props.port | default \"1\" }}", &model.Targets{Groups: []string{"web"}})
+	}
+	key := intent.Key{Kind: "Check", Namespace: "default", Name: "check"}
+	h.put(key.Kind, key.Namespace, key.Name, nil, spec("old"))
+	id, _ := h.p.directory.CheckByName("default", "check")
+
+	compile := func(line string) *unit {
+		t.Helper()
+		def, err := h.p.decode(key, uint32(id), encode(t, key.Kind, key.Namespace, key.Name, nil, spec(line)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := h.p.compiler.unit(def.(*declared), func(k intent.Key) any { return h.p.fleet.definitions[k] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.p.chunks.number(t.Context(), []*unit{u}); err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	apply := func(u *unit) {
+		h.changed, h.forgotten = nil, nil
+		h.p.compiling.Lock()
+		defer h.p.compiling.Unlock()
+		edits := newTranslation()
+		edits.set(key, u)
+		edits.compare(h.p.fleet.definitions)
+		h.p.commit(edits, h.p.Revision()+1)
+	}
+	commandOn := func(node model.NodeID) string {
+		return h.p.directory.For(node).Chunks[0].AsCheck().Command.Shell[:3]
+	}
+	expect := func(stage string, onA, onB string, changed int) {
+		t.Helper()
+		if commandOn(a) != onA || commandOn(b) != onB || len(h.changed) != changed || len(h.forgotten) != 0 {
+			t.Errorf("%s: a has %q, b has %q, %d assignments changed, %d removals", stage, commandOn(a), commandOn(b), len(h.changed), len(h.forgotten))
+		}
+		if n := len(h.p.directory.For(c).Chunks); n != 0 {
+			t.Errorf("%s: a node outside the targets has %d chunks", stage, n)
+		}
+	}
+
+	old, next := h.p.fleet.units[id].def, compile("new")
+	staged := func(nodes ...model.NodeID) *unit {
+		u := *old
+		u.next = &rollout{next.body, roaring.New()}
+		for _, n := range nodes {
+			u.next.nodes.Add(uint32(n))
+		}
+		return &u
+	}
+	expect("before", "old", "old", 2)
+	apply(staged(a))
+	expect("first stage", "new", "old", 1)
+	h.put("Node", "default", "a", nil, &model.NodeSpec{Groups: []string{"web"}, Facts: map[string]string{"os": "linux"}})
+	expect("a fact in between", "new", "old", 0)
+	apply(staged(a, b))
+	expect("second stage", "new", "new", 1)
+	apply(staged(b))
+	expect("one node goes back", "old", "new", 1)
+	apply(staged(a, b))
+	expect("and on again", "new", "new", 1)
+	apply(next)
+	expect("after", "new", "new", 0)
+}
+
+func (h *house) proxy(name, address string) model.NodeID {
+	h.put("Node", "default", name, map[string]string{"kind": "switch"}, &model.NodeSpec{Proxy: true, Properties: map[string]json.RawMessage{"address": json.RawMessage(`"` + address + `"`)}})
+	return h.id(name)
+}
+
+func ping() *model.CheckSpec {
+	c := shell("ping {{ .props.address }}", &model.Targets{Groups: []string{"pollers"}})
+	c.Proxy = &model.Targets{Where: `node.labels.kind == "switch"`}
+	return c
+}
+
+// A proxy check lands on machines, which run it, and on proxy nodes, which it is about: the
+// assignments of the former name the latter with their properties, and nobody else's.
+func TestProxyChecks(t *testing.T) {
+	h := newHouse(t)
+	h.put("Group", "default", "pollers", nil, &model.GroupSpec{})
+	a, b := h.node("a", map[string]string{"kind": "switch"}, "pollers"), h.node("b", nil, "pollers")
+	other := h.node("other", nil)
+	s1, s2 := h.proxy("s1", "192.0.2.1"), h.proxy("s2", "192.0.2.2")
+	h.put("Check", "default", "ping", nil, ping())
+	h.put("Check", "default", "disk", nil, shell("true", &model.Targets{Where: "true"}))
+	check, _ := h.p.directory.CheckByName("default", "ping")
+
+	want := wire.ProxyChecks{Nodes: []wire.ProxyNode{
+		{Node: s1, Name: "s1", Properties: []wire.Property{{Name: "address", Value: []byte(`"192.0.2.1"`)}}},
+		{Node: s2, Name: "s2", Properties: []wire.Property{{Name: "address", Value: []byte(`"192.0.2.2"`)}}},
+	}}
+	for _, runner := range []model.NodeID{a, b} {
+		got := h.p.directory.For(runner)
+		i := slices.IndexFunc(got.Chunks, func(c *model.Chunk) bool { return c.Unit == check })
+		want.Sets = []wire.ProxySet{{Chunks: []model.ChunkID{got.Chunks[i].ID}, Nodes: []model.NodeID{s1, s2}}}
+		if !got.Chunks[i].AsCheck().Proxy || got.Proxied == nil || !got.Proxied.Equal(&want) || len(got.Properties) != 0 {
+			t.Errorf("node %d holds %+v, properties %v", runner, got.Proxied, got.Properties)
+		}
+		if got.Hash != wire.AssignmentHash(got.Chunks, got.Properties, &got.Proxied.ProxyChecks) {
+			t.Error("the hash does not cover whom the checks speak of")
+		}
+		if p, ok := got.ProxyNode(check, s2); !ok || p.ID != s2 || p.Namespace != 1 || p.UID != h.p.directory.NodeUID(s2) {
+			t.Errorf("speaks for s2: %+v %v", p, ok)
+		}
+		if _, ok := got.ProxyNode(check, other); ok {
+			t.Error("speaks for a machine")
+		}
+	}
+	if got := h.p.directory.For(other); got.Proxied != nil || h.p.directory.For(s1) != nil {
+		t.Error("who runs no proxy check is told of one, or a proxy node has an assignment")
+	}
+	if got := h.p.directory.NodeUnits(s1); !slices.Equal(got, []model.CheckID{check}) {
+		t.Errorf("about s1: %v", got)
+	}
+	if l := h.p.Inspector().Placement(intent.Key{Kind: "Check", Namespace: "default", Name: "ping"}); l.Nodes != 2 || l.About != 2 {
+		t.Errorf("lands %+v", l)
+	}
+	if faults, _ := h.p.Inspector().Faults(""); len(faults) != 0 {
+		t.Errorf("faults: %+v", faults)
+	}
+
+	// What is new of the proxy nodes reaches those who run checks about them, and only those.
+	changed := h.p.fleet.counts.Changed
+	gen := h.p.directory.For(other).Generation
+	s3 := h.proxy("s3", "192.0.2.3")
+	h.proxy("s1", "192.0.2.11")
+	if got := h.p.directory.For(a); len(got.Proxied.Nodes) != 3 || string(got.Proxied.Nodes[0].Properties[0].Value) != `"192.0.2.11"` {
+		t.Errorf("a is told of %+v", got.Proxied.Nodes)
+	}
+	if h.p.directory.For(other).Generation != gen || h.p.fleet.counts.Changed-changed != 4 {
+		t.Errorf("%d assignments changed", h.p.fleet.counts.Changed-changed)
+	}
+
+	// Of what lands no more the events go: those of the proxy nodes, and of machines that had
+	// their own before.
+	h.forgotten = nil
+	kept := h.p.Revision()
+	h.put("Node", "default", "s3", nil, &model.NodeSpec{Proxy: true})
+	h.put("Check", "default", "disk", nil, func() *model.CheckSpec { c := ping(); return c }())
+	disk, _ := h.p.directory.CheckByName("default", "disk")
+	forgotten := []Removal{{Node: s3, Mark: wire.ForgetMark{Check: check}}}
+	for _, n := range []model.NodeID{a, b, other} {
+		forgotten = append(forgotten, Removal{Node: n, Mark: wire.ForgetMark{Check: disk}})
+	}
+	same := func(got []Removal) bool {
+		distinct := map[Removal]bool{}
+		for _, f := range got {
+			distinct[f] = true
+		}
+		for _, f := range forgotten {
+			if !distinct[f] {
+				return false
+			}
+			delete(distinct, f)
+		}
+		return len(distinct) == 0
+	}
+	if !same(h.forgotten) {
+		t.Errorf("forgotten %+v, want %+v", h.forgotten, forgotten)
+	}
+	before := h.p.directory.For(a)
+	if since, err := h.p.RemovalsSince(context.Background(), kept); err != nil || !same(since) {
+		t.Errorf("since: %+v %v", since, err)
+	}
+	if !reflect.DeepEqual(h.p.directory.For(a), before) {
+		t.Error("looking back changed an assignment")
+	}
+}

@@ -1,0 +1,225 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// sentences is a Explanation as people read it.
+func sentences(w Explanation) string {
+	text := "- "
+	if w.Lands {
+		text = "+ "
+	}
+	text += w.Text + "\n"
+	for _, under := range w.Under {
+		text += "  " + strings.ReplaceAll(strings.TrimSuffix(sentences(under), "\n"), "\n", "\n  ") + "\n"
+	}
+	return text
+}
+
+func TestExplainCheckNamesTheChain(t *testing.T) {
+	h := newHouse(t)
+	h.node("web01", map[string]string{"env": "prod"}, "web")
+	h.node("db01", map[string]string{"env": "test"})
+	h.put("Group", "default", "prod", nil, &model.GroupSpec{Where: `node.labels.env == "prod"`})
+	h.put("Group", "default", "all", nil, &model.GroupSpec{Groups: []string{"web", "prod"}, Nodes: []string{"a", "b", "c", "d", "e", "f"}})
+	h.put("Namespace", "", "other", nil, &model.NamespaceSpec{})
+
+	targets := &model.Targets{Groups: []string{"all", "nobody"}, Except: &model.Targets{Nodes: []string{"web01"}}}
+	h.put("Check", "default", "excepted", nil, shell("true", targets))
+	h.put("Check", "default", "plain", nil, shell("true", &model.Targets{Groups: []string{"all"}}))
+	h.put("Check", "default", "nowhere", nil, shell("true", nil))
+	h.put("Check", "other", "theirs", nil, shell("true", &model.Targets{Nodes: []string{"web01"}}))
+
+	for _, c := range []struct{ namespace, check, node, want string }{
+		{"default", "plain", "web01", `
++ check plain lands here
+  + it is in group all
+    + it is in group web
+      + the node lists it (spec.groups): an operator put it there
+    + it is in group prod
+      + the condition holds: node.labels.env == "prod"`},
+		{"default", "plain", "db01", `
+- check plain does not name this node
+  - it is not in group all
+    - it is not in group web, which is declared nowhere
+    - it is not in group prod
+      - the condition does not hold: node.labels.env == "prod"
+    - named are other nodes: a, b, c, d, e, …
+  - it would, if the node were in group all: list that under spec.groups, muster edit node db01`},
+		{"default", "excepted", "web01", `
+- check excepted names this node and excepts it again
+  + it is in group all
+    + it is in group web
+      + the node lists it (spec.groups): an operator put it there
+    + it is in group prod
+      + the condition holds: node.labels.env == "prod"
+  + except: it is named: web01`},
+		{"default", "nowhere", "web01", `
+- check nowhere is disabled, or has no targets: it runs nowhere`},
+		{"other", "theirs", "web01", `
+- check other/theirs is of namespace other: it runs on the nodes of that namespace only`},
+	} {
+		id, _ := h.p.directory.CheckByName(c.namespace, c.check)
+		why, ok := h.p.Inspector().ExplainCheck(h.id(c.node), id)
+		if got := strings.TrimSpace(sentences(why)); !ok || got != strings.TrimSpace(c.want) {
+			t.Errorf("%s on %s:\n%s\nwant\n%s", c.check, c.node, got, strings.TrimSpace(c.want))
+		}
+	}
+	if _, ok := h.p.Inspector().ExplainCheck(9999, 1); ok {
+		t.Error("a node that is not there")
+	}
+	var groups []string
+	for _, why := range h.p.Inspector().ExplainGroups(h.id("web01")) {
+		groups = append(groups, why.Text)
+	}
+	if got := strings.Join(groups, "; "); got != "it is in group all; it is in group prod; it is in group web" {
+		t.Error(got)
+	}
+}
+
+// What is said of a property is listed from global to node with what became of it, and
+// the value shown is the one that agents are sent.
+func TestPropertiesSayWhereTheyComeFrom(t *testing.T) {
+	h := newHouse(t)
+	raw := func(s string) map[string]json.RawMessage { return map[string]json.RawMessage{"p": json.RawMessage(s)} }
+	property := func(name, scope, value string) {
+		h.put("Property", "default", name, nil, &model.PropertySpec{Property: "p", Scope: scope, Value: json.RawMessage(value)})
+	}
+	group := func(name, value string) {
+		h.put("Group", "default", name, nil, &model.GroupSpec{Properties: raw(value)})
+	}
+	group("deep", `{"a": {"b": 2}}`)
+	group("flat", `"x"`)
+	group("same", `"x"`)
+	property("everywhere", "global", `{"a": {"b": 1, "c": 1}, "d": {}}`)
+	property("here", "node:one", `{"d": {"e": 1}}`)
+	for name, groups := range map[string][]string{"one": {"deep"}, "two": {"flat", "deep"}, "three": {"flat", "same"}, "four": nil} {
+		h.node(name, nil, groups...)
+	}
+	for node, want := range map[string]string{
+		"one": `{"a":{"b":2,"c":1},"d":{"e":1}}
+global default/everywhere partly in force
+group deep in force
+node default/here in force`,
+		"two": `p is set differently by group deep and by group flat
+global default/everywhere in conflict
+group deep in conflict
+group flat in conflict`,
+		"three": `"x"
+global default/everywhere overridden
+group flat in force
+group same in force`,
+		"four": `{"a":{"b":1,"c":1},"d":{}}
+global default/everywhere in force`,
+	} {
+		all := h.p.Inspector().PropertyOrigins(h.id(node))
+		if len(all) != 1 || all[0].Name != "p" {
+			t.Errorf("%s: %+v", node, all)
+			continue
+		}
+		got := []string{string(all[0].Value) + all[0].Conflict}
+		for _, o := range all[0].From {
+			got = append(got, strings.Join([]string{o.Level, strings.TrimPrefix(strings.Fields(o.From)[1], "group "), o.Effect}, " "))
+		}
+		if text := strings.Join(got, "\n"); text != want {
+			t.Errorf("%s:\n%s\nwant\n%s", node, text, want)
+		}
+		if value, conflict, ok := h.p.Inspector().NodeProperties(h.id(node))("p"); !ok || string(value)+conflict != got[0] {
+			t.Errorf("%s: shown %s, in force %s%s", node, got[0], value, conflict)
+		}
+	}
+}
+
+func TestLabelsHaveOwners(t *testing.T) {
+	meta := model.Metadata{Labels: map[string]string{"a": "server", "b": "server"}}
+	spec := &model.NodeSpec{AgentLabels: map[string]string{"b": "agent", "c": "agent"}, Facts: map[string]string{"a": "facts", "b": "facts", "c": "facts", "d": "facts"}}
+	var got []string
+	for _, l := range LabelOrigins(meta, spec) {
+		got = append(got, fmt.Sprint(l.Name, " ", l.Value, " of ", l.Owner))
+		for _, hidden := range l.Hides {
+			got[len(got)-1] += " over " + hidden.Value
+		}
+		if EffectiveLabels(meta, spec)[l.Name] != l.Value {
+			t.Errorf("%s is shown as %s", l.Name, l.Value)
+		}
+	}
+	if want := []string{"a server of server over facts", "b server of server over agent over facts", "c agent of agent over facts", "d facts of facts"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// What keeps nodes from running a check is found on each of them, and counted over all.
+func TestFaults(t *testing.T) {
+	h := newHouse(t)
+	for i := range 5 {
+		h.node(fmt.Sprintf("web%d", i), nil, "web")
+	}
+	h.node("db1", nil, "web", "db")
+	h.put("Check", "default", "disk", nil, shell("check_disk -w {{ .props.disk_warn }}", &model.Targets{Groups: []string{"web"}}))
+	h.put("Check", "default", "load", nil, shell(`check_load -w {{ .props.load_warn | default "5" }}`, &model.Targets{Groups: []string{"web"}}))
+	text := func(namespace string) string {
+		list, nodes := h.p.Inspector().Faults(namespace)
+		out := fmt.Sprint(nodes, " nodes")
+		for _, f := range list {
+			names := make([]string, len(f.Examples))
+			for i, id := range f.Examples {
+				_, names[i], _ = h.p.directory.NodeName(id)
+			}
+			out += fmt.Sprintf("; %d %s: %s", f.Nodes, strings.Join(names, " "), f.Text)
+		}
+		return out
+	}
+	for _, want := range []string{
+		`6 nodes; 6 web0 web1 web2: check disk: property "disk_warn" is not set and has no default`,
+		`1 nodes; 1 db1: check disk: property "disk_warn" has no value here: disk_warn is set differently by group db and by group web`,
+		`0 nodes`,
+	} {
+		if got := text(""); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+		if got := text("other"); got != "0 nodes" {
+			t.Error(got)
+		}
+		of := h.p.Inspector().NodeFaults(h.id("db1"))
+		if (len(of) == 1) != strings.Contains(want, "disk_warn") {
+			t.Errorf("of db1: %+v", of)
+		}
+		switch {
+		case strings.HasPrefix(want, "6"):
+			h.put("Group", "default", "web", nil, &model.GroupSpec{Properties: map[string]json.RawMessage{"disk_warn": []byte(`"20%"`)}})
+			h.put("Group", "default", "db", nil, &model.GroupSpec{Properties: map[string]json.RawMessage{"disk_warn": []byte(`"10%"`)}})
+		case strings.HasPrefix(want, "1"):
+			h.put("Property", "default", "disk_warn", nil, &model.PropertySpec{Scope: "node:db1", Value: []byte(`"5%"`)})
+		}
+	}
+}
+
+// Merged values are JSON, in one spelling whatever the order of the sources.
+func FuzzResolve(f *testing.F) {
+	for _, v := range []string{`1`, `{"a":1}`, `{"a":{"b":2}}`, `[]`, `null`, ` {"a" : "x"} `, `{"a":1,"a":2}`, strings.Repeat(`{"a":`, 40) + `1` + strings.Repeat(`}`, 40)} {
+		f.Add(v, `{"a":2}`, `{"c":true}`)
+	}
+	f.Fuzz(func(t *testing.T, a, b, c string) {
+		for _, v := range []string{a, b, c} {
+			if !json.Valid([]byte(v)) {
+				return
+			}
+		}
+		x, y, z := source{json.RawMessage(a), "a"}, source{json.RawMessage(b), "b"}, source{json.RawMessage(c), "c"}
+		one := resolve("p", [][]source{{z}, {x, y}})
+		two := resolve("p", [][]source{{z}, {y, x}})
+		if one.Error != two.Error || string(one.Value) != string(two.Value) {
+			t.Errorf("order matters: %s %q, %s %q", one.Value, one.Error, two.Value, two.Error)
+		}
+		if one.Error == "" && !json.Valid(one.Value) {
+			t.Errorf("not JSON: %q", one.Value)
+		}
+	})
+}
