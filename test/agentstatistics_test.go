@@ -46,7 +46,7 @@ func TestAgentStatistics(t *testing.T) {
 	if out := s.CLI("get", "agents"); !strings.Contains(out, "\n1 agent: 1 of "+a.Version+"\n") {
 		t.Error(out)
 	}
-	if out := s.CLI("describe", "node", a.Name); !strings.Contains(out, "\nit says  ") {
+	if out := s.CLI("describe", "node", a.Name); !strings.Contains(out, "\nload  ") {
 		t.Error(out)
 	}
 	if told := s.Metric("muster_agents_told"); told != 1 {

@@ -154,10 +154,10 @@ func TestAssets(t *testing.T) {
 		}
 		s.Stop()
 		a.Start()
-		a.AwaitLog("asset is not here")
+		a.AwaitLog("asset not fetched")
 		s.Start()
 		s.WaitReady(time.Minute)
-		a.AwaitLog(`msg="asset is here" sha512=` + goodSum[:12])
+		a.AwaitLog(`msg="asset ready" sha512=` + goodSum[:12])
 		awaitEvent(t, api, "word", model.OK, "hello")
 	})
 }

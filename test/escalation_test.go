@@ -31,7 +31,7 @@ func TestKillDuringEscalation(t *testing.T) {
 	// Until it is written down that somebody was told, a kill has them told again (TestKilledBetweenDeliveryAndRecord).
 	harness.Until(t, 10*time.Second, "that the pager was told is known", func() (string, bool) {
 		out := s.CLI("describe", "event", "web01/disk")
-		return out, strings.Contains(out, "pager about opened: delivered")
+		return out, strings.Contains(out, "pager of opened: delivered")
 	})
 	s.Kill()
 	s.Start()

@@ -284,7 +284,7 @@ func (x *transcript) clockOff() {
 		}
 	})
 	x.eventOutput("clock")
-	x.logLine("log of the agent", log.String, "clock is not")
+	x.logLine("log of the agent", log.String, "this machine's clock")
 	x.hide = append(x.hide, [2]string{`(1h0m|59m5\d|3600|3599|1h|59m)[0-9.]*m?s?`, "1h0m0s"})
 }
 
@@ -326,7 +326,7 @@ func (x *transcript) frameRefused() {
 	}
 	x.s.Apply(checks.String())
 	x.logLine("log of the agent", a.Log, "server refused results")
-	x.logLine("log of the server", x.s.Log, "is refused for good")
+	x.logLine("log of the server", x.s.Log, "refused a signal")
 	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
 		out := x.s.CLI("status")
 		for line := range strings.Lines(out) {

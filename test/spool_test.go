@@ -202,7 +202,7 @@ func TestPoisonSignalInSpool(t *testing.T) {
 				t.Errorf("%g results were refused", refused)
 			}
 			harness.Until(t, 20*time.Second, "the logs of agent and server tell what happened", func() (string, bool) {
-				agent, server := strings.Contains(a.Log(), "server refused results"), strings.Contains(s.Log(), "refused for good")
+				agent, server := strings.Contains(a.Log(), "server refused results"), strings.Contains(s.Log(), "refused a signal")
 				return fmt.Sprintf("agent %v, server %v", agent, server), agent == c.refused && server == c.refused
 			})
 			if e := eventOf(t, api, "poison", "small"); e.Lost != 0 {
