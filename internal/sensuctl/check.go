@@ -1,7 +1,9 @@
 package sensuctl
 
 import (
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -168,4 +170,133 @@ func addMissing(o object, m *model.Resource) {
 			o["check_hooks"] = addToList(o["check_hooks"].([]object), words[2], name)
 		}
 	}
+}
+
+// asset writes an asset with filters for the machines of each build. An import of it makes the same builds.
+func (v *view) asset(m *model.Resource) (object, error) {
+	a := m.Spec.(*model.AssetSpec)
+	o := object{"metadata": metadata(m, sensuName(m)), "url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
+	if len(a.Builds) == 1 {
+		b := &a.Builds[0]
+		o["url"], o["sha512"], o["filters"] = b.URL, b.SHA512, assetFilters(b)
+		return o, nil
+	}
+	builds, most := make([]object, len(a.Builds)), 0
+	for i := len(builds) - 1; i >= 0; i-- {
+		b := &a.Builds[i]
+		filters := assetFilters(b)
+		for len(filters) < most { // Sensu takes the build with most filters, Muster the first
+			filters = append(filters, "true")
+		}
+		most = len(filters)
+		builds[i] = object{"url": b.URL, "sha512": b.SHA512, "filters": filters, "headers": nil}
+	}
+	o["builds"] = builds
+	return o, nil
+}
+
+func assetFilters(b *model.AssetBuild) []string {
+	out := []string{}
+	for _, f := range [...]struct{ of, is string }{{"os", b.OS}, {"arch", b.Arch}, {"platform", b.Distribution}} {
+		if f.is != "" {
+			out = append(out, "entity.system."+f.of+" == '"+quoted(f.is)+"'")
+		}
+	}
+	switch v := b.DistributionVersion; {
+	case v == "":
+	case strings.Trim(v, "0123456789") == "":
+		out = append(out, "entity.system.platform_version.split('.')[0] == '"+v+"'")
+	default:
+		out = append(out, "entity.system.platform_version == '"+quoted(v)+"'")
+	}
+	return out
+}
+
+func quoted(text string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) }
+
+func (v *view) namespace(m *model.Resource) (object, error) {
+	return object{"name": m.Metadata.Name}, nil
+}
+
+func (v *view) hook(m *model.Resource) (object, error) {
+	h := m.Spec.(*model.HookSpec)
+	timeout := seconds(h.Timeout)
+	if timeout == 0 {
+		timeout = 10
+	}
+	return object{"metadata": metadata(m, sensuName(m)), "command": shellCommand(h.Command), "timeout": timeout, "stdin": h.Stdin, "runtime_assets": []string{}}, nil
+}
+
+// filter has no form for one with other times than by day in UTC.
+func (v *view) filter(m *model.Resource) (object, error) {
+	f := m.Spec.(*model.FilterSpec)
+	o := object{"metadata": metadata(m, sensuName(m)), "action": f.Action, "expressions": nonNil(f.Expressions), "runtime_assets": nonNil(f.Assets), "when": nil}
+	if f.When == nil {
+		return o, nil
+	}
+	var spans []string
+	for _, s := range f.When.Spans {
+		spans = append(spans, s.During) // an empty one has another form
+	}
+	when, ok := weekdayTimes(spans)
+	if !ok || f.When.Window != "" || f.When.TimeZone != "UTC" {
+		return nil, nil
+	}
+	o["when"] = when
+	return o, nil
+}
+
+func (v *view) mutator(m *model.Resource) (object, error) {
+	u := m.Spec.(*model.MutatorSpec)
+	o := object{"metadata": metadata(m, sensuName(m)), "timeout": seconds(u.Timeout), "env_vars": envVars(u.Env), "runtime_assets": nonNil(u.Assets), "secrets": secrets(u.Secrets)}
+	if u.Javascript != "" {
+		o["type"], o["eval"] = "javascript", u.Javascript
+	} else {
+		o["type"], o["command"] = "pipe", shellCommand(u.Command)
+	}
+	return o, nil
+}
+
+// handler has a form for programs and sockets only, with the filters and the mutator of the pipeline that an import
+// makes of these.
+func (v *view) handler(m *model.Resource) (object, error) {
+	h := m.Spec.(*model.HandlerSpec)
+	o := object{"metadata": metadata(m, sensuName(m)), "timeout": seconds(h.Timeout), "env_vars": envVars(h.Env), "filters": []string{}, "handlers": []string{}, "runtime_assets": nonNil(h.Assets), "secrets": secrets(h.Secrets)}
+	switch {
+	case h.Command != nil:
+		o["type"], o["command"] = "pipe", shellCommand(h.Command)
+	case h.TCP != nil:
+		o["type"], o["socket"] = "tcp", socket(h.TCP.Address)
+	case h.UDP != nil:
+		o["type"], o["socket"] = "udp", socket(h.UDP.Address)
+	default:
+		return nil, nil
+	}
+	own, err := v.find("Pipeline", m.Metadata.Namespace, model.SensuPipeline(m.Metadata.Name))
+	if err != nil || own == nil {
+		return o, err
+	}
+	if p, ok := own.Spec.(*model.PipelineSpec); ok && len(p.Workflows) == 1 && p.Workflows[0].Handler == m.Metadata.Name {
+		o["filters"], o["mutator"] = nonNil(p.Workflows[0].Filters), p.Workflows[0].Mutator
+	}
+	return o, nil
+}
+
+func (v *view) pipeline(m *model.Resource) (object, error) {
+	p := m.Spec.(*model.PipelineSpec)
+	flows := []object{}
+	for _, w := range p.Workflows {
+		o := object{"name": w.Name, "filters": references("EventFilter", w.Filters), "handler": references("Handler", []string{w.Handler})[0]}
+		if w.Mutator != "" {
+			o["mutator"] = references("Mutator", []string{w.Mutator})[0]
+		}
+		flows = append(flows, o)
+	}
+	return object{"metadata": metadata(m, sensuName(m)), "workflows": flows}, nil
+}
+
+func socket(address string) object {
+	host, port, _ := net.SplitHostPort(address)
+	n, _ := strconv.Atoi(port)
+	return object{"host": host, "port": n}
 }

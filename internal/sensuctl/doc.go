@@ -1,15 +1,15 @@
 // Package sensuctl serves the HTTP API of a Sensu Go 6 backend, so that an unmodified sensuctl works with Muster.
 //
-// Input: requests to /auth, /version, /health and /api/core/v2, /api/core/v3 (path.go). Output: requests to Muster's own
+// Input: requests to /auth, /version, /health and /api/core/v2, /api/core/v3 (server.go). Output: requests to Muster's own
 // API in the same process with the caller's token (client.InProcess), which decides on permissions, limits and guards.
 //
-// One table (types.go) has a row per type: group, kind, form, fields of selectors, Muster's commands. operation.go maps a
+// One table (types.go) has a row per type: group, kind, form, fields of selectors, Muster's commands. server.go maps a
 // method and a path to a function by it.
 //
-// Reads: a view (view.go) writes resources in Sensu's forms (check.go, entity.go, event.go, pipeline.go, silence.go, …).
+// Reads: a view (view.go) writes resources in Sensu's forms (check.go, entity.go, silence.go, check.go, silence.go, …).
 // Writes: a document (document.go) is imported by sensuimport and replaces the resource whole (write.go), if that is
-// expressible in Sensu's forms and belongs to nobody or to the owner "sensu" (ownership.go). Everything else is answered
-// 501 with the command of Muster to type (alternative.go).
+// expressible in Sensu's forms and belongs to nobody or to the owner "sensu" (document.go). Everything else is answered
+// 501 with the command of Muster to type (types.go).
 //
 // No goroutines, no locks. Start reading at Server.ServeHTTP in server.go.
 package sensuctl

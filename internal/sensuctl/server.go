@@ -2,8 +2,12 @@ package sensuctl
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Options holds the dependencies of a Server.
@@ -134,4 +139,195 @@ func tokenOf(r *http.Request) string {
 		return strings.TrimSpace(token)
 	}
 	return ""
+}
+
+// IsSensuPath reports whether a path belongs to Sensu's API.
+func IsSensuPath(path string) bool {
+	switch path {
+	case "/auth", "/version", "/health":
+		return true
+	}
+	_, ok := parsePath(path)
+	return ok || strings.HasPrefix(path, "/auth/")
+}
+
+// place holds the parts of a path: /api/GROUP/VERSION/[namespaces/NAMESPACE/]TYPE[/NAME…].
+type place struct {
+	group     string // core/v2
+	namespace string // Muster's name of it; empty: all namespaces
+	kind      string // checks
+	names     []string
+}
+
+const maxPathParts = 16
+
+// parsePath splits an escaped path. Muster's own paths (/api/v1) are not ok.
+func parsePath(path string) (p place, ok bool) {
+	rest, ok := strings.CutPrefix(path, "/api/")
+	if !ok {
+		return p, false
+	}
+	parts := strings.SplitN(rest, "/", maxPathParts)
+	for i, part := range parts {
+		var err error
+		if parts[i], err = url.PathUnescape(part); err != nil {
+			return p, false
+		}
+	}
+	if parts[0] == "v1" || len(parts) < 3 || len(parts) == maxPathParts {
+		return p, false
+	}
+	if p.group, parts = parts[0]+"/"+parts[1], parts[2:]; len(parts) > 1 && strings.HasPrefix(p.group, "enterprise/") {
+		p.group, parts = p.group+"/"+parts[0], parts[1:] // /api/enterprise/licensing/v2/license
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		p.namespace, parts = model.CleanName(parts[1]), parts[2:]
+		if p.namespace == "" {
+			return p, false
+		}
+	}
+	p.kind, p.names = parts[0], parts[1:]
+	for len(p.names) > 0 && p.names[len(p.names)-1] == "" { // /users/
+		p.names = p.names[:len(p.names)-1]
+	}
+	return p, p.kind != ""
+}
+
+// name returns Muster's form of the i-th name after the type; empty: there is none.
+func (p *place) name(i int) string {
+	if i >= len(p.names) {
+		return ""
+	}
+	return model.CleanName(p.names[i])
+}
+
+// sensuError is an error in the form of Sensu's API.
+type sensuError struct {
+	status  int
+	Message string `json:"message"`
+	Code    int    `json:"code"`
+}
+
+func (e *sensuError) Error() string { return e.Message }
+
+// Codes of Sensu's errors. sensuctl dump passes over a type that fails with codeNotFound, whatever the status.
+const (
+	codeInvalid         = 1
+	codeNotFound        = 2
+	codeExists          = 3
+	codeDenied          = 4
+	codeUnauthenticated = 5
+)
+
+var codes = map[model.Class]int{
+	model.Invalid: codeInvalid, model.TooLarge: codeInvalid, model.Guarded: codeInvalid, model.Limited: codeInvalid,
+	model.NotFound: codeNotFound, model.Conflict: codeExists, model.Forbidden: codeDenied, model.Unauthenticated: codeUnauthenticated,
+}
+
+// errorOf writes an error as one line with its hint. An internal error is logged, and its text stays on the server.
+func (s *Server) errorOf(err error) *sensuError {
+	if e := (*sensuError)(nil); errors.As(err, &e) {
+		return e
+	}
+	var e *model.Error
+	if !errors.As(err, &e) || e.Class == model.Internal {
+		s.log.Error("request of sensuctl failed", "err", err)
+		return &sensuError{http.StatusInternalServerError, "internal error; the server's log has the reason", 0}
+	}
+	hint := e.Hint
+	if e.Class == model.Unauthenticated {
+		hint = "sensuctl configure"
+	}
+	message := strings.Join(strings.Fields(e.Message), " ")
+	if hint != "" {
+		message += " (" + strings.Join(strings.Fields(hint), " ") + ")"
+	}
+	return &sensuError{e.Class.HTTP(), message, codes[e.Class]}
+}
+
+// writeAnswer writes a text as it is and anything else as JSON.
+func writeAnswer(w http.ResponseWriter, a answer) {
+	if a.next != "" {
+		w.Header().Set("Sensu-Continue", a.next)
+	}
+	text, plain := a.body.(string)
+	w.Header().Set("Content-Type", "application/json")
+	if plain {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(a.status)
+	switch {
+	case plain:
+		_, _ = io.WriteString(w, text+"\n")
+	case a.body != nil:
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		_ = enc.Encode(a.body)
+	}
+}
+
+// operation returns the operation for a method and a path; nil: Muster has another command for it, or none.
+func (s *Server) operation(method string, r *request) operation {
+	depth := len(r.names)
+	t, known := types[r.kind]
+	switch {
+	case t.objects != nil && r.group == t.group:
+		return byMethod(method, depth, s.listCollection, s.oneOfCollection, nil, s.putInCollection, nil)
+	case r.namespace == "" && r.kind != "namespaces" && (method != http.MethodGet || depth > 0):
+		return nil
+	case r.kind == "events" && r.group == "core/v2":
+		return s.eventOperation(method, depth)
+	case !known || t.kind == "" || r.group != t.group:
+		return nil
+	case isHookChange(method, r):
+		return s.changeHooks
+	case r.kind == "silenced":
+		if method == http.MethodGet && depth == 2 && (r.names[0] == "subscriptions" || r.names[0] == "checks") {
+			return s.silences
+		}
+		return byMethod(method, depth, s.silences, s.oneSilence, s.putSilence, s.putSilence, s.deleteSilence)
+	case r.kind == "entity-states":
+		return byMethod(method, depth, s.list, s.one, nil, s.putState, nil)
+	case t.group == "core/v3":
+		return byMethod(method, depth, s.list, s.one, nil, s.put, nil)
+	case t.deletable:
+		return byMethod(method, depth, s.list, s.one, s.put, s.put, s.remove)
+	}
+	return byMethod(method, depth, s.list, s.one, s.put, s.put, nil)
+}
+
+// byMethod chooses an operation for a collection (list, create) or one resource (get, replace, remove).
+func byMethod(method string, depth int, list, get, create, replace, remove operation) operation {
+	switch {
+	case method == http.MethodGet && depth == 0:
+		return list
+	case method == http.MethodGet && depth == 1:
+		return get
+	case method == http.MethodPost && depth == 0:
+		return create
+	case method == http.MethodPut && depth == 1:
+		return replace
+	case method == http.MethodDelete && depth == 1:
+		return remove
+	}
+	return nil
+}
+
+// eventOperation chooses the operation for events: events, events/ENTITY or events/ENTITY/CHECK.
+func (s *Server) eventOperation(method string, depth int) operation {
+	switch {
+	case method == http.MethodGet && depth < 2:
+		return s.events
+	case depth != 2:
+		return nil
+	case method == http.MethodGet:
+		return s.event
+	case method == http.MethodPut:
+		return s.putEvent
+	case method == http.MethodDelete:
+		return s.deleteEvent
+	}
+	return nil
 }

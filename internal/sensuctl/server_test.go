@@ -2,6 +2,7 @@ package sensuctl
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -250,5 +252,205 @@ func TestPages(t *testing.T) {
 			return
 		}
 		query.Set("continue", next)
+	}
+}
+
+// The roles that are here are listed and shown as Sensu's, and what they say is so; those of a dump may be
+// given back, and no others are made.
+func TestReadRoles(t *testing.T) {
+	w := newWorld(t)
+	var list []struct {
+		Metadata struct{ Name string }
+		Rules    []struct{ Verbs, Resources []string }
+		RoleRef  struct{ Name string } `json:"role_ref"`
+		Subjects []struct{ Type, Name string }
+	}
+	groups := map[string]string{}
+	for _, kind := range []string{"clusterroles", "clusterrolebindings"} {
+		list = nil
+		if err := json.Unmarshal([]byte(w.expect(200, "GET", "/api/core/v2/"+kind+"?types=X&limit=100", "")), &list); err != nil {
+			t.Fatal(err)
+		}
+		if len(list) != 4 {
+			t.Errorf("%s: %+v", kind, list)
+		}
+		for _, one := range list {
+			text := w.expect(200, "GET", "/api/core/v2/"+kind+"/"+one.Metadata.Name, "")
+			w.expect(200, "PUT", "/api/core/v2/"+kind+"/"+one.Metadata.Name, text)
+			if kind == "clusterroles" && len(one.Rules) == 0 {
+				t.Errorf("%+v", one)
+			}
+			for _, s := range one.Subjects {
+				groups[s.Name] = one.RoleRef.Name
+			}
+		}
+	}
+	for role, group := range groupOf {
+		if groups[group] == "" {
+			t.Errorf("users with the role %s are in the group %s, which has no role", role, group)
+		}
+	}
+	w.expect(501, "PUT", "/api/core/v2/clusterroles/view", `{"metadata":{"name":"view"},"rules":[{"verbs":["*"],"resources":["*"]}]}`)
+	w.expect(404, "GET", "/api/core/v2/clusterroles/edit", "")
+	for _, kind := range []string{"roles", "rolebindings"} {
+		if text := strings.TrimSpace(w.expect(200, "GET", core+"/"+kind, "")); text != "[]" {
+			t.Errorf("%s: %s", kind, text)
+		}
+		w.expect(200, "GET", "/api/core/v2/"+kind, "")
+		w.expect(404, "GET", core+"/"+kind+"/x", "")
+		w.expect(404, "GET", "/api/core/v2/namespaces/nope/"+kind, "")
+	}
+	if text := w.expect(200, "GET", "/api/core/v2/clusterroles?fieldSelector=clusterrole.name%20%3D%3D%20view", ""); !strings.Contains(text, "view") || strings.Contains(text, "operator") {
+		t.Error(text)
+	}
+	w.expect(422, "GET", "/api/core/v2/clusterroles?fieldSelector=check.name%20%3D%3D%20view", "")
+}
+
+// fakeAPI is an API that knows everybody and has one of everything.
+func fakeAPI(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	switch r.URL.Path {
+	case "/api/v1/me":
+		_, _ = w.Write([]byte(`{"user":"admin","role":"admin","token":"1"}`))
+	case "/api/v1/checks/default/x":
+		_, _ = w.Write([]byte(`{"kind":"Check","metadata":{"name":"x","namespace":"default"},"spec":{"command":"true","interval":"10s","targets":{"nodes":["a"]}}}`))
+	case "/api/v1/checks":
+		_, _ = w.Write([]byte(`{"items":[{"kind":"Check","metadata":{"name":"x","namespace":"default"},"spec":{"command":["a","b"],"cron":"* * * * *"}}]}`))
+	default:
+		_, _ = w.Write([]byte(`{}`))
+	}
+}
+
+// FuzzRequest lets somebody who is known send anything: it is answered, with JSON or not at all.
+func FuzzRequest(f *testing.F) {
+	f.Add("GET", "/api/core/v2/namespaces/default/checks", "fieldSelector=check.name == x", "")
+	f.Add("GET", "/api/core/v2/namespaces/default/checks/x", "", "")
+	f.Add("GET", "/api/core/v2/namespaces/default/silenced/subscriptions/web", "limit=-1&continue=x", "")
+	f.Add("PUT", "/api/core/v2/namespaces/default/checks/x", "", `{"metadata":{"name":"x"},"command":"true {{ .labels.a }}","interval":10,"subscriptions":["a"],"handlers":["b"],"check_hooks":[{"critical":["h"]}],"output_metric_handlers":["m"]}`)
+	f.Add("PUT", "/api/core/v2/namespaces/default/handlers/x", "", `{"type":"Handler","spec":{"type":"set","handlers":["a","b"],"filters":["f"],"mutator":"m"}}`)
+	f.Add("PUT", "/api/core/v2/namespaces/default/pipelines/x", "", `{"workflows":[{"name":"a","handler":{"name":"h"},"filters":[{"name":"f"}],"mutator":{"name":"m"}}]}`)
+	f.Add("PUT", "/api/core/v2/namespaces/default/entities/x", "", `{"entity_class":"proxy","subscriptions":["a"]}`)
+	f.Add("PUT", "/api/core/v2/namespaces/default/silenced/a:b", "", `{"subscription":"a","check":"b","expire":60}`)
+	f.Add("POST", "/api/core/v2/namespaces/default/silenced", "", `{"check":"b","begin":1,"expire_at":99999999999}`)
+	f.Add("PUT", "/api/core/v2/namespaces/default/events/a/b", "", `{"check":{"status":0,"output":"Resolved manually by sensuctl"}}`)
+	f.Add("PUT", "/api/core/v2/namespaces/x", "", `{"name":"x"}`)
+	f.Add("DELETE", "/api/core/v2/namespaces/default/silenced/%2A:x", "", "")
+	f.Add("GET", "/api/core/v3/namespaces/a%2fb/entity-configs", "", "")
+	f.Add("POST", "/auth/token", "", "{}")
+	s := New(Options{API: http.HandlerFunc(fakeAPI), Now: func() time.Time { return time.Unix(1_795_000_000, 0) }})
+	f.Fuzz(func(t *testing.T, method, path, query, body string) {
+		r, err := http.NewRequest(method, "http://muster"+path, strings.NewReader(body))
+		if err != nil || !IsSensuPath(r.URL.EscapedPath()) {
+			return
+		}
+		r.URL.RawQuery = query
+		r.RemoteAddr = "192.0.2.1:1234"
+		r.Header.Set("Authorization", "Bearer x")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		text := w.Body.Bytes()
+		if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") && len(text) > 0 && !json.Valid(text) {
+			t.Errorf("%s %s: %s", method, path, text)
+		}
+		if w.Code == http.StatusInternalServerError {
+			t.Errorf("%s %s %q: %s", method, path, body, text)
+		}
+	})
+}
+
+const core = "/api/core/v2/namespaces/default"
+
+// What sensuctl create -f, check, entity, event and silenced send, and what they are answered.
+func TestConversation(t *testing.T) {
+	w := newWorld(t)
+	w.exchange("PUT", "/api/core/v2/namespaces/team", `{"name":"team"}`)
+	w.exchange("GET", "/api/core/v2/namespaces", "")
+	w.exchange("PUT", core+"/hooks/ps", `{"metadata":{"name":"ps","namespace":"default"},"command":"ps aux","timeout":10,"stdin":false,"runtime_assets":null}`)
+	w.exchange("PUT", core+"/filters/fourth", `{"metadata":{"name":"fourth","namespace":"default"},"action":"allow","expressions":["event.check.occurrences == 4"],"runtime_assets":null}`)
+	w.exchange("PUT", core+"/mutators/js", `{"metadata":{"name":"js","namespace":"default"},"timeout":0,"env_vars":null,"type":"javascript","eval":"return 1"}`)
+	w.exchange("PUT", core+"/handlers/tofile", `{"metadata":{"name":"tofile","namespace":"default"},"type":"pipe","command":"cat","timeout":5,"handlers":null,"filters":["is_incident","fourth"],"mutator":"js","env_vars":null,"runtime_assets":null,"secrets":null}`)
+	w.exchange("PUT", core+"/handlers/all", `{"metadata":{"name":"all","namespace":"default"},"type":"set","handlers":["tofile"]}`)
+	w.exchange("PUT", core+"/checks/Disk_Root", `{"metadata":{"name":"Disk_Root","namespace":"default","labels":{"team":"ops","sensu.io/managed_by":"sensuctl"}},"command":"disk {{ .labels.warn | default \"80\" }}","handlers":["tofile","nowhere"],"high_flap_threshold":50,"interval":10,"low_flap_threshold":20,"publish":true,"runtime_assets":["plugins"],"subscriptions":["linux","entity:web01"],"proxy_entity_name":"","check_hooks":[{"critical":["ps"]}],"stdin":false,"subdue":null,"ttl":60,"timeout":5,"round_robin":false,"output_metric_format":"nagios_perfdata","output_metric_handlers":null,"env_vars":["A=b"],"secrets":null,"pipelines":[]}`)
+	w.exchange("GET", core+"/checks/disk_root", "")
+	sum := strings.Repeat("a", 128)
+	w.exchange("POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Plugins","namespace":"default"},"spec":{"url":"https://example.com/p.tar.gz","sha512":"`+sum+`","filters":["entity.system.os == 'linux'","entity.system.arch == 'amd64'"],"builds":null,"headers":{"Authorization":"Bearer s3cret"}}}`)
+	w.exchange("PUT", core+"/assets/many", `{"metadata":{"name":"many","namespace":"default"},"builds":[{"url":"https://example.com/a.tar.gz","sha512":"`+sum+`","filters":null},{"url":"https://example.com/b.tar.gz","sha512":"`+strings.Repeat("b", 128)+`","filters":["entity.system.platform == 'redhat'","parseInt(entity.system.platform_version.split('.')[0]) == 9"]}]}`)
+	w.exchange("GET", core+"/assets", "")
+	w.exchange("GET", core+"/assets/Plugins", "")
+	w.exchange("DELETE", core+"/assets/many", "")
+	w.exchange("GET", core+"/assets/many", "")
+	w.exchange("GET", core+"/handlers", "")
+	w.exchange("GET", core+"/pipelines/sensu-tofile", "")
+	w.exchange("GET", core+"/hooks", "")
+	w.exchange("GET", core+"/mutators", "")
+	w.exchange("PUT", core+"/entities/router", `{"entity_class":"proxy","system":{"network":{"interfaces":null}},"subscriptions":["net"],"last_seen":0,"deregister":false,"deregistration":{},"metadata":{"name":"router","namespace":"default","labels":{"region":"eu"}}}`)
+	w.exchange("GET", core+"/entities/router", "")
+
+	w.Joined("web01", map[string]string{"os": "linux", "hostname": "web01.example", "sensuEntity": "Web01"})
+	w.Result("default", "web01", "disk_root", model.Critical, "disk full")
+	w.Result("default", "web01", "disk_root", model.Critical, "disk full")
+	w.exchange("GET", core+"/events?limit=100", "")
+	w.exchange("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"expire":3600,"expire_on_resolve":true,"check":"Disk_Root","reason":"planned","begin":0,"expire_at":0}`)
+	w.exchange("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"expire":-1,"expire_on_resolve":false,"check":"Disk_Root","reason":"again","begin":0,"expire_at":0}`)
+	w.exchange("GET", core+"/silenced", "")
+	w.exchange("GET", core+"/silenced/checks/disk_root", "")
+	w.exchange("GET", core+"/silenced/subscriptions/linux", "")
+	w.exchange("DELETE", core+"/silenced/%2A:Disk_Root", "")
+	w.exchange("GET", core+"/silenced", "")
+	w.exchange("PUT", core+"/events/Web01/Disk_Root", `{"timestamp":1795374936,"entity":{"metadata":{"name":"Web01","namespace":"default"}},"check":{"status":0,"output":"Resolved manually by sensuctl","metadata":{"name":"Disk_Root","namespace":"default"}}}`)
+	w.exchange("GET", core+"/events/Web01/Disk_Root", "")
+	w.exchange("PUT", core+"/events/Web01/Disk_Root", `{"check":{"status":0,"output":"all is well"}}`)
+	w.exchange("DELETE", core+"/events/Web01/Disk_Root", "")
+	w.exchange("GET", core+"/events/Web01/Disk_Root", "")
+	w.golden("conversation.txt")
+}
+
+// What covers or changes most of a fleet is refused, and the answer names the command of Muster that does it:
+// sensuctl has no --yes.
+func TestGuardedRequestsNameCommand(t *testing.T) {
+	w := newWorld(t)
+	names := make([]string, 60)
+	for i := range names {
+		names[i] = fmt.Sprintf("web%02d", i)
+	}
+	w.Nodes("default", map[string]string{"os": "linux"}, names...)
+	w.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: linux}\nspec: {where: 'node.labels.os == \"linux\"'}\n---\n" +
+		"apiVersion: muster/v1\nkind: Check\nmetadata: {name: disk}\nspec: {command: \"true\", interval: 1m, targets: {groups: [linux]}}\n")
+	refused := func(method, path, body, command string) {
+		t.Helper()
+		text := w.expect(http.StatusPreconditionRequired, method, path, body)
+		if !strings.Contains(text, "sensuctl has no --yes; look at it, then type: "+command+")") {
+			t.Errorf("%s %s: %s", method, path, text)
+		}
+		for _, flag := range []string{"--dry-run", "--max-affected"} {
+			if strings.Contains(text, flag) {
+				t.Errorf("%s %s speaks of %s: %s", method, path, flag, text)
+			}
+		}
+	}
+	silence := `{"metadata":{"namespace":"default"},"subscription":"linux","check":"disk","expire":3600,"reason":"the site's down"}`
+	command := `muster silence --group linux --check disk --until 2026-11-20T13:00:00Z -m 'the site'\\''s down' --yes`
+	refused("POST", core+"/silenced", silence, command)
+	refused("PUT", core+"/silenced/linux:disk", silence, command)
+	refused("POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"linux","expire":-1,"expire_on_resolve":true,"reason":"x"}`,
+		"muster silence --group linux --until-resolved -m x --yes")
+	refused("PUT", core+"/checks/load", `{"metadata":{"name":"load"},"command":"true","interval":60,"publish":true,"subscriptions":["linux"]}`, applyCommand)
+	refused("DELETE", core+"/checks/disk", "", "muster delete check disk --yes")
+	w.expect(201, "POST", core+"/silenced", `{"metadata":{"namespace":"default"},"subscription":"entity:web01","expire":60,"reason":"x"}`)
+}
+
+// The command says all that the silence does.
+func TestSilenceCommand(t *testing.T) {
+	w := newWorld(t)
+	at := model.Time{Time: w.Now()}
+	for want, s := range map[string]model.SilenceSpec{
+		"muster silence web01 --check disk --forever -m x -n eu --yes": {Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}, Checks: []string{"disk"}}, Reason: "x"},
+		"muster silence --all --from 2026-11-20T12:00:00Z --until 2026-11-20T12:00:00Z --until-resolved -m '$(x) `y`' -n eu --yes": {
+			Begin: at, Until: at, UntilResolved: true, Reason: "$(x) `y`"},
+		"muster silence --check disk --forever -m '-x' -n eu --yes": {Selector: model.Selector{Checks: []string{"disk"}}, Reason: "-x"},
+	} {
+		if got := silenceCommand("eu", &s); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
 	}
 }

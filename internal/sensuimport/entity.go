@@ -1,8 +1,10 @@
 package sensuimport
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -93,4 +95,196 @@ func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	if len(k.Pipelines)+len(k.Handlers) > 0 {
 		n.Keepalive = k
 	}
+}
+
+// importSilence is a silence by subscription and check; either may be * or missing.
+func importSilence(o *object) {
+	s := o.spec
+	subscription, check := s.text("subscription"), s.text("check")
+	if subscription == "" && check == "" {
+		subscription, check, _ = strings.Cut(o.name, ":")
+		if node, ok := strings.CutPrefix(o.name, "entity:"); ok {
+			subscription, check, _ = strings.Cut(node, ":")
+			subscription = "entity:" + subscription
+		}
+	}
+	spec := &model.SilenceSpec{Reason: cmp.Or(s.text("reason"), "silenced in Sensu"), UntilResolved: s.boolean("expire_on_resolve")}
+	if by := s.text("creator"); by != "" {
+		spec.Reason += " (by " + by + ")"
+	}
+	switch node, ok := strings.CutPrefix(subscription, "entity:"); {
+	case ok:
+		spec.Targets = &model.Targets{Nodes: []string{name(node)}}
+	case subscription != "" && subscription != "*":
+		spec.Targets = &model.Targets{Groups: []string{o.group(subscription)}}
+	}
+	if check != "" && check != "*" {
+		spec.Checks = []string{name(check)}
+	} else if spec.Targets != nil && spec.Targets.Groups != nil {
+		o.noteChange("it holds for all checks of the nodes of group %s, their keepalive too; in Sensu for those that subscribe to it: say which with checks", spec.Targets.Groups[0])
+	}
+	begin := unix(s.integer("begin"))
+	until := unix(s.integer("expire_at"))
+	if expire := s.integer("expire"); until.IsZero() && expire > 0 { // the rest of it, if it has begun
+		from := o.importer.now
+		if begin.After(from) {
+			from = begin
+		}
+		until = from.Add(time.Duration(expire) * time.Second)
+	}
+	if !until.IsZero() && !until.After(o.importer.now) {
+		o.noteChange("it has ended: left out")
+		return
+	}
+	if begin.After(o.importer.now) {
+		spec.Begin = model.Time{Time: begin}
+	}
+	if !until.IsZero() {
+		spec.Until = model.Time{Time: until}
+	}
+	if o.name = strings.NewReplacer("*", "all").Replace(o.name); o.name == "" {
+		o.name = "all"
+	}
+	o.declare(spec)
+}
+
+// unix is a time that Sensu wrote as seconds; zero: none.
+func unix(n int) time.Time {
+	if n <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(n), 0).UTC()
+}
+
+// importUser says how to make one: passwords are kept as hashes that only Sensu checks.
+func importUser(o *object) {
+	s := o.spec
+	user, groups := s.text("username"), s.texts("groups")
+	for _, known := range []string{"password", "password_hash"} {
+		s.value(known)
+	}
+	switch {
+	case s.boolean("disabled"):
+		o.noteChange("user %s is disabled: left out", user)
+	case user == "agent":
+		o.noteChange("agents of Sensu come as such a user: muster auth user create agent --role agent")
+	default:
+		role := roleOf(groups)
+		o.noteLoss("user %s (groups %s): muster auth user create %s --role %s", user, strings.Join(groups, ", "), name(user), role)
+	}
+}
+
+func roleOf(groups []string) string {
+	for _, g := range groups {
+		switch g {
+		case "cluster-admins", "admins":
+			return "admin"
+		case "system:agents":
+			return "agent"
+		case "ops", "operators", "editors":
+			return "operator"
+		}
+	}
+	return "viewer"
+}
+
+// roles of Sensu that have a counterpart.
+var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "operator": "operator", "view": "viewer", "system:agent": "agent"}
+
+// importBinding records the role of a user or group.
+func importBinding(o *object) {
+	s := o.spec
+	ref := s.object("role_ref")
+	ref.value("type")
+	role := ref.text("name")
+	var who []string
+	for _, subject := range s.objects("subjects") {
+		who = append(who, strings.ToLower(subject.text("type"))+" "+subject.text("name"))
+	}
+	if strings.HasPrefix(o.name, "system:") || strings.HasPrefix(role, "system:") {
+		return // every backend has it
+	}
+	if ours := roles[role]; ours != "" {
+		o.noteLoss("role %s for %s: give these users --role %s", role, strings.Join(who, ", "), ours)
+		return
+	}
+	o.noteLoss("role %s for %s: the roles are admin, operator, viewer, agent and alerts", role, strings.Join(who, ", "))
+}
+
+// provider is where Sensu's secrets are. It becomes part of each Secret.
+type provider struct {
+	env   bool
+	vault model.Vault
+}
+
+func importProvider(o *object) {
+	p := provider{env: o.kind == "Env"}
+	if !p.env {
+		client := o.spec.object("client")
+		p.vault = model.Vault{Address: client.text("address"), Engine: cmp.Or(client.text("version"), "v2"), Namespace: client.text("namespace"),
+			TokenFile: "/etc/muster/vault-token", CA: client.object("tls").text("ca_cert")}
+		client.value("token")
+		client.value("max_retries")
+		client.value("timeout")
+		client.value("agent_address")
+		o.noteChange("its token is not carried: write one into %s, which the server's user may read, or have Vault Agent do that", p.vault.TokenFile)
+	}
+	o.importer.providers[o.name] = p
+}
+
+func importSecret(o *object) {
+	id, of := o.spec.text("id"), o.spec.text("provider")
+	p, ok := o.importer.providers[of]
+	spec := &model.SecretSpec{}
+	switch {
+	case ok && p.env, !ok && of == "env":
+		spec.Env = id
+		if strings.HasPrefix(id, "MUSTER_") {
+			o.noteLoss("id: variables MUSTER_… are the server's own settings: give it another name")
+			return
+		}
+		o.noteChange("set %s in the environment of the server", id)
+	case ok:
+		at, key, found := strings.Cut(id, "#")
+		mount, path, _ := strings.Cut(strings.Trim(at, "/"), "/")
+		if p.vault.Engine == "v2" {
+			path = strings.TrimPrefix(path, "data/")
+		}
+		if !found || path == "" || key == "" {
+			o.noteLoss("id %q does not say mount/path#key", id)
+			return
+		}
+		vault := p.vault
+		vault.Mount, vault.Path, vault.Key = mount, path, key
+		spec.Vault = &vault
+	default:
+		o.noteLoss("provider %q: a Secret is in the environment, in files or in Vault: muster explain secret", of)
+		return
+	}
+	o.declare(spec)
+}
+
+// importCheckSecrets imports the secrets of a check. The server hands their values only to machines of trusted groups, which people
+// have to declare.
+func importCheckSecrets(o *object, c *model.CheckSpec) {
+	c.Secrets = commandSecrets(o, "check")
+	if len(c.Secrets) > 0 {
+		o.noteChange("secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")
+	}
+}
+
+// commandSecrets are those in the environment of a command.
+func commandSecrets(o *object, what string) (list []model.CommandSecret) {
+	for _, secret := range o.spec.objects("secrets") {
+		of, as := secret.text("secret"), secret.text("name")
+		switch named := model.CleanName(of); {
+		case o.find("Secret", named) == nil:
+			o.noteLoss("secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
+		case len(list) == model.MaxCheckSecrets:
+			o.noteLoss("secret %s as %s: a %s has at most %d", of, as, what, model.MaxCheckSecrets)
+		default:
+			list = append(list, model.CommandSecret{Env: as, Secret: named})
+		}
+	}
+	return list
 }

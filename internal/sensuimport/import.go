@@ -1,3 +1,11 @@
+// Package sensuimport turns the files of `sensuctl dump`, and files for `sensuctl create -f`, into Muster's resources and
+// reports line by line the fields that it could not carry.
+//
+// A file becomes objects (read.go). One function per type reads the fields that it understands (check.go, handler.go,
+// entity.go, …); a field that no function read is reported (read.go). import.go, expression.go and expression.go translate
+// names, tokens and expressions. With ImportInto, objects may name resources that a server has (import.go).
+//
+// Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
 package sensuimport
 
 import (
@@ -274,4 +282,143 @@ func splitWhere(where string) (file string, line int) {
 	}
 	_, _ = fmt.Sscanf(where[i+1:], "%d", &line)
 	return where[:i], line
+}
+
+// targetNamespace returns the namespace of an object's resources.
+func (o *object) targetNamespace() string {
+	if o.kind == "Namespace" {
+		return ""
+	}
+	return cmp.Or(model.CleanName(o.namespace), "default")
+}
+
+// uniqueName returns Muster's name for one of Sensu's, which may hold capitals and colons. It notes two names that become
+// one.
+func (o *object) uniqueName(kind, name string) string {
+	clean := cmp.Or(model.CleanName(name), "unnamed")
+	at := resourceKey{kind, cmp.Or(o.targetNamespace(), "default"), clean}
+	switch first, ok := o.importer.names[at]; {
+	case !ok:
+		o.importer.names[at] = name
+		if clean != name {
+			o.noteChange("%s is called %s: names are lower-case letters, digits, and . _ -", name, clean)
+		}
+	case first != name:
+		o.noteLoss("%s and %s have the same name here, %s", first, name, clean)
+	}
+	return clean
+}
+
+// name returns Muster's name for one that an object refers to.
+func name(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
+
+// group returns the group of a subscription. It adds the group at its first use: agents may join it, as agents of Sensu
+// choose their subscriptions.
+func (o *object) group(subscription string) string {
+	clean := o.uniqueName("Group", subscription)
+	o.add(clean, &model.GroupSpec{SelfJoin: true})
+	return clean
+}
+
+// Lookup returns a resource of the server; nil: the server has none.
+type Lookup func(kind, namespace, name string) (*model.Resource, error)
+
+// find returns a resource of the object's namespace that was made of the files or that the server has; nil: neither.
+func (o *object) find(kind, name string) *model.Resource {
+	if r := o.importer.made[resourceKey{kind, o.targetNamespace(), name}]; r != nil {
+		return r
+	}
+	return o.existing(kind, name)
+}
+
+// existing returns a resource of the server in the object's namespace. The first failure ends the import with its error.
+func (o *object) existing(kind, name string) (r *model.Resource) {
+	im := o.importer
+	if im.server == nil || im.failure != nil {
+		return nil
+	}
+	r, im.failure = im.server(kind, o.targetNamespace(), name)
+	return r
+}
+
+// missing notes a resource that the object names and that does not exist. use is the type of a hook.
+func (o *object) missing(kind, name, use string) {
+	o.noteLoss("%s %s %s", kind, name, o.absent())
+	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
+}
+
+func (o *object) absent() string {
+	if o.importer.server != nil {
+		return "does not exist yet"
+	}
+	return "is not in these files"
+}
+
+// existingHandler returns a handler or a set of the server in Sensu's form, with the filters and the mutator of its own
+// pipeline. A handler that sends messages by itself has none and gets incidents. nil: the server has none.
+func existingHandler(o *object, handler string) *object {
+	h := o.existing("Handler", name(handler))
+	own := o.existing("Pipeline", PipelineOf(handler))
+	if h == nil && (own == nil || own.Metadata.Annotations[SetOf] == "") {
+		return nil
+	}
+	spec := map[string]any{}
+	switch {
+	case h == nil:
+		spec["type"], spec["handlers"] = "set", anyList(strings.Split(own.Metadata.Annotations[SetOf], ", "))
+	case own != nil && len(own.Spec.(*model.PipelineSpec).Workflows) == 1:
+		flow := own.Spec.(*model.PipelineSpec).Workflows[0]
+		spec["filters"], spec["mutator"] = anyList(flow.Filters), flow.Mutator
+	case !readsEvents(h.Spec.(*model.HandlerSpec)):
+		spec["filters"] = []any{model.FilterIncident, model.FilterNotSilenced}
+	}
+	return &object{importer: o.importer, kind: "Handler", name: handler, namespace: o.namespace, meta: newFields("", nil), spec: newFields("", spec)}
+}
+
+func anyList(texts []string) (list []any) {
+	for _, t := range texts {
+		list = append(list, t)
+	}
+	return list
+}
+
+// hearsExisting sends a check's events to a handler of the server: by the pipeline that was made for the handler, or
+// by the check's alert where the handler sends messages by itself. false: the server has no such handler.
+func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []string) bool {
+	if o.importer.by[key{"Handler", o.namespace, handler}] != nil || o.importer.by[key{"TCPStreamHandler", o.namespace, handler}] != nil {
+		return false
+	}
+	pipeline := PipelineOf(handler)
+	if p := o.existing("Pipeline", pipeline); p != nil {
+		if slices.Contains(c.Pipelines, pipeline) {
+			return true
+		}
+		if len(filters) > 0 {
+			pipeline += "-metrics"
+			o.add(pipeline, &model.PipelineSpec{Workflows: withFilters(p.Spec.(*model.PipelineSpec).Workflows, filters)})
+		}
+		if !slices.Contains(c.Pipelines, pipeline) {
+			c.Pipelines = append(c.Pipelines, pipeline)
+		}
+		return true
+	}
+	h := o.existing("Handler", name(handler))
+	if h == nil || readsEvents(h.Spec.(*model.HandlerSpec)) || len(filters) > 0 {
+		return false
+	}
+	if alert := alertOf(c); !slices.Contains(alert.Handlers, h.Metadata.Name) {
+		alert.Handlers = append(alert.Handlers, h.Metadata.Name)
+	}
+	return true
+}
+
+// PipelineOf returns the name of the pipeline that is made for a handler that reads Sensu's events.
+func PipelineOf(handler string) string { return model.SensuPipeline(name(handler)) }
+
+func withFilters(flows []model.Workflow, filters []string) []model.Workflow {
+	out := slices.Clone(flows)
+	for i := range out {
+		out[i].Filters = append(slices.Clone(out[i].Filters), filters...)
+	}
+	return out
 }

@@ -1,17 +1,32 @@
+// Package admission accepts connections for all listeners of agents and people, before anybody has authenticated: it
+// bounds their number, reads PROXY headers of load balancers, and limits how many TLS handshakes compute at a time.
+//
+// In: TCP connections (Admission.Accept, Admission.Serve). Out: a *Conn for each, or a closed connection and a count.
+// A peer that has authenticated keeps its connection (Prove, Vouch); the others give way when connections run short.
+//
+// Goroutines: one per connection, until its handler returns. Locks: Admission.mu alone. Start reading at accept.go.
 package admission
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/netip"
+	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/pires/go-proxyproto"
 	"golang.org/x/time/rate"
 
 	"github.com/muster-fleet/muster/internal/pause"
@@ -135,4 +150,148 @@ func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 		})
 		wsconn.CloseGracefully(c, LingerTime) // the peer reads the TLS alert
 	})
+}
+
+// ErrNoNode means that a client certificate of our CA names no node.
+var ErrNoNode = errors.New("certificate names no node")
+
+// Failure returns the metric label of a failed TLS handshake on c: the probe of a balancer's health check is no failure
+// of an agent.
+func (c *Conn) Failure(err error) string {
+	cause := tlsFailure(err)
+	if cause == "tls_gone" && c.healthCheck {
+		return "proxy_check"
+	}
+	return cause
+}
+
+func tlsFailure(err error) string {
+	var record tls.RecordHeaderError
+	var certificate *tls.CertificateVerificationError
+	var invalid x509.CertificateInvalidError
+	var network net.Error
+	switch {
+	case errors.As(err, &record):
+		if isHTTP(record.RecordHeader) {
+			return "tls_plain_http"
+		}
+		if isProxyHeader(record.RecordHeader) {
+			return "proxy_not_listed"
+		}
+		return "tls_no_tls"
+	case errors.As(err, &certificate):
+		if errors.As(certificate.Err, &invalid) && invalid.Reason == x509.Expired {
+			return "tls_certificate_expired"
+		}
+		if errors.As(certificate.Err, new(x509.UnknownAuthorityError)) {
+			return "tls_certificate_of_another_ca"
+		}
+		return "tls_certificate"
+	case errors.Is(err, ErrNoNode):
+		return "tls_certificate"
+	case strings.Contains(err.Error(), "client didn't provide a certificate"):
+		return "tls_no_certificate"
+	case strings.Contains(err.Error(), "unsupported application protocols"):
+		return "tls_alpn"
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "tls_timeout"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
+		return "tls_gone"
+	}
+	return "tls"
+}
+
+// isHTTP reports whether the bytes in place of a TLS record's header begin a plain HTTP request.
+func isHTTP(head [5]byte) bool {
+	switch string(head[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH", "CONNE", "PRI *":
+		return true
+	}
+	return false
+}
+
+// balancers are load balancers whose connections begin with a PROXY header (version 1 or 2) that names the client. Only
+// their headers are believed.
+type balancers struct {
+	networks []netip.Prefix
+	readers  sync.Pool // *bufio.Reader, while a header is read
+}
+
+func (b *balancers) contain(peer net.Addr) bool {
+	tcp, ok := peer.(*net.TCPAddr)
+	if !ok {
+		return false
+	}
+	address := tcp.AddrPort().Addr().Unmap().WithZone("")
+	return slices.ContainsFunc(b.networks, func(network netip.Prefix) bool { return network.Contains(address) })
+}
+
+// Failures of a balancer's connection, with their metric labels.
+var (
+	errHealthCheck     = errors.New("opened and closed: a health check") // proxy_check
+	errNoHeader        = errors.New("no PROXY header")                   // proxy_missing
+	errMalformedHeader = errors.New("PROXY header cannot be read")       // proxy_malformed
+)
+
+// ReadProxyHeader reads the PROXY header of a balancer's connection, which then has the address of the balancer's client.
+// It waits until the connection's deadline or the end of ctx. Bytes behind the header are read again.
+func (a *Admission) ReadProxyHeader(ctx context.Context, c *Conn) error {
+	b := &a.balancers
+	if !b.contain(c.RemoteAddr()) {
+		return nil
+	}
+	defer context.AfterFunc(ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })()
+	r, _ := b.readers.Get().(*bufio.Reader)
+	if r == nil {
+		r = bufio.NewReader(nil)
+	}
+	r.Reset(c)
+	defer func() {
+		r.Reset(nil)
+		b.readers.Put(r)
+	}()
+	if _, err := r.Peek(1); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		return errHealthCheck
+	}
+	header, err := proxyproto.Read(r)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return err
+	case errors.Is(err, proxyproto.ErrNoProxyProtocol):
+		return errNoHeader
+	case err != nil:
+		return errors.Join(errMalformedHeader, err)
+	}
+	if n := r.Buffered(); n > 0 {
+		unread, _ := r.Peek(n)
+		c.unread = slices.Clone(unread)
+	}
+	// A header without an address (LOCAL, UNKNOWN, a socket file) is of the balancer itself, as in its health checks.
+	if peer, _, ok := header.TCPAddrs(); ok && header.Command.IsProxy() {
+		c.peer = peer
+	} else {
+		c.healthCheck = true
+	}
+	return nil
+}
+
+// ProxyFailure returns the metric label of an error of ReadProxyHeader.
+func ProxyFailure(err error) string {
+	switch {
+	case errors.Is(err, errHealthCheck):
+		return "proxy_check"
+	case errors.Is(err, errNoHeader):
+		return "proxy_missing"
+	case errors.Is(err, errMalformedHeader):
+		return "proxy_malformed"
+	}
+	return "proxy_timeout"
+}
+
+// isProxyHeader reports whether the bytes in place of a TLS record's header begin a PROXY header.
+func isProxyHeader(head [5]byte) bool {
+	return string(head[:]) == string(proxyproto.SIGV1) || strings.HasPrefix(string(proxyproto.SIGV2), string(head[:]))
 }

@@ -1,10 +1,10 @@
 // Package alertmanager is the source for senders that speak to a Prometheus Alertmanager: Prometheus itself, Grafana's
 // contact points, vmalert, rulers. docs/alerts.md is the manual.
 //
-// In: POST api/v2/alerts (handler.go, receive.go). An alert's name is a passive check, its labels name a node or proxy node;
+// In: POST api/v2/alerts (receive.go, receive.go). An alert's name is a passive check, its labels name a node or proxy node;
 // both are created when an alert first names them (location.go). All alerts of one name on one node are one event: its
-// status is the worst of the firing alerts, its output lists them (alert_text.go). Firing alerts are kept in memory
-// (firing.go), because senders repeat them every minute. An alert that is not repeated ends by its endsAt, on a clock that
+// status is the worst of the firing alerts, its output lists them (alerts.go). Firing alerts are kept in memory
+// (alerts.go), because senders repeat them every minute. An alert that is not repeated ends by its endsAt, on a clock that
 // stops with this process (sender_clock.go). Out: a result of the server for each changed event (Config.Write), durable
 // before the sender gets its answer. After a start, open events stay open until senders have had time to repeat them.
 //

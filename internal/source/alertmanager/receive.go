@@ -1,10 +1,20 @@
 package alertmanager
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -154,4 +164,182 @@ func (s *Server) updateOneLocked(by intent.Actor, a *Alert, at *location, now ti
 	f.status, f.line, f.text = statusOf(a.Labels), a.line(), a.text()
 	f.delay = a.clockDelay(f.delay, by, now)
 	return p, fires, ""
+}
+
+// Path is the prefix of the URL paths: PATH/api/v2/alerts for namespace default, and PATH/NAMESPACE/api/v2/alerts.
+const Path = "/alertmanager/"
+
+// Serve answers a request under Path from an address. The error is for its sender.
+func (s *Server) Serve(r *http.Request, address string) error {
+	err := s.serve(r, address)
+	result := "ok"
+	if err != nil {
+		result = model.ClassOf(err).Label()
+	}
+	s.metrics.requests.WithLabelValues(result).Inc()
+	return err
+}
+
+func (s *Server) serve(r *http.Request, address string) error {
+	namespace, ok := parsePath(r.URL.Path)
+	if !ok {
+		return model.Errorf(model.NotFound, "there is no %s", r.URL.Path).
+			WithHint("send alerts by POST %sapi/v2/alerts, or %sNAMESPACE/api/v2/alerts: docs/alerts.md", Path, Path)
+	}
+	if r.Method != http.MethodPost {
+		return model.Errorf(model.Invalid, "send alerts by POST; to look at them: muster get events --selector source=alertmanager").WithHint("silences are made by muster silence: docs/alerts.md")
+	}
+	user, err := s.login(r, namespace)
+	if err != nil {
+		return err
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, s.cfg.Limits.BodyBytes+1))
+	if err != nil {
+		return model.Errorf(model.Invalid, "the request ended early: %w", err)
+	}
+	if int64(len(body)) > s.cfg.Limits.BodyBytes {
+		return model.Errorf(model.TooLarge, "more than %s in one request", model.Size(s.cfg.Limits.BodyBytes)).WithHint("send fewer alerts at once")
+	}
+	return s.receive(r.Context(), intent.Actor{User: user, Whence: address}, namespace, body)
+}
+
+// parsePath returns the namespace of a URL path.
+func parsePath(path string) (namespace string, ok bool) {
+	rest, ok := strings.CutPrefix(path, Path)
+	if !ok {
+		return "", false
+	}
+	for _, version := range [...]string{"api/v2/alerts", "api/v1/alerts"} {
+		if namespace, ok = strings.CutSuffix(rest, version); !ok {
+			continue
+		}
+		if namespace == "" {
+			return model.DefaultNamespaceName, true
+		}
+		namespace, ok = strings.CutSuffix(namespace, "/")
+		return namespace, ok && model.NameError(namespace) == nil
+	}
+	return "", false
+}
+
+// login authenticates a sender by a token of the role alerts or admin, or by user and password with the role alerts. The
+// password of Sensu agents, which every machine has, is not accepted.
+func (s *Server) login(r *http.Request, namespace string) (user string, err error) {
+	var namespaces []string
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		who, err := s.cfg.Access.Authenticate(strings.TrimSpace(token))
+		if err != nil {
+			return "", model.Errorf(model.Unauthenticated, "the server does not know this token, or it has expired").WithHint("muster auth token create --role alerts -m \"alerts\"")
+		}
+		if who.Role != access.Alerts && !who.May(access.Change, namespace) {
+			return "", model.Errorf(model.Forbidden, "a token with the role %s may not send alerts", &who.Grants).WithHint("muster auth token create --role alerts -m \"alerts\"")
+		}
+		user, namespaces = who.User, who.Namespaces
+	} else if name, password, ok := r.BasicAuth(); ok {
+		who, err := s.loginProgram(r.Context(), name, password)
+		if err != nil {
+			return "", err
+		}
+		user, namespaces = who.Name, who.Namespaces
+	} else {
+		return "", model.Errorf(model.Unauthenticated, "want a token (Authorization: Bearer), or user and password").
+			WithHint("muster auth token create --role alerts -m \"alerts\"; or muster auth user create NAME --role alerts")
+	}
+	if len(namespaces) > 0 && !slices.Contains(namespaces, namespace) {
+		return "", model.Errorf(model.Forbidden, "%s may not send alerts to namespace %q", user, namespace).
+			WithHint("it may to: %s; the path names it: %sNAMESPACE", strings.Join(namespaces, ", "), Path)
+	}
+	return user, s.cfg.Intent.CheckNamespace(namespace)
+}
+
+func (s *Server) loginProgram(ctx context.Context, name, password string) (p access.Program, err error) {
+	if p, err = s.cfg.Access.LoginProgram(ctx, access.Alerts, name, password, nil); err != nil {
+		return p, fmt.Errorf("log in as %q: %w", truncate(oneLine(name), 100), err)
+	}
+	return p, nil
+}
+
+// Alert is an alert in the form of Alertmanager's api/v2 (and the older api/v1).
+type Alert struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL"`
+
+	// Set by Server.setLifetimes.
+	lifetime time.Duration // without being repeated; not positive: it has ended
+	behind   time.Duration // least delay of the sender's clock; zero: unknown
+}
+
+// refusal is a refused alert of a request.
+type refusal struct {
+	index int
+	out   outcome
+	why   string
+}
+
+// decode reads the alerts of a request. An error refuses the request, a refusal one alert.
+func decode(body []byte, l *Limits) (alerts []Alert, refused []refusal, err error) {
+	body = bytes.TrimSpace(body)
+	if len(body) > 0 && body[0] == '{' {
+		return nil, nil, model.Errorf(model.Invalid, "want a list of alerts, not an object").
+			WithHint("this is the form of a webhook; the address is for alertmanagers of Prometheus (alerting.alertmanagers) and Grafana's contact point Alertmanager: docs/alerts.md")
+	}
+	var list []json.RawMessage
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, nil, model.Errorf(model.Invalid, "the alerts cannot be read: %w", err).WithHint("want JSON as Alertmanager's api/v2/alerts has it: docs/alerts.md")
+	}
+	if len(list) > l.Alerts {
+		return nil, nil, model.Errorf(model.TooLarge, "%d alerts in one request, at most %d", len(list), l.Alerts).WithHint("send them in several")
+	}
+	alerts = make([]Alert, len(list))
+	for i, text := range list {
+		if err := json.Unmarshal(text, &alerts[i]); err != nil {
+			refused = append(refused, refusal{i, malformed, err.Error()})
+		} else if why := alerts[i].invalid(l); why != "" {
+			refused = append(refused, refusal{i, malformed, why})
+		}
+	}
+	return alerts, refused, nil
+}
+
+// invalid returns the reason why an alert is invalid; empty: it is valid.
+func (a *Alert) invalid(l *Limits) string {
+	if a.Labels["alertname"] == "" {
+		return "it has no label alertname"
+	}
+	for _, of := range []struct {
+		what string
+		m    map[string]string
+		most int
+	}{{"label", a.Labels, l.LabelBytes}, {"annotation", a.Annotations, l.TextBytes}} {
+		if len(of.m) > l.Labels {
+			return fmt.Sprintf("%d %ss, at most %d", len(of.m), of.what, l.Labels)
+		}
+		for name, value := range of.m {
+			if len(name) > l.NameBytes {
+				return fmt.Sprintf("the name of a %s has %d bytes, at most %d", of.what, len(name), l.NameBytes)
+			}
+			if len(value) > of.most {
+				return fmt.Sprintf("%s %s has %d bytes, at most %d", of.what, strconv.Quote(name), len(value), of.most)
+			}
+		}
+	}
+	if len(a.GeneratorURL) > l.TextBytes {
+		return fmt.Sprintf("generatorURL has %d bytes, at most %d", len(a.GeneratorURL), l.TextBytes)
+	}
+	return ""
+}
+
+// identity identifies an alert as Alertmanager does: by its labels that are not empty.
+func (a *Alert) identity() (id [32]byte) {
+	h := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {
+		if value := a.Labels[name]; value != "" {
+			fmt.Fprintf(h, "%d %s%d %s", len(name), name, len(value), value)
+		}
+	}
+	h.Sum(id[:0])
+	return id
 }

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // NamespaceLimits holds the limits of one namespace: rates and sizes of its nodes' signals.
@@ -129,4 +132,187 @@ func StatesLimit(code string) string {
 		return "namespace_states"
 	}
 	return "node_states"
+}
+
+// Budget is the account of one session: a bucket of its node, and the bucket of its namespace. Its methods Spend and
+// Wait belong to the session's reader.
+type Budget struct {
+	limiter   *Limiter
+	namespace *namespace
+	node      string
+	own       buckets
+}
+
+// Open prepares the budget of a node's session; call it before any other method.
+func (b *Budget) Open(l *Limiter, node *Node) {
+	b.limiter, b.namespace, b.node = l, l.namespace(node.Namespace), node.Name
+}
+
+// Limits returns the limits of the namespace. The caller must not change them.
+func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
+
+// Spend takes the tokens of a batch from the buckets of the node and of its namespace, and returns the longer debt.
+func (b *Budget) Spend(c *Charge) Debt {
+	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
+	node, namespace := limits.nodeRates(), limits.namespaceRates()
+	own, of := b.own.spend(c, node, burst, now)
+	all, ofAll := b.namespace.spend(c, namespace, burst, now)
+	if all > own {
+		return Debt{all, "namespace", ofAll, namespace[ofAll]}
+	}
+	return Debt{own, "node", of, node[of]}
+}
+
+// SpendFrame takes a token of the node for a frame without signals: no frame is free.
+func (b *Budget) SpendFrame() Debt {
+	most := b.Limits().NodeResultsPerSec
+	return Debt{b.own[LoadResults].Spend(1, most, b.limiter.Burst, b.limiter.Monotonic()), "node", LoadResults, most}
+}
+
+// Hit counts a limit that the session met and keeps it for Limiter.Hits.
+func (b *Budget) Hit(limit, reason string) {
+	name := b.Limits().Namespace
+	b.limiter.Met.WithLabelValues(name, limit).Inc()
+	n := b.namespace
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.hits == nil {
+		n.hits = map[string]*Hit{}
+	}
+	h := n.hits[limit]
+	if h == nil {
+		h = &Hit{Limit: limit}
+		n.hits[limit] = h
+	}
+	h.Count++
+	h.Namespace, h.Last, h.Node, h.Reason = name, b.limiter.Now(), b.node, reason
+}
+
+// maxPause bounds one pause, so that a server that stops does not wait for it.
+const maxPause = time.Second
+
+// Wait pauses the reader until the debt is paid; ctx or the end of the session ends it. New limits count the debt anew:
+// after an operator raises one, nobody waits by the old one.
+func (b *Budget) Wait(ctx context.Context, wait time.Duration, w *Window) {
+	limits := b.Limits()
+	for ; wait > 0; wait -= maxPause {
+		if now := b.Limits(); now != limits {
+			limits = now
+			if wait = b.Spend(&Charge{}).Wait; wait <= 0 {
+				return
+			}
+		}
+		if pause.For(ctx, min(wait, maxPause)) != nil || w.Ended() {
+			return
+		}
+	}
+}
+
+// Load is a kind of cost with rate limits of its own.
+type Load uint8
+
+const (
+	LoadResults Load = iota // results, keepalives, refused signals and other frames
+	LoadValues              // rows of value blocks, by their headers
+	LoadReports             // reports and inventories
+	LoadBytes               // bytes of batches, whatever their signals
+	loads
+)
+
+var loadNames = [loads]struct{ unit, limit string }{
+	LoadResults: {"results", ""}, LoadValues: {"values", "values_"}, LoadReports: {"reports", "reports_"}, LoadBytes: {"bytes", "bytes_"},
+}
+
+// Charge is the cost of a batch against the rate limits of its node and namespace.
+type Charge [loads]int
+
+// buckets are the buckets of a node or of a namespace.
+type buckets [loads]Bucket
+
+// rates are tokens per second of each load; zero: no limit.
+type rates [loads]float64
+
+func (l *NamespaceLimits) nodeRates() rates {
+	return rates{l.NodeResultsPerSec, l.NodeValuesPerSec, l.NodeReportsPerSec, l.NodeBytesPerSec}
+}
+
+func (l *NamespaceLimits) namespaceRates() rates {
+	return rates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
+}
+
+// spend takes the tokens of c from all buckets. It returns the longest wait until a debt is paid, and its load.
+func (b *buckets) spend(c *Charge, r rates, burst time.Duration, now int64) (wait time.Duration, of Load) {
+	for i := range b {
+		if r[i] <= 0 { // no limit, as most
+			continue
+		}
+		if w := b[i].Spend(c[i], r[i], burst, now); w > wait {
+			wait, of = w, Load(i)
+		}
+	}
+	return wait, of
+}
+
+// Debt is the time that a session has to wait before it reads on, and the limit that it met.
+type Debt struct {
+	Wait   time.Duration
+	scope  string // node or namespace
+	load   Load
+	perSec float64
+}
+
+// Limit returns the name of the limit in metrics and in Hit.
+func (d *Debt) Limit() string { return d.scope + "_" + loadNames[d.load].limit + "rate" }
+
+// Reason returns a sentence for people.
+func (d *Debt) Reason() string {
+	subject := "this node"
+	if d.scope == "namespace" {
+		subject = "the namespace"
+	}
+	return fmt.Sprintf("%s is at its limit of %g %s per second", subject, d.perSec, loadNames[d.load].unit)
+}
+
+// Bucket is a token bucket that may go into debt: it takes a batch whole, and the session then waits until the debt is
+// paid. So a limit never loses a result that an agent has spooled, and a node over its limit delays only itself.
+type Bucket struct {
+	mu     sync.Mutex
+	tokens float64
+	at     int64 // of tokens, ns of a monotonic clock; zero: full
+}
+
+// Spend takes n tokens of a bucket that fills at rate per second and holds burst of it, and returns the time until its
+// debt is paid.
+func (b *Bucket) Spend(n int, rate float64, burst time.Duration, now int64) time.Duration {
+	if rate <= 0 {
+		return 0
+	}
+	full := rate * burst.Seconds()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.at == 0 {
+		b.tokens = full
+	} else {
+		b.tokens = min(full, b.tokens+float64(now-b.at)/1e9*rate)
+	}
+	b.at = now
+	b.tokens -= float64(n)
+	if b.tokens >= 0 {
+		return 0
+	}
+	return time.Duration(-b.tokens / rate * float64(time.Second))
+}
+
+// Refund gives n tokens back.
+func (b *Bucket) Refund(n int) {
+	b.mu.Lock()
+	b.tokens += float64(n)
+	b.mu.Unlock()
+}
+
+// IdleSince returns the time of the last Spend.
+func (b *Bucket) IdleSince() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at
 }

@@ -2,11 +2,16 @@ package core
 
 import (
 	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
 )
 
 // SecretTimeout bounds the look-up of the secrets of one request. Agents wait longer.
@@ -61,4 +66,60 @@ func NamesSecret(assignments directory.Assignments, node model.NodeID, secret st
 		}
 		return false
 	}) != nil
+}
+
+// FetchTimeout bounds the transfer of one archive. An agent asks again for the missing rest.
+const FetchTimeout = 15 * time.Minute
+
+// Archives opens archives of Assets for agents of all sources. Its queue asset-fetches bounds the transfers.
+type Archives struct {
+	open        func(sum [64]byte) (io.ReadSeekCloser, error)
+	assignments directory.Assignments
+	slots       *queue.Slots
+	log         *slog.Logger
+}
+
+// NewArchives returns Archives that open finds by their SHA-512; nil: there are none. The error of open is for the agent.
+func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments directory.Assignments, r *queue.Registry, log *slog.Logger) *Archives {
+	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}
+}
+
+// Open waits for a slot and opens an archive that the node's assignment names. The caller calls done after the transfer.
+// outcome is a metric label.
+func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f io.ReadSeeker, done func(), outcome string, err error) {
+	if a.open == nil {
+		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server has no archives")
+	}
+	text := hex.EncodeToString(sum[:])
+	named := checkOf(a.assignments, node, func(c *model.CheckChunk) bool {
+		for i := range c.Assets {
+			for k := range c.Assets[i].Builds {
+				if c.Assets[i].Builds[k].SHA512 == text {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	if named == nil {
+		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check of this node names the archive")
+	}
+	if a.slots.Enter(ctx) != nil {
+		return nil, nil, "busy", model.Errorf(model.Unavailable, "all slots for fetching archives are taken; try again later")
+	}
+	file, err := a.open(sum)
+	if err != nil {
+		a.slots.Leave()
+		return nil, nil, "missing", err
+	}
+	return file, func() { _ = file.Close(); a.slots.Leave() }, "served", nil
+}
+
+// Failure returns the error that the agent gets: an error of this server is logged, and its details stay here.
+func (a *Archives) Failure(err error, path string) *model.Error {
+	public := &model.Error{Class: model.Internal, Message: "the server cannot read the archive; its log has the reason"}
+	if !errors.As(err, &public) {
+		a.log.Error("read an archive of an asset", "path", path, "err", err)
+	}
+	return public
 }

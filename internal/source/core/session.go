@@ -1,11 +1,13 @@
 package core
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -90,4 +92,147 @@ func (a *Activity) PingDue(now int64, every time.Duration) bool {
 	}
 	a.pinged.Store(now)
 	return true
+}
+
+// Node holds the properties of a node that its session needs. All are looked up in memory: after a restart the whole
+// fleet comes within seconds.
+type Node struct {
+	ID        model.NodeID
+	Name      string
+	Namespace model.NamespaceID
+	Key       string // pki.Fingerprint of its machine's key; empty: none on record yet
+
+	Keepalive time.Duration // interval of its keepalives; zero: the server's default
+	Timeout   time.Duration // of its keepalives; zero: the server's default
+	Warning   time.Duration // of silence, after which people are warned; zero: never
+
+	Visitor bool // it comes for a result and goes: no keepalive is expected
+}
+
+// Mark returns the journal record of the beginning or the end of a session of the node. m holds the session's id and
+// its other fields.
+func (n *Node) Mark(m wire.SessionMark) []byte {
+	m.Namespace, m.NoKeepalive = n.Namespace, n.Visitor
+	m.KeepaliveMs, m.TimeoutMs, m.WarningMs = uint32(n.Keepalive.Milliseconds()), uint32(n.Timeout.Milliseconds()), uint32(n.Warning.Milliseconds())
+	return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: n.ID, Session: &m})
+}
+
+// SectionOf returns the section of the journal that holds a node's entries.
+func SectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }
+
+// Registry finds the session of a node: at most one. S is the session of a source.
+type Registry[S any] struct {
+	mu       sync.RWMutex
+	sessions map[model.NodeID]*S
+}
+
+// Swap makes x the node's session and returns the older one, which the caller ends. It is refused, with ok false, if
+// keep (may be nil) prefers the older one, or if limit (0: none) sessions of other nodes exist.
+func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S) bool) (old *S, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sessions == nil {
+		r.sessions = make(map[model.NodeID]*S)
+	}
+	switch old = r.sessions[node]; {
+	case old == nil && limit > 0 && len(r.sessions) >= limit:
+		return nil, false
+	case old != nil && keep != nil && keep(old):
+		return old, false
+	}
+	r.sessions[node] = x
+	return old, true
+}
+
+// Remove removes x; false: another session has its place.
+func (r *Registry[S]) Remove(node model.NodeID, x *S) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sessions[node] != x {
+		return false
+	}
+	delete(r.sessions, node)
+	return true
+}
+
+// Get returns the session of a node; nil: there is none.
+func (r *Registry[S]) Get(node model.NodeID) *S {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.sessions[node]
+}
+
+// Len returns the number of sessions.
+func (r *Registry[S]) Len() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.sessions)
+}
+
+// ForEach calls fn for every session with the lock held: fn must be short and must not call the registry.
+func (r *Registry[S]) ForEach(fn func(*S)) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, x := range r.sessions {
+		fn(x)
+	}
+}
+
+// Record builds the journal entries of one batch in memory that it reuses: one entry for the node, and one for each
+// result about a proxy node, which is kept with that node. All are one commit.
+type Record struct {
+	data []byte
+	list [1]journal.Entry
+	more []journal.Entry
+}
+
+// ProxyResult is a result about a proxy node. Its number stays with the node that sent it, so that it never counts twice.
+type ProxyResult struct {
+	directory.ProxyNode
+	Signal []byte // encoded
+	Number uint64
+}
+
+// Batch is a batch for the journal.
+type Batch struct {
+	Node    model.NodeID // that sent it
+	Section journal.Section
+	Stream  wire.StreamKey
+	NowMs   uint64
+	Body    []byte // of the Batch frame
+	Signals int    // results about proxy nodes included
+	Proxied []ProxyResult
+	Waiter  journal.Waiter
+	Token   uint64
+}
+
+// Entries returns the entries of a batch. They belong to the record and are valid until Reset.
+func (rec *Record) Entries(b *Batch) []journal.Entry {
+	rec.data = append(wire.AppendBatchRecord(rec.data[:0], b.Node), b.Body...)
+	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied)}
+	if len(b.Proxied) == 0 {
+		return rec.list[:]
+	}
+	own := len(rec.data)
+	ends := make([]int, len(b.Proxied))
+	for i := range b.Proxied {
+		p := &b.Proxied[i]
+		rec.data = wire.AppendRecord(rec.data, &wire.Record{Kind: wire.RecordProxyResult, Node: p.ID, ProxyResult: &wire.ProxyResult{
+			StreamKey: b.Stream, Number: p.Number, By: b.Node, Namespace: p.Namespace, NowMs: b.NowMs, Signal: p.Signal,
+		}})
+		ends[i] = len(rec.data)
+	}
+	rec.list[0].Data = rec.data[:own:own]
+	rec.more = append(rec.more[:0], rec.list[0])
+	for i, from := 0, own; i < len(b.Proxied); i++ {
+		rec.more = append(rec.more, journal.Entry{Section: SectionOf(b.Proxied[i].UID), Data: rec.data[from:ends[i]:ends[i]], Signals: 1})
+		from = ends[i]
+	}
+	return rec.more
+}
+
+// Reset lets go of the batch's waiter.
+func (rec *Record) Reset() {
+	rec.list[0] = journal.Entry{}
+	clear(rec.more)
 }

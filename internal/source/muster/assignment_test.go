@@ -1,10 +1,18 @@
 package muster
 
 import (
+	"bytes"
+	"context"
 	"crypto/ed25519"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -12,6 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -196,4 +206,343 @@ func TestDifferenceLeadsToWanted(t *testing.T) {
 			t.Fatalf("holds another")
 		}
 	})
+}
+
+// add makes chunks known that assign then hands out.
+func (m *memPlan) add(chunks ...*model.Chunk) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range chunks {
+		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
+		m.chunks[c.ID] = c
+	}
+}
+
+const futureKind model.ChunkKind = 9
+
+func futureChunk(id model.ChunkID) *model.Chunk {
+	return (&model.Chunk{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
+}
+
+// An agent that does not understand a kind of chunks gets the rest; one that does gets all.
+func TestFeatureLackedLeavesOutTheUnit(t *testing.T) {
+	w := newWorld(t, nil)
+	w.plan.add(futureChunk(3))
+	uid := w.node(1, 1, 2, 3)
+	old := w.agent(uid)
+	old.wait("the rest", func() bool { return len(old.held) == 1 && chunkIDs(old.held[0].Chunks) == "[1 2]" })
+	idle := func() (list []core.IdleUnit) {
+		a, _ := w.server.Agent(1001)
+		return a.Idle
+	}
+	if list := idle(); len(list) != 1 || list[0].Unit != 77 || list[0].Name != "future" || !strings.Contains(list[0].Reason, "kind 9: update") {
+		t.Fatalf("idle %+v", list)
+	}
+	if n := w.count("units_left_out_total", ""); n != 1 {
+		t.Fatalf("%v units left out", n)
+	}
+	w.plan.assign(1001, uid, 2, 3, 4)
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
+	old.wait("a difference", func() bool { return len(old.held) == 2 && chunkIDs(old.held[1].Chunks) == "[2 4]" })
+	old.Close()
+
+	next, err := w.open(uid, func(cfg *link.Config, hello *wire.Hello) {
+		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
+		cfg.Chunk = func(id model.ChunkID, body []byte) (*model.Chunk, error) {
+			c, err := wire.DecodeChunk(id, body)
+			if err == nil && c.Kind == futureKind {
+				c.Seal(futureKind, struct{}{})
+			}
+			return c, err
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.wait("all", func() bool { return len(next.held) == 1 && chunkIDs(next.held[0].Chunks) == "[2 3 4]" })
+	if list := idle(); len(list) != 0 {
+		t.Fatalf("idle %+v", list)
+	}
+}
+
+// A chunk that the agent does not know the kind of, and one that it can't read, stop nothing else,
+// and the server knows them, also in the sessions after.
+func TestRefusedChunkStopsOneUnit(t *testing.T) {
+	w := newWorld(t, nil)
+	long := &model.CheckChunk{Chunk: model.Chunk{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
+	w.plan.add(futureChunk(3), long.Seal())
+	uid := w.node(1, 1, 3, 4)
+	all := func(_ *link.Config, hello *wire.Hello) {
+		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
+	}
+	a, err := w.open(uid, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(a *agent) {
+		t.Helper()
+		testenv.Until(t, "the server knows what is refused", func() bool {
+			x, _ := w.server.Agent(1001)
+			return len(x.Idle) == 2 && x.Idle[0].Unit == 77 && x.Idle[1].Unit == 78 && x.Confirmed &&
+				strings.Contains(x.Idle[0].Reason, "kind 9") && strings.Contains(x.Idle[1].Reason, "at most 262144")
+		})
+	}
+	refused(a)
+	a.send(results(1, 1, 1))
+	a.waitAck(1)
+	if len(a.refused) != 0 {
+		t.Fatalf("results of the others are refused: %+v", a.refused)
+	}
+	w.plan.assign(1001, uid, 2, 3, 4)
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
+	a.wait("a difference", func() bool { return len(a.held) == 2 && chunkIDs(a.held[1].Chunks) == "[2 3 4]" })
+	refused(a)
+
+	// The agent reads the same from its disk.
+	kept, err := (*link.Assignment)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
+	if err != nil || kept.Hash != a.held[1].Hash || len(kept.Refused) != 2 {
+		t.Fatalf("kept %+v, %v", kept, err)
+	}
+	a.Close()
+	b := w.reopen(uid, kept, all)
+	refused(b)
+}
+
+// An assignment larger than a frame arrives whole, in parts; so does a difference. The next
+// session gets all of it again.
+func TestLargeAssignmentComesInParts(t *testing.T) {
+	w := newWorld(t, nil)
+	var ids []model.ChunkID
+	for id := model.ChunkID(1); id <= 3000; id++ {
+		c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: 100 + model.UnitID(id), Namespace: model.DefaultNamespace, Name: "check"},
+			Command: &model.Command{Shell: strings.Repeat("x", 700)}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
+		if id%1000 == 0 {
+			c.Command.Shell = strings.Repeat("y", 200<<10)
+		}
+		w.plan.add(c.Seal())
+		ids = append(ids, id)
+	}
+	uid := w.node(1, ids[:1]...)
+	a := w.agent(uid)
+	a.wait("the first", func() bool { return len(a.held) == 1 })
+	w.plan.assign(1001, uid, slices.Clone(ids)...)
+	w.plan.tell(directory.Change{Assignments: []model.NodeID{1001}})
+	a.wait("all of a difference", func() bool { return len(a.held) == 2 && len(a.held[1].Chunks) == len(ids) })
+	if n := w.count("sent_total", "assignment"); n < 3 {
+		t.Fatalf("%v frames", n)
+	}
+	kept, err := (*link.Assignment)(nil).Apply(a.held[1].Message(), uid, nil, wire.DecodeChunk)
+	if err != nil || kept.Hash != a.held[1].Hash {
+		t.Fatalf("kept: %v", err)
+	}
+	a.Close()
+	b := w.agent(uid)
+	b.wait("the whole", func() bool { return len(b.held) == 1 && len(b.held[0].Chunks) == len(ids) })
+}
+
+// Parts of an assignment that another one overtakes are dropped.
+func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
+	body := make([]byte, 600<<10)
+	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedChunk{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
+	second := &wire.Assignment{Hash: [32]byte{2}, Add: []wire.AssignedChunk{{ID: 3, Body: body}, {ID: 4, Body: body}}, Signature: []byte{2}}
+	one, two := first.Parts(), second.Parts()
+	if len(one) != 2 || len(two) != 2 || !one[0].More || one[1].More || len(one[0].Signature) != 0 {
+		t.Fatalf("%d and %d parts", len(one), len(two))
+	}
+	var p wire.PartialAssignment
+	if p.Join(one[0]) != nil || p.Join(two[0]) != nil {
+		t.Fatal("whole after a part")
+	}
+	if whole := p.Join(two[1]); whole == nil || len(whole.Add) != 2 || whole.Add[0].ID != 3 || whole.Add[1].ID != 4 {
+		t.Fatalf("joined %+v", whole)
+	}
+}
+
+// values is a batch of value blocks of chunk 1, each of so many rows.
+func values(first uint64, rows ...uint32) *wire.Batch {
+	b := &wire.Batch{StreamKey: live, First: first}
+	for _, n := range rows {
+		body := wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: n, Columns: make([]byte, max(n, 1))})
+		b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalValueBlock, Chunk: 1, Body: body})
+	}
+	return b
+}
+
+// A kind that no reducer reads is refused by its number, whether the server has a name for it or
+// not, and the session goes on.
+func TestKindsThatNobodyReadsAreRefused(t *testing.T) {
+	w := newWorld(t, nil)
+	a := w.agent(w.node(1, 1))
+	b := results(1, 1, 1)
+	for _, kind := range []wire.SignalKind{wire.SignalValueBlock, wire.SignalReport, wire.SignalInventory, 30} {
+		b.Signals = append(b.Signals, wire.Signal{Kind: kind, Chunk: 1, Body: []byte{1}})
+	}
+	a.send(b)
+	a.waitAck(5)
+	got := ""
+	for _, r := range a.refused {
+		got += fmt.Sprintf("%d %s\n", r.Number, r.Code)
+	}
+	const want = "2 kind\n3 kind\n4 kind\n5 kind\n"
+	if got != want {
+		t.Fatalf("refused\n%swant\n%s", got, want)
+	}
+	a.send(results(6, 1, 1))
+	a.waitAck(6)
+}
+
+// To add a signal: a server whose reducer reads value blocks takes them as they came, judges their
+// header and definition, and charges their rows to a limit of their own.
+func TestValuesAreChargedApart(t *testing.T) {
+	w := newWorld(t, func(c *Config) {
+		c.Kinds = []wire.SignalKind{wire.SignalValueBlock}
+		c.Limits.RateBurst = time.Second
+	})
+	uid := w.node(1, 1)
+	w.nodes.limit(1, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
+	node, _ := w.nodes.Lookup(uid)
+	w.nodes.limit(node.Namespace, core.NamespaceLimits{NodeValuesPerSec: 100, NodeResultsPerSec: 1e6})
+	a := w.agent(uid)
+	a.send(results(1, 300, 1))
+	a.waitAck(300)
+	if w.count("throttled_total", "node")+w.count("throttled_total", "node_values") != 0 {
+		t.Fatal("results met a limit of values")
+	}
+	bad := values(301, 5, 6, 7)
+	bad.Signals[0].Body = wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 5, Columns: make([]byte, 4)})
+	bad.Signals[1].Chunk, bad.Signals[2].Node = 99, 50
+	a.send(bad)
+	a.waitAck(303)
+	got := ""
+	for _, r := range a.refused {
+		got += fmt.Sprintf("%d %s\n", r.Number, r.Code)
+	}
+	if got != "301 malformed\n302 unknown_chunk\n303 proxy\n" {
+		t.Fatalf("refused\n%s", got)
+	}
+	start := time.Now()
+	a.send(values(304, 60, 40)) // the burst
+	a.send(values(306, 30))     // 0.3 s of debt
+	a.send(values(307, 1))
+	a.waitAck(307)
+	if took := time.Since(start); took < 200*time.Millisecond {
+		t.Errorf("131 values at 100 per second with a burst of a second took %v", took)
+	}
+	if w.count("throttled_total", "node_values") == 0 || w.count("throttled_total", "node") != 0 {
+		t.Error("the limit that was met is not counted by its name")
+	}
+	a.wait("slow", func() bool { return len(a.slow) == 1 && strings.Contains(a.slow[0], "100 values per second") })
+	w.journal.mu.Lock()
+	defer w.journal.mu.Unlock()
+	rows := uint32(0)
+	for _, data := range w.journal.entries {
+		var r wire.Record
+		var b wire.Batch
+		if r.Decode(data) != nil || r.Kind != wire.RecordBatch || b.Decode(r.Batch) != nil {
+			continue
+		}
+		for _, s := range b.Signals {
+			var block wire.ValueBlock
+			if s.Kind == wire.SignalValueBlock && block.Decode(s.Body) == nil {
+				rows += block.Rows
+			}
+		}
+	}
+	if rows != 131 {
+		t.Errorf("the journal has %d values, want 131", rows)
+	}
+}
+
+// Value blocks give way at a quarter of what fills, results at half.
+func TestValuesAreSlowedFirst(t *testing.T) {
+	results, values := throttle{threshold: slowResultsAt}, throttle{threshold: slowValuesAt}
+	for i, step := range []struct {
+		share           float64
+		results, values bool
+	}{{0.24, false, false}, {0.3, false, true}, {0.2, false, true}, {0.12, false, false}, {0.51, true, true}, {0.26, true, true}, {0.13, false, true}} {
+		results.update(int64(i), step.share)
+		values.update(int64(i), step.share)
+		if results.active != step.results || values.active != step.values {
+			t.Errorf("step %d, %g full: results slow %v, values slow %v", i, step.share, results.active, values.active)
+		}
+	}
+}
+
+type nopCloser struct{ *bytes.Reader }
+
+func (nopCloser) Close() error { return nil }
+
+// fetchAs asks for an archive with a certificate.
+func (h *house) fetchAs(id *pki.Identity, path, from string) (status int, body string) {
+	h.t.Helper()
+	config := link.TLSFor(wire.AssetProtocol, id, nil)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return link.DialTLS(ctx, (&net.Dialer{}).DialContext, config, h.tls)
+	}}}
+	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, "https://"+h.tls+path, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if from != "" {
+		request.Header.Set("Range", "bytes="+from+"-")
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return answer.StatusCode, string(data)
+}
+
+// An agent gets the archives that its assignment names, from any byte on, and no others; a
+// machine that is no node (any more) gets none.
+func TestOnlyWhatTheAssignmentNames(t *testing.T) {
+	here, missing, other := [64]byte{1}, [64]byte{2}, [64]byte{3}
+	h := newHouseWith(t, func(c *Config) {
+		c.Assets = func(sum [64]byte) (io.ReadSeekCloser, error) {
+			if sum == missing {
+				return nil, model.Errorf(model.NotFound, "nobody has uploaded it")
+			}
+			return nopCloser{bytes.NewReader([]byte("an archive"))}, nil
+		}
+	}, nil)
+	defer h.stop()
+	id, stranger := h.join("web1"), h.join("web2")
+	node, _ := h.nodes.Lookup(id.Node)
+	text := func(sum [64]byte) string { return hex.EncodeToString(sum[:]) }
+	h.plan.mu.Lock()
+	named := *h.plan.by[node.ID].Chunks[0].AsCheck()
+	named.Assets = []model.ChunkAsset{{Name: "x", Builds: []model.AssetBuild{{SHA512: text(here), OS: "plan9"}, {SHA512: text(missing)}}}}
+	h.plan.by[node.ID].Chunks = []*model.Chunk{named.Seal()}
+	h.plan.mu.Unlock()
+	for _, x := range []struct {
+		what       string
+		as         *pki.Identity
+		path, from string
+		status     int
+		says       string
+	}{
+		{"named", id, wire.AssetPath + text(here), "", http.StatusOK, "an archive"},
+		{"the rest of it", id, wire.AssetPath + text(here), "3", http.StatusPartialContent, "archive"},
+		{"beyond its end", id, wire.AssetPath + text(here), "10", http.StatusRequestedRangeNotSatisfiable, ""},
+		{"not here", id, wire.AssetPath + text(missing), "", http.StatusNotFound, "nobody has uploaded it"},
+		{"not named", id, wire.AssetPath + text(other), "", http.StatusForbidden, ""},
+		{"another node's", stranger, wire.AssetPath + text(here), "", http.StatusForbidden, ""},
+		{"no sum", id, wire.AssetPath + "../../etc/passwd", "", http.StatusNotFound, ""},
+		{"something else", id, "/api/v1/nodes", "", http.StatusNotFound, ""},
+	} {
+		if status, body := h.fetchAs(x.as, x.path, x.from); status != x.status || !strings.Contains(body, x.says) {
+			t.Errorf("%s: %d %q", x.what, status, body)
+		}
+	}
+	info, _ := h.nodes.Lookup(id.Node)
+	info.Key = "another"
+	h.nodes.set(id.Node, info)
+	if status, body := h.fetchAs(id, wire.AssetPath+text(here), ""); status != http.StatusForbidden {
+		t.Errorf("a machine that another has replaced: %d %q", status, body)
+	}
 }

@@ -1,10 +1,14 @@
 package muster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -169,4 +173,200 @@ func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	if put {
 		o.Put(x)
 	}
+}
+
+// judging is the reader's state between signals.
+type judging struct {
+	logged       [verdicts]bool // kinds of refusals that are in the log
+	reportLogged bool
+
+	// Results of the last call of verdict.
+	proxy      directory.ProxyNode // the proxy node of the result
+	roundRobin model.CheckID       // the round-robin check of the result; zero: none
+	rows       uint32              // values in the block; zero: the signal is none
+}
+
+// judge decides on each signal of a batch. A refusal is final: the agent is told, and a keepalive takes the number in the
+// journal. A result about a proxy node is kept with that node. A gap is charged, too: it becomes a row of history for each
+// chunk that it names.
+func (x *session) judge(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
+	if r.Gap != nil {
+		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
+		return nil, nil, cost
+	}
+	x.Mu.Lock()
+	sent := x.assignment.sent
+	x.Mu.Unlock()
+	j := &x.judging
+	var sig wire.Signal
+	number := r.First
+	for left := r.Signals; left > 0; left-- {
+		v, code, reason := refusedMalformed, "", "cannot be decoded"
+		if r.Next(&sig) {
+			if v, code, reason = x.verdict(&sig, sent); v == admitted && sig.Node != 0 {
+				proxied = append(proxied, core.ProxyResult{ProxyNode: j.proxy, Signal: r.Raw(), Number: number})
+			}
+			if v == admitted && j.roundRobin != 0 && x.srv.cfg.OnRan != nil {
+				x.srv.cfg.OnRan(j.roundRobin, sig.Node, time.Duration(r.NowMs-min(sig.AtMs, r.NowMs))*time.Millisecond)
+			}
+		} else if err := r.Err(); err != nil {
+			reason = err.Error()
+			r.SkipDamaged()
+		}
+		switch {
+		case v == admitted && sig.Kind == wire.SignalValueBlock:
+			cost[core.LoadValues] += int(j.rows)
+			x.values.Store(true)
+		case v == admitted && sig.Kind != wire.SignalResult && sig.Kind != wire.SignalKeepalive:
+			cost[core.LoadReports]++
+		default:
+			cost[core.LoadResults]++
+		}
+		if v != admitted {
+			x.srv.metrics.signals[v].Inc()
+			code = cmp.Or(code, verdictNames[v])
+			refused = append(refused, wire.RefusedSignal{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
+			x.logRefusal(v, code, reason)
+			if limit := limitOf(v, code); limit != "" {
+				x.Budget.Hit(limit, reason)
+			}
+		}
+		number++
+	}
+	return refused, proxied, cost
+}
+
+// limitOf returns the limit that caused a refusal; empty: none did.
+func limitOf(v verdict, code string) string {
+	switch v {
+	case refusedOutput:
+		return "output"
+	case refusedStates:
+		return core.StatesLimit(code)
+	}
+	return ""
+}
+
+// logRefusal logs one refusal of each kind per session. The metrics count all.
+func (x *session) logRefusal(v verdict, code, reason string) {
+	if x.judging.logged[v] {
+		return
+	}
+	x.judging.logged[v] = true
+	x.srv.cfg.Log.Warn("refused a signal for good; one line per session and code, see muster_session_signals_total", "node", x.Node.Name, "code", code, "reason", reason)
+}
+
+// logAgentReport logs, once per session, a report of the agent on itself: a gap in which nothing was lost.
+func (x *session) logAgentReport(g *wire.Gap) {
+	report := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
+	if !x.judging.reportLogged && slices.Equal(g.Counts, report) {
+		x.judging.reportLogged = true
+		x.srv.cfg.Log.Warn("an agent reports on itself", "node", x.Node.Name, "report", g.Reason)
+	}
+}
+
+// verdict judges one signal. sent is the agent's assignment; nil: unknown. The view is asked for each result, because a
+// state may have been deleted since the last one.
+func (x *session) verdict(sig *wire.Signal, sent *directory.Assignment) (v verdict, code, reason string) {
+	x.judging.roundRobin, x.judging.rows = 0, 0
+	switch sig.Kind {
+	case wire.SignalKeepalive:
+		return admitted, "", ""
+	case wire.SignalResult:
+	default:
+		return x.verdictByEnvelope(sig, sent)
+	}
+	var r wire.Result
+	if err := r.Decode(sig.Body); err != nil {
+		return refusedMalformed, "", err.Error()
+	}
+	if limit := x.Budget.Limits().OutputBytes; len(r.Output)+len(r.Extra) > limit {
+		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(r.Output)+len(r.Extra), limit)
+	}
+	if len(r.Extra) > 0 {
+		if _, err := wire.DecodeExtra(r.Extra); err != nil {
+			return refusedMalformed, "", err.Error()
+		}
+	}
+	check := x.chunk(sig.Chunk, sent).AsCheck()
+	if check == nil {
+		return refusedChunk, "", noChunk(sig.Chunk)
+	}
+	if check.RoundRobin {
+		x.judging.roundRobin = check.Unit
+	}
+	target := x.Node.ID
+	if sig.Node != 0 || check.Proxy {
+		if reason := x.authorizeProxy(sig, check, sent); reason != "" {
+			return refusedProxy, "", reason
+		}
+		target = sig.Node
+	}
+	if code, reason := x.srv.cfg.View.Admit(target, check); code != "" {
+		return refusedStates, code, reason
+	}
+	return admitted, "", ""
+}
+
+// verdictByEnvelope judges a signal that is neither keepalive nor result by its envelope, and a value block by its header.
+func (x *session) verdictByEnvelope(sig *wire.Signal, sent *directory.Assignment) (v verdict, code, reason string) {
+	switch {
+	case !slices.Contains(x.srv.cfg.Kinds, sig.Kind):
+		return refusedKind, "", "this server does not accept a " + sig.Kind.String()
+	case sig.Node != 0:
+		return refusedProxy, "", fmt.Sprintf("a %s names node %d: only results may name proxy nodes", sig.Kind, sig.Node)
+	case x.chunk(sig.Chunk, sent) == nil:
+		return refusedChunk, "", noChunk(sig.Chunk)
+	case sig.Kind == wire.SignalValueBlock:
+		var b wire.ValueBlock
+		if err := b.Decode(sig.Body); err != nil {
+			return refusedMalformed, "", err.Error()
+		}
+		x.judging.rows = b.Rows
+	}
+	return admitted, "", ""
+}
+
+func noChunk(id model.ChunkID) string { return fmt.Sprintf("the node has no chunk %d", id) }
+
+// authorizeProxy returns the reason why a result may not name its proxy node, or must name one; empty: it may, and
+// judging.proxy is that node. A node reports only on proxy nodes that its assignment names, also by an older chunk.
+func (x *session) authorizeProxy(sig *wire.Signal, c *model.CheckChunk, sent *directory.Assignment) string {
+	switch {
+	case !c.Proxy:
+		return fmt.Sprintf("the result names node %d, and chunk %d checks the node that runs it", sig.Node, c.ID)
+	case sig.Node == 0:
+		return fmt.Sprintf("chunk %d checks proxy nodes, and the result names none", c.ID)
+	}
+	if sent == nil {
+		sent = x.srv.cfg.Assignments.For(x.Node.ID)
+	}
+	var ok bool
+	if x.judging.proxy, ok = sent.ProxyNode(c.Unit, sig.Node); !ok {
+		return fmt.Sprintf("this node's assignment names no proxy node %d for check %s", sig.Node, c.Name)
+	}
+	return ""
+}
+
+// chunk returns a chunk for which the node may send signals; nil: it may not. An older chunk that the assignment no longer
+// has must be of the node's namespace, whose handlers get the messages, and no check of the server itself.
+func (x *session) chunk(id model.ChunkID, sent *directory.Assignment) *model.Chunk {
+	if sent != nil {
+		if i, ok := chunkIndex(sent.Chunks, id); ok {
+			return sent.Chunks[i]
+		}
+	}
+	c := x.srv.cfg.Assignments.Chunk(id)
+	switch {
+	case c == nil,
+		x.Node.ID == model.ServerNode && c.Unit != model.WatchdogCheck,
+		x.Node.ID != model.ServerNode && (c.Unit < model.FirstCheck || c.Namespace != x.Node.Namespace && c.Namespace != model.SharedNamespace):
+		return nil
+	}
+	return c
+}
+
+// chunkIndex finds a chunk in a list that ascends by id.
+func chunkIndex(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
+	return slices.BinarySearchFunc(chunks, id, func(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) })
 }

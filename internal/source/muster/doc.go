@@ -2,8 +2,8 @@
 // (docs/protocol/README.md).
 //
 // In: TLS connections (listener.go). ALPN muster.v1 with a client certificate is an agent; muster.assets.v1 fetches archives
-// (assets.go); others go to an http.Server. An agent's connection becomes a session (session.go): Hello is answered in
-// handshake.go, batches go to the journal in batch.go after a verdict on each signal (verdict.go). Out: messages that
+// (requests.go); others go to an http.Server. An agent's connection becomes a session (session.go): Hello is answered in
+// handshake.go, batches go to the journal in batch.go after a verdict on each signal (batch.go). Out: messages that
 // writers send (flush.go, assignment.go).
 //
 // Goroutines: an http.Server's for archives, and one that slows agents down while a queue is too full (pressure.go);

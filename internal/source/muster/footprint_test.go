@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -26,9 +27,12 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 // BenchmarkFootprint measures what an agent with 40 checks costs in resident memory
@@ -227,4 +231,109 @@ func footprintConfigs(dir string, n int) []*tls.Config {
 		configs[i].ClientSessionCache = nil
 	}
 	return configs
+}
+
+// nullJournal commits at once and keeps nothing.
+type nullJournal struct {
+	*memJournal
+	at uint64
+}
+
+func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error {
+	for i := range entries {
+		j.at++
+		if w := entries[i].Waiter; w != nil {
+			w.Committed(entries[i].Token, journal.Position{Log: 1, Number: j.at}, nil)
+		}
+	}
+	return nil
+}
+
+// BenchmarkBatch is the session layer's part of a frame, from the message to the
+// mark that an acknowledgement is due. It allocates nothing.
+func BenchmarkBatch(b *testing.B) {
+	for _, n := range []int{1, 8, 40} {
+		b.Run(fmt.Sprint(n, "results"), func(b *testing.B) {
+			w := newWorld(b, func(c *Config) {
+				c.Journal = &nullJournal{memJournal: new(memJournal)}
+				c.Limits.NodeResultsPerSec = 1e12
+			})
+			uid := w.node(1, 1, 2, 3)
+			x, refusal := w.server.admit(nil, &wire.Hello{Protocol: wire.Protocol, Node: uid}, Proof{})
+			if refusal != nil {
+				b.Fatal(refusal)
+			}
+			x.assignment.sent = w.plan.For(1001)
+			x.HoldBack() // no writer takes it
+			frame := wire.AppendBatch(nil, results(1, n, 2))
+			b.SetBytes(int64(len(frame)))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				if len(x.streams) > 0 {
+					x.streams[0].last = 0 // the same numbers again, as if they were new
+				}
+				if out := x.frame(frame); out != kept {
+					b.Fatal(outcomeNames[out])
+				}
+			}
+		})
+	}
+}
+
+// TestGoldenSession holds the server to the bytes of a whole short session: what the
+// agent sends, what the server answers. An agent that was released must go on
+// working; a change here is a change of the protocol.
+func TestGoldenSession(t *testing.T) {
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	w := newWorld(t, func(c *Config) {
+		c.SigningKey = key
+		c.Now = func() time.Time { return time.UnixMilli(1_800_000_000_000) }
+		c.Rand = func() float64 { return 0.5 }
+		c.Servers, c.Version = []string{"muster.example:8443"}, "1.2.3"
+	})
+	uid := w.node(1, 1)
+	nc, err := net.Dial("tcp", w.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	conn, err := wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	say := func(name string, frame []byte) {
+		fmt.Fprintf(&text, "agent: %s\n%s", name, hex.Dump(frame))
+		if err := conn.Write(append(make([]byte, wsconn.Headroom), frame...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hear := func(name string, want wire.Kind) {
+		_, frame, err := conn.Read(wire.MaxFrame)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if kind, _, _ := wire.FrameKind(frame); kind != want {
+			t.Fatalf("server says message %d, want %s", kind, name)
+		}
+		fmt.Fprintf(&text, "server: %s\n%s", name, hex.Dump(frame))
+	}
+	say("Hello", wire.AppendHello(nil, &wire.Hello{
+		Protocol: 1, Node: uid, Name: "web01", MachineID: "m", BootID: "b", Session: 77, Version: "1.0.0", OS: "linux", Arch: "amd64",
+		Streams: []wire.StreamRange{{StreamKey: live, First: 1}}, ClockUnixMs: 1_800_000_000_123, Features: wire.Features(),
+	}))
+	hear("Welcome", wire.KindWelcome)
+	hear("Assignment", wire.KindAssignment)
+	a := w.plan.For(1001)
+	say("Holding", wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Generation: a.Generation, Hash: a.Hash}))
+	bad := results(1, 2, 1)
+	bad.NowMs, bad.Signals[1].Chunk = 5000, 99
+	say("Batch: a result, and one of an unknown definition", wire.AppendBatch(nil, bad))
+	hear("Ack", wire.KindAck)
+	say("Batch with a hole before it", wire.AppendBatch(nil, results(9, 1, 1)))
+	hear("Refuse", wire.KindRefuse)
+
+	path := filepath.Join("testdata", "session.golden")
+	testenv.Golden(t, path, text.String(), "agents out there speak these bytes: only what is new may differ")
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -239,4 +240,69 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 		return fmt.Errorf("listen for agents without TLS on %s: want a loopback address", l.Addr())
 	}
 	return server.admission.Accept(ctx, l, server.cfg.Log, func(c *admission.Conn) { server.ServeConn(ctx, c, Proof{}) })
+}
+
+// serverNames counts and logs names of the server that clients ask for and its certificate does not have. Clients of
+// people refuse the certificate then; agents verify by the CA alone.
+type serverNames struct {
+	authority      *pki.Authority
+	metrics        *metrics
+	log            *slog.Logger
+	people, agents rate.Sometimes
+}
+
+func newServerNames(authority *pki.Authority, m *metrics, log *slog.Logger) *serverNames {
+	return &serverNames{authority: authority, metrics: m, log: log, people: admission.OncePerMinute(), agents: admission.OncePerMinute()}
+}
+
+// check examines the name that a client asks for; empty: it asks for none, or for an address.
+func (n *serverNames) check(name string, agent bool) {
+	if name == "" {
+		return
+	}
+	cert, err := n.authority.GetCertificate(nil)
+	if err != nil || cert.Leaf.VerifyHostname(name) == nil {
+		return
+	}
+	who, once, level := "people", &n.people, slog.LevelWarn
+	text := "clients connect by a name that the server's certificate lacks: commands and browsers refuse it; restart with --advertise to add the name (the CA stays: no agent joins again)"
+	if agent {
+		who, once, level = "agents", &n.agents, slog.LevelInfo
+		text = "agents connect by a name that the server's certificate lacks; they verify by the CA, people could not connect: --advertise adds the name"
+	}
+	n.metrics.unknownNames.WithLabelValues(who).Inc()
+	if !isHostName(name) {
+		return // a stranger chose the text
+	}
+	once.Do(func() {
+		n.log.Log(context.Background(), level, text, "name", name, "advertise", strings.Join(pki.Advertise(n.authority.Names(), name), ","))
+	})
+}
+
+// isHostName reports whether a text may be pasted into a command as a name.
+func isHostName(text string) bool {
+	return len(text) <= 253 && strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" && !strings.HasPrefix(text, "-")
+}
+
+// ticketKeys gives TLS configurations keys for session tickets that survive a restart of the server. A fleet that
+// reconnects at once resumes its TLS sessions, which costs a fraction of a handshake with certificates. Hello checks the
+// node all the same.
+type ticketKeys struct {
+	authority *pki.Authority
+	now       func() time.Time
+	configs   []*tls.Config
+	day       atomic.Int64 // of the keys in use
+}
+
+// rotate puts the keys of the day in force.
+func (t *ticketKeys) rotate() {
+	now := t.now()
+	day := now.Unix() / 86400
+	if old := t.day.Load(); old == day || !t.day.CompareAndSwap(old, day) {
+		return
+	}
+	keys := t.authority.TicketKeys(now)
+	for _, c := range t.configs {
+		c.SetSessionTicketKeys(keys)
+	}
 }

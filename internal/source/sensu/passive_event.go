@@ -2,11 +2,17 @@ package sensu
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
 // place identifies an event: a check on a node.
@@ -111,3 +117,140 @@ func (e *incoming) assignedProxy(name string) (proxy directory.ProxyNode, ok boo
 func (e *incoming) refuseProxy() outcome {
 	return e.refuse(other, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes that its node's assignment names")
 }
+
+// checkCreation creates passive checks, one after the other, so that two events of one name create one check.
+type checkCreation struct {
+	mu     sync.Mutex
+	failed time.Time // last time that intent could not be changed
+}
+
+const (
+	createTimeout  = 10 * time.Second
+	createInterval = 5 * time.Second // after a failure
+
+	// missingAnnotation lists handlers and pipelines that an event named and that do not exist.
+	missingAnnotation = "sensu-agent/not-carried"
+)
+
+// create returns the passive check of an event, and declares it if it still does not exist.
+func (m *checkCreation) create(e *incoming, name string) (directory.PassiveCheck, error) {
+	s := e.srv
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if check, ok := s.cfg.Checks.PassiveCheck(e.namespace, name); ok {
+		return usable(check)
+	}
+	if n := len(s.cfg.Checks.PassiveChecks(e.namespace, "")); n >= model.MaxPassives {
+		reason := fmt.Sprintf("the namespace is at its limit of %d passive checks", n)
+		e.Budget.Hit("namespace_passive", reason)
+		return directory.PassiveCheck{}, model.Errorf(model.Limited, "%s", reason)
+	}
+	if now := s.cfg.Now(); now.Sub(m.failed) < createInterval {
+		return directory.PassiveCheck{}, model.Errorf(model.Unavailable, "no check could be declared within the last %s", createInterval)
+	}
+	ctx, cancel := context.WithTimeout(s.life.Base, createTimeout)
+	defer cancel()
+	check, err := e.declareCheck(ctx, name)
+	if err != nil && model.ClassOf(err) != model.Invalid {
+		m.failed = s.cfg.Now()
+	}
+	return check, err
+}
+
+// usable refuses a check that an operator has declared for another use since the event arrived.
+func usable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
+	if check.Chunk == nil || check.Disabled {
+		return check, model.Errorf(model.Conflict, "an operator has just declared it")
+	}
+	return check, nil
+}
+
+// declareCheck applies the check of an event, and waits until it is in force.
+func (e *incoming) declareCheck(ctx context.Context, name string) (check directory.PassiveCheck, err error) {
+	s := e.srv
+	rules, err := e.ReadRules()
+	if err != nil {
+		return check, err
+	}
+	spec, missing, err := s.checkSpec(ctx, e.namespace, e.Received, &rules)
+	if err != nil {
+		return check, err
+	}
+	r := model.Resource{APIVersion: model.APIVersion, Kind: "Check", Spec: spec,
+		Metadata: model.Metadata{Name: name, Namespace: e.namespace, Labels: map[string]string{model.SourceLabel: model.SourceSensu}}}
+	if len(missing) > 0 {
+		r.Metadata.Annotations = map[string]string{missingAnnotation: strings.Join(missing, ", ")}
+	}
+	by := intent.Actor{User: e.user.Name, Whence: model.HostOf(e.Conn.NetConn().RemoteAddr().String()), Why: "the Sensu agent of " + e.Node.Name + " sent an event of this check, which no assignment names"}
+	_, err = s.cfg.Intent.Apply(ctx, by, []model.Resource{r}, intent.ApplyOptions{Yes: true, Expect: map[intent.Key]int64{intent.KeyOf(&r): 0}})
+	exists := model.ClassOf(err) == model.Stale || model.ClassOf(err) == model.Conflict // an operator was faster
+	if err != nil && !exists {
+		return check, err
+	}
+	if err := s.cfg.Checks.CatchUp(ctx); err != nil {
+		return check, err
+	}
+	check, _ = s.cfg.Checks.PassiveCheck(e.namespace, name)
+	switch {
+	case exists:
+		return usable(check)
+	case check.Chunk == nil:
+		return check, model.Errorf(model.Unavailable, "it was created and deleted again")
+	}
+	s.cfg.Log.Info("created a passive check for an event of a Sensu agent", "check", name, "namespace", e.namespace, "node", e.Node.Name, "missing", missing)
+	return check, nil
+}
+
+// checkSpec returns the spec of a check as an event describes it. missing lists the handlers and pipelines that it names
+// and that do not exist.
+func (s *Server) checkSpec(ctx context.Context, namespace string, said *sensuwire.Received, rules *sensuwire.CheckRules) (spec *model.CheckSpec, missing []string, err error) {
+	spec = &model.CheckSpec{Passive: true}
+	if said.TTL >= 1 && said.TTL <= int64(model.MaxInterval/time.Second) {
+		spec.TTL = model.Duration(time.Duration(said.TTL) * time.Second)
+	}
+	alert := &model.Alert{}
+	if high, low := int(rules.FlapHigh), int(rules.FlapLow); high >= 2 && high <= 100 && low > 0 && low < high {
+		alert.Flapping = &model.Flapping{Start: high, End: low}
+	}
+	exists := func(kind, name string) bool {
+		if err != nil || model.NameError(name) != nil {
+			return false
+		}
+		_, failed := s.cfg.Intent.Get(ctx, intent.Key{Kind: kind, Namespace: namespace, Name: name})
+		if failed != nil && model.ClassOf(failed) != model.NotFound {
+			err = failed
+		}
+		return failed == nil
+	}
+	add := func(list []string, name string) []string {
+		if slices.Contains(list, name) {
+			return list
+		}
+		return append(list, name)
+	}
+	for _, named := range firstNames(rules.Pipelines) {
+		if name := model.CleanName(named); exists("Pipeline", name) {
+			spec.Pipelines = add(spec.Pipelines, name)
+		} else {
+			missing = append(missing, fmt.Sprintf("pipeline %.100q", named))
+		}
+	}
+	for _, named := range firstNames(rules.Handlers) {
+		name := model.CleanName(named)
+		switch _, declared := s.cfg.Handler(namespace, name); {
+		case exists("Pipeline", model.SensuPipeline(name)): // made by an import, for a handler of Sensu's events
+			spec.Pipelines = add(spec.Pipelines, model.SensuPipeline(name))
+		case declared:
+			alert.Handlers = add(alert.Handlers, name)
+		default:
+			missing = append(missing, fmt.Sprintf("handler %.100q", named))
+		}
+	}
+	if alert.Flapping != nil || alert.Handlers != nil {
+		spec.Alert = alert
+	}
+	return spec, missing, err
+}
+
+// firstNames bounds the names of an event that are looked up.
+func firstNames(list []string) []string { return list[:min(len(list), 16)] }

@@ -1,11 +1,16 @@
 package sensu
 
 import (
+	"cmp"
 	"context"
 	"net"
+	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -123,5 +128,198 @@ func (x *session) recordMachine(said *sensuwire.Received, keepalive bool) {
 		if limit, reason := x.srv.cfg.Intent.RecordReport(info, record); limit != "" {
 			x.Budget.Hit(limit, reason)
 		}
+	}
+}
+
+// nodeOf returns a node with the times of its keepalive, from its own resource, else from the agent's settings
+// (keepalive-interval, keepalive-warning-timeout, keepalive-critical-timeout), else from the server's defaults. An agent without
+// a critical time-out is critical after the one that warns.
+func (s *Server) nodeOf(info *intent.NodeInfo, said *sensuwire.Received, keepalive bool) core.Node {
+	n := core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning}
+	if keepalive {
+		n.Keepalive = cmp.Or(n.Keepalive, boundedSeconds(said.Interval))
+		if n.Timeout == 0 && said.TTL > 0 {
+			n.Warning = cmp.Or(n.Warning, boundedSeconds(said.Timeout))
+		}
+		n.Timeout = cmp.Or(n.Timeout, criticalTimeout(said))
+	}
+	n.Keepalive = cmp.Or(n.Keepalive, s.cfg.Limits.Keepalive)
+	least := n.Keepalive + n.Keepalive/2
+	n.Timeout = max(cmp.Or(n.Timeout, s.cfg.Limits.Timeout), least)
+	if n.Warning > 0 {
+		n.Warning = max(n.Warning, least)
+	}
+	return n
+}
+
+// criticalTimeout returns the silence after which an agent wants its keepalive to be critical.
+func criticalTimeout(said *sensuwire.Received) time.Duration {
+	return boundedSeconds(cmp.Or(uint32(min(max(said.TTL, 0), 1<<31)), said.Timeout))
+}
+
+// boundedSeconds converts seconds of an agent, between two seconds and a day; zero stays.
+func boundedSeconds(seconds uint32) time.Duration {
+	if seconds == 0 {
+		return 0
+	}
+	return min(max(time.Duration(seconds)*time.Second, 2*time.Second), 24*time.Hour)
+}
+
+// keepaliveState is the expectation of a session's keepalives. The reader changes it, inside Appending.
+type keepaliveState struct {
+	interval, warning, timeout time.Duration
+	assumed                    bool // the server's defaults, because no keepalive has arrived yet
+}
+
+func keepaliveOf(n *core.Node) keepaliveState {
+	return keepaliveState{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout}
+}
+
+// adoptKeepalive takes the agent's own times from its first keepalive, if its session began with an event, which has none:
+// the server's defaults held until now. The journal gets the session's beginning again. If the journal fails, the next
+// keepalive tries again.
+func (x *session) adoptKeepalive(said *sensuwire.Received) {
+	info, ok := x.srv.cfg.Intent.LookupNode(x.UID)
+	if !ok {
+		return
+	}
+	n := x.srv.nodeOf(&info, said, true)
+	k, before := keepaliveOf(&n), x.keepalive
+	before.assumed = false
+	if k == before {
+		x.keepalive.assumed = false
+		return
+	}
+	x.Appending(func() { // not behind the mark of another session
+		before := x.keepalive
+		x.keepalive = k
+		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Begun: true})}) != nil {
+			x.keepalive = before
+			return
+		}
+		x.shortenSilence()
+	})
+}
+
+// shortenSilence finds a dead connection of an ephemeral node before its keepalive is missed.
+func (x *session) shortenSilence() {
+	if x.departure.ephemeral {
+		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.keepalive.timeout/4*3)))
+	}
+}
+
+const (
+	maxAddresses       = 32
+	maxAnnotations     = 64
+	maxAnnotationBytes = 512 // key and value
+)
+
+// machineFacts translates an entity: its labels become labels of the agent, its subscriptions requested groups, its system
+// and annotations facts. Invalid labels and groups are dropped.
+func machineFacts(m *sensuwire.Machine) intent.AgentReport {
+	said := intent.AgentReport{Facts: facts(m), Labels: map[string]string{}, Groups: []string{}}
+	for key, value := range m.Labels {
+		if model.LabelError(key, value) == nil {
+			said.Labels[key] = value
+		}
+	}
+	for _, s := range m.Subscriptions {
+		if name := model.CleanName(s); name != "" && !strings.HasPrefix(s, "entity:") {
+			said.Groups = append(said.Groups, name)
+		}
+	}
+	return said
+}
+
+// cleanNames returns the valid names of an agent's list, each once.
+func cleanNames(list []string) (names []string) {
+	for _, said := range firstNames(list) {
+		if name := model.CleanName(said); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// facts returns the facts of a machine, with the names that muster-agent uses.
+func facts(m *sensuwire.Machine) map[string]string {
+	y := &m.System
+	f := map[string]string{}
+	for name, value := range map[string]string{
+		"hostname": y.Hostname, "os": y.OS, "distribution": y.Platform, "distributionVersion": y.PlatformVersion, "arch": y.Arch,
+		"virtualisation": y.VMSystem, "cloud": strings.ToLower(y.CloudProvider), "agentVersion": "sensu-agent " + m.AgentVersion, "sensuEntity": m.Name,
+	} {
+		if value != "" {
+			f[name] = value
+		}
+	}
+	if list := addresses(y.Addresses); list != "" {
+		f["addresses"] = list
+	}
+	n := 0
+	for key, value := range m.Annotations {
+		if n < maxAnnotations && len(key)+len(value) <= maxAnnotationBytes {
+			f["annotation."+key] = value
+			n++
+		}
+	}
+	return f
+}
+
+// addresses returns the reachable addresses of a machine, IPv4 first.
+func addresses(networks []string) string {
+	var ipv4, ipv6 []string
+	for _, text := range networks {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() || len(ipv4)+len(ipv6) == maxAddresses {
+			continue
+		}
+		if p.Addr().Is4() {
+			ipv4 = append(ipv4, p.Addr().String())
+		} else {
+			ipv6 = append(ipv6, p.Addr().String())
+		}
+	}
+	return strings.Join(append(ipv4, ipv6...), ",")
+}
+
+// departure is the handling of an agent that stops.
+type departure struct {
+	requested bool // by the agent's setting deregister
+	ephemeral bool // the node is forgotten when it stops
+}
+
+// ephemeralLifecycle returns the lifecycle of a node whose agent has the setting deregister: it is forgotten after the
+// silence that makes its keepalive critical. The handler that the agent names is notified, if it is in the agent's
+// namespace: CleanName removes the slash that would name another one.
+func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, said *sensuwire.Received, keepalive bool) *model.Lifecycle {
+	silence := s.cfg.Limits.Timeout
+	if keepalive {
+		silence = cmp.Or(criticalTimeout(said), silence)
+	}
+	l := &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(max(silence, time.Minute))}
+	if name := model.CleanName(m.Deregistration); name != "" {
+		l.Handlers = []string{name}
+	}
+	return l
+}
+
+// warnDeafHandlers logs deregistration handlers that cannot be notified. The node is created all the same: its message
+// waits until the handler is applied, or becomes a dead letter.
+func (x *session) warnDeafHandlers(l *model.Lifecycle) {
+	for _, name := range l.Handlers {
+		spec, ok := x.srv.cfg.Handler(x.namespace, name)
+		reason := "it does not exist: apply it, and the waiting message is sent"
+		if ok {
+			service := spec.ProblemService()
+			if service == "" {
+				continue
+			}
+			reason = service + " accepts problems only: let agents name a command, a webhook, mail or a chat"
+		}
+		x.srv.logDeafHandlers.Do(func() {
+			x.srv.cfg.Log.Warn("the deregistration handler of a Sensu agent cannot be notified; at most one line a minute, muster describe node shows it for each node",
+				"entity", x.entity, "namespace", x.namespace, "handler", name, "reason", reason)
+		})
 	}
 }

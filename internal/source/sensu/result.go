@@ -8,8 +8,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -119,4 +121,126 @@ func milliseconds(seconds float64) uint32 {
 		return 0
 	}
 	return uint32(min(seconds*1000, 1<<31))
+}
+
+// record collects the signals of one batch for the journal.
+type record struct {
+	core.Record
+	signals []byte // encoded
+	body    []byte // of the last of them
+	counts  [outcomes]int
+	bytes   int                // charged for it
+	proxied []core.ProxyResult // their numbers count from 0 within the record
+	frame   []byte
+}
+
+// add appends a result, or a keepalive if result is nil.
+func (r *record) add(atMs uint64, chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
+	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, alive
+	if result != nil {
+		r.body = wire.AppendResult(r.body[:0], result)
+		signal, out = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: proxy.ID, AtMs: atMs, Body: r.body}, kept
+	}
+	if proxy.ID != 0 {
+		r.proxied = append(r.proxied, core.ProxyResult{ProxyNode: proxy, Number: uint64(r.counts[alive] + r.counts[kept]), Signal: wire.AppendSignalMessage(nil, &signal)})
+		r.signals = wire.AppendSignal(r.signals, &wire.Signal{Kind: wire.SignalResult, AtMs: atMs, Node: proxy.ID})
+	} else {
+		r.signals = wire.AppendSignal(r.signals, &signal)
+	}
+	r.counts[out]++
+	r.bytes += len(signal.Body) + 64
+}
+
+// release returns the record to its pool.
+func (r *record) release(s *Server) {
+	r.Reset()
+	clear(r.proxied)
+	r.signals, r.bytes, r.counts, r.proxied = r.signals[:0], 0, [outcomes]int{}, r.proxied[:0]
+	s.records.Put(r)
+}
+
+// maxPendingBytes bounds the signals of one commit.
+const maxPendingBytes = 64 << 10
+
+// pending is the outcome of a message whose signal waits for commitPending, which counts it.
+const pending = outcomes
+
+// add notes a signal. Signals of messages that arrived together are one commit.
+func (x *session) add(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out outcome, cause string) {
+	if x.pending == nil {
+		x.pending = x.srv.records.Get().(*record)
+	}
+	x.pending.add(uint64(x.srv.boot()/1e6), chunk, result, proxy)
+	if x.pending.bytes >= maxPendingBytes {
+		cause = x.commitPending()
+	}
+	return pending, cause
+}
+
+// commitPending hands the pending signals to the journal and counts their outcomes. A cause ends the session.
+func (x *session) commitPending() (cause string) {
+	r := x.pending
+	if r == nil {
+		return ""
+	}
+	x.pending = nil
+	counts := r.counts
+	out := x.commit(r, counts[alive]+counts[kept])
+	if out == kept {
+		x.srv.metrics.messages[alive].Add(float64(counts[alive]))
+		x.srv.metrics.messages[kept].Add(float64(counts[kept]))
+		return ""
+	}
+	x.srv.metrics.messages[out].Add(float64(counts[alive] + counts[kept]))
+	return outcomeNames[out]
+}
+
+// commitOwn hands a result of the server itself to the journal. It is no message, so no outcome counts it.
+func (x *session) commitOwn(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
+	r := x.srv.records.Get().(*record)
+	r.add(uint64(x.srv.boot()/1e6), chunk, result, proxy)
+	r.counts = [outcomes]int{}
+	_ = x.commit(r, 1)
+}
+
+// commit appends n signals to the journal. It waits while the session's window or the journal is full: so the reader
+// stops. The server numbers the signals, because the protocol has no numbers; so nothing is sent twice.
+func (x *session) commit(rec *record, n int) outcome {
+	defer rec.release(x.srv)
+	size := rec.bytes
+	if !x.Acquire(size, x.srv.cfg.Limits.UnackedBytes) {
+		return displaced
+	}
+	defer x.Release()
+	x.Mu.Unlock()
+
+	first := x.numbers.last + 1
+	x.numbers.last += uint64(n)
+	stream, now := wire.StreamKey{Stream: x.numbers.stream}, uint64(x.srv.boot()/1e6)
+	rec.frame = append(wire.AppendBatchHeader(rec.frame[:0], stream, first, now, len(rec.signals)), rec.signals...)
+	_, body, err := wire.FrameKind(rec.frame)
+	if err != nil {
+		panic("BUG: batch that was just encoded cannot be read: " + err.Error())
+	}
+	for i := range rec.proxied {
+		rec.proxied[i].Number += first
+	}
+	entries := rec.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Stream: stream, NowMs: now, Body: body,
+		Signals: n, Proxied: rec.proxied, Waiter: x, Token: uint64(size)})
+	if err := x.srv.cfg.Journal.Append(x.srv.life.Base, entries...); err != nil {
+		x.numbers.last -= uint64(n)
+		return unkept
+	}
+	return kept
+}
+
+// Committed implements journal.Waiter. It runs on the journal's goroutine and does not block.
+func (x *session) Committed(size uint64, _ journal.Position, err error) {
+	x.Mu.Lock()
+	x.Commit(int(size), err)
+	x.Mu.Unlock()
+	if err != nil {
+		x.numbers.broken.Store(true)
+		x.srv.outbox.Add(x, dueClose)
+	}
 }

@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -93,5 +97,92 @@ func TestRunsByHand(t *testing.T) {
 	_ = a.conn.Close()
 	if got := nextAnswer(t, runs); !got.Done || !strings.Contains(got.Lost, "its session ended") {
 		t.Errorf("heard %+v", got)
+	}
+}
+
+// An agent is asked once for each proxy node that its assignment names, and speaks for them
+// and for nobody else; runs of round-robin checks come when they are given.
+func TestAnAgentSpeaksForItsProxyNodes(t *testing.T) {
+	for _, json := range []bool{false, true} {
+		turns, ended := make(chan model.CheckID, 100), make(chan model.NodeID, 1)
+		w := newWorld(t, func(c *Config) {
+			c.OnRan = func(check model.CheckID, about model.NodeID, _ time.Duration) {
+				if about == 61 {
+					turns <- check
+				}
+			}
+			c.OnEnded = func(node model.NodeID) { ended <- node }
+		})
+		proxy := func(c *model.CheckChunk) { c.Proxy = true }
+		w.chunks = []*model.CheckChunk{check(1, "ping", "ping {{ .props.address }}", proxy), check(2, "turn", "x", func(c *model.CheckChunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
+		told := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
+		var nodes []directory.ProxyNode
+		for id, name := range map[model.NodeID]string{60: "switch1", 61: "switch2"} {
+			nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.UUID{15: byte(id)}, Namespace: model.DefaultNamespace})
+			told.Nodes = append(told.Nodes, wire.ProxyNode{Node: id, Name: name, Properties: []wire.Property{{Name: "address", Value: []byte(`"` + name + `.test"`)}}})
+		}
+		if told.Nodes[0].Node > told.Nodes[1].Node {
+			told.Nodes[0], told.Nodes[1], nodes[0], nodes[1] = told.Nodes[1], told.Nodes[0], nodes[1], nodes[0]
+		}
+		w.proxied = directory.NewProxyTargets(told, nodes, sealed(w.chunks))
+		a := w.agent("poller", json)
+		node := w.session("poller").Node.ID
+		asked := map[string]*sensuwire.Request{}
+		for len(asked) < 2 {
+			r := a.next()
+			if r.Name != "ping" {
+				t.Fatalf("asked for %+v", r)
+			}
+			asked[r.Proxy] = r
+		}
+		down := strings.Repeat("down ", 100) + "!"
+		a.result(asked["switch1"], 2, down)
+		a.result(asked["switch2"], 0, "up")
+		var own sensuwire.Request = *asked["switch1"]
+		c, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "ping", Proxy: "switch3", Namespace: "default", Interval: 1}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		own.Check = c.Check
+		a.result(&own, 0, "of another")
+
+		if w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 62}) || w.server.Give(node+1, wire.TurnRun{Chunk: 2, Node: 61}) || !w.server.Give(node, wire.TurnRun{Chunk: 2, Node: 61}) {
+			t.Error("turns that nobody can take were given, or one that can be was not")
+		}
+		for r := a.next(); ; r = a.next() {
+			if r.Name == "turn" {
+				if r.Proxy != "switch2" {
+					t.Errorf("a turn about %s", r.Proxy)
+				}
+				a.result(r, 1, "turned")
+				break
+			}
+		}
+		w.wait("the turn", func() bool { return len(turns) == 1 && len(w.proxies) >= 3 })
+		w.mu.Lock()
+		for i, want := range []struct {
+			node   model.NodeID
+			chunk  model.ChunkID
+			status model.Status
+			output string
+		}{{60, 1, model.Critical, down}, {61, 1, model.OK, "up"}, {61, 2, model.Warning, "turned"}} {
+			r := w.proxies[i]
+			var s wire.Signal
+			err := s.Decode(r.ProxyResult.Signal)
+			if s := decode(t, s); err != nil || r.Node != want.node || r.ProxyResult.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
+				t.Errorf("%d: %+v, %+v, %v", i, r.ProxyResult, s, err)
+			}
+		}
+		if first, second := w.proxies[0].ProxyResult.Number, w.proxies[1].ProxyResult.Number; second != first+1 {
+			t.Errorf("numbers %d and %d", first, second)
+		}
+		w.mu.Unlock()
+		if w.count(other) != 1 {
+			t.Errorf("%d refused", w.count(other))
+		}
+		a.conn.Close()
+		if got := <-ended; got != node {
+			t.Errorf("the session of %d ended", got)
+		}
 	}
 }

@@ -1,0 +1,273 @@
+package muster
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/admission"
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// requests are the requests between server and agent that are under way. The session's Mu guards them.
+type requests struct {
+	runs      []wire.Run     // not sent
+	turns     []wire.TurnRun // not sent
+	pending   map[uint64]*core.PendingRun
+	answers   []wire.Exchange // not sent
+	exchanges int             // requested by the agent and not answered
+}
+
+// takeUnsent returns the unsent messages, once.
+func (r *requests) takeUnsent() (runs []wire.Run, turns []wire.TurnRun, answers []wire.Exchange) {
+	runs, turns, answers = r.runs, r.turns, r.answers
+	r.runs, r.turns, r.answers = nil, nil, nil
+	return runs, turns, answers
+}
+
+// NewRuns returns the runs of one caller. The caller closes them.
+func (s *Server) NewRuns() *core.Runs { return s.runOutput.NewRuns() }
+
+// Ask requests a run of the node's agent: of Chunk or Command, within TimeoutMs and MaxOutput. It fails if the node has no
+// session here, or the agent announced that it refuses.
+func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
+	x := s.registry.Get(node)
+	if x == nil || x.maxOutput.Load() == 0 { // none, or not welcomed yet
+		return core.ErrNoSession()
+	}
+	if reason := x.hello.refusesRun(&run); reason != "" {
+		return model.Errorf(model.Forbidden, "%s", reason)
+	}
+	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(p, run) })
+}
+
+func (x *session) submitRun(p *core.PendingRun, run wire.Run) error {
+	x.Mu.Lock()
+	q := &x.requests
+	full := len(q.runs) >= core.MaxRuns || len(q.pending) >= core.MaxRuns
+	ended := x.EndedLocked()
+	if !ended && !full {
+		if q.pending == nil {
+			q.pending = map[uint64]*core.PendingRun{}
+		}
+		q.pending[p.ID] = p
+		q.runs = append(q.runs, run)
+	}
+	x.Mu.Unlock()
+	switch {
+	case ended:
+		return core.ErrNoSession()
+	case full:
+		return core.ErrTooManyRuns()
+	}
+	x.srv.pushes.Add(x, dueRequests)
+	return nil
+}
+
+// cancelRun ends a pending run.
+func (x *session) cancelRun(id uint64) {
+	x.Mu.Lock()
+	q := &x.requests
+	_, running := q.pending[id]
+	delete(q.pending, id)
+	if i := slices.IndexFunc(q.runs, func(r wire.Run) bool { return r.ID == id }); i >= 0 {
+		q.runs, running = slices.Delete(q.runs, i, i+1), false // not sent yet
+	}
+	if running {
+		q.runs = append(q.runs, wire.Run{ID: id, Cancel: true})
+	}
+	ended := x.EndedLocked()
+	x.Mu.Unlock()
+	if running && !ended {
+		x.srv.pushes.Add(x, dueRequests)
+	}
+}
+
+// runAnswer hands an answer to the caller of its run. An answer with an unknown id is dropped.
+func (x *session) runAnswer(body []byte) outcome {
+	var m wire.RunOutput
+	if err := m.Decode(body); err != nil {
+		return x.violation(malformed, err.Error())
+	}
+	x.Mu.Lock()
+	p := x.requests.pending[m.ID]
+	if m.Done {
+		delete(x.requests.pending, m.ID)
+	}
+	x.Mu.Unlock()
+	if p == nil {
+		return unrequested
+	}
+	p.Answer(&m)
+	return runAnswer
+}
+
+// Give hands a turn of a round-robin check to a node's session. false: the node has no session, was not sent this chunk
+// yet, or is about to leave. Give does not block.
+func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
+	x := s.registry.Get(node)
+	if x == nil {
+		return false
+	}
+	x.Mu.Lock()
+	sent := x.assignment.sent
+	ok := !x.EndedLocked() && !x.closing.clean && sent != nil && len(x.requests.turns) < wire.MaxTurnRuns
+	if ok {
+		var i int
+		i, ok = chunkIndex(sent.Chunks, g.Chunk)
+		if ok && g.Node != 0 {
+			_, ok = sent.ProxyNode(sent.Chunks[i].Unit, g.Node)
+		}
+	}
+	put := false
+	if ok {
+		x.requests.turns = append(x.requests.turns, g)
+		put = s.pushes.AddLocked(x, dueRequests)
+	}
+	x.Mu.Unlock()
+	if put {
+		s.pushes.Put(x)
+	}
+	return ok
+}
+
+// maxExchanges bounds the unanswered requests of one agent.
+const maxExchanges = 64
+
+// features returns the requests that the agent may make. Secrets are sent over mutual TLS only.
+func (x *session) features() (bits uint32) {
+	if x.srv.cfg.Secret != nil && x.proven.Load() {
+		bits |= wire.FeatureSecrets
+	}
+	return bits
+}
+
+// exchange accepts a request of the agent for secrets. A goroutine of its own answers it.
+func (x *session) exchange(body []byte) outcome {
+	var m wire.Exchange
+	if err := m.Decode(body); err != nil {
+		return x.violation(malformed, err.Error())
+	}
+	switch {
+	case m.SecretsRequest == nil:
+		return unknownKind
+	case x.features()&wire.FeatureSecrets == 0:
+		return unrequested // Welcome did not offer it
+	}
+	x.Mu.Lock()
+	ok := !x.EndedLocked() && x.requests.exchanges < maxExchanges
+	if ok {
+		x.requests.exchanges++
+	}
+	x.Mu.Unlock()
+	if !ok {
+		return tooSoon
+	}
+	go x.answerSecrets(m.ID, m.SecretsRequest.Names)
+	return secrets
+}
+
+// answerSecrets finds the values of the secrets that the assignment names, and queues the answer.
+func (x *session) answerSecrets(id uint64, names []string) {
+	given := make([]wire.SecretValue, len(names))
+	var named []string
+	var index []int
+	for i, name := range names {
+		given[i].Name = name
+		if core.NamesSecret(x.srv.cfg.Assignments, x.Node.ID, name) {
+			named, index = append(named, name), append(index, i)
+			continue
+		}
+		given[i].Error = "the node's assignment does not name it"
+		x.srv.metrics.secrets.WithLabelValues("refused").Inc()
+		x.srv.cfg.Log.Warn("refused a secret that the assignment of the node does not name", "node", x.Node.Name, "secret", name)
+	}
+	values, errs := x.srv.cfg.Secret.Resolve(x.srv.life.Base, named)
+	for k, i := range index {
+		g := &given[i]
+		if errs[k] != nil {
+			g.Error = model.Shorten(errs[k].Error())
+			x.srv.metrics.secrets.WithLabelValues("failed").Inc()
+			continue
+		}
+		g.Value, g.LeaseMs = []byte(values[k].Text), uint32(min(values[k].Lease.Milliseconds(), 1<<31))
+		x.srv.metrics.secrets.WithLabelValues("given").Inc()
+	}
+	x.Mu.Lock()
+	x.requests.exchanges--
+	ended := x.EndedLocked()
+	if !ended {
+		x.requests.answers = append(x.requests.answers, wire.Exchange{ID: id, SecretsReply: &wire.SecretsReply{Values: given}})
+	}
+	x.Mu.Unlock()
+	if !ended {
+		x.srv.pushes.Add(x, dueRequests)
+	}
+}
+
+// assetConn is a connection on which an agent fetches archives. It hides TLS from http.Server, which would look for a
+// handler of the ALPN protocol.
+type assetConn struct {
+	net.Conn
+	proof Proof
+}
+
+// NetConn returns the connection below TLS, for package admission.
+func (c *assetConn) NetConn() net.Conn { return c.Conn.(*tls.Conn).NetConn() }
+
+type assetConnKey struct{}
+
+// assetServer answers requests for archives, each on a goroutine of its own.
+func (s *Server) assetServer() *http.Server {
+	return &http.Server{
+		Handler: http.HandlerFunc(s.serveAsset), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: core.FetchTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+		ErrorLog: slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, nc net.Conn) context.Context {
+			return context.WithValue(ctx, assetConnKey{}, nc)
+		},
+	}
+}
+
+// serveAsset sends an archive that the node's assignment names, whole or from an offset.
+func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request) {
+	outcome, err := s.sendAsset(w, r)
+	s.metrics.Archives.WithLabelValues(outcome).Inc()
+	if err == nil {
+		return
+	}
+	public := s.archives.Failure(err, r.URL.Path)
+	if public.Class == model.Unavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	http.Error(w, public.Error(), public.Class.HTTP())
+}
+
+func (s *Server) sendAsset(w http.ResponseWriter, r *http.Request) (outcome string, err error) {
+	text, ok := strings.CutPrefix(r.URL.Path, wire.AssetPath)
+	sum, bad := model.ParseAssetSum(text)
+	if r.Method != http.MethodGet || !ok || bad != nil || s.cfg.Assets == nil {
+		return "unknown", model.Errorf(model.NotFound, "this connection serves archives only: GET %sSHA512", wire.AssetPath)
+	}
+	conn := r.Context().Value(assetConnKey{}).(*assetConn)
+	node, known := s.cfg.Nodes.Lookup(conn.proof.Node)
+	if !known || node.Key != conn.proof.Key {
+		return "unknown_node", model.Errorf(model.Forbidden, "the server does not know this machine as a node")
+	}
+	admission.Prove(conn)
+	f, done, outcome, err := s.archives.Open(r.Context(), node.ID, sum)
+	if err != nil {
+		return outcome, err
+	}
+	defer done()
+	w.Header().Set("ETag", `"`+text+`"`)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	http.ServeContent(w, r, "", time.Time{}, f)
+	return outcome, nil
+}
