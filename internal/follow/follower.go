@@ -280,3 +280,110 @@ func (f *Follower) State() State {
 	}
 	return s
 }
+
+// Settle is the time after which written lines count as taken; lines written since then are sent again when a
+// connection breaks. TCP does not report how much its peer has read.
+const Settle = 15 * time.Second
+
+// settlement keeps the position up to which all lines were written Settle ago.
+type settlement struct {
+	marks []mark // ascending; the first is settled
+}
+
+// mark means that all lines up to at were written by then.
+type mark struct {
+	then time.Time
+	at   journal.Position
+}
+
+// reset means that all lines up to at were taken, and none behind it.
+func (s *settlement) reset(now time.Time, at journal.Position) {
+	s.marks = append(s.marks[:0], mark{now, at})
+}
+
+// add means that all lines up to at are written now.
+func (s *settlement) add(now time.Time, at journal.Position) {
+	if now.Sub(s.marks[len(s.marks)-1].then) < time.Second {
+		return
+	}
+	s.marks = append(s.marks, mark{now, at})
+	old := 0
+	for old+1 < len(s.marks) && now.Sub(s.marks[old+1].then) >= Settle {
+		old++
+	}
+	s.marks = append(s.marks[:0], s.marks[old:]...)
+}
+
+// settleOldest settles the oldest mark before its time, because the journal cannot wait. False: there is none.
+func (s *settlement) settleOldest() bool {
+	if len(s.marks) < 2 {
+		return false
+	}
+	s.marks = append(s.marks[:0], s.marks[1:]...)
+	return true
+}
+
+// at returns the settled position. It stands while nothing can be written, because add is not called.
+func (s *settlement) at() journal.Position { return s.marks[0].at }
+
+// Share is the part of the journal's budget that a follower may keep from being cut.
+const Share = 0.25
+
+// beyondShare reports whether the follower lags by more than its share of the journal.
+func (f *Follower) beyondShare() bool {
+	f.mu.Lock()
+	at := f.shown.at
+	f.mu.Unlock()
+	return f.opts.Journal.SizeAfter(at) > f.opts.share()
+}
+
+// skip passes over the oldest results, until half of the share is left, and counts them.
+// Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
+func (f *Follower) skip(ctx context.Context) error {
+	from := f.pos
+	if f.pool.look() || f.pool.waiting > 0 {
+		from = f.settled.at()
+	}
+	f.pool.drop()
+	var skipped uint64
+	f.reader.take = func(*result) { skipped++ }
+	half, at, looked := f.opts.share()/2, from, 0
+	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
+		if looked++; looked%16 == 0 && f.opts.Journal.SizeAfter(at) <= half {
+			return errEnough
+		}
+		if err := f.reader.commit(c); err != nil {
+			return err
+		}
+		at = c.Position()
+		f.pos = at
+		f.passed(c)
+		return nil
+	})
+	if errors.Is(err, journal.ErrTrimmed) {
+		return f.restartAtTail()
+	}
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	f.skipped(skipped)
+	return nil
+}
+
+// restartAtTail continues with the oldest commit: the journal was cut beyond the follower, which only a repair
+// does. The lost results cannot be counted.
+func (f *Follower) restartAtTail() error {
+	f.pos = f.opts.Journal.Tail()
+	f.pos.Number--
+	f.pool.drop()
+	f.skipped(0)
+	return nil
+}
+
+func (f *Follower) skipped(n uint64) {
+	now := f.opts.Now()
+	f.pool.mended()
+	f.settled.reset(now, f.pos)
+	f.show(func(s *State) { s.Skipped, s.SkippedAt, s.settled, s.at = s.Skipped+n, now, f.pos, f.pos })
+	f.log.Error("a stream was too far behind: results were skipped", "results", n, "share", f.opts.share())
+}

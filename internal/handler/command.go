@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/hide"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -95,4 +96,121 @@ func (t *tailBuffer) add(p []byte, last bool) {
 func (t *tailBuffer) String() string {
 	t.add(nil, true)
 	return strings.TrimSpace(string(t.buf))
+}
+
+// DefaultMutatorTimeout ends a mutator's command that says nothing else.
+const DefaultMutatorTimeout = 10 * time.Second
+
+// Mutate runs a mutator's command with an event on its standard input; the command names its assets and secrets as
+// NAMESPACE/NAME. Its standard output becomes the handler's input unchanged. Mutate reads the secrets as handlers do;
+// hidden are the secrets for Message.Hidden.
+func (o *Out) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
+	spec, hidden, err = spec.Reveal(o.reader(ctx))
+	if err != nil {
+		return nil, nil, err
+	}
+	h := hide.New(hidden)
+	made, err = o.mutate(ctx, spec, event, h)
+	return made, hidden, redactError(err, h)
+}
+
+func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
+	timeout := time.Duration(spec.Timeout)
+	if timeout <= 0 {
+		timeout = DefaultMutatorTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	assets, done, err := o.assets(ctx, spec.Assets)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	said, made := &tailBuffer{most: 512, hider: h.NewText()}, &headBuffer{most: filter.MaxMutated}
+	if _, err := o.execute(ctx, withAssetPath(argvOf(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
+		return nil, err
+	}
+	if made.cut {
+		return nil, &FinalError{fmt.Errorf("it wrote more than %d bytes", filter.MaxMutated)}
+	}
+	return made.buf, nil
+}
+
+// headBuffer keeps the first bytes of an output, and knows whether there were more.
+type headBuffer struct {
+	buf   []byte
+	most  int
+	cut   bool
+	hider *hide.Hider // goes over it before anything is cut; nil: nothing is hidden
+}
+
+func (h *headBuffer) Write(p []byte) (int, error) {
+	h.add(p, false)
+	return len(p), nil
+}
+
+func (h *headBuffer) add(p []byte, last bool) {
+	if h.hider != nil {
+		p = h.hider.Next(p, last)
+	}
+	n := min(len(p), h.most-len(h.buf))
+	h.buf, h.cut = append(h.buf, p[:n]...), h.cut || n < len(p)
+}
+
+// String returns the kept beginning of the output. No write may follow.
+func (h *headBuffer) String() string {
+	h.add(nil, true)
+	return string(h.buf)
+}
+
+// MissingAsset is why a command did not begin, or JavaScript was not run: something that it names is
+// not here, and may come.
+type MissingAsset struct{ Err error }
+
+func (e *MissingAsset) Error() string { return e.Err.Error() }
+func (e *MissingAsset) Unwrap() error { return e.Err }
+
+// assets returns the Assets that a command names. One that is missing may arrive later, so the error is a MissingAsset and
+// not final. The caller calls done when the command has ended.
+func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
+	switch {
+	case len(names) == 0:
+		return nil, func() {}, nil
+	case o.opts.Assets == nil:
+		return nil, nil, errors.New("this server keeps no Assets")
+	}
+	list, done, err = o.opts.Assets(ctx, names)
+	if err != nil {
+		return nil, nil, &MissingAsset{err}
+	}
+	return list, done, nil
+}
+
+// argvOf is a command as a list.
+func argvOf(c *model.Command) []string {
+	if c.Argv == nil {
+		return []string{"/bin/sh", "-c", c.Shell}
+	}
+	return c.Argv
+}
+
+// withAssetPath returns a command whose program is looked for in the PATH of its assets, too: by a shell, which
+// it takes the place of.
+func withAssetPath(argv []string, assets []model.AssetDir) []string {
+	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
+		return argv
+	}
+	return append([]string{"/bin/sh", "-c", `exec "$@"`, "sh"}, argv...)
+}
+
+// inherits reports whether commands get a variable of the server's environment: only those that programs need. All others
+// may be secrets: settings with passwords of databases, values of Secrets (env, fromEnv), keys of clouds; and handlers belong
+// to any namespace.
+func inherits(name string) bool {
+	switch strings.ToUpper(name) {
+	case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
+		"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR":
+		return true
+	}
+	return strings.HasPrefix(name, "LC_")
 }

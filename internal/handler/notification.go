@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/handler/body"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -126,3 +129,264 @@ func Decode(payload []byte) (*Notification, error) {
 	}
 	return n, nil
 }
+
+// words holds the text of a message for people, for every kind of handler. Its reader was woken up. A
+// kind only puts it into its envelope.
+type words struct {
+	title    string      // one line: status, subject, node, output
+	facts    [][2]string // name and value: since when, how bad, labels that were asked for
+	output   string      // its first lines
+	commands []string    // to type
+	link     string      // to the problem; may be empty
+	tone     tone
+}
+
+// tone is how a message looks.
+type tone int
+
+const (
+	good tone = iota
+	mild
+	bad
+	unclear
+	plain
+)
+
+// color is the tone as #rrggbb.
+func (t tone) color() string {
+	return [...]string{"#2e7d32", "#f9a825", "#c62828", "#6a1b9a", "#546e7a"}[t]
+}
+
+// Bounds of a text for people: lines and bytes of output.
+const (
+	maxLines   = 10
+	maxOutput  = 1000
+	maxSummary = 200 // bytes of output in a title
+)
+
+func (o *Out) words(n *Notification, labels []string) *words {
+	w := &words{title: n.title(), link: link(o.opts.ProblemLink, n), tone: n.tone()}
+	fact := func(name, format string, args ...any) {
+		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
+	}
+	if n.Event != nil {
+		w.link = "" // there may be no problem
+	}
+	if n.Kind == Deregistered {
+		fact("node", "%s", n.Node)
+		fact("namespace", "%s", n.Space)
+		w.link = ""
+	} else if n.Kind == Summary || n.Kind == Test {
+		fact("namespace", "%s", n.Space)
+		w.link = ""
+	} else {
+		n.problemFacts(fact)
+	}
+	if n.By != "" {
+		fact("by", "%s", strings.TrimSuffix(n.By+": "+n.Note, ": "))
+	}
+	for _, name := range labels {
+		if value, ok := n.Labels[name]; ok {
+			fact(name, "%s", value)
+		}
+	}
+	if w.output = firstLines(n.Output); len(n.Problems) > 0 { // a line for each, as many as are to be read
+		w.output = body.Cut(body.Clean(n.Output), 4*maxOutput)
+	}
+	if n.Kind != Test && n.Kind != Summary && n.Kind != Deregistered {
+		w.commands = n.commands()
+	}
+	return w
+}
+
+// problemFacts adds node, subject, status, severity and times.
+func (n *Notification) problemFacts(fact func(name, format string, args ...any)) {
+	fact("node", "%s", n.Node)
+	fact(n.Source.Kind.String(), "%s", n.Subject())
+	if n.Space != model.DefaultNamespaceName {
+		fact("namespace", "%s", n.Space)
+	}
+	status := n.Status
+	if n.Expired {
+		status += ", because no result came in time"
+	}
+	fact("status", "%s", status)
+	if n.Kind == Closed {
+		fact("was", "%s, severity %s", n.Worst, n.Severity)
+		fact("open", "%s to %s, %s", clock(n.Opened), clock(n.Closed), formatDuration(n.Closed.Sub(n.Opened)))
+		return
+	}
+	if n.Was != "" {
+		fact("severity", "%s, was %s", n.Severity, n.Was)
+	} else {
+		fact("severity", "%s", n.Severity)
+	}
+	fact("since", "%s", clock(n.Opened))
+}
+
+// commands returns the commands to type next.
+func (n *Notification) commands() []string {
+	flag := ""
+	if n.Space != model.DefaultNamespaceName {
+		flag = " -n " + n.Space
+	}
+	event := n.Node + "/" + n.Check + flag
+	if n.Kind == Closed || n.Kind == Acknowledged {
+		return []string{"muster why " + event}
+	}
+	return []string{"muster why " + event, "muster event ack " + event + ` -m "on it"`}
+}
+
+// title returns one line with status, subject, node and output.
+func (n *Notification) title() string {
+	what := fmt.Sprintf("%s on %s: %s", n.Subject(), n.Node, firstLine(n.Output))
+	switch n.Kind {
+	case Closed:
+		what = "RESOLVED: " + what
+	case Acknowledged:
+		what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s", n.By, n.Subject(), n.Node)
+	case Reminder:
+		switch {
+		case n.Was != "":
+			what = "WORSE, " + n.Status + ": " + what
+		case n.Unacked:
+			what = "UNACKNOWLEDGED, " + n.Status + ": " + what
+		default:
+			what = "STILL " + n.Status + ": " + what
+		}
+	case Summary:
+		switch {
+		case n.By != "":
+			what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s; others of its group are open", n.By, n.Subject(), n.Node)
+			return body.Line(what)
+		case n.Status == model.OK.String():
+			return body.Line(fmt.Sprintf("%d RESOLVED, others of the group are open: %s", n.Count, firstLine(n.Output)))
+		}
+		if what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output)); n.Unacked {
+			what = "UNACKNOWLEDGED, " + what
+		}
+	case Deregistered:
+		what = fmt.Sprintf("DEREGISTERED: node %s was forgotten: %s", n.Node, firstLine(n.Output))
+	case Test:
+		what = "TEST: " + firstLine(n.Output)
+	default:
+		what = n.Status + ": " + what
+	}
+	return body.Line(what)
+}
+
+func (n *Notification) tone() tone {
+	switch {
+	case n.Kind == Closed:
+		return good
+	case n.Kind == Test || n.Kind == Acknowledged || n.Kind == Deregistered:
+		return plain
+	}
+	switch n.Status {
+	case model.OK.String():
+		return good
+	case model.Warning.String():
+		return mild
+	case model.Critical.String():
+		return bad
+	}
+	return unclear
+}
+
+// text is the whole message but its title, as plain text.
+func (w *words) text() string {
+	var b strings.Builder
+	for _, f := range w.facts {
+		fmt.Fprintf(&b, "%-10s %s\n", f[0], f[1])
+	}
+	if w.output != "" {
+		b.WriteString("\n" + w.output + "\n")
+	}
+	if len(w.commands) > 0 {
+		b.WriteString("\n  " + strings.Join(w.commands, "\n  ") + "\n")
+	}
+	if w.link != "" {
+		b.WriteString("\n" + w.link + "\n")
+	}
+	return b.String()
+}
+
+// firstLines returns the first lines of an output, as many as a message for people holds, without performance data, and the
+// number of omitted lines.
+func firstLines(output string) string {
+	lines := strings.Split(strings.TrimSpace(body.Clean(output)), "\n")
+	for i, line := range lines {
+		text, _, _ := strings.Cut(line, "|")
+		lines[i] = strings.TrimRight(text, " \t")
+	}
+	left := 0
+	if len(lines) > maxLines {
+		left, lines = len(lines)-maxLines, lines[:maxLines]
+	}
+	text := body.Cut(strings.Join(lines, "\n"), maxOutput)
+	if left > 0 {
+		text += fmt.Sprintf("\n… (%d more lines)", left)
+	}
+	return text
+}
+
+// firstLine is the text of a plug-in's output, without perfdata and further lines.
+func firstLine(s string) string {
+	if i := strings.IndexAny(s, "\n|"); i >= 0 {
+		s = s[:i]
+	}
+	if len(s) > maxSummary {
+		s = strings.ToValidUTF8(s[:maxSummary], "") + "…"
+	}
+	return strings.TrimSpace(s)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// formatDuration is a duration as people say it, in its two largest units.
+func formatDuration(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// link fills the places of an address that the operator gave.
+func link(address string, n *Notification) string {
+	if address == "" || n.Problem == "" {
+		return ""
+	}
+	return strings.NewReplacer("{problem}", url.QueryEscape(n.Problem), "{node}", url.QueryEscape(n.Node),
+		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
+}
+
+// severity finds ours by its word.
+func (n *Notification) severity() model.Severity {
+	s, _ := model.ParseSeverity(n.Severity)
+	return s
+}
+
+// details returns facts by name. each bounds a value and all the sum of bytes. Facts that do not fit are left out from the
+// end, which holds the labels, and counted.
+func details(facts [][2]string, each, all int) map[string]string {
+	const more = "and more"
+	out := map[string]string{}
+	left := all - len(more) - 50
+	for i, f := range facts {
+		value := body.Cut(f[1], each)
+		if left -= len(f[0]) + len(value); left < 0 {
+			out[more] = fmt.Sprintf("%d labels that do not fit", len(facts)-i)
+			break
+		}
+		out[f[0]] = value
+	}
+	return out
+}
+
+// key is an id in the at most n bytes that a service takes.
+func key(id string, n int) string { return id[:min(len(id), n)] }

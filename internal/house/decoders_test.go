@@ -25,7 +25,7 @@ var notFuzzed = map[string]string{
 	"internal/api/problems/deleted_nodes.go": "rows of the server's own database",
 	"internal/api/list/filter.go":            "rows that it encoded itself",
 	"internal/plan/chunk_store.go":           "rows of the server's own database",
-	"internal/react/mutator.go":              "events that it encoded itself, in its own database",
+	"internal/react/deliver.go":              "events that it encoded itself, in its own database",
 	"internal/load/compare/differ.go":        "a scenario that it has just encoded",
 	"internal/load/report/goal.go":           "words of who types the command",
 	"internal/load/simulated/certificate.go": "files that the load tester wrote",

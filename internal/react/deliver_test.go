@@ -264,7 +264,7 @@ func child(t *testing.T) {
 
 type forgetful struct{ history.Store }
 
-func (forgetful) TriedAll(ctx context.Context, _ []history.Outcome) error {
+func (forgetful) RecordAttempts(ctx context.Context, _ ...history.Outcome) error {
 	<-ctx.Done()
 	return ctx.Err()
 }

@@ -7,20 +7,19 @@
 // # Stages
 //
 //  1. backlog.go queues transitions, bounded in bytes. It never blocks the view unless the queue's policy says so. When it
-//     overflows it drops transitions, and lane.go derives them again from the journal (lag.go; package rederive).
+//     overflows it drops transitions, and lane.go derives them again from the journal (package rederive).
 //  2. history_rows.go makes rows of transitions. It skips those that the recorded positions cover, so a replay after a crash
 //     records nothing twice.
-//  3. router.go keeps one escalation for each problem and route: when each step is due, which handlers were notified, and the hold.
-//     dependencies.go, route_rate.go and severity_reminder.go decide on holds and reminders; incident.go keeps the ids under which each
-//     handler knows problems; problem_closing.go ends them. notify.go composes the messages of one transaction
-//     (delivery_batch.go).
+//  3. router.go keeps one escalation for each problem and route: when each step is due, which handlers were notified, and
+//     the hold. holds.go decides on holds; incident.go keeps the ids under which each handler knows problems; followup.go
+//     ends problems and reminds of them. notify.go composes the messages of one transaction (delivery_batch.go).
 //  4. reactor.go writes entries, problems, escalations, deliveries and positions in one transaction.
-//  5. deliver.go sends the messages of the outbox: at least once, in order per problem and handler, with an idempotency key
-//     that stays the same over attempts.
+//  5. deliver.go sends the messages of the outbox (outbox.go): at least once, in order per problem and handler, with an
+//     idempotency key that stays the same over attempts.
 //
 // Beside them: event_pipeline.go evaluates events by the pipelines kept from Sensu, with its own queue and positions;
-// reconcile.go compares history with the view at the start; alertmanager.go repeats open problems to Alertmanagers;
-// operator_actions.go tests handlers and replays dead letters.
+// reconcile.go compares history with the view at the start; operator_actions.go tests handlers, replays dead letters and
+// repeats open problems to Alertmanagers.
 //
 // A problem is of a node and a source (model.Source). Nothing here knows checks but the definitions that name handlers,
 // and pipelines.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -151,4 +153,78 @@ func (r *Reactor) closing(ctx context.Context, t *event.Transition) (history.Pro
 	}
 	p.Namespace, p.Node, p.SourceName = opened.Namespace, opened.Node, opened.SourceName
 	return p, nil
+}
+
+// deregister records and delivers that an ephemeral node was deregistered. The node is gone: the transition
+// carries its names. The keys are the same after any replay, so each handler hears it once.
+func (r *Reactor) deregister(t *event.Transition, b *recordedBatch) error {
+	namespace, node, _ := strings.Cut(t.Deregistered.Deregistered, "/")
+	keepalive := model.BuiltinCheckName(model.KeepaliveCheck)
+	at := time.Unix(0, t.Received)
+	b.Entries = append(b.Entries, history.Entry{
+		At: at, Executed: at, Kind: history.NodeDeregistered, Namespace: namespace, Node: node, NodeID: t.Node, Source: t.Source, SourceName: keepalive, Output: t.Output,
+		Partition: t.Partition, Place: history.Place{At: t.At, Index: t.Index},
+	})
+	id := fmt.Sprintf("left-%d", t.Node) // numbers of nodes never come back
+	note := &handler.Notification{
+		Kind: handler.Deregistered, Problem: id, Node: node, Space: namespace, Status: model.OK.String(), Worst: model.OK.String(),
+		Severity: model.Information.String(), Output: t.Output, Opened: at.UTC(), Executed: at.UTC(),
+	}
+	note.SetSource(t.Source, keepalive)
+	payload, err := note.Encode()
+	if err != nil {
+		return err
+	}
+	now := r.now()
+	for _, ref := range strings.Split(t.Deregistered.Handlers, ",") {
+		ns, name, _ := strings.Cut(ref, "/")
+		d := history.Delivery{Key: id + "/" + ref, Problem: id, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
+		if r.opts.Routing.Shadow != nil && r.opts.Routing.Shadow(namespace) {
+			d.State, d.Ended = history.Shadow, now
+		}
+		b.Deliveries = append(b.Deliveries, d)
+	}
+	return nil
+}
+
+// watchdog receives beats; it is no declared handler. See DeliveryOptions.Beat.
+var watchdog = history.HandlerRef{Name: "watchdog"}
+
+// beat returns the delivery of a synthetic result. It goes through the outbox like every message, and ends at
+// DeliveryOptions.Beat.
+func beat(t *event.Transition, now time.Time) (history.Delivery, error) {
+	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
+		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}
+	note.SetSource(t.Source, model.BuiltinCheckName(model.WatchdogCheck))
+	payload, err := note.Encode()
+	return history.Delivery{
+		Key: fmt.Sprintf("beat/%d/%d", t.At.Number, t.Index), Problem: watchdog.Name, Handler: watchdog,
+		Kind: handler.Beat, Payload: payload, Created: now,
+	}, err
+}
+
+// openingMissing reports whether a problem closes whose opening is not in history although its routes have
+// handlers: a transition was lost, or history was replaced. Those handlers get a withheld delivery with the
+// reason.
+func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event.Transition, p *history.Problem) (bool, error) {
+	if len(r.router.of[p.ID]) > 0 || slices.ContainsFunc(b.Opened, func(o history.Problem) bool { return o.ID == p.ID }) {
+		return false, nil
+	}
+	if _, routes := r.router.choose(t, p); len(routes) == 0 {
+		return false, nil
+	}
+	_, err := r.opts.Store.Problem(ctx, p.ID)
+	if model.ClassOf(err) == model.NotFound {
+		return true, nil
+	}
+	return false, err // a known problem had no handlers when it opened
+}
+
+// recordUnopened writes a withheld delivery for each handler of a problem without recorded opening.
+func (o *deliveryBatch) recordUnopened(t *problemChange, why string) {
+	r := o.router
+	_, routes := r.choose(t.Transition, &t.problem)
+	for _, to := range routes {
+		o.recordWithheld(escalationOf(t.problem.ID, to), why)
+	}
 }

@@ -3,6 +3,7 @@ package react
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -245,4 +246,24 @@ func batchLength(ts []event.Transition, most int) int {
 		}
 	}
 	return len(ts)
+}
+
+// backoff is exponential with full jitter above half of it.
+func backoff(attempt int, first, most time.Duration) time.Duration {
+	d := min(first<<min(attempt, 20), most)
+	if d <= 0 {
+		d = most
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -1,7 +1,10 @@
 package route
 
 import (
+	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/where"
@@ -108,4 +111,171 @@ func (t *targets) include(m *Problem) bool {
 		slices.ContainsFunc(t.groups, func(g Name) bool { return slices.Contains(m.Groups, g) }) ||
 		t.where != nil && m.satisfies(t.where)
 	return chosen && (t.except == nil || !t.except.include(m))
+}
+
+// index finds the selectors that match a problem. Each selector is stored under the keys of one
+// criterion: its nodes and groups, one of its labels, or its checks; of these the one with the
+// fewest entries, because a thousand silences of the group all may name a thousand checks. A
+// condition over nodes contributes the values that it requires. A selector without any criterion is
+// stored under its namespace. Not safe for concurrent use.
+type index[T any] struct {
+	entries map[Name]*entry[T]
+	byKey   map[indexKey][]*entry[T]
+}
+
+type entry[T any] struct {
+	name     Name
+	selector selector
+	value    T
+	keys     []indexKey
+}
+
+// indexKey is one value of a criterion.
+type indexKey struct {
+	by        kind
+	namespace string // of a node, group or check, or of the resource where only that is known; empty: any
+	name      string
+	value     string // of a label
+}
+
+type kind uint8
+
+const (
+	byNode kind = iota
+	byGroup
+	byLabel
+	byCheck
+	byNamespace
+)
+
+func newIndex[T any]() *index[T] {
+	return &index[T]{entries: map[Name]*entry[T]{}, byKey: map[indexKey][]*entry[T]{}}
+}
+
+// set stores a selector and its value under a name, in place of the former one.
+func (x *index[T]) set(name Name, s *selector, value T) {
+	x.remove(name)
+	e := &entry[T]{name, *s, value, x.narrowest(s)}
+	x.entries[name] = e
+	for _, p := range e.keys {
+		x.byKey[p] = append(x.byKey[p], e)
+	}
+}
+
+func (x *index[T]) remove(name Name) {
+	e := x.entries[name]
+	if e == nil {
+		return
+	}
+	delete(x.entries, name)
+	for _, p := range e.keys {
+		list := x.byKey[p]
+		i, last := slices.Index(list, e), len(list)-1
+		list[i], list[last] = list[last], nil
+		if x.byKey[p] = list[:last]; last == 0 {
+			delete(x.byKey, p)
+		}
+	}
+}
+
+// find returns the names of the selectors that match the problem, sorted.
+func (x *index[T]) find(m *Problem) []Name {
+	var found []Name
+	look := func(p indexKey) {
+		for _, e := range x.byKey[p] {
+			if e.selector.matches(m) {
+				found = append(found, e.name)
+			}
+		}
+	}
+	look(indexKey{by: byNode, namespace: m.Node.Namespace, name: m.Node.Name})
+	look(indexKey{by: byNode, name: m.Node.Name})
+	for _, g := range m.Groups {
+		look(indexKey{by: byGroup, namespace: g.Namespace, name: g.Name})
+	}
+	for key, value := range m.Labels {
+		look(indexKey{by: byLabel, name: key, value: value})
+	}
+	for _, ns := range [...]string{m.Node.Namespace, model.SharedNamespaceName} {
+		look(indexKey{by: byCheck, namespace: ns, name: m.Check().Name})
+		look(indexKey{by: byNamespace, namespace: ns})
+		if ns == model.SharedNamespaceName && m.Node.Namespace == ns {
+			break
+		}
+	}
+	slices.SortFunc(found, Name.compare)
+	return slices.Compact(found)
+}
+
+// narrowest returns the keys of the criterion with the fewest entries now.
+func (x *index[T]) narrowest(s *selector) []indexKey {
+	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
+	for _, posts := range s.criteria() {
+		n := 0
+		for _, p := range posts {
+			n += len(x.byKey[p])
+		}
+		if n < fewest {
+			best, fewest = posts, n
+		}
+	}
+	return best
+}
+
+// criteria returns the alternatives of each criterion: a problem must have one key of every list.
+func (s *selector) criteria() (kinds [][]indexKey) {
+	if s.targets != nil {
+		kinds = s.targets.criteria(s.namespace)
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.labels)) {
+		if value := s.labels[key]; value != "" { // a problem without the label matches an empty value
+			kinds = append(kinds, []indexKey{{by: byLabel, name: key, value: value}})
+		}
+	}
+	if s.checks != nil {
+		var list []indexKey
+		for _, c := range s.checks {
+			_, name := model.SplitRef(s.namespace, c)
+			list = append(list, indexKey{by: byCheck, namespace: s.namespace, name: name})
+		}
+		kinds = append(kinds, uniqueKeys(list))
+	}
+	return kinds
+}
+
+// criteria returns the alternatives of the listed nodes and groups, once for each requirement of
+// the condition.
+func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
+	var list []indexKey
+	for _, n := range t.nodes {
+		list = append(list, indexKey{by: byNode, namespace: n.Namespace, name: n.Name})
+	}
+	for _, g := range t.groups {
+		list = append(list, indexKey{by: byGroup, namespace: g.Namespace, name: g.Name})
+	}
+	if t.where == nil {
+		return [][]indexKey{uniqueKeys(list)}
+	}
+	for _, n := range t.where.Needs() {
+		switch n.Of {
+		case where.Name:
+			kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byNode, name: n.Value})))
+		case where.Label:
+			kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byLabel, name: n.Key, value: n.Value})))
+		case where.Group:
+			ns, name := model.SplitRef(namespace, n.Value)
+			if namespace != model.SharedNamespaceName || strings.Contains(n.Value, "/") { // an unqualified name in shared means a group of the node's own namespace
+				kinds = append(kinds, uniqueKeys(append(list, indexKey{by: byGroup, namespace: ns, name: name})))
+			}
+		}
+	}
+	return kinds
+}
+
+func uniqueKeys(list []indexKey) []indexKey {
+	seen := map[indexKey]bool{}
+	for _, p := range list {
+		seen[p] = true
+	}
+	return slices.Collect(maps.Keys(seen))
 }

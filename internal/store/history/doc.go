@@ -6,6 +6,6 @@
 // deliveries that are due. The package owns no goroutine; one lock serializes Record. Both
 // engines pass the suite in historytest.
 //
-// Start reading at store.go (the interface), then rows.go (the types), sqlstore.go (one
-// transaction), shelf.go (the tables that grow), query.go (how lists are read).
+// Start reading at store.go (the interface and its types), then sqlstore.go (one transaction), shelf.go (the tables that
+// grow), query.go (how lists are read).
 package history

@@ -1,8 +1,10 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -142,4 +144,215 @@ func (s *sqlStore) Rates(ctx context.Context) ([]Rate, error) {
 		r.Ends = time.Unix(0, ends).UTC()
 		return r, err
 	}, `SELECT route, shadow, ends, sent FROM history_rates ORDER BY route, shadow`)
+}
+
+// inserters write the rows of a batch: one prepared statement per table and purpose.
+type inserters struct {
+	entry          *sqldb.Inserter[numbered[Entry]]
+	opened         *sqldb.Inserter[numbered[Problem]]
+	closed         *sqldb.Inserter[numbered[Problem]]
+	outbox         *sqldb.Inserter[Delivery]
+	also           *sqldb.Inserter[deliveryProblem]
+	escalations    *sqldb.Inserter[encodedEscalation]
+	rates          *sqldb.Inserter[Rate]
+	places         *sqldb.Inserter[partitionPlace]
+	pipelinePlaces *sqldb.Inserter[partitionPlace]
+}
+
+func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
+	const problems = `history_problems (no, ` + problemColumns + `)`
+	const place = ` (partition_no, log, number, idx)`
+	const onPlace = `ON CONFLICT (partition_no) DO UPDATE SET log = excluded.log, number = excluded.number, idx = excluded.idx`
+	in.entry = prepareInsert(ctx, db, &err, `history_entries (id, `+entryColumns+`)`, ``, entryRow)
+	in.opened = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO NOTHING`, openedRow)
+	in.closed = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO UPDATE SET closed = excluded.closed,
+		status = excluded.status, severity = excluded.severity WHERE history_problems.closed = 0`, closedRow)
+	in.outbox = prepareInsert(ctx, db, &err, `history_outbox (key, problem, handler_ns, handler, kind, payload, created,
+		state, attempts, next_at, last_error, ended, route, tells, problems)`, `ON CONFLICT DO NOTHING`, deliveryRow)
+	in.also = prepareInsert(ctx, db, &err, `history_delivery_problems (key, problem)`, `ON CONFLICT DO NOTHING`,
+		func(args []any, r *deliveryProblem) []any { return append(args, r.key, r.problem) })
+	in.escalations = prepareInsert(ctx, db, &err, `history_escalations (problem, route, body)`,
+		`ON CONFLICT (problem, route) DO UPDATE SET body = excluded.body`,
+		func(args []any, e *encodedEscalation) []any { return append(args, e.Problem, e.Route, e.body) })
+	in.rates = prepareInsert(ctx, db, &err, `history_rates (route, shadow, ends, sent)`,
+		`ON CONFLICT (route, shadow) DO UPDATE SET ends = excluded.ends, sent = excluded.sent`,
+		func(args []any, r *Rate) []any { return append(args, r.Route, number(r.Shadow), nanos(r.Ends), r.Sent) })
+	in.places = prepareInsert(ctx, db, &err, `history_places`+place, onPlace, placeRow)
+	in.pipelinePlaces = prepareInsert(ctx, db, &err, `history_pipeline_places`+place, onPlace, placeRow)
+	return err
+}
+
+// prepareInsert prepares one inserter, unless one before it failed.
+func prepareInsert[T any](ctx context.Context, db *sqldb.DB, failed *error, into, onConflict string, row func(args []any, item *T) []any) *sqldb.Inserter[T] {
+	if *failed != nil {
+		return nil
+	}
+	in, err := sqldb.NewInserter(ctx, db, into, onConflict, row)
+	*failed = err
+	return in
+}
+
+// number is a boolean as columns hold it.
+func number(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// noStatus is the column previous of an event's first status.
+const noStatus = -1
+
+func entryRow(args []any, row *numbered[Entry]) []any {
+	e := row.item
+	previous := int64(e.Previous)
+	if e.First {
+		previous = noStatus
+	}
+	return append(args, row.id, int64(e.Partition), int64(e.Place.At.Log), int64(e.Place.At.Number), int64(e.Place.Index),
+		nanos(e.At), nanos(e.Executed), string(e.Kind), e.Namespace, e.Node, int64(e.NodeID), int64(e.Source.Kind), int64(e.Source.ID), cleanText(e.Source.Instance), e.SourceName,
+		int64(e.Status), previous, cleanText(e.Output), int64(e.Count), number(e.Expired))
+}
+
+func openedRow(args []any, row *numbered[Problem]) []any { return problemRow(args, row, 0) }
+
+func closedRow(args []any, row *numbered[Problem]) []any {
+	return problemRow(args, row, nanos(row.item.Closed))
+}
+
+func problemRow(args []any, row *numbered[Problem], closed int64) []any {
+	p := row.item
+	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Chunk),
+		int64(p.Status), int64(p.Severity), nanos(p.Opened), closed, cleanText(p.Output))
+}
+
+func deliveryRow(args []any, d *Delivery) []any {
+	return append(args, d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, nanos(d.Created),
+		string(cmp.Or(d.State, Pending)), int64(0), nanos(d.Created), cleanText(d.LastError), nanos(d.Ended),
+		d.Route, d.Tells, int64(d.Count))
+}
+
+func placeRow(args []any, r *partitionPlace) []any {
+	return append(args, int64(r.partition), int64(r.place.At.Log), int64(r.place.At.Number), int64(r.place.Index))
+}
+
+// endedDeliveries selects deliveries that ended before a time, but none of an open problem: those say which
+// handlers are to hear of its end.
+const endedDeliveries = `FROM history_outbox o WHERE ended > 0 AND ended < ?
+	AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) ORDER BY id LIMIT ?`
+
+func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, error) {
+	removed := 0
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		removed = 0
+		for _, query := range []string{
+			`DELETE FROM history_entries WHERE id IN (SELECT id FROM history_entries WHERE at < ? ORDER BY at LIMIT ?)`,
+			`DELETE FROM history_delivery_problems WHERE key IN (SELECT key ` + endedDeliveries + `)`,
+			`DELETE FROM history_outbox WHERE id IN (SELECT id ` + endedDeliveries + `)`,
+			`DELETE FROM history_problems WHERE no IN (SELECT no FROM history_problems WHERE closed > 0 AND closed < ? LIMIT ?)`,
+		} {
+			result, err := tx.Exec(ctx, query, nanos(before), n)
+			if err != nil {
+				return err
+			}
+			count, _ := result.RowsAffected()
+			removed += int(count)
+		}
+		if err := s.entries.clean(ctx, tx, before); err != nil {
+			return err
+		}
+		if err := s.problems.clean(ctx, tx, before); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `DELETE FROM history_names WHERE last < ?`, nanos(before.Add(-nameDay)))
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("clean history: %w", err)
+	}
+	return removed, nil
+}
+
+// deliveryProblem is a row of history_delivery_problems: a further problem of a delivery.
+type deliveryProblem struct{ key, problem string }
+
+// encodedEscalation is a row of history_escalations.
+type encodedEscalation struct {
+	EscalationKey
+	body []byte
+}
+
+func encodeEscalations(list []Escalation) ([]encodedEscalation, error) {
+	out := make([]encodedEscalation, len(list))
+	for i := range list {
+		body, err := json.Marshal(&list[i])
+		if err != nil {
+			return nil, fmt.Errorf("encode escalation of problem %s: %w", list[i].Problem, err)
+		}
+		out[i] = encodedEscalation{list[i].EscalationKey, body}
+	}
+	return out, nil
+}
+
+func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
+	e := Escalation{EscalationKey: key}
+	if err := json.Unmarshal(body, &e); err != nil {
+		return e, fmt.Errorf("decode escalation of problem %s on route %q: %w", key.Problem, key.Route, err)
+	}
+	e.EscalationKey = key
+	return e, nil
+}
+
+// recordEscalations writes the escalations of a batch, and the further problems of its deliveries.
+func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
+	rows, err := encodeEscalations(b.Escalations)
+	if err != nil {
+		return err
+	}
+	if err := s.escalations.Insert(ctx, tx, rows); err != nil {
+		return err
+	}
+	for _, key := range b.Finished {
+		if _, err := tx.Exec(ctx, `DELETE FROM history_escalations WHERE problem = ? AND route = ?`, key.Problem, key.Route); err != nil {
+			return err
+		}
+	}
+	var also []deliveryProblem
+	for i := range b.Deliveries {
+		for _, problem := range b.Deliveries[i].Also {
+			also = append(also, deliveryProblem{b.Deliveries[i].Key, problem})
+		}
+	}
+	return s.also.Insert(ctx, tx, also)
+}
+
+func (s *sqlStore) AlsoProblems(ctx context.Context, key string) ([]string, error) {
+	return list(ctx, s.db, "the problems of a delivery", column[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
+}
+
+func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
+	return list(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
+}
+
+func (s *sqlStore) EscalationsOf(ctx context.Context, problem string) ([]Escalation, error) {
+	return list(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
+}
+
+func scanEscalation(scan scanner) (Escalation, error) {
+	var key EscalationKey
+	var body []byte
+	if err := scan(&key.Problem, &key.Route, &body); err != nil {
+		return Escalation{}, err
+	}
+	return decodeEscalation(key, body)
+}
+
+// Compare orders by handler and incident.
+func (t NotifiedHandler) Compare(other NotifiedHandler) int {
+	return cmp.Or(cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name), cmp.Compare(t.Incident, other.Incident))
+}
+
+// Compare orders keys by problem and route.
+func (k EscalationKey) Compare(other EscalationKey) int {
+	return cmp.Or(cmp.Compare(k.Problem, other.Problem), cmp.Compare(k.Route, other.Route))
 }

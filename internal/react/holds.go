@@ -1,0 +1,262 @@
+package react
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// SilenceEnd names a silence that ends because its problem closed, with the time.
+type SilenceEnd struct {
+	Silence route.Name
+	At      time.Time
+}
+
+// endedSilences returns the silences with untilResolved that were in force when a problem closed. History may
+// be behind: newer silences do not count.
+func (r *router) endedSilences(turns []problemChange) (ends []SilenceEnd) {
+	if r.EndSilences == nil {
+		return nil
+	}
+	for i := range turns {
+		t := &turns[i]
+		if t.Kind != event.ProblemClosed {
+			continue
+		}
+		at := time.Unix(0, t.Received)
+		for _, h := range r.Table.Holds(r.describe(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
+			if h.UntilResolved {
+				ends = withEnd(ends, SilenceEnd{h.By, at})
+			}
+		}
+	}
+	return ends
+}
+
+// withEnd adds an end; of one silence it keeps the last.
+func withEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
+	i := slices.IndexFunc(list, func(e SilenceEnd) bool { return e.Silence == end.Silence })
+	if i < 0 {
+		return append(list, end)
+	}
+	if list[i].At.Before(end.At) {
+		list[i].At = end.At
+	}
+	return list
+}
+
+// endSilences deletes ended silences. Failures are tried again in a minute; nothing waits for it.
+func (r *Reactor) endSilences(ctx context.Context, ends []SilenceEnd) {
+	for _, end := range r.pendingEnds {
+		ends = withEnd(ends, end)
+	}
+	if r.pendingEnds = nil; len(ends) == 0 {
+		return
+	}
+	if err := r.opts.Routing.EndSilences(ctx, ends); err != nil && ctx.Err() == nil {
+		r.opts.Logger.Warn("silences could not be ended with their problems; trying again in a minute", "silences", ends, "err", err)
+		r.pendingEnds, r.endRetry = ends, r.now().Add(time.Minute)
+	}
+}
+
+// dependencyHold returns the hold of a problem while a dependency is open, may be about to open, or closed a
+// moment ago; nil: none holds.
+func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
+	if r.Dependencies == nil {
+		return nil
+	}
+	masters := r.Dependencies(e.NodeID, e.Source)
+	if len(masters) == 0 {
+		return nil
+	}
+	hold, master := route.DependencyHold(masters, func(node model.NodeID, check model.CheckID) *model.Problem {
+		now, _ := r.Present(node, model.CheckSource(check))
+		return now.problemNow()
+	})
+	if hold != nil {
+		r.waitForDependency(e, master.ID)
+		return hold
+	}
+	was := e.Held
+	if was != nil && (was.Kind == route.Unreachable || was.Kind == route.Dependent) {
+		if was.Until.After(now) {
+			return was
+		}
+		if was.Until.IsZero() {
+			back := *was
+			back.Reason, back.Until = "the dependency is back; problems that remain are notified", now.Add(r.twoIntervals(p))
+			return &back
+		}
+	}
+	if len(e.Notified) > 0 {
+		return nil
+	}
+	var settling *route.Hold
+	for i := range masters {
+		m := &masters[i]
+		if s, ok := r.Present(m.Node, model.CheckSource(m.Check)); !ok || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
+			continue // it has no event, or is OK since
+		}
+		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {
+			settling = m.Hold("the dependency may fail, too; its next result is due by then", until)
+		}
+	}
+	return settling
+}
+
+// twoIntervals of the check that has the problem: by then it was judged anew.
+func (r *router) twoIntervals(p *model.Problem) time.Duration {
+	if c := r.names.CheckChunk(p.Chunk); p.Source.Kind == model.SourceCheck && c != nil && c.Interval > 0 {
+		return 2 * c.Interval
+	}
+	return 2 * time.Minute // it runs at times of the clock
+}
+
+// waitForDependency registers an escalation to be evaluated again when its dependency closes.
+func (r *router) waitForDependency(e *escalation, master string) {
+	if e.dependency == master {
+		return
+	}
+	r.releaseDependency(e)
+	if e.dependency = master; r.dependents[master] == nil {
+		r.dependents[master] = map[*escalation]bool{}
+	}
+	r.dependents[master][e] = true
+}
+
+func (r *router) releaseDependency(e *escalation) {
+	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
+		delete(r.dependents, e.dependency)
+	}
+	e.dependency = ""
+}
+
+// dependencyEased evaluates dependents again when a dependency's status is below critical.
+func (r *router) dependencyEased(t *event.Transition, now time.Time) {
+	if t.Status >= model.Critical {
+		return
+	}
+	if s, ok := r.Present(t.Node, t.Source); ok && s.Problem != nil {
+		r.dependencyClosed(s.Problem.ID, now)
+	}
+}
+
+// dependencyClosed evaluates the dependents of a closed problem again.
+func (r *router) dependencyClosed(master string, now time.Time) {
+	for e := range r.dependents[master] {
+		r.releaseDependency(e)
+		r.reevaluate(e, now)
+	}
+}
+
+// rateWindow counts the messages of a route that open problems, in one span of its rate. Later steps, repeats
+// and ends are not counted.
+type rateWindow struct {
+	ends time.Time // of the time for which sent counts
+	sent int
+}
+
+// rateKey identifies a rate window. Messages of a shadow namespace are counted apart.
+type rateKey struct {
+	route  string
+	shadow bool
+}
+
+func (k rateKey) compare(o rateKey) int {
+	return cmp.Or(cmp.Compare(k.route, o.route), orderBool(k.shadow)-orderBool(o.shadow))
+}
+
+func (e *escalation) rateKey() rateKey { return rateKey{e.Route, e.Shadow} }
+
+func (e *escalation) overRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
+
+// countMessage counts one message of a route. False: it exceeds the rate. The count is recorded with the
+// message.
+func (o *deliveryBatch) countMessage(of rateKey, rate *model.RouteRate) bool {
+	r := o.router
+	p := r.rates[of]
+	if p == nil {
+		p = &rateWindow{}
+		r.rates[of] = p
+	}
+	if !o.now.Before(p.ends) {
+		p.ends, p.sent = o.now.Add(rate.Period()), 0
+	}
+	p.sent++
+	o.rates[of] = p
+	return p.sent <= rate.Messages
+}
+
+// applyRate splits off the problems that exceed the route's rate. They are held until the span ends and go
+// out in one message then.
+func (o *deliveryBatch) applyRate(list []*escalation) []*escalation {
+	r := o.router
+	to := list[0].route
+	known := func(e *escalation) bool { return len(e.Notified) > 0 }
+	if to.Rate == nil || !slices.ContainsFunc(list, func(e *escalation) bool { return !known(e) }) ||
+		o.countMessage(list[0].rateKey(), to.Rate) {
+		return list
+	}
+	ends := r.rates[list[0].rateKey()].ends
+	return slices.DeleteFunc(list, func(e *escalation) bool {
+		if known(e) {
+			return false
+		}
+		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
+		e.Due, e.present = ends, Presence{}
+		r.schedule(e)
+		o.write(e)
+		return true
+	})
+}
+
+// rateHolds reports whether an escalation's own rate hold has not ended; a later span may have begun for
+// others.
+func (r *router) rateHolds(e *escalation, now time.Time) bool {
+	to := r.routeOf(e)
+	if !e.overRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
+		return false
+	}
+	e.Due = e.Held.Until
+	r.schedule(e)
+	return true
+}
+
+// loadRates restores the rate windows that were in use when the server stopped.
+func (r *router) loadRates(ctx context.Context) error {
+	list, err := r.store.Rates(ctx)
+	for _, p := range list {
+		r.rates[rateKey{p.Route, p.Shadow}] = &rateWindow{ends: p.Ends, sent: p.Sent}
+	}
+	return err
+}
+
+// notifyExcess sends one message of all problems that the rate held back, open and closed; the open ones are
+// one group from now on.
+func (o *deliveryBatch) notifyExcess(list []*escalation, step int) error {
+	r := o.router
+	slices.SortFunc(list, func(a, b *escalation) int {
+		return cmp.Or(orderBool(a.Closing != nil)-orderBool(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
+	})
+	first, why := list[0], "held back until now by the rate of route "+list[0].Route
+	for _, e := range list {
+		r.regroup(e, "\x00over\x00"+first.Problem, first.Problem)
+	}
+	if rate := first.route.Rate; rate != nil {
+		why += ": no more than " + rate.String()
+		o.countMessage(first.rateKey(), rate)
+	}
+	return o.notify(list, step, why)
+}
+
+// regroup moves an escalation to another group.
+func (r *router) regroup(e *escalation, name, lead string) {
+	r.leaveGroup(e)
+	e.Group, e.Lead = name, lead
+	r.group(groupKey{e.Route, name}, lead).members[e] = true
+}
