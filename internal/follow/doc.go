@@ -17,5 +17,5 @@
 // write.
 //
 // Start reading at set.go, then follower.go (the loop), reader.go (the journal), line.go
-// (the bytes), pool.go (the connections).
+// (the bytes), pool.go (the connections), cursor.go (the file of cursors).
 package follow

@@ -2,12 +2,16 @@ package follow
 
 import (
 	"bytes"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"reflect"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -121,4 +125,60 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(lines), "ns/line")
 	b.ReportMetric(float64(lines)/float64(b.N), "lines/op")
+}
+
+var someCursors = []cursor{
+	{"default", "lake", "lake.example.org:9000", journal.Position{Log: 7, Number: 1234567}, 0},
+	{"ops", "copy", "[::1]:9", journal.Position{Log: 1 << 63, Number: 1}, 99},
+}
+
+// The bytes stay what they are: a newer release reads what this one wrote.
+const cursorBytes = "4d5553544355525301000000ae397b90" +
+	"0764656661756c74046c616b65156c616b652e6578616d706c652e6f72673a39303030" + "0700000000000000" + "87d6120000000000" + "0000000000000000" +
+	"036f707304636f7079075b3a3a315d3a39" + "0000000000000080" + "0100000000000000" + "6300000000000000"
+
+func TestCursorBytes(t *testing.T) {
+	data := appendCursors(nil, someCursors)
+	if got := hex.EncodeToString(data); got != cursorBytes {
+		t.Errorf("wrote\n%s\nwant\n%s", got, cursorBytes)
+	}
+	if list, err := parseCursors(data); err != nil || !reflect.DeepEqual(list, someCursors) {
+		t.Errorf("read back %+v, %v", list, err)
+	}
+	data[8] = 2
+	if _, err := parseCursors(data); err == nil || errors.Is(err, errDamaged) {
+		t.Errorf("of another version: %v", err)
+	}
+}
+
+func TestSaveAndLoadCursors(t *testing.T) {
+	fs := memfs.New()
+	if list, err := loadCursors(fs, "d"); err != nil || list != nil {
+		t.Fatalf("of no file: %v, %v", list, err)
+	}
+	if err := fs.MkdirAll("d"); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if err := saveCursors(fs, "d", someCursors[:n]); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := loadCursors(fs, "d"); err != nil || len(list) != n {
+			t.Fatalf("%d saved, read %v, %v", n, list, err)
+		}
+	}
+}
+
+func FuzzParseCursors(f *testing.F) {
+	f.Add(appendCursors(nil, someCursors))
+	f.Add([]byte(cursorMagic))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := parseCursors(data)
+		if err != nil {
+			return
+		}
+		if again, err := parseCursors(appendCursors(nil, list)); err != nil || !reflect.DeepEqual(again, list) {
+			t.Fatalf("%+v became %+v, %v", list, again, err)
+		}
+	})
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
-	"github.com/muster-fleet/muster/internal/store/cursor"
 )
 
 // Options are the settings of a Set. Zero fields get the defaults named beside them.
@@ -49,8 +48,8 @@ type Set struct {
 
 	mu    sync.Mutex
 	list  map[route.Name]*running
-	saved map[route.Name]cursor.Cursor // as the file has them
-	kept  time.Time                    // when the file was written
+	saved map[route.Name]cursor // as the file has them
+	kept  time.Time             // when the file was written
 }
 
 // running is a follower at work.
@@ -81,8 +80,8 @@ func Open(o Options) (*Set, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Timeout = cmp.Or(o.Timeout, handler.DefaultTimeout)
-	s := &Set{opts: o, list: map[route.Name]*running{}, saved: map[route.Name]cursor.Cursor{}}
-	list, err := cursor.Load(o.FS, o.Dir)
+	s := &Set{opts: o, list: map[route.Name]*running{}, saved: map[route.Name]cursor{}}
+	list, err := loadCursors(o.FS, o.Dir)
 	if err != nil {
 		return nil, model.Errorf(model.Internal, "%w", err).
 			WithHint("move the file away: handlers with stream.results then begin with what comes from now on")
@@ -140,7 +139,7 @@ func (s *Set) reconcile(ctx context.Context) {
 		}
 	}
 	s.mu.Lock()
-	maps.DeleteFunc(s.saved, func(name route.Name, _ cursor.Cursor) bool { return declared[name] == nil })
+	maps.DeleteFunc(s.saved, func(name route.Name, _ cursor) bool { return declared[name] == nil })
 	s.mu.Unlock()
 	for name, spec := range declared {
 		s.mu.Lock()
@@ -203,8 +202,8 @@ func (s *Set) keep(r *running) {
 	s.saved[r.name] = cursorOf(&st)
 }
 
-func cursorOf(st *State) cursor.Cursor {
-	return cursor.Cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
+func cursorOf(st *State) cursor {
+	return cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }
 
 // save writes the file of cursors if they moved; with all always, else every idleEvery while no lines are
@@ -223,10 +222,10 @@ func (s *Set) save(all bool) {
 	if !due || same && !all {
 		return
 	}
-	list := slices.SortedFunc(maps.Values(want), func(a, b cursor.Cursor) int {
+	list := slices.SortedFunc(maps.Values(want), func(a, b cursor) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	if err := cursor.Save(s.opts.FS, s.opts.Dir, list); err != nil {
+	if err := saveCursors(s.opts.FS, s.opts.Dir, list); err != nil {
 		s.opts.Logger.Error("how far streams were told could not be written; trying again", "err", err)
 		return
 	}

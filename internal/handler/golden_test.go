@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -259,4 +261,160 @@ func TestAnswers(t *testing.T) {
 		}
 		out.Close()
 	}
+}
+
+// What people read, for every kind of notification: as plain text, and as a mail.
+func TestTextsGolden(t *testing.T) {
+	out := New(Options{Now: func() time.Time { return noon.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
+	var texts, mails bytes.Buffer
+	for _, kind := range []string{Opened, Reminder, Acknowledged, Closed, Summary, Test} {
+		m := notifications()[kind].message(t)
+		w := out.words(m.Note, []string{"team", "nobody"})
+		fmt.Fprintf(&texts, "=== %s\n%s\n\n%s", kind, w.title, w.text())
+		msg, err := out.mail(&model.Email{From: "Muster <muster@example.org>", To: []string{"ann@example.org", "Bob Ünlü <bob@example.org>"}}, m, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&mails, "=== %s\n", kind)
+		if _, err := msg.WriteTo(&mails); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, filepath.Join("testdata", "texts.txt"), texts.Bytes())
+	golden(t, filepath.Join("testdata", "mails.txt"), bytes.ReplaceAll(mails.Bytes(), []byte("\r\n"), []byte("\n")))
+	if strings.Contains(mails.String(), "\nBcc:") {
+		t.Error("what somebody typed became a header")
+	}
+}
+
+// Secrets are read whenever they are used; what is not there is said, and may come.
+func TestSecrets(t *testing.T) {
+	p := newFakeService(t, nil)
+	files, env := map[string]string{}, map[string]string{"SLACK_URL": p.URL + "/services/from-env"}
+	out := New(Options{
+		ReadFile: func(path string) ([]byte, error) {
+			text, ok := files[path]
+			if !ok {
+				return nil, errors.New("open " + path + ": no such file or directory")
+			}
+			return []byte(text), nil
+		},
+		Getenv: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+	defer out.Close()
+	note := notifications()[Opened]
+	try := func(url model.Secret) (Receipt, error) {
+		return out.Send(t.Context(), &model.HandlerSpec{Slack: &model.Slack{URL: url}}, note.message(t))
+	}
+	file := model.Secret{FromFile: "/etc/muster/slack"}
+	if _, err := try(file); err == nil || asFinal(err) || !strings.Contains(err.Error(), "spec.slack.url: open /etc/muster/slack: no such file") {
+		t.Errorf("%v", err)
+	}
+	files["/etc/muster/slack"] = " \n"
+	if _, err := try(file); err == nil || !strings.Contains(err.Error(), "is empty") {
+		t.Errorf("%v", err)
+	}
+	files["/etc/muster/slack"] = p.URL + "/services/from-file\n"
+	for want, s := range map[string]model.Secret{"/services/from-file": file, "/services/from-env": {FromEnv: "SLACK_URL"}} {
+		receipt, err := try(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := receive(t, "request", p.got); c.uri != want {
+			t.Errorf("%s, want %s", c.uri, want)
+		}
+		if strings.Contains(receipt.Sent, want) {
+			t.Errorf("shown: %s", receipt.Sent)
+		}
+	}
+	delete(env, "SLACK_URL")
+	if _, err := try(model.Secret{FromEnv: "SLACK_URL"}); err == nil || !strings.Contains(err.Error(), "environment has no SLACK_URL") {
+		t.Errorf("%v", err)
+	}
+	// A service that repeats the secret in its answer does not bring it into the log.
+	p.answer = func(w http.ResponseWriter) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, "no such webhook: %s/services/from-file", p.URL)
+	}
+	if receipt, err := try(file); err == nil || strings.Contains(err.Error()+receipt.Answer, "from-file") || !strings.Contains(err.Error(), model.RedactedText) || !asFinal(err) {
+		t.Errorf("%v %q", err, receipt.Answer)
+	}
+}
+
+// The table that people read is the one that the code goes by.
+func TestAnswersPage(t *testing.T) {
+	const file, begin, end = "../../docs/handlers.md", "-update -->\n", "<!-- answers end -->"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(page), begin)
+	_, after, found := strings.Cut(rest, end)
+	if !ok || !found {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	testenv.Golden(t, file, before+begin+AnswersPage()+end+after)
+}
+
+// A route tells of a group under one problem again and again: each mail has an id of its own,
+// else the second one is thrown away as the first, and all are of one thread.
+func TestGroupMails(t *testing.T) {
+	out := New(Options{})
+	seen := map[string]bool{}
+	for _, key := range []string{"p1/opened/default/mail/default/on-call/1", "p2/opened/default/mail/default/on-call/2"} {
+		m := notifications()[Opened].message(t)
+		m.Key = key
+		msg, err := out.mail(&model.Email{From: "muster@example.org", To: []string{"ann@example.org"}}, m, out.words(m.Note, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := msg.GetMessageID()
+		if seen[id] {
+			t.Errorf("two mails have the id %s", id)
+		}
+		seen[id] = true
+		if thread := msg.GetGenHeader("References"); len(thread) != 1 || thread[0] != "<01J9ZK3T7Q8V.opened@example.org>" {
+			t.Errorf("thread %q", thread)
+		}
+	}
+}
+
+// Whatever an older or newer release left in the outbox, each kind makes a request of it
+// that is JSON, and no line of a mail begins another header.
+func FuzzDecode(f *testing.F) {
+	for _, n := range notifications() {
+		payload, err := n.Encode()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(payload)
+	}
+	f.Add([]byte(`{"kind":"closed","opened":"0001-01-01T00:00:00Z","node":"\r\nX: y","output":"\u0000\ud800"}`))
+	out := New(Options{ProblemLink: "https://x/{problem}"})
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		n, err := Decode(payload)
+		if err != nil {
+			return
+		}
+		m := &Message{Key: "k", Payload: payload, Note: n}
+		w := out.words(n, []string{"env"})
+		for kind, r := range map[string]*request{
+			"pagerduty": pagerduty(&model.PagerDuty{}, m, w), "opsgenie": opsgenie(&model.Opsgenie{}, m, w), "slack": slack(&model.Slack{}, m, w),
+			"mattermost": mattermost(&model.Mattermost{}, m, w), "teams": teams(&model.MSTeams{}, m, w), "ntfy": ntfy(&model.Ntfy{}, m, w),
+			"alertmanager": {body: encode([]alert{out.alert(&model.Alertmanager{}, n, n, w)})},
+		} {
+			if !json.Valid(r.body) {
+				t.Errorf("%s: %q", kind, r.body)
+			}
+			if r.then != nil && !json.Valid(r.then.body) {
+				t.Errorf("%s: then %q", kind, r.then.body)
+			}
+		}
+		if _, err := out.mail(&model.Email{From: "a@b.example", To: []string{"c@d.example"}}, m, w); err != nil {
+			t.Errorf("mail: %v", err)
+		}
+		if text, err := datagram(m); err == nil && len(text) > maxDatagram {
+			t.Errorf("a datagram of %d bytes", len(text))
+		}
+	})
 }

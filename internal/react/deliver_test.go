@@ -1,8 +1,13 @@
 package react
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,14 +15,17 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 var quick = Retry{First: time.Millisecond, Most: 2 * time.Millisecond, GiveUp: time.Hour, PerHandler: 2}
@@ -299,5 +307,305 @@ func TestACommandGetsQuotedProperties(t *testing.T) {
 	}
 	if out.Command.Shell != `echo 'a; rm b'` || out.Env["X"] != "a; rm b" {
 		t.Errorf("%q, %q", out.Command.Shell, out.Env)
+	}
+}
+
+// A planned stop lets what is under way end, and records it: it does not come again. What takes
+// longer than a while is cut off, and comes again.
+func TestAStopLetsMessagesEnd(t *testing.T) {
+	s := sqlite(t)
+	taking, took := make(chan struct{}), false
+	spec, got := hook(t, func(posted) int {
+		if !took {
+			took = true
+			<-taking
+		}
+		return 200
+	})
+	n := someNames(map[string]*model.HandlerSpec{"pager": spec})
+	r := run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}, shutdownWait: patience})
+	r.Emit([]event.Transition{opening("p1", 1)})
+	receive(t, "request", got)
+	time.AfterFunc(100*time.Millisecond, func() { close(taking) }) // while it stops
+	r.stop()
+	if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
+		t.Fatalf("%+v", a)
+	}
+	r = run(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: quick}})
+	r.Emit([]event.Transition{opening("p2", 2)})
+	if p := receive(t, "request", got); p.key != "p2/opened/default/pager" {
+		t.Errorf("%s was told again", p.key)
+	}
+	receive(t, "attempt", s.tried)
+
+	hang := make(chan struct{})
+	hangs, hanging := hook(t, func(posted) int { <-hang; return 200 })
+	t.Cleanup(func() { close(hang) })
+	n.set("pager", hangs)
+	r.Emit([]event.Transition{opening("p3", 3)})
+	receive(t, "request that hangs", hanging)
+	r.stop()
+	list, err := s.Deliveries(t.Context(), "p3")
+	if err != nil || len(list) != 1 || list[0].State != history.Pending || list[0].Attempts != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A message that waits for an asset is sent when it comes, and not an hour later; also where it
+// comes while the message is tried in vain.
+func TestMessagesThatWaitForAnAsset(t *testing.T) {
+	for name, early := range map[string]bool{"later": false, "meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			tries, here := make(chan int, 10), make(chan bool, 10)
+			asked := 0
+			var r *running
+			began := make(chan struct{})
+			store := sqlite(t)
+			n := someNames(map[string]*model.HandlerSpec{"page": {Command: &model.Command{Shell: "true"}, Assets: []string{"default/tools"}}})
+			r = run(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: Retry{First: time.Hour, Most: time.Hour}, Assets: func(context.Context, []string) ([]model.AssetDir, func(), error) {
+				<-began
+				asked++
+				tries <- asked
+				if <-here {
+					return nil, func() {}, nil
+				}
+				if early && asked == 1 {
+					r.AssetArrived()
+				}
+				return nil, nil, errors.New("asset default/tools is not here")
+			}}})
+			close(began)
+			r.Emit([]event.Transition{opening("p1", 1)})
+			receive(t, "the first attempt", tries)
+			here <- false
+			if a := receive(t, "its outcome", store.tried); a.State != history.Pending {
+				t.Fatalf("%+v", a)
+			}
+			if !early {
+				r.AssetArrived() // another one
+			}
+			receive(t, "the second attempt", tries)
+			here <- false
+			receive(t, "its outcome", store.tried)
+			r.AssetArrived()
+			receive(t, "the third attempt", tries)
+			here <- true
+			if a := receive(t, "its outcome", store.tried); a.State != history.Delivered {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
+// Thousands of problems that open at once all arrive in a stream's peer, once each, over a
+// few connections. MUSTER_STORM=20000 plays a fleet.
+func TestStormIntoAStream(t *testing.T) {
+	n := 200
+	if testing.Short() {
+		n = 50
+	}
+	if more, err := strconv.Atoi(os.Getenv("MUSTER_STORM")); err == nil {
+		n = more
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	got, conns := make(chan string, n), make(chan net.Conn, 100)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns <- conn
+			go func() {
+				for r := bufio.NewReader(conn); ; {
+					line, err := r.ReadBytes('\n')
+					if err != nil {
+						return
+					}
+					note, err := handler.Decode(line)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					got <- note.Problem
+				}
+			}()
+		}
+	}()
+	s := sqlite(t)
+	s.tried = nil
+	spec := &model.HandlerSpec{Stream: &model.Stream{Address: l.Addr().String(), Connections: 3}}
+	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pipeline": spec})})
+	var storm []event.Transition
+	for i := range n {
+		one := opening(fmt.Sprint("p", i), 1)
+		one.Index = uint32(i)
+		storm = append(storm, one)
+	}
+	began := time.Now()
+	r.Emit(storm)
+	seen := map[string]bool{}
+	for range n {
+		id := receive(t, "line", got)
+		if seen[id] {
+			t.Fatalf("%s came twice", id)
+		}
+		seen[id] = true
+	}
+	t.Logf("%d messages in %s", n, time.Since(began).Round(time.Millisecond))
+	if c := len(conns); c != 3 {
+		t.Errorf("%d connections", c)
+	}
+}
+
+func TestTry(t *testing.T) {
+	code := atomic.Int64{}
+	code.Store(200)
+	spec, got := hook(t, func(posted) int { return int(code.Load()) })
+	spec.Webhook.URL += "/{{ .props.team }}"
+	names := someNames(map[string]*model.HandlerSpec{"pager": spec})
+	names.props = map[string]string{"10/team": `"ops"`}
+	r := run(t, Options{Store: sqlite(t), Names: names})
+	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
+	if _, err := r.Try(t.Context(), pager, spec, "ann", 0); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--node NODE") {
+		t.Errorf("a variable without a node: %v", err)
+	}
+	for status, want := range map[int64]struct{ failed, final bool }{200: {}, 503: {failed: true}, 404: {failed: true, final: true}} {
+		code.Store(status)
+		trial, err := r.Try(t.Context(), pager, spec, "ann", 10)
+		if err != nil || (trial.Err != nil) != want.failed || trial.Final != want.final {
+			t.Errorf("%d: %+v %v", status, trial, err)
+		}
+		p := receive(t, "request", got)
+		if p.uri != "/ops" || !strings.Contains(p.body, `"kind":"test"`) || strings.Contains(trial.Sent, "/ops") || !strings.Contains(trial.Sent, "ann tries handler pager") {
+			t.Errorf("%+v\n%s", p, trial.Sent)
+		}
+	}
+}
+
+// A dead letter that is sent again is tried for as long as a new one, and told.
+func TestReplay(t *testing.T) {
+	s := sqlite(t)
+	code := atomic.Int64{}
+	code.Store(404)
+	spec, got := hook(t, func(posted) int { return int(code.Load()) })
+	now := noon.Add(48 * time.Hour) // the problem is older than GiveUp
+	r := run(t, Options{Store: s, Names: someNames(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: quick}, Now: func() time.Time { return now }})
+	r.Emit([]event.Transition{opening("p1", 1)})
+	receive(t, "request", got)
+	if a := receive(t, "attempt", s.tried); a.State != history.Dead {
+		t.Fatalf("%+v", a)
+	}
+	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
+	code.Store(200)
+	done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10})
+	if err != nil || done.Sent != 1 {
+		t.Fatalf("%+v %v", done, err)
+	}
+	if p := receive(t, "request again", got); p.key != "p1/opened/default/pager" {
+		t.Errorf("%+v", p)
+	}
+	if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
+		t.Errorf("%+v", a)
+	}
+	if done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10}); err != nil || done.Sent != 0 {
+		t.Errorf("%+v %v", done, err)
+	}
+}
+
+// An Alertmanager is told again of what is open, with the labels of the opening, and no
+// more of what has closed.
+func TestAlertmanagersAreToldAgain(t *testing.T) {
+	got := make(chan []map[string]any, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		var list []map[string]any
+		if err := json.Unmarshal(body, &list); err != nil {
+			t.Errorf("%v: %s", err, body)
+		}
+		got <- list
+	}))
+	t.Cleanup(server.Close)
+	s := sqlite(t)
+	spec := &model.HandlerSpec{Alertmanager: &model.Alertmanager{URLs: []string{server.URL}}}
+	names := someNames(map[string]*model.HandlerSpec{"am": spec})
+	r := run(t, Options{Store: s, Names: names, Delivery: DeliveryOptions{Retry: quick}})
+	r.Emit([]event.Transition{opening("p1", 1), opening("p2", 2)})
+	for range 2 {
+		receive(t, "alert", got)
+		receive(t, "attempt", s.tried)
+	}
+	again := func() int {
+		if err := r.deliver.refreshHandler(t.Context(), history.HandlerRef{Namespace: "default", Name: "am"}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case list := <-got:
+			return len(list)
+		default:
+			return 0
+		}
+	}
+	if n := again(); n != 2 {
+		t.Errorf("told again of %d", n)
+	}
+	names.mu.Lock()
+	names.gone = true // the node's labels are others now
+	names.mu.Unlock()
+	r.Emit([]event.Transition{closing("p1", 61)})
+	list := receive(t, "end", got)
+	if env := list[0]["labels"].(map[string]any)["env"]; env != "prod" {
+		t.Errorf("the end has other labels: %v", list)
+	}
+	receive(t, "attempt", s.tried)
+	if n := again(); n != 1 {
+		t.Errorf("told again of %d", n)
+	}
+	if handler.AlertEvery > 5*time.Minute {
+		t.Error("Alertmanager's resolve_timeout is 5 minutes unless set")
+	}
+}
+
+// Whom a forgotten node names hears of it once, also when the journal is played again.
+func TestWhoHearsOfAForgottenNode(t *testing.T) {
+	spec, got := hook(t, nil)
+	n := someNames(map[string]*model.HandlerSpec{"cmdb": spec, "pager": {PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Text: "key"}}}})
+	n.gone = true
+	store := sqlite(t)
+	left := event.Transition{
+		At: pos(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Received: noon.UnixNano(), Executed: noon.UnixNano(), Output: "no session for 1h",
+		Deregistered: &wire.ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,default/pager", Reason: "no session for 1h"},
+	}
+	for range 2 {
+		r := run(t, Options{Store: store, Names: n})
+		r.Emit([]event.Transition{left})
+		r.recorded(pos(1))
+		r.stop()
+	}
+	r := run(t, Options{Store: store, Names: n})
+	if m := receive(t, "message", got); !strings.Contains(m.body, `"kind":"deregistered"`) || !strings.Contains(m.body, "DEREGISTERED: node web01 was forgotten: no session for 1h") || m.key != "left-10/default/cmdb" {
+		t.Errorf("%+v", m)
+	}
+	for dead := false; !dead; {
+		receive(t, "attempt", store.tried)
+		list, err := store.Deliveries(t.Context(), "left-10")
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		for _, d := range list {
+			if d.Handler.Name == "pager" && d.State == history.Dead {
+				dead = strings.Contains(d.LastError, "no incident") && d.Kind == handler.Deregistered
+			}
+		}
+	}
+	r.stop()
+	for len(got) > 0 { // a stop in the middle of an attempt has it made again, under the same key
+		if m := <-got; m.key != "left-10/default/cmdb" {
+			t.Errorf("told more than once: %+v", m)
+		}
 	}
 }

@@ -1,21 +1,29 @@
 package react
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -467,5 +475,238 @@ func TestLargeOutputsFillTheBacklog(t *testing.T) {
 	}
 	if b.bytes != 0 {
 		t.Errorf("%d bytes are left", b.bytes)
+	}
+}
+
+// The first change after a silence is recorded at once; those that follow wait for
+// the rest of the pause, or for a full batch.
+func TestGather(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		since time.Duration // from the last transaction
+		kinds []event.TransitionKind
+		want  time.Duration
+	}{
+		{"after a silence", time.Second, []event.TransitionKind{event.StatusChanged}, 0},
+		{"one of many", 10 * time.Millisecond, []event.TransitionKind{event.StatusChanged}, 240 * time.Millisecond},
+		{"a full batch", 10 * time.Millisecond, slices.Repeat([]event.TransitionKind{event.StatusChanged}, 100), 0},
+		{"a problem", 10 * time.Millisecond, []event.TransitionKind{event.ProblemOpened}, 40 * time.Millisecond},
+		{"a problem after others", 60 * time.Millisecond, []event.TransitionKind{event.StatusChanged, event.ProblemOpened}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
+				last := time.Now()
+				time.Sleep(tt.since)
+				began := time.Now()
+				for _, kind := range tt.kinds {
+					t := changed(1, 1, 0)
+					t.Kind = kind
+					r.Emit([]event.Transition{t})
+				}
+				if err := r.gather(t.Context(), last); err != nil {
+					t.Fatal(err)
+				}
+				if got := time.Since(began); got != tt.want {
+					t.Errorf("waited %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// A problem that opens while others are gathered ends that; once it is taken, nothing hurries.
+func TestAProblemHurries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
+		last := time.Now()
+		emit := func(after time.Duration, kind event.TransitionKind) {
+			time.AfterFunc(after, func() {
+				t := changed(1, 1, 0)
+				t.Kind = kind
+				r.Emit([]event.Transition{t})
+			})
+		}
+		waited := func(want time.Duration) {
+			t.Helper()
+			began := time.Now()
+			if err := r.gather(t.Context(), last); err != nil || time.Since(began) != want {
+				t.Errorf("waited %v, want %v, %v", time.Since(began), want, err)
+			}
+			last = time.Now()
+			r.backlog.release(r.backlog.takeBatch(100))
+		}
+		emit(10*time.Millisecond, event.StatusChanged)
+		emit(120*time.Millisecond, event.ProblemOpened)
+		waited(120 * time.Millisecond)
+		emit(10*time.Millisecond, event.StatusChanged)
+		waited(250 * time.Millisecond)
+	})
+}
+
+func TestGatherEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})
+		r.Emit([]event.Transition{changed(1, 1, 0)})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.gather(ctx, time.Now()); err == nil {
+			t.Error("goes on after its context ended")
+		}
+	})
+}
+
+// The end of a problem whose opening was lost leaves a trace for whom it was meant; that of a problem
+// of which nobody was to hear does not.
+func TestAnOpeningThatNeverCameLeavesATrace(t *testing.T) {
+	spec, got := hook(t, nil)
+	s, n := sqlite(t), someNames(map[string]*model.HandlerSpec{"pager": spec})
+	r := run(t, Options{Store: s, Names: n})
+	r.Emit([]event.Transition{closing("lost", 3), opening("both", 4), closing("both", 5)})
+	r.recorded(pos(5))
+	if m := receive(t, "message", got); m.key != "both/opened/default/pager" {
+		t.Errorf("%+v", m)
+	}
+	handlers := n.chunk.Handlers
+	n.chunk.Handlers = nil
+	r.Emit([]event.Transition{opening("nobody", 6)})
+	r.recorded(pos(6))
+	n.chunk.Handlers = handlers
+	r.Emit([]event.Transition{closing("nobody", 7)})
+	r.recorded(pos(7))
+	list, err := s.Deliveries(t.Context(), "lost")
+	if err != nil || len(list) != 1 || list[0].State != history.Withheld || list[0].Handler.Name != "pager" || list[0].LastError != "its opening was not recorded" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if list, err := s.Deliveries(t.Context(), "nobody"); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if n := testutil.ToFloat64(r.metrics.unopened); n != 1 {
+		t.Errorf("%v problems are counted", n)
+	}
+}
+
+func TestNotificationGolden(t *testing.T) {
+	for kind, transition := range map[string]event.Transition{"opened": opening("p1", 1), "closed": closing("p1", 61)} {
+		p := history.Problem{Problem: *transition.Problem, Namespace: "default", Node: "web01", SourceName: "disk"}
+		note := closingNote(&transition, &p, map[string]string{"env": "prod"})
+		note.Kind = kind
+		data, err := note.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		if err := json.Indent(&got, data, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		got.WriteByte('\n')
+		file := filepath.Join("testdata", "notification-"+kind+".json")
+		testenv.Golden(t, file, got.Bytes())
+	}
+}
+
+// A problem of a source that is no check is recorded, routed, silenced and delivered as a check's is.
+func TestSourceOfAnotherKind(t *testing.T) {
+	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
+	spec, got := hook(t, nil)
+	names := someNames(map[string]*model.HandlerSpec{"pager": spec})
+	table := route.NewTable()
+	set := func(name string, spec model.Spec) {
+		t.Helper()
+		if err := table.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Zone: "UTC", Spec: spec}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(of model.Source) *model.RouteSpec {
+		wait := model.Duration(0)
+		return &model.RouteSpec{GroupWait: &wait, Match: &model.Selector{Where: `source.kind == "` + of.Kind.String() + `" && source.instance == "` + of.Instance + `"`},
+			Steps: []model.RouteStep{{To: []string{"pager"}}}}
+	}
+	set("other", at(model.Source{Kind: 201, Instance: "/var"}))
+	set("rules", at(source))
+	set("quiet", &model.SilenceSpec{Selector: model.Selector{Where: `source.name == "rule7" && check == ""`}, Reason: "a test"})
+
+	store := sqlite(t)
+	open := map[string]*model.Problem{}
+	present := func(node model.NodeID, of model.Source) (Presence, bool) {
+		if p := open["p"]; p != nil && of == source {
+			return Presence{Namespace: 1, Status: p.Status, Severity: p.Severity, Output: p.Output, Problem: p}, true
+		}
+		return Presence{}, false
+	}
+	now := noon.Add(time.Minute)
+	r := run(t, Options{Store: store, Names: names, Routing: RoutingOptions{Table: table, Present: present}, Now: func() time.Time { return now }})
+	opened := opening("p", 1)
+	opened.Source, opened.Chunk, opened.Problem.Source, opened.Problem.Chunk = source, 0, source, 0
+	open["p"] = opened.Problem
+	status := changed(1, 1, 1)
+	status.Source, status.Chunk = source, 0
+	r.Emit([]event.Transition{opened, status})
+	r.recorded(pos(1))
+
+	p, err := store.Problem(t.Context(), "p")
+	if err != nil || p.Source != source || p.SourceName != "rule7" || p.Node != "web01" {
+		t.Fatalf("history has %+v, %v", p, err)
+	}
+	entries, err := store.Entries(t.Context(), history.EntryQuery{})
+	if err != nil || len(entries) != 1 || entries[0].Source != source || entries[0].SourceName != "rule7" {
+		t.Fatalf("history has %+v, %v", entries, err)
+	}
+	if list, err := store.Problems(t.Context(), history.ProblemQuery{Check: "rule7"}); err != nil || len(list) != 0 {
+		t.Errorf("found as a check's: %+v, %v", list, err)
+	}
+	rows, err := store.EscalationsOf(t.Context(), "p")
+	if err != nil || len(rows) != 1 || rows[0].Route != "default/rules" || rows[0].Source != source || rows[0].Held == nil || rows[0].Held.By.Name != "quiet" {
+		t.Fatalf("escalations: %+v, %v", rows, err)
+	}
+	_ = table.Apply([]route.Declaration{{Kind: "Silence", Name: route.Name{Namespace: "default", Name: "quiet"}}})
+	var note handler.Notification
+	message := receive(t, "message", got)
+	if err := json.Unmarshal([]byte(message.body), &note); err != nil {
+		t.Fatal(err)
+	}
+	if note.Source != (handler.Source{Source: source, Name: "rule7"}) || note.Check != "" || note.Summary != "CRITICAL: rule7[/var] on web01: disk 97% full" {
+		t.Errorf("told %+v", note)
+	}
+	closed := closing("p", 2)
+	closed.Source, closed.Chunk, closed.Problem.Source, closed.Problem.Chunk = source, 0, source, 0
+	delete(open, "p")
+	r.Emit([]event.Transition{closed})
+	r.recorded(journal.Position{Log: 9, Number: 2})
+	if err := json.Unmarshal([]byte(receive(t, "end", got).body), &note); err != nil || note.Kind != handler.Closed {
+		t.Errorf("told %+v, %v", note, err)
+	}
+}
+
+// BenchmarkRecord is 2,000 changes of status until they are in SQLite, fsync included.
+func BenchmarkRecord(b *testing.B) {
+	s := sqlite(b)
+	r := run(b, Options{Store: s, Names: someNames(nil)})
+	ts := make([]event.Transition, 2000)
+	var n uint64
+	b.ReportAllocs()
+	for b.Loop() {
+		for i := range ts {
+			n++
+			ts[i] = changed(1, n, 0)
+		}
+		r.Emit(ts)
+		r.recorded(pos(n))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/change")
+}
+
+// BenchmarkEmit is what the view's worker pays for a change.
+func BenchmarkEmit(b *testing.B) {
+	backlog := newBacklog("reactions", 131072, nil)
+	ts := []event.Transition{changed(1, 1, 0)}
+	b.ReportAllocs()
+	for b.Loop() {
+		backlog.add(ts)
+		if backlog.n == 2000 {
+			if len(backlog.takeBatch(2000)) != 2000 {
+				b.Fatal("not all taken")
+			}
+		}
 	}
 }

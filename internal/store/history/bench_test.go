@@ -1,4 +1,4 @@
-package history_test
+package history
 
 import (
 	"fmt"
@@ -14,7 +14,6 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
-	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // A fleet of so many nodes and checks changes in no order.
@@ -33,28 +32,28 @@ type fleet struct {
 	problems bool
 	now      time.Time
 	number   uint64
-	open     map[int]*history.Problem
+	open     map[int]*Problem
 	failing  []int // those with an open problem, in no order
 	often    int   // the event that one change of a hundred is of; 0: none
 }
 
 func newFleet(problems bool) *fleet {
-	return &fleet{rand: rand.New(rand.NewPCG(1, 2)), problems: problems, now: noonOfBench, open: map[int]*history.Problem{}}
+	return &fleet{rand: rand.New(rand.NewPCG(1, 2)), problems: problems, now: noonOfBench, open: map[int]*Problem{}}
 }
 
 var noonOfBench = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func (f *fleet) batch(n int) history.Batch {
-	b := history.Batch{Places: map[model.Partition]history.Place{}}
+func (f *fleet) batch(n int) Batch {
+	b := Batch{Places: map[model.Partition]Place{}}
 	f.now = f.now.Add(benchEvery)
 	for range n {
 		which := f.next()
 		node, check := which/benchChecks, which%benchChecks
 		p := model.Partition(node % model.Partitions)
 		f.number++
-		place := history.Place{At: journal.Position{Log: 1 << 62, Number: f.number}}
+		place := Place{At: journal.Position{Log: 1 << 62, Number: f.number}}
 		b.Places[p] = place
-		e := history.Entry{At: f.now, Executed: f.now, Kind: history.StatusChanged, Namespace: "load", Node: fmt.Sprintf("web-%05d", node),
+		e := Entry{At: f.now, Executed: f.now, Kind: StatusChanged, Namespace: "load", Node: fmt.Sprintf("web-%05d", node),
 			NodeID: model.NodeID(node + 1), SourceName: fmt.Sprintf("web-check-%03d", check), Source: model.CheckSource(model.CheckID(1000 + check)),
 			Status: model.Critical, Previous: model.OK, Output: "DISK CRITICAL - free space: / 1024 MB (2% inode=98%):", Partition: p, Place: place}
 		if f.problems {
@@ -79,17 +78,17 @@ func (f *fleet) next() int {
 }
 
 // problem opens or closes one, as the router writes it.
-func (f *fleet) problem(b *history.Batch, which int, e *history.Entry) {
-	pager := history.HandlerRef{Namespace: "load", Name: "pager"}
+func (f *fleet) problem(b *Batch, which int, e *Entry) {
+	pager := HandlerRef{Namespace: "load", Name: "pager"}
 	p, kind := f.open[which], "closed"
 	if p == nil {
 		kind = "opened"
-		p = &history.Problem{Problem: model.Problem{ID: f.id(), NodeID: e.NodeID, Source: e.Source, Chunk: 7,
+		p = &Problem{Problem: model.Problem{ID: f.id(), NodeID: e.NodeID, Source: e.Source, Chunk: 7,
 			Status: e.Status, Severity: model.High, Opened: f.now, Output: e.Output}, Namespace: e.Namespace, Node: e.Node, SourceName: e.SourceName}
 		f.open[which], f.failing = p, append(f.failing, which)
 		b.Opened = append(b.Opened, *p)
-		b.Escalations = append(b.Escalations, history.Escalation{EscalationKey: history.EscalationKey{Problem: p.ID}, NodeID: p.NodeID, Source: p.Source,
-			Group: p.ID, Lead: p.ID, Opened: p.Opened, Direct: []history.HandlerRef{pager}, Notified: []history.NotifiedHandler{{HandlerRef: pager, Incident: p.ID}}, Next: route.Escalation{}})
+		b.Escalations = append(b.Escalations, Escalation{EscalationKey: EscalationKey{Problem: p.ID}, NodeID: p.NodeID, Source: p.Source,
+			Group: p.ID, Lead: p.ID, Opened: p.Opened, Direct: []HandlerRef{pager}, Notified: []NotifiedHandler{{HandlerRef: pager, Incident: p.ID}}, Next: route.Escalation{}})
 	} else {
 		e.Status, e.Previous = model.OK, model.Critical
 		p.Closed = f.now
@@ -98,9 +97,9 @@ func (f *fleet) problem(b *history.Batch, which int, e *history.Entry) {
 		f.failing[i] = f.failing[len(f.failing)-1]
 		f.failing = f.failing[:len(f.failing)-1]
 		b.Closed = append(b.Closed, *p)
-		b.Finished = append(b.Finished, history.EscalationKey{Problem: p.ID})
+		b.Finished = append(b.Finished, EscalationKey{Problem: p.ID})
 	}
-	b.Deliveries = append(b.Deliveries, history.Delivery{Key: p.ID + "/" + kind + "/load/pager", Problem: p.ID, Handler: pager, Kind: kind,
+	b.Deliveries = append(b.Deliveries, Delivery{Key: p.ID + "/" + kind + "/load/pager", Problem: p.ID, Handler: pager, Kind: kind,
 		Payload: []byte(strings.Repeat(`{"payload":"of about 700 bytes"}`, 22)), Created: f.now})
 }
 
@@ -108,7 +107,7 @@ func (f *fleet) problem(b *history.Batch, which int, e *history.Entry) {
 func (f *fleet) id() string { return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32()) }
 
 // deliver tells the handler of all that is due.
-func deliver(b *testing.B, s history.Store, now time.Time) {
+func deliver(b *testing.B, s Store, now time.Time) {
 	for {
 		due, _, err := s.Due(b.Context(), now, 1000, nil)
 		if err != nil {
@@ -117,9 +116,9 @@ func deliver(b *testing.B, s history.Store, now time.Time) {
 		if len(due) == 0 {
 			return
 		}
-		var list []history.Outcome
+		var list []Outcome
 		for _, d := range due {
-			list = append(list, history.Outcome{ID: d.ID, Attempt: history.Attempt{At: now, State: history.Delivered}})
+			list = append(list, Outcome{ID: d.ID, Attempt: Attempt{At: now, State: Delivered}})
 		}
 		if err := s.RecordAttempts(b.Context(), list...); err != nil {
 			b.Fatal(err)
@@ -133,7 +132,7 @@ func BenchmarkRecord(b *testing.B) {
 	for _, kind := range []string{"changes", "problems"} {
 		b.Run(kind, func(b *testing.B) {
 			dir := b.TempDir()
-			s, err := history.Open(b.Context(), filepath.Join(dir, "history.db"))
+			s, err := Open(b.Context(), filepath.Join(dir, "history.db"))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -168,7 +167,7 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkEntries reads 100 changes out of three million, which takes a minute to write:
 // go test -bench Entries -benchtime 20x.
 func BenchmarkEntries(b *testing.B) {
-	s, err := history.Open(b.Context(), filepath.Join(b.TempDir(), "history.db"))
+	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "history.db"))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -183,17 +182,17 @@ func BenchmarkEntries(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		want int
-		q    history.EntryQuery
+		q    EntryQuery
 	}{
-		{"a check that changes often", 100, history.EntryQuery{NodeID: 2, Check: "web-check-037"}},
-		{"a check that changes rarely", 0, history.EntryQuery{NodeID: 5001, Check: "web-check-001"}},
-		{"by name", 0, history.EntryQuery{Namespace: "load", Node: "web-05000", Check: "web-check-001"}},
-		{"a node", 100, history.EntryQuery{NodeID: 5001}},
-		{"a namespace", 100, history.EntryQuery{Namespace: "load"}},
-		{"a namespace, further down", 100, history.EntryQuery{Namespace: "load", Before: noonOfBench.Add(100 * time.Second)}},
-		{"an hour of a node", 0, history.EntryQuery{NodeID: 5001, Since: noonOfBench.Add(300 * time.Second), Before: noonOfBench.Add(302 * time.Second)}},
-		{"no such node", 0, history.EntryQuery{Namespace: "load", Node: "none"}},
-		{"no such namespace", 0, history.EntryQuery{Namespace: "none"}},
+		{"a check that changes often", 100, EntryQuery{NodeID: 2, Check: "web-check-037"}},
+		{"a check that changes rarely", 0, EntryQuery{NodeID: 5001, Check: "web-check-001"}},
+		{"by name", 0, EntryQuery{Namespace: "load", Node: "web-05000", Check: "web-check-001"}},
+		{"a node", 100, EntryQuery{NodeID: 5001}},
+		{"a namespace", 100, EntryQuery{Namespace: "load"}},
+		{"a namespace, further down", 100, EntryQuery{Namespace: "load", Before: noonOfBench.Add(100 * time.Second)}},
+		{"an hour of a node", 0, EntryQuery{NodeID: 5001, Since: noonOfBench.Add(300 * time.Second), Before: noonOfBench.Add(302 * time.Second)}},
+		{"no such node", 0, EntryQuery{Namespace: "load", Node: "none"}},
+		{"no such namespace", 0, EntryQuery{Namespace: "none"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			c.q.Limit = 100

@@ -1,10 +1,15 @@
 package sqldb
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestSQLiteKeepsThePromises(t *testing.T) { promises(t, filepath.Join(t.TempDir(), "a b?.db")) }
@@ -58,4 +63,177 @@ func promises(t *testing.T, dsn string) {
 	if err := db.Migrate(ctx, nil); err == nil || !strings.Contains(err.Error(), "newer Muster") {
 		t.Fatalf("a newer schema must be refused, got %v", err)
 	}
+}
+
+func TestPostgreSQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	server := pgtest.Start(t)
+	t.Run("while it runs", func(t *testing.T) { // most of its time is waiting for a lock
+		for name, test := range map[string]func(*testing.T, *pgtest.Server){
+			"promises":                               func(t *testing.T, server *pgtest.Server) { promises(t, server.Database(t)) },
+			"refusals say what to type":              refusals,
+			"one server writes":                      oneServerWrites,
+			"a lost connection does not lock us out": lostConnection,
+		} {
+			t.Run(name, func(t *testing.T) { t.Parallel(); test(t, server) })
+		}
+	})
+	t.Run("it comes back", func(t *testing.T) { comesBack(t, server) })
+}
+
+// refusals checks the messages for a wrong address and for an unsuitable database.
+func refusals(t *testing.T, server *pgtest.Server) {
+	server.Guard(t)
+	admin := server.DSN("postgres", "muster", "")
+	server.Exec(t, admin, "CREATE ROLE ada LOGIN PASSWORD 'right'")
+	server.Exec(t, admin, "CREATE DATABASE latin ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+	good := server.Database(t)
+	name := strings.TrimPrefix(good[strings.Index(good, "//")+2:], "muster@/")
+	name, _, _ = strings.Cut(name, "?")
+	for _, c := range []struct {
+		what, dsn string
+		class     model.Class
+		want      []string
+	}{
+		{"no address", "postgres://:bad port/x", model.Invalid, []string{"history-db", "postgres://USER:PASSWORD@HOST"}},
+		{"unknown host", "postgres://ada:secret@no-such-host.invalid/x", model.Unavailable, []string{"no-such-host.invalid", "host name in --history-db"}},
+		{"nobody listens", "postgres://ada:secret@127.0.0.1:1/x", model.Unavailable, []string{"connection refused", "is PostgreSQL running", "pg_isready -d 'postgres://ada:xxxxx@127.0.0.1:1/x'"}},
+		{"wrong password", server.DSN(name, "ada", "secret"), model.Unavailable, []string{"password authentication failed", "user and password in --history-db"}},
+		{"no such database", server.DSN("nowhere", "muster", ""), model.Unavailable, []string{`"nowhere" does not exist`, "createdb"}},
+		{"another encoding", server.DSN("latin", "muster", ""), model.Invalid, []string{"SQL_ASCII", "createdb -E UTF8"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			db, err := Open(t.Context(), c.dsn, "history")
+			if err == nil {
+				db.Close()
+				t.Fatal("opened")
+			}
+			var said *model.Error
+			if !errors.As(err, &said) || said.Class != c.class {
+				t.Fatalf("class of %v", err)
+			}
+			text := err.Error() + "\n" + said.Hint
+			for _, want := range c.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("%q is missing in: %s", want, text)
+				}
+			}
+			if strings.Contains(text, "secret") {
+				t.Errorf("the password is shown: %s", text)
+			}
+		})
+	}
+	t.Run("may not make tables", func(t *testing.T) {
+		db, err := Open(t.Context(), server.DSN(name, "ada", "right"), "history")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.Migrate(t.Context(), nil); model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "OWNER TO") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func TestOldVersions(t *testing.T) {
+	for version, ok := range map[string]bool{
+		"9.6.24": false, "12.22 (Ubuntu 12.22-1)": false, "13.0": true, "15.13 (Debian 15.13-0+deb12u1)": true, "18beta1": true, "": true,
+	} {
+		err := newEnough(version)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), version) {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}
+
+// oneServerWrites checks that a second server is refused until the first releases the lock; another
+// component or schema is another database.
+func oneServerWrites(t *testing.T, server *pgtest.Server) {
+	dsn := server.Database(t)
+	first := mustOpen(t, dsn, "history")
+	mustOpen(t, dsn, "intent").Close()
+	_, err := Open(t.Context(), dsn, "history")
+	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "another server uses this database: muster history: process") ||
+		!strings.Contains(err.Error(), "--history-db") {
+		t.Fatalf("%v", err)
+	}
+	first.Close()
+	mustOpen(t, dsn, "history").Close()
+}
+
+// comesBack stops and starts PostgreSQL: queries meanwhile return the reason; then everything
+// continues, with the lock.
+func comesBack(t *testing.T, server *pgtest.Server) {
+	dsn := server.Database(t)
+	db := mustOpen(t, dsn, "history")
+	steps := []string{`CREATE TABLE t (k {text} PRIMARY KEY);`}
+	if err := db.Migrate(t.Context(), steps); err != nil {
+		t.Fatal(err)
+	}
+	write := func(k string) error {
+		return db.Write(t.Context(), func(tx *Tx) error {
+			_, err := tx.Exec(t.Context(), `INSERT INTO t (k) VALUES (?)`, k)
+			return err
+		})
+	}
+	count := func() (n int, err error) {
+		err = db.QueryRow(t.Context(), `SELECT COUNT(*) FROM t`).Scan(&n)
+		return n, err
+	}
+	if err := write("before"); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop(t)
+	if err := write("meanwhile"); model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "history store does not answer") {
+		t.Errorf("write: %v", err)
+	}
+	if _, err := count(); model.ClassOf(err) != model.Unavailable {
+		t.Errorf("read: %v", err)
+	}
+	if db.Trouble() == nil {
+		t.Error("no trouble is told")
+	}
+	server.Restart(t)
+	testenv.Until(t, "it comes back", func() bool { return write("after") == nil })
+	if n, err := count(); n != 2 || err != nil {
+		t.Errorf("%d rows, %v", n, err)
+	}
+	if err := db.Trouble(); err != nil {
+		t.Errorf("trouble although it answers: %v", err)
+	}
+	if _, err := Open(t.Context(), dsn, "history"); model.ClassOf(err) != model.Conflict {
+		t.Errorf("the lock was not taken anew: %v", err)
+	}
+}
+
+// lostConnection breaks the writing connection before PostgreSQL notices: the lock can be taken
+// from it.
+func lostConnection(t *testing.T, server *pgtest.Server) {
+	db := mustOpen(t, server.Database(t), "history")
+	hold, err := db.writer.Conn(t.Context()) // the old connection, still alive on the server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hold.Close()
+	db.writer.SetMaxOpenConns(2) // as database/sql does after giving up a connection
+	ctx, cancel := context.WithTimeout(t.Context(), claimWithin)
+	defer cancel()
+	if err := db.writer.PingContext(ctx); err != nil {
+		t.Fatalf("a new connection: %v", err)
+	}
+	if hold.PingContext(ctx) == nil {
+		t.Error("two connections hold the right to write")
+	}
+}
+
+func mustOpen(t *testing.T, dsn, component string) *DB {
+	t.Helper()
+	db, err := Open(t.Context(), dsn, component)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
 }

@@ -1,9 +1,4 @@
-// Package cursor stores, in one small file, the position of each follower of the journal (package
-// follow).
-//
-// In goes a list of cursors, all of them each time; the file is replaced as a whole, so that a
-// crash leaves the old or the new one. No goroutines, no locks: one caller.
-package cursor
+package follow
 
 import (
 	"encoding/binary"
@@ -17,10 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// FormatVersion is the version of the file.
-const FormatVersion = 1
-
-// The file, little-endian:
+// The file of cursors holds the position of each follower. It is replaced as a whole, so that a crash leaves the old or
+// the new one. Little-endian:
 //
 //	 0 8 bytes "MUSTCURS"
 //	 8 u16 format version
@@ -29,25 +22,26 @@ const FormatVersion = 1
 //	16 for each cursor: namespace, name, address (each a varint length and bytes),
 //	   u64 incarnation of the journal, u64 number of the commit, u64 results skipped
 const (
-	magic      = "MUSTCURS"
-	headerSize = 16
-	fileName   = "cursors"
+	cursorMagic   = "MUSTCURS"
+	cursorVersion = 1
+	cursorHeader  = 16
+	cursorFile    = "cursors"
 )
 
-// Cursor is the position up to which a handler got the results of the journal.
-type Cursor struct {
+// cursor is the position up to which a handler got the results of the journal.
+type cursor struct {
 	Namespace, Name string // of the handler
 	Address         string // of the handler: another address begins anew
 	At              journal.Position
 	Skipped         uint64 // results that it never got, because it was too far behind
 }
 
-// ErrDamaged reports that the file of cursors has other bytes than were written.
-var ErrDamaged = errors.New("file of cursors is damaged")
+// errDamaged reports that the file of cursors has other bytes than were written.
+var errDamaged = errors.New("file of cursors is damaged")
 
-// Load reads the file of a folder; no file is no cursors.
-func Load(fsys disk.FS, dir string) ([]Cursor, error) {
-	path := filepath.Join(dir, fileName)
+// loadCursors reads the file of a folder; no file is no cursors.
+func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
+	path := filepath.Join(dir, cursorFile)
 	data, err := disk.ReadFile(fsys, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -55,26 +49,26 @@ func Load(fsys disk.FS, dir string) ([]Cursor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read cursors %q: %w", path, err)
 	}
-	list, err := Parse(data)
+	list, err := parseCursors(data)
 	if err != nil {
 		return nil, fmt.Errorf("read cursors %q: %w", path, err)
 	}
 	return list, nil
 }
 
-// Save replaces the file of a folder.
-func Save(fsys disk.FS, dir string, list []Cursor) error {
-	if err := disk.WriteFile(fsys, dir, fileName, Append(nil, list)); err != nil {
+// saveCursors replaces the file of a folder.
+func saveCursors(fsys disk.FS, dir string, list []cursor) error {
+	if err := disk.WriteFile(fsys, dir, cursorFile, appendCursors(nil, list)); err != nil {
 		return fmt.Errorf("write cursors in %q: %w", dir, err)
 	}
 	return nil
 }
 
-// Append writes the file to dst.
-func Append(dst []byte, list []Cursor) []byte {
+// appendCursors writes the file to dst.
+func appendCursors(dst []byte, list []cursor) []byte {
 	begin := len(dst)
-	dst = append(dst, magic...)
-	dst = binary.LittleEndian.AppendUint16(dst, FormatVersion)
+	dst = append(dst, cursorMagic...)
+	dst = binary.LittleEndian.AppendUint16(dst, cursorVersion)
 	dst = append(dst, 0, 0, 0, 0, 0, 0)
 	for _, c := range list {
 		for _, text := range []string{c.Namespace, c.Name, c.Address} {
@@ -84,33 +78,33 @@ func Append(dst []byte, list []Cursor) []byte {
 			dst = binary.LittleEndian.AppendUint64(dst, n)
 		}
 	}
-	binary.LittleEndian.PutUint32(dst[begin+12:], sum(dst[begin+headerSize:]))
+	binary.LittleEndian.PutUint32(dst[begin+12:], sum(dst[begin+cursorHeader:]))
 	return dst
 }
 
-// Parse reads the bytes of Append.
-func Parse(data []byte) (list []Cursor, err error) {
-	if len(data) < headerSize || string(data[:8]) != magic {
-		return nil, ErrDamaged
+// parseCursors reads the bytes of appendCursors.
+func parseCursors(data []byte) (list []cursor, err error) {
+	if len(data) < cursorHeader || string(data[:8]) != cursorMagic {
+		return nil, errDamaged
 	}
-	if v := binary.LittleEndian.Uint16(data[8:]); v != FormatVersion {
-		return nil, fmt.Errorf("version %d, this program reads version %d", v, FormatVersion)
+	if v := binary.LittleEndian.Uint16(data[8:]); v != cursorVersion {
+		return nil, fmt.Errorf("version %d, this program reads version %d", v, cursorVersion)
 	}
-	rest := data[headerSize:]
+	rest := data[cursorHeader:]
 	if binary.LittleEndian.Uint32(data[12:]) != sum(rest) {
-		return nil, ErrDamaged
+		return nil, errDamaged
 	}
 	for len(rest) > 0 {
-		var c Cursor
+		var c cursor
 		for _, text := range []*string{&c.Namespace, &c.Name, &c.Address} {
 			size, n := binary.Uvarint(rest)
 			if n <= 0 || size > uint64(len(rest)-n) {
-				return nil, ErrDamaged
+				return nil, errDamaged
 			}
 			*text, rest = string(rest[n:n+int(size)]), rest[n+int(size):]
 		}
 		if len(rest) < 24 {
-			return nil, ErrDamaged
+			return nil, errDamaged
 		}
 		c.At.Log, c.At.Number, c.Skipped = binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint64(rest[8:]), binary.LittleEndian.Uint64(rest[16:])
 		rest = rest[24:]

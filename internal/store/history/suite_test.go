@@ -1,0 +1,796 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+var (
+	noon  = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
+	pager = HandlerRef{Namespace: "default", Name: "pager"}
+	mail  = HandlerRef{Namespace: "default", Name: "mail"}
+)
+
+func at(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+
+func place(number uint64, index uint32) Place {
+	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
+}
+
+func problem(id, node string, opened int) Problem {
+	return Problem{
+		Problem: model.Problem{
+			ID: id, NodeID: 7, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High,
+			Opened: at(opened), Output: "disk full",
+		},
+		Namespace: "default", Node: node, SourceName: "disk",
+	}
+}
+
+func delivery(problem, kind string, to HandlerRef, created int) Delivery {
+	return Delivery{
+		Key: problem + "/" + kind + "/" + to.Name, Problem: problem, Handler: to, Kind: kind,
+		Payload: []byte(`{"version":1}`), Created: at(created),
+	}
+}
+
+func entry(number uint64, minute int) Entry {
+	return Entry{
+		At: at(minute), Executed: at(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
+		Source: model.CheckSource(1001), SourceName: "disk", Status: model.Critical, Previous: model.OK, Output: "disk full",
+		Partition: 5, Place: place(number, 0),
+	}
+}
+
+// engine is a store on one engine, which is empty when a test begins.
+type engine struct {
+	Store
+	reopen func() Store
+}
+
+func (s *engine) restart(t *testing.T) {
+	t.Helper()
+	must(t, s.Close())
+	s.Store = s.reopen()
+}
+
+func (s *engine) record(t *testing.T, b Batch) {
+	t.Helper()
+	must(t, s.Record(t.Context(), b))
+}
+
+func (s *engine) attempt(t *testing.T, id int64, a Attempt) {
+	t.Helper()
+	must(t, s.RecordAttempts(t.Context(), Outcome{ID: id, Attempt: a}))
+}
+
+// due returns the keys of the deliveries that are due at a minute, and when the next is.
+func (s *engine) due(t *testing.T, minute int) ([]string, time.Time) {
+	t.Helper()
+	list, next, err := s.Due(t.Context(), at(minute), 10, nil)
+	must(t, err)
+	return keys(list), next
+}
+
+// runSuite runs the conformance suite of Store; dsn makes an empty database. Rows are found in segments as they are after
+// the last one: the suite is run with both.
+func runSuite(t *testing.T, dsn func(t *testing.T) string) {
+	for name, segment := range map[string]int64{"nothing is in a segment": 1 << 15, "segments of 3": 3} {
+		t.Run(name, func(t *testing.T) {
+			testStore(t, func(t *testing.T) *engine {
+				reopen := opener(t, dsn(t), segment)
+				return &engine{reopen(), reopen}
+			})
+		})
+	}
+	testNextVersion(t, dsn(t))
+}
+
+func testStore(t *testing.T, open func(*testing.T) *engine) {
+	for name, test := range map[string]func(*testing.T, *engine){
+		"a batch is stored whole":          testBatch,
+		"a repeated batch changes nothing": testTwice,
+		"problems page newest first":       testPages,
+		"problem counts":                   testSince,
+		"entries by event and time":        testEntries,
+		"rows of many nodes":               testMany,
+		"due in order per problem":         testDue,
+		"due without busy handlers":        testExcept,
+		"clamp due":                        testClampDue,
+		"make due":                         testMakeDue,
+		"rates":                            testRates,
+		"alive until":                      testAlive,
+		"attempts":                         testAttempts,
+		"dead letters":                     testDead,
+		"escalations":                      testEscalations,
+		"messages":                         testMessages,
+		"marks":                            testMarks,
+		"any bytes of output":              testOutput,
+		"cleaning keeps what is open":      testClean,
+		"cleaning in steps":                testCleanSteps,
+		"a batch with a fault is nothing":  testAllOrNothing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			defer func() { s.Close() }()
+			test(t, s)
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ok returns the result of a call that must succeed.
+func ok[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func equal(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
+func testBatch(t *testing.T, s *engine) {
+	first := entry(3, 0)
+	first.First, first.Previous = true, model.OK
+	b := Batch{
+		Entries: []Entry{first, entry(4, 0)}, Opened: []Problem{problem("p1", "web01", 0)},
+		Deliveries: []Delivery{delivery("p1", "opened", pager, 0)},
+		Places:     map[model.Partition]Place{5: place(4, 2), 255: place(9, 0)},
+	}
+	b.Deliveries[0].Also = []string{"p3", "p2"}
+	s.record(t, b)
+	s.restart(t)
+	equal(t, "places", ok(s.Places(t.Context())), b.Places)
+	equal(t, "problem", ok(s.Problem(t.Context(), "p1")), b.Opened[0])
+	entries := ok(s.Entries(t.Context(), EntryQuery{}))
+	slices.Reverse(entries) // newest first; of the same time, the last recorded first
+	equal(t, "entries", withoutIDs(entries), b.Entries)
+	equal(t, "also told of", ok(s.AlsoProblems(t.Context(), b.Deliveries[0].Key)), []string{"p2", "p3"})
+	if _, err := s.Problem(t.Context(), "none"); model.ClassOf(err) != model.NotFound {
+		t.Errorf("no such problem: %v", err)
+	}
+	ids := []string{"none", "p1"}
+	for i := range 600 { // more than one query asks for
+		ids = append(ids, fmt.Sprint("none", i))
+	}
+	equal(t, "known", ok(s.KnownProblems(t.Context(), ids)), map[string]bool{"p1": true})
+}
+
+func testTwice(t *testing.T, s *engine) {
+	closed := problem("p1", "web01", 0)
+	closed.Closed, closed.Status = at(5), model.Unknown
+	b := Batch{
+		Entries: []Entry{entry(4, 0)}, Opened: []Problem{problem("p1", "web01", 0)}, Closed: []Problem{closed},
+		Deliveries: []Delivery{delivery("p1", "opened", pager, 0), delivery("p1", "closed", pager, 5)},
+		Places:     map[model.Partition]Place{5: place(4, 2)},
+	}
+	for range 2 {
+		s.record(t, b)
+	}
+	// Again by a store that was opened anew, and by one that was interrupted since.
+	s.restart(t)
+	s.record(t, b)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := s.Record(stopped, Batch{Entries: []Entry{entry(4, 1)}}); err == nil {
+		t.Error("recorded though it was stopped")
+	}
+	s.record(t, b)
+	deliveries := ok(s.Deliveries(t.Context(), "p1"))
+	entries := ok(s.Entries(t.Context(), EntryQuery{}))
+	problems := ok(s.Problems(t.Context(), ProblemQuery{}))
+	if len(deliveries) != 2 || len(entries) != 1 || len(problems) != 1 {
+		t.Errorf("%d deliveries, %d entries, %d problems", len(deliveries), len(entries), len(problems))
+	}
+	equal(t, "problem", problems[0].Problem, closed.Problem)
+}
+
+func testPages(t *testing.T, s *engine) {
+	var b Batch
+	for i := range 7 {
+		b.Opened = append(b.Opened, problem(fmt.Sprint("p", i), fmt.Sprint("web0", i%2), i/2)) // pairs open together
+	}
+	s.record(t, b)
+	ended := b.Opened[0]
+	ended.Closed = at(9)
+	s.record(t, Batch{Closed: []Problem{ended}})
+
+	list := func(q ProblemQuery) (ids []string) {
+		for {
+			page := ok(s.Problems(t.Context(), q))
+			for _, p := range page {
+				ids = append(ids, p.ID)
+			}
+			if q.Limit == 0 || len(page) < q.Limit {
+				return ids
+			}
+			last := page[len(page)-1]
+			q.Before, q.BeforeID = last.Opened, last.ID
+		}
+	}
+	equal(t, "all", list(ProblemQuery{}), []string{"p6", "p5", "p4", "p3", "p2", "p1", "p0"})
+	equal(t, "paged", list(ProblemQuery{Limit: 2}), []string{"p6", "p5", "p4", "p3", "p2", "p1", "p0"})
+	equal(t, "open on web00", list(ProblemQuery{Open: true, Node: "web00", Limit: 1}), []string{"p6", "p4", "p2"})
+	equal(t, "another namespace", list(ProblemQuery{Namespace: "x"}), []string(nil))
+	equal(t, "of a node, whatever it was called", list(ProblemQuery{NodeID: 7, Limit: 3}), []string{"p6", "p5", "p4", "p3", "p2", "p1", "p0"})
+	equal(t, "of another node", list(ProblemQuery{NodeID: 8}), []string(nil))
+	equal(t, "another check", list(ProblemQuery{Check: "cpu"}), []string(nil))
+}
+
+func testSince(t *testing.T, s *engine) {
+	other := problem("p4", "web04", 70)
+	other.Namespace = "demo"
+	closed := problem("p1", "web01", 0)
+	closed.Closed = at(65)
+	s.record(t, Batch{
+		Opened: []Problem{problem("p1", "web01", 0), problem("p2", "web02", 60), problem("p3", "web03", 61), other},
+		Closed: []Problem{closed},
+	})
+	for _, c := range []struct {
+		namespace      string
+		minute         int
+		opened, closed int
+	}{{"", 60, 3, 1}, {"default", 60, 2, 1}, {"demo", 60, 1, 0}, {"", 0, 4, 1}, {"", 66, 1, 0}, {"", 71, 0, 0}} {
+		opened, closed, err := s.CountProblems(t.Context(), c.namespace, at(c.minute))
+		must(t, err)
+		equal(t, fmt.Sprintf("%+v", c), [2]int{opened, closed}, [2]int{c.opened, c.closed})
+	}
+}
+
+func testEntries(t *testing.T, s *engine) {
+	first, second, other := entry(1, 0), entry(2, 1), entry(3, 2)
+	second.Kind, second.Count, second.Expired = ResultsLost, 12, true
+	other.Node = "web02"
+	s.record(t, Batch{Entries: []Entry{first, second, other}})
+	list := func(q EntryQuery) []Entry {
+		entries := ok(s.Entries(t.Context(), q))
+		return withoutIDs(entries)
+	}
+	equal(t, "of an event", list(EntryQuery{Namespace: "default", Node: "web01", Check: "disk"}), []Entry{second, first})
+	equal(t, "of a node, whatever it was called", list(EntryQuery{NodeID: 7, Check: "disk"}), []Entry{other, second, first})
+	equal(t, "of a kind", list(EntryQuery{NodeID: 7, Kind: ResultsLost}), []Entry{second})
+	equal(t, "since", list(EntryQuery{Since: at(2)}), []Entry{other})
+	equal(t, "of a name that is not there", list(EntryQuery{Node: "web03"}), []Entry(nil))
+	var pages []Entry
+	for q := (EntryQuery{NodeID: 7, Limit: 1}); ; {
+		page := ok(s.Entries(t.Context(), q))
+		if len(page) == 0 {
+			break
+		}
+		q.Before, q.BeforeID = page[0].At, page[0].ID
+		pages = append(pages, page...)
+	}
+	equal(t, "in pages", withoutIDs(pages), []Entry{other, second, first})
+	equal(t, "limited", list(EntryQuery{Limit: 1}), []Entry{other})
+}
+
+// testMany compares every query on many unordered rows with a sorted list in memory, before and after
+// cleaning.
+func testMany(t *testing.T, s *engine) {
+	var all []Entry
+	var problems []Problem
+	random := rand.New(rand.NewPCG(3, 4))
+	for batch := range 12 {
+		var b Batch
+		for range 1 + random.IntN(12) {
+			e := entry(uint64(len(all)+1), batch*10+random.IntN(15)) // some are older than rows of the batch before
+			e.NodeID = model.NodeID(1 + random.IntN(4))
+			e.Node, e.SourceName = fmt.Sprint("n", e.NodeID), fmt.Sprint("c", random.IntN(3))
+			if e.NodeID == 4 && batch > 5 {
+				e.Node = "n1" // renamed: the name was another node's
+			}
+			b.Entries, all = append(b.Entries, e), append(all, e)
+			p := problem(fmt.Sprintf("p%03d", len(all)), e.Node, batch*10+random.IntN(15))
+			p.NodeID, p.SourceName = e.NodeID, e.SourceName
+			if b.Opened = append(b.Opened, p); len(all)%3 > 0 {
+				p.Closed = p.Opened.Add(time.Hour)
+				b.Closed = append(b.Closed, p)
+			}
+			problems = append(problems, p)
+		}
+		s.record(t, b)
+	}
+	slices.Reverse(all) // of the same time, the last recorded first
+	slices.SortStableFunc(all, func(a, b Entry) int { return b.At.Compare(a.At) })
+	slices.SortFunc(problems, func(a, b Problem) int {
+		return cmp.Or(b.Opened.Compare(a.Opened), cmp.Compare(b.ID, a.ID))
+	})
+	check := func(what string) {
+		t.Helper()
+		for _, q := range []EntryQuery{
+			{}, {NodeID: 2}, {NodeID: 3, Check: "c1"}, {Node: "n1"}, {Namespace: "default", Node: "n4", Check: "c2"}, {Check: "c0"},
+			{NodeID: 1, Since: at(60)}, {Node: "n2", Since: at(40), Before: at(80)}, {Since: at(30), Before: at(31)}, {NodeID: 1, Limit: 3}, {Node: "n1", Limit: 5},
+		} {
+			list := ok(s.Entries(t.Context(), q))
+			equal(t, fmt.Sprintf("%s, entries of %+v", what, q), withoutIDs(list), firstOf(all, q.Limit, func(e *Entry) bool {
+				return (q.NodeID == 0 || e.NodeID == q.NodeID) && (q.Node == "" || e.Node == q.Node) && (q.Check == "" || e.SourceName == q.Check) &&
+					!e.At.Before(q.Since) && (q.Before.IsZero() || e.At.Before(q.Before))
+			}))
+		}
+		for _, q := range []ProblemQuery{
+			{}, {NodeID: 2}, {Node: "n1", Open: true}, {NodeID: 3, Check: "c1"}, {Open: true}, {Node: "n2", Before: at(50), Limit: 2}, {NodeID: 4, Limit: 3},
+		} {
+			list := ok(s.Problems(t.Context(), q))
+			equal(t, fmt.Sprintf("%s, problems of %+v", what, q), list, firstOf(problems, q.Limit, func(p *Problem) bool {
+				return (q.NodeID == 0 || p.NodeID == q.NodeID) && (q.Node == "" || p.Node == q.Node) && (q.Check == "" || p.SourceName == q.Check) &&
+					(!q.Open || p.Closed.IsZero()) && (q.Before.IsZero() || p.Opened.Before(q.Before))
+			}))
+		}
+	}
+	check("at first")
+	s.restart(t)
+	check("after a restart")
+	for range 40 { // some steps more than there are rows, so that emptied segments go too
+		ok(s.Clean(t.Context(), at(60), 5))
+	}
+	all = slices.DeleteFunc(all, func(e Entry) bool { return e.At.Before(at(60)) })
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return !p.Closed.IsZero() && p.Closed.Before(at(60)) })
+	check("after cleaning")
+	e := entry(1000, 200)
+	e.NodeID, e.Node = 2, "n2"
+	s.record(t, Batch{Entries: []Entry{e}})
+	all = append([]Entry{e}, all...)
+	check("after what came then")
+}
+
+func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
+	for i := range list {
+		if keep(&list[i]) && (most == 0 || len(out) < most) {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
+
+// withoutIDs clears the numbers that the store assigned.
+func withoutIDs(entries []Entry) []Entry {
+	for i := range entries {
+		entries[i].ID = 0
+	}
+	return entries
+}
+
+func keys(deliveries []Delivery) (list []string) {
+	for _, d := range deliveries {
+		list = append(list, d.Key)
+	}
+	return list
+}
+
+func testDue(t *testing.T, s *engine) {
+	s.record(t, Batch{Deliveries: []Delivery{
+		delivery("p1", "opened", pager, 0), delivery("p1", "opened", mail, 0), delivery("p1", "closed", pager, 1), delivery("p2", "opened", pager, 3),
+	}})
+	now, next := s.due(t, 2)
+	equal(t, "due", now, []string{"p1/opened/pager", "p1/opened/mail"})
+	equal(t, "next", next, at(3))
+
+	list, _, err := s.Due(t.Context(), at(2), 1, nil)
+	must(t, err)
+	equal(t, "whole row", list[0].Payload, []byte(`{"version":1}`))
+	s.attempt(t, list[0].ID, Attempt{At: at(2), State: Pending, NextAt: at(4), Error: "no answer"})
+	now, next = s.due(t, 2)
+	equal(t, "while the opening is tried again, the closing waits", now, []string{"p1/opened/mail"})
+	equal(t, "next", next, at(3))
+	s.attempt(t, list[0].ID, Attempt{At: at(4), State: Dead, Error: "gone"})
+	now, next = s.due(t, 5)
+	equal(t, "after it", now, []string{"p1/opened/mail", "p1/closed/pager", "p2/opened/pager"})
+	equal(t, "next", next, time.Time{})
+}
+
+// testClampDue sets the clock back by two hours.
+func testClampDue(t *testing.T, s *engine) {
+	s.record(t, Batch{Deliveries: []Delivery{
+		delivery("p1", "opened", pager, 120), delivery("p2", "opened", mail, 4),
+	}})
+	must(t, s.ClampDue(t.Context(), at(2), at(5)))
+	due, next := s.due(t, 2)
+	equal(t, "due", due, []string{"p1/opened/pager"})
+	equal(t, "what waits no longer than it may goes on waiting", next, at(4))
+}
+
+// testAlive keeps the time of the last RecordAlive.
+func testAlive(t *testing.T, s *engine) {
+	is := func(want time.Time) {
+		t.Helper()
+		if got, err := s.AliveUntil(t.Context()); err != nil || !got.Equal(want) {
+			t.Errorf("%v, %v, want %v", got, err, want)
+		}
+	}
+	is(time.Time{})
+	at := time.Unix(1_770_000_000, 123).UTC()
+	must(t, s.RecordAlive(t.Context(), at))
+	is(at)
+	must(t, s.RecordAlive(t.Context(), at.Add(-time.Hour))) // the clock was set back
+	is(at.Add(-time.Hour))
+	s.restart(t)
+	is(at.Add(-time.Hour))
+}
+
+// testRates: what is used of a rate is what was recorded last.
+func testRates(t *testing.T, s *engine) {
+	equal(t, "none", len(ok(s.Rates(t.Context()))), 0)
+	first := Rate{Route: "default/default", Ends: at(60), Sent: 1}
+	shadow := Rate{Route: "default/default", Shadow: true, Ends: at(70), Sent: 7}
+	s.record(t, Batch{Rates: []Rate{first, shadow}})
+	first.Sent = 2
+	s.record(t, Batch{Rates: []Rate{first}})
+	equal(t, "rates", ok(s.Rates(t.Context())), []Rate{first, shadow})
+}
+
+// testMakeDue makes the named pending deliveries due, and no others.
+func testMakeDue(t *testing.T, s *engine) {
+	s.record(t, Batch{Deliveries: []Delivery{
+		delivery("p1", "opened", pager, 60), delivery("p2", "opened", pager, 60), delivery("p3", "opened", pager, 0),
+	}})
+	var ids []int64
+	for _, problem := range []string{"p1", "p3"} {
+		list := ok(s.Deliveries(t.Context(), problem))
+		ids = append(ids, list[0].ID)
+	}
+	s.attempt(t, ids[1], Attempt{At: at(1), State: Dead, Error: "gone"})
+	must(t, s.MakeDue(t.Context(), append(ids, 1<<40), at(2)))
+	due, next := s.due(t, 2)
+	equal(t, "due", due, []string{"p1/opened/pager"})
+	equal(t, "the other waits", next, at(60))
+	must(t, s.MakeDue(t.Context(), nil, at(2)))
+}
+
+func testExcept(t *testing.T, s *engine) {
+	s.record(t, Batch{Deliveries: []Delivery{
+		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
+	}})
+	list, _, err := s.Due(t.Context(), at(2), 1, []HandlerRef{pager})
+	must(t, err)
+	equal(t, "due", keys(list), []string{"p3/opened/mail"})
+}
+
+func testAttempts(t *testing.T, s *engine) {
+	s.record(t, Batch{Deliveries: []Delivery{delivery("p1", "opened", pager, 0)}})
+	list := ok(s.Deliveries(t.Context(), "p1"))
+	d := list[0]
+	dead := delivery("p2", "opened", mail, 0)
+	dead.State, dead.LastError, dead.Ended = Dead, "too many wait", at(0)
+	s.record(t, Batch{Deliveries: []Delivery{dead, delivery("p2", "opened", pager, 0)}})
+	equal(t, "pending", ok(s.Pending(t.Context())), map[HandlerRef]int{pager: 2})
+	s.attempt(t, d.ID, Attempt{At: at(1), State: Pending, NextAt: at(2), Error: "answered 503\x00"})
+	equal(t, "unsent", ok(s.Unsent(t.Context())), []Unsent{{Handler: pager, Waiting: 2, Failing: 1, Since: at(0), LastError: "answered 503\ufffd"}})
+	s.attempt(t, d.ID, Attempt{At: at(2), State: Delivered})
+	list = ok(s.Deliveries(t.Context(), "p1"))
+	d.State, d.Attempts, d.NextAt, d.Ended = Delivered, 2, time.Time{}, at(2)
+	equal(t, "delivery", list, []Delivery{d})
+	equal(t, "pending at the end", ok(s.Pending(t.Context())), map[HandlerRef]int{pager: 1})
+	list = ok(s.Deliveries(t.Context(), "p2"))
+	if len(list) != 2 || list[0].State != Dead || list[0].LastError != dead.LastError || !list[0].Ended.Equal(at(0)) {
+		t.Errorf("born dead: %+v", list)
+	}
+}
+
+func testOutput(t *testing.T, s *engine) {
+	e, p := entry(1, 0), problem("p1", "web01", 0)
+	e.Output, p.Output = "a\x00b\xffc ✓", "\x00"
+	s.record(t, Batch{Entries: []Entry{e}, Opened: []Problem{p}})
+	entries := ok(s.Entries(t.Context(), EntryQuery{}))
+	equal(t, "output", entries[0].Output, "a�b�c ✓")
+}
+
+func testClean(t *testing.T, s *engine) {
+	old, recent, still := problem("old", "web01", 0), problem("recent", "web01", 0), problem("still", "web01", 0)
+	b := Batch{Opened: []Problem{old, recent, still}, Entries: []Entry{entry(1, 0), entry(2, 50)}}
+	for _, p := range b.Opened {
+		b.Deliveries = append(b.Deliveries, delivery(p.ID, "opened", pager, 0))
+	}
+	old.Closed, recent.Closed = at(5), at(50)
+	b.Closed = []Problem{old, recent}
+	s.record(t, b)
+	for _, p := range b.Opened {
+		list := ok(s.Deliveries(t.Context(), p.ID))
+		s.attempt(t, list[0].ID, Attempt{At: at(1), State: Delivered})
+	}
+	s.record(t, Batch{Deliveries: []Delivery{delivery("recent", "closed", mail, 2)}})
+	removed := ok(s.Clean(t.Context(), at(30), 100))
+	equal(t, "removed: an entry, a problem and two deliveries", removed, 4)
+	equal(t, "problems left", len(ok(s.Problems(t.Context(), ProblemQuery{}))), 2)
+	told := ok(s.Deliveries(t.Context(), "still"))
+	equal(t, "an open problem remembers who was told", []HandlerRef{told[0].Handler}, []HandlerRef{pager})
+	equal(t, "what waits is never removed", keys(ok(s.Deliveries(t.Context(), "recent"))), []string{"recent/closed/mail"})
+}
+
+func testCleanSteps(t *testing.T, s *engine) {
+	var b Batch
+	for i := range 25 {
+		b.Entries = append(b.Entries, entry(uint64(i+1), 0))
+	}
+	s.record(t, b)
+	for _, want := range []int{10, 10, 5, 0} {
+		equal(t, "removed", ok(s.Clean(t.Context(), at(1), 10)), want)
+	}
+}
+
+func testAllOrNothing(t *testing.T, s *engine) {
+	broken := delivery("p1", "opened", pager, 0)
+	broken.Payload = nil // NOT NULL: the engine refuses it
+	err := s.Record(t.Context(), Batch{
+		Entries: []Entry{entry(1, 0)}, Deliveries: []Delivery{broken}, Places: map[model.Partition]Place{1: place(1, 0)},
+	})
+	if err == nil {
+		t.Fatal("a row without payload was taken")
+	}
+	entries := ok(s.Entries(t.Context(), EntryQuery{}))
+	places := ok(s.Places(t.Context()))
+	if len(entries) != 0 || len(places) != 0 {
+		t.Errorf("%d entries and %d places of a refused batch", len(entries), len(places))
+	}
+}
+
+// testDead replays dead letters of open problems, of closed ones, and of closed ones whose opening was
+// delivered.
+func testDead(t *testing.T, s *engine) {
+	ended := problem("ended", "web02", 0)
+	ended.Closed = at(5)
+	heard := problem("heard", "web03", 0)
+	heard.Closed = at(5)
+	s.record(t, Batch{
+		Opened: []Problem{problem("open", "web01", 0)}, Closed: []Problem{ended, heard},
+		Deliveries: []Delivery{
+			delivery("open", "opened", pager, 0), delivery("ended", "opened", pager, 0), delivery("heard", "opened", pager, 0), delivery("open", "opened", mail, 0),
+			delivery("ended", "closed", pager, 5), delivery("heard", "closed", pager, 5),
+		},
+	})
+	id := map[string]int64{}
+	for _, p := range []string{"open", "ended", "heard"} {
+		list := ok(s.Deliveries(t.Context(), p))
+		for _, d := range list {
+			id[d.Key] = d.ID
+		}
+	}
+	end := func(key string, state DeliveryState) {
+		s.attempt(t, id[key], Attempt{At: at(6), State: state, Error: "no"})
+	}
+	for _, key := range []string{"open/opened/pager", "ended/opened/pager", "heard/closed/pager", "open/opened/mail"} {
+		end(key, Dead)
+	}
+	end("heard/opened/pager", Delivered)
+	end("ended/closed/pager", Delivered)
+
+	dead := ok(s.DeadLetters(t.Context(), pager, 0, 2))
+	equal(t, "newest first", keys(dead), []string{"heard/closed/pager", "ended/opened/pager"})
+	equal(t, "next page", keys(ok(s.DeadLetters(t.Context(), pager, dead[1].ID, 2))), []string{"open/opened/pager"})
+
+	revive := func(q Revival) Revived {
+		return ok(s.Revive(t.Context(), pager, at(60), q))
+	}
+	equal(t, "of the limit", revive(Revival{Limit: 1}), Revived{Revived: 1, Over: 1, More: 1})
+	equal(t, "of others' ids", revive(Revival{Limit: 10, IDs: []int64{id["open/opened/mail"], 4711}}), Revived{})
+	equal(t, "the rest", revive(Revival{Limit: 10}), Revived{Revived: 1, Over: 1})
+	list, _, err := s.Due(t.Context(), at(61), 10, nil)
+	must(t, err)
+	equal(t, "due again", keys(list), []string{"open/opened/pager", "heard/closed/pager"})
+	if d := list[0]; !d.Replayed.Equal(at(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.Since().Equal(at(60)) || !d.Created.Equal(at(0)) {
+		t.Errorf("%+v", d)
+	}
+	// The closing of an ended problem goes with it, although it was delivered before: first the opening, then
+	// the closing.
+	equal(t, "ended too", revive(Revival{Limit: 10, Ended: true}), Revived{Revived: 2})
+	end("open/opened/pager", Delivered)
+	end("heard/closed/pager", Delivered)
+	due, _ := s.due(t, 61)
+	equal(t, "its beginning", due, []string{"ended/opened/pager"})
+	end("ended/opened/pager", Delivered)
+	due, _ = s.due(t, 61)
+	equal(t, "its end", due, []string{"ended/closed/pager"})
+	equal(t, "nothing is left", revive(Revival{Limit: 10, Ended: true}), Revived{})
+
+	equal(t, "who was told of what is open", ok(s.HandlersWithOpen(t.Context())), []HandlerRef{pager})
+	list = ok(s.OpenDeliveries(t.Context(), pager, 0, 10))
+	equal(t, "of what", keys(list), []string{"open/opened/pager"})
+	equal(t, "after that", keys(ok(s.OpenDeliveries(t.Context(), pager, list[0].ID, 10))), []string(nil))
+}
+
+// testEscalations lists escalations of all problems or one, as they were written last, until they finish.
+func testEscalations(t *testing.T, s *engine) {
+	key := func(problem, route string) EscalationKey {
+		return EscalationKey{Problem: problem, Route: route}
+	}
+	first := Escalation{EscalationKey: key("p2", ""), NodeID: 7, Source: model.CheckSource(1001), Group: "p2", Lead: "p2", Opened: at(0), Direct: []HandlerRef{mail}, Next: make(route.Escalation, 1), Notified: []NotifiedHandler{{HandlerRef: mail, Incident: "p2.1", Acked: true}}, AckEnds: at(5)}
+	held := Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, Source: model.CheckSource(1001), Group: "g\x00h", Lead: "p0", Opened: at(1), Next: route.Escalation{at(2), time.Time{}}, Shadow: true, Due: at(9),
+		Held: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: at(9)}}
+	closing := Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, Source: model.CheckSource(1001), Group: "disk", Lead: "p1", Opened: at(1), Next: route.Escalation{at(3)}, Closing: json.RawMessage(`{"version":1}`), Due: at(4)}
+	earlier := held
+	earlier.Held, earlier.Due = nil, time.Time{}
+	s.record(t, Batch{Escalations: []Escalation{first, earlier, closing}})
+	s.record(t, Batch{Escalations: []Escalation{held}})
+	s.restart(t)
+	equal(t, "all, by problem and route", ok(s.Escalations(t.Context())), []Escalation{closing, held, first})
+	equal(t, "of one", ok(s.EscalationsOf(t.Context(), "p1")), []Escalation{closing, held})
+	s.record(t, Batch{Finished: []EscalationKey{held.EscalationKey, first.EscalationKey, key("p1", "")}})
+	equal(t, "left", ok(s.Escalations(t.Context())), []Escalation{closing})
+	equal(t, "of one that is over", len(ok(s.EscalationsOf(t.Context(), "p2"))), 0)
+}
+
+// testMessages lists sent and shadow deliveries by time and page, with the names of their problems. Pending
+// and withheld deliveries and beats are no messages.
+func testMessages(t *testing.T, s *engine) {
+	b := Batch{Opened: []Problem{problem("one", "web01", 0), problem("two", "web02", 0)}}
+	b.Opened[1].Namespace = "beside"
+	add := func(key, problem, tells string, state DeliveryState, minute int) {
+		d := delivery(problem, "opened", pager, minute)
+		d.Key, d.State, d.Route, d.Tells, d.Count = key, state, "default/on-call", tells, 3
+		if state != Pending {
+			d.Ended = at(minute)
+		}
+		b.Deliveries = append(b.Deliveries, d)
+	}
+	add("sent", "one", "opened", Delivered, 1)
+	add("dead", "one", "reminder", Dead, 2)
+	add("waits", "one", "opened", Pending, 3)
+	add("withheld", "one", "opened", Withheld, 3)
+	for i := range 4 {
+		add(fmt.Sprint("shadow", i), "two", "closed", Shadow, 4+i/2) // two at a time
+	}
+	add("gone", "another", "", Delivered, 9)
+	b.Deliveries = append(b.Deliveries, Delivery{Key: "beat", Problem: "watchdog", Handler: pager, Kind: "beat", Payload: []byte("{}"), Created: at(5), State: Delivered, Ended: at(5)})
+	s.record(t, b)
+
+	list := func(q MessageQuery) (said []string) {
+		t.Helper()
+		for {
+			page := ok(s.Messages(t.Context(), q))
+			for _, m := range page {
+				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Tells, m.Ended.Sub(at(0)), m.Count, len(m.Payload)))
+			}
+			if q.Limit == 0 || len(page) < q.Limit {
+				return said
+			}
+			q.Until, q.BeforeID = page[len(page)-1].Ended, page[len(page)-1].ID
+		}
+	}
+	shadow := "shadow beside/web02/disk default/on-call closed %s ×3 %d"
+	shadows := func(payload int) (out []string) {
+		for _, m := range []string{"5m0s", "5m0s", "4m0s", "4m0s"} {
+			out = append(out, fmt.Sprintf(shadow, m, payload))
+		}
+		return out
+	}
+	sent := []string{"dead default/web01/disk default/on-call reminder 2m0s ×3 0", "delivered default/web01/disk default/on-call opened 1m0s ×3 0"}
+	equal(t, "all", list(MessageQuery{}), append(append([]string{"delivered // default/on-call opened 9m0s ×3 0"}, shadows(0)...), sent...))
+	equal(t, "shadow, in pages", list(MessageQuery{Shadow: true, Limit: 1}), shadows(13))
+	equal(t, "of a namespace", list(MessageQuery{Namespace: "default"}), sent)
+	equal(t, "of a time", list(MessageQuery{Since: at(2), Until: at(4)}), sent[:1])
+}
+
+// testMarks lists acknowledgements and starts of flapping, and no other entries.
+func testMarks(t *testing.T, s *engine) {
+	equal(t, "nothing is kept", ok(s.Oldest(t.Context())), time.Time{})
+	var b Batch
+	for i, kind := range []EntryKind{StatusChanged, FlappingStarted, Acknowledged, FlappingEnded, FlappingStarted} {
+		e := entry(uint64(i+1), i)
+		e.Kind = kind
+		if i == 4 {
+			e.Namespace = "other"
+		}
+		b.Entries = append(b.Entries, e)
+	}
+	s.record(t, b)
+	list := func(q EntryQuery) (said []string) {
+		entries := ok(s.Marks(t.Context(), q))
+		for _, e := range entries {
+			said = append(said, fmt.Sprint(e.Kind, e.At.Sub(at(0)).Minutes()))
+		}
+		return said
+	}
+	equal(t, "all", list(EntryQuery{}), []string{"flapping4", "acknowledged2", "flapping1"})
+	equal(t, "of a namespace and time", list(EntryQuery{Namespace: "default", Since: at(2), Before: at(4)}), []string{"acknowledged2"})
+	equal(t, "the oldest", ok(s.Oldest(t.Context())), at(0))
+	equal(t, "problems since", len(ok(s.Problems(t.Context(), ProblemQuery{Since: at(1)}))), 0)
+	s.record(t, Batch{Opened: []Problem{problem("before", "web01", 0), problem("since", "web01", 1)}})
+	for _, node := range []string{"", "web01"} {
+		problems := ok(s.Problems(t.Context(), ProblemQuery{Node: node, Since: at(1)}))
+		if len(problems) != 1 || problems[0].ID != "since" {
+			t.Errorf("problems of %q since: %v", node, problems)
+		}
+	}
+}
+
+func opener(t *testing.T, dsn string, segment int64) func() Store {
+	return func() Store { return ok(open(t.Context(), dsn, segment)) }
+}
+
+func TestStoreOnSQLite(t *testing.T) {
+	runSuite(t, func(t *testing.T) string { return filepath.Join(t.TempDir(), "history.db") })
+}
+
+func TestStoreOnPostgreSQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+	server := pgtest.Start(t)
+	runSuite(t, func(t *testing.T) string { return server.Database(t) })
+}
+
+// testNextVersion: version 2 is one more step on the tables of version 1, whose rows stay; a program
+// that knows only version 1 refuses the database from then on.
+func testNextVersion(t *testing.T, dsn string) {
+	until := time.Unix(7, 0).UTC()
+	s := opener(t, dsn, 3)()
+	if err := s.RecordAlive(t.Context(), until); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sqldb.Open(t.Context(), dsn, "history")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := append(slices.Clone(schema), `ALTER TABLE history_alive ADD COLUMN why {text} NOT NULL DEFAULT 'unknown';`)
+	if err := db.Migrate(t.Context(), next); err != nil {
+		t.Fatal(err)
+	}
+	var at int64
+	var why string
+	if err := db.QueryRow(t.Context(), `SELECT until, why FROM history_alive`).Scan(&at, &why); err != nil || at != until.UnixNano() || why != "unknown" {
+		t.Errorf("until %d, why %q, %v", at, why, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), dsn); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("version 2: %v", err)
+	}
+}
+
+// What is read is written as it was, whatever bytes a row holds.
+func FuzzDecodeEscalation(f *testing.F) {
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`{"group":"default/web","lead":"01J","told":["a"],"next":[null]}`))
+	f.Add([]byte(`{"problem":"other"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		key := EscalationKey{Problem: "p", Route: "r"}
+		read, err := decodeEscalation(key, body)
+		if err != nil {
+			return
+		}
+		if read.EscalationKey != key {
+			t.Fatalf("the row's key is %v, the escalation says %v", key, read.EscalationKey)
+		}
+		list, err := encodeEscalations([]Escalation{read})
+		if err != nil {
+			return // a time beyond the year 9999 is read, and not written
+		}
+		again, err := decodeEscalation(key, list[0].body)
+		if err != nil {
+			t.Fatalf("what was written is not read: %v", err)
+		}
+		twice, err := encodeEscalations([]Escalation{again})
+		if err != nil || !reflect.DeepEqual(list[0].body, twice[0].body) {
+			t.Fatalf("written %s, then %s (%v)", list[0].body, twice[0].body, err)
+		}
+	})
+}
