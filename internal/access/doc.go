@@ -10,5 +10,5 @@
 // order in which they are taken: Service.accounts (a change of users, from decision to write),
 // Service.writing (from the row to the index), index.mu (look-ups). passwordCache.mu is taken alone.
 //
-// Start reading at grants.go (the meaning of roles), then need.go, subject.go and service.go.
+// Start reading at Grants (the meaning of roles), then Need, Subject and Service.
 package access

@@ -2,6 +2,9 @@ package access
 
 import (
 	"context"
+	"encoding/binary"
+	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
 )
@@ -10,4 +13,32 @@ import (
 func (s *Service) NewSession(ctx context.Context, user string) (string, error) {
 	token, _, err := s.newToken(ctx, intent.Actor{User: "server"}, AccessToken{User: user, Session: true, Expires: s.opts.Now().Add(sessionLife)})
 	return token, err
+}
+
+// Whoever guesses pushes out guesses, never the passwords that a fleet lives on.
+func TestGuessesPushOutGuesses(t *testing.T) {
+	r, noon := newPasswordCache(), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	ended := make(chan struct{})
+	close(ended)
+	key := func(i int) (sum [32]byte) {
+		binary.BigEndian.PutUint64(sum[:], uint64(i))
+		return sum
+	}
+	for i := range maxCached {
+		r.by[key(i)] = &comparison{done: ended, good: i < 10, until: noon.Add(wrongFor)}
+	}
+	for i := 10; i < maxCached; i++ {
+		if !r.makeRoom(noon) {
+			t.Fatalf("no room behind %d guesses", i)
+		}
+		r.by[key(maxCached+i)] = &comparison{done: make(chan struct{})} // under way
+	}
+	for i := range 10 {
+		if v := r.by[key(i)]; v == nil || !v.good {
+			t.Fatalf("good password %d is forgotten", i)
+		}
+	}
+	if r.makeRoom(noon) {
+		t.Error("a good one had to go for a guess, or one that is being checked")
+	}
 }

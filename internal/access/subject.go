@@ -1,9 +1,11 @@
 package access
 
 import (
+	"context"
 	"maps"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -83,4 +85,149 @@ func (s *Subject) Refuse(n Need) error {
 		return err.WithHint("log in as somebody with the role operator or admin: muster login -u NAME")
 	}
 	return err.WithHint("log in as somebody who may: muster login -u admin")
+}
+
+// Caller is the subject of one request to the API, with the address that the request came from.
+type Caller struct {
+	Subject
+	Address string
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context that carries the caller of a request.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerOf returns the caller of a request; the zero Caller, which may do nothing, where the
+// request carries none.
+func CallerOf(ctx context.Context) Caller {
+	c, _ := ctx.Value(callerKey{}).(Caller)
+	return c
+}
+
+// Author names the caller of a request in the record of changes, with the reason for the change.
+func Author(ctx context.Context, reason string) intent.Actor {
+	c := CallerOf(ctx)
+	return intent.Actor{User: c.User, Whence: c.Address, Why: reason}
+}
+
+// MayChange reports whether the caller of a request may change resources of a namespace. Answers
+// to other callers hide the secrets in them.
+func MayChange(ctx context.Context, namespace string) bool {
+	c := CallerOf(ctx)
+	return c.May(Change, namespace)
+}
+
+// ViewerGrants are the grants of a token whose maker names none: it reads wherever the caller does.
+func (c *Caller) ViewerGrants() Grants {
+	if c.MayEverywhere(Read) {
+		return Grants{Role: Viewer}
+	}
+	g := Grants{Bindings: map[string]string{}}
+	for _, namespace := range c.NamespacesFor(Read) {
+		g.Bindings[namespace] = Viewer
+	}
+	return g
+}
+
+// Verb is the effect of an operation.
+type Verb uint8
+
+// Verbs, each of which takes the role of the same rank.
+const (
+	Read    Verb = iota + 1 // viewer
+	Operate                 // operator
+	Change                  // admin
+)
+
+// Scope is where an operation does it.
+type Scope uint8
+
+// Scopes.
+const (
+	// Public operations need no token.
+	Public Scope = iota + 1
+	// Anybody operations are about the caller alone, or show nothing that a namespace holds: every
+	// person with a session or token may call them.
+	Anybody
+	// Cluster operations are about the server, or about all namespaces at once: the role itself
+	// has to permit them, bindings do not.
+	Cluster
+	// Namespaced operations see the namespaces in which the subject may do this, and no others.
+	Namespaced
+)
+
+// Need is the declaration of one operation of the API when it is registered. The zero value is no
+// declaration.
+type Need struct {
+	Verb  Verb
+	Kind  string // a kind of resources, or a singular noun: event, problem, queue
+	Scope Scope
+}
+
+// On declares a verb on a kind, within the subject's namespaces.
+func On(verb Verb, kind string) Need { return Need{verb, kind, Namespaced} }
+
+// OnCluster declares a verb on a kind of the server.
+func OnCluster(verb Verb, kind string) Need { return Need{verb, kind, Cluster} }
+
+// ByAnybody declares an operation about the caller alone, or about nothing that a namespace holds.
+func ByAnybody(kind string) Need { return Need{Read, kind, Anybody} }
+
+// Open declares an operation that needs no token.
+func Open(kind string) Need { return Need{Read, kind, Public} }
+
+// Declared reports whether this is a declaration.
+func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
+
+// Program is a user with a role of programs, as of the time when its password was checked.
+type Program struct {
+	Name       string
+	Namespaces []string // where its agents may be, or its alerts go; empty: everywhere
+	role       string
+	hash       string
+}
+
+// May reports whether the program may act in a namespace.
+func (p *Program) May(namespace string) bool {
+	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
+}
+
+// AgentProgram finds a user with the role agent that has proven its name by other means.
+func (s *Service) AgentProgram(name string) (Program, error) {
+	row, ok := s.index.user(name)
+	if !ok || row.Role != Agent {
+		return Program{}, errBadProgram(Agent)
+	}
+	return Program{Name: name, Namespaces: row.Namespaces, role: Agent, hash: row.Hash}, nil
+}
+
+// LoginProgram checks the password of a user with a role of programs. A password that was seen
+// before, right or wrong, costs a look into memory, and admit, which may be nil, is not called.
+func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
+	row, known := s.index.user(name)
+	if !known || row.Role != role {
+		known, row.Hash = false, unknownUserHash
+	}
+	good, err := s.programs.check(ctx, name, password, row.Hash, s.opts.Now, admit)
+	if err != nil {
+		return Program{}, err
+	}
+	if !good || !known {
+		return Program{}, errBadProgram(role)
+	}
+	return Program{Name: name, Namespaces: row.Namespaces, role: role, hash: row.Hash}, nil
+}
+
+// Current reports whether a program's user is unchanged since its password was checked.
+func (s *Service) Current(p *Program) bool {
+	row, ok := s.index.user(p.Name)
+	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)
+}
+
+func errBadProgram(role string) error {
+	return model.Errorf(model.Unauthenticated, "no user with the role %s has this password", role).
+		WithHint("on the server: muster auth user create NAME --role %s", role)
 }

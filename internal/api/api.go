@@ -2,9 +2,12 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/runs"
 	"github.com/muster-fleet/muster/internal/api/server"
 	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
 )
@@ -109,4 +113,126 @@ func (h *handler) bounded(next http.Handler) http.Handler {
 		}
 		op.InSlots(h.slots, w, r, next)
 	})
+}
+
+// open reports whether a path needs no token: it shows nothing, or has a proof of its own.
+func open(path string) bool {
+	switch path {
+	case "/livez", "/readyz", "/api/v1/login", pki.EnrolPath, pki.RenewPath:
+		return true
+	}
+	return inbound.Serves(path)
+}
+
+// authenticated finds the caller of a request by its token. Programs have doors of their own, and
+// their roles are refused here; every operation refuses other callers by its declaration.
+func (h *handler) authenticated(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := access.Caller{Address: model.HostOf(r.RemoteAddr)}
+		if !open(r.URL.Path) {
+			token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if !ok {
+				h.CountRefusal("no_token")
+				op.WriteError(w, model.Errorf(model.Unauthenticated, "this needs a token").WithHint("muster login"))
+				return
+			}
+			var err error
+			if c.Subject, err = h.Access.Authenticate(token); err != nil {
+				h.CountRefusal("bad_token")
+				op.WriteError(w, op.Refusal(err))
+				return
+			}
+			if h.vouch != nil {
+				h.vouch(r.Context())
+			}
+			if err := c.Allow(access.ByAnybody("api")); err != nil {
+				h.CountRefusal("role")
+				op.WriteError(w, op.Refusal(err))
+				return
+			}
+		}
+		next.ServeHTTP(w, r.WithContext(access.WithCaller(r.Context(), c)))
+	})
+}
+
+// observed logs and counts every request by its route in routes, and survives a handler that panics.
+func (h *handler) observed(routes *http.ServeMux, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now := h.View().Now
+		began := now()
+		rec := &op.StatusRecorder{ResponseWriter: w}
+		defer func() {
+			if broken := recover(); broken != nil {
+				if broken == http.ErrAbortHandler { //nolint:errorlint // documented to be compared
+					panic(broken)
+				}
+				h.Logger.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "panic", broken)
+				if rec.Status == 0 {
+					op.WriteError(rec, model.Errorf(model.Internal, "a fault of the server; its log says more"))
+				}
+			}
+			h.note(r, rec.Status, now().Sub(began))
+		}()
+		if r.ContentLength != 0 {
+			// A refused client may still be sending: this ends its hold on the connection.
+			// An operation that reads the body sets a deadline of its own.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(op.BodyTimeout))
+		}
+		_, route := routes.Handler(r)
+		rec.Header().Set("X-Content-Type-Options", "nosniff")
+		rec.Header().Set("Cache-Control", "no-store")
+		r.Pattern = route
+		next.ServeHTTP(rec, r)
+	})
+}
+
+// note counts and logs one request.
+func (h *handler) note(r *http.Request, status int, took time.Duration) {
+	route := r.Pattern
+	if route == "" || route == "/" {
+		route = "none"
+	}
+	h.Metrics.Requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	if !strings.HasSuffix(route, "/watch") && !strings.HasSuffix(route, runs.Path) {
+		h.Metrics.Seconds.WithLabelValues(route).Observe(took.Seconds())
+	}
+	level := slog.LevelDebug
+	switch {
+	case status >= 500:
+		level = slog.LevelWarn
+	case status == http.StatusUnauthorized || status == http.StatusTooManyRequests:
+		// Strangers can cause these at will: they are counted, and must not fill the disk.
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		level = slog.LevelInfo
+	}
+	h.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path, "status", status,
+		"took", took, "from", model.HostOf(r.RemoteAddr))
+}
+
+// unknownPath answers requests that match no route: 405 where the path has other methods, else 404.
+func unknownPath(routes *http.ServeMux) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var allowed []string
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			other := *r
+			other.Method = method
+			if _, route := routes.Handler(&other); route != "" && route != "/" {
+				allowed = append(allowed, method)
+			}
+		}
+		if len(allowed) == 0 {
+			op.WriteError(w, model.Errorf(model.NotFound, "there is nothing at %s", model.Shorten(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
+			return
+		}
+		list := strings.Join(allowed, ", ")
+		w.Header().Set("Allow", list)
+		p := op.Problem(model.Invalid, fmt.Sprintf("%s takes no %s", model.Shorten(r.URL.Path), model.Shorten(r.Method)), "allowed methods: "+list+"; more: /api/v1/openapi.json")
+		p.Title, p.Status = "No such method here", http.StatusMethodNotAllowed
+		op.WriteProblem(w, p)
+	}
+}
+
+// refusePeople answers requests of people on the listener for agents.
+func refusePeople(w http.ResponseWriter, _ *http.Request) {
+	op.WriteError(w, model.Errorf(model.NotFound, "this address is for agents only").WithHint("people have another: --listen of the server"))
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 const fleet = `
@@ -697,6 +698,106 @@ func TestEventsSayHowManyMatch(t *testing.T) {
 		list, err := c.Events.List(t.Context(), f.filter)
 		if err != nil || list.Match != f.want {
 			t.Errorf("%+v: %d %v", f.filter, list.Match, err)
+		}
+	}
+}
+
+// A problem of a source that is no check is shown with its source, and has no check.
+func TestProblemOfAnotherSource(t *testing.T) {
+	r := apitest.New(t)
+	r.Nodes("default", nil, "web01")
+	node, _ := r.Directory.NodeByName("default", "web01")
+	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
+	problem := func(id string, of model.Source, name string) history.Problem {
+		return history.Problem{Namespace: "default", Node: "web01", SourceName: name, Problem: model.Problem{
+			ID: id, NodeID: node, Source: of, Status: model.Critical, Severity: model.High, Opened: r.Now().Add(-time.Hour), Output: "full"}}
+	}
+	if err := r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{problem("one", source, "rule7"), problem("two", model.CheckSource(2000), "disk")}}); err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, r, r.Token)
+	list, err := c.Problems.List(t.Context(), "default", "", "", false, 10, "", v1.Narrow{Where: `row.source.kind != "check"`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := v1.Source{Kind: "source-200", Name: "rule7", ID: 7, Instance: "/var"}
+	if len(list.Items) != 1 || list.Items[0].ID != "one" || list.Items[0].Source != want || list.Items[0].Check != "" {
+		t.Errorf("listed %+v", list.Items)
+	}
+	two, err := c.Problems.Get(t.Context(), "two")
+	if err != nil || two.Check != "disk" || two.Source != (v1.Source{Kind: "check", Name: "disk", ID: 2000}) {
+		t.Errorf("got %+v, %v", two, err)
+	}
+}
+
+// A user who may only look sees and changes nobody but the own password, and is out at
+// once when deleted, also of what was being watched.
+func TestUsers(t *testing.T) {
+	r := apitest.New(t)
+	ctx := t.Context()
+	admin, ada := dial(t, r, r.Token), dial(t, r, "")
+	made, err := admin.Access.CreateUser(ctx, v1.UserRequest{Name: "ada"})
+	if err != nil || made.Role != access.Viewer || len(made.Password) < 16 {
+		t.Fatal(made, err)
+	}
+	if other, err := admin.Access.CreateUser(ctx, v1.UserRequest{Name: "bob", UserGrants: v1.UserGrants{Role: access.Admin}, Password: "battery staple"}); err != nil || other.Password != "" {
+		t.Fatal(other, err)
+	}
+	if _, err := ada.Access.Login(ctx, "ada", made.Password); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ada.Access.CreateUser(ctx, v1.UserRequest{Name: "eve", UserGrants: v1.UserGrants{Role: access.Admin}}); model.ClassOf(err) != model.Forbidden {
+		t.Errorf("a viewer makes a user: %v", err)
+	}
+	if _, err := ada.Access.DeleteUser(ctx, "bob"); model.ClassOf(err) != model.Forbidden {
+		t.Errorf("a viewer deletes a user: %v", err)
+	}
+	if list, err := ada.Access.Users(ctx); err != nil || len(list.Items) != 1 || list.Items[0].Name != "ada" {
+		t.Errorf("what a viewer sees: %v %v", list, err)
+	}
+	if list, err := admin.Access.Users(ctx); err != nil || len(list.Items) != 3 {
+		t.Errorf("what an administrator sees: %v %v", list, err)
+	}
+	if err := ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: "wrong horse", New: "my own password"}); model.ClassOf(err) != model.Forbidden {
+		t.Errorf("with the wrong password: %v", err)
+	}
+	if err := ada.Access.ChangePassword(ctx, v1.PasswordChange{Old: made.Password, New: "my own password"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ada.Access.Login(ctx, "ada", "my own password"); err != nil {
+		t.Fatal(err)
+	}
+	r.Apply(fleet)
+	r.Nodes("default", nil, "web01")
+	began, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- ada.Events.Watch(ctx, v1.EventFilter{}, func() error { close(began); return nil }, func(e v1.Event) error {
+			t.Errorf("who was deleted is told of %s on %s", e.Check, e.Node)
+			return nil
+		})
+	}()
+	<-began
+	if u, err := admin.Access.DeleteUser(ctx, "ada"); err != nil || u.Sessions != 2 {
+		t.Fatal(u, err)
+	}
+	r.Result("default", "web01", "disk", model.Critical, "full")
+	<-ended
+	if _, err := ada.Access.WhoAmI(ctx); model.ClassOf(err) != model.Unauthenticated {
+		t.Errorf("who was deleted: %v", err)
+	}
+	list, err := admin.Resources.Changes(ctx, "", "", "", 20, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, c := range list.Items {
+		if c.Kind == "user" {
+			seen[c.User+" "+c.Op+" "+c.Name] = true
+		}
+	}
+	for _, want := range []string{"admin create ada", "admin create bob", "ada update ada", "admin delete ada"} {
+		if !seen[want] {
+			t.Errorf("%q is not recorded: %v", want, seen)
 		}
 	}
 }

@@ -11,7 +11,7 @@
 //	inbound       alerts and callbacks of other systems
 //	admin         the operator's listener
 //
-// A request passes log and metrics (log.go), authentication (authentication.go), admission, the
+// A request passes log and metrics, authentication (authentication.go), admission, the
 // access check of its operation (op.Handle), and one method of its subject.
 //
 // A new subject, such as metrics or compliance, is a package like routing: Options with the

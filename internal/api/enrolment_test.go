@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +23,10 @@ import (
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/server"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
 )
@@ -150,5 +153,190 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	}
 	if codes := tries(pki.RenewPath, func(int) any { return pki.RenewRequest{Certificate: []byte("none"), CSR: csr} }); codes[http.StatusTooManyRequests] != 0 {
 		t.Errorf("renewals: %v", codes)
+	}
+}
+
+// Agents come with the oldest version first, then by trouble, page by page, filtered.
+func TestAgents(t *testing.T) {
+	r := apitest.New(t)
+	c := dial(t, r, r.Token)
+	now := r.Now()
+	for _, x := range []struct {
+		name, version string
+		stats         *v1.AgentStats
+	}{
+		{"fine", "0.10.0", &v1.AgentStats{Runs: 10}},
+		{"quiet", "0.10.0", nil},
+		{"old", "0.9.1", &v1.AgentStats{}},
+		{"spools", "0.10.0", &v1.AgentStats{Spooled: 400, OldestSeconds: 90}},
+		{"skips", "0.10.0", &v1.AgentStats{Skipped: 3}},
+		{"loses", "0.10.0", &v1.AgentStats{GaveWay: 7}},
+	} {
+		r.Joined(x.name, map[string]string{"agentVersion": "0.1"}) // what the session says is newer
+		r.Session(x.name, &v1.AgentSession{Version: x.version, Since: now, Address: "192.0.2.7:4711", Stats: x.stats})
+	}
+	r.Joined("gone", map[string]string{"agentVersion": "0.10.0"})
+	r.Mark("gone", true, false)
+	r.Mark("gone", false, false)
+	r.Joined("stopped", map[string]string{"agentVersion": "0.10.0"})
+	r.Mark("stopped", true, false)
+	r.Mark("stopped", false, true)
+	r.Nodes("default", nil, "declared") // never had an agent
+
+	ask := func(f v1.AgentFilter) (names []string, list v1.AgentList) {
+		t.Helper()
+		f.Limit = max(f.Limit, 3)
+		for {
+			page, err := c.Nodes.Agents(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range page.Items {
+				names = append(names, a.Name)
+			}
+			if list.Items = append(list.Items, page.Items...); page.Next == "" {
+				page.Items = list.Items
+				return names, page
+			}
+			f.After = page.Next
+		}
+	}
+	names, list := ask(v1.AgentFilter{})
+	want := []string{"old", "gone", "loses", "spools", "skips", "fine", "quiet", "stopped"}
+	if !slices.Equal(names, want) {
+		t.Errorf("in order %q, want %q", names, want)
+	}
+	if fmt.Sprint(list.Versions) != "[{0.9.1 1} {0.10.0 7}]" || list.Total != 8 || list.Disconnected != 1 || list.Spooling != 1 {
+		t.Errorf("%+v", list)
+	}
+	for _, a := range list.Items {
+		if trouble := fmt.Sprint(a.Trouble); a.Name == "loses" && trouble != "[7 signals that its spool gave up]" || a.Name == "gone" && trouble != "[not connected]" {
+			t.Errorf("%s: %s", a.Name, trouble)
+		}
+	}
+	for _, x := range []struct {
+		filter v1.AgentFilter
+		want   string
+	}{
+		{v1.AgentFilter{Version: "0.9"}, "[old]"}, {v1.AgentFilter{Spooling: true}, "[spools]"},
+		{v1.AgentFilter{Disconnected: true}, "[gone]"}, {v1.AgentFilter{Namespace: "shared"}, "[]"},
+		{v1.AgentFilter{Namespace: "default", Name: "skips"}, "[skips]"}, {v1.AgentFilter{Selector: "agentVersion=0.1,!x", Version: "0.9"}, "[old]"},
+	} {
+		if names, _ := ask(x.filter); fmt.Sprint(names) != x.want {
+			t.Errorf("%+v: %q", x.filter, names)
+		}
+	}
+	if _, err := c.Nodes.Agents(t.Context(), v1.AgentFilter{Namespace: "nope", Limit: 1}); model.ClassOf(err) != model.NotFound {
+		t.Errorf("a namespace that is not there: %v", err)
+	}
+	if _, err := c.Nodes.Agents(t.Context(), v1.AgentFilter{After: "bm9wZQ", Limit: 1}); model.ClassOf(err) != model.Invalid {
+		t.Errorf("a token that is none: %v", err)
+	}
+}
+
+// A page of a large fleet is there at once.
+func TestAgentsOfALargeFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 15,000 nodes")
+	}
+	r := apitest.New(t)
+	names := make([]string, 15_000)
+	for i := range names {
+		names[i] = fmt.Sprintf("web%05d", i)
+	}
+	r.Nodes("default", map[string]string{"env": "prod"}, names...)
+	for i, name := range names {
+		r.Session(name, &v1.AgentSession{Version: fmt.Sprintf("0.%d.0", i%7), Address: "192.0.2.1:1", Stats: &v1.AgentStats{Runs: uint64(i)}})
+	}
+	c := dial(t, r, r.Token)
+	best := time.Hour
+	for range 5 {
+		began := time.Now()
+		list, err := c.Nodes.Agents(t.Context(), v1.AgentFilter{Limit: 50})
+		if err != nil || list.Total != len(names) || len(list.Items) != 50 {
+			t.Fatalf("%d of %d, %v", len(list.Items), list.Total, err)
+		}
+		best = min(best, time.Since(began))
+	}
+	t.Logf("a page of 50 of 15,000 agents in %s", best)
+	if best > 500*time.Millisecond { // 30 ms on a quiet machine
+		t.Errorf("a page took %s", best)
+	}
+}
+
+// What a token gives its nodes, and what who accepts a machine gives it, is held to what an
+// applied Node is: else there would be nodes that nobody can apply again.
+func TestWhatNodesAreGivenIsValidated(t *testing.T) {
+	r, ctx := apitest.New(t), context.Background()
+	c := dial(t, r, r.Token)
+	r.Apply("apiVersion: muster/v1\nkind: Namespace\nmetadata: {name: small}\nspec: {limits: {labels: 2}}\n")
+	key := strings.Repeat("a", 64)
+	if _, err := r.Waiting.Ask(key, pki.EnrolRequest{Name: "web01", Whence: "10.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	many := map[string]string{}
+	for i := range 3 {
+		many[fmt.Sprint("l", i)] = "x"
+	}
+	for _, c2 := range []struct {
+		namespace string
+		groups    []string
+		labels    map[string]string
+		class     model.Class
+		want      string
+	}{
+		{"", nil, map[string]string{"BAD KEY": "x"}, model.Invalid, `"BAD KEY" is no label's name`},
+		{"", nil, map[string]string{"a": "x\ny"}, model.Invalid, "metadata.labels.a"},
+		{"", []string{"BAD GROUP"}, nil, model.Invalid, `"BAD GROUP"`},
+		{"", []string{"x/y/z"}, nil, model.Invalid, "x/y/z"},
+		{"", []string{"other/web"}, nil, model.Invalid, "another namespace"},
+		{"small", nil, many, model.Limited, "3 labels, namespace small allows 2"},
+	} {
+		_, err := c.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Namespace: c2.namespace, Groups: c2.groups, Labels: c2.labels})
+		if model.ClassOf(err) != c2.class || !strings.Contains(err.Error(), c2.want) {
+			t.Errorf("a token: %v, want %q", err, c2.want)
+		}
+		_, err = c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Namespace: c2.namespace, Groups: c2.groups, Labels: c2.labels})
+		if model.ClassOf(err) != c2.class || !strings.Contains(err.Error(), c2.want) {
+			t.Errorf("accepted: %v, want %q", err, c2.want)
+		}
+	}
+	life := &model.Lifecycle{Ephemeral: true, ForgetAfter: model.Duration(time.Second)}
+	if _, err := c.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{Lifecycle: life}); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "lifecycle.forgetAfter") {
+		t.Errorf("a life of a second: %v", err)
+	}
+	// A name that would be changed is refused, else the node gets a number behind it.
+	r.Nodes("default", nil, "p1")
+	for _, name := range []string{"P1", "p 2", "-p3"} {
+		if _, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: name}); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--name p") {
+			t.Errorf("accepted as %s: %v", name, err)
+		}
+	}
+	if _, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: "p1"}); model.ClassOf(err) != model.Conflict {
+		t.Errorf("a name that another machine has: %v", err)
+	}
+	if got, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: "p2", Groups: []string{"web", "shared/x"}, Labels: map[string]string{"a.b/c": "x"}}); err != nil || got.Name != "p2" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Trust by label is known from the moment on in which the node is declared, and not only
+// when its assignment is compiled: nothing compiles here but who asks.
+func TestTrustDoesNotWaitForThePlanner(t *testing.T) {
+	r, ctx := apitest.New(t), context.Background()
+	trusted := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "payment"}, Spec: &model.GroupSpec{Trusted: true, Where: `node.labels.role == "payment"`}}
+	set := []model.Resource{trusted}
+	for i := range 20 {
+		set = append(set, model.Resource{Kind: "Node", Metadata: model.Metadata{Name: fmt.Sprint("pay", i), Labels: map[string]string{"role": "payment"}}, Spec: &model.NodeSpec{}})
+	}
+	set = append(set, model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{}})
+	if _, err := r.Intent.Apply(ctx, intent.Actor{User: "admin"}, set, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"pay7": "pay7-2", "web01": "web01"} {
+		got, err := r.Intent.Register(ctx, name+" key", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: name})
+		if err != nil || got.Name != want {
+			t.Errorf("%s became %+v, %v", name, got, err)
+		}
 	}
 }

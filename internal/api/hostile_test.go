@@ -1,10 +1,15 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,7 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // peak is the most memory that the heap takes while fn runs, above what it took before.
@@ -243,5 +250,178 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 	if last.StatusCode != model.Limited.HTTP() {
 		t.Errorf("the 33rd watch of a token: %d", last.StatusCode)
+	}
+}
+
+// FuzzRequest sends any request of somebody who may do everything: what is wrong with it
+// is said in one form, and is never the server's fault.
+func FuzzRequest(f *testing.F) {
+	r := apitest.New(f)
+	r.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	r.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: disk}, spec: {interval: 60s, command: check_disk, targets: {groups: [all]}}}`)
+	r.Result("default", "web01", "disk", model.Critical, "DISK CRITICAL: / is full")
+	const applied = `{"resources":[{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"x"},"spec":{"interval":"60s","command":"true","targets":{"where":"node.labels.env == 'prod'"}}}],"dryRun":true,"message":"m"}`
+	for _, seed := range [][4]string{
+		{"GET", "/api/v1/events?limit=1&where=event.status%3D%3DCRITICAL&status=CRITICAL&after=AA", "", ""},
+		{"GET", "/api/v1/namespaces/default/events/web01/disk/history?limit=5", "", ""},
+		{"GET", "/api/v1/problems?open=true&after=AAAAAAAAAAA", "", ""}, {"GET", "/api/v1/changes?kind=Check&after=x", "", ""},
+		{"GET", "/api/v1/nodestates?selector=env%3Dprod&limit=0", "", ""}, {"GET", "/api/v1/status?namespace=none", "", ""},
+		{"POST", "/api/v1/apply", applied, ""}, {"POST", "/api/v1/apply", applied[:80], ""}, {"POST", "/api/v1/jointokens", `{"namespace":"default","groups":["a"],"maxUses":-1}`, ""},
+		{"PUT", "/api/v1/namespaces/default/checks/disk?dryRun=true", applied[14:160], `W/"0000000000000000-1"`},
+		{"DELETE", "/api/v1/namespaces/default/checks/disk?dryRun=1", "", `"57"`}, {"POST", "/api/v1/tokens", `{"user":"admin","role":"viewer"}`, ""},
+		{"GET", "/api/v1/kinds", "", ""}, {"BREW", "/", "", ""},
+	} {
+		f.Add(seed[0], seed[1], seed[2], seed[3])
+	}
+	listed := documented(f, r)
+	f.Fuzz(func(t *testing.T, method, target, body, etag string) {
+		q, err := http.NewRequest(method, "https://muster.example"+target, strings.NewReader(body))
+		if err != nil || !strings.HasPrefix(target, "/") || strings.Contains(q.URL.Path, "watch") || strings.Contains(q.URL.Path, "logout") {
+			return // no request, one without end, one that takes our token away
+		}
+		q.Header = http.Header{"Authorization": {"Bearer " + r.Token}, "Content-Type": {"application/json"}}
+		if etag != "" {
+			q.Header.Set("If-Match", etag)
+		}
+		q.RemoteAddr = "192.0.2.1:4711"
+		w := httptest.NewRecorder()
+		r.Handler.ServeHTTP(w, q)
+		var said struct {
+			Status int
+			Title  string
+		}
+		switch {
+		case w.Code >= 500 || w.Code == http.StatusUnauthorized && q.URL.Path != "/api/v1/login":
+			t.Fatalf("%s %s: %d %s", method, target, w.Code, w.Body)
+		case w.Code >= 400 && (json.Unmarshal(w.Body.Bytes(), &said) != nil || said.Status != w.Code || said.Title == ""):
+			t.Fatalf("%s %s: %d in another form: %s", method, target, w.Code, w.Body)
+		case w.Code > 400 && listed(q) != nil && !slices.Contains(listed(q), strconv.Itoa(w.Code)):
+			t.Fatalf("%s %s: %d, the page says %v: %s", method, target, w.Code, listed(q), w.Body)
+		}
+	})
+}
+
+// problemReplaced is a rig with an open problem, in whose place another one opens before what is done to it is
+// written.
+func problemReplaced(t *testing.T) (r *apitest.Rig, problem func() *model.Problem) {
+	r = apitest.New(t)
+	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")
+	r.Nodes("default", nil, "web01")
+	r.Result("default", "web01", "disk", model.Critical, "full")
+	node, _ := r.Directory.NodeByName("default", "web01")
+	check, _ := r.Directory.CheckByName("default", "disk")
+	r.Before = func() {
+		r.Result("default", "web01", "disk", model.OK, "fine")
+		r.Result("default", "web01", "disk", model.Critical, "full again")
+	}
+	return r, func() *model.Problem {
+		s, _ := r.View.Get(node, check)
+		if s.Problem == nil {
+			return &model.Problem{}
+		}
+		return s.Problem
+	}
+}
+
+func TestManyEventsMeanTheProblemsThatWerePicked(t *testing.T) {
+	for _, verb := range []string{"acknowledge", "resolve"} {
+		r, problem := problemReplaced(t)
+		was := problem().ID
+		status, _, text := raw(t, r, "POST", "/api/v1/events/"+verb, r.Token, `{"namespace":"default","check":"disk","note":"known"}`, map[string]string{"Content-Type": "application/json"})
+		if status != 200 {
+			t.Fatal(status, text)
+		}
+		if is := problem(); is.ID == "" || is.ID == was || is.Ack != nil {
+			t.Errorf("%s of problem %s did something to another one: %+v", verb, was, is)
+		}
+		var out v1.BulkDone
+		if err := json.Unmarshal([]byte(text), &out); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]int{"acknowledge": 0, "resolve": 1}[verb] // a problem to be resolved is closed, by whomever
+		if out.Done != want || len(out.Left) != 1-want || len(out.Left) == 1 && (out.Left[0].Failed || out.Left[0].Count != 1) {
+			t.Errorf("%s: %s", verb, text)
+		}
+	}
+}
+
+// The acknowledgement of one event conflicts with a result that closes its problem.
+func TestAnAcknowledgementThatCameTooLate(t *testing.T) {
+	r, _ := problemReplaced(t)
+	r.Before = func() { r.Result("default", "web01", "disk", model.OK, "fine") }
+	status, _, text := raw(t, r, "POST", "/api/v1/events/default/web01/disk/acknowledge", r.Token, `{"note":"known"}`, map[string]string{"Content-Type": "application/json"})
+	if status != http.StatusConflict {
+		t.Error(status, text)
+	}
+}
+
+func TestACallbackMeansTheProblemThatWasTold(t *testing.T) {
+	for _, verb := range []string{"Acknowledge", "Close"} {
+		r, problem := problemReplaced(t)
+		r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {opsgenie: {apiKey: k, callback: 0123456789abcdef0123}}\n")
+		was := *problem()
+		if err := r.History.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: was, Namespace: "default", Node: "web01", SourceName: "disk"}},
+			Deliveries: []history.Delivery{{Key: "told", Problem: was.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"), Created: r.Now()}}}); err != nil {
+			t.Fatal(err)
+		}
+		ask, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.URL+"/callback/default/pager", strings.NewReader(`{"action":"`+verb+`","alert":{"alias":"`+was.ID+`","username":"ada"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask.Header.Set("Authorization", "Bearer 0123456789abcdef0123")
+		answer, err := http.DefaultClient.Do(ask)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body)
+		if answer.Body.Close(); answer.StatusCode != 200 {
+			t.Fatal(answer.StatusCode, string(text))
+		}
+		if is := problem(); is.ID == "" || is.ID == was.ID || is.Ack != nil {
+			t.Errorf("%s of problem %s did something to another one: %+v", verb, was.ID, is)
+		}
+	}
+}
+
+// An apply of many says of some what they were when they were read; one that is not so holds back all.
+func TestApplyExpects(t *testing.T) {
+	r := apitest.New(t)
+	c, ctx := dial(t, r, r.Token), context.Background()
+	check := func(name, interval string) json.RawMessage {
+		const text = `{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"NAME"},"spec":{"targets":{"groups":["all"]},"interval":"EVERY","command":"true"}}`
+		return json.RawMessage(strings.NewReplacer("NAME", name, "EVERY", interval).Replace(text))
+	}
+	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "60s")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := done.Outcomes[0].Revision
+	seen := func(name string, revision int64) v1.Expected {
+		return v1.Expected{Ref: v1.Ref{Kind: "Check", Namespace: "default", Name: name}, Revision: revision}
+	}
+	for _, o := range []struct {
+		expect []v1.Expected
+		class  model.Class
+	}{
+		{[]v1.Expected{seen("disk", is-1)}, model.Stale},
+		{[]v1.Expected{seen("disk", 0)}, model.Stale},
+		{[]v1.Expected{seen("disk", is), seen("fresh", is)}, model.Stale},
+		{[]v1.Expected{seen("disk", is), seen("other", is)}, model.Invalid},
+		{[]v1.Expected{{Ref: v1.Ref{Kind: "Chek", Name: "disk"}}}, model.Invalid},
+		{[]v1.Expected{seen("disk", -1)}, model.Invalid},
+	} {
+		_, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "30s"), check("fresh", "30s")}, Expect: o.expect})
+		if model.ClassOf(err) != o.class {
+			t.Errorf("%+v: %v, want class %v", o.expect, err, o.class)
+		}
+	}
+	k := kind.Check().KindInfo
+	if _, _, err := c.Resources.Get(ctx, k, "default", "fresh"); model.ClassOf(err) != model.NotFound {
+		t.Errorf("what was refused left something: %v", err)
+	}
+	done, err = c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check("disk", "30s"), check("fresh", "30s")},
+		Expect: []v1.Expected{seen("disk", is), seen("fresh", 0)}})
+	if err != nil || len(done.Outcomes) != 2 {
+		t.Errorf("as it was read: %+v %v", done, err)
 	}
 }

@@ -1,9 +1,18 @@
+// Package client calls the API of a server. Operations stand by subject in the fields of Client
+// (Events, Resources, Nodes …); every error has the class that the server gave it. The package also
+// reads and writes the context file, which holds the address of the server, its CA and the session.
+//
+// It has no locks and no goroutine. Start reading at client.go, then request.go and context.go.
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -140,4 +149,119 @@ func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) e
 	}
 	return model.Errorf(model.Unavailable, "the server ended the run early (%s)", reason).
 		WithHint("the server cancels unfinished runs. See which were ordered: muster audit run")
+}
+
+// InProcess makes a client of an API in the same process. The API admits, limits and counts each
+// call as a request from that address with that token.
+func InProcess(api http.Handler, from, token string) *Client {
+	return newClient(&connection{base: &url.URL{Scheme: "https", Host: "muster"}, http: &http.Client{Transport: handlerTransport{api, from}}, token: token, now: time.Now})
+}
+
+// handlerTransport answers requests by an http.Handler; from is the address of the caller.
+type handlerTransport struct {
+	api  http.Handler
+	from string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	request := r.Clone(r.Context())
+	request.RemoteAddr, request.RequestURI = t.from, r.URL.RequestURI()
+	if request.Body == nil {
+		request.Body = http.NoBody
+	}
+	w := &recorder{header: http.Header{}}
+	t.api.ServeHTTP(w, request)
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return &http.Response{
+		StatusCode: w.status, Status: http.StatusText(w.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
+	}, nil
+}
+
+// recorder is an http.ResponseWriter that keeps the answer in memory.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (w *recorder) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter. The first final status wins.
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *recorder) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(p)
+}
+
+// refusal turns an answer with a status of 300 or more into an error.
+func (c *connection) refusal(answer *http.Response) error {
+	data, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	problem := v1.Error{Status: answer.StatusCode}
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/problem+json") && json.Unmarshal(data, &problem) == nil && problem.Detail != "" {
+		e := problem.AsModel()
+		if e.Class == model.Unauthenticated && e.Hint == "" {
+			e.Hint = "log in: muster login " + c.base.String()
+		}
+		return e
+	}
+	hint := "check that the address is a Muster server: muster version"
+	if c.base.Scheme == "http" && answer.StatusCode == http.StatusBadRequest {
+		hint = "the server speaks TLS: write https://" + c.base.Host
+	}
+	return model.Errorf(model.ClassOfHTTP(answer.StatusCode), "%s answered %s, but not as a Muster server does", c.base.Host, answer.Status).WithHint("%s", hint)
+}
+
+// unreachable turns the reason why no answer came into an error with a hint.
+func (c *connection) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	host, name := c.base.Host, c.base.Hostname()
+	shown := pki.RefusedCertificate{Server: host, Trusted: c.trusted, Now: c.now()}
+	if e := shown.ForPeople(err); e != nil {
+		return e
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return model.Errorf(model.Unavailable, "cannot find the host %s", name).
+			WithHint("check the name; look it up: getent hosts %s", name)
+	}
+	var wrapped *url.Error // repeats method and address
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	switch {
+	case strings.Contains(err.Error(), "Proxy Authentication Required"):
+		return model.Errorf(model.Unavailable, "the proxy of HTTPS_PROXY refuses user or password (407)").
+			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (write @ in a password as %%40), or bypass it: NO_PROXY=%s", name)
+	case c.base.Scheme == "http" && errors.Is(err, io.EOF):
+		return model.Errorf(model.Unavailable, "%s does not answer without TLS", host).WithHint("write https://%s", host)
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return model.Errorf(model.Unavailable, "%s answers without TLS", host).
+			WithHint("this is not the API: the admin listener or another program. Write https://HOST:8443")
+	}
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return model.Errorf(model.Unavailable, "no answer from %s: %w", host, err).
+			WithHint("the port is open, the server is starting or its disk is full. On its machine: muster doctor")
+	}
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		err = op.Err
+	}
+	e := model.Errorf(model.Unavailable, "cannot reach the server at %s: %w", host, err)
+	if c.base.Port() == "" {
+		return e.WithHint("the address has no port, so %s's default was tried. Servers listen at %s://%s", c.base.Scheme, c.base.Scheme, net.JoinHostPort(name, "8443"))
+	}
+	return e.WithHint("check that it runs: systemctl status muster. Start one: muster up. Use another one: --server URL")
 }

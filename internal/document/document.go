@@ -1,10 +1,23 @@
+// Package document parses files that people write, YAML and JSON, and decodes them strictly into
+// Go values. Every flaw names file, line, column and field, with a hint. JSON is parsed as YAML,
+// so there is one parser with positions.
+//
+// In: bytes and a Go type. Out: values, model.Flaws, the place of each field (Written). The package
+// starts no goroutine and holds no lock. Start reading at Decode; internal/kind decodes resources
+// with Reader and Decoder; YAML writes the other way.
 package document
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -97,4 +110,174 @@ func (w *Written) find(field string) place {
 // Sort orders flaws by their places in the file.
 func Sort(flaws model.Flaws) {
 	slices.SortStableFunc(flaws, func(a, b *model.Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
+}
+
+// notYAML explains a syntax error of the YAML library: text for people, and a hint.
+func notYAML(message string, line []byte) (text, hint string) {
+	text = "not YAML: " + message
+	indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+	switch {
+	case bytes.IndexByte(indent, '\t') >= 0 && (strings.Contains(message, "cannot start any token") || strings.Contains(message, "tab character")):
+		return "not YAML: this line is indented with a TAB", "indent with spaces"
+	case strings.Contains(message, "tab character"):
+		hint = "put spaces in the place of TABs"
+	case strings.Contains(message, "cannot start any token"):
+		hint = "quote text that begins with a special character"
+	case strings.Contains(message, "did not find expected"), strings.Contains(message, "mapping values are not allowed"):
+		hint = "look at quotes and indentation, here and in the line above; text with quotes, : or # goes between single quotes"
+	}
+	return text, hint
+}
+
+// lineOf returns a line, counted from 1; nil: there is none.
+func lineOf(data []byte, number int) []byte {
+	for line := range bytes.Lines(data) {
+		if number--; number == 0 {
+			return line
+		}
+	}
+	return nil
+}
+
+// notText finds the first byte that text cannot hold, in a program or an archive.
+func notText(data []byte) (at place, hint string) {
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		for i := 0; i < len(line); {
+			r, size := utf8.DecodeRune(line[i:])
+			bad := r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f
+			if broken := r == utf8.RuneError && size < 2; bad || broken {
+				return place{number, i + 1}, fmt.Sprintf("it has the byte 0x%02x there: is it the right file? Text is written in UTF-8", line[i])
+			}
+			i += size
+		}
+	}
+	return place{}, ""
+}
+
+// rightName returns a hint for an unknown field: the right spelling, or the right place.
+func (d *Decoder) rightName(t reflect.Type, word, at string) string {
+	names := fieldNames(t)
+	if at == "" {
+		names = append(names, d.skip...)
+	}
+	for _, name := range names {
+		if strings.EqualFold(strings.ReplaceAll(word, "_", ""), name) {
+			return "did you mean " + name + "?"
+		}
+	}
+	if d.Elsewhere != nil && d.root != nil {
+		if hint := d.Elsewhere(word, true, fieldNames(d.root)); hint != "" {
+			return hint
+		}
+	}
+	if d.root != nil {
+		if path := findField(d.root, word, d.base, 0); strings.Contains(path, ".") {
+			return "it belongs to " + path[:strings.LastIndexByte(path, '.')]
+		} else if path != "" {
+			return "write it at the top level, outside of " + at
+		}
+	}
+	if near := model.Nearest(word, names); near != "" {
+		return "did you mean " + near + "?"
+	}
+	if d.Elsewhere != nil && at == "" && d.root == nil {
+		if hint := d.Elsewhere(word, false, names); hint != "" {
+			return hint
+		}
+	}
+	return "fields here: " + strings.Join(names, ", ")
+}
+
+// findField returns the path of a field of this name in a spec, the nearest to its root; empty:
+// none.
+func findField(t reflect.Type, word, path string, depth int) string {
+	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	join := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	if t.Kind() != reflect.Struct || t == commandType || t == secretType || depth > 3 {
+		return ""
+	}
+	if _, ok := fieldOf(t, word); ok {
+		return join(word)
+	}
+	for i := range t.NumField() {
+		if found := findField(t.Field(i).Type, word, join(jsonName(t.Field(i))), depth+1); found != "" {
+			return found
+		}
+	}
+	return ""
+}
+
+// HasField reports whether the struct that v points to has a field of this JSON name.
+func HasField(v any, name string) bool {
+	_, ok := fieldOf(reflect.TypeOf(v).Elem(), name)
+	return ok
+}
+
+// YAML writes one JSON document as YAML, fields in their order; Documents parses it back to the
+// same values. Commands show stored JSON this way: get -o yaml, edit, differences.
+func YAML(document []byte) ([]byte, error) {
+	r := &Reader{}
+	docs := r.Documents(document)
+	if err := r.Flaws.Err(); err != nil || len(docs) != 1 {
+		return nil, fmt.Errorf("turn JSON into YAML: %w", cmp.Or(err, errNotOne))
+	}
+	var out bytes.Buffer
+	dumper, err := yaml.NewDumper(&out, yaml.WithIndent(2), yaml.WithCompactSeqIndent(false), yaml.WithLineWidth(-1), yaml.WithQuotePreference(yaml.QuoteDouble))
+	if err == nil {
+		err = dumper.Dump(docs[0].yaml())
+	}
+	if err == nil {
+		err = dumper.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+var errNotOne = errors.New("not one document")
+
+// old11 lists words that parsers of YAML 1.1 read as true or false.
+var old11 = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
+
+func (t *Tree) yaml() *yaml.Node {
+	scalar := func(tag string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.text} }
+	switch t.kind {
+	case text:
+		n := scalar("!!str")
+		if old11[strings.ToLower(t.text)] {
+			n.Style = yaml.DoubleQuotedStyle
+		}
+		return n
+	case number:
+		if strings.ContainsAny(t.text, ".eE") {
+			return scalar("!!float")
+		}
+		return scalar("!!int")
+	case boolean:
+		return scalar("!!bool")
+	case list:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		if len(t.items) == 0 {
+			n.Style = yaml.FlowStyle
+		}
+		for _, item := range t.items {
+			n.Content = append(n.Content, item.yaml())
+		}
+		return n
+	case mapping:
+		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		if len(t.keys) == 0 {
+			n.Style = yaml.FlowStyle
+		}
+		for _, k := range t.keys {
+			n.Content = append(n.Content, (&Tree{kind: text, text: k.name}).yaml(), k.value.yaml())
+		}
+		return n
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}
 }

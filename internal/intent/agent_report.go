@@ -1,12 +1,15 @@
 package intent
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -133,4 +136,208 @@ func rejectFacts(facts map[string]string) (reason string) {
 		return fmt.Sprintf("the agent says %d bytes of facts, at most %d", size, maxReportBytes)
 	}
 	return ""
+}
+
+// AgentReports keeps the self-descriptions of agents and writes them into their nodes' rows.
+type AgentReports struct{ *repository }
+
+// RecordReport keeps a report in memory; WriteReports writes it soon, if it differs from the record. A fleet that
+// returns with known reports costs no query. Where a part is over a limit, limit (facts, labels or groups) and
+// reason say so.
+func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, reason string) {
+	if report.Facts == nil {
+		report.Facts = map[string]string{}
+	}
+	if report.Labels == nil {
+		report.Labels = map[string]string{}
+	}
+	report.Groups = sortedGroups(report.Groups)
+	if reason = rejectFacts(report.Facts); reason != "" {
+		limit, report.Facts = "facts", nil
+	}
+	if why := s.rejectLabels(info.Namespace, report.Labels); why != "" {
+		limit, reason, report.Labels = "labels", why, nil
+	}
+	if why := rejectGroups(info.Namespace, report.Groups); why != "" {
+		limit, reason, report.Groups = "groups", why, nil
+	}
+	fingerprint := report.fingerprint()
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
+	if on, ok := s.nodes.byUID[info.UID]; ok && on.report == fingerprint {
+		delete(s.nodes.reports, info.UID)
+		return limit, reason
+	}
+	s.nodes.reports[info.UID] = report
+	s.nodes.reportCount++
+	return limit, reason
+}
+
+// ReportBacklog returns the nodes whose reports wait to be written, all nodes that enrolled, and the reports ever kept.
+func (s *AgentReports) ReportBacklog() (waiting, nodes int, ever uint64) {
+	s.nodes.mu.RLock()
+	defer s.nodes.mu.RUnlock()
+	return len(s.nodes.reports), len(s.nodes.byUID), s.nodes.reportCount
+}
+
+// WriteReports writes reports every two seconds, many nodes in one transaction, until ctx ends.
+func (s *AgentReports) WriteReports(ctx context.Context) error {
+	tick := time.NewTicker(2 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if err := s.writePending(ctx); err != nil && ctx.Err() == nil {
+				s.opts.Logger.Warn("facts of nodes could not be written; trying again", "err", err)
+			}
+		}
+	}
+}
+
+// A node with ever-changing reports is written (and planned) at this rate at most: some changes at once, for a machine
+// that boots, then one per factsPace.
+const (
+	reportBurst = 4
+	reportPace  = 30 * time.Second
+)
+
+// pace is a node's used share of factsAtOnce at a time.
+type pace struct {
+	used float64
+	at   time.Time
+}
+
+func (p pace) now(now time.Time) pace {
+	return pace{max(0, p.used-float64(now.Sub(p.at))/float64(reportPace)), now}
+}
+
+// maxReportBatch bounds the nodes of one transaction.
+const maxReportBatch = 2000
+
+// pendingBatch returns the reports and first keys for the next transaction. A newer report replaces an older one that
+// still waits, so nothing outdated is written.
+func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) {
+	now := s.opts.Now()
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
+	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p pace) bool { return p.now(now).used == 0 })
+	if len(s.nodes.paces) == 0 {
+		s.nodes.paces = map[uuid.UUID]pace{}
+	}
+	seen, keys = map[uuid.UUID]AgentReport{}, map[uuid.UUID]string{}
+	for uid, report := range s.nodes.reports {
+		if s.nodes.paces[uid].now(now).used > reportBurst-1 {
+			continue
+		}
+		if seen[uid] = report; len(seen) == maxReportBatch {
+			break
+		}
+	}
+	for uid, key := range s.nodes.firstKeys {
+		if keys[uid] = key; len(keys) == maxReportBatch {
+			break
+		}
+	}
+	return seen, keys
+}
+
+// writePending writes batches until none is left.
+func (s *AgentReports) writePending(ctx context.Context) error {
+	for {
+		seen, keys := s.pendingBatch()
+		if len(seen)+len(keys) == 0 {
+			return nil
+		}
+		written, err := s.writeBatch(ctx, seen, keys)
+		if err != nil {
+			return err // all reports stay for the next round
+		}
+		s.markWritten(seen, keys, written)
+	}
+}
+
+// writeBatch writes the reports of a batch that differ from the rows, and returns their nodes. It holds writing, so
+// that no row changes or moves between reading and writing.
+func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) (written []uuid.UUID, err error) {
+	all := maps.Clone(seen)
+	for uid := range keys {
+		all[uid] = seen[uid]
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	var writes []Write
+	for uid, report := range all {
+		write, ok, err := s.reportWrite(ctx, uid, report, keys[uid])
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			writes, written = append(writes, write), append(written, uid)
+		}
+	}
+	if len(writes) > 0 {
+		_, err = s.commitLocked(ctx, serverActor("facts from agents"), writes)
+	}
+	return written, err
+}
+
+// markWritten removes written reports and counts the writes of each node. A node with a newer report waits for the next round.
+func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string, written []uuid.UUID) {
+	now := s.opts.Now()
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
+	for _, uid := range written {
+		p := s.nodes.paces[uid].now(now)
+		s.nodes.paces[uid] = pace{p.used + 1, now}
+	}
+	for uid, report := range seen {
+		if now, ok := s.nodes.reports[uid]; ok && now.equal(report) {
+			delete(s.nodes.reports, uid)
+		}
+	}
+	for uid := range keys {
+		delete(s.nodes.firstKeys, uid)
+	}
+	if len(s.nodes.reports) == 0 { // a map keeps the room that a fleet took which came at once
+		s.nodes.reports = map[uuid.UUID]AgentReport{}
+	}
+	if len(s.nodes.firstKeys) == 0 {
+		s.nodes.firstKeys = map[uuid.UUID]string{}
+	}
+}
+
+// reportWrite returns the write of a node's row with its report; ok is false where the row has it already.
+func (s *AgentReports) reportWrite(ctx context.Context, uid uuid.UUID, report AgentReport, machine string) (w Write, ok bool, err error) {
+	info, ok := s.nodes.lookup(uid)
+	if !ok {
+		return w, false, nil
+	}
+	key := Key{"Node", info.Namespace, info.Name}
+	row, err := s.opts.Store.Get(ctx, key)
+	if model.ClassOf(err) == model.NotFound {
+		return w, false, nil
+	}
+	if err != nil {
+		return w, false, err
+	}
+	r, err := s.decode(row)
+	if err != nil {
+		return w, false, err
+	}
+	spec := r.Spec.(*model.NodeSpec)
+	before := recordedReport(spec)
+	if report = report.orElse(before); spec.Key != "" {
+		machine = spec.Key
+	}
+	if report.equal(before) && spec.Key == machine {
+		return w, false, nil
+	}
+	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.Key = report.Facts, report.Labels, report.Groups, machine
+	if spec.AgentReceivers = report.Hears; report.Hears.Empty() {
+		spec.AgentReceivers = nil
+	}
+	body, err := encode(r)
+	return Write{Key: key, Body: body, Expect: row.Revision}, true, err
 }

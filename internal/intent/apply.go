@@ -19,7 +19,7 @@ type ApplyOptions struct {
 	// Owner is written on all applied resources; empty: a change by hand. See owner.go.
 	Owner      string
 	TakeOver   bool // takes resources of other owners, too
-	Prune      bool // deletes resources of the owner that the apply leaves out; see prune.go
+	Prune      bool // deletes resources of the owner that the apply leaves out; see owner.go
 	AllowEmpty bool // prunes even if the apply is empty
 	// Namespaces bound a prune; nil: all namespaces.
 	Namespaces []string

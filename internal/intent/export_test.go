@@ -2,6 +2,8 @@ package intent
 
 import (
 	"context"
+	"strings"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,4 +39,34 @@ func (s *Service) WaitingRequests() int {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
 	return len(s.queue.waits)
+}
+
+// A fleet that comes back says what it said before: nothing of it waits to be
+// written, and the store is not asked.
+func TestWhatIsOnRecordIsNotWrittenAgain(t *testing.T) {
+	facts, labels := map[string]string{"os": "linux", "arch": "amd64"}, map[string]string{"env": "prod"}
+	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", report: AgentReport{facts, labels, []string{"canary", "web"}, nil}.fingerprint()}
+	s := NewService(Options{})
+	s.nodes.byUID[info.UID] = info
+	for _, c := range []struct {
+		what          string
+		facts, labels map[string]string
+		groups        string
+		waiting       int
+	}{
+		{"the same", facts, labels, "web canary", 0},
+		{"another value", map[string]string{"os": "linux", "arch": "arm64"}, labels, "web canary", 1},
+		{"the same after all", facts, labels, "canary web web", 0},
+		{"one fact less", map[string]string{"os": "linux"}, labels, "web canary", 1},
+		{"a label for a fact", map[string]string{"os": "linux", "arch": "amd64", "env": "prod"}, nil, "web canary", 1},
+		{"value and name moved", map[string]string{"os": "linux", "archa": "md64"}, labels, "web canary", 1},
+		{"no labels", facts, nil, "web canary", 1},
+		{"no groups", facts, labels, "", 1},
+		{"another group", facts, labels, "web db", 1},
+	} {
+		s.RecordReport(info, AgentReport{c.facts, c.labels, strings.Fields(c.groups), nil})
+		if len(s.nodes.reports) != c.waiting {
+			t.Errorf("%s: %d nodes wait to be written, want %d", c.what, len(s.nodes.reports), c.waiting)
+		}
+	}
 }

@@ -1,9 +1,17 @@
 package intent
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/aymanbagabas/go-udiff"
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -94,4 +102,191 @@ func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]Au
 		out[i] = AuditEntry{Revision: c.Revision, Part: c.Part, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Was: c.Was, Diff: difference(c.Before, c.After)}
 	}
 	return out, nil
+}
+
+// String returns a key as messages show it: check/disk, or check/shared/disk outside the default namespace.
+func (k Key) String() string {
+	text := strings.ToLower(k.Kind) + "/"
+	if k.Namespace != "" && k.Namespace != "default" {
+		text += k.Namespace + "/"
+	}
+	return text + k.Name
+}
+
+// KeyOf returns the key of the row that holds a resource.
+func KeyOf(r *model.Resource) Key {
+	key := Key{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
+	if key.Kind == "Namespace" {
+		key.Namespace = ""
+	} else if key.Namespace == "" {
+		key.Namespace = model.DefaultNamespaceName
+	}
+	return key
+}
+
+// encode returns the body of a resource's row: the resource without the fields that the server adds.
+func encode(r *model.Resource) ([]byte, error) {
+	body, err := json.Marshal(struct {
+		APIVersion string         `json:"apiVersion"`
+		Kind       string         `json:"kind"`
+		Metadata   model.Metadata `json:"metadata"`
+		Spec       model.Spec     `json:"spec"`
+	}{model.APIVersion, r.Kind, r.Metadata, r.Spec})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", KeyOf(r), err)
+	}
+	return body, nil
+}
+
+// decode returns the resource of a row, with its id, revision and times.
+func (r *repository) decode(row Row) (*model.Resource, error) {
+	var body struct {
+		Metadata model.Metadata  `json:"metadata"`
+		Spec     json.RawMessage `json:"spec"`
+	}
+	if err := json.Unmarshal(row.Body, &body); err != nil {
+		return nil, fmt.Errorf("decode %s: %w", row.Key, err)
+	}
+	spec, err := r.opts.Kinds.DecodeSpec(row.Kind, body.Spec)
+	if err != nil {
+		return nil, fmt.Errorf("decode %s: %w", row.Key, err)
+	}
+	return &model.Resource{
+		APIVersion: model.APIVersion, Kind: row.Kind, Metadata: body.Metadata, Spec: spec,
+		Status: &model.ResourceStatus{ID: row.ID, Revision: row.Revision, Created: row.Created, Updated: row.Updated},
+	}, nil
+}
+
+// decodeNode decodes the row of a node, without the kind registry.
+func decodeNode(row Row) (*model.Resource, *model.NodeSpec, error) {
+	spec := &model.NodeSpec{}
+	r := &model.Resource{Spec: spec}
+	if err := json.Unmarshal(row.Body, r); err != nil {
+		return nil, nil, fmt.Errorf("decode %s: %w", row.Key, err)
+	}
+	return r, spec, nil
+}
+
+// sameJSON reports whether two bodies hold equal values.
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return bytes.Equal(a, b)
+	}
+	ax, _ := json.Marshal(x)
+	by, _ := json.Marshal(y)
+	return bytes.Equal(ax, by)
+}
+
+// redacted returns a body without secrets; nil where it cannot be read.
+func (r *repository) redacted(key Key, body []byte) []byte {
+	if len(body) == 0 {
+		return nil
+	}
+	resource, err := r.decode(Row{Key: key, Body: body})
+	if err != nil {
+		return nil
+	}
+	out, err := encode(r.opts.Kinds.Redact(resource))
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+// difference returns the unified difference of two bodies, in YAML.
+func difference(before, after []byte) string {
+	if before == nil && after == nil {
+		return ""
+	}
+	return udiff.Unified("before", "after", asYAML(before), asYAML(after))
+}
+
+func asYAML(body []byte) string {
+	if len(body) == 0 {
+		return ""
+	}
+	text, err := document.YAML(body)
+	if err != nil {
+		return string(body) + "\n"
+	}
+	return string(text)
+}
+
+// runKind is the kind of rows whose changes record the runs that people ordered. The row named run is empty; every
+// other row is an action that has begun and not ended.
+const runKind = "run"
+
+// openRun is the body of an action's row.
+type openRun struct {
+	By       Actor  // By.Why names the action
+	Picked   string // its size, for people
+	Revision int64  // of the record of its begin
+}
+
+// Runs records the runs that people order on nodes.
+type Runs struct{ *repository }
+
+// RecordRun records a run before it is sent; by.Why describes it.
+func (s *Runs) RecordRun(ctx context.Context, by Actor) error {
+	_, err := s.commit(ctx, by, []Write{{Key: Key{Kind: runKind, Name: "run"}, Body: []byte("{}"), Expect: -1}})
+	return err
+}
+
+// BeginRun records the beginning of a long action: by.Why names it, picked its size, note more about it. The caller
+// calls ended with the outcome; without that, CloseInterruptedRuns closes the record at the next start.
+func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (ended func(came string) error, err error) {
+	key := Key{Kind: runKind, Name: uuid.NewString()}
+	of := openRun{By: by, Picked: picked}
+	body, err := json.Marshal(of)
+	if err != nil {
+		return nil, fmt.Errorf("BUG: %w", err)
+	}
+	by.Why += ": " + picked + note
+	done, err := s.commit(ctx, by, []Write{{Key: key, Body: body}})
+	if err != nil {
+		return nil, err
+	}
+	of.Revision = done.Revision
+	ctx = context.WithoutCancel(ctx) // whoever asked may be gone
+	return func(came string) error {
+		ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+		defer cancel()
+		return s.closeRun(ctx, key, of, "to its end", came)
+	}, nil
+}
+
+// closeTimeout bounds the record of an end.
+const closeTimeout = 30 * time.Second
+
+func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
+	by := of.By
+	by.Why = fmt.Sprintf("%s %s (revision %d): %s", of.By.Why, how, of.Revision, came)
+	_, err := s.commit(ctx, by, []Write{{Key: key, Expect: -1}})
+	return err
+}
+
+// CloseInterruptedRuns records of each open action that the server ended before its outcome was recorded. Call it
+// before anybody can begin one.
+func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
+	rows, err := s.opts.Store.List(ctx, ListQuery{Kind: runKind})
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.Name == "run" {
+			continue
+		}
+		of := openRun{By: serverActor("something")}
+		if err := json.Unmarshal(row.Body, &of); err != nil {
+			return fmt.Errorf("read %s: %w", row.Key, err)
+		}
+		of.Revision = row.Revision
+		came := "of " + of.Picked + " some may be left, because the server ended before it had recorded the end; type it again, it picks what there is left to do (--dry-run shows that)"
+		if err := s.closeRun(ctx, row.Key, of, "perhaps not to its end", came); err != nil {
+			return err
+		}
+		s.opts.Logger.Warn("the server ended in the middle of what somebody had begun; it may be typed again", "user", of.By.User, "what", of.By.Why, "of", of.Picked, "revision", of.Revision)
+	}
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -108,4 +110,93 @@ func (s *Retention) deleteEndedSilences(ctx context.Context, now time.Time) erro
 		}
 	}
 	return s.EndSilences(ctx, "the silence ended a week ago", over)
+}
+
+const (
+	absentTooLong = "away for too long"
+	// forgottenTombstoneLife is how long a machine that was forgotten hears why.
+	forgottenTombstoneLife = 7 * 24 * time.Hour
+	forgetInterval         = 15 * time.Second
+	maxForgetBatch         = 500 // nodes of one commit
+)
+
+// ForgetAbsentNodes removes ephemeral nodes that had no session for their ForgetAfter, until ctx ends. Only
+// time in which the server listened counts, and each start counts from zero.
+func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
+	away := map[uuid.UUID]time.Duration{}
+	tick := time.NewTicker(forgetInterval)
+	defer tick.Stop()
+	last := s.opts.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := s.opts.Now()
+		passed := min(max(0, now.Sub(last)), 2*forgetInterval)
+		last = now
+		if err := s.forget(ctx, away, passed); err != nil && ctx.Err() == nil {
+			s.opts.Logger.Warn("nodes that are away for too long could not be forgotten; trying again", "err", err)
+		}
+	}
+}
+
+// forget adds passed to the absence of each ephemeral node without a session and removes those absent for too long.
+func (s *Nodes) forget(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
+	var keys []Key
+	for _, node := range s.nodes.ephemeralNodes(away) {
+		if s.opts.Connected != nil && s.opts.Connected(node.ID) {
+			delete(away, node.UID)
+			continue
+		}
+		before, known := away[node.UID]
+		if known { // a node that went since the last round waits one round longer
+			before += passed
+		}
+		if away[node.UID] = before; before >= node.ForgetAfter && len(keys) < maxForgetBatch {
+			keys = append(keys, Key{"Node", node.Namespace, node.Name})
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	t := Tombstone{Why: ReasonForgotten, Until: s.opts.Now().UTC().Add(forgottenTombstoneLife)}
+	_, err := s.deregister(ctx, serverActor(absentTooLong), keys, t, ApplyOptions{Yes: true})
+	if class := model.ClassOf(err); err != nil && (class == model.Conflict || class == model.NotFound) {
+		return nil // changed or deleted meanwhile: the next round decides
+	}
+	return err
+}
+
+// EphemeralNodes returns the nodes with an ephemeral lifecycle.
+func (s *Nodes) EphemeralNodes() []NodeInfo { return s.nodes.ephemeralNodes(nil) }
+
+// ForgottenNode is an ephemeral node that the server removed, with the handlers to notify.
+type ForgottenNode struct {
+	Namespace, Node string
+	Tell            []string // handlers, NAMESPACE/NAME
+	Why             string
+}
+
+// ForgottenNode returns the removal of an ephemeral node that a change records; nil for any other change, and
+// where no handler is to be notified.
+func (c *Change) ForgottenNode() *ForgottenNode {
+	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != absentTooLong {
+		return nil
+	}
+	_, spec, err := decodeNode(Row{Key: c.Key, Body: c.Before})
+	if err != nil {
+		return nil
+	}
+	life := spec.EffectiveLifecycle()
+	if life == nil || len(life.Handlers) == 0 {
+		return nil
+	}
+	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String()}
+	for _, ref := range life.Handlers {
+		ns, name := model.SplitRef(c.Key.Namespace, ref)
+		l.Tell = append(l.Tell, ns+"/"+name)
+	}
+	return l
 }

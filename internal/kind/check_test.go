@@ -1,8 +1,12 @@
 package kind
 
 import (
+	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // What nobody runs says nothing of how to run it.
@@ -61,6 +65,144 @@ func TestChecksAreLookedThrough(t *testing.T) {
 		}
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", yaml, err, want)
+		}
+	}
+}
+
+// A cron expression that is none says which field is wrong.
+func TestWrongCron(t *testing.T) {
+	for cron, want := range map[string]string{
+		"61 * * * *":   `: "61" is no minute`,
+		"0 25 * * *":   `: "25" is no hour`,
+		"0 0 32 * *":   `: "32" is no day of the month`,
+		"0 0 * JANU *": `: "JANU" is no month`,
+		"0 0 * * 9":    `: "9" is no weekday`,
+	} {
+		if text, hint := wrongCron(strings.Fields(cron)); text != want || hint == "" {
+			t.Errorf("%s: %q, %q", cron, text, hint)
+		}
+	}
+}
+
+func TestRoundRobinIsValidated(t *testing.T) {
+	for spec, want := range map[string]string{
+		"{command: a, interval: 10s, roundRobin: true}":                               "",
+		"{command: a, interval: 10s, roundRobin: true, ttl: 1m, proxy: {nodes: [a]}}": "",
+		"{command: a, cron: '* * * * *', roundRobin: true}":                           "is in no node's zone",
+		"{command: a, cron: '* * * * *', timeZone: UTC, roundRobin: true}":            "",
+		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "only when its turn comes",
+		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
+	} {
+		list, err := All().Decode("c.yaml", []byte("apiVersion: muster/v1\nkind: Check\nmetadata: {name: c}\nspec: "+spec+"\n"))
+		if err == nil {
+			err = All().Validate(&list[0].Resource)
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+// The note of a handler, pipeline, secret or asset counts all of its users.
+func TestUsedBy(t *testing.T) {
+	handler, every := &model.HandlerSpec{}, &model.HandlerSpec{Stream: &model.Stream{Results: model.AllResults}}
+	for want, of := range map[string]struct {
+		spec model.Spec
+		l    Placement
+	}{
+		"used by nothing yet":                                {handler, Placement{Nodes: 3}},
+		"used by 1 node":                                     {handler, Placement{Hear: 1}},
+		"used by 2 routes":                                   {handler, Placement{Routes: 2}},
+		"used by 2 checks and 3 nodes":                       {handler, Placement{Nodes: 9, Checks: 2, Hear: 3}},
+		"used by 2 checks and 1 namespace":                   {handler, Placement{Checks: 2, Spaces: 1}},
+		"used by 1 check, 1 route, 1 pipeline and 2 nodes":   {handler, Placement{Checks: 1, Routes: 1, Flows: 1, Hear: 2}},
+		"receives every result":                              {every, Placement{}},
+		"receives every result; used by 1 route":             {every, Placement{Routes: 1}},
+		"used by 1 node; kept from Sensu":                    {&model.PipelineSpec{}, Placement{Hear: 1}},
+		"used by nothing yet; kept from Sensu":               {&model.HookSpec{}, Placement{}},
+		"used by 1 check on 3 nodes and 1 handler":           {&model.SecretSpec{}, Placement{Nodes: 3, Checks: 1, Handlers: 1}},
+		"used by 1 mutator":                                  {&model.SecretSpec{}, Placement{Mutators: 1}},
+		"used by 2 checks on 1 node, 1 handler and 1 filter": {&model.AssetSpec{}, Placement{Nodes: 1, Checks: 2, Handlers: 1, Filters: 1}},
+	} {
+		r := &model.Resource{Kind: of.spec.Kind(), Spec: of.spec}
+		if got, _ := All().Effect(r, of.l, false); got != want {
+			t.Errorf("%+v: %q, want %q", of, got, want)
+		}
+	}
+}
+
+func TestSecretsOfMutators(t *testing.T) {
+	command := &model.Command{Shell: "mutate"}
+	for name, c := range map[string]struct {
+		spec model.MutatorSpec
+		want string // in the error; empty: it is right
+	}{
+		"of a command":  {model.MutatorSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}, {Env: "OTHER", Secret: "shared/b"}}}, ""},
+		"of another":    {model.MutatorSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "team/a"}}}, "spec.secrets[0].secret"},
+		"in env too":    {model.MutatorSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "KEY is set twice"},
+		"of javascript": {model.MutatorSpec{Javascript: "return 1", Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "JavaScript reads no environment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: "Mutator", Metadata: model.Metadata{Name: "m", Namespace: "default"}, Spec: &c.spec})
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	spec := &model.MutatorSpec{Command: command, Assets: []string{"tools"}, Env: map[string]string{"A": "plain"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
+	within := spec.QualifyReferences("team")
+	if spec.Secrets[0].Secret != "key" || spec.Assets[0] != "tools" || within.Assets[0] != "team/tools" {
+		t.Errorf("%+v, within %+v", spec, within)
+	}
+	out, hidden, err := within.Reveal(func(s model.Secret) (string, error) { return "value of " + s.Named, nil })
+	if err != nil || out.Env["KEY"] != "value of team/key" || len(hidden) != 2 || within.Env["KEY"] != "" {
+		t.Errorf("%+v, %q, %v", out, hidden, err)
+	}
+	if _, _, err := within.Reveal(func(model.Secret) (string, error) { return "", errors.New("gone") }); err == nil || err.Error() != "spec.secrets[0]: gone" {
+		t.Error(err)
+	}
+	if text, err := json.Marshal(All().Redact(&model.Resource{Kind: "Mutator", Spec: spec})); err != nil || strings.Contains(string(text), "plain") || !strings.Contains(string(text), `"secret":"key"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestWhatIsKeptFromSensuIsChecked(t *testing.T) {
+	for _, c := range []struct{ kind, spec, want string }{
+		{"Filter", `{action: allow, expressions: ["event.check.status == 2"]}`, ""},
+		{"Filter", `{action: deny, expressions: ["true"], when: {spans: [{during: "mon-fri 09:00-17:00"}], timeZone: Europe/Paris}}`, ""},
+		{"Filter", `{action: maybe, expressions: ["("]}`, `"maybe" is not known`},
+		{"Filter", `{action: allow, expressions: ["("]}`, "spec.expressions[0]: "},
+		{"Filter", `{action: allow}`, "spec.expressions: says nothing"},
+		{"Filter", `{action: allow, expressions: ["true"], when: {}}`, "spec.when: says no time"},
+		{"Filter", `{action: allow, expressions: ["true"], when: {window: night, spans: [{during: sat}]}}`, "both spans and window"},
+		{"Mutator", `{command: jq .check}`, ""},
+		{"Mutator", `{javascript: "return 'x'", timeout: 5s}`, ""},
+		{"Filter", `{action: allow, expressions: ["often(event)"], assets: [scripts, shared/more]}`, ""},
+		{"Filter", `{action: allow, expressions: ["often(event)"], assets: [other/scripts]}`, "of another namespace"},
+		{"Mutator", `{javascript: "return words(event)", assets: [scripts]}`, ""},
+		{"Mutator", `{command: shorten, assets: [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q]}`, "more than 16"},
+		{"Mutator", `{}`, "spec: says nothing to do"},
+		{"Mutator", `{command: "jq", javascript: "return 1"}`, "both command and javascript"},
+		{"Hook", `{command: ps aux, timeout: 30s, stdin: true}`, ""},
+		{"Hook", `{timeout: 2m}`, "spec.command: missing"},
+		{"Pipeline", `{workflows: [{name: a, filters: [is_incident, shared/x], mutator: only_check_output, handler: slack}]}`, ""},
+		{"Pipeline", `{workflows: [{name: a, handler: slack}, {name: a}]}`, `a second workflow "a"`},
+		{"Pipeline", `{workflows: [{name: a}]}`, "handler: missing"},
+		{"Pipeline", `{workflows: [{name: a, filters: [other/x], handler: b}]}`, "of another namespace"},
+		{"Check", `{command: "true", interval: 60s, pipelines: [alerts], hooks: [{hook: shared/look, when: [critical]}]}`, ""},
+		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [critical], command: ps}]}`, "says command and timeout already"},
+		{"Check", `{command: "true", interval: 60s, hooks: [{hook: look, when: [ok]}, {name: look, when: [ok], command: ps}]}`, `a second hook "look"`},
+	} {
+		list, err := All().Read("a.yaml", []byte("kind: "+c.kind+"\nmetadata: {name: a}\nspec: "+c.spec+"\n"))
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s %s: %v", c.kind, c.spec, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s %s: %v, want %q", c.kind, c.spec, err, c.want)
+		case c.want == "":
+			if k, _ := All().Of(c.kind); k.FromSensu(list[0].Spec) == "" {
+				t.Errorf("%s %s is not marked", c.kind, c.spec)
+			}
 		}
 	}
 }

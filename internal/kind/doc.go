@@ -6,6 +6,6 @@
 // references, cells, explanations. All is pure: the package starts no goroutine, holds no lock and
 // keeps no state.
 //
-// Start reading at Kind and All; check.go shows a large kind, hook.go a small one. To add a kind,
-// write its spec and a file such as hook.go, and list it in All: see ARCHITECTURE.md, "Add a kind".
+// Start reading at Kind and All; check.go shows a large kind, Hook in pipeline.go a small one. To add a kind,
+// write its spec and a function such as Hook, and list it in All: see ARCHITECTURE.md, "Add a kind".
 package kind

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -63,5 +64,133 @@ func TestSecretsOfServicesAreHidden(t *testing.T) {
 	back, err := All().DecodeResource(text)
 	if err != nil || back.Spec.(*model.HandlerSpec).Ntfy.Token.FromFile != "/etc/muster/ntfy" {
 		t.Errorf("%v %+v", err, back)
+	}
+}
+
+func TestSecretsOfHandlers(t *testing.T) {
+	command := &model.Command{Shell: "page"}
+	for name, c := range map[string]struct {
+		spec model.HandlerSpec
+		want string // in the error; empty: it is right
+	}{
+		"named":            {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}}, ""},
+		"of shared":        {model.HandlerSpec{PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Named: "shared/pager"}}}, ""},
+		"of another":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "team/slack"}}}, "spec.slack.url.secret"},
+		"no name":          {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "Slack!"}}}, "spec.slack.url.secret"},
+		"two places":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack", FromEnv: "SLACK"}}}, "more than one place"},
+		"a token":          {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{Named: "hook"}}}, ""},
+		"token and header": {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{Named: "hook"}, Headers: map[string]string{"authorization": "x"}}}, "both token and a header"},
+		"of a command":     {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "pager"}, {Env: "OTHER", Secret: "shared/pager"}}}, ""},
+		"twice":            {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}, {Env: "KEY", Secret: "b"}}}, "KEY is set twice"},
+		"in env too":       {model.HandlerSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "KEY is set twice"},
+		"our own":          {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "MUSTER_IDEMPOTENCY_KEY", Secret: "a"}}}, "not for secrets"},
+		"no secret":        {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: ""}}}, "write the name of a Secret"},
+		"assets":           {model.HandlerSpec{Command: command, Assets: []string{"tools", "shared/more"}}, ""},
+		"asset of another": {model.HandlerSpec{Command: command, Assets: []string{"team/tools"}}, "spec.assets"},
+		"asset of a probe": {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Assets: []string{"tools"}}, "only a command needs programs"},
+		"no command":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "only a command has an environment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: "Handler", Metadata: model.Metadata{Name: "h", Namespace: "default"}, Spec: &c.spec})
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestSecretsOfHandlersAreRevealed(t *testing.T) {
+	var spec model.HandlerSpec
+	if err := json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec); err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, one := range spec.NamedSecrets() {
+		named = append(named, one.Field+"="+one.Ref)
+	}
+	if got := strings.Join(named, " "); got != "opsgenie.apiKey.secret=ops opsgenie.callback.secret=shared/back secrets[0].secret=key" {
+		t.Error(got)
+	}
+	spec.QualifyReferences("team")
+	read := func(s model.Secret) (string, error) { return "value of " + s.Named, nil }
+	out, hidden, err := spec.Reveal(read)
+	if err != nil || out.Opsgenie.APIKey.Text != "value of team/ops" || out.Opsgenie.Callback.Text != "value of shared/back" || out.Env["KEY"] != "value of team/key" || out.Env["A"] != "b" {
+		t.Fatalf("%+v %+v, %v", out, out.Opsgenie, err)
+	}
+	if len(hidden) != 4 || spec.Env["KEY"] != "" || spec.Opsgenie.APIKey.Text != "" {
+		t.Errorf("%q; %+v", hidden, spec)
+	}
+	if _, _, err := spec.Reveal(func(model.Secret) (string, error) { return "", errors.New("gone") }); err == nil || err.Error() != "spec.opsgenie.apiKey: gone" {
+		t.Error(err)
+	}
+	text, err := json.Marshal(All().Redact(&model.Resource{Kind: "Handler", Spec: &spec}))
+	if err != nil || !strings.Contains(string(text), `{"secret":"team/ops"}`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestAPropertyMayNotChooseTheServerOfAWebhook(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://x/{{ .props.a }}?b={{ .props.c.d }}": "",
+		"https://{{ .props.a }}/x":                    "not the server",
+		"https://x.{{ .props.a }}.org/":               "not the server",
+		"https://x:{{ .props.a | default \"1\" }}/":   "no address",
+		"https://{{ .props.a }}@x/":                   "not the server",
+		"{{ .props.a }}":                              "no address",
+		"https://x/{{ .prop.a }}":                     "one variable",
+	} {
+		r := &model.Resource{APIVersion: model.APIVersion, Kind: "Handler", Metadata: model.Metadata{Name: "h", Namespace: "default"}, Spec: &model.HandlerSpec{Webhook: &model.Webhook{URL: url}}}
+		err := All().Validate(r)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", url, err, want)
+		}
+	}
+}
+
+func TestRedacted(t *testing.T) {
+	for _, c := range []struct{ url, want string }{
+		{"https://hooks.example/services/T0/B1/s3cret", "https://hooks.example/(hidden)"},
+		{"https://hooks.example:8443?token=s3cret", "https://hooks.example:8443/(hidden)"},
+		{"https://hooks.example#s3cret", "https://hooks.example/(hidden)"},
+		{"https://ann:s3cret@hooks.example/", "https://hooks.example/"},
+		{"https://ann:s3@cret@hooks.example/x", "https://hooks.example/(hidden)"},
+		{"https://hooks.example", "https://hooks.example"},
+		{"s3cret", "(hidden)"},
+	} {
+		spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: c.url, Headers: map[string]string{"Authorization": "s3cret"}}, Env: map[string]string{"KEY": "s3cret"}}
+		before, _ := json.Marshal(spec)
+		out := All().Redact(&model.Resource{Kind: "Handler", Spec: spec})
+		text, _ := json.Marshal(out)
+		if strings.Contains(string(text), "s3cret") {
+			t.Errorf("%s: %s", c.url, text)
+		}
+		if got := out.Spec.(*model.HandlerSpec).Webhook.URL; got != c.want {
+			t.Errorf("%s: %s, want %s", c.url, got, c.want)
+		}
+		if after, _ := json.Marshal(spec); string(after) != string(before) {
+			t.Errorf("the original was changed: %s", after)
+		}
+	}
+	check := &model.CheckSpec{Command: &model.Command{Shell: "true"}, Interval: 60e9, Env: map[string]string{"PASSWORD": "s3cret"}, Stdin: "s3cret"}
+	out := All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: "Check", Metadata: model.Metadata{Name: "c", Namespace: "default"}, Spec: check})
+	if got := out.Spec.(*model.CheckSpec); got.Env["PASSWORD"] != model.RedactedText || got.Stdin != model.RedactedText {
+		t.Errorf("environment and standard input of a check: %+v", got)
+	}
+	// Who could not see it must not write it over the real one.
+	if err := All().Validate(out); err == nil || !strings.Contains(err.Error(), "spec.env.PASSWORD") {
+		t.Errorf("applied again: %v", err)
+	}
+	asset := All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: "Asset", Metadata: model.Metadata{Name: "a", Namespace: "default"},
+		Spec: &model.AssetSpec{Builds: []model.AssetBuild{{SHA512: strings.Repeat("a", 128), URL: "https://files.example/a.tar.gz?token=s3cret"}, {SHA512: strings.Repeat("b", 128), URL: "https://files.example/b.tar.gz", OS: "linux"}}}})
+	if got := asset.Spec.(*model.AssetSpec).Builds; got[0].URL != "https://files.example/a.tar.gz?(hidden)" || got[1].URL != "https://files.example/b.tar.gz" {
+		t.Errorf("addresses of archives: %+v", got)
+	}
+	if err := All().Validate(asset); err == nil || !strings.Contains(err.Error(), "spec.builds[0].url") {
+		t.Errorf("applied again: %v", err)
+	}
+	hook := All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: "Handler", Metadata: model.Metadata{Name: "h", Namespace: "default"},
+		Spec: &model.HandlerSpec{Webhook: &model.Webhook{URL: "https://x/y", Headers: map[string]string{"A": "b"}}}})
+	if err := All().Validate(hook); err == nil || !strings.Contains(err.Error(), "spec.webhook.url") || !strings.Contains(err.Error(), "spec.webhook.headers.A") {
+		t.Errorf("applied again: %v", err)
 	}
 }

@@ -1,13 +1,20 @@
 package kind
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // Node returns the kind of machines, and of things without an agent.
@@ -141,4 +148,234 @@ func validateLifecycle(v *Validator, field string, l *model.Lifecycle) {
 		v.Flaw(field+".forgetAfter", "write lifecycle: {ephemeral: true, forgetAfter: "+l.ForgetAfter.String()+"}", "only ephemeral nodes are forgotten")
 	}
 	v.InRange(field+".forgetAfter", l.ForgetAfter, model.Duration(model.MinForgetAfter), model.Duration(model.MaxForgetAfter))
+}
+
+// Group returns the kind of named sets of nodes.
+func Group() Kind {
+	return Define(func() *model.GroupSpec { return &model.GroupSpec{} }, Definition[*model.GroupSpec]{
+		KindInfo: model.KindInfo{Name: "Group", Plural: "groups", Short: "gr", Namespaced: true},
+		Related:  GroupMembers,
+		LandsAs:  "has",
+		Example: `kind: Group
+metadata: {name: web}
+spec:
+  where: node.labels.role == "web"
+`,
+		Validate: func(v *Validator, r *model.Resource, s *model.GroupSpec) { validateGroup(v, r.Metadata.Name, s) },
+		Cycle:    Cycle{"contains itself", "remove one of them from the spec.groups of the group before it"},
+		References: func(refs *References, s *model.GroupSpec) {
+			refs.Mention("Group", "spec.groups", s.Groups...)
+			refs.chain(0)
+			refs.Mention("Node", "spec.nodes", s.Nodes...)
+		},
+		Columns: []Column[*model.GroupSpec]{
+			nodesColumn[*model.GroupSpec](), checksColumn[*model.GroupSpec]("CHECKS"),
+			{"MEMBERS", 60, func(_ View, s *model.GroupSpec) string { return members(s) }},
+		},
+		Details: func(view View, s *model.GroupSpec) []Detail {
+			return []Detail{{"members", members(s)}, {"checks", "targeted by " + model.CountNoun(view.State.Checks, "check")}}
+		},
+		Effect: func(_ *model.Resource, _ *model.GroupSpec, l Placement, _ bool) (note, warning string) {
+			if l.Nodes == 0 {
+				return "has no member", "no node belongs to it. List nodes: muster get nodes; the groups of one: muster why NODE"
+			}
+			return "has " + l.nodes(), ""
+		},
+	})
+}
+
+// members summarizes the rules of a group.
+func members(s *model.GroupSpec) string {
+	var from []string
+	if len(s.Nodes) > 0 {
+		from = append(from, model.CountNoun(len(s.Nodes), "node")+" listed")
+	}
+	if len(s.Groups) > 0 {
+		from = append(from, "groups "+strings.Join(s.Groups, ","))
+	}
+	switch s.Where {
+	case "":
+	case "true":
+		from = append(from, "every node")
+	default:
+		from = append(from, "where "+s.Where)
+	}
+	if s.SelfJoin {
+		from = append(from, "agents that ask for it")
+	}
+	return dash(strings.Join(from, "; "))
+}
+
+func validateGroup(v *Validator, name string, s *model.GroupSpec) {
+	v.Names("spec.nodes", s.Nodes, v.NodeName)
+	v.Names("spec.groups", s.Groups, v.SharedName)
+	if slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name) {
+		v.Flaw("spec.groups", "", "a group cannot be in itself")
+	}
+	v.where("spec.where", s.Where, func(c *where.Condition) error {
+		if s.Trusted {
+			return c.Trusted()
+		}
+		if c.ReadsGroups() {
+			return model.Errorf(model.Invalid, "the condition of a group cannot read node.groups").WithHint("list the other groups under groups:")
+		}
+		return nil
+	})
+	if s.Trusted && s.SelfJoin {
+		v.Flaw("spec.selfJoin", "leave it out, or make another group for agents that put themselves in", "a trusted group takes in no machine because that says so")
+	}
+	validateProperties(v, "spec.properties", s.Properties)
+}
+
+// Property returns the kind of values for templates.
+func Property() Kind {
+	return Define(func() *model.PropertySpec { return &model.PropertySpec{} }, Definition[*model.PropertySpec]{
+		KindInfo: model.KindInfo{Name: "Property", Plural: "properties", Short: "prop", Namespaced: true},
+		LandsAs:  "read on",
+		Example: `kind: Property
+metadata: {name: disk-warn}
+spec:
+  property: disk_warn
+  scope: group:web
+  value: "20%"
+`,
+		Validate: func(v *Validator, r *model.Resource, s *model.PropertySpec) { validateProperty(v, r.Metadata.Name, s) },
+		References: func(refs *References, s *model.PropertySpec) {
+			if name, ok := strings.CutPrefix(s.Scope, "node:"); ok {
+				refs.Mention("Node", "spec.scope", name)
+			}
+		},
+		Columns: []Column[*model.PropertySpec]{
+			{"SCOPE", 0, func(_ View, s *model.PropertySpec) string { return cmp.Or(s.Scope, "namespace") }},
+			{"VALUE", 40, func(_ View, s *model.PropertySpec) string { return compact(s.Value) }},
+			{"READ ON", 0, func(v View, _ *model.PropertySpec) string { return model.CountNoun(v.State.Nodes, "node") }},
+		},
+		Details: func(view View, s *model.PropertySpec) []Detail {
+			return []Detail{{"scope", cmp.Or(s.Scope, "namespace")}, {"value", compact(s.Value)}, {"read by", model.CountNoun(view.State.Checks, "check")}}
+		},
+		Effect: func(_ *model.Resource, _ *model.PropertySpec, l Placement, _ bool) (note, warning string) {
+			if l.Nodes == 0 {
+				return "read by no check yet", ""
+			}
+			return "read on " + l.nodes(), ""
+		},
+	})
+}
+
+func compact(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return string(raw)
+	}
+	return b.String()
+}
+
+func validateProperty(v *Validator, name string, s *model.PropertySpec) {
+	if s.Property != "" {
+		validatePropertyName(v, "spec.property", s.Property)
+	} else if err := model.PropertyNameError(name); err != nil && name != "" {
+		v.Flaw("metadata.name", "write spec: {property: …}", "%v", err)
+	}
+	if len(s.Value) == 0 {
+		v.Missing("spec.value", "", "missing")
+	}
+	validatePropertyValue(v, "spec.value", s.Value)
+	switch level, of, _ := strings.Cut(s.Scope, ":"); {
+	case s.Scope == "" || s.Scope == "global" || s.Scope == "namespace":
+	case level == "group" && of != "":
+		v.SharedName("spec.scope", of)
+	case level == "node" && of != "":
+		v.NodeName("spec.scope", of)
+	default:
+		v.Flaw("spec.scope", "write global, namespace, group:NAME or node:NAME", "%q is no scope", s.Scope)
+	}
+}
+
+func validatePropertyName(v *Validator, field, name string) {
+	if err := model.PropertyNameError(name); err != nil {
+		v.Flaw(field, "", "%v", err)
+	}
+}
+
+// validateProperties checks values that stand in a node or group.
+func validateProperties(v *Validator, field string, values map[string]json.RawMessage) {
+	v.Bound(field, len(values))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		at := field + "." + name
+		validatePropertyName(v, at, name)
+		validatePropertyValue(v, at, values[name])
+	}
+}
+
+func validatePropertyValue(v *Validator, field string, value json.RawMessage) {
+	if len(value) > maxPropertyValue {
+		v.Flaw(field, "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
+	}
+}
+
+// Namespace returns the kind of namespaces.
+func Namespace() Kind {
+	return Define(func() *model.NamespaceSpec { return &model.NamespaceSpec{} }, Definition[*model.NamespaceSpec]{
+		KindInfo: model.KindInfo{Name: "Namespace", Plural: "namespaces", Short: "ns"},
+		LandsAs:  "holds",
+		Example: `kind: Namespace
+metadata: {name: payments, displayName: Payments team}
+spec:
+  timeZone: Europe/Paris
+  handlers: [shared/oncall]
+`,
+		Validate: func(v *Validator, r *model.Resource, s *model.NamespaceSpec) {
+			validateLimits(v, s.Limits)
+			v.namespace = r.Metadata.Name
+			v.Bound("spec.handlers", len(s.Handlers))
+			v.Names("spec.handlers", s.Handlers, v.SharedName)
+			v.timeZone("spec.timeZone", s.TimeZone)
+			v.oneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)
+		},
+		References: func(refs *References, s *model.NamespaceSpec) {
+			refs.Require("Handler", "spec.handlers", s.Handlers...)
+		},
+		Columns: []Column[*model.NamespaceSpec]{
+			nodesColumn[*model.NamespaceSpec](),
+			{"DESCRIPTION", 0, func(v View, _ *model.NamespaceSpec) string { return dash(v.Resource.Metadata.DisplayName) }},
+		},
+		Details: func(view View, _ *model.NamespaceSpec) []Detail { return limitDetails(view) },
+	})
+}
+
+// limitDetails shows each limit with its use and its last refusal.
+func limitDetails(view View) (list []Detail) {
+	name := "limits"
+	for _, l := range view.State.Limits {
+		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
+		if l.Used != nil && l.Name == "statesPerNode" {
+			text += fmt.Sprintf(", at most %d on one node", *l.Used)
+		} else if l.Used != nil {
+			text += fmt.Sprintf(", %d used", *l.Used)
+		}
+		if l.Met > 0 {
+			text += fmt.Sprintf("; reached %s, last %s ago by node %s: %s", model.CountNoun(l.Met, "time"), model.Age(view.Now, l.Last), l.Node, l.Reason)
+		}
+		list = append(list, Detail{name, text})
+		name = ""
+	}
+	return list
+}
+
+func validateLimits(v *Validator, l *model.Limits) {
+	if l == nil {
+		return
+	}
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{
+		{"states", float64(l.States)}, {"nodes", float64(l.Nodes)}, {"statesPerNode", float64(l.StatesPerNode)}, {"labels", float64(l.Labels)},
+		{"outputBytes", float64(l.OutputBytes)}, {"resultsPerSec", l.ResultsPerSec}, {"nodeResultsPerSec", l.NodeResultsSec},
+		{"passivePerNode", float64(l.PassivePerNode)},
+	} {
+		if f.value < 0 {
+			v.Flaw("spec.limits."+f.name, "leave it out for the server's default", "cannot be negative")
+		}
+	}
 }

@@ -3,7 +3,9 @@ package kind
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -84,4 +86,164 @@ func validatePipeline(v *Validator, s *model.PipelineSpec) {
 			v.SharedName(at+".handler", w.Handler)
 		}
 	}
+}
+
+// Filter returns the kind of Sensu's event filters.
+func Filter() Kind {
+	return Define(func() *model.FilterSpec { return &model.FilterSpec{} }, Definition[*model.FilterSpec]{
+		KindInfo: model.KindInfo{Name: "Filter", Plural: "filters", Short: "fi", Namespaced: true},
+		Sensu:    true,
+		Example: `kind: Filter
+metadata: {name: often}
+spec:
+  action: allow
+  expressions: [event.check.occurrences > 2]
+`,
+		Validate: func(v *Validator, _ *model.Resource, s *model.FilterSpec) { validateFilter(v, s) },
+		References: func(refs *References, s *model.FilterSpec) {
+			refs.Require("Asset", "spec.assets", s.Assets...)
+			if s.When != nil {
+				refs.window("spec.when.window", s.When.Window)
+			}
+		},
+		Columns: []Column[*model.FilterSpec]{{"PASSES", 80, func(_ View, s *model.FilterSpec) string { return passes(s) }}},
+		Details: func(_ View, s *model.FilterSpec) []Detail {
+			return assetDetails([]Detail{{"passes", passes(s)}}, s.Assets)
+		},
+	})
+}
+
+// passes says which events pass a filter.
+func passes(s *model.FilterSpec) string {
+	word := map[string]string{"allow": "all of: ", "deny": "none of: "}[s.Action]
+	if s.When != nil {
+		word = "at certain times " + word
+	}
+	var parts []string
+	for _, e := range s.Expressions {
+		parts = append(parts, strings.Join(strings.Fields(e), " "))
+	}
+	return word + strings.Join(parts, "; ")
+}
+
+func validateFilter(v *Validator, s *model.FilterSpec) {
+	switch s.Action {
+	case "":
+		v.Missing("spec.action", "write allow or deny", "missing")
+	case "allow", "deny":
+	default:
+		v.Flaw("spec.action", "write allow or deny", "%q is not known", s.Action)
+	}
+	if len(s.Expressions) == 0 {
+		v.Missing("spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
+	}
+	v.Bound("spec.expressions", len(s.Expressions))
+	v.assets(s.Assets)
+	for i, expression := range s.Expressions {
+		_, err := filter.Compile(expression)
+		v.compiled(fmt.Sprintf("spec.expressions[%d]", i), err)
+	}
+	w := s.When
+	switch {
+	case w == nil:
+		return
+	case len(w.Spans) == 0 && w.Window == "":
+		v.Missing("spec.when", `write spans: [{during: "mon-fri 09:00-17:00"}], or window: NAME`, "says no time")
+	case len(w.Spans) > 0 && w.Window != "":
+		v.Flaw("spec.when.window", "keep one of them", "both spans and window")
+	case w.Window != "":
+		v.SharedName("spec.when.window", w.Window)
+		if w.TimeZone != "" {
+			v.Flaw("spec.when.timeZone", "leave it out", "the window has its own")
+		}
+	}
+	v.timeZone("spec.when.timeZone", w.TimeZone)
+	v.Bound("spec.when.spans", len(w.Spans))
+	validateSpans(v, "spec.when.spans", w.Spans)
+}
+
+// Mutator returns the kind of Sensu's mutators.
+func Mutator() Kind {
+	return Define(func() *model.MutatorSpec { return &model.MutatorSpec{} }, Definition[*model.MutatorSpec]{
+		KindInfo: model.KindInfo{Name: "Mutator", Plural: "mutators", Short: "mu", Namespaced: true},
+		Sensu:    true,
+		Example: `kind: Mutator
+metadata: {name: short}
+spec:
+  javascript: return event.check.output.slice(0, 100)
+`,
+		Validate: func(v *Validator, _ *model.Resource, s *model.MutatorSpec) { validateMutator(v, s) },
+		References: func(refs *References, s *model.MutatorSpec) {
+			refs.secrets(s.Secrets)
+			refs.Require("Asset", "spec.assets", s.Assets...)
+		},
+		Redact: func(s *model.MutatorSpec) *model.MutatorSpec {
+			out := *s
+			out.Env = hide(s.Env)
+			return &out
+		},
+		Columns: []Column[*model.MutatorSpec]{{"RUNS", 80, func(_ View, s *model.MutatorSpec) string { return mutation(s) }}},
+		Details: func(_ View, s *model.MutatorSpec) []Detail {
+			return assetDetails([]Detail{{"runs", mutation(s)}}, s.Assets)
+		},
+	})
+}
+
+func mutation(s *model.MutatorSpec) string {
+	if s.Command != nil {
+		return commandText(s.Command)
+	}
+	return "JavaScript: " + strings.Join(strings.Fields(s.Javascript), " ")
+}
+
+// maxJavascript is how much of it a filter or mutator may be.
+const maxJavascript = 64 << 10
+
+func validateMutator(v *Validator, s *model.MutatorSpec) {
+	switch {
+	case s.Command == nil && strings.TrimSpace(s.Javascript) == "":
+		v.Missing("spec", "write command: … or javascript: …", "says nothing to do")
+	case s.Command != nil && s.Javascript != "":
+		v.Flaw("spec.javascript", "keep one of them", "both command and javascript")
+	case s.Command == nil:
+		_, err := filter.CompileMutation(s.Javascript)
+		v.compiled("spec.javascript", err)
+	}
+	if len(s.Javascript) > maxJavascript {
+		v.Flaw("spec.javascript", "", "longer than %d bytes", maxJavascript)
+	}
+	v.command("spec.command", s.Command)
+	v.env("spec.env", s.Env)
+	v.commandSecrets(s.Secrets, s.Command, s.Env, "leave it out: JavaScript reads no environment")
+	v.assets(s.Assets)
+	v.InRange("spec.timeout", s.Timeout, model.Duration(100*time.Millisecond), model.Duration(10*time.Minute))
+}
+
+// Hook returns the kind of Sensu's hooks.
+func Hook() Kind {
+	return Define(func() *model.HookSpec { return &model.HookSpec{} }, Definition[*model.HookSpec]{
+		KindInfo: model.KindInfo{Name: "Hook", Plural: "hooks", Short: "hk", Namespaced: true},
+		Sensu:    true,
+		Users:    true,
+		Example: `kind: Hook
+metadata: {name: processes}
+spec:
+  command: ps aux
+`,
+		Validate: func(v *Validator, _ *model.Resource, s *model.HookSpec) { validateHook(v, s) },
+		Columns: []Column[*model.HookSpec]{
+			checksColumn[*model.HookSpec]("CHECKS"),
+			{"RUNS", 60, func(_ View, s *model.HookSpec) string { return commandText(s.Command) }},
+		},
+		Details: func(_ View, s *model.HookSpec) []Detail { return []Detail{{"runs", commandText(s.Command)}} },
+	})
+}
+
+func validateHook(v *Validator, s *model.HookSpec) {
+	if s.Command == nil {
+		v.Missing("spec.command", "", "missing")
+	}
+	v.command("spec.command", s.Command)
+	v.templates(model.TemplateTexts{Command: s.Command})
+	v.InRange("spec.timeout", s.Timeout, model.Duration(10*time.Millisecond), model.Duration(time.Minute))
 }

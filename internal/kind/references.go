@@ -1,7 +1,12 @@
 package kind
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -96,4 +101,214 @@ func (r *Registry) Referring() (list []Kind) {
 		}
 	}
 	return list
+}
+
+func nodesColumn[S model.Spec]() Column[S] {
+	return Column[S]{"NODES", 0, func(v View, _ S) string { return fmt.Sprint(v.State.Nodes) }}
+}
+
+func checksColumn[S model.Spec](name string) Column[S] {
+	return Column[S]{name, 0, func(v View, _ S) string { return fmt.Sprint(v.State.Checks) }}
+}
+
+func usersColumn[S model.Spec]() Column[S] {
+	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dash(v.State.UsedBy) }}
+}
+
+// usersEffect names users, and the nodes that their checks run on.
+func usersEffect[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
+	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodes()), "nothing yet"), ""
+}
+
+// assetDetails adds the Assets that a spec names.
+func assetDetails(list []Detail, names []string) []Detail {
+	if len(names) > 0 {
+		list = append(list, Detail{"assets", strings.Join(names, ", ")})
+	}
+	return list
+}
+
+func commandText(c *model.Command) string {
+	switch {
+	case c == nil:
+		return "-"
+	case c.Argv != nil:
+		return strings.Join(c.Argv, " ")
+	}
+	return c.Shell
+}
+
+// targetText lists groups, nodes and the condition of targets.
+func targetText(t *model.Targets) string {
+	if t == nil {
+		return "-"
+	}
+	var on []string
+	for _, g := range t.Groups {
+		on = append(on, "group "+g)
+	}
+	on = append(on, t.Nodes...)
+	if t.Where != "" {
+		on = append(on, t.Where)
+	}
+	return dash(strings.Join(on, ", "))
+}
+
+// selection says which problems a selector matches.
+func selection(s *model.Selector) string {
+	on := strings.TrimPrefix(targetText(s.Targets), "-")
+	for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
+		on = strings.TrimPrefix(on+" "+name+"="+s.Labels[name], " ")
+	}
+	var what []string
+	if len(s.Checks) > 0 {
+		what = append(what, strings.Join(s.Checks, ", "))
+	}
+	if len(s.Statuses) > 0 {
+		what = append(what, "if "+strings.Join(s.Statuses, " or "))
+	}
+	if s.Severity != "" {
+		what = append(what, "from severity "+s.Severity)
+	}
+	switch {
+	case on == "" && len(what) == 0:
+		return "everything"
+	case len(what) == 0:
+		return on
+	case on == "":
+		return strings.Join(what, " ")
+	}
+	return strings.Join(what, " ") + " on " + on
+}
+
+func dash(text string) string { return cmp.Or(text, "-") }
+
+// secrets requires the Secrets in the environment of a command.
+func (c *References) secrets(list []model.CommandSecret) {
+	for i := range list {
+		c.Require("Secret", fmt.Sprintf("spec.secrets[%d].secret", i), list[i].Secret)
+	}
+}
+
+// Placement counts the nodes and the users of one resource; the planner computes it.
+type Placement struct {
+	Nodes int // that hold it (check), are members (group), read it (property), are in it (namespace)
+	About int // proxy nodes that it is about (check)
+	// Users of a handler, pipeline, hook, secret, asset, property, group or route.
+	Checks   int
+	Routes   int // a handler
+	Flows    int // pipelines; a handler
+	Spaces   int // namespaces; a handler
+	Hear     int // nodes, for their keepalive or their end; a handler or pipeline
+	Handlers int // a secret or asset
+	Mutators int // …
+	Filters  int // an asset
+	// Warnings for the operator.
+	Warnings []string `json:"-"`
+}
+
+// UsedBy names the users of a resource; empty: none. where follows the number of checks.
+func (l Placement) UsedBy(where string) string {
+	var by []string
+	for _, users := range []struct {
+		n    int
+		what string
+	}{{l.Checks, "check"}, {l.Routes, "route"}, {l.Flows, "pipeline"}, {l.Spaces, "namespace"}, {l.Hear, "node"},
+		{l.Handlers, "handler"}, {l.Mutators, "mutator"}, {l.Filters, "filter"}} {
+		if users.n > 0 {
+			by = append(by, model.CountNoun(users.n, users.what))
+		}
+	}
+	if l.Checks > 0 {
+		by[0] += where
+	}
+	if last := len(by) - 1; last > 0 {
+		return strings.Join(by[:last], ", ") + " and " + by[last]
+	}
+	return strings.Join(by, "")
+}
+
+// nodes counts the nodes, and the proxy nodes that a check is about.
+func (l Placement) nodes() string {
+	nodes := model.CountNoun(l.Nodes, "node")
+	if l.About > 0 {
+		nodes += ", about " + model.CountNoun(l.About, "proxy node")
+	}
+	return nodes
+}
+
+// Effect says where a resource lands, and warns where it lands nowhere. changed: an apply has
+// just changed it.
+func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
+	k := r.find(res.Kind)
+	switch {
+	case k == nil:
+		return "", ""
+	case k.effect != nil:
+		return k.effect(res, l, changed)
+	case k.LandsAs != "":
+		return k.LandsAs + " " + l.nodes(), ""
+	case k.Users:
+		note = "used by " + cmp.Or(l.UsedBy(""), "nothing yet")
+	}
+	if k.Sensu {
+		note = strings.TrimPrefix(note+"; kept from Sensu", "; ")
+	}
+	return note, ""
+}
+
+// Removal says where a resource landed that an apply deletes.
+func (r *Registry) Removal(kind string, l Placement) string {
+	if k := r.find(kind); k != nil && k.LandsAs != "" {
+		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")
+	}
+	return "nothing that stays uses it"
+}
+
+//go:generate go test . -run TestReferencePageIsUpToDate -update
+
+// ReferencePage returns docs/reference/resources.md.
+func (r *Registry) ReferencePage() string {
+	var b strings.Builder
+	comments := r.comments()
+	b.WriteString(`# Resources
+
+` + "`make docs`" + ` writes this page from the code; ` + "`muster explain KIND`" + ` prints the same.
+
+Every resource has the same envelope: ` + "`apiVersion: " + model.APIVersion + "`, `kind`, `metadata`, `spec`" + `. Durations
+carry a unit. Unknown fields are errors. Fields marked * are required.
+
+`)
+	writeFields(&b, "Metadata", comments.explainType(reflect.TypeFor[model.Metadata](), "metadata", nil))
+	for i := range r.kinds {
+		k := &r.kinds[i]
+		e := comments.explain(k)
+		fmt.Fprintf(&b, "## %s\n\n%s\n\nOn the command line: `%s`, `%s`, `%s`.\n\n```yaml\n%s```\n\n",
+			k.Name, e.Text, strings.ToLower(k.Name), k.Plural, k.Short, k.Example)
+		writeTable(&b, e.Fields[1], e.Fields[1].Path+".")
+	}
+	return b.String()
+}
+
+func writeFields(b *strings.Builder, title string, e Explanation) {
+	fmt.Fprintf(b, "## %s\n\n", title)
+	writeTable(b, e, e.Path+".")
+}
+
+func writeTable(b *strings.Builder, e Explanation, cut string) {
+	b.WriteString("| field | type | |\n|---|---|---|\n")
+	writeRows(b, e, cut)
+	b.WriteByte('\n')
+}
+
+func writeRows(b *strings.Builder, e Explanation, cut string) {
+	escape := strings.NewReplacer("|", `\|`, "{{", "`{{", "}}", "}}`")
+	for _, f := range e.Fields {
+		must := ""
+		if f.Must {
+			must = " *"
+		}
+		fmt.Fprintf(b, "| `%s`%s | %s | %s |\n", strings.TrimPrefix(f.Path, cut), must, f.Type, escape.Replace(f.Text))
+		writeRows(b, f, cut)
+	}
 }

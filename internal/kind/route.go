@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/window"
 )
 
 // Route returns the kind of notification rules.
@@ -139,4 +140,144 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 		}
 		v.InRange("spec.rate.per", r.Per, model.Duration(time.Second), maxHold)
 	}
+}
+
+// Silence returns the kind of silences.
+func Silence() Kind {
+	return Define(func() *model.SilenceSpec { return &model.SilenceSpec{} }, Definition[*model.SilenceSpec]{
+		KindInfo: model.KindInfo{Name: "Silence", Plural: "silences", Short: "si", Namespaced: true},
+		Example: `kind: Silence
+metadata: {name: web01-disk}
+spec:
+  targets: {nodes: [web01]}
+  checks: [disk]
+  until: 2026-12-24T18:00:00Z
+  reason: the new disk arrives on Thursday
+`,
+		Validate: func(v *Validator, _ *model.Resource, s *model.SilenceSpec) { validateSilence(v, s) },
+		Targets:  func(s *model.SilenceSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
+		Columns: []Column[*model.SilenceSpec]{
+			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selection(&s.Selector) }},
+			{"UNTIL", 0, silenceEnd},
+			{"BY", 0, func(_ View, s *model.SilenceSpec) string { return dash(s.Creator) }},
+			{"HOLDS", 0, func(v View, _ *model.SilenceSpec) string { return model.CountNoun(v.State.Holds, "problem") }},
+			{"REASON", 50, func(_ View, s *model.SilenceSpec) string { return s.Reason }},
+		},
+	})
+}
+
+func silenceEnd(v View, s *model.SilenceSpec) string {
+	switch {
+	case !s.Until.IsZero() && !s.Until.After(v.Now):
+		return "ended " + model.Age(v.Now, s.Until.Time) + " ago"
+	case s.Begin.After(v.Now):
+		return "begins in " + model.TimeSpan(s.Begin.Sub(v.Now))
+	case !s.Until.IsZero():
+		return "for " + model.TimeSpan(s.Until.Sub(v.Now)) + ", " + s.Until.In(v.Zone).Format("01-02 15:04")
+	case s.UntilResolved:
+		return "the problem closes"
+	}
+	return "somebody ends it"
+}
+
+func validateSilence(v *Validator, s *model.SilenceSpec) {
+	v.selector("spec", &s.Selector)
+	if strings.TrimSpace(s.Reason) == "" {
+		v.Missing("spec.reason", "write it for who wonders at 3 a.m. why nobody was told", "missing")
+	}
+	v.Line("spec.reason", s.Reason)
+	v.Line("spec.creator", s.Creator)
+	if !s.Until.IsZero() && !s.Until.After(s.Begin.Time) {
+		v.Flaw("spec.until", "", "it would end before it begins")
+	}
+}
+
+// Window returns the kind of calendars.
+func Window() Kind {
+	return Define(func() *model.WindowSpec { return &model.WindowSpec{} }, Definition[*model.WindowSpec]{
+		KindInfo: model.KindInfo{Name: "Window", Plural: "windows", Short: "wi", Namespaced: true},
+		Example: `kind: Window
+metadata: {name: night}
+spec:
+  timeZone: Europe/Paris
+  spans: [{during: "22:00-07:00"}]
+`,
+		Validate: func(v *Validator, _ *model.Resource, s *model.WindowSpec) { validateWindow(v, s) },
+		Targets: func(s *model.WindowSpec) []FieldTargets {
+			if s.Maintenance == nil {
+				return nil
+			}
+			return []FieldTargets{{"spec.maintenance.targets", s.Maintenance.Targets}}
+		},
+		Columns: []Column[*model.WindowSpec]{
+			{"ON NOW", 0, func(v View, _ *model.WindowSpec) string {
+				if !v.State.InForce {
+					return "no"
+				}
+				return "until " + v.State.Ends.In(v.Zone).Format("01-02 15:04")
+			}},
+			{"NEXT", 0, func(v View, _ *model.WindowSpec) string {
+				if v.State.Begins.IsZero() {
+					return "never"
+				}
+				return "in " + model.TimeSpan(v.State.Begins.Sub(v.Now)) + ", " + v.State.Begins.In(v.Zone).Format("01-02 15:04")
+			}},
+			{"MAINTENANCE OF", 40, func(_ View, s *model.WindowSpec) string {
+				if s.Maintenance == nil {
+					return "-"
+				}
+				return selection(s.Maintenance)
+			}},
+			{"WHEN", 50, func(_ View, s *model.WindowSpec) string { return spansText(s) }},
+		},
+	})
+}
+
+func spansText(s *model.WindowSpec) string {
+	var parts []string
+	for _, span := range s.Spans {
+		switch {
+		case span.During != "":
+			parts = append(parts, span.During)
+		case span.Cron != "":
+			parts = append(parts, fmt.Sprintf("%s for %s", span.Cron, span.For))
+		default:
+			parts = append(parts, span.From+" to "+span.To)
+		}
+	}
+	return strings.Join(parts, "; ") + strings.TrimSuffix(" "+s.TimeZone, " ")
+}
+
+// validateWindow requires a window, if one is named.
+func (c *References) window(field, name string) {
+	if name != "" {
+		c.Require("Window", field, name)
+	}
+}
+
+func validateWindow(v *Validator, s *model.WindowSpec) {
+	if len(s.Spans) == 0 {
+		v.Missing("spec.spans", `write spans: [{during: "22:00-07:00"}]`, "says no time")
+	}
+	v.Bound("spec.spans", len(s.Spans))
+	v.timeZone("spec.timeZone", s.TimeZone)
+	validateSpans(v, "spec.spans", s.Spans)
+	if s.Maintenance != nil {
+		v.selector("spec.maintenance", s.Maintenance)
+	}
+	v.Line("spec.reason", s.Reason)
+}
+
+// validateSpans compiles each span of a calendar.
+func validateSpans(v *Validator, field string, spans []model.WindowSpan) {
+	for i := range spans {
+		_, err := window.New("", spans[i:i+1])
+		v.compiled(fmt.Sprintf("%s[%d]", field, i), err)
+	}
+}
+
+// validateDuring compiles a time of the week.
+func validateDuring(v *Validator, field, text string) {
+	_, err := window.ParseDuring(text, "")
+	v.compiled(field, err)
 }

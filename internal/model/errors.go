@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 )
 
@@ -107,3 +108,78 @@ func ClassOf(err error) Class {
 
 // OneLine returns the message and the hint of an error without line breaks, for a list.
 func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// Flaw is one error in a resource, with its place.
+type Flaw struct {
+	File   string `json:"file,omitempty"` // where known
+	Line   int    `json:"line,omitempty"` // from 1; zero: unknown
+	Column int    `json:"column,omitempty"`
+	Field  string `json:"field,omitempty"` // spec.alert.failAfter
+	Text   string `json:"text"`            // the error
+	Hint   string `json:"hint,omitempty"`  // the correction
+
+	// Absent marks a missing field. Next to an unreadable field it is dropped: that field may be the missing one.
+	Absent bool `json:"-"`
+	Zero   bool `json:"-"` // absent or zero, such as count: 0: where it stands there, it is not absent
+}
+
+func (f *Flaw) Error() string {
+	var b strings.Builder
+	if f.File != "" {
+		b.WriteString(f.File)
+		b.WriteByte(':')
+	}
+	if f.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d:", f.Line, f.Column)
+	}
+	if b.Len() > 0 {
+		b.WriteByte(' ')
+	}
+	if f.Field != "" {
+		b.WriteString(f.Field)
+		b.WriteString(": ")
+	}
+	b.WriteString(f.Text)
+	if f.Hint != "" {
+		b.WriteString("; ")
+		b.WriteString(f.Hint)
+	}
+	return b.String()
+}
+
+// MaxFlaws bounds the flaws that one reading reports.
+const MaxFlaws = 100
+
+// Flaws are all flaws of one reading, about MaxFlaws at most.
+type Flaws []*Flaw
+
+// Shorten cuts foreign text to 500 bytes, for messages.
+func Shorten(text string) string { return Truncate(text, 500) }
+
+// Err returns an Invalid error with one line per flaw and the Flaws as its cause; nil: no flaws.
+func (f Flaws) Err() error {
+	if len(f) == 0 {
+		return nil
+	}
+	return &Error{Class: Invalid, Message: f.Error(), Cause: f}
+}
+
+func (f Flaws) Error() string {
+	lines := make([]string, len(f), len(f)+1)
+	for i, flaw := range f {
+		lines[i] = flaw.Error()
+	}
+	if len(f) >= MaxFlaws {
+		lines = append(lines, "and perhaps more: nobody looked further")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// LogAttr is for slog.HandlerOptions.ReplaceAttr: it puts the hint of an error behind the message, in the same
+// line.
+func LogAttr(_ []string, a slog.Attr) slog.Attr {
+	if err, ok := a.Value.Any().(error); ok && strings.Contains(err.Error(), "\n  ") {
+		return slog.String(a.Key, strings.ReplaceAll(err.Error(), "\n  ", "; "))
+	}
+	return a
+}

@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -101,3 +102,246 @@ func (a *Ack) Active(now time.Time) bool {
 
 // MaxProblemOutputs bounds the changed outputs that history keeps of one open problem.
 const MaxProblemOutputs = 20
+
+// Status is the result of a check: a plug-in's exit code by the Nagios convention.
+type Status uint8
+
+const (
+	OK Status = iota
+	Warning
+	Critical
+	Unknown
+)
+
+var statusNames = [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}
+
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return "INVALID"
+}
+
+// ParseStatus reads a name ("critical", any case) or a digit 0–3.
+func ParseStatus(text string) (Status, bool) {
+	for i, name := range statusNames {
+		if equalFold(text, name) || (len(text) == 1 && int(text[0]-'0') == i) {
+			return Status(i), true
+		}
+	}
+	return 0, false
+}
+
+func equalFold(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if a[i]|0x20 != b[i]|0x20 {
+			return false
+		}
+	}
+	return true
+}
+
+// Severity is how bad a status is for people, on one scale for all problem sources.
+type Severity uint8
+
+const (
+	NotClassified Severity = iota
+	Information
+	SeverityWarning
+	Average
+	High
+	Disaster
+)
+
+var severityNames = [...]string{"not classified", "information", "warning", "average", "high", "disaster"}
+
+func (s Severity) String() string {
+	if int(s) < len(severityNames) {
+		return severityNames[s]
+	}
+	return "invalid"
+}
+
+// DefaultSeverity returns the severity of a status for checks that do not set one.
+func DefaultSeverity(s Status) Severity {
+	switch s {
+	case Warning:
+		return SeverityWarning
+	case Critical:
+		return High
+	case Unknown:
+		return Average
+	}
+	return NotClassified
+}
+
+// ParseSeverity reads a name in any case.
+func ParseSeverity(text string) (Severity, bool) {
+	for i, name := range severityNames {
+		if strings.EqualFold(text, name) {
+			return Severity(i), true
+		}
+	}
+	return 0, false
+}
+
+// SeverityNames lists the names of all severities, the lowest first.
+func SeverityNames() []string { return severityNames[:] }
+
+// SourceKind names a judge of statuses, which opens problems. Its numbers are kept in
+// history: one is never used for another kind.
+type SourceKind uint8
+
+// SourceCheck is a check: results of agents, keepalives and the server's own events.
+const SourceCheck SourceKind = 0
+
+// unnamedSource begins the text of a kind that this release does not know.
+const unnamedSource = "source-"
+
+// String returns the kind's word.
+func (k SourceKind) String() string {
+	if k == SourceCheck {
+		return "check"
+	}
+	return unnamedSource + strconv.Itoa(int(k))
+}
+
+// Label names a source of the kind for people: a check by its name, another with its kind before it.
+func (k SourceKind) Label(name string) string {
+	if k == SourceCheck || name == "" {
+		return name
+	}
+	return k.String() + " " + name
+}
+
+// ParseSourceKind reads the texts of String.
+func ParseSourceKind(text string) (SourceKind, error) {
+	if text == SourceCheck.String() {
+		return SourceCheck, nil
+	}
+	if digits, ok := strings.CutPrefix(text, unnamedSource); ok {
+		if n, err := strconv.ParseUint(digits, 10, 8); err == nil {
+			return SourceKind(n), nil
+		}
+	}
+	return 0, Errorf(Invalid, "%q is no kind of problem source", text).WithHint("write %s", SourceCheck)
+}
+
+// MarshalText writes the kind's word.
+func (k SourceKind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText reads the texts of MarshalText.
+func (k *SourceKind) UnmarshalText(text []byte) (err error) {
+	*k, err = ParseSourceKind(string(text))
+	return err
+}
+
+// Source identifies the origin of a problem on its node. The id is of the source's kind (for a check its
+// CheckID); the instance tells apart several findings of one source on one node (a file system, an
+// interface, an index), and is empty for checks. Its name is in the directory.
+type Source struct {
+	Kind     SourceKind `json:"kind"`
+	ID       uint32     `json:"id"`
+	Instance string     `json:"instance,omitempty"`
+}
+
+// CheckSource returns the source of a check's problems.
+func CheckSource(id CheckID) Source { return Source{Kind: SourceCheck, ID: uint32(id)} }
+
+// Check returns the check's id; zero where the source is no check.
+func (s Source) Check() CheckID {
+	if s.Kind != SourceCheck {
+		return 0
+	}
+	return CheckID(s.ID)
+}
+
+// PlaceholderName returns a stand-in for the name when the directory has none: check-1234.
+func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }
+
+// ResultDigest is a digest of the streams and numbers of all applied results, in order: 32 bits, so two different
+// lists collide once in four billion. Zero: no result. Snapshots hold it (docs/snapshot-format.md), so the
+// function must not change.
+type ResultDigest uint32
+
+// orderStep is odd, so that nothing of an older result is ever shifted out, and 3 modulo 8, so
+// that its powers differ as much as they can.
+const orderStep ResultDigest = 0x9e3779b3
+
+// Append returns the digest with one result more.
+func (o ResultDigest) Append(stream, number uint64) ResultDigest {
+	x := (stream ^ number) + 0x9e3779b97f4a7c15
+	x = (x ^ x>>32) * 0xd6e8feb86659fd93
+	x = (x ^ x>>32) * 0xd6e8feb86659fd93
+	return o*orderStep + ResultDigest(x>>32)
+}
+
+// Prepend returns the digest of earlier results followed by the results of o, which are count: a list kept apart
+// can be put behind the list before it.
+func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
+	for step := orderStep; these > 0; these >>= 1 {
+		if these&1 > 0 {
+			others *= step
+		}
+		step *= step
+	}
+	return others + o
+}
+
+func (o ResultDigest) String() string { return fmt.Sprintf("%08x", uint32(o)) }
+
+// MarshalText writes 8 hexadecimal digits.
+func (o ResultDigest) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads the 8 digits.
+func (o *ResultDigest) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 16, 32)
+	if err != nil {
+		return Errorf(Invalid, "order %q is not a hexadecimal number of 32 bits", text)
+	}
+	*o = ResultDigest(n)
+	return nil
+}
+
+// HookResult is the outcome of a check's hook, which ran after the check itself.
+type HookResult struct {
+	Name     string   `json:"name"`
+	Status   Status   `json:"status"`
+	Output   string   `json:"output"`
+	Cut      uint64   `json:"cut,omitempty"` // bytes of output that are not here
+	Duration Duration `json:"duration,omitempty"`
+}
+
+// Value is one number that a check measured, parsed from its output.
+type Value struct {
+	Name  string            `json:"name"`
+	Tags  map[string]string `json:"tags,omitempty"`
+	Value float64           `json:"value"`       // finite
+	At    time.Time         `json:"at,omitzero"` // as the output has it, to the millisecond; zero: when the check ran
+}
+
+// MetricFormats are the output formats with values.
+var MetricFormats = [...]string{"nagios", "graphite", "influxdb", "opentsdb", "prometheus"}
+
+// Bounds of the parts of a result beside its output.
+const (
+	MaxHooks      = 16       // of one check, and results of them
+	MaxHookOutput = 32 << 10 // bytes of one hook's output
+	MaxValues     = 1000     // of one result
+	MaxValueTags  = 32       // of one value
+)
+
+// RunAnswer is a piece of a node's answer to an ordered run.
+type RunAnswer struct {
+	Node     NodeID
+	Output   []byte
+	Done     bool // the last piece; the fields below are set in it only
+	Status   Status
+	Duration time.Duration
+	Cut      uint64 // bytes of output that were cut, on the agent or on the server
+	Refused  string // why nothing ran
+	Lost     string // why its end stays unknown
+}

@@ -1,7 +1,9 @@
 package model
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -119,4 +121,61 @@ func CheckSecretValue(value string) error {
 // SecretOfFile returns the content of a secret file without the line break at its end.
 func SecretOfFile(data []byte) string {
 	return strings.TrimRight(string(data), "\r\n")
+}
+
+// MarshalJSON writes the text, or where it is read from.
+func (s Secret) MarshalJSON() ([]byte, error) {
+	if s.FromFile == "" && s.FromEnv == "" && s.Named == "" {
+		return json.Marshal(s.Text)
+	}
+	type plain Secret
+	return json.Marshal(plain(s))
+}
+
+// UnmarshalJSON reads either form.
+func (s *Secret) UnmarshalJSON(data []byte) error {
+	*s = Secret{}
+	if err := json.Unmarshal(data, &s.Text); err == nil {
+		return nil
+	}
+	type plain Secret
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode((*plain)(s)); err != nil {
+		return errors.New("want a text, {secret: NAME}, {fromFile: /etc/muster/NAME} or {fromEnv: NAME}")
+	}
+	return nil
+}
+
+// IsZero says that nothing was written.
+func (s Secret) IsZero() bool { return s == Secret{} }
+
+// RedactedText replaces a secret for readers without access.
+const RedactedText = "(hidden)"
+
+// RedactURL keeps scheme and host of an address: the rest may be a secret. The address may hold variables, so it
+// need not parse as a URL.
+func RedactURL(address string) string {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		return RedactedText
+	}
+	host := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		host = rest[:end]
+	}
+	more := rest[len(host):]
+	host = host[strings.LastIndexByte(host, '@')+1:]
+	if more == "" || more == "/" {
+		return scheme + "://" + host + more
+	}
+	return scheme + "://" + host + "/" + RedactedText
+}
+
+// RedactQuery keeps an address up to its query, which may hold tokens and signatures.
+func RedactQuery(address string) string {
+	if place, _, ok := strings.Cut(address, "?"); ok {
+		return place + "?" + RedactedText
+	}
+	return address
 }

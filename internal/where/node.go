@@ -2,13 +2,22 @@ package where
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unique"
 
 	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	celref "cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Node is the input of a condition. One Node is reused for a whole fleet, so that matching
@@ -164,3 +173,81 @@ func (m *pairMap) Type() celref.Type { return types.MapType }
 
 // Value implements celref.Val.
 func (m *pairMap) Value() any { return m.pairs.Map() }
+
+// readsPairs reports roughly whether a condition reads labels or facts, to choose a hint.
+func readsPairs(expr string) bool {
+	return strings.Contains(expr, "node.facts") || strings.Contains(expr, "node.labels")
+}
+
+// orders lists the comparisons that differ between strings and numbers.
+var orders = [...]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}
+
+// texts refuses to order a variable against a quoted number: as strings, "16" comes before "4".
+func (l *Language) texts(checked *cel.Ast) error {
+	var found error
+	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if found != nil || e.Kind() != ast.CallKind {
+			return
+		}
+		call := e.AsCall()
+		for _, o := range orders {
+			if call.FunctionName() != o || len(call.Args()) != 2 {
+				continue
+			}
+			for _, arg := range call.Args() {
+				if arg.Kind() != ast.LiteralKind {
+					continue
+				}
+				text, ok := arg.AsLiteral().(types.String)
+				if _, err := strconv.ParseFloat(string(text), 64); !ok || err != nil {
+					continue
+				}
+				what := "int"
+				if strings.Contains(string(text), ".") {
+					what = "double"
+				}
+				found = model.Errorf(model.Invalid, "where: %q is a text here: as text \"16\" comes before \"4\"", string(text)).
+					WithHint("compare numbers: %s(…) on the one side and %s without quotes on the other, for example int(node.facts.cpus) > 4", what, string(text))
+				return
+			}
+		}
+	}))
+	return found
+}
+
+// Pair is a label or fact. Nodes with equal texts share both halves, so a fleet of equal machines
+// costs 16 bytes per label.
+type Pair struct{ Key, Value unique.Handle[string] }
+
+// Pairs is ascending by key, each key once. Immutable.
+type Pairs []Pair
+
+// MakePairs interns the entries of m.
+func MakePairs(m map[string]string) Pairs {
+	if len(m) == 0 {
+		return nil
+	}
+	p := make(Pairs, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		p = append(p, Pair{unique.Make(key), unique.Make(m[key])})
+	}
+	return p
+}
+
+// Get returns the value of a key.
+func (p Pairs) Get(key string) (string, bool) {
+	i, ok := slices.BinarySearchFunc(p, key, func(x Pair, key string) int { return strings.Compare(x.Key.Value(), key) })
+	if !ok {
+		return "", false
+	}
+	return p[i].Value.Value(), true
+}
+
+// Map returns a copy.
+func (p Pairs) Map() map[string]string {
+	m := make(map[string]string, len(p))
+	for _, x := range p {
+		m[x.Key.Value()] = x.Value.Value()
+	}
+	return m
+}

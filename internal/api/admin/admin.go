@@ -6,12 +6,16 @@
 package admin
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/muster-fleet/muster/internal/api/op"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/profiles"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/version"
@@ -42,4 +46,54 @@ func Handler(o Options) http.Handler {
 	})
 	profiles.Handle(mux, op.WriteError)
 	return mux
+}
+
+// Local admits programs of the server's own user and of root on this machine to profiles, log,
+// settings and states, without a token, on whatever address the admin listener is bound. Metrics
+// and health need neither. A page in a browser is refused: its request has the name of another
+// host, or a header with another origin.
+func Local(next http.Handler) http.Handler { return local(next, ownPeer) }
+
+func local(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/metrics", "/livez", "/readyz":
+			next.ServeHTTP(w, r)
+			return
+		}
+		if !fromHere(r) {
+			op.WriteError(w, model.Errorf(model.Forbidden, "this is answered to programs of the server's machine only").
+				WithHint("ask from there, through 127.0.0.1; or take everything at once with: muster debug bundle"))
+			return
+		}
+		peer, us := ends(r)
+		if !own(peer, us) {
+			op.WriteError(w, model.Errorf(model.Forbidden, "this is answered to the server's own user and to root only").
+				WithHint("ask as one of them, for example: sudo -u USER muster debug bundle"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ends returns the two addresses of a request's connection.
+func ends(r *http.Request) (peer, us netip.AddrPort) {
+	peer, _ = netip.ParseAddrPort(r.RemoteAddr)
+	if a, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		us, _ = netip.ParseAddrPort(a.String())
+	}
+	return netip.AddrPortFrom(peer.Addr().Unmap(), peer.Port()), netip.AddrPortFrom(us.Addr().Unmap(), us.Port())
+}
+
+func fromHere(r *http.Request) bool {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	if site := r.Header.Get("Sec-Fetch-Site"); r.Header.Get("Origin") != "" || site != "" && site != "none" && site != "same-origin" {
+		return false
+	}
+	name := model.HostOf(r.Host)
+	_, err = netip.ParseAddr(strings.Trim(name, "[]"))
+	return err == nil || name == "localhost"
 }

@@ -1,8 +1,14 @@
+// Package explain answers muster why: for a node, the reasons for its groups and checks; for a
+// check on a node, the chain from its declaration to the last delivery, with the reason where the
+// chain ends early.
+//
+// Start reading at chain.follow.
 package explain
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -340,4 +346,77 @@ func timesText(n int) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
+}
+
+// request is one request for an explanation.
+type request struct{ op.Request }
+
+type subject = op.Subject[*request]
+
+// Register adds the operations of this subject.
+func Register(r *op.Routes) {
+	registerWhy(op.For(r, func(q op.Request) *request { return &request{q} }))
+}
+
+// pipelines adds the last verdict of each workflow on the event.
+func (c *chain) pipelines(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	v, ok := c.Verdicts(c.node, c.check)
+	if !ok {
+		next := "the next result"
+		if c.check == model.KeepaliveCheck {
+			next = "its next change"
+		}
+		c.add("pipelines", false, "none has seen an event since the server started, or since %s names them: they see %s", notification.Declarer(c.check), next)
+		return
+	}
+	for i := range v.List {
+		one := &v.List[i]
+		switch {
+		case one.Workflow == nil:
+			c.add("pipelines", false, "%s: %s", one.Pipeline.Name, one.Reason)
+			continue
+		case one.Pass:
+			c.add("pipelines", true, "%s: passed on to handler %s", one.Name(), one.Handler().Name).At = v.At
+		case one.Filter == "":
+			c.add("pipelines", false, "%s: %s", one.Name(), one.Reason).At = v.At
+		default:
+			c.add("pipelines", false, "%s: filter %s dropped it: %s; seen", one.Name(), one.Filter, one.Reason).At = v.At
+		}
+		for _, failed := range one.Failed {
+			link := &c.out.Links[len(c.out.Links)-1]
+			link.Under = append(link.Under, v1.Link{Text: "could not be evaluated, and decided nothing: " + failed})
+		}
+	}
+}
+
+// streams adds the handlers that receive every result of the event, and their delay.
+func (c *chain) streams(st *event.State) {
+	list := c.Directory.Streams()
+	names := slices.SortedFunc(maps.Keys(list), func(a, b route.Name) int {
+		return slices.Compare([]string{a.Namespace, a.Name}, []string{b.Namespace, b.Name})
+	})
+	for _, name := range names {
+		picks, err := route.MatchFunc(name.Namespace, list[name].Stream.Only)
+		if err != nil || !picks(route.Describe(c.Directory, c.node, model.CheckSource(c.check), st.Status, st.Severity)) {
+			continue
+		}
+		s, ok := c.Stream(name)
+		switch {
+		case !ok:
+			c.add("streamed", false, "handler %s is told of every result, and begins in a moment", name)
+		case c.Directory.Shadow(c.out.Namespace):
+			c.add("streamed", true, "handler %s would be told of every result; the namespace is a shadow (notifications: shadow), and nothing is sent", name)
+		case s.Trouble != "":
+			c.add("streamed", false, "handler %s is told of every result, and is %s behind: %s", name, secondsText(s.BehindSeconds), s.Trouble)
+		default:
+			c.add("streamed", true, "handler %s is told of every result; %s behind", name, secondsText(s.BehindSeconds))
+		}
+	}
+}
+
+func secondsText(s float64) string {
+	return fmt.Sprint(time.Duration(s * float64(time.Second)).Round(time.Second))
 }

@@ -7,16 +7,23 @@ package inbound
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/op"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/tries"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 const (
@@ -77,4 +84,121 @@ func limited(r *op.Routes, name string, slots *queue.Slots, body time.Duration, 
 		r.Fail(w, name, err)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { op.InSlots(slots, w, q, answered) })
+}
+
+const (
+	maxCallback     = 1 << 20         // bytes of the body
+	callbackTimeout = 5 * time.Second // of the body
+)
+
+// callbacks answers the services that handlers notify.
+type callbacks struct {
+	Options
+	*view.View // of everything
+	logger     *slog.Logger
+}
+
+// serve answers /callback/NAMESPACE/HANDLER: the service that a handler notified reports an action of a person.
+func (c *callbacks) serve(r *http.Request, address string) error {
+	namespace, name, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, callbackPath), "/")
+	var spec *model.HandlerSpec
+	if ok {
+		spec, ok = c.Directory.Handler(namespace, name)
+	}
+	if !ok || handler.CallbackSecret(spec).IsZero() {
+		return model.Errorf(model.Unauthenticated, "no handler is called back here").WithHint("the path is %sNAMESPACE/HANDLER, of a handler with pagerduty.callback or opsgenie.callback: docs/handlers.md", callbackPath)
+	}
+	if r.Method != http.MethodPost {
+		return model.Errorf(model.Invalid, "services call back by POST")
+	}
+	text, err := io.ReadAll(io.LimitReader(r.Body, maxCallback+1))
+	if err != nil {
+		return model.Errorf(model.Invalid, "the request ended early: %w", err)
+	}
+	if len(text) > maxCallback {
+		return model.Errorf(model.TooLarge, "more than %s in one request", model.Size(maxCallback))
+	}
+	secret, err := c.Secret(r.Context(), handler.CallbackSecret(spec))
+	if err != nil {
+		c.logger.Error("the secret of a callback cannot be read", "handler", namespace+"/"+name, "err", err)
+		return model.Errorf(model.Unavailable, "the secret of the handler cannot be read; the server's log says why")
+	}
+	call, err := handler.ReadCallback(spec, secret, r.Header, text)
+	if err != nil || call.Verb == "" || call.Problem == "" {
+		return err
+	}
+	n, err := c.apply(r.Context(), history.HandlerRef{Namespace: namespace, Name: name}, call)
+	c.logger.Info("a service called back", "handler", namespace+"/"+name, "verb", call.Verb, "by", call.By, "problem", call.Problem, "problems", n, "from", address, "err", err)
+	return err
+}
+
+// apply takes an action of a service on every open problem that its handler was notified of under this id, and
+// returns their number. A problem that is closed, or already has the state, is left alone, because services echo
+// our own notifications.
+func (c *callbacks) apply(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
+	deliveries, err := c.History.Deliveries(ctx, call.Problem)
+	if err != nil {
+		return 0, err
+	}
+	var ids []string
+	for _, d := range deliveries {
+		if d.Handler == by && d.Problem == call.Problem {
+			also, err := c.History.AlsoProblems(ctx, d.Key)
+			if err != nil {
+				return 0, err
+			}
+			ids = append(append(ids, d.Problem), also...)
+		}
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if current, err := c.isCurrent(ctx, by, id, call.Incident); err != nil {
+			return n, err
+		} else if !current {
+			continue
+		}
+		did, err := c.act(ctx, id, call)
+		if err != nil {
+			return n, fmt.Errorf("%s problem %s: %w", call.Verb, id, err)
+		}
+		if did {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// isCurrent reports whether the service still knows a problem as this incident. After an acknowledgement ended, a
+// new incident took its place, and actions on the old one no longer count.
+func (c *callbacks) isCurrent(ctx context.Context, by history.HandlerRef, problem, incident string) (bool, error) {
+	rows, err := c.History.EscalationsOf(ctx, problem)
+	knows := false
+	for _, e := range rows {
+		for _, k := range e.Notified {
+			if k.HandlerRef == by && k.Incident == incident {
+				return true, nil
+			}
+			knows = knows || k.HandlerRef == by
+		}
+	}
+	return !knows, err
+}
+
+func (c *callbacks) act(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
+	p, err := c.History.Problem(ctx, id)
+	if model.ClassOf(err) == model.NotFound {
+		return false, nil // forgotten by now
+	}
+	if err != nil {
+		return false, err
+	}
+	st, ok := c.Events.Get(p.NodeID, p.Source.Check()) // nothing where the source is no check
+	if !ok || st.Problem == nil || st.Problem.ID != id {
+		return false, nil // closed
+	}
+	acked := st.Problem.Ack.Active(c.Now())
+	if call.Verb == "acknowledge" && acked || call.Verb == "unacknowledge" && !acked {
+		return false, nil
+	}
+	return true, c.Actions.Act(ctx, p.NodeID, wire.Action{Verb: call.Verb, Check: p.Source.Check(), By: call.By, Note: call.Note, Problem: id})
 }

@@ -1,9 +1,18 @@
+// Package op is the base of every operation of the API: registration with the access that it
+// needs, the one form of errors, bounds of bodies, time and concurrency, streams, the record of
+// actions by hand, and the OpenAPI document.
+//
+// An operation without a declared need panics when it is registered, so no test of the API passes.
+//
+// Start reading at Handle.
 package op
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -222,4 +231,129 @@ type NamedPath struct {
 // IDPath is the path of one thing that is known by an id.
 type IDPath struct {
 	ID string `path:"id" maxLength:"253"`
+}
+
+// Turns bounds the cost of expensive requests of one kind: two are at work, a bounded number waits
+// with nothing but its connection, the others are refused.
+type Turns struct {
+	places  chan struct{}
+	waiting *queue.Slots // those at work included
+}
+
+// NewTurns returns Turns whose bound is the queue of this name.
+func NewTurns(name string, r *queue.Registry) *Turns {
+	return &Turns{places: make(chan struct{}, 2), waiting: queue.NewSlots(r, name)}
+}
+
+// Enter waits for a place, which leave gives back. false: the queue is full, or ctx ended.
+func (t *Turns) Enter(ctx context.Context) (leave func(), ok bool) {
+	if t.waiting.Enter(ctx) != nil {
+		return nil, false
+	}
+	select {
+	case t.places <- struct{}{}:
+		return func() { <-t.places; t.waiting.Leave() }, true
+	case <-ctx.Done():
+		t.waiting.Leave()
+		return nil, false
+	}
+}
+
+// InSlots answers a request in one of the slots, or refuses it.
+func InSlots(slots *queue.Slots, w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if err := slots.Enter(r.Context()); err != nil {
+		if errors.Is(err, queue.ErrFull) {
+			WriteError(w, Full())
+		}
+		return
+	}
+	defer slots.Leave()
+	next.ServeHTTP(w, r)
+}
+
+// Full is the error of a request when all slots are taken.
+func Full() *model.Error {
+	return model.Errorf(model.Unavailable, "the server answers as many requests as it may").
+		WithHint("try again; muster get queues shows how many wait, --queues raises the bound")
+}
+
+// Metrics counts all operations. A subject registers its own.
+type Metrics struct {
+	Requests *prometheus.CounterVec
+	Seconds  *prometheus.HistogramVec
+	refused  *prometheus.CounterVec
+	registry prometheus.Registerer // nil: none
+}
+
+func newMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		registry: r,
+		Requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_api_requests_total", Help: "Requests by route and status.",
+		}, []string{"route", "status"}),
+		Seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "muster_api_request_seconds", Help: "Time to answer, by route. Watches are left out.",
+			Buckets: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 5},
+		}, []string{"route"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_api_refused_total", Help: "Requests refused before any work was done, by reason.",
+		}, []string{"reason"}),
+	}
+	m.Register(m.Requests, m.Seconds, m.refused)
+	return m
+}
+
+// Register adds metrics of a subject.
+func (m *Metrics) Register(c ...prometheus.Collector) {
+	if m.registry != nil {
+		m.registry.MustRegister(c...)
+	}
+}
+
+// CountRefusal counts a request that was refused before any work was done.
+func (r *Routes) CountRefusal(reason string) { r.Metrics.refused.WithLabelValues(reason).Inc() }
+
+// Record writes an action that a person takes by hand into the record of changes, before it
+// happens. Where that fails the action must not happen.
+func (q Request) Record(ctx context.Context, action string) error {
+	if err := q.Intent.RecordRun(ctx, access.Author(ctx, action)); err != nil {
+		return q.recordError(action, err)
+	}
+	q.logAction(ctx, action)
+	return nil
+}
+
+// BeginRecord is Record for an action that takes a while; ended records its outcome.
+func (q Request) BeginRecord(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
+	end, err := q.Intent.BeginRun(ctx, access.Author(ctx, action), picked, note)
+	if err != nil {
+		return nil, q.recordError(action, err)
+	}
+	q.logAction(ctx, action+": "+picked+note)
+	return func(outcome string) {
+		if err := end(outcome); err != nil {
+			q.Logger.Error("outcome of an action cannot be recorded; the next start records that it is unknown", "action", action, "outcome", outcome, "err", err)
+		}
+	}, nil
+}
+
+func (q Request) recordError(action string, err error) error {
+	q.Logger.Error("action cannot be recorded and is not done", "action", action, "err", err)
+	return model.Errorf(model.Unavailable, "%s cannot be recorded now, and is not done", action).WithHint("the server's log says why; try again")
+}
+
+func (q Request) logAction(ctx context.Context, action string) {
+	c := access.CallerOf(ctx)
+	q.Logger.Info("action by hand", "user", c.User, "from", c.Address, "action", action)
+}
+
+// StillAllowed returns a function that reports whether the token of a long request is valid and
+// has the grants with which the request began.
+func (r *Routes) StillAllowed(request *http.Request) func() bool {
+	token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
+	c := access.CallerOf(request.Context())
+	return func() bool {
+		s, err := r.Access.Authenticate(token)
+		return err == nil && s.Equal(&c.Grants)
+	}
 }

@@ -1,9 +1,17 @@
 package op
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // StatusRecorder is a ResponseWriter that keeps the status of the answer.
@@ -51,4 +59,159 @@ func HandleHealth(mux *http.ServeMux, notReady func() []string) {
 			fmt.Fprintln(w, line)
 		}
 	})
+}
+
+// titles describe the classes.
+var titles = [...]string{
+	model.Internal:        "A fault of the server",
+	model.Invalid:         "The input is wrong",
+	model.NotFound:        "There is no such thing",
+	model.Conflict:        "It exists already, or was changed meanwhile",
+	model.Unauthenticated: "Who are you?",
+	model.Forbidden:       "You may not",
+	model.Limited:         "A limit says no",
+	model.TooLarge:        "Too large",
+	model.Unavailable:     "Not now",
+	model.Guarded:         "Refused until confirmed",
+	model.Stale:           "It is not as you said it must be",
+	model.Unsupported:     "This version cannot do that",
+}
+
+// Problem is the one place that gives an error its form (RFC 9457).
+func Problem(class model.Class, detail, hint string) *v1.Error {
+	return &v1.Error{
+		Type: v1.ErrorType + class.Label(), Title: titles[class], Status: class.HTTP(), Detail: detail, Hint: hint,
+	}
+}
+
+// ErrorOf returns an error as the caller sees it. A fault of the server is logged, and its cause
+// stays in the log.
+func (r *Routes) ErrorOf(operation string, err error) error {
+	var ready huma.StatusError
+	if errors.As(err, &ready) {
+		return ready // 304, or a problem made here
+	}
+	var known *model.Error
+	if errors.As(err, &known) && known.Class != model.Internal {
+		return Problem(known.Class, known.Message, known.Hint)
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return Problem(model.Unavailable, "the request was given up", "")
+	case errors.Is(err, context.DeadlineExceeded):
+		return Problem(model.Unavailable, "the answer took too long", "try again, or ask for less")
+	}
+	r.Logger.Error("request failed", "operation", operation, "err", err)
+	return Problem(model.Internal, "a fault of the server; its log says more", "for a report: the log, and muster doctor --data DIR on the server")
+}
+
+// Fail writes the error of an operation that huma does not answer.
+func (r *Routes) Fail(w http.ResponseWriter, operation string, err error) {
+	if p := (*v1.Error)(nil); errors.As(r.ErrorOf(operation, err), &p) {
+		WriteProblem(w, p)
+	}
+}
+
+// WriteError answers where huma does not.
+func WriteError(w http.ResponseWriter, err *model.Error) {
+	if err.Class == model.Unauthenticated {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
+	}
+	WriteProblem(w, Problem(err.Class, err.Message, err.Hint))
+}
+
+// WriteProblem writes an error that has its form.
+func WriteProblem(w http.ResponseWriter, p *v1.Error) {
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p)
+}
+
+// WriteHuma answers from a middleware of huma.
+func WriteHuma(ctx huma.Context, err *model.Error) {
+	p := Problem(err.Class, err.Message, err.Hint)
+	ctx.SetHeader("Content-Type", p.ContentType(""))
+	ctx.SetStatus(p.Status)
+	_ = huma.DefaultJSONFormat.Marshal(ctx.BodyWriter(), p)
+}
+
+// Refusal is the error for the bearer of a token that was refused.
+func Refusal(err error) *model.Error {
+	if known := (*model.Error)(nil); errors.As(err, &known) {
+		return known
+	}
+	return model.Errorf(model.Unauthenticated, "the token cannot be checked").WithHint("muster login")
+}
+
+// reform gives huma's own errors (a parameter out of range, a broken body) the form of ours.
+func reform(_ huma.Context, _ string, v any) (any, error) {
+	theirs, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	p := Problem(model.ClassOfHTTP(theirs.Status), theirs.Detail, "")
+	p.Status = theirs.Status
+	if theirs.Status == http.StatusUnprocessableEntity || theirs.Status == http.StatusBadRequest {
+		p.Hint = "what is right: /api/v1/openapi.json"
+	}
+	for _, e := range theirs.Errors[:min(len(theirs.Errors), model.MaxFlaws)] {
+		if e != nil {
+			p.Errors = append(p.Errors, v1.FieldError{Message: model.Shorten(e.Message), Location: model.Shorten(e.Location)})
+		}
+	}
+	return p, nil
+}
+
+// StreamBeat is the interval in which a quiet stream sends a comment, so that proxies keep it open,
+// and checks its token again.
+const StreamBeat = 15 * time.Second
+
+// streamWrite is how long a reader may block one write before it is cut off.
+const streamWrite = 10 * time.Second
+
+// EventStream writes Server-Sent Events; it cuts off a reader that blocks one write for longer
+// than streamWrite.
+type EventStream struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+// NewEventStream sets the headers of a stream.
+func NewEventStream(w http.ResponseWriter) *EventStream {
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no")
+	return &EventStream{w, http.NewResponseController(w)}
+}
+
+// Send writes one message of a type (empty: the default type) with v as JSON.
+func (e *EventStream) Send(kind string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a message of a stream: %w", err)
+	}
+	if kind != "" {
+		kind = "event: " + kind + "\n"
+	}
+	return e.Write(kind + "data: " + string(data) + "\n\n")
+}
+
+// End writes the message that the stream ends, with the reason.
+func (e *EventStream) End(reason string) error { return e.Write("event: end\n: " + reason + "\n\n") }
+
+// Write writes text in the form of Server-Sent Events and flushes it.
+func (e *EventStream) Write(text string) error {
+	_ = e.control.SetWriteDeadline(time.Now().Add(streamWrite)) // not every writer has deadlines
+	defer e.control.SetWriteDeadline(time.Time{})               // over HTTP/2 the deadline would end a stream to which nobody writes
+	if _, err := fmt.Fprint(e.w, text); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}
+
+// StreamResponse describes a stream of Server-Sent Events in the OpenAPI document.
+func StreamResponse(description string) map[string]*huma.Response {
+	return map[string]*huma.Response{"200": {
+		Description: description,
+		Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}},
+	}}
 }

@@ -7,7 +7,15 @@
 package people
 
 import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
@@ -26,4 +34,214 @@ func Register(r *op.Routes) {
 	at := op.For(r, func(q op.Request) *request { return &request{q, passwords, logins} })
 	registerLogins(at)
 	registerUsers(at)
+}
+
+// ownPassword is the path where every user changes the own password.
+const ownPassword = "/api/v1/me/password"
+
+func registerUsers(at subject) {
+	op.Handle(at, op.Get("listUsers", "/api/v1/users", "auth", "List users; a viewer sees the own name"), access.ByAnybody("user"), (*request).listUsers)
+	op.Handle(at, op.Post("createUser", "/api/v1/users", "auth", "Make a user; a password that the server made is shown once"), access.OnCluster(access.Change, "user"), (*request).createUser)
+	op.Handle(at, op.Put("grantUser", "/api/v1/users/{name}/grants", "auth", "Replace the role of a user, and the bindings to namespaces; tokens that permit more end", model.Conflict), access.OnCluster(access.Change, "user"), (*request).grantUser)
+	op.Handle(at, op.Delete("deleteUser", "/api/v1/users/{name}", "auth", "End a user, with all sessions and tokens; the answer is who it was"), access.OnCluster(access.Change, "user"), (*request).deleteUser)
+	op.Handle(at, op.Post("changePassword", ownPassword, "auth", "Change the own password; the caller's other sessions end"), access.ByAnybody("user"), (*request).changePassword)
+}
+
+func (s *request) listUsers(ctx context.Context, in *list.Where) (*op.Body[v1.UserList], error) {
+	c := access.CallerOf(ctx)
+	items := []v1.User{}
+	for _, u := range s.Access.Users() {
+		if c.MayEverywhere(access.Change) || u.Name == c.User {
+			items = append(items, userOf(u))
+		}
+	}
+	items, err := list.Matching(s.View, *in, items)
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(v1.UserList{Items: items}), nil
+}
+
+func userOf(u access.User) v1.User {
+	return v1.User{Name: u.Name, Role: u.Role, Run: u.Run, Bindings: u.Bindings, Namespaces: u.Namespaces, Created: u.Created, Sessions: u.Sessions, Tokens: u.Tokens}
+}
+
+func (s *request) createUser(ctx context.Context, in *struct{ Body v1.UserRequest }) (*op.Body[v1.User], error) {
+	r := in.Body
+	g := grantsOf(r.UserGrants)
+	if g.Role == "" && len(g.Bindings) == 0 {
+		g.Role = access.Viewer
+	}
+	if err := mayGive(ctx, &g); err != nil {
+		return nil, err
+	}
+	password, err := s.Access.CreateUser(ctx, access.Author(ctx, "role "+g.String()), access.User{Name: r.Name, Grants: g}, r.Password)
+	if err != nil {
+		return nil, err
+	}
+	out := userOf(access.User{Name: r.Name, Grants: g, Created: s.Now().UTC()})
+	if r.Password == "" {
+		out.Password = password
+	}
+	return op.Answer(out), nil
+}
+
+func grantsOf(g v1.UserGrants) access.Grants {
+	return access.Grants{Role: g.Role, Run: g.Run, Bindings: g.Bindings, Namespaces: g.Namespaces}
+}
+
+// grantUser replaces the grants of a user. No caller gives more rights than the own.
+func (s *request) grantUser(ctx context.Context, in *struct {
+	Name string `path:"name" maxLength:"253"`
+	Body v1.UserGrants
+}) (*op.Body[v1.User], error) {
+	g := grantsOf(in.Body)
+	if err := mayGive(ctx, &g); err != nil {
+		return nil, err
+	}
+	u, err := s.Access.Grant(ctx, access.Author(ctx, "role "+g.String()), in.Name, g)
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(userOf(u)), nil
+}
+
+func (s *request) deleteUser(ctx context.Context, in *struct {
+	Name string `path:"name" maxLength:"253"`
+}) (*op.Body[v1.User], error) {
+	u, err := s.Access.DeleteUser(ctx, access.Author(ctx, "user deleted"), in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(userOf(u)), nil
+}
+
+// changePassword is throttled like a login, because its answer reveals whether a password is right.
+func (s *request) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.Empty, error) {
+	c := access.CallerOf(ctx)
+	if !s.passwords.Allow(c.Address) {
+		s.CountRefusal("login_rate")
+		return nil, model.Errorf(model.Limited, "too many passwords from %s", c.Address).WithHint("wait a minute")
+	}
+	leave, ok := s.logins.Enter(ctx)
+	if !ok {
+		s.CountRefusal("login_queue")
+		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment")
+	}
+	defer leave()
+	return nil, s.Access.ChangePassword(ctx, access.Author(ctx, "own password"), c.Token, in.Body.Old, in.Body.New)
+}
+
+// mayGive refuses to give rights that the caller does not have.
+func mayGive(ctx context.Context, g *access.Grants) error {
+	c := access.CallerOf(ctx)
+	switch {
+	case g.Run && !c.Run:
+		return model.Errorf(model.Forbidden, "%s may not run commands, and so cannot let others", c.User).
+			WithHint("who may: muster auth user list; on the server's machine: muster auth reset-password --data DIR --user %s --may-run-commands", c.User)
+	case !g.CoveredBy(&c.Grants):
+		return model.Errorf(model.Forbidden, "%s has %s, and cannot give %s", c.User, &c.Grants, g)
+	}
+	return nil
+}
+
+func registerLogins(at subject) {
+	login := op.Post("login", "/api/v1/login", "auth", "Open a session", model.Limited)
+	login.Security = []map[string][]string{{}}
+	login.MaxBodyBytes = 16 << 10 // strangers may send one
+	op.Handle(at, login, access.Open("session"), (*request).login)
+	op.Handle(at, op.Post("logout", "/api/v1/logout", "auth", "End the session or token of this request"), access.ByAnybody("session"), (*request).logout)
+	op.Handle(at, op.Get("me", "/api/v1/me", "auth", "Who am I?"), access.ByAnybody("session"), (*request).showCaller)
+	op.Handle(at, op.Get("listTokens", "/api/v1/tokens", "auth", "List API tokens and sessions"), access.ByAnybody("token"), (*request).listTokens)
+	op.Handle(at, op.Post("createToken", "/api/v1/tokens", "auth", "Make an API token; its secret is shown once"), access.On(access.Change, "token"), (*request).createToken)
+	op.Handle(at, op.Delete("revokeToken", "/api/v1/tokens/{id}", "auth", "End an API token or session at once"), access.On(access.Change, "token"), (*request).revokeToken)
+}
+
+func (s *request) login(ctx context.Context, in *struct{ Body v1.Login }) (*op.Body[v1.Session], error) {
+	whence := access.CallerOf(ctx).Address
+	if !s.passwords.Allow(whence) {
+		s.CountRefusal("login_rate")
+		return nil, model.Errorf(model.Limited, "too many logins from %s", whence).WithHint("wait a minute")
+	}
+	leave, ok := s.logins.Enter(ctx)
+	if !ok {
+		s.CountRefusal("login_queue")
+		return nil, model.Errorf(model.Unavailable, "too many others log in now").WithHint("try again in a moment; tokens go on working")
+	}
+	defer leave()
+	token, t, err := s.Access.Login(ctx, in.Body.User, in.Body.Password, whence)
+	if err != nil {
+		s.CountRefusal("password")
+		s.Logger.Warn("login refused", "user", in.Body.User, "from", whence)
+		return nil, err
+	}
+	return op.Answer(v1.Session{Token: token, User: t.User, Expires: t.Expires}), nil
+}
+
+func (s *request) logout(ctx context.Context, _ *op.Empty) (*op.Empty, error) {
+	return nil, s.Access.RevokeToken(ctx, access.Author(ctx, "logout"), access.CallerOf(ctx).Token)
+}
+
+func (s *request) showCaller(ctx context.Context, _ *op.Empty) (*op.Body[v1.Caller], error) {
+	c := access.CallerOf(ctx)
+	return op.Answer(v1.Caller{User: c.User, Role: c.Role, Run: c.Run, Bindings: c.Bindings, Token: c.Token}), nil
+}
+
+func (s *request) listTokens(ctx context.Context, in *list.Where) (*op.Body[v1.TokenList], error) {
+	c := access.CallerOf(ctx)
+	items := []v1.Token{}
+	for _, t := range s.Access.Tokens() {
+		if c.MayEverywhere(access.Change) || t.User == c.User {
+			items = append(items, tokenOf(t))
+		}
+	}
+	items, err := list.Matching(s.View, *in, items)
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(v1.TokenList{Items: items}), nil
+}
+
+func tokenOf(t access.AccessToken) v1.Token {
+	return v1.Token{ID: t.ID, User: t.User, Role: t.Role, Run: t.Run, Bindings: t.Bindings, Session: t.Session, Note: t.Note, Created: t.Created, Expires: t.Expires, Namespaces: t.Namespaces}
+}
+
+func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequest }) (*op.Body[v1.Token], error) {
+	t := access.AccessToken{User: in.Body.User, Note: in.Body.Note, Grants: access.Grants{Role: in.Body.Role, Namespaces: in.Body.Namespaces, Run: in.Body.Run}}
+	if t.User == "" {
+		t.User = access.CallerOf(ctx).User
+	}
+	t.Grants.Bindings = in.Body.Bindings
+	c := access.CallerOf(ctx)
+	if t.Role == "" && len(t.Bindings) == 0 {
+		viewer := c.ViewerGrants()
+		t.Grants.Role, t.Grants.Bindings = viewer.Role, viewer.Bindings
+	}
+	if t.User != c.User && !c.MayEverywhere(access.Change) {
+		return nil, model.Errorf(model.Forbidden, "%s is bound to namespaces: a token bears the own name", c.User).WithHint("leave the user out")
+	}
+	if in.Body.ExpiresIn > 0 {
+		t.Expires = s.Now().Add(time.Duration(in.Body.ExpiresIn) * time.Second).UTC()
+	}
+	if err := mayGive(ctx, &t.Grants); err != nil {
+		return nil, err
+	}
+	secret, made, err := s.Access.CreateToken(ctx, access.Author(ctx, in.Body.Note), t)
+	if err != nil {
+		return nil, err
+	}
+	out := tokenOf(made)
+	out.Secret = secret
+	return op.Answer(out), nil
+}
+
+// revokeToken ends any token. A caller who is bound to namespaces ends only tokens with the
+// caller's own name.
+func (s *request) revokeToken(ctx context.Context, in *op.IDPath) (*op.Empty, error) {
+	c := access.CallerOf(ctx)
+	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }
+	if !c.MayEverywhere(access.Change) && !slices.ContainsFunc(s.Access.Tokens(), own) {
+		return nil, access.ErrNoToken(in.ID)
+	}
+	return nil, s.Access.RevokeToken(ctx, access.Author(ctx, "revoked"), in.ID)
 }

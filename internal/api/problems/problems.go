@@ -1,3 +1,11 @@
+// Package problems answers about problems and the history of events: changes of status, events at
+// a past time, availability of checks, nodes and groups.
+//
+// The event view knows the present, the history store the changes. A past status is computed from
+// both: the present one, and the changes after the time in question. Events of deleted nodes come
+// last (deleted_nodes.go).
+//
+// Start reading at Register.
 package problems
 
 import (
@@ -68,4 +76,107 @@ func (s *request) showProblem(p history.Problem) v1.Problem {
 	}
 	return v1.Problem{OpenProblem: *events.ShowProblem(s.View, p.Problem, p.SourceName), Namespace: p.Namespace, Node: p.Node,
 		Check: events.CheckName(p.Source, p.SourceName)}
+}
+
+// request is one request about problems and history.
+type request struct{ op.Request }
+
+type subject = op.Subject[*request]
+
+// Register adds the operations of this subject.
+func Register(r *op.Routes) {
+	at := op.For(r, func(q op.Request) *request { return &request{q} })
+	registerProblems(at)
+	registerHistory(at)
+}
+
+func registerHistory(at subject) {
+	read := access.On(access.Read, "event")
+	op.Handle(at, op.Get("eventHistory", "/api/v1/events/{namespace}/{node}/{check}/history", "events", "The history of an event, newest first"), read, (*request).eventHistory)
+	op.Handle(at, op.Get("listHistory", "/api/v1/history", "events", "List the history of events, newest first", model.NotFound), read, (*request).listHistory)
+	op.Handle(at, op.Get("listPastEvents", "/api/v1/history/events", "events", "List events as they were at a time", model.NotFound), read, (*request).listPastEvents)
+	op.Handle(at, op.Get("listAvailability", "/api/v1/availability", "events", "How long events had which status", model.NotFound), read, (*request).listAvailability)
+	op.Handle(at, op.Get("groupAvailability", "/api/v1/availability/groups", "events", "For which part of a time the nodes of groups were up", model.NotFound), read, (*request).groupAvailability)
+}
+
+func (s *request) eventHistory(ctx context.Context, in *struct {
+	events.Path
+	list.Where
+	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"50"`
+}) (*op.Body[v1.EntryList], error) {
+	filter, err := list.ByRow(s.View, in.Where)
+	if err != nil {
+		return nil, err
+	}
+	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check}
+	s.byNodeID(&q)
+	items, _, _, err := s.entries(ctx, q, list.Rows[history.Entry]{Limit: in.Limit, Filter: filter})
+	return op.Answer(v1.EntryList{Items: items}), err
+}
+
+func (s *request) listHistory(ctx context.Context, in *struct {
+	Namespace string `query:"namespace" maxLength:"253"`
+	Node      string `query:"node" maxLength:"253" doc:"Its name now, or the last name of a deleted node."`
+	Check     string `query:"check" maxLength:"253"`
+	list.OfNode
+	list.Period
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}) (*op.Body[v1.EntryList], error) {
+	if err := in.Period.Validate(); err != nil {
+		return nil, err
+	}
+	filter, err := list.ByNode(s.View, in.OfNode)
+	if err != nil {
+		return nil, err
+	}
+	q := history.EntryQuery{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Since: in.Since, Before: in.Until}
+	exists := s.byNodeID(&q) || in.Node == ""
+	items, next, found, err := s.entries(ctx, q, list.Rows[history.Entry]{Limit: in.Limit, After: in.After, Filter: filter})
+	if err != nil {
+		return nil, err
+	}
+	if !exists && !found && in.After == "" && in.Since.IsZero() && in.Until.IsZero() {
+		return nil, s.NoNode(ctx, in.Namespace, in.Node)
+	}
+	return op.Answer(v1.EntryList{Items: items, Next: next}), nil
+}
+
+// byNodeID makes a query ask for the id of its node in place of the name, so that it also finds
+// entries under older names. false: no node has the name now.
+func (s *request) byNodeID(q *history.EntryQuery) bool {
+	id, ok := s.Directory.NodeByName(q.Namespace, q.Node)
+	if ok {
+		q.Namespace, q.Node, q.NodeID = "", "", id
+	}
+	return ok
+}
+
+// entries returns a page of the entries of a query, and whether the store found any that a filter may have left out.
+func (s *request) entries(ctx context.Context, q history.EntryQuery, page list.Rows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
+	page.Read = func(behind list.Cursor, size int) (entries []history.Entry, err error) {
+		if q.Limit = size; !behind.IsZero() {
+			q.Before = behind.Time()
+			if q.BeforeID, err = behind.IntID(); err != nil {
+				return nil, err
+			}
+		}
+		entries, err = s.History.Entries(ctx, q)
+		found = found || len(entries) > 0
+		return entries, err
+	}
+	page.Cursor = func(e *history.Entry) list.Cursor { return list.TimeCursor(e.At, e.ID) }
+	items, next, err = list.Page(s.View, page, func(e *history.Entry) (model.NodeID, v1.Entry) { return e.NodeID, showEntry(e) })
+	return items, next, found, err
+}
+
+func showEntry(e *history.Entry) v1.Entry {
+	out := v1.Entry{
+		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: events.CheckName(e.Source, e.SourceName), Source: events.ShowSource(e.Source, e.SourceName),
+		Status: e.Status, StatusName: e.Status.String(), Output: e.Output, Count: e.Count, Expired: e.Expired,
+	}
+	if e.Kind == history.StatusChanged && !e.First {
+		out.Previous = &e.Previous
+	}
+	return out
 }

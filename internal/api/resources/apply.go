@@ -1,12 +1,16 @@
 package resources
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -240,4 +244,172 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 // redacts reports whether the answer must hide secrets of these resources from the caller.
 func redacts(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
+}
+
+// The body of an apply is read here, because huma would build a tree of all of it before its size
+// is checked. Memory follows the resources that are kept.
+const (
+	maxResources = 10_000
+	maxResource  = 512 << 10 // bytes of one resource
+	maxFields    = 20        // besides the resources
+)
+
+// applyBody reads the request and calls take with each resource, which the result leaves out. An
+// error of take ends the reading.
+func (s *request) applyBody(data []byte, take func(i int, raw json.RawMessage) error) (v1.ApplyRequest, error) {
+	var r v1.ApplyRequest
+	dec := json.NewDecoder(bytes.NewReader(data))
+	rest := map[string]any{} // without the resources, for huma's validation
+	if token, err := dec.Token(); err != nil {
+		return r, notJSON(err)
+	} else if token != json.Delim('{') {
+		return r, model.Errorf(model.Invalid, "the body is no JSON object").WithHint("what is right: /api/v1/openapi.json")
+	}
+	n := 0
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return r, notJSON(err)
+		}
+		name, _ := key.(string)
+		if _, twice := rest[name]; twice {
+			return r, model.Errorf(model.Invalid, "%q stands twice in the body", name)
+		}
+		if name != "resources" {
+			if len(rest) > maxFields {
+				return r, model.Errorf(model.Invalid, "the body has more than %d fields", maxFields).WithHint("what is right: /api/v1/openapi.json")
+			}
+			var value any
+			if err := dec.Decode(&value); err != nil {
+				return r, notJSON(err)
+			}
+			rest[name] = value
+			continue
+		}
+		if n, err = eachResource(dec, take); err != nil {
+			return r, err
+		}
+		rest[name] = make([]any, min(n, 1))
+	}
+	if _, err := dec.Token(); err != nil {
+		return r, notJSON(err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return r, model.Errorf(model.Invalid, "something follows the JSON object of the body")
+	}
+	return r, s.applyFields(rest, &r)
+}
+
+func eachResource(dec *json.Decoder, take func(int, json.RawMessage) error) (n int, err error) {
+	if token, err := dec.Token(); err != nil || token != json.Delim('[') {
+		return 0, model.Errorf(model.Invalid, "resources: want a list")
+	}
+	for dec.More() {
+		if n++; n > maxResources {
+			return n, model.Errorf(model.TooLarge, "more than %d resources in one apply", maxResources).WithHint("apply them in several parts")
+		}
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return n, notJSON(err)
+		}
+		if len(raw) > maxResource {
+			return n, model.Errorf(model.TooLarge, "resource %d has %d bytes, at most %d", n, len(raw), maxResource).
+				WithHint("keep what is long in files on the nodes")
+		}
+		if err := take(n, raw); err != nil {
+			return n, err
+		}
+	}
+	_, err = dec.Token()
+	if err != nil {
+		return n, notJSON(err)
+	}
+	return n, nil
+}
+
+func notJSON(err error) error { return huma.Error400BadRequest("the body is not JSON: " + err.Error()) }
+
+// applyFields validates all fields but the resources by the schema of the OpenAPI document.
+func (s *request) applyFields(rest map[string]any, r *v1.ApplyRequest) error {
+	registry := s.Huma.OpenAPI().Components.Schemas
+	schema := registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest")
+	var result huma.ValidateResult
+	huma.Validate(registry, schema, huma.NewPathBuffer([]byte("body"), 4), huma.ModeWriteToServer, rest, &result)
+	if len(result.Errors) > 0 {
+		return huma.Error422UnprocessableEntity("validation failed", result.Errors...)
+	}
+	delete(rest, "resources")
+	data, err := json.Marshal(rest)
+	if err == nil {
+		err = json.Unmarshal(data, r)
+	}
+	if err != nil {
+		return fmt.Errorf("read the fields of an apply: %w", err)
+	}
+	return nil
+}
+
+// applyRequestBody describes the body in the OpenAPI document.
+func applyRequestBody(registry huma.Registry) *huma.RequestBody {
+	return &huma.RequestBody{Required: true, Content: jsonContent(registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest"))}
+}
+
+// etag returns the strong ETag of a resource at a revision, in this incarnation of the data.
+func (s *request) etag(revision int64) string {
+	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
+}
+
+// tags splits an If-Match or If-None-Match header into its entity tags (RFC 9110), quotation marks
+// included: W/"x", "y". Text that is no tag is kept, and equals no ETag.
+func tags(header string) (list []string) {
+	for header != "" {
+		end := 0
+		for quoted := false; end < len(header) && (quoted || header[end] != ','); end++ {
+			quoted = quoted != (header[end] == '"')
+		}
+		if tag := strings.Trim(header[:end], " \t"); tag != "" {
+			list = append(list, tag)
+		}
+		header = header[min(end+1, len(header)):]
+	}
+	return list
+}
+
+// matches compares as If-Match does: strongly, so a weak tag never matches.
+func matches(header, tag string) bool {
+	list := tags(header)
+	return slices.Contains(list, "*") || slices.Contains(list, tag)
+}
+
+// noneMatches compares as If-None-Match does: weakly.
+func noneMatches(header, tag string) bool {
+	return !slices.ContainsFunc(tags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
+}
+
+// expectedRevision returns the revision that a change must find, by If-Match and If-None-Match; 0:
+// no resource. conditional is false where the request has no condition.
+func (s *request) expectedRevision(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
+	if in.IfMatch == "" && in.IfNoneMatch == "" {
+		return 0, false, nil
+	}
+	r, err := s.Intent.Get(ctx, key)
+	switch {
+	case model.ClassOf(err) == model.NotFound && in.IfMatch != "":
+		return 0, false, model.Errorf(model.Stale, "%s is not there (any more), If-Match asks for %s", key, model.Shorten(in.IfMatch)).
+			WithHint("leave If-Match away to make it, or find where it went: muster audit")
+	case model.ClassOf(err) == model.NotFound:
+		return 0, true, nil
+	case err != nil:
+		return 0, false, err
+	}
+	tag := s.etag(r.Status.Revision)
+	switch {
+	case in.IfMatch != "" && !matches(in.IfMatch, tag):
+		return 0, false, model.Errorf(model.Stale, "%s was changed since: its ETag is %s, If-Match asks for %s", key, tag, model.Shorten(in.IfMatch)).
+			WithHint("GET it again, look what it is now, and send the ETag of that answer")
+	case in.IfMatch == "" && !noneMatches(in.IfNoneMatch, tag):
+		return 0, false, model.Errorf(model.Stale, "%s is there already: its ETag is %s, If-None-Match excludes it", key, tag).
+			WithHint("look at it with GET, then change it with If-Match")
+	}
+	return r.Status.Revision, true, nil
 }

@@ -1,16 +1,29 @@
+// Package resources answers about declared resources of every kind: list, get, put, delete, apply
+// of many, their state, recorded changes, and archives of Assets. The operations of a kind follow
+// from the kind registry.
+//
+// Turns bound the number of applies at a time, because the body of one may have 32 MiB.
+//
+// Start reading at Register.
 package resources
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
+	"time"
 
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/notification"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -19,6 +32,9 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // resourceSchema describes a whole resource of a kind.
@@ -270,4 +286,215 @@ func (s *request) kinds(context.Context, *op.Empty) (*op.Body[[]v1.Kind], error)
 		out = append(out, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced})
 	}
 	return op.Answer(out), nil
+}
+
+// Archives keeps the archives of Assets.
+type Archives interface {
+	// Put stores the bytes of r if sum is their SHA-512. They are durable when it returns.
+	Put(sum [64]byte, r io.Reader) (size int64, err error)
+	State(sum [64]byte) v1.Archive
+}
+
+// Options are the surroundings of resources.
+type Options struct {
+	Archives Archives // nil: none
+}
+
+// request is one request about resources.
+type request struct {
+	op.Request
+	Options
+	uploads *queue.Slots
+}
+
+type subject = op.Subject[*request]
+
+// Register adds the operations of this subject.
+func Register(r *op.Routes, o Options) {
+	uploads, applies := queue.NewSlots(r.Queues, "uploads"), op.NewTurns("applies", r.Queues)
+	at := op.For(r, func(q op.Request) *request { return &request{q, o, uploads} })
+	registerResources(at, applies)
+	if o.Archives != nil {
+		registerArchives(at)
+	}
+}
+
+// overResources is the language of conditions over declared resources: metadata and spec as they
+// are shown. Durations are texts, and 60s is 1m: duration(spec.interval) > duration("60s").
+var overResources = where.Language{
+	Of: "resource", MaxCost: 1_000_000, Alone: true,
+	Reads:   "metadata and spec, as muster get -o yaml shows them",
+	Example: `spec.interval == "10s" && metadata.labels.team == "web"`,
+	Options: func() []cel.EnvOption {
+		fields := cel.MapType(cel.StringType, cel.DynType)
+		return []cel.EnvOption{cel.Variable("metadata", fields), cel.Variable("spec", fields)}
+	},
+}
+
+// matcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts
+// and groups. Any other reads the resource as the caller may see it, or it would reveal hidden
+// secrets bit by bit. A missing field makes it false; has(spec.ttl) asks for one. The function
+// serves one request and is not safe for concurrent use.
+func (s *request) matcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
+	if k.Name == "Node" {
+		c, err := where.Compile(expr)
+		if err != nil {
+			return nil, err
+		}
+		match := list.NodeMatcher(s.View, c)
+		return func(r *model.Resource) bool { return r.Status != nil && match(model.NodeID(r.Status.ID)) }, nil
+	}
+	c, err := overResources.Compile(expr)
+	if err != nil {
+		return nil, err
+	}
+	return func(r *model.Resource) bool {
+		text, err := json.Marshal(s.Redacted(ctx, r))
+		if err != nil {
+			return false
+		}
+		var shown struct {
+			Metadata map[string]any `json:"metadata"`
+			Spec     map[string]any `json:"spec"`
+		}
+		if json.Unmarshal(text, &shown) != nil {
+			return false
+		}
+		out, _, err := c.Program.Eval(map[string]any{"metadata": shown.Metadata, "spec": shown.Spec})
+		return err == nil && out == types.True
+	}, nil
+}
+
+// routingState adds whether a silence or a window is in force, and the problems that it holds.
+func (s *request) routingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
+	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
+	switch spec := r.Spec.(type) {
+	case *model.SilenceSpec:
+		if out.InForce = notification.SilenceActive(spec, now); out.InForce {
+			out.Ends, out.Holds = spec.Until.Time, held.Count(name)
+		}
+	case *model.WindowSpec:
+		if at, ok := s.Routing.Window(name, now); ok {
+			if out.InForce, out.Begins, out.Ends = at.Inside, at.Begins, at.Ends; at.Inside && spec.Maintenance != nil {
+				out.Holds = held.Count(name)
+			}
+		}
+	}
+}
+
+// stateOf returns the state of a declared resource: placement, events, limits.
+func (s *request) stateOf(r *model.Resource, held *notification.HoldCounter) v1.State {
+	key := intent.KeyOf(r)
+	l := s.Directory.Placement(key)
+	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
+	out.Note, _ = s.Kinds.Effect(r, l, false)
+	if k, _ := s.Kinds.Of(key.Kind); k.Users {
+		out.UsedBy = l.UsedBy("")
+	}
+	if key.Kind == "Check" && r.Status != nil {
+		c := s.Events.CountsOf(model.CheckID(r.Status.ID))
+		by := v1.ByStatusOf(c.ByStatus)
+		out.Events, out.Problems = &by, c.Problems
+	}
+	s.routingState(&out, r, held)
+	if key.Kind == "Namespace" {
+		out.Limits = s.Limits(key.Name)
+	}
+	if key.Kind == "Handler" {
+		if stream, ok := s.Stream(route.Name{Namespace: key.Namespace, Name: key.Name}); ok {
+			out.Stream = &stream
+		}
+	}
+	return out
+}
+
+type changesInput struct {
+	Kind      string `query:"kind" maxLength:"253"`
+	Namespace string `query:"namespace" maxLength:"253"`
+	Name      string `query:"name" maxLength:"253"`
+	list.Where
+	Limit int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	After string `query:"after" maxLength:"64" doc:"The next of the page before."`
+}
+
+func (s *request) changes(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
+	filter, err := list.ByRow(s.View, in.Where)
+	if err != nil {
+		return nil, err
+	}
+	q := intent.ChangeQuery{Kind: in.Kind, Namespace: in.Namespace, Name: in.Name, Bodies: true}
+	if k, ok := s.Kinds.Of(in.Kind); ok {
+		q.Kind = k.Name
+	}
+	items, next, err := list.Page(s.View, list.Rows[intent.AuditEntry]{
+		Limit: in.Limit, After: in.After, Filter: filter,
+		Read: func(behind list.Cursor, size int) ([]intent.AuditEntry, error) {
+			part, err := behind.IntID()
+			if err != nil {
+				return nil, err
+			}
+			q.Revision, q.Part, q.Limit = behind.Number, int(part), size
+			return s.Intent.Audit(ctx, q, !access.MayChange(ctx, in.Namespace))
+		},
+		Cursor: func(e *intent.AuditEntry) list.Cursor {
+			return list.Cursor{Number: e.Revision, ID: strconv.Itoa(e.Part)}
+		},
+	}, func(e *intent.AuditEntry) (model.NodeID, v1.Change) { return 0, ShowChange(e) })
+	return op.Answer(v1.ChangeList{Items: items, Next: next}), err
+}
+
+// ShowChange converts an entry of the record of changes.
+func ShowChange(e *intent.AuditEntry) v1.Change {
+	return v1.Change{
+		Revision: e.Revision, At: e.At, User: e.Who.User, Whence: e.Who.Whence, Message: e.Who.Why, Owner: e.Who.Owner,
+		Kind: e.Key.Kind, Namespace: e.Key.Namespace, Name: e.Key.Name, Op: e.Op, Was: e.Was, Diff: e.Diff,
+	}
+}
+
+// uploadTimeout is the time that an archive may take to arrive.
+const uploadTimeout = 15 * time.Minute
+
+func registerArchives(at subject) {
+	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "How an archive of an Asset is on the server"), access.On(access.Read, "Asset"), (*request).getArchive)
+	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes it all
+	// the same.
+	put := op.Put("putArchive", "/api/v1/archives/{sha512}", "resources", "Upload an archive of an Asset; an Asset has to name it within an hour")
+	put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
+	put.Parameters = []*huma.Param{{Name: "sha512", In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}
+	put.Responses = map[string]*huma.Response{"204": {Description: "It is stored and durable."}}
+	op.HandleRaw(at, put, access.On(access.Change, "Asset"), (*request).putArchive)
+}
+
+type getArchiveInput struct {
+	SHA512 string `path:"sha512" maxLength:"128"`
+}
+
+func (s *request) getArchive(_ context.Context, in *getArchiveInput) (*op.Body[v1.Archive], error) {
+	sum, err := model.ParseAssetSum(in.SHA512)
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(s.Archives.State(sum)), nil
+}
+
+func (s *request) putArchive(w http.ResponseWriter, r *http.Request) error {
+	sum, err := model.ParseAssetSum(r.PathValue("sha512"))
+	if err != nil {
+		return err
+	}
+	if s.uploads.Enter(r.Context()) != nil {
+		return op.Full()
+	}
+	defer s.uploads.Leave()
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(uploadTimeout)) // the network's clock is the real one
+	_ = control.SetWriteDeadline(time.Now().Add(uploadTimeout + time.Minute))
+	size, err := s.Archives.Put(sum, r.Body)
+	if err != nil {
+		return err
+	}
+	c := access.CallerOf(r.Context())
+	s.Logger.Info("archive of an asset uploaded", "user", c.User, "from", c.Address, "sha512", r.PathValue("sha512")[:12], "bytes", size)
+	w.WriteHeader(http.StatusNoContent)
+	return nil
 }

@@ -1,11 +1,19 @@
 package view
 
 import (
+	"cmp"
+	"context"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/plan"
+	"github.com/muster-fleet/muster/internal/route"
 )
 
 // scope is the namespaces of a bound caller. View.For wraps every store with it.
@@ -35,3 +43,366 @@ func (x *scope) key(key intent.Key) bool {
 
 // refuse is the error about everything in another namespace, whether it exists or not.
 func (x *scope) refuse(namespace string) error { return x.subject.AllowIn(x.need, namespace) }
+
+// scopedDirectory is the directory within a scope: nodes of other namespaces do not exist.
+type scopedDirectory struct {
+	all Directory
+	*scope
+}
+
+var _ Directory = scopedDirectory{}
+
+func (d scopedDirectory) node(id model.NodeID) bool {
+	namespace, _, ok := d.all.NodeName(id)
+	return ok && d.has(namespace)
+}
+
+// nodes returns the visible nodes.
+func (d scopedDirectory) nodes(ids []model.NodeID) []model.NodeID {
+	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return !d.node(id) })
+}
+
+// forEach calls fn for a namespace, or for all of the scope, and sorts the nodes that it returns.
+func (d scopedDirectory) forEach(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
+	for _, one := range d.namespaces {
+		if namespace == "" || namespace == one {
+			ids = append(ids, fn(one)...)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func (d scopedDirectory) NamespaceByName(name string) (model.NamespaceID, bool) {
+	if !d.has(name) {
+		return 0, false
+	}
+	return d.all.NamespaceByName(name)
+}
+
+func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
+	name, ok := d.all.NamespaceName(id)
+	if !d.has(name) {
+		return "", false
+	}
+	return name, ok
+}
+
+func (d scopedDirectory) NamespaceHandlers(namespace string) []string {
+	if !d.has(namespace) {
+		return nil
+	}
+	return d.all.NamespaceHandlers(namespace)
+}
+
+func (d scopedDirectory) NamespaceLimits(name string) *model.Limits {
+	if !d.has(name) {
+		return nil
+	}
+	return d.all.NamespaceLimits(name)
+}
+
+func (d scopedDirectory) NodeByName(namespace, name string) (model.NodeID, bool) {
+	if !d.has(namespace) {
+		return 0, false
+	}
+	return d.all.NodeByName(namespace, name)
+}
+
+func (d scopedDirectory) NodeName(id model.NodeID) (namespace, name string, ok bool) {
+	if namespace, name, ok = d.all.NodeName(id); !d.has(namespace) {
+		return "", "", false
+	}
+	return namespace, name, ok
+}
+
+func (d scopedDirectory) NodeByUID(uid uuid.UUID) (model.NodeID, bool) {
+	id, ok := d.all.NodeByUID(uid)
+	if !ok || !d.node(id) {
+		return 0, false
+	}
+	return id, true
+}
+
+func (d scopedDirectory) NodeUID(id model.NodeID) uuid.UUID {
+	return ofNode(d, id, d.all.NodeUID)
+}
+
+func (d scopedDirectory) NodeProxy(id model.NodeID) bool { return ofNode(d, id, d.all.NodeProxy) }
+
+func (d scopedDirectory) NodeLabels(id model.NodeID) map[string]string {
+	return ofNode(d, id, d.all.NodeLabels)
+}
+
+func (d scopedDirectory) NodeFacts(id model.NodeID) map[string]string {
+	return ofNode(d, id, d.all.NodeFacts)
+}
+
+func (d scopedDirectory) NodeFact(id model.NodeID, name string) string {
+	return ofNode(d, id, func(id model.NodeID) string { return d.all.NodeFact(id, name) })
+}
+
+func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
+	return ofNode(d, id, d.all.NodeGroups)
+}
+
+// ofNode returns fn of a visible node; the zero value of any other.
+func ofNode[T any](d scopedDirectory, id model.NodeID, fn func(model.NodeID) T) (out T) {
+	if !d.node(id) {
+		return out
+	}
+	return fn(id)
+}
+
+func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
+	return d.forEach(namespace, d.all.Nodes)
+}
+
+func (d scopedDirectory) NodesMatching(namespace string, s directory.Selector) []model.NodeID {
+	return d.forEach(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
+}
+
+func (d scopedDirectory) GroupMembers(namespace, name string) []model.NodeID {
+	if !d.defines(namespace) {
+		return nil
+	}
+	return d.nodes(d.all.GroupMembers(namespace, name))
+}
+
+func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.NodeID, error) {
+	if !d.has(namespace) {
+		return nil, d.refuse(namespace)
+	}
+	ids, err := d.all.Select(namespace, t)
+	return d.nodes(ids), err
+}
+
+func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, bool) {
+	if !d.defines(namespace) {
+		return 0, false
+	}
+	return d.all.CheckByName(namespace, name)
+}
+
+func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok bool) {
+	namespace, name, ok = d.all.CheckName(id)
+	if model.BuiltinCheckName(id) == "" && !d.defines(namespace) {
+		return "", "", false
+	}
+	return namespace, name, ok
+}
+
+// SourceName finds the source of a problem, which is visible where the problem is.
+func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok bool) {
+	if namespace, name, ok = d.all.SourceName(s); !d.defines(namespace) && model.BuiltinCheckName(s.Check()) == "" {
+		return "", "", false
+	}
+	return namespace, name, ok
+}
+
+func (d scopedDirectory) NodeUnits(node model.NodeID) []model.CheckID {
+	return ofNode(d, node, d.all.NodeUnits)
+}
+
+func (d scopedDirectory) ExplainCheck(node model.NodeID, check model.CheckID) (why plan.Explanation, ok bool) {
+	if !d.node(node) {
+		return why, false
+	}
+	return d.all.ExplainCheck(node, check)
+}
+
+func (d scopedDirectory) ExplainGroups(node model.NodeID) []plan.Explanation {
+	return ofNode(d, node, d.all.ExplainGroups)
+}
+
+func (d scopedDirectory) JoinRequests(node model.NodeID) []plan.JoinRequest {
+	return ofNode(d, node, d.all.JoinRequests)
+}
+
+func (d scopedDirectory) PropertyOrigins(node model.NodeID) []plan.PropertyOrigins {
+	return ofNode(d, node, d.all.PropertyOrigins)
+}
+
+func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int) {
+	for _, one := range d.namespaces {
+		if namespace == "" || namespace == one {
+			more, n := d.all.Faults(one)
+			list, nodes = append(list, more...), nodes+n
+		}
+	}
+	slices.SortStableFunc(list, func(a, b plan.Fault) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	return list, nodes
+}
+
+func (d scopedDirectory) NodeFaults(node model.NodeID) []plan.Fault {
+	return ofNode(d, node, d.all.NodeFaults)
+}
+
+func (d scopedDirectory) Assignment(node model.NodeID) (revision uint64, ok bool) {
+	if !d.node(node) {
+		return 0, false
+	}
+	return d.all.Assignment(node)
+}
+
+func (d scopedDirectory) Keepalive(node model.NodeID) *model.CheckChunk {
+	return ofNode(d, node, d.all.Keepalive)
+}
+
+func (d scopedDirectory) UnitNodes(check model.CheckID) []model.NodeID {
+	return d.nodes(d.all.UnitNodes(check))
+}
+
+func (d scopedDirectory) HasUnit(node model.NodeID, check model.CheckID) bool {
+	return ofNode(d, node, func(node model.NodeID) bool { return d.all.HasUnit(node, check) })
+}
+
+func (d scopedDirectory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
+	if !d.defines(namespace) {
+		return nil, false
+	}
+	return d.all.Handler(namespace, name)
+}
+
+func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool) {
+	if !d.has(namespace) {
+		return nil, false
+	}
+	return d.all.Secret(namespace, name)
+}
+
+func (d scopedDirectory) Dependencies(node model.NodeID, check model.CheckID) []route.Dependency {
+	return ofNode(d, node, func(node model.NodeID) []route.Dependency { return d.all.Dependencies(node, check) })
+}
+
+func (d scopedDirectory) Shadow(namespace string) bool {
+	return d.has(namespace) && d.all.Shadow(namespace)
+}
+
+func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
+	out := map[route.Name]*model.HandlerSpec{}
+	for name, spec := range d.all.Streams() {
+		if d.defines(name.Namespace) {
+			out[name] = spec
+		}
+	}
+	return out
+}
+
+func (d scopedDirectory) Placement(key intent.Key) intent.Placement {
+	if !d.key(key) {
+		return intent.Placement{}
+	}
+	return d.all.Placement(key)
+}
+
+// scopedEvents is the event view within a scope.
+type scopedEvents struct {
+	all       event.Reader
+	directory scopedDirectory
+	ids       []model.NamespaceID // of the existing namespaces of the scope
+}
+
+var _ event.Reader = scopedEvents{}
+
+func newScopedEvents(all event.Reader, directory Directory, x *scope) scopedEvents {
+	e := scopedEvents{all: all, directory: scopedDirectory{directory, x}}
+	for _, name := range x.namespaces {
+		if id, ok := directory.NamespaceByName(name); ok {
+			e.ids = append(e.ids, id)
+		}
+	}
+	return e
+}
+
+func (e scopedEvents) has(id model.NamespaceID) bool { return slices.Contains(e.ids, id) }
+
+// bound limits a query to the scope.
+func (e scopedEvents) bound(q event.Query) event.Query {
+	if q.Namespaces == nil {
+		q.Namespaces = e.ids
+	} else {
+		q.Namespaces = slices.DeleteFunc(slices.Clone(q.Namespaces), func(id model.NamespaceID) bool { return !e.has(id) })
+	}
+	if len(q.Namespaces) == 0 { // nil would be all namespaces
+		q.Nodes = []model.NodeID{}
+	}
+	return q
+}
+
+func (e scopedEvents) Get(node model.NodeID, check model.CheckID) (event.State, bool) {
+	st, ok := e.all.Get(node, check)
+	if !ok || !e.has(st.Namespace) {
+		return event.State{}, false
+	}
+	return st, true
+}
+
+func (e scopedEvents) List(ctx context.Context, q event.Query) (event.Page, error) {
+	return e.all.List(ctx, e.bound(q))
+}
+
+func (e scopedEvents) Watch(ctx context.Context, q event.Query) (<-chan event.State, error) {
+	return e.all.Watch(ctx, e.bound(q))
+}
+
+func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
+	for _, id := range e.ids {
+		if namespace == 0 || namespace == id {
+			sum.Add(e.all.Counts(id))
+		}
+	}
+	return sum
+}
+
+func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
+	out := e.all.CountsByNamespace()
+	for id := range out {
+		if !e.has(id) {
+			delete(out, id)
+		}
+	}
+	return out
+}
+
+// CountsOf counts state by state, because a built-in or shared check also has events in other
+// namespaces.
+func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
+	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.has(namespace) && model.BuiltinCheckName(check) == "" {
+		return e.all.CountsOf(check)
+	}
+	for q := e.bound(event.Query{Checks: []model.CheckID{check}, Limit: 1000}); ; {
+		page, err := e.all.List(context.Background(), q)
+		for i := range page.States {
+			st := &page.States[i]
+			one := event.Counts{States: 1}
+			if one.ByStatus[st.Status&3] = 1; st.Problem != nil {
+				one.Problems = 1
+			}
+			sum.Add(one)
+		}
+		if q.After = page.Next; err != nil || q.After == "" {
+			return sum
+		}
+	}
+}
+
+func (e scopedEvents) Wrong(namespace model.NamespaceID) (list []event.Wrong) {
+	for _, id := range e.ids {
+		if namespace == 0 || namespace == id {
+			list = append(list, e.all.Wrong(id)...)
+		}
+	}
+	slices.SortStableFunc(list, event.CompareWrong)
+	return list
+}
+
+func (e scopedEvents) Summaries(nodes []model.NodeID) []event.Summary {
+	out := e.all.Summaries(nodes)
+	for i, id := range nodes {
+		if !e.directory.node(id) {
+			out[i] = event.Summary{}
+		}
+	}
+	return out
+}

@@ -1,16 +1,31 @@
+// Package view is the server's state as the caller of one request may see it: directory, events,
+// history, declared resources, routing, and the live state of sessions.
+//
+// A caller bound to namespaces gets stores in which no other namespace exists (scope.go).
+// The wrappers name every method of the wrapped interface: a new method does not compile before its
+// answer for a bound caller is written.
+//
+// The package also turns names into ids, and gives errors about missing names the hint that helps
+// (names.go), and makes page tokens.
+//
+// Start reading at View.For.
 package view
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -169,3 +184,54 @@ func (v *View) Bound() bool { return v.scope != nil }
 
 // Sees reports whether the caller may know of a namespace.
 func (v *View) Sees(namespace string) bool { return v.scope == nil || v.scope.has(namespace) }
+
+// Directory finds names, nodes and units, and explains where and why they land.
+type Directory interface {
+	directory.Reader
+	Explainer
+}
+
+// Explainer explains the planner's decisions from the definitions (plan.Explainer).
+type Explainer interface {
+	// Select returns the nodes of targets that a namespace would declare; an error where a condition
+	// does not compile.
+	Select(namespace string, t *model.Targets) ([]model.NodeID, error)
+	// Placement counts the users of a declared resource; zero: it is not declared.
+	Placement(key intent.Key) intent.Placement
+	// ExplainCheck explains why a check is on a node or not; false: one of them does not exist.
+	ExplainCheck(node model.NodeID, check model.CheckID) (e plan.Explanation, ok bool)
+	ExplainGroups(node model.NodeID) []plan.Explanation
+	JoinRequests(node model.NodeID) []plan.JoinRequest
+	PropertyOrigins(node model.NodeID) []plan.PropertyOrigins
+	// Faults lists the faults of the nodes of a namespace (empty: of all), the most nodes first,
+	// and the number of nodes that have one.
+	Faults(namespace string) (list []plan.Fault, nodes int)
+	NodeFaults(node model.NodeID) []plan.Fault
+}
+
+// NextPage returns the token of the page that begins behind place. Page tokens and ETags are places
+// in one incarnation of the data: after a restore from a backup, revisions, ids and times are given
+// again to other things, so tokens of another incarnation are refused. (Tokens of events contain
+// their incarnation already.)
+func (v *View) NextPage(place string) string {
+	b := binary.BigEndian.AppendUint64(nil, v.Incarnation)
+	return base64.RawURLEncoding.EncodeToString(append(b, place...))
+}
+
+// PagePlace returns the place of a page token.
+func (v *View) PagePlace(token string) (place string, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || len(b) < 8 {
+		return "", BadToken()
+	}
+	if binary.BigEndian.Uint64(b) != v.Incarnation {
+		return "", model.Errorf(model.Conflict, "the page token belongs to another incarnation of this server's data").
+			WithHint("list again without it")
+	}
+	return string(b[8:]), nil
+}
+
+// BadToken is the error about a page token that this API did not make.
+func BadToken() error {
+	return model.Errorf(model.Invalid, "after: not a page token of this list").WithHint("list again without it")
+}

@@ -1,0 +1,92 @@
+package resources
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/muster-fleet/muster/internal/api/op"
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/queue"
+)
+
+// FuzzApplyBody: the body of an apply is read, or refused by the fault of its sender; its resources
+// are JSON values.
+func FuzzApplyBody(f *testing.F) {
+	v := view.New(view.Stores{}, view.Live{})
+	s := &request{Request: op.Request{View: v, Routes: op.NewRoutes(op.Options{View: v, Queues: &queue.Registry{}})}}
+	for _, text := range []string{
+		`{"resources":[{"kind":"Check"},{}],"dryRun":true,"message":"m"}`, `{"resources":[]}`, `{"resources":[1,`, `{"resources":{}}`,
+		`{"dryRun":true,"dryRun":true}`, `[]`, `{} {}`, `{"expect":[{"kind":"Check","name":"x","revision":-1}],"resources":[]}`, ``,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, err := s.applyBody(data, func(i int, raw json.RawMessage) error {
+			if !json.Valid(raw) {
+				t.Errorf("resource %d is no JSON: %q", i, raw)
+			}
+			return nil
+		})
+		var status huma.StatusError
+		switch {
+		case err == nil:
+		case errors.As(err, &status):
+			if status.GetStatus()/100 != 4 {
+				t.Errorf("%q: status %d", data, status.GetStatus())
+			}
+		case model.ClassOf(err) != model.Invalid && model.ClassOf(err) != model.TooLarge:
+			t.Errorf("%q: %v", data, err)
+		}
+	})
+}
+
+// incarnation is a request to a server whose journal has this incarnation.
+func incarnation(n uint64) *request {
+	return &request{Request: op.Request{View: view.New(view.Stores{Incarnation: n}, view.Live{})}}
+}
+
+// If-Match compares strongly, If-None-Match weakly (RFC 9110, 8.8.3.2); both take lists.
+func TestETagsAreCompared(t *testing.T) {
+	const tag = `"0000000000000007-57"`
+	for _, c := range []struct {
+		header       string
+		strong, weak bool
+	}{
+		{tag, true, true}, {"W/" + tag, false, true}, {"*", true, true}, {`"stale"`, false, false}, {"stale", false, false},
+		{`"stale", ` + tag, true, true}, {tag + `,"x"`, true, true}, {` , W/"x" ,W/` + tag, false, true},
+		{`"a,` + tag, false, false}, {`"a, b", ` + tag, true, true}, {`0000000000000007-57`, false, false}, {`""`, false, false}, {`"`, false, false},
+	} {
+		if got := matches(c.header, tag); got != c.strong {
+			t.Errorf("If-Match: %s: %v", c.header, got)
+		}
+		if got := !noneMatches(c.header, tag); got != c.weak {
+			t.Errorf("If-None-Match: %s: %v", c.header, got)
+		}
+	}
+	if !noneMatches("", tag) {
+		t.Error("no header excludes something")
+	}
+}
+
+// FuzzETags: a list of ETags is the list of its tags, and If-None-Match excludes every tag that
+// If-Match takes. An ETag belongs to one incarnation of the data.
+func FuzzETags(f *testing.F) {
+	one, other := incarnation(7), incarnation(8)
+	for _, text := range []string{one.etag(57), "W/" + one.etag(1), other.etag(57), "", "!", `"-"`} {
+		f.Add(text)
+	}
+	if matches(one.etag(57), other.etag(57)) || !noneMatches(one.etag(57), other.etag(57)) {
+		f.Errorf("ETag %s is one of another incarnation, too", one.etag(57))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		const tag = `"0000000000000007-57"`
+		if strong := matches(text, tag); strong && noneMatches(text, tag) || strong != matches(strings.Join(tags(text), ","), tag) {
+			t.Errorf("ETags %q, read as %q", text, tags(text))
+		}
+	})
+}

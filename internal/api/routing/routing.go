@@ -1,0 +1,305 @@
+// Package routing answers about the way from a problem to people: handlers (test, dead letters,
+// replay), deliveries of a problem, silences, and the route test.
+//
+// Start reading at Register.
+package routing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
+	"github.com/muster-fleet/muster/internal/api/notification"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+const silencesPath = "/api/v1/silences"
+
+func registerSilences(at subject) {
+	op.Handle(at, op.ChangesResources(op.Post("silence", silencesPath, "silences", "Keep people from being told of some problems, for a while", model.NotFound)), access.On(access.Operate, "Silence"), (*request).silence)
+	op.Handle(at, op.ChangesResources(op.Post("endSilence", silencesPath+"/{namespace}/{name}/end", "silences", "End a silence: what it holds and is still open is told", model.NotFound)), access.On(access.Operate, "Silence"), (*request).endSilence)
+}
+
+// silence creates a silence. Operators may, though they may not apply.
+func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
+	b := &in.Body
+	decoded, err := s.Kinds.DecodeSpec("Silence", b.Spec)
+	if err != nil {
+		return nil, err
+	}
+	spec := decoded.(*model.SilenceSpec)
+	if err := s.RequireNamespace(ctx, b.Namespace); err != nil {
+		return nil, err
+	}
+	if !spec.Until.IsZero() && !spec.Until.After(s.Now()) {
+		return nil, model.Errorf(model.Invalid, "until %s is over", spec.Until.UTC().Format("2006-01-02 15:04 MST")).WithHint("a silence ends in the future")
+	}
+	nodes, all, first, err := notification.CoveredNodes(s.View, b.Namespace, &spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	if most := cmp.Or(b.MaxAffected, max(50, all/5)); nodes > most && !b.Yes && !b.DryRun {
+		return nil, model.Errorf(model.Guarded, "this would silence %d nodes (%s); without --yes at most %d", nodes, firstOf(first, nodes), most).
+			WithHint("look at what it covers with --dry-run, then repeat with --yes, or with --max-affected %d", nodes)
+	}
+	holds, err := s.countCovered(ctx, b.Namespace, &spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	name, err := s.createSilence(ctx, b, spec)
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), nil
+}
+
+// firstOf lists the first of a number of nodes.
+func firstOf(first []string, all int) string {
+	text := strings.Join(first, ", ")
+	if more := all - len(first); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// maxSameName bounds the silences of one generated name, which has a resolution of a second.
+const maxSameName = 100
+
+// createSilence applies a silence under a name that is free.
+func (s *request) createSilence(ctx context.Context, b *v1.SilenceRequest, spec *model.SilenceSpec) (string, error) {
+	made := silenceName(spec) + "-" + s.Now().UTC().Format("20060102-150405")
+	for i := 1; ; i++ {
+		name := cmp.Or(b.Name, made)
+		if i > 1 {
+			name = fmt.Sprintf("%s-%d", name, i)
+		}
+		key := intent.Key{Kind: "Silence", Namespace: b.Namespace, Name: name}
+		_, err := s.Intent.Apply(ctx, access.Author(ctx, spec.Reason), []model.Resource{{Kind: "Silence", Metadata: model.Metadata{Namespace: b.Namespace, Name: name}, Spec: spec}},
+			intent.ApplyOptions{DryRun: b.DryRun, Yes: true, Expect: map[intent.Key]int64{key: 0}})
+		switch {
+		case err == nil:
+			return name, nil
+		case model.ClassOf(err) != model.Stale && model.ClassOf(err) != model.Conflict:
+			return "", err
+		case b.Name != "":
+			return "", model.Errorf(model.Conflict, "there is a silence %s already", name).WithHint("muster describe silence %s; leave the name out, and it gets one", name)
+		case i == maxSameName:
+			return "", err
+		}
+	}
+}
+
+// silenceName is the beginning of a generated name: the one node, group or check that the silence
+// covers.
+func silenceName(spec *model.SilenceSpec) string {
+	var parts []string
+	if t := spec.Targets; t != nil && len(t.Nodes)+len(t.Groups) == 1 {
+		parts = append(append(parts, t.Nodes...), t.Groups...)
+	}
+	if len(spec.Checks) == 1 {
+		parts = append(parts, spec.Checks[0])
+	}
+	name := strings.ReplaceAll(strings.Join(parts, "-"), "/", "-")
+	return cmp.Or(name[:min(len(name), 200)], "silence")
+}
+
+// countCovered counts the open problems that a selector covers.
+func (s *request) countCovered(ctx context.Context, namespace string, selector *model.Selector) (n int, err error) {
+	picks, err := route.MatchFunc(namespace, selector)
+	if err != nil {
+		return 0, err
+	}
+	err = notification.EachProblem(ctx, s.View, func(m *route.Problem) {
+		if picks(m) {
+			n++
+		}
+	})
+	return n, err
+}
+
+func (s *request) endSilence(ctx context.Context, in *struct {
+	op.NamedPath
+	Body v1.Action
+}) (*op.Body[v1.Silenced], error) {
+	key := intent.Key{Kind: "Silence", Namespace: in.Namespace, Name: in.Name}
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, s.NotFound(ctx, err, key)
+	}
+	held := notification.NewHoldCounter(s.View)
+	out := v1.Silenced{Namespace: in.Namespace, Name: in.Name}
+	if spec, ok := r.Spec.(*model.SilenceSpec); ok && notification.SilenceActive(spec, s.Now()) {
+		out.Holds = held.Count(route.Name{Namespace: in.Namespace, Name: in.Name})
+	}
+	if _, err := s.Intent.Delete(ctx, access.Author(ctx, cmp.Or(in.Body.Note, "ended")), []intent.Key{key}, intent.ApplyOptions{Yes: true}); err != nil {
+		return nil, s.NotFound(ctx, err, key)
+	}
+	return op.Answer(out), nil
+}
+
+// Handlers tests handlers and replays their dead letters (*react.Reactor).
+type Handlers interface {
+	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (react.Trial, error)
+	Replay(ctx context.Context, handler history.HandlerRef, q history.Revival) (react.Replayed, error)
+}
+
+// Options are the surroundings of routing.
+type Options struct {
+	Handlers Handlers
+}
+
+// request is one request about routing.
+type request struct {
+	op.Request
+	Options
+}
+
+type subject = op.Subject[*request]
+
+// Register adds the operations of this subject.
+func Register(r *op.Routes, o Options) {
+	at := op.For(r, func(q op.Request) *request { return &request{q, o} })
+	registerHandlers(at)
+	registerSilences(at)
+	registerRouteTest(at)
+}
+
+func registerHandlers(at subject) {
+	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "Who was told of it"), access.On(access.Read, "problem"), (*request).listDeliveries)
+	const one = "/api/v1/handlers/{namespace}/{name}"
+	op.Handle(at, op.Post("testHandler", one+"/test", "handlers", "Send a test message now, and say what was sent and answered", model.NotFound), access.On(access.Operate, "Handler"), (*request).testHandler)
+	op.Handle(at, op.Get("listDeadLetters", one+"/dead", "handlers", "Messages that were given up, newest first", model.NotFound), access.On(access.Read, "Handler"), (*request).deadLetters)
+	op.Handle(at, op.Post("replayHandler", one+"/replay", "handlers", "Send messages again that were given up", model.NotFound, model.Limited), access.On(access.Operate, "Handler"), (*request).replayHandler)
+}
+
+// declaredHandler returns a handler as it is declared. Its dead letters may outlive it.
+func (s *request) declaredHandler(ctx context.Context, in op.NamedPath) (history.HandlerRef, *model.HandlerSpec, error) {
+	key := intent.Key{Kind: "Handler", Namespace: in.Namespace, Name: in.Name}
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return history.HandlerRef{}, nil, s.NotFound(ctx, err, key)
+	}
+	return history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, r.Spec.(*model.HandlerSpec), nil
+}
+
+func (s *request) testHandler(ctx context.Context, in *struct {
+	op.NamedPath
+	Body v1.HandlerTest
+}) (*op.Body[v1.HandlerTested], error) {
+	ref, spec, err := s.declaredHandler(ctx, in.NamedPath)
+	if err != nil {
+		return nil, err
+	}
+	var node model.NodeID
+	if in.Body.Node != "" {
+		namespace, name := model.SplitRef(in.Namespace, in.Body.Node)
+		var ok bool
+		if node, ok = s.Directory.NodeByName(namespace, name); !ok {
+			return nil, s.NoNode(ctx, namespace, name)
+		}
+	}
+	if err := s.Record(ctx, fmt.Sprintf("a test of handler %s/%s", ref.Namespace, ref.Name)); err != nil {
+		return nil, err
+	}
+	t, err := s.Handlers.Try(ctx, ref, spec, access.CallerOf(ctx).User, node)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.HandlerTested{Outcome: "taken", Sent: t.Sent, Answer: t.Answer, Seconds: t.Took.Seconds()}
+	if t.Err != nil {
+		out.Outcome, out.Error = "retried", t.Err.Error()
+		if t.Final {
+			out.Outcome = "final"
+		}
+	}
+	return op.Answer(out), nil
+}
+
+func (s *request) deadLetters(ctx context.Context, in *struct {
+	op.NamedPath
+	list.Where
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After string `query:"after" maxLength:"1024" doc:"The next of the page before."`
+}) (*op.Body[v1.DeliveryList], error) {
+	filter, err := list.ByRow(s.View, in.Where)
+	if err != nil {
+		return nil, err
+	}
+	found := false
+	items, next, err := list.Page(s.View, list.Rows[history.Delivery]{
+		Limit: in.Limit, After: in.After, Filter: filter,
+		Read: func(behind list.Cursor, size int) ([]history.Delivery, error) {
+			dead, err := s.History.DeadLetters(ctx, history.HandlerRef{Namespace: in.Namespace, Name: in.Name}, behind.Number, size)
+			found = found || len(dead) > 0
+			return dead, err
+		},
+		Cursor: func(d *history.Delivery) list.Cursor { return list.Cursor{Number: d.ID} },
+	}, func(d *history.Delivery) (model.NodeID, v1.Delivery) {
+		one := showDelivery(d)
+		if n, err := handler.Decode(d.Payload); err == nil {
+			one.Summary = n.Summary
+		}
+		return 0, one
+	})
+	if err == nil && !found {
+		_, _, err = s.declaredHandler(ctx, in.NamedPath)
+	}
+	return op.Answer(v1.DeliveryList{Items: items, Next: next}), err
+}
+
+func (s *request) replayHandler(ctx context.Context, in *struct {
+	op.NamedPath
+	Body v1.HandlerReplay
+}) (*op.Body[v1.HandlerReplayed], error) {
+	ref, _, err := s.declaredHandler(ctx, in.NamedPath)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("a replay of dead letters of handler %s/%s", ref.Namespace, ref.Name)
+	if in.Body.Message != "" {
+		what += ": " + in.Body.Message
+	}
+	if err := s.Record(ctx, what); err != nil {
+		return nil, err
+	}
+	done, err := s.Handlers.Replay(ctx, ref, history.Revival{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
+	if err != nil {
+		return nil, err
+	}
+	return op.Answer(v1.HandlerReplayed{Sent: done.Sent, Over: done.Over, More: done.More}), nil
+}
+
+func (s *request) listDeliveries(ctx context.Context, in *struct {
+	ID string `path:"id" maxLength:"253"`
+	list.Where
+}) (*op.Body[v1.DeliveryList], error) {
+	deliveries, err := s.History.Deliveries(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]v1.Delivery, len(deliveries))
+	for i := range deliveries {
+		items[i] = showDelivery(&deliveries[i])
+	}
+	if items, err = list.Matching(s.View, in.Where, items); err != nil {
+		return nil, err
+	}
+	return op.Answer(v1.DeliveryList{Items: items}), nil
+}
+
+func showDelivery(d *history.Delivery) v1.Delivery {
+	return v1.Delivery{
+		ID: d.ID, Problem: d.Problem, Namespace: d.Handler.Namespace, Handler: d.Handler.Name, Kind: d.Kind,
+		State: string(d.State), Attempts: d.Attempts, Created: d.Created, NextAt: d.NextAt, LastError: d.LastError, Ended: d.Ended, Replayed: d.Replayed,
+	}
+}

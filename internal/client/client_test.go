@@ -1,0 +1,158 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A backup leaves the context file in place and overwrites no other backup.
+func TestBackUpContext(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "context.yaml")
+	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
+	keep := func() string {
+		t.Helper()
+		if err := SaveContext(path, c); err != nil {
+			t.Fatal(err)
+		}
+		aside, err := BackUpContext(path, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range []string{path, aside} {
+			if got, err := LoadContext(file); err != nil || got != c {
+				t.Errorf("%s holds %+v, %v", file, got, err)
+			}
+		}
+		return aside
+	}
+	first := keep()
+	if want := path + ".muster.example.org-8443"; first != want {
+		t.Errorf("kept as %s, want %s", first, want)
+	}
+	if again := keep(); again != first {
+		t.Errorf("the same is kept twice: %s", again)
+	}
+	c.Token = "two"
+	second := keep()
+	if kept, err := LoadContext(first); err != nil || kept.Token != "one" {
+		t.Errorf("the first login is %+v, %v", kept, err)
+	}
+	if got := ContextBackups(path, c.Server); !slices.Equal(got, []string{first, second}) {
+		t.Errorf("kept are %v", got)
+	}
+	if info, err := os.Stat(second); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
+func TestFileNameOf(t *testing.T) {
+	for server, want := range map[string]string{
+		"https://host:8443/": "host-8443", "host": "host", "https://[::1]:8443/a/../b": "---1--8443-a-..-b", "": "earlier", "https://bücher.example": "b-cher.example",
+	} {
+		if got := fileNameOf(server); got != want {
+			t.Errorf("%s: %s, want %s", server, got, want)
+		}
+	}
+}
+
+// An address without a port gets a hint with the usual port.
+func TestConnectionRefused(t *testing.T) {
+	refused := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	for server, want := range map[string]string{
+		"https://muster.example.org:8443": "systemctl status muster",
+		"muster.example.org":              "https://muster.example.org:8443",
+		"https://[2001:db8::1]":           "https://[2001:db8::1]:8443",
+	} {
+		c, err := New(Context{Server: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e *model.Error
+		if err := c.c.unreachable(t.Context(), refused); !errors.As(err, &e) || e.Class != model.Unavailable || !strings.Contains(e.Hint, want) || !strings.HasSuffix(e.Message, "connection refused") {
+			t.Errorf("%s: %v", server, err)
+		}
+	}
+}
+
+// fixedAnswer is a server that gives every request the same answer.
+type fixedAnswer http.Response
+
+func (p *fixedAnswer) RoundTrip(*http.Request) (*http.Response, error) {
+	return (*http.Response)(p), nil
+}
+
+// FuzzAnswer decodes any answer: the result is a value, or an error with a message.
+func FuzzAnswer(f *testing.F) {
+	f.Add(200, "application/json", []byte(`{"items":[{"node":"web01","check":"disk","status":"CRITICAL"}],"next":"AA"}`))
+	f.Add(200, "text/event-stream", []byte(": hello\n\ndata: {\"node\":\"web01\",\"status\":\"OK\"}\n\ndata: {\n"))
+	f.Add(200, "text/event-stream", []byte("data: {\"type\":\"output\",\"node\":\"web01\",\"output\":\"up\"}\n\ndata: {\"type\":\"summary\",\"summary\":{\"nodes\":1}}\n\n"))
+	f.Add(428, "application/problem+json", []byte(`{"title":"x","status":428,"detail":"lands on 300 nodes","hint":"--yes","errors":[{"location":"a","message":"b"}]}`))
+	f.Add(502, "text/html", []byte(`<html>`))
+	f.Add(200, "application/json", []byte(`{"items":7}`))
+	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
+		if status < 200 || status > 599 {
+			return // net/http's
+		}
+		c, err := New(Context{Server: "https://muster.example:8443"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := &fixedAnswer{StatusCode: status, Status: http.StatusText(status), Header: http.Header{"Content-Type": {contentType}}}
+		c.c.http.Transport = answer
+		for name, call := range map[string]func() error{
+			"events": func() error { _, err := c.Events.List(context.Background(), v1.EventFilter{}); return err },
+			"status": func() error { _, err := c.Status(context.Background(), ""); return err },
+			"run": func() error {
+				return c.Run(context.Background(), v1.RunRequest{}, func(v1.RunLine) error { return nil })
+			},
+			"watch": func() error {
+				return c.Events.Watch(context.Background(), v1.EventFilter{}, func() error { return nil }, func(v1.Event) error { return nil })
+			},
+		} {
+			answer.Body = io.NopCloser(bytes.NewReader(body))
+			err := call()
+			if err != nil && err.Error() == "" {
+				t.Errorf("%s: an error without words", name)
+			}
+			if err == nil && (status >= 300 || name == "watch") {
+				t.Errorf("%s: no error after status %d", name, status)
+			}
+		}
+	})
+}
+
+// FuzzContext reads any bytes as a context file; an accepted context is written and read again equal.
+func FuzzContext(f *testing.F) {
+	f.Add([]byte("server: https://muster.example:8443\nca: |\n  -----BEGIN CERTIFICATE-----\ntoken: x\nuser: admin\nnamespace: default\nadmin: 127.0.0.1:9443\ndata: /var/lib/muster\n"))
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("- server"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := decodeContext(data)
+		if err != nil {
+			return
+		}
+		written, err := yaml.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := decodeContext(written); err != nil || again != got {
+			t.Fatalf("%+v is written as %q and read as %+v, %v", got, written, again, err)
+		}
+	})
+}

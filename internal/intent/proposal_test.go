@@ -1,0 +1,295 @@
+package intent_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+)
+
+// An apply reads all references of its resources together: the number of queries depends on the
+// longest chain of references, and not on the number of resources.
+func TestReferencesAreReadInOneQuery(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	handler := func(i int) model.Resource {
+		return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: fmt.Sprintf("handler-%d", i)}, Spec: &model.HandlerSpec{Command: &model.Command{Shell: "true"}}}
+	}
+	const most = 500
+	var targets, edges []model.Resource
+	for i := range most {
+		targets = append(targets, handler(i), group(fmt.Sprintf("group-%d", i)))
+	}
+	for i := range most {
+		c := check(fmt.Sprintf("check-%d", i), fmt.Sprintf("handler-%d", i))
+		spec := c.Spec.(*model.CheckSpec)
+		spec.Targets, spec.TTL = &model.Targets{Groups: []string{fmt.Sprintf("group-%d", i)}, Nodes: []string{fmt.Sprintf("node-%d", i)}}, model.Duration(time.Hour)
+		if i%2 == 1 {
+			spec.DependsOn = []string{fmt.Sprintf("check-%d", i-1)}
+		}
+		edges = append(edges, c)
+	}
+	apply := func(resources []model.Resource) int64 {
+		t.Helper()
+		before := w.queries.Load()
+		if _, err := w.Apply(ctx, ada, resources, intent.ApplyOptions{Yes: true}); err != nil {
+			t.Fatal(err)
+		}
+		return w.queries.Load() - before
+	}
+	apply(targets)
+	few := apply(edges[:4])
+	created, unchanged := apply(edges), apply(edges)
+	if created != few || unchanged != few || few > 3 {
+		t.Errorf("queries: %d for 4 checks, %d for %d new ones, %d for as many unchanged; want at most 3 and no difference", few, created, most, unchanged)
+	}
+}
+
+// A handler's Secret is one that is there, whose value the server knows, for as long as it is named.
+func TestHandlersNameSecretsOfTheServer(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	pager := func(secret string) model.Resource {
+		r := handler("pager")
+		r.Spec = &model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: secret}}}
+		return r
+	}
+	secret := func(spec model.SecretSpec) model.Resource {
+		return model.Resource{Kind: "Secret", Metadata: model.Metadata{Name: "s"}, Spec: &spec}
+	}
+	served, local := secret(model.SecretSpec{File: "/etc/muster/s"}), secret(model.SecretSpec{AgentFile: "s"})
+	for _, c := range []struct {
+		apply []model.Resource
+		want  string // in the refusal; empty: it is done
+	}{
+		{[]model.Resource{pager("s")}, `handler/pager: spec.slack.url.secret: secret "s" does not exist`},
+		{[]model.Resource{pager("s"), local}, "the value of secret s is in the agent's file s, and handlers run on the server"},
+		{[]model.Resource{pager("s"), served}, ""},
+		{[]model.Resource{local}, "handler/pager: slack.url.secret: the value of secret s is in the agent's file s"},
+		{[]model.Resource{secret(model.SecretSpec{Env: "S"})}, ""},
+	} {
+		_, err := w.Apply(ctx, ada, c.apply, intent.ApplyOptions{})
+		if c.want == "" && err != nil || c.want != "" && (model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+	gone := []intent.Key{{Kind: "Secret", Namespace: "default", Name: "s"}}
+	if _, err := w.Delete(ctx, ada, gone, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "handler/pager refers to secret/s in spec.slack.url.secret") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := w.Delete(ctx, ada, append(gone, intent.Key{Kind: "Handler", Namespace: "default", Name: "pager"}), intent.ApplyOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// So is a mutator's.
+func TestMutatorsNameSecretsOfTheServer(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	mutator := model.Resource{Kind: "Mutator", Metadata: model.Metadata{Name: "m"},
+		Spec: &model.MutatorSpec{Command: &model.Command{Shell: "true"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "s"}}}}
+	secret := func(spec model.SecretSpec) model.Resource {
+		return model.Resource{Kind: "Secret", Metadata: model.Metadata{Name: "s"}, Spec: &spec}
+	}
+	for _, c := range []struct {
+		apply []model.Resource
+		want  string // in the refusal; empty: it is done
+	}{
+		{[]model.Resource{mutator}, `mutator/m: spec.secrets[0].secret: secret "s" does not exist`},
+		{[]model.Resource{mutator, secret(model.SecretSpec{AgentFile: "s"})}, "the value of secret s is in the agent's file s, and mutators run on the server"},
+		{[]model.Resource{mutator, secret(model.SecretSpec{Env: "S"})}, ""},
+		{[]model.Resource{secret(model.SecretSpec{AgentEnv: "S"})}, "mutator/m: secrets[0].secret: the value of secret s is in the agent's environment"},
+	} {
+		_, err := w.Apply(ctx, ada, c.apply, intent.ApplyOptions{})
+		if c.want == "" && err != nil || c.want != "" && (model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+	}
+}
+
+// What a node is behind and a check depends on must be there, stays while it is named, goes
+// with its name, and never leads back.
+func TestWhatThingsHangOn(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	node := func(name string, behind *model.Upstream) model.Resource {
+		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{Upstream: behind}}
+	}
+	depends := func(name string, on ...string) model.Resource {
+		r := check(name)
+		r.Spec.(*model.CheckSpec).DependsOn = on
+		return r
+	}
+	apply := func(list ...model.Resource) error {
+		_, err := w.Apply(ctx, ada, list, intent.ApplyOptions{})
+		return err
+	}
+	for _, c := range []struct {
+		list []model.Resource
+		want string // "": it is taken
+	}{
+		{[]model.Resource{node("web01", &model.Upstream{Node: "sw7"})}, `node/web01: spec.behind.node: node "sw7" does not exist`},
+		{[]model.Resource{node("web01", &model.Upstream{Node: "web01"})}, "node/web01 is behind itself: web01 → web01"},
+		{[]model.Resource{node("core", nil), node("web01", &model.Upstream{Node: "core", Check: "ping"})}, `behind.check: check "ping" does not exist`},
+		{[]model.Resource{depends("http", "db")}, `check/http: spec.dependsOn[0]: check "db" does not exist`},
+		{[]model.Resource{depends("db", "keepalive"), depends("http", "db"), check("ping")}, ""},
+		{[]model.Resource{node("core", nil), node("sw7", &model.Upstream{Node: "core", Check: "ping"}), node("web01", &model.Upstream{Node: "sw7"})}, ""},
+		{[]model.Resource{node("core", &model.Upstream{Node: "web01"})}, "node/core is behind itself: core → web01 → sw7 → core"},
+		{[]model.Resource{depends("db", "http")}, "check/db depends on itself: db → http → db"},
+	} {
+		if err := apply(c.list...); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+	deletes := func(kind string, names ...string) error {
+		var keys []intent.Key
+		for _, name := range names {
+			keys = append(keys, intent.Key{Kind: kind, Namespace: "default", Name: name})
+		}
+		_, err := w.Delete(ctx, ada, keys, intent.ApplyOptions{})
+		return err
+	}
+	for want, err := range map[string]error{
+		"node/web01 refers to node/sw7 in spec.behind.node":  deletes("Node", "sw7"),
+		"node/sw7 refers to check/ping in spec.behind.check": deletes("Check", "ping"),
+		"check/http refers to check/db in spec.dependsOn[0]": deletes("Check", "db"),
+	} {
+		if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := w.Rename(ctx, ada, "default", "sw7", "switch7", intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
+	if err != nil || r.Spec.(*model.NodeSpec).Upstream.Node != "switch7" {
+		t.Errorf("after its name changed: %+v, %v", r, err)
+	}
+	if err := deletes("Node", "web01", "switch7"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A trusted group is made of what machines cannot say; what else is refused with what to
+// write instead.
+func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
+	w := newWorld(t)
+	group := func(name string, spec model.GroupSpec) model.Resource {
+		return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &spec}
+	}
+	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
+	apply := func(rs ...model.Resource) error {
+		for i := range rs {
+			if err := kind.All().Check(&rs[i]).Err(); err != nil {
+				return err
+			}
+		}
+		_, err := w.Apply(t.Context(), ada, rs, intent.ApplyOptions{})
+		return err
+	}
+	if err := apply(node, group("open", model.GroupSpec{SelfJoin: true}), group("inner", model.GroupSpec{Trusted: true, Nodes: []string{"db01"}}),
+		group("outer", model.GroupSpec{Trusted: true, Groups: []string{"inner"}, Where: `node.labels.role == "db" && node.namespace == "default"`})); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		rs   []model.Resource
+		want []string // of message and hint
+	}{
+		"facts": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Where: `node.facts.role == "db"`})},
+			[]string{"cannot read node.facts", "every machine says its own facts", "node.labels"}},
+		"names":  {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Where: `node.name.startsWith("db")`})}, []string{"cannot read node.name", "chooses its name"}},
+		"groups": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Where: `"web" in node.groups`})}, []string{"cannot read node.groups"}},
+		"agents": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, SelfJoin: true})}, []string{"spec.selfJoin", "another group"}},
+		"a group that is not": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Groups: []string{"inner", "open"}})},
+			[]string{"group open, which is not trusted", "trusted: true in the same apply"}},
+		"a group that is not there": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Groups: []string{"nobody"}})}, []string{"group nobody, which does not exist"}},
+		"a node that is not there": {[]model.Resource{group("g", model.GroupSpec{Trusted: true, Nodes: []string{"db02"}})},
+			[]string{`node "db02" does not exist`, "whoever joins first", "muster node token --groups g"}},
+		"no more": {[]model.Resource{group("inner", model.GroupSpec{})}, []string{"group/inner must stay trusted", "group/outer", "muster edit group outer"}},
+	} {
+		err := apply(c.rs...)
+		if model.ClassOf(err) != model.Invalid {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, want := range c.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v\ndoes not say %q", name, err, want)
+			}
+		}
+	}
+	// The name of a listed node is nobody's to take, also while no node has it.
+	join := func(name string) string {
+		member, err := w.Register(t.Context(), uuid.NewString(), pki.JoinToken{}, pki.EnrolRequest{Name: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return member.Name
+	}
+	if _, err := w.Delete(t.Context(), ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "db01"}}, intent.ApplyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := join("db01"); got != "db01-2" {
+		t.Errorf("joined as %s", got)
+	}
+	w.open(t) // also after a restart
+	if got := join("db01"); got != "db01-3" {
+		t.Errorf("joined as %s", got)
+	}
+	if err := apply(group("inner", model.GroupSpec{Trusted: true})); err != nil {
+		t.Fatal(err)
+	}
+	if got := join("db01"); got != "db01" {
+		t.Errorf("joined as %s, and no group lists it any more", got)
+	}
+	// Both at once may stop being so, or begin to.
+	if err := apply(group("outer", model.GroupSpec{Groups: []string{"inner"}}), group("inner", model.GroupSpec{})); err != nil {
+		t.Error(err)
+	}
+	if err := apply(group("outer", model.GroupSpec{Trusted: true, Groups: []string{"inner"}}), group("inner", model.GroupSpec{Trusted: true})); err != nil {
+		t.Error(err)
+	}
+}
+
+// A service that takes problems only hears of no forgotten node: neither an applied Node nor a
+// join token may name it, whether it is there or comes in the same file.
+func TestWhoCanHearOfAForgottenNode(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	handler := func(name string, spec model.HandlerSpec) model.Resource {
+		return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name}, Spec: &spec}
+	}
+	node := func(tell string) model.Resource {
+		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{tell}}}}
+	}
+	apply := func(list ...model.Resource) error {
+		_, err := w.Apply(ctx, ada, list, intent.ApplyOptions{})
+		return err
+	}
+	refused := func(err error, service string) {
+		t.Helper()
+		var e *model.Error
+		if !errors.As(err, &e) || e.Class != model.Invalid || !strings.Contains(err.Error(), service+", which takes problems only") || !strings.Contains(e.Hint, "name a handler with command, webhook") {
+			t.Errorf("%s: %v", service, err)
+		}
+	}
+	pager := handler("pager", model.HandlerSpec{PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Text: "key"}}})
+	refused(apply(pager, node("pager")), "PagerDuty")
+	if err := apply(pager, handler("genie", model.HandlerSpec{Opsgenie: &model.Opsgenie{APIKey: model.Secret{Text: "key"}}}),
+		handler("prom", model.HandlerSpec{Alertmanager: &model.Alertmanager{URLs: []string{"http://127.0.0.1:9093"}}}), handler("cmdb", model.HandlerSpec{Command: &model.Command{Shell: "cat"}})); err != nil {
+		t.Fatal(err)
+	}
+	for name, service := range map[string]string{"pager": "PagerDuty", "genie": "Opsgenie", "prom": "Alertmanager"} {
+		refused(apply(node(name)), service)
+		refused(w.CheckJoinGrant(ctx, pki.JoinToken{Namespace: "default", Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{name}}}), service)
+	}
+	if err := apply(node("cmdb")); err != nil {
+		t.Error(err)
+	}
+	if err := w.CheckJoinGrant(ctx, pki.JoinToken{Namespace: "default", Lifecycle: &model.Lifecycle{Ephemeral: true, Handlers: []string{"cmdb"}}}); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,225 @@
+package model
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestBuiltinChecksAndChunksAnswerToTheirNames(t *testing.T) {
+	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck} {
+		name := BuiltinCheckName(id)
+		if name == "" || BuiltinCheck(name) != id {
+			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheck(name))
+		}
+		if c := BuiltinChunkOf(BuiltinChunk(id)); c == nil || c.Unit != id || c.Name != name {
+			t.Errorf("check %d: chunk %+v", id, c)
+		}
+	}
+	if BuiltinChunkOf(5) != nil || BuiltinChunkOf(firstBuiltinChunk) != nil || BuiltinCheck("disk") != 0 {
+		t.Error("what is not built in must not be found")
+	}
+}
+
+// A client finds the class by the status, a script by the exit code: each has its own.
+func TestEveryClassHasItsOwnStatusAndExitCode(t *testing.T) {
+	status, exit := map[int]bool{}, map[int]bool{}
+	for i := range classes {
+		c := Class(i)
+		if status[c.HTTP()] || exit[c.Exit()] || c.Label() == "" {
+			t.Errorf("class %d: status %d, exit code %d, label %q", c, c.HTTP(), c.Exit(), c.Label())
+		}
+		status[c.HTTP()], exit[c.Exit()] = true, true
+		if got := ClassOfHTTP(c.HTTP()); got != c {
+			t.Errorf("status %d is of class %d, want %d", c.HTTP(), got, c)
+		}
+	}
+	for code, want := range map[int]Class{400: Invalid, 415: Invalid, 502: Internal} {
+		if got := ClassOfHTTP(code); got != want {
+			t.Errorf("status %d is of class %d, want %d", code, got, want)
+		}
+	}
+}
+
+func TestStreamsAreTextInJSON(t *testing.T) {
+	for _, id := range []StreamID{0, 7, 1 << 53, 1<<64 - 1} {
+		data, err := json.Marshal(Event{Stream: id})
+		var m map[string]any
+		var e Event
+		if err != nil || json.Unmarshal(data, &m) != nil || json.Unmarshal(data, &e) != nil {
+			t.Fatalf("%v: %s", err, data)
+		}
+		if m["stream"] != id.String() || e.Stream != id {
+			t.Errorf("%d became %v and %d", id, m["stream"], e.Stream)
+		}
+	}
+	var id StreamID
+	if err := id.UnmarshalText([]byte("no number")); ClassOf(err) != Invalid {
+		t.Errorf("no number: %v", err)
+	}
+}
+
+func TestCheckHostPort(t *testing.T) {
+	for text, want := range map[string]string{
+		"muster.example.org:8443": "", "10.0.0.7:8443": "", "[::1]:8443": "", "[fe80::1%eth0]:8443": "",
+		"::1:8443":             `"::1:8443" can be read in two ways: with a port, write [::1]:8443; without one, write [::1:8443]:8443`,
+		"fd00::7:8443":         `with a port, write [fd00::7]:8443`,
+		"fd00::7":              `"fd00::7" has no port: write [fd00::7]:8443`,
+		"::1":                  `"::1" has no port: write [::1]:8443`,
+		"[::1]":                `"[::1]" has no port: write [::1]:8443`,
+		"1:2:3:4:5:6:7:8:8443": `an IPv6 address stands in brackets, write [1:2:3:4:5:6:7:8]:8443`,
+		"muster":               `"muster" has no port: write muster:8443`,
+		"10.0.0.7":             `"10.0.0.7" has no port: write 10.0.0.7:8443`,
+		":8443":                `names no host`,
+		"muster:":              `"" is no port`,
+		"muster:https":         `"https" is no port`,
+		"muster:0":             `"0" is no port`,
+		"a b:1":                `"a b" is no host`,
+		"https://muster:8443/": `agents speak no HTTP, write muster:8443`,
+		"http://muster:8443":   `cannot be read`,
+		"":                     `cannot be read`,
+	} {
+		err := CheckHostPort(text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || ClassOf(err) != Invalid) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Two letters that changed places are one slip.
+func TestNearest(t *testing.T) {
+	for _, c := range []struct {
+		word, want string
+		of         []string
+	}{
+		{"wramup", "warmup", []string{"ramp", "rate", "warmup"}},
+		{"stedy", "steady", []string{"step", "steady", "soak"}},
+		{"dikss", "disks", []string{"disk", "disks", "dusk"}},
+		{"ab", "ba", []string{"abcd", "ba"}},
+		{"xyz", "", []string{"steady", "drain"}},
+		{"disk", "disk", []string{"disks", "disk"}},
+	} {
+		if got := Nearest(c.word, c.of); got != c.want {
+			t.Errorf("%s: %q, want %q", c.word, got, c.want)
+		}
+	}
+}
+
+func TestSizeForPeople(t *testing.T) {
+	for size, want := range map[Size]string{
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB", 4 << 30: "4.0 GiB", 3 << 40: "3.0 TiB", -2048: "-2.0 KiB",
+	} {
+		if got := size.Approximate(); got != want {
+			t.Errorf("%d is %q, want %q", size, got, want)
+		}
+	}
+}
+
+// The folders of assets come first in the lists, and what is set by hand stands in the place of what is inherited.
+func TestAssetEnvironment(t *testing.T) {
+	inherited := []string{"PATH=/bin", "HOME=/root", "CPATH=/usr/include"}
+	own := map[string]string{"LD_LIBRARY_PATH": "/opt/lib", "A": "b", "PATH": "/opt/bin"}
+	assets := []AssetDir{{"shared/check-plugins", "/c/1"}, {"ruby.3", "/c/2"}}
+	for what, c := range map[string]struct {
+		own    map[string]string
+		assets []AssetDir
+		want   string
+	}{
+		"nothing": {nil, nil, "HOME=/root CPATH=/usr/include PATH=/bin"},
+		"own":     {own, nil, "HOME=/root A=b CPATH=/usr/include LD_LIBRARY_PATH=/opt/lib PATH=/opt/bin"},
+		"assets":  {nil, assets, "HOME=/root CHECK_PLUGINS_PATH=/c/1 RUBY_3_PATH=/c/2 CPATH=/c/1/include:/c/2/include:/usr/include LD_LIBRARY_PATH=/c/1/lib:/c/2/lib PATH=/c/1/bin:/c/2/bin:/bin"},
+		"both":    {own, assets[:1], "HOME=/root CHECK_PLUGINS_PATH=/c/1 A=b CPATH=/c/1/include:/usr/include LD_LIBRARY_PATH=/c/1/lib:/opt/lib PATH=/c/1/bin:/opt/bin"},
+	} {
+		if got := strings.Join(AssetEnvironment(inherited, c.own, c.assets), " "); got != strings.ReplaceAll(c.want, ":", string(os.PathListSeparator)) {
+			t.Errorf("%s: %s", what, got)
+		}
+	}
+	if !slices.Equal(inherited, []string{"PATH=/bin", "HOME=/root", "CPATH=/usr/include"}) {
+		t.Errorf("what is inherited was changed: %v", inherited)
+	}
+}
+
+// came is the order of these numbers of one stream.
+func digestOf(numbers []uint64) (o ResultDigest) {
+	for _, n := range numbers {
+		o = o.Append(0xaabb, n)
+	}
+	return o
+}
+
+// Snapshots hold it: another function would call every state another one.
+func TestOrderStaysAsItIs(t *testing.T) {
+	for text, numbers := range map[string][]uint64{
+		"00000000": nil, "69d53342": {1}, "e91361e0": {1, 2}, "20895ad2": {1, 2, 3}, "d211395f": {1, 2, 3, 5},
+	} {
+		if o := digestOf(numbers); o.String() != text {
+			t.Errorf("%d is %s, want %s", numbers, o, text)
+		}
+	}
+	if o := ResultDigest(0).Append(0, 0); o.String() != "4e17cf67" {
+		t.Errorf("a result without a number is %s", o)
+	}
+}
+
+// What a server can do wrong with the results of a state while count and last number are right.
+func TestOrderTellsListsApart(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		right := make([]uint64, 4+random.IntN(200))
+		next, step := 1+random.Uint64N(1000), 1+random.Uint64N(100) // a check's results mostly come at even distances
+		for i := range right {
+			right[i] = next
+			next += step
+		}
+		i := random.IntN(len(right) - 2)
+		k := i + 1 + random.IntN(len(right)-i-2) // neither is the last
+		swapped, doubled, early, other := slices.Clone(right), slices.Clone(right), slices.Clone(right), slices.Clone(right)
+		swapped[i], swapped[k] = right[k], right[i]
+		copy(doubled[i:k], right[i+1:k+1]) // i is dropped, k comes twice
+		copy(early[i+1:k+1], right[i:k])   // k is dropped, i comes twice
+		other[i] = next + 7
+		for name, wrong := range map[string][]uint64{"swapped": swapped, "one dropped, a later one twice": doubled, "one dropped, an earlier one twice": early, "another one": other} {
+			if digestOf(wrong) == digestOf(right) {
+				t.Fatalf("%s: %d and %d are alike", name, right, wrong)
+			}
+		}
+		if o := digestOf(right[i:]).Prepend(digestOf(right[:i]), uint64(len(right)-i)); o != digestOf(right) {
+			t.Fatalf("%d in two parts is %s, want %s", right, o, digestOf(right))
+		}
+	}
+	if digestOf([]uint64{1}) == ResultDigest(0).Append(0xaabc, 1) {
+		t.Error("the same number of another stream is alike")
+	}
+}
+
+func TestOrderIsTextInJSON(t *testing.T) {
+	data, err := json.Marshal(Event{Order: 0x0abc})
+	var m map[string]any
+	var e Event
+	if err != nil || json.Unmarshal(data, &m) != nil || json.Unmarshal(data, &e) != nil || m["order"] != "00000abc" || e.Order != 0x0abc {
+		t.Errorf("%v: %s", err, data)
+	}
+	data, _ = json.Marshal(Event{})
+	if strings.Contains(string(data), `"order"`) {
+		t.Errorf("one that is not known: %s", data)
+	}
+	var o ResultDigest
+	if err := o.UnmarshalText([]byte("123456789")); ClassOf(err) != Invalid {
+		t.Errorf("more than 32 bits: %v", err)
+	}
+}
+
+func BenchmarkOrder(b *testing.B) {
+	var o ResultDigest
+	n := uint64(0)
+	for b.Loop() {
+		n++
+		o = o.Append(0xaabb, n)
+	}
+	if o == 1 {
+		b.Log(o)
+	}
+}

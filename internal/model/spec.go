@@ -1,0 +1,176 @@
+package model
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// SpecSource holds the Go files that declare the specs of resources: their comments are the text of
+// muster explain and of docs/reference/resources.md.
+//
+//go:embed resource.go handler_services.go routing.go secret_spec.go asset.go
+var SpecSource embed.FS
+
+var (
+	commandType = reflect.TypeFor[Command]()
+	secretType  = reflect.TypeFor[Secret]()
+)
+
+// jsonName returns the name of a field in JSON.
+func jsonName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+// KindInfo names a kind of resource in files, paths and on the command line.
+type KindInfo struct {
+	Name       string // in a file: Check
+	Plural     string // in the API's paths: checks
+	Short      string // typed: ch
+	Namespaced bool
+}
+
+// MarshalJSON writes a string for a shell line and a list for a program.
+func (c Command) MarshalJSON() ([]byte, error) {
+	if c.Argv != nil {
+		return json.Marshal(c.Argv)
+	}
+	return json.Marshal(c.Shell)
+}
+
+// UnmarshalJSON reads either form.
+func (c *Command) UnmarshalJSON(data []byte) error {
+	*c = Command{}
+	if err := json.Unmarshal(data, &c.Shell); err == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, &c.Argv); err != nil {
+		return fmt.Errorf("command: want a string (run by the shell) or a list (run without one)")
+	}
+	return nil
+}
+
+// Runs reports whether the hook runs after a result; code is the command's exit code, negative where it has none.
+func (h *Hook) Runs(status Status, code int) bool {
+	for _, when := range h.When {
+		if n, err := strconv.Atoi(when); err == nil {
+			if n == code {
+				return true
+			}
+		} else if when == "non-ok" && status != OK || equalFold(when, status.String()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Source describes the origin: join token ID, or an operator's approval.
+func (g *JoinGrant) Source() string {
+	if g.Token == "" {
+		return "operator who accepted it"
+	}
+	return "join token " + g.Token
+}
+
+// Empty reports whether the grant holds nothing; nil is empty.
+func (g *JoinGrant) Empty() bool {
+	return g == nil || g.Token == "" && len(g.Groups) == 0 && len(g.Labels) == 0 && g.Lifecycle == nil
+}
+
+// AssignedGroups returns the groups that operators or the join token put the node into, each once.
+func (s *NodeSpec) AssignedGroups() []string { return s.withGiven(s.Groups) }
+
+// JoinableGroups returns the groups that the agent may join by itself, each once.
+func (s *NodeSpec) JoinableGroups() []string { return s.withGiven(s.MayJoin) }
+
+func (s *NodeSpec) withGiven(groups []string) []string {
+	if s.JoinGrant == nil {
+		return groups
+	}
+	all := slices.Clone(groups)
+	for _, group := range s.JoinGrant.Groups {
+		if !slices.Contains(all, group) {
+			all = append(all, group)
+		}
+	}
+	return all
+}
+
+// EffectiveLifecycle returns the declared lifecycle, else the granted one; nil: the default.
+func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
+	if s.Lifecycle == nil && s.JoinGrant != nil {
+		return s.JoinGrant.Lifecycle
+	}
+	return s.Lifecycle
+}
+
+// OperatorLabels returns the labels of operators and join tokens; declared ones win. The caller must not change
+// the map.
+func (s *NodeSpec) OperatorLabels(meta Metadata) map[string]string {
+	if s.JoinGrant == nil || len(s.JoinGrant.Labels) == 0 {
+		return meta.Labels
+	}
+	labels := maps.Clone(s.JoinGrant.Labels)
+	maps.Copy(labels, meta.Labels)
+	return labels
+}
+
+// Absence after which an ephemeral node is removed.
+const (
+	DefaultForgetAfter = time.Hour
+	MinForgetAfter     = time.Minute // an agent that lost its server is back by then
+	MaxForgetAfter     = 365 * 24 * time.Hour
+)
+
+// ForgetDelay returns the time without a session after which the node is removed; zero: never.
+func (l *Lifecycle) ForgetDelay() time.Duration {
+	switch {
+	case l == nil || !l.Ephemeral:
+		return 0
+	case l.ForgetAfter == 0:
+		return DefaultForgetAfter
+	}
+	return time.Duration(l.ForgetAfter)
+}
+
+// EffectiveTimes returns interval and timeout with their defaults.
+func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
+	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
+	if k != nil && k.Interval > 0 {
+		interval = k.Interval
+	}
+	if k != nil && k.Timeout > 0 {
+		timeout = k.Timeout
+	}
+	return interval, timeout
+}
+
+// KeepaliveReceivers returns the handlers and pipelines of the node's keepalive; nil: none are named. fromAgent:
+// its agent names them, so some may not exist.
+func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
+	if k := s.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
+		return &KeepaliveReceivers{k.Handlers, k.Pipelines}, false
+	}
+	if s.AgentReceivers.Empty() {
+		return nil, false
+	}
+	return s.AgentReceivers, true
+}
+
+// Empty reports whether no receiver is named.
+func (h *KeepaliveReceivers) Empty() bool { return h == nil || len(h.Handlers)+len(h.Pipelines) == 0 }
+
+// Equal reports whether both name the same receivers.
+func (h *KeepaliveReceivers) Equal(o *KeepaliveReceivers) bool {
+	if h.Empty() || o.Empty() {
+		return h.Empty() == o.Empty()
+	}
+	return slices.Equal(h.Handlers, o.Handlers) && slices.Equal(h.Pipelines, o.Pipelines)
+}
