@@ -2,8 +2,10 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/api"
@@ -18,14 +20,24 @@ import (
 	"github.com/muster-fleet/muster/internal/api/server"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/doctor"
+	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/sensuctl"
 	"github.com/muster-fleet/muster/internal/source/admission"
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/version"
 )
 
 // openAPI makes the HTTP handlers of the listeners.
@@ -108,4 +120,184 @@ func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.Ch
 		return a.Chunks[i].AsCheck()
 	}
 	return nil
+}
+
+// newMonitor makes the monitor of the built-in events. It exists before the components that it measures, which report to
+// it while they open.
+func (s *Server) newMonitor() *selfcheck.Monitor {
+	return selfcheck.New(selfcheck.Options{
+		KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), SnapshotCycle: s.cfg.SnapshotCycle.String(),
+		RestoredCommand: datadir.StoppedCommand(s.cfg, "restored"), Now: s.now, Log: s.log,
+		Record: s.recorder.NodeResult,
+		Event:  func(node model.NodeID, check model.CheckID) (event.State, bool) { return s.view.Get(node, check) },
+		Events: func(ctx context.Context, q event.Query) (event.Page, error) { return s.view.List(ctx, q) },
+
+		Machines:  func() int { return s.directory.Machines() },
+		Exists:    func(node model.NodeID) bool { return s.directory.For(node) != nil },
+		Node:      func(namespace, name string) (model.NodeID, bool) { return s.directory.NodeByName(namespace, name) },
+		Connected: s.connectedNodes,
+		Hits:      func(since time.Time) []core.Hit { return s.sessions.Limiter().Hits(since) },
+		Journal:   func() journal.Stats { return s.journal.Stats() },
+		Holder: func() (name string, bytes int64) {
+			lowest, ok := s.consumers.Floor()
+			if !ok {
+				return "", 0
+			}
+			return lowest.Name, s.journal.SizeAfter(lowest.At)
+		},
+		Lag:     func() react.Lag { return s.reactor.Lag() },
+		Trouble: func() error { return s.history.Trouble() },
+		Streams: func() []follow.State { return s.streams.States() },
+	})
+}
+
+// hitsShown is the time for which the status shows a limit that was met.
+const hitsShown = 10 * time.Minute
+
+// describe returns the server's state as the API shows it.
+func (s *Server) describe() v1.Status {
+	st := s.journal.Stats()
+	out := v1.Status{
+		Server: version.Get().Version, Started: s.started, Connected: s.connectedNodes(),
+		Journal: v1.Journal{SizeBytes: st.SizeBytes, BudgetBytes: st.BudgetBytes, QueuedBytes: st.QueuedBytes},
+	}
+	if st.Blocked != nil {
+		out.Journal.Blocked = st.Blocked.Error()
+	}
+	if free, err := (disk.OS{}).Free(datadir.Journal(s.cfg)); err == nil {
+		out.Journal.FreeBytes = free
+	}
+	if free, err := (disk.OS{}).Free(s.cfg.Data); err == nil && s.cfg.Journal != "" {
+		out.Journal.DataFreeBytes = free
+	}
+	if head, applied := s.journal.Head().Number, s.view.Applied().Number; head > applied {
+		out.Journal.BehindCommits = head - applied
+	}
+	lag := s.reactor.Lag()
+	out.Reactions = v1.Reactions{
+		Waiting: int64(lag.Changes), BehindSeconds: lag.Age.Seconds(), BehindBytes: lag.Bytes, BehindCommits: lag.Commits,
+		Rederiving: lag.Again, Lagging: lag.Age > selfcheck.LagWarning,
+	}
+	for _, store := range []interface{ Trouble() error }{s.intent.Store(), s.history} {
+		if err := store.Trouble(); err != nil {
+			out.Warnings = append(out.Warnings, model.OneLine(err))
+		}
+	}
+	out.Warnings = append(out.Warnings, s.monitor.Warnings()...)
+	hits := s.sessions.Limiter().Hits(s.now().Add(-hitsShown))
+	for _, h := range hits[:min(5, len(hits))] {
+		out.Warnings = append(out.Warnings, selfcheck.LimitText(h))
+	}
+	for _, text := range s.planner.Inspector().Oversized(3) {
+		out.Warnings = append(out.Warnings, "too much for one assignment: "+text)
+	}
+	return out
+}
+
+// limitUses returns the limits in force in a namespace and their use.
+func (s *Server) limitUses(namespace string) []v1.LimitUse {
+	l := s.intent.LimitsFor(namespace)
+	id, ok := s.directory.NamespaceByName(namespace)
+	if !ok {
+		return nil
+	}
+	states, largest := s.view.Counts(id).States, uint64(0)
+	for _, node := range s.view.Summaries(s.directory.Nodes(namespace)) {
+		largest = max(largest, node.CountedStates())
+	}
+	nodes := uint64(len(s.directory.Nodes(namespace)))
+	all := []v1.LimitUse{
+		{Name: "states", Limit: float64(l.States), Used: &states},
+		{Name: "statesPerNode", Limit: float64(l.StatesPerNode), Used: &largest},
+		{Name: "nodes", Limit: float64(l.Nodes), Used: &nodes},
+		{Name: "labels", Limit: float64(l.Labels)},
+		{Name: "outputBytes", Limit: float64(l.OutputBytes)},
+		{Name: "resultsPerSec", Limit: l.ResultsPerSec},
+		{Name: "nodeResultsPerSec", Limit: l.NodeResultsSec},
+		{Name: "passivePerNode", Limit: float64(l.PassivePerNode)},
+	}
+	hits := s.sessions.Limiter().Hits(time.Time{})
+	out := all[:0]
+	for _, use := range all {
+		for _, h := range hits {
+			if h.Namespace == namespace && selfcheck.LimitField(h.Limit) == use.Name {
+				use.Met, use.Last, use.Node, use.Reason = h.Count, h.Last, h.Node, h.Reason
+			}
+		}
+		if use.Limit > 0 || use.Met > 0 {
+			out = append(out, use)
+		}
+	}
+	return out
+}
+
+// steadyAfter is the uptime from which the traffic per day is extrapolated: a new agent first sends its facts and runs
+// all its checks.
+const steadyAfter = 10 * time.Minute
+
+// agentSession returns the state of a node's session in the API's form; false: the node has none.
+func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
+	a, ok := s.agent(node)
+	if !ok {
+		return out, false
+	}
+	out = v1.AgentSession{
+		Version: a.Version, Since: a.Since.UTC(), Address: a.Address, ClockOffsetMs: a.Skew.Milliseconds(), Refuses: a.Refuses,
+		Assignment: a.Assigned, Confirmed: a.Confirmed,
+	}
+	for _, u := range a.Idle {
+		out.IdleUnits = append(out.IdleUnits, v1.IdleUnit{ID: u.Unit, Name: u.Name, Reason: u.Reason})
+	}
+	if !a.Certificate.IsZero() {
+		out.CertificateExpires = a.Certificate.UTC()
+	}
+	if a.Report == nil {
+		return out, true
+	}
+	x := &a.Report.Stats
+	out.Stats = &v1.AgentStats{
+		At: s.now().Add(-a.Report.Age).UTC(), UptimeSeconds: x.UptimeMs / 1000, Spooled: x.Spooled, OldestSeconds: float64(x.OldestMs) / 1000, SpoolBytes: x.SpoolBytes,
+		Runs: x.Runs, Skipped: x.Skipped, Late: x.Late, Forks: x.Forks, ForksPerMinute: a.Report.ForksPerMin, BytesSent: x.BytesSent,
+		GaveWay: x.Evicted, Refused: x.Refused, Lost: x.Lost, ResidentBytes: x.ResidentBytes,
+	}
+	if uptime := time.Duration(x.UptimeMs) * time.Millisecond; uptime >= steadyAfter {
+		out.Stats.BytesPerDay = uint64(float64(x.BytesSent) / float64(x.UptimeMs) * 86400e3)
+	}
+	return out, true
+}
+
+// streamPosition returns a function that shows the position of a handler of every result.
+func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
+	return func(handler route.Name) (v1.HandlerStream, bool) {
+		st, ok := streams.State(handler)
+		return v1.HandlerStream{
+			BehindSeconds: st.Behind.Seconds(), BehindBytes: st.BehindBytes, Connections: st.Connections, Lines: st.Lines, Again: st.Again,
+			Withheld: st.Withheld, Skipped: st.Skipped, SkippedAt: st.SkippedAt.UTC(), Trouble: st.Trouble, News: st.News,
+		}, ok
+	}
+}
+
+// reportStatus keeps the line that systemctl status shows.
+func (s *Server) reportStatus(ctx context.Context) error {
+	tick := time.NewTicker(5 * time.Second)
+	defer tick.Stop()
+	for last := ""; ; {
+		if now := s.statusLine(); now != last && s.ready.Load() == nil {
+			s.manager.Status(now)
+			last = now
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// statusLine describes the server's state in one line.
+func (s *Server) statusLine() string {
+	if why := s.NotReady(); len(why) > 0 {
+		return "not ready: " + strings.Join(why, "; ")
+	}
+	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.connectedNodes())
 }

@@ -2,7 +2,7 @@
 // reverse one. It does no work of its own.
 //
 // Start reading at OpenAt in server.go: it lists the components in the order of opening, with the reason of each place.
-// Each registers its tasks and its close function (lifecycle.go). Run (run.go) starts the tasks and stops them in stages.
+// Each registers its tasks and its close function; Run starts the tasks and stops them in stages.
 //
 // Every goroutine here ends with Run or Close. No lock is held over two rooms.
 //

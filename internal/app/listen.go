@@ -8,16 +8,24 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/pires/go-proxyproto"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/watchdog"
 )
 
 // listenOn opens a TCP listener. setting is the flag that its errors name.
@@ -187,4 +195,196 @@ func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	}
 	<-done
 	return nil
+}
+
+// certificateNames returns the names and addresses of the server's certificate: --advertise (by default the names and
+// addresses of this machine) and --agent-servers.
+func certificateNames(ctx context.Context, cfg *config.Server) []string {
+	names := []string{"localhost", "127.0.0.1", "::1"}
+	add := func(address string) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			host = strings.Trim(address, "[]")
+		}
+		if !slices.Contains(names, host) {
+			names = append(names, host)
+		}
+	}
+	for _, address := range cfg.AgentServers {
+		add(address)
+	}
+	if len(cfg.Advertise) > 0 {
+		for _, address := range cfg.Advertise {
+			add(address)
+		}
+		return names
+	}
+	if host, err := os.Hostname(); err == nil {
+		add(host)
+		add(fullName(ctx, host))
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return names
+	}
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && !ip.IP.IsLinkLocalUnicast() {
+			add(ip.IP.String())
+		}
+	}
+	return names
+}
+
+// fullName returns the machine's name from the hosts file or the resolver if it begins with the host
+// name, otherwise the host name. A resolver that does not answer delays the start by a second.
+func fullName(ctx context.Context, host string) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	full, err := net.DefaultResolver.LookupCNAME(ctx, host)
+	if full = strings.TrimSuffix(full, "."); err != nil || !strings.HasPrefix(full, host+".") {
+		return host
+	}
+	return full
+}
+
+// agentAddresses returns the addresses of this server for join tokens. names are the names of its certificate.
+func agentAddresses(cfg *config.Server, listener net.Listener, names []string) []string {
+	if len(cfg.AgentServers) > 0 {
+		return cfg.AgentServers
+	}
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	hosts := cfg.Advertise
+	if len(hosts) == 0 {
+		var bound net.IP
+		if a, ok := addrOf(listener); ok {
+			bound = a.IP
+		}
+		hosts = sortForAgents(bound, names, containerAddresses())
+	}
+	out := make([]string, 0, len(hosts))
+	for _, h := range hosts {
+		if _, _, err := net.SplitHostPort(h); err == nil {
+			out = append(out, h)
+			continue
+		}
+		out = append(out, net.JoinHostPort(strings.Trim(h, "[]"), port))
+	}
+	return out
+}
+
+// sortForAgents orders names and addresses by how likely other machines reach them: a machine that joins loses some
+// seconds with each one that it cannot reach. bound is the address of the listener; containers has the addresses that only
+// this machine's containers reach.
+func sortForAgents(bound net.IP, names []string, containers map[string]bool) []string {
+	if bound != nil && !bound.IsUnspecified() {
+		return []string{bound.String()}
+	}
+	onlyIPv4 := bound.To4() != nil
+	rank := func(name string) int {
+		ip := net.ParseIP(name)
+		switch {
+		case ip == nil && strings.Contains(name, "."):
+			return 0 // a full name outlives a change of address
+		case ip != nil && ip.IsLoopback():
+			return 6
+		case containers[name]:
+			return 5
+		case ip == nil:
+			return 4 // other machines may not resolve it
+		case ip.To4() != nil:
+			return 1
+		case ip.IsPrivate():
+			return 3
+		}
+		return 2
+	}
+	var out []string
+	for _, name := range names {
+		ip := net.ParseIP(name)
+		if name != "localhost" && name != "::1" && (ip == nil || ip.To4() != nil || !onlyIPv4) {
+			out = append(out, name)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b string) int { return rank(a) - rank(b) })
+	return out
+}
+
+// containerAddresses returns the addresses of this machine's bridges for containers and virtual machines.
+func containerAddresses() map[string]bool {
+	out := map[string]bool{}
+	list, _ := net.Interfaces() // after an error there are none
+	for _, i := range list {
+		if !bridge.MatchString(i.Name) {
+			continue
+		}
+		addresses, _ := i.Addrs()
+		for _, a := range addresses {
+			if ip, ok := a.(*net.IPNet); ok {
+				out[ip.IP.String()] = true
+			}
+		}
+	}
+	return out
+}
+
+var bridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)
+
+// openWatchdog opens the watchdog, which sends a synthetic result to the server's own listener as an agent does, and
+// starts the monitor of the built-in events with it.
+func (s *Server) openWatchdog(context.Context) (err error) {
+	s.courier, err = watchdog.NewCourier(s.authority, func(ctx context.Context) (net.Conn, error) {
+		return dialListener(ctx, s.forAgents(), s.cfg.Proxies())
+	})
+	if err != nil {
+		return err
+	}
+	o := watchdog.Options{
+		Every: time.Duration(s.cfg.WatchdogInterval), Send: s.courier.Send, Now: s.now, Logger: s.log, Registerer: s.registry,
+		Own: func(ctx context.Context, status model.Status, output string) error {
+			return s.recorder.OwnResult(ctx, model.WatchdogCheck, status, output)
+		},
+	}
+	if url := s.cfg.WatchdogURL; url != "" {
+		out := handler.New(handler.Options{Now: s.now, Logger: s.log})
+		o.Call = func(ctx context.Context) error { return callDeadMan(ctx, out, url, s.now()) }
+	}
+	s.watchdog = watchdog.New(o)
+	s.task(front, "watchdog", s.watchdog.Run)
+	s.task(back, "built-in events", s.monitor.Run)
+	return nil
+}
+
+// dialListener connects to a listener of this process. From a network of trusted proxies, it sends a PROXY header as a
+// balancer does.
+func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
+	to, ok := addrOf(l)
+	if !ok {
+		return nil, fmt.Errorf("no listener for agents")
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", to.String()) // an unspecified address is this machine
+	if err != nil {
+		return nil, err
+	}
+	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err == nil && slices.ContainsFunc(proxies, func(network netip.Prefix) bool { return network.Contains(local.Addr().Unmap()) }) {
+		header := proxyproto.HeaderProxyFromAddrs(2, conn.LocalAddr(), conn.RemoteAddr())
+		if _, err := header.WriteTo(conn); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+// callDeadMan calls the dead-man's switch, which raises the alarm when it is not called.
+func callDeadMan(ctx context.Context, out *handler.Out, url string, now time.Time) error {
+	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
+		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}
+	note.SetSource(model.CheckSource(model.WatchdogCheck), model.BuiltinCheckName(model.WatchdogCheck))
+	payload, err := note.Encode()
+	if err != nil {
+		return err
+	}
+	_, err = out.Send(ctx, &model.HandlerSpec{Webhook: &model.Webhook{URL: url}}, &handler.Message{Key: "beat", Payload: payload, Note: note})
+	return err
 }

@@ -1,14 +1,26 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // command describes one command of the tree.
@@ -138,4 +150,142 @@ func overRow(example string) string { return "row, as -o json shows it: " + exam
 // messageFlag declares -m, the reason that is recorded.
 func messageFlag(flags *pflag.FlagSet, to *string, usage string) {
 	flags.StringVarP(to, "message", "m", "", usage)
+}
+
+// session is the part of a command line that all commands share: the machine, and the flags that
+// choose server and namespace.
+type session struct {
+	*Env
+	server, ca, contextFile string
+	namespace               string
+	namespaceImplied        bool // namespace comes from the context or the default, not from -n
+}
+
+// screen returns the screen of the session; commands with -o set its format.
+func (s *session) screen() *screen.Screen {
+	return &screen.Screen{Out: s.Stdout, Err: s.Stderr, Width: s.Width, Colours: s.Colour, Zone: s.Zone, Now: s.Now, Format: screen.Narrow}
+}
+
+// context returns the server, CA and token to use: flags win over the environment, both over the
+// context file.
+func (s *session) context() (client.Context, error) {
+	path, err := s.contextPath()
+	if err != nil && s.server == "" && s.Getenv("MUSTER_SERVER") == "" {
+		return client.Context{}, err
+	}
+	var c client.Context
+	if err == nil {
+		if c, err = client.LoadContext(path); err != nil {
+			return c, err
+		}
+	}
+	c = c.WithEnv(s.Getenv)
+	if s.server != "" {
+		c = c.ForServer(s.server)
+		c.Token = cmp.Or(s.Getenv("MUSTER_TOKEN"), c.Token)
+		if ca := s.Getenv("MUSTER_CA"); ca != "" {
+			c.CA, c.CAFile = "", ca
+		}
+	}
+	if s.ca != "" {
+		c.CA, c.CAFile = "", s.ca
+	}
+	return c, nil
+}
+
+func (s *session) contextPath() (string, error) {
+	if s.contextFile != "" {
+		return s.contextFile, nil
+	}
+	return client.ContextPath(s.Getenv)
+}
+
+// connect makes the client and takes the context's namespace where -n names none.
+func (s *session) connect() (*client.Client, error) {
+	c, err := s.context()
+	if err != nil {
+		return nil, err
+	}
+	if file := cmp.Or(s.contextFile, s.Getenv("MUSTER_CONTEXT")); file != "" && c.Server == "" {
+		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+			return nil, model.Errorf(model.NotFound, "there is no context file %s", file).
+				WithHint("muster login URL and muster up write it; see --context-file and MUSTER_CONTEXT")
+		}
+		return nil, model.Errorf(model.Invalid, "the context file %s names no server", file).WithHint("log in: muster login https://HOST:8443")
+	}
+	if s.namespace == "" {
+		s.namespace, s.namespaceImplied = c.Namespace, true
+	}
+	return client.New(c)
+}
+
+// ns returns the namespace of one object.
+func (s *session) ns() string { return cmp.Or(s.namespace, model.DefaultNamespaceName) }
+
+// nsUnless returns the namespace of a list, or none (all namespaces) with -A.
+func (s *session) nsUnless(all bool) string {
+	if all {
+		return ""
+	}
+	return s.ns()
+}
+
+// Env is the machine as a command line sees it.
+type Env struct {
+	Args   []string       // without the program's name
+	Kinds  *kind.Registry // nil: every kind of Muster
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Getenv func(string) string
+	Now    func() time.Time
+	Zone   *time.Location // of times that people read
+	Width  int            // columns of the terminal; 0: no terminal, nothing is cut
+	Colour bool           // whether Stdout takes colours
+	// ReadPassword asks on the terminal without an echo; nil: no terminal.
+	ReadPassword func(prompt string) (string, error)
+	// Edit opens a file in the user's editor and waits for its end.
+	Edit func(path string) error
+}
+
+// System returns the Env of this process.
+func System() *Env {
+	e := &Env{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Now: time.Now, Zone: time.Local,
+	}
+	e.Edit = e.editor
+	if fd := int(os.Stdout.Fd()); term.IsTerminal(fd) {
+		e.Width = 80
+		if width, _, err := term.GetSize(fd); err == nil && width > 0 {
+			e.Width = width
+		}
+		e.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	}
+	if fd := int(os.Stdin.Fd()); term.IsTerminal(fd) {
+		e.ReadPassword = func(prompt string) (string, error) {
+			_, _ = io.WriteString(os.Stderr, prompt)
+			secret, err := term.ReadPassword(fd)
+			_, _ = io.WriteString(os.Stderr, "\n")
+			return string(secret), err
+		}
+	}
+	return e
+}
+
+// editor opens a file in $VISUAL, $EDITOR or the editor of the system.
+func (e *Env) editor(path string) error {
+	words := strings.Fields(e.Getenv("VISUAL"))
+	if len(words) == 0 {
+		words = strings.Fields(e.Getenv("EDITOR"))
+	}
+	if len(words) == 0 {
+		words = []string{"vi"}
+		if runtime.GOOS == "windows" {
+			words = []string{"notepad"}
+		}
+	}
+	command := exec.Command(words[0], append(words[1:], path)...)
+	command.Stdin, command.Stdout, command.Stderr = e.Stdin, e.Stdout, e.Stderr
+	return command.Run()
 }

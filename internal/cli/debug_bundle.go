@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"archive/tar"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,12 +16,12 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/muster-fleet/muster/internal/bundle"
 	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/doctor"
@@ -89,36 +91,40 @@ func writeBundle(c *call, b bundler) (err error) {
 	}
 	c.Notef("collecting from %s for %d s …\n", b.admin, b.seconds)
 	parts := b.parts()
-	missing, err := bundle.Write(c.ctx, file, folder, "Muster's debug bundle, of the server at "+b.admin, now, parts)
+	err = writeArchive(c.ctx, file, folder, "Muster's debug bundle, of the server at "+b.admin, now, parts)
 	if err = errors.Join(err, file.Close()); err != nil || c.ctx.Err() != nil {
 		_ = os.Remove(b.out)
 		return errors.Join(err, c.ctx.Err())
 	}
-	for _, m := range missing {
-		c.Notef("  %s %s: %s\n", screen.Cell{Text: "missing", Colour: screen.Yellow}, m.Name, m.Why)
+	whole := len(parts)
+	for _, p := range parts {
+		if p.missing != "" {
+			c.Notef("  %s %s: %s\n", screen.Cell{Text: "missing", Colour: screen.Yellow}, p.Name, p.missing)
+			whole--
+		}
 	}
-	if len(missing) == len(parts) {
+	if whole == 0 {
 		_ = os.Remove(b.out)
 		return model.Errorf(model.Unavailable, "no part of the server at %s could be collected", b.admin).
 			WithHint("name the admin listener and the data folder: --admin HOST:PORT --data DIR")
 	}
-	c.Printf("%s: %d of %s\n", b.out, len(parts)-len(missing), model.CountNoun(len(parts), "part"))
+	c.Printf("%s: %d of %s\n", b.out, whole, model.CountNoun(len(parts), "part"))
 	return nil
 }
 
 // parts returns all files of a bundle: from the admin listener, the API, and this machine.
-func (b *bundler) parts() []bundle.Part {
+func (b *bundler) parts() []bundlePart {
 	window := strconv.Itoa(b.seconds)
 	profiled := b.timeout + time.Duration(b.seconds)*time.Second
-	admin := func(name, description, path string, timeout time.Duration) bundle.Part {
-		return bundle.Part{Name: name, What: description, Timeout: timeout, Get: func(ctx context.Context) ([]byte, error) {
+	admin := func(name, description, path string, timeout time.Duration) bundlePart {
+		return bundlePart{Name: name, What: description, Timeout: timeout, Get: func(ctx context.Context) ([]byte, error) {
 			return fetch(ctx, b.admin+path)
 		}}
 	}
-	local := func(name, description string, get func(context.Context) ([]byte, error)) bundle.Part {
-		return bundle.Part{Name: name, What: description, Timeout: b.timeout, Get: get}
+	local := func(name, description string, get func(context.Context) ([]byte, error)) bundlePart {
+		return bundlePart{Name: name, What: description, Timeout: b.timeout, Get: get}
 	}
-	return []bundle.Part{
+	return []bundlePart{
 		admin("version.json", "the server's build", "/debug/version", b.timeout),
 		admin("config.json", "settings in force, without secrets", "/debug/config", b.timeout),
 		admin("readyz.txt", "whether it is ready, and why not", "/readyz", b.timeout),
@@ -224,4 +230,95 @@ func adminURL(text string) string {
 		return strings.TrimRight(text, "/")
 	}
 	return "http://" + text
+}
+
+// bundlePart is one file of a bundle.
+type bundlePart struct {
+	Name    string // of the file
+	What    string // its description in the README
+	Timeout time.Duration
+	// Get returns the file's content. Content that comes with an error is kept.
+	Get func(context.Context) ([]byte, error)
+
+	content []byte
+	missing string // the reason why the file is missing, or not whole
+}
+
+// maxPart limits one file, in bytes. The rest is cut off, and the part is listed as missing.
+const maxPart = 64 << 20
+
+// writeArchive fetches all parts at the same time and writes them as folder/NAME into one tar.gz,
+// a README first, then in the order of parts. It returns an error only if writing to w fails.
+func writeArchive(ctx context.Context, w io.Writer, folder, title string, at time.Time, parts []bundlePart) error {
+	var all sync.WaitGroup
+	for i := range parts {
+		all.Go(func() { parts[i].fetch(ctx) })
+	}
+	all.Wait()
+	compressed := gzip.NewWriter(w)
+	archive := tar.NewWriter(compressed)
+	var err error
+	for _, p := range append([]bundlePart{{Name: "README.txt", content: bundleReadme(title, at, parts)}}, parts...) {
+		if err != nil || len(p.content) == 0 {
+			continue
+		}
+		err = archive.WriteHeader(&tar.Header{Name: folder + "/" + p.Name, Mode: 0o600, Size: int64(len(p.content)), ModTime: at, Format: tar.FormatPAX})
+		if err == nil {
+			_, err = archive.Write(p.content)
+		}
+	}
+	if err = errors.Join(err, archive.Close(), compressed.Close()); err != nil {
+		return fmt.Errorf("write bundle: %w", err)
+	}
+	return nil
+}
+
+// fetch gets the content within the time-out. The goroutine of a Get that ignores its context is left behind.
+func (p *bundlePart) fetch(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	type result struct {
+		data []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		data, err := p.Get(ctx)
+		done <- result{data, err}
+	}()
+	var r result
+	select {
+	case r = <-done:
+	case <-ctx.Done():
+		r.err = ctx.Err()
+	}
+	switch {
+	case errors.Is(r.err, context.DeadlineExceeded):
+		p.missing = fmt.Sprintf("no answer within %s", p.Timeout)
+	case r.err != nil:
+		p.missing = r.err.Error()
+	case len(r.data) == 0:
+		p.missing = "empty"
+	case len(r.data) > maxPart:
+		p.missing = fmt.Sprintf("cut: only the first %d of %d bytes are here", maxPart, len(r.data))
+	}
+	p.content = r.data[:min(len(r.data), maxPart)]
+}
+
+// bundleReadme lists the parts, and the missing ones with their reasons.
+func bundleReadme(title string, at time.Time, parts []bundlePart) []byte {
+	missing, here := "", ""
+	for _, p := range parts {
+		if p.missing != "" {
+			missing += fmt.Sprintf("  %-18s %s\n", p.Name, strings.ReplaceAll(p.missing, "\n", "\n                     "))
+		}
+		if len(p.content) > 0 {
+			here += fmt.Sprintf("  %-18s %s\n", p.Name, p.What)
+		}
+	}
+	if missing != "" {
+		missing = "MISSING\n" + missing + "\n"
+	}
+	return fmt.Appendf(nil, "%s\ntaken %s\n\nIt holds no passwords and no tokens. It does hold names of hosts, nodes and checks:\nlook through it before you hand it on.\n\n"+
+		"%sHERE\n%s\nProfiles open with: go tool pprof -http=: FILE\n", title, at.Format(time.RFC3339), missing, here)
 }

@@ -2,7 +2,7 @@
 // function on call; session holds server, namespace and client; package screen writes tables, fields,
 // JSON and YAML. The columns and details of resources come from the kind registry. The package keeps no
 // state but the context file, and Env is its only way to the machine, so tests run all of it in process.
-// It has no lock and starts no goroutine.
+// It has no lock. Only a debug bundle starts goroutines: one for each part, with a time-out.
 //
 // Commands that need the server's engines (up, server, load) come from cmd/muster as Extras.
 // Start reading at main.go, then command.go and get.go.

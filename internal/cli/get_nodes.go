@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/cli/screen"
@@ -112,4 +115,174 @@ func labelText(labels map[string]string) string {
 		names[i] = name + "=" + labels[name]
 	}
 	return strings.Join(names, ",")
+}
+
+// getAgents lists agents: the oldest version first, then those in trouble.
+func getAgents(c *call, names []string, g *getFlags) (err error) {
+	var l v1.AgentList
+	if len(names) == 0 {
+		l, err = c.api.Nodes.Agents(c.ctx, v1.AgentFilter{
+			Namespace: c.nsUnless(g.all), Selector: g.Selector, Where: g.Where, Version: g.version, Spooling: g.spooling,
+			Disconnected: g.disconnected, Limit: rowsOrAll(g.limit),
+		})
+	}
+	for _, name := range names {
+		one, err := c.api.Nodes.Agents(c.ctx, v1.AgentFilter{Namespace: c.ns(), Name: name, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(one.Items) == 0 {
+			return model.Errorf(model.NotFound, "node %s never had an agent", name).
+				WithHint("print the command that starts one: muster node token")
+		}
+		l.Items = append(l.Items, one.Items...)
+	}
+	switch {
+	case err != nil:
+		return err
+	case len(names) == 1 && c.Format.Machine():
+		return c.Value(l.Items[0])
+	}
+	var notes []string
+	if len(names) == 0 && len(l.Items) > 0 {
+		if more := l.Total - len(l.Items); more > 0 {
+			notes = append(notes, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l narrow", more))
+		}
+		notes = append(notes, agentSummary(l))
+	}
+	empty := "no agents match"
+	switch {
+	case g.narrows() || g.version != "" || g.spooling || g.disconnected:
+	case g.all:
+		empty = "no agents yet. Print the command for a new machine: muster node token"
+	default:
+		empty = fmt.Sprintf("no agents in namespace %s. All namespaces: -A. Print the command for a new machine: muster node token", c.ns())
+	}
+	return list[v1.Agent]{value: l, items: l.Items, columns: agentColumns(c, g.all), empty: empty, notes: notes}.print(c)
+}
+
+// summaryVersions is how many versions the summary of agents names.
+const summaryVersions = 5
+
+// agentSummary counts agents by version and by trouble.
+func agentSummary(l v1.AgentList) string {
+	var parts []string
+	for i, v := range l.Versions {
+		if i == summaryVersions {
+			parts = append(parts, fmt.Sprintf("%d other versions", len(l.Versions)-i))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s", v.Agents, cmp.Or(v.Version, "an unknown version")))
+	}
+	text := model.CountNoun(l.Total, "agent") + ": " + strings.Join(parts, ", ")
+	if l.Disconnected > 0 {
+		text += fmt.Sprintf("; %d not connected", l.Disconnected)
+	}
+	if l.Spooling > 0 {
+		text += fmt.Sprintf("; %d with results waiting", l.Spooling)
+	}
+	return text
+}
+
+func agentColumns(c *call, all bool) []screen.Column[v1.Agent] {
+	wide := c.Format == screen.Wide
+	// stats and session make columns that stay empty for an agent without them.
+	stats := func(name string, cell func(*v1.AgentStats) any) screen.Column[v1.Agent] {
+		return screen.Col(name, func(a v1.Agent) any {
+			if a.Session == nil || a.Session.Stats == nil {
+				return ""
+			}
+			return cell(a.Session.Stats)
+		})
+	}
+	session := func(name string, cell func(*v1.AgentSession) string) screen.Column[v1.Agent] {
+		return screen.Col(name, func(a v1.Agent) any {
+			if a.Session == nil {
+				return ""
+			}
+			return cell(a.Session)
+		}).If(wide)
+	}
+	return []screen.Column[v1.Agent]{
+		screen.Col("NAMESPACE", func(a v1.Agent) any { return a.Namespace }).If(all),
+		screen.Col("VERSION", func(a v1.Agent) any { return a.Version }),
+		screen.Col("NODE", func(a v1.Agent) any { return a.Name }),
+		screen.Col("SESSION", func(a v1.Agent) any { return sessionCell(c, a) }),
+		stats("WAITS", func(s *v1.AgentStats) any {
+			switch age := time.Duration(s.OldestSeconds * float64(time.Second)); {
+			case s.Spooled == 0:
+				return ""
+			case age >= time.Minute:
+				return screen.Cell{Text: fmt.Sprintf("%d, %s", s.Spooled, model.TimeSpan(age)), Colour: screen.Yellow}
+			}
+			return s.Spooled
+		}),
+		stats("SKIP/LATE", func(s *v1.AgentStats) any {
+			if s.Skipped+s.Late == 0 {
+				return ""
+			}
+			return screen.Cell{Text: fmt.Sprintf("%d/%d", s.Skipped, s.Late), Colour: screen.Yellow}
+		}),
+		stats("FORKS/MIN", func(s *v1.AgentStats) any { return perMinute(s.ForksPerMinute) }),
+		stats("SENT/DAY", func(s *v1.AgentStats) any { return sizeText(s.BytesPerDay) }),
+		stats("LOST", func(s *v1.AgentStats) any { return countCell(s.Lost + s.GaveWay + s.Refused) }).If(wide),
+		stats("MEMORY", func(s *v1.AgentStats) any { return sizeText(s.ResidentBytes) }).If(wide),
+		session("ADDRESS", func(s *v1.AgentSession) string { return model.HostOf(s.Address) }),
+		session("CLOCK", func(s *v1.AgentSession) string { return clockText(s.ClockOffsetMs) }),
+		session("CERTIFICATE", func(s *v1.AgentSession) string {
+			if s.CertificateExpires.IsZero() {
+				return ""
+			}
+			return c.Until(s.CertificateExpires)
+		}),
+		session("REFUSES", func(s *v1.AgentSession) string { return strings.Join(s.Refuses, ", ") }),
+	}
+}
+
+// sessionCell returns the age of a session, or of its end.
+func sessionCell(c *call, a v1.Agent) screen.Cell {
+	switch {
+	case a.Connected && a.Session != nil:
+		return screen.Cell{Text: "for " + model.Age(c.Now(), a.Session.Since)}
+	case a.Stopped:
+		return screen.Cell{Text: "stopped " + c.Ago(a.Heard), Colour: screen.Faint}
+	case a.Heard.IsZero():
+		return screen.Cell{Text: "never", Colour: screen.Yellow}
+	}
+	return screen.Cell{Text: "gone " + c.Ago(a.Heard), Colour: screen.Red}
+}
+
+// countCell returns a count that should be zero.
+func countCell(n uint64) screen.Cell {
+	if n == 0 {
+		return screen.Cell{}
+	}
+	return screen.Cell{Text: fmt.Sprint(n), Colour: screen.Yellow}
+}
+
+// sizeText returns bytes, or nothing for an unknown number.
+func sizeText[T int64 | uint64](bytes T) string {
+	if bytes == 0 {
+		return ""
+	}
+	return model.Size(bytes).Approximate()
+}
+
+func perMinute(rate float64) string {
+	if rate < 10 && rate != math.Trunc(rate) {
+		return fmt.Sprintf("%.1f", rate)
+	}
+	return fmt.Sprintf("%.0f", rate)
+}
+
+// clockText returns the offset of a node's clock from the server's.
+func clockText(offsetMs int64) string {
+	offset := time.Duration(offsetMs) * time.Millisecond
+	switch {
+	case offset.Abs() < time.Second:
+		return "right"
+	case offset > 0:
+		return model.TimeSpan(offset) + " ahead"
+	}
+	return model.TimeSpan(-offset) + " behind"
 }

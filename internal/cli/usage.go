@@ -1,12 +1,18 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -158,4 +164,213 @@ func checkDashes(root *cobra.Command, args []string) error {
 		}
 	}
 	return nil
+}
+
+// flagError turns pflag's error into one that names the nearest flag, or the values that a flag takes.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var value *pflag.InvalidValueError
+	var none *pflag.ValueRequiredError
+	e := model.Errorf(model.Invalid, "%w", err)
+	switch {
+	case errors.As(err, &unknown) && c.Name() == "describe" && strings.Contains("output", unknown.GetSpecifiedName()):
+		return model.Errorf(model.Invalid, "describe has no -o: it writes for people").WithHint("for programs: muster get KIND NAME -o json")
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		name := unknown.GetSpecifiedName()
+		e = model.Errorf(model.Invalid, "unknown flag --%s", name)
+		if near := nearestFlag(c, name); near != "" {
+			return e.WithHint("did you mean %s? All flags: %s --help", near, c.CommandPath())
+		}
+	case errors.As(err, &unknown):
+		e = model.Errorf(model.Invalid, "unknown flag -%s", unknown.GetSpecifiedName()[:1])
+	case errors.As(err, &none):
+		text := "--" + none.GetFlag().Name + " needs a value"
+		if _, example := flagType(none.GetFlag()); example != "" {
+			text += ", such as " + example
+		}
+		e = model.Errorf(model.Invalid, "%s", text)
+	case errors.As(err, &value):
+		e = model.Errorf(model.Invalid, "--%s: %w", value.GetFlag().Name, valueError(value))
+	}
+	return e.WithHint("all flags: %s --help", c.CommandPath())
+}
+
+// valueError replaces the errors of package strconv, which are for programmers.
+func valueError(e *pflag.InvalidValueError) error {
+	f := e.GetFlag()
+	if f.Value.Type() == "bool" {
+		return model.Errorf(model.Invalid, "%q is neither true nor false", e.GetValue())
+	}
+	if name, example := flagType(f); name != "" {
+		return model.Errorf(model.Invalid, "%q is no %s, such as %s", e.GetValue(), name, example)
+	}
+	return e.Unwrap()
+}
+
+// flagType returns the type of a flag in words, and an example: its default, unless that is empty.
+// An unknown type has no name.
+func flagType(f *pflag.Flag) (name, example string) {
+	switch f.Value.Type() {
+	case "int", "int64":
+		name, example = "whole number", "2"
+	case "uint64":
+		name, example = "whole number from 0 on", "1"
+	case "float64":
+		name, example = "number", "0.5"
+	case "float64Slice":
+		name, example = "list of numbers with commas between them", "1,2,4"
+	case "duration":
+		name, example = "time with its unit", "30s"
+	}
+	if d := f.DefValue; name != "" && !slices.Contains([]string{"", "0", "0s", "[]"}, d) {
+		example = d
+	}
+	return name, example
+}
+
+// nearestFlag returns the flag for a word of another program, the flag with the same beginning, or
+// the one that differs by a typing error.
+func nearestFlag(c *cobra.Command, word string) string {
+	for _, foreign := range [][3]string{{"json", "output", "-o json"}, {"yaml", "output", "-o yaml"}, {"wide", "output", "-o wide"},
+		{"force", "yes", "--yes"}, {"filename", "file", "--file"}, {"labels", "selector", "--selector"}} {
+		if word == foreign[0] && c.Flags().Lookup(foreign[1]) != nil {
+			return foreign[2]
+		}
+	}
+	var names []string
+	nearest := ""
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		names = append(names, f.Name)
+		if min(len(word), len(f.Name)) > 2 && (strings.HasPrefix(f.Name, word) || strings.HasPrefix(word, f.Name)) && (nearest == "" || len(f.Name) < len(nearest)) {
+			nearest = f.Name
+		}
+	})
+	if nearest == "" {
+		nearest = model.Nearest(word, names)
+	}
+	if nearest != "" {
+		nearest = "--" + nearest
+	}
+	return nearest
+}
+
+// completionTimeout limits the wait of a shell for names; after it there are none, and no error.
+const completionTimeout = 2 * time.Second
+
+// completion returns the words that may stand next on a command line.
+type completion = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+
+const noFiles = cobra.ShellCompDirectiveNoFileComp
+
+// completeKinds offers the kinds of resources as the only argument.
+func (s *session) completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	return s.kindWords(), noFiles
+}
+
+// completeObjects offers a kind, then at most so many names of that kind.
+func (s *session) completeObjects(most int) completion {
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return s.listWords(), noFiles
+		}
+		if len(args) > most {
+			return nil, noFiles
+		}
+		word := args[0]
+		switch list, _ := stateOf(word); list {
+		case events, history:
+			return s.completeEvents(c, args[1:], typed)
+		case problems:
+			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
+				list, err := api.Problems.List(ctx, s.ns(), "", "", true, 100, "")
+				for _, p := range list.Items {
+					ids = append(ids, p.ID+"\t"+p.Node+"/"+p.Source.String())
+				}
+				return ids, err
+			})
+		case agents:
+			word = "Node"
+		}
+		k, ok := s.Kinds.Of(word)
+		if !ok {
+			return nil, noFiles
+		}
+		return s.completeNames(k.KindInfo)(c, args, typed)
+	}
+}
+
+// completeNames offers the names of a kind.
+func (s *session) completeNames(k model.KindInfo) completion {
+	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+			refs, err := resourceRefs(ctx, api, k, s.nsUnless(!k.Namespaced), "")
+			for _, ref := range refs {
+				names = append(names, ref.Name)
+			}
+			return names, err
+		})
+	}
+}
+
+// completeCheck offers a check as the only argument.
+func (s *session) completeCheck(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, noFiles
+	}
+	return s.completeNames(kind.Check().KindInfo)(c, args, typed)
+}
+
+// completeEvents offers nodes, then NODE/CHECK.
+func (s *session) completeEvents(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	node, _, named := strings.Cut(typed, "/")
+	if !named {
+		names, _ := s.completeNames(kind.Node().KindInfo)(c, nil, typed)
+		for i := range names {
+			names[i] += "/"
+		}
+		return names, noFiles | cobra.ShellCompDirectiveNoSpace
+	}
+	return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+		list, err := api.Events.List(ctx, v1.EventFilter{Namespace: s.ns(), Node: node, Limit: 1000})
+		for _, e := range list.Items {
+			names = append(names, e.Node+"/"+e.Check)
+		}
+		return names, err
+	})
+}
+
+// completeFrom offers the words of a list of the server that begin as typed. Words that came before
+// the time-out are better than none.
+func (s *session) completeFrom(c *cobra.Command, typed string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+	api, err := s.connect()
+	if err != nil {
+		return nil, noFiles
+	}
+	ctx := c.Context()
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
+	words, _ := list(ctx, api)
+	words = slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) })
+	slices.Sort(words)
+	return slices.Compact(words), noFiles
+}
+
+// completeFlags offers names for --namespace, --node, --check and --group of all commands.
+func (s *session) completeFlags(c *cobra.Command) {
+	for flag, word := range map[string]string{"namespace": "Namespace", "node": "Node", "check": "Check", "group": "Group"} {
+		if c.Flags().Lookup(flag) == nil && c.PersistentFlags().Lookup(flag) == nil {
+			continue
+		}
+		k, _ := s.Kinds.Of(word)
+		_ = c.RegisterFlagCompletionFunc(flag, s.completeNames(k.KindInfo))
+	}
+	for _, sub := range c.Commands() {
+		s.completeFlags(sub)
+	}
 }

@@ -12,8 +12,8 @@ import (
 var notFuzzed = map[string]string{
 	"internal/offline/passwordrequest.go":    "a file that only the server's own user may write",
 	"internal/watchdog/courier.go":           "the certificate that it has just made",
-	"internal/cli/get_resources.go":          "resources that internal/client has read",
-	"internal/doctor/assets.go":              "what the server of this machine says on its admin listener",
+	"internal/cli/get.go":                    "resources that internal/client has read",
+	"internal/doctor/findings.go":            "what the server of this machine says on its admin listener",
 	"internal/doctor/doctor.go":              "certificates of the server's own folder",
 	"internal/intent/enrolment_batch.go":     "rows of the server's own database",
 	"internal/intent/resources.go":           "rows of the server's own database",
@@ -29,7 +29,7 @@ var notFuzzed = map[string]string{
 	"internal/load/report/goal.go":           "words of who types the command",
 	"internal/load/simulated/certificate.go": "files that the load tester wrote",
 	"internal/load/subject/environment.go":   "what the server that it started says of its build",
-	"internal/testenv/bao.go":                "what a program that a test started answers the test",
+	"internal/testenv/vault.go":              "what a program that a test started answers the test",
 }
 
 // decoding are the calls that make a function a decoder, whatever it is called.

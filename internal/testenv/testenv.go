@@ -5,12 +5,18 @@
 package testenv
 
 import (
+	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/aymanbagabas/go-udiff"
 )
 
 // LeftOut skips the test and adds it to the list that `make check` prints at its end: the test, the reason, and the command
@@ -67,3 +73,56 @@ func Root(t testing.TB) {
 		LeftOut(t, "it needs root on Linux", "sudo make check")
 	}
 }
+
+// Port is a loopback address that is the test's own until it ends, also while nobody listens at it: below the range
+// from which the kernel takes ports by itself, and held from all other callers, in this process and in others.
+func Port(t testing.TB) string {
+	t.Helper()
+	for range 1000 {
+		port := 10_000 + rand.N(20_000)
+		if release, err := reservePort(port); err == nil {
+			t.Cleanup(release)
+			return fmt.Sprintf("127.0.0.1:%d", port)
+		}
+	}
+	t.Fatal("no free port found")
+	return ""
+}
+
+// Until polls for a condition that no channel tells, for at most a minute.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "write golden files and reference pages anew")
+
+// Golden compares got with a file; go test -update writes the file. before are commands that must run before -update.
+func Golden[T string | []byte](t testing.TB, path string, got T, before ...string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile(path)
+	if err != nil || string(kept) != string(got) {
+		do := strings.Join(append(before, "go test -update in this package writes it (make docs: all pages)"), "; then ")
+		t.Errorf("%s is not what was made (%v). If that is meant: %s\n%s", path, err, do, udiff.Unified("kept", "made", string(kept), string(got)))
+	}
+}
+
+// Updating says whether golden files are written anew.
+func Updating() bool { return *update }

@@ -1,12 +1,28 @@
 package testenv
 
 import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Vault answers as HashiCorp Vault documents its HTTP API (developer.hashicorp.com/vault/api-docs,
@@ -104,4 +120,187 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default: // outside the policy, whether the mount exists or not
 		fail(http.StatusForbidden, "1 error occurred:\n\t* permission denied\n\n")
 	}
+}
+
+// Bao is a real OpenBao (or HashiCorp Vault) on loopback, with TLS and a folder for its data: a KV engine of
+// version 2 at secret/, one of version 1 at kv/, and a policy "muster" that may read both.
+type Bao struct {
+	URL, CA string // CA is a PEM file
+	Root    string // the token that may do all
+	Program string
+
+	t   testing.TB
+	dir string
+	key string // that unseals it
+	cmd *exec.Cmd
+	web *http.Client
+}
+
+// NewBao starts one, or leaves the test out where the program is not there.
+func NewBao(t testing.TB) *Bao {
+	t.Helper()
+	b := &Bao{t: t, Program: os.Getenv("MUSTER_BAO")}
+	for _, name := range []string{"bao", "vault"} {
+		if path, err := exec.LookPath(name); err == nil && b.Program == "" {
+			b.Program = path
+		}
+	}
+	if b.Program == "" {
+		LeftOut(t, "there is no OpenBao", "MUSTER_BAO=/path/to/bao go test ./internal/secret ./test -run RealVault")
+	}
+	b.dir = t.TempDir()
+	address := Port(t)
+	b.URL = "https://" + address
+	pool := b.certificate()
+	b.web = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: 20 * time.Second}
+	b.Write("server.hcl", fmt.Sprintf("storage \"file\" {\n  path = %q\n}\nlistener \"tcp\" {\n  address = %q\n  tls_cert_file = %q\n  tls_key_file = %q\n}\napi_addr = %q\ndisable_mlock = true\nui = false\n",
+		filepath.Join(b.dir, "data"), address, b.CA, filepath.Join(b.dir, "key.pem"), b.URL))
+	b.Start()
+	t.Cleanup(b.Stop)
+	var made struct {
+		Keys  []string `json:"keys"`
+		Token string   `json:"root_token"`
+	}
+	b.Must("PUT", "sys/init", "", map[string]any{"secret_shares": 1, "secret_threshold": 1}, &made)
+	b.key, b.Root = made.Keys[0], made.Token
+	b.Unseal()
+	b.Engines("")
+	return b
+}
+
+// Engines mounts both KV engines in a namespace (empty: the first one), and makes the policy.
+func (b *Bao) Engines(namespace string) {
+	b.t.Helper()
+	b.Must("POST", "sys/mounts/secret", namespace, map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}, nil)
+	b.Must("POST", "sys/mounts/kv", namespace, map[string]any{"type": "kv", "options": map[string]string{"version": "1"}}, nil)
+	b.Must("PUT", "sys/policies/acl/muster", namespace, map[string]string{"policy": "path \"secret/data/*\" { capabilities = [\"read\"] }\npath \"kv/*\" { capabilities = [\"read\"] }"}, nil)
+}
+
+// Write writes a file of its folder, and returns its path.
+func (b *Bao) Write(name, text string) string {
+	b.t.Helper()
+	path := filepath.Join(b.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+// Start starts the program; its storage is sealed then.
+func (b *Bao) Start() {
+	b.t.Helper()
+	b.cmd = b.Command("server", "-config="+filepath.Join(b.dir, "server.hcl"))
+	if err := b.cmd.Start(); err != nil {
+		b.t.Fatal(err)
+	}
+	Until(b.t, "OpenBao answers", func() bool {
+		status, _, err := b.ask("GET", "sys/seal-status", "", "", nil)
+		return err == nil && status == http.StatusOK
+	})
+}
+
+// Command runs the program with nothing of this environment that could send it elsewhere.
+func (b *Bao) Command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(context.WithoutCancel(b.t.Context()), b.Program, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}
+	return cmd
+}
+
+// Stop ends it at once.
+func (b *Bao) Stop() {
+	if b.cmd != nil {
+		_ = b.cmd.Process.Kill()
+		_ = b.cmd.Wait()
+		b.cmd = nil
+	}
+}
+
+// Unseal unseals it.
+func (b *Bao) Unseal() {
+	b.t.Helper()
+	b.Must("PUT", "sys/unseal", "", map[string]string{"key": b.key}, nil)
+	Until(b.t, "it is unsealed", func() bool {
+		status, _, err := b.ask("GET", "sys/health", "", "", nil)
+		return err == nil && status == http.StatusOK
+	})
+}
+
+// Seal seals it.
+func (b *Bao) Seal() { b.t.Helper(); b.Must("PUT", "sys/seal", "", nil, nil) }
+
+// Token makes a token with the policy "muster".
+func (b *Bao) Token(namespace, ttl string) string {
+	b.t.Helper()
+	var made struct {
+		Auth struct {
+			Token string `json:"client_token"`
+		} `json:"auth"`
+	}
+	b.Must("POST", "auth/token/create", namespace, map[string]any{"policies": []string{"muster"}, "ttl": ttl, "no_default_policy": false}, &made)
+	return made.Auth.Token
+}
+
+// Must sends a request as root; a refusal ends the test.
+func (b *Bao) Must(method, path, namespace string, in, out any) {
+	b.t.Helper()
+	status, text, err := b.ask(method, path, namespace, b.Root, in)
+	if err != nil || status > 299 {
+		b.t.Fatalf("%s %s: %d %s %v", method, path, status, text, err)
+	}
+	if out != nil {
+		if err := json.Unmarshal([]byte(text), out); err != nil {
+			b.t.Fatalf("%s %s: %v in %s", method, path, err, text)
+		}
+	}
+}
+
+func (b *Bao) ask(method, path, namespace, token string, in any) (int, string, error) {
+	var body io.Reader
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return 0, "", err
+		}
+		body = bytes.NewReader(data)
+	}
+	r, err := http.NewRequestWithContext(context.WithoutCancel(b.t.Context()), method, b.URL+"/v1/"+path, body)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		r.Header.Set("X-Vault-Token", token)
+	}
+	if namespace != "" {
+		r.Header.Set("X-Vault-Namespace", namespace)
+	}
+	answer, err := b.web.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
+	return answer.StatusCode, string(text), err
+}
+
+// certificate makes one of its own, which is its CA.
+func (b *Bao) certificate() *x509.CertPool {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	is := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, is, is, &key.PublicKey, key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.CA = b.Write("ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	b.Write("key.pem", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return pool
 }

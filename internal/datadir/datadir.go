@@ -1,7 +1,11 @@
+// Package datadir knows the data folder of a server: its lock, its owner, the folders in it, and the
+// hints for errors of its file system. The server and the commands that work on a stopped server's
+// folder share it.
 package datadir
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -10,8 +14,13 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
 // lockFile in the data folder keeps a second process away from all that is in it.
@@ -114,4 +123,59 @@ func userName(uid int) string {
 		return u.Username
 	}
 	return id
+}
+
+// Snapshots returns the folder of snapshots.
+func Snapshots(cfg *config.Server) string { return filepath.Join(cfg.Data, "snapshots") }
+
+// Journal returns the folder of the journal.
+func Journal(cfg *config.Server) string {
+	if cfg.Journal != "" {
+		return cfg.Journal
+	}
+	return filepath.Join(cfg.Data, "journal")
+}
+
+// JournalOptions returns the options with which the server, and the commands that repair its
+// journal, open it.
+func JournalOptions(cfg *config.Server) journal.Options {
+	return journal.Options{
+		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
+		Stores:        map[string]int{"snapshots": snapshot.FormatVersion, "partitions": shard.SnapshotVersion, "events": event.SectionVersion},
+		RepairCommand: StoppedCommand(cfg, "repair"),
+	}
+}
+
+// StoppedCommand returns the line of `muster doctor` to type on the server's machine while the
+// server is stopped.
+func StoppedCommand(cfg *config.Server, verb string) string {
+	command := "muster doctor " + verb + " --data " + cfg.Data
+	if cfg.Journal != "" {
+		command += " --journal " + cfg.Journal
+	}
+	return command
+}
+
+// BecomeOwner changes a process of root into one of the folder's owner, for good: the server, which
+// runs as that user, reads the files that a command writes. Another user's process stays as it is.
+func BecomeOwner(data string) error {
+	info, err := os.Stat(data)
+	if err != nil || os.Geteuid() != 0 {
+		return nil // whoever opens the folder reports that it is missing
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid == 0 {
+		return nil
+	}
+	name := userOf(info)
+	for _, err := range []error{syscall.Setgroups([]int{int(owner.Gid)}), syscall.Setgid(int(owner.Gid)), syscall.Setuid(int(owner.Uid))} {
+		if err != nil {
+			return fmt.Errorf("become %s, the owner of %s: %w", name, data, err)
+		}
+	}
+	if _, err := os.ReadDir(data); err != nil {
+		return model.Errorf(model.Forbidden, "%s belongs to %s, but a folder above it refuses that user: %w", data, name, err).
+			WithHint("move it to the folder of the server (/var/lib/muster), or give it to root first: chown -R root: %s", data)
+	}
+	return nil
 }

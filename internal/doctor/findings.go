@@ -1,0 +1,212 @@
+package doctor
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// memory returns the available bytes: the kernel's, or the rest that the control groups of this process
+// allow, from its own up to the root, if that is less.
+func (m machine) memory() (available int64, known bool) {
+	data, err := m.read("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kb, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			available = kb << 10
+		}
+	}
+	known = available > 0
+	groups, _ := m.read("/proc/self/cgroup")
+	for line := range strings.Lines(string(groups)) {
+		// ID:CONTROLLERS:PATH; version 2 has 0 and no controllers.
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		root, limit, usage := "/sys/fs/cgroup", "memory.max", "memory.current"
+		switch {
+		case len(parts) != 3:
+			continue
+		case parts[1] == "memory":
+			root, limit, usage = "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+		case parts[1] != "":
+			continue
+		}
+		for at := path.Clean("/" + parts[2]); ; at = path.Dir(at) {
+			most, limited := m.number(path.Join(root, at, limit))
+			used, known := m.number(path.Join(root, at, usage))
+			if limited && known {
+				available = min(available, max(most-used, 0))
+			}
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return available, known
+}
+
+const (
+	syncPeriod = 2 * time.Second       // longest measurement of fdatasync
+	maxSyncs   = 1000                  // most calls in it
+	minForP99  = 200                   // of fewer calls the worst is reported: it is their 99th percentile
+	slowSync   = 50 * time.Millisecond // a p99 above it is a fault
+)
+
+// syncTimes measures fdatasync, for which every acknowledgement waits.
+func syncTimes(ctx context.Context, p Patient) []Finding {
+	file, err := os.CreateTemp(nearestFolder(p.journalFolder()), ".doctor-")
+	if err != nil {
+		return []Finding{{Bad, "data folder", err.Error(), "writable", "chown it to the user that runs Muster"}}
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	block := make([]byte, 16<<10)
+	var times []time.Duration
+	for began := time.Now(); len(times) < maxSyncs && time.Since(began) < syncPeriod && ctx.Err() == nil; {
+		if _, err := file.Write(block); err != nil {
+			return []Finding{{Bad, "write to the data folder", err.Error(), "", "free some disk"}}
+		}
+		start := time.Now()
+		if err := datasync(file); err != nil {
+			return []Finding{{Bad, "fdatasync", err.Error(), "", "check the disk: dmesg | tail"}}
+		}
+		times = append(times, time.Since(start))
+	}
+	return judgeSyncs(times)
+}
+
+// judgeSyncs rates the times of fdatasync; none gives no finding.
+func judgeSyncs(times []time.Duration) []Finding {
+	if len(times) == 0 {
+		return nil
+	}
+	slices.Sort(times)
+	name, slow := "worst", times[len(times)-1]
+	if len(times) >= minForP99 {
+		name, slow = "p99", times[len(times)*99/100]
+	}
+	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, %s %s of %d", millis(times[len(times)/2]), name, millis(slow), len(times)),
+		"p99 below 50 ms: every acknowledgement waits for one", ""}
+	if slow > slowSync {
+		f.Verdict, f.Mend = Warn, "put the journal on a faster disk: --journal DIR"
+	}
+	return []Finding{f}
+}
+
+// millis returns a short time for people: 0.34 ms, 12 ms.
+func millis(d time.Duration) string {
+	ms := float64(d) / 1e6
+	if ms < 10 {
+		return fmt.Sprintf("%.2g ms", ms)
+	}
+	return fmt.Sprintf("%.0f ms", ms)
+}
+
+// maxHistoryLag is the largest lag of history that is no fault.
+const maxHistoryLag = 30 * time.Second
+
+// historyLag reports the lag of history behind the journal, by the server's metrics.
+func historyLag(ctx context.Context, p Patient) []Finding {
+	page := adminPage(ctx, p, "/metrics", 5*time.Second)
+	if page == nil {
+		return nil
+	}
+	defer page.Close()
+	values := gauges(page, "muster_react_behind_seconds", "muster_react_behind_bytes", "muster_react_rederiving")
+	seconds, ok := values["muster_react_behind_seconds"]
+	if !ok {
+		return nil
+	}
+	lag := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	f := Finding{Fine, "history", "keeps up", "", ""}
+	rebuilding := values["muster_react_rederiving"] > 0
+	if lag > maxHistoryLag || rebuilding {
+		f = Finding{Warn, "history", fmt.Sprintf("%s behind: %s of the journal, which cannot be cut", lag, size(int64(values["muster_react_behind_bytes"]))),
+			fmt.Sprintf("less than %s: notifications are that late", maxHistoryLag), "muster status"}
+		if rebuilding {
+			f.Measured += "; its queue overflowed, the server rebuilds changes from the journal"
+		}
+	}
+	return []Finding{f}
+}
+
+// gauges reads gauges by name from a page of metrics.
+func gauges(page io.Reader, names ...string) map[string]float64 {
+	out := map[string]float64{}
+	lines := bufio.NewScanner(io.LimitReader(page, 16<<20))
+	for lines.Scan() {
+		for _, name := range names {
+			if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+				if value, err := strconv.ParseFloat(text, 64); err == nil {
+					out[name] = value
+				}
+			}
+		}
+	}
+	return out
+}
+
+// AssetsPath is the page of the admin listener with the faults of Asset archives.
+const AssetsPath = "/debug/assets"
+
+// Assets is the content of that page.
+type Assets struct {
+	Archives int          `json:"archives"` // that Assets name
+	Unread   int          `json:"unread"`   // archives among them that the time did not allow to read
+	Wrong    []WrongAsset `json:"wrong"`
+}
+
+// WrongAsset is an archive that no agent can get.
+type WrongAsset struct {
+	Asset   string `json:"asset"` // NAMESPACE/NAME
+	For     string `json:"for"`   // the machines; empty: all
+	Trouble string `json:"trouble"`
+	Mend    string `json:"mend"`
+}
+
+// LookAtAssets is the time in which a server reads archives for one answer.
+const LookAtAssets = 20 * time.Second
+
+// shownAssets is how many wrong archives are findings of their own.
+const shownAssets = 20
+
+// assets reports archives that no agent can get.
+func assets(ctx context.Context, p Patient) (out []Finding) {
+	page := adminPage(ctx, p, AssetsPath, LookAtAssets+10*time.Second)
+	if page == nil {
+		return nil
+	}
+	defer page.Close()
+	var a Assets
+	if json.NewDecoder(io.LimitReader(page, 16<<20)).Decode(&a) != nil || a.Archives == 0 {
+		return nil
+	}
+	const needed = "the whole archive in the server's store: checks and handlers that name it wait for it"
+	for i, w := range a.Wrong {
+		if i == shownAssets {
+			return append(out, Finding{Warn, "assets", fmt.Sprintf("%d more archives that cannot be used", len(a.Wrong)-i), needed, "muster asset list"})
+		}
+		name := "asset " + w.Asset
+		if w.For != "" {
+			name += " for " + w.For
+		}
+		out = append(out, Finding{Warn, name, w.Trouble, needed, w.Mend})
+	}
+	switch {
+	case len(out) > 0:
+		return out
+	case a.Unread > 0:
+		return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all of them present; %d were not read, for lack of time", a.Archives, a.Unread), "", ""}}
+	}
+	return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all of them whole", a.Archives), "", ""}}
+}
