@@ -183,11 +183,8 @@ func assetListCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return list[assetRow]{value: rows, items: rows, columns: []screen.Column[assetRow]{
-				screen.Col("NAME", func(r assetRow) any { return r.Name }),
-				screen.Col("FOR", func(r assetRow) any { return r.Build.Platform() }),
-				screen.Col("SHA512", func(r assetRow) any { return r.Build.SHA512[:min(12, len(r.Build.SHA512))] }),
-				screen.Col("ARCHIVE", func(r assetRow) any { return archiveText(&r.Archive) }),
+			return list[assetRow]{value: rows, items: rows, columns: screen.Head("NAME|FOR|SHA512|ARCHIVE"), row: func(r assetRow) []any {
+				return []any{r.Name, r.Build.Platform(), r.Build.SHA512[:min(12, len(r.Build.SHA512))], archiveText(&r.Archive)}
 			}}.print(c)
 		},
 	})

@@ -118,19 +118,12 @@ func tokenListCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return list[v1.Token]{value: l, items: l.Items, columns: []screen.Column[v1.Token]{
-				screen.Col("ID", func(t v1.Token) any { return t.ID }),
-				screen.Col("USER", func(t v1.Token) any { return t.User }),
-				screen.Col("ROLE", func(t v1.Token) any { return rightsText(t.Role, t.Bindings, t.Run) }),
-				screen.Col("TYPE", func(t v1.Token) any {
-					if t.Session {
-						return "session"
-					}
-					return "token"
-				}),
-				screen.Col("EXPIRES", func(t v1.Token) any { return c.Until(t.Expires) }),
-				screen.Col("MADE", func(t v1.Token) any { return c.Ago(t.Created) }),
-				screen.Col("FOR", func(t v1.Token) any { return t.Note }),
+			return list[v1.Token]{value: l, items: l.Items, columns: screen.Head("ID|USER|ROLE|TYPE|EXPIRES|MADE|FOR"), row: func(t v1.Token) []any {
+				kind := "token"
+				if t.Session {
+					kind = "session"
+				}
+				return []any{t.ID, t.User, rightsText(t.Role, t.Bindings, t.Run), kind, c.Until(t.Expires), c.Ago(t.Created), t.Note}
 			}}.print(c)
 		},
 	})
@@ -240,12 +233,8 @@ func userListCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return list[v1.User]{value: l, items: l.Items, columns: []screen.Column[v1.User]{
-				screen.Col("NAME", func(u v1.User) any { return u.Name }),
-				screen.Col("ROLE", func(u v1.User) any { return rightsText(u.Role, u.Bindings, u.Run) }),
-				screen.Col("SESSIONS", func(u v1.User) any { return u.Sessions }),
-				screen.Col("TOKENS", func(u v1.User) any { return u.Tokens }),
-				screen.Col("MADE", func(u v1.User) any { return c.Ago(u.Created) }),
+			return list[v1.User]{value: l, items: l.Items, columns: screen.Head("NAME|ROLE|SESSIONS|TOKENS|MADE"), row: func(u v1.User) []any {
+				return []any{u.Name, rightsText(u.Role, u.Bindings, u.Run), u.Sessions, u.Tokens, c.Ago(u.Created)}
 			}}.print(c)
 		},
 	})

@@ -94,9 +94,10 @@ func (c *call) show(value any, people func() error) error {
 type list[T any] struct {
 	value   any // for programs
 	items   []T
-	columns []screen.Column[T]
-	empty   string   // the line in place of a table without rows
-	notes   []string // lines below the table; empty ones are left out
+	columns screen.Columns
+	row     func(T) []any // its cells: see screen.Rows
+	empty   string        // the line in place of a table without rows
+	notes   []string      // lines below the table; empty ones are left out
 }
 
 func (l list[T]) print(c *call) error {
@@ -105,7 +106,7 @@ func (l list[T]) print(c *call) error {
 	}
 	if len(l.items) == 0 && l.empty != "" {
 		c.Wrapf(2, "%s", l.empty)
-	} else if err := screen.Rows(l.items, l.columns...).Write(c.Screen); err != nil {
+	} else if err := screen.Rows(l.items, l.columns, l.row).Write(c.Screen); err != nil {
 		return err
 	}
 	for _, note := range l.notes {

@@ -144,7 +144,7 @@ func describeRelated(c *call, k kind.Kind, namespace, name string) error {
 		if left := l.Total - len(l.Items); left > 0 {
 			more = fmt.Sprintf("%d more: muster get nodes --group %s", left, name)
 		}
-		return list[v1.NodeState]{items: l.Items, columns: nodeColumns(c, false), notes: []string{more}}.print(c)
+		return nodeList(c, l, false, "", more).print(c)
 	default:
 		return nil
 	}

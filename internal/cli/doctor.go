@@ -147,14 +147,9 @@ var verdictColours = map[doctor.Verdict]screen.Colour{doctor.Fine: screen.Green,
 func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	findings = slices.Clone(findings)
 	slices.SortStableFunc(findings, func(x, y doctor.Finding) int { return verdictOrder[x.Verdict] - verdictOrder[y.Verdict] })
-	t := screen.Rows(findings,
-		screen.Col("STATUS", func(f doctor.Finding) any {
-			return screen.Cell{Text: string(f.Verdict), Colour: verdictColours[f.Verdict]}
-		}),
-		screen.Col("WHAT", func(f doctor.Finding) any { return f.What }),
-		screen.Col("MEASURED", func(f doctor.Finding) any { return f.Measured }),
-		screen.Col("NEEDED", func(f doctor.Finding) any { return f.Needed }),
-		screen.Col("TO MEND IT, TYPE", func(f doctor.Finding) any { return f.Mend }))
+	t := screen.Rows(findings, screen.Head("STATUS|WHAT|MEASURED|NEEDED|TO MEND IT, TYPE"), func(f doctor.Finding) []any {
+		return []any{screen.Cell{Text: string(f.Verdict), Colour: verdictColours[f.Verdict]}, f.What, f.Measured, f.Needed, f.Mend}
+	})
 	below := s.Width > 0 && t.Width() > s.Width
 	if below {
 		t.DropLast()

@@ -47,11 +47,8 @@ func listKinds(c *call) error {
 		}
 		kinds = append(kinds, v1.Kind{Kind: k.Name, Plural: k.Plural, Short: k.Short, Namespaced: k.Namespaced, Doc: e.Text})
 	}
-	return list[v1.Kind]{value: kinds, items: kinds, columns: []screen.Column[v1.Kind]{
-		screen.Col("KIND", func(k v1.Kind) any { return k.Kind }),
-		screen.Col("PLURAL", func(k v1.Kind) any { return k.Plural }),
-		screen.Col("SHORT", func(k v1.Kind) any { return k.Short }),
-		screen.Col("NAMESPACED", func(k v1.Kind) any { return k.Namespaced }),
+	return list[v1.Kind]{value: kinds, items: kinds, columns: screen.Head("KIND|PLURAL|SHORT|NAMESPACED"), row: func(k v1.Kind) []any {
+		return []any{k.Kind, k.Plural, k.Short, k.Namespaced}
 	}}.print(c)
 }
 

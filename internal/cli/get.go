@@ -220,37 +220,33 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 	if next != "" {
 		notes = append(notes, "there are more: --limit 0 shows all, -l selects")
 	}
-	return list[kind.View]{value: items, items: views, columns: resourceColumns(c, k, g.all), empty: empty, notes: notes}.print(c)
+	columns := "NAMESPACE|NAME|"
+	for _, column := range k.Columns() {
+		columns += column.Name + "|"
+	}
+	return list[kind.View]{
+		value: items, items: views, empty: empty, notes: notes,
+		columns: screen.Head(columns+"CHANGED|REVISION|LABELS").Only(g.all && k.Namespaced, "NAMESPACE").Only(c.Format == screen.Wide, "REVISION", "LABELS"),
+		row:     func(v kind.View) []any { return resourceRow(c, k, v) },
+	}.print(c)
 }
 
-// resourceColumns returns the columns of a kind between its name and its last change.
-func resourceColumns(c *call, k kind.Kind, all bool) []screen.Column[kind.View] {
-	wide := c.Format == screen.Wide
-	columns := []screen.Column[kind.View]{
-		screen.Col("NAMESPACE", func(v kind.View) any { return v.Resource.Metadata.Namespace }).If(all && k.Namespaced),
-		screen.Col("NAME", func(v kind.View) any { return v.Resource.Metadata.Name }),
-	}
+// resourceRow returns the cells of a resource: those of its kind stand between its name and its last change.
+func resourceRow(c *call, k kind.Kind, v kind.View) []any {
+	row := []any{v.Resource.Metadata.Namespace, v.Resource.Metadata.Name}
 	for _, column := range k.Columns() {
-		columns = append(columns, screen.Col(column.Name, func(v kind.View) any {
-			text := column.Cell(v, v.Resource.Spec)
-			if column.Max > 0 && !wide {
-				text = screen.Cut(text, column.Max)
-			}
-			return text
-		}))
+		text := column.Cell(v, v.Resource.Spec)
+		if column.Max > 0 && c.Format != screen.Wide {
+			text = screen.Cut(text, column.Max)
+		}
+		row = append(row, text)
 	}
-	stored := func(name string, cell func(*model.ResourceStatus) any) screen.Column[kind.View] {
-		return screen.Col(name, func(v kind.View) any {
-			if v.Resource.Status == nil {
-				return ""
-			}
-			return cell(v.Resource.Status)
-		})
+	if s := v.Resource.Status; s != nil {
+		row = append(row, model.Age(c.Now(), s.Updated), s.Revision)
+	} else {
+		row = append(row, "", "")
 	}
-	return append(columns,
-		stored("CHANGED", func(s *model.ResourceStatus) any { return model.Age(c.Now(), s.Updated) }),
-		stored("REVISION", func(s *model.ResourceStatus) any { return s.Revision }).If(wide),
-		screen.Col("LABELS", func(v kind.View) any { return labelText(v.Resource.Metadata.Labels) }).If(wide))
+	return append(row, labelText(v.Resource.Metadata.Labels))
 }
 
 // printDocuments writes resources as YAML documents that apply accepts.

@@ -81,40 +81,21 @@ func eventList(c *call, l v1.EventList, g *getFlags, notes ...string) list[v1.Ev
 	held := slices.ContainsFunc(l.Items, func(e v1.Event) bool { return holdText(c, e.Problem) != "" })
 	return list[v1.Event]{
 		value: l, items: l.Items, empty: empty, notes: notes,
-		columns: []screen.Column[v1.Event]{
-			screen.Col("NAMESPACE", func(e v1.Event) any { return e.Namespace }).If(g.all),
-			screen.Col("STATUS", func(e v1.Event) any { return statusCell(e.Status) }),
-			screen.Col("NODE", func(e v1.Event) any { return e.Node }),
-			screen.Col("CHECK", func(e v1.Event) any { return e.Check }),
-			screen.Col("FOR", func(e v1.Event) any {
-				if e.Changed.IsZero() {
-					return model.Age(c.Now(), e.Received)
-				}
-				return model.Age(c.Now(), e.Changed)
-			}),
-			screen.Col("SEEN", func(e v1.Event) any { return model.Age(c.Now(), e.Received) }),
-			screen.Col("SEVERITY", func(e v1.Event) any {
-				if e.Status == model.OK {
-					return ""
-				}
-				return e.Severity
-			}).If(wide),
-			screen.Col("TIMES", func(e v1.Event) any { return e.Occurrences }).If(wide),
-			screen.Col("RUN", func(e v1.Event) any {
-				if e.Duration == 0 {
-					return ""
-				}
-				return e.Duration
-			}).If(wide),
-			screen.Col("HISTORY", func(e v1.Event) any { return historyLetters(e.History) }).If(wide),
-			screen.Col("PROBLEM", func(e v1.Event) any {
-				if e.Problem == nil {
-					return ""
-				}
-				return e.Problem.ID
-			}).If(wide),
-			screen.Col("HELD", func(e v1.Event) any { return holdText(c, e.Problem) }).If(held),
-			screen.Col("OUTPUT", func(e v1.Event) any { return outputText(c, e.Output) }),
+		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|FOR|SEEN|SEVERITY|TIMES|RUN|HISTORY|PROBLEM|HELD|OUTPUT").
+			Only(g.all, "NAMESPACE").Only(wide, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM").Only(held, "HELD"),
+		row: func(e v1.Event) []any {
+			since, problem := e.Changed, ""
+			if since.IsZero() {
+				since = e.Received
+			}
+			if e.Problem != nil {
+				problem = e.Problem.ID
+			}
+			return []any{
+				e.Namespace, statusCell(e.Status), e.Node, e.Check, model.Age(c.Now(), since), model.Age(c.Now(), e.Received),
+				screen.When(e.Status != model.OK, e.Severity), e.Occurrences, screen.When(e.Duration != 0, e.Duration),
+				historyLetters(e.History), problem, holdText(c, e.Problem), outputText(c, e.Output),
+			}
 		},
 	}
 }
@@ -194,25 +175,21 @@ func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
 	}
 	return list[v1.PastEvent]{
 		value: past, items: past.Items, empty: "history has no events of that time", notes: []string{more},
-		columns: []screen.Column[v1.PastEvent]{
-			screen.Col("NAMESPACE", func(e v1.PastEvent) any { return e.Namespace }).If(g.all),
-			screen.Col("STATUS", func(e v1.PastEvent) any { return statusCell(e.Status) }),
-			screen.Col("NODE", func(e v1.PastEvent) any {
-				if e.Gone.IsZero() {
-					return e.Node
-				}
-				return e.Node + " (gone)"
-			}),
-			screen.Col("CHECK", func(e v1.PastEvent) any { return e.Check }),
-			screen.Col("SINCE", func(e v1.PastEvent) any {
-				if e.Changed.IsZero() {
-					return ""
-				}
-				return c.Date(e.Changed)
-			}),
-			screen.Col("OUTPUT", func(e v1.PastEvent) any { return summary(e.Output) }),
+		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").Only(g.all, "NAMESPACE"),
+		row: func(e v1.PastEvent) []any {
+			return []any{
+				e.Namespace, statusCell(e.Status), nodeOrGone(e.Node, e.Gone), e.Check, screen.When(!e.Changed.IsZero(), c.Date(e.Changed)), summary(e.Output),
+			}
 		},
 	}.print(c)
+}
+
+// nodeOrGone returns the name of a node, marked if the node was deleted.
+func nodeOrGone(name string, gone time.Time) string {
+	if gone.IsZero() {
+		return name
+	}
+	return name + " (gone)"
 }
 
 // badness orders statuses: critical, unknown, warning, ok.

@@ -47,39 +47,29 @@ func getNodes(c *call, g *getFlags) error {
 	if l.Others > 0 && l.Total > 0 && c.namespaceImplied {
 		others = fmt.Sprintf("%s in other namespaces: -A shows all", model.CountNoun(l.Others, "node"))
 	}
-	return list[v1.NodeState]{value: l, items: l.Items, columns: nodeColumns(c, g.all), empty: empty, notes: []string{more, others}}.print(c)
+	return nodeList(c, l, g.all, empty, more, others).print(c)
 }
 
-func nodeColumns(c *call, all bool) []screen.Column[v1.NodeState] {
-	wide := c.Format == screen.Wide
-	return []screen.Column[v1.NodeState]{
-		screen.Col("NAMESPACE", func(n v1.NodeState) any { return n.Namespace }).If(all),
-		screen.Col("STATUS", func(n v1.NodeState) any { return nodeStatus(n) }),
-		screen.Col("NAME", func(n v1.NodeState) any { return n.Name }),
-		screen.Col("NOT OK", func(n v1.NodeState) any { return n.Events.Failing() }),
-		screen.Col("SEEN", func(n v1.NodeState) any {
-			switch {
-			case n.Proxy:
-				return ""
-			case n.Heard.IsZero():
-				return "never"
+func nodeList(c *call, l v1.NodeStateList, all bool, empty string, notes ...string) list[v1.NodeState] {
+	return list[v1.NodeState]{
+		value: l, items: l.Items, empty: empty, notes: notes,
+		columns: screen.Head("NAMESPACE|STATUS|NAME|NOT OK|SEEN|SESSION|GROUPS|OS|AGENT|PROBLEMS|LABELS").
+			Only(all, "NAMESPACE").Only(c.Format == screen.Wide, "AGENT", "PROBLEMS", "LABELS"),
+		row: func(n v1.NodeState) []any {
+			seen, session := "never", "no"
+			if !n.Heard.IsZero() {
+				seen = model.Age(c.Now(), n.Heard)
 			}
-			return model.Age(c.Now(), n.Heard)
-		}),
-		screen.Col("SESSION", func(n v1.NodeState) any {
 			switch {
 			case n.Proxy:
-				return "proxy"
+				seen, session = "", "proxy"
 			case n.Connected:
-				return "yes"
+				session = "yes"
 			}
-			return "no"
-		}),
-		screen.Col("GROUPS", func(n v1.NodeState) any { return ownGroups(n.Groups) }),
-		screen.Col("OS", func(n v1.NodeState) any { return n.OS }),
-		screen.Col("AGENT", func(n v1.NodeState) any { return n.Agent }).If(wide),
-		screen.Col("PROBLEMS", func(n v1.NodeState) any { return n.Problems }).If(wide),
-		screen.Col("LABELS", func(n v1.NodeState) any { return labelText(n.Labels) }).If(wide),
+			return []any{
+				n.Namespace, nodeStatus(n), n.Name, n.Events.Failing(), seen, session, ownGroups(n.Groups), n.OS, n.Agent, n.Problems, labelText(n.Labels),
+			}
+		},
 	}
 }
 
@@ -158,7 +148,12 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 	default:
 		empty = fmt.Sprintf("no agents in namespace %s. All namespaces: -A. Print the command for a new machine: muster node token", c.ns())
 	}
-	return list[v1.Agent]{value: l, items: l.Items, columns: agentColumns(c, g.all), empty: empty, notes: notes}.print(c)
+	return list[v1.Agent]{
+		value: l, items: l.Items, empty: empty, notes: notes,
+		columns: screen.Head("NAMESPACE|VERSION|NODE|SESSION|WAITS|SKIP/LATE|FORKS/MIN|SENT/DAY|LOST|MEMORY|ADDRESS|CLOCK|CERTIFICATE|REFUSES").
+			Only(g.all, "NAMESPACE").Only(c.Format == screen.Wide, "LOST", "MEMORY", "ADDRESS", "CLOCK", "CERTIFICATE", "REFUSES"),
+		row: func(a v1.Agent) []any { return agentRow(c, a) },
+	}.print(c)
 }
 
 // summaryVersions is how many versions the summary of agents names.
@@ -184,59 +179,26 @@ func agentSummary(l v1.AgentList) string {
 	return text
 }
 
-func agentColumns(c *call, all bool) []screen.Column[v1.Agent] {
-	wide := c.Format == screen.Wide
-	// stats and session make columns that stay empty for an agent without them.
-	stats := func(name string, cell func(*v1.AgentStats) any) screen.Column[v1.Agent] {
-		return screen.Col(name, func(a v1.Agent) any {
-			if a.Session == nil || a.Session.Stats == nil {
-				return ""
-			}
-			return cell(a.Session.Stats)
-		})
+// agentRow returns the cells of an agent; those of its session and its statistics stay empty without them.
+func agentRow(c *call, a v1.Agent) []any {
+	row := []any{a.Namespace, a.Version, a.Name, sessionCell(c, a)}
+	if a.Session == nil {
+		return append(row, make([]any, 10)...)
 	}
-	session := func(name string, cell func(*v1.AgentSession) string) screen.Column[v1.Agent] {
-		return screen.Col(name, func(a v1.Agent) any {
-			if a.Session == nil {
-				return ""
-			}
-			return cell(a.Session)
-		}).If(wide)
+	if s := a.Session.Stats; s != nil {
+		waits := any(s.Spooled)
+		if age := time.Duration(s.OldestSeconds * float64(time.Second)); age >= time.Minute {
+			waits = screen.Cell{Text: fmt.Sprintf("%d, %s", s.Spooled, model.TimeSpan(age)), Colour: screen.Yellow}
+		}
+		late := screen.Cell{Text: fmt.Sprintf("%d/%d", s.Skipped, s.Late), Colour: screen.Yellow}
+		row = append(row, screen.When(s.Spooled > 0, waits), screen.When(s.Skipped+s.Late > 0, late), perMinute(s.ForksPerMinute), sizeText(s.BytesPerDay),
+			countCell(s.Lost+s.GaveWay+s.Refused), sizeText(s.ResidentBytes))
+	} else {
+		row = append(row, make([]any, 6)...)
 	}
-	return []screen.Column[v1.Agent]{
-		screen.Col("NAMESPACE", func(a v1.Agent) any { return a.Namespace }).If(all),
-		screen.Col("VERSION", func(a v1.Agent) any { return a.Version }),
-		screen.Col("NODE", func(a v1.Agent) any { return a.Name }),
-		screen.Col("SESSION", func(a v1.Agent) any { return sessionCell(c, a) }),
-		stats("WAITS", func(s *v1.AgentStats) any {
-			switch age := time.Duration(s.OldestSeconds * float64(time.Second)); {
-			case s.Spooled == 0:
-				return ""
-			case age >= time.Minute:
-				return screen.Cell{Text: fmt.Sprintf("%d, %s", s.Spooled, model.TimeSpan(age)), Colour: screen.Yellow}
-			}
-			return s.Spooled
-		}),
-		stats("SKIP/LATE", func(s *v1.AgentStats) any {
-			if s.Skipped+s.Late == 0 {
-				return ""
-			}
-			return screen.Cell{Text: fmt.Sprintf("%d/%d", s.Skipped, s.Late), Colour: screen.Yellow}
-		}),
-		stats("FORKS/MIN", func(s *v1.AgentStats) any { return perMinute(s.ForksPerMinute) }),
-		stats("SENT/DAY", func(s *v1.AgentStats) any { return sizeText(s.BytesPerDay) }),
-		stats("LOST", func(s *v1.AgentStats) any { return countCell(s.Lost + s.GaveWay + s.Refused) }).If(wide),
-		stats("MEMORY", func(s *v1.AgentStats) any { return sizeText(s.ResidentBytes) }).If(wide),
-		session("ADDRESS", func(s *v1.AgentSession) string { return model.HostOf(s.Address) }),
-		session("CLOCK", func(s *v1.AgentSession) string { return clockText(s.ClockOffsetMs) }),
-		session("CERTIFICATE", func(s *v1.AgentSession) string {
-			if s.CertificateExpires.IsZero() {
-				return ""
-			}
-			return c.Until(s.CertificateExpires)
-		}),
-		session("REFUSES", func(s *v1.AgentSession) string { return strings.Join(s.Refuses, ", ") }),
-	}
+	s := a.Session
+	return append(row, model.HostOf(s.Address), clockText(s.ClockOffsetMs), screen.When(!s.CertificateExpires.IsZero(), c.Until(s.CertificateExpires)),
+		strings.Join(s.Refuses, ", "))
 }
 
 // sessionCell returns the age of a session, or of its end.

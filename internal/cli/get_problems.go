@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -17,7 +18,7 @@ func getProblems(c *call, names []string, g *getFlags) error {
 		if err != nil {
 			return err
 		}
-		return list[v1.Problem]{value: p, items: []v1.Problem{p}, columns: problemColumns(c, []v1.Problem{p}, g.all)}.print(c)
+		return problemList(c, p, []v1.Problem{p}, g.all).print(c)
 	}
 	items, next, err := readProblems(c, g, g.open)
 	if err != nil {
@@ -47,9 +48,9 @@ func getProblems(c *call, names []string, g *getFlags) error {
 	if next != "" {
 		more = "there are more: --limit 0 shows all, --open the open ones"
 	}
-	return list[v1.Problem]{
-		value: v1.ProblemList{Items: items, Next: next}, items: items, columns: problemColumns(c, items, g.all), empty: empty, notes: []string{more},
-	}.print(c)
+	l := problemList(c, v1.ProblemList{Items: items, Next: next}, items, g.all)
+	l.empty, l.notes = empty, []string{more}
+	return l.print(c)
 }
 
 // readProblems reads g.limit problems; 0: all.
@@ -60,23 +61,22 @@ func readProblems(c *call, g *getFlags, open bool) ([]v1.Problem, string, error)
 	})
 }
 
-func problemColumns(c *call, items []v1.Problem, all bool) []screen.Column[v1.Problem] {
+// problemList returns a list of problems; HELD stands in it only where a notification is held.
+func problemList(c *call, value any, items []v1.Problem, all bool) list[v1.Problem] {
 	held := slices.ContainsFunc(items, func(p v1.Problem) bool { return holdText(c, &p.OpenProblem) != "" })
-	return []screen.Column[v1.Problem]{
-		screen.Col("NAMESPACE", func(p v1.Problem) any { return p.Namespace }).If(all),
-		screen.Col("ID", func(p v1.Problem) any { return p.ID }),
-		screen.Col("STATE", func(p v1.Problem) any { return problemState(c, &p) }),
-		screen.Col("NODE", func(p v1.Problem) any { return p.Node }),
-		screen.Col("SOURCE", func(p v1.Problem) any { return p.Source.String() }),
-		screen.Col("OPENED", func(p v1.Problem) any { return c.Ago(p.Opened) }),
-		screen.Col("LASTED", func(p v1.Problem) any {
-			if p.Closed.IsZero() {
-				return model.TimeSpan(c.Now().Sub(p.Opened))
+	return list[v1.Problem]{
+		value: value, items: items,
+		columns: screen.Head("NAMESPACE|ID|STATE|NODE|SOURCE|OPENED|LASTED|HELD|OUTPUT").Only(all, "NAMESPACE").Only(held, "HELD"),
+		row: func(p v1.Problem) []any {
+			end := p.Closed
+			if end.IsZero() {
+				end = c.Now()
 			}
-			return model.TimeSpan(p.Closed.Sub(p.Opened))
-		}),
-		screen.Col("HELD", func(p v1.Problem) any { return holdText(c, &p.OpenProblem) }).If(held),
-		screen.Col("OUTPUT", func(p v1.Problem) any { return outputText(c, p.Output) }),
+			return []any{
+				p.Namespace, p.ID, problemState(c, &p), p.Node, p.Source.String(), c.Ago(p.Opened), model.TimeSpan(end.Sub(p.Opened)),
+				holdText(c, &p.OpenProblem), outputText(c, p.Output),
+			}
+		},
 	}
 }
 
@@ -108,20 +108,16 @@ func getQueues(c *call, names []string, g *getFlags) error {
 			return err
 		}
 	}
-	return list[v1.Queue]{value: l, items: l.Items, columns: []screen.Column[v1.Queue]{
-		screen.Col("QUEUE", func(q v1.Queue) any { return q.Name }),
-		screen.Col("DEPTH", func(q v1.Queue) any {
+	return list[v1.Queue]{
+		value: l, items: l.Items, columns: screen.Head("QUEUE|DEPTH|CAPACITY|UNIT|WHEN FULL|PASSED|OVERFLOWED"),
+		row: func(q v1.Queue) []any {
+			depth := screen.Cell{Text: fmt.Sprint(q.Depth)}
 			if q.Capacity > 0 && q.Depth*10 >= q.Capacity*8 {
-				return countCell(uint64(q.Depth))
+				depth = countCell(uint64(q.Depth))
 			}
-			return q.Depth
-		}),
-		screen.Col("CAPACITY", func(q v1.Queue) any { return q.Capacity }),
-		screen.Col("UNIT", func(q v1.Queue) any { return q.Unit }),
-		screen.Col("WHEN FULL", func(q v1.Queue) any { return q.Policy }),
-		screen.Col("PASSED", func(q v1.Queue) any { return q.Passed }),
-		screen.Col("OVERFLOWED", func(q v1.Queue) any { return q.Overflow }),
-	}}.print(c)
+			return []any{q.Name, depth, q.Capacity, q.Unit, q.Policy, q.Passed, q.Overflow}
+		},
+	}.print(c)
 }
 
 func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) {
@@ -169,19 +165,14 @@ func getHistory(c *call, names []string, g *getFlags) (err error) {
 	}
 	return list[v1.Entry]{
 		value: v1.EntryList{Items: items, Next: next}, items: items, notes: []string{more},
-		empty: "no history: it keeps changes of status for the time of the server's --history-retention",
-		columns: []screen.Column[v1.Entry]{
-			screen.Col("NAMESPACE", func(e v1.Entry) any { return e.Namespace }).If(g.all),
-			screen.Col("WHEN", func(e v1.Entry) any { return c.Date(e.At) }),
-			screen.Col("NODE", func(e v1.Entry) any { return e.Node }),
-			screen.Col("CHECK", func(e v1.Entry) any { return e.Source.String() }),
-			screen.Col("WHAT", func(e v1.Entry) any {
-				cell := screen.Cell{Text: entryText(e)}
-				if e.Kind == "status" {
-					cell.Colour = statusCell(e.Status).Colour
-				}
-				return cell
-			}),
+		empty:   "no history: it keeps changes of status for the time of the server's --history-retention",
+		columns: screen.Head("NAMESPACE|WHEN|NODE|CHECK|WHAT").Only(g.all, "NAMESPACE"),
+		row: func(e v1.Entry) []any {
+			entry := screen.Cell{Text: entryText(e)}
+			if e.Kind == "status" {
+				entry.Colour = statusCell(e.Status).Colour
+			}
+			return []any{e.Namespace, c.Date(e.At), e.Node, e.Source.String(), entry}
 		},
 	}.print(c)
 }

@@ -99,14 +99,13 @@ func handlerDeadCommand(s *session) *cobra.Command {
 				}
 				notes = append(notes, "send them again: muster handler replay "+c.args[0])
 			}
-			return list[v1.Delivery]{value: v1.DeliveryList{Items: items, Next: next}, items: items, empty: empty, notes: notes, columns: []screen.Column[v1.Delivery]{
-				screen.Col("ID", func(d v1.Delivery) any { return d.ID }),
-				screen.Col("GIVEN UP", func(d v1.Delivery) any { return c.Ago(d.Ended) }),
-				screen.Col("KIND", func(d v1.Delivery) any { return d.Kind }),
-				screen.Col("ATTEMPTS", func(d v1.Delivery) any { return d.Attempts }),
-				screen.Col("SUMMARY", func(d v1.Delivery) any { return screen.Cut(d.Summary, 60) }),
-				screen.Col("LAST ERROR", func(d v1.Delivery) any { return screen.FirstLine(d.LastError) }),
-			}}.print(c)
+			return list[v1.Delivery]{
+				value: v1.DeliveryList{Items: items, Next: next}, items: items, empty: empty, notes: notes,
+				columns: screen.Head("ID|GIVEN UP|KIND|ATTEMPTS|SUMMARY|LAST ERROR"),
+				row: func(d v1.Delivery) []any {
+					return []any{d.ID, c.Ago(d.Ended), d.Kind, d.Attempts, screen.Cut(d.Summary, 60), screen.FirstLine(d.LastError)}
+				},
+			}.print(c)
 		},
 	})
 }

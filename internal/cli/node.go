@@ -68,14 +68,13 @@ func listTombstones(c *call, g *getFlags) error {
 	if left := l.All - len(l.Items); left > 0 {
 		more = model.CountNoun(left, "machine") + " more: --limit 0"
 	}
-	return list[v1.Tombstone]{value: l, items: l.Items, empty: empty, notes: []string{more}, columns: []screen.Column[v1.Tombstone]{
-		screen.Col("NODE", func(t v1.Tombstone) any { return qualified(t.Namespace, t.Name) }),
-		screen.Col("WHY", func(t v1.Tombstone) any { return t.Why }),
-		screen.Col("WHEN", func(t v1.Tombstone) any { return c.Ago(t.At) }),
-		screen.Col("BY", func(t v1.Tombstone) any { return t.By }),
-		screen.Col("BECAUSE", func(t v1.Tombstone) any { return t.Reason }),
-		screen.Col("ID", func(t v1.Tombstone) any { return t.ID }),
-	}}.print(c)
+	return list[v1.Tombstone]{
+		value: l, items: l.Items, empty: empty, notes: []string{more},
+		columns: screen.Head("NODE|WHY|WHEN|BY|BECAUSE|ID"),
+		row: func(t v1.Tombstone) []any {
+			return []any{qualified(t.Namespace, t.Name), t.Why, c.Ago(t.At), t.By, t.Reason, t.ID}
+		},
+	}.print(c)
 }
 
 func nodeRenameCommand(s *session) *cobra.Command {

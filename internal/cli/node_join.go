@@ -148,21 +148,16 @@ func joinTokenListCommand(s *session) *cobra.Command {
 			if f.narrows() {
 				empty = "no join tokens match"
 			}
-			return list[v1.JoinToken]{value: l, items: l.Items, empty: empty, columns: []screen.Column[v1.JoinToken]{
-				screen.Col("ID", func(t v1.JoinToken) any { return t.ID }),
-				screen.Col("NAMESPACE", func(t v1.JoinToken) any { return t.Namespace }),
-				screen.Col("GROUPS", func(t v1.JoinToken) any { return strings.Join(t.Groups, ",") }),
-				screen.Col("USED", func(t v1.JoinToken) any {
-					if t.MaxUses == 0 {
-						return t.Uses
+			return list[v1.JoinToken]{
+				value: l, items: l.Items, empty: empty, columns: screen.Head("ID|NAMESPACE|GROUPS|USED|EXPIRES|MADE|BY|FOR"),
+				row: func(t v1.JoinToken) []any {
+					used := strconv.Itoa(t.Uses)
+					if t.MaxUses != 0 {
+						used += " of " + strconv.Itoa(t.MaxUses)
 					}
-					return strconv.Itoa(t.Uses) + " of " + strconv.Itoa(t.MaxUses)
-				}),
-				screen.Col("EXPIRES", func(t v1.JoinToken) any { return c.Until(t.Expires) }),
-				screen.Col("MADE", func(t v1.JoinToken) any { return c.Ago(t.Created) }),
-				screen.Col("BY", func(t v1.JoinToken) any { return t.By }),
-				screen.Col("FOR", func(t v1.JoinToken) any { return t.Note }),
-			}}.print(c)
+					return []any{t.ID, t.Namespace, strings.Join(t.Groups, ","), used, c.Until(t.Expires), c.Ago(t.Created), t.By, t.Note}
+				},
+			}.print(c)
 		},
 	})
 }

@@ -185,35 +185,25 @@ func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) err
 	for _, x := range l.Items {
 		total.Add(x)
 	}
-	duration := func(name string, seconds func(v1.Availability) float64) screen.Column[v1.Availability] {
-		return screen.Col(name, func(x v1.Availability) any {
-			if seconds(x) == 0 {
-				return ""
-			}
-			return model.TimeSpan(time.Duration(seconds(x) * float64(time.Second)))
-		})
+	duration := func(seconds float64) any {
+		return screen.When(seconds != 0, model.TimeSpan(time.Duration(seconds*float64(time.Second))))
 	}
 	rows, more := limited(&f.reportFlags, l.Items)
 	var notes []string
 	if len(rows) > 0 {
 		notes = []string{moreRows(more), fmt.Sprintf("%s in all, from %s to %s", availablePercent(total), c.Date(l.Since), c.Date(l.Until))}
 	}
-	return list[v1.Availability]{value: l, items: rows, empty: "no events match", notes: notes, columns: []screen.Column[v1.Availability]{
-		screen.Col("NAMESPACE", func(x v1.Availability) any { return x.Namespace }).If(f.all),
-		screen.Col("NODE", func(x v1.Availability) any {
-			if x.Gone.IsZero() {
-				return x.Node
+	return list[v1.Availability]{
+		value: l, items: rows, empty: "no events match", notes: notes,
+		columns: screen.Head("NAMESPACE|NODE|CHECK|AVAILABLE|WARNING|CRITICAL|UNKNOWN|NOTHING|CHANGES").
+			Only(f.all, "NAMESPACE").Only(f.by != "check", "NODE").Only(f.by != "node", "CHECK"),
+		row: func(x v1.Availability) []any {
+			return []any{
+				x.Namespace, nodeOrGone(x.Node, x.Gone), x.Check, availablePercent(x),
+				duration(x.Warning), duration(x.Critical), duration(x.Unknown), duration(x.Nothing), x.Changes,
 			}
-			return x.Node + " (gone)"
-		}).If(f.by != "check"),
-		screen.Col("CHECK", func(x v1.Availability) any { return x.Check }).If(f.by != "node"),
-		screen.Col("AVAILABLE", func(x v1.Availability) any { return availablePercent(x) }),
-		duration("WARNING", func(x v1.Availability) float64 { return x.Warning }),
-		duration("CRITICAL", func(x v1.Availability) float64 { return x.Critical }),
-		duration("UNKNOWN", func(x v1.Availability) float64 { return x.Unknown }),
-		duration("NOTHING", func(x v1.Availability) float64 { return x.Nothing }),
-		screen.Col("CHANGES", func(x v1.Availability) any { return x.Changes }),
-	}}.print(c)
+		},
+	}.print(c)
 }
 
 // reportGroups reports how long the nodes of groups were up.
@@ -225,14 +215,6 @@ func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
 	if err != nil {
 		return err
 	}
-	up := func(name string, share func(v1.GroupAvailability) float64) screen.Column[v1.GroupAvailability] {
-		return screen.Col(name, func(g v1.GroupAvailability) any {
-			if g.Nodes == 0 {
-				return ""
-			}
-			return percent(share(g))
-		})
-	}
 	rows, more := limited(&f.reportFlags, l.Items)
 	var notes []string
 	if len(rows) > 0 {
@@ -242,15 +224,14 @@ func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
 		}
 		notes = []string{moreRows(more), fmt.Sprintf("%s; a node is up while %s OK or WARNING", periodText(c, l.Since, l.Until), condition)}
 	}
-	return list[v1.GroupAvailability]{value: l, items: rows, empty: "no group has nodes with such events", notes: notes, columns: []screen.Column[v1.GroupAvailability]{
-		screen.Col("GROUP", func(g v1.GroupAvailability) any { return g.Group }),
-		screen.Col("NODES", func(g v1.GroupAvailability) any { return g.Nodes }),
-		up("MEAN", func(g v1.GroupAvailability) float64 { return g.Mean }),
-		up("WORST", func(g v1.GroupAvailability) float64 { return g.Worst }),
-		screen.Col("WORST NODE", func(g v1.GroupAvailability) any { return g.WorstNode }),
-		up("ALL UP", func(g v1.GroupAvailability) float64 { return g.AllUp }),
-		up("ANY UP", func(g v1.GroupAvailability) float64 { return g.AnyUp }),
-	}}.print(c)
+	return list[v1.GroupAvailability]{
+		value: l, items: rows, empty: "no group has nodes with such events", notes: notes,
+		columns: screen.Head("GROUP|NODES|MEAN|WORST|WORST NODE|ALL UP|ANY UP"),
+		row: func(g v1.GroupAvailability) []any {
+			up := func(share float64) any { return screen.When(g.Nodes != 0, percent(share)) }
+			return []any{g.Group, g.Nodes, up(g.Mean), up(g.Worst), g.WorstNode, up(g.AllUp), up(g.AnyUp)}
+		},
+	}.print(c)
 }
 
 func availablePercent(x v1.Availability) string {
@@ -309,92 +290,56 @@ func printNoise(c *call, f *reportFlags, n *v1.Noise) error {
 }
 
 // printSection writes one table of a report below its title, unless it is empty.
-func printSection[T any](c *call, f *reportFlags, title string, rows []T, columns ...screen.Column[T]) error {
+func printSection[T any](c *call, f *reportFlags, title string, rows []T, columns screen.Columns, row func(T) []any) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	c.Printf("\n%s\n", title)
 	shown, more := limited(f, rows)
-	return list[T]{items: shown, columns: columns, notes: []string{moreRows(more)}}.print(c)
+	return list[T]{items: shown, columns: columns.Only(f.all, "NAMESPACE"), row: row, notes: []string{moreRows(more)}}.print(c)
 }
 
 // orEmpty returns a count, and nothing for zero.
-func orEmpty(n int) any {
-	if n == 0 {
-		return ""
-	}
-	return n
-}
+func orEmpty(n int) any { return screen.When(n != 0, n) }
 
 // weekText returns counts of weeks, oldest first.
 func weekText(counts []int) string { return strings.Trim(fmt.Sprint(counts), "[]") }
 
 func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {
 	return printSection(c, f, "Checks with problems (UNACKED: of the closed problems, those that nobody acknowledged)", n.Checks,
-		screen.Col("NAMESPACE", func(x v1.NoisyCheck) any { return x.Namespace }).If(f.all),
-		screen.Col("CHECK", func(x v1.NoisyCheck) any {
-			if x.Check == "" {
-				return "(not kept)"
+		screen.Head("NAMESPACE|CHECK|PAGES|BY WEEK|REPEATS|PROBLEMS|NODES|UNACKED|TYPICAL|FLAPS"), func(x v1.NoisyCheck) []any {
+			return []any{
+				x.Namespace, cmp.Or(x.Check, "(not kept)"), orEmpty(x.Pages), weekText(x.PerWeek), orEmpty(x.Reminders), orEmpty(x.Problems), orEmpty(x.Nodes),
+				screen.When(x.Closed != 0, fmt.Sprintf("%d/%d", x.Unacked, x.Closed)),
+				screen.When(x.Closed != 0, model.TimeSpan(time.Duration(x.Typical*float64(time.Second)))), orEmpty(x.Flaps),
 			}
-			return x.Check
-		}),
-		screen.Col("PAGES", func(x v1.NoisyCheck) any { return orEmpty(x.Pages) }),
-		screen.Col("BY WEEK", func(x v1.NoisyCheck) any { return weekText(x.PerWeek) }),
-		screen.Col("REPEATS", func(x v1.NoisyCheck) any { return orEmpty(x.Reminders) }),
-		screen.Col("PROBLEMS", func(x v1.NoisyCheck) any { return orEmpty(x.Problems) }),
-		screen.Col("NODES", func(x v1.NoisyCheck) any { return orEmpty(x.Nodes) }),
-		screen.Col("UNACKED", func(x v1.NoisyCheck) any {
-			if x.Closed == 0 {
-				return ""
-			}
-			return fmt.Sprintf("%d/%d", x.Unacked, x.Closed)
-		}),
-		screen.Col("TYPICAL", func(x v1.NoisyCheck) any {
-			if x.Closed == 0 {
-				return ""
-			}
-			return model.TimeSpan(time.Duration(x.Typical * float64(time.Second)))
-		}),
-		screen.Col("FLAPS", func(x v1.NoisyCheck) any { return orEmpty(x.Flaps) }))
+		})
 }
 
 func noisyRoutes(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Routes that paged people", n.Routes,
-		screen.Col("ROUTE", func(x v1.NoisyRoute) any { return localName(c, x.Route) }),
-		screen.Col("HANDLER", func(x v1.NoisyRoute) any { return localName(c, x.Handler) }),
-		screen.Col("PAGES", func(x v1.NoisyRoute) any { return orEmpty(x.Pages) }),
-		screen.Col("BY WEEK", func(x v1.NoisyRoute) any { return weekText(x.PerWeek) }),
-		screen.Col("REPEATS", func(x v1.NoisyRoute) any { return orEmpty(x.Reminders) }))
+	return printSection(c, f, "Routes that paged people", n.Routes, screen.Head("ROUTE|HANDLER|PAGES|BY WEEK|REPEATS"), func(x v1.NoisyRoute) []any {
+		return []any{localName(c, x.Route), localName(c, x.Handler), orEmpty(x.Pages), weekText(x.PerWeek), orEmpty(x.Reminders)}
+	})
 }
 
 // localName returns a name without the namespace of the report.
 func localName(c *call, name string) string { return strings.TrimPrefix(name, c.ns()+"/") }
 
 func quietChecks(c *call, f *reportFlags, n *v1.Noise) error {
-	nowhere := func(x v1.QuietCheck) bool {
-		return slices.ContainsFunc(n.Nowhere, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check })
-	}
-	return printSection(c, f, "Checks without problems", slices.Concat(n.Nowhere, n.Quiet),
-		screen.Col("NAMESPACE", func(x v1.QuietCheck) any { return x.Namespace }).If(f.all),
-		screen.Col("CHECK", func(x v1.QuietCheck) any { return x.Check }),
-		screen.Col("NODES", func(x v1.QuietCheck) any { return orEmpty(x.Nodes) }),
-		screen.Col("MADE", func(x v1.QuietCheck) any { return c.Ago(x.Made) }),
-		screen.Col("WHAT", func(x v1.QuietCheck) any {
-			switch {
-			case nowhere(x):
-				return "runs nowhere: muster describe check " + x.Check
-			case x.Made.After(n.Since):
-				return "opened no problem since it was made"
-			}
-			return "opened no problem"
-		}))
+	return printSection(c, f, "Checks without problems", slices.Concat(n.Nowhere, n.Quiet), screen.Head("NAMESPACE|CHECK|NODES|MADE|WHAT"), func(x v1.QuietCheck) []any {
+		text := "opened no problem"
+		switch {
+		case slices.ContainsFunc(n.Nowhere, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check }):
+			text = "runs nowhere: muster describe check " + x.Check
+		case x.Made.After(n.Since):
+			text = "opened no problem since it was made"
+		}
+		return []any{x.Namespace, x.Check, orEmpty(x.Nodes), c.Ago(x.Made), text}
+	})
 }
 
 func staleSilences(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Silences to review (muster silence end NAME)", n.Silences,
-		screen.Col("NAMESPACE", func(x v1.StaleSilence) any { return x.Namespace }).If(f.all),
-		screen.Col("NAME", func(x v1.StaleSilence) any { return x.Name }),
-		screen.Col("BY", func(x v1.StaleSilence) any { return x.Creator }),
-		screen.Col("WHY", func(x v1.StaleSilence) any { return strings.Join(x.Why, ", ") }),
-		screen.Col("REASON", func(x v1.StaleSilence) any { return x.Reason }))
+	return printSection(c, f, "Silences to review (muster silence end NAME)", n.Silences, screen.Head("NAMESPACE|NAME|BY|WHY|REASON"), func(x v1.StaleSilence) []any {
+		return []any{x.Namespace, x.Name, x.Creator, strings.Join(x.Why, ", "), x.Reason}
+	})
 }

@@ -193,42 +193,29 @@ func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) er
 	if l.Since.In(c.Zone).Year() != l.Until.In(c.Zone).Year() || c.Format == screen.Wide {
 		format = minuteFormat
 	}
-	keyed := func(key string, cell func(shadowRow) string) screen.Column[shadowRow] {
-		return screen.Col(strings.ToUpper(key), func(r shadowRow) any { return cell(r) }).If(slices.Contains(f.by, key))
-	}
 	shown, more := limited(&f.reportFlags, rows)
-	return list[shadowRow]{items: shown, columns: []screen.Column[shadowRow]{
-		screen.Col("NAMESPACE", func(r shadowRow) any { return r.Namespace }).If(f.all),
-		keyed("day", func(r shadowRow) string { return r.Day }),
-		keyed("handler", func(r shadowRow) string { return localName(c, r.Handler) }),
-		keyed("route", func(r shadowRow) string { return localName(c, r.Route) }),
-		keyed("check", func(r shadowRow) string { return r.Check }),
-		keyed("node", func(r shadowRow) string { return r.Node }),
-		screen.Col("OPENED", func(r shadowRow) any { return orEmpty(r.Opened) }),
-		screen.Col("AGAIN", func(r shadowRow) any { return orEmpty(r.Again) }),
-		screen.Col("REMINDED", func(r shadowRow) any { return orEmpty(r.Reminded) }),
-		screen.Col("CLOSED", func(r shadowRow) any { return orEmpty(r.Closed) }),
-		screen.Col("FIRST", func(r shadowRow) any { return r.First.In(c.Zone).Format(format) }),
-		screen.Col("LAST", func(r shadowRow) any { return r.Last.In(c.Zone).Format(format) }),
+	columns := screen.Head("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").Only(f.all, "NAMESPACE")
+	for _, key := range shadowKeys {
+		columns.Only(slices.Contains(f.by, key), strings.ToUpper(key))
+	}
+	return list[shadowRow]{items: shown, columns: columns, row: func(r shadowRow) []any {
+		return []any{
+			r.Namespace, r.Day, localName(c, r.Handler), localName(c, r.Route), r.Check, r.Node, orEmpty(r.Opened), orEmpty(r.Again), orEmpty(r.Reminded),
+			orEmpty(r.Closed), r.First.In(c.Zone).Format(format), r.Last.In(c.Zone).Format(format),
+		}
 	}, notes: []string{moreRows(more), fmt.Sprintf("%s would have paged somebody %s (%d opened, of which %d again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet",
 		model.CountNoun(sum.pages(), "message"), periodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
 }
 
 func printShadowMessages(c *call, f *shadowFlags, items []v1.ShadowMessage) error {
 	shown, more := limited(&f.reportFlags, items)
-	return list[v1.ShadowMessage]{items: shown, notes: []string{moreRows(more)}, columns: []screen.Column[v1.ShadowMessage]{
-		screen.Col("NAMESPACE", func(m v1.ShadowMessage) any { return m.Namespace }).If(f.all),
-		screen.Col("WHEN", func(m v1.ShadowMessage) any { return m.At.In(c.Zone).Format("01-02 15:04:05") }),
-		screen.Col("HANDLER", func(m v1.ShadowMessage) any { return localName(c, m.Handler) }),
-		screen.Col("TELLS", func(m v1.ShadowMessage) any { return m.Tells }),
-		screen.Col("NODE", func(m v1.ShadowMessage) any { return m.Node }),
-		screen.Col("CHECK", func(m v1.ShadowMessage) any { return m.Check }),
-		screen.Col("STATUS", func(m v1.ShadowMessage) any {
+	return list[v1.ShadowMessage]{
+		items: shown, notes: []string{moreRows(more)}, columns: screen.Head("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").Only(f.all, "NAMESPACE"),
+		row: func(m v1.ShadowMessage) []any {
 			status, _ := model.ParseStatus(m.Status)
-			return statusCell(status)
-		}),
-		screen.Col("SUMMARY", func(m v1.ShadowMessage) any { return m.Summary }),
-	}}.print(c)
+			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), localName(c, m.Handler), m.Tells, m.Node, m.Check, statusCell(status), m.Summary}
+		},
+	}.print(c)
 }
 
 // printShadowCSV writes each message as a row for a spreadsheet, oldest first.

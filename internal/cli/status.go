@@ -165,21 +165,13 @@ func verdict(c *call, s v1.Status) screen.Cell {
 
 // failingChecks has one row per check that is not OK, however many nodes it fails on.
 func failingChecks(c *call, wrong []v1.Wrong) *screen.Table {
-	return screen.Rows(wrong,
-		screen.Col("STATUS", func(w v1.Wrong) any { return statusCell(w.Status) }),
-		screen.Col("WHAT", func(w v1.Wrong) any {
-			if w.Nodes == 1 {
-				return w.Examples[0] + "/" + w.Check
-			}
-			return w.Check + " on " + model.CountNoun(w.Nodes, "node")
-		}),
-		screen.Col("FOR", func(w v1.Wrong) any { return model.Age(c.Now(), w.Since) }),
-		screen.Col("OUTPUT", func(w v1.Wrong) any {
-			if w.Nodes == 1 {
-				return summary(w.Output)
-			}
-			return examplesText(w.Examples, w.Nodes) + ": " + summary(w.Output)
-		}))
+	return screen.Rows(wrong, screen.Head("STATUS|WHAT|FOR|OUTPUT"), func(w v1.Wrong) []any {
+		name, output := w.Check+" on "+model.CountNoun(w.Nodes, "node"), examplesText(w.Examples, w.Nodes)+": "+summary(w.Output)
+		if w.Nodes == 1 {
+			name, output = w.Examples[0]+"/"+w.Check, summary(w.Output)
+		}
+		return []any{statusCell(w.Status), name, model.Age(c.Now(), w.Since), output}
+	})
 }
 
 // examplesText names some of n nodes: web01, web02, …

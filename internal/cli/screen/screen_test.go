@@ -31,7 +31,7 @@ func TestScreenWritesSafely(t *testing.T) {
 	evil := "\x1b[2J\r\nred\u202e"
 	s.Printf("%s|", evil)
 	s.Field(4, "name", "%s", evil)
-	if err := Rows([]string{evil}, Col("OUTPUT", func(x string) any { return Cell{x, Red} })).Write(s); err != nil {
+	if err := Rows([]string{evil}, Head("OUTPUT"), func(x string) []any { return []any{Cell{x, Red}} }).Write(s); err != nil {
 		t.Fatal(err)
 	}
 	if text := out.String(); strings.Contains(text, "\x1b[2J") || strings.ContainsRune(text, '\u202e') || !strings.Contains(text, string(Red)+"␛[2J") {
@@ -48,8 +48,7 @@ func TestScreenWritesSafely(t *testing.T) {
 func TestTableFits(t *testing.T) {
 	type row struct{ node, note, output string }
 	rows := []row{{"web01.fra.example.org", strings.Repeat("n", 30), strings.Repeat("o", 40)}, {"db01", "", ""}}
-	table := Rows(rows, Col("NODE", func(r row) any { return r.node }), Col("NOTE", func(r row) any { return r.note }),
-		Col("HIDDEN", func(row) any { return "x" }).If(false), Col("OUTPUT", func(r row) any { return r.output }))
+	table := Rows(rows, Head("NODE|NOTE|HIDDEN|OUTPUT").Only(false, "HIDDEN"), func(r row) []any { return []any{r.node, r.note, "x", r.output} })
 	for _, width := range []int{0, 80, 60} {
 		var out bytes.Buffer
 		if err := table.Write(&Screen{Out: &out, Width: width}); err != nil {

@@ -10,20 +10,28 @@ import (
 	"unicode/utf8"
 )
 
-// Column is one column of a table of T.
-type Column[T any] struct {
-	Name   string
-	Cell   func(T) any // a string, a Cell or a number; an empty string becomes a dash
-	hidden bool
+// Columns are the names of a table's columns; an empty name is a hidden column.
+type Columns []string
+
+// Head reads the names of columns, which stand between bars: NODE|CHECK|BY WEEK.
+func Head(names string) Columns { return strings.Split(names, "|") }
+
+// Only hides the named columns unless show.
+func (c Columns) Only(show bool, names ...string) Columns {
+	for i, name := range c {
+		if !show && slices.Contains(names, name) {
+			c[i] = ""
+		}
+	}
+	return c
 }
 
-// Col makes a column.
-func Col[T any](name string, cell func(T) any) Column[T] { return Column[T]{Name: name, Cell: cell} }
-
-// If hides the column unless show.
-func (c Column[T]) If(show bool) Column[T] {
-	c.hidden = !show
-	return c
+// When returns a value for a cell, or none unless show.
+func When(show bool, value any) any {
+	if show {
+		return value
+	}
+	return nil
 }
 
 // Table is a head and rows in aligned columns. On a narrow terminal the last column is cut first,
@@ -43,24 +51,27 @@ const (
 	minOther = 12 // columns that every other cell keeps
 )
 
-// Rows makes a table with one row per item.
-func Rows[T any](items []T, columns ...Column[T]) *Table {
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool { return c.hidden })
-	t := &Table{}
-	for _, c := range columns {
-		t.head = append(t.head, c.Name)
-	}
+// Rows makes a table with one row per item. row returns a string, a Cell or a number for each column, and
+// nil or an empty string for a dash.
+func Rows[T any](items []T, columns Columns, row func(T) []any) *Table {
+	hidden := func(name string) bool { return name == "" }
+	t := &Table{head: slices.DeleteFunc(slices.Clone(columns), hidden)}
 	for _, item := range items {
-		row := make([]Cell, len(columns))
-		for i, c := range columns {
-			switch v := c.Cell(item).(type) {
+		var cells []Cell
+		for i, value := range row(item) {
+			if hidden(columns[i]) {
+				continue
+			}
+			switch v := value.(type) {
+			case nil:
+				cells = append(cells, Cell{Text: Dash("")})
 			case Cell:
-				row[i] = Cell{Dash(Clean(v.Text)), v.Colour}
+				cells = append(cells, Cell{Dash(Clean(v.Text)), v.Colour})
 			default:
-				row[i] = Cell{Text: Dash(Clean(fmt.Sprint(v)))}
+				cells = append(cells, Cell{Text: Dash(Clean(fmt.Sprint(v)))})
 			}
 		}
-		t.rows = append(t.rows, row)
+		t.rows = append(t.rows, cells)
 	}
 	return t
 }
