@@ -57,6 +57,7 @@ type applyFlags struct {
 	owner                       string
 	prune, takeOver, allowEmpty bool
 	exitCode                    bool // of plan and diff: 20 if something would change
+	docs                        []declaration
 }
 
 func (f *applyFlags) declare(flags *pflag.FlagSet) {
@@ -82,9 +83,9 @@ func (f *applyFlags) declarePreview(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 20 if something would change")
 }
 
-// check refuses contradictory flags before any file is read: in a pipeline an empty variable must
-// not prune the resources of everybody.
-func (f *applyFlags) check(c *call) error {
+// check refuses contradictory flags before it reads the files: in a pipeline an empty variable must not prune the
+// resources of everybody.
+func (f *applyFlags) check(c *call) (err error) {
 	switch {
 	case f.owner == "" && c.cmd.Flags().Changed("owner"):
 		return model.Errorf(model.Invalid, "--owner is empty").WithHint("is a variable of the pipeline unset? Write: --owner team-a")
@@ -93,7 +94,8 @@ func (f *applyFlags) check(c *call) error {
 	case f.allowEmpty && !f.prune:
 		return model.Errorf(model.Invalid, "--allow-empty needs --prune").WithHint("leave it out")
 	}
-	return nil
+	f.docs, err = f.read(c)
+	return err
 }
 
 // read reads the files. Files without any resource are an error, unless --allow-empty is set.
@@ -113,13 +115,13 @@ func (f *applyFlags) read(c *call) ([]declaration, error) {
 }
 
 // send applies the resources, or previews that.
-func (f *applyFlags) send(c *call, docs []declaration) (v1.Applied, error) {
+func (f *applyFlags) send(c *call) (v1.Applied, error) {
 	request := v1.ApplyRequest{
 		DryRun: f.dryRun, Message: c.reason(&f.changeFlags), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
 		Owner: f.owner, Prune: f.prune, TakeOver: f.takeOver, AllowEmpty: f.allowEmpty,
-		Resources: make([]json.RawMessage, len(docs)),
+		Resources: make([]json.RawMessage, len(f.docs)),
 	}
-	for i, d := range docs {
+	for i, d := range f.docs {
 		request.Resources[i] = d.body
 	}
 	return c.api.Resources.Apply(c.ctx, request)
@@ -127,34 +129,23 @@ func (f *applyFlags) send(c *call, docs []declaration) (v1.Applied, error) {
 
 func applyCommand(s *session) *cobra.Command {
 	f := &applyFlags{}
-	var docs []declaration
 	return s.build(command{
 		use: "apply -f FILE...", short: "Declare resources, all of them or none",
 		long: "Declares all resources of files, folders and standard input in one transaction, and shows on how\nmany nodes each lands. A change of more nodes than --max-affected needs --yes.\n\n" +
 			"--owner writes an owner into every resource and refuses resources of another owner. --prune deletes\nresources of that owner that are not in the files.",
 		example: "  muster apply -f disk.yaml -m \"watch the disks\"\n  muster get check disk -o yaml | muster apply -f -\n  muster apply -f ./monitoring --owner team-a --prune",
-		flags:   f.declare,
-		check: func(c *call) (err error) {
-			if err = f.check(c); err == nil {
-				docs, err = f.read(c)
-			}
-			return err
-		},
+		flags:   f.declare, check: f.check,
 		run: func(c *call) error {
 			if f.prune && !f.dryRun {
 				preview := *f
 				preview.dryRun = true
-				planned, err := preview.send(c, docs)
+				planned, err := preview.send(c)
 				if err != nil {
 					return err
 				}
 				printPruned(c, planned, f.owner)
 			}
-			applied, err := f.send(c, docs)
-			if err != nil {
-				return err
-			}
-			return printApplied(c, applied)
+			return c.applied(f.send(c))
 		},
 	})
 }
@@ -180,16 +171,9 @@ func diffCommand(s *session) *cobra.Command {
 // previewCommand completes a command that previews apply and prints the effect.
 func previewCommand(s *session, d command, print func(*call, v1.Applied) error) *cobra.Command {
 	f := &applyFlags{}
-	var docs []declaration
-	d.flags = f.declarePreview
-	d.check = func(c *call) (err error) {
-		if err = f.check(c); err == nil {
-			docs, err = f.read(c)
-		}
-		return err
-	}
+	d.flags, d.check = f.declarePreview, f.check
 	d.run = func(c *call) error {
-		applied, err := f.send(c, docs)
+		applied, err := f.send(c)
 		if err != nil {
 			return err
 		}
@@ -199,6 +183,14 @@ func previewCommand(s *session, d command, print func(*call, v1.Applied) error) 
 		return previewExit(applied)
 	}
 	return s.build(d)
+}
+
+// applied prints a change that was made or refused.
+func (c *call) applied(done v1.Applied, err error) error {
+	if err != nil {
+		return err
+	}
+	return printApplied(c, done)
 }
 
 // printApplied writes one line per resource: its change, and the nodes that it lands on.
@@ -303,7 +295,7 @@ func previewExit(applied v1.Applied) error {
 func editCommand(s *session) *cobra.Command {
 	f := &changeFlags{}
 	var k kind.Kind
-	var names []string
+	var name string
 	return s.build(command{
 		use: "edit KIND NAME", short: "Edit a resource in $EDITOR and apply it",
 		long:    "Opens a resource in $VISUAL or $EDITOR and applies the saved text. If the server refuses it, the text\nstays in a file; a change that somebody else made meanwhile is never overwritten.",
@@ -311,16 +303,12 @@ func editCommand(s *session) *cobra.Command {
 		args:    cobra.RangeArgs(1, 2), complete: s.completeObjects(1), flags: f.declare,
 		check: func(c *call) (err error) {
 			var word string
-			if word, names, err = c.kindAndNames(c.cmd, c.args); err != nil {
-				return err
+			if word, name, err = c.kindAndName(c.cmd, c.args); err == nil {
+				k, err = c.kindOf(word)
 			}
-			if len(names) != 1 {
-				return c.missingName(c.cmd, word)
-			}
-			k, err = c.kindOf(word)
 			return err
 		},
-		run: func(c *call) error { return editResource(c, k, names[0], f) },
+		run: func(c *call) error { return editResource(c, k, name, f) },
 	})
 }
 

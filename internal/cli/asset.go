@@ -68,11 +68,7 @@ func assetAddCommand(s *session) *cobra.Command {
 					return err
 				}
 			}
-			applied, err := addBuild(c, f, c.args[0], build)
-			if err != nil {
-				return err
-			}
-			return printApplied(c, applied)
+			return c.applied(addBuild(c, f, c.args[0], build))
 		},
 	})
 }

@@ -56,7 +56,7 @@ func auditCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.show(v1.ChangeList{Items: items, Next: next}, func() error {
+			return c.show(v1.ChangeList{Items: items, Next: next}, func() {
 				if len(items) == 0 {
 					c.Printf("%s\n", noChanges(kind, c.namespace, name))
 				}
@@ -66,7 +66,6 @@ func auditCommand(s *session) *cobra.Command {
 				if next != "" {
 					c.Printf("there are older ones: --limit %d\n", f.limit*5)
 				}
-				return nil
 			})
 		},
 	})
@@ -188,14 +187,10 @@ func whyCommand(s *session) *cobra.Command {
 			}
 			return nil
 		},
-		run: func(c *call) error {
+		run: answer(func(c *call) (v1.Trace, error) {
 			node, check, _ := strings.Cut(c.args[0], "/")
-			trace, err := c.api.Events.Trace(c.ctx, c.ns(), node, check)
-			if err != nil {
-				return err
-			}
-			return c.show(trace, func() error { printTrace(c, trace); return nil })
-		},
+			return c.api.Events.Trace(c.ctx, c.ns(), node, check)
+		}, printTrace),
 	})
 }
 

@@ -27,16 +27,9 @@ func authCommand(s *session) *cobra.Command {
 func whoamiCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "whoami", short: "Show your name and rights", args: cobra.NoArgs, example: "  muster auth whoami",
-		run: func(c *call) error {
-			me, err := c.api.Access.WhoAmI(c.ctx)
-			if err != nil {
-				return err
-			}
-			return c.show(me, func() error {
-				c.Printf("%s (%s) at %s\n", me.User, rightsText(me.Role, me.Bindings, me.Run), c.api.Server())
-				return nil
-			})
-		},
+		run: answer(func(c *call) (v1.Caller, error) { return c.api.Access.WhoAmI(c.ctx) }, func(c *call, me v1.Caller) {
+			c.Printf("%s (%s) at %s\n", me.User, rightsText(me.Role, me.Bindings, me.Run), c.api.Server())
+		}),
 	})
 }
 
@@ -94,17 +87,10 @@ func tokenCreateCommand(s *session) *cobra.Command {
 			r.ExpiresIn, err = parseLifetime("--expires", expires)
 			return err
 		},
-		run: func(c *call) error {
-			t, err := c.api.Access.CreateToken(c.ctx, r)
-			if err != nil {
-				return err
-			}
-			return c.show(t, func() error {
-				c.Printf("%s\n", t.Secret)
-				c.Notef("Token %s (%s). It is not shown again. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, rightsText(t.Role, t.Bindings, false), t.ID)
-				return nil
-			})
-		},
+		run: answer(func(c *call) (v1.Token, error) { return c.api.Access.CreateToken(c.ctx, r) }, func(c *call, t v1.Token) {
+			c.Printf("%s\n", t.Secret)
+			c.Notef("Token %s (%s). It is not shown again. Use it as MUSTER_TOKEN; revoke it: muster auth token revoke %s\n", t.ID, rightsText(t.Role, t.Bindings, false), t.ID)
+		}),
 	})
 }
 
@@ -134,23 +120,12 @@ func tokenRevokeCommand(s *session) *cobra.Command {
 		use: "revoke ID...", short: "Revoke tokens or sessions at once", args: cobra.MinimumNArgs(1), noFormat: true,
 		example: "  muster auth token revoke 549c7b29b360",
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
+			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Tokens(ctx)
-				for _, t := range l.Items {
-					ids = append(ids, t.ID+"\t"+t.User+" "+t.Note)
-				}
-				return ids, err
+				return texts(l.Items, func(t v1.Token) string { return t.ID + "\t" + t.User + " " + t.Note }), err
 			})
 		},
-		run: func(c *call) error {
-			for _, id := range c.args {
-				if err := c.api.Access.RevokeToken(c.ctx, id); err != nil {
-					return err
-				}
-				c.Printf("token %s revoked\n", id)
-			}
-			return nil
-		},
+		run: eachArgument(func(c *call, id string) error { return c.api.Access.RevokeToken(c.ctx, id) }, "token %s revoked"),
 	})
 }
 
@@ -180,26 +155,21 @@ func userCreateCommand(s *session) *cobra.Command {
 			grantFlags(flags, &r.UserGrants)
 			flags.StringVar(&file, "password-file", "", "file with the password; - for standard input. Default: ask, or without a terminal make one")
 		},
-		run: func(c *call) (err error) {
+		run: answer(func(c *call) (u v1.User, err error) {
 			r.Name = c.args[0]
 			if file != "" || c.ReadPassword != nil {
 				if r.Password, err = c.readNewPassword("Password of "+r.Name+" (empty: the server makes one): ", file); err != nil {
-					return err
+					return u, err
 				}
 			}
-			u, err := c.api.Access.CreateUser(c.ctx, r)
-			if err != nil {
-				return err
+			return c.api.Access.CreateUser(c.ctx, r)
+		}, func(c *call, u v1.User) {
+			c.Printf("user %s (%s) created", u.Name, rightsText(u.Role, u.Bindings, u.Run))
+			if u.Password != "" {
+				c.Printf(", password %s (shown once; to change it: muster auth password)", u.Password)
 			}
-			return c.show(u, func() error {
-				c.Printf("user %s (%s) created", u.Name, rightsText(u.Role, u.Bindings, u.Run))
-				if u.Password != "" {
-					c.Printf(", password %s (shown once; to change it: muster auth password)", u.Password)
-				}
-				c.Printf("\n")
-				return nil
-			})
-		},
+			c.Printf("\n")
+		}),
 	})
 }
 
@@ -210,16 +180,9 @@ func userGrantCommand(s *session) *cobra.Command {
 		long:    "Replaces all rights of a user: the role in every namespace, and the roles in single namespaces. Sessions\nget the new rights at once; tokens of that name with more rights end.",
 		example: "  muster auth user grant eve --bind web=operator,db=viewer\n  muster auth user grant eve --role viewer --bind web=admin",
 		flags:   func(flags *pflag.FlagSet) { grantFlags(flags, &g) },
-		run: func(c *call) error {
-			u, err := c.api.Access.GrantUser(c.ctx, c.args[0], g)
-			if err != nil {
-				return err
-			}
-			return c.show(u, func() error {
-				c.Printf("user %s is now: %s\n", u.Name, rightsText(u.Role, u.Bindings, u.Run))
-				return nil
-			})
-		},
+		run: answer(func(c *call) (v1.User, error) { return c.api.Access.GrantUser(c.ctx, c.args[0], g) }, func(c *call, u v1.User) {
+			c.Printf("user %s is now: %s\n", u.Name, rightsText(u.Role, u.Bindings, u.Run))
+		}),
 	})
 }
 
@@ -246,12 +209,9 @@ func userDeleteCommand(s *session) *cobra.Command {
 		long:    "Deletes users, and at once all their sessions and all tokens of their names. The last administrator\nstays.",
 		example: "  muster auth user delete ada",
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Users(ctx)
-				for _, u := range l.Items {
-					names = append(names, u.Name+"\t"+u.Role)
-				}
-				return names, err
+				return texts(l.Items, func(u v1.User) string { return u.Name + "\t" + u.Role }), err
 			})
 		},
 		run: func(c *call) error {

@@ -83,11 +83,45 @@ func (s *session) build(d command) *cobra.Command {
 func helpOf(c *cobra.Command, _ []string) error { return c.Help() }
 
 // show writes value for programs, or calls people.
-func (c *call) show(value any, people func() error) error {
+func (c *call) show(value any, people func()) error {
 	if c.Format.Machine() {
 		return c.Value(value)
 	}
-	return people()
+	people()
+	return nil
+}
+
+// answer makes the run of a command that fetches one value: programs get it as it is, print writes it for people.
+func answer[T any](fetch func(*call) (T, error), print func(*call, T)) func(*call) error {
+	return func(c *call) error {
+		value, err := fetch(c)
+		if err != nil {
+			return err
+		}
+		return c.show(value, func() { print(c, value) })
+	}
+}
+
+// eachArgument makes the run of a command that does the same with each argument; done is its result, with the argument.
+func eachArgument(do func(*call, string) error, done string) func(*call) error {
+	return func(c *call) error {
+		for _, arg := range c.args {
+			if err := do(c, arg); err != nil {
+				return err
+			}
+			c.Printf(done+"\n", arg)
+		}
+		return nil
+	}
+}
+
+// texts returns a text for each item.
+func texts[T any](items []T, text func(T) string) []string {
+	list := make([]string, len(items))
+	for i, item := range items {
+		list[i] = text(item)
+	}
+	return list
 }
 
 // list is one list as every command prints it.
@@ -147,6 +181,18 @@ func (f *listFlags) narrows() bool { return f.Narrow != (v1.Narrow{}) }
 
 // overRow are the variables of --where in lists of neither events nor resources.
 func overRow(example string) string { return "row, as -o json shows it: " + example }
+
+// emptyText returns the line in place of a list without rows: of a list that the flags narrow, of all namespaces, or
+// of one. hint tells how the first row comes.
+func (f *listFlags) emptyText(plural string, narrowed bool, namespace, hint string) string {
+	switch {
+	case narrowed || f.narrows():
+		return "no " + plural + " match"
+	case f.all:
+		return "no " + plural + " yet. " + hint
+	}
+	return "no " + plural + " in namespace " + namespace + ". All namespaces: -A. " + hint
+}
 
 // messageFlag declares -m, the reason that is recorded.
 func messageFlag(flags *pflag.FlagSet, to *string, usage string) {

@@ -83,13 +83,9 @@ func deleteCommand(s *session) *cobra.Command {
 				}
 				return nothingToDelete(c, k, f.selector)
 			}
-			done, err := c.api.Resources.DeleteMany(c.ctx, v1.DeleteRequest{
+			return c.applied(c.api.Resources.DeleteMany(c.ctx, v1.DeleteRequest{
 				Resources: refs, Message: c.reason(&f.changeFlags), MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
-			})
-			if err != nil {
-				return err
-			}
-			return printApplied(c, done)
+			}))
 		},
 	})
 }
@@ -196,7 +192,7 @@ func parseRefs(c *call) (refs []v1.Ref, err error) {
 
 // nothingToDelete reports that --all or -l selects no resource, which is no error.
 func nothingToDelete(c *call, k kind.Kind, selector string) error {
-	return c.show(v1.Applied{Outcomes: []v1.Outcome{}}, func() error {
+	return c.show(v1.Applied{Outcomes: []v1.Outcome{}}, func() {
 		labels, namespace := "", ""
 		if selector != "" {
 			labels = " with labels " + selector
@@ -205,6 +201,5 @@ func nothingToDelete(c *call, k kind.Kind, selector string) error {
 			namespace = " in namespace " + c.ns()
 		}
 		c.Printf("no %s%s%s: nothing to delete\n", k.Plural, labels, namespace)
-		return nil
 	})
 }

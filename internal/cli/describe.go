@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -22,37 +21,41 @@ const describeRows = 15
 const fieldColumns = 14
 
 func describeCommand(s *session) *cobra.Command {
-	var word string
-	var names []string
+	var word, name string
 	return s.build(command{
 		use: "describe KIND NAME", short: "Show everything about one object",
 		long:    "Shows an object, its effect, its state and its declaration. Of an event also its history and\nnotifications.",
 		example: "  muster describe event web01/disk\n  muster describe node web01\n  muster describe check disk",
 		args:    cobra.RangeArgs(1, 2), complete: s.completeObjects(1), noFormat: true,
 		check: func(c *call) (err error) {
-			if word, names, err = c.kindAndNames(c.cmd, c.args); err == nil && len(names) != 1 {
-				err = c.missingName(c.cmd, word)
-			}
+			word, name, err = c.kindAndName(c.cmd, c.args)
 			return err
 		},
 		run: func(c *call) error {
 			switch list, _ := stateOf(word); list {
 			case events:
-				return describeEvent(c, names[0])
+				return describeEvent(c, name)
 			case problems:
-				return describeProblem(c, names[0])
+				return describeProblem(c, name)
 			}
 			k, err := c.kindOf(word)
 			if err != nil {
 				return err
 			}
-			return describeResource(c, k, names[0])
+			return describeResource(c, k, name)
 		},
 	})
 }
 
 // field writes one field of a description.
 func (c *call) field(name, format string, args ...any) { c.Field(fieldColumns, name, format, args...) }
+
+// fieldIf writes one field of a description, unless its text is empty.
+func (c *call) fieldIf(name, text string) {
+	if text != "" {
+		c.field(name, "%s", text)
+	}
+}
 
 // item writes one field below a heading.
 func (c *call) item(name, format string, args ...any) {
@@ -70,23 +73,21 @@ func describeResource(c *call, k kind.Kind, name string) error {
 		return err
 	}
 	namespace := c.nsUnless(!k.Namespaced)
-	steps := []func() error{
-		func() error {
-			if node, ok := view.Resource.Spec.(*model.NodeSpec); ok {
-				return describeNode(c, view.Resource, node)
-			}
-			return describeDeclared(c, k, view)
-		},
-		func() error { return describeRelated(c, k, namespace, name) },
-		func() error { return describeChanges(c, k, namespace, name) },
-		func() error { return printDeclaration(c, k, view.Resource) },
+	if node, ok := view.Resource.Spec.(*model.NodeSpec); ok {
+		err = describeNode(c, view.Resource, node)
+	} else {
+		err = describeDeclared(c, k, view)
 	}
-	for _, step := range steps {
-		if err := step(); err != nil {
-			return err
-		}
+	if err == nil {
+		err = describeRelated(c, k, namespace, name)
 	}
-	return nil
+	if err == nil {
+		err = describeChanges(c, k, namespace, name)
+	}
+	if err == nil {
+		err = printDeclaration(c, k, view.Resource)
+	}
+	return err
 }
 
 // describeDeclared shows the effect of a resource and the details of its kind.
@@ -99,15 +100,11 @@ func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
 	if k.Namespaced {
 		c.field("namespace", "%s", r.Metadata.Namespace)
 	}
-	if len(r.Metadata.Labels) > 0 {
-		c.field("labels", "%s", labelText(r.Metadata.Labels))
-	}
+	c.fieldIf("labels", labelText(r.Metadata.Labels))
 	if parts := k.FromSensu(r.Spec); parts != "" {
 		c.field("from Sensu", "%s: works as before. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
 	}
-	if view.State.Note != "" {
-		c.field("effect", "%s", view.State.Note)
-	}
+	c.fieldIf("effect", view.State.Note)
 	for _, detail := range k.Details(view) {
 		c.field(detail.Name, "%s", detail.Text)
 	}
@@ -197,11 +194,11 @@ func printDeclaration(c *call, k kind.Kind, r *model.Resource) error {
 
 // handlerNotes returns handlers, each with the reason why it cannot take a message about a removed
 // node: an agent of Sensu may name a handler that does not exist.
-func handlerNotes(ctx context.Context, c *call, namespace string, refs []string) (string, error) {
+func handlerNotes(c *call, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {
 		ns, name := model.SplitRef(namespace, ref)
-		data, _, err := c.api.Resources.Get(ctx, kind.Handler().KindInfo, ns, name)
+		data, _, err := c.api.Resources.Get(c.ctx, kind.Handler().KindInfo, ns, name)
 		switch class := model.ClassOf(err); {
 		case class == model.NotFound:
 			ref += " (does not exist: the message waits until it is applied)"

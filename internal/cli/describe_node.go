@@ -95,9 +95,7 @@ func describeAgent(c *call, namespace, node string) error {
 	if !s.CertificateExpires.IsZero() {
 		c.field("certificate", "expires %s, %s", s.CertificateExpires.In(c.Zone).Format(time.DateOnly), c.Until(s.CertificateExpires))
 	}
-	if len(s.Refuses) > 0 {
-		c.field("refuses", "%s", strings.Join(s.Refuses, ", "))
-	}
+	c.fieldIf("refuses", strings.Join(s.Refuses, ", "))
 	for _, u := range s.IdleUnits {
 		c.field("not in force", "%s: %s", u.Name, u.Reason)
 	}
@@ -111,9 +109,7 @@ func describeAgent(c *call, namespace, node string) error {
 		}
 		c.field("load", "%s", text)
 	}
-	if trouble := l.Items[0].Trouble; len(trouble) > 0 {
-		c.field("trouble", "%s", strings.Join(trouble, "; "))
-	}
+	c.fieldIf("trouble", strings.Join(l.Items[0].Trouble, "; "))
 	return nil
 }
 
@@ -131,18 +127,12 @@ func describeFacts(c *call, facts map[string]string) {
 			others = append(others, name+"="+facts[name])
 		}
 	}
-	for _, field := range [...]struct{ name, text string }{
-		{"host", cmp.Or(facts["fqdn"], facts["hostname"])},
-		{"system", systemText(facts)},
-		{"hardware", hardwareText(facts)},
-		{"cloud", joinNonEmpty(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"]))},
-		{"addresses", strings.ReplaceAll(facts["addresses"], ",", ", ")},
-		{"more facts", strings.Join(others, ", ")},
-	} {
-		if field.text != "" {
-			c.field(field.name, "%s", field.text)
-		}
-	}
+	c.fieldIf("host", cmp.Or(facts["fqdn"], facts["hostname"]))
+	c.fieldIf("system", systemText(facts))
+	c.fieldIf("hardware", hardwareText(facts))
+	c.fieldIf("cloud", joinNonEmpty(" ", facts["cloud"], facts["cloudInstance"], facts["cloudType"], cmp.Or(facts["cloudZone"], facts["cloudRegion"])))
+	c.fieldIf("addresses", strings.ReplaceAll(facts["addresses"], ",", ", "))
+	c.fieldIf("more facts", strings.Join(others, ", "))
 }
 
 // systemText returns the operating system: debian 12 amd64, kernel 6.12.
@@ -182,7 +172,7 @@ func describeLifecycle(c *call, namespace string, spec *model.NodeSpec) error {
 	if limit := spec.EffectiveLifecycle().ForgetDelay(); limit > 0 {
 		text := fmt.Sprintf("ephemeral: removed after %s without a session", model.Duration(limit))
 		if refs := spec.EffectiveLifecycle().Handlers; len(refs) > 0 {
-			handlers, err := handlerNotes(c.ctx, c, namespace, refs)
+			handlers, err := handlerNotes(c, namespace, refs)
 			if err != nil {
 				return err
 			}
@@ -216,17 +206,13 @@ func describeLifecycle(c *call, namespace string, spec *model.NodeSpec) error {
 
 // describeLimits shows the node's limits, and the last time that each was reached.
 func describeLimits(c *call, limits []v1.LimitUse) {
-	if len(limits) == 0 {
-		return
-	}
-	texts := make([]string, len(limits))
-	for i, l := range limits {
-		texts[i] = l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
+	c.fieldIf("limits", strings.Join(texts(limits, func(l v1.LimitUse) string {
+		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
 		if l.Used != nil {
-			texts[i] += fmt.Sprintf(" (%d used)", *l.Used)
+			text += fmt.Sprintf(" (%d used)", *l.Used)
 		}
-	}
-	c.field("limits", "%s", strings.Join(texts, ", "))
+		return text
+	}), ", "))
 	for _, l := range limits {
 		if l.Met > 0 {
 			c.field("", "%s reached %s: %s", l.Name, c.Ago(l.Last), l.Reason)

@@ -42,7 +42,11 @@ func doctorCommand(s *session) *cobra.Command {
 				return err
 			}
 			findings := doctor.Examine(c.ctx, p)
-			if err := c.show(findings, func() error { return printFindings(c.Screen, findings) }); err != nil {
+			show := func() error { return printFindings(c.Screen, findings) }
+			if c.Format.Machine() {
+				show = func() error { return c.Value(findings) }
+			}
+			if err := show(); err != nil {
 				return err
 			}
 			if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Bad }) {

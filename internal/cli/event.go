@@ -180,14 +180,13 @@ func actOnSelection(c *call, verb eventVerb, f *eventFlags) error {
 	if err != nil {
 		return err
 	}
-	err = c.show(done, func() error {
+	err = c.show(done, func() {
 		if r.DryRun {
 			printMatches(c, &done, f.allNamespaces)
 			c.Printf("dry run: nothing was changed\n")
 		} else {
 			printBulkResult(c, &done, f.result(verb, done.Done))
 		}
-		return nil
 	})
 	if err != nil {
 		return err
@@ -230,10 +229,7 @@ func bulkEventName(e v1.BulkEvent, all bool) string {
 func printBulkResult(c *call, done *v1.BulkDone, result string) {
 	c.Printf("%s %s\n", model.CountNoun(done.Done, "event"), result)
 	for _, left := range done.Left {
-		names := make([]string, len(left.First))
-		for i := range left.First {
-			names[i] = bulkEventName(left.First[i], false)
-		}
+		names := texts(left.First, func(e v1.BulkEvent) string { return bulkEventName(e, false) })
 		if left.Count > len(names) {
 			names = append(names, "…")
 		}

@@ -33,7 +33,7 @@ func explainCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.show(e, func() error { printExplanation(c, e); return nil })
+			return c.show(e, func() { printExplanation(c, e) })
 		},
 	})
 }

@@ -120,11 +120,7 @@ func otherNamespaces(others []v1.NamespaceEvents) string {
 	if len(others) == 0 {
 		return ""
 	}
-	names := make([]string, len(others))
-	for i, o := range others {
-		names[i] = namespaceText(o)
-	}
-	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(names, ", "), others[0].Namespace)
+	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(texts(others, namespaceText), ", "), others[0].Namespace)
 }
 
 // namespaceText returns a namespace with its events: demo 1800 events (12 not OK).

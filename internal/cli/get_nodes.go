@@ -14,6 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+const tokenHint = "Print the command for a new machine: muster node token"
+
 // maxRows is the most rows that the API returns at once.
 const maxRows = 100_000
 
@@ -32,14 +34,7 @@ func getNodes(c *call, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	empty := "no nodes match"
-	switch {
-	case g.narrows() || g.group != "":
-	case g.all:
-		empty = "no nodes yet. Print the command for a new machine: muster node token"
-	default:
-		empty = fmt.Sprintf("no nodes in namespace %s. All namespaces: -A. Print the command for a new machine: muster node token", namespace)
-	}
+	empty := g.emptyText("nodes", g.group != "", namespace, tokenHint)
 	more, others := "", ""
 	if left := l.Total - len(l.Items); left > 0 {
 		more = fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l narrows", left, l.Wrong, l.Total)
@@ -140,14 +135,7 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 		}
 		notes = append(notes, agentSummary(l))
 	}
-	empty := "no agents match"
-	switch {
-	case g.narrows() || g.version != "" || g.spooling || g.disconnected:
-	case g.all:
-		empty = "no agents yet. Print the command for a new machine: muster node token"
-	default:
-		empty = fmt.Sprintf("no agents in namespace %s. All namespaces: -A. Print the command for a new machine: muster node token", c.ns())
-	}
+	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.ns(), tokenHint)
 	return list[v1.Agent]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.Head("NAMESPACE|VERSION|NODE|SESSION|WAITS|SKIP/LATE|FORKS/MIN|SENT/DAY|LOST|MEMORY|ADDRESS|CLOCK|CERTIFICATE|REFUSES").

@@ -124,12 +124,8 @@ func queuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) 
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })
 		if i < 0 {
-			known := make([]string, len(all))
-			for i, q := range all {
-				known[i] = q.Name
-			}
 			e := model.Errorf(model.NotFound, "there is no queue %q", name)
-			if near := model.Nearest(name, known); near != "" {
+			if near := model.Nearest(name, texts(all, func(q v1.Queue) string { return q.Name })); near != "" {
 				return nil, e.WithHint("did you mean %s? List queues: muster get queues", near)
 			}
 			return nil, e.WithHint("list queues: muster get queues")

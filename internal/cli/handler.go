@@ -41,7 +41,7 @@ func handlerTestCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = c.show(t, func() error { printHandlerTest(c, c.args[0], &t); return nil })
+			err = c.show(t, func() { printHandlerTest(c, c.args[0], &t) })
 			switch {
 			case err != nil || t.Outcome == "taken":
 				return err
@@ -133,22 +133,17 @@ func handlerReplayCommand(s *session) *cobra.Command {
 			}
 			return nil
 		},
-		run: func(c *call) error {
-			done, err := c.api.Notifications.ReplayHandler(c.ctx, c.ns(), c.args[0], r)
-			if err != nil {
-				return err
+		run: answer(func(c *call) (v1.HandlerReplayed, error) {
+			return c.api.Notifications.ReplayHandler(c.ctx, c.ns(), c.args[0], r)
+		}, func(c *call, done v1.HandlerReplayed) {
+			c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
+			if done.Over > 0 {
+				c.Printf("%s skipped: their problems are closed. --ended sends them too\n", model.CountNoun(done.Over, "dead letter"))
 			}
-			return c.show(done, func() error {
-				c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
-				if done.Over > 0 {
-					c.Printf("%s skipped: their problems are closed. --ended sends them too\n", model.CountNoun(done.Over, "dead letter"))
-				}
-				if done.More > 0 {
-					c.Printf("%s more: repeat the command\n", model.CountNoun(done.More, "dead letter"))
-				}
-				return nil
-			})
-		},
+			if done.More > 0 {
+				c.Printf("%s more: repeat the command\n", model.CountNoun(done.More, "dead letter"))
+			}
+		}),
 	})
 }
 
@@ -180,18 +175,14 @@ func routeTestCommand(s *session) *cobra.Command {
 			}
 			return err
 		},
-		run: func(c *call) error {
+		run: answer(func(c *call) (v1.RouteTest, error) {
 			node, check, _ := strings.Cut(c.args[0], "/")
-			t, err := c.api.Notifications.TestRoute(c.ctx, c.ns(), node, check, opened, status, severity)
-			if err != nil {
-				return err
-			}
-			return c.show(t, func() error { printRouteTest(c, &t); return nil })
-		},
+			return c.api.Notifications.TestRoute(c.ctx, c.ns(), node, check, opened, status, severity)
+		}, printRouteTest),
 	})
 }
 
-func printRouteTest(c *call, t *v1.RouteTest) {
+func printRouteTest(c *call, t v1.RouteTest) {
 	c.Printf("%s in namespace %s, %s (severity %s) from %s on\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.Clock(t.At))
 	c.Wrapf(0, "%s", t.Why)
 	if len(t.HangsOn) > 0 {
@@ -213,14 +204,12 @@ func printRouteTest(c *call, t *v1.RouteTest) {
 }
 
 func printRouteStep(c *call, step *v1.RouteTestStep, opened time.Time) {
-	names := make([]string, len(step.Handlers))
-	for i, h := range step.Handlers {
-		names[i] = h.Name
+	text := strings.Join(texts(step.Handlers, func(h v1.RouteHandler) string {
 		if h.Missing {
-			names[i] += " (there is no such handler)"
+			return h.Name + " (there is no such handler)"
 		}
-	}
-	text := strings.Join(names, ", ")
+		return h.Name
+	}), ", ")
 	if step.Repeat > 0 {
 		text += ", again every " + step.Repeat.String()
 	}

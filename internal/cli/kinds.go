@@ -134,6 +134,18 @@ func (s *session) kindAndNames(c *cobra.Command, args []string) (word string, na
 	return word, names, nil
 }
 
+// kindAndName reads KIND NAME or KIND/NAME of a command about one object.
+func (s *session) kindAndName(c *cobra.Command, args []string) (word, name string, err error) {
+	word, names, err := s.kindAndNames(c, args)
+	if err == nil && len(names) != 1 {
+		err = s.missingName(c, word)
+	}
+	if err != nil {
+		return word, "", err
+	}
+	return word, names[0], nil
+}
+
 // missingName is the error for a kind without a name.
 func (s *session) missingName(c *cobra.Command, word string) error {
 	e := model.Errorf(model.Invalid, "the name is missing")

@@ -88,17 +88,14 @@ func logoutCommand(s *session) *cobra.Command {
 				return err
 			}
 			stored, err := client.LoadContext(path)
-			if err != nil {
-				return err
-			}
-			if stored.Token == target.Token {
+			if err == nil && stored.Token == target.Token {
 				stored.Token, stored.User = "", ""
-				if err := client.SaveContext(path, stored); err != nil {
-					return err
-				}
+				err = client.SaveContext(path, stored)
 			}
-			c.Printf("logged out\n")
-			return nil
+			if err == nil {
+				c.Printf("logged out\n")
+			}
+			return err
 		},
 	})
 }

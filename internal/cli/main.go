@@ -175,14 +175,13 @@ func versionCommand(s *session) *cobra.Command {
 					builds["server"] = server
 				}
 			}
-			return c.show(builds, func() error {
+			return c.show(builds, func() {
 				c.Printf("client  %s\n", version.Get())
 				if err == nil {
 					c.Printf("server  %s\n", server)
 				} else {
 					c.Printf("server  unknown: %s\n", screen.FirstLine(err.Error()))
 				}
-				return nil
 			})
 		},
 	})

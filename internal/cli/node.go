@@ -116,24 +116,19 @@ func nodeReplaceCommand(s *session) *cobra.Command {
 			flags.StringVar(&lifetime, "for", "1h", "lifetime of the command (0: without end)")
 			messageFlag(flags, &message, "reason; the old machine shows it")
 		},
-		run: func(c *call) error {
+		run: answer(func(c *call) (t v1.JoinToken, err error) {
 			seconds, err := parseLifetime("--for", lifetime)
 			if err != nil {
-				return err
+				return t, err
 			}
-			t, err := c.api.Nodes.Replace(c.ctx, c.ns(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
-			if err != nil {
-				return err
+			return c.api.Nodes.Replace(c.ctx, c.ns(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
+		}, func(c *call, t v1.JoinToken) {
+			until := ""
+			if !t.Expires.IsZero() {
+				until = " until " + c.Clock(t.Expires)
 			}
-			return c.show(t, func() error {
-				until := ""
-				if !t.Expires.IsZero() {
-					until = " until " + c.Clock(t.Expires)
-				}
-				c.Printf("On the machine that takes over %s, paste:\n\n  muster-agent join %s\n\nIt works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
-				return nil
-			})
-		},
+			c.Printf("On the machine that takes over %s, paste:\n\n  muster-agent join %s\n\nIt works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
+		}),
 	})
 }
 
@@ -177,11 +172,7 @@ func nodeRetireCommand(s *session) *cobra.Command {
 			if len(r.Nodes) == 0 {
 				return nothingToDelete(c, kind.Node(), selector)
 			}
-			done, err := c.api.Nodes.Retire(c.ctx, r)
-			if err != nil {
-				return err
-			}
-			return printApplied(c, done)
+			return c.applied(c.api.Nodes.Retire(c.ctx, r))
 		},
 	})
 }
@@ -191,15 +182,7 @@ func nodeForgiveCommand(s *session) *cobra.Command {
 		use: "forgive ID...", short: "Let retired, replaced or refused machines ask to join again", args: cobra.MinimumNArgs(1), noFormat: true,
 		long:    "Deletes the record of machines that were retired, replaced or refused. They are then unknown and may ask\nto join like any other. muster node list --retired shows the ID.",
 		example: "  muster node forgive 9b2f1c3e-0d7a-4d55-8d0c-6f6f4c1f3a10",
-		run: func(c *call) error {
-			for _, id := range c.args {
-				if err := c.api.Nodes.DeleteTombstone(c.ctx, id); err != nil {
-					return err
-				}
-				c.Printf("%s may ask to join again\n", id)
-			}
-			return nil
-		},
+		run:     eachArgument(func(c *call, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
 	})
 }
 

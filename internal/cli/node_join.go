@@ -87,14 +87,10 @@ func joinTokenCreate(s *session) command {
 		example: "  muster node token --groups web,db --for 24h --uses 50",
 		flags:   f.declare,
 		check:   func(c *call) (err error) { r, err = f.request(c.ns()); return err },
-		run: func(c *call) error {
+		run: answer(func(c *call) (v1.JoinToken, error) {
 			r.Namespace = c.ns() // now with the context's
-			t, err := c.api.Enrolment.CreateToken(c.ctx, r)
-			if err != nil {
-				return err
-			}
-			return c.show(t, func() error { printJoinToken(c, &t, f.groups); return nil })
-		},
+			return c.api.Enrolment.CreateToken(c.ctx, r)
+		}, func(c *call, t v1.JoinToken) { printJoinToken(c, &t, f.groups) }),
 	}
 }
 
@@ -166,15 +162,7 @@ func joinTokenDeleteCommand(s *session) *cobra.Command {
 	return s.build(command{
 		use: "delete ID...", short: "Revoke join tokens; nodes that joined with them stay", args: cobra.MinimumNArgs(1), noFormat: true,
 		example: "  muster node token delete 38a8ff27335c735e",
-		run: func(c *call) error {
-			for _, id := range c.args {
-				if err := c.api.Enrolment.DeleteToken(c.ctx, id); err != nil {
-					return err
-				}
-				c.Printf("join token %s deleted\n", id)
-			}
-			return nil
-		},
+		run:     eachArgument(func(c *call, id string) error { return c.api.Enrolment.DeleteToken(c.ctx, id) }, "join token %s deleted"),
 	})
 }
 
@@ -185,7 +173,7 @@ func listPending(c *call, g *getFlags) error {
 	if err != nil {
 		return err
 	}
-	return c.show(l, func() error { printPending(c, l.Items, g.narrows()); return nil })
+	return c.show(l, func() { printPending(c, l.Items, g.narrows()) })
 }
 
 func printPending(c *call, machines []v1.Pending, narrowed bool) {
@@ -208,14 +196,10 @@ func printPending(c *call, machines []v1.Pending, narrowed bool) {
 		} else if unknown == "" {
 			unknown = p.Key[:16]
 		}
-		if len(p.Facts) > 0 {
-			c.status("  facts", "%s", shortPairs(p.Facts))
-		}
-		if len(p.Labels) > 0 {
-			c.status("  labels", "%s", shortPairs(p.Labels))
-		}
-		if len(p.Groups) > 0 {
-			c.status("  groups", "%s", strings.Join(p.Groups, ", "))
+		for _, line := range [...][2]string{{"  facts", shortPairs(p.Facts)}, {"  labels", shortPairs(p.Labels)}, {"  groups", strings.Join(p.Groups, ", ")}} {
+			if line[1] != "" {
+				c.status(line[0], "%s", line[1])
+			}
 		}
 	}
 	c.Printf("\n")
@@ -329,12 +313,11 @@ func nodeCACommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.show(ca, func() error {
-				if len(ca.Addresses) == 0 {
-					return model.Errorf(model.Internal, "the server has no address for agents").WithHint("start the server with --listen :PORT, or with --advertise NAME")
-				}
+			if len(ca.Addresses) == 0 && !c.Format.Machine() {
+				return model.Errorf(model.Internal, "the server has no address for agents").WithHint("start the server with --listen :PORT, or with --advertise NAME")
+			}
+			return c.show(ca, func() {
 				c.Printf("%s\n\nOn a machine: muster-agent join --server %s --ca-hash %s\n", ca.Hash, ca.Addresses[0], ca.Hash)
-				return nil
 			})
 		},
 	})

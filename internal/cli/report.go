@@ -262,7 +262,10 @@ func noiseCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.show(n, func() error { return printNoise(c, f, &n) })
+			if c.Format.Machine() {
+				return c.Value(n)
+			}
+			return printNoise(c, f, &n)
 		},
 	})
 }

@@ -96,7 +96,7 @@ func makeSilences(c *call, f *silenceFlags, specs []*model.SilenceSpec) error {
 			printSilence(c, &one, spec)
 		}
 	}
-	return c.show(made, func() error { return nil })
+	return c.show(made, func() {})
 }
 
 func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
@@ -266,7 +266,7 @@ func silenceEndCommand(s *session) *cobra.Command {
 					c.Printf("silence %s ended; it held %s\n", name, model.CountNoun(one.Holds, "problem"))
 				}
 			}
-			return c.show(ended, func() error { return nil })
+			return c.show(ended, func() {})
 		},
 	})
 }

@@ -35,7 +35,7 @@ func statusCommand(s *session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := c.show(st, func() error { printStatus(c, st); return nil }); err != nil {
+			if err := c.show(st, func() { printStatus(c, st) }); err != nil {
 				return err
 			}
 			if code := statusExit(st); exitCode && code != 0 {
@@ -193,10 +193,9 @@ func nodesText(n int, examples []string) string {
 
 func printNodeStatus(c *call, s v1.Status) {
 	if s.Silent > 0 {
-		names := make([]string, len(s.SilentNow))
-		for i, e := range s.SilentNow {
-			names[i] = qualified(e.Namespace, e.Node) + " for " + model.Age(c.Now(), e.Changed)
-		}
+		names := texts(s.SilentNow, func(e v1.Event) string {
+			return qualified(e.Namespace, e.Node) + " for " + model.Age(c.Now(), e.Changed)
+		})
 		text := model.CountNoun(s.Silent, "node") + ": " + strings.Join(names, ", ")
 		if more := s.Silent - uint64(len(names)); more > 0 {
 			text += fmt.Sprintf(" and %d more: muster get events --check keepalive --status critical%s", more, statusScope(c))
@@ -218,11 +217,7 @@ func printEventStatus(c *call, s v1.Status) {
 		c.status("events", "%d: %d critical, %d unknown, %d warning, %d ok", s.Events, s.ByStatus.Critical, s.ByStatus.Unknown, s.ByStatus.Warning, s.ByStatus.OK)
 	}
 	if len(s.Namespaces) > 0 {
-		names := make([]string, len(s.Namespaces))
-		for i, n := range s.Namespaces {
-			names[i] = namespaceText(n)
-		}
-		c.status("", "%s; only one: -n %s", strings.Join(names, ", "), s.Namespaces[0].Namespace)
+		c.status("", "%s; only one: -n %s", strings.Join(texts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	if s.LastHour.Opened+s.LastHour.Closed > 0 {
@@ -252,11 +247,10 @@ func printAgentStatus(c *call, s v1.Status) {
 		c.status("agents", "%s", text)
 	}
 	if s.Spooling > 0 {
-		parts := make([]string, len(s.SpoolingNow))
-		for i, x := range s.SpoolingNow {
+		parts := texts(s.SpoolingNow, func(x v1.Agent) string {
 			st := x.Session.Stats
-			parts[i] = fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
-		}
+			return fmt.Sprintf("%s (%d, the oldest for %s)", qualified(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
+		})
 		c.status("behind", "results wait on %s: %s; muster get agents --spooling%s", model.CountNoun(s.Spooling, "agent"), strings.Join(parts, ", "), statusScope(c))
 	}
 	if s.Pending > 0 {

@@ -284,12 +284,9 @@ func (s *session) completeObjects(most int) completion {
 		case events, history:
 			return s.completeEvents(c, args[1:], typed)
 		case problems:
-			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (ids []string, err error) {
+			return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				list, err := api.Problems.List(ctx, s.ns(), "", "", true, 100, "")
-				for _, p := range list.Items {
-					ids = append(ids, p.ID+"\t"+p.Node+"/"+p.Source.String())
-				}
-				return ids, err
+				return texts(list.Items, func(p v1.Problem) string { return p.ID + "\t" + p.Node + "/" + p.Source.String() }), err
 			})
 		case agents:
 			word = "Node"
@@ -305,12 +302,9 @@ func (s *session) completeObjects(most int) completion {
 // completeNames offers the names of a kind.
 func (s *session) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+		return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 			refs, err := resourceRefs(ctx, api, k, s.nsUnless(!k.Namespaced), "")
-			for _, ref := range refs {
-				names = append(names, ref.Name)
-			}
-			return names, err
+			return texts(refs, func(ref v1.Ref) string { return ref.Name }), err
 		})
 	}
 }
@@ -333,12 +327,9 @@ func (s *session) completeEvents(c *cobra.Command, _ []string, typed string) ([]
 		}
 		return names, noFiles | cobra.ShellCompDirectiveNoSpace
 	}
-	return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) (names []string, err error) {
+	return s.completeFrom(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 		list, err := api.Events.List(ctx, v1.EventFilter{Namespace: s.ns(), Node: node, Limit: 1000})
-		for _, e := range list.Items {
-			names = append(names, e.Node+"/"+e.Check)
-		}
-		return names, err
+		return texts(list.Items, func(e v1.Event) string { return e.Node + "/" + e.Check }), err
 	})
 }
 
