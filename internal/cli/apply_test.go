@@ -33,74 +33,62 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.file("repo/README.md", "no resource\n")
 	x.file("mine.yaml", "kind: Check\nmetadata:\n  name: theirs\n  owner: team-b\nspec: {interval: 60s, command: x}\n")
 	x.file("theirs.yaml", check("theirs"))
-	step := func(line string, code int, wants ...string) {
-		t.Helper()
-		x.text.Reset()
-		_, got := x.run("", line)
-		if got != code {
-			t.Errorf("$ muster %s: code %d, want %d\n%s", line, got, code, x.text.String())
-		}
-		for _, want := range wants {
-			if !strings.Contains(x.text.String(), want) {
-				t.Errorf("$ muster %s: %q is missing in\n%s", line, want, x.text.String())
-			}
-		}
-	}
+
 	const waits = 20
 	invalid, guarded := model.Invalid.Exit(), model.Guarded.Exit()
-	step("lint DIR/repo --owner team-a", 0, "3 resources, no errors")
-	step("plan -f DIR/repo --owner team-a --prune --exit-code", waits, "check/disk would be created", "group/web would be created    has 2 nodes", "2 nodes would get")
+	x.expect("", "lint DIR/repo --owner team-a", 0, "3 resources, no errors")
+	x.expect("", "plan -f DIR/repo --owner team-a --prune --exit-code", waits, "check/disk would be created", "group/web would be created    has 2 nodes", "2 nodes would get")
 	x.env["MUSTER_MESSAGE"] = "watch the web servers\n\nmore of it"
-	step("apply -f DIR/repo --owner team-a --prune", 0, "check/load created   runs on 2 nodes")
-	step("audit --limit 3", 0, "for team-a changed 3 resources: watch the web servers\n")
-	step("plan -f DIR/repo --owner team-a --prune --exit-code", 0, "check/disk unchanged")
-	step("diff -f DIR/repo --owner team-a --prune --exit-code", 0, "no difference")
-	step("get check load -o yaml", 0, "owner: team-a")
+	x.expect("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load created   runs on 2 nodes")
+	x.expect("", "audit --limit 3", 0, "for team-a changed 3 resources: watch the web servers\n")
+	x.expect("", "plan -f DIR/repo --owner team-a --prune --exit-code", 0, "check/disk unchanged")
+	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", 0, "no difference")
+	x.expect("", "get check load -o yaml", 0, "owner: team-a")
 
 	if err := os.Remove(filepath.Join(x.dir, "repo/checks/deep/load.yml")); err != nil {
 		t.Fatal(err)
 	}
-	step("apply -f DIR/repo --owner team-a", 0, "unchanged")
-	step("get check load", 0, "load")
-	step("diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   not declared any more; runs on 2 nodes", "  -  owner: team-a")
-	step("plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this: this changes what 2 nodes do", "delete 1 resource that team-a declares no more: check/load")
-	step("plan -f DIR/repo --owner team-a --prune --max-affected 1", 0, "apply would refuse this")
-	step("apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of team-a:\n  check/load   not declared any more; runs on 2 nodes\n", "muster: this changes what 2 nodes do")
-	step("apply -f DIR/repo --owner team-a --prune", 0, "check/load deleted")
-	step("get check load", model.NotFound.Exit())
-	step("get check theirs", 0, "theirs")
+	x.expect("", "apply -f DIR/repo --owner team-a", 0, "unchanged")
+	x.expect("", "get check load", 0, "load")
+	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   not declared any more; runs on 2 nodes", "  -  owner: team-a")
+	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1 --exit-code", guarded, "check/load would be deleted", "apply would refuse this: this changes what 2 nodes do", "delete 1 resource that team-a declares no more: check/load")
+	x.expect("", "plan -f DIR/repo --owner team-a --prune --max-affected 1", 0, "apply would refuse this")
+	x.expect("", "apply -f DIR/repo --owner team-a --prune --max-affected 1", guarded, "pruning 1 resource of team-a:\n  check/load   not declared any more; runs on 2 nodes\n", "muster: this changes what 2 nodes do")
+	x.expect("", "apply -f DIR/repo --owner team-a --prune", 0, "check/load deleted")
+	x.expect("", "get check load", model.NotFound.Exit())
+	x.expect("", "get check theirs", 0, "theirs")
 
-	step("apply -f DIR/nothing --owner team-a --prune", invalid, "no resources in DIR/nothing", "team-a", "--allow-empty")
-	step("apply -f DIR/nothing", invalid, "no resources in DIR/nothing")
-	step("delete -f DIR/nothing", invalid, "no resources in DIR/nothing")
-	step("apply -f DIR/nowhere --owner team-a --prune --allow-empty", model.NotFound.Exit(), "there is no file DIR/nowhere")
-	step("apply -f DIR/repo --prune", invalid, "--prune --owner team-a")
-	step("apply -f DIR/repo --prune --owner=", invalid, "--owner is empty")
-	step("apply -f DIR/repo --owner team-a --allow-empty", invalid, "needs --prune")
+	x.expect("", "apply -f DIR/nothing --owner team-a --prune", invalid, "no resources in DIR/nothing", "team-a", "--allow-empty")
+	x.expect("", "apply -f DIR/nothing", invalid, "no resources in DIR/nothing")
+	x.expect("", "delete -f DIR/nothing", invalid, "no resources in DIR/nothing")
+	x.expect("", "apply -f DIR/nowhere --owner team-a --prune --allow-empty", model.NotFound.Exit(), "there is no file DIR/nowhere")
+	x.expect("", "apply -f DIR/repo --prune", invalid, "--prune --owner team-a")
+	x.expect("", "apply -f DIR/repo --prune --owner=", invalid, "--owner is empty")
+	x.expect("", "apply -f DIR/repo --owner team-a --allow-empty", invalid, "needs --prune")
 	for _, verb := range []string{"lint", "plan -f", "apply -f"} {
-		step(verb+" DIR/mine.yaml --owner team-a", invalid, "DIR/mine.yaml:4:3: metadata.owner: is team-b, but --owner is team-a")
+		x.expect("", verb+" DIR/mine.yaml --owner team-a", invalid, "DIR/mine.yaml:4:3: metadata.owner: is team-b, but --owner is team-a")
 	}
-	step("plan -f DIR/theirs.yaml --owner team-a --exit-code", guarded, "check/theirs would be updated", "apply would refuse this: check/theirs belongs to team-b")
-	step("apply -f DIR/theirs.yaml --owner team-a", guarded, "muster: check/theirs belongs to team-b; nothing was changed\n", "--take-over")
-	step("apply -f DIR/theirs.yaml --owner team-a --take-over", 0, "warning: taken over from team-b")
-	step("apply -f DIR/theirs.yaml", 0, "unchanged")
+	x.expect("", "plan -f DIR/theirs.yaml --owner team-a --exit-code", guarded, "check/theirs would be updated", "apply would refuse this: check/theirs belongs to team-b")
+	x.expect("", "apply -f DIR/theirs.yaml --owner team-a", guarded, "muster: check/theirs belongs to team-b; nothing was changed\n", "--take-over")
+	x.expect("", "apply -f DIR/theirs.yaml --owner team-a --take-over", 0, "warning: taken over from team-b")
+	x.expect("", "apply -f DIR/theirs.yaml", 0, "unchanged")
 
 	x.file("repo/broken.yaml", "kind: Chek\n")
-	step("apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/broken.yaml:1")
-	step("get check theirs", 0, "theirs")
+	x.expect("", "apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/broken.yaml:1")
+	x.expect("", "get check theirs", 0, "theirs")
 	if err := os.Remove(filepath.Join(x.dir, "repo/broken.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(filepath.Join(x.dir, "nothing"), filepath.Join(x.dir, "repo/linked")); err != nil {
 		t.Fatal(err)
 	}
-	step("apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/linked is a symbolic link to a folder")
+	x.expect("", "apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/linked is a symbolic link to a folder")
 	if err := os.Symlink(filepath.Join(x.dir, "repo/checks"), filepath.Join(x.dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	step("lint DIR/link", 0, "1 resource, no errors")
-	step("apply -f DIR/nothing --owner team-a --prune --allow-empty", 0, "check/disk deleted", "group/web deleted", "check/theirs deleted")
-	step("get checks", 0, "no checks")
+	x.expect("", "lint DIR/link", 0, "1 resource, no errors")
+	x.expect("", "apply -f DIR/nothing --owner team-a --prune --allow-empty", 0, "check/disk deleted", "group/web deleted", "check/theirs deleted")
+	x.expect("", "get checks", 0, "no checks")
 }
 
 // TestLintJSON lists flaws with their places; good files give an empty list.
@@ -116,4 +104,86 @@ func TestLintJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &flaws); err != nil || code != model.Invalid.Exit() || len(flaws) != 3 || flaws[0].Line != 2 || flaws[1].Field != "spec.intervall" {
 		t.Errorf("code %d, %v: %s", code, err, out)
 	}
+}
+
+// TestKindSlashName writes KIND/NAME for KIND NAME, and files without -f.
+func TestKindSlashName(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Nodes("default", nil, "web01")
+	x.file("disk.yaml", disk)
+	for _, line := range []string{
+		"lint DIR/disk.yaml", "plan DIR/disk.yaml", "diff DIR/disk.yaml", "apply DIR/disk.yaml", "get check/disk", "get handler/notebook -o json", "describe check/disk",
+		"audit check/disk", "edit check/disk", "delete check/disk handler/notebook --dry-run", "delete check/disk handler/notebook",
+	} {
+		if _, code := x.run("", line); code != 0 {
+			t.Errorf("%s: code %d\n%s", line, code, x.text.String())
+		}
+	}
+}
+
+// TestDeleteTransaction deletes all resources or none; the guard counts their nodes together.
+func TestDeleteTransaction(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Nodes("default", nil, "web01", "web02")
+	rig.Apply("kind: Check\nmetadata: {name: a}\nspec: {targets: {nodes: [web01]}, interval: 60s, command: x}\n---\nkind: Check\nmetadata: {name: b}\nspec: {targets: {nodes: [web02]}, interval: 60s, command: x}\n")
+	if out, code := x.run("", "delete checks a c b"); code != model.NotFound.Exit() || out != "" {
+		t.Errorf("code %d: %s", code, out)
+	}
+	x.expect("", "delete checks a b --max-affected 1", model.Guarded.Exit(), "look at it with --dry-run")
+	if out, code := x.run("", "delete checks a b --dry-run"); code != 0 || !strings.HasPrefix(out, "check/a would be deleted\ncheck/b would be deleted\n") || !strings.Contains(out, "nothing was changed; 2 nodes") {
+		t.Errorf("code %d: %s", code, out)
+	}
+	x.expect("", "get checks", 0, "a ", "b ")
+	if out, code := x.run("", "delete checks a b"); code != 0 || out != "check/a deleted\ncheck/b deleted\n" {
+		t.Errorf("code %d: %s", code, out)
+	}
+	x.expect("", "audit --limit 2", 0, "changed 2 resources")
+}
+
+// TestDeleteSelections deletes by labels, by a file and by --all; a namespace must be empty, or goes with --cascade.
+func TestDeleteSelections(t *testing.T) {
+	rig, x := openTerminal(t)
+	x.file("disk.yaml", disk)
+	x.file("team.yaml", "kind: Namespace\nmetadata: {name: team}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: team}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
+	rig.Apply("kind: Namespace\nmetadata: {name: demo}\nspec: {}\n---\nkind: Check\nmetadata: {name: ssh, namespace: demo}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}\n")
+	rig.Nodes("default", map[string]string{"env": "prod"}, "web01")
+	rig.Nodes("default", map[string]string{"env": "test"}, "web02", "web03")
+	rig.Nodes("demo", nil, "d1", "d2", "d3")
+	for _, c := range []struct {
+		line string
+		code model.Class
+		want string
+	}{
+		{"delete", model.Invalid, "muster delete KIND NAME"}, {"delete nodes", model.Invalid, "the name is missing"},
+		{"delete nodes d1 --all", model.Invalid, "exclude"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f names the resources"},
+		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "have no --dry-run"},
+		{"delete node web01 --cascade", model.Invalid, "for namespaces"}, {"delete nodes --all -l env=test", model.Invalid, "exclude each other"},
+
+		{"delete nodes -l env=test --dry-run", 0, "node/web02 would be deleted\nnode/web03 would be deleted\n"},
+		{"delete nodes -l env=test", 0, "node/web02 deleted\nnode/web03 deleted\n"},
+		{"delete nodes -l env=test", 0, "no nodes with labels env=test in namespace default: nothing to delete\n"},
+		{"get nodes", 0, "web01"},
+
+		{"delete -f DIR/disk.yaml", model.NotFound, "there is no check/disk"}, {"apply -f DIR/disk.yaml", 0, "created"},
+		{"delete -f DIR/disk.yaml", 0, "check/disk deleted\nhandler/notebook deleted\n"},
+		{"apply -f DIR/team.yaml", 0, "created"}, {"delete -f DIR/team.yaml", 0, "check/team/ssh deleted\ngroup/team/all deleted\nnamespace/team deleted\n"},
+
+		{"delete namespace demo", model.Conflict, "muster delete nodes -n demo --all --yes"},
+		{"delete nodes -n demo --all --max-affected 2", model.Guarded, "3 nodes"},
+		{"delete nodes -n demo --all --yes", 0, "node/demo/d1 deleted\nnode/demo/d2 deleted\nnode/demo/d3 deleted\n"},
+		{"delete namespace demo", model.Conflict, "muster delete checks -n demo --all --yes"},
+		{"delete namespace demo --cascade --dry-run", 0, "namespace/demo would be deleted"},
+		{"delete namespace demo --cascade", 0, "check/demo/ssh deleted\nnamespace/demo deleted\n"},
+		{"delete namespaces --all", model.Invalid, "built in"}, {"get nodes", 0, "web01"},
+	} {
+		x.text.Reset()
+		want := c.code.Exit()
+		if c.code == 0 {
+			want = 0
+		}
+		if _, code := x.run("", c.line); code != want || !strings.Contains(x.text.String(), c.want) {
+			t.Errorf("code %d, want %d and %q\n%s", code, want, c.want, x.text.String())
+		}
+	}
+	x.expect("", "apply -f DIR/team.yaml", 0, "runs on no node")
 }

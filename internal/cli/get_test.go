@@ -1,12 +1,19 @@
 package cli_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/apitest"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/history"
 )
 
 // TestGetAgents lists agents in every state, the oldest version first.
@@ -35,32 +42,14 @@ func TestGetAgents(t *testing.T) {
 	rig.Session("web01", &v1.AgentSession{Version: "0.10.0", Since: since, Address: "[2001:db8::7]:4711", Stats: &v1.AgentStats{ForksPerMinute: 31.6, BytesPerDay: 900}})
 	rig.Session("web02", &v1.AgentSession{Version: "0.10.0", Since: rig.Now().Add(-2 * time.Second), Address: "192.0.2.9:4711", ClockOffsetMs: 3_600_000})
 	x.wide = 80
-	x.run("", "get agents")
-	x.run("", "get agents -o wide")
-	x.run("", "get agents --version 0.10")
-	x.run("", "get agents --spooling")
-	x.run("", "get agents --disconnected -A --limit 1")
-	x.run("", "get agents --version 7")
-	x.run("", "get agents --where node.name.endsWith(\"3\")||row.version==\"0.9.1\"")
-	x.run("", "get queues -l env=prod")
-	x.run("", "get problems -l env=prod --where row.severity>=4")
-	x.run("", "get history --where row.nothing==")
-	x.run("", "edit history web01")
-	x.run("", "explain queue")
-	x.run("", "explain events")
-	x.run("", "get history --group web")
-	x.run("", "get problems --status critical,unknown")
-	x.run("", "get checks -w")
-	x.run("", "get agent --open")
-	x.run("", "auth user list --where row.role==\"viewer\"")
-	x.run("", "node token list -l env=prod")
-	x.run("", "silence list --where spec.creator==\"ann\"")
-	x.run("", "get agents -n shared")
-	x.run("", "get agent web02")
-	x.run("", "get agent db01 -o yaml")
-	x.run("", "get agent web09")
-	x.run("", "describe node db01")
-	x.run("", "describe agent db01")
+	x.play("get agents", "get agents -o wide", "get agents --version 0.10", "get agents --spooling",
+		"get agents --disconnected -A --limit 1", "get agents --version 7",
+		"get agents --where node.name.endsWith(\"3\")||row.version==\"0.9.1\"", "get queues -l env=prod",
+		"get problems -l env=prod --where row.severity>=4", "get history --where row.nothing==", "edit history web01",
+		"explain queue", "explain events", "get history --group web", "get problems --status critical,unknown",
+		"get checks -w", "get agent --open", "auth user list --where row.role==\"viewer\"",
+		"node token list -l env=prod", "silence list --where spec.creator==\"ann\"", "get agents -n shared",
+		"get agent web02", "get agent db01 -o yaml", "get agent web09", "describe node db01", "describe agent db01")
 	x.golden("agents.golden")
 }
 
@@ -86,5 +75,204 @@ func TestOtherNamespaces(t *testing.T) {
 		if out, code := x.run("", c.line); code != 0 || !strings.Contains(out, c.want) || c.not != "" && strings.Contains(out, c.not) {
 			t.Errorf("%s: code %d, want %q and not %q in\n%s", c.line, code, c.want, c.not, out)
 		}
+	}
+}
+
+// historyWriter writes changes of status into a rig's history.
+type historyWriter struct {
+	t      *testing.T
+	rig    *apitest.Rig
+	number uint64
+}
+
+// change records a change of status at a time after the rig's begin.
+func (p *historyWriter) change(node model.NodeID, name, check string, after time.Duration, status, previous model.Status, output string) {
+	p.t.Helper()
+	p.number++
+	place := history.Place{At: journal.Position{Log: 1, Number: p.number}}
+	at := p.rig.Now().Add(after)
+	err := p.rig.History.Record(context.Background(), history.Batch{
+		Places: map[model.Partition]history.Place{1: place},
+		Entries: []history.Entry{{At: at, Executed: at, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, SourceName: check, Source: model.CheckSource(2000),
+			Status: status, Previous: previous, First: previous == status, Output: output, Partition: 1, Place: place}},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// TestGetHistory lists the history of an event, a node, a deleted node, and of all.
+func TestGetHistory(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Nodes("default", nil, "web01", "web02")
+	ids := map[string]model.NodeID{}
+	for _, name := range []string{"web01", "web02"} {
+		ids[name], _ = rig.Directory.NodeByName("default", name)
+	}
+	p := &historyWriter{t: t, rig: rig}
+	x.run("", "get history")
+	p.change(ids["web01"], "web01", "disk", -50*time.Hour, model.OK, model.OK, "DISK OK")
+	p.change(ids["web01"], "old-name", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
+	p.change(ids["web01"], "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
+	p.change(ids["web02"], "web02", "load", -2*time.Hour, model.Warning, model.OK, "LOAD WARNING: 7")
+	p.change(99, "gone", "load", -time.Hour, model.Unknown, model.OK, "LOAD UNKNOWN")
+	x.play("get history", "get history web01/disk", "get history web01 --since 30h --until 25h30m",
+		"get history gone -A", "get history --check load --limit 1", "get history web02/load -o yaml",
+		"get history web03", "get history --since tomorrow", "get history --since 1h --until 2h",
+		"get history web01 web02")
+	x.golden("history.golden")
+	for i := range 1100 { // more than a page
+		p.change(ids["web02"], "web02", "ping", time.Duration(i)*time.Second, model.Status(i%2), model.Status(1-i%2), fmt.Sprint("PING ", i))
+	}
+	out, _ := x.run("", "get history web02/ping --limit 0 -o json")
+	if n := strings.Count(out, `"status":`); n != 1100 {
+		t.Errorf("--limit 0 shows %d rows, want 1100", n)
+	}
+}
+
+// TestPastEvents lists events at a time, and their availability: of a check that failed for an hour a
+// day ago, a new one, one with a single entry of history, and one that never changed.
+func TestPastEvents(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
+	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01]}")
+	for _, check := range []string{"disk", "load", "ping"} {
+		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + "}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
+	}
+	node, _ := rig.Directory.NodeByName("default", "web01")
+	p := &historyWriter{t: t, rig: rig}
+	rig.Result("default", "web02", "ping", model.OK, "PING OK") // before all that is asked
+	rig.Advance(48 * time.Hour)
+	p.change(node, "web01", "disk", -30*time.Hour, model.OK, model.OK, "DISK OK")
+	p.change(node, "web01", "disk", -26*time.Hour, model.Critical, model.OK, "DISK CRITICAL: 1 %")
+	p.change(node, "web01", "disk", -25*time.Hour, model.OK, model.Critical, "DISK OK")
+	p.change(node, "web01", "disk", 0, model.Warning, model.OK, "DISK WARNING: 9 %")
+	rig.Result("default", "web01", "disk", model.Warning, "DISK WARNING: 9 %")
+	p.change(node, "web01", "load", 0, model.Unknown, model.Unknown, "LOAD UNKNOWN") // First
+	rig.Result("default", "web01", "load", model.Unknown, "LOAD UNKNOWN")
+	p.change(node, "web01", "ping", 0, model.Critical, model.OK, "PING CRITICAL") // what was before was removed
+	rig.Result("default", "web01", "ping", model.Critical, "PING CRITICAL")
+	rig.Advance(time.Hour)
+	x.play("get events --check disk --at 26h30m", "get events --at 26h30m", "get events --at 27h",
+		"get events --at 27h --status ok --node web01", "get events --at 30m -A --node web01", "get events --at 60h",
+		"get event web01/disk --at 26h30m -o yaml", "get events --at 2030-01-01T00:00:00Z", "get events --at 1h -w",
+		"report availability --since 28h", "report availability --since 28h --by node",
+		"report availability --since 28h --by check --limit 1",
+		"report availability web01/disk --since 27h --until 26h -A",
+		"report availability --group first --check disk --since 2h -o yaml", "report availability web01 --group none",
+		"report availability --by moon")
+	x.golden("past_events.golden")
+}
+
+// failingFleet returns a server with web01…web60, on which disk is critical and load OK.
+func failingFleet(t *testing.T) (*apitest.Rig, *terminal) {
+	rig, x := openTerminal(t)
+	web := numbered("web%02d", 60)
+	rig.Nodes("default", map[string]string{"role": "web"}, web...)
+	for _, check := range []string{"disk", "load"} {
+		rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + check + "}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
+	}
+	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: first}\nspec: {nodes: [web01, web02]}")
+	for _, node := range web {
+		rig.Result("default", node, "disk", model.Critical, "DISK CRITICAL")
+		rig.Result("default", node, "load", model.OK, "LOAD OK")
+	}
+	return rig, x
+}
+
+// TestBulkActions lists matching events first and needs --yes for many; the audit has one line per
+// action, and each event has it in its history.
+func TestBulkActions(t *testing.T) {
+	rig, x := failingFleet(t)
+	x.play("get events --group first --status critical", "get events --group nobody",
+		"event ack --group first -m rack --for 2h", "event ack --status critical -l role=web --dry-run",
+		"event ack --status critical", "event ack --status critical --max-affected 60 -m storm",
+		"event unack --where event.acknowledged&&node.name.startsWith(\"web0\") --check disk", "event ack --check load",
+		"event resolve --node web03 -m cleaned -o yaml", "event resolve --all", "event delete --check disk -A --yes",
+		"event delete web01/load --check disk", "event delete", "event ack --group none",
+		"event ack --where node.name==", "audit run")
+	x.golden("bulk.golden")
+	if n := rig.View.Counts(0).Problems; n != 0 {
+		t.Errorf("%d problems are left", n)
+	}
+}
+
+// TestBulkRights lets operators acknowledge and resolve; only administrators delete.
+func TestBulkRights(t *testing.T) {
+	rig, x := failingFleet(t)
+	for role, want := range map[string]map[string]int{"operator": {"ack": 0, "resolve": 0, "delete": 6}, "viewer": {"ack": 6, "delete": 6}} {
+		token, _, err := rig.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: role}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.env["MUSTER_TOKEN"] = token
+		for verb, code := range want {
+			if _, got := x.run("", "event "+verb+" --group first"); got != code {
+				t.Errorf("%s %s: exit code %d, want %d", role, verb, got, code)
+			}
+		}
+	}
+}
+
+// TestGroupAvailability reports worst, mean, all and any node of a group; a deleted node counts until
+// its deletion.
+func TestGroupAvailability(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")
+	rig.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: http}\nspec: {targets: {groups: [all]}, interval: 60s, command: x}")
+	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01, web02]}")
+	rig.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: empty}\nspec: {nodes: []}")
+	p := &historyWriter{t: t, rig: rig}
+	ids := map[string]model.NodeID{}
+	for _, name := range []string{"web01", "web02", "web03", "old01"} {
+		ids[name], _ = rig.Directory.NodeByName("default", name)
+		p.change(ids[name], name, "http", 0, model.OK, model.OK, "HTTP OK")
+		rig.Result("default", name, "http", model.OK, "HTTP OK")
+	}
+	rig.Advance(10 * time.Hour)
+	// web01 is down from 2 h to 4 h, web02 from 3 h to 4 h; old01 from 5 h on, and deleted at 10 h.
+	for _, one := range []struct {
+		node    string
+		at      time.Duration
+		is, was model.Status
+	}{{"web01", 2, model.Critical, model.OK}, {"web02", 3, model.Critical, model.OK}, {"web01", 4, model.Warning, model.Critical}, {"web02", 4, model.OK, model.Critical}, {"old01", 5, model.Critical, model.OK}} {
+		p.change(ids[one.node], one.node, "http", (one.at-10)*time.Hour, one.is, one.was, fmt.Sprint("HTTP ", one.is))
+		rig.Result("default", one.node, "http", one.is, fmt.Sprint("HTTP ", one.is))
+	}
+	x.play("event delete old01/http", "delete node old01 --yes")
+	catchUp(t, rig)
+	rig.Advance(time.Hour)
+	x.play("report availability --by group --since 10h --until 1h",
+		"report availability --by group --group web --check http --since 8h --until 7h -o yaml",
+		"report availability --by group --since 30d -l env=prod", "report availability --since 11h",
+		"report availability old01 --since 11h --by node -o yaml",
+		"report availability --since 11h -l env=prod --by node", "report availability --since 11h -l env=test",
+		"get events --at 2h", "get events --at 7h --node old01", "get events --at 30m --node old01",
+		"get events --at 2h --node nobody")
+	rig.Nodes("default", nil, numbered("gone%03d", 120)...)
+	var words []string
+	for i, name := range numbered("gone%03d", 120) {
+		id, _ := rig.Directory.NodeByName("default", name)
+		p.change(id, name, "http", time.Duration(i)*time.Millisecond, model.Unknown, model.Unknown, "HTTP UNKNOWN")
+		words = append(words, name)
+	}
+	rig.Advance(time.Hour)
+	x.run("", "delete node "+strings.Join(words, " ")+" --yes")
+	catchUp(t, rig)
+	x.text.Truncate(strings.Index(x.text.String(), "$ muster delete node gone"))
+	rig.Advance(time.Hour)
+	out, _ := x.run("", "get events --at 90m --limit 0 --status unknown")
+	if n := strings.Count(out, "(gone)"); n != 120 {
+		t.Errorf("%d of 120 nodes that are gone are told of", n)
+	}
+	x.text.Truncate(strings.Index(x.text.String(), "$ muster get events --at 90m"))
+	x.golden("group_availability.golden")
+}
+
+// catchUp makes the planner read all changes.
+func catchUp(t *testing.T, rig *apitest.Rig) {
+	t.Helper()
+	if err := rig.Planner.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }

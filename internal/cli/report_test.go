@@ -113,22 +113,14 @@ func shadowFleet(t *testing.T) (*apitest.Rig, *terminal) {
 
 func TestReports(t *testing.T) {
 	_, x := shadowFleet(t)
-	x.run("", "report noise -n beside --since 14d")
-	x.run("", "report noise -n beside --since 14d --limit 1 -A")
-	x.run("", "report noise --since 14d")
-	x.run("", "report noise -n beside --since 3000d")
-	x.run("", "report noise -n nowhere")
-	x.run("", "report shadow -n beside --since 14d")
-	x.run("", "report shadow -n beside --since 14d --by day,check -o wide")
-	x.run("", "report shadow -n beside --since 5d --each")
-	x.run("", "report shadow -n beside --since 5d -o csv")
-	x.run("", "report shadow -n beside --since 2h -o yaml")
-	x.run("", "report shadow")
-	x.run("", "report shadow --by moon")
+	x.play("report noise -n beside --since 14d", "report noise -n beside --since 14d --limit 1 -A",
+		"report noise --since 14d", "report noise -n beside --since 3000d", "report noise -n nowhere",
+		"report shadow -n beside --since 14d", "report shadow -n beside --since 14d --by day,check -o wide",
+		"report shadow -n beside --since 5d --each", "report shadow -n beside --since 5d -o csv",
+		"report shadow -n beside --since 2h -o yaml", "report shadow", "report shadow --by moon")
 	x.wide = 80
-	x.run("", "report noise -n beside --since 30d")
-	x.run("", "report shadow -n beside --since 14d")
-	x.run("", "report shadow -n beside --since 5d --each")
+	x.play("report noise -n beside --since 30d", "report shadow -n beside --since 14d",
+		"report shadow -n beside --since 5d --each")
 	x.golden("reports.golden")
 }
 

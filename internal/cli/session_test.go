@@ -83,6 +83,31 @@ func (x *terminal) run(stdin, line string) (stdout string, code int) {
 	return out.String(), code
 }
 
+// play runs command lines that need no input.
+func (x *terminal) play(lines ...string) {
+	x.t.Helper()
+	for _, line := range lines {
+		x.run("", line)
+	}
+}
+
+// expect runs one command line, and ends the test unless it has this exit code and prints these texts.
+func (x *terminal) expect(stdin, line string, code int, want ...string) string {
+	x.t.Helper()
+	began := x.text.Len()
+	out, got := x.run(stdin, line)
+	_, shown, _ := strings.Cut(x.text.String()[began:], "\n")
+	if got != code {
+		x.t.Fatalf("muster %s: code %d, want %d\n%s", line, got, code, shown)
+	}
+	for _, text := range want {
+		if !strings.Contains(shown, text) {
+			x.t.Fatalf("muster %s: %q is missing in\n%s", line, text, shown)
+		}
+	}
+	return out
+}
+
 func (x *terminal) golden(name string) {
 	x.t.Helper()
 	path := filepath.Join("testdata", name)
@@ -104,62 +129,32 @@ func TestSession(t *testing.T) {
 	x.run("", "status")
 	x.run("wrong\n", "login URL --password-file -")
 	x.run(apitest.Password+"\n", "login URL --password-file -")
-	x.run("", "auth whoami")
-	x.run("", "status")
+	x.play("auth whoami", "status")
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02")
 	rig.Nodes("default", map[string]string{"env": "test"}, "db01")
 
-	x.run("", "plan -f DIR/disk.yaml")
-	x.run("", "apply -f DIR/disk.yaml -m first")
-	x.run("", "apply -f DIR/disk.yaml")
+	x.play("plan -f DIR/disk.yaml", "apply -f DIR/disk.yaml -m first", "apply -f DIR/disk.yaml")
 	x.run(disk, "apply -f - -o json")
-	x.run("", "get checks")
-	x.run("", "get nodes -l env=prod -o wide")
-	x.run("", "get groups -A")
-	x.run("", "get handlers")
-	x.run("", "get ch/disk -o yaml")
-	x.run("", "get events")
+	x.play("get checks", "get nodes -l env=prod -o wide", "get groups -A", "get handlers", "get ch/disk -o yaml",
+		"get events")
 
 	rig.Result("default", "web01", "disk", model.OK, "DISK OK - 40% free | '/'=60%;80;90")
 	rig.Result("default", "db01", "disk", model.Warning, "DISK WARNING - 15% free")
 	rig.Advance(3 * time.Minute)
 	rig.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL - \x1b]0;owned\x07\x1b[2J3% free\nsecond line")
 	rig.Advance(10 * time.Second)
-	x.run("", "get events")
-	x.run("", "get events --status critical,unknown -o wide")
-	x.run("", "get events --where event.severity>=4")
-	x.run("", "get events --limit 1")
-	x.run("", "get event web02/disk -o yaml")
-	x.run("", "describe event web02/disk")
-	x.run("", "get nodes")
-	x.run("", "get nodes --group all -A --limit 1")
-	x.run("", "get checks")
-	x.run("", "describe node web01")
-	x.run("", "describe check disk")
-	x.run("", "describe group all")
-	x.run("", "describe handler notebook")
-	x.run("", "status")
-	x.run("", "status --exit-code -o json")
-	x.run("", "event ack web02/disk --for 2h -m on-it")
-	x.run("", "event ack web01/disk")
-	x.run("", "get problems --open")
-	x.run("", "describe event web02/disk")
-	x.run("", "event unack web02/disk")
-	x.run("", "event unack web02/disk")
-	x.run("", "event resolve web02/disk -m cleaned")
-	x.run("", "event delete db01/disk")
-	x.run("", "status")
+	x.play("get events", "get events --status critical,unknown -o wide", "get events --where event.severity>=4",
+		"get events --limit 1", "get event web02/disk -o yaml", "describe event web02/disk", "get nodes",
+		"get nodes --group all -A --limit 1", "get checks", "describe node web01", "describe check disk",
+		"describe group all", "describe handler notebook", "status", "status --exit-code -o json",
+		"event ack web02/disk --for 2h -m on-it", "event ack web01/disk", "get problems --open",
+		"describe event web02/disk", "event unack web02/disk", "event unack web02/disk",
+		"event resolve web02/disk -m cleaned", "event delete db01/disk", "status")
 
 	x.file("disk.yaml", strings.Replace(disk, "60s", "30s", 1))
-	x.run("", "diff -f DIR/disk.yaml --exit-code")
-	x.run("", "apply -f DIR/disk.yaml -m faster --max-affected 2")
-	x.run("", "apply -f DIR/disk.yaml -m faster --yes")
-	x.run("", "audit check disk --diff")
-	x.run("", "audit")
-	x.run("", "delete check/disk -m enough")
-	x.run("", "get events")
-	x.run("", "get queues")
-	x.run("", "node token list")
+	x.play("diff -f DIR/disk.yaml --exit-code", "apply -f DIR/disk.yaml -m faster --max-affected 2",
+		"apply -f DIR/disk.yaml -m faster --yes", "audit check disk --diff", "audit", "delete check/disk -m enough",
+		"get events", "get queues", "node token list")
 	x.golden("session.golden")
 }
 
@@ -200,15 +195,9 @@ func TestGetRoundTrip(t *testing.T) {
 	rig.Nodes("default", map[string]string{"on": "yes", "n": "1"}, "web01")
 	rig.Apply(disk)
 	rig.Apply(`
-apiVersion: muster/v1
-kind: Property
-metadata: {name: limits, annotations: {note: "two\nlines: and \"quotes\"\t#"}}
-spec: {value: {a: [1, 2.5, "007", null, true, "true", "~"], b: ""}}
+{kind: Property, metadata: {name: limits, annotations: {note: "two\nlines: and \"quotes\"\t#"}}, spec: {value: {a: [1, 2.5, "007", null, true, "true", "~"], b: ""}}}
 ---
-apiVersion: muster/v1
-kind: Check
-metadata: {name: script}
-spec: {targets: {nodes: [web01]}, cron: "*/5 * * * *", timeout: 10s, command: "echo one\necho two\n"}
+{kind: Check, metadata: {name: script}, spec: {targets: {nodes: [web01]}, cron: "*/5 * * * *", timeout: 10s, command: "echo one\necho two\n"}}
 `)
 	for _, kind := range []string{"checks", "handlers", "properties", "groups", "nodes", "namespaces"} {
 		for _, format := range []string{"yaml", "json"} {
@@ -243,16 +232,12 @@ func TestEdit(t *testing.T) {
 		t.Errorf("nothing edited: %s", x.text.String())
 	}
 	x.edit = replace("1m", "2m")
-	if out, code := x.run("", "edit check disk -m slower"); code != 0 || !strings.Contains(out, "updated") {
-		t.Errorf("edited: %s", x.text.String())
-	}
+	x.expect("", "edit check disk -m slower", 0, "updated")
 	x.edit = func(path string) error {
 		rig.Apply(strings.Replace(disk, "60s", "90s", 1)) // somebody else is faster
 		return replace("2m", "3m")(path)
 	}
-	if _, code := x.run("", "edit check disk"); code != model.Stale.Exit() || !strings.Contains(x.text.String(), "your text is in") {
-		t.Errorf("edited meanwhile: code %d\n%s", code, x.text.String())
-	}
+	x.expect("", "edit check disk", model.Stale.Exit(), "your text is in")
 }
 
 // TestTerminal cuts lines to the terminal and passes no escape sequence of a plug-in on.
@@ -342,12 +327,8 @@ spec:
 	if err := rig.Planner.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := x.run("", "get checks"); !strings.Contains(out, "disk  214 ") {
-		t.Error(out)
-	}
-	if out, _ := x.run("", "get nodes --group web"); !strings.Contains(out, "164 more;") {
-		t.Error(out)
-	}
+	x.expect("", "get checks", 0, "disk  214 ")
+	x.expect("", "get nodes --group web", 0, "164 more;")
 }
 
 // TestWidths fits every table to 80, 120 and 200 columns, and never cuts a name.
@@ -374,7 +355,5 @@ func TestWidths(t *testing.T) {
 			}
 		}
 	}
-	if out, _ := x.run("", "get events -o wide"); !strings.Contains(out, "'/'=60%;80;90") {
-		t.Errorf("-o wide cuts: %s", out)
-	}
+	x.expect("", "get events -o wide", 0, "'/'=60%;80;90")
 }

@@ -20,35 +20,17 @@ func numbered(format string, n int) (list []string) {
 	return list
 }
 
-const nightChecks = `apiVersion: muster/v1
-kind: Group
-metadata: {name: web}
-spec: {where: 'node.labels.role == "web"', properties: {load_warn: 5}}
+const nightChecks = `{kind: Group, metadata: {name: web}, spec: {where: 'node.labels.role == "web"', properties: {load_warn: 5}}}
 ---
-apiVersion: muster/v1
-kind: Group
-metadata: {name: odd}
-spec: {nodes: [web01, web03], properties: {load_warn: 7}}
+{kind: Group, metadata: {name: odd}, spec: {nodes: [web01, web03], properties: {load_warn: 7}}}
 ---
-apiVersion: muster/v1
-kind: Handler
-metadata: {name: pager}
-spec: {webhook: {url: "https://pager.example/hook"}}
+{kind: Handler, metadata: {name: pager}, spec: {webhook: {url: "https://pager.example/hook"}}}
 ---
-apiVersion: muster/v1
-kind: Check
-metadata: {name: disk}
-spec: {targets: {groups: [all]}, interval: 60s, command: check_disk, alert: {handlers: [pager]}}
+{kind: Check, metadata: {name: disk}, spec: {targets: {groups: [all]}, interval: 60s, command: check_disk, alert: {handlers: [pager]}}}
 ---
-apiVersion: muster/v1
-kind: Check
-metadata: {name: load}
-spec: {targets: {groups: [web]}, interval: 60s, command: "check_load -w {{ .props.load_warn }}"}
+{kind: Check, metadata: {name: load}, spec: {targets: {groups: [web]}, interval: 60s, command: "check_load -w {{ .props.load_warn }}"}}
 ---
-apiVersion: muster/v1
-kind: Check
-metadata: {name: replication}
-spec: {targets: {nodes: [db01]}, interval: 60s, command: "check_repl --lag {{ .props.max_lag }}"}
+{kind: Check, metadata: {name: replication}, spec: {targets: {nodes: [db01]}, interval: 60s, command: "check_repl --lag {{ .props.max_lag }}"}}
 `
 
 // TestStatusOfManyFaults shows the worst first, on one screen of 80 columns.
@@ -105,9 +87,7 @@ func TestStatusOfManyFaults(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if _, code := x.run("", "status --exit-code -n default"); code != 21 {
-		t.Errorf("exit code %d", code)
-	}
+	x.expect("", "status --exit-code -n default", 21)
 	x.golden("status_faults.golden")
 	var s v1.Status
 	if out, _ := x.run("", "status -o json"); json.Unmarshal([]byte(out), &s) != nil || s.Wrong[0].Nodes != 38 || s.Faulty != 3 || s.Unsent[0].Failing != 1 || len(s.SpoolingNow) != 3 {
@@ -128,9 +108,7 @@ func TestStatus(t *testing.T) {
 	rig.Mark("web01", true, false)
 	x.run("", "status")
 	rig.Apply(disk)
-	if _, code := x.run("", "status --exit-code"); code != 0 {
-		t.Errorf("nothing is wrong, exit code %d", code)
-	}
+	x.expect("", "status --exit-code", 0)
 	rig.Apply("kind: Namespace\nmetadata: {name: web}\n")
 	x.run("", "status -n web")
 	for _, node := range []string{"web01", "web02", "web03"} {
@@ -138,21 +116,15 @@ func TestStatus(t *testing.T) {
 		rig.Result("default", node, "disk", model.OK, "DISK OK")
 	}
 	rig.Change = func(s *v1.Status) { s.Connected = 3 }
-	if _, code := x.run("", "status --exit-code"); code != 0 {
-		t.Errorf("all is well, exit code %d", code)
-	}
+	x.expect("", "status --exit-code", 0)
 	rig.Change = func(s *v1.Status) { s.Started, s.Connected = rig.Now().Add(-40*time.Second), 1 }
 	x.run("", "status")
 	rig.Change = func(s *v1.Status) { s.Connected = 3 }
 	rig.Session("web01", &v1.AgentSession{Stats: &v1.AgentStats{Spooled: 12, OldestSeconds: 100}})
-	if _, code := x.run("", "status --exit-code"); code != 20 {
-		t.Errorf("nearly well, exit code %d", code)
-	}
+	x.expect("", "status --exit-code", 20)
 	rig.Session("web01", nil)
 	rig.Silent("web02", "no sign of life for 2m")
-	if _, code := x.run("", "status --exit-code"); code != 21 {
-		t.Errorf("a silent node, exit code %d", code)
-	}
+	x.expect("", "status --exit-code", 21)
 	rig.NotReady = []string{"the journal does not commit: no space left on device"}
 	x.run("", "status")
 	x.env["MUSTER_SERVER"] = "https://127.0.0.1:1"
@@ -165,9 +137,7 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", nil, "web01")
 	rig.Apply(`
-kind: Check
-metadata: {name: disk}
-spec: {targets: {nodes: [web01]}, interval: 60s, command: "true"}
+{kind: Check, metadata: {name: disk}, spec: {targets: {nodes: [web01]}, interval: 60s, command: "true"}}
 `)
 	status := func() string {
 		x.text.Reset()
@@ -184,15 +154,96 @@ spec: {targets: {nodes: [web01]}, interval: 60s, command: "true"}
 		t.Errorf("nobody hears of it:\n%s", out)
 	}
 	rig.Apply(`
-kind: Handler
-metadata: {name: pager}
-spec: {command: "true"}
+{kind: Handler, metadata: {name: pager}, spec: {command: "true"}}
 ---
-kind: Route
-metadata: {name: default}
-spec: {steps: [{to: [pager]}]}
+{kind: Route, metadata: {name: default}, spec: {steps: [{to: [pager]}]}}
 `)
 	if out := status(); strings.Contains(out, nobody) {
 		t.Errorf("the pager hears of it:\n%s", out)
 	}
+}
+
+// TestDescribeNode describes a node with every origin of groups, labels and properties, at 80 columns.
+func TestDescribeNode(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Apply(`
+{kind: Group, metadata: {name: web}, spec: {properties: {proxy: {host: proxy.example.com, port: 3128}, disk_warn: 20%}}}
+---
+{kind: Group, metadata: {name: prod}, spec: {where: 'node.labels.env == "prod"', properties: {pool: large}}}
+---
+{kind: Group, metadata: {name: big}, spec: {where: int(node.facts.cpus) >= 8, properties: {pool: huge}}}
+---
+{kind: Group, metadata: {name: canary}, spec: {selfJoin: true}}
+---
+{kind: Group, metadata: {name: payment}, spec: {trusted: true, where: node.labels.role == "payment"}}
+---
+{kind: Group, metadata: {name: all-web}, spec: {groups: [web, canary]}}
+---
+{kind: Property, metadata: {name: proxy}, spec: {scope: global, value: {port: 8080, tls: true}}}
+---
+{kind: Property, metadata: {name: site}, spec: {value: fra}}
+---
+{kind: Check, metadata: {name: pool}, spec: {targets: {groups: [web]}, interval: 60s, command: 'check_pool {{ .props.pool }} {{ .props.proxy.host }}'}}
+`)
+	rig.JoinedAs("web01", map[string]string{"env": "prod"}, model.NodeSpec{
+		JoinGrant:   &model.JoinGrant{Token: "4f1cba9876543210", Groups: []string{"web"}, Labels: map[string]string{"env": "test", "cell": "c7"}, Lifecycle: &model.Lifecycle{Ephemeral: true}},
+		AgentGroups: []string{"canary", "nowhere", "payment", "web"},
+		AgentLabels: map[string]string{"env": "staging", "role": "payment", "rack": "r7"},
+		Properties:  map[string]json.RawMessage{"disk_warn": []byte(`"10%"`)},
+		Facts: map[string]string{
+			"hostname": "web01", "fqdn": "web01.example.com", "os": "linux", "arch": "arm64", "distribution": "debian", "distributionVersion": "12",
+			"distributionName": "Debian GNU/Linux 12 (bookworm)", "kernel": "6.1.0-28-cloud-arm64", "cpus": "8", "memory": "16677531648",
+			"addresses": "192.0.2.7,192.0.2.8,198.51.100.23,2001:db8::7,2001:db8:85a3::8a2e:370:7334", "virtualisation": "kvm", "cloud": "aws",
+			"cloudInstance": "i-0abcd1234ef567890", "cloudRegion": "eu-central-1", "cloudZone": "eu-central-1b", "cloudType": "m7g.2xlarge",
+			"agentVersion": "1.2.0", "rack": "unknown", "ofTomorrow": "yes",
+		},
+	})
+	x.wide = 80
+	out, _ := x.run("", "describe node web01")
+	for line := range strings.Lines(out) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && !strings.HasPrefix(line, "  ") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	x.golden("describe_node.golden")
+}
+
+// TestRouteTest shows the router's decision: no default route for a check with pipelines of Sensu, and
+// dependencies and the rate of a route.
+func TestRouteTest(t *testing.T) {
+	rig, x := openTerminal(t)
+	rig.Nodes("default", nil, "web01")
+	rig.Apply(`
+{kind: Handler, metadata: {name: pager}, spec: {command: "true"}}
+---
+{kind: Route, metadata: {name: default}, spec: {rate: {messages: 20}, steps: [{to: [pager]}]}}
+---
+{kind: Pipeline, metadata: {name: alerts}, spec: {workflows: [{name: all, handler: pager}]}}
+---
+{kind: Check, metadata: {name: database}, spec: {targets: {nodes: [web01]}, interval: 60s, command: "true"}}
+---
+{kind: Check, metadata: {name: shop}, spec: {targets: {nodes: [web01]}, interval: 60s, command: "true", dependsOn: [database]}}
+---
+{kind: Check, metadata: {name: kept}, spec: {targets: {nodes: [web01]}, interval: 60s, command: "true", pipelines: [alerts]}}
+`)
+	says := func(check string, want ...string) string {
+		t.Helper()
+		x.text.Reset()
+		x.run("", "route test web01/"+check)
+		for _, text := range want {
+			if !strings.Contains(strings.Join(strings.Fields(x.text.String()), " "), text) {
+				t.Errorf("no %q in\n%s", text, x.text.String())
+			}
+		}
+		return x.text.String()
+	}
+	if out := says("kept", "nobody but whom pipelines pass it on to", "muster why: alerts"); strings.Contains(out, "pager") {
+		t.Errorf("the router tells nobody:\n%s", out)
+	}
+	out := says("shop", "no other route matches", "while this dependency fails: default/web01/database", "at most 20 messages in 1h")
+	if strings.Contains(out, "it depends on") {
+		t.Errorf("it is well:\n%s", out)
+	}
+	rig.Result("default", "web01", "database", model.Critical, "gone")
+	says("shop", "held, without a known end", "it depends on default/web01/database")
 }

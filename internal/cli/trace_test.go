@@ -18,20 +18,11 @@ func TestWhy(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03")
 	rig.Nodes("default", map[string]string{"env": "test"}, "db01")
-	rig.Apply(`apiVersion: muster/v1
-kind: Handler
-metadata: {name: notebook}
-spec: {command: 'cat >> /tmp/notebook'}
+	rig.Apply(`{kind: Handler, metadata: {name: notebook}, spec: {command: 'cat >> /tmp/notebook'}}
 ---
-apiVersion: muster/v1
-kind: Group
-metadata: {name: prod}
-spec: {where: 'node.labels.env == "prod"'}
+{kind: Group, metadata: {name: prod}, spec: {where: 'node.labels.env == "prod"'}}
 ---
-apiVersion: muster/v1
-kind: Group
-metadata: {name: canary}
-spec: {nodes: [web03]}
+{kind: Group, metadata: {name: canary}, spec: {nodes: [web03]}}
 ---
 apiVersion: muster/v1
 kind: Check
@@ -43,23 +34,15 @@ spec:
   command: check_disk -w 20% -c 10% -p /
   alert: {failAfter: 2, handlers: [notebook]}
 `)
-	x.run("", "why web01")
-	x.run("", "why web01/disk")
+	x.play("why web01", "why web01/disk")
 	rig.Advance(10 * time.Second)
 	rig.Result("default", "web01", "disk", model.OK, "DISK OK")
 	rig.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL")
-	x.run("", "why web01/disk")
-	x.run("", "why web02/disk")
+	x.play("why web01/disk", "why web02/disk")
 	rig.Advance(time.Minute)
 	rig.Result("default", "web02", "disk", model.Critical, "DISK CRITICAL")
-	x.run("", "why web02/disk")
-	x.run("", "why web03/disk")
-	x.run("", "why db01/disk")
-	x.run("", "why db01/disk -o yaml")
-	x.run("", "why db01/keepalive")
-	x.run("", "why db01/dsik")
-	x.run("", "why db02/disk")
-	x.run("", "why web01/")
+	x.play("why web02/disk", "why web03/disk", "why db01/disk", "why db01/disk -o yaml", "why db01/keepalive",
+		"why db01/dsik", "why db02/disk", "why web01/")
 	x.golden("why.golden")
 }
 
@@ -67,10 +50,7 @@ spec:
 func TestWhyFailures(t *testing.T) {
 	rig, x := openTerminal(t)
 	rig.Nodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
-	rig.Apply(`apiVersion: muster/v1
-kind: Handler
-metadata: {name: pager}
-spec: {webhook: {url: "https://pager.example/hook"}}
+	rig.Apply(`{kind: Handler, metadata: {name: pager}, spec: {webhook: {url: "https://pager.example/hook"}}}
 ---
 apiVersion: muster/v1
 kind: Check
@@ -82,15 +62,9 @@ spec:
   command: check_load -w {{ .props.load_warn }}
   alert: {failAfter: 3, handlers: [pager]}
 ---
-apiVersion: muster/v1
-kind: Check
-metadata: {name: backup}
-spec: {targets: {nodes: [web04]}, cron: "30 2 * * *", timeZone: Europe/Paris, command: check_backup, alert: {handlers: [pager]}}
+{kind: Check, metadata: {name: backup}, spec: {targets: {nodes: [web04]}, cron: "30 2 * * *", timeZone: Europe/Paris, command: check_backup, alert: {handlers: [pager]}}}
 ---
-apiVersion: muster/v1
-kind: Check
-metadata: {name: quiet}
-spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
+{kind: Check, metadata: {name: quiet}, spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}}
 `)
 	revision, _ := rig.Directory.Assignment(mustNode(t, rig, "web02"))
 	session := func(node string, change func(*v1.AgentSession)) {
@@ -142,8 +116,7 @@ spec: {targets: {nodes: [web02]}, interval: 1h, command: "true"}
 	x.run("", "why web04")
 	rig.Apply("kind: Group\nmetadata: {name: a}\nspec: {nodes: [web04], properties: {load_warn: 1}}\n---\nkind: Group\nmetadata: {name: b}\nspec: {nodes: [web04], properties: {load_warn: 2}}\n")
 	x.run("", "why web04") // an error of the node
-	x.run("", "why web04/load")
-	x.run("", "delete node web05 --yes")
+	x.play("why web04/load", "delete node web05 --yes")
 	if err := rig.Planner.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}

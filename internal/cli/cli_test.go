@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/api/admin"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/doctor"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/queue"
+)
+
+func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	env := &Env{Args: args, Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errs, Getenv: func(string) string { return "" }}
+	code = Main(t.Context(), env)
+	return code, out.String(), errs.String()
+}
+
+func TestLintReportsEveryFlaw(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.yaml": "kind: Check\nmetadata: {name: a}\nspec: {interval: 60, probe: {name: disk}}\n",
+		"b.yaml": "kind: Check\nmetadata: {name: b}\nspec:\n  interval: 60s\n  probe: {name: dsk}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, _, stderr := run(t, "", "lint", dir)
+	if code != 2 || !strings.Contains(stderr, "a.yaml:3:18: spec.interval: ") || !strings.Contains(stderr, "b.yaml:5:3: spec.probe: ") {
+		t.Errorf("code %d:\n%s", code, stderr)
+	}
+	code, stdout, stderr := run(t, "kind: Check\nmetadata: {name: a}\nspec: {interval: 60s, probe: {name: disk}}\n", "lint", "-")
+	if code != 0 || stdout != "1 resource, no errors\n" {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+}
+
+// lint notes the kinds of Sensu once per file, with the page that explains them.
+func TestLintNotesSensuKinds(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "old.yaml")
+	if err := os.WriteFile(path, []byte(`
+{kind: Filter, metadata: {name: twice}, spec: {action: allow, expressions: ["event.check.occurrences == 2"]}}
+---
+{kind: Pipeline, metadata: {name: alerts}, spec: {workflows: [{name: slack, filters: [is_incident, twice], handler: slack}]}}
+---
+{kind: Filter, metadata: {name: day}, spec: {action: deny, expressions: ["hour(event.timestamp) < 8"]}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := run(t, "", "lint", path)
+	if want := "3 resources, no errors\n" + path + ": kept from Sensu: Filter, Pipeline. It works as before; Muster's own kind for notifications is Route (docs/sensu-filters.md)\n"; code != 0 || stdout != want {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+	code, _, stderr = run(t, "kind: Filter\nmetadata: {name: a}\nspec:\n  action: allow\n  expressions: [\"event.check.status ==\"]\n", "lint", "-")
+	if code != 2 || !strings.Contains(stderr, "spec.expressions[0]: the expression is wrong at line 1") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+}
+
+func TestExplainCommand(t *testing.T) {
+	code, stdout, _ := run(t, "", "explain", "check.alert")
+	if code != 0 || !strings.Contains(stdout, "  failAfter (whole number)\n") || !strings.HasPrefix(stdout, "check.spec.alert: mapping\n") {
+		t.Errorf("code %d:\n%s", code, stdout)
+	}
+	code, _, stderr := run(t, "", "explain", "chek")
+	if code == 0 || !strings.Contains(stderr, "did you mean checks?") {
+		t.Errorf("code %d:\n%s", code, stderr)
+	}
+}
+
+// The doctor measures against the settings of the server that runs here, unless others
+// TestDoctorTakesServerSettings takes the settings of the running server, unless flags set others or its
+// data folder is another one.
+func TestDoctorTakesServerSettings(t *testing.T) {
+	own, other := t.TempDir(), t.TempDir()
+	settings := map[string]string{"data": own, "journal": "/fast/disk", "journal-budget": "7GiB"}
+	admin := httptest.NewServer(admin.Handler(admin.Options{Settings: settings, Gatherer: prometheus.NewRegistry(), Queues: &queue.Registry{}}))
+	running := admin.URL
+	for _, c := range []struct {
+		name  string
+		data  string
+		given []string
+		want  doctor.Patient
+	}{
+		{"nothing given", "./muster-data", nil, doctor.Patient{Data: own, Journal: "/fast/disk", Budget: 7 << 30}},
+		{"its folder", own, []string{"data"}, doctor.Patient{Data: own, Journal: "/fast/disk", Budget: 7 << 30}},
+		{"its folder, another budget", own, []string{"data", "journal-budget"}, doctor.Patient{Data: own, Journal: "/fast/disk", Budget: 4 << 30}},
+		{"another journal", own, []string{"journal"}, doctor.Patient{Data: own, Journal: "/here", Budget: 7 << 30}},
+		{"another folder", other, []string{"data"}, doctor.Patient{Data: other, Journal: "/here", Budget: 4 << 30}},
+	} {
+		p := doctor.Patient{Data: c.data, Journal: "/here", Budget: 4 << 30}
+		takeSettings(t.Context(), running, &p, func(setting string) bool { return slices.Contains(c.given, setting) })
+		if p.Data != c.want.Data || p.Journal != c.want.Journal || p.Budget != c.want.Budget {
+			t.Errorf("%s: %+v, want %+v", c.name, p, c.want)
+		}
+	}
+	admin.Close()
+	p := doctor.Patient{Data: own, Budget: 4 << 30}
+	takeSettings(t.Context(), running, &p, func(string) bool { return false })
+	if p.Data != own || p.Journal != "" || p.Budget != 4<<30 {
+		t.Errorf("no server: %+v", p)
+	}
+}
+
+// FuzzArguments parses any text as a time, age, lifetime, status, target and document: each is a value
+// or an error with a message.
+func FuzzArguments(f *testing.F) {
+	for _, text := range []string{"03:00", "24h", "2026-12-24 18:00", "0", "critical,2", `web01,group:web,where:node.labels.env == "a,b"`, "kind: Check\nmetadata: {name: disk}\nspec: {interval: 60s, command: x}\n"} {
+		f.Add(text)
+	}
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := &session{Env: &Env{Zone: time.UTC, Kinds: kind.All()}}
+	f.Fuzz(func(t *testing.T, text string) {
+		if at, err := s.parseTime(text, now); err == nil && len(text) == len("15:04") && !at.After(now) {
+			t.Errorf("%q is %s", text, at)
+		}
+		if at, err := parsePast("at", text, now); err != nil && !at.IsZero() {
+			t.Errorf("%q is %s with %v", text, at, err)
+		}
+		if seconds, err := parseLifetime("--for", text); err == nil && (seconds < 0 || seconds > int64(maxLifetime/time.Second)) {
+			t.Errorf("%q lasts %d s", text, seconds)
+		}
+		if statuses, err := parseStatuses(text); err == nil && len(statuses) > 4 {
+			t.Errorf("%q: %v", text, statuses)
+		}
+		if targets, err := parseTargets("on", []string{text}); err == nil && targets != nil && len(targets.Nodes)+len(targets.Groups) == 0 && targets.Where == "" {
+			t.Errorf("%q selects nothing", text)
+		}
+		if docs, err := s.decode("text", []byte(text)); err != nil && (err.Error() == "" || len(docs) > 0) {
+			t.Errorf("%q: %d documents with %q", text, len(docs), err)
+		}
+	})
+}
+
+// TestReadShadowLimit reads the newest messages up to a limit, and notes the gap.
+func TestReadShadowLimit(t *testing.T) {
+	until := time.Unix(1e9, 0)
+	for _, c := range []struct{ there, pages, held int }{{0, 1, 0}, {250, 3, 250}, {1000, 10, 1000}, {1001, 10, 1000}, {1e9, 10, 1000}} {
+		asked := 0
+		list, err := readShadow(v1.ReportQuery{Until: until}, 1000, func(q v1.ReportQuery) (page v1.ShadowList, _ error) {
+			if want := fmt.Sprint(asked); asked > 0 && q.After != want || asked == 0 && q.After != "" {
+				t.Fatalf("page %d behind %q", asked, q.After)
+			}
+			page.Until = until
+			for i := range min(100, c.there-100*asked) {
+				page.Items = append(page.Items, v1.ShadowMessage{At: until.Add(-time.Duration(100*asked+i) * time.Second)})
+			}
+			if asked++; 100*asked < c.there {
+				page.Next = fmt.Sprint(asked)
+			}
+			return page, nil
+		})
+		if err != nil || asked != c.pages || len(list.Items) != c.held {
+			t.Errorf("%+v: %d pages, %d messages, %v", c, asked, len(list.Items), err)
+		}
+		short := c.there > c.held
+		if (len(list.Notes) > 0) != short || short && !strings.Contains(list.Notes[0], "more than 1000 messages: only those since "+until.Add(-999*time.Second).UTC().Format(time.RFC3339)) {
+			t.Errorf("%+v: %q", c, list.Notes)
+		}
+	}
+}
