@@ -82,7 +82,7 @@ func eventList(c *call, l v1.EventList, g *getFlags, notes ...string) list[v1.Ev
 	return list[v1.Event]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|FOR|SEEN|SEVERITY|TIMES|RUN|HISTORY|PROBLEM|HELD|OUTPUT").
-			Only(g.all, "NAMESPACE").Only(wide, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM").Only(held, "HELD"),
+			Only(g.all, "NAMESPACE").HideUnless(wide, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM").HideUnless(held, "HELD"),
 		row: func(e v1.Event) []any {
 			since, problem := e.Changed, ""
 			if since.IsZero() {
@@ -171,7 +171,7 @@ func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
 	}
 	return list[v1.PastEvent]{
 		value: past, items: past.Items, empty: "history has no events of that time", notes: []string{more},
-		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").Only(g.all, "NAMESPACE"),
+		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(g.all, "NAMESPACE"),
 		row: func(e v1.PastEvent) []any {
 			return []any{
 				e.Namespace, statusCell(e.Status), nodeOrGone(e.Node, e.Gone), e.Check, screen.When(!e.Changed.IsZero(), c.Date(e.Changed)), summary(e.Output),

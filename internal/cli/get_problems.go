@@ -66,7 +66,7 @@ func problemList(c *call, value any, items []v1.Problem, all bool) list[v1.Probl
 	held := slices.ContainsFunc(items, func(p v1.Problem) bool { return holdText(c, &p.OpenProblem) != "" })
 	return list[v1.Problem]{
 		value: value, items: items,
-		columns: screen.Head("NAMESPACE|ID|STATE|NODE|SOURCE|OPENED|LASTED|HELD|OUTPUT").Only(all, "NAMESPACE").Only(held, "HELD"),
+		columns: screen.Head("NAMESPACE|ID|STATE|NODE|SOURCE|OPENED|LASTED|HELD|OUTPUT").HideUnless(all, "NAMESPACE").HideUnless(held, "HELD"),
 		row: func(p v1.Problem) []any {
 			end := p.Closed
 			if end.IsZero() {
@@ -162,7 +162,7 @@ func getHistory(c *call, names []string, g *getFlags) (err error) {
 	return list[v1.Entry]{
 		value: v1.EntryList{Items: items, Next: next}, items: items, notes: []string{more},
 		empty:   "no history: it keeps changes of status for the time of the server's --history-retention",
-		columns: screen.Head("NAMESPACE|WHEN|NODE|CHECK|WHAT").Only(g.all, "NAMESPACE"),
+		columns: screen.Head("NAMESPACE|WHEN|NODE|CHECK|WHAT").HideUnless(g.all, "NAMESPACE"),
 		row: func(e v1.Entry) []any {
 			entry := screen.Cell{Text: entryText(e)}
 			if e.Kind == "status" {

@@ -196,7 +196,7 @@ func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) err
 	return list[v1.Availability]{
 		value: l, items: rows, empty: "no events match", notes: notes,
 		columns: screen.Head("NAMESPACE|NODE|CHECK|AVAILABLE|WARNING|CRITICAL|UNKNOWN|NOTHING|CHANGES").
-			Only(f.all, "NAMESPACE").Only(f.by != "check", "NODE").Only(f.by != "node", "CHECK"),
+			Only(f.all, "NAMESPACE").HideUnless(f.by != "check", "NODE").HideUnless(f.by != "node", "CHECK"),
 		row: func(x v1.Availability) []any {
 			return []any{
 				x.Namespace, nodeOrGone(x.Node, x.Gone), x.Check, availablePercent(x),
@@ -299,7 +299,7 @@ func printSection[T any](c *call, f *reportFlags, title string, rows []T, column
 	}
 	c.Printf("\n%s\n", title)
 	shown, more := limited(f, rows)
-	return list[T]{items: shown, columns: columns.Only(f.all, "NAMESPACE"), row: row, notes: []string{moreRows(more)}}.print(c)
+	return list[T]{items: shown, columns: columns.HideUnless(f.all, "NAMESPACE"), row: row, notes: []string{moreRows(more)}}.print(c)
 }
 
 // orEmpty returns a count, and nothing for zero.

@@ -194,9 +194,9 @@ func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) er
 		format = minuteFormat
 	}
 	shown, more := limited(&f.reportFlags, rows)
-	columns := screen.Head("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").Only(f.all, "NAMESPACE")
+	columns := screen.Head("NAMESPACE|DAY|HANDLER|ROUTE|CHECK|NODE|OPENED|AGAIN|REMINDED|CLOSED|FIRST|LAST").HideUnless(f.all, "NAMESPACE")
 	for _, key := range shadowKeys {
-		columns.Only(slices.Contains(f.by, key), strings.ToUpper(key))
+		columns.HideUnless(slices.Contains(f.by, key), strings.ToUpper(key))
 	}
 	return list[shadowRow]{items: shown, columns: columns, row: func(r shadowRow) []any {
 		return []any{
@@ -210,7 +210,7 @@ func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) er
 func printShadowMessages(c *call, f *shadowFlags, items []v1.ShadowMessage) error {
 	shown, more := limited(&f.reportFlags, items)
 	return list[v1.ShadowMessage]{
-		items: shown, notes: []string{moreRows(more)}, columns: screen.Head("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").Only(f.all, "NAMESPACE"),
+		items: shown, notes: []string{moreRows(more)}, columns: screen.Head("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(f.all, "NAMESPACE"),
 		row: func(m v1.ShadowMessage) []any {
 			status, _ := model.ParseStatus(m.Status)
 			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), localName(c, m.Handler), m.Tells, m.Node, m.Check, statusCell(status), m.Summary}

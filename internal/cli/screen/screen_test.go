@@ -48,7 +48,7 @@ func TestScreenWritesSafely(t *testing.T) {
 func TestTableFits(t *testing.T) {
 	type row struct{ node, note, output string }
 	rows := []row{{"web01.fra.example.org", strings.Repeat("n", 30), strings.Repeat("o", 40)}, {"db01", "", ""}}
-	table := Rows(rows, Head("NODE|NOTE|HIDDEN|OUTPUT").Only(false, "HIDDEN"), func(r row) []any { return []any{r.node, r.note, "x", r.output} })
+	table := Rows(rows, Head("NODE|NOTE|HIDDEN|OUTPUT").HideUnless(false, "HIDDEN"), func(r row) []any { return []any{r.node, r.note, "x", r.output} })
 	for _, width := range []int{0, 80, 60} {
 		var out bytes.Buffer
 		if err := table.Write(&Screen{Out: &out, Width: width}); err != nil {

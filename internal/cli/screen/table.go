@@ -16,8 +16,8 @@ type Columns []string
 // Head reads the names of columns, which stand between bars: NODE|CHECK|BY WEEK.
 func Head(names string) Columns { return strings.Split(names, "|") }
 
-// Only hides the named columns unless show.
-func (c Columns) Only(show bool, names ...string) Columns {
+// HideUnless hides the named columns unless show.
+func (c Columns) HideUnless(show bool, names ...string) Columns {
 	for i, name := range c {
 		if !show && slices.Contains(names, name) {
 			c[i] = ""
