@@ -82,7 +82,7 @@ func eventList(c *call, l v1.EventList, g *getFlags, notes ...string) list[v1.Ev
 	return list[v1.Event]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|FOR|SEEN|SEVERITY|TIMES|RUN|HISTORY|PROBLEM|HELD|OUTPUT").
-			Only(g.all, "NAMESPACE").HideUnless(wide, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM").HideUnless(held, "HELD"),
+			HideUnless(g.all, "NAMESPACE").HideUnless(wide, "SEVERITY", "TIMES", "RUN", "HISTORY", "PROBLEM").HideUnless(held, "HELD"),
 		row: func(e v1.Event) []any {
 			since, problem := e.Changed, ""
 			if since.IsZero() {

@@ -49,7 +49,7 @@ func nodeList(c *call, l v1.NodeStateList, all bool, empty string, notes ...stri
 	return list[v1.NodeState]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.Head("NAMESPACE|STATUS|NAME|NOT OK|SEEN|SESSION|GROUPS|OS|AGENT|PROBLEMS|LABELS").
-			Only(all, "NAMESPACE").HideUnless(c.Format == screen.Wide, "AGENT", "PROBLEMS", "LABELS"),
+			HideUnless(all, "NAMESPACE").HideUnless(c.Format == screen.Wide, "AGENT", "PROBLEMS", "LABELS"),
 		row: func(n v1.NodeState) []any {
 			seen, session := "never", "no"
 			if !n.Heard.IsZero() {
@@ -139,7 +139,7 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 	return list[v1.Agent]{
 		value: l, items: l.Items, empty: empty, notes: notes,
 		columns: screen.Head("NAMESPACE|VERSION|NODE|SESSION|WAITS|SKIP/LATE|FORKS/MIN|SENT/DAY|LOST|MEMORY|ADDRESS|CLOCK|CERTIFICATE|REFUSES").
-			Only(g.all, "NAMESPACE").HideUnless(c.Format == screen.Wide, "LOST", "MEMORY", "ADDRESS", "CLOCK", "CERTIFICATE", "REFUSES"),
+			HideUnless(g.all, "NAMESPACE").HideUnless(c.Format == screen.Wide, "LOST", "MEMORY", "ADDRESS", "CLOCK", "CERTIFICATE", "REFUSES"),
 		row: func(a v1.Agent) []any { return agentRow(c, a) },
 	}.print(c)
 }

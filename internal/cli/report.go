@@ -196,7 +196,7 @@ func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) err
 	return list[v1.Availability]{
 		value: l, items: rows, empty: "no events match", notes: notes,
 		columns: screen.Head("NAMESPACE|NODE|CHECK|AVAILABLE|WARNING|CRITICAL|UNKNOWN|NOTHING|CHANGES").
-			Only(f.all, "NAMESPACE").HideUnless(f.by != "check", "NODE").HideUnless(f.by != "node", "CHECK"),
+			HideUnless(f.all, "NAMESPACE").HideUnless(f.by != "check", "NODE").HideUnless(f.by != "node", "CHECK"),
 		row: func(x v1.Availability) []any {
 			return []any{
 				x.Namespace, nodeOrGone(x.Node, x.Gone), x.Check, availablePercent(x),
