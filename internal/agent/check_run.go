@@ -2,11 +2,15 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/probe"
 	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/measure"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -109,4 +113,153 @@ func (c *checks) probe(ctx context.Context, x *check, keep int) run.Result {
 	status, text := probe.Run(ctx, &env, x.command.Probe, x.command.Args)
 	text, cut := run.Cut(text, keep)
 	return run.Result{Status: status, Code: int(status), Output: text, Cut: cut, Duration: time.Since(start)}
+}
+
+const (
+	hookTimeout  = 10 * time.Second // default
+	maxExtra     = 192 << 10        // bytes of a result's extra fields
+	hookOverhead = 64               // most bytes that a hook's result takes besides its name and output
+)
+
+// extra finds the values in the output and runs the hooks. It returns the encoded extra fields,
+// which fit the server's limit together with the output. Values that do not fit are left out, and
+// the output says how many.
+func (c *checks) extra(ctx context.Context, x *check, result *run.Result, keep int) []byte {
+	if x.chunk.Metrics == nil && len(x.chunk.Hooks) == 0 {
+		discardOutput(x, result)
+		return nil
+	}
+	values := judgeValues(x, result, keep)
+	room := min(c.resultLimit()-len(result.Output), maxExtra)
+	extra := wire.AppendExtra(nil, &wire.Extra{Hooks: c.runHooks(ctx, x, result, room)})
+	discardOutput(x, result)
+	for i := range values {
+		longer := wire.AppendValue(extra, &values[i])
+		if len(longer) > room {
+			note := fmt.Sprintf("\n(%d of %d values are left out: the result would be too large)", len(values)-i, len(values))
+			if len(result.Output)+len(note) <= keep && len(extra)+len(result.Output)+len(note) <= c.resultLimit() {
+				result.Output = append(result.Output[:len(result.Output):len(result.Output)], note...)
+			}
+			break
+		}
+		extra = longer
+	}
+	if len(extra) > max(room, 0) {
+		return nil
+	}
+	return extra
+}
+
+// judgeValues finds the values in a result and compares them with their thresholds. A value out of
+// bounds raises the status and adds a line to the output. A result that is UNKNOWN by itself, or has
+// no plug-in exit code, is not judged.
+func judgeValues(x *check, result *run.Result, keep int) []model.Value {
+	m := x.chunk.Metrics
+	if m == nil || result.Code < 0 || result.Code > 3 {
+		return nil
+	}
+	values, _ := measure.Parse(m.Format, result.Output, result.Cut > 0, m.Tags)
+	if result.Status == model.Unknown {
+		return values
+	}
+	status, lines := measure.Judge(result.Status, values, x.chunk.Thresholds)
+	if len(lines) == 0 {
+		return values
+	}
+	added := "\n" + strings.Join(lines, "\n")
+	if status != result.Status { // the cause comes first: tables and messages show the first line
+		added = strings.TrimPrefix(added, "\n") + "\n"
+	}
+	text, room := result.Output, max(0, keep-len(added))
+	if len(text) > room {
+		var cut uint64
+		text, cut = run.Cut(text, room)
+		result.Cut += cut
+	}
+	if status != result.Status {
+		result.Output = append([]byte(added), text...)
+	} else {
+		result.Output = append(text[:len(text):len(text)], added...)
+	}
+	if len(result.Output) > keep {
+		result.Output = []byte(strings.ToValidUTF8(string(result.Output[:keep]), ""))
+	}
+	result.Status = status
+	result.Note = strings.TrimPrefix(result.Note+"\n"+strings.Join(lines, "\n"), "\n")
+	return values
+}
+
+// runHooks runs the hooks of a check that match the result, one after the other. room is the bytes
+// that all their results may take.
+func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, room int) (list []model.HookResult) {
+	if x.problem != "" {
+		return nil
+	}
+	assets, _ := c.assetDirs(ctx, x) // without them a hook reports the missing program itself
+	for i := range x.chunk.Hooks {
+		h := &x.chunk.Hooks[i]
+		if !h.Runs(result.Status, result.Code) || ctx.Err() != nil {
+			continue
+		}
+		if room -= hookOverhead + len(h.Name); room <= 0 {
+			break
+		}
+		timeout := time.Duration(h.Timeout)
+		if timeout <= 0 {
+			timeout = hookTimeout
+		}
+		r := c.runner.Run(ctx, run.Command{
+			Assets: assets, Shell: x.command.Hooks[i].Shell, Argv: x.command.Hooks[i].Argv, Env: x.command.Env, Hide: x.hide,
+			RunAs: x.command.RunAs, Stdin: c.hookInput(x, h, result), Timeout: timeout, MaxOutput: min(room, model.MaxHookOutput), AdHoc: true,
+		})
+		room -= len(r.Output)
+		list = append(list, model.HookResult{
+			Name: h.Name, Status: r.Status, Output: string(r.Output), Cut: r.Cut, Duration: model.Duration(r.Duration.Round(time.Millisecond)),
+		})
+	}
+	return list
+}
+
+// hookInput returns the standard input of a hook that asks for it: the result as Sensu's event.
+func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
+	if !h.Stdin {
+		return ""
+	}
+	type metadata struct {
+		Name string `json:"name"`
+	}
+	var event struct {
+		Entity struct {
+			Metadata metadata `json:"metadata"`
+		} `json:"entity"`
+		Check struct {
+			Metadata metadata     `json:"metadata"`
+			Command  string       `json:"command"`
+			Interval int64        `json:"interval"`
+			Status   model.Status `json:"status"`
+			Output   string       `json:"output"`
+			Duration float64      `json:"duration"`
+		} `json:"check"`
+	}
+	event.Entity.Metadata.Name = *c.agent.name.Load()
+	event.Check.Metadata.Name, event.Check.Command, event.Check.Interval = x.chunk.Name, x.command.Shell, int64(x.chunk.Interval.Seconds())
+	event.Check.Status, event.Check.Output, event.Check.Duration = result.Status, string(result.Output), result.Duration.Seconds()
+	text, err := json.Marshal(event)
+	if err != nil {
+		panic("BUG: encode a result as JSON: " + err.Error())
+	}
+	return string(text) + "\n"
+}
+
+// discardOutput drops the output of a check with discardOutput. The agent's own lines stay: how the
+// run ended, and which value is out of bounds.
+func discardOutput(x *check, result *run.Result) {
+	if !x.chunk.DiscardOutput || result.Code < 0 && result.Note == "" {
+		return
+	}
+	text := result.Note
+	if text == "" {
+		text = model.OutputDiscarded
+	}
+	result.Output, result.Cut = []byte(text), 0
 }

@@ -1,8 +1,12 @@
 package pki
 
 import (
+	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
 	"crypto/subtle"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -256,3 +260,218 @@ func (e *Enroller) join(ctx context.Context, key string, request EnrolRequest) (
 
 // enrolTimeout bounds the answer of one server.
 const enrolTimeout = 30 * time.Second
+
+// RenewPath is the address at which a machine renews its certificate. TLS asks for no client
+// certificate there, so expired ones renew too.
+const RenewPath = "/agent/v1/renew"
+
+const (
+	// maxRenew bounds request and answer, in bytes.
+	maxRenew = 64 << 10
+	// RenewableFor is the time after expiry in which a certificate can be renewed.
+	RenewableFor = 365 * 24 * time.Hour
+)
+
+// RenewRequest proves possession of the certificate's key by a certificate request. The key stays
+// the same; `muster node replace` changes it.
+type RenewRequest struct {
+	Certificate []byte `json:"certificate"` // DER
+	CSR         []byte `json:"csr"`         // DER
+	// Return describes the machine, for a server that does not know its node: a person has to admit
+	// it again.
+	Return *EnrolRequest `json:"return,omitempty"`
+}
+
+// RenewAnswer is the new certificate.
+type RenewAnswer struct {
+	Certificate []byte   `json:"certificate,omitempty"` // PEM
+	Pending     *Pending `json:"pending,omitempty"`     // set alone: a person has to admit the machine again
+}
+
+// Returning is a node proven by a certificate of this CA but missing in the server's data, because
+// the server runs on an older copy of them.
+type Returning struct {
+	UID       uuid.UUID
+	Certified time.Time // issue time of the certificate
+	Namespace string    // claimed by the machine
+}
+
+// Renewer answers RenewPath.
+type Renewer struct {
+	Authority *Authority
+	Registrar Registrar
+	// Pending stores machines whose node is missing until a person admits them again, and returns
+	// the time until the next request; nil: they are refused.
+	Pending func(key string, request EnrolRequest) (again time.Duration, err error)
+	// Admit admits a request that was read whole, until leave; nil: no limit.
+	Admit func(context.Context) (leave func(), err error)
+}
+
+// Outcomes of a renewal.
+const (
+	Renewed        = "renewed"
+	RenewedExpired = "renewed_expired" // after expiry
+	RenewForeign   = "foreign"         // certificate of another CA
+	RenewKey       = "key"             // the request has another key
+	RenewUnknown   = "unknown"         // no node has this key
+	RenewPending   = "pending"         // node missing without a record: a person decides
+	RenewBarred    = "barred"          // the node was retired, replaced, …
+	RenewTooOld    = "too_old"
+	RenewMalformed = "malformed"
+	RenewFailed    = "failed" // fault of the server, or too many at once
+)
+
+// Serve answers one request and returns the outcome.
+func (r *Renewer) Serve(w http.ResponseWriter, q *http.Request) (outcome string) {
+	var request RenewRequest
+	var answer RenewAnswer
+	outcome = RenewMalformed
+	err := error(model.Errorf(model.Invalid, "renewal is a POST"))
+	if q.Method == http.MethodPost {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(enrolTimeout))
+		err = json.NewDecoder(http.MaxBytesReader(w, q.Body, maxRenew)).Decode(&request)
+		var large *http.MaxBytesError
+		switch {
+		case errors.As(err, &large):
+			err = model.Errorf(model.TooLarge, "renewal request is longer than %d bytes", maxRenew)
+		case err != nil:
+			err = model.Errorf(model.Invalid, "renewal request: %w", err)
+		default:
+			if request.Return != nil {
+				request.Return.Whence = q.RemoteAddr
+			}
+			answer, outcome, err = r.admitted(q.Context(), request)
+		}
+	}
+	if err != nil {
+		refuse(w, "renewal refused", err)
+		return outcome
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if answer.Pending != nil {
+		w.WriteHeader(http.StatusAccepted)
+	}
+	_ = json.NewEncoder(w).Encode(answer)
+	return outcome
+}
+
+func (r *Renewer) admitted(ctx context.Context, request RenewRequest) (RenewAnswer, string, error) {
+	if r.Admit != nil {
+		leave, err := r.Admit(ctx)
+		if err != nil {
+			return RenewAnswer{}, RenewFailed, err
+		}
+		defer leave()
+	}
+	return r.Renew(request)
+}
+
+// Hints for a machine whose identity is void. A running agent locks the state folder, and join
+// keeps an identity, so both go first.
+const (
+	// Paste makes the line that a server printed work on such a machine.
+	Paste = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the line that the server printed; systemctl start muster-agent"
+	// JoinAnew makes the machine a node again.
+	JoinAnew = "on the server: muster node token; " + Paste
+	// LetIn is for a machine that the server does not know and has no objection to.
+	LetIn = "its agent asks by itself to be let in again: on the server: muster node list --pending; muster node accept NAME; if it is not listed, " + JoinAnew
+)
+
+// Renew issues a new certificate for a node's key, on proof of that key, also after expiry:
+// machines are switched off for months. The error for a former node has the reason.
+func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
+	cert, err := x509.ParseCertificate(request.Certificate)
+	if err != nil {
+		return RenewAnswer{}, RenewMalformed, model.Errorf(model.Invalid, "certificate: %w", err)
+	}
+	public, err := requestKey(request.CSR)
+	if err != nil {
+		return RenewAnswer{}, RenewMalformed, err
+	}
+	uid, err := NodeOf(cert)
+	if err != nil || cert.CheckSignatureFrom(r.Authority.ca) != nil {
+		return RenewAnswer{}, RenewForeign, model.Errorf(model.Unauthenticated, "this certificate was not made by this server for a node").
+			WithHint("look whether this is the server that the machine joined; to join this one, %s", JoinAnew)
+	}
+	if !public.Equal(cert.PublicKey) {
+		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the request is for another key than the certificate's").
+			WithHint("a node gets another key by muster node replace")
+	}
+	key, now := Fingerprint(public), r.Authority.now()
+	tooOld := now.After(cert.NotAfter.Add(RenewableFor))
+	node, ok := r.Registrar.NodeOfKey(key)
+	if !ok || node.UID != uid {
+		if err := r.Registrar.RefuseKey(key); err != nil {
+			return RenewAnswer{}, RenewBarred, err
+		}
+		if !ok && request.Return != nil && r.Pending != nil && !tooOld && r.Registrar.UnknownNode(uid) {
+			return r.wait(key, cert, *request.Return)
+		}
+		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "the server knows no node %s with this machine's key", uid).
+			WithHint("if it was deleted, or the server lets nobody in without a token (--pending), let it join again; %s", JoinAnew)
+	}
+	if tooOld {
+		return RenewAnswer{}, RenewTooOld, model.Errorf(model.Forbidden, "the certificate of node %s expired at %s, more than %d days ago",
+			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), RenewableFor/(24*time.Hour)).
+			WithHint("on the server: muster node replace %s; %s", node.Name, Paste)
+	}
+	made, err := r.Authority.issueNode(public, uid)
+	if err != nil {
+		return RenewAnswer{}, RenewFailed, err
+	}
+	if now.After(cert.NotAfter) {
+		return RenewAnswer{Certificate: made}, RenewedExpired, nil
+	}
+	return RenewAnswer{Certificate: made}, Renewed, nil
+}
+
+// wait handles a machine whose node is missing in the server's data.
+func (r *Renewer) wait(key string, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
+	uid, err := NodeOf(cert)
+	if err != nil {
+		return RenewAnswer{}, RenewForeign, err
+	}
+	request.Secret, request.CSR = nil, nil
+	request.Returns = &Returning{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
+	again, err := r.Pending(key, request)
+	if err != nil {
+		return RenewAnswer{}, RenewFailed, err
+	}
+	return RenewAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, RenewPending, nil
+}
+
+// RenewAt returns the time of the next renewal: after two thirds of the certificate's lifetime plus
+// up to half of the rest, by node id, so that a fleet that joined within an hour renews over two
+// weeks.
+func RenewAt(id *Identity) time.Time {
+	life := Life(id)
+	var share float64
+	for _, b := range id.Node[8:] { // the id is random
+		share = (share + float64(b)) / 256
+	}
+	return id.Certificate.Leaf.NotAfter.Add(-life/3 + time.Duration(share*float64(life/6)))
+}
+
+// Life returns the lifetime of the identity's certificate.
+func Life(id *Identity) time.Duration {
+	cert := id.Certificate.Leaf
+	return max(time.Second, cert.NotAfter.Sub(cert.NotBefore.Add(backdate)))
+}
+
+// Expired reports whether a server refused our certificate because of its date.
+func Expired(err error) bool {
+	return err != nil && bytes.Contains([]byte(err.Error()), []byte("remote error: tls: expired certificate"))
+}
+
+// request builds a renewal request for the identity's certificate.
+func (id *Identity) request(says *EnrolRequest) ([]byte, error) {
+	key, ok := id.Certificate.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, errors.New("the agent's key is none that this version makes")
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(RenewRequest{Certificate: id.Certificate.Certificate[0], CSR: csr, Return: says})
+}

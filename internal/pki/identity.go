@@ -1,20 +1,29 @@
 package pki
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // IdentityFile holds the whole identity in an agent's state folder, so that one rename makes a
@@ -127,4 +136,211 @@ func decodeIdentity(data []byte) (*Identity, error) {
 		return nil, err
 	}
 	return s.identity()
+}
+
+// JoiningFile holds the state of a machine from its first request until it is a node.
+const JoiningFile = "joining.json"
+
+// JoinState is a machine that has requested enrolment and is no node yet. The key is written before
+// the first request: a repeated request has the same key and creates no second node, and the
+// fingerprint stays the same while a person compares it.
+type JoinState struct {
+	Key     []byte   `json:"key"`               // PEM
+	Machine string   `json:"machine,omitempty"` // machine id: a copied disk does not use the key
+	CA      string   `json:"ca,omitempty"`      // SHA-256 (hex) of the CA trusted on first use
+	Servers []string `json:"servers,omitempty"` // addresses of the requests
+
+	key *ecdsa.PrivateKey
+}
+
+// LoadJoinState reads the joining state of a state folder; fs.ErrNotExist if there is none.
+func LoadJoinState(stateDir string) (*JoinState, error) {
+	path := filepath.Join(stateDir, JoiningFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	j, err := decodeJoining(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return j, nil
+}
+
+func decodeJoining(data []byte) (*JoinState, error) {
+	j := &JoinState{}
+	if err := json.Unmarshal(data, j); err != nil {
+		return nil, err
+	}
+	key, err := parseKey(j.Key)
+	if err != nil {
+		return nil, err
+	}
+	var ok bool
+	if j.key, ok = key.(*ecdsa.PrivateKey); !ok {
+		return nil, errors.New("want an ECDSA key")
+	}
+	return j, nil
+}
+
+// openJoining reads the joining state, or creates a new key where it is missing, unreadable or
+// another machine's.
+func openJoining(dir, machine string) (*JoinState, error) {
+	j, err := LoadJoinState(dir)
+	if err == nil && j.Machine == machine {
+		return j, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && errors.Is(err, fs.ErrPermission) {
+		return nil, err
+	}
+	j = &JoinState{Machine: machine}
+	if j.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, fmt.Errorf("make the agent's key: %w", err)
+	}
+	if j.Key, err = keyPEM(j.key); err != nil {
+		return nil, fmt.Errorf("encode the agent's key: %w", err)
+	}
+	return j, nil
+}
+
+func (j *JoinState) keep(dir string) error {
+	data, err := json.MarshalIndent(j, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the agent's folder: %w", err)
+	}
+	return writeFile(filepath.Join(dir, JoiningFile), data)
+}
+
+// Fingerprint returns the fingerprint of the machine's key, as the server shows it.
+func (j *JoinState) Fingerprint() string { return Fingerprint(&j.key.PublicKey) }
+
+// SumOf returns the SHA-256 of a CA certificate (PEM), the form of tokens and --ca-hash.
+func SumOf(pem []byte) (sum [32]byte, err error) {
+	cert, err := parseCert(pem)
+	if err != nil {
+		return sum, err
+	}
+	if !cert.IsCA {
+		return sum, errors.New("it is no CA's certificate")
+	}
+	return sha256.Sum256(cert.Raw), nil
+}
+
+// ParseSum reads sha256: and 64 hexadecimal digits.
+func ParseSum(text string) (sum [32]byte, err error) {
+	digits := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), sumPrefix)
+	b, err := hex.DecodeString(strings.NewReplacer(":", "", " ", "").Replace(digits))
+	if err != nil || len(b) != len(sum) {
+		return sum, model.Errorf(model.Invalid, "%q is no hash of a CA: want sha256: and 64 hexadecimal digits", text).
+			WithHint("on the server: muster node ca")
+	}
+	return [32]byte(b), nil
+}
+
+const sumPrefix = "sha256:"
+
+// SumText writes the form that ParseSum reads.
+func SumText(sum [32]byte) string { return sumPrefix + hex.EncodeToString(sum[:]) }
+
+// Fingerprint identifies a machine's public key: the SHA-256 of its SubjectPublicKeyInfo (DER), as
+// 64 hexadecimal digits. A node's row stores it (model.NodeSpec.Key). It is empty for a key that no
+// certificate can hold.
+func Fingerprint(key crypto.PublicKey) string {
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return ""
+	}
+	return fingerprint(der)
+}
+
+// FingerprintOf returns the Fingerprint of a certificate's key.
+func FingerprintOf(cert *x509.Certificate) string { return fingerprint(cert.RawSubjectPublicKeyInfo) }
+
+func fingerprint(spki []byte) string {
+	sum := sha256.Sum256(spki)
+	return hex.EncodeToString(sum[:])
+}
+
+const uriPrefix = "node:"
+
+func cutNode(opaque string) (string, bool) { return strings.CutPrefix(opaque, uriPrefix) }
+
+func certPEM(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func parseCert(data []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, errors.New("no PEM certificate")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+func parseKey(data []byte) (crypto.PrivateKey, error) {
+	block, _ := pem.Decode(data)
+	if block == nil || block.Type != "PRIVATE KEY" {
+		return nil, errors.New("no PEM private key")
+	}
+	return x509.ParsePKCS8PrivateKey(block.Bytes)
+}
+
+func keyPEM(key crypto.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+func writeKey(path string, key crypto.PrivateKey) error {
+	data, err := keyPEM(key)
+	if err != nil {
+		return fmt.Errorf("write key %s: %w", path, err)
+	}
+	return writeFile(path, data)
+}
+
+// writeFile replaces a file atomically, readable by its owner only.
+func writeFile(path string, data []byte) error {
+	if err := disk.WriteFile(disk.OS{}, filepath.Dir(path), filepath.Base(path), data); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// load reads a pair and checks that certificate and key match.
+func (a *Authority) load(certName, keyName string) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	data, err := os.ReadFile(filepath.Join(a.dir, certName))
+	if err != nil {
+		return nil, nil, err
+	}
+	cert, err := parseCert(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", certName, err)
+	}
+	if data, err = os.ReadFile(filepath.Join(a.dir, keyName)); err != nil {
+		return nil, nil, err
+	}
+	parsed, err := parseKey(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", keyName, err)
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || !key.PublicKey.Equal(cert.PublicKey) {
+		return nil, nil, fmt.Errorf("%s does not belong to %s", keyName, certName)
+	}
+	return cert, key, nil
+}
+
+// store writes the key first. A crash in between leaves no certificate: a CA pair then needs an
+// operator, a server pair is issued anew.
+func (a *Authority) store(certName, keyName string, der []byte, key *ecdsa.PrivateKey) error {
+	if err := writeKey(filepath.Join(a.dir, keyName), key); err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(a.dir, certName), certPEM(der))
 }

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -144,4 +145,11 @@ func errUnknownToken() error {
 		WithHint("make one on the server: muster node token")
 	e.Cause = errNoToken
 	return e
+}
+
+// Tokens finds join tokens. Registrar.Register counts a use together with the node, so a failed
+// registration uses nothing.
+type Tokens interface {
+	// Find returns the token with this id, with Stored set, or a model.NotFound error.
+	Find(ctx context.Context, id string) (JoinToken, error)
 }

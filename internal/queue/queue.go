@@ -2,7 +2,7 @@
 // capacity, an overflow policy and a depth (`muster get queues`; internal/metrics exports
 // it). A Registry lists all queues of one server; buffers of another form, such as the
 // journal's pending bytes, register themselves too. Kinds lists the server's queues with
-// their settings (kinds.go); Slots limits concurrent work (slots.go). In: items of any
+// their settings (kinds.go); Slots limits concurrent work. In: items of any
 // number of producers. Out: the same items, each to one consumer. No goroutines; one lock
 // over the registry's table. Start reading at Queue.Put.
 package queue
@@ -156,3 +156,19 @@ func (q *Queue[T]) Info() Info {
 		Policy: q.policy, Passed: q.passed.Load(), Overflow: q.overflow.Load(),
 	}
 }
+
+// Slots is a counting semaphore with the name, capacity and policy of a queue.
+type Slots struct{ taken *Queue[struct{}] }
+
+// NewSlots returns slots of the queue kind of that name, and registers them. An unknown name panics.
+func NewSlots(r *Registry, name string) *Slots {
+	capacity, policy := r.Bounds(name)
+	return &Slots{New[struct{}](r, name, int(capacity), policy)}
+}
+
+// Enter takes a slot. If none is free, Enter waits until ctx ends (Block) or returns
+// ErrFull. Every successful Enter needs one Leave.
+func (s *Slots) Enter(ctx context.Context) error { return s.taken.Put(ctx, struct{}{}) }
+
+// Leave returns a slot.
+func (s *Slots) Leave() { <-s.taken.Items() }

@@ -3,10 +3,15 @@ package selfcheck
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/source/core"
 )
 
 // episodes keep one built-in event of nodes: it opens at the first occurrence and closes after ten
@@ -87,4 +92,162 @@ func (e *episodes) tick() {
 			delete(e.open, node)
 		}
 	}
+}
+
+// clones holds the last report about each node until watchClones takes it. They are at most one for each
+// node.
+type clones struct {
+	mu      sync.Mutex
+	reports map[model.NodeID]core.Clone
+	arrived chan struct{} // holds one signal
+}
+
+// Clone reports a machine that was refused because another one is connected with its identity. It is
+// muster.Config.OnClone.
+func (m *Monitor) Clone(c core.Clone) {
+	m.clones.mu.Lock()
+	m.clones.reports[c.Node.ID] = c
+	m.clones.mu.Unlock()
+	select {
+	case m.clones.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func (c *clones) drain() map[model.NodeID]core.Clone {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	reports := c.reports
+	c.reports = map[model.NodeID]core.Clone{}
+	return reports
+}
+
+// watchClones keeps the event `identity` of nodes: critical while a second machine connects with a
+// node's identity.
+func (m *Monitor) watchClones(ctx context.Context) error {
+	e, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine came with this node's identity")
+	if err != nil {
+		return err
+	}
+	tick := time.NewTicker(episodeTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			e.tick()
+		case <-m.clones.arrived:
+			for node, c := range m.clones.drain() {
+				text := cloneText(c)
+				if e.occurred(node, text, text) {
+					m.o.Log.Warn("two machines have one identity", "node", c.Node.Name, "holds", c.Holder.String(), "came", c.Refused.String(), "event", text)
+				}
+			}
+		}
+	}
+}
+
+func cloneText(c core.Clone) string {
+	return fmt.Sprintf("two machines have this node's identity: %s is connected since %s; %s came with it and was sent away. "+
+		"One is a copy of the other. On the one that is wrong, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a token of its own. "+
+		"This closes by itself when none came for %s",
+		c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused, model.Duration(episodeLength*episodeTick))
+}
+
+// watchLimits keeps the event `limits`: a warning of the node that met a limit of its namespace, so
+// that the namespace's people see it. Where many nodes meet one limit, the first one has the event.
+func (m *Monitor) watchLimits(ctx context.Context) error {
+	e, err := m.newEpisodes(ctx, model.LimitsCheck, model.Warning, "no limit was met")
+	if err != nil {
+		return err
+	}
+	l := limits{episodes: e, nodes: map[limit]model.NodeID{}, find: m.o.Node}
+	tick := time.NewTicker(episodeTick)
+	defer tick.Stop()
+	last := m.o.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now := m.o.Now()
+		l.update(m.o.Hits(now.Add(-episodeLength*episodeTick)), last)
+		l.tick()
+		last = now
+	}
+}
+
+// limits maps each limit that is met to the node that has its event.
+type limits struct {
+	*episodes
+	nodes map[limit]model.NodeID
+	find  func(namespace, name string) (model.NodeID, bool)
+}
+
+type limit struct{ namespace, name string }
+
+// update takes the hits of the last ten minutes and writes the events of limits that were hit after last.
+func (l *limits) update(hits []core.Hit, last time.Time) {
+	maps.DeleteFunc(l.nodes, func(_ limit, node model.NodeID) bool { return l.open[node] == nil })
+	byNode := map[model.NodeID][]core.Hit{}
+	for _, h := range hits {
+		key := limit{h.Namespace, h.Limit}
+		node, ok := l.nodes[key]
+		if !ok {
+			if !h.Last.After(last) {
+				continue // its event is closed
+			}
+			if node, ok = l.find(h.Namespace, h.Node); !ok {
+				continue // deleted
+			}
+			l.nodes[key] = node
+		}
+		byNode[node] = append(byNode[node], h)
+	}
+	for node, hits := range byNode {
+		slices.SortFunc(hits, func(a, b core.Hit) int { return strings.Compare(a.Limit, b.Limit) })
+		var names, texts []string
+		recent := false
+		for _, h := range hits {
+			recent = recent || h.Last.After(last)
+			names, texts = append(names, h.Limit), append(texts, LimitText(h))
+		}
+		if recent {
+			l.occurred(node, strings.Join(names, " "), strings.Join(texts, "\n"))
+		}
+	}
+}
+
+// LimitField returns the field of a Namespace's spec.limits that raises a limit; "": none does.
+func LimitField(limit string) string {
+	switch limit {
+	case "output":
+		return "outputBytes"
+	case "node_states":
+		return "statesPerNode"
+	case "namespace_states":
+		return "states"
+	case "node_rate":
+		return "nodeResultsPerSec"
+	case "namespace_rate":
+		return "resultsPerSec"
+	case "namespace_nodes":
+		return "nodes"
+	case "labels":
+		return "labels"
+	case "node_passive":
+		return "passivePerNode"
+	}
+	return ""
+}
+
+// LimitText names the namespace and the limit that was met, and the command that raises it.
+func LimitText(h core.Hit) string {
+	text := fmt.Sprintf("namespace %s met a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
+	if field := LimitField(h.Limit); field != "" {
+		text += fmt.Sprintf("; spec.limits.%s: muster edit namespace %s", field, h.Namespace)
+	}
+	return text
 }

@@ -2,7 +2,9 @@ package selfcheck
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,7 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/source/muster"
 )
 
 // Options lists the measurements of a Monitor and its output. Run and the other methods call the
@@ -63,4 +67,136 @@ func (m *Monitor) Run(ctx context.Context) error {
 	g.Go(func() error { return m.watchClones(ctx) })
 	g.Go(func() error { return m.watchLimits(ctx) })
 	return g.Wait()
+}
+
+// outages counts nodes that fall silent. A mass outage is a large share of the fleet within one
+// keepalive time-out; messages about each of its nodes wait for two time-outs.
+type outages struct {
+	timeout time.Duration // of keepalives
+
+	mu     sync.Mutex
+	silent []silence // within the last time-out
+	until  time.Time // end of the mass outage
+	reason string
+}
+
+// silence is a number of nodes that fell silent at about one time.
+type silence struct {
+	at    time.Time
+	nodes int
+}
+
+// A mass outage is this share of all nodes, and at least so many.
+const (
+	massShare = 0.2
+	massLeast = 10
+)
+
+// add counts nodes that fell silent at an instant. mass: the nodes of the time-out before it and they
+// are a mass outage; a late report counts at its own instant.
+func (o *outages) add(at time.Time, nodes, all int) (sum int, mass bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.silent) > 0 && at.Sub(o.silent[0].at) >= o.timeout {
+		o.silent = o.silent[1:]
+	}
+	if last := len(o.silent) - 1; last >= 0 && at.Sub(o.silent[last].at) < o.timeout/100 {
+		o.silent[last].nodes += nodes
+	} else {
+		o.silent = append(o.silent, silence{at, nodes})
+	}
+	for _, s := range o.silent {
+		sum += s.nodes
+	}
+	return sum, sum >= massLeast && float64(sum) > massShare*float64(all)
+}
+
+// start starts a mass outage or extends the present one; first: it starts. Nodes that lose their
+// sessions fall silent a time-out later: that is one outage.
+func (o *outages) start(now time.Time, reason string) (first bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if first = o.until.IsZero() || now.Sub(o.until) >= 2*o.timeout; first {
+		o.reason = reason
+	}
+	o.until = now.Add(2 * o.timeout)
+	return first
+}
+
+// current returns the mass outage at an instant; nil: none.
+func (o *outages) current(now time.Time) *route.Hold {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !now.Before(o.until) {
+		return nil
+	}
+	return &route.Hold{Kind: route.ManySilent, Reason: o.reason, Until: o.until}
+}
+
+// MassOutage returns the mass outage that holds messages back at an instant; nil: none. It is
+// react.Options.MassOutage.
+func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.current(now) }
+
+// Shed reports that many sessions ended at once, before their nodes can fall silent. It is
+// muster.Config.OnShed.
+func (m *Monitor) Shed(loss muster.Shed) {
+	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: look at this server's network first", loss.Lost, loss.Before, loss.Window)
+	m.o.Log.Error("many agents lost their sessions at once", "lost", loss.Lost, "before", loss.Before)
+	m.outages.start(m.o.Now(), text)
+	m.reportOutage(text)
+}
+
+// Silent reports the instants at which nodes fell silent: their connections hang, or they did not come
+// back after this server did. It is react.Options.NodesSilent.
+func (m *Monitor) Silent(at []time.Time) {
+	all, sum := m.o.Machines(), 0
+	for _, instant := range at {
+		if n, mass := m.outages.add(instant, 1, all); mass {
+			sum = max(sum, n)
+		}
+	}
+	if sum == 0 {
+		return
+	}
+	text := fmt.Sprintf("%d of %d nodes fell silent within %s: look at this server and its network first", sum, all, model.Duration(m.o.KeepaliveTimeout))
+	if m.outages.start(m.o.Now(), text) {
+		m.o.Log.Error("many nodes fell silent at once", "silent", sum, "nodes", all)
+		m.reportOutage(text)
+	}
+}
+
+// reportOutage never waits for the journal: a report under way stands for this one too.
+func (m *Monitor) reportOutage(text string) {
+	select {
+	case m.lost <- text:
+	default:
+	}
+}
+
+// recordOutages writes the event `sessions`.
+func (m *Monitor) recordOutages(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case text := <-m.lost:
+			within, cancel := context.WithTimeout(ctx, time.Minute)
+			if err := m.o.Record(within, model.ServerNode, model.SessionsCheck, model.Critical, text); err != nil && ctx.Err() == nil {
+				m.o.Log.Error("event about lost sessions could not be recorded", "err", err)
+			}
+			cancel()
+		}
+	}
+}
+
+// outageCalm is how long no more sessions must have ended before the event `sessions` closes.
+const outageCalm = 5 * time.Minute
+
+// endOutage closes the event `sessions`; where the journal refuses, the next call does.
+func (m *Monitor) endOutage(ctx context.Context, now time.Time) {
+	event, ok := m.o.Event(model.ServerNode, model.SessionsCheck)
+	if ok && (event.Status == model.OK || now.Sub(time.Unix(0, event.Received)) < outageCalm) {
+		return
+	}
+	_ = m.o.Record(ctx, model.ServerNode, model.SessionsCheck, model.OK, fmt.Sprintf("%d agents are connected", m.o.Connected()))
 }

@@ -3,7 +3,9 @@ package wsconn
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,3 +86,115 @@ func (c *Conn) NetConn() net.Conn { return c.nc }
 
 // Close closes the connection below, without a close frame.
 func (c *Conn) Close() error { return c.nc.Close() }
+
+// Write sends frame[Headroom:] as one binary message. The header goes into the headroom, so a message is one write without
+// a copy; a client masks it in place. After an error the connection is of no use.
+func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
+
+// Ping sends a ping. The peer's pong returns the payload (at most 125 bytes).
+func (c *Conn) Ping(payload []byte) error { return c.writeControl(ws.OpPing, payload) }
+
+// Pong sends an unsolicited pong: a peer that waits for one learns that this end is alive.
+func (c *Conn) Pong() error { return c.writeControl(ws.OpPong, nil) }
+
+// WriteClose sends a close frame. The connection stays open for the peer's answer.
+func (c *Conn) WriteClose(code uint16, reason string) error {
+	return c.writeControl(ws.OpClose, ws.NewCloseFrameBody(ws.StatusCode(code), reason[:min(len(reason), 120)]))
+}
+
+func (c *Conn) writeControl(op Op, payload []byte) error {
+	return c.write(op, append(make([]byte, Headroom, Headroom+len(payload)), payload...))
+}
+
+func (c *Conn) write(op Op, frame []byte) error {
+	payload := frame[Headroom:]
+	h := ws.Header{Fin: true, OpCode: op, Length: int64(len(payload))}
+	if c.client {
+		h.Masked, h.Mask = true, ws.NewMask()
+		ws.Cipher(payload, h.Mask, 0)
+	}
+	size := putHeader(frame[:Headroom], h)
+	copy(frame[Headroom-size:], frame[:size])
+	return c.Send(frame[Headroom-size:])
+}
+
+// putHeader encodes a header at the front of b, which has room for the longest, and returns its size.
+func putHeader(b []byte, h ws.Header) int {
+	if err := ws.WriteHeaderBuffer(io.Discard, h, b); err != nil {
+		panic("BUG: encode a frame's header: " + err.Error())
+	}
+	return ws.HeaderSize(h)
+}
+
+// AppendFrame appends one binary message of a server, in parts: several messages are one Send.
+func AppendFrame(dst []byte, parts ...[]byte) []byte {
+	h := ws.Header{Fin: true, OpCode: ws.OpBinary}
+	for _, p := range parts {
+		h.Length += int64(len(p))
+	}
+	dst = slices.Grow(dst, ws.MaxHeaderSize+int(h.Length))
+	dst = dst[:len(dst)+putHeader(dst[len(dst):len(dst)+ws.MaxHeaderSize], h)]
+	for _, p := range parts {
+		dst = append(dst, p...)
+	}
+	return dst
+}
+
+// Send writes frames of AppendFrame.
+func (c *Conn) Send(frames []byte) error {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	if err := c.moveDeadline(); err != nil {
+		return err
+	}
+	_, err := c.nc.Write(frames)
+	return err
+}
+
+// moveDeadline keeps the write deadline between one and two timeouts ahead: the runtime's timer is set once per timeout,
+// not once per frame.
+func (c *Conn) moveDeadline() error {
+	now := time.Now() // its monotonic reading ignores changes of the wall clock
+	if c.deadline.Sub(now) > c.timeout {
+		return nil
+	}
+	c.deadline = now.Add(2 * c.timeout)
+	return c.nc.SetWriteDeadline(c.deadline)
+}
+
+// maxDiscard bounds the bytes of a peer that CloseGracefully reads and drops.
+const maxDiscard = 8 << 20
+
+// CloseGracefully closes nc so that the peer can read what was written last. A close while bytes of the peer are unread
+// makes the kernel reset the connection, and the peer loses the message with the reason. So it ends the server's half,
+// drops incoming bytes for at most within, then closes. Nobody else may read meanwhile.
+func CloseGracefully(nc net.Conn, within time.Duration) {
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(within))
+	below := closeWrite(nc) // incoming bytes need no decryption
+	_, _ = io.CopyN(io.Discard, below, maxDiscard)
+}
+
+// closeWrite ends this half of nc and of the connections below it, and returns the lowest.
+func closeWrite(nc net.Conn) (below net.Conn) {
+	for below = nc; ; {
+		if w, ok := below.(interface{ CloseWrite() error }); ok {
+			_ = w.CloseWrite() // TLS sends its alert
+		}
+		t, ok := below.(interface{ NetConn() net.Conn })
+		if !ok {
+			return below
+		}
+		below = t.NetConn()
+	}
+}
+
+// CloseGracefully is the function of this name on the connection below.
+func (c *Conn) CloseGracefully(within time.Duration) { CloseGracefully(c.nc, within) }
+
+// CloseWrite ends this half of the connection where another goroutine reads: it reads on until the peer closes too, for
+// at most within.
+func (c *Conn) CloseWrite(within time.Duration) {
+	_ = c.nc.SetReadDeadline(time.Now().Add(within))
+	closeWrite(c.nc)
+}

@@ -2,7 +2,7 @@
 // agent`. In: arguments, environment and a file of settings. Out: an exit code. It holds no
 // state and starts nothing but the agent, and systemctl where --service asks for it.
 //
-// Start reading at Main; the commands are listed in command.go.
+// Start reading at Main; the commands are listed in settings.go.
 package agentcmd
 
 import (

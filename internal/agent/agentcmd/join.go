@@ -1,15 +1,19 @@
 package agentcmd
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent"
+	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -166,3 +170,92 @@ func (j *joiner) printNode(id *pki.Identity) {
 		fmt.Fprintf(j.env.Out, "  %-9s kept in %s: whoever reads that file can join with it\n", "token", j.o.Config)
 	}
 }
+
+const (
+	resetName  = "reset-identity"
+	resetAbout = `usage: muster-agent reset-identity [flags]
+
+Takes away who this machine is: the identity, and with it the results that still wait and the assignment,
+which belong to that node. For a machine that was cloned, or shall join another server. The agent must not
+run; settings stay. Takes --state-dir and --config as the agent does, and:
+`
+)
+
+type resetFlags struct{ yes bool }
+
+func (f *resetFlags) add(set *flag.FlagSet) {
+	set.BoolVar(&f.yes, "yes", false, "do it without asking")
+}
+
+func runReset(_ context.Context, args []string, env Env) error {
+	var f resetFlags
+	o, err := parse(args, env.Getenv, env.Out, command{name: resetName, about: resetAbout, flags: f.add})
+	if err != nil {
+		return err
+	}
+	removed := false
+	err = agent.Reset(o.Agent.StateDir, func(id *pki.Identity, names []string) error {
+		if len(names) == 0 {
+			return nil
+		}
+		who := "This machine has asked to join and is no node yet."
+		if id != nil {
+			who = fmt.Sprintf("This machine is node %s (namespace %s, id %s).", id.Name, id.Namespace, id.Node)
+		}
+		fmt.Fprintf(env.Out, "%s\nRemoved from %s: %s\n", who, o.Agent.StateDir, strings.Join(names, ", "))
+		removed = true
+		return confirm(env, f.yes)
+	})
+	if err != nil {
+		return err
+	}
+	if removed {
+		fmt.Fprintln(env.Out, "The identity is removed.")
+	} else {
+		fmt.Fprintf(env.Out, "Nothing to remove: %s holds no identity.\n", o.Agent.StateDir)
+	}
+	fmt.Fprintf(env.Out, "To join again, on the server: muster node token; here, what that prints: %s join TOKEN\n", env.Program)
+	return nil
+}
+
+// confirm asks a yes-or-no question; without an answer the answer is no.
+func confirm(env Env, yes bool) error {
+	if yes {
+		return nil
+	}
+	fmt.Fprint(env.Out, "Results that the server does not have yet are lost. Go on? [y/N] ")
+	answer, _ := bufio.NewReader(env.In).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(answer)); a == "y" || a == "yes" {
+		return nil
+	}
+	return model.Errorf(model.Guarded, "nothing was removed").WithHint("without a question: muster-agent reset-identity --yes")
+}
+
+// dialer returns a dialer through the proxy of the settings, or of the lower-case variables.
+func (w *rawValues) dialer(getenv func(string) string) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
+	proxy, except := cmp.Or(w.proxy, getenv("https_proxy")), cmp.Or(w.noProxy, getenv("no_proxy"))
+	if err := link.CheckProxy(proxy); err != nil {
+		return nil, err
+	}
+	return link.NewDialer(func(name string) string {
+		return map[string]string{"HTTPS_PROXY": proxy, "NO_PROXY": except}[name]
+	}), nil
+}
+
+// proxyPage is the part of docs/reference/agent.md about forward proxies.
+const proxyPage = `
+## Through a forward proxy
+
+Joining, renewals and sessions go through the proxy that ` + "`HTTPS_PROXY`" + ` names, by CONNECT, unless ` + "`NO_PROXY`" + ` has
+the server's host; loopback addresses never do. In a password write ` + "`@`, `:` and `/` as `%40`, `%3A` and `%2F`" + `. When
+joining, the settings are kept in the file, where only root reads them:
+
+    muster-agent join mj1.… --https-proxy http://agent:secret@proxy.example.org:3128 --service
+
+Later: change ` + "`HTTPS_PROXY=`" + ` in the file of settings and restart the agent. Commands that it runs do not see what
+stands in the file, only what is in the agent's own environment.
+
+The proxy must allow CONNECT to the server's port (squid: ` + "`acl SSL_ports port 8443`" + `) and must not open TLS: the agent
+trusts its server's CA alone. When it does not let the agent through, the agent's log names the proxy, its answer
+and what to set. A proxy that restarts ends the session; the agent returns by itself.
+`

@@ -2,18 +2,144 @@ package agentcmd
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/agent/secrets"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 )
+
+// rawValues are the texts of flags that parse converts.
+type rawValues struct {
+	servers, labels, groups, level, format, spool, age, assets, allow, caHash, caFile, proxy, noProxy string
+}
+
+// flags are the settings of an agent: the one list, from which help, environment and
+// docs/reference/agent.md are made.
+func flags(o *Options, w *rawValues) *flag.FlagSet {
+	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
+	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: as told when joining)")
+	set.StringVar(&o.Agent.Token, "token", "", "join token, for an agent that shall join by itself at its first start; better MUSTER_TOKEN or @FILE, which process lists do not show")
+	set.StringVar(&w.caHash, "ca-hash", "", "sha256:… of the server's CA, for a machine that joins without a token")
+	set.StringVar(&w.caFile, "ca-file", "", "the CA itself (PEM), instead of --ca-hash")
+	set.StringVar(&w.proxy, "https-proxy", "", "forward proxy to the server, http://USER:PASSWORD@HOST:PORT; better in the file of settings, which process lists do not show")
+	set.StringVar(&w.noProxy, "no-proxy", "", "hosts, domains (.example.org) and networks that are reached without the proxy, comma separated")
+	set.StringVar(&o.Agent.StateDir, "state-dir", "", "folder of identity, assignment and spool (default: /var/lib/muster-agent for root, else ~/.local/state/muster-agent)")
+	set.StringVar(&o.Agent.Name, "name", "", "name wanted for this node (default: the host name)")
+	set.StringVar(&w.labels, "labels", "", "labels of this node: key=value, comma separated")
+	set.StringVar(&w.groups, "groups", "", "groups to join, where token or group allows it, comma separated")
+	set.IntVar(&o.Agent.Commands.MaxConcurrent, "max-concurrent", 0, "commands at once (default: CPUs, at least 2)")
+	set.StringVar(&o.Agent.Commands.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
+	set.IntVar(&o.Agent.Commands.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
+	set.StringVar(&w.allow, "allow-commands", "", "the only programs that may run, comma separated or @FILE with one a line: names or absolute paths, with * and ?; whole lines for the shell; env:NAME of variables that checks may set (default: all)")
+	set.StringVar(&o.Agent.Commands.SecretsDir, "secrets-dir", secrets.DefaultDir, "folder of the files that Secrets with agentFile name; nothing outside of it is read for them")
+	set.BoolVar(&o.Agent.Commands.NoRun, "no-run", false, "nothing runs out of its time: refuses muster run")
+	set.BoolVar(&o.Agent.Commands.AuditOnly, "audit-only", false, "refuse muster run --command, and later let policies only report; checks run")
+	set.StringVar(&w.spool, "spool-size", "64MiB", "disk for what waits for the server: half holds it, half is room to write it anew")
+	set.StringVar(&w.age, "spool-age", "24h", "how long it may wait, at most 7d")
+	set.StringVar(&o.Agent.AssetDir, "asset-dir", "", "folder of the assets that checks need; others must be able to read it where checks have runAs (default: assets in the state folder)")
+	set.StringVar(&w.assets, "asset-size", "2GiB", "disk for assets: what no check needs now goes first")
+	set.StringVar(&w.level, "log-level", "info", "debug, info, warn or error")
+	set.StringVar(&w.format, "log-format", "text", "text or json")
+	set.StringVar(&o.Config, "config", "", "file of settings: lines of MUSTER_NAME=value (default: /etc/muster/agent.env for root, else ~/.config/muster/agent.env)")
+	set.BoolVar(&o.Probe, "probe", false, "run one built-in probe, print what it says and end with its status")
+	set.BoolVar(&o.Version, "version", false, "print the version")
+	return set
+}
+
+// envOf returns the environment variable of a setting; empty for other flags.
+func envOf(f *flag.Flag) string {
+	switch f.Name {
+	case "probe", "version", "service", "print-unit", "keep-token", "yes":
+		return ""
+	case "https-proxy", "no-proxy": // as everywhere
+		return strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+	}
+	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+}
+
+func usage(set *flag.FlagSet, w io.Writer) {
+	fmt.Fprintln(w, "usage: muster-agent [flags]\n       muster-agent join [TOKEN] [flags]\n       muster-agent reset-identity [flags]\n       muster-agent --probe NAME [ARG=VALUE …]\n\nRuns the checks of this machine and reports to a Muster server. Every flag may be\ngiven as an environment variable, or in the file of settings: --state-dir is\nMUSTER_STATE_DIR.")
+	set.SetOutput(w)
+	set.PrintDefaults()
+}
+
+// Usage returns the text of --help.
+func Usage() string {
+	var b strings.Builder
+	usage(flags(&Options{}, &rawValues{}), &b)
+	return b.String()
+}
+
+// wrongFlag returns the error of a flag, with the nearest name.
+func wrongFlag(set *flag.FlagSet, err error) error {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return model.Errorf(model.Invalid, "%w", err).WithHint("all settings: muster-agent --help")
+	}
+	var names []string
+	set.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	e := model.Errorf(model.Invalid, "unknown flag --%s", name)
+	if near := model.Nearest(name, names); near != "" {
+		return e.WithHint("did you mean --%s? all settings: muster-agent --help", near)
+	}
+	return e.WithHint("all settings: muster-agent --help")
+}
+
+// Reference writes docs/reference/agent.md.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString(`# Settings of the agent
+
+The same for ` + "`muster-agent` and `muster agent`" + `. Flags win over the environment, that over the file
+of settings (` + "`--config`" + `: lines of ` + "`MUSTER_NAME=value`" + `, written by ` + "`muster-agent join`" + `), that over the defaults. Wrong settings are refused, all at once. Each takes a restart of the agent; what it runs is told
+by the server and needs none. This page is generated from the code.
+
+| setting | default | meaning |
+|---|---|---|
+`)
+	var alone []*flag.Flag
+	flags(&Options{}, &rawValues{}).VisitAll(func(f *flag.Flag) {
+		if envOf(f) == "" {
+			alone = append(alone, f)
+			return
+		}
+		meaning, otherwise, _ := strings.Cut(strings.TrimSuffix(f.Usage, ")"), " (default: ")
+		if otherwise == "" && f.DefValue != "" {
+			otherwise = "`" + f.DefValue + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s`<br>`%s` | %s | %s |\n", f.Name, envOf(f), otherwise, meaning)
+	})
+	b.WriteString("\nFlags that make it do something else:\n\n")
+	for _, f := range alone {
+		fmt.Fprintf(&b, "- `--%s`: %s\n", f.Name, f.Usage)
+	}
+	for _, c := range commands() {
+		fmt.Fprintf(&b, "\n## muster-agent %s\n\n```\n%s```\n", c.name, c.help())
+	}
+	b.WriteString(`
+## What it keeps
+
+How a machine joins, and what the two commands do: [machines](../machines.md). Joining gives it a
+certificate, which lies in its state folder. Keep that folder: it is the node's identity and what the
+server has not acknowledged yet. Where ` + "`GOGC` and `GOMEMLIMIT`" + ` are not set, the agent keeps its heap small by itself.
+
+What the agent runs beside commands: [probes](../probes.md). What waits in it, and what gives way:
+[queues](queues.md).
+`)
+	b.WriteString(proxyPage)
+	return b.String()
+}
 
 // setting is one line of the file of settings.
 type setting struct {
@@ -144,4 +270,72 @@ func keepSettings(path string, change map[string]string) error {
 		return fmt.Errorf("write settings %s: %w", path, err)
 	}
 	return nil
+}
+
+// command is a subcommand of the program.
+type command struct {
+	name  string
+	words int                 // largest number of arguments
+	about string              // usage and description
+	flags func(*flag.FlagSet) // adds its own flags
+	run   func(ctx context.Context, args []string, env Env) error
+}
+
+func commands() []command {
+	return []command{
+		{name: joinName, words: 1, about: joinAbout, flags: func(s *flag.FlagSet) { (&joinFlags{}).add(s) }, run: runJoin},
+		{name: resetName, about: resetAbout, flags: func(s *flag.FlagSet) { (&resetFlags{}).add(s) }, run: runReset},
+	}
+}
+
+// Commands returns the subcommands: name → text of --help.
+func Commands() map[string]string {
+	out := map[string]string{}
+	for _, c := range commands() {
+		out[c.name] = c.help()
+	}
+	return out
+}
+
+// help returns the text of --help with the command's own flags; the agent's flags are not repeated.
+func (c command) help() string {
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	c.flags(set)
+	var b strings.Builder
+	b.WriteString(c.about)
+	set.SetOutput(&b)
+	set.PrintDefaults()
+	return b.String()
+}
+
+func (c command) usage(set *flag.FlagSet, w io.Writer) {
+	if c.name == "" {
+		usage(set, w)
+		return
+	}
+	fmt.Fprint(w, c.help())
+}
+
+// extraArgument returns the error of an argument too many.
+func (c command) extraArgument(word string) error {
+	if c.name != "" {
+		return fmt.Errorf("%q is too much for %s", word, c.name)
+	}
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	err := model.Errorf(model.Invalid, "%q is too much: the agent takes flags only", word)
+	if strings.HasPrefix(word, "mj1.") {
+		return err.WithHint("to join with this token: muster-agent join TOKEN")
+	}
+	for _, name := range names {
+		if word == name {
+			return err.WithHint("the command comes first: muster-agent %s", name)
+		}
+	}
+	if near := model.Nearest(word, names); near != "" {
+		return err.WithHint("did you mean muster-agent %s? all settings: muster-agent --help", near)
+	}
+	return errors.New(err.Message)
 }

@@ -31,7 +31,7 @@ const (
 	usedAgain    = time.Hour       // precision of the stored time of last use
 	partSuffix   = ".part"         // an archive that is being fetched
 	freshSuffix  = ".new"          // a folder that is being extracted
-	listSuffix   = ".list"         // the content of a folder; see list.go
+	listSuffix   = ".list"         // the content of a folder; see fetch.go
 	defaultBytes = 2 << 30
 )
 

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -77,4 +79,117 @@ func check(f *os.File, sum Sum) (size int64, err error) {
 		return 0, fmt.Errorf("what came is not the archive: its SHA-512 is %x…, not %s…; it is thrown away and fetched again", got[:6], sum[:12])
 	}
 	return size, nil
+}
+
+// listHead starts the list of a folder: one line for each file, folder and link in it, so that changes
+// are found without reading the files. A list of another version is ignored.
+const listHead = "muster asset list 1\n"
+
+// maxListed is the longest list in bytes that is read.
+const maxListed = 64 << 20
+
+// lineOf describes one entry. Of a folder only its name counts: a program may add files, such as compiled
+// ones.
+func lineOf(name string, info fs.FileInfo) string {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return fmt.Sprintf("d %q\n", name)
+	case mode.IsRegular():
+		return fmt.Sprintf("f %q %d %o %d\n", name, info.Size(), mode.Perm(), info.ModTime().UnixNano())
+	default:
+		return fmt.Sprintf("l %q\n", name)
+	}
+}
+
+// writeList writes the list of a folder.
+func writeList(dir string) error {
+	var b bytes.Buffer
+	b.WriteString(listHead)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			b.WriteString(lineOf(name, info))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(dir+listSuffix, b.Bytes(), 0o600)
+}
+
+// changed describes the first entry of a folder that differs from its list; empty: none. A folder
+// without a list is not checked.
+func changed(dir string) (difference string, err error) {
+	info, err := os.Stat(dir + listSuffix)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return "its folder is gone", nil
+		}
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(dir + listSuffix)
+	if err != nil {
+		return "", err
+	}
+	list, ok := bytes.CutPrefix(data, []byte(listHead))
+	if !ok {
+		return "", nil
+	}
+	for line := range bytes.Lines(list) {
+		var kind byte
+		var name string
+		if _, err := fmt.Sscanf(string(line), "%c %q", &kind, &name); err != nil || !filepath.IsLocal(name) {
+			return "its list is no list", nil
+		}
+		is, err := os.Lstat(filepath.Join(dir, name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Sprintf("%q is gone", name), nil
+		case err != nil:
+			return "", err
+		case lineOf(name, is) != string(line):
+			return fmt.Sprintf("%q is not as it was", name), nil
+		}
+	}
+	return "", nil
+}
+
+// look compares a folder with its list where Config.Look is over, and fetches a changed archive again.
+func (c *Cache) look(sum Sum) {
+	if c.cfg.Look <= 0 {
+		return
+	}
+	c.mu.Lock()
+	e := c.entries[sum]
+	if e == nil || !e.ready || time.Since(e.looked) < c.cfg.Look {
+		c.mu.Unlock()
+		return
+	}
+	e.looked = time.Now()
+	c.mu.Unlock()
+	what, err := changed(c.path(sum))
+	if err != nil {
+		what = err.Error()
+	}
+	if what == "" {
+		return
+	}
+	c.cfg.Log.Warn("asset is damaged; it is extracted again", "sha512", sum[:12], "what", what)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries[sum] == e && e.ready {
+		e.ready, e.wanted, e.why, e.wait, e.again = false, true, "", 0, time.Now()
+		c.nudge()
+	}
 }

@@ -5,8 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -154,4 +157,143 @@ func (b Backoff) wait(err error, n int, random float64) (wait time.Duration, sto
 		wait = max(wait, leaving.Retry)
 	}
 	return wait, false
+}
+
+// order returns the servers to try: first the last Welcome's, then the agent's own, so that a wrong
+// list in Welcome locks no agent out.
+func (r *runner) order() []string {
+	list := slices.Clone(r.told)
+	for _, own := range r.cfg.Servers {
+		if !slices.Contains(list, own) {
+			list = append(list, own)
+		}
+	}
+	return list
+}
+
+// defaultHomeAfter is the default of RunConfig.HomeAfter.
+const defaultHomeAfter = 10 * time.Minute
+
+// errPreferredAnswers ends a session because the first server of the order answers again.
+var errPreferredAnswers = errors.New("the preferred server answers again")
+
+// watchPreferred tries the first server of the order periodically while the session is with another
+// one, and reports on preferred when a TLS handshake succeeds.
+func (r *runner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
+	for {
+		if pause.For(ctx, time.Duration((0.5+r.random())*float64(r.cfg.HomeAfter))) != nil {
+			return
+		}
+		first := r.first.Load()
+		if first == nil || *first == server {
+			continue
+		}
+		if err := r.base.handshake(ctx, *first); err != nil {
+			r.base.Log.Debug("the preferred server does not answer yet", "server", *first, "err", err)
+			continue
+		}
+		select {
+		case preferred <- struct{}{}:
+		default:
+		}
+		return
+	}
+}
+
+// handshake connects to a server, verifies its certificate and disconnects.
+func (c *Config) handshake(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Handshake)
+	defer cancel()
+	nc, err := c.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("connect to server %s: %w", addr, err)
+	}
+	defer nc.Close()
+	if c.TLS == nil {
+		return nil
+	}
+	return tls.Client(nc, withServerName(c.TLS, addr)).HandshakeContext(ctx)
+}
+
+// Bounds of BackPressure, whatever the server sends: a server that needs more repeats it, and a faulty
+// one silences agents for minutes only.
+const (
+	maxLinger = time.Minute
+	maxSlow   = 5 * time.Minute
+)
+
+// Pace is the linger of results: the usual one, or a longer one while BackPressure holds. Times count
+// from any start of the owner's clock. The zero Pace is the usual one. It is not safe for concurrent
+// use.
+type Pace struct{ linger, first, until time.Duration }
+
+// Ask puts a BackPressure that arrived at now in force; the last one counts. share is a random number
+// from 0 to 1: the first batch after a usual pace leaves after this share of the linger, because all
+// agents get the message at once and would send together.
+func (p *Pace) Ask(now time.Duration, m *wire.BackPressure, share float64) {
+	if m.LingerMs == 0 || m.LastsMs == 0 { // the usual pace again
+		*p = Pace{}
+		return
+	}
+	slow := p.Slow(now)
+	if p.linger = min(time.Duration(m.LingerMs)*time.Millisecond, maxLinger); !slow {
+		p.first = now + time.Duration(share*float64(p.linger))
+	}
+	p.until = now + min(time.Duration(m.LastsMs)*time.Millisecond, maxSlow)
+}
+
+// Slow returns whether back-pressure holds: urgent results wait, too.
+func (p *Pace) Slow(now time.Duration) bool { return p.at(now) > 0 }
+
+// at returns the linger of a signal that arrives at since: the requested one, and after its end a
+// linearly shrinking one.
+func (p *Pace) at(since time.Duration) time.Duration {
+	return max(0, p.linger-max(0, since-p.until)/wire.BackPressureEasing)
+}
+
+// Due returns the time at which a signal that arrived at since is sent. A linger that began under
+// back-pressure is kept after its end, because all agents at once would be a flood.
+func (p *Pace) Due(since, usual time.Duration) time.Duration {
+	due := since + p.at(since)
+	if since <= p.first {
+		due = min(due, p.first)
+	}
+	return max(since+usual, due)
+}
+
+const (
+	statsDelay = 4 * time.Second // longest delay of the first Stats of a session; the shortest is 1 s
+	statsEvery = time.Minute     // mean period
+)
+
+// statsTimer schedules the Stats of a session: the first soon after it opened, the others about once
+// a minute together with a batch, so that they wake no radio.
+type statsTimer struct {
+	*runner
+	at    time.Time
+	first bool
+}
+
+func (r *runner) newStatsTimer(now time.Time) *statsTimer {
+	return &statsTimer{r, now.Add(time.Second + time.Duration(r.random()*float64(statsDelay-time.Second))), true}
+}
+
+// due returns whether to send Stats now. batchSent: a batch has just left.
+func (a *statsTimer) due(now time.Time, batchSent bool) bool {
+	return a.cfg.Stats != nil && (batchSent || a.first) && !now.Before(a.at)
+}
+
+func (a *statsTimer) send(s *Session, now time.Time) error {
+	a.at, a.first = now.Add(time.Duration((0.75+a.random()/2)*float64(statsEvery))), false
+	x := a.cfg.Stats()
+	x.BytesSent = a.sent + s.Sent()
+	return s.Stats(&x)
+}
+
+// wait returns the time until the first Stats, at most other.
+func (a *statsTimer) wait(now time.Time, other time.Duration) time.Duration {
+	if a.cfg.Stats == nil || !a.first {
+		return other
+	}
+	return max(min(other, a.at.Sub(now)), time.Millisecond)
 }

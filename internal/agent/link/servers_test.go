@@ -1,12 +1,17 @@
 package link
 
 import (
+	"io"
+	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
 func TestOrderOfServers(t *testing.T) {
@@ -88,4 +93,79 @@ func TestMovesToTheServerToldFirst(t *testing.T) {
 	})
 	run(t, newSpool(), func(c *RunConfig) { c.HomeAfter = 20 * time.Millisecond }, old.l.Addr().String())
 	arrives(t, home, "a session at the server told first")
+}
+
+// A proxy's address that cannot be read is not passed over, and no message has its password.
+func TestProxyThatCannotBeRead(t *testing.T) {
+	for proxy, want := range map[string]string{
+		"http://agent:se%zzcret@127.0.0.1:1": "HTTPS_PROXY cannot be read",
+		"http://agent:se/cret@127.0.0.1:1":   "HTTPS_PROXY cannot be read",
+		"socks5://agent:secret@127.0.0.1:1":  `has the scheme "socks5"`,
+		"agent:secret@127.0.0.1:1":           "no connection to the proxy http://agent:xxxxx@127.0.0.1:1: connect: connection refused",
+		"http://agent:p@secret@127.0.0.1:1":  "no connection to the proxy http://agent:xxxxx@127.0.0.1:1",
+	} {
+		dial := NewDialer(func(name string) string { return map[string]string{"HTTPS_PROXY": proxy}[name] })
+		_, err := dial(t.Context(), "tcp", "192.0.2.1:8443")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "cret") {
+			t.Errorf("%s: %v, want %s", proxy, err, want)
+		}
+	}
+}
+
+// deaf ignores what a server says.
+type deaf struct{}
+
+func (deaf) OpenedSession(*Session, *wire.Welcome)       {}
+func (deaf) Assigned(*Session, *Assignment)              {}
+func (deaf) Acked(*Session, *wire.Ack)                   {}
+func (deaf) RunNow(*Session, *wire.Run)                  {}
+func (deaf) Turn(*Session, *wire.Turn)                   {}
+func (deaf) Reply(*Session, *wire.Exchange)              {}
+func (deaf) BackPressure(*Session, *wire.BackPressure)   {}
+func (deaf) ServerStops(*Session, time.Duration, string) {}
+
+// FuzzServer lets a server say anything to an agent: the session ends or goes on,
+// what is under way is counted right, and what is held is what was signed for.
+func FuzzServer(f *testing.F) {
+	agent, server := net.Pipe()
+	f.Cleanup(func() { agent.Close(); server.Close() })
+	go func() {
+		if _, err := wsconn.Accept(server, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Hour, Buffers: new(wsconn.Buffers)}); err == nil {
+			_, _ = io.Copy(io.Discard, server)
+		}
+	}()
+	conn, err := wsconn.Connect(agent, "host", Path, wire.Subprotocol, wsconn.Options{Timeout: time.Hour, Buffers: new(wsconn.Buffers)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	chunk := wire.AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{ID: 3, Unit: 2, Name: "disk"}, Probe: &model.Probe{Name: "disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}).Seal())
+	decoded, err := wire.DecodeChunk(3, chunk)
+	if err != nil {
+		f.Fatal(err)
+	}
+	whole := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 1}, Add: []wire.AssignedChunk{{ID: 3, Body: chunk}}, Hash: wire.AssignmentHash([]*model.Chunk{decoded}, nil, nil)}
+	empty := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 2}, Base: whole.Hash, Remove: []model.ChunkID{3}, Hash: wire.AssignmentHash(nil, nil, nil)}
+	f.Add(wire.AppendAssignment(nil, whole), wire.AppendAssignment(nil, empty))
+	f.Add(wire.AppendPackedAssignment(nil, empty), wire.AppendRun(nil, &wire.Run{Chunk: 3}))
+	f.Add(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: key, Last: 2}}}), wire.AppendBackPressure(nil, &wire.BackPressure{LingerMs: 1000, Reason: "journal"}))
+	f.Add(wire.AppendBye(nil, &wire.Bye{RetryMs: 5, Reason: "drain"}), wire.AppendRefuse(nil, &wire.Refuse{Code: "unknown", Message: "who?", Hint: "muster agent"}))
+	cfg := (&Config{}).complete() // no key: whatever is read is in force, if its hash fits
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		s := &Session{cfg: cfg, h: deaf{}, conn: conn, maxUnacked: 1 << 20, unacked: 30, flights: []flight{{key, 1, 10}, {key, 2, 20}}}
+		for _, message := range [][]byte{first, second} {
+			if s.frame(message) != nil {
+				break
+			}
+			under := 0
+			for _, f := range s.flights {
+				under += f.size
+			}
+			if s.Unacked() != under {
+				t.Fatalf("%d bytes under way, counted %d", under, s.Unacked())
+			}
+			if held := s.Assignment(); held != nil && wire.AssignmentHash(held.Chunks, held.Properties, nil) != held.Hash {
+				t.Fatalf("held %+v has another hash", held)
+			}
+		}
+	})
 }

@@ -216,3 +216,16 @@ func joinPath(path, more string) string {
 	}
 	return strings.Join(have, string(os.PathListSeparator))
 }
+
+// Asset is an extracted archive that a command needs.
+type Asset = model.AssetDir
+
+// pathOf is the list in which programs are looked for.
+func pathOf(env []string) (path string) {
+	for _, kv := range env {
+		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = p
+		}
+	}
+	return path
+}

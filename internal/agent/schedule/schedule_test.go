@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -256,4 +257,97 @@ func BenchmarkTurn(b *testing.B) {
 		s.runDue()
 	}
 	b.ReportMetric(float64(len(jobs)), "checks")
+}
+
+// What is due in a time in which a check does not run is passed over, and its phase stays;
+// who asks for a run gets it.
+func TestNothingRunsInAnExceptedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{})
+		var held atomic.Bool
+		job := w.job(1, time.Minute, time.Second)
+		job.Paused = func() bool { return held.Load() }
+		if err := w.Set([]Job{job}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		before := len(w.runs(1))
+		held.Store(true)
+		time.Sleep(10 * time.Minute)
+		if got := len(w.runs(1)); got != before || before < 5 {
+			t.Errorf("%d runs, then %d", before, got)
+		}
+		if !w.RunNow(Key{Check: 1}) {
+			t.Error("it cannot be asked for")
+		}
+		time.Sleep(2 * time.Second)
+		if got := len(w.runs(1)); got != before+1 {
+			t.Errorf("%d runs after one was asked for", got)
+		}
+		held.Store(false)
+		time.Sleep(3 * time.Minute)
+		list := w.runs(1)
+		if len(list) < before+3 || (list[len(list)-1]-list[before-1])%time.Minute != 0 {
+			t.Errorf("runs at %v", list)
+		}
+		if held := w.Stats().Held; held != 10 {
+			t.Errorf("%d were passed over", held)
+		}
+		w.stop()
+	})
+}
+
+// Runs of one check for many proxy nodes spread over its interval, each at its own place; a
+// check on call runs when it is called, and never by itself.
+func TestRunsForProxyNodesSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{MaxConcurrent: 8})
+		defer w.stop()
+		var mu sync.Mutex
+		starts := map[model.NodeID][]time.Duration{}
+		called := 0
+		var jobs []Job
+		for id := range model.NodeID(120) {
+			jobs = append(jobs, Job{Key: Key{Check: 7, ProxyNode: id + 1}, Interval: time.Minute, Do: func(context.Context) {
+				mu.Lock()
+				defer mu.Unlock()
+				starts[id+1] = append(starts[id+1], time.Since(w.began))
+			}})
+		}
+		jobs = append(jobs, Job{Key: Key{Check: 8, ProxyNode: 5}, Interval: time.Second, OnRequest: true, Do: func(context.Context) {
+			mu.Lock()
+			defer mu.Unlock()
+			called++
+		}})
+		w.apply(jobs...)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		if called != 0 {
+			t.Errorf("a check on call ran %d times by itself", called)
+		}
+		inTenth := map[time.Duration]int{}
+		for id, runs := range starts {
+			last := runs[len(runs)-1]
+			if before := runs[len(runs)-2]; last-before != time.Minute {
+				t.Errorf("node %d: %v apart", id, last-before)
+			}
+			inTenth[last%time.Minute/(6*time.Second)]++
+		}
+		for i := range time.Duration(10) {
+			if n := inTenth[i]; len(starts) != 120 || n < 4 || n > 24 {
+				t.Errorf("%d of %d runs in the %d. tenth of the minute", n, len(starts), i+1)
+			}
+		}
+		mu.Unlock()
+		if !w.RunNow(Key{Check: 8, ProxyNode: 5}) || w.RunNow(Key{Check: 8}) || w.RunNow(Key{Check: 8, ProxyNode: 6}) {
+			t.Error("who is called is not who answers")
+		}
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if called != 1 {
+			t.Errorf("called once, ran %d times", called)
+		}
+	})
 }

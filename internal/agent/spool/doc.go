@@ -19,5 +19,5 @@
 // then evicted.
 //
 // One mutex guards all fields; the log's committer goroutine calls logWaiter.Committed. Start reading at
-// spool.go, then lane.go (one numbering), source.go (the session) and eviction.go.
+// spool.go, then lane.go (one numbering), source.go (the session) and maintain.go.
 package spool

@@ -1,7 +1,9 @@
 package spool
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
 	"sync"
@@ -608,5 +610,78 @@ func TestAgainstAModel(t *testing.T) {
 			}
 		}
 		_ = s.Close()
+	})
+}
+
+// A check that is refused for ever is told of once per code and minute, with a count.
+func TestRefusalsAreToldOnceAMinute(t *testing.T) {
+	var log bytes.Buffer
+	clock := newHands()
+	s, err := Open("/spool", Options{FS: memfs.New(), Clock: clock, Linger: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
+	refuse := func(code string) {
+		s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 1, Code: code, Reason: "no room"}}})
+	}
+	for range 90 { // a second apart
+		refuse("node_limit")
+		clock.pass(1000)
+	}
+	refuse("output")
+	var told []string
+	for line := range strings.Lines(log.String()) {
+		if _, rest, ok := strings.Cut(line, `msg="server refused results" `); ok {
+			rest, _, _ = strings.Cut(rest, " hint=")
+			told = append(told, strings.TrimSpace(rest))
+		}
+	}
+	want := []string{
+		`code=node_limit count=1 number=1 reason="no room"`, `code=node_limit count=60 number=1 reason="no room"`,
+		`code=output count=1 number=1 reason="no room"`,
+	}
+	if strings.Join(told, "\n") != strings.Join(want, "\n") {
+		t.Errorf("told\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+	}
+	if n := s.Stats().Refused; n != 91 {
+		t.Errorf("%d counted", n)
+	}
+}
+
+// FuzzRecord decodes any bytes; what is accepted is written again and read equal.
+func FuzzRecord(f *testing.F) {
+	clock := newHands()
+	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *result(clock, 3, "output"), boot: 2, wallMs: 1}))
+	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []item{{chunk: 4, gone: tooOld, size: 3}, {chunk: 5, gone: tooOld}}))
+	beside := wire.ResultSignal(wire.Signal{Chunk: 3, AtMs: 5}, wire.Result{Output: []byte("output"), Extra: wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})})
+	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &spooledSignal{signal: beside, boot: 2, wallMs: 1}))
+	f.Add((&state{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r, again record
+		if r.decode(data) != nil {
+			return
+		}
+		var encoded []byte
+		switch r.kind {
+		case recordSignal:
+			encoded = appendSignalRecord(nil, r.epoch, r.lane, r.number, &r.held)
+		case recordState:
+			encoded = r.state.append(nil)
+		default:
+			if len(r.gone) == 0 {
+				return
+			}
+			r.gone[0].gone = r.why
+			encoded = appendGoneRecord(nil, r.epoch, r.lane, r.number, r.gone)
+		}
+		if err := again.decode(encoded); err != nil {
+			t.Fatal(err)
+		}
+		if again.number != r.number || again.lane != r.lane || again.why != r.why || again.state != r.state ||
+			!bytes.Equal(again.held.signal.Body, r.held.signal.Body) || len(again.gone) != len(r.gone) {
+			t.Fatalf("%+v\n%+v", r, again)
+		}
 	})
 }

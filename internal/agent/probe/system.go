@@ -1,0 +1,296 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/beevik/ntp"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func rebootProbe() Probe {
+	return Probe{
+		Name: "reboot", Summary: "Whether the machine waits for a reboot: the distribution's flag file, or a kernel newer than the running one.",
+		Args: []Arg{{Name: "status", Type: Text, Default: "warning", Help: "status while a reboot is pending: ok, warning or critical"}},
+		run:  runReboot,
+	}
+}
+
+func runReboot(_ context.Context, env *Env, a args, r *report) {
+	pending, ok := model.ParseStatus(a.text("status"))
+	if !ok {
+		r.add(model.Unknown, "status %q: want ok, warning or critical", a.text("status"))
+		return
+	}
+	release, err := kernelRelease()
+	if err != nil {
+		addUnsupported(r, runtime.GOOS, err)
+		return
+	}
+	judgeReboot(env, r, pending, release)
+}
+
+func judgeReboot(env *Env, r *report, pending model.Status, running string) {
+	for _, flag := range []string{"/run/reboot-required", "/var/run/reboot-required"} {
+		if _, err := os.Stat(env.path(flag)); err != nil {
+			continue
+		}
+		packages, _ := env.read(flag + ".pkgs")
+		text := "a reboot is required"
+		if f := strings.Fields(string(packages)); len(f) > 0 {
+			text += " by " + strings.Join(f[:min(len(f), 5)], ", ")
+		}
+		r.add(pending, "%s", text)
+		break
+	}
+	newest, known := running, false
+	kernels, _ := filepath.Glob(env.path("/boot/vmlinuz-*"))
+	for _, k := range kernels {
+		release := strings.TrimPrefix(filepath.Base(k), "vmlinuz-")
+		known = known || release == running
+		if !strings.Contains(release, "rescue") && flavour(release) == flavour(running) && compareReleases(release, newest) > 0 {
+			newest = release
+		}
+	}
+	// Where the running kernel is not among those in /boot (containers, foreign
+	// kernels) they say nothing about it.
+	if known && newest != running {
+		r.add(pending, "kernel %s is installed, %s is running", newest, running)
+	}
+	if len(r.lines) == 0 {
+		r.add(model.OK, "no reboot is pending, kernel %s", running)
+	}
+}
+
+// flavour is the last word of a release: amd64, generic, cloud-amd64.
+func flavour(release string) string {
+	for i := range len(release) {
+		if release[i] == '-' && i+1 < len(release) && (release[i+1] < '0' || release[i+1] > '9') {
+			return release[i+1:]
+		}
+	}
+	return ""
+}
+
+// compareReleases compares number by number, so that 6.1.0-9 is before 6.1.0-10.
+func compareReleases(a, b string) int {
+	for a != "" && b != "" {
+		x, restA, numA := word(a)
+		y, restB, numB := word(b)
+		order := strings.Compare(x, y)
+		if numA && numB {
+			x, y = strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+			order = cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y))
+		}
+		if order != 0 {
+			return order
+		}
+		a, b = restA, restB
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// word cuts the leading run of digits, or of anything else.
+func word(s string) (head, rest string, number bool) {
+	digit := func(c byte) bool { return c >= '0' && c <= '9' }
+	i := 1
+	for i < len(s) && digit(s[i]) == digit(s[0]) {
+		i++
+	}
+	return s[:i], s[i:], digit(s[0])
+}
+
+func systemdProbe() Probe {
+	return Probe{
+		Name: "systemd", Summary: "Units of systemd that have failed. A machine without systemd is well.",
+		Args: []Arg{
+			{Name: "exclude", Type: List, Help: "units that may fail, as glob patterns"},
+			{Name: "unit", Type: List, Help: "critical only for these (glob patterns); other failed units are a warning"},
+		},
+		run: runSystemd,
+	}
+}
+
+func runSystemd(ctx context.Context, env *Env, a args, r *report) {
+	if _, err := os.Stat(env.path("/run/systemd/system")); err != nil {
+		r.add(model.OK, "this machine does not run systemd")
+		return
+	}
+	out, err := exec.CommandContext(ctx, "systemctl", "list-units", "--state=failed", "--all", "--plain", "--no-legend", "--no-pager").Output()
+	if err != nil {
+		r.add(model.Unknown, "systemctl: %v", err)
+		return
+	}
+	judgeUnits(a, r, string(out))
+}
+
+func judgeUnits(a args, r *report, listing string) {
+	matches := func(patterns []string, unit string) bool {
+		return slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, unit); return ok })
+	}
+	failed := 0
+	for line := range strings.Lines(listing) {
+		f := strings.Fields(line)
+		if len(f) == 0 || matches(a.list("exclude"), f[0]) {
+			continue
+		}
+		failed++
+		status := model.Critical
+		if units := a.list("unit"); len(units) > 0 && !matches(units, f[0]) {
+			status = model.Warning
+		}
+		r.add(status, "%s failed", f[0])
+	}
+	if failed == 0 {
+		r.add(model.OK, "no unit has failed")
+	}
+	r.measure("failed", float64(failed), "", nil, nil, 0, nan())
+}
+
+func clockProbe() Probe {
+	return Probe{
+		Name: "clock", Summary: "How far this machine's clock is off, by an NTP server, else by the Muster server, else by the kernel.",
+		Args: []Arg{
+			{Name: "server", Type: Text, Help: "NTP server (host or host:port); default: compare with the Muster server"},
+			{Name: "warn", Type: Duration, Default: "1s", Help: "warning above this offset"},
+			{Name: "crit", Type: Duration, Default: "10s", Help: "critical above this offset"},
+		},
+		run: runClock,
+	}
+}
+
+// offText is how far a clock is off, for people.
+func offText(offset time.Duration) string {
+	if offset < 0 {
+		return ageText(-offset) + " behind"
+	}
+	return ageText(offset) + " ahead"
+}
+
+func runClock(ctx context.Context, env *Env, a args, r *report) {
+	offset, by, ok := time.Duration(0), "", false
+	if server := a.text("server"); server != "" {
+		timeout := 5 * time.Second
+		if deadline, has := ctx.Deadline(); has {
+			timeout = min(timeout, time.Until(deadline))
+		}
+		answer, err := ntp.QueryWithOptions(server, ntp.QueryOptions{Timeout: timeout})
+		if err == nil {
+			err = answer.Validate()
+		}
+		if err != nil {
+			r.add(model.Unknown, "NTP server %s: %v", server, err)
+			return
+		}
+		offset, by, ok = -answer.ClockOffset, "NTP server "+server, true
+	}
+	if !ok && env.ServerOffset != nil {
+		offset, ok = env.ServerOffset()
+		by = "the Muster server"
+	}
+	kernel, synced, err := kernelClock()
+	switch {
+	case !ok && err != nil:
+		addUnsupported(r, runtime.GOOS, err)
+		return
+	case !ok && !synced:
+		r.add(model.Warning, "the clock is not synchronised, and there is no server to compare it with")
+		return
+	case !ok:
+		offset, by = kernel, "the kernel's time discipline"
+	}
+	warn, hasWarn := a.duration("warn")
+	crit, hasCrit := a.duration("crit")
+	status := statusAbove(max(offset, -offset), warn, hasWarn, crit, hasCrit)
+	mend := ""
+	if status != model.OK {
+		mend = "; mend it on that machine: timedatectl set-ntp true"
+	}
+	r.add(status, "%s, says %s%s", offText(offset), by, mend)
+	symmetric := func(d time.Duration) *model.Range {
+		return &model.Range{Start: -d.Seconds(), End: d.Seconds()}
+	}
+	r.measure("offset", offset.Seconds(), "s", symmetric(warn), symmetric(crit), nan(), nan())
+}
+
+// Self has the agent's own gauges and counters since its start.
+type Self struct {
+	Waiting    uint64 // signals that no server has acknowledged
+	SpoolBytes int64  // counted for them
+	SpoolMost  int64  // limit of SpoolBytes
+	Blocked    error  // why the spool's disk takes nothing; nil: it does
+
+	Evicted uint64 // signals that the spool gave up
+	Refused uint64 // by the server, for good
+	Lost    uint64 // results that the spool did not take
+
+	Runs, Skipped, Late, Forks uint64
+}
+
+// clockWarn is how far the clock may be off before the agent speaks of it.
+const clockWarn = 5 * time.Second
+
+func agentProbe() Probe {
+	return Probe{
+		Name: "agent", Summary: "The agent itself: what waits in its spool, results that were given up or refused since the run before, its clock (a warning when it is more than 5 s off the Muster server's), and counts of runs.",
+		Args: []Arg{
+			{Name: "warn", Type: Free, Default: "50%", Help: "warning when less of the spool is free"},
+			{Name: "crit", Type: Free, Default: "10%", Help: "critical when less is free"},
+		},
+		run: runAgent,
+	}
+}
+
+func runAgent(_ context.Context, env *Env, a args, r *report) {
+	if env.Self == nil {
+		r.add(model.Unknown, "only a running agent knows")
+		return
+	}
+	s := env.Self()
+	warn, _ := a.free("warn")
+	crit, _ := a.free("crit")
+	used, most := float64(s.SpoolBytes), float64(s.SpoolMost)
+	r.add(statusOf(warn, crit, most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal waits for a server", "signals wait for a server"), bytesText(used), bytesText(most))
+	if s.Blocked != nil {
+		r.add(model.Critical, "the spool's disk takes nothing: %v", s.Blocked)
+	}
+	for _, c := range []struct {
+		name string
+		now  uint64
+		text string
+	}{
+		{"gave way", s.Evicted, "%d signals gave way: the spool was full, or they were too old or damaged"},
+		{"refused", s.Refused, "%d results were refused by the server: its log says why"},
+		{"lost", s.Lost, "%d results were not taken by the spool"},
+	} {
+		if more := env.Memory.more(c.name, c.now); more > 0 {
+			r.add(model.Warning, c.text, more)
+		}
+	}
+	if env.ServerOffset != nil {
+		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > clockWarn.Seconds() {
+			r.add(model.Warning, "the clock is %s, says the Muster server", offText(offset))
+		}
+	}
+	r.measure("spool", used, "B", warn.usedAt(most), crit.usedAt(most), 0, most)
+	r.measure("waiting", float64(s.Waiting), "", nil, nil, 0, nan())
+	for _, c := range []struct {
+		name string
+		n    uint64
+	}{
+		{"gave_way", s.Evicted}, {"refused", s.Refused}, {"lost", s.Lost},
+		{"runs", s.Runs}, {"forks", s.Forks}, {"skipped", s.Skipped}, {"late", s.Late},
+	} {
+		r.measure(c.name, float64(c.n), "c", nil, nil, nan(), nan())
+	}
+}

@@ -1,0 +1,203 @@
+package selfcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/source/core"
+)
+
+func cloneReport(address string) core.Clone {
+	return core.Clone{
+		Node:    core.Node{ID: 7, Name: "web01"},
+		Holder:  core.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
+		Refused: core.Peer{Address: address, Machine: "22222222"},
+	}
+}
+
+// The event is written when it has something new to say, about once a minute while the
+// clone goes on to come, and closed when none came for ten minutes; what the journal did
+// not take is tried again.
+func TestCloneEvent(t *testing.T) {
+	var written []string
+	var fail error
+	w := episodes{status: model.Critical, closed: "no second machine came with this node's identity", open: map[model.NodeID]*episode{}, write: func(node model.NodeID, status model.Status, text string) error {
+		if fail != nil {
+			return fail
+		}
+		written = append(written, fmt.Sprintf("%d %d %s", node, status, text))
+		return nil
+	}}
+	wrote := func(what string, n int) {
+		t.Helper()
+		if len(written) != n {
+			t.Fatalf("%s: %d were written, want %d: %q", what, len(written), n, written)
+		}
+	}
+	ticks := func(n int) {
+		for range n {
+			w.tick()
+		}
+	}
+	came := func(address string) (string, bool) {
+		c := cloneReport(address)
+		text := cloneText(c)
+		return text, w.occurred(c.Node.ID, text, text)
+	}
+	if text, first := came("10.0.0.2"); !first || !strings.Contains(written[0], text) {
+		t.Fatalf("%q %v %q", text, first, written)
+	}
+	for _, part := range []string{"10.0.0.1 (machine 11111111) is connected since 2023-11-14T22:13:20Z", "10.0.0.2 (machine 22222222)", "muster-agent reset-identity"} {
+		if !strings.Contains(written[0], part) {
+			t.Errorf("%q lacks %q", written[0], part)
+		}
+	}
+	if _, first := came("10.0.0.2"); first {
+		t.Error("the same clone is the first twice")
+	}
+	wrote("the same at once", 1)
+	came("10.0.0.3")
+	wrote("from another address", 2)
+	ticks(episodeRepeat)
+	came("10.0.0.3")
+	wrote("the same, a minute later", 3)
+	ticks(episodeLength - 1)
+	wrote("almost ten minutes later", 3)
+	fail = errors.New("the disk is full")
+	w.tick()
+	fail = nil
+	w.tick()
+	wrote("ten minutes later", 4)
+	if !strings.HasPrefix(written[3], "7 0 no second machine came with this node's identity for 10m") {
+		t.Errorf("closed with %q", written[3])
+	}
+	ticks(episodeLength)
+	wrote("closed once", 4)
+	if _, first := came("10.0.0.3"); !first {
+		t.Error("after the event was closed, a clone is not the first")
+	}
+}
+
+// The events that an earlier run of the server left open are found again, on all pages, so that they close.
+func TestEpisodesAfterRestart(t *testing.T) {
+	asked := 0
+	m := New(Options{Events: func(_ context.Context, q event.Query) (event.Page, error) {
+		if len(q.Checks) != 1 || q.Checks[0] != model.IdentityCheck || slices.Contains(q.Statuses, model.OK) {
+			t.Errorf("asked for %+v", q)
+		}
+		asked++
+		if q.After == "" {
+			return event.Page{States: []event.State{{Node: 7}}, Next: "more"}, nil
+		}
+		return event.Page{States: []event.State{{Node: 8}}}, nil
+	}})
+	e, err := m.newEpisodes(t.Context(), model.IdentityCheck, model.Critical, "")
+	if err != nil || asked != 2 || len(e.open) != 2 || e.open[7] == nil || e.open[8] == nil {
+		t.Errorf("open are %v after %d pages, %v", e.open, asked, err)
+	}
+}
+
+// Who meets a limit has an event that says so and what raises it; a limit that many nodes
+// meet has one, whoever met it last; ten minutes after the last time it closes.
+func TestLimitEvent(t *testing.T) {
+	var written []string
+	e := &episodes{status: model.Warning, closed: "no limit was met", open: map[model.NodeID]*episode{}}
+	e.write = func(node model.NodeID, status model.Status, text string) error {
+		written = append(written, fmt.Sprintf("%d %d %s", node, status, text))
+		return nil
+	}
+	ids := map[string]model.NodeID{"team/a": 1, "team/b": 2, "other/a": 3}
+	q := limits{episodes: e, nodes: map[limit]model.NodeID{}, find: func(namespace, name string) (model.NodeID, bool) {
+		id, ok := ids[namespace+"/"+name]
+		return id, ok
+	}}
+	at := time.Unix(1_700_000_000, 0)
+	hit := func(namespace, node, limit string, ago int) core.Hit {
+		return core.Hit{Namespace: namespace, Node: node, Limit: limit, Count: 7, Last: at.Add(time.Duration(-ago) * episodeTick), Reason: "too much"}
+	}
+	look := func(hits ...core.Hit) []string {
+		written = nil
+		q.update(hits, at.Add(-episodeTick))
+		q.tick()
+		slices.Sort(written)
+		return written
+	}
+	if got := look(hit("team", "a", "namespace_rate", 0), hit("other", "a", "output", 0), hit("team", "gone", "labels", 0), hit("team", "b", "node_rate", 3)); len(got) != 2 ||
+		!strings.HasPrefix(got[0], "1 1 namespace team met a limit 7 times, last by node a: too much; spec.limits.resultsPerSec: muster edit namespace team") ||
+		!strings.HasPrefix(got[1], "3 1 namespace other met") {
+		t.Fatalf("%q", got)
+	}
+	if got := look(hit("team", "b", "namespace_rate", 0), hit("other", "a", "output", 0)); len(got) != 0 {
+		t.Errorf("the same, by another node, is told again: %q", got)
+	}
+	if got := look(hit("team", "b", "namespace_rate", 0), hit("team", "b", "node_rate", 0), hit("other", "a", "output", 1)); len(got) != 1 || !strings.HasPrefix(got[0], "2 1 ") || strings.Contains(got[0], "resultsPerSec: muster edit namespace team\n") {
+		t.Errorf("another limit of another node: %q", got)
+	}
+	for range episodeLength - 3 {
+		if got := look(); len(got) != 0 {
+			t.Fatalf("closed too early: %q", got)
+		}
+	}
+	var closed []string
+	for range 3 {
+		closed = append(closed, look()...)
+	}
+	if slices.Sort(closed); len(closed) != 3 || closed[0] != "1 0 no limit was met for 10m0s" || len(e.open) != 0 {
+		t.Errorf("after ten minutes: %q, open %v", closed, e.open)
+	}
+	if got := look(hit("team", "b", "namespace_rate", 0)); len(got) != 1 || !strings.HasPrefix(got[0], "2 1 ") {
+		t.Errorf("again, after it was closed: %q", got)
+	}
+}
+
+// How many of how large a fleet within a time-out are many, when that is a new episode, and for how long it holds.
+func TestMassOutage(t *testing.T) {
+	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
+	m := &outages{timeout: 2 * time.Minute}
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	for _, c := range []struct {
+		second, nodes, all int
+		sum                int
+		mass               bool
+	}{
+		{0, 9, 20, 9, false},      // nine machines are few, whatever their share
+		{1, 1, 100, 10, false},    // a tenth
+		{60, 15, 100, 25, true},   // within one time-out
+		{119, 1, 1000, 26, false}, // of a larger fleet
+		{121, 1, 100, 17, false},  // the first ones are longer ago
+		{400, 30, 100, 30, true},
+	} {
+		if sum, mass := m.add(at(c.second), c.nodes, c.all); sum != c.sum || mass != c.mass {
+			t.Errorf("second %d: %d silent, many: %v; want %d, %v", c.second, sum, mass, c.sum, c.mass)
+		}
+	}
+	hour := &outages{timeout: 2 * time.Minute}
+	for second := range 3600 / 30 { // told all at once, but an hour's worth
+		if sum, mass := hour.add(at(30*second), 1, 10); mass || sum > 4 {
+			t.Fatalf("second %d: %d silent, many: %v", 30*second, sum, mass)
+		}
+	}
+	if m.current(start) != nil {
+		t.Error("held before it was many")
+	}
+	if !m.start(start, "sessions were lost") || m.start(at(130), "and fell silent") {
+		t.Error("one episode is told once")
+	}
+	if h := m.current(at(369)); h == nil || h.Kind != route.ManySilent || h.Reason != "sessions were lost" || !h.Until.Equal(at(370)) {
+		t.Errorf("held by %+v", h)
+	}
+	if m.current(at(370)) != nil {
+		t.Error("held for more than two time-outs")
+	}
+	if m.start(at(609), "the same still") || !m.start(at(609+240+240), "a second time") {
+		t.Error("the next episode is told")
+	}
+}
