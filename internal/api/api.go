@@ -43,9 +43,8 @@ type Options struct {
 	Routing   routing.Options
 	Runs      runs.Options
 	Server    server.Options
-	// Enrol and Renew answer agents that have no caller; they have their own proof of identity. nil: none.
+	// Enrol answers agents that have no caller; they have their own proof of identity. nil: none.
 	Enrol *pki.Enroller
-	Renew *pki.Renewer
 	// Vouch gets the context of each request with a valid token, so that the listener trusts its
 	// connection. nil: none.
 	Vouch    func(context.Context)
@@ -65,7 +64,7 @@ type handler struct {
 func New(o Options) http.Handler {
 	h := newHandler(o)
 	if o.Enrol != nil {
-		nodes.HandleEnrolment(h.Routes, h.Mux, o.Enrol, o.Renew)
+		nodes.HandleEnrolment(h.Routes, h.Mux, o.Enrol)
 	}
 	return h.people()
 }
@@ -75,7 +74,7 @@ func New(o Options) http.Handler {
 func NewSplit(o Options) (people, agents http.Handler) {
 	h := newHandler(o)
 	mux := http.NewServeMux()
-	nodes.HandleEnrolment(h.Routes, mux, o.Enrol, o.Renew)
+	nodes.HandleEnrolment(h.Routes, mux, o.Enrol)
 	mux.HandleFunc("/", refusePeople)
 	return h.people(), h.observed(mux, mux)
 }

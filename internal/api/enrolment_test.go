@@ -102,7 +102,7 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	}
 	tokens := intent.JoinTokens{Store: r.Intent.Store()}
 	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }},
-		Enrol: &pki.Enroller{Authority: authority, Tokens: tokens, Registrar: r.Intent}, Renew: &pki.Renewer{Authority: authority, Registrar: r.Intent}})
+		Enrol: &pki.Enroller{Authority: authority, Tokens: tokens, Registrar: r.Intent}})
 	listener := httptest.NewServer(agents)
 	t.Cleanup(listener.Close)
 	address := listener.Listener.Addr().String()

@@ -83,7 +83,6 @@ func (s *Server) openAPI(context.Context) error {
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent.Enrolment, Servers: addresses, Admit: admit, Pending: ask,
 		},
-		Renew: &pki.Renewer{Authority: s.authority, Registrar: s.intent.Enrolment, Admit: admit, Pending: ask},
 		Vouch: admission.ProveRequest, Queues: s.queues, Registry: s.registry, Logger: s.log,
 	}
 	if s.agents == nil {

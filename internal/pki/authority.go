@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,18 +111,32 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 			return nil, nil, fmt.Errorf("%s is there, but not the other file of the pair", name)
 		}
 	}
+	return a.makePair(caFile, caKeyFile, &x509.Certificate{
+		Subject: pkix.Name{CommonName: CAName}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}, caLife)
+}
+
+// makePair makes a key, has its certificate signed by the CA, or by itself before there is one, and stores both.
+func (a *Authority) makePair(certName, keyName string, t *x509.Certificate, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	der, err := a.sign(&x509.Certificate{
-		Subject: pkix.Name{CommonName: CAName}, IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}, caLife, &key.PublicKey, nil, key)
+	signer := a.caKey
+	if a.ca == nil {
+		signer = key
+	}
+	der, err := a.sign(t, life, &key.PublicKey, signer)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.store(caFile, caKeyFile, der, key); err != nil {
+	// The key first: a crash in between leaves no certificate. A CA pair then needs an operator, a server
+	// pair is issued anew.
+	if err := writeKey(filepath.Join(a.dir, keyName), key); err != nil {
+		return nil, nil, err
+	}
+	if err := writeFile(filepath.Join(a.dir, certName), certPEM(der)); err != nil {
 		return nil, nil, err
 	}
 	cert, err := x509.ParseCertificate(der)
@@ -152,8 +167,8 @@ func (a *Authority) openSigningKey() error {
 	return fmt.Errorf("read the key that signs assignments %s: %w", path, err)
 }
 
-// sign completes a template: serial number, times, and the CA's signature.
-func (a *Authority) sign(t *x509.Certificate, life time.Duration, pub crypto.PublicKey, parent *x509.Certificate, key *ecdsa.PrivateKey) ([]byte, error) {
+// sign completes a template: serial number, times, and the signature of the CA, or of t's own key before there is one.
+func (a *Authority) sign(t *x509.Certificate, life time.Duration, pub crypto.PublicKey, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
 		return nil, err
@@ -161,10 +176,11 @@ func (a *Authority) sign(t *x509.Certificate, life time.Duration, pub crypto.Pub
 	t.SerialNumber = serial
 	t.NotBefore = a.now().Add(-backdate)
 	t.NotAfter = a.now().Add(life)
-	if parent == nil {
-		parent = t
-	} else if t.NotAfter.After(parent.NotAfter) {
-		t.NotAfter = parent.NotAfter
+	parent := t
+	if a.ca != nil {
+		if parent = a.ca; t.NotAfter.After(parent.NotAfter) {
+			t.NotAfter = parent.NotAfter
+		}
 	}
 	return x509.CreateCertificate(rand.Reader, t, parent, pub, key)
 }
@@ -231,10 +247,6 @@ func namesOf(cert *x509.Certificate) []string {
 }
 
 func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
 	t := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster server"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -246,15 +258,7 @@ func (a *Authority) makeServer() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 			t.DNSNames = append(t.DNSNames, name)
 		}
 	}
-	der, err := a.sign(t, serverLife, &key.PublicKey, a.ca, a.caKey)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := a.store(serverFile, serverKeyFile, der, key); err != nil {
-		return nil, nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	return cert, key, err
+	return a.makePair(serverFile, serverKeyFile, t, serverLife)
 }
 
 // IssueNode signs a node's request (DER). The certificate names only muster:node:<uid>, whatever
@@ -287,7 +291,7 @@ func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, erro
 	der, err := a.sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster node"}, URIs: []*url.URL{nodeURI(uid)},
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, a.NodeLife, key, a.ca, a.caKey)
+	}, a.NodeLife, key, a.caKey)
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate of node %s: %w", uid, err)
 	}
@@ -295,13 +299,15 @@ func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, erro
 }
 
 func nodeURI(uid uuid.UUID) *url.URL {
-	return &url.URL{Scheme: "muster", Opaque: "node:" + uid.String()}
+	return &url.URL{Scheme: "muster", Opaque: nodePrefix + uid.String()}
 }
+
+const nodePrefix = "node:"
 
 // NodeOf returns the node id in a certificate's URI name.
 func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 	if len(cert.URIs) == 1 && cert.URIs[0].Scheme == "muster" {
-		if text, ok := cutNode(cert.URIs[0].Opaque); ok {
+		if text, ok := strings.CutPrefix(cert.URIs[0].Opaque, nodePrefix); ok {
 			if uid, err := uuid.Parse(text); err == nil {
 				return uid, nil
 			}

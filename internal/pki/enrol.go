@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
@@ -81,14 +80,14 @@ type Registrar interface {
 	Register(ctx context.Context, key string, token JoinToken, request EnrolRequest) (Member, error)
 }
 
-// Enroller answers EnrolPath.
+// Enroller answers EnrolPath and RenewPath.
 type Enroller struct {
 	Authority *Authority
 	Tokens    Tokens
 	Registrar Registrar
 	Servers   []string
-	// Pending stores machines without a token until a person accepts them, and returns the time
-	// until the next request; nil: they are refused.
+	// Pending stores machines without a token, and those whose node is missing, until a person accepts
+	// them, and returns the time until the next request; nil: they are refused.
 	Pending func(key string, request EnrolRequest) (again time.Duration, err error)
 	// Admit admits a request that was read whole, until leave; nil: no limit.
 	Admit func(context.Context) (leave func(), err error)
@@ -110,36 +109,52 @@ func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w
 // for an expired or used one.
 func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request) (guess string) {
 	var request EnrolRequest
-	var answer EnrolAnswer
-	err := error(model.Errorf(model.Invalid, "enrolment is a POST"))
+	err := serve(w, r, "enrolment", maxEnrol, &request, func() (any, *Pending, error) {
+		leave, err := e.enter(r.Context())
+		if err != nil {
+			return nil, nil, err
+		}
+		defer leave()
+		request.Whence = r.RemoteAddr
+		answer, err := e.Enrol(r.Context(), request)
+		return answer, answer.Pending, err
+	})
+	if errors.Is(err, errNoToken) {
+		return tokenID(request.Secret)
+	}
+	return ""
+}
+
+// serve reads a request of at most limit bytes and writes the answer of do, or the error that it returns.
+// name is the request in messages.
+func serve(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *Pending, err error)) error {
+	var answer any
+	var pending *Pending
+	err := error(model.Errorf(model.Invalid, "%s is a POST", name))
 	if r.Method == http.MethodPost {
-		// An enrolling machine is not authenticated yet, so it gets little time.
+		// The machine is not authenticated yet, so it gets little time.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(enrolTimeout))
-		err = json.NewDecoder(http.MaxBytesReader(w, r.Body, maxEnrol)).Decode(&request)
+		err = json.NewDecoder(http.MaxBytesReader(w, r.Body, limit)).Decode(request)
 		var large *http.MaxBytesError
 		switch {
 		case errors.As(err, &large):
-			err = model.Errorf(model.TooLarge, "enrolment request is longer than %d bytes", maxEnrol)
+			err = model.Errorf(model.TooLarge, "%s request is longer than %d bytes", name, limit)
 		case err != nil:
-			err = model.Errorf(model.Invalid, "enrolment request: %w", err)
+			err = model.Errorf(model.Invalid, "%s request: %w", name, err)
 		default:
-			request.Whence = r.RemoteAddr
-			answer, err = e.admitted(r.Context(), request)
+			answer, pending, err = do()
 		}
 	}
-	if err == nil {
-		w.Header().Set("Content-Type", "application/json")
-		if answer.Pending != nil {
-			w.WriteHeader(http.StatusAccepted)
-		}
-		_ = json.NewEncoder(w).Encode(answer)
-		return ""
+	if err != nil {
+		refuse(w, name+" refused", err)
+		return err
 	}
-	refuse(w, "enrolment refused", err)
-	if errors.Is(err, errNoToken) {
-		guess = tokenID(request.Secret)
+	w.Header().Set("Content-Type", "application/json")
+	if pending != nil {
+		w.WriteHeader(http.StatusAccepted)
 	}
-	return guess
+	_ = json.NewEncoder(w).Encode(answer)
+	return nil
 }
 
 // refuse answers with an error.
@@ -155,15 +170,12 @@ func refuse(w http.ResponseWriter, title string, err error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-func (e *Enroller) admitted(ctx context.Context, request EnrolRequest) (EnrolAnswer, error) {
-	if e.Admit != nil {
-		leave, err := e.Admit(ctx)
-		if err != nil {
-			return EnrolAnswer{}, err
-		}
-		defer leave()
+// enter calls Admit.
+func (e *Enroller) enter(ctx context.Context) (leave func(), err error) {
+	if e.Admit == nil {
+		return func() {}, nil
 	}
-	return e.Enrol(ctx, request)
+	return e.Admit(ctx)
 }
 
 // Enrol makes a machine a node. A machine with the key of a node is that node, with or without a
@@ -176,18 +188,16 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	}
 	key := Fingerprint(public)
 	node, ok := e.Registrar.NodeOfKey(key)
-	if !ok && len(request.Secret) == 0 {
+	switch withToken := len(request.Secret) > 0; {
+	case !ok && !withToken:
 		return e.wait(key, request)
+	case !ok:
+		node, err = e.join(ctx, key, request)
+	case withToken:
+		err = e.checkToken(ctx, node, request)
 	}
-	if !ok {
-		if node, err = e.join(ctx, key, request); err != nil {
-			return EnrolAnswer{}, err
-		}
-	}
-	if ok && len(request.Secret) > 0 {
-		if err := e.checkToken(ctx, node, request); err != nil {
-			return EnrolAnswer{}, err
-		}
+	if err != nil {
+		return EnrolAnswer{}, err
 	}
 	cert, err := e.Authority.issueNode(public, node.UID)
 	if err != nil {
@@ -296,17 +306,6 @@ type Returning struct {
 	Namespace string    // claimed by the machine
 }
 
-// Renewer answers RenewPath.
-type Renewer struct {
-	Authority *Authority
-	Registrar Registrar
-	// Pending stores machines whose node is missing until a person admits them again, and returns
-	// the time until the next request; nil: they are refused.
-	Pending func(key string, request EnrolRequest) (again time.Duration, err error)
-	// Admit admits a request that was read whole, until leave; nil: no limit.
-	Admit func(context.Context) (leave func(), err error)
-}
-
 // Outcomes of a renewal.
 const (
 	Renewed        = "renewed"
@@ -321,49 +320,25 @@ const (
 	RenewFailed    = "failed" // fault of the server, or too many at once
 )
 
-// Serve answers one request and returns the outcome.
-func (r *Renewer) Serve(w http.ResponseWriter, q *http.Request) (outcome string) {
+// ServeRenewal answers one renewal and returns its outcome.
+func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request) (outcome string) {
 	var request RenewRequest
-	var answer RenewAnswer
 	outcome = RenewMalformed
-	err := error(model.Errorf(model.Invalid, "renewal is a POST"))
-	if q.Method == http.MethodPost {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(enrolTimeout))
-		err = json.NewDecoder(http.MaxBytesReader(w, q.Body, maxRenew)).Decode(&request)
-		var large *http.MaxBytesError
-		switch {
-		case errors.As(err, &large):
-			err = model.Errorf(model.TooLarge, "renewal request is longer than %d bytes", maxRenew)
-		case err != nil:
-			err = model.Errorf(model.Invalid, "renewal request: %w", err)
-		default:
-			if request.Return != nil {
-				request.Return.Whence = q.RemoteAddr
-			}
-			answer, outcome, err = r.admitted(q.Context(), request)
-		}
-	}
-	if err != nil {
-		refuse(w, "renewal refused", err)
-		return outcome
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if answer.Pending != nil {
-		w.WriteHeader(http.StatusAccepted)
-	}
-	_ = json.NewEncoder(w).Encode(answer)
-	return outcome
-}
-
-func (r *Renewer) admitted(ctx context.Context, request RenewRequest) (RenewAnswer, string, error) {
-	if r.Admit != nil {
-		leave, err := r.Admit(ctx)
+	_ = serve(w, r, "renewal", maxRenew, &request, func() (any, *Pending, error) {
+		leave, err := e.enter(r.Context())
 		if err != nil {
-			return RenewAnswer{}, RenewFailed, err
+			outcome = RenewFailed
+			return nil, nil, err
 		}
 		defer leave()
-	}
-	return r.Renew(request)
+		if request.Return != nil {
+			request.Return.Whence = r.RemoteAddr
+		}
+		var answer RenewAnswer
+		answer, outcome, err = e.Renew(request)
+		return answer, answer.Pending, err
+	})
+	return outcome
 }
 
 // Hints for a machine whose identity is void. A running agent locks the state folder, and join
@@ -379,7 +354,7 @@ const (
 
 // Renew issues a new certificate for a node's key, on proof of that key, also after expiry:
 // machines are switched off for months. The error for a former node has the reason.
-func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
+func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	cert, err := x509.ParseCertificate(request.Certificate)
 	if err != nil {
 		return RenewAnswer{}, RenewMalformed, model.Errorf(model.Invalid, "certificate: %w", err)
@@ -389,7 +364,7 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 		return RenewAnswer{}, RenewMalformed, err
 	}
 	uid, err := NodeOf(cert)
-	if err != nil || cert.CheckSignatureFrom(r.Authority.ca) != nil {
+	if err != nil || cert.CheckSignatureFrom(e.Authority.ca) != nil {
 		return RenewAnswer{}, RenewForeign, model.Errorf(model.Unauthenticated, "this certificate was not made by this server for a node").
 			WithHint("look whether this is the server that the machine joined; to join this one, %s", JoinAnew)
 	}
@@ -397,15 +372,15 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the request is for another key than the certificate's").
 			WithHint("a node gets another key by muster node replace")
 	}
-	key, now := Fingerprint(public), r.Authority.now()
+	key, now := Fingerprint(public), e.Authority.now()
 	tooOld := now.After(cert.NotAfter.Add(RenewableFor))
-	node, ok := r.Registrar.NodeOfKey(key)
+	node, ok := e.Registrar.NodeOfKey(key)
 	if !ok || node.UID != uid {
-		if err := r.Registrar.RefuseKey(key); err != nil {
+		if err := e.Registrar.RefuseKey(key); err != nil {
 			return RenewAnswer{}, RenewBarred, err
 		}
-		if !ok && request.Return != nil && r.Pending != nil && !tooOld && r.Registrar.UnknownNode(uid) {
-			return r.wait(key, cert, *request.Return)
+		if !ok && request.Return != nil && e.Pending != nil && !tooOld && e.Registrar.UnknownNode(uid) {
+			return e.waitAgain(key, uid, cert, *request.Return)
 		}
 		return RenewAnswer{}, RenewUnknown, model.Errorf(model.Forbidden, "the server knows no node %s with this machine's key", uid).
 			WithHint("if it was deleted, or the server lets nobody in without a token (--pending), let it join again; %s", JoinAnew)
@@ -415,7 +390,7 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 			node.Name, cert.NotAfter.UTC().Format(time.RFC3339), RenewableFor/(24*time.Hour)).
 			WithHint("on the server: muster node replace %s; %s", node.Name, Paste)
 	}
-	made, err := r.Authority.issueNode(public, uid)
+	made, err := e.Authority.issueNode(public, uid)
 	if err != nil {
 		return RenewAnswer{}, RenewFailed, err
 	}
@@ -425,15 +400,11 @@ func (r *Renewer) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	return RenewAnswer{Certificate: made}, Renewed, nil
 }
 
-// wait handles a machine whose node is missing in the server's data.
-func (r *Renewer) wait(key string, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
-	uid, err := NodeOf(cert)
-	if err != nil {
-		return RenewAnswer{}, RenewForeign, err
-	}
+// waitAgain handles a machine whose node is missing in the server's data.
+func (e *Enroller) waitAgain(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
 	request.Secret, request.CSR = nil, nil
 	request.Returns = &Returning{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
-	again, err := r.Pending(key, request)
+	again, err := e.Pending(key, request)
 	if err != nil {
 		return RenewAnswer{}, RenewFailed, err
 	}
@@ -460,7 +431,7 @@ func Life(id *Identity) time.Duration {
 
 // Expired reports whether a server refused our certificate because of its date.
 func Expired(err error) bool {
-	return err != nil && bytes.Contains([]byte(err.Error()), []byte("remote error: tls: expired certificate"))
+	return err != nil && strings.Contains(err.Error(), "remote error: tls: expired certificate")
 }
 
 // request builds a renewal request for the identity's certificate.

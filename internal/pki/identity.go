@@ -63,14 +63,7 @@ func keep(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Ide
 	if id.CASum != t.CA {
 		return nil, errors.New("check the server's answer: its CA is not the one it has shown")
 	}
-	data, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("encode the identity: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the agent's folder: %w", err)
-	}
-	if err := writeFile(filepath.Join(dir, IdentityFile), data); err != nil {
+	if err := writeState(dir, IdentityFile, s); err != nil {
 		return nil, err
 	}
 	if err := os.Remove(filepath.Join(dir, JoiningFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +183,7 @@ func openJoining(dir, machine string) (*JoinState, error) {
 	if err == nil && j.Machine == machine {
 		return j, nil
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrPermission) {
 		return nil, err
 	}
 	j = &JoinState{Machine: machine}
@@ -203,15 +196,18 @@ func openJoining(dir, machine string) (*JoinState, error) {
 	return j, nil
 }
 
-func (j *JoinState) keep(dir string) error {
-	data, err := json.MarshalIndent(j, "", "  ")
+func (j *JoinState) keep(dir string) error { return writeState(dir, JoiningFile, j) }
+
+// writeState writes a JSON file of the agent's state folder.
+func writeState(dir, name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
-		return err
+		return fmt.Errorf("encode %s: %w", name, err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the agent's folder: %w", err)
 	}
-	return writeFile(filepath.Join(dir, JoiningFile), data)
+	return writeFile(filepath.Join(dir, name), data)
 }
 
 // Fingerprint returns the fingerprint of the machine's key, as the server shows it.
@@ -263,10 +259,6 @@ func fingerprint(spki []byte) string {
 	sum := sha256.Sum256(spki)
 	return hex.EncodeToString(sum[:])
 }
-
-const uriPrefix = "node:"
-
-func cutNode(opaque string) (string, bool) { return strings.CutPrefix(opaque, uriPrefix) }
 
 func certPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
@@ -334,13 +326,4 @@ func (a *Authority) load(certName, keyName string) (*x509.Certificate, *ecdsa.Pr
 		return nil, nil, fmt.Errorf("%s does not belong to %s", keyName, certName)
 	}
 	return cert, key, nil
-}
-
-// store writes the key first. A crash in between leaves no certificate: a CA pair then needs an
-// operator, a server pair is issued anew.
-func (a *Authority) store(certName, keyName string, der []byte, key *ecdsa.PrivateKey) error {
-	if err := writeKey(filepath.Join(a.dir, keyName), key); err != nil {
-		return err
-	}
-	return writeFile(filepath.Join(a.dir, certName), certPEM(der))
 }

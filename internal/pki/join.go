@@ -30,11 +30,14 @@ type EnrolConfig struct {
 	// the machine; without a CA the machine trusts the first one that it sees, for good.
 	Token    Token
 	StateDir string
-	Request  EnrolRequest                                                      // Enrol fills in Secret and CSR
-	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer; link.NewDialer for proxies
-	Now      func() time.Time                                                  // default time.Now
-	Trusted  func(ca [32]byte)                                                 // called with a CA that is trusted on first use; may be nil
+	Request  EnrolRequest      // Enrol fills in Secret and CSR
+	Dial     Dial              // nil: net.Dialer; link.NewDialer for proxies
+	Now      func() time.Time  // default time.Now
+	Trusted  func(ca [32]byte) // called with a CA that is trusted on first use; may be nil
 }
+
+// Dial connects to a server.
+type Dial = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // PendingError reports that the server stored the request and a person has to accept it.
 type PendingError struct {
@@ -93,10 +96,12 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	var failed []error
 	var another *model.Error // answers from servers with another CA
 	for _, address := range t.Addresses {
-		client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
-			DialContext: cfg.Dial, TLSClientConfig: pinned(RefusedCertificate{Server: address, Trusted: ShortSum(t.CA), Now: cfg.Now()}, t.CA, trust), DisableKeepAlives: true,
-		}}
-		answer, err := ask(ctx, client, address, body)
+		shown := RefusedCertificate{Server: address, Trusted: ShortSum(t.CA), Now: cfg.Now()}
+		data, err := post(ctx, cfg.Dial, pinned(shown, t.CA, trust), address+EnrolPath, body)
+		answer := &EnrolAnswer{}
+		if err == nil {
+			answer, err = decodeAnswer(data)
+		}
 		if err == nil && answer.Pending != nil {
 			return nil, &PendingError{address, j.Fingerprint(), time.Duration(answer.Pending.AgainMs) * time.Millisecond}
 		}
@@ -123,10 +128,10 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 		}
 		failed = append(failed, fmt.Errorf("join at %s: %w", address, err))
 	}
+	if another != nil && len(failed) == 0 {
+		return nil, another
+	}
 	if another != nil {
-		if len(failed) == 0 {
-			return nil, another
-		}
 		failed = append(failed, another)
 	}
 	none := model.Errorf(model.Unavailable, "%w", errors.Join(failed...))
@@ -183,17 +188,10 @@ func Shows(ctx context.Context, address string, ca [32]byte) (bool, error) {
 	return true, conn.Close()
 }
 
-func ask(ctx context.Context, client *http.Client, address string, body []byte) (*EnrolAnswer, error) {
-	data, err := post(ctx, client, "https://"+address+EnrolPath, body)
-	if err != nil {
-		return nil, err
-	}
-	return decodeAnswer(data)
-}
-
 // post returns the server's answer; an error of the server is a model.Error.
-func post(ctx context.Context, client *http.Client, where string, body []byte) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(body))
+func post(ctx context.Context, dial Dial, config *tls.Config, where string, body []byte) ([]byte, error) {
+	client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{DialContext: dial, TLSClientConfig: config, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+where, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -238,9 +236,9 @@ func decodeAnswer(data []byte) (*EnrolAnswer, error) {
 type RenewConfig struct {
 	Identity *Identity
 	StateDir string
-	Servers  []string                                                          // host:port in order of preference
-	Dial     func(ctx context.Context, network, addr string) (net.Conn, error) // nil: net.Dialer
-	Now      func() time.Time                                                  // default time.Now
+	Servers  []string         // host:port in order of preference
+	Dial     Dial             // nil: net.Dialer
+	Now      func() time.Time // default time.Now
 	// Says describes the machine, for a server that does not know its node.
 	Says EnrolRequest
 }
@@ -259,10 +257,7 @@ func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 	}
 	last := errors.New("no server is known")
 	for _, address := range cfg.Servers {
-		client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{
-			DialContext: cfg.Dial, TLSClientConfig: cfg.Identity.serverTLS(address, cfg.Now), DisableKeepAlives: true,
-		}}
-		data, err := post(ctx, client, "https://"+address+RenewPath, body)
+		data, err := post(ctx, cfg.Dial, cfg.Identity.serverTLS(address, cfg.Now), address+RenewPath, body)
 		if err == nil {
 			return cfg.Identity.answerError(cfg.StateDir, address, data)
 		}
@@ -326,7 +321,7 @@ func (id *Identity) renewed(dir string, answer *RenewAnswer) (*Identity, error) 
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("encode the identity: %w", err)
+		return nil, err
 	}
 	next, err := decodeIdentity(text) // checks that key and node match
 	if err != nil {

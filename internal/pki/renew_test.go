@@ -59,9 +59,9 @@ func member(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity 
 }
 
 // renewServer serves renewals over TLS with the authority's own certificate.
-func renewServer(t *testing.T, r *Renewer) (address string, outcomes map[string]int) {
+func renewServer(t *testing.T, r *Enroller) (address string, outcomes map[string]int) {
 	outcomes = map[string]int{}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.Serve(w, q)]++ }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q)]++ }))
 	s.TLS = &tls.Config{GetCertificate: r.Authority.GetCertificate}
 	s.StartTLS()
 	s.TLS.Certificates = nil // httptest's own
@@ -90,7 +90,7 @@ func TestRenew(t *testing.T) {
 			a := open(t, t.TempDir(), now, "127.0.0.1")
 			id := member(t, a, nodes, dir)
 			clock = clock.Add(c.after)
-			address, outcomes := renewServer(t, &Renewer{Authority: a, Registrar: nodes})
+			address, outcomes := renewServer(t, &Enroller{Authority: a, Registrar: nodes})
 			next, err := Renew(t.Context(), RenewConfig{Identity: id, StateDir: dir, Servers: []string{"127.0.0.1:1", address}, Now: now})
 			if outcomes[c.outcome] != 1 {
 				t.Errorf("outcomes %v, want %s", outcomes, c.outcome)
@@ -169,7 +169,7 @@ func TestRenewRefusals(t *testing.T) {
 			if c.held {
 				known.held = nodes.held
 			}
-			_, outcome, err := (&Renewer{Authority: a, Registrar: known}).Renew(request(c.change))
+			_, outcome, err := (&Enroller{Authority: a, Registrar: known}).Renew(request(c.change))
 			if outcome != c.outcome || c.class != 0 && model.ClassOf(err) != c.class || c.class == 0 && err != nil {
 				t.Errorf("%s, %v (%v); want %s", outcome, err, model.ClassOf(err), c.outcome)
 			}
@@ -189,7 +189,7 @@ func TestRenewReturns(t *testing.T) {
 	id := member(t, a, nodes, dir)
 	known := nodes.held
 	var asked []EnrolRequest
-	r := &Renewer{Authority: a, Registrar: nodes, Pending: func(key string, q EnrolRequest) (time.Duration, error) {
+	r := &Enroller{Authority: a, Registrar: nodes, Pending: func(key string, q EnrolRequest) (time.Duration, error) {
 		if key != FingerprintOf(id.Certificate.Leaf) {
 			t.Errorf("asks for key %s", key)
 		}
@@ -307,7 +307,7 @@ func FuzzRenew(f *testing.F) {
 	f.Add([]byte(`[`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w := httptest.NewRecorder()
-		outcome := (&Renewer{Authority: a, Registrar: nodes}).Serve(w, httptest.NewRequest(http.MethodPost, RenewPath, strings.NewReader(string(data))))
+		outcome := (&Enroller{Authority: a, Registrar: nodes}).ServeRenewal(w, httptest.NewRequest(http.MethodPost, RenewPath, strings.NewReader(string(data))))
 		if (w.Code == http.StatusOK) != (outcome == Renewed) || w.Code >= 500 {
 			t.Fatalf("%d %s %s", w.Code, outcome, w.Body)
 		}

@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// Enrolments returns the Admit of pki.Enroller and pki.Renewer, which bounds the number of
+// Enrolments returns the Admit of pki.Enroller, which bounds the number of
 // machines that join at the same time. A request takes a place only when it has arrived whole, so
 // that a slow sender holds none.
 func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err error) {
@@ -43,7 +43,7 @@ func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err erro
 // caller yet, so attempts with wrong join tokens or certificates are throttled by network, as
 // passwords are. A token that was used up or has expired counts as no attempt; a deleted one counts
 // once, however often the machines of a network show it.
-func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller, renew *pki.Renewer) {
+func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 	renewals := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_certificate_renewals_total", Help: "Requests of nodes for a new certificate, by outcome.",
 	}, []string{"outcome"})
@@ -56,7 +56,7 @@ func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller, rene
 		return secret != "", secret
 	}))
 	mux.Handle(pki.RenewPath, throttled(r, "renew", "renewal", func(w *op.StatusRecorder, q *http.Request) (wrong bool, secret string) {
-		renewals.WithLabelValues(renew.Serve(w, q)).Inc()
+		renewals.WithLabelValues(enrol.ServeRenewal(w, q)).Inc()
 		return w.Status == http.StatusUnauthorized, ""
 	}))
 }

@@ -74,7 +74,7 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	return p
 }
 
-// Ask implements Pending of pki.Enroller and pki.Renewer: the machine with this key waits from now
+// Ask implements Pending of pki.Enroller: the machine with this key waits from now
 // on. again is the time until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
 	if sizeOf(&request) > pendingBytes {
