@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,12 +61,11 @@ func (e *Env) statfs(ctx context.Context, path string) (usage, error) {
 func runDisk(ctx context.Context, env *Env, a args, r *report) {
 	paths := a.list("path")
 	if len(paths) == 0 {
-		mounts, err := env.localMounts()
-		if err != nil {
-			addUnsupported(r, "this system", err)
+		var err error
+		if paths, err = env.localMounts(); err != nil {
+			addUnsupported(r, err)
 			return
 		}
-		paths = mounts
 	}
 	looked := 0
 	for _, path := range paths {
@@ -86,17 +86,14 @@ func runDisk(ctx context.Context, env *Env, a args, r *report) {
 }
 
 func judgeDisk(env *Env, a args, r *report, path string, u usage) {
-	warn, _ := a.free("warn")
-	crit, _ := a.free("crit")
-	status := statusOf(warn, crit, u.avail, u.total)
+	space := a.free("warn", "crit")
+	status := space.status(u.avail, u.total)
 	text := path + " " + bytesText(u.avail) + " free"
 	if u.total > 0 {
 		text += " of " + bytesText(u.total) + " (" + strconv.FormatFloat(u.avail/u.total*100, 'f', 1, 64) + "%)"
 	}
 	if u.inodes > 0 {
-		iw, _ := a.free("inodesWarn")
-		ic, _ := a.free("inodesCrit")
-		inodes := statusOf(iw, ic, u.inodesFree, u.inodes)
+		inodes := a.free("inodesWarn", "inodesCrit").status(u.inodesFree, u.inodes)
 		if inodes != model.OK {
 			text += ", " + strconv.FormatFloat(u.inodesFree/u.inodes*100, 'f', 1, 64) + "% of the inodes free"
 		}
@@ -104,20 +101,13 @@ func judgeDisk(env *Env, a args, r *report, path string, u usage) {
 	}
 	days, known := env.Memory.daysUntilNone(path, env.now(), u.avail)
 	if known && days < 365 {
-		dw, hasWarn := a.number("daysWarn")
-		dc, hasCrit := a.number("daysCrit")
-		switch {
-		case hasCrit && days < dc:
-			status = model.Critical
-		case hasWarn && days < dw:
-			status = worse(status, model.Warning)
-		}
+		status = worse(status, a.levels("daysWarn", "daysCrit", atLeast).status(days))
 		text += ", full in " + strconv.FormatFloat(days, 'f', 1, 64) + " days at this rate"
 	}
 	r.add(status, "%s", text)
-	r.measure(path, u.used, "B", warn.usedAt(u.total), crit.usedAt(u.total), 0, u.total)
+	r.measure(path, u.used, "B", space.used(u.total), 0, u.total)
 	if known {
-		r.measure(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", nil, nil, 0, nan())
+		r.measure(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", levels{}, 0, nan())
 	}
 }
 
@@ -159,12 +149,7 @@ func (e *Env) localMounts() ([]string, error) {
 			byDevice[device] = path
 		}
 	}
-	var paths []string
-	for _, p := range byDevice {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
-	return paths, nil
+	return slices.Sorted(maps.Values(byDevice)), nil
 }
 
 func readOnly(options string) bool { return slices.Contains(strings.Split(options, ","), "ro") }
@@ -244,9 +229,8 @@ func runFile(_ context.Context, env *Env, a args, r *report) {
 		return
 	}
 	age := env.now().Sub(newest.ModTime())
-	warn, hasWarn := a.duration("warnAge")
-	crit, hasCrit := a.duration("critAge")
-	r.add(statusAbove(age, warn, hasWarn, crit, hasCrit), "%s is %s old and has %s", newest.Name(), ageText(max(age, 0)), bytesText(float64(newest.Size())))
-	r.measure("age", age.Truncate(time.Second).Seconds(), "s", upTo(warn.Seconds(), hasWarn), upTo(crit.Seconds(), hasCrit), nan(), nan())
-	r.measure("size", float64(newest.Size()), "B", nil, nil, 0, nan())
+	most := a.levels("warnAge", "critAge", atMost)
+	r.add(most.status(max(age, 0).Seconds()), "%s is %s old and has %s", newest.Name(), ageText(max(age, 0)), bytesText(float64(newest.Size())))
+	r.measure("age", age.Truncate(time.Second).Seconds(), "s", most, nan(), nan())
+	r.measure("size", float64(newest.Size()), "B", levels{}, 0, nan())
 }

@@ -2,9 +2,9 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,15 +29,13 @@ func loadProbe() Probe {
 func runLoad(_ context.Context, env *Env, a args, r *report) {
 	warn, errWarn := triple(a.list("warn"))
 	crit, errCrit := triple(a.list("crit"))
-	for _, err := range []error{errWarn, errCrit} {
-		if err != nil {
-			r.add(model.Unknown, "%v", err)
-			return
-		}
+	if err := cmp.Or(errWarn, errCrit); err != nil {
+		r.add(model.Unknown, "%v", err)
+		return
 	}
 	data, err := env.read("/proc/loadavg")
 	if err != nil {
-		addUnsupported(r, runtime.GOOS, err)
+		addUnsupported(r, err)
 		return
 	}
 	f := strings.Fields(string(data))
@@ -49,18 +47,16 @@ func runLoad(_ context.Context, env *Env, a args, r *report) {
 	status := model.OK
 	var texts []string
 	for i, name := range [...]string{"load1", "load5", "load15"} {
-		if i >= len(f) {
-			r.add(model.Unknown, "/proc/loadavg cannot be read: %q", data)
-			return
-		}
-		v, err := strconv.ParseFloat(f[i], 64)
+		text := append(f, "", "", "")[i]
+		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			r.add(model.Unknown, "/proc/loadavg cannot be read: %q", data)
 			return
 		}
-		status = worse(status, statusAbove(v/share, warn[i], true, crit[i], true))
-		texts = append(texts, f[i])
-		r.measure(name, v, "", upTo(warn[i]*share, true), upTo(crit[i]*share, true), 0, nan())
+		most := levels{atMost(warn[i] * share), atMost(crit[i] * share)}
+		status = worse(status, most.status(v))
+		texts = append(texts, text)
+		r.measure(name, v, "", most, 0, nan())
 	}
 	r.add(status, "load average %s on %s", strings.Join(texts, ", "), plural(cpus, "CPU", "CPUs"))
 }
@@ -96,54 +92,45 @@ func (e *Env) cpus() int {
 }
 
 func memoryProbe() Probe {
-	return Probe{
-		Name: "memory", Summary: "Memory that programs can still get (the kernel's MemAvailable).",
-		Args: []Arg{
-			{Name: "warn", Type: Free, Default: "10%", Help: "warning when less is available"},
-			{Name: "crit", Type: Free, Default: "5%", Help: "critical when less is available"},
-		},
-		run: func(_ context.Context, env *Env, a args, r *report) {
-			info, err := env.meminfo()
-			if err != nil {
-				addUnsupported(r, runtime.GOOS, err)
-				return
-			}
+	return freeProbe("memory", "Memory that programs can still get (the kernel's MemAvailable).", "available", "10%", "5%",
+		func(info map[string]float64) (avail, total float64) {
 			avail, ok := info["MemAvailable"]
 			if !ok { // before Linux 3.14
 				avail = info["MemFree"] + info["Buffers"] + info["Cached"]
 			}
-			judgeFree(a, r, "memory", avail, info["MemTotal"])
-		},
-	}
+			return avail, info["MemTotal"]
+		})
 }
 
 func swapProbe() Probe {
+	return freeProbe("swap", "Free swap space. A machine without swap is well.", "free", "50%", "20%",
+		func(info map[string]float64) (avail, total float64) { return info["SwapFree"], info["SwapTotal"] })
+}
+
+// freeProbe returns a probe of one free amount in /proc/meminfo. word is the amount in the help of its arguments.
+func freeProbe(name, summary, word, warn, crit string, amount func(info map[string]float64) (avail, total float64)) Probe {
 	return Probe{
-		Name: "swap", Summary: "Free swap space. A machine without swap is well.",
+		Name: name, Summary: summary,
 		Args: []Arg{
-			{Name: "warn", Type: Free, Default: "50%", Help: "warning when less is free"},
-			{Name: "crit", Type: Free, Default: "20%", Help: "critical when less is free"},
+			{Name: "warn", Type: Free, Default: warn, Help: "warning when less is " + word},
+			{Name: "crit", Type: Free, Default: crit, Help: "critical when less is " + word},
 		},
 		run: func(_ context.Context, env *Env, a args, r *report) {
 			info, err := env.meminfo()
 			if err != nil {
-				addUnsupported(r, runtime.GOOS, err)
+				addUnsupported(r, err)
 				return
 			}
-			if info["SwapTotal"] == 0 {
+			avail, total := amount(info)
+			if total == 0 && name == "swap" {
 				r.add(model.OK, "no swap on this machine")
 				return
 			}
-			judgeFree(a, r, "swap", info["SwapFree"], info["SwapTotal"])
+			free := a.free("warn", "crit")
+			r.add(free.status(avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
+			r.measure(name, total-avail, "B", free.used(total), 0, total)
 		},
 	}
-}
-
-func judgeFree(a args, r *report, label string, avail, total float64) {
-	warn, _ := a.free("warn")
-	crit, _ := a.free("crit")
-	r.add(statusOf(warn, crit, avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
-	r.measure(label, total-avail, "B", warn.usedAt(total), crit.usedAt(total), 0, total)
 }
 
 // meminfo reads /proc/meminfo into bytes.
@@ -188,13 +175,13 @@ func processesProbe() Probe {
 func runProcesses(ctx context.Context, env *Env, a args, r *report) {
 	dir, err := os.Open(env.path("/proc"))
 	if err != nil {
-		addUnsupported(r, runtime.GOOS, err)
+		addUnsupported(r, err)
 		return
 	}
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
-		addUnsupported(r, runtime.GOOS, err)
+		addUnsupported(r, err)
 		return
 	}
 	name := a.text("name")
@@ -218,22 +205,21 @@ func runProcesses(ctx context.Context, env *Env, a args, r *report) {
 			count++
 		}
 	}
-	warn, crit := a.nagiosRange("warn"), a.nagiosRange("crit")
+	allowed := a.levels("warn", "crit", nil)
 	what := "processes"
 	if name != "" {
 		what = "processes of " + name
-		if warn == nil && crit == nil {
-			crit = &model.Range{Start: 1, End: math.Inf(1)}
+		if allowed == (levels{}) {
+			allowed.crit = atLeast(1)
 		}
 	}
-	r.add(byRanges(float64(count), warn, crit), "%d %s", count, what)
-	r.measure("processes", float64(count), "", warn, crit, 0, nan())
-	zw, hasWarn := a.number("zombiesWarn")
-	zc, hasCrit := a.number("zombiesCrit")
-	if status := statusAbove(float64(zombies), zw, hasWarn, zc, hasCrit); status != model.OK {
+	r.add(allowed.status(float64(count)), "%d %s", count, what)
+	r.measure("processes", float64(count), "", allowed, 0, nan())
+	most := a.levels("zombiesWarn", "zombiesCrit", atMost)
+	if status := most.status(float64(zombies)); status != model.OK {
 		r.add(status, "%d zombies", zombies)
 	}
-	r.measure("zombies", float64(zombies), "", upTo(zw, hasWarn), upTo(zc, hasCrit), 0, nan())
+	r.measure("zombies", float64(zombies), "", most, 0, nan())
 }
 
 // isProgram compares the kernel's name of a process, which is cut after 15 bytes, or

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -8,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +95,7 @@ func runHTTP(ctx context.Context, env *Env, a args, r *report) {
 	if re := a.regexp("bodyNot"); re != nil && re.Match(body) {
 		r.add(model.Critical, "body matches %s", re)
 	}
-	r.measure("size", float64(len(body)), "B", nil, nil, 0, nan())
+	r.measure("size", float64(len(body)), "B", levels{}, 0, nan())
 	if answer.TLS != nil && len(answer.TLS.PeerCertificates) > 0 {
 		judgeExpiry(env, a, r, "certWarn", "certCrit", answer.TLS.PeerCertificates[0])
 	}
@@ -170,10 +173,9 @@ func runTCP(ctx context.Context, env *Env, a args, r *report) {
 }
 
 func judgeLatency(a args, r *report, took time.Duration, what string) {
-	warn, hasWarn := a.duration("warn")
-	crit, hasCrit := a.duration("crit")
-	r.add(statusAbove(took, warn, hasWarn, crit, hasCrit), "%s in %s", what, ageText(took))
-	r.measure("time", took.Seconds(), "s", upTo(warn.Seconds(), hasWarn), upTo(crit.Seconds(), hasCrit), 0, nan())
+	most := a.levels("warn", "crit", atMost)
+	r.add(most.status(took.Seconds()), "%s in %s", what, ageText(took))
+	r.measure("time", took.Seconds(), "s", most, 0, nan())
 }
 
 func certProbe() Probe {
@@ -215,9 +217,7 @@ func runCertAddress(ctx context.Context, env *Env, a args, r *report, address st
 		r.add(model.Unknown, "address %q: want host:port", address)
 		return
 	}
-	if name := a.text("serverName"); name != "" {
-		host = name
-	}
+	host = cmp.Or(a.text("serverName"), host)
 	roots, err := rootsFrom(env, a.text("ca"))
 	if err != nil {
 		r.add(model.Unknown, "%v", err)
@@ -255,36 +255,19 @@ func expired(err error) bool {
 
 func judgeExpiry(env *Env, a args, r *report, warnArg, critArg string, cert *x509.Certificate) {
 	left := cert.NotAfter.Sub(env.now())
-	warn, hasWarn := a.duration(warnArg)
-	crit, hasCrit := a.duration(critArg)
-	status := model.OK
-	switch {
-	case left <= 0 || hasCrit && left < crit:
-		status = model.Critical
-	case hasWarn && left < warn:
-		status = model.Warning
-	}
-	name := cert.Subject.CommonName
+	name := cmp.Or(cert.Subject.CommonName, "serial "+cert.SerialNumber.Text(16))
 	if len(cert.DNSNames) > 0 {
 		name = cert.DNSNames[0]
 	}
-	if name == "" {
-		name = "serial " + cert.SerialNumber.Text(16)
-	}
 	day := cert.NotAfter.UTC().Format("2006-01-02")
 	if left <= 0 {
-		r.add(status, "certificate of %s expired %s ago (%s)", name, ageText(-left), day)
+		r.add(model.Critical, "certificate of %s expired %s ago (%s)", name, ageText(-left), day)
 	} else {
+		status := a.levels(warnArg, critArg, atLeast).status(left.Seconds())
 		r.add(status, "certificate of %s expires in %s (%s)", name, ageText(left), day)
 	}
-	atLeast := func(d time.Duration, ok bool) *model.Range {
-		if !ok {
-			return nil
-		}
-		floor, _ := model.ParseRange(fmt.Sprintf("%d:", int(d.Hours()/24)))
-		return &floor
-	}
-	r.measure("days", float64(int(left.Hours()/24)), "d", atLeast(warn, hasWarn), atLeast(crit, hasCrit), nan(), nan())
+	days := a.levels(warnArg, critArg, func(seconds float64) *model.Range { return atLeast(math.Floor(seconds / (24 * 3600))) })
+	r.measure("days", float64(int(left.Hours()/24)), "d", days, nan(), nan())
 }
 
 func readCertificates(file string) ([]*x509.Certificate, error) {
@@ -321,13 +304,7 @@ func decodeCertificates(data []byte) (certs []*x509.Certificate, err error) {
 }
 
 func firstToExpire(certs []*x509.Certificate) *x509.Certificate {
-	first := certs[0]
-	for _, c := range certs {
-		if c.NotAfter.Before(first.NotAfter) {
-			first = c
-		}
-	}
-	return first
+	return slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }
 
 func rootsFrom(env *Env, file string) (*x509.CertPool, error) {

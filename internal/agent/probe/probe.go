@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,27 +60,20 @@ func All() []Probe {
 		memoryProbe(), processesProbe(), rebootProbe(), swapProbe(), systemdProbe(), tcpProbe()}
 }
 
-// Names lists the names of all probes.
-func Names() []string {
-	var names []string
-	for _, p := range All() {
-		names = append(names, p.Name)
-	}
-	return names
-}
-
 // Find returns a probe by name; the error suggests the nearest.
 func Find(name string) (Probe, error) {
+	var names []string
 	for _, p := range All() {
 		if p.Name == name {
 			return p, nil
 		}
+		names = append(names, p.Name)
 	}
 	err := model.Errorf(model.NotFound, "there is no probe %q", name)
-	if near := model.Nearest(name, Names()); near != "" {
+	if near := model.Nearest(name, names); near != "" {
 		return Probe{}, err.WithHint("do you mean %s?", near)
 	}
-	return Probe{}, err.WithHint("probes: %v", Names())
+	return Probe{}, err.WithHint("probes: %v", names)
 }
 
 // Lint returns the faults of a probe's name and arguments. Values with a variable are known on the node
@@ -117,8 +111,8 @@ func Run(ctx context.Context, env *Env, name string, values map[string]string) (
 }
 
 // addUnsupported adds the finding that the probe does not support this system.
-func addUnsupported(r *report, system string, err error) {
-	r.add(model.Unknown, "not possible on %s: %v", system, err)
+func addUnsupported(r *report, err error) {
+	r.add(model.Unknown, "not possible on %s: %v", runtime.GOOS, err)
 }
 
 func plural(n int, one, many string) string {
@@ -167,17 +161,6 @@ func (f free) exceeds(avail, total float64) bool {
 	return avail < float64(f.bytes)
 }
 
-// statusOf compares the free amount with its thresholds.
-func statusOf(warn, crit free, avail, total float64) model.Status {
-	switch {
-	case crit.exceeds(avail, total):
-		return model.Critical
-	case warn.exceeds(avail, total):
-		return model.Warning
-	}
-	return model.OK
-}
-
 // usedAt returns the used amount at the threshold, for performance data.
 func (f free) usedAt(total float64) *model.Range {
 	left := float64(f.bytes)
@@ -190,22 +173,33 @@ func (f free) usedAt(total float64) *model.Range {
 // args holds parsed values; a name without value is absent.
 type args map[string]any
 
-func (a args) text(name string) string            { v, _ := a[name].(string); return v }
-func (a args) list(name string) []string          { v, _ := a[name].([]string); return v }
-func (a args) bool(name string) bool              { v, _ := a[name].(bool); return v }
-func (a args) number(name string) (float64, bool) { v, ok := a[name].(float64); return v, ok }
-func (a args) free(name string) (free, bool)      { v, ok := a[name].(free); return v, ok }
-func (a args) size(name string) (int64, bool)     { v, ok := a[name].(int64); return v, ok }
-func (a args) regexp(name string) *regexp.Regexp  { v, _ := a[name].(*regexp.Regexp); return v }
-func (a args) duration(name string) (time.Duration, bool) {
-	v, ok := a[name].(time.Duration)
-	return v, ok
+func (a args) text(name string) string           { v, _ := a[name].(string); return v }
+func (a args) list(name string) []string         { v, _ := a[name].([]string); return v }
+func (a args) bool(name string) bool             { v, _ := a[name].(bool); return v }
+func (a args) size(name string) (int64, bool)    { v, ok := a[name].(int64); return v, ok }
+func (a args) regexp(name string) *regexp.Regexp { v, _ := a[name].(*regexp.Regexp); return v }
+
+// free returns the thresholds of a free amount.
+func (a args) free(warn, crit string) (l freeLevels) {
+	l.warn, _ = a[warn].(free)
+	l.crit, _ = a[crit].(free)
+	return l
 }
-func (a args) nagiosRange(name string) *model.Range {
-	if v, ok := a[name].(model.Range); ok {
-		return &v
+
+// levels returns the thresholds of a value: a Range as it is, a Number or Duration (in seconds) as bound has it.
+func (a args) levels(warn, crit string, bound func(float64) *model.Range) levels {
+	level := func(name string) *model.Range {
+		switch v := a[name].(type) {
+		case model.Range:
+			return &v
+		case float64:
+			return bound(v)
+		case time.Duration:
+			return bound(v.Seconds())
+		}
+		return nil
 	}
-	return nil
+	return levels{level(warn), level(crit)}
 }
 
 // parse reads values and defaults. With lint, values with variables are not looked at.
@@ -215,11 +209,11 @@ func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
 	known := make([]string, 0, len(p.Args))
 	for _, arg := range p.Args {
 		known = append(known, arg.Name)
-		text, given := values[arg.Name]
+		text := values[arg.Name]
 		if lint && strings.Contains(text, "{{") {
 			continue
 		}
-		if !given || text == "" {
+		if text == "" {
 			if arg.Must {
 				errs = append(errs, fmt.Errorf("probe %s needs %s: %s", p.Name, arg.Name, arg.Help))
 			}
@@ -239,11 +233,11 @@ func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
 		if slices.Contains(known, name) {
 			continue
 		}
-		err := fmt.Errorf("probe %s has no argument %q; it has %s", p.Name, name, strings.Join(known, ", "))
+		hint := "it has " + strings.Join(known, ", ")
 		if near := model.Nearest(name, known); near != "" {
-			err = fmt.Errorf("probe %s has no argument %q; do you mean %s?", p.Name, name, near)
+			hint = "do you mean " + near + "?"
 		}
-		errs = append(errs, err)
+		errs = append(errs, fmt.Errorf("probe %s has no argument %q; %s", p.Name, name, hint))
 	}
 	return a, errs
 }
@@ -251,13 +245,11 @@ func (p Probe) parse(values map[string]string, lint bool) (args, []error) {
 func (t Type) parse(text string) (any, error) {
 	switch t {
 	case List:
-		var list []string
-		for _, s := range strings.Split(text, ",") {
-			if s = strings.TrimSpace(s); s != "" {
-				list = append(list, s)
-			}
+		list := strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
+		for i := range list {
+			list[i] = strings.TrimSpace(list[i])
 		}
-		return list, nil
+		return slices.DeleteFunc(list, func(s string) bool { return s == "" }), nil
 	case Bool:
 		switch text {
 		case "true", "yes":

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,24 +27,11 @@ type line struct {
 	text   string
 }
 
-// rank orders statuses from well to bad.
-func rank(s model.Status) int {
-	switch s {
-	case model.OK:
-		return 0
-	case model.Unknown:
-		return 1
-	case model.Warning:
-		return 2
-	}
-	return 3
-}
+// badness orders statuses from well to bad.
+var badness = [...]model.Status{model.OK, model.Unknown, model.Warning, model.Critical}
 
 func worse(a, b model.Status) model.Status {
-	if rank(b) > rank(a) {
-		return b
-	}
-	return a
+	return badness[max(slices.Index(badness[:], a), slices.Index(badness[:], b))]
 }
 
 // add adds a finding.
@@ -53,11 +41,11 @@ func (r *report) add(status model.Status, format string, a ...any) {
 }
 
 // measure adds perfdata. A bound that is unknown is NaN.
-func (r *report) measure(label string, value float64, unit string, warn, crit *model.Range, low, high float64) {
+func (r *report) measure(label string, value float64, unit string, l levels, low, high float64) {
 	if len(r.perf) > 0 {
 		r.perf = append(r.perf, ' ')
 	}
-	r.perf = model.Perfdatum{Label: label, Value: value, Unit: unit, Warn: warn, Crit: crit, Min: low, Max: high}.Append(r.perf)
+	r.perf = model.Perfdatum{Label: label, Value: value, Unit: unit, Warn: l.warn, Crit: l.crit, Min: low, Max: high}.Append(r.perf)
 }
 
 func (r *report) text() (model.Status, []byte) {
@@ -90,35 +78,38 @@ func (r *report) text() (model.Status, []byte) {
 	return r.status, []byte(b.String())
 }
 
-// statusAbove compares a value with its upper thresholds.
-func statusAbove[T int | int64 | float64 | time.Duration](v T, warn T, hasWarn bool, crit T, hasCrit bool) model.Status {
+// levels are the thresholds of one value; nil: none.
+type levels struct{ warn, crit *model.Range }
+
+func (l levels) status(v float64) model.Status {
+	return statusIf(l.crit != nil && l.crit.Violates(v), l.warn != nil && l.warn.Violates(v))
+}
+
+// freeLevels are the thresholds of the amount that is free.
+type freeLevels struct{ warn, crit free }
+
+func (l freeLevels) status(avail, total float64) model.Status {
+	return statusIf(l.crit.exceeds(avail, total), l.warn.exceeds(avail, total))
+}
+
+// used returns the thresholds of the used amount, for performance data.
+func (l freeLevels) used(total float64) levels {
+	return levels{l.warn.usedAt(total), l.crit.usedAt(total)}
+}
+
+func statusIf(critical, warning bool) model.Status {
 	switch {
-	case hasCrit && v > crit:
+	case critical:
 		return model.Critical
-	case hasWarn && v > warn:
+	case warning:
 		return model.Warning
 	}
 	return model.OK
 }
 
-// byRanges judges a value against Nagios thresholds.
-func byRanges(v float64, warn, crit *model.Range) model.Status {
-	switch {
-	case crit != nil && crit.Violates(v):
-		return model.Critical
-	case warn != nil && warn.Violates(v):
-		return model.Warning
-	}
-	return model.OK
-}
-
-// upTo is a threshold for perfdata from the most that is allowed.
-func upTo(v float64, ok bool) *model.Range {
-	if !ok {
-		return nil
-	}
-	return &model.Range{End: v}
-}
+func atMost(v float64) *model.Range  { return &model.Range{End: v} }
+func atLeast(v float64) *model.Range { return &model.Range{Start: v, End: math.Inf(1)} }
+func within(v float64) *model.Range  { return &model.Range{Start: -v, End: v} }
 
 func nan() float64 { return math.NaN() }
 
@@ -206,10 +197,10 @@ func (m *Memory) more(counter string, now uint64) uint64 {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := m.counted[counter]
 	if m.counted == nil {
 		m.counted = map[string]uint64{}
 	}
+	before := m.counted[counter]
 	m.counted[counter] = now
 	return now - before
 }

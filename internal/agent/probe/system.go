@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -34,7 +33,7 @@ func runReboot(_ context.Context, env *Env, a args, r *report) {
 	}
 	release, err := kernelRelease()
 	if err != nil {
-		addUnsupported(r, runtime.GOOS, err)
+		addUnsupported(r, err)
 		return
 	}
 	judgeReboot(env, r, pending, release)
@@ -154,7 +153,7 @@ func judgeUnits(a args, r *report, listing string) {
 	if failed == 0 {
 		r.add(model.OK, "no unit has failed")
 	}
-	r.measure("failed", float64(failed), "", nil, nil, 0, nan())
+	r.measure("failed", float64(failed), "", levels{}, 0, nan())
 }
 
 func clockProbe() Probe {
@@ -201,7 +200,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	kernel, synced, err := kernelClock()
 	switch {
 	case !ok && err != nil:
-		addUnsupported(r, runtime.GOOS, err)
+		addUnsupported(r, err)
 		return
 	case !ok && !synced:
 		r.add(model.Warning, "the clock is not synchronised, and there is no server to compare it with")
@@ -209,18 +208,13 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	case !ok:
 		offset, by = kernel, "the kernel's time discipline"
 	}
-	warn, hasWarn := a.duration("warn")
-	crit, hasCrit := a.duration("crit")
-	status := statusAbove(max(offset, -offset), warn, hasWarn, crit, hasCrit)
-	mend := ""
+	most := a.levels("warn", "crit", within)
+	status, mend := most.status(offset.Seconds()), ""
 	if status != model.OK {
 		mend = "; mend it on that machine: timedatectl set-ntp true"
 	}
 	r.add(status, "%s, says %s%s", offText(offset), by, mend)
-	symmetric := func(d time.Duration) *model.Range {
-		return &model.Range{Start: -d.Seconds(), End: d.Seconds()}
-	}
-	r.measure("offset", offset.Seconds(), "s", symmetric(warn), symmetric(crit), nan(), nan())
+	r.measure("offset", offset.Seconds(), "s", most, nan(), nan())
 }
 
 // Self has the agent's own gauges and counters since its start.
@@ -257,40 +251,32 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 		return
 	}
 	s := env.Self()
-	warn, _ := a.free("warn")
-	crit, _ := a.free("crit")
+	free := a.free("warn", "crit")
 	used, most := float64(s.SpoolBytes), float64(s.SpoolMost)
-	r.add(statusOf(warn, crit, most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal waits for a server", "signals wait for a server"), bytesText(used), bytesText(most))
+	r.add(free.status(most-used, most), "%s, %s of %s (half of the spool's size)", plural(int(s.Waiting), "signal waits for a server", "signals wait for a server"), bytesText(used), bytesText(most))
 	if s.Blocked != nil {
 		r.add(model.Critical, "the spool's disk takes nothing: %v", s.Blocked)
 	}
+	r.measure("spool", used, "B", free.used(most), 0, most)
+	r.measure("waiting", float64(s.Waiting), "", levels{}, 0, nan())
 	for _, c := range []struct {
 		name string
 		now  uint64
-		text string
+		text string // of a growth since the last run; empty: none
 	}{
-		{"gave way", s.Evicted, "%d signals gave way: the spool was full, or they were too old or damaged"},
+		{"gave_way", s.Evicted, "%d signals gave way: the spool was full, or they were too old or damaged"},
 		{"refused", s.Refused, "%d results were refused by the server: its log says why"},
 		{"lost", s.Lost, "%d results were not taken by the spool"},
+		{"runs", s.Runs, ""}, {"forks", s.Forks, ""}, {"skipped", s.Skipped, ""}, {"late", s.Late, ""},
 	} {
-		if more := env.Memory.more(c.name, c.now); more > 0 {
+		if more := env.Memory.more(c.name, c.now); more > 0 && c.text != "" {
 			r.add(model.Warning, c.text, more)
 		}
+		r.measure(c.name, float64(c.now), "c", levels{}, nan(), nan())
 	}
 	if env.ServerOffset != nil {
 		if offset, ok := env.ServerOffset(); ok && math.Abs(offset.Seconds()) > clockWarn.Seconds() {
 			r.add(model.Warning, "the clock is %s, says the Muster server", offText(offset))
 		}
-	}
-	r.measure("spool", used, "B", warn.usedAt(most), crit.usedAt(most), 0, most)
-	r.measure("waiting", float64(s.Waiting), "", nil, nil, 0, nan())
-	for _, c := range []struct {
-		name string
-		n    uint64
-	}{
-		{"gave_way", s.Evicted}, {"refused", s.Refused}, {"lost", s.Lost},
-		{"runs", s.Runs}, {"forks", s.Forks}, {"skipped", s.Skipped}, {"late", s.Late},
-	} {
-		r.measure(c.name, float64(c.n), "c", nil, nil, nan(), nan())
 	}
 }
