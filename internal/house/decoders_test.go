@@ -10,7 +10,7 @@ import (
 
 // notFuzzed are the decoders, by file, that no fuzz target has to reach, and why.
 var notFuzzed = map[string]string{
-	"internal/offline/resetpassword.go":    "a file that only the server's own user may write",
+	"internal/offline/resetpassword.go":      "a file that only the server's own user may write",
 	"internal/watchdog/courier.go":           "the certificate that it has just made",
 	"internal/cli/get.go":                    "resources that internal/client has read",
 	"internal/doctor/findings.go":            "what the server of this machine says on its admin listener",

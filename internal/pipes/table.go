@@ -7,6 +7,7 @@
 package pipes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -47,7 +48,10 @@ type Mutator struct {
 // NewTable returns an empty table.
 func NewTable() *Table {
 	t := &Table{}
-	t.state.Store(&state{})
+	t.state.Store(&state{
+		filters: map[route.Name]*scripted[*filter.Filter]{}, mutators: map[route.Name]*Mutator{},
+		pipelines: map[route.Name]*model.PipelineSpec{}, windows: map[route.Name]*window.Calendar{},
+	})
 	return t
 }
 
@@ -57,7 +61,8 @@ func NewTable() *Table {
 func (t *Table) Apply(list []route.Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := *t.state.Load()
+	now := t.state.Load()
+	next := state{maps.Clone(now.filters), maps.Clone(now.mutators), maps.Clone(now.pipelines), maps.Clone(now.windows)}
 	var failed []error
 	for _, d := range list {
 		if d.Spec == nil {
@@ -85,7 +90,7 @@ func (t *Table) set(next *state, d route.Declaration) error {
 		if err != nil {
 			return err
 		}
-		next.filters = with(next.filters, name, f)
+		next.filters[name] = f
 	case *model.MutatorSpec:
 		within := spec.QualifyReferences(name.Namespace)
 		m := &Mutator{Spec: within}
@@ -98,18 +103,15 @@ func (t *Table) set(next *state, d route.Declaration) error {
 				return err
 			}
 		}
-		next.mutators = with(next.mutators, name, m)
+		next.mutators[name] = m
 	case *model.PipelineSpec:
-		next.pipelines = with(next.pipelines, name, spec)
+		next.pipelines[name] = spec
 	case *model.WindowSpec:
-		if spec.TimeZone != "" {
-			zone = spec.TimeZone
-		}
-		c, err := window.New(zone, spec.Spans)
+		c, err := window.New(cmp.Or(spec.TimeZone, zone), spec.Spans)
 		if err != nil {
 			return err
 		}
-		next.windows = with(next.windows, name, c)
+		next.windows[name] = c
 	}
 	return nil
 }
@@ -117,13 +119,13 @@ func (t *Table) set(next *state, d route.Declaration) error {
 func (s *state) remove(kind string, name route.Name) {
 	switch kind {
 	case "Filter":
-		s.filters = withoutName(s.filters, name)
+		delete(s.filters, name)
 	case "Mutator":
-		s.mutators = withoutName(s.mutators, name)
+		delete(s.mutators, name)
 	case "Pipeline":
-		s.pipelines = withoutName(s.pipelines, name)
+		delete(s.pipelines, name)
 	case "Window":
-		s.windows = withoutName(s.windows, name)
+		delete(s.windows, name)
 	}
 }
 
@@ -150,10 +152,7 @@ func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(ti
 			return inside
 		}, nil
 	}
-	if w.TimeZone != "" {
-		zone = w.TimeZone
-	}
-	c, err := window.New(zone, w.Spans)
+	c, err := window.New(cmp.Or(w.TimeZone, zone), w.Spans)
 	if err != nil {
 		return nil, err
 	}
@@ -161,19 +160,6 @@ func (t *Table) when(name route.Name, zone string, w *model.FilterWhen) (func(ti
 		_, inside := c.Active(now)
 		return inside
 	}, nil
-}
-
-func with[V any](m map[route.Name]V, name route.Name, v V) map[route.Name]V {
-	next := make(map[route.Name]V, len(m)+1)
-	maps.Copy(next, m)
-	next[name] = v
-	return next
-}
-
-func withoutName[V any](m map[route.Name]V, name route.Name) map[route.Name]V {
-	next := maps.Clone(m)
-	delete(next, name)
-	return next
 }
 
 // Find reads the JavaScript of Assets; key identifies the contents. Where they are still known, it

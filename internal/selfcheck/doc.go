@@ -3,6 +3,6 @@
 // met). It also decides when so many nodes fall silent at once that messages about each are held back.
 //
 // In come measurements of the server (Options) and reports of its other rooms (Shed, Silent, Clone,
-// OlderData), which never block. Out go results that Options.Record writes. Monitor.Run starts four
-// goroutines; each owns its events alone. Start reading at monitor.go.
+// OlderData), which never block. Out go results that Options.Record writes. Monitor.Run starts two
+// goroutines, for events of the server and of nodes; each owns its events alone. Start reading at monitor.go.
 package selfcheck

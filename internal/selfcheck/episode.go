@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -94,56 +93,55 @@ func (e *episodes) tick() {
 	}
 }
 
-// clones holds the last report about each node until watchClones takes it. They are at most one for each
-// node.
-type clones struct {
-	mu      sync.Mutex
-	reports map[model.NodeID]core.Clone
-	arrived chan struct{} // holds one signal
-}
-
 // Clone reports a machine that was refused because another one is connected with its identity. It is
 // muster.Config.OnClone.
 func (m *Monitor) Clone(c core.Clone) {
-	m.clones.mu.Lock()
-	m.clones.reports[c.Node.ID] = c
-	m.clones.mu.Unlock()
+	m.mu.Lock()
+	m.clones[c.Node.ID] = c
+	m.mu.Unlock()
 	select {
-	case m.clones.arrived <- struct{}{}:
+	case m.cloned <- struct{}{}:
 	default:
 	}
 }
 
-func (c *clones) drain() map[model.NodeID]core.Clone {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	reports := c.reports
-	c.reports = map[model.NodeID]core.Clone{}
-	return reports
-}
-
-// watchClones keeps the event `identity` of nodes: critical while a second machine connects with a
-// node's identity.
-func (m *Monitor) watchClones(ctx context.Context) error {
-	e, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine came with this node's identity")
+// watchNodes keeps the events of nodes: `identity`, critical while a second machine connects with a node's
+// identity, and `limits`, a warning of the node that met a limit of its namespace, so that the namespace's
+// people see it. Where many nodes meet one limit, the first one has the event.
+func (m *Monitor) watchNodes(ctx context.Context) error {
+	identity, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine came with this node's identity")
 	if err != nil {
 		return err
 	}
+	met, err := m.newEpisodes(ctx, model.LimitsCheck, model.Warning, "no limit was met")
+	if err != nil {
+		return err
+	}
+	l := limits{episodes: met, nodes: map[limit]model.NodeID{}, find: m.o.Node}
 	tick := time.NewTicker(episodeTick)
 	defer tick.Stop()
+	last := m.o.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
-			e.tick()
-		case <-m.clones.arrived:
-			for node, c := range m.clones.drain() {
+		case <-m.cloned:
+			m.mu.Lock()
+			reports := m.clones
+			m.clones = map[model.NodeID]core.Clone{}
+			m.mu.Unlock()
+			for node, c := range reports {
 				text := cloneText(c)
-				if e.occurred(node, text, text) {
+				if identity.occurred(node, text, text) {
 					m.o.Log.Warn("two machines have one identity", "node", c.Node.Name, "holds", c.Holder.String(), "came", c.Refused.String(), "event", text)
 				}
 			}
+		case <-tick.C:
+			identity.tick()
+			now := m.o.Now()
+			l.update(m.o.Hits(now.Add(-episodeLength*episodeTick)), last)
+			l.tick()
+			last = now
 		}
 	}
 }
@@ -153,30 +151,6 @@ func cloneText(c core.Clone) string {
 		"One is a copy of the other. On the one that is wrong, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a token of its own. "+
 		"This closes by itself when none came for %s",
 		c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused, model.Duration(episodeLength*episodeTick))
-}
-
-// watchLimits keeps the event `limits`: a warning of the node that met a limit of its namespace, so
-// that the namespace's people see it. Where many nodes meet one limit, the first one has the event.
-func (m *Monitor) watchLimits(ctx context.Context) error {
-	e, err := m.newEpisodes(ctx, model.LimitsCheck, model.Warning, "no limit was met")
-	if err != nil {
-		return err
-	}
-	l := limits{episodes: e, nodes: map[limit]model.NodeID{}, find: m.o.Node}
-	tick := time.NewTicker(episodeTick)
-	defer tick.Stop()
-	last := m.o.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		now := m.o.Now()
-		l.update(m.o.Hits(now.Add(-episodeLength*episodeTick)), last)
-		l.tick()
-		last = now
-	}
 }
 
 // limits maps each limit that is met to the node that has its event.
@@ -220,25 +194,18 @@ func (l *limits) update(hits []core.Hit, last time.Time) {
 	}
 }
 
+// limitFields has the field of spec.limits for each limit that one raises.
+var limitFields = [...][2]string{
+	{"output", "outputBytes"}, {"node_states", "statesPerNode"}, {"namespace_states", "states"}, {"node_rate", "nodeResultsPerSec"},
+	{"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"},
+}
+
 // LimitField returns the field of a Namespace's spec.limits that raises a limit; "": none does.
 func LimitField(limit string) string {
-	switch limit {
-	case "output":
-		return "outputBytes"
-	case "node_states":
-		return "statesPerNode"
-	case "namespace_states":
-		return "states"
-	case "node_rate":
-		return "nodeResultsPerSec"
-	case "namespace_rate":
-		return "resultsPerSec"
-	case "namespace_nodes":
-		return "nodes"
-	case "labels":
-		return "labels"
-	case "node_passive":
-		return "passivePerNode"
+	for _, f := range limitFields {
+		if f[0] == limit {
+			return f[1]
+		}
 	}
 	return ""
 }

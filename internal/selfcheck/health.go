@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/follow"
@@ -44,7 +43,7 @@ func (m *Monitor) Warnings() (texts []string) {
 	return texts
 }
 
-// watchHealth records the reports: once a minute, and at once when a status changes. While the journal
+// watchHealth records mass outages, and the reports: once a minute, and at once when a status changes. While the journal
 // is blocked it records nothing: readyz and the log have the reason.
 func (m *Monitor) watchHealth(ctx context.Context) error {
 	tick := time.NewTicker(healthTick)
@@ -59,6 +58,9 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case text := <-m.lost:
+			m.recordOutage(ctx, text)
+			continue
 		case <-tick.C:
 		}
 		now := m.o.Now()
@@ -91,7 +93,7 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 		share = 100 * float64(st.SizeBytes) / float64(st.BudgetBytes)
 	}
 	text := fmt.Sprintf("journal uses %.0f%% of its budget of %s", share, model.Size(st.BudgetBytes))
-	switch older := m.older.text(); {
+	switch older := m.olderText(); {
 	case st.Blocked != nil:
 		return model.Critical, "journal does not commit: " + st.Blocked.Error() + m.CutReason()
 	case older != "":
@@ -188,35 +190,27 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	return model.OK, text
 }
 
-// olderData counts agents with acknowledgements that this server's data does not hold: the data folder is
-// an older copy, or has lost its end.
-type olderData struct {
-	mu     sync.Mutex
-	agents int
-	first  string // node
-}
-
 // OlderData reports an agent whose server acknowledged more than this one holds. It is
 // muster.Config.OnBehind.
 func (m *Monitor) OlderData(node core.Node) {
-	m.older.mu.Lock()
-	first := m.older.agents == 0
-	if m.older.agents++; first {
-		m.older.first = node.Name
+	m.mu.Lock()
+	first := m.ahead == 0
+	if m.ahead++; first {
+		m.firstAhead = node.Name
 	}
-	m.older.mu.Unlock()
+	m.mu.Unlock()
 	if first {
 		m.o.Log.Error("an agent was acknowledged more than this server holds: its data is an older copy, or lost its end",
 			"node", node.Name, "type", m.o.RestoredCommand)
 	}
 }
 
-// text describes the finding; "": there is none.
-func (d *olderData) text() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.agents == 0 {
+// olderText describes the finding of OlderData; "": there is none.
+func (m *Monitor) olderText() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ahead == 0 {
 		return ""
 	}
-	return fmt.Sprintf("agents (%d, the first was %s) were acknowledged more than this server holds: its data is an older copy, or lost its end", d.agents, d.first)
+	return fmt.Sprintf("agents (%d, the first was %s) were acknowledged more than this server holds: its data is an older copy, or lost its end", m.ahead, m.firstAhead)
 }

@@ -49,23 +49,25 @@ type Options struct {
 type Monitor struct {
 	o       Options
 	outages outages
-	older   olderData
-	clones  clones
-	lost    chan string // text of a mass outage that is still to be recorded
+	cloned  chan struct{} // capacity 1: clones has a report
+	lost    chan string   // text of a mass outage that is still to be recorded
+
+	mu         sync.Mutex
+	clones     map[model.NodeID]core.Clone // the last report about each node that watchNodes has not taken
+	ahead      int                         // agents with acknowledgements that this server's data does not hold
+	firstAhead string                      // the first one's node
 }
 
 // New makes a monitor. Its reporting methods may be called before Run.
 func New(o Options) *Monitor {
-	return &Monitor{o: o, outages: outages{timeout: o.KeepaliveTimeout}, clones: clones{reports: map[model.NodeID]core.Clone{}, arrived: make(chan struct{}, 1)}, lost: make(chan string, 1)}
+	return &Monitor{o: o, outages: outages{timeout: o.KeepaliveTimeout}, clones: map[model.NodeID]core.Clone{}, cloned: make(chan struct{}, 1), lost: make(chan string, 1)}
 }
 
 // Run keeps the events until ctx ends.
 func (m *Monitor) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return m.watchHealth(ctx) })
-	g.Go(func() error { return m.recordOutages(ctx) })
-	g.Go(func() error { return m.watchClones(ctx) })
-	g.Go(func() error { return m.watchLimits(ctx) })
+	g.Go(func() error { return m.watchNodes(ctx) })
 	return g.Wait()
 }
 
@@ -173,19 +175,12 @@ func (m *Monitor) reportOutage(text string) {
 	}
 }
 
-// recordOutages writes the event `sessions`.
-func (m *Monitor) recordOutages(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case text := <-m.lost:
-			within, cancel := context.WithTimeout(ctx, time.Minute)
-			if err := m.o.Record(within, model.ServerNode, model.SessionsCheck, model.Critical, text); err != nil && ctx.Err() == nil {
-				m.o.Log.Error("event about lost sessions could not be recorded", "err", err)
-			}
-			cancel()
-		}
+// recordOutage writes the event `sessions`.
+func (m *Monitor) recordOutage(ctx context.Context, text string) {
+	within, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := m.o.Record(within, model.ServerNode, model.SessionsCheck, model.Critical, text); err != nil && ctx.Err() == nil {
+		m.o.Log.Error("event about lost sessions could not be recorded", "err", err)
 	}
 }
 
