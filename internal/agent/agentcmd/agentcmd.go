@@ -6,6 +6,7 @@
 package agentcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -71,51 +72,7 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	if len(o.Rest) > c.words && !o.Probe {
 		errs = append(errs, c.extraArgument(o.Rest[c.words]))
 	}
-	o.Agent.Servers, o.Agent.Groups = list(w.servers), list(w.groups)
-	if o.Agent.StateDir == "" {
-		o.Agent.StateDir = defaultStateDir(getenv)
-	}
-	var err error
-	if o.Agent.CA, err = w.ca(); err != nil {
-		errs = append(errs, err)
-	}
-	if o.Agent.Dial, err = w.dialer(getenv); err != nil {
-		errs = append(errs, err)
-	}
-	if o.Agent.Labels, err = pairs(w.labels); err != nil {
-		errs = append(errs, fmt.Errorf("--labels: %w", err))
-	}
-	if size, err := model.ParseSize(w.spool); err != nil {
-		errs = append(errs, fmt.Errorf("--spool-size: %w", err))
-	} else {
-		o.Agent.Spool.Bytes = int64(size)
-	}
-	if size, err := model.ParseSize(w.assets); err != nil {
-		errs = append(errs, fmt.Errorf("--asset-size: %w", err))
-	} else {
-		o.Agent.AssetBytes = int64(size)
-	}
-	if age, err := model.ParseDuration(w.age); err != nil {
-		errs = append(errs, fmt.Errorf("--spool-age: %w", err))
-	} else if o.Agent.Spool.Age = time.Duration(age); age <= 0 || o.Agent.Spool.Age > model.MaxSpoolAge {
-		errs = append(errs, fmt.Errorf("--spool-age %s: want at most %s: so long does a server know what old results ran under", age, model.Duration(model.MaxSpoolAge)))
-	}
-	if err := o.LogLevel.UnmarshalText([]byte(w.level)); err != nil {
-		errs = append(errs, fmt.Errorf("--log-level %q: want debug, info, warn or error", w.level))
-	}
-	if o.Agent.Commands.Allow, err = allowed(w.allow); err != nil {
-		errs = append(errs, fmt.Errorf("--allow-commands: %w", err))
-	}
-	if o.LogJSON = w.format == "json"; !o.LogJSON && w.format != "text" {
-		errs = append(errs, fmt.Errorf("--log-format %q: want text or json", w.format))
-	}
-	if file, ok := strings.CutPrefix(o.Agent.Token, "@"); ok {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--token: %w", err))
-		}
-		o.Agent.Token = strings.TrimSpace(string(data))
-	}
+	errs = append(errs, w.convert(o, getenv)...)
 	if len(errs) == 1 {
 		var said *model.Error
 		if errors.As(errs[0], &said) && said.Hint != "" {
@@ -127,6 +84,49 @@ func parse(args []string, getenv func(string) string, helpOut io.Writer, c comma
 	}
 	o.Agent.Version = version.Get().Version
 	return o, nil
+}
+
+// convert sets the options that are texts on the command line, and returns all faults.
+func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []error) {
+	check := func(flag string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s%w", flag, err))
+		}
+	}
+	a := &o.Agent
+	a.Servers, a.Groups = list(w.servers), list(w.groups)
+	a.StateDir = cmp.Or(a.StateDir, defaultStateDir(getenv))
+	var err error
+	a.CA, err = w.ca()
+	check("", err)
+	a.Dial, err = w.dialer(getenv)
+	check("", err)
+	a.Labels, err = pairs(w.labels, ",")
+	check("--labels: ", err)
+	spool, err := model.ParseSize(w.spool)
+	check("--spool-size: ", err)
+	assets, err := model.ParseSize(w.assets)
+	check("--asset-size: ", err)
+	age, err := model.ParseDuration(w.age)
+	check("--spool-age: ", err)
+	if most := model.Duration(model.MaxSpoolAge); err == nil && (age <= 0 || age > most) {
+		check("", fmt.Errorf("--spool-age %s: want at most %s: so long does a server know what old results ran under", age, most))
+	}
+	a.Spool.Bytes, a.Spool.Age, a.AssetBytes = int64(spool), time.Duration(age), int64(assets)
+	if o.LogLevel.UnmarshalText([]byte(w.level)) != nil {
+		check("", fmt.Errorf("--log-level %q: want debug, info, warn or error", w.level))
+	}
+	a.Commands.Allow, err = allowed(w.allow)
+	check("--allow-commands: ", err)
+	if o.LogJSON = w.format == "json"; !o.LogJSON && w.format != "text" {
+		check("", fmt.Errorf("--log-format %q: want text or json", w.format))
+	}
+	if file, ok := strings.CutPrefix(a.Token, "@"); ok {
+		data, err := os.ReadFile(file)
+		check("--token: ", err)
+		a.Token = strings.TrimSpace(string(data))
+	}
+	return errs
 }
 
 // fill sets flags that were not given from the environment, and then from the file. there: a file that
@@ -195,7 +195,11 @@ func dispatch(ctx context.Context, args []string, env Env) error {
 	if len(args) > 0 {
 		for _, c := range commands() {
 			if c.name == args[0] {
-				return c.run(ctx, args[1:], env)
+				o, err := parse(args[1:], env.Getenv, env.Out, c)
+				if err != nil {
+					return err
+				}
+				return c.run(ctx, o, env)
 			}
 		}
 	}
@@ -284,30 +288,26 @@ func oneProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 
 // defaultStateDir is the system's folder for root, else one of the user's.
 func defaultStateDir(getenv func(string) string) string {
-	if os.Geteuid() == 0 {
-		return "/var/lib/muster-agent"
-	}
-	if dir := getenv("XDG_STATE_HOME"); dir != "" {
-		return filepath.Join(dir, "muster-agent")
-	}
-	if dir, err := os.UserConfigDir(); err == nil && getenv("HOME") == "" {
-		return filepath.Join(dir, "muster-agent")
-	}
-	return filepath.Join(getenv("HOME"), ".local", "state", "muster-agent")
+	return userPlace(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent")
 }
 
 // defaultConfig is the system's file for root, else one of the user's.
 func defaultConfig(getenv func(string) string) string {
+	return userPlace(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
+}
+
+// userPlace returns system for root, else name in the folder of the variable xdg, or in the folder below HOME.
+func userPlace(getenv func(string) string, system, xdg, folder, name string) string {
 	if os.Geteuid() == 0 {
-		return "/etc/muster/agent.env"
+		return system
 	}
-	if dir := getenv("XDG_CONFIG_HOME"); dir != "" {
-		return filepath.Join(dir, "muster", "agent.env")
+	if dir := getenv(xdg); dir != "" {
+		return filepath.Join(dir, name)
 	}
 	if dir, err := os.UserConfigDir(); err == nil && getenv("HOME") == "" {
-		return filepath.Join(dir, "muster", "agent.env")
+		return filepath.Join(dir, name)
 	}
-	return filepath.Join(getenv("HOME"), ".config", "muster", "agent.env")
+	return filepath.Join(getenv("HOME"), folder, name)
 }
 
 // ca returns the CA of the settings, by hash or by file; zero: none.
@@ -363,14 +363,10 @@ func allowed(text string) (entries []string, err error) {
 	return entries, err
 }
 
-// pairs reads key=value pairs, separated by commas or by separator.
-func pairs(text string, separator ...string) (map[string]string, error) {
-	sep := ","
-	if len(separator) > 0 {
-		sep = separator[0]
-	}
+// pairs reads key=value pairs.
+func pairs(text, separator string) (map[string]string, error) {
 	out := map[string]string{}
-	for _, word := range strings.Split(text, sep) {
+	for _, word := range strings.Split(text, separator) {
 		if word = strings.TrimSpace(word); word == "" {
 			continue
 		}

@@ -19,9 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-const (
-	joinName  = "join"
-	joinAbout = `usage: muster-agent join [TOKEN|@FILE] [flags]
+const joinAbout = `usage: muster-agent join [TOKEN|@FILE] [flags]
 
 Makes this machine a node of a server, and writes what was given into the file of settings, so that
 the agent needs no flags afterwards. TOKEN is what muster node token prints on the server; before
@@ -32,44 +30,44 @@ there types muster node accept. Name the CA with --ca-hash or --ca-file, or comp
 
 Takes the settings of the agent, too (muster-agent --help), and:
 `
-)
 
-type joinFlags struct{ service, printUnit, keepToken bool }
+// joiner runs one join command.
+type joiner struct {
+	service, printUnit, keepToken bool // flags
 
-func (f *joinFlags) add(set *flag.FlagSet) {
-	set.BoolVar(&f.service, "service", false, "install the program and a systemd unit, start it, and wait until it is connected")
-	set.BoolVar(&f.printUnit, "print-unit", false, "print the unit that --service would write, and do nothing")
-	set.BoolVar(&f.keepToken, "keep-token", false, "keep the token in the file of settings: for machines that lose their disk and join again at each start")
+	o   *Options
+	env Env
 }
 
-func runJoin(ctx context.Context, args []string, env Env) error {
-	var f joinFlags
-	o, err := parse(args, env.Getenv, env.Out, command{name: joinName, words: 1, about: joinAbout, flags: f.add})
-	if err != nil {
-		return err
-	}
+func (j *joiner) flags(set *flag.FlagSet) {
+	set.BoolVar(&j.service, "service", false, "install the program and a systemd unit, start it, and wait until it is connected")
+	set.BoolVar(&j.printUnit, "print-unit", false, "print the unit that --service would write, and do nothing")
+	set.BoolVar(&j.keepToken, "keep-token", false, "keep the token in the file of settings: for machines that lose their disk and join again at each start")
+}
+
+func (j *joiner) run(ctx context.Context, o *Options, env Env) (err error) {
+	j.o, j.env = o, env
 	if len(o.Rest) > 0 {
 		if o.Agent.Token, err = tokenOf(o.Rest[0]); err != nil {
 			return err
 		}
 	}
 	s := newService(env, o)
-	if f.printUnit {
+	if j.printUnit {
 		_, err := fmt.Fprint(env.Out, s.unit())
 		return err
 	}
-	if f.keepToken && o.Agent.Token == "" {
+	if j.keepToken && o.Agent.Token == "" {
 		return model.Errorf(model.Invalid, "--keep-token without a token").WithHint("muster-agent join TOKEN --keep-token")
 	}
-	if f.service {
+	if j.service {
 		if err := s.possible(ctx); err != nil {
 			return err
 		}
 	}
-	j := joiner{o, env, f}
 	id, err := j.join(ctx)
 	var pending *pki.PendingError
-	if err != nil && !(f.service && errors.As(err, &pending)) {
+	if err != nil && !(j.service && errors.As(err, &pending)) {
 		return err
 	}
 	if err := keepSettings(o.Config, j.settings()); err != nil {
@@ -78,7 +76,7 @@ func runJoin(ctx context.Context, args []string, env Env) error {
 	if id != nil {
 		j.printNode(id)
 	}
-	if f.service {
+	if j.service {
 		return s.install(ctx, id != nil)
 	}
 	fmt.Fprint(env.Out, s.next())
@@ -98,13 +96,6 @@ func tokenOf(word string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// joiner runs one join command.
-type joiner struct {
-	o   *Options
-	env Env
-	f   joinFlags
-}
-
 // join asks until a person has decided. With --service it asks once, and the service goes on.
 func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	announced := false
@@ -120,7 +111,7 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 			announced = true
 		}
 		rest, again := agent.RetryJoin(err, wait)
-		if err == nil || !announced || !again || j.f.service {
+		if err == nil || !announced || !again || j.service {
 			return id, err
 		}
 		if pause.For(ctx, rest) != nil {
@@ -136,7 +127,7 @@ func (j *joiner) trusted(ca [32]byte) {
 
 func (j *joiner) printPending(p *pki.PendingError) {
 	fmt.Fprintf(j.env.Out, "Asked %s to let this machine in. Its key, to compare:\n\n  %s\n\nOn the server: muster node list --pending, then: muster node accept %s\n", p.Server, p.Key, p.Key[:16])
-	if !j.f.service {
+	if !j.service {
 		fmt.Fprintf(j.env.Out, "Waiting; Ctrl-C ends that, and the same command goes on later.\n")
 	}
 }
@@ -153,7 +144,7 @@ func (j *joiner) settings() map[string]string {
 	if _, named := keep["MUSTER_CA_FILE"]; named {
 		keep["MUSTER_CA_FILE"], keep["MUSTER_CA_HASH"] = "", pki.SumText(j.o.Agent.CA)
 	}
-	if keep["MUSTER_TOKEN"] = ""; j.f.keepToken {
+	if keep["MUSTER_TOKEN"] = ""; j.keepToken {
 		keep["MUSTER_TOKEN"] = j.o.Agent.Token
 	}
 	return keep
@@ -166,35 +157,26 @@ func (j *joiner) printNode(id *pki.Identity) {
 	for _, line := range [][2]string{{"id", id.Node.String()}, {"servers", strings.Join(id.Servers, ", ")}, {"state", j.o.Agent.StateDir}, {"settings", j.o.Config}} {
 		fmt.Fprintf(j.env.Out, "  %-9s %s\n", line[0], line[1])
 	}
-	if j.f.keepToken {
+	if j.keepToken {
 		fmt.Fprintf(j.env.Out, "  %-9s kept in %s: whoever reads that file can join with it\n", "token", j.o.Config)
 	}
 }
 
-const (
-	resetName  = "reset-identity"
-	resetAbout = `usage: muster-agent reset-identity [flags]
+const resetAbout = `usage: muster-agent reset-identity [flags]
 
 Takes away who this machine is: the identity, and with it the results that still wait and the assignment,
 which belong to that node. For a machine that was cloned, or shall join another server. The agent must not
 run; settings stay. Takes --state-dir and --config as the agent does, and:
 `
-)
 
-type resetFlags struct{ yes bool }
+// reset runs one reset-identity command.
+type reset struct{ yes bool }
 
-func (f *resetFlags) add(set *flag.FlagSet) {
-	set.BoolVar(&f.yes, "yes", false, "do it without asking")
-}
+func (r *reset) flags(set *flag.FlagSet) { set.BoolVar(&r.yes, "yes", false, "do it without asking") }
 
-func runReset(_ context.Context, args []string, env Env) error {
-	var f resetFlags
-	o, err := parse(args, env.Getenv, env.Out, command{name: resetName, about: resetAbout, flags: f.add})
-	if err != nil {
-		return err
-	}
+func (r *reset) run(_ context.Context, o *Options, env Env) error {
 	removed := false
-	err = agent.Reset(o.Agent.StateDir, func(id *pki.Identity, names []string) error {
+	err := agent.Reset(o.Agent.StateDir, func(id *pki.Identity, names []string) error {
 		if len(names) == 0 {
 			return nil
 		}
@@ -204,7 +186,7 @@ func runReset(_ context.Context, args []string, env Env) error {
 		}
 		fmt.Fprintf(env.Out, "%s\nRemoved from %s: %s\n", who, o.Agent.StateDir, strings.Join(names, ", "))
 		removed = true
-		return confirm(env, f.yes)
+		return confirm(env, r.yes)
 	})
 	if err != nil {
 		return err

@@ -230,15 +230,14 @@ func (s *service) failed(ctx context.Context, err error) error {
 }
 
 func (s *service) hint(what string) string {
-	switch {
-	case what == "status" && s.user:
-		return "systemctl --user status muster-agent"
-	case what == "status":
-		return "systemctl status muster-agent"
-	case s.user:
-		return "journalctl -f --user-unit muster-agent"
+	commands := map[string][2]string{
+		"status":  {"systemctl status muster-agent", "systemctl --user status muster-agent"},
+		"journal": {"journalctl -f -u muster-agent", "journalctl -f --user-unit muster-agent"},
 	}
-	return "journalctl -f -u muster-agent"
+	if s.user {
+		return commands[what][1]
+	}
+	return commands[what][0]
 }
 
 func (s *service) systemctl(ctx context.Context, words ...string) (string, error) {
@@ -340,11 +339,11 @@ func (s *service) unit() string {
 }
 
 func execLine(words []string) string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = execWord(w)
+	words = slices.Clone(words)
+	for i := range words {
+		words[i] = execWord(words[i])
 	}
-	return strings.Join(out, " ")
+	return strings.Join(words, " ")
 }
 
 // execWord is a word as systemd reads it back.

@@ -278,13 +278,14 @@ type command struct {
 	words int                 // largest number of arguments
 	about string              // usage and description
 	flags func(*flag.FlagSet) // adds its own flags
-	run   func(ctx context.Context, args []string, env Env) error
+	run   func(ctx context.Context, o *Options, env Env) error
 }
 
 func commands() []command {
+	j, r := &joiner{}, &reset{}
 	return []command{
-		{name: joinName, words: 1, about: joinAbout, flags: func(s *flag.FlagSet) { (&joinFlags{}).add(s) }, run: runJoin},
-		{name: resetName, about: resetAbout, flags: func(s *flag.FlagSet) { (&resetFlags{}).add(s) }, run: runReset},
+		{name: "join", words: 1, about: joinAbout, flags: j.flags, run: j.run},
+		{name: "reset-identity", about: resetAbout, flags: r.flags, run: r.run},
 	}
 }
 
