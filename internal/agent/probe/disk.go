@@ -105,7 +105,7 @@ func judgeDisk(env *Env, a args, r *report, path string, u usage) {
 		text += ", full in " + strconv.FormatFloat(days, 'f', 1, 64) + " days at this rate"
 	}
 	r.add(status, "%s", text)
-	r.measure(path, u.used, "B", space.used(u.total), 0, u.total)
+	r.measure(path, u.used, "B", space.usedLevels(u.total), 0, u.total)
 	if known {
 		r.measure(path+" days", float64(int64(min(days, 1e6)*10))/10, "d", levels{}, 0, nan())
 	}

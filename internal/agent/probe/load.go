@@ -128,7 +128,7 @@ func freeProbe(name, summary, word, warn, crit string, amount func(info map[stri
 			}
 			free := a.free("warn", "crit")
 			r.add(free.status(avail, total), "%s of %s available (%.1f%%)", bytesText(avail), bytesText(total), avail/max(total, 1)*100)
-			r.measure(name, total-avail, "B", free.used(total), 0, total)
+			r.measure(name, total-avail, "B", free.usedLevels(total), 0, total)
 		},
 	}
 }

@@ -92,8 +92,8 @@ func (l freeLevels) status(avail, total float64) model.Status {
 	return statusIf(l.crit.exceeds(avail, total), l.warn.exceeds(avail, total))
 }
 
-// used returns the thresholds of the used amount, for performance data.
-func (l freeLevels) used(total float64) levels {
+// usedLevels returns the thresholds of the used amount, for performance data.
+func (l freeLevels) usedLevels(total float64) levels {
 	return levels{l.warn.usedAt(total), l.crit.usedAt(total)}
 }
 
@@ -107,9 +107,9 @@ func statusIf(critical, warning bool) model.Status {
 	return model.OK
 }
 
-func atMost(v float64) *model.Range  { return &model.Range{End: v} }
-func atLeast(v float64) *model.Range { return &model.Range{Start: v, End: math.Inf(1)} }
-func within(v float64) *model.Range  { return &model.Range{Start: -v, End: v} }
+func atMost(v float64) *model.Range    { return &model.Range{End: v} }
+func atLeast(v float64) *model.Range   { return &model.Range{Start: v, End: math.Inf(1)} }
+func symmetric(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
 func nan() float64 { return math.NaN() }
 

@@ -208,7 +208,7 @@ func runClock(ctx context.Context, env *Env, a args, r *report) {
 	case !ok:
 		offset, by = kernel, "the kernel's time discipline"
 	}
-	most := a.levels("warn", "crit", within)
+	most := a.levels("warn", "crit", symmetric)
 	status, mend := most.status(offset.Seconds()), ""
 	if status != model.OK {
 		mend = "; mend it on that machine: timedatectl set-ntp true"
@@ -257,7 +257,7 @@ func runAgent(_ context.Context, env *Env, a args, r *report) {
 	if s.Blocked != nil {
 		r.add(model.Critical, "the spool's disk takes nothing: %v", s.Blocked)
 	}
-	r.measure("spool", used, "B", free.used(most), 0, most)
+	r.measure("spool", used, "B", free.usedLevels(most), 0, most)
 	r.measure("waiting", float64(s.Waiting), "", levels{}, 0, nan())
 	for _, c := range []struct {
 		name string

@@ -28,7 +28,6 @@ type Config struct {
 	Node          uuid.UUID
 	MaxConcurrent int                  // default: CPUs, at least 2
 	FirstWithin   time.Duration        // a new check runs once within this; default 10 s
-	CronSplay     time.Duration        // cron checks start up to this later, by hash; default 0
 	Boot          func() time.Duration // a clock that never jumps; default: time since New
 	Now           func() time.Time     // the wall clock, for cron alone; default time.Now
 	Grace         time.Duration        // running commands may take this long to end at a stop; default 5 s
@@ -60,7 +59,6 @@ type Stats struct {
 	Held    uint64 // due in a time in which the check does not run
 	Missed  uint64 // due times passed over because the machine slept
 	Running int
-	Queued  int // due, waiting for one of MaxConcurrent places
 	Jobs    int
 }
 
@@ -164,7 +162,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 			}
 			continue
 		}
-		e.phase = s.phase(j.Key, max(j.Interval, s.cfg.CronSplay))
+		e.phase = s.phase(j.Key, j.Interval)
 		s.plan(e, now)
 		if !known && j.Cron == "" {
 			s.planFirst(e, now)
@@ -192,14 +190,7 @@ func (s *Scheduler) plan(e *entry, now time.Duration) {
 		next = wall.Add(365 * 24 * time.Hour)
 	}
 	e.dueWall = next
-	e.due = now + next.Sub(wall) + e.splay(s.cfg.CronSplay)
-}
-
-func (e *entry) splay(limit time.Duration) time.Duration {
-	if limit <= 0 {
-		return 0
-	}
-	return e.phase % limit
+	e.due = now + next.Sub(wall)
 }
 
 // planFirst brings the first run of a new check forward, unless its time comes soon anyway.
@@ -408,7 +399,7 @@ func (s *Scheduler) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.stats
-	out.Running, out.Queued, out.Jobs = s.running, len(s.ready), len(s.entries)
+	out.Running, out.Jobs = s.running, len(s.entries)
 	return out
 }
 
@@ -443,5 +434,3 @@ func (h *dueHeap) Pop() any {
 	e.index = -1
 	return e
 }
-
-var _ heap.Interface = (*dueHeap)(nil)

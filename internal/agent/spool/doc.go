@@ -6,7 +6,7 @@
 // signals themselves.
 //
 // Lanes: Append numbers a signal in the live lane while there is a session, or was one less than
-// Options.LiveGrace ago, else in the backlog. A number is never given to a second signal: where the
+// liveGrace ago, else in the backlog. A number is never given to a second signal: where the
 // server has numbers that were never sent from here (the disk was restored from a copy, or lost its last
 // sync), a new stream begins.
 //

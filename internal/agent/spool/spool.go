@@ -19,11 +19,10 @@ import (
 
 // Options has the settings of a Spool; zero values are the defaults.
 type Options struct {
-	MaxBytes  int64         // on disk; half of it holds signals; default 64 MiB
-	MaxAge    time.Duration // of a signal; default 24 h
-	LiveGrace time.Duration // time after a session in which new signals are still live; default 10 s
-	Linger    time.Duration // between two syncs of the disk; default 500 ms, negative: none
-	Known     bool          // the agent had a session before: an empty spool was deleted, which a gap reports
+	MaxBytes int64         // on disk; half of it holds signals; default 64 MiB
+	MaxAge   time.Duration // of a signal; default 24 h
+	Linger   time.Duration // between two syncs of the disk; default 500 ms, negative: none
+	Known    bool          // the agent had a session before: an empty spool was deleted, which a gap reports
 
 	FS     disk.FS   // default disk.OS{}
 	Clock  Clock     // required
@@ -43,7 +42,8 @@ type Clock interface {
 }
 
 const (
-	defaultMaxBytes = 64 << 20
+	// liveGrace is the time after a session in which new signals are still live.
+	liveGrace = 10 * time.Second
 	// maxItems bounds the index in memory, whatever the signals' size.
 	maxItems = 250_000
 	// memoryBytes bounds the newest signals in memory.
@@ -54,13 +54,10 @@ const (
 
 func (o Options) withDefaults() Options {
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = defaultMaxBytes
+		o.MaxBytes = 64 << 20
 	}
 	if o.MaxAge <= 0 {
 		o.MaxAge = 24 * time.Hour
-	}
-	if o.LiveGrace <= 0 {
-		o.LiveGrace = 10 * time.Second
 	}
 	if o.Linger == 0 {
 		o.Linger = 500 * time.Millisecond
@@ -196,7 +193,7 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 		return journal.ErrClosed
 	}
 	l := wire.Backlog
-	if s.online || age(s.opts.Clock.BootMs(), s.since) < s.opts.LiveGrace.Milliseconds() {
+	if s.online || age(s.opts.Clock.BootMs(), s.since) < liveGrace.Milliseconds() {
 		l = wire.Live
 	}
 	s.add(l, signal, urgent)
