@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha512"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -39,23 +40,15 @@ func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 		if link, ok := strings.CutPrefix(name, "> "); ok {
 			h.Name, h.Linkname, h.Size, h.Typeflag, text = link, text, 0, tar.TypeSymlink, ""
 		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, w.WriteHeader(h))
 		if _, err := io.WriteString(w, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := packed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, w.Close())
+	noError(t, packed.Close())
 	path = filepath.Join(t.TempDir(), "archive.tar.gz")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, b.Bytes())
 	digest := sha512.Sum512(b.Bytes())
 	return path, hex.EncodeToString(digest[:])
 }
@@ -64,7 +57,7 @@ func assetCheck(name, command, assets string) string {
 	return "---\nkind: Check\nmetadata: {name: " + name + "}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: " + command + ", assets: [" + assets + "]}\n"
 }
 
-func awaitEvent(t *testing.T, c *client.Client, check string, status model.Status, text string) {
+func awaitOutputOf(t *testing.T, c *client.Client, check string, status model.Status, text string) {
 	t.Helper()
 	harness.Until(t, time.Minute, check+" says: "+text, func() (string, bool) {
 		e, err := c.Events.Get(t.Context(), "default", "web01", check)
@@ -90,17 +83,13 @@ func TestAssets(t *testing.T) {
 	use := assetCheck("word", "[check_word]", "check-plugins")
 	file := filepath.Join(t.TempDir(), "check.yaml")
 	writeFile(t, file, []byte(use))
-	if r := s.Try("apply", "-f", file); r.Code == 0 || !strings.Contains(r.Errors, "check-plugins") {
-		t.Fatalf("a check that names an asset that is not there:\n%s", r.Errors)
-	}
-	if out := s.CLI("asset", "add", "check-plugins", good, "--os", "linux", "--arch", runtime.GOARCH, "-m", "words"); !strings.Contains(out, "asset/check-plugins created") {
-		t.Fatal(out)
-	}
+	s.Try("apply", "-f", file).Expect(harness.AnyFailure, "check-plugins")
+	s.Try("asset", "add", "check-plugins", good, "--os", "linux", "--arch", runtime.GOARCH, "-m", "words").Expect(0, "asset/check-plugins created")
 	a := s.NewAgent("web01")
 	a.Start()
 	s.Apply(use + assetCheck("link", "check_link", "check-plugins"))
-	awaitEvent(t, api, "word", model.OK, "hello")
-	awaitEvent(t, api, "link", model.OK, "hello")
+	awaitOutputOf(t, api, "word", model.OK, "hello")
+	awaitOutputOf(t, api, "link", model.OK, "hello")
 
 	t.Run("refused", func(t *testing.T) {
 		escape, _ := writeArchive(t, map[string]string{"bin/x": "x", "../escaped": "x"})
@@ -111,11 +100,11 @@ func TestAssets(t *testing.T) {
 		} {
 			s.CLI("asset", "add", name, x.file)
 			s.Apply(assetCheck(name, "x", name))
-			awaitEvent(t, api, name, model.Unknown, x.says)
+			awaitOutputOf(t, api, name, model.Unknown, x.says)
 		}
 		s.CLI("asset", "add", "elsewhere", good, "--os", "plan9")
 		s.Apply(assetCheck("elsewhere", "check_word", "elsewhere"))
-		awaitEvent(t, api, "elsewhere", model.Unknown, "has no archive for this machine (linux "+runtime.GOARCH)
+		awaitOutputOf(t, api, "elsewhere", model.Unknown, "has no archive for this machine (linux "+runtime.GOARCH)
 	})
 	t.Run("from an address", func(t *testing.T) {
 		fetched, sum := writeArchive(t, map[string]string{"bin/check_far": "#!/bin/sh\necho from afar\n"})
@@ -123,13 +112,11 @@ func TestAssets(t *testing.T) {
 		defer far.Close()
 		s.CLI("asset", "add", "far", "--url", far.URL+"/archive.tar.gz", "--sha512", sum)
 		s.Apply(assetCheck("far", "check_far", "far"))
-		awaitEvent(t, api, "far", model.OK, "from afar")
+		awaitOutputOf(t, api, "far", model.OK, "from afar")
 		s.CLI("asset", "add", "wrong", "--url", far.URL+"/archive.tar.gz", "--sha512", strings.Repeat("0f", 64))
 		s.Apply(assetCheck("wrong", "check_far", "wrong"))
-		awaitEvent(t, api, "wrong", model.Unknown, "the archive is not the one that was announced")
-		if out := s.CLI("asset", "list"); !strings.Contains(out, "missing: ") || !strings.Contains(out, goodSum[:12]) {
-			t.Fatal(out)
-		}
+		awaitOutputOf(t, api, "wrong", model.Unknown, "the archive is not the one that was announced")
+		s.Try("asset", "list").Expect(0, "missing: ", goodSum[:12])
 	})
 	t.Run("wrong sum uploaded", func(t *testing.T) {
 		err := api.Resources.PutArchive(t.Context(), strings.Repeat("ab", 64), strings.NewReader("something else"))
@@ -149,16 +136,14 @@ func TestAssets(t *testing.T) {
 	})
 	t.Run("offline, then back", func(t *testing.T) {
 		a.Stop()
-		if err := os.RemoveAll(filepath.Join(a.State, "assets")); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.RemoveAll(filepath.Join(a.State, "assets")))
 		s.Stop()
 		a.Start()
 		a.AwaitLog("asset not fetched")
 		s.Start()
 		s.WaitReady(time.Minute)
 		a.AwaitLog(`msg="asset ready" sha512=` + goodSum[:12])
-		awaitEvent(t, api, "word", model.OK, "hello")
+		awaitOutputOf(t, api, "word", model.OK, "hello")
 	})
 }
 
@@ -166,17 +151,174 @@ func TestAssets(t *testing.T) {
 func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	t.Helper()
 	id, err := pki.LoadIdentity(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	config := link.TLSFor(wire.AssetProtocol, id, nil)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return link.DialTLS(ctx, (&net.Dialer{}).DialContext, config, addr)
 	}}}
 	answer, err := client.Get("https://" + id.Servers[0] + wire.AssetPath + sum)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer answer.Body.Close()
 	return answer.StatusCode
+}
+
+// A handler's program comes from an asset of the server's own store: a problem opens, and the
+// script in the archive runs with the notification on its standard input. What is wrong with an
+// archive stands where people look for a message that did not leave, and is mended by the
+// command that is said there.
+func TestHandlerAssets(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	dir := t.TempDir()
+	told := filepath.Join(dir, "told")
+	good, sum := writeArchive(t, map[string]string{
+		"bin/tell": "#!/bin/sh\necho \"$0 $1 $TELL_TOOLS_PATH $LD_LIBRARY_PATH $CPATH\" >> \"$OUT.env\"\ncat >> \"$OUT\"\n", "share/word": "hello",
+	})
+	handler := func(name, asset string) string {
+		return fmt.Sprintf("---\nkind: Handler\nmetadata: {name: %s}\nspec: {command: [tell, --now], assets: [%s], env: {OUT: %q}}\n", name, asset, filepath.Join(dir, name))
+	}
+	file := filepath.Join(dir, "handler.yaml")
+	writeFile(t, file, []byte(handler("told", "tell-tools")))
+	s.Try("apply", "-f", file).Expect(harness.AnyFailure, `asset "tell-tools" does not exist`)
+	s.CLI("asset", "add", "tell-tools", good, "--os", "linux", "--arch", runtime.GOARCH)
+	s.Apply(handler("told", "tell-tools") + "---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [told]}\n")
+	s.Try("handler", "test", "told").Expect(0, "tell")
+	env, _ := os.ReadFile(told + ".env")
+	where := filepath.Join(s.Data, "tools", sum)
+	if want := fmt.Sprintf("%[1]s/bin/tell --now %[1]s %[1]s/lib %[1]s/include\n", where); string(env) != want {
+		t.Errorf("the script had %q, want %q", env, want)
+	}
+	s.NewAgent("web01").Start()
+	check := s.Counter("disk", "web01")
+	check.AwaitRuns(1)
+	check.Exit(2)
+	lines := func(of string, n int) {
+		t.Helper()
+		harness.Until(t, time.Minute, of, func() (string, bool) {
+			out, _ := os.ReadFile(filepath.Join(dir, of))
+			return string(out), strings.Count(string(out), "\n") >= n
+		})
+	}
+	lines("told", 2)
+	if out, _ := os.ReadFile(told); !strings.Contains(string(out), `"kind":"opened"`) || !strings.Contains(string(out), `"node":"web01"`) {
+		t.Errorf("%s", out)
+	}
+	s.Try("delete", "asset", "tell-tools", "--yes").Expect(harness.AnyCode, "handler/told")
+
+	doctor := func(words ...string) {
+		t.Helper()
+		r := s.Try("doctor", "--data", s.Data, "--admin", s.Admin, "--agents", "10")
+		out := strings.Join(strings.Fields(r.Out), " ")
+		for _, want := range words {
+			expectTexts(t, out, want)
+		}
+	}
+	t.Run("no build for the server", func(t *testing.T) {
+		s.CLI("asset", "add", "elsewhere", good, "--os", "plan9")
+		s.Apply(handler("plan9", "elsewhere"))
+		s.Try("handler", "test", "plan9").Expect(9, "asset default/elsewhere has no archive for the server's machine (linux "+runtime.GOARCH)
+	})
+	t.Run("not uploaded yet", func(t *testing.T) {
+		late, lateSum := writeArchive(t, map[string]string{"bin/tell": "#!/bin/sh\ncat >> \"$OUT\"\n"})
+		s.Apply(fmt.Sprintf("---\nkind: Asset\nmetadata: {name: late}\nspec: {builds: [{sha512: %s}]}\n", lateSum) + handler("late", "late") +
+			"---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [told, late]}\n")
+		check.Exit(0)
+		lines("told", 3)
+		check.Exit(2)
+		lines("told", 4) // the other is not held back
+		harness.Until(t, time.Minute, "the message waits", func() (string, bool) {
+			r := s.Try("why", "web01/disk")
+			out := strings.Join(strings.Fields(r.Out), " ")
+			return r.Out + r.Errors, strings.Contains(out, "asset default/late is not here: the server does not have the archive") && strings.Contains(out, "nobody has uploaded it")
+		})
+		doctor("asset default/late", "nobody has uploaded it", "muster asset add late FILE -n default")
+		s.CLI("asset", "add", "late", late)
+		lines("late", 1)
+	})
+	t.Run("damaged", func(t *testing.T) {
+		s.Stop()
+		noError(t, os.Remove(filepath.Join(where, "bin/tell")))
+		s.Start()
+		s.WaitReady(time.Minute)
+		if r := s.Try("handler", "test", "told"); r.Code != 0 { // extracted again
+			t.Errorf("%s%s", r.Out, r.Errors)
+		}
+		s.Stop()
+		noError(t, os.RemoveAll(where))
+		writeFile(t, filepath.Join(s.Data, "assets", sum), []byte("flipped"))
+		s.Start()
+		s.WaitReady(time.Minute)
+		harness.Until(t, time.Minute, "what a test says", func() (string, bool) {
+			r := s.Try("handler", "test", "told")
+			return r.Out + r.Errors, r.Code == 9 && strings.Contains(r.Out, "asset default/tell-tools is not here: what the server has of the archive "+sum[:12]+"… is damaged")
+		})
+		s.Try("asset", "list").Expect(0, "is damaged")
+		doctor("asset default/tell-tools for linux "+runtime.GOARCH, "is damaged", "muster asset add tell-tools FILE -n default")
+		s.CLI("asset", "add", "tell-tools", good, "--os", "linux", "--arch", runtime.GOARCH)
+		harness.Until(t, time.Minute, "it is mended", func() (string, bool) {
+			r := s.Try("handler", "test", "told")
+			return r.Out + r.Errors, r.Code == 0
+		})
+	})
+}
+
+// What is kept from Sensu has assets, too: a mutator's program, and the JavaScript that filters
+// and mutators use.
+func TestFilterAndMutatorAssets(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	dir := t.TempDir()
+	scripts, _ := writeArchive(t, map[string]string{
+		"lib/often.js": "// which occurrences count\nfunction often(event, n) { return event.check.occurrences % n == 0 }",
+		"lib/words.js": "var words = {of: function (event) { return event.entity.name + ' ' + event.check.occurrences }}",
+	})
+	program, _ := writeArchive(t, map[string]string{"bin/shorten": "#!/bin/sh\ncat > /dev/null\necho shortened\n"})
+	s.CLI("asset", "add", "scripts", scripts)
+	s.CLI("asset", "add", "programs", program)
+	s.Apply(`kind: Handler
+metadata: {name: words}
+spec: {command: "cat >> ` + dir + `/words"}
+---
+kind: Handler
+metadata: {name: short}
+spec: {command: "cat >> ` + dir + `/short"}
+---
+kind: Filter
+metadata: {name: often}
+spec: {action: allow, expressions: ["often(event, 3)"], assets: [scripts]}
+---
+kind: Mutator
+metadata: {name: words}
+spec: {javascript: "return words.of(event)", assets: [scripts]}
+---
+kind: Mutator
+metadata: {name: shorten}
+spec: {command: shorten, assets: [programs]}
+---
+kind: Pipeline
+metadata: {name: alerts}
+spec:
+  workflows:
+  - {name: words, filters: [is_incident, often], mutator: words, handler: words}
+  - {name: short, filters: [is_incident], mutator: shorten, handler: short}
+---
+kind: Check
+metadata: {name: flag}
+spec: {targets: {nodes: [web01]}, interval: 1s, command: "false", pipelines: [alerts]}
+`)
+	s.NewAgent("web01").Start()
+	for file, want := range map[string]string{"words": "web01 6\n", "short": "shortened\n"} {
+		harness.Until(t, time.Minute, file, func() (string, bool) {
+			out, _ := os.ReadFile(filepath.Join(dir, file))
+			return string(out), strings.Contains(string(out), want)
+		})
+	}
+	out := readFile(t, filepath.Join(dir, "words"))
+	for _, line := range strings.Fields(strings.ReplaceAll(string(out), "web01 ", "")) {
+		if line != "3" && line != "6" && line != "9" && line != "12" {
+			t.Errorf("the filter passed occurrence %s", line)
+		}
+	}
 }

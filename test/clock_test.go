@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/agent"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/app"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/model"
@@ -91,9 +92,7 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 		})
 	}
 	server, err := app.OpenAt(t.Context(), inProcessSettings(t, s), slog.New(slog.NewTextHandler(t.Output(), nil)), ofServer.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Errorf("close the server: %v", err)
@@ -106,18 +105,13 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 		StateDir: joins.State, Token: joins.Token, Servers: []string{s.Listen}, Name: joins.Name, Machine: machine,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	run("agent", a.Run)
 	counter.AwaitRuns(2)
 
 	clockSays := func(status model.Status, word string) {
 		t.Helper()
-		harness.Until(t, 20*time.Second, fmt.Sprintf("the clock is %s, %q", status, word), func() (string, bool) {
-			e := eventOf(t, api, "jumpy", "clock")
-			return e.Output, e.Results > 0 && e.Status == status && strings.Contains(e.Output, word)
-		})
+		awaitEvent(t, api, "jumpy", "clock", fmt.Sprintf("the clock is %s, %q", status, word), func(e v1.Event) bool { return e.Results > 0 && e.Status == status && strings.Contains(e.Output, word) })
 	}
 	ticked := func(more func()) {
 		t.Helper()
@@ -170,12 +164,8 @@ func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	config.Flags(flags)
 	args := append([]string{"--data", s.Data, "--listen", s.Listen, "--listen-admin", s.Admin, "--journal-reserve", "1MiB"}, s.Args...)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, flags.Parse(args))
 	cfg, err := config.Load(flags, func(string) string { return "" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return cfg
 }

@@ -7,13 +7,15 @@ import (
 	"database/sql"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	_ "modernc.org/sqlite" // the driver named sqlite
 
@@ -36,32 +38,24 @@ func TestRefusedDataFolders(t *testing.T) {
 	}{
 		{"folder-of-another-user", 6, true, func(t *testing.T, s *harness.Server) {
 			open, err := os.MkdirTemp("", "muster-test-") // others may look into it
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			t.Cleanup(func() { os.RemoveAll(open) })
 			data := filepath.Join(open, "data")
 			for _, err := range []error{os.Chmod(open, 0o755), os.Rename(s.Data, data), os.Chown(data, 4_000_001, -1)} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 			}
 			s.Data = data
 			s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
 		}},
 		{"file-of-another-user", 6, true, func(t *testing.T, s *harness.Server) {
 			open, err := os.MkdirTemp("", "muster-test-")
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			t.Cleanup(func() { os.RemoveAll(open) })
 			data := filepath.Join(open, "data")
 			for _, err := range []error{
 				os.Chmod(open, 0o755), os.Rename(s.Data, data), os.Chown(data, 4_000_002, -1), os.Chown(filepath.Join(data, "LOCK"), 4_000_002, -1),
 			} {
-				if err != nil {
-					t.Fatal(err)
-				}
+				noError(t, err)
 			}
 			s.Data = data
 			s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
@@ -75,9 +69,7 @@ func TestRefusedDataFolders(t *testing.T) {
 					t.Errorf("unmount: %v", err)
 				}
 			})
-			if err := syscall.Mount("", s.Data, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, syscall.Mount("", s.Data, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 		}},
 		{"journal-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editFormat(t, s, "muster journal 1", "muster journal 2") }},
 		{"snapshots-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editFormat(t, s, "store snapshots 1", "store snapshots 7") }},
@@ -99,9 +91,7 @@ func TestRefusedDataFolders(t *testing.T) {
 			before := s.Data
 			c.spoil(t, s)
 			s.Launch()
-			if code := s.Wait(30 * time.Second); code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
+			s.AwaitExit(c.code)
 			golden(t, c.name+".txt", regexp.MustCompile(`this program knows \d+`).ReplaceAllString(outputBesideLog(s), "this program knows N"), s.Data, "DATA", before, "DATA")
 		})
 	}
@@ -122,10 +112,7 @@ func outputBesideLog(s *harness.Server) string {
 func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	t.Helper()
 	path := filepath.Join(s.Data, "journal", "FORMAT")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := readFile(t, path)
 	text, _, ok := strings.Cut(string(data), "crc ")
 	if !ok || !strings.Contains(text, old+"\n") {
 		t.Fatalf("no %q in\n%s", old, data)
@@ -137,9 +124,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(s.Data, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(context.Background(), `UPDATE schema_version SET version = 99 WHERE component = ?`, component); err != nil {
 		t.Fatal(err)
@@ -155,36 +140,129 @@ func TestMissingJournalDisk(t *testing.T) {
 	s.Args = []string{"--journal", apart}
 	s.Start()
 	s.Stop()
-	if err := os.Rename(apart, apart+".gone"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Rename(apart, apart+".gone"))
 	s.Launch()
-	if code := s.Wait(30 * time.Second); code != 9 {
-		t.Errorf("exit code %d, want 9", code)
-	}
+	s.AwaitExit(9)
 	golden(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(outputBesideLog(s), "commit N"), s.Data, "DATA", apart, "APART")
 	refusal := s.Log()
 
 	// The disk is back: all is as before.
-	if err := os.RemoveAll(apart); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(apart+".gone", apart); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(apart))
+	noError(t, os.Rename(apart+".gone", apart))
 	s.Start()
 	s.Stop()
 
 	// It is lost: a new one.
-	if err := os.RemoveAll(apart); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(apart))
 	if said := runRepair(t, s, refusal); !strings.Contains(said, "commit 1 and all after it lost") {
 		t.Errorf("repair says:\n%s", said)
 	}
 	s.Start()
-	if !strings.Contains(s.Log(), "or of another server") {
-		t.Errorf("the log:\n%s", s.Log())
+	expectTexts(t, s.Log(), "or of another server")
+	s.Stop()
+}
+
+// What root types on the machine of a server that is not root's leaves nothing that the
+// server cannot read.
+func TestRootKeepsFolderOwner(t *testing.T) {
+	testenv.Root(t)
+	t.Parallel()
+	const uid = 4_000_003
+	open, err := os.MkdirTemp("", "muster-test-") // others may look into it
+	noError(t, err)
+	t.Cleanup(func() { os.RemoveAll(open) })
+	s := harness.NewServer(t)
+	s.Data = filepath.Join(open, "data")
+	s.Context = filepath.Join(open, "context.yaml") // beside it the password's file
+	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000003", "--regid=4000003", "--clear-groups"}
+	for _, err := range []error{os.Chmod(open, 0o755), os.Mkdir(s.Data, 0o700), os.Chown(s.Data, uid, uid)} {
+		noError(t, err)
+	}
+	s.Args = append(s.Args, "--admin-password-file", "") // one is made: the file here is root's
+	s.Start()
+	as := func(args ...string) string {
+		t.Helper()
+		r := harness.Run(t, s.Env(), append(args, "--data", s.Data)...)
+		r.Expect(0)
+		if err := filepath.WalkDir(s.Data, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return nil // gone meanwhile
+			}
+			if info, err := e.Info(); err == nil && info.Sys().(*syscall.Stat_t).Uid != uid {
+				t.Errorf("after muster %v %s is not the server's", args, path)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return r.Out
+	}
+	if out := as("auth", "reset-password"); !strings.Contains(out, "muster login") {
+		t.Errorf("got %s", out)
 	}
 	s.Stop()
+	as("auth", "reset-password")
+	as("doctor", "restored")
+	as("doctor", "repair")
+	s.Start()
+	s.Stop()
+
+	if err := os.Chmod(open, 0o700); err != nil { // as /root is
+		t.Fatal(err)
+	}
+	r := harness.Run(t, s.Env(), "doctor", "restored", "--data", s.Data)
+	r.Expect(6, "a folder above it")
+}
+
+// golden compares a text with testdata/<name>, after the replacements that make it the
+// same on every machine.
+func golden(t *testing.T, name, got string, replace ...string) {
+	t.Helper()
+	got = strings.NewReplacer(replace...).Replace(got)
+	path := filepath.Join("testdata", name)
+	testenv.Golden(t, path, got)
+}
+
+// What stops a start: the message names the thing and what to type, the exit code its
+// class.
+func TestRefusedStarts(t *testing.T) {
+	t.Parallel()
+	held := harness.StartServer(t)
+	for _, c := range []struct {
+		name string
+		code int
+		args func(s *harness.Server)
+	}{
+		{"port-taken", 9, func(s *harness.Server) { s.Listen = held.Listen }},
+		{"admin-port-taken", 9, func(s *harness.Server) { s.Admin = held.Admin }},
+		{"folder-locked", 4, func(s *harness.Server) { s.Data = held.Data }},
+		{"unknown-flag", 2, func(s *harness.Server) { s.Args = []string{"--keepalive-intervall", "20s"} }},
+		{"unknown-setting", 2, func(s *harness.Server) {
+			file := filepath.Join(filepath.Dir(s.Context), "muster.yaml")
+			writeFile(t, file, "# ours\nlisten: 127.0.0.1:1\nkeepalive-intervall: 20s\n")
+			s.Args = []string{"--config", file}
+		}},
+		{"settings-that-disagree", 2, func(s *harness.Server) {
+			s.Args = []string{"--keepalive-timeout", "5s", "--journal-budget", "1MiB", "--log-level", "loud"}
+		}},
+		{"plain-listener-for-all", 2, func(s *harness.Server) { s.Plain = "0.0.0.0:18445" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := harness.NewServer(t)
+			c.args(s)
+			s.Launch()
+			s.AwaitExit(c.code)
+			replace := []string{"process " + strconv.Itoa(held.PID()), "process PID", s.Data, "DATA", filepath.Dir(s.Context), "DIR", held.Data, "DATA"}
+			for name, address := range map[string]string{"LISTEN": s.Listen, "ADMIN": s.Admin, "PLAIN": s.Plain} {
+				if _, port, err := net.SplitHostPort(address); err == nil {
+					replace = append(replace, address, name, ":"+port, ":PORT")
+				}
+			}
+			golden(t, c.name+".txt", outputBesideLog(s), replace...)
+		})
+	}
+	if why, ok := held.Ready(); !ok {
+		t.Errorf("the server that was there first is not ready: %s", why)
+	}
+	held.Stop()
 }

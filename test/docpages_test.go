@@ -3,17 +3,325 @@
 package test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
+
+// startUp is `muster up` in an empty folder, with an empty home.
+func startUp(t *testing.T) (s *harness.Server, home string) {
+	t.Helper()
+	s = harness.NewServer(t)
+	dir := filepath.Dir(s.Data)
+	home = filepath.Join(dir, "home")
+	s.Command, s.Plain, s.Dir = "up", "", filepath.Join(dir, "work")
+	s.Data = filepath.Join(s.Dir, "muster-data")
+	s.Context = filepath.Join(home, ".config", "muster", "context.yaml")
+	s.Environ = []string{"HOME=" + home}
+	for _, d := range []string{home, s.Dir} {
+		noError(t, os.Mkdir(d, 0o700))
+	}
+	return s, home
+}
+
+// eventsByCheck are all events of the default namespace by check.
+func eventsByCheck(t *testing.T, s *harness.Server) map[string]model.Event {
+	t.Helper()
+	var list struct {
+		Items []model.Event `json:"items"`
+	}
+	text := s.CLI("get", "events", "-o", "json", "--limit", "0")
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		t.Fatalf("get events -o json: %v\n%s", err, text)
+	}
+	out := map[string]model.Event{}
+	for _, e := range list.Items {
+		out[e.Check] = e
+	}
+	return out
+}
+
+// statusLine is what status says of one machine with eight checks, however it is.
+var statusLine = regexp.MustCompile(`^(All is well|Nearly well|Not well)[:.].*\n[\s\S]*\nevents +(9|[1-9]\d+): [\s\S]*\nagents +1 connected of 1 node`)
+
+func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
+	s, home := startUp(t)
+	began := time.Now()
+	s.Start()
+	harness.Until(t, 40*time.Second, "eight checks have results", func() (string, bool) {
+		got := eventsByCheck(t, s)
+		real := 0
+		for _, e := range got {
+			if e.Results > 0 && e.Output != "" && e.CheckID >= model.FirstCheck {
+				real++
+			}
+		}
+		return fmt.Sprint(got), real >= 8
+	})
+	took := time.Since(began)
+	t.Logf("results of all checks after %s", took)
+	if limit := 15 * time.Second; took > limit {
+		t.Errorf("results after %s, want within %s", took, limit)
+	}
+	if out := s.CLI("status"); !statusLine.MatchString(out) {
+		t.Errorf("status says %q, want %s", out, statusLine)
+	}
+
+	// Nothing outside the data folder and the context file.
+	var outside []string
+	for _, root := range []string{home, s.Dir} {
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if path == s.Data {
+				return filepath.SkipDir
+			}
+			if err == nil && !d.IsDir() && path != s.Context {
+				outside = append(outside, path)
+			}
+			return err
+		})
+	}
+	if len(outside) > 0 {
+		t.Errorf("files outside the data folder: %v", outside)
+	}
+
+	// A kill leaves nothing that stops the next start, which finds what was there.
+	before := eventsByCheck(t, s)["disk"]
+	s.Kill()
+	s.Start()
+	if after := eventsByCheck(t, s)["disk"]; after.Results < before.Results || after.NodeID != before.NodeID {
+		t.Errorf("disk was %+v, is %+v", before, after)
+	}
+	s.Stop()
+}
+
+// pageReader is a page as somebody follows it: files are written, commands are typed into a
+// shell, one after the other, in a folder that has bin/muster, which is also on the PATH.
+type pageReader struct {
+	t       *testing.T
+	s       *harness.Server
+	replace *strings.Replacer // shorter intervals, folders of the test
+	typed   int
+	said    map[string]string // what each line printed
+}
+
+// followUntil follows the page up to (not including) a line that begins with until.
+func (f *pageReader) followUntil(page, until string) (rest string) {
+	f.t.Helper()
+	lines := strings.SplitAfter(page, "\n")
+	for i := 0; i < len(lines); i++ {
+		if until != "" && strings.HasPrefix(lines[i], until) {
+			return strings.Join(lines[i:], "")
+		}
+		fence, ok := strings.CutPrefix(strings.TrimSpace(lines[i]), "```")
+		if !ok {
+			continue
+		}
+		var block []string
+		for i++; !strings.HasPrefix(lines[i], "```"); i++ {
+			block = append(block, strings.TrimRight(lines[i], "\n"))
+		}
+		switch fence {
+		case "yaml":
+			name := strings.TrimPrefix(block[0], "# ")
+			text := f.replace.Replace(strings.Join(block, "\n") + "\n")
+			writeFile(f.t, filepath.Join(f.s.Dir, name), text)
+		case "sh":
+			for _, line := range block {
+				f.runLine(line)
+			}
+		}
+	}
+	if until != "" {
+		f.t.Fatalf("the page has no line %q", until)
+	}
+	return ""
+}
+
+// runLine runs one line. What is not there yet, because no result came in, is asked for again.
+func (f *pageReader) runLine(line string) {
+	f.t.Helper()
+	if line == "make up" {
+		return // the server runs
+	}
+	f.typed++
+	watch := strings.Contains(line, " -w")
+	harness.Until(f.t, 40*time.Second, "$ "+line, func() (string, bool) {
+		ctx, cancel := context.WithTimeout(f.t.Context(), 30*time.Second)
+		if watch {
+			ctx, cancel = context.WithTimeout(f.t.Context(), time.Second) // Ctrl-C
+		}
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "sh", "-c", "exec "+f.replace.Replace(line))
+		cmd.Dir, cmd.Env, cmd.WaitDelay = f.s.Dir, append(f.s.Env(), "PATH="+filepath.Join(f.s.Dir, "bin")+":"+os.Getenv("PATH")), 5*time.Second
+		out, err := cmd.CombinedOutput()
+		f.t.Logf("$ %s\n%s", line, out)
+		typed, _, _ := strings.Cut(line, " #")
+		f.said[strings.TrimSpace(typed)] = string(out)
+		if code := cmd.ProcessState.ExitCode(); strings.HasSuffix(line, "--exit-code") && (code == 20 || code == 21) {
+			return string(out), true // this machine is as it is
+		}
+		if watch {
+			return string(out), strings.Contains(string(out), "NODE")
+		}
+		if code := cmd.ProcessState.ExitCode(); code != 0 && code != model.NotFound.Exit() {
+			f.t.Fatalf("$ %s\ncode %d, %v", line, code, err)
+		}
+		return string(out), err == nil
+	})
+}
+
+// docs/first-run.md, every command, with shorter intervals: a check of one's own fails, a
+// problem opens, a handler's command is called; it recovers, and the handler hears that.
+func TestSmokeFirstRun(t *testing.T) {
+	t.Parallel()
+	s, _ := startUp(t)
+	s.Context = filepath.Join(filepath.Dir(s.Dir), "elsewhere", "context.yaml") // as MUSTER_CONTEXT says
+	s.Start()
+	page := readFile(t, filepath.Join(harness.Root(), "docs/first-run.md"))
+	notebook, watched, bin := filepath.Join(s.Dir, "notebook.jsonl"), filepath.Join(s.Dir, "files"), filepath.Join(s.Dir, "bin")
+	for _, dir := range []string{watched, bin} {
+		noError(t, os.Mkdir(dir, 0o700))
+	}
+	noError(t, errors.Join(os.Symlink(harness.Binary(), filepath.Join(bin, "muster")), os.WriteFile(filepath.Join(watched, "one"), nil, 0o600)))
+	f := &pageReader{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /var/tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")}
+	status := func(want model.Status, problem bool) {
+		t.Helper()
+		harness.Until(t, 30*time.Second, fmt.Sprintf("tmp-files is %s, problem %v", want, problem), func() (string, bool) {
+			e := eventsByCheck(t, s)["tmp-files"]
+			return fmt.Sprintf("%+v", e), e.Results > 0 && e.Status == want && (e.Problem != nil) == problem
+		})
+	}
+	told := func(n int) (lines []string) {
+		t.Helper()
+		harness.Until(t, 30*time.Second, fmt.Sprintf("%d lines in the notebook", n), func() (string, bool) {
+			data, _ := os.ReadFile(notebook)
+			lines = strings.Split(strings.TrimSpace(string(data)), "\n")
+			return string(data), len(lines) >= n && lines[0] != ""
+		})
+		return lines
+	}
+	rest := f.followUntil(string(page), "## 4.")
+	status(model.OK, false)
+	rest = f.followUntil(rest, "After two failures")
+	status(model.Warning, true)
+	told(1)
+	rest = f.followUntil(rest, "## 5.")
+	status(model.OK, false)
+	lines := told(2)
+	f.followUntil(rest, "")
+	if f.typed < 15 {
+		t.Errorf("only %d commands were typed", f.typed)
+	}
+	if len(lines) != 2 || !strings.Contains(lines[0], "opened") || !strings.Contains(lines[1], "closed") {
+		t.Errorf("the handler was told:\n%s", strings.Join(lines, "\n"))
+	}
+	for _, line := range lines {
+		if !json.Valid([]byte(line)) || !strings.Contains(line, "tmp-files") {
+			t.Errorf("the handler was given %q", line)
+		}
+	}
+	problems, err := s.Client().Problems.List(t.Context(), "default", "", "tmp-files", false, 10, "")
+	if err != nil || len(problems.Items) != 1 || problems.Items[0].Closed.IsZero() {
+		t.Errorf("problems: %+v, %v", problems, err)
+	}
+	s.Stop()
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "rm ") {
+			f.runLine(strings.TrimSpace(line))
+		}
+	}
+	for _, file := range []string{s.Data, s.Context, notebook, filepath.Join(s.Dir, "files.yaml"), filepath.Join(s.Dir, "limit.yaml")} {
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the page leaves %s (%v)", file, err)
+		}
+	}
+}
+
+// Who is logged in elsewhere finds that context again: it is moved aside, and said.
+func TestUpKeepsForeignContext(t *testing.T) {
+	t.Parallel()
+	s, _ := startUp(t)
+	const elsewhere = "server: https://muster.example.org:8443\ntoken: theirs\n"
+	noError(t, errors.Join(os.MkdirAll(filepath.Dir(s.Context), 0o700), os.WriteFile(s.Context, []byte(elsewhere), 0o600)))
+	s.Start()
+	aside := s.Context + ".muster.example.org-8443"
+	if kept, err := os.ReadFile(aside); err != nil || string(kept) != elsewhere {
+		t.Errorf("kept %q, %v", kept, err)
+	}
+	s.AwaitLog(aside)
+	s.Try("get", "namespaces").Expect(0, "default")
+	s.Stop()
+	writeFile(t, s.Context, elsewhere)
+	own := filepath.Join(filepath.Dir(s.Context), "own.yaml")
+	s.Args = append(s.Args, "--context-file", own)
+	s.Start()
+	s.AwaitLog(own)
+	s.Try("--context-file", own, "get", "namespaces").Expect(0, "default")
+	if is, err := os.ReadFile(s.Context); err != nil || string(is) != elsewhere {
+		t.Errorf("beside --context-file, MUSTER_CONTEXT holds %q, %v", is, err)
+	}
+	s.Stop()
+}
+
+// A simulated fleet leaves before its server does: after the next start its machines are
+// stopped on purpose, none is silent. --demo 0 takes them away.
+func TestDemoStopsItsNodes(t *testing.T) {
+	t.Parallel()
+	s, _ := startUp(t)
+	s.Args = []string{"--demo", "60"}
+	s.Start()
+	fleet := func() v1.NodeStateList {
+		list, err := s.Client().Nodes.States(t.Context(), v1.NodeFilter{Namespace: "demo", Limit: 100})
+		if err != nil && model.ClassOf(err) != model.NotFound {
+			t.Fatal(err)
+		}
+		return list
+	}
+	harness.Until(t, 60*time.Second, "all of the fleet is connected", func() (string, bool) {
+		connected := 0
+		for _, n := range fleet().Items {
+			if n.Connected && !n.Heard.IsZero() {
+				connected++
+			}
+		}
+		return fmt.Sprint(connected), connected == 60
+	})
+	s.Stop()
+	s.Args = nil
+	s.Start()
+	for _, n := range fleet().Items {
+		if !n.Stopped {
+			t.Errorf("%s did not say goodbye: %+v", n.Name, n)
+		}
+	}
+	s.Try("status").Expect(0, "60 nodes (", "stopped")
+	s.AwaitLog("60 simulated machines of an earlier --demo")
+	s.Stop()
+	s.Args = []string{"--demo", "0"}
+	s.Start()
+	harness.Until(t, 30*time.Second, "the fleet is gone", func() (string, bool) {
+		out := s.CLI("get", "namespaces")
+		return out, !strings.Contains(out, "demo") && fleet().Total == 0
+	})
+	harness.Until(t, 30*time.Second, "its events are gone", func() (string, bool) {
+		out := s.CLI("get", "events", "-A")
+		return out, !strings.Contains(out, "demo")
+	})
+	s.Stop()
+}
 
 // startPageServer follows pages on a server as a service has it: no checks yet, one agent, web01.
 func startPageServer(t *testing.T) *pageReader {
@@ -21,27 +329,18 @@ func startPageServer(t *testing.T) *pageReader {
 	s := harness.NewServer(t)
 	s.Dir = filepath.Join(filepath.Dir(s.Data), "work")
 	bin := filepath.Join(s.Dir, "bin")
-	if err := os.MkdirAll(bin, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(harness.Binary(), filepath.Join(bin, "muster")); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(bin, 0o700))
+	noError(t, os.Symlink(harness.Binary(), filepath.Join(bin, "muster")))
 	s.Start()
 	s.Login()
-	if out := s.CLI("plan", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml")); !strings.Contains(out, "runs on no node yet: no machine has joined\n") || strings.Contains(out, "warning") {
-		t.Errorf("checks before the first machine:\n%s", out)
-	}
+	s.Try("plan", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml")).Expect(0, "runs on no node yet: no machine has joined\n").Lacks("warning")
 	s.NewAgent("web01").Start()
 	return &pageReader{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("FILE", "starter.yaml")}
 }
 
 func readPage(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(harness.Root(), "docs", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, filepath.Join(harness.Root(), "docs", name))
 	return string(text)
 }
 
@@ -49,14 +348,9 @@ func readPage(t *testing.T, name string) string {
 func TestFirstWeek(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
-	harness.Until(t, 20*time.Second, "status says that there is a machine and no check", func() (string, bool) {
-		out := f.s.CLI("status")
-		return out, strings.Contains(out, "muster apply -f docs/examples/starter.yaml")
-	})
+	f.s.AwaitOutput("status", "muster apply -f docs/examples/starter.yaml")
 	starter := regexp.MustCompile(`interval: \w+`).ReplaceAllString(readPage(t, "examples/starter.yaml"), "interval: 2s")
-	if err := os.WriteFile(filepath.Join(f.s.Dir, "starter.yaml"), []byte(starter), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(f.s.Dir, "starter.yaml"), starter)
 	f.runLine("muster apply -f FILE")
 	harness.Until(t, 40*time.Second, "the checks have results", func() (string, bool) {
 		got, all := eventsByCheck(t, f.s), true
@@ -87,12 +381,8 @@ func TestFirstWeek(t *testing.T) {
 			t.Errorf("$ %s\n%swant %s", line, f.said[line], want)
 		}
 	}
-	if out := f.s.CLI("why", "web01/identity"); !strings.Contains(out, "no second machine came") {
-		t.Errorf("why of what did not happen:\n%s", out)
-	}
-	if r := f.s.Try("run", "keepalive"); r.Code != model.Invalid.Exit() || !strings.Contains(r.Errors, "built into the server") {
-		t.Errorf("run keepalive: code %d, %s", r.Code, r.Errors)
-	}
+	f.s.Try("why", "web01/identity").Expect(0, "no second machine came")
+	f.s.Try("run", "keepalive").Expect(model.Invalid.Exit(), "built into the server")
 }
 
 // docs/namespaces.md, every command: a room is made, has a token of its own, and nothing of the
@@ -106,9 +396,7 @@ func TestNamespacesPage(t *testing.T) {
 		"muster get nodes -n shop":       `no nodes in namespace shop`,
 		"muster describe namespace shop": `states 5000, 0 used`,
 	} {
-		if !strings.Contains(f.said[line], want) {
-			t.Errorf("$ %s\n%swant %s", line, f.said[line], want)
-		}
+		expectTexts(t, f.said[line], want)
 	}
 	if out := f.s.CLI("node", "token", "list", "-n", "shop"); !regexp.MustCompile(`shop +- +0 of 50`).MatchString(out) {
 		t.Errorf("tokens:\n%s", out)

@@ -28,9 +28,7 @@ import (
 func openDescriptors(t *testing.T, pid int) int {
 	t.Helper()
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return len(list)
 }
 
@@ -148,9 +146,7 @@ func TestSlowPeers(t *testing.T) {
 	person := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}
 	for i := range 20 {
 		nc, err := net.Dial("tcp", h.Listen) // in TLS
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer nc.Close()
 		drip(nc, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"+strings.Repeat("\x00", 1000))
 		for _, request := range []string{ // in HTTP: its head, its body
@@ -160,15 +156,11 @@ func TestSlowPeers(t *testing.T) {
 			"POST /agent/v1/enrol HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\n{\r\n", 1000),
 		} {
 			e, err := h.dial(person)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			drip(e.Conn, request)
 		}
 		e, err := h.dial(h.tls(1 + i)) // in the request of WebSocket
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		drip(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: "+strings.Repeat("x", 5000))
 		if e, err = h.open(h.tls(21 + i)); err != nil { // in Hello, of which a megabyte is promised
 			t.Fatal(err)
@@ -203,9 +195,7 @@ func TestFloodingNode(t *testing.T) {
 		limited := 0
 		for range 30 {
 			e, err := h.open(h.tls(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
 			kind, body, err := e.receive()
 			var r wire.Refuse
@@ -224,9 +214,7 @@ func TestFloodingNode(t *testing.T) {
 		crowded := 0
 		for range 8 {
 			e, err := h.dial(h.tls(2))
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			_ = e.SetReadDeadline(time.Now().Add(time.Second))
 			line, _ := bufio.NewReader(e.Conn).ReadString('\n')
 			if strings.Contains(line, "429") {
@@ -267,9 +255,7 @@ func TestEndlessHeaders(t *testing.T) {
 	before := h.residentBytes()
 	for range 5 {
 		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if said := exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500)); !strings.Contains(said, "431") {
 			t.Errorf("got %.200q", said)
 		}
@@ -301,9 +287,7 @@ func TestEndlessHeadersOnSensuPort(t *testing.T) {
 	for _, bomb := range []string{strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 64<<10), "X-A: " + strings.Repeat("y", 64<<20)} {
 		for range 3 {
 			nc, err := net.Dial("tcp", listen)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			t.Cleanup(func() { nc.Close() })
 			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
 			if said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb); !strings.Contains(said, "431") {
@@ -324,9 +308,7 @@ func TestPasswordGuessingOnSensuPort(t *testing.T) {
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
 	h.Client()
 	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("P@ssw0rd!"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, password, "P@ssw0rd!")
 	for _, user := range []string{"agent", "second"} {
 		h.CLI("auth", "user", "create", user, "--role", "agent", "--password-file", password)
 	}
@@ -360,10 +342,7 @@ func TestPasswordGuessingOnSensuPort(t *testing.T) {
 			mu.Unlock()
 		})
 	}
-	harness.Until(t, 20*time.Second, "too many are wrong", func() (string, bool) {
-		n := h.Metric("muster_sensu_guessing_total")
-		return fmt.Sprint(n), n > 0
-	})
+	h.AwaitMetric(1, "muster_sensu_guessing_total")
 	for _, one := range [][2]string{{"127.0.0.1", "agent"}, {"127.0.0.2", "second"}} {
 		began := time.Now()
 		if got := come(one[0], "good-"+one[1], one[1], "P@ssw0rd!"); got != "101" || time.Since(began) > 5*time.Second {
@@ -395,9 +374,7 @@ func TestUnreadWatches(t *testing.T) {
 	watch := "GET /api/v1/events/watch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	for range 10 {
 		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		_, _ = io.WriteString(e.Conn, watch)
 		//lint:ignore SA1019 it speaks HTTP/2 and nothing else
 		client := &http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

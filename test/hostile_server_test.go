@@ -126,9 +126,7 @@ func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byt
 	t.Helper()
 	authority := s.Authority()
 	tcp, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, GetCertificate: authority.GetCertificate})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	l := &maliciousServer{address: tcp.Addr().String()}
 	var serving sync.WaitGroup
 	t.Cleanup(func() { tcp.Close(); serving.Wait() })

@@ -45,9 +45,7 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 	s.Prepare(harness.Fleet{Agents: nodes, Checks: 2, Interval: time.Minute})
 	s.Start()
 	certificates, err := simulated.Certificates(s.Authority())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return &hostile{Server: s, t: t, certificates: certificates}
 }
 
@@ -58,9 +56,7 @@ func nodeUID(i int) uuid.UUID { return simulated.NodeUID(0, i) }
 func (h *hostile) tls(i int) *tls.Config {
 	h.t.Helper()
 	cfg, err := h.certificates(nodeUID(i))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	noError(h.t, err)
 	return cfg
 }
 
@@ -94,9 +90,7 @@ func (h *hostile) startNeighbour(i int, every time.Duration) *neighbour {
 func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbour {
 	h.t.Helper()
 	certificate, err := h.certificates(uid)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	noError(h.t, err)
 	ctx, cancel := context.WithCancel(h.t.Context())
 	g := &neighbour{h: h, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1), text: []byte("all is well")}
 	cfg := &link.Config{Node: uid, TLS: certificate}
@@ -297,9 +291,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 func (h *hostile) hello(i int) *attacker {
 	h.t.Helper()
 	e, err := h.open(h.tls(i))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	noError(h.t, err)
 	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}))
 	if kind, body, err := e.receive(); err != nil || kind != wire.KindWelcome {
 		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)
@@ -312,16 +304,12 @@ func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	t.Helper()
 	for {
 		kind, body, err := e.receive()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		var a wire.Assignment
 		if kind != wire.KindAssignment {
 			continue
 		}
-		if err := a.Decode(body); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, a.Decode(body))
 		for i := range a.Add {
 			ids = append(ids, a.Add[i].ID)
 		}

@@ -60,9 +60,7 @@ func (m *joiner) mustJoin(words ...string) *pki.Identity {
 func (m *joiner) identity() *pki.Identity {
 	m.t.Helper()
 	id, err := pki.LoadIdentity(m.state)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	noError(m.t, err)
 	return id
 }
 
@@ -94,9 +92,7 @@ func joinWordsIn(t *testing.T, text string) []string {
 func nodeNames(t *testing.T, s *harness.Server) (names []string) {
 	t.Helper()
 	var list []struct{ Metadata struct{ Name string } }
-	if err := json.Unmarshal([]byte(s.CLI("get", "nodes", "-A", "-o", "json", "--limit", "0")), &list); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal([]byte(s.CLI("get", "nodes", "-A", "-o", "json", "--limit", "0")), &list))
 	for _, n := range list {
 		names = append(names, n.Metadata.Name)
 	}
@@ -125,18 +121,12 @@ func TestSmokeJoin(t *testing.T) {
 	if info, err := os.Stat(m.config); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	for _, want := range []string{"web", "db", "env: prod", `tier: "1"`} {
-		if text := s.CLI("get", "node", "web01", "-o", "yaml"); !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	s.Try("get", "node", "web01", "-o", "yaml").Expect(0, "web", "db", "env: prod", `tier: "1"`)
 	agent := m.launchAgent()
-	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
+	agent.AwaitLog("msg=connected")
 
 	again := m.runAgent("join", line[1])
-	if again.Code != 0 || !strings.Contains(again.Out, "is node web01 already") {
-		t.Errorf("again: code %d\n%s%s", again.Code, again.Out, again.Errors)
-	}
+	again.Expect(0, "is node web01 already")
 	m.expectRefusal(4, "is in use by another agent", "reset-identity", "--yes")
 	agent.Stop()
 	m.expectRefusal(10, "--yes", "reset-identity")
@@ -144,9 +134,7 @@ func TestSmokeJoin(t *testing.T) {
 		t.Error("a reset that was not confirmed changed the identity")
 	}
 	reset := m.runAgent("reset-identity", "--yes")
-	if reset.Code != 0 || !strings.Contains(reset.Out, id.Node.String()) || !strings.Contains(reset.Out, "spool") {
-		t.Errorf("reset: code %d\n%s%s", reset.Code, reset.Out, reset.Errors)
-	}
+	reset.Expect(0, id.Node.String(), "spool")
 	left, _ := os.ReadDir(m.state)
 	if len(left) != 1 || left[0].Name() != "lock" {
 		t.Errorf("left: %v", left)
@@ -168,9 +156,7 @@ func TestRefusedJoin(t *testing.T) {
 
 	taken := joinWords(t, s)[1]
 	tokens, err := api.Enrolment.Tokens(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, token := range tokens.Items {
 		s.CLI("node", "token", "delete", token.ID)
 	}
@@ -178,9 +164,7 @@ func TestRefusedJoin(t *testing.T) {
 
 	short := joinWords(t, s, "--for", "1s")[1]
 	token, err := pki.ParseToken(short)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	sleep(t.Context(), time.Until(token.Expiry)+1010*time.Millisecond) // the server knows parts of a second
 	newJoiner(t).expectRefusal(5, "expired", "join", short)
 	token.Expiry = time.Time{} // an agent that cannot tell; the server does
@@ -199,17 +183,11 @@ func TestRefusedJoin(t *testing.T) {
 func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	t.Parallel()
 	ours, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	theirs, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: theirs.GetCertificate})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer l.Close()
 	var heard atomic.Int64
 	met := make(chan struct{}, 16)
@@ -226,9 +204,7 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 		}
 	}()
 	token, _, err := ours.NewToken([]string{l.Addr().String()}, pki.JoinToken{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	m := newJoiner(t)
 	m.expectRefusal(5, "it shows a certificate of the CA", "join", token.String())
 	m.expectRefusal(5, "it shows a certificate of the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
@@ -270,9 +246,7 @@ func TestJoinAfterLostAnswer(t *testing.T) {
 // client has said something in the TLS session: its request.
 func startAnswerLossProxy(t *testing.T, server string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	var lines sync.WaitGroup
 	t.Cleanup(func() { l.Close(); lines.Wait() })
 	lines.Go(func() {
@@ -327,7 +301,7 @@ func TestRetiredNodeRejoins(t *testing.T) {
 	m := newJoiner(t)
 	was := m.mustJoin(joinWords(t, s)[1], "--name", "web01")
 	agent := m.launchAgent()
-	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
+	agent.AwaitLog("msg=connected")
 	s.CLI("node", "retire", "web01", "-m", "the wrong one", "--yes")
 	hint := regexp.MustCompile(`on the server: (.*?); on this machine: ([^"]*)`)
 	var said []string
@@ -357,7 +331,7 @@ func TestRetiredNodeRejoins(t *testing.T) {
 			t.Fatalf("who can type %q?", step)
 		}
 	}
-	harness.Until(t, 30*time.Second, "it is a node again", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
+	agent.AwaitLog("msg=connected")
 	if is := m.identity(); is.Node == was.Node || is.Name != "web01" {
 		t.Errorf("it is %s %s, and was %s", is.Node, is.Name, was.Node)
 	}

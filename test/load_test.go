@@ -8,11 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -26,19 +28,13 @@ func TestLoadRun(t *testing.T) {
 	s.Client() // leaves a session for --pages
 	dir := t.TempDir()
 	out, pid := filepath.Join(dir, "run.json"), filepath.Join(dir, "pid")
-	if err := os.WriteFile(pid, fmt.Appendln(nil, s.PID()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, pid, fmt.Appendln(nil, s.PID()))
 	ran := harness.Run(t, s.Env(), "load", "run", "--server", s.Plain, "--admin", "http://"+s.Admin, "--server-pid", pid,
 		"--agents", "10", "--fleet", "20", "--checks", "5", "--interval", "1s", "--duration", "3s", "--warmup", "1s", "--max-lag", "1h",
 		"--pages", "5", "--goal", "rate=1", "--goal", "page-p99=60000", "--title", "tiny", "--out", out)
-	if ran.Code != 0 || !strings.Contains(ran.Out, "nothing lost, nothing twice") {
-		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-	}
+	ran.Expect(0, "nothing lost, nothing twice")
 	rep, err := report.Read(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	b := rep.Balance
 	if b.Sent != b.Acknowledged || b.Sent < 100+30 || b.Compared != 100 || !b.OK() {
 		t.Errorf("ledger %+v", b)
@@ -60,11 +56,7 @@ func TestLoadRun(t *testing.T) {
 	expectJSONMembers(t, out, "schema began version command machine.cpu machine.cores machine.kernel machine.memory plan.agents plan.fleet valid verdict "+
 		"balance.sent rate latencyMs.p99 beyondLingerMs.p99 generatorLagMs.p99 signalsPerFrame.mean server.cpuMicrosPerResult calls.framesPerRead disk.bytesPerDay samples")
 	table := harness.Run(t, nil, "load", "table", out)
-	for _, want := range []string{"## Asked and measured", ": tiny | acknowledged | at least 1.0 results/s |", "| OK |", "10 of 20 × 5", "## Written to disk"} {
-		if !strings.Contains(table.Out, want) {
-			t.Errorf("the table lacks %q:\n%s", want, table.Out)
-		}
-	}
+	expectTexts(t, table.Out, "## Asked and measured", ": tiny | acknowledged | at least 1.0 results/s |", "| OK |", "10 of 20 × 5", "## Written to disk")
 	missed := harness.Run(t, s.Env(), "load", "run", "--server", s.Plain, "--agents", "2", "--checks", "5", "--interval", "1s", "--duration", "1s",
 		"--warmup", "1ms", "--max-lag", "1h", "--goal", "rate=1000000", "--uncompared")
 	if missed.Code == 0 || !strings.Contains(missed.Errors, "asked at least 1,000,000 results/s") || !strings.Contains(missed.Out, "  not compared: ") {
@@ -89,16 +81,10 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 	})
 	s.Kill()
 	s.Launch()
-	if err := os.WriteFile(again, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if code := run.Wait(2 * time.Minute); code != 0 {
-		t.Fatalf("code %d", code)
-	}
+	writeFile(t, again, "")
+	run.AwaitExit(0)
 	rep, err := report.Read(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	if len(rep.Outages) == 0 || rep.Balance.Compared != 50 {
 		t.Fatalf("outages %+v, ledger %+v", rep.Outages, rep.Balance)
 	}
@@ -110,14 +96,9 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 // expectJSONMembers looks for members of a JSON file by their paths.
 func expectJSONMembers(t *testing.T, path, members string) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := readFile(t, path)
 	var root map[string]any
-	if err := json.Unmarshal(data, &root); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, json.Unmarshal(data, &root))
 	for _, member := range strings.Fields(members) {
 		at := any(root)
 		for name := range strings.SplitSeq(member, ".") {
@@ -139,5 +120,134 @@ func TestScaleIsAFactor(t *testing.T) {
 	run.Env = append(os.Environ(), "SCALE=20", "OUT="+t.TempDir())
 	if out, err := run.CombinedOutput(); err == nil || run.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "SCALE is DIVIDE now") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Each size has a server of its own and leaves its report; it ends in one sentence. A size
+// that a limit of the machine does not let begin is an answer.
+func TestLoadSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes some seconds for each size")
+	}
+	t.Parallel()
+	dir, temp := t.TempDir(), t.TempDir()
+	file, out := filepath.Join(dir, "mine.yaml"), filepath.Join(dir, "out")
+	text := `scenario: muster.load/v1
+agents:
+  - {name: web, count: 10, tls: true, checks: [{name: http, count: 2, interval: 1s}]}
+  - {name: vault, count: 5, checks: [{name: dump, count: 900, interval: 1h, output: {bytes: 512KiB}}]}
+phases: [{ramp: 5s}, {steady: 1h}]
+faults: [{at: 10m, server: kill}]
+objectives: {beyond-p99: 60s, serving: 1s}
+`
+	writeFile(t, file, text)
+	ran := harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", "-f", file, "--factors", "1,2,1000", "--seconds", "1", "--max-lag", "1h", "--out", out)
+	ran.Expect(0)
+	lines := strings.Split(strings.TrimSpace(ran.Out), "\n")
+	sentence := lines[len(lines)-2]
+	expectTexts(t, sentence, "This machine carries 2× (30 agents, 42.5 results/s); at 1× the server uses ", " of memory, ", " fsyncs/s of disk, and ", " out of network; at 1000× (15,000 agents, 21,250 results/s) ", " first: ")
+	if len(strings.Fields(lines[1])) < 11 || !strings.HasSuffix(lines[1], "carried") || !strings.HasSuffix(lines[2], "carried") || !strings.Contains(lines[3], "no: ") {
+		t.Errorf("%s", ran.Out)
+	}
+	for _, size := range []string{"1x", "2x"} {
+		rep := readReport(t, filepath.Join(out, size))
+		if rep.Network == nil || rep.Network.In <= 0 || rep.Network.Out <= 0 || rep.Disk.PerSecond <= 0 || rep.Disk.Syncs < rep.Calls.Syncs || rep.Calls.Syncs <= 0 || len(rep.Faults) > 0 {
+			t.Errorf("%s: network %+v, disk %+v, calls %+v", size, rep.Network, rep.Disk, rep.Calls)
+		}
+	}
+	if kept, err := os.ReadFile(filepath.Join(out, "size.txt")); err != nil || !strings.Contains(string(kept), sentence) {
+		t.Errorf("%v %q", err, kept)
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
+		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
+	}
+	hasty, twice := filepath.Join(dir, "hasty.yaml"), filepath.Join(dir, "twice")
+	writeFile(t, hasty, strings.Replace(text, "beyond-p99: 60s", "p99: 1ms", 1))
+	ran = harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", "-f", hasty, "--factors", "1,2", "--seconds", "1", "--max-lag", "1h", "--out", twice)
+	ran.Expect(0, "1× was played twice, and not carried either time.")
+	for _, size := range []string{"1x", "1x-again"} {
+		if rep, err := report.Read(filepath.Join(twice, size, "run.json")); err != nil || rep.OK() {
+			t.Errorf("%s: %v", size, err)
+		}
+	}
+	for args, says := range map[string]string{
+		"":                                 "there is no scenario to size",
+		"-f " + file + " --factors 0,1":    "--factors 0: want numbers above 0",
+		"-f " + file + " --server x:1":     "leave --server out",
+		"muster-sizing -f " + file:         "two scenarios to size: muster-sizing, and -f",
+		"-f " + file + " --seconds 100000": "--seconds 100000",
+	} {
+		harness.Run(t, nil, append([]string{"load", "size"}, strings.Fields(args)...)...).Expect(model.Invalid.Exit(), says)
+	}
+}
+
+// stageScenario is a scenario of results alone; target is what its file names.
+func stageScenario(t *testing.T, target, more string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "alone.yaml")
+	text := `scenario: muster.load/v1
+title: Results alone
+seed: 3
+target: ` + target + `
+agents:
+  - {name: web, count: 10` + more + `, checks: [{name: app, count: 4, interval: 1s, changes: 0.1}]}
+phases: [{ramp: 500ms}, {step: 1s, rate: 1, by: 1, to: 2}, {drain: 30s}]
+objectives: {beyond-p99: 60s}
+`
+	writeFile(t, path, text)
+	return path
+}
+
+// One stage alone is a target like others: named in the file or by --target, it leaves the
+// same report, which says what it is, and nothing else.
+func TestLoadStage(t *testing.T) {
+	t.Parallel()
+	file := stageScenario(t, "stage:view", "")
+	for stage, args := range map[string][]string{"view": nil, "journal": {"--target", "stage:journal"}, "spine": {"--target", "stage:spine"}, "planner": {"--target", "stage:planner"}} {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
+			ran := harness.Run(t, []string{"TMPDIR=" + temp}, append([]string{"load", "run", file, "--out", out, "--max-lag", "1h"}, args...)...)
+			label := "stage: " + stage + " alone, in the loader's process: CPU is of both"
+			if ran.Code != 0 || !strings.HasPrefix(ran.Out, "Results alone ("+label+")\n") || !strings.Contains(ran.Out, "step ×2: ") || !strings.Contains(ran.Out, "  saturation ") {
+				t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+			}
+			rep := readReport(t, out)
+			if b := rep.Balance; b.Sent != b.Acknowledged || b.Sent < 40 || b.Compared != 40 || rep.Stage != stage || !slices.Contains(rep.Label, label) || rep.Server.RSS != 0 {
+				t.Errorf("ledger %+v, stage %q, label %q, server %+v", b, rep.Stage, rep.Label, rep.Server)
+			}
+			if e := rep.Environment; e == nil || len(e.Limits) == 0 || e.Fsync.Max <= 0 || e.FileSystem == "" {
+				t.Errorf("what it ran on is not told: %+v", e)
+			}
+			if page, err := os.ReadFile(filepath.Join(out, "report.html")); err != nil || !strings.Contains(string(page), "stage: "+stage+" alone") {
+				t.Errorf("the page does not say that this is a stage: %v", err)
+			}
+			if left, _ := os.ReadDir(temp); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestLoadStageRefusals(t *testing.T) {
+	t.Parallel()
+	temp := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{stageScenario(t, "stage:journal", ", tls: true")}, 12, "stage journal alone has no tls (mutual TLS)"},
+		{[]string{stageScenario(t, "stage:view", ", churn: {restarts: 1/h}")}, 12, "stage view alone has no churn (reconnects, restarts, machines offline"},
+		{[]string{"muster-mixed", "--target", "stage:spine"}, 12, "stage spine alone has no "},
+		{[]string{stageScenario(t, "muster", ""), "--target", "stage:api"}, 2, "stage:session, stage:journal, stage:view, stage:spine, stage:reactions, stage:planner"},
+		{[]string{stageScenario(t, "stage:api", "")}, 2, "session, journal, view, spine, reactions, planner"},
+		{[]string{stageScenario(t, "stage:journal", ""), "--server", "127.0.0.1:1"}, 2, "--server is for a server"},
+	} {
+		ran := harness.Run(t, []string{"TMPDIR=" + temp}, append([]string{"load", "run", "--out", filepath.Join(temp, "report")}, c.args...)...)
+		ran.Expect(c.code, c.want)
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }

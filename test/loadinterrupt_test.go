@@ -16,6 +16,42 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
+// A server that crashes in a run, which no fault of the scenario is, ends it with 21 for what it never
+// answered. The report is there, and the server's log, and both say how it ended.
+func TestLoadServerCrash(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		signal syscall.Signal
+		says   string
+	}{
+		"killed":  {syscall.SIGKILL, "the server under test ended by itself: signal: killed"},
+		"aborted": {syscall.SIGABRT, "; its log: SIGABRT: abort"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			temp, out, file := t.TempDir(), filepath.Join(t.TempDir(), "report"), tinyScenario(t, "")
+			text := readFile(t, file)
+			text = bytes.Replace(text, []byte("drain: 30s"), []byte("drain: 2s"), 1)
+			text = bytes.Replace(text, []byte("steady: 5s"), []byte("steady: 15s"), 1) // it crashes while results come, also on a machine that is busy
+			writeFile(t, file, text)
+			run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+			harness.Until(t, time.Minute, "a second is kept", func() (string, bool) {
+				lines, _ := os.ReadFile(filepath.Join(out, "samples.csv"))
+				return run.Log(), bytes.Count(lines, []byte("\n")) > 1 && strings.Contains(run.Log(), "acknowledged/s")
+			})
+			signalServerIn(t, temp, c.signal)
+			run.AwaitExit(21, c.says, "neither acknowledged nor refused")
+			rep := readReport(t, out)
+			if rep.OK() || rep.Balance.Missing == 0 || rep.Balance.WasCompared() || !strings.Contains(strings.Join(rep.Verdict, "; "), "what the server holds could not be read, and is not compared") {
+				t.Errorf("%+v; %q", rep.Balance, rep.Verdict)
+			}
+			if log, err := os.ReadFile(filepath.Join(out, "server.log")); err != nil || len(log) == 0 {
+				t.Errorf("the server's log: %d bytes, %v", len(log), err)
+			}
+		})
+	}
+}
+
 // A first Ctrl-C waits for what is on its way, which a server that hangs does not answer; a second
 // one ends at once, with the server, and says that there is no report and what there is.
 func TestLoadSecondInterrupt(t *testing.T) {
@@ -28,18 +64,14 @@ func TestLoadSecondInterrupt(t *testing.T) {
 	})
 	pauseServerIn(t, temp)
 	run.Signal(syscall.SIGINT)
-	harness.Until(t, time.Minute, "it says what a second one does", func() (string, bool) {
-		return run.Log(), strings.Contains(run.Log(), "Ctrl-C again ends at once")
-	})
+	run.AwaitLog("Ctrl-C again ends at once")
 	harness.Until(t, time.Minute, "it has ended", func() (string, bool) { // what comes within a second is the same one
 		if !run.Ended() {
 			_ = syscall.Kill(run.PID(), syscall.SIGINT)
 		}
 		return run.Log(), run.Ended()
 	})
-	if code := run.Wait(time.Minute); code != 130 || !strings.Contains(run.Log(), "stopped, and there is no report") || !strings.Contains(run.Log(), "what was seen of each second until then is in "+out) {
-		t.Errorf("code %d\n%s", code, run.Log())
-	}
+	run.AwaitExit(130, "stopped, and there is no report", "what was seen of each second until then is in "+out)
 	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
 		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
 	}
@@ -61,9 +93,7 @@ func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	for _, f := range files {
 		if words, err := os.ReadFile(f); err == nil && bytes.Contains(words, []byte(dir)) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-			if err := syscall.Kill(pid, sig); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, syscall.Kill(pid, sig))
 			return
 		}
 	}
@@ -85,12 +115,8 @@ func TestLoadReportOnFullDisk(t *testing.T) {
 		}
 	})
 	ran := harness.Run(t, []string{"TMPDIR=" + temp}, "load", "run", tinyScenario(t, ""), "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-	if ran.Code != 7 || !strings.Contains(ran.Errors, "the seconds of this run cannot be kept: ") || !strings.Contains(ran.Errors, "the disk of "+out+" is full: nothing of the report is there") {
-		t.Errorf("code %d\n%s", ran.Code, ran.Errors)
-	}
-	if !strings.Contains(ran.Out, "nothing lost, nothing twice") {
-		t.Errorf("no summary:\n%s", ran.Out)
-	}
+	ran.Expect(7, "the seconds of this run cannot be kept: ", "the disk of "+out+" is full: nothing of the report is there")
+	expectTexts(t, ran.Out, "nothing lost, nothing twice")
 	if left, _ := filepath.Glob(filepath.Join(out, "r*")); len(left) > 0 {
 		t.Errorf("a report: %v", left)
 	}

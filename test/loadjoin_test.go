@@ -46,9 +46,7 @@ phases:
   - steady: ` + steady + `
   - drain: 30s
 `
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, text)
 	return path
 }
 
@@ -73,9 +71,7 @@ func startJoinedRun(t *testing.T, temp, out, file string) (run *harness.Process,
 	run = harness.Launch(t, []string{"TMPDIR=" + temp, "XDG_CACHE_HOME=" + cacheOf(temp)}, "load", "run", file, "--loaders", "3", "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
 	token := joinTokenOf(t, run)
 	stranger := token[:len(token)-30] + strings.Repeat("A", 30)
-	if ran := harness.Run(t, nil, "load", "join", stranger); ran.Code == 0 {
-		t.Errorf("a stranger joined:\n%s%s", ran.Out, ran.Errors)
-	}
+	harness.Run(t, nil, "load", "join", stranger).Expect(harness.AnyFailure)
 	for range 2 {
 		others = append(others, harness.Launch(t, nil, "load", "join", token, "--listen-loader", "127.0.0.1:0"))
 	}
@@ -87,18 +83,11 @@ func TestLoadJoin(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
 	run, others := startJoinedRun(t, temp, out, joinScenario(t, "5s"))
-	if code := run.Wait(2 * time.Minute); code != 0 {
-		t.Fatalf("code %d", code)
-	}
+	run.AwaitExit(0)
 	for _, o := range others {
-		if code := o.Wait(time.Minute); code != 0 || !strings.Contains(o.Log(), "all is well") || !strings.Contains(o.Log(), "metrics and profiles of the loader: http://127.0.0.1:") {
-			t.Errorf("a follower: code %d\n%s", code, o.Log())
-		}
+		o.AwaitExit(0, "all is well", "metrics and profiles of the loader: http://127.0.0.1:")
 	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := readReport(t, out)
 	if b := rep.Balance; !b.OK() || b.Compared != 200*2+40 || b.Refused == 0 || b.Sent != b.Acknowledged+b.Refused {
 		t.Errorf("ledger %+v", b)
 	}
@@ -214,18 +203,11 @@ phases:
   - drain: 30s
 objectives: {detect: 60s, clear: 60s}
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
 	run, _ := startJoinedRun(t, temp, out, file)
-	if code := run.Wait(2 * time.Minute); code != 0 {
-		t.Fatalf("code %d\n%s", code, run.Log())
-	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run.AwaitExit(0)
+	rep := readReport(t, out)
 	// Each place is told of twice: when it began, and when it was over.
 	for i, places := range []int{8, 6} {
 		if len(rep.Faults) != 2 {
@@ -257,24 +239,15 @@ func TestLoadJoinInterrupted(t *testing.T) {
 		return run.Log(), strings.Contains(run.Log(), "stopped by loader ") && time.Since(still) > 3*time.Second
 	})
 	others[1].Signal(syscall.SIGCONT)
-	if code := run.Wait(time.Minute); code != 22 || !strings.Contains(run.Log(), "stopped by loader ") {
-		t.Errorf("code %d\n%s", code, run.Log())
-	}
+	run.AwaitExit(22, "stopped by loader ")
 	for _, o := range others {
-		if code := o.Wait(time.Minute); code != 0 || !strings.Contains(o.Log(), "the run is over: stopped after ") {
-			t.Errorf("a follower: code %d\n%s", code, o.Log())
-		}
+		o.AwaitExit(0, "the run is over: stopped after ")
 	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := readReport(t, out)
 	if b, s := rep.Balance, rep.Stopped; !b.OK() || b.Compared != 200*2+40 || s == nil || s.Of != 600 || s.After > 300 || !strings.HasPrefix(s.By, "loader ") || !strings.Contains(rep.Title, "stopped after ") {
 		t.Errorf("ledger %+v, stopped %+v, title %q", b, s, rep.Title)
 	}
-	if !strings.Contains(strings.Join(rep.Label, "; "), " late that the timetable ends") {
-		t.Errorf("it does not say who was late: %q", rep.Label)
-	}
+	expectTexts(t, strings.Join(rep.Label, "; "), " late that the timetable ends")
 }
 
 // On a server that runs, a follower needs no login: its machines' keys come to it, and all
@@ -287,16 +260,9 @@ func TestLoadJoinOnRunningServer(t *testing.T) {
 	run := harness.Launch(t, s.Env(), "load", "run", tinyScenario(t, ""), "--loaders", "2", "--server", s.Listen, "--admin", "http://"+s.Admin,
 		"--identities", filepath.Join(t.TempDir(), "identities"), "--out", out, "--max-lag", "1h")
 	other := harness.Launch(t, nil, "load", "join", joinTokenOf(t, run))
-	if code := run.Wait(2 * time.Minute); code != 0 {
-		t.Fatalf("code %d", code)
-	}
-	if code := other.Wait(time.Minute); code != 0 {
-		t.Fatalf("the other one: code %d", code)
-	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run.AwaitExit(0)
+	other.AwaitExit(0)
+	rep := readReport(t, out)
 	if b := rep.Balance; !b.OK() || b.Compared != 8 || len(rep.Loaders) != 2 || rep.Loaders[0].Agents != 3 || rep.Loaders[1].Agents != 2 {
 		t.Errorf("ledger %+v, loaders %+v", b, rep.Loaders)
 	}
@@ -305,7 +271,5 @@ func TestLoadJoinOnRunningServer(t *testing.T) {
 // What is no token is said before anything is dialled.
 func TestLoadJoinInvalidToken(t *testing.T) {
 	t.Parallel()
-	if ran := harness.Run(t, nil, "load", "join", "mlj1.nonsense"); ran.Code != 2 || !strings.Contains(ran.Errors, "paste the whole line") {
-		t.Errorf("code %d\n%s", ran.Code, ran.Errors)
-	}
+	harness.Run(t, nil, "load", "join", "mlj1.nonsense").Expect(2, "paste the whole line")
 }

@@ -4,6 +4,7 @@ package test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,8 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/access"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/stream"
+	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -22,9 +30,7 @@ import (
 func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]string) {
 	t.Helper()
 	r, file, err := stream.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer file.Close()
 	states = map[[2]uint32][]string{}
 	err = r.Each(func(list []stream.Signal) error {
@@ -34,9 +40,7 @@ func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32]
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return r.Head, states
 }
 
@@ -58,36 +62,25 @@ func TestLoadRecord(t *testing.T) {
 	text := `{scenario: muster.load/v1, agents: [{name: shop, count: 6, checks: [
   {name: http, count: 2, interval: 1s, output: {like: http}, changes: 0.6}, {name: disk, count: 2, interval: 1s, output: {like: disk}, flapping: 0.5}]}],
   phases: [{ramp: 1s}, {steady: 5s}, {drain: 30s}]}`
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, source, text)
 	s := harness.NewServer(t)
 	s.CLI("load", "prepare", source, "--data", s.Data)
 	s.Start()
 	play := func(s *harness.Server, file, out string) (harness.Result, *report.Report) {
 		t.Helper()
 		ran := harness.Run(t, nil, "load", "run", file, "--out", out, "--max-lag", "1h", "--server", s.Listen, "--server-plain", s.Plain, "--data", s.Data, "--admin", "http://"+s.Admin)
-		if ran.Code != 0 || !strings.Contains(ran.Out, "nothing lost, nothing twice") {
-			t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-		}
-		rep, err := report.Read(filepath.Join(out, "run.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ran.Expect(0, "nothing lost, nothing twice")
+		rep := readReport(t, out)
 		return ran, rep
 	}
 	listening := harness.Launch(t, s.Env(), "load", "record", "--data", s.Data, "--for", "1h", "-o", live)
-	harness.Until(t, time.Minute, "it listens", func() (string, bool) { return listening.Log(), strings.Contains(listening.Log(), "listening until") })
+	listening.AwaitLog("listening until")
 	_, rep := play(s, source, filepath.Join(dir, "first"))
 	s.Stop()
 	listening.Signal(syscall.SIGINT)
-	if code := listening.Wait(time.Minute); code != 0 {
-		t.Fatalf("code %d\n%s", code, listening.Log())
-	}
+	listening.AwaitExit(0)
 	said := harness.Run(t, nil, "load", "record", "--data", s.Data, "-o", after)
-	if said.Code != 0 || !strings.Contains(said.Out, "6 nodes, 4 checks (at most 4 of a node)") || !strings.Contains(said.Out, "every 1s, outputs of ") {
-		t.Fatalf("code %d\n%s%s", said.Code, said.Out, said.Errors)
-	}
+	said.Expect(0, "6 nodes, 4 checks (at most 4 of a node)", "every 1s, outputs of ")
 	h, states := readStream(t, after)
 	if h.Signals > rep.Balance.Sent || h.Signals < rep.Results || len(states) != 24 || h.States != 24 {
 		t.Errorf("%d results recorded in %d states; %d sent, %d measured", h.Signals, len(states), rep.Balance.Sent, rep.Results)
@@ -95,10 +88,7 @@ func TestLoadRecord(t *testing.T) {
 	if alive, _ := readStream(t, live); alive.Signals != h.Signals || alive.States != h.States {
 		t.Errorf("listened to %+v, read afterwards %+v", alive, h)
 	}
-	data, err := os.ReadFile(after)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := readFile(t, after)
 	for _, name := range []string{"shop", "http", "DISK", "free space"} {
 		if bytes.Contains(data, []byte(name)) {
 			t.Errorf("%q of the fleet stands in the file", name)
@@ -106,15 +96,9 @@ func TestLoadRecord(t *testing.T) {
 	}
 
 	text = fmt.Sprintf("scenario: muster.load/v1\ntitle: Again\nagents: [{name: told, recorded: {file: after.stream, times: 3}}]\nphases: [{ramp: 1s}, {steady: %s}, {drain: 30s}]\n", h.Length)
-	if err := os.WriteFile(mine, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if lint := harness.Run(t, nil, "load", "lint", mine); lint.Code != 0 || !strings.Contains(lint.Out, "18 agents") {
-		t.Errorf("code %d\n%s%s", lint.Code, lint.Out, lint.Errors)
-	}
-	if show := harness.Run(t, nil, "load", "show", mine); show.Code != 0 || !strings.Contains(show.Out, "# - 18 told: recorded stream × 3: 6 nodes, 4 checks") || strings.Contains(show.Out, "checks:") {
-		t.Errorf("code %d\n%s%s", show.Code, show.Out, show.Errors)
-	}
+	writeFile(t, mine, text)
+	harness.Run(t, nil, "load", "lint", mine).Expect(0, "18 agents")
+	harness.Run(t, nil, "load", "show", mine).Expect(0, "# - 18 told: recorded stream × 3: 6 nodes, 4 checks").Lacks("checks:")
 	again := harness.NewServer(t)
 	again.CLI("load", "prepare", mine, "--data", again.Data)
 	again.Start()
@@ -124,9 +108,7 @@ func TestLoadRecord(t *testing.T) {
 		t.Error(ran.Out)
 	}
 	again.Stop()
-	if said := harness.Run(t, nil, "load", "record", "--data", again.Data, "-o", third); said.Code != 0 {
-		t.Fatalf("code %d\n%s%s", said.Code, said.Out, said.Errors)
-	}
+	harness.Run(t, nil, "load", "record", "--data", again.Data, "-o", third).Expect(0)
 	amplified, played := readStream(t, third)
 	if amplified.Signals != 3*h.Signals || amplified.Nodes != 18 || len(played) != 72 {
 		t.Errorf("%+v is not three times %+v", amplified, h)
@@ -152,20 +134,101 @@ func TestLoadRecord(t *testing.T) {
 	if err != nil || !bytes.Contains(page, []byte("recorded stream × 3")) || !bytes.Contains(page, []byte("recorded:")) || bytes.Contains(page, []byte("interval: 1s")) {
 		t.Errorf("%v: the page does not say what was played, or not as a file does", err)
 	}
-	if err := os.WriteFile(after, data[:len(data)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, after, data[:len(data)/2])
 	for name, args := range map[string][]string{
 		"was cut short":         {"lint", mine},
 		"holds no journal":      {"record", "--data", dir, "-o", live + "2"},
 		"is no time":            {"record", "--data", s.Data, "--since", "noon", "-o", live + "2"},
 		"no result is recorded": {"record", "--data", s.Data, "--until", "2020-01-01", "-o", live + "2"},
 	} {
-		if ran := harness.Run(t, nil, append([]string{"load"}, args...)...); ran.Code == 0 || !strings.Contains(ran.Errors, name) {
-			t.Errorf("%s: code %d\n%s", args, ran.Code, ran.Errors)
-		}
+		harness.Run(t, nil, append([]string{"load"}, args...)...).Expect(harness.AnyFailure, name)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 {
 		t.Errorf("left behind: %s", left)
+	}
+}
+
+// An installation of some hundred nodes becomes a scenario, read by somebody who may only
+// look; that is a file which is played, and which names nothing of the installation.
+func TestScenarioFromFleet(t *testing.T) {
+	t.Parallel()
+	const text = `scenario: muster.load/v1
+seed: 5
+agents:
+  - {name: storefront, count: 150, groups: [penguins], tls: true, keepalive: {interval: 5s, timeout: 30s}, checks: [{name: checkout, count: 3, interval: 2s, status: {critical: 0.5}, output: {bytes: 400}}, {name: nightly, interval: 3s, ttl: 60s}]}
+  - {name: ledger, count: 60, groups: [penguins], checks: [{name: replication, count: 5, interval: 2s}]}
+checks:
+  - {name: filling, count: 2, groups: [penguins], interval: 2s}
+  - {name: clock, groups: [all], interval: 4s}
+phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
+`
+	sc, err := scenario.Parse("live.yaml", []byte(text))
+	noError(t, err)
+	sc.Defaults()
+	s := harness.NewServer(t)
+	noError(t, os.MkdirAll(s.Data, 0o700))
+	if err := subject.PrepareFolder(t.Context(), filepath.Join(s.Data, "intent.db"), func(ctx context.Context, service *intent.Service) error {
+		return simulated.PrepareScenario(ctx, service, sc)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	api := s.Client()
+	certificates, err := simulated.Certificates(s.Authority())
+	noError(t, err)
+	ctx, end := context.WithCancel(t.Context())
+	played := make(chan error, 1)
+	go func() {
+		_, err := load.Run(ctx, load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.Listen, TLS: certificates, MaxLag: time.Hour})
+		played <- err
+	}()
+	defer func() {
+		end()
+		<-played
+	}()
+	harness.Until(t, 30*time.Second, "results of all states", func() (string, bool) {
+		n := len(s.FleetStates())
+		return fmt.Sprintf("%d states", n), n == sc.States()
+	})
+	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
+	noError(t, err)
+	env := append(s.Env(), "MUSTER_TOKEN="+viewer.Secret)
+	file := filepath.Join(t.TempDir(), "mine.yaml")
+	harness.Run(t, env, "load", "from-fleet").Expect(harness.AnyFailure, "no nodes in namespace default", "(210)")
+	ran := harness.Run(t, env, "load", "from-fleet", "-n", simulated.Namespace, "-o", file, "--key", "k")
+	ran.Expect(0)
+	mine := readFile(t, file)
+	refuseTexts(t, string(mine), "storefront", "checkout", "nightly", "ledger", "replication", "penguins", "filling", "clock", s.Listen, "127.0.0.1", "rack", "00007")
+	got, err := scenario.Parse(file, mine)
+	if err != nil || len(got.Agents) != 2 || got.Agents[0].Count != 60 && got.Agents[1].Count != 60 || got.Rate() != sc.Rate() || got.States() != sc.States() {
+		t.Fatalf("%v\n%s", err, mine)
+	}
+	for _, c := range got.Agents {
+		if len(c.Groups) != 2 || !strings.HasPrefix(c.Groups[1], "group-") { // the group of its class there, and the one that both are in
+			t.Errorf("groups %v", c.Groups)
+		}
+		switch c.Count {
+		case 150:
+			if k := c.Checks; !c.TLS || c.Keepalive.Interval.String() != "5s" || len(k) != 2 || k[0].Count != 3 || k[0].Output.Bytes != 400 ||
+				k[0].Status["critical"] < 0.3 || k[0].Status["critical"] > 0.7 || k[1].TTL.String() != "1m" {
+				t.Errorf("%+v\n%s", c, mine)
+			}
+		case 60:
+			if k := c.Checks; c.TLS || len(k) != 1 || k[0].Count != 5 {
+				t.Errorf("%+v\n%s", c, mine)
+			}
+		}
+	}
+	_, in := got.Shared()
+	if k := got.Checks; len(k) != 2 || k[0].Count != 2 || len(k[0].Groups) != 1 || len(in[k[0].Groups[0]]) != 2 || k[1].Interval.String() != "4s" || len(k[1].Groups) != 1 || k[1].Groups[0] != scenario.AllGroup {
+		t.Errorf("checks of both classes: %+v\n%s", k, mine)
+	}
+	harness.Run(t, nil, "load", "lint", file).Expect(0, "210 agents")
+	end()
+	out := filepath.Join(t.TempDir(), "out")
+	harness.Run(t, nil, "load", "size", "-f", file, "--factors", "0.1", "--seconds", "1", "--max-lag", "1h", "--out", out).Expect(0, "0.1× (21 agents, ")
+	rep := readReport(t, filepath.Join(out, "0.1x"))
+	if b := rep.Balance; !b.OK() || b.Sent < 21 || b.Sent != b.Acknowledged {
+		t.Errorf("ledger %+v", b)
 	}
 }

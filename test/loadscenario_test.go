@@ -43,9 +43,7 @@ phases:
   - steady: 5s
   - drain: 30s
 ` + more
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, text)
 	return path
 }
 
@@ -53,9 +51,7 @@ phases:
 func processesOf(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	for _, f := range files {
 		if words, err := os.ReadFile(f); err == nil && bytes.Contains(words, []byte(dir)) {
 			list = append(list, string(bytes.ReplaceAll(words, []byte{0}, []byte(" "))))
@@ -77,10 +73,7 @@ func TestLoadScenario(t *testing.T) {
 		!strings.Contains(ran.Errors, "metrics and profiles of the loader: http://127.0.0.1:") {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rep := readReport(t, out)
 	if b := rep.Balance; b.Sent != b.Acknowledged || b.Sent < 8*4 || b.Compared != 8 || rep.Scenario == nil || rep.Scenario.Name != "tiny" || rep.Title != "A tiny fleet" {
 		t.Errorf("ledger %+v, scenario %+v, title %q", b, rep.Scenario, rep.Title)
 	}
@@ -100,16 +93,12 @@ func TestLoadScenario(t *testing.T) {
 		}
 	}
 	hlog, err := os.Open(filepath.Join(out, "latency.hlog"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer hlog.Close()
 	counted := int64(0)
 	for seconds := hdrhistogram.NewHistogramLogReader(hlog); ; {
 		h, err := seconds.NextIntervalHistogram()
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if h == nil {
 			break
 		}
@@ -119,9 +108,7 @@ func TestLoadScenario(t *testing.T) {
 		t.Errorf("%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
 	}
 	samples, err := os.Open(filepath.Join(out, "samples.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer samples.Close()
 	if rows, err := csv.NewReader(samples).ReadAll(); err != nil || len(rows) != len(rep.Samples)+1 {
 		t.Errorf("%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
@@ -141,13 +128,8 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "report")
 	file := tinyScenario(t, "objectives: {beyond-p99: 1us}\nfaults:\n  - {at: 2s, server: kill}\n")
 	ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir()}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-	if ran.Code != 20 || !strings.Contains(ran.Errors, "asked at most") {
-		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ran.Expect(20, "asked at most")
+	rep := readReport(t, out)
 	if !rep.Balance.OK() || len(rep.Outages) != 1 || rep.Outages[0].Serving <= 0 {
 		t.Errorf("ledger %+v, outages %+v", rep.Balance, rep.Outages)
 	}
@@ -157,9 +139,7 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 		"--scale 0":                   {file, "--scale", "0"},
 		"holds the report of another": {file, "--out", out},
 	} {
-		if ran := harness.Run(t, nil, append([]string{"load", "run"}, args...)...); ran.Code == 0 || !strings.Contains(ran.Errors, name) {
-			t.Errorf("%v: code %d, want %q\n%s", args, ran.Code, name, ran.Errors)
-		}
+		harness.Run(t, nil, append([]string{"load", "run"}, args...)...).Expect(harness.AnyFailure, name)
 	}
 }
 
@@ -169,7 +149,7 @@ func TestLoadScenarioSlowServer(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "report")
 	file := filepath.Join(t.TempDir(), "late.yaml")
-	if err := os.WriteFile(file, []byte(`scenario: muster.load/v1
+	writeFile(t, file, `scenario: muster.load/v1
 title: A server that is late
 agents: [{name: web, count: 20, checks: [{name: http, count: 2, interval: 1s}]}]
 phases:
@@ -179,17 +159,10 @@ phases:
   - {name: after, steady: 8s}
   - drain: 10s
 faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+`)
 	ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir()}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-	if ran.Code != 20 {
-		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ran.Expect(20)
+	rep := readReport(t, out)
 	phases := map[string]report.Played{}
 	for _, p := range rep.Phases {
 		phases[p.Name] = p
@@ -212,20 +185,13 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	file := tinyScenario(t, "")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := readFile(t, file)
 	text = bytes.Replace(text, []byte("ramp: 1s"), []byte("ramp: 1m"), 1) // Ctrl-C comes before anything is measured
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	for name, end := range map[string]func(p *harness.Process){
 		"Ctrl-C": func(p *harness.Process) {
 			p.Signal(syscall.SIGINT)
-			if code := p.Wait(time.Minute); code != 130 {
-				t.Errorf("Ctrl-C: code %d", code)
-			}
+			p.AwaitExit(130)
 		},
 		"hangup":  func(p *harness.Process) { p.Signal(syscall.SIGHUP); p.Wait(time.Minute) },
 		"kill -9": func(p *harness.Process) { p.Kill() },
@@ -273,9 +239,7 @@ faults:
   - {at: 8m, for: 10s, stop: {class: web, count: 1}}
 objectives: {beyond-p99: 60s, clear: 1s}
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
 	samples := filepath.Join(out, "samples.csv")
 	harness.Until(t, time.Minute, "the second phase is seen in samples.csv", func() (string, bool) {
@@ -283,13 +247,8 @@ objectives: {beyond-p99: 60s, clear: 1s}
 		return run.Log() + string(data), bytes.Contains(data, []byte(",second,"))
 	})
 	run.Signal(syscall.SIGTERM)
-	if code := run.Wait(time.Minute); code != 22 || !strings.Contains(run.Log(), "second was cut short and is not judged") || !strings.Contains(run.Log(), "nothing lost, nothing twice") {
-		t.Fatalf("code %d\n%s", code, run.Log())
-	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	run.AwaitExit(22, "second was cut short and is not judged", "nothing lost, nothing twice")
+	rep := readReport(t, out)
 	if b, s := rep.Balance, rep.Stopped; !b.OK() || b.Sent != b.Acknowledged || b.Compared != 6 || s == nil || s.Whole != 1 || s.Phase != "second" || rep.OK() || !rep.OnlyStopped() {
 		t.Errorf("ledger %+v, stopped %+v, verdict %q", b, s, rep.Verdict)
 	}
@@ -324,13 +283,8 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 		out := filepath.Join(dir, fmt.Sprint("report", i))
 		args := append([]string{"load", "run", file, "--server", s.Listen, "--server-pid", fmt.Sprint(s.PID()),
 			"--identities", filepath.Join(dir, "identities"), "--out", out, "--max-lag", "1h"}, more...)
-		if ran := s.Try(args...); ran.Code != 0 {
-			t.Fatalf("run %d: code %d\n%s%s", i, ran.Code, ran.Out, ran.Errors)
-		}
-		rep, err := report.Read(filepath.Join(out, "run.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s.Try(args...).Expect(0)
+		rep := readReport(t, out)
 		if b := rep.Balance; !b.OK() || b.Compared != 8 || b.Ordered != 8 || rep.Server.RSS == 0 || (rep.Files["server.log"] == "") != (i == 1) {
 			t.Errorf("run %d: ledger %+v, server %+v, files %v", i, b, rep.Server, rep.Files)
 		}
@@ -340,18 +294,14 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 		}
 		for _, f := range files {
 			info, err := os.Stat(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			noError(t, err)
 			if before, ok := joined[f]; ok && !before.Equal(info.ModTime()) {
 				t.Errorf("%s joined again", f)
 			}
 			joined[f] = info.ModTime()
 		}
 	}
-	if tokens := s.CLI("node", "token", "list"); strings.Contains(tokens, "load run") {
-		t.Errorf("a token is left:\n%s", tokens)
-	}
+	s.Try("node", "token", "list").Expect(0).Lacks("load run")
 }
 
 // Who is logged in at one server and names another one is told so, and nothing is prepared.
@@ -368,9 +318,7 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 		args := append([]string{"load", "run", file, "--server", c.to.Listen, "--identities", t.TempDir(), "--out", filepath.Join(t.TempDir(), "out"), "--max-lag", "1h"}, c.more...)
 		ran := here.Try(args...)
 		want := fmt.Sprintf("you are logged in at https://%s, and --server %s is another server: nothing was prepared", c.at.Listen, c.to.Listen)
-		if ran.Code != model.Invalid.Exit() || !strings.Contains(ran.Errors, want) {
-			t.Errorf("code %d, want %q\n%s%s", ran.Code, want, ran.Out, ran.Errors)
-		}
+		ran.Expect(model.Invalid.Exit(), want)
 	}
 	for _, s := range []*harness.Server{here, there} {
 		if nodes := s.Try("get", "nodes", "-A").Out; strings.Contains(nodes, "web-0000") {
@@ -396,17 +344,10 @@ phases: [{ramp: 1s}, {steady: 8s}, {drain: 30s}]
 faults:
   - {at: 1s, for: 3s, fail: {check: disk-001}}
 `
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, text)
 	ran := harness.Run(t, nil, "load", "run", file, "--out", out, "--max-lag", "1h")
-	if ran.Code != 0 {
-		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-	}
-	rep, err := report.Read(filepath.Join(out, "run.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ran.Expect(0)
+	rep := readReport(t, out)
 	if b, states := rep.Balance, 4*(1+2+2+1)+2*(2+1+1); b.Sent != b.Acknowledged || b.Compared != states || b.Differ > 0 {
 		t.Errorf("ledger %+v, want %d states", b, states)
 	}

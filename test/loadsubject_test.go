@@ -36,9 +36,7 @@ func TestSubject(t *testing.T) {
 		Prepare: func(ctx context.Context, service *intent.Service) error {
 			return simulated.PrepareScenario(ctx, service, sc)
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer s.Stop()
 	nodes, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: simulated.Namespace, Group: "web", Limit: 10})
 	if err != nil || len(nodes.Items) != 3 {
@@ -92,9 +90,7 @@ func TestSubjectSystemCalls(t *testing.T) {
 	t.Parallel()
 	testenv.Program(t, "strace", "strace")
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer s.Stop()
 	calls, err := s.SystemCalls(t.Context(), 1)
 	if err != nil && strings.Contains(err.Error(), "not permitted") {

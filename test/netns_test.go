@@ -33,9 +33,7 @@ func (b *lanMachine) env() []string {
 func (b *lanMachine) runCommand(words ...string) string {
 	b.t.Helper()
 	r := b.Run(b.env(), append([]string{"agent"}, words...)...)
-	if r.Code != 0 {
-		b.t.Fatalf("%s: agent %v: code %d\n%s%s", b.Name, words, r.Code, r.Out, r.Errors)
-	}
+	r.Expect(0)
 	return r.Out
 }
 
@@ -155,9 +153,7 @@ func TestMachinesOnANetwork(t *testing.T) {
 	l.replaceMachine(beta, "beta", "where-beta")
 	l.retireNode(beta, "beta")
 	for _, check := range []string{"where-alpha", "where-beta"} {
-		if r := l.server.Try("get", "problems"); strings.Contains(r.Out, check) {
-			t.Errorf("%s failed somewhere:\n%s", check, r.Out)
-		}
+		l.server.Try("get", "problems").Expect(harness.AnyCode).Lacks(check)
 	}
 }
 
@@ -204,18 +200,12 @@ func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	gamma.startAgent()
 	gamma.awaitLog(30*time.Second, "(clone)", of.Address, gamma.Address, "muster-agent reset-identity")
 	e := l.awaitEvent(node, identity, "tells", func(e v1.Event) bool { return e.Status == model.Critical })
-	for _, part := range []string{of.Address + " (machine " + of.MachineID()[:8], gamma.Address + " (machine " + gamma.MachineID()[:8], "since 20", "muster-agent reset-identity"} {
-		if !strings.Contains(e.Output, part) {
-			l.t.Errorf("the event lacks %q: %s", part, e.Output)
-		}
-	}
+	expectTexts(l.t, e.Output, of.Address+" (machine "+of.MachineID()[:8], gamma.Address+" (machine "+gamma.MachineID()[:8], "since 20", "muster-agent reset-identity")
 	l.awaitResults(node, check, 3)
 	if e := l.event(node, check); e.Status != model.OK || !strings.Contains(e.Output, of.MachineID()) {
 		l.t.Errorf("the clone's word counts: %+v", e)
 	}
-	if strings.Contains(of.process.Log(), "(duplicate)") {
-		l.t.Errorf("the machine was displaced by its clone:\n%s", of.process.Log())
-	}
+	refuseTexts(l.t, of.process.Log(), "(duplicate)")
 
 	gamma.process.Stop()
 	gamma.runCommand("reset-identity", "--yes")
@@ -235,9 +225,7 @@ func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.t.Helper()
 	before := l.event(node, check)
 	b.process.Stop()
-	if err := os.Rename(b.state, b.state+"-before"); err != nil {
-		l.t.Fatal(err)
-	}
+	noError(l.t, os.Rename(b.state, b.state+"-before"))
 	b.runCommand(joinWordsIn(l.t, l.server.CLI("node", "replace", node, "-m", "installed anew"))...)
 	b.startAgent()
 	b.awaitLog(30*time.Second, "msg=connected")
@@ -247,9 +235,7 @@ func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	}
 
 	old := b.Launch([]string{"MUSTER_CONFIG=" + b.config, "MUSTER_STATE_DIR=" + b.state + "-before"}, "agent")
-	harness.Until(l.t, 30*time.Second, "the machine of before hears that it was replaced", func() (string, bool) {
-		return old.Log(), strings.Contains(old.Log(), "replaced") && strings.Contains(old.Log(), "muster node")
-	})
+	old.AwaitLog("replaced", "muster node")
 	old.Kill()
 	l.awaitResults(node, check, 1)
 }

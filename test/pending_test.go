@@ -28,11 +28,9 @@ import (
 func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Process, key string) {
 	m.t.Helper()
 	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
-	harness.Until(m.t, 20*time.Second, "the machine has asked", func() (string, bool) { return p.Log(), strings.Contains(p.Log(), "Ctrl-C") })
+	p.AwaitLog("Ctrl-C")
 	j, err := pki.LoadJoinState(m.state)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	noError(m.t, err)
 	if key = j.Fingerprint(); !strings.Contains(p.Log(), "\n  "+key+"\n") {
 		m.t.Fatalf("the key %s is not told:\n%s", key, p.Log())
 	}
@@ -48,18 +46,10 @@ func TestApprovePendingMachine(t *testing.T) {
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
 	m := newJoiner(t)
 	first, key := m.requestEntry(s, "--name", "web07", "--labels", "rack=7")
-	if !strings.Contains(first.Log(), hash) {
-		t.Errorf("the CA that was trusted is not told:\n%s", first.Log())
-	}
+	expectTexts(t, first.Log(), hash)
 	list := s.CLI("node", "list", "--pending")
-	for _, want := range []string{"web07  from 127.0.0.1", key, "rack=7", "os=linux", "muster node accept " + key[:16]} {
-		if !strings.Contains(list, want) {
-			t.Errorf("no %q in\n%s", want, list)
-		}
-	}
-	if status := s.CLI("status"); !strings.Contains(status, "muster node list --pending") {
-		t.Errorf("status says\n%s", status)
-	}
+	expectTexts(t, list, "web07  from 127.0.0.1", key, "rack=7", "os=linux", "muster node accept "+key[:16])
+	s.Try("status").Expect(0, "muster node list --pending")
 	if depth := s.Metric("muster_queue_depth", `queue="pending"`); depth != 1 {
 		t.Errorf("the metric says %v", depth)
 	}
@@ -70,27 +60,17 @@ func TestApprovePendingMachine(t *testing.T) {
 	if again != key {
 		t.Errorf("another key after a restart: %s, was %s", again, key)
 	}
-	if out := s.CLI("node", "accept", key[:16], "--groups", "web", "--labels", "env=prod"); !strings.Contains(out, "node/") {
-		t.Errorf("%s", out)
-	}
-	if code := second.Wait(30 * time.Second); code != 0 {
-		t.Fatalf("code %d\n%s", code, second.Log())
-	}
+	s.Try("node", "accept", key[:16], "--groups", "web", "--labels", "env=prod").Expect(0, "node/")
+	second.AwaitExit(0)
 	id := m.identity()
 	text := s.CLI("get", "node", id.Name, "-o", "yaml")
-	for _, want := range []string{"key: " + key, "- web", "env: prod"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
+	expectTexts(t, text, "key: "+key, "- web", "env: prod")
 	if pki.SumText(id.CASum) != hash {
 		t.Error("another CA")
 	}
-	if list := s.CLI("node", "list", "--pending"); !strings.Contains(list, "no machine asks to join") {
-		t.Errorf("%s", list)
-	}
+	s.Try("node", "list", "--pending").Expect(0, "no machine asks to join")
 	agent := m.launchAgent()
-	harness.Until(t, 30*time.Second, "the agent is connected", func() (string, bool) { return agent.Log(), strings.Contains(agent.Log(), "msg=connected") })
+	agent.AwaitLog("msg=connected")
 	agent.Stop()
 }
 
@@ -104,21 +84,15 @@ func TestRejectPendingMachine(t *testing.T) {
 	good, bad := newJoiner(t), newJoiner(t)
 	_, goodKey := good.requestEntry(s, "--name", "web01", "--ca-hash", hash)
 	stranger, badKey := bad.requestEntry(s, "--name", "web01", "--ca-hash", hash)
-	if r := harness.Run(t, s.Env(), "node", "accept", "web01"); r.Code != 4 || !strings.Contains(r.Errors, goodKey) || !strings.Contains(r.Errors, badKey) {
-		t.Errorf("an ambiguous name: code %d\n%s%s", r.Code, r.Out, r.Errors)
-	}
+	s.Try("node", "accept", "web01").Expect(4, goodKey, badKey)
 	s.CLI("node", "refuse", badKey[:16], "-m", "not one of ours")
 	s.CLI("node", "accept", "web01")
-	if code := stranger.Wait(30 * time.Second); code != 6 || !strings.Contains(stranger.Log(), "not one of ours") {
-		t.Errorf("code %d\n%s", code, stranger.Log())
-	}
+	stranger.AwaitExit(6, "not one of ours")
 	bad.expectRefusal(6, "not one of ours", "join", "--server", s.Listen)
 	if id := good.mustJoin("--server", s.Listen); id.Name != "web01" {
 		t.Errorf("the other one is %s", id.Name)
 	}
-	if r := harness.Run(t, s.Env(), "node", "accept", "nobody"); r.Code != 3 || !strings.Contains(r.Errors, "--pending") {
-		t.Errorf("code %d %s", r.Code, r.Errors)
-	}
+	s.Try("node", "accept", "nobody").Expect(3, "--pending")
 	// Who was refused joins with a token: somebody with a say has changed his mind.
 	bad.mustJoin(joinWords(t, s)[1])
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package test
 
 import (
@@ -5,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -41,25 +45,16 @@ spec:
 	poller.Start()
 	sees := func(node, output string, status model.Status) {
 		t.Helper()
-		harness.Until(t, 30*time.Second, node+" has an event", func() (string, bool) {
-			e := eventOf(t, api, node, "ping")
-			return fmt.Sprintf("%+v", e), e.Output == output && e.Status == status && e.RanBy == "poller" && (e.Problem != nil) == (status != model.OK)
+		awaitEvent(t, api, node, "ping", node+" has an event", func(e v1.Event) bool {
+			return e.Output == output && e.Status == status && e.RanBy == "poller" && (e.Problem != nil) == (status != model.OK)
 		})
 	}
 	sees("switch1", "switch1 at 192.0.2.1", model.OK)
 	sees("switch2", "switch2 at 192.0.2.2", model.Critical)
-	if r := harness.Run(t, s.Env(), "describe", "event", "poller/ping"); r.Code == 0 {
-		t.Errorf("who runs it has an event of its own:\n%s", r.Out)
-	}
-	if out := s.CLI("describe", "event", "switch2/ping"); !strings.Contains(out, ", by poller") {
-		t.Errorf("who ran it is not said:\n%s", out)
-	}
-	if out := s.CLI("get", "nodes"); !strings.Contains(out, "proxy") {
-		t.Errorf("a proxy node looks like any other:\n%s", out)
-	}
-	if r := harness.Run(t, s.Env(), "get", "events", "--node", "switch1"); strings.Contains(r.Out, "keepalive") {
-		t.Errorf("a keepalive is waited for:\n%s", r.Out)
-	}
+	s.Try("describe", "event", "poller/ping").Expect(harness.AnyFailure)
+	s.Try("describe", "event", "switch2/ping").Expect(0, ", by poller")
+	s.Try("get", "nodes").Expect(0, "proxy")
+	s.Try("get", "events", "--node", "switch1").Expect(harness.AnyCode).Lacks("keepalive")
 
 	s.Apply("kind: Node\nmetadata: {name: switch3, labels: {kind: switch}}\nspec: {proxy: true, properties: {address: 192.0.2.3}}\n")
 	sees("switch3", "switch3 at 192.0.2.3", model.OK)
@@ -75,10 +70,7 @@ spec:
 	s.Start()
 	s.WaitReady(30 * time.Second)
 	api = s.Client()
-	harness.Until(t, 30*time.Second, "results go on, and none is lost", func() (string, bool) {
-		e := eventOf(t, api, "switch1", "ping")
-		return fmt.Sprintf("%+v", e), e.Results > before.Results+3 && e.Lost == 0 && e.RanBy == "poller"
-	})
+	awaitEvent(t, api, "switch1", "ping", "results go on, and none is lost", func(e v1.Event) bool { return e.Results > before.Results+3 && e.Lost == 0 && e.RanBy == "poller" })
 	e := eventOf(t, api, "switch1", "ping")
 	if took := e.Received.Sub(before.Received); e.Results-before.Results > uint64(took/time.Second)+3 {
 		t.Errorf("%d results in %s of a check that runs once a second", e.Results-before.Results, took)
@@ -86,15 +78,87 @@ spec:
 
 	// A machine that says it is one is another node; what has a machine is none.
 	s.NewAgent("switch1").Start()
-	harness.Until(t, 30*time.Second, "the machine is a node of its own", func() (string, bool) {
-		out := s.CLI("get", "nodes")
-		return out, strings.Contains(out, "switch1-2")
-	})
+	s.AwaitOutput("get nodes", "switch1-2")
 	path := filepath.Join(t.TempDir(), "poller.yaml")
-	if err := os.WriteFile(path, []byte("kind: Node\nmetadata: {name: poller}\nspec: {proxy: true}\n"), 0o600); err != nil {
-		t.Fatal(err)
+	writeFile(t, path, "kind: Node\nmetadata: {name: poller}\nspec: {proxy: true}\n")
+	s.Try("apply", "-f", path, "--yes").Expect(harness.AnyFailure, "it cannot be a proxy node")
+}
+
+// Each run of a round-robin check goes to one of its agents in turn. One that hangs and one
+// that is gone are taken over by another, and when nobody is left the event says so.
+func TestRoundRobin(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for turns of several intervals")
 	}
-	if r := harness.Run(t, s.Env(), "apply", "-f", path, "--yes"); r.Code == 0 || !strings.Contains(r.Errors, "it cannot be a proxy node") {
-		t.Errorf("a machine became a proxy node: %d\n%s%s", r.Code, r.Out, r.Errors)
+	t.Parallel()
+	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s", "--reconnect-grace", "1s")
+	api := s.Client()
+	ran := filepath.Join(t.TempDir(), "ran")
+	s.Apply(switches + fmt.Sprintf(`kind: Check
+metadata: {name: ping}
+spec:
+  targets: {nodes: [poller1, poller2]}
+  proxy: {where: 'node.labels.kind == "switch"'}
+  roundRobin: true
+  interval: 2s
+  timeout: 1s
+  command: 'echo "$MUSTER_NODE" >>%s; echo "{{ .props.address }} answers"'
+`, ran))
+	one, two := s.NewAgent("poller1"), s.NewAgent("poller2")
+	one.Start()
+	two.Start()
+	runs := func() int {
+		data, _ := os.ReadFile(ran)
+		return strings.Count(string(data), "\n")
 	}
+	// by waits until the last results of both switches are of these pollers only, and all
+	// of them were seen.
+	by := func(why string, pollers ...string) {
+		t.Helper()
+		seen := map[string]bool{}
+		harness.Until(t, 40*time.Second, why, func() (string, bool) {
+			for _, node := range []string{"switch1", "switch2"} {
+				if e := eventOf(t, api, node, "ping"); e.Status == model.OK && strings.HasSuffix(e.Output, " answers") {
+					seen[node+" by "+e.RanBy] = true
+				}
+			}
+			for _, p := range pollers {
+				if !seen["switch1 by "+p] && !seen["switch2 by "+p] {
+					return fmt.Sprint(seen), false
+				}
+			}
+			return fmt.Sprint(seen), true
+		})
+	}
+	by("both take turns", "poller1", "poller2")
+	before, began := runs(), time.Now()
+	harness.Until(t, 40*time.Second, "more runs", func() (string, bool) { return fmt.Sprint(runs()), runs() >= before+6 })
+	if n, most := runs()-before, 2*(int(time.Since(began)/(2*time.Second))+2); n > most {
+		t.Errorf("%d runs of two switches in %s, at most %d: each agent runs it by itself", n, time.Since(began), most)
+	}
+
+	// One hangs: its session is there, and its turns go to the other.
+	one.Signal(syscall.SIGSTOP)
+	was := [2]uint64{eventOf(t, api, "switch1", "ping").Results, eventOf(t, api, "switch2", "ping").Results}
+	harness.Until(t, 40*time.Second, "the other takes over from one that hangs", func() (string, bool) {
+		a, b := eventOf(t, api, "switch1", "ping"), eventOf(t, api, "switch2", "ping")
+		return fmt.Sprintf("%+v\n%+v", a, b), a.RanBy == "poller2" && b.RanBy == "poller2" && a.Results >= was[0]+3 && b.Results >= was[1]+3
+	})
+	one.Signal(syscall.SIGCONT)
+	by("it comes back", "poller1")
+
+	// One is gone.
+	two.Kill()
+	was = [2]uint64{eventOf(t, api, "switch1", "ping").Results, eventOf(t, api, "switch2", "ping").Results}
+	harness.Until(t, 40*time.Second, "the other takes over from one that is gone", func() (string, bool) {
+		a, b := eventOf(t, api, "switch1", "ping"), eventOf(t, api, "switch2", "ping")
+		return fmt.Sprintf("%+v\n%+v", a, b), a.RanBy == "poller1" && b.RanBy == "poller1" && a.Results >= was[0]+3 && b.Results >= was[1]+3
+	})
+	one.Kill()
+	awaitEvent(t, api, "switch1", "ping", "nobody is there", func(e v1.Event) bool {
+		return e.Status == model.Unknown && e.Output == "no member of ping's targets is connected" && e.RanBy == ""
+	})
+	s.Try("status").Expect(0, "check ping: no member of ping's targets is connected")
+	two.Start()
+	by("and then somebody is", "poller2")
 }

@@ -53,9 +53,7 @@ func TestRestoreFromBackup(t *testing.T) {
 	awaitLastResult(t, api, "web01", "before", before)
 	acknowledged := before.Runs()
 	_, tag, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	events, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1})
 	if err != nil || events.Next == "" {
 		t.Fatalf("%+v %v", events, err)
@@ -74,19 +72,12 @@ func TestRestoreFromBackup(t *testing.T) {
 	before.AwaitRuns(4)
 	before.Block()
 	held := before.Runs() - acknowledged // and not acknowledged by anybody
-	if err := os.RemoveAll(s.Data); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(backup, s.Data); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.RemoveAll(s.Data))
+	noError(t, os.Rename(backup, s.Data))
 
 	// As it is: nothing that agents hold is lost, and the command is named.
 	s.Start()
-	harness.Until(t, time.Minute, "what the agent holds is applied", func() (string, bool) {
-		e := eventOf(t, api, "web01", "before")
-		return fmt.Sprintf("%d results, %q", e.Results, e.Output), e.Results >= kept+held
-	})
+	awaitEvent(t, api, "web01", "before", "what the agent holds is applied", func(e v1.Event) bool { return e.Results >= kept+held })
 	if e := eventOf(t, api, "web01", "before"); e.Results != kept+held || e.Output != fmt.Sprint("run ", before.Runs()) {
 		t.Errorf("%d runs were kept, %d held; %d results are applied, the last: %q", kept, held, e.Results, e.Output)
 	}
@@ -96,25 +87,19 @@ func TestRestoreFromBackup(t *testing.T) {
 		told = e.Output
 		return fmt.Sprintf("%+v", e), e.Status == model.Critical
 	})
-	if status := s.CLI("status"); !strings.Contains(status, "web01) were acknowledged more than this server holds") {
-		t.Errorf("status says:\n%s", status)
-	}
+	s.Try("status").Expect(0, "web01) were acknowledged more than this server holds")
 	command := regexp.MustCompile(`muster (doctor restored .*)$`).FindStringSubmatch(told)
 	if command == nil {
 		t.Fatalf("no command in %q", told)
 	}
 	s.Stop()
-	if said := s.CLI(strings.Fields(command[1])...); !strings.Contains(said, "begins a life of its own") {
-		t.Errorf("restored says:\n%s", said)
-	}
+	s.Try(strings.Fields(command[1])...).Expect(0, "begins a life of its own")
 
 	// A life of its own.
 	s.Start()
 	before.Unblock()
 	before.AwaitRuns(2)
-	harness.Until(t, 30*time.Second, "the agent takes the copy's assignment", func() (string, bool) {
-		return agent.Log(), strings.Contains(agent.Log(), `msg="assignment in force" checks=1 `)
-	})
+	agent.AwaitLog(`msg="assignment in force" checks=1 `)
 	after := s.Counter("after", "web01")
 	after.AwaitRuns(1)
 	awaitAllResults(t, api, "web01", "after", after)
@@ -162,32 +147,121 @@ func TestRestoreFromBackup(t *testing.T) {
 	}
 	var made struct{ Status struct{ ID uint32 } }
 	body, _, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "after")
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	unmarshal(t, body, &made)
 	if made.Status.ID < intent.IDGap {
 		t.Errorf("the new check has id %d, which the abandoned life may have given", made.Status.ID)
 	}
-	harness.Until(t, 30*time.Second, "the server has nothing more to say about that", func() (string, bool) {
-		e := eventOf(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck))
-		return e.Output, e.Status == model.OK
-	})
+	awaitEvent(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the server has nothing more to say about that", func(e v1.Event) bool { return e.Status == model.OK })
 	if got := statusChanges(t, api, "web01", model.KeepaliveCheckName); len(got) != 0 {
 		t.Errorf("the living was reported: %+v", got)
 	}
-	for _, word := range []string{"panic", "BUG"} {
-		if strings.Contains(s.Log()+agent.Log(), word) {
-			t.Errorf("a log says %s", word)
-		}
-	}
+	refuseTexts(t, s.Log()+agent.Log(), "panic", "BUG")
 	agent.Stop()
 	s.Stop()
 }
 
 func unmarshal(t *testing.T, data []byte, into any) {
 	t.Helper()
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatal(err)
+	noError(t, json.Unmarshal(data, into))
+}
+
+// A server goes back to a copy: a machine whose certificate was renewed since is taken as
+// it is, and what it ran meanwhile is applied. One that joined since asks by itself to be
+// let in again; then it is the node that it was, and nothing that it held is lost. One that
+// was retired since is not among them where it was refused.
+func TestMachinesAfterRestore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("certificates run out")
 	}
+	t.Parallel()
+	s := harness.StartServer(t, "--certificate-life", "12s")
+	api := s.Client()
+	known, runs := s.NewAgent("known"), s.Counter("count", "known")
+	later := s.Counter("later", "since")
+	known.Start()
+	runs.AwaitRuns(2)
+	awaitLastResult(t, api, "known", "count", runs)
+	copied := runs.Runs()
+	backup := filepath.Join(t.TempDir(), "backup")
+	s.Stop()
+	if out, err := exec.Command("cp", "-a", s.Data, backup).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.Start()
+
+	since, scrapped := newJoiner(t), newJoiner(t)
+	sinceAgent := joinAndStart(t, s, since, "since")
+	was := since.identity().Node
+	scrappedAgent := joinAndStart(t, s, scrapped, "scrapped")
+	scrappedAgent.Stop()
+	s.CLI("node", "retire", "scrapped", "-m", "sold")
+	later.AwaitRuns(2)
+	awaitLastResult(t, api, "since", "later", later)
+	kept := later.Runs()
+	known.AwaitLog("certificate renewed")
+	runs.Unblock()
+	runs.AwaitRuns(2)
+	awaitLastResult(t, api, "known", "count", runs)
+	acknowledged := runs.Runs()
+
+	s.Stop()
+	runs.Unblock()
+	later.Unblock()
+	runs.AwaitRuns(2) // results keep flowing
+	later.AwaitRuns(2)
+	runs.Block()
+	later.Block()
+	noError(t, os.RemoveAll(s.Data))
+	noError(t, os.Rename(backup, s.Data))
+	s.Try("doctor", "restored", "--data", s.Data).Expect(0, "begins a life of its own", "muster node accept --all-returning")
+	s.Start()
+	harness.Until(t, 90*time.Second, "what the known machine holds is applied", func() (string, bool) {
+		e := eventOf(t, api, "known", "count")
+		want := copied + runs.Runs() - acknowledged
+		if e.Results > want {
+			t.Fatalf("%d results, want %d", e.Results, want)
+		}
+		return fmt.Sprintf("%d results, want %d", e.Results, want), e.Results == want
+	})
+
+	scrappedAgent = scrapped.launchAgent()
+	pending := func(name string) {
+		s.AwaitOutput("node list --pending", name+"  from 127.0.0.1")
+	}
+	pending("since")
+	pending("scrapped")
+	s.Try("node", "list", "--pending").Expect(0, "node/since, node "+was.String(), "muster node accept --all-returning").Lacks("same key")
+	expectTexts(t, sinceAgent.Log(), "muster node accept since")
+	s.CLI("node", "refuse", "scrapped", "-m", "sold last week")
+	if out := s.CLI("node", "accept", "--all-returning"); !strings.Contains(out, "node/since ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("accept says\n%s", out)
+	}
+	harness.Until(t, 90*time.Second, "what the machine that joined since holds is applied", func() (string, bool) {
+		e := eventOf(t, api, "since", "later")
+		want := later.Runs() - kept
+		if e.Results > want {
+			t.Fatalf("%d results, want %d", e.Results, want)
+		}
+		return fmt.Sprintf("%d results, want %d\n%s", e.Results, want, sinceAgent.Log()), e.Results == want
+	})
+	if is := since.identity().Node; is != was {
+		t.Errorf("it is node %s, and was %s", is, was)
+	}
+	scrappedAgent.AwaitLog("sold last week")
+	s.Try("get", "nodes").Expect(0).Lacks("scrapped")
+	later.Unblock()
+	later.AwaitRuns(1) // it goes on
+	for _, p := range []*harness.Process{sinceAgent, scrappedAgent, known.Process} {
+		p.Stop()
+	}
+}
+
+// joinAndStart makes a machine a node with a new token, and starts its agent.
+func joinAndStart(t *testing.T, s *harness.Server, m *joiner, name string) *harness.Process {
+	t.Helper()
+	m.mustJoin(append(joinWords(t, s)[1:], "--name", name)...)
+	p := m.launchAgent()
+	p.AwaitLog("msg=connected")
+	return p
 }

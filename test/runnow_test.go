@@ -70,13 +70,9 @@ func TestRunNow(t *testing.T) {
 		})
 	}
 	out := s.CLI("run", "daily", "--on", "web02")
-	if !strings.Contains(out, "web02  it is fine\n") || !strings.Contains(out, "1 node:  1 OK") || strings.Contains(out, "web01") {
-		t.Errorf("run a check:\n%s", out)
-	}
-	harness.Until(t, 30*time.Second, "one result more", func() (string, bool) {
-		e := eventOf(t, api, "web02", "daily")
-		return fmt.Sprint(e.Results), e.Results == before.Results+1
-	})
+	expectTexts(t, out, "web02  it is fine\n", "1 node:  1 OK")
+	refuseTexts(t, out, "web01")
+	awaitEvent(t, api, "web02", "daily", "one result more", func(e v1.Event) bool { return e.Results == before.Results+1 })
 	if out := s.CLI("run", "daily"); !strings.Contains(out, "2 nodes:  2 OK") { // wherever it is assigned
 		t.Errorf("run a check everywhere:\n%s", out)
 	}
@@ -85,21 +81,15 @@ func TestRunNow(t *testing.T) {
 	gate := filepath.Join(dir, "gate")
 	run := harness.Command(t, s.Env(), "run", "--command", "echo ready $$; while ! [ -e "+gate+" ]; do sleep 0.05; done; echo gone", "--on", "group:all", "-o", "json", "--yes")
 	stdout, err := run.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
+	noError(t, run.Start())
 	ready, gone := 0, 0
 	for scan := bufio.NewScanner(stdout); scan.Scan(); {
 		l := runLines(t, scan.Text())[0]
 		switch {
 		case l.Type == v1.RunOutput && strings.Contains(l.Output, "ready"):
 			if ready++; ready == 2 {
-				if err := os.WriteFile(gate, nil, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				writeFile(t, gate, "")
 			}
 		case l.Type == v1.RunOutput && strings.Contains(l.Output, "gone"):
 			gone++
@@ -140,14 +130,8 @@ func TestRunNow(t *testing.T) {
 		t.Errorf("it goes on after its time-out: %v", left)
 	}
 	audit := s.CLI("audit", "run")
-	for _, want := range []string{"admin from 127.0.0.1 ran the command \"id\" on 1 node: all, but not web01", "ran check daily on 1 node: web02", `ran the command "exit 2" on 1 node: web01`} {
-		if !strings.Contains(audit, want) {
-			t.Errorf("the record lacks %q:\n%s", want, audit)
-		}
-	}
-	if strings.Contains(audit, "group:wbe") {
-		t.Errorf("what never began is recorded:\n%s", audit)
-	}
+	expectTexts(t, audit, "admin from 127.0.0.1 ran the command \"id\" on 1 node: all, but not web01", "ran check daily on 1 node: web02", `ran the command "exit 2" on 1 node: web01`)
+	refuseTexts(t, audit, "group:wbe")
 }
 
 // What is taken back, or loses its agent, ends on the machine with all it started, and says so.
@@ -175,13 +159,9 @@ func TestCancelledRuns(t *testing.T) {
 	run := harness.Command(t, s.Env(), "run", "--command", stays, "--on", "web01,web02", "--timeout", "10m")
 	var errs strings.Builder
 	run.Stderr = &errs
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, run.Start())
 	begun(2)
-	if err := run.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, run.Process.Signal(syscall.SIGINT))
 	_ = run.Wait()
 	if run.ProcessState.ExitCode() != 130 || !strings.Contains(errs.String(), "on 2 nodes: web01, web02") {
 		t.Errorf("code %d: %s", run.ProcessState.ExitCode(), errs.String())
@@ -199,9 +179,7 @@ func TestCancelledRuns(t *testing.T) {
 	}
 	gone()
 	// Nobody there: told at once.
-	if r := harness.Run(t, s.Env(), "run", "--command", "id", "--on", "all"); r.Code != 21 || !strings.Contains(r.Out, "web01  LOST: ") || !strings.Contains(r.Out, "1 OK  1 lost (web01)") {
-		t.Errorf("code %d\n%s", r.Code, r.Out)
-	}
+	s.Try("run", "--command", "id", "--on", "all").Expect(21, "web01  LOST: ", "1 OK  1 lost (web01)")
 }
 
 // sleepingProcesses are the processes that hold a folder's name and sleep.
@@ -221,15 +199,9 @@ func TestAgentRefusals(t *testing.T) {
 	api := s.Client()
 	marks, evil := t.TempDir(), t.TempDir()
 	list := filepath.Join(t.TempDir(), "commands")
-	if err := os.WriteFile(list, []byte("# what may run here\nuptime\n/usr/bin/uname\necho one | cat\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(evil, "uptime"), []byte("#!/bin/sh\ntouch "+marks+"/path\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/bin/touch", filepath.Join(evil, "link")); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, list, "# what may run here\nuptime\n/usr/bin/uname\necho one | cat\n")
+	noError(t, os.WriteFile(filepath.Join(evil, "uptime"), []byte("#!/bin/sh\ntouch "+marks+"/path\n"), 0o755))
+	noError(t, os.Symlink("/bin/touch", filepath.Join(evil, "link")))
 	for name, args := range map[string][]string{"none": {"--no-run"}, "audit": {"--audit-only"}, "listed": {"--allow-commands", "@" + list}} {
 		a := s.NewAgent(name, args...)
 		a.Start()
@@ -246,22 +218,16 @@ func TestAgentRefusals(t *testing.T) {
 {apiVersion: muster/v1, kind: Check, metadata: {name: env}, spec: {targets: {nodes: [listed]}, interval: 24h, command: [uptime], env: {LD_PRELOAD: /tmp/x.so}}}
 `)
 	for _, name := range []string{"bad", "path", "env"} {
-		harness.Until(t, 60*time.Second, "check "+name+" is refused", func() (string, bool) {
-			e := eventOf(t, api, "listed", name)
-			return e.Output, e.Status == model.Unknown && strings.HasPrefix(e.Output, "refused on listed: the agent there runs only what its setting --allow-commands lists")
+		awaitEvent(t, api, "listed", name, "check "+name+" is refused", func(e v1.Event) bool {
+			return e.Status == model.Unknown && strings.HasPrefix(e.Output, "refused on listed: the agent there runs only what its setting --allow-commands lists")
 		})
 	}
 	for _, node := range []string{"none", "audit", "listed"} {
-		harness.Until(t, 60*time.Second, "check good runs on "+node, func() (string, bool) {
-			e := eventOf(t, api, node, "good")
-			return e.Output, e.Status == model.OK && e.Results > 0
-		})
+		awaitEvent(t, api, node, "good", "check good runs on "+node, func(e v1.Event) bool { return e.Status == model.OK && e.Results > 0 })
 	}
 	expect := func(code int, says string, args ...string) {
 		t.Helper()
-		if r := harness.Run(t, s.Env(), append([]string{"run"}, args...)...); r.Code != code || !strings.Contains(r.Out, says) {
-			t.Errorf("%q: code %d, want %d and %q:\n%s%s", args, r.Code, code, says, r.Out, r.Errors)
-		}
+		s.Try(append([]string{"run"}, args...)...).Expect(code, says)
 	}
 	expect(21, "REFUSED: refused by the agent's setting --no-run", "--command", touch+"none", "--on", "none")
 	expect(21, "--no-run", "good", "--on", "none")
@@ -291,10 +257,7 @@ func TestRunPermissions(t *testing.T) {
 	startAgents(t, s, "web01")
 	s.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: daily}, spec: {targets: {groups: [all]}, interval: 24h, command: "echo fine"}}`)
 	api := s.Client()
-	harness.Until(t, 60*time.Second, "the first result", func() (string, bool) {
-		e := eventOf(t, api, "web01", "daily")
-		return fmt.Sprint(e.Results), e.Results > 0
-	})
+	awaitEvent(t, api, "web01", "daily", "the first result", func(e v1.Event) bool { return e.Results > 0 })
 	token := func(args ...string) []string {
 		t.Helper()
 		return []string{"MUSTER_CONTEXT=" + s.Context, "MUSTER_TOKEN=" + strings.TrimSpace(s.CLI(append([]string{"auth", "token", "create"}, args...)...))}
@@ -324,9 +287,7 @@ func TestRunPermissions(t *testing.T) {
 		{"first admin", s.Env(), []string{"auth", "token", "create", "--role", "viewer", "--may-run-commands"}, 2, "operator"},
 		{"first admin", s.Env(), []string{"auth", "whoami"}, 0, "admin (admin, runs commands)"},
 	} {
-		if r := harness.Run(t, c.env, c.args...); r.Code != c.code || !strings.Contains(r.Out+r.Errors, c.says) {
-			t.Errorf("%s: %v: code %d, want %d and %q:\n%s%s", c.who, c.args, r.Code, c.code, c.says, r.Out, r.Errors)
-		}
+		harness.Run(t, c.env, c.args...).Expect(c.code, c.says)
 	}
 	if audit := s.CLI("audit", "run"); strings.Count(audit, "the command") != 1 {
 		t.Errorf("one command ran:\n%s", audit)
@@ -350,9 +311,7 @@ func TestRunOnManyNodes(t *testing.T) {
 	}()
 	awaitConnected(t, s, fleet.Agents)
 	r := harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--parallel", "20")
-	if r.Code != 10 || !strings.Contains(r.Errors, "on 200 nodes") {
-		t.Fatalf("without --yes: code %d\n%s", r.Code, r.Errors)
-	}
+	r.Expect(10, "on 200 nodes")
 	r = harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--parallel", "20", "--yes")
 	if r.Code != 0 || strings.Count(r.Out, "a simulated agent runs nothing") != 200 || !strings.HasSuffix(r.Out, "200 nodes:  200 OK\n") {
 		t.Errorf("code %d\n%s%s", r.Code, r.Out, r.Errors)

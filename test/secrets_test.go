@@ -13,7 +13,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,9 +90,7 @@ func TestSecretsOnlyInCommands(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, text)
 		return path
 	}
 	vault := testenv.NewVault(t, values["token"])
@@ -104,17 +105,12 @@ func TestSecretsOnlyInCommands(t *testing.T) {
 	s.Environ = nil // of commands
 	s.Login()
 	own := filepath.Join(dir, "own")
-	if err := os.MkdirAll(own, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.MkdirAll(own, 0o700))
 	write("own/pin", values["agent file"]+"\n")
 	a := s.NewAgent("web01", "--secrets-dir", own, "--log-level", "debug")
 	a.Environ = []string{"MUSTER_SECRET_PIN=" + values["agent env"]}
 	a.Start()
-	harness.Until(t, time.Minute, "the machine has joined", func() (string, bool) {
-		out := s.CLI("get", "nodes")
-		return out, strings.Contains(out, "web01")
-	})
+	s.AwaitOutput("get nodes", "web01")
 	canary := "canary-" + randomText(t)
 	resources := fmt.Sprintf(`apiVersion: muster/v1
 kind: Group
@@ -177,13 +173,10 @@ spec:
 			t.Errorf("the command has the value of %s: %v", name, has)
 		}
 	}
-	if !strings.Contains(shown, "plain (hidden)") || !strings.Contains(shown, "hook has (hidden)") || strings.Contains(shown, "MUSTER_SECRET_") {
-		t.Errorf("not hidden:\n%s", shown)
-	}
+	expectTexts(t, shown, "plain (hidden)", "hook has (hidden)")
+	refuseTexts(t, shown, "MUSTER_SECRET_")
 	streamed := s.Try("run", "leaks", "--on", "web01") // the output on its way, live
-	if !strings.Contains(streamed.Out, canary) {
-		t.Errorf("a run shows nothing: %s%s", streamed.Out, streamed.Errors)
-	}
+	expectTexts(t, streamed.Out, canary)
 	said := map[string]string{
 		"the event": shown, "a run": streamed.Out + streamed.Errors, "log of the server": s.Log(), "log of the agent": a.Log(),
 		"audit": s.CLI("audit", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"), "checks": s.CLI("get", "checks", "-o", "yaml"),
@@ -202,9 +195,7 @@ spec:
 		}
 	}
 	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
-	if r := harness.Run(t, s.Env(), "debug", "bundle", "--admin", s.Admin, "--data", s.Data, "--out", bundle, "--seconds", "1"); r.Code != 0 {
-		t.Errorf("bundle: %s%s", r.Out, r.Errors)
-	}
+	s.Try("debug", "bundle", "--admin", s.Admin, "--data", s.Data, "--out", bundle, "--seconds", "1").Expect(0)
 	for name, text := range unpackBundle(t, bundle) {
 		if strings.HasSuffix(name, ".pprof") {
 			continue // stacks and types, no values
@@ -238,9 +229,7 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 	apply := func(yaml string) harness.Result {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "r.yaml")
-		if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, file, yaml)
 		return s.Try("apply", "-f", file)
 	}
 	check := func(targets string) string {
@@ -274,9 +263,7 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 			t.Errorf("%s\ncode %d, want %q in\n%s%s", c.yaml, r.Code, c.want, r.Out, r.Errors)
 		}
 	}
-	if r := s.Try("delete", "secret", "s", "--yes"); r.Code == 0 || !strings.Contains(r.Errors, "check/c refers to secret/s") {
-		t.Errorf("deleted although a check names it: %s%s", r.Out, r.Errors)
-	}
+	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "check/c refers to secret/s")
 }
 
 // event waits until what is shown of an event has a text, and returns it.
@@ -288,4 +275,210 @@ func awaitShownEvent(t *testing.T, s *harness.Server, which, want string) (shown
 		return r.Out + r.Errors, strings.Contains(r.Out, want)
 	})
 	return shown
+}
+
+// A handler names Secrets: each message has the value of its time, one that is not there now is
+// tried again, and the values stand nowhere else.
+func TestHandlerSecrets(t *testing.T) {
+	t.Parallel()
+	values := map[string]string{"first": randomText(t), "second": randomText(t), "env": randomText(t)}
+	asked := make(chan string, 100)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	}))
+	t.Cleanup(service.Close)
+	next := func(what, value string) {
+		t.Helper()
+		select {
+		case got := <-asked:
+			if got != value {
+				t.Fatalf("%s: the token is another", what)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%s: nothing within a minute", what)
+		}
+	}
+	dir := t.TempDir()
+	file, told := filepath.Join(dir, "token"), filepath.Join(dir, "told")
+	write := func(value string) {
+		t.Helper()
+		writeFile(t, file, value+"\n")
+	}
+	write(values["first"])
+
+	s := harness.NewServer(t)
+	s.Environ = []string{"PAGER_KEY=" + values["env"]}
+
+	s.Start()
+	s.Environ = nil
+	s.Login()
+	s.Apply(fmt.Sprintf(`{kind: Secret, metadata: {name: hook}, spec: {file: %q}}
+---
+{kind: Secret, metadata: {name: key, namespace: shared}, spec: {env: PAGER_KEY}}
+---
+kind: Handler
+metadata: {name: hook}
+spec: {webhook: {url: %q, token: {secret: hook}}}
+---
+kind: Handler
+metadata: {name: program}
+spec:
+  command: 'echo "the key is $KEY"; printf %%s "$KEY" | sha256sum >> %s'
+  secrets: [{env: KEY, secret: shared/key}]
+---
+{kind: Namespace, metadata: {name: default}, spec: {handlers: [hook, program]}}
+`, file, service.URL, told))
+	tested := s.CLI("handler", "test", "hook") + s.CLI("handler", "test", "program")
+	expectTexts(t, tested, "Authorization: Bearer (hidden)", "the key is (hidden)")
+	next("the test", values["first"])
+
+	// The next is told with the next value; while there is none, it waits and says why.
+	noError(t, os.Remove(file))
+	harness.Until(t, time.Minute, "what a test says without the file", func() (string, bool) {
+		r := s.Try("handler", "test", "hook")
+		for len(asked) > 0 {
+			<-asked // of the moment for which the value is kept
+		}
+		return r.Out + r.Errors, strings.Contains(r.Out, "secret default/hook cannot be had: on the server: open "+file) && r.Code == 9
+	})
+	a := s.NewAgent("web01")
+	a.Start()
+	check := s.Counter("disk", "web01")
+	check.AwaitRuns(1)
+	check.Exit(2)
+	waits := ""
+	harness.Until(t, time.Minute, "the message waits", func() (string, bool) {
+		waits = s.CLI("why", "web01/disk")
+		return waits, strings.Contains(waits, "secret default/hook cannot be had: on the server: open "+file)
+	})
+	harness.Until(t, time.Minute, "the program was told", func() (string, bool) {
+		out, _ := os.ReadFile(told)
+		return string(out), strings.Count(string(out), digest(values["env"])) == 2
+	})
+	write(values["second"])
+	next("the opening", values["second"])
+	check.Exit(0)
+	next("the closing", values["second"])
+
+	find := &secretFinder{t, values}
+	for where, text := range map[string]string{
+		"a test": tested, "why": waits + s.CLI("why", "web01/disk"), "log": s.Log(), "audit": s.CLI("audit", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
+		"handlers": s.CLI("get", "handlers", "-o", "yaml") + s.CLI("get", "handlers") + s.CLI("describe", "handler", "hook"), "secrets": s.CLI("get", "secrets", "-o", "yaml"),
+	} {
+		if names := find.search(where, []byte(text)); len(names) > 0 {
+			t.Errorf("%s holds %v", where, names)
+		}
+	}
+	s.Try("delete", "secret", "hook").Expect(4, "handler/hook refers to secret/hook in spec.webhook.token.secret")
+	a.Stop()
+	s.Stop()
+	if find.searchFolder(s.Data, told) == 0 {
+		t.Error("the handler stands in no file of the server: where was looked?")
+	}
+}
+
+// The whole way from a real OpenBao (or Vault) to the commands of muster-agent and of a real sensu-agent: the value
+// reaches them and nothing else; it changes, its Vault is sealed, restarted and unsealed, its token expires.
+func TestRealVault(t *testing.T) {
+	t.Parallel()
+	vault := testenv.NewBao(t)
+	dir := t.TempDir()
+	makeCertificates(t, dir, "web02")
+	values := map[string]string{"first": randomText(t), "second": randomText(t), "token": vault.Token("", "1h"), "root": vault.Root}
+	put := func(value string) {
+		t.Helper()
+		vault.Must("POST", "secret/data/app/db", "", map[string]any{"data": map[string]any{"password": value}}, nil)
+	}
+	put(values["first"])
+	token := vault.Write("token", values["token"])
+	listen := harness.Port(t)
+	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"), "--log-level", "debug")
+	s.Login()
+	ours := s.NewAgent("web01", "--log-level", "debug")
+	ours.Start()
+	nodes, logs := []string{"web01"}, map[string]func() string{"the agent's log": ours.Log}
+	if program := sensuProgramPath(t); program != "" {
+		s.CLI("auth", "user", "create", "agent", "--role", "agent") // with a password that nobody uses
+		theirs := harness.LaunchCommand(t, nil, program, "start", "--backend-url", "wss://"+listen, "--name", "web02", "--subscriptions", "web",
+			"--trusted-ca-file", filepath.Join(s.Data, "pki", "ca.crt"), "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable",
+			"--log-level", "debug", "--cert-file", filepath.Join(dir, "web02.crt"), "--key-file", filepath.Join(dir, "web02.key"))
+		nodes, logs["the Sensu agent's log"] = append(nodes, "web02"), theirs.Log
+	}
+	harness.Until(t, time.Minute, "the agents are nodes", func() (string, bool) {
+		out := s.CLI("get", "nodes")
+		return out, strings.Count(out, "web0") == len(nodes)
+	})
+	canary := "canary-" + randomText(t)
+	s.Apply(fmt.Sprintf(`{kind: Group, metadata: {name: db}, spec: {trusted: true, nodes: [%s]}}
+---
+{kind: Secret, metadata: {name: db}, spec: {lease: 1s, vault: {address: %q, path: app/db, key: password, tokenFile: %q, ca: %q}}}
+---
+kind: Check
+metadata: {name: db}
+spec:
+  targets: {groups: [db]}
+  interval: 1s
+  command: 'echo %s; printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64; exit 1'
+  secrets: [{env: DB, secret: db}]
+`, strings.Join(nodes, ", "), vault.URL, token, vault.CA, canary))
+	shown := ""
+	all := func(want string) {
+		t.Helper()
+		for _, node := range nodes {
+			shown += awaitShownEvent(t, s, node+"/db", want)
+		}
+	}
+	all(digest(values["first"]))
+	if strings.Count(shown, "the password is (hidden)") != len(nodes) {
+		t.Errorf("not hidden:\n%s", shown)
+	}
+	put(values["second"])
+	all(digest(values["second"]))
+	vault.Seal()
+	all("secret default/db cannot be had: Vault at " + vault.URL + " is sealed")
+	vault.Unseal()
+	all(digest(values["second"]))
+	vault.Stop()
+	all("secret default/db cannot be had: Vault at " + vault.URL + ": dial")
+	vault.Start()
+	all("is sealed")
+	vault.Unseal()
+	all(digest(values["second"]))
+	short := vault.Token("", "5s")
+	values["short token"] = short
+	vault.Write("token", short)
+	all("Vault refuses secret/app/db to the token in " + token)
+	vault.Write("token", values["token"])
+	all(digest(values["second"]))
+
+	find := &secretFinder{t, values}
+	said := map[string]string{"what is shown": shown, "log of the server": s.Log(), "events": s.CLI("get", "events", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
+		"problems": s.CLI("get", "problems", "-o", "json"), "secrets": s.CLI("get", "secrets", "-o", "yaml"), "audit": s.CLI("audit", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out}
+	for what, log := range logs {
+		said[what] = log()
+	}
+	for where, text := range said {
+		if names := find.search(where, []byte(text)); len(names) > 0 {
+			t.Errorf("%s holds %v", where, names)
+		}
+	}
+	ours.Stop()
+	s.Stop()
+	if n := find.searchFolder(s.Data, canary); n < 2 {
+		t.Errorf("the canary stands in %d files of the server: the journal and history should have it", n)
+	}
+	find.searchFolder(ours.State, canary)
+}
+
+// sensuProgramPath is the program, where there is one.
+func sensuProgramPath(t *testing.T) string {
+	t.Helper()
+	program := os.Getenv("MUSTER_SENSU_AGENT")
+	if program == "" {
+		program, _ = exec.LookPath("sensu-agent")
+	}
+	if program == "" {
+		testenv.Shortened(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent MUSTER_BAO=/path/to/bao go test ./test -run TestRealVault")
+	}
+	return program
 }

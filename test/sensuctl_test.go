@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
@@ -80,20 +79,14 @@ func startFailingCheck(t *testing.T, create func(s *harness.Server)) *harness.Se
 	a := s.NewAgent("web01")
 	create(s)
 	a.Start()
-	harness.Until(t, 20*time.Second, "the check fails", func() (string, bool) {
-		out := s.CLI("get", "events")
-		return out, strings.Contains(out, "disk full")
-	})
+	s.AwaitOutput("get events", "disk full")
 	return s
 }
 
 // awaitResolvedBy waits until history says who resolved an event by hand.
 func awaitResolvedBy(t *testing.T, s *harness.Server, user string) {
 	t.Helper()
-	harness.Until(t, 20*time.Second, "history has who resolved it", func() (string, bool) {
-		out := s.CLI("get", "history")
-		return out, strings.Contains(out, "resolved by "+user)
-	})
+	s.AwaitOutput("get history", "resolved by "+user)
 }
 
 // The requests of sensuctl configure, create -f, event list and resolve, silenced create and
@@ -104,16 +97,11 @@ func TestSensuctlRequests(t *testing.T) {
 	var s *harness.Server
 	ask := func(method, path, body string) (int, string) {
 		t.Helper()
-		pem, err := os.ReadFile(filepath.Join(s.Data, "pki", "ca.crt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		pem := readFile(t, filepath.Join(s.Data, "pki", "ca.crt"))
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(pem)
 		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.Listen+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if token == "" {
 			r.SetBasicAuth("admin", "four plain test words")
 		} else {
@@ -122,14 +110,10 @@ func TestSensuctlRequests(t *testing.T) {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 		defer transport.CloseIdleConnections()
 		answer, err := (&http.Client{Transport: transport}).Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		return answer.StatusCode, string(text)
 	}
 	const base = "/api/core/v2/namespaces/default"
@@ -151,9 +135,7 @@ func TestSensuctlRequests(t *testing.T) {
 	if code, text := ask("POST", base+"/silenced", `{"check":"Disk_Root","reason":"planned","expire":600}`); code != 201 {
 		t.Errorf("%d %s", code, text)
 	}
-	if out := s.CLI("get", "silences"); !strings.Contains(out, "planned") {
-		t.Errorf("%s", out)
-	}
+	s.Try("get", "silences").Expect(0, "planned")
 	if code, text := ask("DELETE", base+"/silenced/%2A:Disk_Root", ""); code != 204 {
 		t.Errorf("%d %s", code, text)
 	}
@@ -181,9 +163,7 @@ func TestSensuctl(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	file := filepath.Join(home, "resources.yaml")
-	if err := os.WriteFile(file, []byte(sensuResources), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, file, sensuResources)
 	run := func(args ...string) (string, int) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), program, args...)
@@ -230,9 +210,7 @@ func TestSensuctl(t *testing.T) {
 		does("tools.tar.gz", "asset", "list", "--format", format)
 		does("entity.system.os == 'linux'", "asset", "info", "Tools", "--format", format)
 	}
-	if out := s.CLI("get", "asset", "tools", "-o", "yaml"); !strings.Contains(out, "os: linux") {
-		t.Errorf("%s", out)
-	}
+	s.Try("get", "asset", "tools", "-o", "yaml").Expect(0, "os: linux")
 	refuses("no SHA-512", "asset", "create", "Bad", "--url", "https://127.0.0.1:1/tools.tar.gz", "--sha512", strings.Repeat("x", 128))
 	does("Created", "silenced", "create", "--check", "Disk_Root", "--reason", "planned")
 	refuses("already", "silenced", "create", "--check", "Disk_Root", "--reason", "planned")
@@ -245,15 +223,8 @@ func TestSensuctl(t *testing.T) {
 	awaitResolvedBy(t, s, "admin")
 	dumped := filepath.Join(home, "dump.yaml")
 	does("", "dump", "all", "--all-namespaces", "--format", "yaml", "--file", dumped)
-	text, err := os.ReadFile(dumped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"type: Asset", "type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace", "type: User", "type: ClusterRole", "type: ClusterRoleBinding"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("dump has no %s", want)
-		}
-	}
+	text := readFile(t, dumped)
+	expectTexts(t, string(text), "type: Asset", "type: CheckConfig", "type: Handler", "type: HookConfig", "type: Pipeline", "type: Entity", "type: Event", "type: Namespace", "type: User", "type: ClusterRole", "type: ClusterRoleBinding")
 	changes := func() int { // agents' facts are recorded, too
 		return strings.Count(s.CLI("audit", "-o", "json"), `"user": "admin"`)
 	}
@@ -268,13 +239,9 @@ func TestSensuctl(t *testing.T) {
 		t.Errorf("what was dumped and is given back made %d changes:\n%s", after-before, s.CLI("audit"))
 	}
 	does("", "dump", "core/v2.CheckConfig,core/v2.HookConfig,core/v2.Handler,core/v2.Pipeline,core/v2.Asset", "--format", "yaml", "--file", dumped)
-	if out := s.CLI("import", "sensu", "--strict", dumped); !strings.Contains(out, "sensu-keep") {
-		t.Errorf("%s", out)
-	}
+	s.Try("import", "sensu", "--strict", dumped).Expect(0, "sensu-keep")
 	again := filepath.Join(home, "again.yaml")
-	if err := os.WriteFile(again, []byte(keptResources), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, again, keptResources)
 	does("", "create", "-f", again)
 	once := changes()
 	does("", "create", "-f", again)

@@ -33,17 +33,13 @@ func TestReplacedSpool(t *testing.T) {
 		{"deleted while it is stopped", func(t *testing.T, _ *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			quiet()
 			a.Kill()
-			if err := os.RemoveAll(filepath.Join(a.State, "spool")); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.RemoveAll(filepath.Join(a.State, "spool")))
 			runs.Unblock()
 			a.Start()
 		}, "the agent's spool was deleted", false},
 		{"deleted while it runs", func(t *testing.T, _ *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			folder := filepath.Join(a.State, "spool")
-			if err := os.RemoveAll(folder); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.RemoveAll(folder))
 			harness.Until(t, 20*time.Second, "the spool is made anew", func() (string, bool) {
 				list, err := os.ReadDir(folder)
 				return fmt.Sprint(list, err), len(list) > 0
@@ -120,10 +116,7 @@ func TestReplacedSpool(t *testing.T) {
 				awaitAllResults(t, api, "disk", "count", runs)
 			}
 
-			harness.Until(t, 20*time.Second, "the node's event tells "+c.told, func() (string, bool) {
-				text := s.CLI("describe", "event", "disk/"+model.KeepaliveCheckName)
-				return text, strings.Contains(text, c.told)
-			})
+			s.AwaitOutput("describe event disk/"+model.KeepaliveCheckName, c.told)
 			if e := eventOf(t, api, "disk", "count"); e.Lost != 0 {
 				t.Errorf("%d results were lost", e.Lost)
 			}
@@ -187,10 +180,7 @@ func TestPoisonSignalInSpool(t *testing.T) {
 			s.Args = append(s.Args, c.limit...)
 			s.Start()
 			awaitAllResults(t, api, "poison", "small", small)
-			harness.Until(t, 30*time.Second, "a later result is kept", func() (string, bool) {
-				e := eventOf(t, api, "poison", "big")
-				return fmt.Sprintf("%d results, %.30s", e.Results, e.Output), strings.HasPrefix(e.Output, "xxx")
-			})
+			awaitEvent(t, api, "poison", "big", "a later result is kept", func(e v1.Event) bool { return strings.HasPrefix(e.Output, "xxx") })
 			big.Block()
 			var refused float64
 			harness.Until(t, 30*time.Second, "every run is kept or refused", func() (string, bool) {
@@ -211,10 +201,7 @@ func TestPoisonSignalInSpool(t *testing.T) {
 			if !c.refused {
 				return
 			}
-			harness.Until(t, 20*time.Second, "the agent's own event has told of it", func() (string, bool) {
-				text := s.CLI("describe", "event", "poison/agent")
-				return text, strings.Contains(text, "refused by the server")
-			})
+			s.AwaitOutput("describe event poison/agent", "refused by the server")
 		})
 	}
 }
@@ -258,10 +245,7 @@ func TestDamagedSpool(t *testing.T) {
 			runs.AwaitRuns(2)
 			runs.Block()
 			// An agent that has tried for ten seconds may wait for up to a minute.
-			harness.Until(t, 90*time.Second, "what is behind the damage came through", func() (string, bool) {
-				e := eventOf(t, api, "bits", "count")
-				return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Output == fmt.Sprint("run ", runs.Runs())
-			})
+			awaitEvent(t, api, "bits", "count", "what is behind the damage came through", func(e v1.Event) bool { return e.Output == fmt.Sprint("run ", runs.Runs()) })
 			var e v1.Event
 			var lost uint64
 			harness.Until(t, 30*time.Second, "every run is applied or lost", func() (string, bool) {
@@ -276,10 +260,7 @@ func TestDamagedSpool(t *testing.T) {
 			if e.Lost > 0 {
 				check = "count"
 			}
-			harness.Until(t, 20*time.Second, "history tells what happened", func() (string, bool) {
-				text := s.CLI("describe", "event", "bits/"+check)
-				return text, strings.Contains(text, "lost on the agent's disk")
-			})
+			s.AwaitOutput("describe event bits/"+check, "lost on the agent's disk")
 		})
 	}
 }
@@ -292,14 +273,10 @@ func damageSpool(t *testing.T, folder string) {
 		t.Fatal("the spool has no segment")
 	}
 	f, err := os.OpenFile(slices.Min(segments), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	at, b := info.Size()/2, make([]byte, 1)
 	if _, err := f.ReadAt(b, at); err != nil {
 		t.Fatal(err)
@@ -349,10 +326,7 @@ func TestSpoolOverflow(t *testing.T) {
 	if e.Lost < 4 || e.Lost > 6 || !strings.HasSuffix(e.Output, fmt.Sprint("run ", big.Runs())) {
 		t.Errorf("%d runs, %d lost, the last output ends in %q", big.Runs(), e.Lost, e.Output[max(0, len(e.Output)-20):])
 	}
-	harness.Until(t, 30*time.Second, "every run of the other is applied", func() (string, bool) {
-		e := eventOf(t, api, "full", "small")
-		return fmt.Sprintf("%d runs, %d results, %d lost", small.Runs(), e.Results, e.Lost), e.Results == small.Runs()
-	})
+	awaitEvent(t, api, "full", "small", "every run of the other is applied", func(e v1.Event) bool { return e.Results == small.Runs() })
 	var counted uint64
 	var entries []v1.Entry
 	harness.Until(t, 20*time.Second, "history tells of each that gave way", func() (string, bool) {
@@ -367,8 +341,5 @@ func TestSpoolOverflow(t *testing.T) {
 	if counted != e.Lost || len(entries) != 1 || entries[0].Output != "the spool was full" {
 		t.Errorf("%d gave way; history has %+v", e.Lost, entries)
 	}
-	harness.Until(t, 20*time.Second, "the agent's own event has told of it", func() (string, bool) {
-		text := s.CLI("describe", "event", "full/agent")
-		return text, strings.Contains(text, "gave way: the spool was full")
-	})
+	s.AwaitOutput("describe event full/agent", "gave way: the spool was full")
 }

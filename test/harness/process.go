@@ -4,12 +4,22 @@ package harness
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // Process holds one run of the binary.
@@ -64,6 +74,19 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Log returns its standard output and error so far.
 func (p *Process) Log() string { return p.out.String() }
 
+// AwaitLog waits until the log has all these texts.
+func (p *Process) AwaitLog(texts ...string) {
+	p.t.Helper()
+	for _, text := range texts {
+		Until(p.t, 90*time.Second, "the log has "+text, func() (string, bool) {
+			// A value with spaces is quoted, and so are the quotes and lines in it.
+			log := p.Log()
+			plain := strings.NewReplacer(`\"`, `"`, `\n`, "\n").Replace(log)
+			return tail(plain, 5), strings.Contains(log, text) || strings.Contains(plain, text)
+		})
+	}
+}
+
 // Signal sends a signal.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
@@ -99,6 +122,19 @@ func (p *Process) Wait(within time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// AwaitExit waits until the process ends by itself, with this code and these texts in its log.
+func (p *Process) AwaitExit(code int, texts ...string) {
+	p.t.Helper()
+	if is := p.Wait(2 * time.Minute); is != code && (code != AnyFailure || is == 0) {
+		p.t.Fatalf("exit code %d, want %d:\n%s", is, code, tail(p.Log(), 40))
+	}
+	for _, text := range texts {
+		if !strings.Contains(p.Log(), text) {
+			p.t.Errorf("no %q in\n%s", text, tail(p.Log(), 60))
+		}
+	}
+}
+
 // Stop sends SIGTERM and fails the test unless the process ends with code 0.
 func (p *Process) Stop() {
 	p.t.Helper()
@@ -130,4 +166,189 @@ func (b *buffer) String() string {
 func tail(text string, lines int) string {
 	all := bytes.Split([]byte(text), []byte("\n"))
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
+}
+
+// binaryEnv names a ready binary to test, such as the binary of a release.
+const binaryEnv = "MUSTER_TEST_BIN"
+
+// atOnce is how many parallel tests run at the same time, unless -parallel says
+// otherwise: most of the time they wait, so that the number of processors says little.
+const atOnce = 8
+
+// Main builds the binary, runs the tests and removes it again.
+func Main(m *testing.M) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", strconv.Itoa(max(atOnce, runtime.GOMAXPROCS(0))))
+	}
+	if os.Getenv(binaryEnv) == "" {
+		dir, err := os.MkdirTemp("", "muster-test-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		_ = os.Chmod(dir, 0o755) // other users run it too
+		binary := filepath.Join(dir, "muster")
+		build := exec.Command("go", "build", "-o", binary, "./cmd/muster")
+		build.Dir = Root()
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build the binary: %v\n%s", err, out)
+			return 1
+		}
+		os.Setenv(binaryEnv, binary)
+	}
+	return m.Run()
+}
+
+// Binary returns the path of muster.
+func Binary() string { return os.Getenv(binaryEnv) }
+
+// Root returns the root of the source tree: the folder of go.mod at or above the working
+// directory. Paths from the runtime would be wrong in a test built with -trimpath.
+func Root() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		panic(fmt.Sprintf("BUG: no working directory: %v", err))
+	}
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Stat(filepath.Join(d, "go.mod")); err == nil {
+			return d
+		}
+		if d == filepath.Dir(d) {
+			panic(fmt.Sprintf("BUG: no go.mod at or above %s", dir))
+		}
+	}
+}
+
+// Result holds exit code and output of a command.
+type Result struct {
+	Code        int
+	Out, Errors string
+
+	t     testing.TB
+	words []string
+}
+
+// What Expect accepts for an exit code.
+const (
+	AnyCode    = -1
+	AnyFailure = -2 // any but 0
+)
+
+// Expect fails the test unless the command ended with this code and printed these texts. Where a text spans lines that
+// are wrapped, single spaces stand for the breaks.
+func (r Result) Expect(code int, texts ...string) Result {
+	r.t.Helper()
+	if code != r.Code && code != AnyCode && (code != AnyFailure || r.Code == 0) {
+		r.t.Errorf("muster %v: code %d, want %d\n%s%s", r.words, r.Code, code, r.Out, r.Errors)
+	}
+	for _, text := range texts {
+		if !Contains(r.Out+r.Errors, text) {
+			r.t.Errorf("muster %v: no %q in\n%s%s", r.words, text, r.Out, r.Errors)
+		}
+	}
+	return r
+}
+
+// Lacks fails the test if the command printed one of these texts.
+func (r Result) Lacks(texts ...string) Result {
+	r.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(r.Out+r.Errors, text) {
+			r.t.Errorf("muster %v: %q is in\n%s%s", r.words, text, r.Out, r.Errors)
+		}
+	}
+	return r
+}
+
+// Contains reports whether a text holds another one, also across wrapped lines.
+func Contains(text, want string) bool {
+	return strings.Contains(text, want) || strings.Contains(strings.Join(strings.Fields(text), " "), want)
+}
+
+// Run runs muster to its end, at most a minute long. env is added to an environment
+// that holds nothing but PATH.
+func Run(t testing.TB, env []string, args ...string) Result {
+	t.Helper()
+	return runCommand(t, env, append([]string{Binary()}, args...)...)
+}
+
+// runCommand is Run with all words of the command.
+func runCommand(t testing.TB, env []string, words ...string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := command(ctx, env, words)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
+		t.Fatalf("%v: %v", words, errors.Join(err, ctx.Err()))
+	}
+	return Result{cmd.ProcessState.ExitCode(), out.String(), errs.String(), t, words[1:]}
+}
+
+// Command is muster, not started, for whoever looks at it while it runs. It ends with the
+// test.
+func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	return command(t.Context(), env, append([]string{Binary()}, args...))
+}
+
+func command(ctx context.Context, env, words []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.WaitDelay = 5 * time.Second
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, env...)
+	return cmd
+}
+
+// Tracer is strace at a running process: it shows its system calls, and lets them
+// fail or stall.
+type Tracer struct {
+	*Process
+	t    testing.TB
+	file string
+}
+
+// Trace attaches strace with these arguments (see strace(1), -e trace= and
+// -e inject=) to all threads of the process, and returns once it is there.
+func (p *Process) Trace(args ...string) *Tracer {
+	p.t.Helper()
+	strace := testenv.Program(p.t, "strace", "strace")
+	x := &Tracer{t: p.t, file: filepath.Join(p.t.TempDir(), "trace")}
+	words := append([]string{strace, "-f", "-y", "-o", x.file, "-e", "signal=none"}, args...)
+	x.Process = launch(p.t, "", nil, append(words, "-p", fmt.Sprint(p.PID())))
+	Until(p.t, 20*time.Second, "strace is attached", func() (string, bool) {
+		if x.Ended() && strings.Contains(x.Log(), "not permitted") {
+			testenv.LeftOut(p.t, "strace may not look at another process here", "sudo scripts/nightly.sh blackbox")
+		}
+		return x.Log(), strings.Contains(x.Log(), " attached")
+	})
+	return x
+}
+
+// Detach lets the process continue without strace, and returns the trace: a line for each call, or two if other calls came
+// between its beginning and its end.
+func (x *Tracer) Detach() []string {
+	x.t.Helper()
+	if !x.Ended() {
+		x.Signal(syscall.SIGINT)
+		x.Wait(30 * time.Second)
+	}
+	return x.Lines()
+}
+
+// Lines returns the trace so far.
+func (x *Tracer) Lines() []string {
+	x.t.Helper()
+	data, err := os.ReadFile(x.file)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return strings.Split(string(data), "\n")
 }

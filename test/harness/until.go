@@ -3,8 +3,12 @@
 package harness
 
 import (
+	"fmt"
+	"os"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // Until checks a condition every 20 ms and fails the test if it is not true in time. ok returns its last observation for the
@@ -26,4 +30,26 @@ func Until(t testing.TB, within time.Duration, what string, ok func() (saw strin
 		case <-look.C:
 		}
 	}
+}
+
+// longEnv lets outages last as long as they do on a bad day.
+const longEnv = "MUSTER_TEST_LONG"
+
+// Duration is how long an outage lasts: short, in the ordinary run of the tests, which is
+// noted; long where MUSTER_TEST_LONG is set.
+func Duration(t testing.TB, short, long time.Duration) time.Duration {
+	t.Helper()
+	if os.Getenv(longEnv) != "" {
+		return long
+	}
+	if long > short {
+		testenv.Shortened(t, fmt.Sprintf("the outage lasts %s, not %s", short, long), longEnv+"=1 go test ./test -timeout 30m")
+	}
+	return short
+}
+
+// LogFigure logs a figure of a test: bench/life.sh keeps these lines of a run with -v.
+func LogFigure(t testing.TB, format string, args ...any) {
+	t.Helper()
+	t.Logf("figure: %s", fmt.Sprintf(format, args...))
 }

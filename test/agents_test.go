@@ -1,0 +1,353 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/version"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// eventOf reads one event of the default namespace; one that is not there yet is empty.
+func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
+	t.Helper()
+	e, err := api.Events.Get(t.Context(), model.DefaultNamespaceName, node, check)
+	if err != nil && model.ClassOf(err) != model.NotFound {
+		t.Fatalf("event %s/%s: %v", node, check, err)
+	}
+	return e
+}
+
+// awaitAllResults lets no more runs begin, waits until the server has the result of each that
+// was, once, and lets runs go on.
+func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
+	t.Helper()
+	awaitLastResult(t, api, node, check, c)
+	c.Unblock()
+}
+
+// awaitLastResult is settled, and runs do not go on.
+func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
+	t.Helper()
+	c.Block()
+	harness.Until(t, time.Minute, fmt.Sprintf("every run of %s/%s is applied", node, check), func() (string, bool) {
+		e := eventOf(t, api, node, check)
+		runs := c.Runs()
+		if e.Results > runs {
+			t.Fatalf("%s/%s: %d runs, %d results applied", node, check, runs, e.Results)
+		}
+		return fmt.Sprintf("%d runs, %d results, %q", runs, e.Results, e.Output), e.Results == runs && e.Output == fmt.Sprint("run ", runs)
+	})
+}
+
+// The agent is killed while the server has not acknowledged what it holds. Back within
+// the time-out nobody notices; one that stays away is reported once. Nothing is lost
+// or applied twice either way.
+func TestAgentKilledWithUnacknowledgedResults(t *testing.T) {
+	t.Parallel()
+	const timeout = 5 * time.Second
+	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String())
+	api := s.Client()
+	var agents [2]*harness.Agent
+	var counters [2]*harness.Counter
+	for i, name := range []string{"soon", "late"} {
+		agents[i], counters[i] = s.NewAgent(name), s.Counter("count-"+name, name)
+		agents[i].Start()
+	}
+	for _, c := range counters {
+		c.AwaitRuns(2)
+	}
+	soon, late := agents[0], agents[1]
+
+	s.Pause()
+	for _, c := range counters {
+		c.AwaitRuns(3)
+		c.Block()
+	}
+	sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+	soon.Kill()
+	late.Kill()
+	s.Resume()
+	for _, c := range counters {
+		c.Unblock()
+	}
+	soon.Start()
+	awaitAllResults(t, api, "soon", "count-soon", counters[0])
+
+	awaitEvent(t, api, "late", model.KeepaliveCheckName, "the one that stays away is reported", func(e v1.Event) bool { return e.Status == model.Critical && e.Problem != nil })
+	late.Start()
+	awaitAllResults(t, api, "late", "count-late", counters[1])
+	awaitEvent(t, api, "late", model.KeepaliveCheckName, "its problem is closed", func(e v1.Event) bool { return e.Status == model.OK && e.Problem == nil })
+
+	harness.Until(t, 20*time.Second, "history has both changes", func() (string, bool) {
+		got := statusChanges(t, api, "late", model.KeepaliveCheckName)
+		return fmt.Sprintf("%+v", got), len(got) == 2
+	})
+	if got := problemsOf(t, api, "late"); len(got) != 1 || got[0].Check != model.KeepaliveCheckName {
+		t.Errorf("the one that stayed away: problems %+v, want one of its keepalive", got)
+	}
+	if got := statusChanges(t, api, "soon", model.KeepaliveCheckName); len(got) != 0 {
+		t.Errorf("the one that came back in time was reported: %+v", got)
+	}
+	if got := problemsOf(t, api, "soon"); len(got) != 0 {
+		t.Errorf("the one that came back in time has problems: %+v", got)
+	}
+}
+
+// statusChanges are those changes of an event that judged it anew.
+func statusChanges(t *testing.T, api *client.Client, node, check string) (out []v1.Entry) {
+	t.Helper()
+	list, err := api.Events.History(t.Context(), model.DefaultNamespaceName, node, check, 100)
+	if err != nil {
+		t.Fatalf("history of %s/%s: %v", node, check, err)
+	}
+	for _, e := range list.Items {
+		if e.Kind == "status" {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// problemsOf are all that a node ever had.
+func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
+	t.Helper()
+	list, err := api.Problems.List(t.Context(), model.DefaultNamespaceName, node, "", false, 100, "")
+	if err != nil {
+		t.Fatalf("problems of %s: %v", node, err)
+	}
+	return list.Items
+}
+
+// An agent tells of itself some seconds after it joined: get agents shows it, and /metrics
+// the fleet's sums.
+func TestAgentStatistics(t *testing.T) {
+	t.Parallel()
+	s, _ := startUp(t)
+	s.Start()
+	var a v1.Agent
+	harness.Until(t, 40*time.Second, "the agent has told of itself", func() (string, bool) {
+		var list v1.AgentList
+		text := s.CLI("get", "agents", "-o", "json")
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			return text, false
+		}
+		if len(list.Items) != 1 || list.Items[0].Session == nil || list.Items[0].Session.Stats == nil {
+			return text, false
+		}
+		a = list.Items[0]
+		return text, true
+	})
+	st := a.Session.Stats
+	if a.Version == "" || !strings.HasPrefix(a.Session.Address, "127.0.0.1:") && !strings.HasPrefix(a.Session.Address, "[::1]:") {
+		t.Errorf("version %q from %q (this build is %s)", a.Version, a.Session.Address, version.Get().Version)
+	}
+	if days := time.Until(a.Session.CertificateExpires).Hours() / 24; days < 1 {
+		t.Errorf("its certificate expires in %.1f days", days)
+	}
+	if st.ResidentBytes < 1<<20 || st.BytesSent == 0 || a.Session.ClockOffsetMs > 1000 || a.Session.ClockOffsetMs < -1000 {
+		t.Errorf("%+v", a.Session)
+	}
+	s.Try("get", "agents").Expect(0, "\n1 agent: 1 of "+a.Version+"\n")
+	s.Try("describe", "node", a.Name).Expect(0, "\nload  ")
+	if told := s.Metric("muster_agents_told"); told != 1 {
+		t.Error(fmt.Sprint("agents that told on /metrics: ", told))
+	}
+	s.Stop()
+}
+
+// sessionServers are the servers at which an agent's sessions were opened, in order.
+func sessionServers(a *harness.Agent) (list []string) {
+	for line := range strings.Lines(a.Log()) {
+		if _, rest, ok := strings.Cut(line, "msg=connected server="); ok {
+			list = append(list, strings.Fields(rest)[0])
+		}
+	}
+	return list
+}
+
+// awaitSession waits until the agent's n-th session is opened, and compares where.
+func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
+	t.Helper()
+	harness.Until(t, 90*time.Second, "the agent is connected again", func() (string, bool) {
+		list := sessionServers(a)
+		return strings.Join(list, " "), len(list) >= n
+	})
+	if list := sessionServers(a); list[n-1] != where {
+		t.Fatalf("the agent is connected at %v, want the last at %s", list, where)
+	}
+}
+
+// An agent with two servers takes the next when one fails and begins with the first again;
+// a list that the server tells comes before its own, survives its restart, and locks it out
+// of nothing when it is wrong.
+func TestServerList(t *testing.T) {
+	if testing.Short() {
+		t.Skip("an agent looks for its server eight times")
+	}
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	first, second := harness.NewProxy(t, s.Listen), harness.NewProxy(t, s.Listen)
+	a := s.NewAgent("lists", "--server", first.Address+","+second.Address)
+	a.Start()
+	awaitSession(t, a, 1, first.Address)
+	first.Stop()
+	awaitSession(t, a, 2, second.Address)
+	first = harness.NewProxyAt(t, first.Address, s.Listen)
+	second.Stop()
+	awaitSession(t, a, 3, first.Address)
+	second = harness.NewProxyAt(t, second.Address, s.Listen)
+
+	told := harness.NewProxy(t, s.Listen)
+	s.Stop()
+	s.Args = []string{"--agent-servers", told.Address}
+	s.Start()
+	awaitSession(t, a, 4, first.Address)
+	a.AwaitLog("msg=\"the server tells where to connect from now on", "servers="+"["+told.Address+"]")
+	a.Stop()
+	if kept, err := os.ReadFile(filepath.Join(a.State, "session.json")); err != nil || !strings.Contains(string(kept), told.Address) {
+		t.Errorf("the list is not kept (%v): %s", err, kept)
+	}
+	a.Start()
+	awaitSession(t, a, 1, told.Address)
+
+	s.Stop()
+	nobody := harness.Port(t)
+	s.Args = []string{"--agent-servers", nobody} // wrong
+	s.Start()
+	awaitSession(t, a, 2, told.Address)
+	a.Stop()
+	a.Start()
+	awaitSession(t, a, 1, first.Address)
+
+	a.Stop()
+	s.Stop()
+	s.Args = nil
+	s.Start()
+	a.Args = []string{"--server", second.Address} // the newer word counts
+	a.Start()
+	awaitSession(t, a, 1, second.Address)
+	a.Stop()
+	s.Stop()
+}
+
+// applyText applies resources.
+func applyText(t *testing.T, s *harness.Server, text string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "declared.yaml")
+	writeFile(t, file, text)
+	s.CLI("apply", "--yes", "-f", file)
+}
+
+// A node reports twelve checks and has room for five beside its keepalive: exactly
+// these are there, nothing that was acknowledged is missing. A namespace's own limit
+// holds for the open session at once.
+func TestStateLimit(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--node-states", "6")
+	s.Client()
+	var checks strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&checks, "---\nkind: Check\nmetadata: {name: check-%d}\nspec: {command: 'echo %d', interval: 1s, targets: {groups: [all]}}\n", i, i)
+	}
+	applyText(t, s, checks.String())
+	s.NewAgent("web").Start()
+	refused := func() float64 { return s.Metric("muster_session_signals_total", `outcome="states"`) }
+	harness.Until(t, time.Minute, "results of seven checks are refused, twice", func() (string, bool) {
+		return fmt.Sprint(refused()), refused() >= 14
+	})
+	s.AwaitOutput("get events -o wide", "limits", "spec.limits.statesPerNode")
+	ofWeb := func() int { return strings.Count(s.CLI("get", "events", "-o", "wide"), "web ") }
+	if n := ofWeb(); n != 7 { // the server's own is never refused
+		t.Errorf("%d events, want 6 and that of limits", n)
+	}
+	s.Try("status").Expect(harness.AnyCode, "namespace default met a limit", "spec.limits.statesPerNode")
+	s.Try("describe", "namespace", "default").Expect(0, "statesPerNode 6, at most 6 on one node; reached ")
+	s.Try("describe", "node", "web").Expect(0, "statesPerNode 6 (6 used)")
+	applyText(t, s, "kind: Namespace\nmetadata: {name: default}\nspec: {limits: {statesPerNode: 9}}\n")
+	harness.Until(t, time.Minute, "the namespace's limit is used up", func() (string, bool) {
+		n := ofWeb()
+		return fmt.Sprint(n), n == 10 // and that of limits, which takes none's place
+	})
+	// A restart with a lower limit forgets nothing.
+	s.Stop()
+	s.Args = []string{"--node-states", "2"}
+	s.Start()
+	if n := ofWeb(); n != 10 {
+		t.Errorf("%d events after a restart, want 10", n)
+	}
+}
+
+// A check of ten among 2,000 connected agents changes. Typed, compiled, pushed, taken
+// and confirmed it is within a second; ten assignments leave the server, and no more.
+func TestChangeReachesAffectedAgents(t *testing.T) {
+	t.Parallel()
+	agents := 2000
+	if testing.Short() {
+		agents = 200
+	}
+	s := harness.NewServer(t)
+	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: time.Minute}
+	s.Prepare(fleet)
+	s.Start()
+	s.Client()
+	var ten []string
+	for i := range 10 {
+		ten = append(ten, simulated.NodeName(i*agents/10))
+	}
+	check := func(interval string) {
+		t.Helper()
+		s.Apply(fmt.Sprintf(`apiVersion: muster/v1
+kind: Check
+metadata: {name: of-ten, namespace: load}
+spec: {targets: {nodes: [%s]}, interval: %s, command: "true"}
+`, strings.Join(ten, ", "), interval))
+	}
+	check("1h")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := s.Load(fleet, time.Hour)
+	cfg.Before = nil
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = load.Run(ctx, cfg) // its report is not what is asked here
+	}()
+	defer func() { cancel(); <-ended }()
+	sent := func() float64 { return s.Metric("muster_session_sent_total", `kind="assignment"`) }
+	confirmed := func(want int) {
+		t.Helper()
+		s.AwaitMetric(float64(want), "muster_session_frames_total", `outcome="holding"`)
+	}
+	confirmed(agents)
+
+	fastest := time.Hour
+	for i := range 3 { // a busy machine may hold one up
+		before := sent()
+		began := time.Now()
+		check(fmt.Sprint(2+i, "h"))
+		confirmed(agents + 10*(i+1))
+		fastest = min(fastest, time.Since(began))
+		if n := sent() - before; n != 10 {
+			t.Errorf("change %d: %g assignments were sent, want 10", i+1, n)
+		}
+	}
+	t.Logf("in force within %s", fastest)
+	if fastest > time.Second {
+		t.Errorf("a change was in force after %s, want at most a second", fastest)
+	}
+}

@@ -1,0 +1,417 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// A real Prometheus that has Muster for its Alertmanager: two alerts of one name about one
+// node are one event with the worse status, each ends by itself, a node that is declared is
+// found and others are made, and after a restart of the server what still fires stays one problem.
+func TestPrometheusAlerts(t *testing.T) {
+	t.Parallel()
+	program := testenv.Program(t, "prometheus", "prometheus")
+	var root, data atomic.Int64
+	root.Store(50)
+	data.Store(50)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "disk_free{mount=\"/\"} %d\ndisk_free{mount=\"/data\"} %d\n", root.Load(), data.Load())
+	}))
+	t.Cleanup(target.Close)
+
+	s := harness.StartServer(t)
+	s.Login()
+	s.Apply("kind: Node\nmetadata: {name: db1}\nspec: {proxy: true}\n")
+	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "-m", "alerts"))
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		writeFile(t, path, text)
+		return path
+	}
+	ca := write("ca.crt", string(s.Authority().CAPEM()))
+	rules := write("rules.yml", `groups:
+- name: disks
+  rules:
+  - alert: DiskFull
+    expr: disk_free < 10
+    labels: {severity: warning}
+    annotations: {summary: '{{ $labels.mount }} is nearly full', runbook_url: https://runbooks.example.org/disk}
+  - alert: DiskFull
+    expr: disk_free < 5
+    labels: {severity: critical}
+    annotations: {summary: '{{ $labels.mount }} is full'}
+  - alert: NobodyThere
+    expr: absent(nothing)
+`)
+	config := write("prometheus.yml", fmt.Sprintf(`global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
+rule_files: [%q]
+scrape_configs:
+- job_name: disks
+  static_configs: [{targets: [%q], labels: {node: db1.example.org}}]
+alerting:
+  alertmanagers:
+  - scheme: https
+    path_prefix: /alertmanager
+    authorization: {credentials: %q}
+    tls_config: {ca_file: %q}
+    static_configs: [{targets: [%q]}]
+`, rules, strings.TrimPrefix(target.URL, "http://"), token, ca, s.Listen))
+	runPrometheus(t, program, config)
+	api := s.Client()
+	sees := func(node, check string, status model.Status, words ...string) string {
+		t.Helper()
+		problem := ""
+		harness.Until(t, 60*time.Second, fmt.Sprintf("%s/%s is %s", node, check, status), func() (string, bool) {
+			e, err := api.Events.Get(context.Background(), "default", node, check)
+			if err != nil {
+				return err.Error(), false
+			}
+			if e.Problem != nil {
+				problem = e.Problem.ID
+			}
+			ok := e.Status == status && (e.Problem != nil) == (status != model.OK)
+			for _, w := range words {
+				ok = ok && strings.Contains(e.Output, w)
+			}
+			return fmt.Sprintf("%+v", e), ok
+		})
+		return problem
+	}
+	sees("alerts", "nobodythere", model.Warning, "NobodyThere")
+	root.Store(7)
+	first := sees("db1", "diskfull", model.Warning, "/ is nearly full", "runbook: https://runbooks.example.org/disk", "source: http")
+	data.Store(2)
+	if second := sees("db1", "diskfull", model.Critical, "3 alerts fire", "CRITICAL: /data is full"); second != first {
+		t.Errorf("another problem: %s, was %s", second, first)
+	}
+	s.Try("why", "db1/diskfull").Expect(0, "passive")
+	s.Try("get", "nodes").Expect(0, "alerts").Lacks("db1.example.org")
+	data.Store(50)
+	sees("db1", "diskfull", model.Warning, "/ is nearly full")
+	root.Store(50)
+	sees("db1", "diskfull", model.OK, "resolved: / is nearly full")
+	root.Store(7)
+	again := sees("db1", "diskfull", model.Warning)
+	if again == first {
+		t.Errorf("the problem that closed is open again")
+	}
+	s.Stop()
+	s.Start()
+	api = s.Client()
+	harness.Until(t, 60*time.Second, "the alerts are said again", func() (string, bool) {
+		n := s.Metric("muster_alerts_firing")
+		return fmt.Sprint(n), n == 2
+	})
+	if after := sees("db1", "diskfull", model.Warning, "/ is nearly full"); after != again {
+		t.Errorf("another problem after a restart: %s, was %s", after, again)
+	}
+}
+
+// runPrometheus runs a real Prometheus until the test ends.
+func runPrometheus(t *testing.T, program, config string) {
+	t.Helper()
+	var said bytes.Buffer
+	cmd := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(filepath.Dir(config), "tsdb"), "--web.listen-address="+harness.Port(t), "--rules.alert.resend-delay=1s", "--log.level=warn")
+	cmd.Stderr = &said
+	noError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("Prometheus: %s", said.String())
+		}
+	})
+}
+
+// A real Prometheus whose clock seems to be ten minutes behind, because somebody between it and Muster sets its times
+// back: what fires fires, says whose clock is wrong, and ends at once.
+func TestPrometheusWithSlowClock(t *testing.T) {
+	t.Parallel()
+	program := testenv.Program(t, "prometheus", "prometheus")
+	var free atomic.Int64
+	free.Store(7)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "disk_free %d\n", free.Load()) }))
+	t.Cleanup(target.Close)
+	s := harness.StartServer(t)
+	s.Login()
+	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "-m", "alerts"))
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var alerts []map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&alerts); err != nil {
+			t.Error(err)
+			return
+		}
+		for _, a := range alerts {
+			for _, name := range []string{"startsAt", "endsAt"} {
+				at, err := time.Parse(time.RFC3339, a[name].(string))
+				if err != nil {
+					t.Error(err)
+				}
+				a[name] = at.Add(-10 * time.Minute)
+			}
+		}
+		text, err := json.Marshal(alerts)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		code, said := postAlerts(t, s, r.URL.Path, "", token, string(text))
+		w.WriteHeader(code)
+		fmt.Fprint(w, said)
+	}))
+	t.Cleanup(late.Close)
+	dir := t.TempDir()
+	rules, config := filepath.Join(dir, "rules.yml"), filepath.Join(dir, "prometheus.yml")
+	for path, text := range map[string]string{
+		rules: "groups: [{name: disks, rules: [{alert: DiskFull, expr: disk_free < 10, labels: {severity: critical, node: db1}}]}]\n",
+		config: fmt.Sprintf(`global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
+rule_files: [%q]
+scrape_configs: [{job_name: disks, static_configs: [{targets: [%q]}]}]
+alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{targets: [%q]}]}]}
+`, rules, strings.TrimPrefix(target.URL, "http://"), strings.TrimPrefix(late.URL, "http://")),
+	} {
+		writeFile(t, path, text)
+	}
+	runPrometheus(t, program, config)
+	api := s.Client()
+	is := func(status model.Status, words string) {
+		t.Helper()
+		harness.Until(t, 60*time.Second, fmt.Sprintf("db1/diskfull is %s", status), func() (string, bool) {
+			e, err := api.Events.Get(context.Background(), "default", "db1", "diskfull")
+			return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Status == status && strings.Contains(e.Output, words)
+		})
+	}
+	is(model.Critical, "at least 9m behind")
+	free.Store(50)
+	is(model.OK, "resolved: DiskFull")
+	if n := s.Metric("muster_alerts_behind_total"); n < 1 {
+		t.Errorf("%v alerts were found out", n)
+	}
+}
+
+// postAlerts sends alerts as Grafana's contact point does.
+func postAlerts(t *testing.T, s *harness.Server, path, user, password, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+path, strings.NewReader(body))
+	noError(t, err)
+	return sendRequest(t, s, r, user, password)
+}
+
+// sendRequest makes a request with a password, or a token, or nothing.
+func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, password string) (int, string) {
+	t.Helper()
+	c := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.Authority().Pool(), ServerName: "localhost"}, DisableKeepAlives: true}}
+	switch {
+	case user != "":
+		r.SetBasicAuth(user, password)
+	case password != "":
+		r.Header.Set("Authorization", "Bearer "+password)
+	}
+	resp, err := c.Do(r)
+	noError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	noError(t, err)
+	return resp.StatusCode, string(text)
+}
+
+// Alerts as Grafana's contact point sends them: with user and password, in a namespace of their own; what is wrong
+// with one is said, and the others are taken; who may not is refused; a check says who hears of them.
+func TestGrafanaAlerts(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	s.Apply("kind: Namespace\nmetadata: {name: web}\n---\nkind: Check\nmetadata: {name: latency, namespace: web, displayName: Latency}\nspec: {passive: true, alert: {failAfter: 2}}\n" +
+		"---\nkind: Check\nmetadata: {name: ping, namespace: web}\nspec: {command: 'true', interval: 60s}\n---\nkind: Check\nmetadata: {name: quiet, namespace: web}\nspec: {passive: true, disabled: true}\n")
+	file := filepath.Join(t.TempDir(), "password")
+	writeFile(t, file, "grafana's own words")
+	s.CLI("auth", "user", "create", "grafana", "--role", "alerts", "--in", "web", "--password-file", file)
+	writeFile(t, file, "P@ssw0rd of all")
+	s.CLI("auth", "user", "create", "sensu", "--role", "agent", "--password-file", file)
+	viewer := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "viewer"))
+	agent := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "--in", "web"))
+	now := time.Now()
+	alert := func(name string, labels map[string]string, ends time.Time) string {
+		all := map[string]string{"alertname": name, "grafana_folder": "Shop"}
+		for k, v := range labels {
+			all[k] = v
+		}
+		text, err := json.Marshal(map[string]any{"labels": all, "annotations": map[string]string{"summary": "slow since noon"}, "startsAt": now, "endsAt": ends, "generatorURL": "https://grafana.example.org/alerting/grafana/x/view"})
+		noError(t, err)
+		return string(text)
+	}
+	fires, past := now.Add(4*time.Minute), now.Add(-time.Second)
+	web1 := map[string]string{"instance": "web1.example.org:9100", "severity": "critical"}
+	const path = "/alertmanager/web/api/v2/alerts"
+	for _, c := range []struct {
+		what, path, user, password, body string
+		code                             int
+		says                             string
+	}{
+		{"no proof", path, "", "", "[]", 401, "auth token create"},
+		{"another's password", path, "grafana", "guessed", "[]", 401, "no user with the role alerts"},
+		{"the password of Sensu's agents", path, "sensu", "P@ssw0rd of all", "[]", 401, "no user with the role alerts"},
+		{"a viewer's token", path, "", viewer, "[]", 403, "role viewer"},
+		{"another namespace", "/alertmanager/api/v2/alerts", "grafana", "grafana's own words", "[]", 403, "namespace"},
+		{"another path", "/alertmanager/web/api/v2/silences", "", agent, "[]", 404, "api/v2/alerts"},
+		{"a webhook's body", path, "", agent, `{"alerts": []}`, 422, "not an object"},
+		{"no JSON", path, "", agent, `[{`, 422, "cannot be read"},
+		{"a check of agents", path, "", agent, "[" + alert("Ping", web1, fires) + "]", 422, "is run by agents"},
+		{"a disabled check", path, "", agent, "[" + alert("Quiet", web1, fires) + "]", 422, "is disabled"},
+		{"some are wrong", path, "", agent, "[" + alert("", web1, fires) + "," + alert("Errors", web1, fires) + `, {"labels": 3}]`, 422, "2 of 3 alerts are refused, the others are taken"},
+		{"by password, first", path, "grafana", "grafana's own words", "[" + alert("Latency", web1, fires) + "]", 200, "{}"},
+		{"older path", "/alertmanager/web/api/v1/alerts", "grafana", "grafana's own words", "[" + alert("Latency", web1, fires) + "]", 200, "{}"},
+		{"empty", path, "", agent, "[]", 200, "{}"},
+		{"too long", path, "", agent, "[" + strings.Repeat(" ", 8<<20) + "]", 413, "in one request"},
+	} {
+		code, text := postAlerts(t, s, c.path, c.user, c.password, c.body)
+		if code != c.code || !strings.Contains(text, c.says) {
+			t.Errorf("%s: %d %s, want %d %s", c.what, code, text, c.code, c.says)
+		}
+	}
+	event := func(check string) (model.Status, uint64, bool) {
+		e, err := s.Client().Events.Get(t.Context(), "web", "web1.example.org", check)
+		noError(t, err)
+		return e.Status, e.Results, e.Problem != nil
+	}
+	if status, results, problem := event("latency"); status != model.Critical || results != 1 || problem {
+		t.Errorf("repeated at once: %v, %d results, problem %v", status, results, problem)
+	}
+	if status, _, problem := event("errors"); status != model.Critical || !problem {
+		t.Errorf("made for the alert: %v, problem %v", status, problem)
+	}
+	if code, text := postAlerts(t, s, path, "", agent, "["+alert("Errors", web1, past)+","+alert("Unheard", web1, past)+"]"); code != 200 {
+		t.Errorf("%d %s", code, text)
+	}
+	if status, _, problem := event("errors"); status != model.OK || problem {
+		t.Errorf("it ended: %v, problem %v", status, problem)
+	}
+	s.Try("get", "checks", "-n", "web").Expect(0, "passive").Lacks("unheard")
+	look, err := http.NewRequest(http.MethodGet, "https://"+s.Listen+"/api/v1/events", nil)
+	noError(t, err)
+	if code, text := sendRequest(t, s, look, "", agent); code != 403 || !strings.Contains(text, "bring alerts in, and nothing else") {
+		t.Errorf("an agent's token reads events: %d %s", code, text)
+	}
+}
+
+// Who acknowledges or resolves at PagerDuty does so here, by name; what is not signed is refused, what comes again or back
+// changes nothing, and only problems that the handler was told of are meant.
+func TestPagerDutyCallback(t *testing.T) {
+	t.Parallel()
+	type told struct {
+		Action string `json:"event_action"`
+		Key    string `json:"dedup_key"`
+	}
+	events := make(chan told, 100)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var e told
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusAccepted)
+		events <- e
+	}))
+	t.Cleanup(service.Close)
+	next := func(action string) string {
+		t.Helper()
+		select {
+		case e := <-events:
+			if e.Action != action {
+				t.Fatalf("%+v, want %s", e, action)
+			}
+			return e.Key
+		case <-time.After(time.Minute):
+			t.Fatalf("no %s within a minute", action)
+			panic("unreachable")
+		}
+	}
+	const secret = "the secret that PagerDuty showed"
+	s := harness.StartServer(t)
+	s.Login()
+	s.Apply(fmt.Sprintf("kind: Handler\nmetadata: {name: pager}\nspec:\n  pagerduty: {routingKey: R0123, url: %q, callback: %q}\n"+
+		"---\nkind: Handler\nmetadata: {name: other}\nspec:\n  pagerduty: {routingKey: R0124, url: %q, callback: %q}\n---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [pager]}\n",
+		service.URL, secret, service.URL, secret))
+	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts"))
+	fires := fmt.Sprintf(`[{"labels":{"alertname":"Disk","instance":"web1","severity":"critical"},"endsAt":%q}]`, time.Now().Add(time.Hour).Format(time.RFC3339))
+	if code, text := postAlerts(t, s, "/alertmanager/api/v2/alerts", "", token, fires); code != 200 {
+		t.Fatalf("%d %s", code, text)
+	}
+	problem := next("trigger")
+	call := func(handler, key, verb, signedWith string) (int, string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"event":{"event_type":"incident.%s","agent":{"summary":"Ada Lovelace"},"data":{"incident_key":%q,"html_url":"https://acme.pagerduty.com/incidents/P1"}}}`, verb, key)
+		r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+"/callback/default/"+handler, strings.NewReader(text))
+		noError(t, err)
+		h := hmac.New(sha256.New, []byte(signedWith))
+		h.Write([]byte(text))
+		r.Header.Set("X-PagerDuty-Signature", "v1="+hex.EncodeToString(h.Sum(nil)))
+		return sendRequest(t, s, r, "", "")
+	}
+	api := s.Client()
+	for _, c := range []struct {
+		handler, key, verb, secret string
+		code                       int
+		acked                      bool
+	}{
+		{"pager", problem, "acknowledged", "guessed", 401, false},
+		{"nobody", problem, "acknowledged", secret, 401, false},
+		{"other", problem, "acknowledged", secret, 200, false}, // it was not told of it
+		{"pager", "unknown", "acknowledged", secret, 200, false},
+		{"pager", problem, "annotated", secret, 200, false},
+		{"pager", problem, "acknowledged", secret, 200, true},
+		{"pager", problem, "acknowledged", secret, 200, true},
+		{"pager", problem, "unacknowledged", secret, 200, false},
+		{"pager", problem, "acknowledged", secret, 200, true},
+	} {
+		if code, text := call(c.handler, c.key, c.verb, c.secret); code != c.code {
+			t.Errorf("%+v: %d %s", c, code, text)
+		}
+		e := eventOf(t, api, "web1", "disk")
+		if e.Problem == nil || (e.Problem.Ack != nil) != c.acked || c.acked && e.Problem.Ack.By != "Ada Lovelace (PagerDuty)" {
+			t.Fatalf("%+v: %+v", c, e.Problem)
+		}
+	}
+	s.Try("describe", "event", "web1/disk").Expect(0, "Ada Lovelace (PagerDuty)")
+	if code, text := call("pager", problem, "resolved", secret); code != 200 {
+		t.Errorf("%d %s", code, text)
+	}
+	if e := eventOf(t, api, "web1", "disk"); e.Problem != nil || e.Status != model.OK {
+		t.Errorf("%+v", e)
+	}
+	s.Try("get", "handler", "pager", "-o", "yaml").Expect(0, "pagerduty")
+	for {
+		select {
+		case e := <-events:
+			if e.Key != problem {
+				t.Errorf("%+v", e)
+			}
+			if e.Action == "resolve" {
+				return
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("PagerDuty does not hear that it is over")
+		}
+	}
+}

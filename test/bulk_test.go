@@ -1,0 +1,378 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// What is done to thousands of events at once, while their results flow in and the server is killed in the
+// middle of it, is done to each of them or is said to be left: nothing is lost and nothing is half done.
+func TestKillDuringBulkAction(t *testing.T) {
+	t.Parallel()
+	b := newBulk(t)
+	rounds := []func(int){b.acknowledge, b.resolve, b.silence, b.acknowledge, b.delete, b.unacknowledge, b.acknowledge, b.resolve}
+	if testing.Short() {
+		rounds = rounds[:5]
+	}
+	for i, round := range rounds {
+		b.awaitProblems(len(b.places) / 5)
+		round(i)
+	}
+	close(b.stop)
+	if e := <-b.load; e.err != nil || e.rep.Balance.Missing > 0 {
+		t.Errorf("load run: %v, %+v", e.err, e.rep.Balance)
+	}
+	b.awaitDelivered()
+	b.compare()
+	b.resolveRemaining()
+	b.awaitDelivered()
+	if open := b.problems(true); len(open) > 0 {
+		t.Errorf("%d problems are open after all events were resolved, the first is %+v", len(open), open[0])
+	}
+	b.compare()
+	b.server.Stop()
+}
+
+// bulk is a server with a fleet whose events are acted on.
+type bulk struct {
+	t      *testing.T
+	server *harness.Server
+	api    *client.Client
+	hook   *kindRecorder
+	random *rand.Rand
+	load   <-chan loadResult
+	stop   chan string
+	places map[harness.Place]load.Kept
+
+	actions       map[string]*bulkAction // by the note with which something was done
+	expectedEnds  map[string]string      // problems that were to end, and by which note
+	silencedSince time.Time              // since when the nodes are silenced that silencedNode names
+}
+
+// bulkAction is what was said of one thing that was done to many events, however often it was typed.
+type bulkAction struct {
+	verb               string
+	done, closed, left int // over: their problems closed meanwhile; left: for another reason
+	cut                int // requests that were not answered
+}
+
+func newBulk(t *testing.T) *bulk {
+	b := &bulk{t: t, actions: map[string]*bulkAction{}, expectedEnds: map[string]string{}, stop: make(chan string), hook: &kindRecorder{kinds: map[string][]string{}}}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	b.random = rand.New(rand.NewPCG(seed, 7))
+	hook := httptest.NewServer(b.hook)
+	t.Cleanup(hook.Close)
+	b.server = harness.NewServer(t, "--snapshot-cycle", "2s")
+	fleet := harness.Fleet{Agents: 100, Checks: 30, Interval: 3 * time.Second}
+	b.server.Prepare(fleet)
+	b.server.Start()
+	b.api = b.server.Client()
+	file := filepath.Join(t.TempDir(), "tells.yaml")
+	writeFile(t, file, fmt.Sprintf(webhookHandlers, hook.URL))
+	b.server.CLI("apply", "-f", file)
+	cfg := b.server.Load(fleet, 10*time.Minute)
+	cfg.Changes, cfg.Stop = 0.3, b.stop
+	cfg.Before = nil // what people do here is not in the agents' ledgers
+	b.load = startLoadWith(t, cfg)
+	b.awaitProblems(fleet.Agents * fleet.Checks / 5)
+	b.places = b.server.FleetStates()
+	return b
+}
+
+// awaitProblems waits until so many problems are open.
+func (b *bulk) awaitProblems(n int) {
+	b.t.Helper()
+	harness.Until(b.t, 2*time.Minute, fmt.Sprintf("%d problems are open", n), func() (string, bool) {
+		page, err := b.api.Events.List(b.t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1})
+		if err != nil {
+			return err.Error(), false
+		}
+		return fmt.Sprint(page.Match), int(page.Match) >= n
+	})
+}
+
+// actWithKill asks for something and kills the server meanwhile; what was not answered is asked for again, as people
+// are told.
+func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.BulkDone, error)) {
+	b.t.Helper()
+	said := &bulkAction{verb: verb}
+	b.actions[note] = said
+	take := func(done v1.BulkDone, err error) bool {
+		if err != nil {
+			said.cut++
+			b.t.Logf("%s: not answered: %v", note, err)
+			return false
+		}
+		said.done += done.Done
+		for _, l := range done.Left {
+			switch {
+			case l.Reason == "its problem closed meanwhile":
+				said.closed += l.Count
+			case l.Failed:
+				said.left += l.Count
+			}
+		}
+		b.t.Logf("%s: of %d, %d done, left %+v", note, done.Matched, done.Done, reasons(done.Left))
+		return said.left == 0
+	}
+	type answer struct {
+		done v1.BulkDone
+		err  error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		done, err := ask(b.t.Context())
+		answered <- answer{done, err}
+	}()
+	sleep(b.t.Context(), time.Duration(b.random.Int64N(int64(150*time.Millisecond))))
+	b.server.Kill()
+	b.server.Launch()
+	b.server.WaitReady(time.Minute)
+	a := <-answered
+	if take(a.done, a.err) {
+		return
+	}
+	harness.Until(b.t, time.Minute, note+", typed again", func() (string, bool) {
+		said.left = 0
+		done, err := ask(b.t.Context())
+		return fmt.Sprint(err), take(done, err)
+	})
+}
+
+func reasons(left []v1.BulkLeft) (text []string) {
+	for _, l := range left {
+		text = append(text, fmt.Sprintf("%d: %s", l.Count, l.Reason))
+	}
+	return text
+}
+
+func (b *bulk) actOn(i int, verb, where string) (note string) {
+	note = fmt.Sprintf("round %d", i)
+	b.actWithKill(note, verb, func(ctx context.Context) (v1.BulkDone, error) {
+		return b.api.Events.Bulk(ctx, verb, v1.BulkRequest{Namespace: "load", Where: where, Note: note, Yes: true})
+	})
+	return note
+}
+
+func (b *bulk) acknowledge(i int) { b.actOn(i, "acknowledge", `!event.acknowledged`) }
+
+func (b *bulk) unacknowledge(i int) { b.actOn(i, "unacknowledge", `event.acknowledged`) }
+
+func (b *bulk) resolve(i int) {
+	b.endProblems(i, "resolve", `event.check.endsWith("1") || event.check.endsWith("2")`)
+}
+
+func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith("3")`) }
+
+// endProblems does what ends problems: those that are open before.
+func (b *bulk) endProblems(i int, verb, where string) {
+	var meant []string
+	for f := (v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}); ; {
+		page, err := b.api.Events.List(b.t.Context(), f)
+		noError(b.t, err)
+		for _, e := range page.Items {
+			meant = append(meant, e.Problem.ID)
+		}
+		if f.After = page.Next; f.After == "" {
+			break
+		}
+	}
+	note := b.actOn(i, verb, where)
+	for _, id := range meant {
+		b.expectedEnds[id] = note
+	}
+}
+
+func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
+
+func (b *bulk) silence(int) {
+	spec := json.RawMessage(`{"reason":"racks move","targets":{"where":"node.name.endsWith(\"7\")"}}`)
+	b.actWithKill("silence", "silence", func(ctx context.Context) (v1.BulkDone, error) {
+		_, err := b.api.Notifications.Silence(ctx, v1.SilenceRequest{Namespace: "load", Name: "racks", Spec: spec, Yes: true})
+		if model.ClassOf(err) == model.Conflict { // it was made, and nobody heard
+			err = nil
+		}
+		return v1.BulkDone{}, err
+	})
+	b.silencedSince = time.Now()
+}
+
+// awaitDelivered waits until all is recorded and told.
+func (b *bulk) awaitDelivered() {
+	b.t.Helper()
+	harness.Until(b.t, 2*time.Minute, "all is recorded and told", func() (string, bool) {
+		list, err := b.api.Queues(b.t.Context(), v1.Narrow{Where: `row.name in ["reactions", "deliveries"] && row.depth > 0`})
+		return fmt.Sprint(list.Items, err), err == nil && len(list.Items) == 0
+	})
+}
+
+// resolveRemaining resolves all that is left; nothing flows in any more.
+func (b *bulk) resolveRemaining() {
+	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
+	if err != nil || done.Done != done.Matched || len(done.Left) > 0 {
+		b.t.Errorf("the rest: %+v, %v", done, err)
+	}
+}
+
+// revisionOf is the revision of what began with a note, as the record has it in a line.
+func revisionOf(line, note string) (revision string, ok bool) {
+	revision, _, _ = strings.Cut(strings.TrimSpace(line), " ")
+	return revision, strings.Contains(line, " picked (") && strings.HasSuffix(line, ": "+note)
+}
+
+func (b *bulk) problems(open bool) (all []v1.Problem) {
+	b.t.Helper()
+	for after := ""; ; {
+		page, err := b.api.Problems.List(b.t.Context(), "load", "", "", open, 1000, after)
+		noError(b.t, err)
+		all = append(all, page.Items...)
+		if after = page.Next; after == "" {
+			return all
+		}
+	}
+}
+
+// compare holds what was answered against history, the view and what was told.
+func (b *bulk) compare() {
+	b.t.Helper()
+	wrong := 0
+	fail := func(format string, args ...any) {
+		b.t.Helper()
+		if wrong++; wrong < 20 {
+			b.t.Errorf(format, args...)
+		}
+	}
+	type place struct{ node, check string }
+	last, noted := map[place]v1.Entry{}, map[string]int{}
+	for q := (v1.HistoryQuery{Namespace: "load", Limit: 1000, Narrow: v1.Narrow{Where: `row.kind in ["acknowledged", "unacknowledged"]`}}); ; {
+		page, err := b.api.Events.Entries(b.t.Context(), q)
+		noError(b.t, err)
+		for _, e := range page.Items { // newest first
+			if _, ok := last[place{e.Node, e.Check}]; !ok {
+				last[place{e.Node, e.Check}] = e
+			}
+			_, note, _ := strings.Cut(e.Output, ": ")
+			noted[note]++
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	record := b.server.CLI("audit", "run", "--limit", "200")
+	lines := strings.Split(record, "\n")
+	for note, said := range b.actions {
+		if said.verb != "silence" && !strings.Contains(record, ": "+note) {
+			fail("the record says nothing of %s:\n%s", note, record)
+		}
+		for _, line := range lines { // each that began has an end, or is said to have none
+			if id, ok := revisionOf(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool { return strings.Contains(end, "its end (revision "+id+")") }) {
+				fail("the record does not say what became of %q:\n%s", line, record)
+			}
+		}
+		if n := noted[note]; said.verb == "acknowledge" && (n < said.done || said.cut == 0 && n > said.done+said.closed) {
+			fail("%s was said to be done to %d events (%d closed meanwhile, %d times no answer), and history has %d of them", note, said.done, said.closed, said.cut, n)
+		}
+	}
+	// What is open in the view is open in history, acknowledged or not as the last that was done to it says.
+	inView := map[string]v1.Event{}
+	for f := (v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000}); ; {
+		page, err := b.api.Events.List(b.t.Context(), f)
+		noError(b.t, err)
+		for _, e := range page.Items {
+			inView[e.Problem.ID] = e
+		}
+		if f.After = page.Next; f.After == "" {
+			break
+		}
+	}
+	all := b.problems(false)
+	told := b.hook.snapshot()
+	for _, p := range all {
+		e, open := inView[p.ID]
+		if open != p.Closed.IsZero() {
+			fail("problem %s of %s/%s: open in the view %v, closed in history %v", p.ID, p.Node, p.Check, open, p.Closed)
+		}
+		delete(inView, p.ID)
+		if note, ended := b.expectedEnds[p.ID]; ended && open {
+			fail("problem %s of %s/%s was open before %s, which was to end it, and still is", p.ID, p.Node, p.Check, note)
+		}
+		kinds := told[p.ID]
+		if silencedNode(p.Node) {
+			if !b.silencedSince.IsZero() && p.Opened.After(b.silencedSince) && len(kinds) > 0 {
+				fail("problem %s of %s/%s is silenced, and was told: %v", p.ID, p.Node, p.Check, kinds)
+			}
+			if open && !b.silencedSince.IsZero() && !slices.ContainsFunc(e.Problem.Holds, func(h v1.NotificationHold) bool { return strings.HasSuffix(h.By, "racks") }) {
+				fail("problem %s of %s/%s is not shown as silenced: %+v", p.ID, p.Node, p.Check, e.Problem.Holds)
+			}
+		} else if len(kinds) == 0 || kinds[0] != "opened" || !open && kinds[len(kinds)-1] != "closed" {
+			fail("problem %s of %s/%s (open %v) was told %v", p.ID, p.Node, p.Check, open, kinds)
+		}
+		if !open {
+			continue
+		}
+		was := last[place{p.Node, p.Check}]
+		acknowledged := was.Kind == "acknowledged" && !was.At.Before(p.Opened)
+		switch ack := e.Problem.Ack; {
+		case (ack != nil) != acknowledged:
+			fail("problem %s of %s/%s: in the view %+v, in history %+v", p.ID, p.Node, p.Check, ack, was)
+		case ack != nil && was.Output != "admin: "+ack.Note:
+			fail("problem %s of %s/%s is acknowledged with %q, in history with %q", p.ID, p.Node, p.Check, ack.Note, was.Output)
+		case ack != nil && !silencedNode(p.Node) && !slices.Contains(kinds, "acknowledged"):
+			fail("problem %s of %s/%s is acknowledged, and was told %v", p.ID, p.Node, p.Check, kinds)
+		}
+	}
+	for id, e := range inView {
+		fail("problem %s of %s/%s is open in the view, and history does not know it", id, e.Node, e.Check)
+	}
+	b.t.Logf("%d problems, %d events acknowledged or not any more, %d wrong; by note %v", len(all), len(last), wrong, noted)
+}
+
+// kindRecorder is a webhook that takes every message.
+type kindRecorder struct {
+	mu    sync.Mutex
+	kinds map[string][]string // kinds by problem, in the order in which they first came
+}
+
+func (h *kindRecorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	parts := strings.SplitN(r.Header.Get("Idempotency-Key"), "/", 3)
+	if len(parts) < 3 {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !slices.Contains(h.kinds[parts[0]], parts[1]) {
+		h.kinds[parts[0]] = append(h.kinds[parts[0]], parts[1])
+	}
+}
+
+func (h *kindRecorder) snapshot() map[string][]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := map[string][]string{}
+	for id, kinds := range h.kinds {
+		out[id] = slices.Clone(kinds)
+	}
+	return out
+}

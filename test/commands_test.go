@@ -1,0 +1,409 @@
+//go:build linux
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// Of what checks and handlers run nothing is left when the program that started it was
+// killed: neither the shell nor what the shell has started, and not the guard itself.
+func TestKillEndsCommands(t *testing.T) {
+	t.Parallel()
+	const compound = `sh -c "sleep 1000 & sleep 1000 | cat; :"`
+	resources := func(mark string) string {
+		return fmt.Sprintf(`
+{apiVersion: muster/v1, kind: Check, metadata: {name: hangs}, spec: {targets: {groups: [all]}, interval: 1h, timeout: 30m, command: %[1]q, env: {MARK: %[2]s-check}}}
+---
+{apiVersion: muster/v1, kind: Handler, metadata: {name: hangs}, spec: {command: %[1]q, timeout: 10m, env: {MARK: %[2]s-handler}}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: bad}, spec: {targets: {groups: [all]}, interval: 1s, command: "exit 2", alert: {handlers: [hangs]}}}
+`, compound, mark)
+	}
+	runs := func(t *testing.T, mark string) {
+		t.Helper()
+		harness.Until(t, 60*time.Second, mark+" runs", func() (string, bool) {
+			names := markedProcessNames(mark)
+			count := func(name string) (n int) {
+				for _, x := range names {
+					if x == name {
+						n++
+					}
+				}
+				return n
+			}
+			return fmt.Sprint(names), count("sleep") == 2 && count("cat") == 1
+		})
+	}
+	ends := func(t *testing.T, mark string) {
+		t.Helper()
+		harness.Until(t, 10*time.Second, mark+" ends", func() (string, bool) { names := markedProcessNames(mark); return fmt.Sprint(names), len(names) == 0 })
+	}
+	killed := func(t *testing.T, p *harness.Process) {
+		t.Helper()
+		started := descendants(p.PID())
+		if len(started) < 4 { // sh, sleep, sleep, cat
+			t.Fatalf("it started only %v", started)
+		}
+		p.Kill()
+		harness.Until(t, 10*time.Second, "all that it started is gone", func() (string, bool) {
+			var left []string
+			for pid, one := range started {
+				if now, ok := processes()[pid]; ok && now.began == one.began {
+					left = append(left, now.name)
+				}
+			}
+			return fmt.Sprint(left), len(left) == 0
+		})
+	}
+
+	t.Run("muster up", func(t *testing.T) {
+		t.Parallel()
+		s, _ := startUp(t)
+		s.Start()
+		mark := newProcessMark(t)
+		s.Apply(resources(mark))
+		runs(t, mark+"-check")
+		runs(t, mark+"-handler")
+		killed(t, s.Process)
+		ends(t, mark)
+		s.Start() // the message was not delivered: the handler is called again
+		runs(t, mark+"-handler")
+		s.Stop()
+		ends(t, mark)
+	})
+	t.Run("server and muster agent", func(t *testing.T) {
+		t.Parallel()
+		s := harness.StartServer(t)
+		s.Client()
+		a := s.NewAgent("branchy")
+		mark := newProcessMark(t)
+		s.Apply(resources(mark))
+		a.Start()
+		runs(t, mark+"-check")
+		runs(t, mark+"-handler")
+		killed(t, a.Process)
+		ends(t, mark+"-check")
+		runs(t, mark+"-handler")
+		killed(t, s.Process)
+		ends(t, mark)
+	})
+	t.Run("muster-agent", func(t *testing.T) {
+		t.Parallel()
+		if testing.Short() {
+			t.Skip("builds the small binary")
+		}
+		binary := filepath.Join(t.TempDir(), "muster-agent")
+		build := exec.Command("go", "build", "-o", binary, "./cmd/muster-agent")
+		build.Dir, build.Env = harness.Root(), append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		s := harness.StartServer(t)
+		s.Client()
+		a := s.NewAgent("small")
+		mark := newProcessMark(t)
+		s.Apply(resources(mark))
+		a.Process = harness.LaunchCommand(t, []string{"MUSTER_TOKEN=" + a.Token}, append([]string{binary, "--state-dir", a.State, "--name", a.Name}, a.Args...)...)
+		runs(t, mark+"-check")
+		killed(t, a.Process)
+		ends(t, mark+"-check")
+		s.Stop()
+	})
+}
+
+// newProcessMark is what the environment of a test's commands holds; whatever still runs with it
+// at the end is killed.
+func newProcessMark(t *testing.T) string {
+	mark := filepath.Base(filepath.Dir(t.TempDir()))
+	t.Cleanup(func() {
+		for pid := range markedProcesses(mark) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return mark
+}
+
+// markedProcessNames are the names of running processes whose environment holds a mark.
+func markedProcessNames(mark string) (names []string) {
+	for _, one := range markedProcesses(mark) {
+		names = append(names, one.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func markedProcesses(mark string) map[int]process {
+	list := processes()
+	for pid := range list {
+		if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err != nil || !strings.Contains(string(env), "MARK="+mark) {
+			delete(list, pid)
+		}
+	}
+	return list
+}
+
+// process is one that runs; a zombie does not.
+type process struct {
+	name   string
+	parent int
+	began  string // since boot: tells it from another of the same number
+}
+
+func processes() map[int]process {
+	list := map[int]process{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		text := string(data) // PID (NAME) STATE PARENT …, the start is the 22nd
+		begin, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+		f := strings.Fields(text[end+1:])
+		one := process{name: text[begin+1 : end], began: f[19]}
+		var pid int
+		if _, err := fmt.Sscan(text, &pid); err != nil || f[0] == "Z" {
+			continue
+		}
+		if _, err := fmt.Sscan(f[1], &one.parent); err == nil {
+			list[pid] = one
+		}
+	}
+	return list
+}
+
+// descendants are all that a process and its children have started.
+func descendants(pid int) map[int]process {
+	all, found := processes(), map[int]process{}
+	for more := true; more; {
+		more = false
+		for n, one := range all {
+			if _, known := found[n]; !known && (one.parent == pid || found[one.parent].name != "") {
+				found[n], more = one, true
+			}
+		}
+	}
+	return found
+}
+
+// Commands that misbehave end, with all that they started, and say so in their event;
+// the agent stays small, and its other checks keep their rhythm.
+func TestMisbehavingCommands(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	a := s.NewAgent("busy", "--max-concurrent", "6")
+	dir := t.TempDir()
+	beats := filepath.Join(dir, "beats")
+	bad := []struct {
+		name, command, timeout string
+		status                 model.Status
+		says                   []string
+	}{
+		{"flood", "yes " + dir + " | head -c 100000000; exit 1", "45s", model.Warning, []string{dir, "[cut 99"}},
+		{"endless", "echo began; while :; do sleep 0.2; : " + dir + "; done", "2s", model.Unknown, []string{"timed out after 2s", "began"}},
+		{"stubborn", "trap '' TERM; echo never; while :; do sleep 0.2; : " + dir + "; done", "2s", model.Unknown, []string{"timed out after 2s", "never"}},
+		{"parent", "sh -c 'sleep 1000; : " + dir + "' & sh -c 'sleep 1000; : " + dir + "' & echo gone", "30s", model.OK, []string{"gone", "children held the output open"}},
+		{"missing", "check_of_" + filepath.Base(filepath.Dir(dir)) + " -w 1", "30s", model.Unknown, []string{"not found in PATH on busy\n  install it there, or name its folder to the agent: --plugin-path FOLDER\nPATH is ", "/usr/lib/nagios/plugins"}},
+	}
+	yaml := busyCheck("beat", "1s", "10s", "date +%s%N >>"+beats)
+	for _, b := range bad {
+		yaml += busyCheck(b.name, "5m", b.timeout, b.command)
+	}
+	s.Apply(yaml)
+	a.Start()
+	harness.Until(t, 30*time.Second, "the first beat", func() (string, bool) { return a.Log(), len(readTimes(t, beats)) > 0 })
+	small := peakMemory(t, a.PID())
+
+	for _, b := range bad {
+		var e v1.Event
+		harness.Until(t, 90*time.Second, b.name+" has a result", func() (string, bool) {
+			e = eventOf(t, api, "busy", b.name)
+			return fmt.Sprintf("%+v", e), e.Results > 0
+		})
+		if e.Status != b.status || len(e.Output) > 64<<10 {
+			t.Errorf("%s is %s with %d bytes", b.name, e.Status, len(e.Output))
+		}
+		for _, want := range b.says {
+			expectTexts(t, e.Output, want)
+		}
+	}
+	harness.Until(t, 20*time.Second, "nothing of them runs any more", func() (string, bool) {
+		left := commandsIn(dir)
+		return strings.Join(left, "\n"), len(left) == 0
+	})
+	now := peakMemory(t, a.PID())
+	t.Logf("the agent's memory peaked at %d kB, %d kB before", now, small)
+	if now > small+16<<10 {
+		t.Errorf("the agent grew from %d to %d kB", small, now)
+	}
+	list := readTimes(t, beats)
+	for i := 1; i < len(list); i++ {
+		if gap := list[i].Sub(list[i-1]); gap > 5*time.Second {
+			t.Errorf("beats %d and %d of %d are %s apart, want a second", i, i+1, len(list), gap)
+		}
+	}
+	// A first result was nothing before, whatever it is.
+	harness.Until(t, 20*time.Second, "history has the first result", func() (string, bool) {
+		text := s.CLI("describe", "event", "busy/flood")
+		refuseTexts(t, text, "was OK")
+		return text, strings.Contains(text, "WARNING, the first result")
+	})
+	if first := statusChanges(t, api, "busy", "flood"); len(first) != 1 || first[0].Previous != nil {
+		t.Errorf("history of a first result: %+v", first)
+	}
+	a.Stop()
+}
+
+// busyCheck is a check of the node busy.
+func busyCheck(name, interval, timeout, command string) string {
+	return fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: %s}\nspec:\n  targets: {nodes: [busy]}\n  interval: %s\n  timeout: %s\n  command: %q\n---\n",
+		name, interval, timeout, command)
+}
+
+// peakMemory is the most memory that a process ever had, in kB.
+func peakMemory(t *testing.T, pid int) int {
+	t.Helper()
+	status := readFile(t, fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kB, err := strconv.Atoi(strings.Fields(rest)[0])
+	noError(t, err)
+	return kB
+}
+
+// commandsIn are the command lines that name a folder, but for our own.
+func commandsIn(dir string) (out []string) {
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, path := range lines {
+		data, err := os.ReadFile(path)
+		if err == nil && strings.Contains(string(data), dir) && !strings.Contains(string(data), "--state-dir") {
+			out = append(out, strings.ReplaceAll(string(data), "\x00", " "))
+		}
+	}
+	return out
+}
+
+// readTimes are the nanoseconds in a file.
+func readTimes(t *testing.T, path string) (out []time.Time) {
+	t.Helper()
+	data, _ := os.ReadFile(path)
+	for line := range strings.Lines(string(data)) {
+		if ns, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64); err == nil && strings.HasSuffix(line, "\n") {
+			out = append(out, time.Unix(0, ns))
+		}
+	}
+	return out
+}
+
+// A check that runs as another user has his rights, none of the agent's, and learns
+// nothing from the agent's environment.
+func TestRunAs(t *testing.T) {
+	testenv.Root(t)
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		testenv.LeftOut(t, "there is no user nobody", "useradd nobody")
+	}
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	a := s.NewAgent("rooted")
+	a.Process = harness.Launch(t, []string{
+		"MUSTER_TOKEN=" + a.Token, "LANG=C.UTF-8", "TZ=UTC", "HTTPS_PROXY=http://ann:s3cret@127.0.0.1:9", "NO_PROXY=127.0.0.1", "AWS_SECRET_ACCESS_KEY=s3cret",
+		"LD_LIBRARY_PATH=/root/lib", "BASH_ENV=/root/env", "ENV=/root/env",
+	}, append([]string{"agent", "--state-dir", a.State, "--name", a.Name}, a.Args...)...)
+	const all = `targets: {groups: [all]}, interval: 1m`
+	s.Apply(`
+{apiVersion: muster/v1, kind: Property, metadata: {name: who}, spec: {value: nobody}}
+---
+{apiVersion: muster/v1, kind: Property, metadata: {name: empty}, spec: {value: ""}}
+---
+{apiVersion: muster/v1, kind: Property, metadata: {name: root-again}, spec: {property: tricky, value: "nobody root"}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: id}, spec: {` + all + `, runAs: nobody, command: 'echo "$(id -u) $(id -g) groups: $(id -G)"'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: by-property}, spec: {` + all + `, runAs: "{{ .props.who }}", command: 'id -un'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: shadow}, spec: {` + all + `, runAs: nobody, command: 'cat /etc/shadow; cat ` + filepath.Join(a.State, "identity.json") + `; cat /proc/$PPID/environ; kill -0 $PPID && echo may kill'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: env}, spec: {` + all + `, runAs: nobody, env: {OWN: own}, command: 'env | sort; ls -l /proc/$$/fd'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: terminal}, spec: {` + all + `, runAs: nobody, command: '(exec </dev/tty) 2>/dev/null && echo has a terminal; test "$(cut -d" " -f6 /proc/$$/stat)" = $$ && echo own session'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: empty}, spec: {` + all + `, runAs: "{{ .props.empty }}", command: 'id -u'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: tricky}, spec: {` + all + `, runAs: "{{ .props.tricky }}", command: 'id -u'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: number}, spec: {` + all + `, runAs: "0", command: 'id -u'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: nobody-there}, spec: {` + all + `, runAs: no-such-user, command: 'id -u'}}
+---
+{apiVersion: muster/v1, kind: Check, metadata: {name: own}, spec: {` + all + `, command: 'env | sort'}}
+`)
+	result := func(check string) v1.Event {
+		t.Helper()
+		var e v1.Event
+		harness.Until(t, 60*time.Second, check+" has a result", func() (string, bool) {
+			e = eventOf(t, api, "rooted", check)
+			return a.Log()[max(0, len(a.Log())-500):], e.Results > 0
+		})
+		return e
+	}
+	if e := result("id"); !strings.HasPrefix(e.Output, nobody.Uid+" "+nobody.Gid+" groups: ") || strings.Contains(e.Output, " 0") {
+		t.Errorf("id: %s", e.Output)
+	}
+	if e := result("by-property"); strings.TrimSpace(e.Output) != "nobody" {
+		t.Errorf("by property: %s", e.Output)
+	}
+	if e := result("shadow"); strings.Contains(e.Output, "root:") || strings.Contains(e.Output, "key") || strings.Contains(e.Output, "may kill") || strings.Contains(e.Output, "s3cret") {
+		t.Errorf("what only root may read: %s", e.Output)
+	}
+	e := result("env")
+	refuseTexts(t, e.Output, "s3cret", "MUSTER_", "LD_LIBRARY_PATH", "BASH_ENV")
+	expectTexts(t, e.Output, "HOME="+nobody.HomeDir, "USER=nobody", "LOGNAME=nobody", "LANG=C.UTF-8", "TZ=UTC", "OWN=own")
+	descriptors := 0
+	for line := range strings.Lines(e.Output) {
+		before, link, ok := strings.Cut(strings.TrimSpace(line), " -> ")
+		if !ok {
+			continue
+		}
+		fd, err := strconv.Atoi(before[strings.LastIndexByte(before, ' ')+1:])
+		if err != nil {
+			t.Fatal(line)
+		}
+		descriptors++
+		// What whoever runs the tests has left open comes through; what the agent opens does not.
+		if ours, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); fd > 2 && (err != nil || ours != link) {
+			t.Errorf("the command of another user holds %s, descriptor %d", link, fd)
+		}
+	}
+	if descriptors < 3 {
+		t.Errorf("no descriptors are seen:\n%s", e.Output)
+	}
+	if e := result("terminal"); strings.TrimSpace(e.Output) != "own session" {
+		t.Errorf("terminal: %q", e.Output)
+	}
+	for check, says := range map[string]string{"empty": "is empty", "tricky": "no such user", "number": "no such user", "nobody-there": "no such user"} {
+		if e := result(check); e.Status != model.Unknown || !strings.Contains(e.Output, says) {
+			t.Errorf("%s: %s %s", check, e.Status, e.Output)
+		}
+	}
+	if e := result("own"); strings.Contains(e.Output, "MUSTER_TOKEN") || !strings.Contains(e.Output, "HTTPS_PROXY") {
+		t.Errorf("the agent's own user: %s", e.Output)
+	}
+}

@@ -1,0 +1,353 @@
+//go:build linux
+
+package test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/follow"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+const webhookHandlers = `
+apiVersion: muster/v1
+kind: Namespace
+metadata: {name: load}
+spec: {handlers: [hook]}
+---
+apiVersion: muster/v1
+kind: Handler
+metadata: {name: hook, namespace: load}
+spec: {webhook: {url: %q}}
+`
+
+// The server is killed at random instants while problems open and close and are told.
+// History, problem, message and place are one transaction: each opening and each closing
+// is told at least once, always with the same key, in order; nothing else is.
+func TestKillDuringNotification(t *testing.T) {
+	t.Parallel()
+	kills := 5
+	if testing.Short() {
+		kills = 2
+	}
+	for _, c := range []struct {
+		name      string
+		leftShort bool
+		args      func(t *testing.T) (server, prepare []string)
+	}{
+		{"sqlite", false, func(*testing.T) ([]string, []string) { return nil, nil }},
+		{"postgresql", true, func(t *testing.T) ([]string, []string) {
+			dsn := pgtest.Start(t).Database(t)
+			return []string{"--intent-db", dsn, "--history-db", dsn}, []string{"--intent-db", dsn}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.leftShort {
+				t.Skip("starts PostgreSQL")
+			}
+			t.Parallel()
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			random := rand.New(rand.NewPCG(seed, 1))
+			args, prepare := c.args(t)
+			s := harness.NewServer(t, append(args, "--snapshot-cycle", "2s")...)
+			fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 500 * time.Millisecond}
+			s.Prepare(fleet, prepare...)
+			s.Start()
+			api := s.Client()
+			hook := newFlakyWebhook(t)
+			file := filepath.Join(t.TempDir(), "tells.yaml")
+			writeFile(t, file, fmt.Sprintf(webhookHandlers, hook.URL))
+			s.CLI("apply", "-f", file)
+
+			cfg := s.Load(fleet, time.Duration(kills)*4*time.Second)
+			cfg.Changes = 0.2
+			end, plays := make(chan loadResult, 1), make(chan struct{})
+			begins := sync.OnceFunc(func() { close(plays) })
+			cfg.Progress = func(report.Sample) { begins() }
+			go func() {
+				defer begins()
+				rep, err := load.Run(t.Context(), cfg)
+				end <- loadResult{rep, err}
+			}()
+			<-plays // it has read what the server held before
+			for range kills {
+				s.WaitReady(40 * time.Second)
+				sleep(t.Context(), time.Duration(random.Int64N(int64(2*time.Second))))
+				s.Kill()
+				s.Launch()
+			}
+			s.WaitReady(40 * time.Second)
+			if e := <-end; e.err != nil || !e.rep.OK() {
+				t.Errorf("load run: %v, %+v", e.err, e.rep)
+			}
+			harness.Until(t, 60*time.Second, "all is recorded and told", func() (string, bool) {
+				list, err := api.Queues(t.Context())
+				if err != nil {
+					return err.Error(), false
+				}
+				for _, q := range list.Items {
+					if (q.Name == "reactions" || q.Name == "deliveries") && q.Depth > 0 {
+						return fmt.Sprintf("%+v", q), false
+					}
+				}
+				return "", true
+			})
+			hook.compare(t, api)
+			s.Stop()
+		})
+	}
+}
+
+// flakyWebhook is a webhook that refuses every fifth message, and remembers all it got.
+type flakyWebhook struct {
+	*httptest.Server
+	mu     sync.Mutex
+	first  map[string][]string // kinds of each problem, in the order in which they first came
+	bodies map[string]string   // by key
+	wrong  []string
+	got    int
+}
+
+func newFlakyWebhook(t *testing.T) *flakyWebhook {
+	w := &flakyWebhook{first: map[string][]string{}, bodies: map[string]string{}}
+	w.Server = httptest.NewServer(w)
+	t.Cleanup(w.Close)
+	return w
+}
+
+func (w *flakyWebhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // it will come again
+	}
+	text := string(body)
+	key := r.Header.Get("Idempotency-Key")
+	parts := strings.SplitN(key, "/", 3)
+	if len(parts) < 3 {
+		w.wrong = append(w.wrong, "key "+key)
+		return
+	}
+	if w.got++; w.got%5 == 0 {
+		answer.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	if before, again := w.bodies[key]; again && before != text {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s came with another body:\n%s\n%s", key, before, text))
+	} else if !again {
+		w.bodies[key] = text
+		w.first[parts[0]] = append(w.first[parts[0]], parts[1])
+	}
+}
+
+// compare compares what was told with the problems that history has.
+func (w *flakyWebhook) compare(t *testing.T, api *client.Client) {
+	t.Helper()
+	problems := map[string]v1.Problem{}
+	for after := ""; ; {
+		page, err := api.Problems.List(t.Context(), "load", "", "", false, 1000, after)
+		noError(t, err)
+		for _, p := range page.Items {
+			problems[p.ID] = p
+		}
+		if after = page.Next; after == "" {
+			break
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, text := range w.wrong {
+		t.Error(text)
+	}
+	for id, p := range problems {
+		want := "[opened]"
+		if !p.Closed.IsZero() {
+			want = "[opened closed]"
+		}
+		told, worse := w.first[id], 0
+		told = slices.DeleteFunc(slices.Clone(told), func(kind string) bool { // who was told hears that it is worse, once of each severity
+			if kind == "reminder" {
+				worse++
+			}
+			return kind == "reminder"
+		})
+		if got := fmt.Sprint(told); got != want || worse > 2 {
+			t.Errorf("problem %s of %s/%s was told %v, want %s", id, p.Node, p.Check, w.first[id], want)
+		}
+	}
+	for id, kinds := range w.first {
+		if _, known := problems[id]; !known {
+			t.Errorf("problem %s was told %v, and history does not know it", id, kinds)
+		}
+	}
+	events, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000})
+	noError(t, err)
+	for _, e := range events.Items {
+		if p, ok := problems[e.Problem.ID]; !ok || !p.Closed.IsZero() {
+			t.Errorf("%s/%s has the open problem %s, history has %+v", e.Node, e.Check, e.Problem.ID, p)
+		}
+	}
+	if len(problems) < 20 {
+		t.Errorf("only %d problems: the test shows nothing", len(problems))
+	}
+}
+
+// A handler is told of every result of a fleet, while the server is killed, and its peer hangs
+// and is killed: each result that the server holds came, at least once, and in order.
+func TestStreamAcrossKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("25 s")
+	}
+	t.Parallel()
+	s := harness.NewServer(t)
+	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
+	s.Prepare(fleet)
+	s.Start()
+	peer := newLineReceiver(t, "127.0.0.1:0")
+	address := peer.listener.Addr().String()
+	s.Client() // logs in
+	namespace := "default"
+	if strings.Contains(s.CLI("get", "namespaces"), "load") {
+		namespace = "load"
+	}
+	s.Apply(fmt.Sprintf(`{apiVersion: muster/v1, kind: Handler, metadata: {name: lake, namespace: %s}, spec: {stream: {address: %q, connections: 8, results: all, from: oldest}}}`, namespace, address))
+
+	end := startLoad(t, s, fleet, 12*time.Second)
+	came := func(more int) {
+		t.Helper()
+		from := peer.count()
+		harness.Until(t, 60*time.Second, "lines come", func() (string, bool) { n := peer.count(); return fmt.Sprint(n), n >= from+more })
+	}
+	came(1000)
+	s.Kill()
+	s.Start()
+	came(1000)
+	peer.kill() // with whatever it had not read
+	sleep(t.Context(), time.Second)
+	peer.listen(address)
+	came(1000)
+	peer.kill()
+	s.Kill()
+	s.Start()
+	s.AwaitOutput("describe handler lake -n "+namespace, "STUCK", address)
+	peer.listen(address)
+	e := <-end
+	if e.err != nil || !e.rep.OK() {
+		t.Fatalf("load run: %v %+v", e.err, e.rep)
+	}
+	held := uint64(0)
+	for _, state := range s.FleetStates() {
+		held += state.Results
+	}
+	harness.Until(t, 30*time.Second, "every result came", func() (string, bool) {
+		n := uint64(peer.count())
+		return fmt.Sprintf("%d of %d", n, held), n == held
+	})
+	s.Try("get", "handlers", "-n", namespace).Expect(0, "every result to "+address)
+	if lines := s.Metric("muster_stream_lines_total", "handler", "lake"); lines == 0 {
+		t.Error("the metrics know of no line")
+	}
+	peer.mu.Lock()
+	defer peer.mu.Unlock()
+	t.Logf("%d results came, %d lines twice, %d behind a newer one after a connection broke", held, peer.twice, peer.older)
+	if peer.older > 0 {
+		t.Errorf("%d new lines came behind a newer one of their event", peer.older)
+	}
+}
+
+// lineReceiver is a receiver of lines that can be killed.
+type lineReceiver struct {
+	t        *testing.T
+	mu       sync.Mutex
+	listener net.Listener
+	conns    []net.Conn
+	seen     map[string]bool   // stream and number
+	last     map[string]uint64 // by node and check: the highest number
+	twice    int
+	older    int // lines that were new and came behind a newer one
+}
+
+func newLineReceiver(t *testing.T, address string) *lineReceiver {
+	p := &lineReceiver{t: t, seen: map[string]bool{}, last: map[string]uint64{}}
+	p.listen(address)
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *lineReceiver) listen(address string) {
+	p.t.Helper()
+	listener, err := net.Listen("tcp", address)
+	noError(p.t, err)
+	p.listener = listener
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, conn)
+			p.mu.Unlock()
+			go p.read(conn)
+		}
+	}()
+}
+
+func (p *lineReceiver) read(conn net.Conn) {
+	in := bufio.NewScanner(conn)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var line follow.Line
+		if json.Unmarshal(in.Bytes(), &line) != nil || line.Number == 0 {
+			continue // cut when the connection broke, or the server's own
+		}
+		id, event := fmt.Sprint(line.Stream, line.Late, line.Number), line.Node+"/"+line.Check+"/"+line.Stream
+		p.mu.Lock()
+		switch {
+		case p.seen[id]:
+			p.twice++
+		case line.Number < p.last[event]:
+			p.older++
+		}
+		p.seen[id], p.last[event] = true, max(p.last[event], line.Number)
+		p.mu.Unlock()
+	}
+}
+
+// kill resets all connections, as the end of a process with unread bytes does.
+func (p *lineReceiver) kill() {
+	p.listener.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, conn := range p.conns {
+		_ = conn.(*net.TCPConn).SetLinger(0)
+		conn.Close()
+	}
+	p.conns = nil
+}
+
+func (p *lineReceiver) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.seen)
+}

@@ -1,0 +1,430 @@
+//go:build linux
+
+package test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// The disk reports errors while a fleet sends. A descriptor whose sync or write failed
+// is never synced again (the kernel may call clean what it has dropped); nothing is
+// acknowledged that is not kept; and the server goes on by itself.
+func TestDiskErrors(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		call      string
+		segment   bool // only of the segment being written, else of all files
+		leftShort bool
+	}{
+		{"sync of the journal", "fdatasync", true, false},
+		{"write of the journal", "pwrite64", true, true},
+		{"every sync", "fdatasync", false, true},
+		{"every write", "pwrite64", false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.leftShort {
+				t.Skip("one kind of error stands for the rest")
+			}
+			t.Parallel()
+			s := harness.NewServer(t, "--snapshot-cycle", "2s")
+			fleet := harness.Fleet{Agents: 10, Checks: 5, Interval: 100 * time.Millisecond}
+			s.Prepare(fleet)
+			s.Start()
+			end := startLoad(t, s, fleet, 5*time.Second)
+
+			paths, _ := segments(t, s)
+			segment := paths[len(paths)-1]
+			// Two calls show: what fails, and whether a sync of that file follows.
+			what := []string{"-e", "trace=fdatasync,pwrite64", "-e", "inject=" + c.call + ":error=EIO"}
+			if c.segment {
+				what = append(what, "-P", segment)
+			}
+			trace := s.Trace(what...)
+			if c.segment {
+				s.AwaitLog(`msg="journal segment given up after a failed write" file=` + segment)
+			} else {
+				harness.Until(t, 20*time.Second, "readyz says why nothing is committed", func() (string, bool) {
+					why, ready := s.Ready()
+					return why, !ready && strings.Contains(why, "the journal does not commit: ") && strings.Contains(why, "input/output error")
+				})
+			}
+			lines := trace.Detach()
+			s.WaitReady(30 * time.Second)
+
+			again, failed := syncAfterFailure(lines)
+			if failed == 0 {
+				t.Errorf("nothing failed:\n%s", strings.Join(lines, "\n"))
+			}
+			if again != "" {
+				t.Errorf("%s was synced after it had failed:\n%s", again, strings.Join(lines, "\n"))
+			}
+			e := <-end
+			if e.err != nil || !e.rep.OK() {
+				t.Errorf("load run: %v, %+v", e.err, e.rep)
+			}
+			before := s.FleetStates()
+			s.Kill()
+			s.Start()
+			compareStates(t, before, s.FleetStates())
+			refuseTexts(t, s.Log(), "panic", "BUG")
+			s.Stop()
+		})
+	}
+}
+
+var (
+	beginning = regexp.MustCompile(`^(\d+) +(fdatasync|pwrite64)\(\d+<([^>]*/journal/\d+\.log)>`)
+	thread    = regexp.MustCompile(`^\d+`)
+)
+
+// syncAfterFailure goes through a trace: how many segments of the journal had a call that
+// failed, and which of them was synced after that.
+func syncAfterFailure(lines []string) (again string, failed int) {
+	calling, bad := map[string]string{}, map[string]bool{} // segment by thread; failed segments
+	for _, line := range lines {
+		who := thread.FindString(line)
+		if m := beginning.FindStringSubmatch(line); m != nil {
+			if calling[who] = m[3]; m[2] == "fdatasync" && bad[m[3]] {
+				again = m[3]
+			}
+		} else if !strings.Contains(line, "resumed>") {
+			delete(calling, who)
+		}
+		if file := calling[who]; file != "" && strings.Contains(line, " EIO ") {
+			bad[file] = true
+		}
+	}
+	return again, len(bad)
+}
+
+// The disk fills while a fleet sends. readyz says why nothing is committed; when there
+// is room again commits go on by themselves, and nothing was lost.
+func TestDiskFullDuringCommit(t *testing.T) {
+	testenv.Root(t)
+	t.Parallel()
+	s := harness.NewServer(t)
+	mountSmallDisk(t, s, "48m")
+	fleet := harness.Fleet{Agents: 10, Checks: 10, Interval: 100 * time.Millisecond}
+	s.Prepare(fleet)
+	s.Start()
+	s.Client()
+	end := startLoad(t, s, fleet, 8*time.Second)
+	reserve := filepath.Join(s.Data, "journal", "RESERVE")
+	if info, err := os.Stat(reserve); err != nil || info.Size() != 1<<20 {
+		t.Errorf("the reserve: %v, %+v", err, info)
+	}
+	filler := filepath.Join(s.Data, "filler")
+	f, err := os.Create(filler)
+	noError(t, err)
+	block := make([]byte, 4096)
+	harness.Until(t, 30*time.Second, "readyz says that the journal does not commit", func() (string, bool) {
+		for {
+			if _, err := f.Write(block); err != nil {
+				break
+			}
+		}
+		why, ready := s.Ready()
+		return why, !ready
+	})
+	why, _ := s.Ready()
+	if !strings.Contains(why, "the journal does not commit: ") || !strings.Contains(why, "no space left on device") && !strings.Contains(why, "disk is full: ") {
+		t.Errorf("readyz says %q", why)
+	}
+	if _, err := os.Stat(reserve); err == nil {
+		t.Error("the reserve was not let go: snapshots have no room")
+	}
+	s.Try("status").Expect(harness.AnyCode, "the journal does not commit")
+	f.Close()
+	noError(t, os.Remove(filler))
+	s.WaitReady(30 * time.Second)
+	e := <-end
+	if e.err != nil || !e.rep.OK() {
+		t.Errorf("load run: %v, %+v", e.err, e.rep)
+	}
+	if e.rep.Slowed == 0 {
+		t.Error("no agent was told to send less")
+	}
+	if _, err := os.Stat(reserve); err != nil {
+		t.Errorf("the reserve is not there again: %v", err)
+	}
+	s.Stop()
+}
+
+// mountSmallDisk puts the server's data folder on a disk of its own.
+func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
+	t.Helper()
+	noError(t, os.MkdirAll(s.Data, 0o700))
+	if err := syscall.Mount("tmpfs", s.Data, "tmpfs", 0, "size="+size); err != nil {
+		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
+	}
+	t.Cleanup(func() {
+		if s.Process != nil {
+			s.Kill()
+		}
+		if err := syscall.Unmount(s.Data, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+}
+
+// A first start on a disk that is too small does not claim to watch anything: it says what
+// it waits for, and greets when there is room.
+func TestFirstStartOnSmallDisk(t *testing.T) {
+	testenv.Root(t)
+	t.Parallel()
+	s, _ := startUp(t)
+	mountSmallDisk(t, s, "24m")
+	s.Launch()
+	s.AwaitLog("Not ready yet: ", "disk is full", "--journal-reserve")
+	refuseTexts(t, s.Log(), "watches this machine")
+	if err := syscall.Mount("", s.Data, "", syscall.MS_REMOUNT, "size=600m"); err != nil {
+		t.Fatalf("remount: %v", err)
+	}
+	s.AwaitLog("watches this machine")
+	s.Stop()
+}
+
+// The journal alone fills its disk, or its budget, faster than snapshots let its tail go.
+// Agents are slowed down meanwhile; nothing is lost, and it goes on by itself.
+func TestJournalFillsDisk(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, disk string
+		args       []string
+		output     int // bytes of each result; 1,000 a second are due
+		leftShort  bool
+	}{
+		// Full before each partition was snapshotted once: only positions that go on while
+		// it is full let the tail go.
+		{"disk", "56m", []string{"--journal-budget", "64MiB", "--journal-reserve", "16MiB", "--snapshot-cycle", "3s"}, 20_000, false},
+		// The first tail goes after two cycles, which take more than a second each however full
+		// it is: what is due meanwhile is more than the budget, also on a machine that keeps up
+		// with a third of it.
+		{"budget", "", []string{"--journal-budget", "64MiB", "--snapshot-cycle", "15s"}, 40_000, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.leftShort {
+				t.Skip("the disk stands for the budget")
+			}
+			t.Parallel()
+			s := harness.NewServer(t, c.args...)
+			if c.disk != "" {
+				testenv.Root(t)
+				mountSmallDisk(t, s, c.disk)
+			}
+			fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
+			s.Prepare(fleet)
+			s.Start()
+			cfg := s.Load(fleet, 6*time.Second)
+			cfg.Output = c.output
+			rep, err := load.Run(t.Context(), cfg)
+			// Nothing is lost; that spools are full meanwhile, and results not made, is what it takes.
+			if err != nil || !nothingLost(rep) {
+				t.Errorf("load run: %v, %+v", err, rep)
+			}
+			if !strings.Contains(s.Log(), "journal cannot commit") || rep.Slowed == 0 {
+				t.Errorf("there was always room: nothing is shown; slowed %d times", rep.Slowed)
+			}
+			s.WaitReady(30 * time.Second)
+			before := s.FleetStates()
+			harness.Until(t, 60*time.Second, "agents may send as usual", func() (string, bool) {
+				_, after, asked := strings.Cut(s.Log(), "slowing all agents")
+				return s.Log(), asked && strings.Contains(after, "usual pace again")
+			})
+			s.Kill()
+			s.Start()
+			compareStates(t, before, s.FleetStates())
+		})
+	}
+}
+
+// A small file system fills: the probe disk turns critical, a problem opens, and both
+// end when there is room again.
+func TestDiskProbeOnFullDisk(t *testing.T) {
+	testenv.Root(t)
+	t.Parallel()
+	mount := t.TempDir()
+	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=4m"); err != nil {
+		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(mount, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount: %v", err)
+		}
+	})
+	s := harness.StartServer(t)
+	api := s.Client()
+	a := s.NewAgent("filling")
+	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: room}\nspec:\n  targets: {nodes: [filling]}\n  interval: 1s\n" +
+		"  probe: {name: disk, args: {path: " + mount + ", warn: 20%, crit: 10%}}\n")
+	a.Start()
+	becomes := func(status model.Status, problem bool) {
+		t.Helper()
+		awaitEvent(t, api, "filling", "room", "the event is "+status.String(), func(e v1.Event) bool { return e.Results > 0 && e.Status == status && (e.Problem != nil) == problem })
+	}
+	becomes(model.OK, false)
+	filler := filepath.Join(mount, "filler")
+	writeFile(t, filler, bytes.Repeat([]byte{1}, 3900<<10))
+	becomes(model.Critical, true)
+	// What is wrong stands first.
+	if first := strings.Split(s.CLI("get", "events"), "\n")[1]; !strings.HasPrefix(first, "CRITICAL") || !strings.Contains(first, "room") || !strings.Contains(first, mount) {
+		t.Errorf("get events begins with %q", first)
+	}
+	noError(t, os.Remove(filler))
+	becomes(model.OK, false)
+}
+
+// serialAgent is an agent that sends a result when the one before is acknowledged.
+type serialAgent struct {
+	link.Handler // nil: nothing else comes
+	assigned     chan *link.Assignment
+	acked        chan uint64
+}
+
+func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome)      {}
+func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
+func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack)            { o.acked <- ack.Last[0].Last }
+
+// The system calls of the server, as the kernel saw them: between two acknowledgements
+// to one agent, the journal was written and then synced.
+func TestFsyncBeforeAcknowledgement(t *testing.T) {
+	t.Parallel()
+	strace := testenv.Program(t, "strace", "strace")
+	if out, err := exec.Command(strace, "-D", "-qq", "-e", "trace=none", "true").CombinedOutput(); err != nil || len(out) > 0 {
+		testenv.LeftOut(t, fmt.Sprintf("strace may not trace here: %v %s", err, out), "sudo scripts/nightly.sh blackbox")
+	}
+	trace := filepath.Join(t.TempDir(), "trace")
+	s := harness.NewServer(t)
+	s.Prepare(harness.Fleet{Agents: 1, Checks: 1, Interval: time.Minute})
+	// -D: the server is our child, and strace ends with it.
+	s.Wrap = []string{strace, "-D", "-f", "-qq", "-yy", "-x", "-s", "8", "-e", "trace=write,writev,pwrite64,fsync,fdatasync", "-e", "signal=none", "-o", trace}
+	s.Start()
+
+	o := &serialAgent{assigned: make(chan *link.Assignment, 9), acked: make(chan uint64, 9)}
+	key := wire.StreamKey{Stream: 7}
+	hello := &wire.Hello{Session: 1, Streams: []wire.StreamRange{{StreamKey: key, First: 1}}}
+	session, err := link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o)
+	noError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- session.Read() }()
+	chunk := (<-o.assigned).Chunks[0].ID
+	const results = 25
+	for n := uint64(1); n <= results; n++ {
+		b := &wire.Batch{StreamKey: key, First: n, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Status: model.OK, Output: fmt.Append(nil, n)})}}
+		noError(t, session.Send(b))
+		select {
+		case last := <-o.acked:
+			if last != n {
+				t.Fatalf("%d is acknowledged, want %d", last, n)
+			}
+		case err := <-ended:
+			t.Fatalf("the session ended: %v", err)
+		}
+	}
+	session.Close()
+	<-ended
+	s.Stop()
+
+	data := readFile(t, trace)
+	if acks := checkSyncOrder(t, string(data), s.Plain); acks != results {
+		t.Errorf("%d acknowledgements in the trace, want %d", acks, results)
+	}
+}
+
+// call is a line of the trace: process, "resumed" or name, file of the descriptor, rest.
+var (
+	call = regexp.MustCompile(`^(\d+) +(<\.\.\. )?(\w+)(?: resumed|\(\d+<(.*?))>([,) ].*)$`)
+	// ack is a WebSocket message that holds a Frame with the field Ack.
+	ack = regexp.MustCompile(`"\\x82\\x..\\x3a`)
+)
+
+// checkSyncOrder counts acknowledgements on connections of an address. Each needs a journal that
+// was written, and then synced to the end, since the one before.
+func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
+	t.Helper()
+	var written, synced bool
+	syncing := map[string]bool{} // threads in a sync of what was written
+	for line := range strings.Lines(trace) {
+		m := call.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		thread, resumed, name, file, rest := m[1], m[2] != "", m[3], m[4], m[5]
+		journal := strings.HasSuffix(file, ".log") && strings.Contains(file, "/journal/")
+		switch sync := name == "fdatasync" || name == "fsync"; {
+		case sync && (journal || resumed):
+			if !resumed {
+				syncing[thread] = written
+			}
+			if strings.HasSuffix(rest, "= 0") {
+				synced = synced || syncing[thread]
+			}
+		case journal:
+			written = written || !strings.Contains(rest, "<unfinished")
+		case name == "pwrite64" && resumed:
+			written = true // of the journal alone, or of less than it
+		case strings.Contains(file, plain+"->") && ack.MatchString(rest):
+			acks++
+			if !synced {
+				t.Errorf("acknowledged, and since the acknowledgement before the journal was not synced: %s", line)
+			}
+			written, synced = false, false
+			clear(syncing)
+		}
+	}
+	return acks
+}
+
+func TestJudgeFindsEarlyAcknowledgement(t *testing.T) {
+	const plain = "127.0.0.1:1"
+	write := `1 pwrite64(20</d/journal/1.log>, "x"..., 98, 1) = 98` + "\n"
+	sync := "1 fdatasync(20</d/journal/1.log>) = 0\n"
+	begun, done := "1 fdatasync(20</d/journal/1.log> <unfinished ...>\n", "1 <... fdatasync resumed>) = 0\n"
+	acked := `2 write(24<TCP:[127.0.0.1:1->127.0.0.1:2]>, "\x82\x0f\x3a\x0d"..., 17) = 17` + "\n"
+	other := "1 fdatasync(9</d/intent.db-wal>) = 0\n"
+	for _, c := range []struct {
+		trace string
+		right bool
+	}{
+		{write + sync + acked, true},
+		{write + begun + done + acked, true},
+		{write + acked + sync, false},
+		{sync + write + acked, false},
+		{write + begun + acked + done, false},
+		{write + other + acked, false},
+		{write + sync + acked + acked, false},
+	} {
+		var said errorCounter
+		if n := checkSyncOrder(&said, c.trace, plain); n == 0 || (said.errors == 0) != c.right {
+			t.Errorf("%d acknowledgements, %d errors, right is %v:\n%s", n, said.errors, c.right, c.trace)
+		}
+	}
+}
+
+// errorCounter counts errors.
+type errorCounter struct {
+	testing.TB
+	errors int
+}
+
+func (q *errorCounter) Helper()               {}
+func (q *errorCounter) Errorf(string, ...any) { q.errors++ }

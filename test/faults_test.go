@@ -1,0 +1,257 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/load/subject"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// Checks fail, machines die, the server is killed in between: each alert that has to come
+// comes once, by the whole way from the result to the webhook, and no other does.
+const troubles = `
+scenario: muster.load/v1
+name: troubles
+agents:
+  - name: web
+    count: 12
+    checks: [{name: http, count: 2, interval: 1s}]
+  - name: db
+    count: 6
+    checks: [{name: mysql, interval: 1s, status: {critical: 0.3}, changes: 0.3}]
+  - name: edge
+    count: 5
+    keepalive: {interval: 2s, timeout: 3s}
+    checks: [{name: ping, interval: 1s}]
+phases:
+  - ramp: 1s
+  - steady: 17s
+  - drain: 5s
+faults:
+  - {at: 6s, for: 8500ms, stop: {class: edge, count: 3}}
+  - {at: 2s, for: 3s, fail: {class: web, check: http-001, count: 5}}
+  - {at: 3s, for: 3s, fail: {class: db, check: mysql, share: 0.5, status: warning}}
+  - {at: 12s, for: 3s, fail: {class: web, check: http-000, count: 4, status: unknown}}
+  - {at: 13s, server: kill}
+`
+
+func TestFaultAlerts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: half a minute of faults")
+	}
+	t.Parallel()
+	sc, err := scenario.Parse("troubles.yaml", []byte(troubles))
+	noError(t, err)
+	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
+		Prepare: func(ctx context.Context, service *intent.Service) error {
+			return simulated.PrepareScenario(ctx, service, sc)
+		}})
+	noError(t, err)
+	defer s.Stop()
+	rep, err := load.Run(t.Context(), load.Config{Server: s.Plain, Scenario: sc, Control: s, API: s.API, AdminURL: s.Admin,
+		Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Minute})
+	noError(t, err)
+	for _, f := range rep.Faults {
+		if f.Missing+f.Extra > 0 {
+			logServerState(t, s.API, f.Example)
+		}
+	}
+	if !rep.OK() || len(rep.Faults) != 5 {
+		t.Fatalf("%s", strings.Join(rep.Verdict, "\n"))
+	}
+	for i, f := range rep.Faults {
+		t.Logf("%+v", f)
+		if want := []int{6, 10, f.Alerts, 8, 0}[i]; f.Alerts != want || f.Missing+f.Extra > 0 || i != 2 && want > 0 && (f.Detected.Max <= 0 || f.Cleared.Max <= 0) {
+			t.Errorf("%+v, want %d alerts", f, want)
+		}
+	}
+}
+
+// logServerState logs what history and outbox know of the state that an example names
+// (NODE/CHECK: …), which says where an alert was lost: a problem without any message was lost on its way
+// to the outbox, and a message that is pending came later than the run waited.
+func logServerState(t *testing.T, api *client.Client, example string) {
+	t.Helper()
+	name, _, _ := strings.Cut(example, ": ")
+	node, check, _ := strings.Cut(name, "/")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+	defer cancel()
+	t.Logf("what the server has of %s (%s), at %s:", name, example, time.Now().UTC().Format(clock))
+	entries, err := api.Events.History(ctx, simulated.Namespace, node, check, 50)
+	if err != nil {
+		t.Logf("  history: %v", err)
+	}
+	for _, e := range entries.Items {
+		t.Logf("  %s %s %s", e.At.UTC().Format(clock), e.Kind, e.StatusName)
+	}
+	problems, err := api.Problems.List(ctx, simulated.Namespace, node, check, false, 50, "")
+	if err != nil {
+		t.Logf("  problems: %v", err)
+	}
+	for _, p := range problems.Items {
+		t.Logf("  problem %s opened %s, closed %s", p.ID, p.Opened.UTC().Format(clock), p.Closed.UTC().Format(clock))
+		told, err := api.Problems.Deliveries(ctx, p.ID)
+		if err != nil {
+			t.Logf("    messages: %v", err)
+		}
+		for _, d := range told.Items {
+			t.Logf("    %s to %s: %s after %d attempts, made %s, next %s, ended %s %s", d.Kind, d.Handler, d.State, d.Attempts,
+				d.Created.UTC().Format(clock), d.NextAt.UTC().Format(clock), d.Ended.UTC().Format(clock), d.LastError)
+		}
+	}
+}
+
+// clock is how times of a run are written in its log.
+const clock = "15:04:05.000"
+
+// A scenario of two classes against a real server: machines die without a word and boot,
+// lose the network, are renamed and cut, send what must be refused; the server stands
+// still, is killed and is started again. Nothing is lost.
+func TestFaultScenario(t *testing.T) {
+	t.Parallel()
+	sec := func(s float64) model.Duration { return model.Duration(s * float64(time.Second)) }
+	sc := &scenario.Scenario{Name: "rough", Seed: 3,
+		Agents: []scenario.Class{
+			{Name: "web", Count: 20, Linger: sec(0.1), Checks: []scenario.Check{{Name: "disk", Interval: sec(1), Output: scenario.Output{Like: "disk"}, Status: map[string]float64{"CRITICAL": 0.1}, Changes: 0.05}},
+				Churn: scenario.Churn{Reconnects: "60/min", Restarts: "60/min", Renames: "60/min", Offline: "60/min", OfflineFor: sec(1)}},
+			{Name: "db", Count: 10, TLS: true, Linger: sec(0.1), Checks: []scenario.Check{{Name: "query", Count: 3, Interval: sec(0.5)}}},
+		},
+		Phases: []scenario.Phase{{Ramp: sec(1)}, {Steady: sec(6), Warmup: sec(1)}, {Name: "more", Steady: sec(6), Rate: 1.5}, {Drain: sec(60)}},
+		Faults: []scenario.Fault{
+			{At: sec(0.5), For: sec(2), Stop: &scenario.Pick{Class: "db", Count: 3}},
+			{At: sec(1), For: sec(2), Wrong: &scenario.Pick{Class: "web", Count: 5}},
+			{At: sec(2), For: sec(0.5), Server: "stop"},
+			{At: sec(4), Server: "kill"},
+			{At: sec(8), Cut: &scenario.Pick{}},
+			{At: sec(9), Stop: &scenario.Pick{Class: "web", Count: 2}},
+		},
+		Objectives: map[string]scenario.Limit{"rate": "10", "server-cpu": "1s"}, // the server is killed in between: that it is measured counts
+	}
+	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
+		Prepare: func(ctx context.Context, service *intent.Service) error {
+			return simulated.PrepareScenario(ctx, service, sc)
+		}})
+	noError(t, err)
+	defer s.Stop()
+	authority, err := s.Authority()
+	noError(t, err)
+	certificates, err := simulated.Certificates(authority)
+	noError(t, err)
+	rep, err := load.Run(t.Context(), load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.TLS, TLS: certificates, AdminURL: s.Admin, ServerPID: s.PID,
+		Control: s, API: s.API, Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Hour})
+	noError(t, err)
+	if !rep.OK() || rep.Balance.Compared != 20+30 || rep.Balance.Sent == 0 {
+		t.Fatalf("%s\n%+v", strings.Join(rep.Verdict, "\n"), rep.Balance)
+	}
+	if s := rep.Silent; s == nil || s.Machines != 20+10 || s.Behind > 0 {
+		t.Errorf("whether machines were called silent was not judged: %+v", s)
+	}
+	if len(rep.Faults) != 6 || rep.Faults[0].Back <= 0 || rep.Balance.Refused == 0 || len(rep.Outages) == 0 {
+		t.Errorf("faults %+v, outages %+v, %d refused", rep.Faults, rep.Outages, rep.Balance.Refused)
+	}
+	if len(rep.Phases) != 4 || rep.Phases[2].Name != "more" || rep.Phases[2].Server.RSS == 0 {
+		t.Errorf("phases %+v", rep.Phases)
+	}
+	inside := 0
+	for _, x := range rep.Samples {
+		if x.Commits > 0 && x.Heap > 0 && x.Goroutines > 0 && x.CommitMs > 0 && x.Latency != nil && len(x.Queues) > 0 {
+			inside++
+		}
+	}
+	if inside < 3 {
+		t.Errorf("%d of %d samples say what the server is doing", inside, len(rep.Samples))
+	}
+	if rep.Goroutines < 1 { // how many more, the tests beside this one decide
+		t.Errorf("%.1f goroutines per agent", rep.Goroutines)
+	}
+	for _, o := range rep.Outages {
+		if o.Lost < 5 {
+			t.Errorf("machines that come and go by themselves are no outage: %+v, %v", o, rep.Losses)
+		}
+	}
+	t.Logf("\n%s\nlosses %v\nfailures %v", rep.Text(), rep.Losses, rep.Failures)
+}
+
+// A server that loses one result of all, counts one twice, does both within one state, applies two
+// of a state in the wrong order, or keeps other words than were sent ends a run with 21, and the
+// verdict names the state. The server is the shipped one built with one call more, which no other
+// build has; with the call and without a lie it passes.
+func TestFaultyServersFailTheRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: another server is built")
+	}
+	t.Parallel()
+	server := buildFaultyServer(t)
+	for lie, want := range map[string]string{
+		"":      "",
+		"drop":  "1 acknowledged and lost",
+		"twice": "1 applied more often than acknowledged",
+		"again": "1 with other results or in another order",
+		"order": "1 with other results or in another order",
+		"words": "1 with another status or output",
+	} {
+		t.Run("lie="+lie, func(t *testing.T) {
+			t.Parallel()
+			out := filepath.Join(t.TempDir(), "report")
+			ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir(), "LIE=" + lie}, "load", "run", tinyScenario(t, ""), "--server-binary", server,
+				"--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+			rep := readReport(t, out)
+			if lie == "" {
+				if ran.Code != 0 || !rep.Balance.OK() || rep.Balance.Compared != 8 || rep.Balance.Ordered != 8 {
+					t.Errorf("no lie: code %d, %+v\n%s%s", ran.Code, rep.Balance, ran.Out, ran.Errors)
+				}
+				return
+			}
+			b := rep.Balance
+			if ran.Code != 21 || b.OK() || b.Missing > 0 || b.Compared != 8 || b.Differ != 1 || b.Imbalances != 1 {
+				t.Errorf("code %d, want 21; ledger %+v\n%s%s", ran.Code, b, ran.Out, ran.Errors)
+			}
+			expectTexts(t, ran.Errors, "1 of 8 event states differ from the ledger: "+want, " check ", " number ")
+		})
+	}
+}
+
+// buildFaultyServer builds a server that may lie, from this tree: its sources lie over the true ones while it is compiled, and stay
+// in a temporary folder.
+func buildFaultyServer(t *testing.T) string {
+	t.Helper()
+	compiler := testenv.Program(t, "go", "golang-go", "/usr/local/go/bin")
+	dir, event := t.TempDir(), filepath.Join(harness.Root(), "internal", "pipeline", "event")
+	apply := filepath.Join(event, "apply.go")
+	text := readFile(t, apply)
+	const at = "\ts.count(from.Stream.Stream, from.Number)\n\t// Within one numbering"
+	if strings.Count(string(text), at) != 1 {
+		t.Fatalf("%s has no place for the lie any more, which is before\n%s", apply, at)
+	}
+	lying := filepath.Join(dir, "apply.go")
+	writeFile(t, lying, strings.Replace(string(text), at, "\tif lie(s, r, from) {\n\t\treturn shard.Applied\n\t}\n"+at, 1))
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		apply: lying, filepath.Join(event, "lie.go"): filepath.Join(harness.Root(), "test", "testdata", "liar", "lie.go.txt"),
+	}})
+	noError(t, err)
+	file, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "muster")
+	writeFile(t, file, overlay)
+	build := exec.CommandContext(t.Context(), compiler, "build", "-overlay", file, "-o", binary, "./cmd/muster")
+	build.Dir = harness.Root()
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the server that lies: %v\n%s", err, out)
+	}
+	return binary
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+func noError(t testing.TB, err error) {
+	t.Helper()
+	noError(t, err)
+}
+
+func writeFile[T string | []byte](t testing.TB, path string, data T) {
+	t.Helper()
+	noError(t, os.WriteFile(path, []byte(data), 0o600))
+}
+
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	noError(t, err)
+	return data
+}
+
+// readReport reads the report that a load run left in a folder.
+func readReport(t testing.TB, dir string) *report.Report {
+	t.Helper()
+	rep, err := report.Read(filepath.Join(dir, "run.json"))
+	noError(t, err)
+	return rep
+}
+
+// expectTexts fails the test for each of these texts that a text lacks.
+func expectTexts(t testing.TB, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		expectTexts(t, text, want)
+	}
+}
+
+// refuseTexts fails the test for each of these texts that a text holds.
+func refuseTexts(t testing.TB, text string, unwanted ...string) {
+	t.Helper()
+	for _, one := range unwanted {
+		refuseTexts(t, text, one)
+	}
+}
+
+// awaitEvent waits until an event of the default namespace is as it should be, and returns it.
+func awaitEvent(
+	t testing.TB, api *client.Client, node, check, what string, ok func(v1.Event) bool,
+) (e v1.Event) {
+	t.Helper()
+	harness.Until(t, 2*time.Minute, fmt.Sprintf("%s/%s: %s", node, check, what), func() (string, bool) {
+		e = eventOf(t, api, node, check)
+		return fmt.Sprintf("%+v", e), ok(e)
+	})
+	return e
+}

@@ -1,0 +1,412 @@
+//go:build linux
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// Network is a switch with machines: network namespaces and cables (veth pairs) between
+// them. All of it lives in namespaces that processes of the test hold, so that it is gone
+// with them, also when the test is killed; nothing of it shows on the machine itself.
+type Network struct {
+	t      testing.TB
+	holder *Process
+	n      int
+}
+
+// Machine is one of the network: an address, a host name, a machine id and a boot id of
+// its own.
+type Machine struct {
+	t       testing.TB
+	network *Network
+	holder  *Process
+	port    string // of the switch
+	id      string // of the machine: 32 digits that begin with its number
+	boots   int
+
+	Name    string
+	Address string // 10.77.0.N
+}
+
+// NewNetwork makes a switch; the test is left out where that cannot be.
+func NewNetwork(t testing.TB) *Network {
+	t.Helper()
+	testenv.Root(t)
+	testenv.Program(t, "ip", "iproute2", "/usr/sbin", "/sbin")
+	if out, err := exec.Command("unshare", "--net", "--mount", "--uts", "true").CombinedOutput(); err != nil {
+		testenv.LeftOut(t, "no network namespace is to be had: "+strings.TrimSpace(string(out)), "sudo scripts/nightly.sh blackbox")
+	}
+	n := &Network{t: t, holder: holdNamespaces(t, "ip link add br0 type bridge && ip link set br0 up")}
+	return n
+}
+
+// ipPath is for scripts: Debian has ip in /usr/sbin, which is in root's PATH only.
+const ipPath = `PATH="$PATH:/usr/sbin:/sbin"; `
+
+// holdNamespaces starts a process with namespaces of its own, and returns when it has run
+// the script in them.
+func holdNamespaces(t testing.TB, script string, args ...string) *Process {
+	t.Helper()
+	words := append([]string{"unshare", "--net", "--mount", "--uts", "sh", "-c", ipPath + script + " && echo ready && exec sleep infinity", "sh"}, args...)
+	p := LaunchCommand(t, nil, words...)
+	Until(t, 20*time.Second, "namespaces are there", func() (string, bool) {
+		if p.Ended() {
+			t.Fatalf("make namespaces: %s", p.Log())
+		}
+		return p.Log(), strings.Contains(p.Log(), "ready")
+	})
+	return p
+}
+
+// Machine adds a machine: it runs, and its cable is plugged in.
+func (n *Network) Machine(name string) *Machine {
+	n.t.Helper()
+	n.n++
+	m := &Machine{t: n.t, network: n, Name: name, Address: fmt.Sprintf("10.77.0.%d", n.n),
+		id: fmt.Sprintf("%08x", n.n) + strings.Repeat(fmt.Sprintf("%x", n.n%16), 24)}
+	m.boot()
+	return m
+}
+
+func (m *Machine) boot() {
+	m.t.Helper()
+	m.boots++
+	m.port = fmt.Sprintf("p%s-%d", m.Address[strings.LastIndexByte(m.Address, '.')+1:], m.boots)
+	m.holder = holdNamespaces(m.t, strings.Join([]string{
+		`printf %s "$1" >/proc/sys/kernel/hostname`,
+		`mount --bind "$2/machine-id" /etc/machine-id`, `mount --bind "$2/boot_id" /proc/sys/kernel/random/boot_id`, `ip link set lo up`,
+	}, " && "), m.Name, machineFiles(m.t, m.id, fmt.Sprintf("boot-%d-of-%s", m.boots, m.Name)))
+	m.network.runOnSwitch("link", "add", m.port, "type", "veth", "peer", "name", "eth0", "netns", fmt.Sprint(m.holder.PID()))
+	m.network.runOnSwitch("link", "set", m.port, "master", "br0", "up")
+	m.MustRun(ipPath + "ip addr add " + m.Address + "/24 dev eth0 && ip link set eth0 up")
+}
+
+// Crash ends the machine without a word to anybody, and starts it again: it has another
+// boot id, and knows nothing of the connections it had.
+func (m *Machine) Crash(running ...*Process) {
+	m.t.Helper()
+	m.Pull() // packets that the kernel sends for killed processes are lost
+	for _, p := range append(running, m.holder) {
+		p.Kill()
+	}
+	m.boot()
+}
+
+func (n *Network) runOnSwitch(args ...string) {
+	n.t.Helper()
+	words := append([]string{"--target", fmt.Sprint(n.holder.PID()), "--net", "ip"}, args...)
+	cmd := exec.Command("nsenter", words...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH") + ":/usr/sbin:/sbin"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		n.t.Fatalf("ip %v: %v\n%s", args, err, out)
+	}
+}
+
+// Command returns the words that begin a command on this machine.
+func (m *Machine) Command() []string {
+	return []string{"nsenter", "--target", fmt.Sprint(m.holder.PID()), "--net", "--mount", "--uts"}
+}
+
+// MustRun runs a shell script on this machine.
+func (m *Machine) MustRun(script string) string {
+	m.t.Helper()
+	words := append(m.Command(), "sh", "-c", script)
+	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+	if err != nil {
+		m.t.Fatalf("on %s: %s: %v\n%s", m.Name, script, err, out)
+	}
+	return string(out)
+}
+
+// Run runs muster on this machine to its end.
+func (m *Machine) Run(env []string, args ...string) Result {
+	m.t.Helper()
+	return runCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
+}
+
+// Launch starts muster on this machine and does not wait.
+func (m *Machine) Launch(env []string, args ...string) *Process {
+	m.t.Helper()
+	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
+}
+
+// Pull takes the cable out: the link is down at both ends.
+func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "down") }
+
+// Plug puts it in again.
+func (m *Machine) Plug() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "up") }
+
+// MachineID returns the content of the machine's /etc/machine-id.
+func (m *Machine) MachineID() string {
+	m.t.Helper()
+	return strings.TrimSpace(m.MustRun("cat /etc/machine-id"))
+}
+
+// Dial connects as a process of this machine does.
+func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	runtime.LockOSThread() // the thread goes into the namespace and comes back
+	here, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	defer here.Close()
+	there, err := os.Open(filepath.Join("/proc", fmt.Sprint(m.holder.PID()), "ns/net"))
+	if err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	defer there.Close()
+	if err := unix.Setns(int(there.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread()
+		return nil, err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if back := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); back == nil {
+		runtime.UnlockOSThread() // else the thread ends with this goroutine
+	}
+	return conn, err
+}
+
+// Proxy passes TCP connections on to an address, until their answers are muted.
+type Proxy struct {
+	Address string
+	Stop    func()       // ends it, and its connections
+	muted   atomic.Int64 // connections of this number and before hear nothing more
+	last    atomic.Int64
+}
+
+// NewProxy begins to listen; it ends with the test.
+func NewProxy(t testing.TB, to string) *Proxy {
+	t.Helper()
+	return NewProxyAt(t, "127.0.0.1:0", to)
+}
+
+// NewProxyAt listens at an address.
+func NewProxyAt(t testing.TB, address, to string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{Address: l.Addr().String()}
+	var passing sync.WaitGroup
+	ended := make(chan struct{})
+	passing.Go(func() {
+		for {
+			from, err := l.Accept()
+			if err != nil {
+				return
+			}
+			number := p.last.Add(1)
+			passing.Go(func() { p.pass(from, to, number, ended) })
+		}
+	})
+	p.Stop = sync.OnceFunc(func() {
+		l.Close()
+		close(ended)
+		passing.Wait()
+	})
+	t.Cleanup(p.Stop)
+	return p
+}
+
+// Mute drops all further bytes from the server on the present connections; it still forwards bytes to the server.
+func (p *Proxy) Mute() { p.muted.Store(p.last.Load()) }
+
+func (p *Proxy) pass(from net.Conn, to string, number int64, ended <-chan struct{}) {
+	defer from.Close()
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	done := make(chan struct{}, 2)
+	go func() { _, _ = io.Copy(server, from); done <- struct{}{} }()
+	go func() { _, _ = io.Copy(&answers{from, p, number}, server); done <- struct{}{} }()
+	select {
+	case <-done:
+	case <-ended:
+	}
+}
+
+// answers forwards the server's bytes on one connection.
+type answers struct {
+	net.Conn
+	proxy  *Proxy
+	number int64
+}
+
+func (a *answers) Write(b []byte) (int, error) {
+	if a.number <= a.proxy.muted.Load() {
+		return len(b), nil
+	}
+	return a.Conn.Write(b)
+}
+
+// Daemon is a program of somebody else that stands between agents and servers: the
+// Debian package, run with a configuration of the test's.
+type Daemon struct {
+	*Process
+	t       testing.TB
+	words   []string
+	Address string
+	Dir     string
+}
+
+// Start starts it and waits until it listens.
+func (d *Daemon) Start() {
+	d.t.Helper()
+	d.Process = LaunchCommand(d.t, nil, d.words...)
+	Until(d.t, 30*time.Second, d.words[0]+" listens", func() (string, bool) {
+		if d.Ended() {
+			d.t.Fatalf("%s ended:\n%s", d.words[0], d.Log())
+		}
+		nc, err := net.Dial("tcp", d.Address)
+		if err != nil {
+			return err.Error(), false
+		}
+		nc.Close()
+		return "", true
+	})
+}
+
+// HAProxy balances TCP, from each address to a server's; both are host:port. The line
+// is added to every server line; connections that are silent are cut.
+func HAProxy(t testing.TB, silent time.Duration, line string, passes map[string]string) *Daemon {
+	t.Helper()
+	program := testenv.Program(t, "haproxy", "haproxy", "/usr/sbin")
+	d := &Daemon{t: t, Dir: t.TempDir()}
+	text := fmt.Sprintf("global\n  maxconn 200\ndefaults\n  mode tcp\n  timeout connect 5s\n  timeout client %[1]dms\n  timeout server %[1]dms\n", silent.Milliseconds())
+	n := 0
+	for from, to := range passes {
+		d.Address = from
+		text += fmt.Sprintf("frontend f%[1]d\n  bind %[2]s\n  default_backend b%[1]d\nbackend b%[1]d\n  server one %[3]s %[4]s\n", n, from, to, line)
+		n++
+	}
+	file := filepath.Join(d.Dir, "haproxy.cfg")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.words = []string{program, "-db", "-f", file}
+	d.Start()
+	return d
+}
+
+// Squid is a forward proxy that asks for a user and a password and finds hosts in a list
+// of its own.
+type Squid struct{ *Daemon }
+
+// SquidUser and SquidPassword are the credentials of the proxy.
+const (
+	SquidUser     = "agent"
+	SquidPassword = "pass word@1"
+	squidEntry    = SquidUser + ":$apr1$muster$ztcQPoShqCDDkz7hqtjbp/\n"
+)
+
+// NewSquid starts one; hosts are names that it finds at 127.0.0.1, and ports those to
+// which it opens tunnels.
+func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
+	t.Helper()
+	program := testenv.Program(t, "squid", "squid", "/usr/sbin")
+	login := testenv.Program(t, "basic_ncsa_auth", "squid", "/usr/lib/squid")
+	dir, err := os.MkdirTemp("", "muster-squid-") // t.TempDir is root's alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) }) // at last
+	s := &Squid{&Daemon{t: t, Dir: dir, Address: Port(t)}}
+	for name, text := range map[string]string{
+		"users": squidEntry, "hosts": "127.0.0.1 " + strings.Join(hosts, " ") + "\n",
+		"squid.conf": strings.NewReplacer("DIR", dir, "ADDRESS", s.Address, "LOGIN", login, "PORTS", strings.Join(ports, " ")).Replace(squidConf),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Geteuid() == 0 { // it gives up root by itself
+		giveToUser(t, dir, "proxy")
+	}
+	// The name belongs to its shared memory, which outlives a kill.
+	name := fmt.Sprintf("muster%d", rand.Uint32())
+	s.words = []string{program, "-N", "-n", name, "-f", filepath.Join(dir, "squid.conf")}
+	t.Cleanup(func() {
+		s.Kill()
+		left, _ := filepath.Glob("/dev/shm/" + name + "-*")
+		for _, file := range left {
+			_ = os.Remove(file)
+		}
+		if log, err := os.ReadFile(filepath.Join(dir, "cache.log")); err == nil && t.Failed() {
+			t.Logf("squid said:\n%s", tail(string(log), 20))
+		}
+	})
+	s.Start()
+	return s
+}
+
+const squidConf = `http_port ADDRESS
+pid_filename DIR/squid.pid
+access_log stdio:DIR/access.log
+cache_log DIR/cache.log
+coredump_dir DIR
+hosts_file DIR/hosts
+dns_nameservers 127.0.0.1
+visible_hostname proxy.test
+cache deny all
+cache_mem 4 MB
+max_filedescriptors 1024
+shutdown_lifetime 1 seconds
+pinger_enable off
+auth_param basic program LOGIN DIR/users
+auth_param basic children 2 startup=1 idle=1
+auth_param basic realm muster
+acl known proxy_auth REQUIRED
+acl agents port PORTS
+acl CONNECT method CONNECT
+http_access deny !agents
+http_access allow CONNECT known
+http_access deny all
+`
+
+// Tunnels returns the lines of its log.
+func (s *Squid) Tunnels() []string {
+	s.t.Helper()
+	data, err := os.ReadFile(filepath.Join(s.Dir, "access.log"))
+	if err != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSpace(string(data)), "\n")
+}
+
+func giveToUser(t testing.TB, dir, name string) {
+	t.Helper()
+	who, err := user.Lookup(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, _ := strconv.Atoi(who.Uid)
+	gid, _ := strconv.Atoi(who.Gid)
+	if out, err := exec.Command("chown", "-R", fmt.Sprintf("%d:%d", uid, gid), dir).CombinedOutput(); err != nil {
+		t.Fatalf("chown: %v\n%s", err, out)
+	}
+}

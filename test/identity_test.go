@@ -1,0 +1,218 @@
+//go:build linux
+
+package test
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// A machine was cloned with its agent, and both are switched on: who comes second is sent
+// away and told what to type, one event names both, and what the check says is the first
+// machine's word alone.
+func TestClonedIdentity(t *testing.T) {
+	t.Parallel()
+	const one, other = "3f2a91c0aaaaaaaaaaaaaaaaaaaaaaaa", "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
+	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
+	api := s.Client()
+	first := s.NewAgent("image")
+	first.OnMachine(one, "boot-1")
+	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: where}\nspec:\n  targets: {nodes: [image]}\n  interval: 1s\n" +
+		"  command: cat /etc/machine-id; grep -q " + one + " /etc/machine-id || exit 2\n")
+	first.Start()
+	results := func(more uint64) {
+		t.Helper()
+		want := eventOf(t, api, "image", "where").Results + more
+		awaitEvent(t, api, "image", "where", "results are applied", func(e v1.Event) bool { return e.Results >= want })
+	}
+	results(1)
+	first.Stop()
+	second := first.Clone()
+	second.OnMachine(other, "boot-2")
+	first.Start()
+	results(1)
+
+	second.Start()
+	second.AwaitLog("(clone)", "muster-agent reset-identity")
+	results(3)
+	told := ""
+	harness.Until(t, 20*time.Second, "the node's event tells", func() (string, bool) {
+		r := harness.Run(t, s.Env(), "describe", "event", "image/"+model.BuiltinCheckName(model.IdentityCheck))
+		told = r.Out
+		return r.Out + r.Errors, r.Code == 0
+	})
+	expectTexts(t, strings.ReplaceAll(told, "\n", " "), "127.0.0.1 (machine "+one[:8], "127.0.0.1 (machine "+other[:8], "reset-identity", "CRITICAL")
+	if log := s.Log(); !strings.Contains(log, "two machines have one identity") || !strings.Contains(log, "node=image") {
+		t.Errorf("the server's log does not tell:\n%s", log)
+	}
+	if got := statusChanges(t, api, "image", "where"); len(got) != 0 {
+		t.Errorf("the clone's results count: %+v", got)
+	}
+	if e := eventOf(t, api, "image", "where"); e.Status != model.OK || !strings.Contains(e.Output, one) {
+		t.Errorf("the check says %+v", e)
+	}
+	refuseTexts(t, first.Log(), "duplicate")
+	if n := len(problemsOf(t, api, "image")); n != 1 { // that of the event
+		t.Errorf("%d problems", n)
+	}
+}
+
+// Two agents on one machine, as in two containers of one kernel, look the same. The second
+// takes over, as the same machine would that lost its network; the first is sent away when
+// it comes again while the other lives. What either ran is applied once, and nobody is
+// taken for dead.
+func TestIndistinguishableAgents(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
+	api := s.Client()
+	first, runs := s.NewAgent("image"), s.Counter("count", "image")
+	first.Start()
+	runs.AwaitRuns(2)
+	awaitLastResult(t, api, "image", "count", runs)
+	first.Kill()
+	second := first.Clone()
+	runs.Unblock()
+
+	first.Start()
+	runs.AwaitRuns(2)
+	second.Start()
+	said := func(a *harness.Agent, words ...string) {
+		t.Helper()
+		harness.Until(t, 30*time.Second, "who is sent away hears why", func() (string, bool) {
+			log := a.Log()
+			for _, word := range append(words, "muster-agent reset-identity") {
+				if !strings.Contains(log, word) {
+					return log, false
+				}
+			}
+			return log, true
+		})
+	}
+	said(first, "(duplicate)", "two agents have one identity")
+	runs.AwaitRuns(2)
+	again := func(a *harness.Agent) { // who comes again need not wait for its turn
+		t.Helper()
+		runs.Block()
+		sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+		a.Kill()
+		a.Start()
+	}
+	again(first)
+	said(first, "(clone)", "another machine has the identity of node image")
+	awaitEvent(t, api, "image", model.BuiltinCheckName(model.IdentityCheck), "the node's event tells", func(e v1.Event) bool { return e.Status == model.Critical })
+	runs.Block()
+	sleep(t.Context(), 2*time.Second) // until the second has sent what it ran
+	second.Kill()
+	again(first)
+	harness.Until(t, 30*time.Second, "every run of either is applied", func() (string, bool) {
+		e := eventOf(t, api, "image", "count")
+		if e.Results > runs.Runs() {
+			t.Fatalf("%d runs, %d results applied", runs.Runs(), e.Results)
+		}
+		return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Results == runs.Runs()
+	})
+	if e := eventOf(t, api, "image", "count"); e.Lost != 0 {
+		t.Errorf("%d results were lost", e.Lost)
+	}
+	for _, code := range []string{"hole", "streams", "malformed"} {
+		if n := s.Metric("muster_session_frames_total", fmt.Sprintf("outcome=%q", code)); n != 0 {
+			t.Errorf("%g frames were a %s", n, code)
+		}
+	}
+}
+
+// certificateOf reads the certificate that an agent holds.
+func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
+	t.Helper()
+	data := readFile(t, filepath.Join(a.State, "identity.json"))
+	var kept struct{ Certificate []byte }
+	unmarshalFile(t, data, &kept)
+	block, _ := pem.Decode(kept.Certificate)
+	if block == nil {
+		t.Fatalf("no certificate in %s", data)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	noError(t, err)
+	return cert
+}
+
+func unmarshalFile(t *testing.T, data []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(data, into); err != nil {
+		t.Fatalf("%v in\n%s", err, data)
+	}
+}
+
+// With lives as short as this one can see it: an agent renews its certificate while its
+// session goes on; one that could not, and has expired, renews by itself when it meets the
+// server again; and once its node is deleted it hears what to type instead.
+func TestCertificateRenewal(t *testing.T) {
+	if testing.Short() {
+		t.Skip("certificates run out")
+	}
+	t.Parallel()
+	const life = 12 * time.Second
+	s := harness.StartServer(t, "--certificate-life", life.String())
+	api := s.Client()
+	agent, runs := s.NewAgent("web01"), s.Counter("count", "web01")
+	agent.Start()
+	runs.AwaitRuns(1)
+	first := certificateOf(t, agent)
+	if left := time.Until(first.NotAfter); left > life {
+		t.Errorf("the certificate is good for %s", left)
+	}
+	renewed := func(after *x509.Certificate) *x509.Certificate {
+		t.Helper()
+		var now *x509.Certificate
+		harness.Until(t, 60*time.Second, "the certificate is renewed", func() (string, bool) {
+			now = certificateOf(t, agent)
+			return now.NotAfter.String(), now.NotAfter.After(after.NotAfter)
+		})
+		return now
+	}
+	second := renewed(first)
+	if n := strings.Count(agent.Log(), "msg=connected"); n != 1 {
+		t.Errorf("%d sessions were opened:\n%s", n, agent.Log())
+	}
+	if string(second.RawSubjectPublicKeyInfo) != string(first.RawSubjectPublicKeyInfo) {
+		t.Error("the key is another one")
+	}
+	if n := s.Metric("muster_certificate_renewals_total", `outcome="renewed"`); n < 1 {
+		t.Errorf("%g renewals are counted", n)
+	}
+
+	s.Stop()
+	harness.Until(t, 60*time.Second, "the certificate has expired", func() (string, bool) {
+		left := time.Until(certificateOf(t, agent).NotAfter)
+		return left.String(), left < -time.Second
+	})
+	expired := certificateOf(t, agent)
+	agent.Stop()  // and not killed: no run is to be lost
+	agent.Start() // so that it need not wait long for its next attempt
+	s.Start()
+	renewed(expired)
+	awaitAllResults(t, api, "web01", "count", runs)
+	if n := s.Metric("muster_certificate_renewals_total", `outcome="renewed_expired"`); n < 1 {
+		t.Errorf("%g renewals of what has expired are counted", n)
+	}
+
+	s.Try("delete", "node", "web01", "--yes").Expect(0)
+	agent.AwaitLog("the server does not renew this machine's certificate", "muster node token")
+	harness.Until(t, 10*time.Second, "that is counted", func() (string, bool) {
+		n := s.Metric("muster_certificate_renewals_total", `outcome="barred"`) + s.Metric("muster_certificate_renewals_total", `outcome="unknown"`)
+		return fmt.Sprint(n), n > 0
+	})
+	if e := eventOf(t, api, "web01", model.KeepaliveCheckName); e.Results != 0 {
+		t.Errorf("the node is still there: %+v", e)
+	}
+}

@@ -1,0 +1,219 @@
+//go:build linux
+
+package test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// A scenario with people at work: a server of its own, pages, watches, resources written;
+// checks and groups that come, change and go, and are held by every agent concerned.
+func TestLoadPeople(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "people.yaml"), filepath.Join(dir, "out")
+	text := `scenario: muster.load/v1
+seed: 3
+agents:
+  - {name: web, count: 30, checks: [{name: http, count: 2, interval: 2s, changes: 0.1}]}
+  - {name: db, count: 10, tls: true, checks: [{name: io, interval: 1s, status: {critical: 0.5}}]}
+phases: [{ramp: 500ms}, {steady: 9s, warmup: 1s}, {drain: 20s}]
+intent:
+  - {at: 500ms, every: 1s, create: 2, change: 1, delete: 1, kind: check, class: web}
+  - {at: 1s, every: 2s, create: 1, change: 1, delete: 1, kind: group}
+operators: {lists: 2, pages: 2/s, watches: 2, applies: 1/s} # so few that a slow machine answers them all
+objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
+`
+	writeFile(t, file, text)
+	ran := harness.Run(t, os.Environ(), "load", "run", file, "--max-lag", "1h", "--out", out)
+	ran.Expect(0)
+	rep := readReport(t, out)
+	worked := map[string]report.Worked{}
+	for _, w := range rep.Operators {
+		worked[w.What] = w
+	}
+	for _, what := range []string{"list", "watch", "apply"} {
+		if w := worked[what]; w.Requests < 5 || w.Failed > 0 || w.Latency.Max <= 0 {
+			t.Errorf("%s: %+v", what, w)
+		}
+	}
+	shown := map[string]float64{} // by the seconds
+	for i := range rep.Samples {
+		maps.Copy(shown, rep.Samples[i].Figures())
+	}
+	for _, figure := range []string{"p99", "beyond-p99", "list-p99", "apply-p99", "watch-p99", "holds-p99"} {
+		if shown[figure] <= 0 {
+			t.Errorf("no second shows %s: %v", figure, shown)
+		}
+	}
+	if len(rep.Changes) != 2 || len(rep.Goals) != 4 || len(rep.Label) != 1 || !strings.HasPrefix(rep.Label[0], "the generator was allowed to be 1h0m0s late") {
+		t.Fatalf("changes %+v, goals %+v, labels %v", rep.Changes, rep.Goals, rep.Label)
+	}
+	for i, least := range []int{2 * 30, 40} { // on a slow machine fewer changes fit
+		if h := rep.Changes[i]; h.Agents < least || h.Never > 0 || h.Holds.Max <= 0 || h.Answered.Max <= 0 {
+			t.Errorf("%s: %+v", h.What, h)
+		}
+	}
+}
+
+// What a scenario waits for, and what is wrong with a file, are told with exit codes of
+// their own before anything starts.
+func TestLoadRefusals(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mine.yaml")
+	writeFile(t, file, "scenario: muster.load/v1\nagents: [{name: web, count: 5, cheks: []}]\nphases: [{steady: 1m}]\n")
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"load run glaber-400000-values-quick", model.Unsupported.Exit(), "values (measured values): comes with the metrics pipeline"},
+		{"load run " + file, model.Invalid.Exit(), "mine.yaml:2:32: agents[0].cheks: unknown field; did you mean checks?"},
+		{"load lint " + file, model.Invalid.Exit(), "mine.yaml:2:32: agents[0].cheks: unknown field; did you mean checks?"},
+		{"load run sensu-4000x40x5", model.NotFound.Exit(), "did you mean sensu-4000x40x5s?"},
+		{"load show muster-overload-soak", model.Invalid.Exit(), "muster-overload has no soak form"},
+	} {
+		ran := harness.Run(t, append(os.Environ(), "TMPDIR="+dir), strings.Fields(c.args)...)
+		ran.Expect(c.code, c.says)
+	}
+}
+
+// Each pipeline is sped up in turn: the others are timed beside it, and every message about a
+// problem comes once, by a handler and by a route, also while people silence machines. Whatever else
+// the server says of a problem is taken: none of its messages is given up.
+func TestLoadMixed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "mixed.yaml"), filepath.Join(dir, "out")
+	text := `scenario: muster.load/v1
+seed: 3
+agents:
+  - {name: web, count: 20, checks: [{name: http, count: 2, interval: 1s, changes: 0.1, alert: route}, {name: disk, interval: 2s}]}
+  - {name: db, count: 10, tls: true, checks: [{name: io, interval: 1s, status: {critical: 0.1}, changes: 0.1, alert: handler}]}
+phases:
+  - ramp: 500ms
+  - {name: usual, steady: 3s}
+  - {name: people, steady: 2s, faster: {operators: 4}}
+  - {name: intent, steady: 2s, faster: {intent: 4}}
+  - {name: alerts, steady: 2s, faster: {alerts: 4}}
+  - drain: 20s
+intent:
+  - {at: 500ms, every: 2s, create: 1, change: 1, delete: 1, kind: check, class: web}
+operators: {lists: 1, pages: 4/s, applies: 2/s, silences: 2/s, runs: 2/s, facts: 2/s}
+objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, run-p99: 60s, holds-p99: 60s, tell-p99: 60s, history-behind: 60s}
+`
+	writeFile(t, file, text)
+	ran := harness.Run(t, os.Environ(), "load", "run", file, "--max-lag", "1h", "--out", out)
+	rep := readReport(t, out)
+	// On a machine that others keep busy one pipeline may starve another; nothing else may be wrong.
+	starved := 0
+	for _, p := range rep.Phases {
+		starved += len(p.Starved)
+	}
+	if want := map[bool]int{false: 0, true: 20}[starved > 0]; ran.Code != want || len(rep.Late()) != starved {
+		t.Fatalf("code %d, want %d; late is %q\n%s%s", ran.Code, want, rep.Late(), ran.Out, ran.Errors)
+	}
+	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
+		t.Errorf("messages: %+v", told)
+	}
+	log := readFile(t, filepath.Join(out, "server.log"))
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "message given up") {
+			t.Errorf("the server gave a message up: %s", line)
+			break
+		}
+	}
+	worked := map[string]report.Worked{}
+	for _, w := range rep.Operators {
+		worked[w.What] = w
+	}
+	for _, what := range []string{"list", "apply", "silence", "run", "fact"} { // on a slow machine fewer are answered
+		if w := worked[what]; w.Requests < 3 || w.Failed > 0 || w.Latency.Max <= 0 {
+			t.Errorf("%s: %+v", what, w)
+		}
+	}
+	faster := map[string]float64{}
+	for _, p := range rep.Phases {
+		for pipeline, times := range p.Faster {
+			faster[pipeline] += times
+		}
+		beside := map[string]bool{}
+		for _, b := range p.Beside {
+			beside[b.Figure] = true
+		}
+		if p.Kind == "steady" && (!beside["beyond-p99"] || !beside["held"]) {
+			t.Errorf("%s: the results are not beside the others: %+v", p.Name, p.Beside)
+		}
+	}
+	if len(faster) != 3 || faster["operators"] != 4 || faster["intent"] != 4 || faster["alerts"] != 4 {
+		t.Errorf("sped up: %v", faster)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil || !strings.Contains(string(page), "Who was told") || !strings.Contains(string(page), "operators ×4") {
+		t.Errorf("the page does not show who was told, or what was sped up: %v", err)
+	}
+}
+
+// Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is
+// taken over in the documented time, no interval is without a run, alerts are those of the
+// proxy nodes, and the ledger holds.
+func TestLoadProxies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for turns of several intervals")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	file, out := filepath.Join(dir, "turns.yaml"), filepath.Join(dir, "report")
+	text := `scenario: muster.load/v1
+title: Things without an agent
+seed: 3
+proxies:
+  - {name: switch, count: 10, labels: {vendor: acme}}
+agents:
+  - name: poller
+    count: 8
+    checks:
+      - {name: ping, count: 4, interval: 4s, timeout: 1s, proxy: {groups: [switch]}, roundRobin: true, changes: 0.05}
+      - {name: snmp, interval: 4s, proxy: {groups: [switch]}}
+      - {name: disk, interval: 2s}
+phases:
+  - ramp: 1s
+  - {steady: 14s, warmup: 1s}
+  - drain: 30s
+faults:
+  - {at: 2s, for: 9s, hang: {count: 2}}
+  - {at: 2s, for: 5s, fail: {check: ping-002, count: 3}}
+  - {at: 3s, cut: {count: 2}}
+objectives: {takeover-max: 60s}
+`
+	writeFile(t, file, text)
+	ran := harness.Run(t, []string{"TMPDIR=" + dir}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	ran.Expect(0, "nothing lost, nothing twice", "\n  turns            ")
+	rep := readReport(t, out)
+	x := rep.Turns
+	if x.Due < 4*10*3 || x.Due > 4*10*4 || x.Missed != 0 || x.Ran+x.Passed+x.Unjudged != x.Due || x.Ran < x.Due*8/10 {
+		t.Errorf("turns: %s", x)
+	}
+	if x.Taken == 0 || rep.Figures()["takeover-max"] != x.Took.Max {
+		t.Errorf("nobody took over: %s, %v", x, rep.Figures())
+	}
+	if b := rep.Balance; b.Compared != 4*10+10+8 || b.Sent != b.Acknowledged {
+		t.Errorf("ledger: %s", b)
+	}
+	if f := rep.Faults[1]; f.Places != 3 || f.Alerts == 0 || f.Missing+f.Extra > 0 {
+		t.Errorf("alerts: %+v", f)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil || !strings.Contains(string(page), "Whose turn it was") {
+		t.Errorf("the page has no turns: %v", err)
+	}
+}

@@ -1,0 +1,459 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// The messages that people meet: each says what happened, where, and what to type. What
+// a check says of itself stands among them: it is read at 3 a.m., too.
+func TestErrorMessages(t *testing.T) {
+	t.Parallel()
+	s, _ := startUp(t)
+	s.Args = []string{"--demo", "60"}
+	s.Start()
+	file := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(s.Dir, name)
+		writeFile(t, path, text)
+		return path
+	}
+	check := func(name, rest string) string {
+		return "apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + name + "}\nspec:\n  interval: 1s\n  " + rest + "\n"
+	}
+	if _, err := pki.Open(filepath.Join(s.Dir, "other"), []string{"localhost"}, time.Now); err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	noError(t, err)
+	file("field.yaml", check("typing", "comand: date\n  targets: {groups: [all]}"))
+	file("unit.yaml", check("typing", "command: date\n  ttl: 300\n  targets: {groups: [all]}"))
+	s.CLI("apply", "-f", file("names.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {command: 'true'}\n"))
+	file("nobody.yaml", check("lonely", "command: date\n  targets: {groups: [wbe]}"))
+	file("handler.yaml", check("lonely", "command: date\n  alert: {handlers: [pagr]}"))
+	file("missing.yaml", check("missing", "command: check_nothing -w 1\n  targets: {groups: [all]}"))
+	file("unset.yaml", check("unset", "command: 'echo {{ .props.nothing_warn }}'\n  targets: {groups: [all]}"))
+	file("fleet.yaml", strings.Replace(check("wide", "command: date\n  targets: {groups: [fleet]}"), "{name: wide}", "{name: wide, namespace: demo}", 1))
+
+	var text strings.Builder
+	say := func(env []string, line string) {
+		t.Helper()
+		words := strings.Fields(strings.ReplaceAll(line, "DIR", s.Dir))
+		r := harness.Run(t, append(s.Env(), env...), words...)
+		fmt.Fprintf(&text, "$ muster %s\n%s%s", line, r.Out, r.Errors)
+		if r.Code != 0 {
+			fmt.Fprintf(&text, "[exit code %d]\n", r.Code)
+		}
+		text.WriteByte('\n')
+	}
+	say(nil, "--server https://"+harness.Port(t)+" status")
+	say(nil, "--ca DIR/other/ca.crt status")
+	say([]string{"MUSTER_SERVER=https://127.0.0.1:" + s.Listen[strings.LastIndexByte(s.Listen, ':')+1:]}, "status")
+	token := s.CLI("auth", "token", "create", "--expires", "1s")
+	expired := []string{"MUSTER_TOKEN=" + strings.TrimSpace(token)}
+	harness.Until(t, 20*time.Second, "the token expires", func() (string, bool) {
+		r := harness.Run(t, append(s.Env(), expired...), "auth", "whoami")
+		return r.Out, r.Code == model.Unauthenticated.Exit()
+	})
+	say(expired, "status")
+	say([]string{"MUSTER_TOKEN=" + strings.TrimSpace(s.CLI("auth", "token", "create"))}, "apply -f DIR/missing.yaml")
+	for _, line := range []string{"lint DIR/field.yaml", "lint DIR/unit.yaml", "apply -f DIR/nobody.yaml", "apply -f DIR/handler.yaml",
+		"apply -f DIR/missing.yaml -m try", "apply -f DIR/unset.yaml", "plan -f DIR/fleet.yaml", "apply -f DIR/fleet.yaml"} {
+		say(nil, line)
+	}
+	for _, name := range []string{"missing", "unset"} {
+		harness.Until(t, 30*time.Second, name+" has a result", func() (string, bool) {
+			e := eventsByCheck(t, s)[name]
+			if e.Results > 0 {
+				fmt.Fprintf(&text, "the event %s is %s: %s\n\n", name, e.Status, e.Output)
+			}
+			return e.Output, e.Results > 0
+		})
+	}
+	say(nil, "up --data "+s.Data)
+	hide := []struct{ what, with string }{
+		{regexp.QuoteMeta(s.Data), "DATA"}, {regexp.QuoteMeta(s.Dir), "DIR"}, {regexp.QuoteMeta(s.Listen), "LISTEN"}, {`(localhost|127\.0\.0\.1):\d+`, "$1:PORT"},
+		{`\b` + regexp.QuoteMeta(host) + `\b`, "HOST"}, {`\d{4}-\d\d-\d\dT[0-9:]+Z`, "TIME"}, {`process \d+`, "process PID"},
+		{`sha256:[0-9a-f]{16}…`, "SUM"},
+		{`PATH is \S+`, "PATH is …"},
+	}
+	said := text.String()
+	for _, h := range hide {
+		said = regexp.MustCompile(h.what).ReplaceAllString(said, h.with)
+	}
+	golden(t, "messages.txt", said)
+	s.Stop()
+}
+
+// The ten errors that most people meet in their first week, wherever they are met: on the
+// command line, in a log, in an event, in readyz. Each text says what happened, where, and
+// what to type. docs/troubleshooting.md shows the same texts.
+func TestTenFrequentErrors(t *testing.T) {
+	t.Parallel()
+	for _, m := range tenMessages {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			x := &transcript{t: t, dir: t.TempDir()}
+			m.meet(x)
+			x.golden(m.name)
+		})
+	}
+}
+
+var tenMessages = []struct {
+	name string
+	meet func(x *transcript)
+}{
+	{"no-server", (*transcript).noServer},
+	{"wrong-ca", (*transcript).wrongCA},
+	{"token-expired", (*transcript).tokenExpired},
+	{"port-taken", (*transcript).portTaken},
+	{"plug-in-missing", (*transcript).plugInMissing},
+	{"group-empty", (*transcript).groupEmpty},
+	{"property-unset", (*transcript).propertyUnset},
+	{"clock-off", (*transcript).clockOff},
+	{"disk-budget", (*transcript).diskBudget},
+	{"frame-refused", (*transcript).frameRefused},
+}
+
+// transcript collects what a person is told.
+type transcript struct {
+	t    *testing.T
+	s    *harness.Server
+	dir  string
+	text strings.Builder
+	hide [][2]string // what changes from run to run, and its name
+}
+
+// server starts one with an agent, if it has a name.
+func (x *transcript) server(node string, args ...string) *harness.Agent {
+	x.t.Helper()
+	x.s = harness.StartServer(x.t, args...)
+	x.s.Client()
+	if node == "" {
+		return nil
+	}
+	a := x.s.NewAgent(node)
+	a.Start()
+	a.AwaitLog("msg=connected")
+	return a
+}
+
+// heading begins a paragraph: where the text that follows is read.
+func (x *transcript) heading(format string, args ...any) {
+	if x.text.Len() > 0 {
+		x.text.WriteByte('\n')
+	}
+	fmt.Fprintf(&x.text, format+"\n", args...)
+}
+
+// command is a command line and what it says.
+func (x *transcript) command(env []string, line string) {
+	x.t.Helper()
+	if x.s != nil {
+		env = append(x.s.Env(), env...)
+	} else {
+		env = append([]string{"HOME=" + x.dir}, env...)
+	}
+	r := harness.Run(x.t, env, strings.Fields(strings.NewReplacer("DIR", x.dir).Replace(line))...)
+	x.heading("$ muster %s\n%s", line, strings.TrimSpace(r.Out+r.Errors))
+}
+
+// logLine waits for a line with these words in a log.
+func (x *transcript) logLine(where string, log func() string, words string) {
+	x.t.Helper()
+	harness.Until(x.t, 60*time.Second, fmt.Sprintf("%s says %q", where, words), func() (string, bool) {
+		for line := range strings.Lines(log()) {
+			if strings.Contains(line, words) {
+				x.heading("# %s\n%s", where, strings.TrimSpace(line))
+				_, rest, _ := strings.Cut(log(), line) // and what to type, where it stands below
+				for more := range strings.Lines(rest) {
+					if !strings.HasPrefix(more, "  ") {
+						break
+					}
+					x.text.WriteString(strings.TrimRight(more, "\n") + "\n")
+				}
+				return "", true
+			}
+		}
+		return log(), false
+	})
+}
+
+// eventOutput waits for the event of a check, and shows its output.
+func (x *transcript) eventOutput(check string) {
+	x.t.Helper()
+	harness.Until(x.t, 40*time.Second, check+" has a result", func() (string, bool) {
+		e := eventsByCheck(x.t, x.s)[check]
+		if e.Results > 0 {
+			x.heading("# event %s is %s\n%s", check, e.Status, e.Output)
+		}
+		return e.Output, e.Results > 0
+	})
+}
+
+func (x *transcript) file(name, text string) {
+	x.t.Helper()
+	writeFile(x.t, filepath.Join(x.dir, name), text)
+}
+
+// replaceText hides a text by another.
+func (x *transcript) replaceText(text, name string) {
+	x.hide = append(x.hide, [2]string{regexp.QuoteMeta(text), name})
+}
+
+func (x *transcript) golden(name string) {
+	x.t.Helper()
+	said := x.text.String()
+	hide := x.hide
+	if x.s != nil {
+		port := x.s.Listen[strings.LastIndexByte(x.s.Listen, ':'):]
+		hide = append(hide, [2]string{regexp.QuoteMeta(x.s.Data), "DATA"}, [2]string{regexp.QuoteMeta(port) + `\b`, ":8443"},
+			[2]string{regexp.QuoteMeta(filepath.Dir(x.s.Data)), "FOLDER"})
+	}
+	hide = append(hide, [2]string{regexp.QuoteMeta(x.dir), "DIR"}, [2]string{`join token [0-9a-f]{16}`, "join token ID"}, [2]string{`time=\S+ level`, "level"}, [2]string{`in=[0-9.]+m?s`, "in=1s"},
+		[2]string{`\d{4}-\d\d-\d\d[T ][0-9:]+ ?(Z|UTC)`, "TIME"}, [2]string{`PATH is [^\s"]+`, "PATH is …"}, [2]string{`number=\d+`, "number=N"},
+		[2]string{`from 127\.0\.0\.1:\d+`, "from 127.0.0.1:PORT"}, [2]string{`sha256:[0-9a-f]+`, "sha256:…"}, [2]string{`\d+(ms|s) ago`, "0s ago"}, [2]string{`a limit \d+ times`, "a limit 3 times"}, [2]string{`revision \d+`, "revision 7"},
+		[2]string{`count=\d+`, "count=1"})
+	for _, h := range hide {
+		said = regexp.MustCompile(h[0]).ReplaceAllString(said, h[1])
+	}
+	said = strings.TrimSpace(said)
+	golden(x.t, filepath.Join("messages", name+".golden"), said+"\n")
+}
+
+// startAgentWithoutSession starts an agent that does not get so far as to have a session.
+func (x *transcript) startAgentWithoutSession(server, token string, more ...string) *harness.Process {
+	args := append([]string{"agent", "--state-dir", filepath.Join(x.dir, "state"), "--name", "web01", "--server", server}, more...)
+	return harness.Launch(x.t, []string{"MUSTER_TOKEN=" + token}, args...)
+}
+
+func (x *transcript) noServer() {
+	address := harness.Port(x.t)
+	x.replaceText(address[strings.LastIndexByte(address, ':'):], ":8443")
+	x.command(nil, "--server https://"+address+" status")
+	x.command(nil, "status")
+	x.server("")
+	a := x.s.NewAgent("web01")
+	x.s.Stop()
+	x.logLine("log of the agent, before it has joined", x.startAgentWithoutSession(x.s.Listen, a.Token).Log, "cannot join")
+	x.s.Start()
+	b := x.s.NewAgent("web02")
+	b.Start()
+	b.AwaitLog("msg=connected")
+	x.s.Kill()
+	x.logLine("log of the agent, when the server goes", b.Log, "no session")
+}
+
+func (x *transcript) wrongCA() {
+	x.server("")
+	if _, err := pki.Open(filepath.Join(x.dir, "other"), []string{"localhost"}, time.Now); err != nil {
+		x.t.Fatal(err)
+	}
+	x.command([]string{"MUSTER_CA=" + filepath.Join(x.dir, "other/ca.crt")}, "status")
+	other := harness.StartServer(x.t)
+	other.Client()
+	x.logLine("log of an agent with the token of another server", x.startAgentWithoutSession(x.s.Listen, other.NewAgent("web01").Token).Log, "join")
+	x.replaceText(other.Listen[strings.LastIndexByte(other.Listen, ':'):], ":9443")
+}
+
+func (x *transcript) tokenExpired() {
+	x.server("")
+	token := strings.TrimSpace(x.s.CLI("auth", "token", "create", "--expires", "1s"))
+	harness.Until(x.t, 20*time.Second, "the token expires", func() (string, bool) {
+		r := harness.Run(x.t, append(x.s.Env(), "MUSTER_TOKEN="+token), "auth", "whoami")
+		return r.Out, r.Code == model.Unauthenticated.Exit()
+	})
+	x.command([]string{"MUSTER_TOKEN=" + token}, "status")
+	line := x.s.CLI("node", "token", "--for", "1s")
+	join := regexp.MustCompile(`mj1\.\S+|(?:TOKEN=|--token )(\S+)`).FindString(line)
+	join = strings.Trim(join[strings.LastIndexAny(join, "= ")+1:], `'"`)
+	made := time.Now()
+	harness.Until(x.t, 20*time.Second, "the token is past its second", func() (string, bool) { return "", time.Since(made) > 2*time.Second })
+	x.logLine("an agent that joins with it", x.startAgentWithoutSession(x.s.Listen, join).Log, "expired at")
+}
+
+func (x *transcript) portTaken() {
+	x.server("")
+	second := harness.NewServer(x.t)
+	second.Listen = x.s.Listen
+	second.Launch()
+	second.Wait(40 * time.Second)
+	port := x.s.Listen[strings.LastIndexByte(x.s.Listen, ':')+1:]
+	x.replaceText("sport = :"+port, "sport = :8443")
+	x.heading("$ muster server --listen %s\n%s", x.s.Listen, strings.TrimSpace(strings.Join(linesForPeople(second.Log()), "\n")))
+}
+
+// linesForPeople are those that are said to people, without the log.
+func linesForPeople(log string) (lines []string) {
+	for line := range strings.Lines(log) {
+		if !strings.HasPrefix(line, "time=") {
+			lines = append(lines, strings.TrimRight(line, "\n"))
+		}
+	}
+	return lines
+}
+
+func (x *transcript) plugInMissing() {
+	x.server("web01")
+	x.file("mail.yaml", "kind: Check\nmetadata: {name: mail}\nspec: {interval: 1s, command: check_smtp_tls -H localhost, targets: {groups: [all]}}\n")
+	x.s.CLI("apply", "-f", filepath.Join(x.dir, "mail.yaml"))
+	x.eventOutput("mail")
+	if host, err := os.Hostname(); err == nil {
+		x.replaceText("on "+host, "on HOST")
+	}
+}
+
+func (x *transcript) groupEmpty() {
+	x.server("web01")
+	x.file("web.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Check\nmetadata: {name: https}\nspec: {interval: 60s, probe: {name: tcp, args: {address: 'localhost:443'}}, targets: {groups: [web]}}\n")
+	x.command(nil, "apply -f DIR/web.yaml")
+	x.command(nil, "why web01/https")
+}
+
+func (x *transcript) propertyUnset() {
+	x.server("web01")
+	x.file("queue.yaml", "kind: Check\nmetadata: {name: queue}\nspec: {interval: 1s, command: 'ls {{ .props.queue_dir }}', targets: {groups: [all]}}\n")
+	x.command(nil, "apply -f DIR/queue.yaml")
+	x.eventOutput("queue")
+}
+
+// clockOff has the real agent in this process, because only here its clock can be set.
+func (x *transcript) clockOff() {
+	x.server("")
+	x.s.Apply("kind: Check\nmetadata: {name: clock}\nspec: {interval: 1s, probe: {name: clock}, targets: {groups: [all]}}\n")
+	joins := x.s.NewAgent("web01")
+	var clock wallClock
+	clock.ahead.Store(3600)
+	machine := agent.ThisMachine()
+	machine.Now = clock.now
+	log := &logBuffer{}
+	a, err := agent.New(agent.Config{StateDir: joins.State, Token: joins.Token, Servers: []string{x.s.Listen}, Name: joins.Name, Machine: machine,
+		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: model.LogAttr}))})
+	noError(x.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	x.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			x.t.Error(err)
+		}
+	})
+	x.eventOutput("clock")
+	x.logLine("log of the agent", log.String, "this machine's clock")
+	x.hide = append(x.hide, [2]string{`(1h0m|59m5\d|3600|3599|1h|59m)[0-9.]*m?s?`, "1h0m0s"})
+}
+
+func (x *transcript) diskBudget() {
+	x.s = harness.NewServer(x.t, "--journal-budget", "64MiB")
+	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
+	x.s.Prepare(fleet)
+	x.s.Start()
+	x.s.Client()
+	release := holdHistory(x.t, x.s) // what keeps the journal from being cut
+	cfg := x.s.Load(fleet, time.Minute)
+	cfg.Output = 60_000
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = load.Run(ctx, cfg) // what the fleet sends is nobody's here
+	}()
+	x.t.Cleanup(func() { release(); cancel(); <-ended })
+	x.logLine("readyz", func() string { why, _ := x.s.Ready(); return why }, "It cannot be cut")
+	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
+		out := x.s.CLI("status")
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, "not ready") && strings.Contains(line, "It cannot be cut") {
+				x.heading("# muster status\n%s", strings.TrimSpace(line))
+				return "", true
+			}
+		}
+		return out, false
+	})
+	x.hide = append(x.hide, [2]string{`history is \S+ behind, by [0-9.]+ \wiB of the journal( \(its queue [^)]*\))?`, "history is 40s behind, by 60.0 MiB of the journal"})
+}
+
+func (x *transcript) frameRefused() {
+	a := x.server("web01", "--node-states", "3")
+	var checks strings.Builder
+	for i := range 5 {
+		fmt.Fprintf(&checks, "---\nkind: Check\nmetadata: {name: check-%d}\nspec: {interval: 1s, command: 'echo %d', targets: {groups: [all]}}\n", i, i)
+	}
+	x.s.Apply(checks.String())
+	x.logLine("log of the agent", a.Log, "server refused results")
+	x.logLine("log of the server", x.s.Log, "refused a signal")
+	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
+		out := x.s.CLI("status")
+		for line := range strings.Lines(out) {
+			if strings.Contains(line, "limit") {
+				x.heading("# muster status\n%s", strings.TrimSpace(line))
+				return "", true
+			}
+		}
+		return out, false
+	})
+	x.s.CLI("delete", "node", "web01", "--yes")
+	x.logLine("log of an agent whose node was deleted", a.Log, "no session")
+}
+
+// logBuffer is a log that is read while it is written.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// docs/troubleshooting.md shows each of the ten as it is said (-update puts them in).
+func TestTroubleshootingPage(t *testing.T) {
+	path := filepath.Join(harness.Root(), "docs/troubleshooting.md")
+	page := readFile(t, path)
+	text, at := string(page), 0
+	for _, m := range tenMessages {
+		said := readFile(t, filepath.Join("testdata/messages", m.name+".golden"))
+		mark := "<!-- " + m.name + " -->\n"
+		want := mark + "```text\n" + string(said) + "```\n"
+		place := regexp.MustCompile(regexp.QuoteMeta(mark) + "(?:```text\n(?s:.*?)\n```\n)?").FindStringIndex(text)
+		if place == nil {
+			t.Errorf("the page does not speak of %s", m.name)
+			continue
+		}
+		if place[0] < at {
+			t.Errorf("%s stands in another place than in the list", m.name)
+		}
+		text, at = text[:place[0]]+want+text[place[1]:], place[0]
+	}
+	if strings.Count(text, "<!-- ") != len(tenMessages) {
+		t.Error("the page shows more than the ten")
+	}
+	testenv.Golden(t, path, text)
+}

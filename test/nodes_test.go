@@ -1,0 +1,403 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// A node that is renamed stays the node that it is while its results flow: nothing is
+// lost, its event, its history and what is declared of it go on under the new name.
+func TestRenameNode(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	a, runs := s.NewAgent("old"), s.Counter("count", "old")
+	runs.Exit(1) // a problem opens
+	s.Apply("apiVersion: muster/v1\nkind: Property\nmetadata: {name: p}\nspec: {scope: 'node:old', value: 7}")
+	a.Start()
+	runs.AwaitRuns(2)
+	harness.Until(t, 20*time.Second, "its results are there", func() (string, bool) {
+		e, err := api.Events.Get(t.Context(), "default", "old", "count")
+		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results >= 2
+	})
+	said := s.CLI("node", "rename", "old", "new", "-m", "moved to the shop")
+	expectTexts(t, said, "node/old renamed new", "check/count updated", "property/p updated", "your files")
+	a.AwaitLog("name=new")
+	runs.Exit(2) // and gets worse
+	runs.AwaitRuns(2)
+	runs.Block()
+	harness.Until(t, 20*time.Second, "every run is applied, under the new name", func() (string, bool) {
+		e, err := api.Events.Get(t.Context(), "default", "new", "count")
+		return fmt.Sprintf("%d runs, %+v, %v", runs.Runs(), e, err), err == nil && e.Results == runs.Runs() && e.Lost == 0
+	})
+	s.Try("why", "new/count").Expect(0, "new")
+	s.Try("audit", "node", "old").Expect(0, "renamed node/old to new", "moved to the shop")
+	if out := s.CLI("get", "problems", "--node", "new"); !regexp.MustCompile(`OPEN CRITICAL +new +count`).MatchString(out) {
+		t.Errorf("get problems:\n%s", out)
+	}
+	s.Try("describe", "event", "new/count").Expect(0, "WARNING, the first result")
+	s.Try("why", "old").Expect(3, `no node "old" any more: admin renamed it new at `)
+	if _, err := api.Events.Get(t.Context(), "default", "old", "count"); err == nil {
+		t.Error("there is an event under the old name")
+	}
+	runs.Unblock()
+}
+
+// A node gets another machine while its results flow, and is retired later: the machine
+// before and the one that was retired are sent away at once and told why, also after the
+// server was killed; whoever was told of a problem is told that it is over.
+func TestReplaceAndRetireNode(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	api := s.Client()
+	told := filepath.Join(t.TempDir(), "told")
+	s.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Handler\nmetadata: {name: tell}\nspec: {command: %q}", "cat >>"+told+"; echo >>"+told))
+	first, runs := s.NewAgent("web01"), s.Counter("count", "web01", "  alert: {handlers: [tell]}")
+	runs.Exit(2)
+	first.Start()
+	applied := func() (results uint64) {
+		harness.Until(t, 30*time.Second, "results are applied", func() (string, bool) {
+			e, err := api.Events.Get(t.Context(), "default", "web01", "count")
+			results = e.Results
+			return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > 0 && e.Lost == 0
+		})
+		return results
+	}
+	runs.AwaitRuns(1)
+	was := applied()
+	hears := func(a *harness.Agent, parts ...string) {
+		t.Helper()
+		harness.Until(t, 30*time.Second, "the machine is sent away, and hears why", func() (string, bool) {
+			log := a.Log()
+			return log, !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(log, p) })
+		})
+	}
+
+	line := s.CLI("node", "replace", "web01", "-m", "new disk")
+	token := regexp.MustCompile(`mj1\.\S+`).FindString(line)
+	second := s.NewAgent("some-other-name")
+	second.Token = token
+	second.Start()
+	hears(first, "(replaced)", "web01", "by admin", "new disk", "muster node replace web01")
+	first.Kill()
+	runs.AwaitRuns(2)
+	harness.Until(t, 30*time.Second, "the new machine's results go on with the node's event", func() (string, bool) {
+		e, err := api.Events.Get(t.Context(), "default", "web01", "count")
+		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > was+1 && e.Lost == 0
+	})
+	first.Start()
+	first.AwaitLog("(replaced)", "new disk")
+	first.Kill()
+	problem := problemsOf(t, api, "web01")
+	if len(problem) != 1 {
+		t.Fatalf("problems: %+v", problem)
+	}
+
+	s.Try("node", "retire", "web01", "-m", "scrapped", "--yes").Expect(0, "node/web01 retired")
+	for _, words := range [][]string{{"audit", "node", "web01"}, {"status", "-o", "wide"}} {
+		s.Try(words...).Expect(0, "retired node/web01").Lacks("deleted node/web01")
+	}
+	hears(second, "(retired)", "node web01 was retired by admin", "scrapped", "muster node token")
+	harness.Until(t, 30*time.Second, "who was told is told of the end", func() (string, bool) {
+		text, _ := os.ReadFile(told)
+		return string(text), strings.Count(string(text), problem[0].ID) >= 2
+	})
+	s.Kill()
+	s.Start()
+	s.Try("get", "events").Expect(0).Lacks("web01")
+	second.Kill()
+	second.Start()
+	second.AwaitLog("(retired)", "scrapped")
+	list := s.CLI("node", "list", "--retired")
+	expectTexts(t, list, "web01", "retired", "replaced", "scrapped", "new disk", "admin")
+}
+
+// An ephemeral machine is forgotten when it was away for long enough, and joins again by
+// itself, as a new node. A clean stop before that alarms nobody.
+func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
+	t.Parallel()
+	if harness.Duration(t, 0, 90*time.Second) == 0 {
+		t.Skip("waits for more than a minute: forgetAfter is at least that")
+	}
+	s := harness.StartServer(t)
+	api := s.Client()
+	var token struct{ Token string }
+	told := filepath.Join(t.TempDir(), "told")
+	s.Apply(fmt.Sprintf("{kind: Handler, metadata: {name: cmdb}, spec: {command: 'cat >> %s'}}", told))
+	text := s.CLI("node", "token", "--ephemeral", "--forget-after", "1m", "--tell", "cmdb", "-o", "json")
+	noError(t, json.Unmarshal([]byte(text), &token))
+	a := s.NewAgent("worker")
+	a.Token = token.Token
+	a.Start()
+	there := func(want bool) {
+		t.Helper()
+		harness.Until(t, 120*time.Second, fmt.Sprintf("the node is there: %v", want), func() (string, bool) {
+			list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Limit: 10})
+			ok := slices.ContainsFunc(list.Items, func(n v1.NodeState) bool { return n.Name == "worker" && n.Connected })
+			gone := !slices.ContainsFunc(list.Items, func(n v1.NodeState) bool { return n.Name == "worker" })
+			return fmt.Sprintf("%+v, %v", list, err), err == nil && (want && ok || !want && gone)
+		})
+	}
+	there(true)
+	a.AwaitLog("msg=connected")
+	s.Apply("{kind: Node, metadata: {name: worker}, spec: {}}") // its file takes away nothing of what the token gave
+	a.Stop()
+	s.AwaitOutput("describe node worker", "stopped on purpose")
+	if got := problemsOf(t, api, "worker"); len(got) != 0 {
+		t.Errorf("somebody is alarmed: %+v", got)
+	}
+	there(false)
+	// Who was named hears so, once.
+	harness.Until(t, 30*time.Second, "its handler is told", func() (string, bool) {
+		text, _ := os.ReadFile(told)
+		return string(text), strings.Contains(string(text), `"kind":"deregistered"`) && strings.Contains(string(text), "DEREGISTERED: node worker was forgotten: no session for 1m")
+	})
+	s.Stop()
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Try("get", "history", "worker/keepalive").Expect(0, "forgotten")
+	s.Try("audit", "node", "worker").Expect(0, "away for too long")
+	a.Start()
+	there(true)
+	if text, err := os.ReadFile(told); err != nil || strings.Count(string(text), "\n") != 1 {
+		t.Errorf("told more than once: %s, %v", text, err)
+	}
+	if log := a.Log(); !strings.Contains(log, "(forgotten)") || !strings.Contains(log, "away for too long") {
+		t.Errorf("the agent's log:\n%s", log)
+	}
+}
+
+// Nodes in files: the machine that joins under a declared name keeps what its token gave
+// when the file is applied again; no copy of a file takes the machine, none brings a retired
+// one back; and who makes a machine trusted that chose its own name is told.
+func TestDeclaredNodes(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Client()
+	dir := t.TempDir()
+	apply := func(text string) harness.Result {
+		t.Helper()
+		file := filepath.Join(dir, "nodes.yaml")
+		writeFile(t, file, text)
+		return harness.Run(t, s.Env(), "apply", "-f", file)
+	}
+	says := func(r harness.Result, code int, wants ...string) {
+		t.Helper()
+		for _, want := range wants {
+			r.Expect(code, want)
+		}
+	}
+	const trusted = "kind: Group\nmetadata: {name: payment}\nspec: {trusted: true, where: 'node.labels.role == \"payment\"'}\n---\n"
+	declared := func(name, labels string) string {
+		return "kind: Node\nmetadata: {name: " + name + ", labels: {" + labels + "}}\nspec: {groups: [web]}\n---\n"
+	}
+	says(apply(trusted+declared("web01", "")+declared("pay01", "role: payment")), 0, "node/web01 created", "node/pay01 created")
+
+	line := joinWords(t, s, "--groups", "canary", "--labels", "os=x", "--uses", "2")
+	m := newJoiner(t)
+	if id := m.mustJoin(line[1], "--name", "web01"); id.Name != "web01" {
+		t.Fatalf("the machine is %s", id.Name)
+	}
+	if id := newJoiner(t).mustJoin(line[1], "--name", "pay01"); id.Name != "pay01-2" {
+		t.Errorf("a name gave a trusted node: %s", id.Name)
+	}
+	newJoiner(t).expectRefusal(5, "was used 2 times", "join", line[1], "--name", "web03")
+
+	says(apply(declared("web01", "")), 0, "node/web01 unchanged")
+	page := s.CLI("describe", "node", "web01")
+	expectTexts(t, page, "canary         it was given (spec.given.groups): join token ", "os             x                    join token ")
+	says(apply(declared("web01", "role: payment")), 0, "node/web01 updated", "it comes into the trusted group payment, and its machine joined with join token ")
+
+	exported := s.CLI("get", "node", "web01", "-o", "yaml")
+	says(apply(strings.ReplaceAll(exported, "web01", "copy2")), model.Conflict.Exit(), "is that of node/web01", "leave spec.uid out")
+	s.CLI("node", "retire", "web01", "--yes")
+	says(apply(exported), model.Conflict.Exit(), "was retired", "muster node forgive "+m.identity().Node.String())
+}
+
+// Of two thousand nodes a hundred are renamed, a hundred get another machine and two hundred
+// are retired while results flow, and the server is killed the moment the last of these is
+// answered. Nothing of the others is lost, the retired leave no event behind, and the
+// planner's work is that of the nodes concerned.
+func TestFleetLifecycle(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two thousand agents take their time")
+	}
+	t.Parallel()
+	const each, stay = 100, 1700 // of stay, the first hundred are renamed
+	s := harness.NewServer(t)
+	fleet := harness.Fleet{Agents: 2000, Checks: 2, Interval: 4 * time.Second}
+	s.Prepare(fleet)
+	s.Start()
+	api := s.Client()
+	harness.LogFigure(t, "%d simulated agents with %d checks each, every %s; %d are renamed, %d get another machine, %d are retired", fleet.Agents, fleet.Checks, fleet.Interval, each, each, 2*each)
+
+	play := func(cfg load.Config, first, agents int) (begun <-chan struct{}, end chan loadResult, stop func()) {
+		cfg.First, cfg.Agents, cfg.Fleet = first, agents, agents
+		begun, end = awaitMeasurement(&cfg), make(chan loadResult, 1)
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			rep, err := load.Run(ctx, cfg)
+			end <- loadResult{rep, err}
+		}()
+		return begun, end, stop
+	}
+	over := make(chan string, 1)
+	lasting := s.Load(fleet, 10*time.Minute) // until the server was killed, however long that takes
+	lasting.Stop = over
+	staying, stayed, stopStaying := play(lasting, 0, stay)
+	defer stopStaying()
+	ending := s.LoadTLS(fleet, 40*time.Second) // these have keys
+	ending.Before, ending.Drain = nil, time.Second
+	going, gone, stopGoing := play(ending, stay, 3*each)
+	for _, begun := range []<-chan struct{}{staying, going} {
+		select {
+		case <-begun:
+		case e := <-stayed:
+			t.Fatalf("the run ended early: %+v, %v", e.rep, e.err)
+		case e := <-gone:
+			t.Fatalf("the run ended early: %+v, %v", e.rep, e.err)
+		}
+	}
+	numbers := map[string]uint64{}
+	for i := range 3 * each {
+		name := simulated.NodeName(stay + i)
+		list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: name, Limit: 1})
+		if err != nil || len(list.Items) != 1 {
+			t.Fatalf("%s: %+v, %v", name, list, err)
+		}
+		numbers[name] = uint64(list.Items[0].ID)
+	}
+	counts := func() map[string]float64 {
+		out := map[string]float64{}
+		for _, name := range []string{"nodes_visited", "assignments_built", "conditions_evaluated", "assignments_changed"} {
+			out[name] = s.Metric("muster_plan_" + name + "_total")
+		}
+		return out
+	}
+	work := func(what string, do func()) {
+		t.Helper()
+		before, began := counts(), time.Now()
+		do()
+		took, after := time.Since(began), counts()
+		maps.DeleteFunc(after, func(name string, n float64) bool { after[name] = n - before[name]; return false })
+		harness.LogFigure(t, "%d %s in %.1f s: %g nodes visited, %g conditions evaluated, %g assignments built, %g changed", each, what, took.Seconds(),
+			after["nodes_visited"], after["conditions_evaluated"], after["assignments_built"], after["assignments_changed"])
+		// What agents say of themselves is compiled meanwhile too, once for each that came.
+		for name, n := range after {
+			if n > 10*each {
+				t.Errorf("%s: %g %s for %d nodes", what, n, name, each)
+			}
+		}
+	}
+	work("renamed", func() {
+		for i := range each {
+			name := simulated.NodeName(i)
+			if _, err := api.Nodes.Rename(t.Context(), "load", name, v1.NodeRename{To: "new-" + name, Message: "moved"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	ofReplaced := func() (n int) {
+		for place := range s.FleetStates() {
+			for i := range each {
+				if place.Node == numbers[simulated.NodeName(stay+i)] {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	had := ofReplaced()
+	work("replaced", func() {
+		for i := range each {
+			name := simulated.NodeName(stay + i)
+			made, err := api.Nodes.Replace(t.Context(), "load", name, v1.NodeReplace{ExpiresIn: 600, Message: "new disk"})
+			noError(t, err)
+			token, err := pki.ParseToken(made.Token)
+			noError(t, err)
+			token.Addresses = []string{s.Listen}
+			id, err := pki.Enrol(t.Context(), pki.EnrolConfig{Token: token, StateDir: t.TempDir(), Request: pki.EnrolRequest{Name: "anything"}})
+			if err != nil || id.Name != name {
+				t.Fatalf("%s: %+v, %v", name, id, err)
+			}
+		}
+	})
+	replaced := func() float64 {
+		return s.Metric("muster_session_handshakes_total", `outcome="replaced"`)
+	}
+	harness.Until(t, 30*time.Second, "the machines before may not come back", func() (string, bool) {
+		return fmt.Sprint(replaced()), replaced() > 0
+	})
+	retire := func(first int) {
+		r := v1.NodeRetire{Message: "scrapped", Yes: true}
+		for i := first; i < first+each; i++ {
+			r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: "load", Name: simulated.NodeName(stay + i)})
+		}
+		if _, err := api.Nodes.Retire(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work("retired", func() {
+		before := s.Metric("muster_plan_known", `kind="nodes"`)
+		retire(each)
+		harness.Until(t, 30*time.Second, "the planner knows it", func() (string, bool) {
+			is := s.Metric("muster_plan_known", `kind="nodes"`)
+			return fmt.Sprintf("%g nodes of %g", is, before), is == before-each
+		})
+	})
+	retire(2 * each)
+	s.Kill() // perhaps before their events were forgotten
+	s.Start()
+	stopGoing()
+	<-gone
+	harness.Until(t, 30*time.Second, "the retired leave no event behind", func() (string, bool) {
+		left := 0
+		for place := range s.FleetStates() {
+			for i := each; i < 3*each; i++ {
+				if place.Node == numbers[simulated.NodeName(stay+i)] {
+					left++
+				}
+			}
+		}
+		return fmt.Sprint(left), left == 0
+	})
+	over <- "the test"
+	e := <-stayed
+	if e.err != nil || !e.rep.Balance.OK() || e.rep.Balance.Compared != stay*fleet.Checks {
+		t.Fatalf("of those that stay: %+v, %v", e.rep, e.err)
+	}
+	if !slices.ContainsFunc(e.rep.Outages, func(o report.Outage) bool { return o.Lost > stay/2 && o.Seconds > 0 }) {
+		t.Errorf("the server was killed, and those that stay were not away and back: %+v", e.rep.Outages)
+	}
+	b := e.rep.Balance
+	harness.LogFigure(t, "the others, over a kill -9 of the server: %d results sent = %d acknowledged + %d refused + %d missing; %d event states compared, %d differ",
+		b.Sent, b.Acknowledged, b.Refused, b.Missing, b.Compared, b.Differ)
+	if kept := ofReplaced(); kept < had || had == 0 {
+		t.Errorf("%d events of nodes with another machine are left of %d", kept, had)
+	}
+	if list, err := api.Nodes.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
+		t.Errorf("%d tombstones, %v; want %d of nodes, and %d of machines that were replaced", list.All, err, 2*each, each)
+	}
+	if list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1}); err != nil || len(list.Items) != 1 || list.Items[0].Heard.IsZero() {
+		t.Errorf("under its new name: %+v, %v", list, err)
+	}
+}

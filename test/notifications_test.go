@@ -1,0 +1,339 @@
+//go:build linux
+
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// notificationFile is a handler that writes down what it is told, a line each.
+type notificationFile struct {
+	t    *testing.T
+	path string
+}
+
+func newNotificationFile(t *testing.T) *notificationFile {
+	t.Helper()
+	return &notificationFile{t, filepath.Join(t.TempDir(), "told")}
+}
+
+// handlerYAML declares it.
+func (n *notificationFile) handlerYAML(name string) string {
+	return fmt.Sprintf("kind: Handler\nmetadata: {name: %s}\nspec: {command: 'cat >> %s'}\n---\n", name, n.path)
+}
+
+// kinds are the kinds of the messages so far, of a check.
+func (n *notificationFile) kinds(check string) (kinds []string) {
+	n.t.Helper()
+	data, err := os.ReadFile(n.path)
+	if err != nil && !os.IsNotExist(err) {
+		n.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(data)) {
+		var m struct{ Kind, Check string }
+		if err := json.Unmarshal([]byte(line), &m); err == nil && m.Check == check { // else it is still written
+			kinds = append(kinds, m.Kind)
+		}
+	}
+	return kinds
+}
+
+func (n *notificationFile) awaitKinds(check string, want ...string) {
+	n.t.Helper()
+	harness.Until(n.t, time.Minute, "messages "+strings.Join(want, ", "), func() (string, bool) {
+		got := strings.Join(n.kinds(check), ", ")
+		return got, got == strings.Join(want, ", ")
+	})
+}
+
+// A silence from its making by an operator to its end: what it covers runs, is judged and
+// shown, marked with who and why; nobody is told; what is still open at its end is told then.
+// One until the problem resolves goes with it. What would be told, and when, is said before.
+func TestSilenceLifecycle(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	book := newNotificationFile(t)
+	s.Apply(book.handlerYAML("pager") + "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager], repeat: 4h}, {to: [pager], after: 30m}]\n")
+	s.NewAgent("web01").Start()
+	check := s.Counter("disk", "web01")
+	check.AwaitRuns(1)
+
+	s.Try("route", "test", "web01/disk").Expect(0, "no other route matches", "default/pager, again every 4h", "+30m")
+	for words, want := range map[string]string{
+		"web01/disk --for 2h":                    "-m TEXT",
+		"web01/disk -m why":                      "--until-resolved",
+		"-m why --for 2h":                        "muster silence NODE",
+		"nobody/disk --for 2h -m why --dry-run":  "muster get nodes",
+		"web01/disk --for 2h --until 18:00 -m x": "--for and --until",
+	} {
+		s.Try(append([]string{"silence"}, strings.Fields(words)...)...).Expect(harness.AnyCode, want)
+	}
+	out := s.CLI("silence", "web01/disk", "--for", "2h", "-m", "a new disk", "--name", "work")
+	expectTexts(t, out, "silence work silences disk on 1 node, until", "muster silence end work")
+	s.AwaitOutput("route test web01/disk", "! silenced by default/work (admin: a new disk), until")
+	check.Exit(2)
+	s.AwaitOutput("get problems --open -o wide", "SILENCED CRITICAL", "silenced by default/work (admin: a new disk)")
+	for _, words := range []string{"get events --problem -o wide", "describe event web01/disk", "why web01/disk", "get problems --open -o json"} {
+		s.Try(strings.Fields(words)...).Expect(0, "a new disk", "admin")
+	}
+	s.Try("silence", "list").Expect(0, "disk on web01", "1 problem", "admin")
+	if got := book.kinds("disk"); len(got) > 0 {
+		t.Errorf("told %q while it is silenced", got)
+	}
+	s.Try("silence", "end", "work", "-m", "it is in").Expect(0, "it held 1 problem")
+	book.awaitKinds("disk", "opened")
+
+	s.Try("silence", "web01/disk", "--until-resolved", "-m", "known", "--name", "known").Expect(0, "until the first of its problems closes; open now: 1 problem")
+	check.Exit(0)
+	book.awaitKinds("disk", "opened", "closed") // who knows of it hears its end
+	harness.Until(t, time.Minute, "the silence to go with its problem", func() (string, bool) {
+		r := s.Try("get", "silence", "known")
+		return r.Out + r.Errors, r.Code != 0
+	})
+	s.Try("audit", "silence/known").Expect(0, "the problem that it silenced has closed", "known")
+}
+
+// What is over the rate of a route waits, `why` says so, and comes in one message when its time
+// is over, over a kill of the server too.
+func TestRouteRate(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	book := newNotificationFile(t)
+	route := func(per string) string {
+		return "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  rate: {messages: 1, per: " + per + "}\n  steps: [{to: [pager]}]\n"
+	}
+	s.Apply(book.handlerYAML("pager") + route("6h"))
+	s.NewAgent("web01").Start()
+	first, second, third := s.Counter("a", "web01"), s.Counter("b", "web01"), s.Counter("c", "web01")
+	first.AwaitRuns(1)
+	first.Exit(2)
+	book.awaitKinds("a", "opened")
+	second.Exit(2)
+	third.Exit(1)
+	for _, name := range []string{"b", "c"} {
+		s.AwaitOutput("why web01/"+name, "over the rate of route default/default (more than 1 message in 6h)")
+	}
+	s.Kill()
+	s.Start()
+	s.WaitReady(time.Minute)
+	if got := append(book.kinds("b"), book.kinds("c")...); len(got) > 0 {
+		t.Errorf("told %q over the rate", got)
+	}
+	first.Exit(0)
+	book.awaitKinds("a", "opened", "closed")
+	s.Apply("kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n") // nothing bounds it any more
+	book.awaitKinds("b", "summary")
+}
+
+// A silence over many nodes names the first ten, and says how many more there are: where it is refused, in a dry run, and
+// where it is made; one over a few names all of them.
+func TestSilenceListsCoveredNodes(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	var nodes strings.Builder
+	for i := range 64 {
+		fmt.Fprintf(&nodes, "---\nkind: Node\nmetadata: {name: rack%02d, labels: {row: r%d}}\nspec: {proxy: true}\n", i, i/32)
+	}
+	s.Apply(nodes.String())
+	first := "rack00, rack01, rack02, rack03, rack04, rack05, rack06, rack07, rack08, rack09"
+	silence := func(code int, words string, want ...string) {
+		t.Helper()
+		r := s.Try(append([]string{"silence", "--for", "2h", "-m", "moving"}, strings.Fields(words)...)...)
+		said := strings.Join(strings.Fields(r.Out+r.Errors), " ")
+		for _, text := range want {
+			if (r.Code != 0) != (code != 0) || !strings.Contains(said, text) {
+				t.Errorf("silence %s: %d %s, want %q", words, r.Code, r.Out+r.Errors, text)
+			}
+		}
+	}
+	silence(1, "--all", "this would silence 64 nodes ("+first+" and 54 more); without --yes at most 50", "--dry-run")
+	silence(0, "--all --dry-run", "on 64 nodes", first+" and 54 more")
+	silence(0, "--all --yes --name everything", "on 64 nodes", first+" and 54 more", "muster silence end everything")
+	silence(0, "-l row=r1", "on 32 nodes", "rack32, rack33, rack34, rack35, rack36, rack37, rack38, rack39, rack40, rack41 and 22 more")
+	silence(0, "rack63 rack07 rack08", "on 3 nodes", "rack07, rack08, rack63 ")
+	s.Try("silence", "rack07", "--for", "2h", "-m", "alone", "-o", "json").Expect(0, `"first": [`, `"rack07"`)
+}
+
+// The server is killed after the first step of a route was told, and again when the next is due: who was told is not told again,
+// the next step is told once, although it fell due while nobody was there, and all of them hear of the end.
+func TestKillDuringEscalation(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	pager, lead := newNotificationFile(t), newNotificationFile(t)
+	s.Apply(pager.handlerYAML("pager") + lead.handlerYAML("lead") +
+		"kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}, {to: [lead], after: 15s}]\n")
+	a := s.NewAgent("web01")
+	a.Start()
+	check := s.Counter("disk", "web01")
+	check.AwaitRuns(1)
+	check.Exit(2)
+	pager.awaitKinds("disk", "opened")
+	opened := time.Now()
+	// Until it is written down that somebody was told, a kill has them told again (TestKilledBetweenDeliveryAndRecord).
+	s.AwaitOutput("describe event web01/disk", "pager of opened: delivered")
+	s.Kill()
+	s.Start()
+	s.WaitReady(time.Minute)
+	if early := lead.kinds("disk"); len(early) > 0 && time.Since(opened) < 14*time.Second {
+		t.Errorf("the lead heard %q after %v", early, time.Since(opened))
+	}
+	s.Kill()
+	sleep(t.Context(), time.Until(opened.Add(16*time.Second)))
+	s.Start()
+	s.WaitReady(time.Minute)
+	lead.awaitKinds("disk", "opened")
+	pager.awaitKinds("disk", "opened")
+	check.Exit(0)
+	lead.awaitKinds("disk", "opened", "closed")
+	pager.awaitKinds("disk", "opened", "closed")
+}
+
+// A check that runs each second and fails every second time is one problem that flaps: one message, shown as flapping with its
+// beginning, no result missed, and over when it is steady again.
+func TestFlappingCheck(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute")
+	}
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	book := newNotificationFile(t)
+	at := filepath.Join(t.TempDir(), "steady")
+	s.Apply(book.handlerYAML("pager") + "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n" +
+		fmt.Sprintf("---\nkind: Check\nmetadata: {name: link}\nspec:\n  targets: {nodes: [web01]}\n  interval: 1s\n  alert: {flapping: {start: 50, end: 25}}\n"+
+			"  command: 'test -e %[1]s && exit 0; if test -e %[1]s.up; then rm %[1]s.up; echo down; exit 2; fi; touch %[1]s.up; echo up'\n", at))
+	s.NewAgent("web01").Start()
+	api := s.Client()
+	awaitEvent(t, api, "web01", "link", "it flaps", func(e v1.Event) bool { return e.State == "flapping" })
+	before := len(book.kinds("link"))
+	ran := eventOf(t, api, "web01", "link").Results
+	awaitEvent(t, api, "web01", "link", "ten more results", func(e v1.Event) bool { return e.Results >= ran+10 })
+	if e := eventOf(t, api, "web01", "link"); e.State != "flapping" || e.Problem == nil {
+		t.Errorf("%+v", e)
+	}
+	if more := book.kinds("link")[before:]; len(more) > 1 {
+		t.Errorf("while it flapped were told %q", more)
+	}
+	s.Try("describe", "event", "web01/link").Expect(0, "flap")
+	writeFile(t, at, "")
+	awaitEvent(t, api, "web01", "link", "it is steady again", func(e v1.Event) bool { return e.State != "flapping" && e.Problem == nil })
+	harness.Until(t, time.Minute, "its end is told", func() (string, bool) {
+		told := book.kinds("link")
+		return fmt.Sprint(told), len(told) > 0 && told[len(told)-1] == "closed"
+	})
+}
+
+// A fleet beside the system that calls people today: what would have been sent can be listed
+// and compared, nobody hears anything, and the noise of it can be counted.
+func TestShadowReport(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	book := newNotificationFile(t)
+	s.Apply("kind: Namespace\nmetadata: {name: default}\nspec: {notifications: shadow}\n---\n" + book.handlerYAML("pager") +
+		"kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager], repeat: 4h}]\n")
+	s.NewAgent("web01").Start()
+	check := s.Counter("disk", "web01")
+	check.AwaitRuns(1)
+	check.Exit(2)
+	shadow := func(words string, want ...string) {
+		t.Helper()
+		harness.Until(t, time.Minute, words, func() (out string, ok bool) {
+			out = s.CLI(strings.Fields(words)...)
+			for _, text := range want {
+				if !strings.Contains(out, text) {
+					return out, false
+				}
+			}
+			return out, true
+		})
+	}
+	shadow("report shadow --each", "opened", "web01", "CRITICAL: disk on web01")
+	check.Exit(0)
+	shadow("report shadow --since 1h -o csv", ",default/pager,default/default,opened,default,web01,disk,CRITICAL,", ",default/pager,default/default,closed,default,web01,disk,OK,")
+	shadow("report shadow", "pager    default  disk   1       -      -         1", "1 message would")
+	shadow("report noise --since 100d", "1 page ", "1 in shadow mode", "disk   1      ", "1/1", "! history is kept for 90d")
+	if got := book.kinds("disk"); len(got) > 0 {
+		t.Errorf("told %q in the shadow", got)
+	}
+}
+
+// An operator acknowledges what one rack has, in one request; a node that was deleted since is
+// still told of as it was.
+func TestBulkAcknowledge(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	s.NewAgent("web01").Start()
+	s.Apply("kind: Check\nmetadata: {name: disk}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: 'echo full; exit 2'}\n---\nkind: Check\nmetadata: {name: load}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: 'echo high; exit 1'}")
+	s.AwaitOutput("get problems --open", "disk", "load")
+	s.Try("event", "ack", "--node", "web01", "--status", "critical,warning", "-m", "the switch").Expect(0, "2 events match:\n  CRITICAL web01/disk\n  WARNING  web01/load\n2 events acknowledged")
+	s.Try("get", "events", "--where", "event.acknowledged", "-o", "wide").Expect(0, "disk", "load")
+	s.Try("audit", "run").Expect(0, "ran a bulk acknowledge: 2 events picked (namespace default, node web01, status critical,warning): the switch", "done to 2 of 2")
+	before := time.Now().UTC().Format(time.RFC3339Nano)
+	s.CLI("delete", "node", "web01", "--yes")
+	s.AwaitOutput("get events --at "+before+" "+"--check disk", "web01 (gone)  disk", "full")
+	s.Try("report", "availability", "web01/disk", "--since", "1h").Expect(0, "web01 (gone)  disk   0.000 %")
+}
+
+// A check whose output has metrics fails by a threshold; its hook looks at the machine; both
+// stand with the event, and the hook's words reach who is told.
+func TestHooksAndThresholdsInNotification(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	a := s.NewAgent("web01")
+	a.Start()
+	told := filepath.Join(t.TempDir(), "told")
+	s.Apply(`apiVersion: muster/v1
+kind: Handler
+metadata: {name: notebook}
+spec: {command: "cat >> ` + told + `; echo >> ` + told + `"}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: jobs}
+spec:
+  targets: {groups: [all]}
+  interval: 1s
+  command: [cat]
+  stdin: |
+    all is well
+    jobs.waiting;queue=mail 42
+    jobs.waiting;queue=print 1
+  metrics: {format: graphite, tags: {team: print}}
+  thresholds: [{metric: jobs.waiting, critical: {max: 10}}]
+  hooks:
+    - {name: locks, when: [critical], command: echo the lock is held by 4711}
+    - {name: fine, when: [ok], command: echo never}
+  alert: {handlers: [notebook]}
+`)
+	harness.Until(t, time.Minute, "somebody is told", func() (string, bool) {
+		text, _ := os.ReadFile(told)
+		return string(text), strings.Contains(string(text), `"hooks":[{"name":"locks","status":0,"output":"the lock is held by 4711"`)
+	})
+	s.Try("describe", "event", "web01/jobs").Expect(0, "CRITICAL: jobs.waiting{queue=mail,team=print} is 42, more than 10", "hook locks (took ", "  the lock is held by 4711", "jobs.waiting{queue=print,team=print} = 1")
+	yaml := s.CLI("get", "event", "web01/jobs", "-o", "yaml")
+	expectTexts(t, yaml, "name: jobs.waiting", "queue: mail", "name: locks")
+}

@@ -1,0 +1,350 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// The server is killed at random instants while a fleet sends over mutual TLS: some
+// kills hit the start, before the server is ready, and before some its acknowledgements
+// are lost on the way, so that what it has kept is sent again. What was acknowledged is
+// in the view, once.
+func TestSmokeKillUnderLoad(t *testing.T) {
+	t.Parallel()
+	kills := 20
+	if testing.Short() {
+		kills = 5
+	}
+	enough := time.Now().Add(4 * time.Minute) // on a machine so slow, fewer must do
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	s := harness.NewServer(t, "--snapshot-cycle", "2s")
+	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
+	s.Prepare(fleet)
+	s.Start()
+	network := harness.NewProxy(t, s.Listen)
+
+	for kills > 0 {
+		// As long as the kills that are left take, so that no run goes on for nothing.
+		cfg := s.LoadTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
+		cfg.Server = network.Address
+		end := startLoadWith(t, cfg)
+		began := time.Now()
+		for kills > 0 && time.Since(began) < cfg.Duration-3*time.Second {
+			if random.IntN(4) == 0 {
+				sleep(t.Context(), time.Duration(random.Int64N(int64(400*time.Millisecond)))) // perhaps not yet ready
+			} else {
+				s.WaitReady(40 * time.Second)
+				sleep(t.Context(), time.Duration(random.Int64N(int64(1500*time.Millisecond))))
+				if random.IntN(2) == 0 {
+					network.Mute()
+					sleep(t.Context(), time.Duration(random.Int64N(int64(400*time.Millisecond))))
+				}
+			}
+			s.Kill()
+			s.Launch()
+			kills--
+			if time.Now().After(enough) && kills > 0 && kills <= 15 {
+				testenv.Shortened(t, fmt.Sprintf("%d of 20 kills, for this machine is slow", 20-kills), "go test ./test -run SmokeKilled, while nothing else runs")
+				kills = 0
+			}
+		}
+		s.WaitReady(40 * time.Second)
+		e := <-end
+		if e.err != nil {
+			t.Fatalf("load run: %v", e.err)
+		}
+		for _, verdict := range e.rep.Verdict {
+			t.Error(verdict)
+		}
+		if !e.rep.OK() || e.rep.Balance.Compared != fleet.Agents*fleet.Checks {
+			t.Errorf("%d kills to come; %d outages, %d resent, balance %+v", kills, len(e.rep.Outages), e.rep.Resent, e.rep.Balance)
+		}
+		if e.rep.Resent == 0 {
+			t.Error("nothing was ever resent: the kills hit nothing")
+		}
+	}
+	before := s.FleetStates()
+	s.Kill()
+	s.Start()
+	after := s.FleetStates()
+	for place, was := range before {
+		if now := after[place]; now != was {
+			t.Errorf("state %+v was %+v before the last kill, is %+v", place, was, now)
+		}
+	}
+}
+
+type loadResult struct {
+	rep *report.Report
+	err error
+}
+
+// startLoad begins a load run of the fleet and returns once results are measured; what
+// became of it comes later.
+func startLoad(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Duration) <-chan loadResult {
+	t.Helper()
+	return startLoadWith(t, s.Load(fleet, span))
+}
+
+func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
+	t.Helper()
+	measures := awaitMeasurement(&cfg)
+	end := make(chan loadResult, 1)
+	go func() {
+		rep, err := load.Run(t.Context(), cfg)
+		end <- loadResult{rep, err}
+	}()
+	select {
+	case <-measures:
+	case e := <-end:
+		t.Fatalf("load run ended early: %v", e.err)
+	}
+	return end
+}
+
+// awaitMeasurement is closed once a run measures. On a busy machine the first second that is told of
+// need not be the first that is measured.
+func awaitMeasurement(cfg *load.Config) <-chan struct{} {
+	measures := make(chan struct{})
+	begins := sync.OnceFunc(func() { close(measures) })
+	cfg.Progress = func(now report.Sample) {
+		if now.Second >= 0 {
+			begins()
+		}
+	}
+	return measures
+}
+
+// sleep lets time pass: for instants that are chosen, never for something to happen.
+// house: sleeps because a kill has to come at any instant.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// The server is gone for longer than results count as live. Its agents spool and
+// deliver all, one of them after a kill of its own. What comes late, in the lane
+// backlog, is history: it does not change what is now. Nobody living is reported.
+func TestServerOutage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute")
+	}
+	t.Parallel()
+	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "4s", "--reconnect-grace", "60s")
+	api := s.Client()
+	stays, restarts := s.NewAgent("stays"), s.NewAgent("restarts")
+	count, flips := s.Counter("count", "stays"), s.Counter("flips", "restarts")
+	stays.Start()
+	restarts.Start()
+	count.AwaitRuns(1)
+	flips.AwaitRuns(1)
+	awaitAllResults(t, api, "stays", "count", count)
+	awaitAllResults(t, api, "restarts", "flips", flips)
+
+	s.Kill()
+	sleep(t.Context(), harness.Duration(t, 10*time.Second, time.Minute)) // 10 s after a session results are still live
+	flips.Exit(int(model.Critical))
+	flips.AwaitRuns(3) // backlog
+	flips.Exit(int(model.OK))
+	flips.AwaitRuns(1)
+	flips.Block()
+	sleep(t.Context(), 2*time.Second) // what the spool lingers before it writes, and more
+	restarts.Kill()
+	flips.Unblock()
+	restarts.Start()
+	flips.AwaitRuns(2) // live again, and newer: they go first
+	s.Start()
+	awaitAllResults(t, api, "stays", "count", count)
+	awaitAllResults(t, api, "restarts", "flips", flips)
+
+	text := ""
+	harness.Until(t, 20*time.Second, "history has the late results", func() (string, bool) {
+		text = s.CLI("describe", "event", "restarts/flips")
+		return text, strings.Contains(text, "late result of") && strings.Contains(text, "CRITICAL")
+	})
+	if late := s.Metric("muster_event_signals_total", `outcome="late"`); late < 3 {
+		t.Errorf("%g results were late", late)
+	}
+	for _, e := range [][2]string{{"stays", "count"}, {"restarts", "flips"}, {"stays", model.KeepaliveCheckName}, {"restarts", model.KeepaliveCheckName}} {
+		if got := statusChanges(t, api, e[0], e[1]); len(got) != 0 {
+			t.Errorf("%s/%s was judged anew: %+v", e[0], e[1], got)
+		}
+		if now := eventOf(t, api, e[0], e[1]); now.Status != model.OK || now.Lost != 0 {
+			t.Errorf("%s/%s is %+v", e[0], e[1], now)
+		}
+	}
+	if got := append(problemsOf(t, api, "stays"), problemsOf(t, api, "restarts")...); len(got) != 0 {
+		t.Errorf("problems: %s", fmt.Sprint(got))
+	}
+}
+
+// The server does not listen for twice the time-out of keepalives, or its disk does
+// not take anything for so long, or nothing at all is the matter with it
+// (MUSTER_TEST_LONG=1: for minutes); meanwhile a third of the nodes die. None of the living
+// is reported, and none of its checks; each of the dead is, once, and the server says
+// first that many sessions were lost at once.
+func TestKeepalivesAfterServerPause(t *testing.T) {
+	t.Parallel()
+	const living, dead, timeout = 20, 10, 4 * time.Second
+	for _, c := range []struct {
+		name      string
+		long      time.Duration // that it lasts on a bad day
+		away      func(s *harness.Server) (back func())
+		sessions  bool // the server had those of the dead
+		leftShort bool
+	}{
+		{"running", 2 * timeout, func(*harness.Server) func() { return func() {} }, true, true},
+		{"stopped", 5 * time.Minute, func(s *harness.Server) func() { s.Pause(); return s.Resume }, true, false},
+		{"killed", 10 * time.Minute, func(s *harness.Server) func() { s.Kill(); return s.Start }, false, true},
+		{"disk stalls", time.Minute, func(s *harness.Server) func() {
+			stalled := s.Trace("-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:delay_enter=600s")
+			return func() { stalled.Detach() }
+		}, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && c.leftShort {
+				t.Skip("the other way of not listening stands for this one")
+			}
+			t.Parallel()
+			s := harness.NewServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String(), "--reconnect-grace", "5s")
+			lasts := harness.Duration(t, 2*timeout, c.long)
+			fleet := harness.Fleet{Agents: living + dead, Checks: 2, Interval: time.Second}
+			s.Prepare(fleet)
+			s.Start()
+			api := s.Client()
+			s.Apply(fmt.Sprintf("{apiVersion: muster/v1, kind: Check, metadata: {name: load-000, namespace: load}, spec: {targets: {groups: [agents]}, command: 'true', interval: 1s, ttl: %s}}", timeout))
+
+			// The last of the fleet die with the process that plays them, without a goodbye.
+			doomed := harness.Launch(t, s.Env(), "load", "run", "--uncompared", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),
+				"--checks", "2", "--interval", "1s", "--duration", "1h", "--max-lag", "1h", "--status-changes", "-1")
+			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
+			cfg.Changes = -1
+			end := make(chan loadResult, 1)
+			go func() {
+				rep, err := load.Run(t.Context(), cfg)
+				end <- loadResult{rep, err}
+			}()
+			harness.Until(t, 30*time.Second, "all nodes have results", func() (string, bool) {
+				n := len(s.FleetStates())
+				return fmt.Sprint(n), n == 2*(living+dead)
+			})
+
+			back := c.away(s)
+			doomed.Signal(syscall.SIGKILL)
+			sleep(t.Context(), lasts)
+			back()
+
+			harness.Until(t, timeout+20*time.Second, "the dead are reported", func() (string, bool) {
+				reported := keepaliveEvents(t, api)
+				n := 0
+				for _, e := range reported {
+					if e.Status != model.OK {
+						n++
+					}
+				}
+				return fmt.Sprint(reported), n >= dead
+			})
+			e := <-end
+			if e.err != nil || !e.rep.OK() {
+				t.Errorf("the living: %v, %+v", e.err, e.rep)
+			}
+			harness.Until(t, 20*time.Second, "history has a problem of each of the dead, and no other", func() (string, bool) {
+				opened, err := api.Problems.List(t.Context(), "load", "", "", false, 100, "")
+				if err != nil || len(opened.Items) > dead {
+					t.Fatalf("problems: %v, %+v", err, opened.Items)
+				}
+				return fmt.Sprintf("%d of %d", len(opened.Items), dead), len(opened.Items) == dead
+			})
+			for node, e := range keepaliveEvents(t, api) {
+				var number int
+				if _, err := fmt.Sscanf(node, "load-%d", &number); err != nil {
+					continue
+				}
+				if number < living && (e.Status != model.OK || e.StateChanges > 0) {
+					t.Errorf("the living %s was reported: %+v", node, e)
+				}
+				if number >= living && (e.Status == model.OK || e.StateChanges > 1) {
+					t.Errorf("the dead %s: want one change, got %+v", node, e)
+				}
+			}
+			var first time.Time // report of a dead
+			for i := range living + dead {
+				want := 0
+				if i >= living {
+					want = 1
+				}
+				entries := eventChanges(t, api, "load", simulated.NodeName(i), model.KeepaliveCheckName)
+				if len(entries) != want {
+					t.Errorf("history of %s's keepalive: %+v, want %d entries", simulated.NodeName(i), entries, want)
+				}
+				for _, e := range entries {
+					if first.IsZero() || e.At.Before(first) {
+						first = e.At
+					}
+				}
+				for _, e := range eventChanges(t, api, "load", simulated.NodeName(i), "load-000") {
+					if e.Expired { // of the living nothing is missing; of the dead their silence says it
+						t.Errorf("a check of %s is reported: %+v", simulated.NodeName(i), e)
+					}
+				}
+			}
+			var said []v1.Entry
+			for _, e := range eventChanges(t, api, model.DefaultNamespaceName, model.ServerNodeName, model.BuiltinCheckName(model.SessionsCheck)) {
+				if e.Status == model.Critical {
+					said = append(said, e)
+				}
+			}
+			if c.sessions && (len(said) != 1 || !said[0].At.Before(first)) {
+				t.Errorf("the server says %+v of itself, first of all; the first of the dead is reported at %s", said, first)
+			}
+		})
+	}
+}
+
+// keepaliveEvents are the keepalive events of the simulated fleet by node.
+func keepaliveEvents(t *testing.T, api *client.Client) map[string]v1.Event {
+	t.Helper()
+	list, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Check: model.KeepaliveCheckName, Limit: 1000})
+	if err != nil {
+		t.Fatalf("list events: %v", err)
+	}
+	out := map[string]v1.Event{}
+	for _, e := range list.Items {
+		out[e.Node] = e
+	}
+	return out
+}
+
+// eventChanges are what happened to an event. One that there never was has none.
+func eventChanges(t *testing.T, api *client.Client, namespace, node, check string) []v1.Entry {
+	t.Helper()
+	list, err := api.Events.History(t.Context(), namespace, node, check, 100)
+	if model.ClassOf(err) == model.NotFound || err != nil && strings.Contains(err.Error(), "no event") {
+		return nil
+	}
+	if err != nil {
+		t.Fatalf("history of %s/%s: %v", node, check, err)
+	}
+	return list.Items
+}

@@ -1,0 +1,329 @@
+//go:build linux
+
+package test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// pagingService is PagerDuty or Opsgenie: what it is told, and how it calls back.
+type pagingService struct {
+	name, by string
+	handler  string // %q: its address, %q: the secret
+	opened   func(r *http.Request, body map[string]any) (key string, ok bool)
+	ended    func(r *http.Request, body map[string]any) (key string, ok bool)
+	call     func(verb, key string) (body string, head [2]string)
+}
+
+const callbackSecret = "the secret that the service shares"
+
+func pagingServices() []pagingService {
+	return []pagingService{
+		{"PagerDuty", "Ada Lovelace (PagerDuty)", "pagerduty: {routingKey: R0123, url: %q, callback: %q}",
+			func(_ *http.Request, body map[string]any) (string, bool) {
+				key, _ := body["dedup_key"].(string)
+				return key, body["event_action"] == "trigger"
+			},
+			func(_ *http.Request, body map[string]any) (string, bool) {
+				key, _ := body["dedup_key"].(string)
+				return key, body["event_action"] == "resolve"
+			},
+			func(verb, key string) (string, [2]string) {
+				text := fmt.Sprintf(`{"event":{"event_type":"incident.%s","agent":{"summary":"Ada Lovelace"},"data":{"incident_key":%q,"html_url":"https://acme.pagerduty.com/incidents/P1"}}}`,
+					map[string]string{"acknowledge": "acknowledged", "unacknowledge": "unacknowledged", "resolve": "resolved"}[verb], key)
+				h := hmac.New(sha256.New, []byte(callbackSecret))
+				h.Write([]byte(text))
+				return text, [2]string{"X-PagerDuty-Signature", "v1=" + hex.EncodeToString(h.Sum(nil))}
+			}},
+		{"Opsgenie", "ada@example.org (Opsgenie)", "opsgenie: {apiKey: k0123, url: %q, callback: %q}",
+			func(r *http.Request, body map[string]any) (string, bool) {
+				key, _ := body["alias"].(string)
+				return key, r.URL.Path == "/v2/alerts"
+			},
+			func(r *http.Request, _ map[string]any) (string, bool) {
+				key, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/v2/alerts/"), "/close")
+				return key, ok
+			},
+			func(verb, key string) (string, [2]string) {
+				return fmt.Sprintf(`{"action":%q,"alert":{"alias":%q,"username":"ada@example.org"},"integrationName":"muster"}`,
+					map[string]string{"acknowledge": "Acknowledge", "unacknowledge": "UnAcknowledge", "resolve": "Close"}[verb], key), [2]string{"Authorization", "Bearer " + callbackSecret}
+			}},
+	}
+}
+
+// pagedServer is a server whose default route tells such a service, of the alerts that fire there.
+type pagedServer struct {
+	*harness.Server
+	t             *testing.T
+	service       *pagingService
+	token         string
+	opened, ended chan string // keys
+}
+
+func startPaged(t *testing.T, service *pagingService) *pagedServer {
+	p := &pagedServer{t: t, service: service, opened: make(chan string, 100), ended: make(chan string, 100)}
+	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		if key, ok := service.opened(r, body); ok {
+			p.opened <- key
+		}
+		if key, ok := service.ended(r, body); ok {
+			p.ended <- key
+		}
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprint(w, `{"result":"Request will be processed","requestId":"1"}`)
+	}))
+	t.Cleanup(peer.Close)
+	p.Server = harness.StartServer(t)
+	p.Login()
+	p.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(service.handler, peer.URL, callbackSecret) +
+		"\n---\nkind: Route\nmetadata: {name: default}\nspec:\n  groupBy: [check]\n  groupWait: 3s\n  steps: [{to: [pager], repeat: 1h}]\n")
+	p.token = strings.TrimSpace(p.CLI("auth", "token", "create", "--role", "alerts"))
+	return p
+}
+
+// nextKey is the key of what the service is told next.
+func (p *pagedServer) nextKey(of chan string) string {
+	p.t.Helper()
+	select {
+	case key := <-of:
+		return key
+	case <-time.After(time.Minute):
+		p.t.Fatal("nothing is told within a minute")
+		panic("unreachable")
+	}
+}
+
+func (p *pagedServer) fireAlert(check string, nodes ...string) {
+	p.t.Helper()
+	var alerts []string
+	for _, node := range nodes {
+		alerts = append(alerts, fmt.Sprintf(`{"labels":{"alertname":%q,"instance":%q,"severity":"critical"},"endsAt":%q}`, check, node, time.Now().Add(time.Hour).Format(time.RFC3339)))
+	}
+	if code, text := postAlerts(p.t, p.Server, "/alertmanager/api/v2/alerts", "", p.token, "["+strings.Join(alerts, ",")+"]"); code != 200 {
+		p.t.Fatalf("%d %s", code, text)
+	}
+}
+
+// callBack is what somebody does there.
+func (p *pagedServer) callBack(verb, key string) {
+	p.t.Helper()
+	text, head := p.service.call(verb, key)
+	r, err := http.NewRequest(http.MethodPost, "https://"+p.Listen+"/callback/default/pager", strings.NewReader(text))
+	noError(p.t, err)
+	r.Header.Set(head[0], head[1])
+	if code, text := sendRequest(p.t, p.Server, r, "", ""); code != 200 {
+		p.t.Fatalf("%s: %d %s", verb, code, text)
+	}
+}
+
+// A message tells of a group of problems, and has one key there. Who acknowledges it there acknowledges all of them here, by
+// name, and so with taking it back and with closing it; problems of another message stay as they are.
+func TestCallbackForMessageGroup(t *testing.T) {
+	t.Parallel()
+	for _, service := range pagingServices() {
+		t.Run(service.name, func(t *testing.T) {
+			t.Parallel()
+			p := startPaged(t, &service)
+			api := p.Client()
+			all := []string{"web1", "web2", "web3", "web4", "web5"}
+			p.fireAlert("Disk", all...)
+			group := p.nextKey(p.opened)
+			p.fireAlert("Load", "web1")
+			if other := p.nextKey(p.opened); other == group {
+				t.Fatalf("both groups are %s there", group)
+			}
+			acked := func(check string, want bool, nodes ...string) {
+				t.Helper()
+				for _, node := range nodes {
+					e := eventOf(t, api, node, check)
+					if e.Problem == nil || (e.Problem.Ack != nil) != want || want && e.Problem.Ack.By != service.by {
+						t.Errorf("%s/%s: %+v, want acknowledged %v", node, check, e.Problem, want)
+					}
+				}
+			}
+			p.callBack("acknowledge", group)
+			acked("disk", true, all...)
+			acked("load", false, "web1")
+			if out := p.CLI("get", "problems"); strings.Count(out, service.by) != len(all) {
+				t.Errorf("get problems names %s so often:\n%s", service.by, out)
+			}
+			p.callBack("unacknowledge", group)
+			acked("disk", false, all...)
+			p.callBack("acknowledge", group)
+			p.fireAlert("Disk", "web6") // of the group, and nobody there has seen it
+			awaitEvent(t, api, "web6", "disk", "web6 has it too", func(e v1.Event) bool { return e.Problem != nil })
+			acked("disk", true, all...)
+			acked("disk", false, "web6")
+			p.callBack("resolve", group)
+			for _, node := range all {
+				if e := eventOf(t, api, node, "disk"); e.Problem != nil || e.Status != model.OK {
+					t.Errorf("%s: %+v %+v", node, e, e.Problem)
+				}
+			}
+			acked("load", false, "web1")
+		})
+	}
+}
+
+// An acknowledgement that ends calls people there again: by another incident, in whose favour the one that
+// somebody acknowledged ends. What becomes of that there matters no more here.
+func TestEndedAcknowledgementPagesAgain(t *testing.T) {
+	t.Parallel()
+	for _, service := range pagingServices() {
+		t.Run(service.name, func(t *testing.T) {
+			t.Parallel()
+			p := startPaged(t, &service)
+			api := p.Client()
+			p.fireAlert("Disk", "web1")
+			key := p.nextKey(p.opened)
+			p.CLI("event", "ack", "web1/disk", "--for", "1s", "-m", "on it")
+			if next := p.nextKey(p.opened); next != key+".1" {
+				t.Errorf("%s was acknowledged for a second, and %s opened", key, next)
+			}
+			if over := p.nextKey(p.ended); over != key {
+				t.Errorf("%s was acknowledged, and %s ended", key, over)
+			}
+			p.callBack("resolve", key)
+			if e := eventOf(t, api, "web1", "disk"); e.Problem == nil {
+				t.Fatalf("the end of %s, which is over, ended the problem", key)
+			}
+			p.callBack("acknowledge", key+".1")
+			if e := eventOf(t, api, "web1", "disk"); e.Problem == nil || e.Problem.Ack == nil || e.Problem.Ack.By != service.by {
+				t.Errorf("%+v", e.Problem)
+			}
+			p.callBack("resolve", key+".1")
+			if e := eventOf(t, api, "web1", "disk"); e.Problem != nil {
+				t.Errorf("%+v", e.Problem)
+			}
+			if over := p.nextKey(p.ended); over != key+".1" {
+				t.Errorf("%s ended", over)
+			}
+		})
+	}
+}
+
+// A pager, from its file to the incident's end: its key stands in a file; tried by hand; a
+// check fails while the service refuses, the dead letter is seen and sent again; the check
+// is well, and the incident is resolved under the same key.
+func TestPagerIncident(t *testing.T) {
+	t.Parallel()
+	type event struct {
+		Action string `json:"event_action"`
+		Key    string `json:"routing_key"`
+		Dedup  string `json:"dedup_key"`
+	}
+	var refuse atomic.Bool
+	events := make(chan event, 100)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var e event
+		if err := json.NewDecoder(r.Body).Decode(&e); err != nil || r.URL.Path != "/v2/enqueue" {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		if refuse.Load() {
+			http.Error(w, `{"status":"invalid event"}`, http.StatusBadRequest)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		events <- e
+	}))
+	t.Cleanup(service.Close)
+	next := func(action string) event {
+		t.Helper()
+		select {
+		case e := <-events:
+			if e.Action != action || e.Key != "R0123456789ABCDEF0123456789ABCDE" {
+				t.Fatalf("%+v, want %s", e, action)
+			}
+			return e
+		case <-time.After(time.Minute):
+			t.Fatalf("no %s within a minute", action)
+			panic("unreachable")
+		}
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	writeFile(t, file, "R0123456789ABCDEF0123456789ABCDE\n")
+
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	s.Apply(fmt.Sprintf("kind: Handler\nmetadata: {name: pager}\nspec:\n  pagerduty: {routingKey: {fromFile: %q}, url: %q}\n---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [pager]}\n", file, service.URL))
+	s.Try("handler", "test", "pager").Expect(0, "202 Accepted").Lacks("R0123")
+	next("trigger")
+
+	refuse.Store(true)
+	s.Try("handler", "test", "pager").Expect(2, "400 Bad Request")
+	a := s.NewAgent("web01")
+	a.Start()
+	check := s.Counter("disk", "web01")
+	check.AwaitRuns(1)
+	check.Exit(2)
+	s.AwaitOutput("handler dead pager", "CRITICAL: disk on web01: run ")
+	refuse.Store(false)
+	s.Try("handler", "replay", "pager", "-m", "mended").Expect(0, "1 message queued")
+	opened := next("trigger")
+	check.Exit(0)
+	if closed := next("resolve"); closed.Dedup != opened.Dedup {
+		t.Errorf("%+v, %+v", opened, closed)
+	}
+	s.Try("audit", "run").Expect(0, "a replay of dead letters of handler default/pager: mended")
+}
+
+// Strangers who say slowly that a service calls back take no place of people, and are sent away.
+func TestSlowCallbackClients(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Args = []string{"--queues", "requests=10"}
+	s.Start()
+	s.Login()
+	s.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(pagingServices()[0].handler, "http://127.0.0.1:1", callbackSecret) + "\n")
+	ended := make(chan struct{}, 100)
+	for range 40 {
+		c, err := tls.Dial("tcp", s.Listen, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+		noError(t, err)
+		defer c.Close()
+		if _, err := io.WriteString(c, "POST /callback/default/pager HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			ended <- struct{}{}
+		}()
+	}
+	harness.Until(t, 30*time.Second, "all places for callbacks are taken", func() (string, bool) {
+		r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+"/callback/default/pager", strings.NewReader("{}"))
+		noError(t, err)
+		code, text := sendRequest(t, s, r, "", "")
+		return fmt.Sprint(code, " ", text), code == http.StatusServiceUnavailable
+	})
+	s.Try("get", "handlers").Expect(0, "pager")
+	for range 40 {
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Fatal("a slow one is waited for still")
+		}
+	}
+	s.Stop()
+}

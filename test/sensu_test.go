@@ -1,0 +1,408 @@
+//go:build linux
+
+package test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gobwas/ws"
+	"github.com/gobwas/ws/wsutil"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// makeCertificates runs the commands of docs/sensu-certificates.md that make an authority and the certificates of
+// these machines in a folder. revoke runs those that revoke one.
+func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
+	t.Helper()
+	if _, err := exec.LookPath("openssl"); err != nil {
+		testenv.LeftOut(t, "there is no openssl", "sudo apt-get install openssl")
+	}
+	page := readFile(t, "../docs/sensu-certificates.md")
+	var blocks []string
+	for _, block := range regexp.MustCompile("(?s)```[a-z]*\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		if strings.Contains(block[1], "openssl ") {
+			blocks = append(blocks, block[1])
+		}
+	}
+	if len(blocks) != 3 || !strings.HasPrefix(blocks[1], "name=web01") || !strings.Contains(blocks[2], "-gencrl") {
+		t.Fatalf("docs/sensu-certificates.md makes certificates and lists by %q", blocks)
+	}
+	run := func(script string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", script, err, out)
+		}
+	}
+	run(blocks[0])
+	for _, name := range machines {
+		run(strings.Replace(blocks[1], "name=web01", "name="+name, 1))
+	}
+	return func(name string) { run(strings.ReplaceAll(blocks[2], "web01.crt", name+".crt")) }
+}
+
+// A real sensu-agent of Sensu Go 6, with a certificate that docs/sensu-certificates.md made: it needs no password,
+// is given the secrets of its checks, and they are nowhere else; one with a password is not, and
+// gives way to the machine that proves its name.
+func TestSensuAgentWithACertificate(t *testing.T) {
+	program := os.Getenv("MUSTER_SENSU_AGENT")
+	if program == "" {
+		var err error
+		if program, err = exec.LookPath("sensu-agent"); err != nil {
+			testenv.LeftOut(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent go test ./test -run TestSensuAgentWithACertificate")
+		}
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	revoke := makeCertificates(t, dir, "web01", "web02", "web09")
+	revoke("web09")
+	values := map[string]string{"db": randomText(t)}
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		writeFile(t, path, text)
+		return path
+	}
+	file := write("db", values["db"]+"\n")
+	listen := harness.Port(t)
+	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"),
+		"--sensu-client-crl", filepath.Join(dir, "sensu-ca.crl"), "--log-level", "debug")
+	s.Login()
+	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", write("password", "P@ssw0rd!"))
+	start := func(name string, more ...string) *harness.Process {
+		t.Helper()
+		return harness.LaunchCommand(t, nil, append([]string{program, "start", "--backend-url", "wss://" + listen, "--name", name, "--subscriptions", "web",
+			"--trusted-ca-file", filepath.Join(s.Data, "pki", "ca.crt"), "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable",
+			"--log-level", "debug"}, more...)...)
+	}
+	with := func(name string) []string {
+		return []string{"--cert-file", filepath.Join(dir, name+".crt"), "--key-file", filepath.Join(dir, name+".key")}
+	}
+	proven := start("web01", with("web01")...)
+	byPassword := start("web02", "--user", "agent", "--password", "P@ssw0rd!")
+	start("web03", with("web02")...) // another machine's
+	s.AwaitOutput("get nodes", "web01", "web02")
+	s.Apply(fmt.Sprintf(`{kind: Secret, metadata: {name: db}, spec: {file: %q}}
+---
+kind: Check
+metadata: {name: db}
+spec:
+  targets: {nodes: [web01, web02]}
+  interval: 1s
+  command: 'printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64'
+  secrets: [{env: DB, secret: db}]
+`, file))
+	event := func(what, node string, texts ...string) string {
+		t.Helper()
+		out := ""
+		harness.Until(t, time.Minute, what, func() (string, bool) {
+			out = s.Try("describe", "event", node+"/db").Out
+			for _, text := range texts {
+				if !strings.Contains(out, text) {
+					return out, false
+				}
+			}
+			return out, true
+		})
+		return out
+	}
+	shown := event("the secret reaches the command", "web01", digest(values["db"]), "the password is (hidden)")
+	shown += event("the other one is told why not", "web02", "given no secrets: its password is one that machines share")
+	s.AwaitLog("that of the machine web03")
+	start("web09", with("web09")...) // revoked
+	s.AwaitMetric(1, "muster_sensu_logins_total", `outcome="forbidden"`)
+	start("web02", with("web02")...)
+	shown += event("the proven one has the name", "web02", digest(values["db"]))
+	byPassword.AwaitLog("409")
+	s.Try("get", "nodes").Expect(0).Lacks("web03", "web09")
+	shown += s.CLI("describe", "node", "web01")
+	expectTexts(t, shown, "certificate")
+	if given := s.Metric("muster_sensu_secrets_total", `outcome="given"`); given < 2 {
+		t.Errorf("%v given", given)
+	}
+	find := &secretFinder{t, values}
+	for where, text := range map[string]string{"what is shown": shown, "log": s.Log(), "the agent's log": proven.Log(), "events": s.CLI("get", "events", "-o", "json"),
+		"history": s.CLI("get", "history", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out} {
+		if names := find.search(where, []byte(text)); len(names) > 0 {
+			t.Errorf("%s holds %v", where, names)
+		}
+	}
+	// Another authority comes in beside the first one: its machines come, and the others stay.
+	other := t.TempDir()
+	makeCertificates(t, other, "web04")
+	both := ""
+	for _, from := range []string{dir, other} {
+		text := readFile(t, filepath.Join(from, "sensu-ca.crt"))
+		both += string(text)
+	}
+	ended := s.Metric("muster_sensu_ended_total")
+	write("sensu-ca.crt", both)
+	s.AwaitLog("the authorities of Sensu's agents were read again")
+	start("web04", "--cert-file", filepath.Join(other, "web04.crt"), "--key-file", filepath.Join(other, "web04.key"))
+	harness.Until(t, time.Minute, "a machine of the other authority", func() (string, bool) {
+		out := s.Try("describe", "node", "web04").Out
+		return out, strings.Contains(out, "certificate")
+	})
+	if now := s.Metric("muster_sensu_ended_total"); now != ended {
+		t.Errorf("%v sessions ended", now-ended)
+	}
+	// A certificate is revoked while its machine is connected.
+	revoke("web01")
+	proven.AwaitLog("403")
+	s.Stop()
+	if find.searchFolder(s.Data, "web01") == 0 {
+		t.Error("no file of the server names a node: where was looked?")
+	}
+}
+
+// connectSensuAgent connects a Sensu agent that speaks JSON and answers nothing.
+func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check string), alive func()) {
+	t.Helper()
+	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {"application/json"}, "Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("agent:P@ssw0rd!"))},
+		"Sensu-AgentName": {name}, "Sensu-Namespace": {"default"}, "Sensu-Subscriptions": {"web"}})}
+	var conn net.Conn
+	harness.Until(t, 20*time.Second, "the agent may come", func() (string, bool) {
+		c, _, _, err := d.Dial(t.Context(), "ws://"+address+"/")
+		if err != nil {
+			return err.Error(), false
+		}
+		conn = c
+		return "", true
+	})
+	t.Cleanup(func() { conn.Close() })
+	say = func(kind, check string) {
+		t.Helper()
+		meta := `"metadata":{"name":"` + name + `","namespace":"default"}`
+		if err := wsutil.WriteClientBinary(conn, []byte(kind+"\n"+`{"timestamp":1,"entity":{`+meta+`,"entity_class":"agent","subscriptions":["web"]},"check":`+check+`,`+meta+`}`)); err != nil {
+			t.Error(err)
+		}
+	}
+	alive = func() {
+		t.Helper()
+		say("keepalive", `{"metadata":{"name":"keepalive","namespace":"default"},"interval":20,"timeout":120}`)
+	}
+	alive()
+	return say, alive
+}
+
+// What a program gives to a Sensu agent becomes an event of a check that is made of it, with
+// its ttl; it is nobody's to end when the server starts again; a name too many is an event.
+func TestSensuPassiveChecks(t *testing.T) {
+	t.Parallel()
+	listen := harness.Port(t)
+	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
+	password := filepath.Join(t.TempDir(), "password")
+	writeFile(t, password, "P@ssw0rd!")
+	s.Login()
+	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", password)
+	s.Apply("kind: Namespace\nmetadata: {name: default}\nspec: {limits: {passivePerNode: 2}}\n---\nkind: Handler\nmetadata: {name: mail}\nspec: {command: 'true'}\n")
+	api := s.Client()
+	say, alive := connectSensuAgent(t, listen, "web1")
+	say("event", `{"metadata":{"name":"Backup","namespace":"default"},"status":2,"output":"no space","handlers":["mail","nobody"],"interval":1}`)
+	say("event", `{"metadata":{"name":"queue","namespace":"default"},"status":0,"output":"fine","ttl":5,"interval":1}`)
+	awaitEvent(t, api, "web1", "backup", "the event, and its problem", func(e v1.Event) bool { return e.Output == "no space" && e.Status == model.Critical && e.Problem != nil })
+	s.Try("get", "check", "backup", "-o", "yaml").Expect(0, "passive: true", "- mail", `handler "nobody"`)
+	say("event", `{"metadata":{"name":"third","namespace":"default"},"status":0,"output":"one too many","interval":1}`)
+	harness.Until(t, 40*time.Second, "the limit is an event, and silence too", func() (string, bool) {
+		alive() // only of a node that is there a result is missed
+		limits, queue := eventOf(t, api, "web1", "limits"), eventOf(t, api, "web1", "queue")
+		return limits.Output + "\n" + queue.Output, strings.Contains(limits.Output, "passivePerNode; refused: third") && queue.Status != model.OK
+	})
+	s.Kill()
+	s.Start()
+	say, _ = connectSensuAgent(t, listen, "web1")
+	say("event", `{"metadata":{"name":"backup","namespace":"default"},"status":0,"output":"done","interval":1}`)
+	awaitEvent(t, api, "web1", "backup", "it goes on, and the problem ends", func(e v1.Event) bool { return e.Output == "done" && e.Problem == nil })
+}
+
+// Simulated Sensu agents register at a server, are asked for their checks, and what they sent
+// is what the server holds, in both encodings.
+func TestSimulatedSensuAgents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two runs of seven seconds")
+	}
+	t.Parallel()
+	listen := harness.Port(t)
+	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
+	file := filepath.Join(t.TempDir(), "scenario.yaml")
+	writeFile(t, file, `scenario: muster.load/v1
+title: A few Sensu agents
+target: sensu
+seed: 3
+agents:
+  - name: web
+    count: 10
+    checks:
+      - {name: app, count: 3, interval: 1s, changes: 0.1}
+phases:
+  - ramp: 2s
+  - steady: 4s
+  - drain: 10s
+`)
+	password := filepath.Join(t.TempDir(), "password")
+	writeFile(t, password, "P@ssw0rd!")
+	s.Login()
+	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", password)
+	for _, more := range [][]string{nil, {"--sensu-json"}, {"--admin", "http://" + s.Admin}} {
+		dir := t.TempDir()
+		out := s.CLI(append([]string{"load", "run", file, "--target", "sensu", "--server", "ws://" + listen, "--sensu-bridge", "--out", dir}, more...)...)
+		t.Logf("%s", out)
+		expectTexts(t, out, "bridge of Muster")
+		rep := readReport(t, dir)
+		// The server tells of itself where it is known.
+		profile, _ := os.Stat(filepath.Join(dir, "profiles", "steady-allocs.pprof"))
+		if seen := len(more) == 2; (rep.Inside != nil && rep.Inside.Allocs > 0) != seen || (profile != nil) != seen {
+			t.Errorf("%v: %+v, files %v", more, rep.Inside, rep.Files)
+		}
+	}
+	if kept := s.Metric("muster_sensu_messages_total", `outcome="kept"`); kept < 100 {
+		t.Errorf("%v results kept", kept)
+	}
+	s.Try("get", "events").Expect(0, "web-00003")
+}
+
+// A dump of Sensu's goes in by import and apply, and its checks land on its entities.
+func TestSensuImport(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	dump, err := filepath.Abs("../internal/sensuimport/testdata/dump.yaml")
+	noError(t, err)
+	made := filepath.Join(t.TempDir(), "muster.yaml")
+	r := s.Try("import", "sensu", dump, "--out", made)
+	if r.Code != 0 || r.Out != "" || !strings.Contains(r.Errors, "! "+dump+":1: CheckConfig default/Check_CPU: handler gone is not in these files\n") ||
+		!strings.Contains(r.Errors, "marked !") || !strings.Contains(r.Errors, "muster plan -f "+made) {
+		t.Errorf("%d %s%s", r.Code, r.Out, r.Errors)
+	}
+	if info, err := os.Stat(made); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	s.Try("import", "sensu", dump, "--strict").Expect(20, "kind: Pipeline")
+	s.Try("import", "sensu", "/nowhere/s.yaml").Expect(harness.AnyFailure, "there is no file")
+	s.Try("apply", "-f", made, "-m", "from Sensu", "--yes").Expect(0, "check/check_cpu")
+	s.AwaitOutput("describe node web01", "check_cpu")
+	// So does one of a namespace that the import makes, whose check names no subscription.
+	room := filepath.Join(t.TempDir(), "room.yaml")
+	writeFile(t, room, "type: Namespace\napi_version: core/v2\nmetadata: {name: shop}\nspec: {}\n---\ntype: CheckConfig\napi_version: core/v2\n"+
+		"metadata: {name: till, namespace: shop}\nspec: {command: \"true\", interval: 60, publish: true}\n")
+	s.CLI("import", "sensu", room, "--out", made)
+	s.Try("apply", "-f", made, "--yes").Expect(0, "group/shop/all").Lacks("does not exist")
+	s.Try("get", "nodes", "-o", "wide").Expect(0, "sw1")
+}
+
+// What an import from Sensu leaves behind runs: each result is shown to the check's pipelines,
+// what passes reaches the handler in Sensu's shape after its mutator, and why names the filter
+// that dropped the rest. An expression that fails is said on the event. The namespace's
+// handlers are not told besides.
+func TestSensuPipelines(t *testing.T) {
+	t.Parallel()
+	s := harness.NewServer(t)
+	s.Start()
+	s.WaitReady(time.Minute)
+	s.Login()
+	book := newNotificationFile(t)
+	dir := t.TempDir()
+	events, short := filepath.Join(dir, "events"), filepath.Join(dir, "short")
+	s.Apply(book.handlerYAML("pager") + `kind: Namespace
+metadata: {name: default}
+spec: {handlers: [pager]}
+---
+kind: Handler
+metadata: {name: events}
+spec: {command: "cat >> ` + events + `"}
+---
+kind: Handler
+metadata: {name: short}
+spec: {command: "cat >> ` + short + `"}
+---
+kind: Filter
+metadata: {name: second}
+spec: {action: allow, expressions: ["event.check.occurrences % 2 == 0"]}
+---
+kind: Filter
+metadata: {name: broken}
+spec: {action: deny, expressions: ["event.check.labels.team.name == 'x'"]}
+---
+kind: Mutator
+metadata: {name: words}
+spec: {javascript: "return event.entity.name + ' ' + event.check.labels.owner + ' ' + event.check.status"}
+---
+kind: Pipeline
+metadata: {name: alerts}
+spec:
+  workflows:
+  - {name: every-second, filters: [is_incident, not_silenced, second], handler: events}
+  - {name: words, filters: [is_incident, broken], mutator: words, handler: short}
+---
+kind: Check
+metadata: {name: flag, labels: {owner: ann}}
+spec: {targets: {nodes: [web01]}, interval: 1s, command: "test ! -e ` + dir + `/bad", pipelines: [alerts]}
+`)
+	s.NewAgent("web01").Start()
+	harness.Until(t, time.Minute, "a verdict on what is OK", func() (string, bool) {
+		r := s.Try("why", "web01/flag")
+		out := strings.Join(strings.Fields(r.Out), " ") // lines are wrapped
+		return r.Out + r.Errors, strings.Contains(out, "alerts/every-second: filter is_incident dropped it: it is OK, and was before")
+	})
+	writeFile(t, filepath.Join(dir, "bad"), "")
+	type shape struct {
+		Entity struct{ Name string }
+		Check  struct {
+			Status, Occurrences int
+			Labels              map[string]string
+		}
+	}
+	harness.Until(t, time.Minute, "three events", func() (string, bool) {
+		data, _ := os.ReadFile(events)
+		return string(data), strings.Count(string(data), "\n") >= 3
+	})
+	for i, line := range strings.Split(string(readFile(t, events)), "\n")[:3] {
+		var e shape
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Entity.Name != "web01" || e.Check.Status != 1 || e.Check.Occurrences != 2*(i+1) || e.Check.Labels["owner"] != "ann" {
+			t.Errorf("event %d: %v: %s", i, err, line)
+		}
+	}
+	data, err := os.ReadFile(short)
+	if lines := strings.Split(string(data), "\n"); err != nil || len(lines) < 4 || lines[0] != "web01 ann 1" {
+		t.Errorf("%v: %q", err, data)
+	}
+	s.Try("describe", "event", "web01/flag").Expect(0, "filter broken, expression 1", "Cannot read property")
+	out := strings.Join(strings.Fields(s.CLI("why", "web01/flag")), " ")
+	expectTexts(t, out, "alerts/words: passed on to handler short", "could not be evaluated, and decided nothing: filter broken")
+	s.CLI("silence", "web01/flag", "--for", "1h", "-m", "known")
+	harness.Until(t, time.Minute, "a verdict on what is silenced", func() (string, bool) {
+		r := s.Try("why", "web01/flag")
+		out := strings.Join(strings.Fields(r.Out), " ") // lines are wrapped
+		return r.Out + r.Errors, strings.Contains(out, "filter not_silenced dropped it")
+	})
+	if told := book.kinds("flag"); len(told) != 0 {
+		t.Errorf("the namespace's handlers were told, too: %v", told)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"get pipelines", "every-second: is_incident > not_silenced > second > events"},
+		{"get filters", "kept from Sensu"},
+		{"describe pipeline alerts", "from Sensu     Pipeline"},
+		{"describe check flag", "alerts get every event"},
+	} {
+		s.Try(strings.Fields(c.args)...).Expect(0, c.want)
+	}
+	s.Try("delete", "filter", "second", "--yes").Expect(harness.AnyCode, "alerts")
+}

@@ -1,0 +1,437 @@
+//go:build linux
+
+package test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver named sqlite
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// The store stalls for two seconds again and again while results flow. Nothing is lost,
+// nothing is acknowledged later than without it, people may look, memory stays flat.
+func TestStallingStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("half a minute of load")
+	}
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		make      func(t *testing.T) (s *harness.Server, prepare []string, freeze func() (thaw func()))
+		changes   float64 // share of the results
+		overflows bool
+	}{
+		{"postgresql", stallingPostgreSQL, 0.2, false},
+		{"sqlite", stallingSQLite, 0.2, false},
+		{"sqlite, more changes than may wait", overflowingSQLite, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, prepare, freeze := c.make(t)
+			fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 250 * time.Millisecond}
+			s.Prepare(fleet, prepare...)
+			s.Start()
+			api := s.Client()
+			play := func(span time.Duration) *report.Report {
+				t.Helper()
+				cfg := s.Load(fleet, span)
+				cfg.Changes = c.changes
+				rep, err := load.Run(t.Context(), cfg)
+				if err != nil || !rep.OK() {
+					t.Fatalf("load run: %v, %+v", err, rep)
+				}
+				return rep
+			}
+			without := play(4 * time.Second)
+			before := residentMemory(t, s.PID())
+			stalled := make(chan stalls)
+			go func() { stalled <- stallRepeatedly(t.Context(), api, freeze) }()
+			with := play(howOften*(stall+calm) + time.Second)
+			during := <-stalled
+			t.Logf("beyond linger without %+v, with %+v; during the stalls %+v", without.BeyondLinger, with.BeyondLinger, during)
+
+			// Nearly half of the time is a stall: were it in the way, p99 would be near its length.
+			if limit := 3*without.BeyondLinger.P99 + 700; with.BeyondLinger.P99 > limit {
+				t.Errorf("acknowledgements: p99 %.0f ms while the store stalls, %.0f ms without", with.BeyondLinger.P99, without.BeyondLinger.P99)
+			}
+			if during.deepest == 0 || (during.dropped > 0) != c.overflows {
+				t.Errorf("muster get queues shows %d bytes of changes that waited, %d dropped", during.deepest, during.dropped)
+			}
+			if during.failed != nil || during.slowest > 1500*time.Millisecond {
+				t.Errorf("people who look wait for the store: %v, %v", during.slowest, during.failed)
+			}
+			harness.Until(t, 30*time.Second, "history has all", func() (string, bool) {
+				st, err := api.Status(t.Context(), "")
+				return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && st.Reactions.BehindSeconds == 0
+			})
+			compareChangesWithHistory(t, api, 500)
+			if after := residentMemory(t, s.PID()); after > before+64<<20 {
+				t.Errorf("%d MiB resident, %d MiB before the stalls", after>>20, before>>20)
+			}
+			s.Stop()
+		})
+	}
+}
+
+const (
+	stall, calm = 2 * time.Second, 2500 * time.Millisecond
+	howOften    = 3
+)
+
+// stalls is what was seen during them.
+type stalls struct {
+	deepest int64         // bytes of changes that waited for history
+	dropped uint64        // changes for which there was no room
+	slowest time.Duration // page of events
+	failed  error         // what somebody got who looked
+}
+
+// stallRepeatedly freezes the store again and again, and looks towards the end of each stall.
+func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (thaw func())) (seen stalls) {
+	for range howOften {
+		sleep(ctx, calm)
+		thaw := freeze()
+		sleep(ctx, stall*3/4)
+		began := time.Now()
+		looking, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err := api.Events.List(looking, v1.EventFilter{Limit: 100})
+		seen.slowest = max(seen.slowest, time.Since(began))
+		list, queues := api.Queues(looking)
+		cancel()
+		seen.failed = errors.Join(seen.failed, err, queues)
+		for _, q := range list.Items {
+			if q.Name == "reactions" {
+				seen.deepest, seen.dropped = max(seen.deepest, q.Depth), q.Overflow
+			}
+		}
+		sleep(ctx, stall-time.Since(began)-stall*3/4)
+		thaw()
+	}
+	return seen
+}
+
+func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func()) {
+	pg := pgtest.Start(t)
+	dsn := pg.Database(t)
+	s := harness.NewServer(t, "--intent-db", dsn, "--history-db", dsn, "--snapshot-cycle", "2s")
+	return s, []string{"--intent-db", dsn}, func() func() { pg.Pause(); return pg.Resume }
+}
+
+// What waits does not fit: it is dropped, and made again from the journal.
+func overflowingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
+	s, prepare, freeze := stallingSQLite(t)
+	s.Args = append(s.Args, "--queues", "reactions=1048576")
+	return s, prepare, freeze
+}
+
+// Somebody else holds the write lock of history's file, as a backup program may.
+func stallingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
+	s := harness.NewServer(t, "--snapshot-cycle", "2s")
+	return s, nil, func() func() { return holdHistory(t, s) }
+}
+
+// holdHistory takes the write lock of history's file until the answer is called.
+func holdHistory(t *testing.T, s *harness.Server) (release func()) {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.Data, "history.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Error(err)
+		return func() {}
+	}
+	tx, err := db.Begin()
+	if err != nil {
+		t.Error(err)
+		return func() { db.Close() }
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+		db.Close()
+	}
+}
+
+// residentMemory is the memory of a process, in bytes.
+func residentMemory(t *testing.T, pid int) int64 {
+	t.Helper()
+	text := readFile(t, fmt.Sprintf("/proc/%d/status", pid))
+	_, rest, _ := strings.Cut(string(text), "VmRSS:")
+	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+	noError(t, err)
+	return kb << 10
+}
+
+// compareChangesWithHistory compares what the events counted with what history lists.
+func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
+	t.Helper()
+	list, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1000})
+	noError(t, err)
+	total := 0
+	for _, e := range list.Items {
+		if strings.HasPrefix(e.Check, "muster-") {
+			continue // may change between the two looks
+		}
+		entries, err := api.Events.History(t.Context(), e.Namespace, e.Node, e.Check, 1000)
+		noError(t, err)
+		changes := 0
+		for _, entry := range entries.Items {
+			if entry.Kind == "status" {
+				changes++
+			}
+		}
+		// A first result that is not OK is an entry, and no change of a status.
+		if want := int(e.StateChanges); changes != want && changes != want+1 {
+			t.Errorf("%s/%s: %d entries of history, %d changes", e.Node, e.Check, changes, want)
+		}
+		total += changes
+	}
+	if total < least {
+		t.Errorf("only %d changes: the test shows nothing", total)
+	}
+}
+
+// History's store is away until its queue has overflowed and the journal is full. People are
+// told why; once the store answers the server goes on by itself, and history misses nothing.
+func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a journal")
+	}
+	t.Parallel()
+	s := harness.NewServer(t, "--journal-budget", "64MiB", "--snapshot-cycle", "2s", "--queues", "reactions=1048576")
+	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
+	s.Prepare(fleet)
+	s.Start()
+	api := s.Client()
+	release := holdHistory(t, s)
+	cfg := s.Load(fleet, 8*time.Second)
+	cfg.Output, cfg.Changes = 60_000, 0.5
+	type end struct {
+		rep *report.Report
+		err error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		rep, err := load.Run(t.Context(), cfg)
+		ended <- end{rep, err}
+	}()
+	harness.Until(t, 60*time.Second, "readyz says what keeps the journal from being cut", func() (string, bool) {
+		why, _ := s.Ready()
+		return why, strings.Contains(why, "size budget") && strings.Contains(why, "It cannot be cut: history is ") && strings.Contains(why, "changes are made again from there")
+	})
+	st, err := api.Status(t.Context(), "")
+	if r := st.Reactions; err != nil || !r.Rederiving || r.BehindBytes < 16<<20 || r.BehindCommits == 0 {
+		t.Errorf("status: %+v, %v", r, err)
+	}
+	release()
+	e := <-ended
+	if e.err != nil || !nothingLost(e.rep) {
+		t.Errorf("load run: %v, %+v", e.err, e.rep)
+	}
+	s.WaitReady(30 * time.Second)
+	harness.Until(t, 60*time.Second, "history has all", func() (string, bool) {
+		st, err := api.Status(t.Context(), "")
+		return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && !st.Reactions.Rederiving && st.Reactions.BehindSeconds == 0
+	})
+	if s.Metric("muster_react_rederived_total") == 0 {
+		t.Error("nothing was made again from the journal: nothing is shown")
+	}
+	compareChangesWithHistory(t, api, 200)
+	s.Stop()
+}
+
+// webhookRecorder is a webhook that remembers what it was told.
+type webhookRecorder struct {
+	*httptest.Server
+	mu   sync.Mutex
+	keys []string
+}
+
+func newWebhookRecorder(t *testing.T) *webhookRecorder {
+	w := &webhookRecorder{}
+	w.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.keys = append(w.keys, r.Header.Get("Idempotency-Key"))
+	}))
+	t.Cleanup(w.Close)
+	return w
+}
+
+// kindsOf are the keys of one problem, in the order in which they first came.
+func (w *webhookRecorder) kindsOf(problem string) (kinds []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, key := range w.keys {
+		id, rest, _ := strings.Cut(key, "/")
+		kind, _, _ := strings.Cut(rest, "/")
+		if id == problem && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// toggled is a check whose status is what a file says, and a handler that hears of it.
+const toggled = `
+apiVersion: muster/v1
+kind: Handler
+metadata: {name: hook}
+spec: {webhook: {url: %q}}
+---
+apiVersion: muster/v1
+kind: Check
+metadata: {name: toggle}
+spec:
+  targets: {groups: [all]}
+  interval: 1s
+  command: exit $(cat %s)
+  alert: {handlers: [hook]}
+`
+
+// A server with intent and history in PostgreSQL, through a day: applied, joined,
+// watched, restarted; PostgreSQL stopped for an upgrade meanwhile, and a second server
+// started on the same database by mistake.
+func TestServerOnPostgreSQL(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts PostgreSQL")
+	}
+	t.Parallel()
+	pg := pgtest.Start(t)
+	dsn := pg.Database(t)
+	s := harness.NewServer(t, "--intent-db", dsn, "--history-db", dsn, "--snapshot-cycle", "2s")
+	fleet := harness.Fleet{Agents: 10, Checks: 5, Interval: 200 * time.Millisecond}
+	s.Prepare(fleet, "--intent-db", dsn)
+	s.Start()
+	api := s.Client()
+	hook := newWebhookRecorder(t)
+
+	dir := t.TempDir()
+	file := filepath.Join(dir, "status")
+	say := func(status string) {
+		t.Helper()
+		writeFile(t, file+".new", status)
+		noError(t, os.Rename(file+".new", file))
+	}
+	say("0")
+	declared := filepath.Join(dir, "check.yaml")
+	writeFile(t, declared, fmt.Sprintf(toggled, hook.URL, file))
+	s.CLI("apply", "-f", declared)
+	token, err := api.Enrolment.CreateToken(t.Context(), v1.JoinTokenRequest{Namespace: "default"})
+	noError(t, err)
+	harness.Launch(t, nil, "agent", "--token", token.Token, "--server", s.Listen, "--state-dir", filepath.Join(dir, "agent"), "--name", "web01")
+
+	status := func(want model.Status) {
+		t.Helper()
+		harness.Until(t, 30*time.Second, "the event is "+want.String(), func() (string, bool) {
+			e, err := api.Events.Get(t.Context(), "default", "web01", "toggle")
+			return fmt.Sprint(e.Status, err), err == nil && e.Status == want
+		})
+	}
+	status(model.OK)
+	say("2")
+	status(model.Critical)
+	problem := openProblemID(t, api)
+	awaitWebhookKinds(t, hook, problem, "opened")
+
+	s.Stop()
+	s.Start()
+	if again := openProblemID(t, api); again != problem {
+		t.Errorf("after the restart the open problem is %s, was %s", again, problem)
+	}
+
+	// A load runs while PostgreSQL is away: every result is acknowledged in time.
+	end := startLoad(t, s, fleet, 12*time.Second)
+	pg.Stop(t)
+	say("0")
+	status(model.OK)
+	expectStoreOutage(t, s, declared)
+	pg.Restart(t)
+	harness.Until(t, 40*time.Second, "the status warns no more", func() (string, bool) {
+		st, err := api.Status(t.Context(), "")
+		warns := slices.ContainsFunc(st.Warnings, func(text string) bool {
+			return !strings.HasPrefix(text, "nobody is told of problems in namespace load")
+		})
+		return fmt.Sprint(st.Warnings, st.Reactions, err), err == nil && !warns && st.Reactions.Waiting == 0
+	})
+	awaitWebhookKinds(t, hook, problem, "opened", "closed")
+	e := <-end
+	if e.err != nil || !e.rep.OK() {
+		t.Errorf("load run: %v, %+v", e.err, e.rep)
+	}
+	if e.rep.BeyondLinger.P99 > 3000 {
+		t.Errorf("acknowledgements waited for PostgreSQL: %+v", e.rep.BeyondLinger)
+	}
+	s.CLI("apply", "-f", declared)
+	compareChangesWithHistory(t, api, 50)
+
+	second := harness.NewServer(t, "--intent-db", dsn, "--history-db", dsn)
+	second.Launch()
+	second.AwaitExit(model.Conflict.Exit(), "another server uses this database: muster intent: process")
+	if why, ok := s.Ready(); !ok {
+		t.Errorf("the first server is not ready: %s", why)
+	}
+	s.Stop()
+}
+
+// openProblemID is the id of the one open problem of the check toggle.
+func openProblemID(t *testing.T, api *client.Client) (id string) {
+	t.Helper()
+	harness.Until(t, 30*time.Second, "history holds the open problem", func() (string, bool) {
+		list, err := api.Problems.List(t.Context(), "default", "web01", "toggle", true, 10, "")
+		if len(list.Items) == 1 {
+			id = list.Items[0].ID
+		}
+		return fmt.Sprint(list, err), len(list.Items) == 1
+	})
+	return id
+}
+
+func awaitWebhookKinds(t *testing.T, hook *webhookRecorder, problem string, want ...string) {
+	t.Helper()
+	harness.Until(t, 40*time.Second, fmt.Sprintf("the handler was told %v", want), func() (string, bool) {
+		got := hook.kindsOf(problem)
+		return fmt.Sprint(got), slices.Equal(got, want)
+	})
+}
+
+// expectStoreOutage is what people see while PostgreSQL does not answer: what needs it says so, the
+// rest answers.
+func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
+	t.Helper()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"apply", "-f", declared}, "the intent store does not answer"},
+		{[]string{"get", "checks"}, "the intent store does not answer"},
+		{[]string{"get", "problems"}, "the history store does not answer"},
+	} {
+		r := harness.Run(t, s.Env(), c.args...)
+		r.Expect(model.Unavailable.Exit(), c.want, "PostgreSQL")
+	}
+	s.Try("get", "events", "--node", "web01").Expect(0, "toggle")
+	s.Try("status").Expect(0, "warning: the intent store does not answer", "warning: the history store does not answer")
+	if why, ok := s.Ready(); !ok {
+		t.Errorf("agents are served, but readyz says %s", why)
+	}
+}
