@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +20,9 @@ func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
 func noError(t testing.TB, err error) {
 	t.Helper()
-	noError(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func writeFile[T string | []byte](t testing.TB, path string, data T) {
@@ -46,7 +49,9 @@ func readReport(t testing.TB, dir string) *report.Report {
 func expectTexts(t testing.TB, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
-		expectTexts(t, text, want)
+		if !harness.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }
 
@@ -54,7 +59,9 @@ func expectTexts(t testing.TB, text string, wants ...string) {
 func refuseTexts(t testing.TB, text string, unwanted ...string) {
 	t.Helper()
 	for _, one := range unwanted {
-		refuseTexts(t, text, one)
+		if strings.Contains(text, one) {
+			t.Errorf("%q is in\n%s", one, text)
+		}
 	}
 }
 
