@@ -46,9 +46,7 @@ func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *ha
 	harness.Until(t, time.Minute, fmt.Sprintf("every run of %s/%s is applied", node, check), func() (string, bool) {
 		e := eventOf(t, api, node, check)
 		runs := c.Runs()
-		if e.Results > runs {
-			t.Fatalf("%s/%s: %d runs, %d results applied", node, check, runs, e.Results)
-		}
+		require(t, e.Results <= runs, "%s/%s: %d runs, %d results applied", node, check, runs, e.Results)
 		return fmt.Sprintf("%d runs, %d results, %q", runs, e.Results, e.Output), e.Results == runs && e.Output == fmt.Sprint("run ", runs)
 	})
 }
@@ -111,9 +109,7 @@ func TestAgentKilledWithUnacknowledgedResults(t *testing.T) {
 func statusChanges(t *testing.T, api *client.Client, node, check string) (out []v1.Entry) {
 	t.Helper()
 	list, err := api.Events.History(t.Context(), model.DefaultNamespaceName, node, check, 100)
-	if err != nil {
-		t.Fatalf("history of %s/%s: %v", node, check, err)
-	}
+	require(t, err == nil, "history of %s/%s: %v", node, check, err)
 	for _, e := range list.Items {
 		if e.Kind == "status" {
 			out = append(out, e)
@@ -126,9 +122,7 @@ func statusChanges(t *testing.T, api *client.Client, node, check string) (out []
 func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
 	t.Helper()
 	list, err := api.Problems.List(t.Context(), model.DefaultNamespaceName, node, "", false, 100, "")
-	if err != nil {
-		t.Fatalf("problems of %s: %v", node, err)
-	}
+	require(t, err == nil, "problems of %s: %v", node, err)
 	return list.Items
 }
 
@@ -158,9 +152,8 @@ func TestAgentStatistics(t *testing.T) {
 	if days := time.Until(a.Session.CertificateExpires).Hours() / 24; days < 1 {
 		t.Errorf("its certificate expires in %.1f days", days)
 	}
-	if st.ResidentBytes < 1<<20 || st.BytesSent == 0 || a.Session.ClockOffsetMs > 1000 || a.Session.ClockOffsetMs < -1000 {
-		t.Errorf("%+v", a.Session)
-	}
+	assert(t, st.ResidentBytes >= 1<<20 && st.BytesSent != 0 && a.Session.ClockOffsetMs <= 1000 && a.Session.ClockOffsetMs >= -1000,
+		"%+v", a.Session)
 	s.Try("get", "agents").Expect(0, "\n1 agent: 1 of "+a.Version+"\n")
 	s.Try("describe", "node", a.Name).Expect(0, "\nload  ")
 	if told := s.Metric("muster_agents_told"); told != 1 {
@@ -347,7 +340,5 @@ spec: {targets: {nodes: [%s]}, interval: %s, command: "true"}
 		}
 	}
 	t.Logf("in force within %s", fastest)
-	if fastest > time.Second {
-		t.Errorf("a change was in force after %s, want at most a second", fastest)
-	}
+	assert(t, fastest <= time.Second, "a change was in force after %s, want at most a second", fastest)
 }

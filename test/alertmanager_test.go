@@ -114,9 +114,7 @@ alerting:
 	sees("db1", "diskfull", model.OK, "resolved: / is nearly full")
 	root.Store(7)
 	again := sees("db1", "diskfull", model.Warning)
-	if again == first {
-		t.Errorf("the problem that closed is open again")
-	}
+	assert(t, again != first, "the problem that closed is open again")
 	s.Stop()
 	s.Start()
 	api = s.Client()
@@ -166,9 +164,7 @@ func TestPrometheusWithSlowClock(t *testing.T) {
 		for _, a := range alerts {
 			for _, name := range []string{"startsAt", "endsAt"} {
 				at, err := time.Parse(time.RFC3339, a[name].(string))
-				if err != nil {
-					t.Error(err)
-				}
+				assert(t, err == nil, "%v", err)
 				a[name] = at.Add(-10 * time.Minute)
 			}
 		}
@@ -287,9 +283,8 @@ func TestGrafanaAlerts(t *testing.T) {
 		{"too long", path, "", agent, "[" + strings.Repeat(" ", 8<<20) + "]", 413, "in one request"},
 	} {
 		code, text := postAlerts(t, s, c.path, c.user, c.password, c.body)
-		if code != c.code || !strings.Contains(text, c.says) {
-			t.Errorf("%s: %d %s, want %d %s", c.what, code, text, c.code, c.says)
-		}
+		assert(t, code == c.code && strings.Contains(text, c.says),
+			"%s: %d %s, want %d %s", c.what, code, text, c.code, c.says)
 	}
 	event := func(check string) (model.Status, uint64, bool) {
 		e, err := s.Client().Events.Get(t.Context(), "web", "web1.example.org", check)
@@ -338,9 +333,7 @@ func TestPagerDutyCallback(t *testing.T) {
 		t.Helper()
 		select {
 		case e := <-events:
-			if e.Action != action {
-				t.Fatalf("%+v, want %s", e, action)
-			}
+			require(t, e.Action == action, "%+v, want %s", e, action)
 			return e.Key
 		case <-time.After(time.Minute):
 			t.Fatalf("no %s within a minute", action)
@@ -404,9 +397,7 @@ func TestPagerDutyCallback(t *testing.T) {
 	for {
 		select {
 		case e := <-events:
-			if e.Key != problem {
-				t.Errorf("%+v", e)
-			}
+			assert(t, e.Key == problem, "%+v", e)
 			if e.Action == "resolve" {
 				return
 			}

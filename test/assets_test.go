@@ -120,9 +120,7 @@ func TestAssets(t *testing.T) {
 	})
 	t.Run("wrong sum uploaded", func(t *testing.T) {
 		err := api.Resources.PutArchive(t.Context(), strings.Repeat("ab", 64), strings.NewReader("something else"))
-		if model.ClassOf(err) != model.Invalid {
-			t.Fatalf("%v", err)
-		}
+		require(t, model.ClassOf(err) == model.Invalid, "%v", err)
 	})
 	t.Run("others do not get it", func(t *testing.T) {
 		other := s.NewAgent("web02")

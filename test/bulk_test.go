@@ -229,9 +229,7 @@ func (b *bulk) awaitDelivered() {
 // resolveRemaining resolves all that is left; nothing flows in any more.
 func (b *bulk) resolveRemaining() {
 	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
-	if err != nil || done.Done != done.Matched || len(done.Left) > 0 {
-		b.t.Errorf("the rest: %+v, %v", done, err)
-	}
+	assert(b.t, err == nil && done.Done == done.Matched && len(done.Left) <= 0, "the rest: %+v, %v", done, err)
 }
 
 // revisionOf is the revision of what began with a note, as the record has it in a line.

@@ -149,9 +149,7 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 		}
 	}
 	for _, p := range problemsOf(t, api, "jumpy") {
-		if p.Check != "clock" {
-			t.Errorf("a problem without a cause: %+v", p)
-		}
+		assert(t, p.Check == "clock", "a problem without a cause: %+v", p)
 	}
 	if e := eventOf(t, api, model.ServerNodeName, "muster-sessions"); e.Status != model.OK {
 		t.Errorf("the server speaks of lost sessions: %+v", e)

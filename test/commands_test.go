@@ -237,9 +237,8 @@ func TestMisbehavingCommands(t *testing.T) {
 			e = eventOf(t, api, "busy", b.name)
 			return fmt.Sprintf("%+v", e), e.Results > 0
 		})
-		if e.Status != b.status || len(e.Output) > 64<<10 {
-			t.Errorf("%s is %s with %d bytes", b.name, e.Status, len(e.Output))
-		}
+		assert(t, e.Status == b.status && len(e.Output) <= 64<<10,
+			"%s is %s with %d bytes", b.name, e.Status, len(e.Output))
 		for _, want := range b.says {
 			expectTexts(t, e.Output, want)
 		}
@@ -250,9 +249,7 @@ func TestMisbehavingCommands(t *testing.T) {
 	})
 	now := peakMemory(t, a.PID())
 	t.Logf("the agent's memory peaked at %d kB, %d kB before", now, small)
-	if now > small+16<<10 {
-		t.Errorf("the agent grew from %d to %d kB", small, now)
-	}
+	assert(t, now <= small+16<<10, "the agent grew from %d to %d kB", small, now)
 	list := readTimes(t, beats)
 	for i := 1; i < len(list); i++ {
 		if gap := list[i].Sub(list[i-1]); gap > 5*time.Second {
@@ -383,18 +380,14 @@ func TestRunAs(t *testing.T) {
 			continue
 		}
 		fd, err := strconv.Atoi(before[strings.LastIndexByte(before, ' ')+1:])
-		if err != nil {
-			t.Fatal(line)
-		}
+		require(t, err == nil, "%v", line)
 		descriptors++
 		// What whoever runs the tests has left open comes through; what the agent opens does not.
 		if ours, err := os.Readlink(fmt.Sprint("/proc/self/fd/", fd)); fd > 2 && (err != nil || ours != link) {
 			t.Errorf("the command of another user holds %s, descriptor %d", link, fd)
 		}
 	}
-	if descriptors < 3 {
-		t.Errorf("no descriptors are seen:\n%s", e.Output)
-	}
+	assert(t, descriptors >= 3, "no descriptors are seen:\n%s", e.Output)
 	if e := result("terminal"); strings.TrimSpace(e.Output) != "own session" {
 		t.Errorf("terminal: %q", e.Output)
 	}

@@ -23,9 +23,7 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	t.Helper()
 	paths, _ = filepath.Glob(filepath.Join(s.Data, "journal", "*.log"))
 	slices.Sort(paths)
-	if len(paths) == 0 {
-		t.Fatal("no segment")
-	}
+	require(t, len(paths) != 0, "no segment")
 	for _, path := range paths {
 		data := readFile(t, path)
 		contents = append(contents, data)
@@ -49,9 +47,7 @@ func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, chan
 		change(&cfg)
 	}
 	rep, err := load.Run(t.Context(), cfg)
-	if err != nil || !nothingLost(rep) {
-		t.Fatalf("load run: %v %+v", err, rep)
-	}
+	require(t, err == nil && nothingLost(rep), "load run: %v %+v", err, rep)
 	states = s.FleetStates()
 	s.Kill()
 	return s, states
@@ -69,9 +65,7 @@ func startRefused(t *testing.T, s *harness.Server) string {
 func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 	t.Helper()
 	command := regexp.MustCompile(`: muster (doctor repair --data .*)`).FindStringSubmatch(refusal)
-	if command == nil {
-		t.Fatalf("the refusal names no command:\n%s", refusal)
-	}
+	require(t, command != nil, "the refusal names no command:\n%s", refusal)
 	said := s.CLI(strings.Fields(command[1])...)
 	s.Try(strings.Fields(command[1])...).Expect(0, "nothing was changed")
 	return said
@@ -80,9 +74,7 @@ func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 // compareStates compares event states with those before.
 func compareStates(t *testing.T, before, after map[harness.Place]load.Kept) {
 	t.Helper()
-	if len(before) != len(after) {
-		t.Errorf("%d states, before %d", len(after), len(before))
-	}
+	assert(t, len(before) == len(after), "%d states, before %d", len(after), len(before))
 	for place, was := range before {
 		if now := after[place]; now != was {
 			t.Errorf("state %+v was %+v, is %+v", place, was, now)
@@ -98,9 +90,8 @@ func countOlderStates(t *testing.T, before, after map[harness.Place]load.Kept) (
 		if now != was {
 			n++
 		}
-		if now.Results > was.Results || now.Number > was.Number {
-			t.Errorf("state %+v was %+v, is ahead of that: %+v", place, was, now)
-		}
+		assert(t, now.Results <= was.Results && now.Number <= was.Number,
+			"state %+v was %+v, is ahead of that: %+v", place, was, now)
 	}
 	return n
 }
@@ -190,9 +181,7 @@ func TestRandomJournalDamage(t *testing.T) {
 		}
 		countOlderStates(t, before, s.FleetStates())
 		rep, err := load.Run(t.Context(), s.Load(fleet, time.Second))
-		if err != nil || !rep.OK() {
-			t.Errorf("afterwards: %v %+v", err, rep)
-		}
+		assert(t, err == nil && rep.OK(), "afterwards: %v %+v", err, rep)
 		s.Stop()
 		for _, word := range []string{"panic", "BUG"} {
 			if log := told + s.Log(); strings.Contains(log, word) {
@@ -210,9 +199,7 @@ func snapshotFiles(t *testing.T, s *harness.Server) []string {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Data, "snapshots", "*.snap"))
 	slices.Sort(files)
-	if len(files) == 0 {
-		t.Fatal("no snapshots")
-	}
+	require(t, len(files) != 0, "no snapshots")
 	return files
 }
 
@@ -294,9 +281,7 @@ func TestUnusableSnapshots(t *testing.T) {
 			}
 			expectTexts(t, s.Log(), c.says)
 			rep, err := load.Run(t.Context(), s.Load(fleet, time.Second))
-			if err != nil || !rep.OK() {
-				t.Errorf("afterwards: %v %+v", err, rep)
-			}
+			assert(t, err == nil && rep.OK(), "afterwards: %v %+v", err, rep)
 			after = s.FleetStates()
 			s.Kill()
 			s.Start()
@@ -312,9 +297,8 @@ func TestSnapshotsLostAfterJournalCut(t *testing.T) {
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
 	s, before := killedAfterLoad(t, fleet, 6*time.Second, func(c *load.Config) { c.Output = 20_000 }, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, s)
-	if strings.HasSuffix(paths[0], "/00000000000000000001.log") {
-		t.Fatal("the journal was not cut: nothing is shown")
-	}
+	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"),
+		"the journal was not cut: nothing is shown")
 	for _, f := range snapshotFiles(t, s) {
 		if strings.HasPrefix(filepath.Base(f), "p0") { // of partitions 0 to 99
 			os.Remove(f)
@@ -328,9 +312,7 @@ func TestSnapshotsLostAfterJournalCut(t *testing.T) {
 	s.Start()
 	countOlderStates(t, before, s.FleetStates())
 	rep, err := load.Run(t.Context(), s.Load(fleet, 2*time.Second))
-	if err != nil || !rep.OK() {
-		t.Errorf("afterwards: %v %+v", err, rep)
-	}
+	assert(t, err == nil && rep.OK(), "afterwards: %v %+v", err, rep)
 	if after := s.FleetStates(); len(after) != len(before) {
 		t.Errorf("%d states came back of %d", len(after), len(before))
 	}

@@ -114,9 +114,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	path := filepath.Join(s.Data, "journal", "FORMAT")
 	data := readFile(t, path)
 	text, _, ok := strings.Cut(string(data), "crc ")
-	if !ok || !strings.Contains(text, old+"\n") {
-		t.Fatalf("no %q in\n%s", old, data)
-	}
+	require(t, ok && strings.Contains(text, old+"\n"), "no %q in\n%s", old, data)
 	text = strings.Replace(text, old+"\n", changed+"\n", 1)
 	writeFile(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
 }

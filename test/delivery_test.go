@@ -207,9 +207,7 @@ func (w *flakyWebhook) compare(t *testing.T, api *client.Client) {
 			t.Errorf("%s/%s has the open problem %s, history has %+v", e.Node, e.Check, e.Problem.ID, p)
 		}
 	}
-	if len(problems) < 20 {
-		t.Errorf("only %d problems: the test shows nothing", len(problems))
-	}
+	assert(t, len(problems) >= 20, "only %d problems: the test shows nothing", len(problems))
 }
 
 // A handler is told of every result of a fleet, while the server is killed, and its peer hangs
@@ -252,9 +250,7 @@ func TestStreamAcrossKills(t *testing.T) {
 	s.AwaitOutput("describe handler lake -n "+namespace, "STUCK", address)
 	peer.listen(address)
 	e := <-end
-	if e.err != nil || !e.rep.OK() {
-		t.Fatalf("load run: %v %+v", e.err, e.rep)
-	}
+	require(t, e.err == nil && e.rep.OK(), "load run: %v %+v", e.err, e.rep)
 	held := uint64(0)
 	for _, state := range s.FleetStates() {
 		held += state.Results
@@ -270,9 +266,7 @@ func TestStreamAcrossKills(t *testing.T) {
 	peer.mu.Lock()
 	defer peer.mu.Unlock()
 	t.Logf("%d results came, %d lines twice, %d behind a newer one after a connection broke", held, peer.twice, peer.older)
-	if peer.older > 0 {
-		t.Errorf("%d new lines came behind a newer one of their event", peer.older)
-	}
+	assert(t, peer.older <= 0, "%d new lines came behind a newer one of their event", peer.older)
 }
 
 // lineReceiver is a receiver of lines that can be killed.

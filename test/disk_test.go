@@ -71,16 +71,10 @@ func TestDiskErrors(t *testing.T) {
 			s.WaitReady(30 * time.Second)
 
 			again, failed := syncAfterFailure(lines)
-			if failed == 0 {
-				t.Errorf("nothing failed:\n%s", strings.Join(lines, "\n"))
-			}
-			if again != "" {
-				t.Errorf("%s was synced after it had failed:\n%s", again, strings.Join(lines, "\n"))
-			}
+			assert(t, failed != 0, "nothing failed:\n%s", strings.Join(lines, "\n"))
+			assert(t, again == "", "%s was synced after it had failed:\n%s", again, strings.Join(lines, "\n"))
 			e := <-end
-			if e.err != nil || !e.rep.OK() {
-				t.Errorf("load run: %v, %+v", e.err, e.rep)
-			}
+			assert(t, e.err == nil && e.rep.OK(), "load run: %v, %+v", e.err, e.rep)
 			before := s.FleetStates()
 			s.Kill()
 			s.Start()
@@ -157,12 +151,8 @@ func TestDiskFullDuringCommit(t *testing.T) {
 	noError(t, os.Remove(filler))
 	s.WaitReady(30 * time.Second)
 	e := <-end
-	if e.err != nil || !e.rep.OK() {
-		t.Errorf("load run: %v, %+v", e.err, e.rep)
-	}
-	if e.rep.Slowed == 0 {
-		t.Error("no agent was told to send less")
-	}
+	assert(t, e.err == nil && e.rep.OK(), "load run: %v, %+v", e.err, e.rep)
+	assert(t, e.rep.Slowed != 0, "no agent was told to send less")
 	if _, err := os.Stat(reserve); err != nil {
 		t.Errorf("the reserve is not there again: %v", err)
 	}
@@ -238,12 +228,9 @@ func TestJournalFillsDisk(t *testing.T) {
 			cfg.Output = c.output
 			rep, err := load.Run(t.Context(), cfg)
 			// Nothing is lost; that spools are full meanwhile, and results not made, is what it takes.
-			if err != nil || !nothingLost(rep) {
-				t.Errorf("load run: %v, %+v", err, rep)
-			}
-			if !strings.Contains(s.Log(), "journal cannot commit") || rep.Slowed == 0 {
-				t.Errorf("there was always room: nothing is shown; slowed %d times", rep.Slowed)
-			}
+			assert(t, err == nil && nothingLost(rep), "load run: %v, %+v", err, rep)
+			assert(t, strings.Contains(s.Log(), "journal cannot commit") && rep.Slowed != 0,
+				"there was always room: nothing is shown; slowed %d times", rep.Slowed)
 			s.WaitReady(30 * time.Second)
 			before := s.FleetStates()
 			harness.Until(t, 60*time.Second, "agents may send as usual", func() (string, bool) {
@@ -333,9 +320,7 @@ func TestFsyncBeforeAcknowledgement(t *testing.T) {
 		noError(t, session.Send(b))
 		select {
 		case last := <-o.acked:
-			if last != n {
-				t.Fatalf("%d is acknowledged, want %d", last, n)
-			}
+			require(t, last == n, "%d is acknowledged, want %d", last, n)
 		case err := <-ended:
 			t.Fatalf("the session ended: %v", err)
 		}
@@ -384,9 +369,7 @@ func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 			written = true // of the journal alone, or of less than it
 		case strings.Contains(file, plain+"->") && ack.MatchString(rest):
 			acks++
-			if !synced {
-				t.Errorf("acknowledged, and since the acknowledgement before the journal was not synced: %s", line)
-			}
+			assert(t, synced, "acknowledged, and since the acknowledgement before the journal was not synced: %s", line)
 			written, synced = false, false
 			clear(syncing)
 		}

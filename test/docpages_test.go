@@ -93,9 +93,7 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 			return err
 		})
 	}
-	if len(outside) > 0 {
-		t.Errorf("files outside the data folder: %v", outside)
-	}
+	assert(t, len(outside) <= 0, "files outside the data folder: %v", outside)
 
 	// A kill leaves nothing that stops the next start, which finds what was there.
 	before := eventsByCheck(t, s)["disk"]
@@ -144,9 +142,7 @@ func (f *pageReader) followUntil(page, until string) (rest string) {
 			}
 		}
 	}
-	if until != "" {
-		f.t.Fatalf("the page has no line %q", until)
-	}
+	require(f.t, until == "", "the page has no line %q", until)
 	return ""
 }
 
@@ -222,21 +218,15 @@ func TestSmokeFirstRun(t *testing.T) {
 	status(model.OK, false)
 	lines := told(2)
 	f.followUntil(rest, "")
-	if f.typed < 15 {
-		t.Errorf("only %d commands were typed", f.typed)
-	}
-	if len(lines) != 2 || !strings.Contains(lines[0], "opened") || !strings.Contains(lines[1], "closed") {
-		t.Errorf("the handler was told:\n%s", strings.Join(lines, "\n"))
-	}
+	assert(t, f.typed >= 15, "only %d commands were typed", f.typed)
+	assert(t, len(lines) == 2 && strings.Contains(lines[0], "opened") && strings.Contains(lines[1], "closed"),
+		"the handler was told:\n%s", strings.Join(lines, "\n"))
 	for _, line := range lines {
-		if !json.Valid([]byte(line)) || !strings.Contains(line, "tmp-files") {
-			t.Errorf("the handler was given %q", line)
-		}
+		assert(t, json.Valid([]byte(line)) && strings.Contains(line, "tmp-files"), "the handler was given %q", line)
 	}
 	problems, err := s.Client().Problems.List(t.Context(), "default", "", "tmp-files", false, 10, "")
-	if err != nil || len(problems.Items) != 1 || problems.Items[0].Closed.IsZero() {
-		t.Errorf("problems: %+v, %v", problems, err)
-	}
+	assert(t, err == nil && len(problems.Items) == 1 && !problems.Items[0].Closed.IsZero(),
+		"problems: %+v, %v", problems, err)
 	s.Stop()
 	for line := range strings.Lines(string(page)) {
 		if strings.HasPrefix(line, "rm ") {
@@ -303,9 +293,7 @@ func TestDemoStopsItsNodes(t *testing.T) {
 	s.Args = nil
 	s.Start()
 	for _, n := range fleet().Items {
-		if !n.Stopped {
-			t.Errorf("%s did not say goodbye: %+v", n.Name, n)
-		}
+		assert(t, n.Stopped, "%s did not say goodbye: %+v", n.Name, n)
 	}
 	s.Try("status").Expect(0, "60 nodes (", "stopped")
 	s.AwaitLog("60 simulated machines of an earlier --demo")
@@ -364,9 +352,7 @@ func TestFirstWeek(t *testing.T) {
 	for _, command := range regexp.MustCompile("`(muster [^`]+)`").FindAllStringSubmatch(text, -1) {
 		f.runLine(command[1])
 	}
-	if f.typed < 12 {
-		t.Errorf("only %d commands were typed", f.typed)
-	}
+	assert(t, f.typed >= 12, "only %d commands were typed", f.typed)
 	for line, want := range map[string]string{
 		"muster status":                       `^(All is|Nearly|Not) well`,
 		"muster why web01/disk":               `(?s)wanted +check disk lands here.*agent +the agent is connected.*its last run that is known began.*\nevent `,
@@ -427,7 +413,5 @@ func TestStoryPage(t *testing.T) {
 	if lead, err := os.ReadFile(filepath.Join(f.s.Dir, "lead.jsonl")); err == nil {
 		t.Errorf("the lead was notified despite the acknowledgement: %s", lead)
 	}
-	if f.typed < 14 {
-		t.Errorf("only %d commands were typed", f.typed)
-	}
+	assert(t, f.typed >= 14, "only %d commands were typed", f.typed)
 }

@@ -93,9 +93,7 @@ func TestFleetFactChange(t *testing.T) {
 		}
 	}
 	told := s.Metric("muster_session_frames_total", `outcome="facts"`) - said
-	if told != float64(agents) {
-		t.Errorf("%v messages of facts, want %d", told, agents)
-	}
+	assert(t, told == float64(agents), "%v messages of facts, want %d", told, agents)
 	counted := func(name string) float64 { return work(name) - before[name] }
 	harness.LogFigure(t, "a fact changed on each of %d nodes, in three groups by conditions: %g messages, groups right after %.1f s; %g nodes visited, %g conditions evaluated (%d for each node), %g groups and %g checks evaluated anew",
 		agents, told, took.Seconds(), counted("nodes_visited_total"), counted("conditions_evaluated_total"), 4, counted("groups_evaluated_total"), counted("checks_evaluated_total"))

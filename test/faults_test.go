@@ -72,9 +72,7 @@ func TestFaultAlerts(t *testing.T) {
 			logServerState(t, s.API, f.Example)
 		}
 	}
-	if !rep.OK() || len(rep.Faults) != 5 {
-		t.Fatalf("%s", strings.Join(rep.Verdict, "\n"))
-	}
+	require(t, rep.OK() && len(rep.Faults) == 5, "%s", strings.Join(rep.Verdict, "\n"))
 	for i, f := range rep.Faults {
 		t.Logf("%+v", f)
 		if want := []int{6, 10, f.Alerts, 8, 0}[i]; f.Alerts != want || f.Missing+f.Extra > 0 || i != 2 && want > 0 && (f.Detected.Max <= 0 || f.Cleared.Max <= 0) {
@@ -156,34 +154,27 @@ func TestFaultScenario(t *testing.T) {
 	rep, err := load.Run(t.Context(), load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.TLS, TLS: certificates, AdminURL: s.Admin, ServerPID: s.PID,
 		Control: s, API: s.API, Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Hour})
 	noError(t, err)
-	if !rep.OK() || rep.Balance.Compared != 20+30 || rep.Balance.Sent == 0 {
-		t.Fatalf("%s\n%+v", strings.Join(rep.Verdict, "\n"), rep.Balance)
-	}
+	require(t, rep.OK() && rep.Balance.Compared == 20+30 && rep.Balance.Sent != 0,
+		"%s\n%+v", strings.Join(rep.Verdict, "\n"), rep.Balance)
 	if s := rep.Silent; s == nil || s.Machines != 20+10 || s.Behind > 0 {
 		t.Errorf("whether machines were called silent was not judged: %+v", s)
 	}
-	if len(rep.Faults) != 6 || rep.Faults[0].Back <= 0 || rep.Balance.Refused == 0 || len(rep.Outages) == 0 {
-		t.Errorf("faults %+v, outages %+v, %d refused", rep.Faults, rep.Outages, rep.Balance.Refused)
-	}
-	if len(rep.Phases) != 4 || rep.Phases[2].Name != "more" || rep.Phases[2].Server.RSS == 0 {
-		t.Errorf("phases %+v", rep.Phases)
-	}
+	assert(t, len(rep.Faults) == 6 && rep.Faults[0].Back > 0 && rep.Balance.Refused != 0 && len(rep.Outages) != 0,
+		"faults %+v, outages %+v, %d refused", rep.Faults, rep.Outages, rep.Balance.Refused)
+	assert(t, len(rep.Phases) == 4 && rep.Phases[2].Name == "more" && rep.Phases[2].Server.RSS != 0,
+		"phases %+v", rep.Phases)
 	inside := 0
 	for _, x := range rep.Samples {
 		if x.Commits > 0 && x.Heap > 0 && x.Goroutines > 0 && x.CommitMs > 0 && x.Latency != nil && len(x.Queues) > 0 {
 			inside++
 		}
 	}
-	if inside < 3 {
-		t.Errorf("%d of %d samples say what the server is doing", inside, len(rep.Samples))
-	}
+	assert(t, inside >= 3, "%d of %d samples say what the server is doing", inside, len(rep.Samples))
 	if rep.Goroutines < 1 { // how many more, the tests beside this one decide
 		t.Errorf("%.1f goroutines per agent", rep.Goroutines)
 	}
 	for _, o := range rep.Outages {
-		if o.Lost < 5 {
-			t.Errorf("machines that come and go by themselves are no outage: %+v, %v", o, rep.Losses)
-		}
+		assert(t, o.Lost >= 5, "machines that come and go by themselves are no outage: %+v, %v", o, rep.Losses)
 	}
 	t.Logf("\n%s\nlosses %v\nfailures %v", rep.Text(), rep.Losses, rep.Failures)
 }
@@ -213,15 +204,13 @@ func TestFaultyServersFailTheRun(t *testing.T) {
 				"--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
 			rep := readReport(t, out)
 			if lie == "" {
-				if ran.Code != 0 || !rep.Balance.OK() || rep.Balance.Compared != 8 || rep.Balance.Ordered != 8 {
-					t.Errorf("no lie: code %d, %+v\n%s%s", ran.Code, rep.Balance, ran.Out, ran.Errors)
-				}
+				assert(t, ran.Code == 0 && rep.Balance.OK() && rep.Balance.Compared == 8 && rep.Balance.Ordered == 8,
+					"no lie: code %d, %+v\n%s%s", ran.Code, rep.Balance, ran.Out, ran.Errors)
 				return
 			}
 			b := rep.Balance
-			if ran.Code != 21 || b.OK() || b.Missing > 0 || b.Compared != 8 || b.Differ != 1 || b.Imbalances != 1 {
-				t.Errorf("code %d, want 21; ledger %+v\n%s%s", ran.Code, b, ran.Out, ran.Errors)
-			}
+			assert(t, ran.Code == 21 && !b.OK() && b.Missing <= 0 && b.Compared == 8 && b.Differ == 1 && b.Imbalances == 1,
+				"code %d, want 21; ledger %+v\n%s%s", ran.Code, b, ran.Out, ran.Errors)
 			expectTexts(t, ran.Errors, "1 of 8 event states differ from the ledger: "+want, " check ", " number ")
 		})
 	}
@@ -236,9 +225,8 @@ func buildFaultyServer(t *testing.T) string {
 	apply := filepath.Join(event, "apply.go")
 	text := readFile(t, apply)
 	const at = "\ts.count(from.Stream.Stream, from.Number)\n\t// Within one numbering"
-	if strings.Count(string(text), at) != 1 {
-		t.Fatalf("%s has no place for the lie any more, which is before\n%s", apply, at)
-	}
+	require(t, strings.Count(string(text), at) == 1,
+		"%s has no place for the lie any more, which is before\n%s", apply, at)
 	lying := filepath.Join(dir, "apply.go")
 	writeFile(t, lying, strings.Replace(string(text), at, "\tif lie(s, r, from) {\n\t\treturn shard.Applied\n\t}\n"+at, 1))
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{

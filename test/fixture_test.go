@@ -25,6 +25,22 @@ func noError(t testing.TB, err error) {
 	}
 }
 
+// assert fails the test, and goes on, unless ok holds.
+func assert(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Errorf(format, args...)
+	}
+}
+
+// require ends the test unless ok holds.
+func require(t testing.TB, ok bool, format string, args ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatalf(format, args...)
+	}
+}
+
 func writeFile[T string | []byte](t testing.TB, path string, data T) {
 	t.Helper()
 	noError(t, os.WriteFile(path, []byte(data), 0o600))

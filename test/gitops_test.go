@@ -67,9 +67,7 @@ func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job
 func (p *gitOps) run(name, team string) (said string, code int) {
 	p.t.Helper()
 	j, ok := p.jobs[name]
-	if !ok {
-		p.t.Fatalf("there is no job %s", name)
-	}
+	require(p.t, ok, "there is no job %s", name)
 	dir := filepath.Dir(p.repo)
 	env := map[string]string{
 		"PATH": filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "RUNNER_TEMP": p.t.TempDir(), "TEAM": team,
@@ -115,9 +113,7 @@ func (p *gitOps) run(name, team string) (said string, code int) {
 func (p *gitOps) want(name, team string, code int, texts ...string) {
 	p.t.Helper()
 	said, got := p.run(name, team)
-	if got != code {
-		p.t.Fatalf("%s of %s: code %d, want %d\n%s", name, team, got, code, said)
-	}
+	require(p.t, got == code, "%s of %s: code %d, want %d\n%s", name, team, got, code, said)
 	for _, text := range texts {
 		expectTexts(p.t, said, text)
 	}
@@ -181,9 +177,7 @@ func decodeFile(t *testing.T, file string, into any) {
 	if err == nil {
 		err = yaml.Unmarshal(text, into)
 	}
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
+	require(t, err == nil, "%s: %v", file, err)
 }
 
 // The pipelines of docs/gitops.md, command by command as their files say, against a server.
@@ -237,9 +231,8 @@ func (p *gitOps) follow() {
 			p.t.Errorf("%s was\n%s\nand is\n%s", name, part, resourceNamed(left, name))
 		}
 	}
-	if resourceNamed(left, "web-port") != "" || resourceNamed(others, "web-port") == "" {
-		p.t.Errorf("what was pruned is still there:\n%s", left)
-	}
+	assert(p.t, resourceNamed(left, "web-port") == "" && resourceNamed(others, "web-port") != "",
+		"what was pruned is still there:\n%s", left)
 
 	// Too wide: the plan says it, apply refuses it, a run by hand does it.
 	p.s.Apply(nodes(2, 60))

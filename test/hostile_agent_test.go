@@ -119,9 +119,8 @@ func TestProtocolViolations(t *testing.T) {
 			}
 			go func() { _, _ = e.Conn.Write(c.bytes(n)) }()
 			r, err := e.readRefusal()
-			if err != nil || r.Code != c.code || !strings.Contains(r.Message, c.says) {
-				t.Errorf("%+v %v, want %s: …%s…", r, err, c.code, c.says)
-			}
+			assert(t, err == nil && r.Code == c.code && strings.Contains(r.Message, c.says),
+				"%+v %v, want %s: …%s…", r, err, c.code, c.says)
 			// Counted when the session has ended, which is after its last word.
 			harness.Until(t, 10*time.Second, "counted once", func() (string, bool) {
 				n := counted() - was
@@ -140,9 +139,8 @@ func TestProtocolViolations(t *testing.T) {
 				kind, body, err = e.receive()
 			}
 			var ack wire.Ack
-			if err != nil || ack.Decode(body) != nil || len(ack.Last) != 1 || ack.Last[0].Last != 10 {
-				t.Fatalf("%d %+v %v", kind, ack, err)
-			}
+			require(t, err == nil && ack.Decode(body) == nil && len(ack.Last) == 1 && ack.Last[0].Last == 10,
+				"%d %+v %v", kind, ack, err)
 		}
 		if n := h.Metric("muster_session_frames_total", `"repeated"`); n < 2 {
 			t.Errorf("%v batches counted as repeated", n)
@@ -178,9 +176,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 		if err == nil { // the client hears of it with the first read
 			_, err = e.Conn.Read(make([]byte, 1))
 		}
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("got %v, want %q", err, says)
-		}
+		assert(t, err != nil && strings.Contains(err.Error(), says), "got %v, want %q", err, says)
 		harness.Until(t, 10*time.Second, "it is counted as "+why, func() (string, bool) { n := failed(why); return fmt.Sprint(n), n == was+1 })
 	}
 	good := h.tls(1)
@@ -239,9 +235,8 @@ func TestUnauthorizedConnections(t *testing.T) {
 		cfg := good.Clone()
 		cfg.NextProtos = []string{"h2", "http/1.1", wire.Subprotocol}
 		e, err := h.dial(cfg)
-		if err != nil || e.Conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != wire.Subprotocol {
-			t.Fatalf("%v", err)
-		}
+		require(t, err == nil && e.Conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == wire.Subprotocol,
+			"%v", err)
 		cfg.Certificates = nil
 		refused(t, "tls_no_certificate", cfg, "certificate required")
 	})
@@ -251,9 +246,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 		e, err := h.dial(cfg)
 		noError(t, err)
 		said := exchangeRaw(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: muster.v1\r\nConnection: close\r\n\r\n")
-		if !strings.HasPrefix(said, "HTTP/1.1 401") {
-			t.Errorf("got %.200s", said)
-		}
+		assert(t, strings.HasPrefix(said, "HTTP/1.1 401"), "got %.200s", said)
 	})
 	t.Run("a person's ticket is no agent's", func(t *testing.T) {
 		cache := tls.NewLRUClientSessionCache(4)
@@ -274,9 +267,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 		if said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(said, "400") || !strings.Contains(said, "https://") {
 			t.Errorf("got %q", said)
 		}
-		if failed("tls_plain_http") != was+1 {
-			t.Error("not counted")
-		}
+		assert(t, failed("tls_plain_http") == was+1, "not counted")
 	})
 	t.Run("something else", func(t *testing.T) {
 		was := failed("tls_no_tls")
@@ -285,9 +276,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
 		_ = exchangeRaw(nc, "SSH-2.0-OpenSSH_9.7\r\n")
-		if failed("tls_no_tls") != was+1 {
-			t.Error("not counted")
-		}
+		assert(t, failed("tls_no_tls") == was+1, "not counted")
 	})
 	t.Run("no request of WebSocket", func(t *testing.T) {
 		for i, request := range []string{

@@ -49,9 +49,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
 		answer, err := c.Do(request)
-		if err != nil {
-			t.Fatalf("%s %s: %v", method, path, err)
-		}
+		require(t, err == nil, "%s %s: %v", method, path, err)
 		defer answer.Body.Close()
 		body, _ := io.ReadAll(answer.Body)
 		return answer.StatusCode, string(body)
@@ -75,9 +73,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 		for method, op := range operations {
 			method = strings.ToUpper(method)
 			if open[path] {
-				if len(op.Security) != 1 || len(op.Security[0]) != 0 {
-					t.Errorf("%s is open, the page does not say so", path)
-				}
+				assert(t, len(op.Security) == 1 && len(op.Security[0]) == 0, "%s is open, the page does not say so", path)
 				continue
 			}
 			for _, c := range []*http.Client{one, two} {
@@ -99,9 +95,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 			}
 		}
 	}
-	if asked < 300 {
-		t.Errorf("only %d requests", asked)
-	}
+	assert(t, asked >= 300, "only %d requests", asked)
 	for _, path := range []string{
 		"/", "/metrics", "/debug/pprof/", "/debug/states", "/debug/log", "/queues", "/agent/v1/session", "/api/v1/openapi.json", "/api/v1/openapi.yaml", "/api/v2/x",
 		"/livez/", "/livez/../api/v1/nodes", "/livez/%2e%2e/api/v1/nodes", "//api/v1/nodes", "/api//v1/nodes", "/api/v1/login/../nodes", "/api/v1/login/", "/api/v1/login%2f..%2fnodes",
@@ -113,9 +107,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 			case "/readyz", "/livez":
 				continue
 			}
-			if code == 200 || code >= 500 {
-				t.Errorf("%s %s: %d %.200s", method, path, code, body)
-			}
+			assert(t, code != 200 && code < 500, "%s %s: %d %.200s", method, path, code, body)
 		}
 	}
 	for path := range open { // open is not everything
@@ -187,9 +179,8 @@ func TestNamespaceLimits(t *testing.T) {
 	harness.Until(t, 30*time.Second, "the quiet one meanwhile", func() (string, bool) { _, n := quiet.peekSlowest(); return fmt.Sprint(n), n > 200 })
 	beside, n := quiet.takeSlowest()
 	t.Logf("the slowest of the quiet one's results: %s alone, %s beside a namespace at its limit (%d)", alone, beside, n)
-	if beside > max(10*alone, time.Second) {
-		t.Errorf("the slowest result took %s, %s without the flood", beside, alone)
-	}
+	assert(t, beside <= max(10*alone, time.Second),
+		"the slowest result took %s, %s without the flood", beside, alone)
 	h.Try("status").Expect(0, "namespace load met a limit", "spec.limits.resultsPerSec")
 
 	// Each other limit: refused by its name, at once after it was set.
@@ -245,9 +236,7 @@ func TestNamespaceLimits(t *testing.T) {
 					return fmt.Sprintf("%+v", ack), tried > 200
 				}
 			})
-			if met(c.name) == was {
-				t.Errorf("not counted")
-			}
+			assert(t, met(c.name) != was, "not counted")
 		})
 	}
 	t.Run("labels", func(t *testing.T) {
@@ -267,18 +256,14 @@ func TestNamespaceLimits(t *testing.T) {
 		say(map[string]string{"env": "prod"})
 		labelled := func() map[string]string {
 			list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "load-00000", Limit: 1})
-			if err != nil || len(list.Items) != 1 {
-				t.Fatal(list, err)
-			}
+			require(t, err == nil && len(list.Items) == 1, "%v %v", list, err)
 			return list.Items[0].Labels
 		}
 		harness.Until(t, 20*time.Second, "the label is known", func() (string, bool) { l := labelled(); return fmt.Sprint(l), l["env"] == "prod" })
 		was := met("labels")
 		say(map[string]string{"a": "1", "b": "2", "c": "3"})
 		say(map[string]string{"bad\nname": "x"})
-		if met("labels") != was+2 {
-			t.Errorf("counted %v times", met("labels")-was)
-		}
+		assert(t, met("labels") == was+2, "counted %v times", met("labels")-was)
 		l := labelled()
 		if _, taken := l["b"]; taken || l["env"] != "prod" {
 			t.Errorf("labels: %v", l)

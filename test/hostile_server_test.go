@@ -80,9 +80,7 @@ func TestMaliciousServer(t *testing.T) {
 	b.Args = append([]string{}, "--server", liar.address, "--log-level", "debug")
 	b.Start()
 	harness.Until(t, 120*time.Second, "every lie was told", func() (string, bool) { told := liar.connections(); return fmt.Sprint(told), told >= len(lies) })
-	if b.Ended() {
-		t.Fatalf("the agent ended:\n%s", b.Log())
-	}
+	require(t, !b.Ended(), "the agent ended:\n%s", b.Log())
 	if kb := peakMemory(t, b.PID()); kb > 80<<10 {
 		t.Errorf("the agent's memory peaked at %d kB", kb)
 	} else {

@@ -190,9 +190,8 @@ func (g *neighbour) expectFast(within time.Duration) {
 	g.mu.Unlock()
 	g.cancel()
 	<-g.done
-	if err != nil || n == 0 || max(most, waiting) > within {
-		g.h.t.Errorf("the good agent: %d results, the slowest acknowledged after %s (now waiting %s), %v", n, most, waiting, err)
-	}
+	assert(g.h.t, err == nil && n != 0 && max(most, waiting) <= within,
+		"the good agent: %d results, the slowest acknowledged after %s (now waiting %s), %v", n, most, waiting, err)
 	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
 }
 
@@ -360,8 +359,6 @@ func exchangeRaw(conn io.ReadWriter, request string) string {
 func adminToken(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	c, err := client.LoadContext(s.Context)
-	if err != nil || c.Token == "" {
-		t.Fatalf("no token: %v", err)
-	}
+	require(t, err == nil && c.Token != "", "no token: %v", err)
 	return c.Token
 }

@@ -116,9 +116,7 @@ func TestIndistinguishableAgents(t *testing.T) {
 	again(first)
 	harness.Until(t, 30*time.Second, "every run of either is applied", func() (string, bool) {
 		e := eventOf(t, api, "image", "count")
-		if e.Results > runs.Runs() {
-			t.Fatalf("%d runs, %d results applied", runs.Runs(), e.Results)
-		}
+		require(t, e.Results <= runs.Runs(), "%d runs, %d results applied", runs.Runs(), e.Results)
 		return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Results == runs.Runs()
 	})
 	if e := eventOf(t, api, "image", "count"); e.Lost != 0 {
@@ -138,9 +136,7 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	var kept struct{ Certificate []byte }
 	unmarshalFile(t, data, &kept)
 	block, _ := pem.Decode(kept.Certificate)
-	if block == nil {
-		t.Fatalf("no certificate in %s", data)
-	}
+	require(t, block != nil, "no certificate in %s", data)
 	cert, err := x509.ParseCertificate(block.Bytes)
 	noError(t, err)
 	return cert
@@ -184,9 +180,8 @@ func TestCertificateRenewal(t *testing.T) {
 	if n := strings.Count(agent.Log(), "msg=connected"); n != 1 {
 		t.Errorf("%d sessions were opened:\n%s", n, agent.Log())
 	}
-	if string(second.RawSubjectPublicKeyInfo) != string(first.RawSubjectPublicKeyInfo) {
-		t.Error("the key is another one")
-	}
+	assert(t, string(second.RawSubjectPublicKeyInfo) == string(first.RawSubjectPublicKeyInfo),
+		"the key is another one")
 	if n := s.Metric("muster_certificate_renewals_total", `outcome="renewed"`); n < 1 {
 		t.Errorf("%g renewals are counted", n)
 	}

@@ -107,17 +107,12 @@ func TestSmokeJoin(t *testing.T) {
 	s.Client()
 	m := newJoiner(t)
 	line := append(joinWords(t, s, "--groups", "web,db", "--labels", "env=prod,tier=1", "--for", "1h", "--uses", "1"), "--name", "web01", "--labels=rack=7")
-	if line[0] != "join" || !strings.HasPrefix(line[1], "mj1.") {
-		t.Fatalf("the line is %v", line)
-	}
+	require(t, line[0] == "join" && strings.HasPrefix(line[1], "mj1."), "the line is %v", line)
 	id := m.mustJoin(line[1:]...)
-	if id.Name != "web01" {
-		t.Errorf("node %s", id.Name)
-	}
+	assert(t, id.Name == "web01", "node %s", id.Name)
 	settings, err := os.ReadFile(m.config)
-	if err != nil || !strings.Contains(string(settings), "MUSTER_NAME=web01\n") || !strings.Contains(string(settings), "MUSTER_LABELS=rack=7\n") || strings.Contains(string(settings), "mj1.") {
-		t.Errorf("settings %q %v", settings, err)
-	}
+	assert(t, err == nil && strings.Contains(string(settings), "MUSTER_NAME=web01\n") && strings.Contains(string(settings), "MUSTER_LABELS=rack=7\n") && !strings.Contains(string(settings), "mj1."),
+		"settings %q %v", settings, err)
 	if info, err := os.Stat(m.config); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
@@ -136,9 +131,7 @@ func TestSmokeJoin(t *testing.T) {
 	reset := m.runAgent("reset-identity", "--yes")
 	reset.Expect(0, id.Node.String(), "spool")
 	left, _ := os.ReadDir(m.state)
-	if len(left) != 1 || left[0].Name() != "lock" {
-		t.Errorf("left: %v", left)
-	}
+	assert(t, len(left) == 1 && left[0].Name() == "lock", "left: %v", left)
 	m.expectRefusal(5, "muster-agent join TOKEN")
 	if other := m.mustJoin(joinWords(t, s)[1]); other.Node == id.Node || other.Name != "web01-2" {
 		t.Errorf("after the reset it is %s %s", other.Node, other.Name)
@@ -215,9 +208,7 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 			t.Fatal("the server was not met")
 		}
 	}
-	if heard.Load() != 0 {
-		t.Errorf("it heard %d bytes", heard.Load())
-	}
+	assert(t, heard.Load() == 0, "it heard %d bytes", heard.Load())
 }
 
 // Who is killed after it asked and before it has the answer is the same node when it asks

@@ -36,32 +36,25 @@ func TestLoadRun(t *testing.T) {
 	rep, err := report.Read(out)
 	noError(t, err)
 	b := rep.Balance
-	if b.Sent != b.Acknowledged || b.Sent < 100+30 || b.Compared != 100 || !b.OK() {
-		t.Errorf("ledger %+v", b)
-	}
-	if rep.Disk == nil || rep.Disk.Written == 0 || rep.Disk.Journal == 0 || rep.Calls == nil || rep.Calls.Syncs == 0 || rep.Calls.ResultsPerCommit == 0 {
-		t.Errorf("disk %+v, calls %+v", rep.Disk, rep.Calls)
-	}
+	assert(t, b.Sent == b.Acknowledged && b.Sent >= 100+30 && b.Compared == 100 && b.OK(), "ledger %+v", b)
+	assert(t, rep.Disk != nil && rep.Disk.Written != 0 && rep.Disk.Journal != 0 && rep.Calls != nil && rep.Calls.Syncs != 0 && rep.Calls.ResultsPerCommit != 0,
+		"disk %+v, calls %+v", rep.Disk, rep.Calls)
 	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || in.Allocs <= 0 || in.AllocBytes <= 0 || in.LockWait < 0 || in.Goroutines <= 0 {
 		t.Errorf("inside the server: %+v", in)
 	}
 	for _, p := range rep.Pages {
-		if p.Failed != "" || p.Requests == 0 || p.Max <= 0 {
-			t.Errorf("page %+v", p)
-		}
+		assert(t, p.Failed == "" && p.Requests != 0 && p.Max > 0, "page %+v", p)
 	}
-	if len(rep.Pages) < 10 || len(rep.Goals) != 2 || !rep.Goals[0].Met || rep.Server.RSS == 0 || rep.AgentBytes == 0 {
-		t.Errorf("%d pages, goals %+v, server %+v, loader %.0f B per agent", len(rep.Pages), rep.Goals, rep.Server, rep.AgentBytes)
-	}
+	assert(t, len(rep.Pages) >= 10 && len(rep.Goals) == 2 && rep.Goals[0].Met && rep.Server.RSS != 0 && rep.AgentBytes != 0,
+		"%d pages, goals %+v, server %+v, loader %.0f B per agent", len(rep.Pages), rep.Goals, rep.Server, rep.AgentBytes)
 	expectJSONMembers(t, out, "schema began version command machine.cpu machine.cores machine.kernel machine.memory plan.agents plan.fleet valid verdict "+
 		"balance.sent rate latencyMs.p99 beyondLingerMs.p99 generatorLagMs.p99 signalsPerFrame.mean server.cpuMicrosPerResult calls.framesPerRead disk.bytesPerDay samples")
 	table := harness.Run(t, nil, "load", "table", out)
 	expectTexts(t, table.Out, "## Asked and measured", ": tiny | acknowledged | at least 1.0 results/s |", "| OK |", "10 of 20 × 5", "## Written to disk")
 	missed := harness.Run(t, s.Env(), "load", "run", "--server", s.Plain, "--agents", "2", "--checks", "5", "--interval", "1s", "--duration", "1s",
 		"--warmup", "1ms", "--max-lag", "1h", "--goal", "rate=1000000", "--uncompared")
-	if missed.Code == 0 || !strings.Contains(missed.Errors, "asked at least 1,000,000 results/s") || !strings.Contains(missed.Out, "  not compared: ") {
-		t.Errorf("a goal out of reach: code %d\n%s%s", missed.Code, missed.Out, missed.Errors)
-	}
+	assert(t, missed.Code != 0 && strings.Contains(missed.Errors, "asked at least 1,000,000 results/s") && strings.Contains(missed.Out, "  not compared: "),
+		"a goal out of reach: code %d\n%s%s", missed.Code, missed.Out, missed.Errors)
 }
 
 // The server is killed and started again in the middle of a run, by its command.
@@ -85,9 +78,8 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 	run.AwaitExit(0)
 	rep, err := report.Read(out)
 	noError(t, err)
-	if len(rep.Outages) == 0 || rep.Balance.Compared != 50 {
-		t.Fatalf("outages %+v, ledger %+v", rep.Outages, rep.Balance)
-	}
+	require(t, len(rep.Outages) != 0 && rep.Balance.Compared == 50,
+		"outages %+v, ledger %+v", rep.Outages, rep.Balance)
 	if o := rep.Outages[0]; !o.Command || o.Serving <= 0 || o.Acked <= 0 || o.Seconds <= 0 {
 		t.Errorf("outage %+v: want the times until it served, acknowledged, and all were back", o)
 	}
@@ -146,14 +138,12 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	lines := strings.Split(strings.TrimSpace(ran.Out), "\n")
 	sentence := lines[len(lines)-2]
 	expectTexts(t, sentence, "This machine carries 2× (30 agents, 42.5 results/s); at 1× the server uses ", " of memory, ", " fsyncs/s of disk, and ", " out of network; at 1000× (15,000 agents, 21,250 results/s) ", " first: ")
-	if len(strings.Fields(lines[1])) < 11 || !strings.HasSuffix(lines[1], "carried") || !strings.HasSuffix(lines[2], "carried") || !strings.Contains(lines[3], "no: ") {
-		t.Errorf("%s", ran.Out)
-	}
+	assert(t, len(strings.Fields(lines[1])) >= 11 && strings.HasSuffix(lines[1], "carried") && strings.HasSuffix(lines[2], "carried") && strings.Contains(lines[3], "no: "),
+		"%s", ran.Out)
 	for _, size := range []string{"1x", "2x"} {
 		rep := readReport(t, filepath.Join(out, size))
-		if rep.Network == nil || rep.Network.In <= 0 || rep.Network.Out <= 0 || rep.Disk.PerSecond <= 0 || rep.Disk.Syncs < rep.Calls.Syncs || rep.Calls.Syncs <= 0 || len(rep.Faults) > 0 {
-			t.Errorf("%s: network %+v, disk %+v, calls %+v", size, rep.Network, rep.Disk, rep.Calls)
-		}
+		assert(t, rep.Network != nil && rep.Network.In > 0 && rep.Network.Out > 0 && rep.Disk.PerSecond > 0 && rep.Disk.Syncs >= rep.Calls.Syncs && rep.Calls.Syncs > 0 && len(rep.Faults) <= 0,
+			"%s: network %+v, disk %+v, calls %+v", size, rep.Network, rep.Disk, rep.Calls)
 	}
 	if kept, err := os.ReadFile(filepath.Join(out, "size.txt")); err != nil || !strings.Contains(string(kept), sentence) {
 		t.Errorf("%v %q", err, kept)
@@ -209,9 +199,8 @@ func TestLoadStage(t *testing.T) {
 			temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
 			ran := harness.Run(t, []string{"TMPDIR=" + temp}, append([]string{"load", "run", file, "--out", out, "--max-lag", "1h"}, args...)...)
 			label := "stage: " + stage + " alone, in the loader's process: CPU is of both"
-			if ran.Code != 0 || !strings.HasPrefix(ran.Out, "Results alone ("+label+")\n") || !strings.Contains(ran.Out, "step ×2: ") || !strings.Contains(ran.Out, "  saturation ") {
-				t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-			}
+			require(t, ran.Code == 0 && strings.HasPrefix(ran.Out, "Results alone ("+label+")\n") && strings.Contains(ran.Out, "step ×2: ") && strings.Contains(ran.Out, "  saturation "),
+				"code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
 			rep := readReport(t, out)
 			if b := rep.Balance; b.Sent != b.Acknowledged || b.Sent < 40 || b.Compared != 40 || rep.Stage != stage || !slices.Contains(rep.Label, label) || rep.Server.RSS != 0 {
 				t.Errorf("ledger %+v, stage %q, label %q, server %+v", b, rep.Stage, rep.Label, rep.Server)

@@ -47,9 +47,8 @@ func TestLoadCompare(t *testing.T) {
 	} {
 		ran := harness.Run(t, nil, append([]string{"load", "compare"}, x.args...)...)
 		first, _, _ := strings.Cut(ran.Out, "\n")
-		if ran.Code != x.code || !strings.Contains(first, x.says) || (x.code != 0) != strings.HasPrefix(ran.Errors, "muster: regression: ") {
-			t.Errorf("%q ended with %d:\n%s%s", x.args, ran.Code, ran.Out, ran.Errors)
-		}
+		assert(t, ran.Code == x.code && strings.Contains(first, x.says) && (x.code != 0) == strings.HasPrefix(ran.Errors, "muster: regression: "),
+			"%q ended with %d:\n%s%s", x.args, ran.Code, ran.Out, ran.Errors)
 	}
 	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "✕</span> Regression") {
 		t.Errorf("the page: %v", err)
@@ -98,16 +97,13 @@ func TestLoadCompareInterleaved(t *testing.T) {
 	}
 	log := run.Log()
 	for _, want := range []string{"leg 1 of 18: old, run 1 of 9; about ", "leg 2 of 18: new, run 1 of 9; about ", `No verdict: \d runs? of old beside \d runs? of new`, "wire-bytes"} {
-		if !regexp.MustCompile(want).MatchString(log) {
-			t.Errorf("it does not say %q:\n%s", want, log)
-		}
+		assert(t, regexp.MustCompile(want).MatchString(log), "it does not say %q:\n%s", want, log)
 	}
 	figures := map[string]map[string]float64{}
 	for _, side := range []string{"old", "new"} {
 		rep := readReport(t, filepath.Join(out, side, "1"))
-		if !rep.Balance.OK() || rep.Balance.Compared != 200 || rep.Environment.Server["flags"] != "--journal-reserve=1MiB" {
-			t.Errorf("%s: ledger %+v, server %v", side, rep.Balance, rep.Environment.Server)
-		}
+		assert(t, rep.Balance.OK() && rep.Balance.Compared == 200 && rep.Environment.Server["flags"] == "--journal-reserve=1MiB",
+			"%s: ledger %+v, server %v", side, rep.Balance, rep.Environment.Server)
 		figures[side] = rep.Figures()
 		if _, err := os.Stat(filepath.Join(out, side, "1", "profiles")); err == nil {
 			t.Errorf("%s: profiles were taken, and what they cost was counted", side)
@@ -115,17 +111,14 @@ func TestLoadCompareInterleaved(t *testing.T) {
 	}
 	for _, name := range []string{"wire-bytes", "journal-bytes"} {
 		a, b := figures["old"][name], figures["new"][name]
-		if a <= 0 || b < 0.7*a || b > 1.4*a {
-			t.Errorf("%s: %g and %g of the same program", name, a, b)
-		}
+		assert(t, a > 0 && b >= 0.7*a && b <= 1.4*a, "%s: %g and %g of the same program", name, a, b)
 	}
 	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
 		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
 	}
 	again := harness.Run(t, nil, "load", "compare", filepath.Join(out, "old"), filepath.Join(out, "new"))
-	if again.Code != 0 || !regexp.MustCompile(`\d runs? of old`).MatchString(again.Out) {
-		t.Errorf("code %d\n%s%s", again.Code, again.Out, again.Errors)
-	}
+	assert(t, again.Code == 0 && regexp.MustCompile(`\d runs? of old`).MatchString(again.Out),
+		"code %d\n%s%s", again.Code, again.Out, again.Errors)
 }
 
 // The release check takes a baseline, passes what costs no more, and fails what does, with

@@ -42,9 +42,8 @@ func TestLoadServerCrash(t *testing.T) {
 			signalServerIn(t, temp, c.signal)
 			run.AwaitExit(21, c.says, "neither acknowledged nor refused")
 			rep := readReport(t, out)
-			if rep.OK() || rep.Balance.Missing == 0 || rep.Balance.WasCompared() || !strings.Contains(strings.Join(rep.Verdict, "; "), "what the server holds could not be read, and is not compared") {
-				t.Errorf("%+v; %q", rep.Balance, rep.Verdict)
-			}
+			assert(t, !rep.OK() && rep.Balance.Missing != 0 && !rep.Balance.WasCompared() && strings.Contains(strings.Join(rep.Verdict, "; "), "what the server holds could not be read, and is not compared"),
+				"%+v; %q", rep.Balance, rep.Verdict)
 			if log, err := os.ReadFile(filepath.Join(out, "server.log")); err != nil || len(log) == 0 {
 				t.Errorf("the server's log: %d bytes, %v", len(log), err)
 			}

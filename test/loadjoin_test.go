@@ -91,22 +91,16 @@ func TestLoadJoin(t *testing.T) {
 	if b := rep.Balance; !b.OK() || b.Compared != 200*2+40 || b.Refused == 0 || b.Sent != b.Acknowledged+b.Refused {
 		t.Errorf("ledger %+v", b)
 	}
-	if len(rep.Loaders) != 3 {
-		t.Fatalf("loaders %+v", rep.Loaders)
-	}
-	if !slices.ContainsFunc(rep.Samples, func(s report.Sample) bool { return s.Beyond > 0 && s.Latency != nil }) {
-		t.Error("no second has beyond-p99")
-	}
+	require(t, len(rep.Loaders) == 3, "loaders %+v", rep.Loaders)
+	assert(t, slices.ContainsFunc(rep.Samples, func(s report.Sample) bool { return s.Beyond > 0 && s.Latency != nil }),
+		"no second has beyond-p99")
 	var results uint64
 	for i, l := range rep.Loaders {
-		if l.Agents != 80 || !l.Here || l.Results == 0 || l.Usage.RSS == 0 || l.Usage.Cores == 0 || (l.Clock > 0) != (i > 0) {
-			t.Errorf("loader %d: %+v", i+1, l)
-		}
+		assert(t, l.Agents == 80 && l.Here && l.Results != 0 && l.Usage.RSS != 0 && l.Usage.Cores != 0 && (l.Clock > 0) == (i > 0),
+			"loader %d: %+v", i+1, l)
 		results += l.Results
 	}
-	if results != rep.Results {
-		t.Errorf("the loaders have %d results, and the run %d", results, rep.Results)
-	}
+	assert(t, results == rep.Results, "the loaders have %d results, and the run %d", results, rep.Results)
 	// A result of each state every two seconds, for five, whoever has it; what is offered
 	// is known by the second.
 	if want := 5 * (200 + 20); int(rep.Results) < want*9/10 || int(rep.Results) > want*11/10 {
@@ -119,9 +113,8 @@ func TestLoadJoin(t *testing.T) {
 	if wrong := rep.Balance.Refused; offered+wrong != rep.Results {
 		t.Errorf("%d offered by the samples and %d wrong ones beside them, %d measured", offered, wrong, rep.Results)
 	}
-	if len(rep.Faults) != 2 || rep.Faults[0].Places != 120 || rep.Faults[0].Back <= 0 || rep.Faults[1].Places != 3 {
-		t.Errorf("faults %+v", rep.Faults)
-	}
+	assert(t, len(rep.Faults) == 2 && rep.Faults[0].Places == 120 && rep.Faults[0].Back > 0 && rep.Faults[1].Places == 3,
+		"faults %+v", rep.Faults)
 	// Certificates of those that have any are kept for the next run.
 	if files, _ := filepath.Glob(filepath.Join(cacheOf(temp), "muster-load", "nodes-*.pem")); len(files) != 1 {
 		t.Errorf("kept certificates: %v", files)
@@ -129,17 +122,14 @@ func TestLoadJoin(t *testing.T) {
 		t.Errorf("%d certificates are kept, %v", strings.Count(string(text), "BEGIN CERTIFICATE"), err)
 	}
 	// Each change is held by all that it concerns, whoever plays them: at 1 and 3 s, and once.
-	if len(rep.Changes) != 2 || len(rep.Label) != 1 || !strings.HasPrefix(rep.Label[0], "the generator was allowed to be 1h0m0s late") {
-		t.Fatalf("intent %+v, labels %q", rep.Changes, rep.Label)
-	}
+	require(t, len(rep.Changes) == 2 && len(rep.Label) == 1 && strings.HasPrefix(rep.Label[0], "the generator was allowed to be 1h0m0s late"),
+		"intent %+v, labels %q", rep.Changes, rep.Label)
 	for i, agents := range []int{(2 - rep.Changes[0].Unasked) * 240, 200} {
 		if h := rep.Changes[i]; h.Agents != agents || h.Never > 0 || h.All.Max <= 0 || h.All.Max != h.Holds.Max || h.Clock <= 0 || h.Clock > 1000 {
 			t.Errorf("%+v, want %d agents", h, agents)
 		}
 	}
-	if len(processesOf(t, temp)) > 0 {
-		t.Error("its server is left")
-	}
+	assert(t, len(processesOf(t, temp)) <= 0, "its server is left")
 }
 
 // A loader that is killed in the middle ends the run at once, with its name; Ctrl-C ends
@@ -210,9 +200,7 @@ objectives: {detect: 60s, clear: 60s}
 	rep := readReport(t, out)
 	// Each place is told of twice: when it began, and when it was over.
 	for i, places := range []int{8, 6} {
-		if len(rep.Faults) != 2 {
-			t.Fatalf("faults %+v", rep.Faults)
-		}
+		require(t, len(rep.Faults) == 2, "faults %+v", rep.Faults)
 		if f := rep.Faults[i]; f.Places != places || f.Alerts < 2*places-1 || f.Missing+f.Extra > 0 || f.Detected.Max <= 0 || f.Cleared.Max <= 0 || f.Back < 0 {
 			t.Errorf("fault %d: %+v", i, f)
 		}

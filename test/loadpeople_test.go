@@ -50,13 +50,10 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 		maps.Copy(shown, rep.Samples[i].Figures())
 	}
 	for _, figure := range []string{"p99", "beyond-p99", "list-p99", "apply-p99", "watch-p99", "holds-p99"} {
-		if shown[figure] <= 0 {
-			t.Errorf("no second shows %s: %v", figure, shown)
-		}
+		assert(t, shown[figure] > 0, "no second shows %s: %v", figure, shown)
 	}
-	if len(rep.Changes) != 2 || len(rep.Goals) != 4 || len(rep.Label) != 1 || !strings.HasPrefix(rep.Label[0], "the generator was allowed to be 1h0m0s late") {
-		t.Fatalf("changes %+v, goals %+v, labels %v", rep.Changes, rep.Goals, rep.Label)
-	}
+	require(t, len(rep.Changes) == 2 && len(rep.Goals) == 4 && len(rep.Label) == 1 && strings.HasPrefix(rep.Label[0], "the generator was allowed to be 1h0m0s late"),
+		"changes %+v, goals %+v, labels %v", rep.Changes, rep.Goals, rep.Label)
 	for i, least := range []int{2 * 30, 40} { // on a slow machine fewer changes fit
 		if h := rep.Changes[i]; h.Agents < least || h.Never > 0 || h.Holds.Max <= 0 || h.Answered.Max <= 0 {
 			t.Errorf("%s: %+v", h.What, h)
@@ -154,13 +151,11 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 			t.Errorf("%s: the results are not beside the others: %+v", p.Name, p.Beside)
 		}
 	}
-	if len(faster) != 3 || faster["operators"] != 4 || faster["intent"] != 4 || faster["alerts"] != 4 {
-		t.Errorf("sped up: %v", faster)
-	}
+	assert(t, len(faster) == 3 && faster["operators"] == 4 && faster["intent"] == 4 && faster["alerts"] == 4,
+		"sped up: %v", faster)
 	page, err := os.ReadFile(filepath.Join(out, "report.html"))
-	if err != nil || !strings.Contains(string(page), "Who was told") || !strings.Contains(string(page), "operators ×4") {
-		t.Errorf("the page does not show who was told, or what was sped up: %v", err)
-	}
+	assert(t, err == nil && strings.Contains(string(page), "Who was told") && strings.Contains(string(page), "operators ×4"),
+		"the page does not show who was told, or what was sped up: %v", err)
 }
 
 // Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is
@@ -200,12 +195,10 @@ objectives: {takeover-max: 60s}
 	ran.Expect(0, "nothing lost, nothing twice", "\n  turns            ")
 	rep := readReport(t, out)
 	x := rep.Turns
-	if x.Due < 4*10*3 || x.Due > 4*10*4 || x.Missed != 0 || x.Ran+x.Passed+x.Unjudged != x.Due || x.Ran < x.Due*8/10 {
-		t.Errorf("turns: %s", x)
-	}
-	if x.Taken == 0 || rep.Figures()["takeover-max"] != x.Took.Max {
-		t.Errorf("nobody took over: %s, %v", x, rep.Figures())
-	}
+	assert(t, x.Due >= 4*10*3 && x.Due <= 4*10*4 && x.Missed == 0 && x.Ran+x.Passed+x.Unjudged == x.Due && x.Ran >= x.Due*8/10,
+		"turns: %s", x)
+	assert(t, x.Taken != 0 && rep.Figures()["takeover-max"] == x.Took.Max,
+		"nobody took over: %s, %v", x, rep.Figures())
 	if b := rep.Balance; b.Compared != 4*10+10+8 || b.Sent != b.Acknowledged {
 		t.Errorf("ledger: %s", b)
 	}
@@ -213,7 +206,5 @@ objectives: {takeover-max: 60s}
 		t.Errorf("alerts: %+v", f)
 	}
 	page, err := os.ReadFile(filepath.Join(out, "report.html"))
-	if err != nil || !strings.Contains(string(page), "Whose turn it was") {
-		t.Errorf("the page has no turns: %v", err)
-	}
+	assert(t, err == nil && strings.Contains(string(page), "Whose turn it was"), "the page has no turns: %v", err)
 }

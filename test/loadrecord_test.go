@@ -82,17 +82,14 @@ func TestLoadRecord(t *testing.T) {
 	said := harness.Run(t, nil, "load", "record", "--data", s.Data, "-o", after)
 	said.Expect(0, "6 nodes, 4 checks (at most 4 of a node)", "every 1s, outputs of ")
 	h, states := readStream(t, after)
-	if h.Signals > rep.Balance.Sent || h.Signals < rep.Results || len(states) != 24 || h.States != 24 {
-		t.Errorf("%d results recorded in %d states; %d sent, %d measured", h.Signals, len(states), rep.Balance.Sent, rep.Results)
-	}
+	assert(t, h.Signals <= rep.Balance.Sent && h.Signals >= rep.Results && len(states) == 24 && h.States == 24,
+		"%d results recorded in %d states; %d sent, %d measured", h.Signals, len(states), rep.Balance.Sent, rep.Results)
 	if alive, _ := readStream(t, live); alive.Signals != h.Signals || alive.States != h.States {
 		t.Errorf("listened to %+v, read afterwards %+v", alive, h)
 	}
 	data := readFile(t, after)
 	for _, name := range []string{"shop", "http", "DISK", "free space"} {
-		if bytes.Contains(data, []byte(name)) {
-			t.Errorf("%q of the fleet stands in the file", name)
-		}
+		assert(t, !bytes.Contains(data, []byte(name)), "%q of the fleet stands in the file", name)
 	}
 
 	text = fmt.Sprintf("scenario: muster.load/v1\ntitle: Again\nagents: [{name: told, recorded: {file: after.stream, times: 3}}]\nphases: [{ramp: 1s}, {steady: %s}, {drain: 30s}]\n", h.Length)
@@ -104,15 +101,12 @@ func TestLoadRecord(t *testing.T) {
 	again.Start()
 	folder, third := filepath.Join(dir, "report"), filepath.Join(dir, "third.stream")
 	ran, rep := play(again, mine, folder)
-	if !strings.HasPrefix(ran.Out, "Again (recorded stream × 3)\n") {
-		t.Error(ran.Out)
-	}
+	assert(t, strings.HasPrefix(ran.Out, "Again (recorded stream × 3)\n"), "%v", ran.Out)
 	again.Stop()
 	harness.Run(t, nil, "load", "record", "--data", again.Data, "-o", third).Expect(0)
 	amplified, played := readStream(t, third)
-	if amplified.Signals != 3*h.Signals || amplified.Nodes != 18 || len(played) != 72 {
-		t.Errorf("%+v is not three times %+v", amplified, h)
-	}
+	assert(t, amplified.Signals == 3*h.Signals && amplified.Nodes == 18 && len(played) == 72,
+		"%+v is not three times %+v", amplified, h)
 	for of, want := range states {
 		same, alike := 0, 0
 		for _, got := range played {
@@ -131,9 +125,8 @@ func TestLoadRecord(t *testing.T) {
 		t.Errorf("ledger %+v of three times %d results, labels %q", b, h.Signals, rep.Label)
 	}
 	page, err := os.ReadFile(filepath.Join(folder, "report.html"))
-	if err != nil || !bytes.Contains(page, []byte("recorded stream × 3")) || !bytes.Contains(page, []byte("recorded:")) || bytes.Contains(page, []byte("interval: 1s")) {
-		t.Errorf("%v: the page does not say what was played, or not as a file does", err)
-	}
+	assert(t, err == nil && bytes.Contains(page, []byte("recorded stream × 3")) && bytes.Contains(page, []byte("recorded:")) && !bytes.Contains(page, []byte("interval: 1s")),
+		"%v: the page does not say what was played, or not as a file does", err)
 	writeFile(t, after, data[:len(data)/2])
 	for name, args := range map[string][]string{
 		"was cut short":         {"lint", mine},

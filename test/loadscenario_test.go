@@ -104,9 +104,8 @@ func TestLoadScenario(t *testing.T) {
 		}
 		counted += h.TotalCount()
 	}
-	if counted == 0 || uint64(counted) > rep.Balance.Acknowledged {
-		t.Errorf("%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
-	}
+	assert(t, counted != 0 && uint64(counted) <= rep.Balance.Acknowledged,
+		"%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
 	samples, err := os.Open(filepath.Join(out, "samples.csv"))
 	noError(t, err)
 	defer samples.Close()
@@ -114,9 +113,8 @@ func TestLoadScenario(t *testing.T) {
 		t.Errorf("%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
 	}
 	bench, err := os.ReadFile(filepath.Join(out, "bench.txt"))
-	if err != nil || !bytes.Contains(bench, []byte("\nBenchmarkLoad/tiny-")) || !bytes.Contains(bench, []byte(" wire-B/op")) {
-		t.Errorf("%v\n%s", err, bench)
-	}
+	assert(t, err == nil && bytes.Contains(bench, []byte("\nBenchmarkLoad/tiny-")) && bytes.Contains(bench, []byte(" wire-B/op")),
+		"%v\n%s", err, bench)
 	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
 		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
 	}
@@ -130,9 +128,8 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 	ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir()}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
 	ran.Expect(20, "asked at most")
 	rep := readReport(t, out)
-	if !rep.Balance.OK() || len(rep.Outages) != 1 || rep.Outages[0].Serving <= 0 {
-		t.Errorf("ledger %+v, outages %+v", rep.Balance, rep.Outages)
-	}
+	assert(t, rep.Balance.OK() && len(rep.Outages) == 1 && rep.Outages[0].Serving > 0,
+		"ledger %+v, outages %+v", rep.Balance, rep.Outages)
 	for name, args := range map[string][]string{
 		"is what the scenario says":   {file, "--agents", "7"},
 		"is for a scenario":           {"--quick"},
@@ -173,9 +170,8 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 			t.Errorf("second %d follows second %d", s.Second, rep.Samples[i].Second)
 		}
 	}
-	if stops.InTime == nil || *stops.InTime > 0.75 || stops.Acknowledged < 0.9*stops.Offered || ends.Acknowledged > 0.7*ends.Offered || after.Acknowledged < 1.1*after.Offered {
-		t.Errorf("%+v\n%+v\n%+v", stops, ends, after)
-	}
+	assert(t, stops.InTime != nil && *stops.InTime <= 0.75 && stops.Acknowledged >= 0.9*stops.Offered && ends.Acknowledged <= 0.7*ends.Offered && after.Acknowledged >= 1.1*after.Offered,
+		"%+v\n%+v\n%+v", stops, ends, after)
 	if missed := slices.IndexFunc(rep.Goals, func(g report.Goal) bool { return g.Met }); !rep.Balance.OK() || len(rep.Goals) != 2 || missed >= 0 {
 		t.Errorf("ledger %+v, %v", rep.Balance, rep.Goals)
 	}
@@ -252,20 +248,17 @@ objectives: {beyond-p99: 60s, clear: 1s}
 	if b, s := rep.Balance, rep.Stopped; !b.OK() || b.Sent != b.Acknowledged || b.Compared != 6 || s == nil || s.Whole != 1 || s.Phase != "second" || rep.OK() || !rep.OnlyStopped() {
 		t.Errorf("ledger %+v, stopped %+v, verdict %q", b, s, rep.Verdict)
 	}
-	if len(rep.Goals) != 1 || rep.Goals[0].Name != "beyond-p99" || !rep.Goals[0].Met || !strings.Contains(strings.Join(rep.Label, "; "), "stopped before: clear") {
-		t.Errorf("goals %+v, labels %q", rep.Goals, rep.Label)
-	}
+	assert(t, len(rep.Goals) == 1 && rep.Goals[0].Name == "beyond-p99" && rep.Goals[0].Met && strings.Contains(strings.Join(rep.Label, "; "), "stopped before: clear"),
+		"goals %+v, labels %q", rep.Goals, rep.Label)
 	if p := rep.Phases; len(p) != 4 || p[1].Short || !p[2].Short || p[3].Kind != "drain" {
 		t.Errorf("phases %+v", p)
 	}
 	// Six results a second in the phase that counts, for two seconds; the fault that lasted is undone or judged.
-	if rep.Results < 10 || rep.Results > 14 || len(rep.Faults) != 1 || rep.Faults[0].Alerts != 1 || rep.Faults[0].Missing != 0 {
-		t.Errorf("%d results, faults %+v", rep.Results, rep.Faults)
-	}
+	assert(t, rep.Results >= 10 && rep.Results <= 14 && len(rep.Faults) == 1 && rep.Faults[0].Alerts == 1 && rep.Faults[0].Missing == 0,
+		"%d results, faults %+v", rep.Results, rep.Faults)
 	page, err := os.ReadFile(filepath.Join(out, "report.html"))
-	if err != nil || !bytes.Contains(page, []byte("<title>Stopped: Two phases, stopped after ")) {
-		t.Errorf("%v: the page does not say in its title that it was stopped", err)
-	}
+	assert(t, err == nil && bytes.Contains(page, []byte("<title>Stopped: Two phases, stopped after ")),
+		"%v: the page does not say in its title that it was stopped", err)
 	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -289,9 +282,7 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 			t.Errorf("run %d: ledger %+v, server %+v, files %v", i, b, rep.Server, rep.Files)
 		}
 		files, _ := filepath.Glob(filepath.Join(dir, "identities", "*", "*-0000?", "identity.json"))
-		if len(files) != 5 {
-			t.Fatalf("run %d: identities %v", i, files)
-		}
+		require(t, len(files) == 5, "run %d: identities %v", i, files)
 		for _, f := range files {
 			info, err := os.Stat(f)
 			noError(t, err)
@@ -351,7 +342,6 @@ faults:
 	if b, states := rep.Balance, 4*(1+2+2+1)+2*(2+1+1); b.Sent != b.Acknowledged || b.Compared != states || b.Differ > 0 {
 		t.Errorf("ledger %+v, want %d states", b, states)
 	}
-	if len(rep.Faults) != 1 || rep.Faults[0].Places != 6 || rep.Faults[0].Alerts != 12 || rep.Faults[0].Missing+rep.Faults[0].Extra > 0 {
-		t.Errorf("%+v", rep.Faults)
-	}
+	assert(t, len(rep.Faults) == 1 && rep.Faults[0].Places == 6 && rep.Faults[0].Alerts == 12 && rep.Faults[0].Missing+rep.Faults[0].Extra <= 0,
+		"%+v", rep.Faults)
 }

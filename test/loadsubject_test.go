@@ -39,9 +39,7 @@ func TestSubject(t *testing.T) {
 	noError(t, err)
 	defer s.Stop()
 	nodes, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: simulated.Namespace, Group: "web", Limit: 10})
-	if err != nil || len(nodes.Items) != 3 {
-		t.Fatalf("%d nodes in the class's group, %v", len(nodes.Items), err)
-	}
+	require(t, err == nil && len(nodes.Items) == 3, "%d nodes in the class's group, %v", len(nodes.Items), err)
 	if _, err := s.Authority(); err != nil {
 		t.Error(err)
 	}
@@ -50,9 +48,7 @@ func TestSubject(t *testing.T) {
 	}
 	profiles := filepath.Join(base, "profiles")
 	files, err := s.Profile(t.Context(), profiles, "steady", 1)
-	if err != nil || len(files) != 7 {
-		t.Errorf("profiles %v, %v", files, err)
-	}
+	assert(t, err == nil && len(files) == 7, "profiles %v, %v", files, err)
 	for name := range files {
 		data, err := os.ReadFile(filepath.Join(base, name))
 		if gzip := bytes.HasPrefix(data, []byte{0x1f, 0x8b}); err != nil || gzip != (filepath.Ext(name) == ".pprof") || len(data) == 0 {
@@ -100,9 +96,8 @@ func TestSubjectSystemCalls(t *testing.T) {
 	for _, c := range calls {
 		share += c.Share
 	}
-	if err != nil || len(calls) == 0 || calls[0].Count == 0 || share < 0.9 || share > 1.1 {
-		t.Errorf("%+v, %v", calls, err)
-	}
+	assert(t, err == nil && len(calls) != 0 && calls[0].Count != 0 && share >= 0.9 && share <= 1.1,
+		"%+v, %v", calls, err)
 	calls, err = s.CountCalls(t.Context(), 1)
 	if err != nil || len(calls) > 0 && (calls[0].Count == 0 || !slices.ContainsFunc(calls, func(c report.SystemCall) bool { return c.Name == "futex" })) {
 		t.Errorf("as the kernel counts: %+v, %v", calls, err)
@@ -117,9 +112,8 @@ func TestSubjectDoesNotStart(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: base, Flags: []string{"--max-frame", "1"}})
-	if s != nil || model.ClassOf(err) != model.Unavailable || !bytes.Contains([]byte(err.Error()), []byte("max-frame")) {
-		t.Errorf("got %v", err)
-	}
+	assert(t, s == nil && model.ClassOf(err) == model.Unavailable && bytes.Contains([]byte(err.Error()), []byte("max-frame")),
+		"got %v", err)
 	if left, _ := os.ReadDir(base); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}

@@ -447,13 +447,9 @@ func TestTroubleshootingPage(t *testing.T) {
 			t.Errorf("the page does not speak of %s", m.name)
 			continue
 		}
-		if place[0] < at {
-			t.Errorf("%s stands in another place than in the list", m.name)
-		}
+		assert(t, place[0] >= at, "%s stands in another place than in the list", m.name)
 		text, at = text[:place[0]]+want+text[place[1]:], place[0]
 	}
-	if strings.Count(text, "<!-- ") != len(tenMessages) {
-		t.Error("the page shows more than the ten")
-	}
+	assert(t, strings.Count(text, "<!-- ") == len(tenMessages), "the page shows more than the ten")
 	testenv.Golden(t, path, text)
 }

@@ -135,9 +135,8 @@ func TestMachinesOnANetwork(t *testing.T) {
 		l.server.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Check\nmetadata: {name: where-%s}\nspec:\n  targets: {nodes: [%[1]s]}\n  interval: 1s\n"+
 			"  command: cat /etc/machine-id; hostname; grep -q %s /etc/machine-id || exit 2\n", b.Name, b.MachineID()))
 		e := l.awaitEvent(b.Name, "where-"+b.Name, "runs", func(e v1.Event) bool { return e.Results > 0 })
-		if e.Status != model.OK || !strings.Contains(e.Output, b.MachineID()) || !strings.Contains(e.Output, b.Name) {
-			t.Errorf("%s ran elsewhere: %+v", b.Name, e)
-		}
+		assert(t, e.Status == model.OK && strings.Contains(e.Output, b.MachineID()) && strings.Contains(e.Output, b.Name),
+			"%s ran elsewhere: %+v", b.Name, e)
 	}
 
 	l.pullCable(beta)

@@ -108,9 +108,7 @@ func TestReplaceAndRetireNode(t *testing.T) {
 	first.AwaitLog("(replaced)", "new disk")
 	first.Kill()
 	problem := problemsOf(t, api, "web01")
-	if len(problem) != 1 {
-		t.Fatalf("problems: %+v", problem)
-	}
+	require(t, len(problem) == 1, "problems: %+v", problem)
 
 	s.Try("node", "retire", "web01", "-m", "scrapped", "--yes").Expect(0, "node/web01 retired")
 	for _, words := range [][]string{{"audit", "node", "web01"}, {"status", "-o", "wide"}} {
@@ -281,9 +279,7 @@ func TestFleetLifecycle(t *testing.T) {
 	for i := range 3 * each {
 		name := simulated.NodeName(stay + i)
 		list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: name, Limit: 1})
-		if err != nil || len(list.Items) != 1 {
-			t.Fatalf("%s: %+v, %v", name, list, err)
-		}
+		require(t, err == nil && len(list.Items) == 1, "%s: %+v, %v", name, list, err)
 		numbers[name] = uint64(list.Items[0].ID)
 	}
 	counts := func() map[string]float64 {
@@ -303,9 +299,7 @@ func TestFleetLifecycle(t *testing.T) {
 			after["nodes_visited"], after["conditions_evaluated"], after["assignments_built"], after["assignments_changed"])
 		// What agents say of themselves is compiled meanwhile too, once for each that came.
 		for name, n := range after {
-			if n > 10*each {
-				t.Errorf("%s: %g %s for %d nodes", what, n, name, each)
-			}
+			assert(t, n <= 10*each, "%s: %g %s for %d nodes", what, n, name, each)
 		}
 	}
 	work("renamed", func() {
@@ -336,9 +330,7 @@ func TestFleetLifecycle(t *testing.T) {
 			noError(t, err)
 			token.Addresses = []string{s.Listen}
 			id, err := pki.Enrol(t.Context(), pki.EnrolConfig{Token: token, StateDir: t.TempDir(), Request: pki.EnrolRequest{Name: "anything"}})
-			if err != nil || id.Name != name {
-				t.Fatalf("%s: %+v, %v", name, id, err)
-			}
+			require(t, err == nil && id.Name == name, "%s: %+v, %v", name, id, err)
 		}
 	})
 	replaced := func() float64 {
@@ -382,12 +374,10 @@ func TestFleetLifecycle(t *testing.T) {
 	})
 	over <- "the test"
 	e := <-stayed
-	if e.err != nil || !e.rep.Balance.OK() || e.rep.Balance.Compared != stay*fleet.Checks {
-		t.Fatalf("of those that stay: %+v, %v", e.rep, e.err)
-	}
-	if !slices.ContainsFunc(e.rep.Outages, func(o report.Outage) bool { return o.Lost > stay/2 && o.Seconds > 0 }) {
-		t.Errorf("the server was killed, and those that stay were not away and back: %+v", e.rep.Outages)
-	}
+	require(t, e.err == nil && e.rep.Balance.OK() && e.rep.Balance.Compared == stay*fleet.Checks,
+		"of those that stay: %+v, %v", e.rep, e.err)
+	assert(t, slices.ContainsFunc(e.rep.Outages, func(o report.Outage) bool { return o.Lost > stay/2 && o.Seconds > 0 }),
+		"the server was killed, and those that stay were not away and back: %+v", e.rep.Outages)
 	b := e.rep.Balance
 	harness.LogFigure(t, "the others, over a kill -9 of the server: %d results sent = %d acknowledged + %d refused + %d missing; %d event states compared, %d differ",
 		b.Sent, b.Acknowledged, b.Refused, b.Missing, b.Compared, b.Differ)

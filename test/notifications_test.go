@@ -157,9 +157,8 @@ func TestSilenceListsCoveredNodes(t *testing.T) {
 		r := s.Try(append([]string{"silence", "--for", "2h", "-m", "moving"}, strings.Fields(words)...)...)
 		said := strings.Join(strings.Fields(r.Out+r.Errors), " ")
 		for _, text := range want {
-			if (r.Code != 0) != (code != 0) || !strings.Contains(said, text) {
-				t.Errorf("silence %s: %d %s, want %q", words, r.Code, r.Out+r.Errors, text)
-			}
+			assert(t, (r.Code != 0) == (code != 0) && strings.Contains(said, text),
+				"silence %s: %d %s, want %q", words, r.Code, r.Out+r.Errors, text)
 		}
 	}
 	silence(1, "--all", "this would silence 64 nodes ("+first+" and 54 more); without --yes at most 50", "--dry-run")

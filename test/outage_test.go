@@ -69,18 +69,13 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 		}
 		s.WaitReady(40 * time.Second)
 		e := <-end
-		if e.err != nil {
-			t.Fatalf("load run: %v", e.err)
-		}
+		require(t, e.err == nil, "load run: %v", e.err)
 		for _, verdict := range e.rep.Verdict {
 			t.Error(verdict)
 		}
-		if !e.rep.OK() || e.rep.Balance.Compared != fleet.Agents*fleet.Checks {
-			t.Errorf("%d kills to come; %d outages, %d resent, balance %+v", kills, len(e.rep.Outages), e.rep.Resent, e.rep.Balance)
-		}
-		if e.rep.Resent == 0 {
-			t.Error("nothing was ever resent: the kills hit nothing")
-		}
+		assert(t, e.rep.OK() && e.rep.Balance.Compared == fleet.Agents*fleet.Checks,
+			"%d kills to come; %d outages, %d resent, balance %+v", kills, len(e.rep.Outages), e.rep.Resent, e.rep.Balance)
+		assert(t, e.rep.Resent != 0, "nothing was ever resent: the kills hit nothing")
 	}
 	before := s.FleetStates()
 	s.Kill()
@@ -266,14 +261,10 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 				return fmt.Sprint(reported), n >= dead
 			})
 			e := <-end
-			if e.err != nil || !e.rep.OK() {
-				t.Errorf("the living: %v, %+v", e.err, e.rep)
-			}
+			assert(t, e.err == nil && e.rep.OK(), "the living: %v, %+v", e.err, e.rep)
 			harness.Until(t, 20*time.Second, "history has a problem of each of the dead, and no other", func() (string, bool) {
 				opened, err := api.Problems.List(t.Context(), "load", "", "", false, 100, "")
-				if err != nil || len(opened.Items) > dead {
-					t.Fatalf("problems: %v, %+v", err, opened.Items)
-				}
+				require(t, err == nil && len(opened.Items) <= dead, "problems: %v, %+v", err, opened.Items)
 				return fmt.Sprintf("%d of %d", len(opened.Items), dead), len(opened.Items) == dead
 			})
 			for node, e := range keepaliveEvents(t, api) {
@@ -295,9 +286,8 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 					want = 1
 				}
 				entries := eventChanges(t, api, "load", simulated.NodeName(i), model.KeepaliveCheckName)
-				if len(entries) != want {
-					t.Errorf("history of %s's keepalive: %+v, want %d entries", simulated.NodeName(i), entries, want)
-				}
+				assert(t, len(entries) == want,
+					"history of %s's keepalive: %+v, want %d entries", simulated.NodeName(i), entries, want)
 				for _, e := range entries {
 					if first.IsZero() || e.At.Before(first) {
 						first = e.At
@@ -326,9 +316,7 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 func keepaliveEvents(t *testing.T, api *client.Client) map[string]v1.Event {
 	t.Helper()
 	list, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Check: model.KeepaliveCheckName, Limit: 1000})
-	if err != nil {
-		t.Fatalf("list events: %v", err)
-	}
+	require(t, err == nil, "list events: %v", err)
 	out := map[string]v1.Event{}
 	for _, e := range list.Items {
 		out[e.Node] = e
@@ -343,8 +331,6 @@ func eventChanges(t *testing.T, api *client.Client, namespace, node, check strin
 	if model.ClassOf(err) == model.NotFound || err != nil && strings.Contains(err.Error(), "no event") {
 		return nil
 	}
-	if err != nil {
-		t.Fatalf("history of %s/%s: %v", node, check, err)
-	}
+	require(t, err == nil, "history of %s/%s: %v", node, check, err)
 	return list.Items
 }

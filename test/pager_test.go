@@ -252,9 +252,7 @@ func TestPagerIncident(t *testing.T) {
 		t.Helper()
 		select {
 		case e := <-events:
-			if e.Action != action || e.Key != "R0123456789ABCDEF0123456789ABCDE" {
-				t.Fatalf("%+v, want %s", e, action)
-			}
+			require(t, e.Action == action && e.Key == "R0123456789ABCDEF0123456789ABCDE", "%+v, want %s", e, action)
 			return e
 		case <-time.After(time.Minute):
 			t.Fatalf("no %s within a minute", action)

@@ -57,17 +57,13 @@ func TestApprovePendingMachine(t *testing.T) {
 	s.Stop()
 	s.Start() // it forgets who waits
 	second, again := m.requestEntry(s)
-	if again != key {
-		t.Errorf("another key after a restart: %s, was %s", again, key)
-	}
+	assert(t, again == key, "another key after a restart: %s, was %s", again, key)
 	s.Try("node", "accept", key[:16], "--groups", "web", "--labels", "env=prod").Expect(0, "node/")
 	second.AwaitExit(0)
 	id := m.identity()
 	text := s.CLI("get", "node", id.Name, "-o", "yaml")
 	expectTexts(t, text, "key: "+key, "- web", "env: prod")
-	if pki.SumText(id.CASum) != hash {
-		t.Error("another CA")
-	}
+	assert(t, pki.SumText(id.CASum) == hash, "another CA")
 	s.Try("node", "list", "--pending").Expect(0, "no machine asks to join")
 	agent := m.launchAgent()
 	agent.AwaitLog("msg=connected")
@@ -141,14 +137,11 @@ func TestPendingFlood(t *testing.T) {
 	newJoiner(t).mustJoin(line, "--name", "real")
 	wg.Wait()
 	let, refused := answers[http.StatusAccepted].Load(), answers[http.StatusTooManyRequests].Load()
-	if let+refused != int64(requests) || let > 64 {
-		t.Errorf("%d may wait, %d were refused, of %d", let, refused, requests)
-	}
+	assert(t, let+refused == int64(requests) && let <= 64,
+		"%d may wait, %d were refused, of %d", let, refused, requests)
 	var list v1.PendingList
 	list, err := api.Enrolment.Pending(t.Context())
-	if err != nil || int64(len(list.Items)) != let {
-		t.Errorf("%d wait, %v", len(list.Items), err)
-	}
+	assert(t, err == nil && int64(len(list.Items)) == let, "%d wait, %v", len(list.Items), err)
 	if n := s.Metric("muster_queue_overflow_total", `queue="pending"`); n != float64(refused) {
 		t.Errorf("the metric counts %v refused, want %d", n, refused)
 	}
@@ -161,8 +154,6 @@ func newCSR(t *testing.T) []byte {
 		return nil
 	}
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Error(err)
-	}
+	assert(t, err == nil, "%v", err)
 	return csr
 }

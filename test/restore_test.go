@@ -55,17 +55,11 @@ func TestRestoreFromBackup(t *testing.T) {
 	_, tag, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
 	noError(t, err)
 	events, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1})
-	if err != nil || events.Next == "" {
-		t.Fatalf("%+v %v", events, err)
-	}
+	require(t, err == nil && events.Next != "", "%+v %v", events, err)
 	checks, err := api.Resources.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, "")
-	if err != nil || checks.Next == "" {
-		t.Fatalf("%+v %v", checks, err)
-	}
+	require(t, err == nil && checks.Next != "", "%+v %v", checks, err)
 	changed, err := api.Resources.Changes(t.Context(), "", "", "", 1, "")
-	if err != nil || changed.Next == "" {
-		t.Fatalf("%+v %v", changed, err)
-	}
+	require(t, err == nil && changed.Next != "", "%+v %v", changed, err)
 
 	s.Kill()
 	before.Unblock()
@@ -89,9 +83,7 @@ func TestRestoreFromBackup(t *testing.T) {
 	})
 	s.Try("status").Expect(0, "web01) were acknowledged more than this server holds")
 	command := regexp.MustCompile(`muster (doctor restored .*)$`).FindStringSubmatch(told)
-	if command == nil {
-		t.Fatalf("no command in %q", told)
-	}
+	require(t, command != nil, "no command in %q", told)
 	s.Stop()
 	s.Try(strings.Fields(command[1])...).Expect(0, "begins a life of its own")
 
@@ -141,17 +133,14 @@ func TestRestoreFromBackup(t *testing.T) {
 		if what == "ETag" {
 			want = "was changed since: its ETag is" // it names the life: the same revision is another
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s of the abandoned life: %v", what, err)
-		}
+		assert(t, err != nil && strings.Contains(err.Error(), want), "%s of the abandoned life: %v", what, err)
 	}
 	var made struct{ Status struct{ ID uint32 } }
 	body, _, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "after")
 	noError(t, err)
 	unmarshal(t, body, &made)
-	if made.Status.ID < intent.IDGap {
-		t.Errorf("the new check has id %d, which the abandoned life may have given", made.Status.ID)
-	}
+	assert(t, made.Status.ID >= intent.IDGap,
+		"the new check has id %d, which the abandoned life may have given", made.Status.ID)
 	awaitEvent(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the server has nothing more to say about that", func(e v1.Event) bool { return e.Status == model.OK })
 	if got := statusChanges(t, api, "web01", model.KeepaliveCheckName); len(got) != 0 {
 		t.Errorf("the living was reported: %+v", got)
@@ -219,9 +208,7 @@ func TestMachinesAfterRestore(t *testing.T) {
 	harness.Until(t, 90*time.Second, "what the known machine holds is applied", func() (string, bool) {
 		e := eventOf(t, api, "known", "count")
 		want := copied + runs.Runs() - acknowledged
-		if e.Results > want {
-			t.Fatalf("%d results, want %d", e.Results, want)
-		}
+		require(t, e.Results <= want, "%d results, want %d", e.Results, want)
 		return fmt.Sprintf("%d results, want %d", e.Results, want), e.Results == want
 	})
 
@@ -240,9 +227,7 @@ func TestMachinesAfterRestore(t *testing.T) {
 	harness.Until(t, 90*time.Second, "what the machine that joined since holds is applied", func() (string, bool) {
 		e := eventOf(t, api, "since", "later")
 		want := later.Runs() - kept
-		if e.Results > want {
-			t.Fatalf("%d results, want %d", e.Results, want)
-		}
+		require(t, e.Results <= want, "%d results, want %d", e.Results, want)
 		return fmt.Sprintf("%d results, want %d\n%s", e.Results, want, sinceAgent.Log()), e.Results == want
 	})
 	if is := since.identity().Node; is != was {

@@ -163,9 +163,8 @@ func TestCancelledRuns(t *testing.T) {
 	begun(2)
 	noError(t, run.Process.Signal(syscall.SIGINT))
 	_ = run.Wait()
-	if run.ProcessState.ExitCode() != 130 || !strings.Contains(errs.String(), "on 2 nodes: web01, web02") {
-		t.Errorf("code %d: %s", run.ProcessState.ExitCode(), errs.String())
-	}
+	assert(t, run.ProcessState.ExitCode() == 130 && strings.Contains(errs.String(), "on 2 nodes: web01, web02"),
+		"code %d: %s", run.ProcessState.ExitCode(), errs.String())
 	gone()
 
 	done := make(chan harness.Result, 1)
@@ -313,13 +312,11 @@ func TestRunOnManyNodes(t *testing.T) {
 	r := harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--parallel", "20")
 	r.Expect(10, "on 200 nodes")
 	r = harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--parallel", "20", "--yes")
-	if r.Code != 0 || strings.Count(r.Out, "a simulated agent runs nothing") != 200 || !strings.HasSuffix(r.Out, "200 nodes:  200 OK\n") {
-		t.Errorf("code %d\n%s%s", r.Code, r.Out, r.Errors)
-	}
+	assert(t, r.Code == 0 && strings.Count(r.Out, "a simulated agent runs nothing") == 200 && strings.HasSuffix(r.Out, "200 nodes:  200 OK\n"),
+		"code %d\n%s%s", r.Code, r.Out, r.Errors)
 	r = harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--together", "--yes")
-	if r.Code != 0 || strings.Count(r.Out, "a simulated agent runs nothing") != 1 {
-		t.Errorf("together: code %d\n%s%s", r.Code, r.Out, r.Errors)
-	}
+	assert(t, r.Code == 0 && strings.Count(r.Out, "a simulated agent runs nothing") == 1,
+		"together: code %d\n%s%s", r.Code, r.Out, r.Errors)
 	stop()
 	<-ended
 }

@@ -184,9 +184,7 @@ spec:
 	}
 	for _, path := range []string{"/metrics", "/debug/states"} {
 		_, text, err := s.Get(path)
-		if err != nil {
-			t.Error(err)
-		}
+		assert(t, err == nil, "%v", err)
 		said[path] = text
 	}
 	for where, text := range said {
@@ -216,9 +214,7 @@ spec:
 		t.Errorf("the canary stands in %d files of the server: the journal and history should have it", n)
 	}
 	find.searchFolder(a.State, canary)
-	if vault.Requests() == 0 {
-		t.Error("Vault was not asked")
-	}
+	assert(t, vault.Requests() != 0, "Vault was not asked")
 }
 
 // What the server knows goes to no machine that could have brought itself in.
@@ -291,9 +287,7 @@ func TestHandlerSecrets(t *testing.T) {
 		t.Helper()
 		select {
 		case got := <-asked:
-			if got != value {
-				t.Fatalf("%s: the token is another", what)
-			}
+			require(t, got == value, "%s: the token is another", what)
 		case <-time.After(time.Minute):
 			t.Fatalf("%s: nothing within a minute", what)
 		}
@@ -372,9 +366,8 @@ spec:
 	s.Try("delete", "secret", "hook").Expect(4, "handler/hook refers to secret/hook in spec.webhook.token.secret")
 	a.Stop()
 	s.Stop()
-	if find.searchFolder(s.Data, told) == 0 {
-		t.Error("the handler stands in no file of the server: where was looked?")
-	}
+	assert(t, find.searchFolder(s.Data, told) != 0,
+		"the handler stands in no file of the server: where was looked?")
 }
 
 // The whole way from a real OpenBao (or Vault) to the commands of muster-agent and of a real sensu-agent: the value
@@ -429,9 +422,7 @@ spec:
 		}
 	}
 	all(digest(values["first"]))
-	if strings.Count(shown, "the password is (hidden)") != len(nodes) {
-		t.Errorf("not hidden:\n%s", shown)
-	}
+	assert(t, strings.Count(shown, "the password is (hidden)") == len(nodes), "not hidden:\n%s", shown)
 	put(values["second"])
 	all(digest(values["second"]))
 	vault.Seal()

@@ -39,9 +39,8 @@ func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func
 			blocks = append(blocks, block[1])
 		}
 	}
-	if len(blocks) != 3 || !strings.HasPrefix(blocks[1], "name=web01") || !strings.Contains(blocks[2], "-gencrl") {
-		t.Fatalf("docs/sensu-certificates.md makes certificates and lists by %q", blocks)
-	}
+	require(t, len(blocks) == 3 && strings.HasPrefix(blocks[1], "name=web01") && strings.Contains(blocks[2], "-gencrl"),
+		"docs/sensu-certificates.md makes certificates and lists by %q", blocks)
 	run := func(script string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
@@ -166,9 +165,7 @@ spec:
 	revoke("web01")
 	proven.AwaitLog("403")
 	s.Stop()
-	if find.searchFolder(s.Data, "web01") == 0 {
-		t.Error("no file of the server names a node: where was looked?")
-	}
+	assert(t, find.searchFolder(s.Data, "web01") != 0, "no file of the server names a node: where was looked?")
 }
 
 // connectSensuAgent connects a Sensu agent that speaks JSON and answers nothing.

@@ -179,9 +179,7 @@ func TestServiceManagerNotification(t *testing.T) {
 		for said := ""; !strings.Contains(said, want); {
 			noError(t, manager.SetReadDeadline(time.Now().Add(30*time.Second)))
 			n, err := manager.Read(message)
-			if err != nil {
-				t.Fatalf("waiting for %q, heard %q: %v", want, said, err)
-			}
+			require(t, err == nil, "waiting for %q, heard %q: %v", want, said, err)
 			said = string(message[:n])
 		}
 	}

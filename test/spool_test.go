@@ -188,9 +188,7 @@ func TestPoisonSignalInSpool(t *testing.T) {
 				refused = s.Metric("muster_session_signals_total", `outcome="output"`)
 				return fmt.Sprintf("%d runs; %d kept, %g refused", big.Runs(), e.Results, refused), float64(e.Results)+refused == float64(big.Runs())
 			})
-			if c.refused != (refused >= 2) {
-				t.Errorf("%g results were refused", refused)
-			}
+			assert(t, c.refused == (refused >= 2), "%g results were refused", refused)
 			harness.Until(t, 20*time.Second, "the logs of agent and server tell what happened", func() (string, bool) {
 				agent, server := strings.Contains(a.Log(), "server refused results"), strings.Contains(s.Log(), "refused a signal")
 				return fmt.Sprintf("agent %v, server %v", agent, server), agent == c.refused && server == c.refused
@@ -253,9 +251,8 @@ func TestDamagedSpool(t *testing.T) {
 				lost = e.Lost + eventOf(t, api, "bits", model.KeepaliveCheckName).Lost // its check may be lost with it
 				return fmt.Sprintf("%d runs, %d results, %d lost", runs.Runs(), e.Results, lost), e.Results+lost >= runs.Runs()
 			})
-			if lost == 0 || lost > 3 || e.Results+lost != runs.Runs() {
-				t.Errorf("%d runs, %d results, %d reported as lost", runs.Runs(), e.Results, lost)
-			}
+			assert(t, lost != 0 && lost <= 3 && e.Results+lost == runs.Runs(),
+				"%d runs, %d results, %d reported as lost", runs.Runs(), e.Results, lost)
 			check := model.KeepaliveCheckName
 			if e.Lost > 0 {
 				check = "count"
@@ -269,9 +266,7 @@ func TestDamagedSpool(t *testing.T) {
 func damageSpool(t *testing.T, folder string) {
 	t.Helper()
 	segments, _ := filepath.Glob(filepath.Join(folder, "*.log"))
-	if len(segments) == 0 {
-		t.Fatal("the spool has no segment")
-	}
+	require(t, len(segments) != 0, "the spool has no segment")
 	f, err := os.OpenFile(slices.Min(segments), os.O_RDWR, 0)
 	noError(t, err)
 	defer f.Close()
@@ -338,8 +333,7 @@ func TestSpoolOverflow(t *testing.T) {
 		}
 		return fmt.Sprintf("%+v", entries), counted >= e.Lost
 	})
-	if counted != e.Lost || len(entries) != 1 || entries[0].Output != "the spool was full" {
-		t.Errorf("%d gave way; history has %+v", e.Lost, entries)
-	}
+	assert(t, counted == e.Lost && len(entries) == 1 && entries[0].Output == "the spool was full",
+		"%d gave way; history has %+v", e.Lost, entries)
 	s.AwaitOutput("describe event full/agent", "gave way: the spool was full")
 }

@@ -58,9 +58,7 @@ func TestStallingStore(t *testing.T) {
 				cfg := s.Load(fleet, span)
 				cfg.Changes = c.changes
 				rep, err := load.Run(t.Context(), cfg)
-				if err != nil || !rep.OK() {
-					t.Fatalf("load run: %v, %+v", err, rep)
-				}
+				require(t, err == nil && rep.OK(), "load run: %v, %+v", err, rep)
 				return rep
 			}
 			without := play(4 * time.Second)
@@ -75,12 +73,10 @@ func TestStallingStore(t *testing.T) {
 			if limit := 3*without.BeyondLinger.P99 + 700; with.BeyondLinger.P99 > limit {
 				t.Errorf("acknowledgements: p99 %.0f ms while the store stalls, %.0f ms without", with.BeyondLinger.P99, without.BeyondLinger.P99)
 			}
-			if during.deepest == 0 || (during.dropped > 0) != c.overflows {
-				t.Errorf("muster get queues shows %d bytes of changes that waited, %d dropped", during.deepest, during.dropped)
-			}
-			if during.failed != nil || during.slowest > 1500*time.Millisecond {
-				t.Errorf("people who look wait for the store: %v, %v", during.slowest, during.failed)
-			}
+			assert(t, during.deepest != 0 && (during.dropped > 0) == c.overflows,
+				"muster get queues shows %d bytes of changes that waited, %d dropped", during.deepest, during.dropped)
+			assert(t, during.failed == nil && during.slowest <= 1500*time.Millisecond,
+				"people who look wait for the store: %v, %v", during.slowest, during.failed)
 			harness.Until(t, 30*time.Second, "history has all", func() (string, bool) {
 				st, err := api.Status(t.Context(), "")
 				return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && st.Reactions.BehindSeconds == 0
@@ -205,9 +201,7 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 		}
 		total += changes
 	}
-	if total < least {
-		t.Errorf("only %d changes: the test shows nothing", total)
-	}
+	assert(t, total >= least, "only %d changes: the test shows nothing", total)
 }
 
 // History's store is away until its queue has overflowed and the journal is full. People are
@@ -244,17 +238,14 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 	}
 	release()
 	e := <-ended
-	if e.err != nil || !nothingLost(e.rep) {
-		t.Errorf("load run: %v, %+v", e.err, e.rep)
-	}
+	assert(t, e.err == nil && nothingLost(e.rep), "load run: %v, %+v", e.err, e.rep)
 	s.WaitReady(30 * time.Second)
 	harness.Until(t, 60*time.Second, "history has all", func() (string, bool) {
 		st, err := api.Status(t.Context(), "")
 		return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && !st.Reactions.Rederiving && st.Reactions.BehindSeconds == 0
 	})
-	if s.Metric("muster_react_rederived_total") == 0 {
-		t.Error("nothing was made again from the journal: nothing is shown")
-	}
+	assert(t, s.Metric("muster_react_rederived_total") != 0,
+		"nothing was made again from the journal: nothing is shown")
 	compareChangesWithHistory(t, api, 200)
 	s.Stop()
 }
@@ -375,12 +366,8 @@ func TestServerOnPostgreSQL(t *testing.T) {
 	})
 	awaitWebhookKinds(t, hook, problem, "opened", "closed")
 	e := <-end
-	if e.err != nil || !e.rep.OK() {
-		t.Errorf("load run: %v, %+v", e.err, e.rep)
-	}
-	if e.rep.BeyondLinger.P99 > 3000 {
-		t.Errorf("acknowledgements waited for PostgreSQL: %+v", e.rep.BeyondLinger)
-	}
+	assert(t, e.err == nil && e.rep.OK(), "load run: %v, %+v", e.err, e.rep)
+	assert(t, e.rep.BeyondLinger.P99 <= 3000, "acknowledgements waited for PostgreSQL: %+v", e.rep.BeyondLinger)
 	s.CLI("apply", "-f", declared)
 	compareChangesWithHistory(t, api, 50)
 
