@@ -31,8 +31,8 @@ func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	return e
 }
 
-// awaitAllResults lets no more runs begin, waits until the server has the result of each that
-// was, once, and lets runs go on.
+// awaitAllResults lets no more runs begin, waits until the server has the result of each that was, once, and lets
+// runs go on.
 func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	awaitLastResult(t, api, node, check, c)
@@ -51,14 +51,13 @@ func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *ha
 	})
 }
 
-// The agent is killed while the server has not acknowledged what it holds. Back within
-// the time-out nobody notices; one that stays away is reported once. Nothing is lost
-// or applied twice either way.
+// The agent is killed while the server has not acknowledged what it holds. Back within the time-out nobody notices;
+// one that stays away is reported once. Nothing is lost or applied twice either way.
 func TestAgentKilledWithUnacknowledgedResults(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String())
-	api := s.Client()
+	api := s.API
 	var agents [2]*harness.Agent
 	var counters [2]*harness.Counter
 	for i, name := range []string{"soon", "late"} {
@@ -126,8 +125,7 @@ func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
 	return list.Items
 }
 
-// An agent tells of itself some seconds after it joined: get agents shows it, and /metrics
-// the fleet's sums.
+// An agent tells of itself some seconds after it joined: get agents shows it, and /metrics the fleet's sums.
 func TestAgentStatistics(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -184,19 +182,16 @@ func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 	}
 }
 
-// An agent with two servers takes the next when one fails and begins with the first again;
-// a list that the server tells comes before its own, survives its restart, and locks it out
-// of nothing when it is wrong.
+// An agent with two servers takes the next when one fails and begins with the first again; a list that the server
+// tells comes before its own, survives its restart, and locks it out of nothing when it is wrong.
 func TestServerList(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an agent looks for its server eight times")
 	}
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	first, second := harness.NewProxy(t, s.Listen), harness.NewProxy(t, s.Listen)
-	a := s.NewAgent("lists", "--server", first.Address+","+second.Address)
-	a.Start()
+	a := s.StartAgent("lists", "--server", first.Address+","+second.Address)
 	awaitSession(t, a, 1, first.Address)
 	first.Stop()
 	awaitSession(t, a, 2, second.Address)
@@ -241,24 +236,21 @@ func TestServerList(t *testing.T) {
 // applyText applies resources.
 func applyText(t *testing.T, s *harness.Server, text string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "declared.yaml")
-	writeFile(t, file, text)
+	file := tempFile(t, "declared.yaml", text)
 	s.CLI("apply", "--yes", "-f", file)
 }
 
-// A node reports twelve checks and has room for five beside its keepalive: exactly
-// these are there, nothing that was acknowledged is missing. A namespace's own limit
-// holds for the open session at once.
+// A node reports twelve checks and has room for five beside its keepalive: exactly these are there, nothing that was
+// acknowledged is missing. A namespace's own limit holds for the open session at once.
 func TestStateLimit(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--node-states", "6")
-	s.Client()
 	var checks strings.Builder
 	for i := range 12 {
 		fmt.Fprintf(&checks, "---\nkind: Check\nmetadata: {name: check-%d}\nspec: {command: 'echo %d', interval: 1s, targets: {groups: [all]}}\n", i, i)
 	}
 	applyText(t, s, checks.String())
-	s.NewAgent("web").Start()
+	s.StartAgent("web")
 	refused := func() float64 { return s.Metric("muster_session_signals_total", `outcome="states"`) }
 	harness.Until(t, time.Minute, "results of seven checks are refused, twice", func() (string, bool) {
 		return fmt.Sprint(refused()), refused() >= 14
@@ -285,8 +277,8 @@ func TestStateLimit(t *testing.T) {
 	}
 }
 
-// A check of ten among 2,000 connected agents changes. Typed, compiled, pushed, taken
-// and confirmed it is within a second; ten assignments leave the server, and no more.
+// A check of ten among 2,000 connected agents changes. Typed, compiled, pushed, taken and confirmed it is within a
+// second; ten assignments leave the server, and no more.
 func TestChangeReachesAffectedAgents(t *testing.T) {
 	t.Parallel()
 	agents := 2000

@@ -26,9 +26,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A real Prometheus that has Muster for its Alertmanager: two alerts of one name about one
-// node are one event with the worse status, each ends by itself, a node that is declared is
-// found and others are made, and after a restart of the server what still fires stays one problem.
+// A real Prometheus that has Muster for its Alertmanager: two alerts of one name about one node are one event with
+// the worse status, each ends by itself, a node that is declared is found and others are made, and after a restart of
+// the server what still fires stays one problem.
 func TestPrometheusAlerts(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -41,7 +41,6 @@ func TestPrometheusAlerts(t *testing.T) {
 	t.Cleanup(target.Close)
 
 	s := harness.StartServer(t)
-	s.Login()
 	s.Apply("kind: Node\nmetadata: {name: db1}\nspec: {proxy: true}\n")
 	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "-m", "alerts"))
 	dir := t.TempDir()
@@ -153,7 +152,6 @@ func TestPrometheusWithSlowClock(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "disk_free %d\n", free.Load()) }))
 	t.Cleanup(target.Close)
 	s := harness.StartServer(t)
-	s.Login()
 	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "-m", "alerts"))
 	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var alerts []map[string]any
@@ -238,11 +236,9 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 func TestGrafanaAlerts(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	s.Apply("kind: Namespace\nmetadata: {name: web}\n---\nkind: Check\nmetadata: {name: latency, namespace: web, displayName: Latency}\nspec: {passive: true, alert: {failAfter: 2}}\n" +
 		"---\nkind: Check\nmetadata: {name: ping, namespace: web}\nspec: {command: 'true', interval: 60s}\n---\nkind: Check\nmetadata: {name: quiet, namespace: web}\nspec: {passive: true, disabled: true}\n")
-	file := filepath.Join(t.TempDir(), "password")
-	writeFile(t, file, "grafana's own words")
+	file := tempFile(t, "password", "grafana's own words")
 	s.CLI("auth", "user", "create", "grafana", "--role", "alerts", "--in", "web", "--password-file", file)
 	writeFile(t, file, "P@ssw0rd of all")
 	s.CLI("auth", "user", "create", "sensu", "--role", "agent", "--password-file", file)
@@ -311,8 +307,8 @@ func TestGrafanaAlerts(t *testing.T) {
 	}
 }
 
-// Who acknowledges or resolves at PagerDuty does so here, by name; what is not signed is refused, what comes again or back
-// changes nothing, and only problems that the handler was told of are meant.
+// Who acknowledges or resolves at PagerDuty does so here, by name; what is not signed is refused, what comes again or
+// back changes nothing, and only problems that the handler was told of are meant.
 func TestPagerDutyCallback(t *testing.T) {
 	t.Parallel()
 	type told struct {
@@ -342,7 +338,6 @@ func TestPagerDutyCallback(t *testing.T) {
 	}
 	const secret = "the secret that PagerDuty showed"
 	s := harness.StartServer(t)
-	s.Login()
 	s.Apply(fmt.Sprintf("kind: Handler\nmetadata: {name: pager}\nspec:\n  pagerduty: {routingKey: R0123, url: %q, callback: %q}\n"+
 		"---\nkind: Handler\nmetadata: {name: other}\nspec:\n  pagerduty: {routingKey: R0124, url: %q, callback: %q}\n---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [pager]}\n",
 		service.URL, secret, service.URL, secret))

@@ -68,25 +68,21 @@ func awaitOutputOf(t *testing.T, c *client.Client, check string, status model.St
 	})
 }
 
-// A check's command comes from an archive that was uploaded: the agent fetches it with its
-// certificate, believes it by its sum, and runs what is in it. What is wrong with an archive
-// stands on the event. Archives are the server's own: they are there after a restart, and
-// an agent that lost them fetches them again when the server is back.
+// A check's command comes from an archive that was uploaded: the agent fetches it with its certificate, believes it
+// by its sum, and runs what is in it. What is wrong with an archive stands on the event. Archives are the server's
+// own: they are there after a restart, and an agent that lost them fetches them again when the server is back.
 func TestAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
-	api := s.Client()
+	api := s.API
 	good, goodSum := writeArchive(t, map[string]string{
 		"bin/check_word": "#!/bin/sh\necho \"$(cat \"$CHECK_PLUGINS_PATH/share/word\")\"\n", "share/word": "hello", "> bin/check_link": "check_word",
 	})
 	use := assetCheck("word", "[check_word]", "check-plugins")
-	file := filepath.Join(t.TempDir(), "check.yaml")
-	writeFile(t, file, []byte(use))
+	file := tempFile(t, "check.yaml", []byte(use))
 	s.Try("apply", "-f", file).Expect(harness.AnyFailure, "check-plugins")
 	s.Try("asset", "add", "check-plugins", good, "--os", "linux", "--arch", runtime.GOARCH, "-m", "words").Expect(0, "asset/check-plugins created")
-	a := s.NewAgent("web01")
-	a.Start()
+	a := s.StartAgent("web01")
 	s.Apply(use + assetCheck("link", "check_link", "check-plugins"))
 	awaitOutputOf(t, api, "word", model.OK, "hello")
 	awaitOutputOf(t, api, "link", model.OK, "hello")
@@ -123,8 +119,7 @@ func TestAssets(t *testing.T) {
 		require(t, model.ClassOf(err) == model.Invalid, "%v", err)
 	})
 	t.Run("others do not get it", func(t *testing.T) {
-		other := s.NewAgent("web02")
-		other.Start()
+		other := s.StartAgent("web02")
 		other.AwaitLog("connected")
 		for dir, want := range map[string]int{a.State: http.StatusOK, other.State: http.StatusForbidden} {
 			if got := fetchAsset(t, s, dir, goodSum); got != want {
@@ -139,7 +134,6 @@ func TestAssets(t *testing.T) {
 		a.Start()
 		a.AwaitLog("asset not fetched")
 		s.Start()
-		s.WaitReady(time.Minute)
 		a.AwaitLog(`msg="asset ready" sha512=` + goodSum[:12])
 		awaitOutputOf(t, api, "word", model.OK, "hello")
 	})
@@ -160,14 +154,12 @@ func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	return answer.StatusCode
 }
 
-// A handler's program comes from an asset of the server's own store: a problem opens, and the
-// script in the archive runs with the notification on its standard input. What is wrong with an
-// archive stands where people look for a message that did not leave, and is mended by the
-// command that is said there.
+// A handler's program comes from an asset of the server's own store: a problem opens, and the script in the archive
+// runs with the notification on its standard input. What is wrong with an archive stands where people look for a
+// message that did not leave, and is mended by the command that is said there.
 func TestHandlerAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	dir := t.TempDir()
 	told := filepath.Join(dir, "told")
 	good, sum := writeArchive(t, map[string]string{
@@ -187,7 +179,7 @@ func TestHandlerAssets(t *testing.T) {
 	if want := fmt.Sprintf("%[1]s/bin/tell --now %[1]s %[1]s/lib %[1]s/include\n", where); string(env) != want {
 		t.Errorf("the script had %q, want %q", env, want)
 	}
-	s.NewAgent("web01").Start()
+	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
 	check.Exit(2)
@@ -238,7 +230,6 @@ func TestHandlerAssets(t *testing.T) {
 		s.Stop()
 		noError(t, os.Remove(filepath.Join(where, "bin/tell")))
 		s.Start()
-		s.WaitReady(time.Minute)
 		if r := s.Try("handler", "test", "told"); r.Code != 0 { // extracted again
 			t.Errorf("%s%s", r.Out, r.Errors)
 		}
@@ -246,7 +237,6 @@ func TestHandlerAssets(t *testing.T) {
 		noError(t, os.RemoveAll(where))
 		writeFile(t, filepath.Join(s.Data, "assets", sum), []byte("flipped"))
 		s.Start()
-		s.WaitReady(time.Minute)
 		harness.Until(t, time.Minute, "what a test says", func() (string, bool) {
 			r := s.Try("handler", "test", "told")
 			return r.Out + r.Errors, r.Code == 9 && strings.Contains(r.Out, "asset default/tell-tools is not here: what the server has of the archive "+sum[:12]+"… is damaged")
@@ -261,12 +251,10 @@ func TestHandlerAssets(t *testing.T) {
 	})
 }
 
-// What is kept from Sensu has assets, too: a mutator's program, and the JavaScript that filters
-// and mutators use.
+// What is kept from Sensu has assets, too: a mutator's program, and the JavaScript that filters and mutators use.
 func TestFilterAndMutatorAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	dir := t.TempDir()
 	scripts, _ := writeArchive(t, map[string]string{
 		"lib/often.js": "// which occurrences count\nfunction often(event, n) { return event.check.occurrences % n == 0 }",
@@ -306,7 +294,7 @@ kind: Check
 metadata: {name: flag}
 spec: {targets: {nodes: [web01]}, interval: 1s, command: "false", pipelines: [alerts]}
 `)
-	s.NewAgent("web01").Start()
+	s.StartAgent("web01")
 	for file, want := range map[string]string{"words": "web01 6\n", "short": "shortened\n"} {
 		harness.Until(t, time.Minute, file, func() (string, bool) {
 			out, _ := os.ReadFile(filepath.Join(dir, file))

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,8 +23,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// What is done to thousands of events at once, while their results flow in and the server is killed in the
-// middle of it, is done to each of them or is said to be left: nothing is lost and nothing is half done.
+// What is done to thousands of events at once, while their results flow in and the server is killed in the middle of
+// it, is done to each of them or is said to be left: nothing is lost and nothing is half done.
 func TestKillDuringBulkAction(t *testing.T) {
 	t.Parallel()
 	b := newBulk(t)
@@ -87,8 +86,7 @@ func newBulk(t *testing.T) *bulk {
 	b.server.Prepare(fleet)
 	b.server.Start()
 	b.api = b.server.Client()
-	file := filepath.Join(t.TempDir(), "tells.yaml")
-	writeFile(t, file, fmt.Sprintf(webhookHandlers, hook.URL))
+	file := tempFile(t, "tells.yaml", fmt.Sprintf(webhookHandlers, hook.URL))
 	b.server.CLI("apply", "-f", file)
 	cfg := b.server.Load(fleet, 10*time.Minute)
 	cfg.Changes, cfg.Stop = 0.3, b.stop

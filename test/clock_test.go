@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// wallClock is what time.Now is on a machine whose clock somebody sets: the wall clock
-// jumps, the monotonic reading beside it goes on.
+// wallClock is what time.Now is on a machine whose clock somebody sets: the wall clock jumps, the monotonic reading
+// beside it goes on.
 type wallClock struct{ ahead atomic.Int64 } // seconds
 
 func (c *wallClock) now() time.Time {
@@ -54,17 +54,16 @@ func TestWallClockOfThisTest(t *testing.T) {
 	}
 }
 
-// The clocks of agent and server jump an hour forth and back, one after the other: no
-// session ends, nobody living is reported, schedules go on, and who is off is told so.
-// Server and agent are the real ones, in this process, because only here their clocks
-// can be set.
+// The clocks of agent and server jump an hour forth and back, one after the other: no session ends, nobody living is
+// reported, schedules go on, and who is off is told so. Server and agent are the real ones, in this process, because
+// only here their clocks can be set.
 func TestClockJumps(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute")
 	}
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "3s")
-	api := s.Client()
+	api := s.API
 	joins := s.NewAgent("jumpy")
 	counter := s.Counter("count", "jumpy", "  ttl: 4s")
 	s.Apply(`apiVersion: muster/v1
@@ -140,9 +139,7 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 	}
 	awaitAllResults(t, api, "jumpy", "count", counter)
 
-	if now := s.Metric("muster_session_handshakes_total", `outcome="welcome"`); now != welcomes {
-		t.Errorf("%g sessions began after the first", now-welcomes)
-	}
+	equal(t, "sessions began after the first", s.Metric("muster_session_handshakes_total", `outcome="welcome"`), welcomes)
 	for _, check := range []string{model.KeepaliveCheckName, "count", "minutely"} {
 		if got := statusChanges(t, api, "jumpy", check); len(got) != 0 {
 			t.Errorf("%s was judged anew: %+v", check, got)

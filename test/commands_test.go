@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Of what checks and handlers run nothing is left when the program that started it was
-// killed: neither the shell nor what the shell has started, and not the guard itself.
+// Of what checks and handlers run nothing is left when the program that started it was killed: neither the shell nor
+// what the shell has started, and not the guard itself.
 func TestKillEndsCommands(t *testing.T) {
 	t.Parallel()
 	const compound = `sh -c "sleep 1000 & sleep 1000 | cat; :"`
@@ -90,7 +90,6 @@ func TestKillEndsCommands(t *testing.T) {
 	t.Run("server and muster agent", func(t *testing.T) {
 		t.Parallel()
 		s := harness.StartServer(t)
-		s.Client()
 		a := s.NewAgent("branchy")
 		mark := newProcessMark(t)
 		s.Apply(resources(mark))
@@ -115,7 +114,6 @@ func TestKillEndsCommands(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		s := harness.StartServer(t)
-		s.Client()
 		a := s.NewAgent("small")
 		mark := newProcessMark(t)
 		s.Apply(resources(mark))
@@ -127,8 +125,8 @@ func TestKillEndsCommands(t *testing.T) {
 	})
 }
 
-// newProcessMark is what the environment of a test's commands holds; whatever still runs with it
-// at the end is killed.
+// newProcessMark is what the environment of a test's commands holds; whatever still runs with it at the end is
+// killed.
 func newProcessMark(t *testing.T) string {
 	mark := filepath.Base(filepath.Dir(t.TempDir()))
 	t.Cleanup(func() {
@@ -202,12 +200,12 @@ func descendants(pid int) map[int]process {
 	return found
 }
 
-// Commands that misbehave end, with all that they started, and say so in their event;
-// the agent stays small, and its other checks keep their rhythm.
+// Commands that misbehave end, with all that they started, and say so in their event; the agent stays small, and its
+// other checks keep their rhythm.
 func TestMisbehavingCommands(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	a := s.NewAgent("busy", "--max-concurrent", "6")
 	dir := t.TempDir()
 	beats := filepath.Join(dir, "beats")
@@ -308,8 +306,8 @@ func readTimes(t *testing.T, path string) (out []time.Time) {
 	return out
 }
 
-// A check that runs as another user has his rights, none of the agent's, and learns
-// nothing from the agent's environment.
+// A check that runs as another user has his rights, none of the agent's, and learns nothing from the agent's
+// environment.
 func TestRunAs(t *testing.T) {
 	testenv.Root(t)
 	nobody, err := user.Lookup("nobody")
@@ -318,7 +316,7 @@ func TestRunAs(t *testing.T) {
 	}
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	a := s.NewAgent("rooted")
 	a.Process = harness.Launch(t, []string{
 		"MUSTER_TOKEN=" + a.Token, "LANG=C.UTF-8", "TZ=UTC", "HTTPS_PROXY=http://ann:s3cret@127.0.0.1:9", "NO_PROXY=127.0.0.1", "AWS_SECRET_ACCESS_KEY=s3cret",

@@ -35,8 +35,8 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 // spools, and then makes fewer results: such a run is no success, but it is what these tests play.
 func nothingLost(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
-// killedAfterLoad is a server that was killed after a fleet had sent: the journal alone holds
-// what came since the last snapshots.
+// killedAfterLoad is a server that was killed after a fleet had sent: the journal alone holds what came since the
+// last snapshots.
 func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.Place]load.Kept) {
 	t.Helper()
 	s = harness.NewServer(t, args...)
@@ -96,9 +96,8 @@ func countOlderStates(t *testing.T, before, after map[harness.Place]load.Kept) (
 	return n
 }
 
-// A journal damaged in its middle stops the start with file, offset, what is lost and
-// what to type, and typing it goes on without that; a torn end is cut and counted, and
-// the server starts with what was whole.
+// A journal damaged in its middle stops the start with file, offset, what is lost and what to type, and typing it
+// goes on without that; a torn end is cut and counted, and the server starts with what was whole.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	s, before := killedAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second, nil)
@@ -127,9 +126,8 @@ func TestDamagedJournal(t *testing.T) {
 	s.Stop()
 }
 
-// Bits flip and files are cut anywhere in the journal, several at once. Either all is
-// there, or the server says that something is lost; no state is one that never was, and
-// it goes on.
+// Bits flip and files are cut anywhere in the journal, several at once. Either all is there, or the server says that
+// something is lost; no state is one that never was, and it goes on.
 func TestRandomJournalDamage(t *testing.T) {
 	t.Parallel()
 	rounds := 6
@@ -213,8 +211,8 @@ func newestSnapshots(files []string) (list []string) {
 	return list
 }
 
-// Snapshots that are damaged, cut, missing, of another server or ahead of the journal:
-// an older one or the journal takes their place, and the log says so.
+// Snapshots that are damaged, cut, missing, of another server or ahead of the journal: an older one or the journal
+// takes their place, and the log says so.
 func TestUnusableSnapshots(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
@@ -290,8 +288,8 @@ func TestUnusableSnapshots(t *testing.T) {
 	}
 }
 
-// Without its snapshots a partition is made again from the journal, unless that was
-// cut: then the start is refused, and repair goes on without what is lost.
+// Without its snapshots a partition is made again from the journal, unless that was cut: then the start is refused,
+// and repair goes on without what is lost.
 func TestSnapshotsLostAfterJournalCut(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}

@@ -23,8 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Data folders that a server cannot or must not use: the message names the thing, why,
-// and what to type.
+// Data folders that a server cannot or must not use: the message names the thing, why, and what to type.
 func TestRefusedDataFolders(t *testing.T) {
 	t.Parallel()
 	whole := harness.NewServer(t)
@@ -129,8 +128,8 @@ func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	}
 }
 
-// The journal lies apart, and its disk is not there: no new journal is begun in the
-// empty place, until somebody types that.
+// The journal lies apart, and its disk is not there: no new journal is begun in the empty place, until somebody types
+// that.
 func TestMissingJournalDisk(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -160,8 +159,7 @@ func TestMissingJournalDisk(t *testing.T) {
 	s.Stop()
 }
 
-// What root types on the machine of a server that is not root's leaves nothing that the
-// server cannot read.
+// What root types on the machine of a server that is not root's leaves nothing that the server cannot read.
 func TestRootKeepsFolderOwner(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -212,8 +210,7 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	r.Expect(6, "a folder above it")
 }
 
-// golden compares a text with testdata/<name>, after the replacements that make it the
-// same on every machine.
+// golden compares a text with testdata/<name>, after the replacements that make it the same on every machine.
 func golden(t *testing.T, name, got string, replace ...string) {
 	t.Helper()
 	got = strings.NewReplacer(replace...).Replace(got)
@@ -221,8 +218,7 @@ func golden(t *testing.T, name, got string, replace ...string) {
 	testenv.Golden(t, path, got)
 }
 
-// What stops a start: the message names the thing and what to type, the exit code its
-// class.
+// What stops a start: the message names the thing and what to type, the exit code its class.
 func TestRefusedStarts(t *testing.T) {
 	t.Parallel()
 	held := harness.StartServer(t)

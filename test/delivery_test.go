@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -39,9 +38,9 @@ metadata: {name: hook, namespace: load}
 spec: {webhook: {url: %q}}
 `
 
-// The server is killed at random instants while problems open and close and are told.
-// History, problem, message and place are one transaction: each opening and each closing
-// is told at least once, always with the same key, in order; nothing else is.
+// The server is killed at random instants while problems open and close and are told. History, problem, message and
+// place are one transaction: each opening and each closing is told at least once, always with the same key, in order;
+// nothing else is.
 func TestKillDuringNotification(t *testing.T) {
 	t.Parallel()
 	kills := 5
@@ -74,8 +73,7 @@ func TestKillDuringNotification(t *testing.T) {
 			s.Start()
 			api := s.Client()
 			hook := newFlakyWebhook(t)
-			file := filepath.Join(t.TempDir(), "tells.yaml")
-			writeFile(t, file, fmt.Sprintf(webhookHandlers, hook.URL))
+			file := tempFile(t, "tells.yaml", fmt.Sprintf(webhookHandlers, hook.URL))
 			s.CLI("apply", "-f", file)
 
 			cfg := s.Load(fleet, time.Duration(kills)*4*time.Second)
@@ -210,8 +208,8 @@ func (w *flakyWebhook) compare(t *testing.T, api *client.Client) {
 	assert(t, len(problems) >= 20, "only %d problems: the test shows nothing", len(problems))
 }
 
-// A handler is told of every result of a fleet, while the server is killed, and its peer hangs
-// and is killed: each result that the server holds came, at least once, and in order.
+// A handler is told of every result of a fleet, while the server is killed, and its peer hangs and is killed: each
+// result that the server holds came, at least once, and in order.
 func TestStreamAcrossKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("25 s")

@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The disk reports errors while a fleet sends. A descriptor whose sync or write failed
-// is never synced again (the kernel may call clean what it has dropped); nothing is
-// acknowledged that is not kept; and the server goes on by itself.
+// The disk reports errors while a fleet sends. A descriptor whose sync or write failed is never synced again (the
+// kernel may call clean what it has dropped); nothing is acknowledged that is not kept; and the server goes on by
+// itself.
 func TestDiskErrors(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -90,8 +90,8 @@ var (
 	thread    = regexp.MustCompile(`^\d+`)
 )
 
-// syncAfterFailure goes through a trace: how many segments of the journal had a call that
-// failed, and which of them was synced after that.
+// syncAfterFailure goes through a trace: how many segments of the journal had a call that failed, and which of them
+// was synced after that.
 func syncAfterFailure(lines []string) (again string, failed int) {
 	calling, bad := map[string]string{}, map[string]bool{} // segment by thread; failed segments
 	for _, line := range lines {
@@ -110,8 +110,8 @@ func syncAfterFailure(lines []string) (again string, failed int) {
 	return again, len(bad)
 }
 
-// The disk fills while a fleet sends. readyz says why nothing is committed; when there
-// is room again commits go on by themselves, and nothing was lost.
+// The disk fills while a fleet sends. readyz says why nothing is committed; when there is room again commits go on by
+// themselves, and nothing was lost.
 func TestDiskFullDuringCommit(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -176,8 +176,8 @@ func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	})
 }
 
-// A first start on a disk that is too small does not claim to watch anything: it says what
-// it waits for, and greets when there is room.
+// A first start on a disk that is too small does not claim to watch anything: it says what it waits for, and greets
+// when there is room.
 func TestFirstStartOnSmallDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -193,8 +193,8 @@ func TestFirstStartOnSmallDisk(t *testing.T) {
 	s.Stop()
 }
 
-// The journal alone fills its disk, or its budget, faster than snapshots let its tail go.
-// Agents are slowed down meanwhile; nothing is lost, and it goes on by itself.
+// The journal alone fills its disk, or its budget, faster than snapshots let its tail go. Agents are slowed down
+// meanwhile; nothing is lost, and it goes on by itself.
 func TestJournalFillsDisk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -244,8 +244,7 @@ func TestJournalFillsDisk(t *testing.T) {
 	}
 }
 
-// A small file system fills: the probe disk turns critical, a problem opens, and both
-// end when there is room again.
+// A small file system fills: the probe disk turns critical, a problem opens, and both end when there is room again.
 func TestDiskProbeOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -259,7 +258,7 @@ func TestDiskProbeOnFullDisk(t *testing.T) {
 		}
 	})
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	a := s.NewAgent("filling")
 	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: room}\nspec:\n  targets: {nodes: [filling]}\n  interval: 1s\n" +
 		"  probe: {name: disk, args: {path: " + mount + ", warn: 20%, crit: 10%}}\n")
@@ -291,8 +290,8 @@ func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome)      {}
 func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
 func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack)            { o.acked <- ack.Last[0].Last }
 
-// The system calls of the server, as the kernel saw them: between two acknowledgements
-// to one agent, the journal was written and then synced.
+// The system calls of the server, as the kernel saw them: between two acknowledgements to one agent, the journal was
+// written and then synced.
 func TestFsyncBeforeAcknowledgement(t *testing.T) {
 	t.Parallel()
 	strace := testenv.Program(t, "strace", "strace")
@@ -342,8 +341,8 @@ var (
 	ack = regexp.MustCompile(`"\\x82\\x..\\x3a`)
 )
 
-// checkSyncOrder counts acknowledgements on connections of an address. Each needs a journal that
-// was written, and then synced to the end, since the one before.
+// checkSyncOrder counts acknowledgements on connections of an address. Each needs a journal that was written, and
+// then synced to the end, since the one before.
 func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	t.Helper()
 	var written, synced bool

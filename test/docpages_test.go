@@ -44,9 +44,7 @@ func eventsByCheck(t *testing.T, s *harness.Server) map[string]model.Event {
 		Items []model.Event `json:"items"`
 	}
 	text := s.CLI("get", "events", "-o", "json", "--limit", "0")
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		t.Fatalf("get events -o json: %v\n%s", err, text)
-	}
+	decodeJSON(t, text, &list)
 	out := map[string]model.Event{}
 	for _, e := range list.Items {
 		out[e.Check] = e
@@ -105,8 +103,8 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 	s.Stop()
 }
 
-// pageReader is a page as somebody follows it: files are written, commands are typed into a
-// shell, one after the other, in a folder that has bin/muster, which is also on the PATH.
+// pageReader is a page as somebody follows it: files are written, commands are typed into a shell, one after the
+// other, in a folder that has bin/muster, which is also on the PATH.
 type pageReader struct {
 	t       *testing.T
 	s       *harness.Server
@@ -179,8 +177,8 @@ func (f *pageReader) runLine(line string) {
 	})
 }
 
-// docs/first-run.md, every command, with shorter intervals: a check of one's own fails, a
-// problem opens, a handler's command is called; it recovers, and the handler hears that.
+// docs/first-run.md, every command, with shorter intervals: a check of one's own fails, a problem opens, a handler's
+// command is called; it recovers, and the handler hears that.
 func TestSmokeFirstRun(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -266,8 +264,8 @@ func TestUpKeepsForeignContext(t *testing.T) {
 	s.Stop()
 }
 
-// A simulated fleet leaves before its server does: after the next start its machines are
-// stopped on purpose, none is silent. --demo 0 takes them away.
+// A simulated fleet leaves before its server does: after the next start its machines are stopped on purpose, none is
+// silent. --demo 0 takes them away.
 func TestDemoStopsItsNodes(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -322,7 +320,7 @@ func startPageServer(t *testing.T) *pageReader {
 	s.Start()
 	s.Login()
 	s.Try("plan", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml")).Expect(0, "runs on no node yet: no machine has joined\n").Lacks("warning")
-	s.NewAgent("web01").Start()
+	s.StartAgent("web01")
 	return &pageReader{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("FILE", "starter.yaml")}
 }
 
@@ -371,8 +369,7 @@ func TestFirstWeek(t *testing.T) {
 	f.s.Try("run", "keepalive").Expect(model.Invalid.Exit(), "built into the server")
 }
 
-// docs/namespaces.md, every command: a room is made, has a token of its own, and nothing of the
-// others' is in it.
+// docs/namespaces.md, every command: a room is made, has a token of its own, and nothing of the others' is in it.
 func TestNamespacesPage(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)

@@ -31,9 +31,8 @@ func memberCount(t *testing.T, api *client.Client, group string) int {
 	return state.Nodes
 }
 
-// A fact changes on every node of a fleet within seconds, while results flow: groups
-// follow, and what the server computes is the changes: each node once, with each
-// condition once, and no group from nothing.
+// A fact changes on every node of a fleet within seconds, while results flow: groups follow, and what the server
+// computes is the changes: each node once, with each condition once, and no group from nothing.
 func TestFleetFactChange(t *testing.T) {
 	t.Parallel()
 	agents := 2000
@@ -99,20 +98,18 @@ func TestFleetFactChange(t *testing.T) {
 		agents, told, took.Seconds(), counted("nodes_visited_total"), counted("conditions_evaluated_total"), 4, counted("groups_evaluated_total"), counted("checks_evaluated_total"))
 }
 
-// An agent measures its machine, puts itself into groups where it may, and its page says
-// what came of that. A trusted group is not to be had so.
+// An agent measures its machine, puts itself into groups where it may, and its page says what came of that. A trusted
+// group is not to be had so.
 func TestGroupsRequestedByAgent(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	s.Apply(`{apiVersion: muster/v1, kind: Group, metadata: {name: canary}, spec: {selfJoin: true}}
 ---
 {apiVersion: muster/v1, kind: Group, metadata: {name: linux}, spec: {where: 'node.facts.os == "linux" && int(node.facts.memory) > 1000'}}
 ---
 {apiVersion: muster/v1, kind: Group, metadata: {name: payment}, spec: {trusted: true, where: 'node.labels.role == "payment"'}}
 `)
-	a := s.NewAgent("web01", "--groups", "canary,payment,nowhere", "--labels", "role=payment")
-	a.Start()
+	a := s.StartAgent("web01", "--groups", "canary,payment,nowhere", "--labels", "role=payment")
 	var page string
 	harness.Until(t, 40*time.Second, "the page shows what the agent said", func() (string, bool) {
 		r := harness.Run(t, s.Env(), "describe", "node", "web01")
@@ -132,14 +129,13 @@ func TestGroupsRequestedByAgent(t *testing.T) {
 	a.Stop()
 }
 
-// Whatever a property holds, a command takes it for text: through a real server, a real
-// agent and a real shell, in every place where a variable may stand.
+// Whatever a property holds, a command takes it for text: through a real server, a real agent and a real shell, in
+// every place where a variable may stand.
 func TestPropertiesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
-	a := s.NewAgent("victim")
-	a.Start()
+	api := s.API
+	s.StartAgent("victim")
 	trap := filepath.Join(t.TempDir(), "trapped")
 	values := map[string]string{
 		"quote":      `'; touch ` + trap + `; '`,
@@ -202,8 +198,7 @@ func TestPropertiesAreNotExecuted(t *testing.T) {
 	for _, line := range []string{`echo $(echo {{ .props.quote }})`, "echo `echo {{ .props.quote }}`", `[[ 1 -eq {{ .props.quote }} ]]`, `(( 1 + {{ .props.quote }} ))`, `echo $[{{ .props.quote }}]`,
 		"cat <<X\n{{ .props.quote }}\nX", `echo ${x:-{{ .props.quote }}}`, `echo # {{ .props.quote }}`, `echo \{{ .props.quote }}`} {
 		text, _ := json.Marshal(line)
-		file := filepath.Join(t.TempDir(), "check.yaml")
-		writeFile(t, file, fmt.Sprintf(`{apiVersion: muster/v1, kind: Check, metadata: {name: bad}, spec: {interval: 1m, command: %s}}`, text))
+		file := tempFile(t, "check.yaml", fmt.Sprintf(`{apiVersion: muster/v1, kind: Check, metadata: {name: bad}, spec: {interval: 1m, command: %s}}`, text))
 		s.Try("apply", "-f", file).Expect(model.Invalid.Exit())
 	}
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Checks fail, machines die, the server is killed in between: each alert that has to come
-// comes once, by the whole way from the result to the webhook, and no other does.
+// Checks fail, machines die, the server is killed in between: each alert that has to come comes once, by the whole
+// way from the result to the webhook, and no other does.
 const troubles = `
 scenario: muster.load/v1
 name: troubles
@@ -81,9 +81,9 @@ func TestFaultAlerts(t *testing.T) {
 	}
 }
 
-// logServerState logs what history and outbox know of the state that an example names
-// (NODE/CHECK: …), which says where an alert was lost: a problem without any message was lost on its way
-// to the outbox, and a message that is pending came later than the run waited.
+// logServerState logs what history and outbox know of the state that an example names (NODE/CHECK: …), which says
+// where an alert was lost: a problem without any message was lost on its way to the outbox, and a message that is
+// pending came later than the run waited.
 func logServerState(t *testing.T, api *client.Client, example string) {
 	t.Helper()
 	name, _, _ := strings.Cut(example, ": ")
@@ -118,9 +118,9 @@ func logServerState(t *testing.T, api *client.Client, example string) {
 // clock is how times of a run are written in its log.
 const clock = "15:04:05.000"
 
-// A scenario of two classes against a real server: machines die without a word and boot,
-// lose the network, are renamed and cut, send what must be refused; the server stands
-// still, is killed and is started again. Nothing is lost.
+// A scenario of two classes against a real server: machines die without a word and boot, lose the network, are
+// renamed and cut, send what must be refused; the server stands still, is killed and is started again. Nothing is
+// lost.
 func TestFaultScenario(t *testing.T) {
 	t.Parallel()
 	sec := func(s float64) model.Duration { return model.Duration(s * float64(time.Second)) }
@@ -179,10 +179,9 @@ func TestFaultScenario(t *testing.T) {
 	t.Logf("\n%s\nlosses %v\nfailures %v", rep.Text(), rep.Losses, rep.Failures)
 }
 
-// A server that loses one result of all, counts one twice, does both within one state, applies two
-// of a state in the wrong order, or keeps other words than were sent ends a run with 21, and the
-// verdict names the state. The server is the shipped one built with one call more, which no other
-// build has; with the call and without a lie it passes.
+// A server that loses one result of all, counts one twice, does both within one state, applies two of a state in the
+// wrong order, or keeps other words than were sent ends a run with 21, and the verdict names the state. The server is
+// the shipped one built with one call more, which no other build has; with the call and without a lie it passes.
 func TestFaultyServersFailTheRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: another server is built")
@@ -216,8 +215,8 @@ func TestFaultyServersFailTheRun(t *testing.T) {
 	}
 }
 
-// buildFaultyServer builds a server that may lie, from this tree: its sources lie over the true ones while it is compiled, and stay
-// in a temporary folder.
+// buildFaultyServer builds a server that may lie, from this tree: its sources lie over the true ones while it is
+// compiled, and stay in a temporary folder.
 func buildFaultyServer(t *testing.T) string {
 	t.Helper()
 	compiler := testenv.Program(t, "go", "golang-go", "/usr/local/go/bin")

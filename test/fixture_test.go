@@ -3,6 +3,7 @@
 package test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -41,9 +42,32 @@ func require(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-func writeFile[T string | []byte](t testing.TB, path string, data T) {
+// equal fails the test unless got is what is wanted.
+func equal[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+func decodeJSON[T ~string | ~[]byte](t testing.TB, text T, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+}
+
+func writeFile[T ~string | ~[]byte](t testing.TB, path string, data T) {
 	t.Helper()
 	noError(t, os.WriteFile(path, []byte(data), 0o600))
+}
+
+// tempFile writes a file into a folder of its own.
+func tempFile[T ~string | ~[]byte](t testing.TB, name string, data T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	writeFile(t, path, data)
+	return path
 }
 
 func readFile(t testing.TB, path string) []byte {

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// gitOps is docs/examples/gitops as a team uses it: a copy of the repository, and the
-// commands of one of its pipeline files.
+// gitOps is docs/examples/gitops as a team uses it: a copy of the repository, and the commands of one of its pipeline
+// files.
 type gitOps struct {
 	t     *testing.T
 	s     *harness.Server

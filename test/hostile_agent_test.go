@@ -28,9 +28,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Agents that break the protocol, each in its own way, on the listener that everybody
-// uses: each is sent away with a reason that it can read, and counted; a neighbour goes
-// on, and the server's memory stays where it was.
+// Agents that break the protocol, each in its own way, on the listener that everybody uses: each is sent away with a
+// reason that it can read, and counted; a neighbour goes on, and the server's memory stays where it was.
 func TestProtocolViolations(t *testing.T) {
 	h := newHostile(t, 40, nil)
 	neighbour := h.startNeighbour(0, 20*time.Millisecond)
@@ -163,8 +162,7 @@ func TestProtocolViolations(t *testing.T) {
 	h.Stop()
 }
 
-// Who may not connect at all: each kind has a name in the metrics, and a client that
-// speaks TLS is told by TLS.
+// Who may not connect at all: each kind has a name in the metrics, and a client that speaks TLS is told by TLS.
 func TestUnauthorizedConnections(t *testing.T) {
 	h := newHostile(t, 10, nil)
 	neighbour := h.startNeighbour(0, 20*time.Millisecond)

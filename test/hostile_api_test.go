@@ -21,17 +21,15 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// open are the paths that answer without a token: they tell nothing, or ask for a proof
-// of their own.
+// open are the paths that answer without a token: they tell nothing, or ask for a proof of their own.
 var open = map[string]bool{"/livez": true, "/readyz": true, "/api/v1/login": true, "/agent/v1/enrol": true}
 
-// Every operation of the OpenAPI page, and every spelling of a path that might slip past,
-// answers 401 without a token on the real listener, in both kinds of HTTP; what changes
-// something answers 403 to who may only look.
+// Every operation of the OpenAPI page, and every spelling of a path that might slip past, answers 401 without a token
+// on the real listener, in both kinds of HTTP; what changes something answers 403 to who may only look.
 func TestEveryOperationNeedsToken(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
 	noError(t, err)
 	expired, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1})
@@ -124,9 +122,8 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	s.Stop()
 }
 
-// A namespace at its limits is refused with a reason, counted, and seen in the status;
-// another one does not feel it. What an operator changes is in force for sessions that
-// are open.
+// A namespace at its limits is refused with a reason, counted, and seen in the status; another one does not feel it.
+// What an operator changes is in force for sessions that are open.
 func TestNamespaceLimits(t *testing.T) {
 	h := newHostile(t, 6, nil)
 	api := h.Client()

@@ -32,9 +32,8 @@ func openDescriptors(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// Connections that say nothing take all that a server may open but for what journal and
-// stores need: it goes on committing, saving snapshots and taking changes, and who comes
-// with something to say gets in.
+// Connections that say nothing take all that a server may open but for what journal and stores need: it goes on
+// committing, saving snapshots and taking changes, and who comes with something to say gets in.
 func TestIdleConnectionsCloseFirst(t *testing.T) {
 	const limit = 300
 	h := newHostile(t, 10, func(s *harness.Server) {
@@ -292,14 +291,13 @@ func TestEndlessHeadersOnSensuPort(t *testing.T) {
 	}
 }
 
-// Who tries passwords where Sensu's agents come holds up neither those who come from elsewhere nor
-// those who come from the same address with a password that is known.
+// Who tries passwords where Sensu's agents come holds up neither those who come from elsewhere nor those who come
+// from the same address with a password that is known.
 func TestPasswordGuessingOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
 	h.Client()
-	password := filepath.Join(t.TempDir(), "password")
-	writeFile(t, password, "P@ssw0rd!")
+	password := tempFile(t, "password", "P@ssw0rd!")
 	for _, user := range []string{"agent", "second"} {
 		h.CLI("auth", "user", "create", user, "--role", "agent", "--password-file", password)
 	}
@@ -318,9 +316,7 @@ func TestPasswordGuessingOnSensuPort(t *testing.T) {
 		_, code, _ := strings.Cut(strings.TrimSpace(line), " ")
 		return code[:min(3, len(code))]
 	}
-	if got := come("127.0.0.1", "first", "agent", "P@ssw0rd!"); got != "101" {
-		t.Fatalf("the first one: %s", got)
-	}
+	equal(t, "the first one", come("127.0.0.1", "first", "agent", "P@ssw0rd!"), "101")
 	const guesses = 1000
 	var mu sync.Mutex
 	codes := map[string]int{}
@@ -342,12 +338,8 @@ func TestPasswordGuessingOnSensuPort(t *testing.T) {
 	}
 	all.Wait()
 	assert(t, codes["401"] != 0 && codes["401"] <= 20, "%d guesses: %v", guesses, codes)
-	if n := h.Metric("muster_sensu_guessing_total"); n != 1 {
-		t.Errorf("counted %v times", n)
-	}
-	if n := strings.Count(h.Log(), "from one address"); n != 1 {
-		t.Errorf("told %d times", n)
-	}
+	equal(t, "metric of guessing", h.Metric("muster_sensu_guessing_total"), 1)
+	equal(t, "log lines of guessing", strings.Count(h.Log(), "from one address"), 1)
 }
 
 // Watches whose readers do not read end, in both kinds of HTTP, and cost little until then.

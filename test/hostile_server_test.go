@@ -20,19 +20,18 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A server that lies, with the right certificate: whatever it says, a real agent neither
-// ends nor grows, and goes on with its own server afterwards.
+// A server that lies, with the right certificate: whatever it says, a real agent neither ends nor grows, and goes on
+// with its own server afterwards.
 func TestMaliciousServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an agent waits before it connects again, and there are many lies")
 	}
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	a := s.NewAgent("busy")
 	s.Apply(busyCheck("beat", "1s", "5s", "date"))
 	a.Start()
-	api := s.Client()
+	api := s.API
 	results := func() uint64 { return eventOf(t, api, "busy", "beat").Results }
 	harness.Until(t, 40*time.Second, "results come in", func() (string, bool) { return a.Log(), results() > 2 })
 	a.Stop()
@@ -99,8 +98,7 @@ func varint(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// manyPacked is an Assignment of many compressed fields, each of which unpacks to a
-// frame's worth.
+// manyPacked is an Assignment of many compressed fields, each of which unpacks to a frame's worth.
 func manyPacked() []byte {
 	chunk := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
 	one := s2.Encode(nil, chunk)

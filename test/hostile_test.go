@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// hostile is a server with some nodes, their certificates, and one agent that behaves:
-// whatever is done to the server, it must go on being acknowledged.
+// hostile is a server with some nodes, their certificates, and one agent that behaves: whatever is done to the
+// server, it must go on being acknowledged.
 type hostile struct {
 	*harness.Server
 	t            *testing.T
@@ -60,8 +60,7 @@ func (h *hostile) tls(i int) *tls.Config {
 	return cfg
 }
 
-// neighbour is an agent that sends a result again and again and measures how long each takes
-// to be acknowledged.
+// neighbour is an agent that sends a result again and again and measures how long each takes to be acknowledged.
 type neighbour struct {
 	h       *hostile
 	session *link.Session
@@ -241,8 +240,8 @@ type attacker struct {
 	ws *wsconn.Conn
 }
 
-// dial makes the TLS connection; the error is that of the handshake, or of the first
-// read where the server refuses after it (TLS 1.3 tells a client afterwards).
+// dial makes the TLS connection; the error is that of the handshake, or of the first read where the server refuses
+// after it (TLS 1.3 tells a client afterwards).
 func (h *hostile) dial(cfg *tls.Config) (*attacker, error) {
 	nc, err := net.Dial("tcp", h.Listen)
 	if err != nil {

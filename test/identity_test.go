@@ -4,7 +4,6 @@ package test
 
 import (
 	"crypto/x509"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"path/filepath"
@@ -17,14 +16,13 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A machine was cloned with its agent, and both are switched on: who comes second is sent
-// away and told what to type, one event names both, and what the check says is the first
-// machine's word alone.
+// A machine was cloned with its agent, and both are switched on: who comes second is sent away and told what to type,
+// one event names both, and what the check says is the first machine's word alone.
 func TestClonedIdentity(t *testing.T) {
 	t.Parallel()
 	const one, other = "3f2a91c0aaaaaaaaaaaaaaaaaaaaaaaa", "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-	api := s.Client()
+	api := s.API
 	first := s.NewAgent("image")
 	first.OnMachine(one, "boot-1")
 	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: where}\nspec:\n  targets: {nodes: [image]}\n  interval: 1s\n" +
@@ -67,14 +65,13 @@ func TestClonedIdentity(t *testing.T) {
 	}
 }
 
-// Two agents on one machine, as in two containers of one kernel, look the same. The second
-// takes over, as the same machine would that lost its network; the first is sent away when
-// it comes again while the other lives. What either ran is applied once, and nobody is
-// taken for dead.
+// Two agents on one machine, as in two containers of one kernel, look the same. The second takes over, as the same
+// machine would that lost its network; the first is sent away when it comes again while the other lives. What either
+// ran is applied once, and nobody is taken for dead.
 func TestIndistinguishableAgents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-	api := s.Client()
+	api := s.API
 	first, runs := s.NewAgent("image"), s.Counter("count", "image")
 	first.Start()
 	runs.AwaitRuns(2)
@@ -122,11 +119,7 @@ func TestIndistinguishableAgents(t *testing.T) {
 	if e := eventOf(t, api, "image", "count"); e.Lost != 0 {
 		t.Errorf("%d results were lost", e.Lost)
 	}
-	for _, code := range []string{"hole", "streams", "malformed"} {
-		if n := s.Metric("muster_session_frames_total", fmt.Sprintf("outcome=%q", code)); n != 0 {
-			t.Errorf("%g frames were a %s", n, code)
-		}
-	}
+	expectNoBadFrames(t, s)
 }
 
 // certificateOf reads the certificate that an agent holds.
@@ -134,7 +127,7 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	t.Helper()
 	data := readFile(t, filepath.Join(a.State, "identity.json"))
 	var kept struct{ Certificate []byte }
-	unmarshalFile(t, data, &kept)
+	decodeJSON(t, data, &kept)
 	block, _ := pem.Decode(kept.Certificate)
 	require(t, block != nil, "no certificate in %s", data)
 	cert, err := x509.ParseCertificate(block.Bytes)
@@ -142,16 +135,9 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	return cert
 }
 
-func unmarshalFile(t *testing.T, data []byte, into any) {
-	t.Helper()
-	if err := json.Unmarshal(data, into); err != nil {
-		t.Fatalf("%v in\n%s", err, data)
-	}
-}
-
-// With lives as short as this one can see it: an agent renews its certificate while its
-// session goes on; one that could not, and has expired, renews by itself when it meets the
-// server again; and once its node is deleted it hears what to type instead.
+// With lives as short as this one can see it: an agent renews its certificate while its session goes on; one that
+// could not, and has expired, renews by itself when it meets the server again; and once its node is deleted it hears
+// what to type instead.
 func TestCertificateRenewal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("certificates run out")
@@ -159,7 +145,7 @@ func TestCertificateRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 12 * time.Second
 	s := harness.StartServer(t, "--certificate-life", life.String())
-	api := s.Client()
+	api := s.API
 	agent, runs := s.NewAgent("web01"), s.Counter("count", "web01")
 	agent.Start()
 	runs.AwaitRuns(1)
@@ -177,9 +163,7 @@ func TestCertificateRenewal(t *testing.T) {
 		return now
 	}
 	second := renewed(first)
-	if n := strings.Count(agent.Log(), "msg=connected"); n != 1 {
-		t.Errorf("%d sessions were opened:\n%s", n, agent.Log())
-	}
+	equal(t, "sessions were opened", strings.Count(agent.Log(), "msg=connected"), 1)
 	assert(t, string(second.RawSubjectPublicKeyInfo) == string(first.RawSubjectPublicKeyInfo),
 		"the key is another one")
 	if n := s.Metric("muster_certificate_renewals_total", `outcome="renewed"`); n < 1 {

@@ -4,7 +4,6 @@ package test
 
 import (
 	"crypto/tls"
-	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -92,19 +91,18 @@ func joinWordsIn(t *testing.T, text string) []string {
 func nodeNames(t *testing.T, s *harness.Server) (names []string) {
 	t.Helper()
 	var list []struct{ Metadata struct{ Name string } }
-	noError(t, json.Unmarshal([]byte(s.CLI("get", "nodes", "-A", "-o", "json", "--limit", "0")), &list))
+	decodeJSON(t, s.CLI("get", "nodes", "-A", "-o", "json", "--limit", "0"), &list)
 	for _, n := range list {
 		names = append(names, n.Metadata.Name)
 	}
 	return names
 }
 
-// A machine joins with the line that was pasted; the settings it was given are kept, the
-// token is not, and the agent needs no word more. Joining again changes nothing.
+// A machine joins with the line that was pasted; the settings it was given are kept, the token is not, and the agent
+// needs no word more. Joining again changes nothing.
 func TestSmokeJoin(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	m := newJoiner(t)
 	line := append(joinWords(t, s, "--groups", "web,db", "--labels", "env=prod,tier=1", "--for", "1h", "--uses", "1"), "--name", "web01", "--labels=rack=7")
 	require(t, line[0] == "join" && strings.HasPrefix(line[1], "mj1."), "the line is %v", line)
@@ -142,7 +140,7 @@ func TestSmokeJoin(t *testing.T) {
 func TestRefusedJoin(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	once := joinWords(t, s, "--uses", "1")[1]
 	newJoiner(t).mustJoin(once)
 	newJoiner(t).expectRefusal(5, "was used 1 times, its limit", "join", once)
@@ -211,12 +209,11 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	assert(t, heard.Load() == 0, "it heard %d bytes", heard.Load())
 }
 
-// Who is killed after it asked and before it has the answer is the same node when it asks
-// again, also with a token that is used up.
+// Who is killed after it asked and before it has the answer is the same node when it asks again, also with a token
+// that is used up.
 func TestJoinAfterLostAnswer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	m := newJoiner(t)
 	token := joinWords(t, s, "--uses", "1")[1]
 	first := m.launchAgent("join", token, "--name", "once", "--server", startAnswerLossProxy(t, s.Listen))
@@ -233,8 +230,8 @@ func TestJoinAfterLostAnswer(t *testing.T) {
 	}
 }
 
-// startAnswerLossProxy is an address that leads to the server, but loses what the server says once the
-// client has said something in the TLS session: its request.
+// startAnswerLossProxy is an address that leads to the server, but loses what the server says once the client has
+// said something in the TLS session: its request.
 func startAnswerLossProxy(t *testing.T, server string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	noError(t, err)
@@ -288,7 +285,6 @@ func startAnswerLossProxy(t *testing.T, server string) string {
 func TestRetiredNodeRejoins(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	m := newJoiner(t)
 	was := m.mustJoin(joinWords(t, s)[1], "--name", "web01")
 	agent := m.launchAgent()

@@ -3,7 +3,6 @@
 package test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// What bench/run.sh does, tiny: prepare, server, a run whose server is killed and
-// started again in the middle while pages are asked for; the report says so.
+// What bench/run.sh does, tiny: prepare, server, a run whose server is killed and started again in the middle while
+// pages are asked for; the report says so.
 func TestLoadRun(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -90,7 +89,7 @@ func expectJSONMembers(t *testing.T, path, members string) {
 	t.Helper()
 	data := readFile(t, path)
 	var root map[string]any
-	noError(t, json.Unmarshal(data, &root))
+	decodeJSON(t, data, &root)
 	for _, member := range strings.Fields(members) {
 		at := any(root)
 		for name := range strings.SplitSeq(member, ".") {
@@ -115,8 +114,8 @@ func TestScaleIsAFactor(t *testing.T) {
 	}
 }
 
-// Each size has a server of its own and leaves its report; it ends in one sentence. A size
-// that a limit of the machine does not let begin is an answer.
+// Each size has a server of its own and leaves its report; it ends in one sentence. A size that a limit of the
+// machine does not let begin is an answer.
 func TestLoadSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes some seconds for each size")
@@ -188,8 +187,8 @@ objectives: {beyond-p99: 60s}
 	return path
 }
 
-// One stage alone is a target like others: named in the file or by --target, it leaves the
-// same report, which says what it is, and nothing else.
+// One stage alone is a target like others: named in the file or by --target, it leaves the same report, which says
+// what it is, and nothing else.
 func TestLoadStage(t *testing.T) {
 	t.Parallel()
 	file := stageScenario(t, "stage:view", "")

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Folders of runs are compared by the program itself, which ends with the verdict: 20 only
-// for what --gate asks for, 21 for what was lost.
+// Folders of runs are compared by the program itself, which ends with the verdict: 20 only for what --gate asks for,
+// 21 for what was lost.
 func TestLoadCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -80,8 +80,8 @@ phases:
 	return path
 }
 
-// Two servers are played in turns, each on a folder of its own; Ctrl-C compares what is
-// done. The same program costs the same.
+// Two servers are played in turns, each on a folder of its own; Ctrl-C compares what is done. The same program costs
+// the same.
 func TestLoadCompareInterleaved(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "turns")
@@ -121,8 +121,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 		"code %d\n%s%s", again.Code, again.Out, again.Errors)
 }
 
-// The release check takes a baseline, passes what costs no more, and fails what does, with
-// profiles of it.
+// The release check takes a baseline, passes what costs no more, and fails what does, with profiles of it.
 func TestLoadCheck(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

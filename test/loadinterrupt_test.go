@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A server that crashes in a run, which no fault of the scenario is, ends it with 21 for what it never
-// answered. The report is there, and the server's log, and both say how it ended.
+// A server that crashes in a run, which no fault of the scenario is, ends it with 21 for what it never answered. The
+// report is there, and the server's log, and both say how it ended.
 func TestLoadServerCrash(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -51,8 +51,8 @@ func TestLoadServerCrash(t *testing.T) {
 	}
 }
 
-// A first Ctrl-C waits for what is on its way, which a server that hangs does not answer; a second
-// one ends at once, with the server, and says that there is no report and what there is.
+// A first Ctrl-C waits for what is on its way, which a server that hangs does not answer; a second one ends at once,
+// with the server, and says that there is no report and what there is.
 func TestLoadSecondInterrupt(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
@@ -99,8 +99,8 @@ func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	t.Fatal("there is no server")
 }
 
-// A disk without room for the report is told of when that is known and in the end; the run goes its
-// way, its summary is in the terminal, and nothing is left that looks like a report.
+// A disk without room for the report is told of when that is known and in the end; the run goes its way, its summary
+// is in the terminal, and nothing is left that looks like a report.
 func TestLoadReportOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()

@@ -132,8 +132,7 @@ func TestLoadJoin(t *testing.T) {
 	assert(t, len(processesOf(t, temp)) <= 0, "its server is left")
 }
 
-// A loader that is killed in the middle ends the run at once, with its name; Ctrl-C ends
-// it for all.
+// A loader that is killed in the middle ends the run at once, with its name; Ctrl-C ends it for all.
 func TestLoadJoinLoaderKilled(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -170,8 +169,8 @@ func TestLoadJoinLoaderKilled(t *testing.T) {
 	}
 }
 
-// What machines of all loaders bring about is judged together: those that stop and checks that fail
-// are some of each, and one alert each is heard.
+// What machines of all loaders bring about is judged together: those that stop and checks that fail are some of each,
+// and one alert each is heard.
 func TestLoadJoinAlerts(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "alerts.yaml")
@@ -238,12 +237,10 @@ func TestLoadJoinInterrupted(t *testing.T) {
 	expectTexts(t, strings.Join(rep.Label, "; "), " late that the timetable ends")
 }
 
-// On a server that runs, a follower needs no login: its machines' keys come to it, and all
-// speak TLS.
+// On a server that runs, a follower needs no login: its machines' keys come to it, and all speak TLS.
 func TestLoadJoinOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	out := filepath.Join(t.TempDir(), "report")
 	run := harness.Launch(t, s.Env(), "load", "run", tinyScenario(t, ""), "--loaders", "2", "--server", s.Listen, "--admin", "http://"+s.Admin,
 		"--identities", filepath.Join(t.TempDir(), "identities"), "--out", out, "--max-lag", "1h")

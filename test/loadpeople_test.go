@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A scenario with people at work: a server of its own, pages, watches, resources written;
-// checks and groups that come, change and go, and are held by every agent concerned.
+// A scenario with people at work: a server of its own, pages, watches, resources written; checks and groups that
+// come, change and go, and are held by every agent concerned.
 func TestLoadPeople(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -61,8 +61,8 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	}
 }
 
-// What a scenario waits for, and what is wrong with a file, are told with exit codes of
-// their own before anything starts.
+// What a scenario waits for, and what is wrong with a file, are told with exit codes of their own before anything
+// starts.
 func TestLoadRefusals(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,9 +84,9 @@ func TestLoadRefusals(t *testing.T) {
 	}
 }
 
-// Each pipeline is sped up in turn: the others are timed beside it, and every message about a
-// problem comes once, by a handler and by a route, also while people silence machines. Whatever else
-// the server says of a problem is taken: none of its messages is given up.
+// Each pipeline is sped up in turn: the others are timed beside it, and every message about a problem comes once, by
+// a handler and by a route, also while people silence machines. Whatever else the server says of a problem is taken:
+// none of its messages is given up.
 func TestLoadMixed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -158,9 +158,8 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 		"the page does not show who was told, or what was sped up: %v", err)
 }
 
-// Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is
-// taken over in the documented time, no interval is without a run, alerts are those of the
-// proxy nodes, and the ledger holds.
+// Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is taken over in the
+// documented time, no interval is without a run, alerts are those of the proxy nodes, and the ledger holds.
 func TestLoadProxies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for turns of several intervals")

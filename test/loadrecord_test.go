@@ -49,9 +49,9 @@ func isRotation(x, y []string) bool {
 	return len(x) == len(y) && strings.Contains(strings.Join(append(slices.Clone(y), y...), ""), strings.Join(x, ""))
 }
 
-// A fleet is recorded while it runs and once its server has stopped, and played again, three
-// times as large: nothing is lost, who reads the report is told what it was, and the journal that
-// this leaves holds what the first one held, three times.
+// A fleet is recorded while it runs and once its server has stopped, and played again, three times as large: nothing
+// is lost, who reads the report is told what it was, and the journal that this leaves holds what the first one held,
+// three times.
 func TestLoadRecord(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -141,8 +141,8 @@ func TestLoadRecord(t *testing.T) {
 	}
 }
 
-// An installation of some hundred nodes becomes a scenario, read by somebody who may only
-// look; that is a file which is played, and which names nothing of the installation.
+// An installation of some hundred nodes becomes a scenario, read by somebody who may only look; that is a file which
+// is played, and which names nothing of the installation.
 func TestScenarioFromFleet(t *testing.T) {
 	t.Parallel()
 	const text = `scenario: muster.load/v1

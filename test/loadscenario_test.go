@@ -60,8 +60,8 @@ func processesOf(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// A scenario needs nothing but its name: it has its own server, and leaves a folder that
-// other programs can read, and nothing else.
+// A scenario needs nothing but its name: it has its own server, and leaves a folder that other programs can read, and
+// nothing else.
 func TestLoadScenario(t *testing.T) {
 	t.Parallel()
 	dir, temp := t.TempDir(), t.TempDir()
@@ -80,9 +80,7 @@ func TestLoadScenario(t *testing.T) {
 	if e := rep.Environment; e == nil || e.Fsync.P99 <= 0 || e.Limits["open files"] == "" || e.Server["flags"] != "--journal-reserve=1MiB" || e.FileSystem == "" {
 		t.Errorf("environment %+v", e)
 	}
-	if again := strings.Join(rep.Again, " "); again != "--max-lag=1h0m0s --server-flag=--journal-reserve=1MiB" {
-		t.Errorf("to play it again: %q", again)
-	}
+	equal(t, "to play it again", strings.Join(rep.Again, " "), "--max-lag=1h0m0s --server-flag=--journal-reserve=1MiB")
 	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || len(rep.Logged) == 0 || rep.Server.RSS == 0 {
 		t.Errorf("inside %+v, logged %v, server %+v", in, rep.Logged, rep.Server)
 	}
@@ -140,8 +138,8 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 	}
 }
 
-// A server that stands still and then catches up loses nothing, and has not held what was offered;
-// where a phase ends meanwhile, that phase has not its rate either.
+// A server that stands still and then catches up loses nothing, and has not held what was offered; where a phase ends
+// meanwhile, that phase has not its rate either.
 func TestLoadScenarioSlowServer(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "report")
@@ -268,7 +266,6 @@ objectives: {beyond-p99: 60s, clear: 1s}
 func TestLoadScenarioOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	file, dir := tinyScenario(t, ""), t.TempDir()
 	joined := map[string]time.Time{}
 	// Without --admin the ledger is compared through the API.
@@ -318,8 +315,8 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 	}
 }
 
-// Checks of groups reach the agents of several classes, once each, and an alert comes for each
-// that fails, wherever it is held.
+// Checks of groups reach the agents of several classes, once each, and an alert comes for each that fails, wherever
+// it is held.
 func TestLoadGroups(t *testing.T) {
 	t.Parallel()
 	file, out := filepath.Join(t.TempDir(), "groups.yaml"), filepath.Join(t.TempDir(), "report")

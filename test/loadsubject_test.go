@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The server under test is prepared, killed, stopped and started again as a scenario asks;
-// it can be read, and nothing of it is left.
+// The server under test is prepared, killed, stopped and started again as a scenario asks; it can be read, and
+// nothing of it is left.
 func TestSubject(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The messages that people meet: each says what happened, where, and what to type. What
-// a check says of itself stands among them: it is read at 3 a.m., too.
+// The messages that people meet: each says what happened, where, and what to type. What a check says of itself stands
+// among them: it is read at 3 a.m., too.
 func TestErrorMessages(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -102,9 +102,9 @@ func TestErrorMessages(t *testing.T) {
 	s.Stop()
 }
 
-// The ten errors that most people meet in their first week, wherever they are met: on the
-// command line, in a log, in an event, in readyz. Each text says what happened, where, and
-// what to type. docs/troubleshooting.md shows the same texts.
+// The ten errors that most people meet in their first week, wherever they are met: on the command line, in a log, in
+// an event, in readyz. Each text says what happened, where, and what to type. docs/troubleshooting.md shows the same
+// texts.
 func TestTenFrequentErrors(t *testing.T) {
 	t.Parallel()
 	for _, m := range tenMessages {
@@ -146,12 +146,10 @@ type transcript struct {
 func (x *transcript) server(node string, args ...string) *harness.Agent {
 	x.t.Helper()
 	x.s = harness.StartServer(x.t, args...)
-	x.s.Client()
 	if node == "" {
 		return nil
 	}
-	a := x.s.NewAgent(node)
-	a.Start()
+	a := x.s.StartAgent(node)
 	a.AwaitLog("msg=connected")
 	return a
 }
@@ -255,8 +253,7 @@ func (x *transcript) noServer() {
 	x.s.Stop()
 	x.logLine("log of the agent, before it has joined", x.startAgentWithoutSession(x.s.Listen, a.Token).Log, "cannot join")
 	x.s.Start()
-	b := x.s.NewAgent("web02")
-	b.Start()
+	b := x.s.StartAgent("web02")
 	b.AwaitLog("msg=connected")
 	x.s.Kill()
 	x.logLine("log of the agent, when the server goes", b.Log, "no session")
@@ -269,7 +266,6 @@ func (x *transcript) wrongCA() {
 	}
 	x.command([]string{"MUSTER_CA=" + filepath.Join(x.dir, "other/ca.crt")}, "status")
 	other := harness.StartServer(x.t)
-	other.Client()
 	x.logLine("log of an agent with the token of another server", x.startAgentWithoutSession(x.s.Listen, other.NewAgent("web01").Token).Log, "join")
 	x.replaceText(other.Listen[strings.LastIndexByte(other.Listen, ':'):], ":9443")
 }

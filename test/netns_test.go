@@ -3,7 +3,6 @@
 package test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -92,9 +91,7 @@ func (l *lan) event(node, check string) v1.Event {
 	}
 	text := r.Out
 	var list struct{ Items []v1.Event }
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		l.t.Fatalf("%v in\n%s", err, text)
-	}
+	decodeJSON(l.t, text, &list)
 	if len(list.Items) == 0 {
 		return v1.Event{}
 	}
@@ -118,9 +115,8 @@ func (l *lan) awaitEvent(node, check, what string, ok func(v1.Event) bool) v1.Ev
 	return e
 }
 
-// A server and three machines, each with its own address, host name and machine id: they
-// join with the pasted line, lose their cable, crash, are renamed, cloned, installed anew
-// and retired.
+// A server and three machines, each with its own address, host name and machine id: they join with the pasted line,
+// lose their cable, crash, are renamed, cloned, installed anew and retired.
 func TestMachinesOnANetwork(t *testing.T) {
 	if testing.Short() {
 		t.Skip("cables are out for a while")
@@ -144,9 +140,7 @@ func TestMachinesOnANetwork(t *testing.T) {
 
 	l.server.CLI("node", "rename", "alpha", "shop01", "-m", "moved")
 	l.awaitResults("shop01", "where-alpha", 2)
-	if n := strings.Count(alpha.process.Log(), "(unknown)"); n != 0 {
-		t.Errorf("the renamed machine was refused:\n%s", alpha.process.Log())
-	}
+	equal(t, "the renamed machine was refused", strings.Count(alpha.process.Log(), "(unknown)"), 0)
 
 	l.cloneMachine(alpha, "shop01", "where-alpha", identity)
 	l.replaceMachine(beta, "beta", "where-beta")
@@ -156,8 +150,8 @@ func TestMachinesOnANetwork(t *testing.T) {
 	}
 }
 
-// pullCable: a machine whose cable is pulled is missed; plugged in again it goes on, and what
-// it ran meanwhile is applied.
+// pullCable: a machine whose cable is pulled is missed; plugged in again it goes on, and what it ran meanwhile is
+// applied.
 func (l *lan) pullCable(b *lanMachine) {
 	l.t.Helper()
 	before := l.event(b.Name, "where-"+b.Name)
@@ -168,8 +162,8 @@ func (l *lan) pullCable(b *lanMachine) {
 	l.awaitEvent(b.Name, "where-"+b.Name, "what it ran without a cable is applied", func(e v1.Event) bool { return e.Results >= before.Results+5 && e.Lost == 0 })
 }
 
-// crashMachine: a machine that dies leaves a connection behind. It starts with another boot id,
-// and gets in within seconds; that is no clone.
+// crashMachine: a machine that dies leaves a connection behind. It starts with another boot id, and gets in within
+// seconds; that is no clone.
 func (l *lan) crashMachine(b *lanMachine, identity string) {
 	l.t.Helper()
 	b.Crash(b.process)
@@ -183,8 +177,8 @@ func (l *lan) crashMachine(b *lanMachine, identity string) {
 	}
 }
 
-// cloneMachine: the state folder of a node's machine on a second machine. That one is sent away,
-// the event names both, the first goes on; reset-identity makes it a node of its own.
+// cloneMachine: the state folder of a node's machine on a second machine. That one is sent away, the event names
+// both, the first goes on; reset-identity makes it a node of its own.
 func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	l.t.Helper()
 	of.process.Stop()
@@ -218,8 +212,8 @@ func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	}
 }
 
-// replaceMachine: a machine that was installed anew takes its node back with the line that the
-// server prints; its copy of before is sent away.
+// replaceMachine: a machine that was installed anew takes its node back with the line that the server prints; its
+// copy of before is sent away.
 func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.t.Helper()
 	before := l.event(node, check)

@@ -20,13 +20,13 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// balancer is the address from which HAProxy connects in these tests, so that it can be
-// told from the clients on the same machine.
+// balancer is the address from which HAProxy connects in these tests, so that it can be told from the clients on the
+// same machine.
 const balancer = "127.0.0.2"
 
-// Behind HAProxy with idle time-outs: agents stay connected beyond them, the server sees
-// whom HAProxy speaks for, its health checks fill no log, and when the server went away and
-// returned everybody is back. Nobody else's PROXY header is believed.
+// Behind HAProxy with idle time-outs: agents stay connected beyond them, the server sees whom HAProxy speaks for, its
+// health checks fill no log, and when the server went away and returned everybody is back. Nobody else's PROXY header
+// is believed.
 func TestThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	// In full: the time-outs of the manual, and keepalives so rare that only pings remain.
@@ -40,8 +40,7 @@ func TestThroughHAProxy(t *testing.T) {
 	harness.HAProxy(t, silent, "send-proxy-v2 source "+balancer+" check inter 100ms", map[string]string{front: s.Listen})
 	s.Start()
 	s.Client()
-	a := s.NewAgent("balanced", "--server", front)
-	a.Start()
+	a := s.StartAgent("balanced", "--server", front)
 	a.AwaitLog("msg=joined", "msg=connected server="+front)
 	began := time.Now()
 
@@ -62,9 +61,7 @@ func TestThroughHAProxy(t *testing.T) {
 		awaitLogLine(t, s, "without a PROXY header")
 		curl(t, 0, "--insecure", "https://"+s.Listen+"/livez")
 		for _, outcome := range []string{"proxy_not_listed", "proxy_missing"} {
-			if n := s.Metric("muster_session_handshakes_total", `outcome="`+outcome+`"`); n != 1 {
-				t.Errorf("%v connections are counted as %s", n, outcome)
-			}
+			equal(t, outcome, s.Metric("muster_session_handshakes_total", `outcome="`+outcome+`"`), 1)
 		}
 	})
 	t.Run("silence is cut, agents are not", func(t *testing.T) {
@@ -77,9 +74,7 @@ func TestThroughHAProxy(t *testing.T) {
 		harness.Until(t, 2*silent, "the agent was connected for longer than a time-out", func() (string, bool) {
 			return time.Since(began).String(), time.Since(began) > silent+silent/2
 		})
-		if n := strings.Count(a.Log(), "msg=connected"); n != 1 {
-			t.Errorf("the agent connected %d times:\n%s", n, a.Log())
-		}
+		equal(t, "sessions of the agent", strings.Count(a.Log(), "msg=connected"), 1)
 	})
 	t.Run("health checks", func(t *testing.T) {
 		harness.Until(t, 30*time.Second, "they are counted", func() (string, bool) {
@@ -124,8 +119,8 @@ func awaitLogLine(t *testing.T, s *harness.Server, text string) {
 	s.AwaitLog(text)
 }
 
-// People and agents have listeners of their own behind one HAProxy: agents join and work
-// at theirs, and are told when they come to the other.
+// People and agents have listeners of their own behind one HAProxy: agents join and work at theirs, and are told when
+// they come to the other.
 func TestSeparateListenersThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	agents := harness.Port(t)
@@ -134,8 +129,7 @@ func TestSeparateListenersThroughHAProxy(t *testing.T) {
 	harness.HAProxy(t, time.Minute, "send-proxy-v2 source "+balancer, map[string]string{forPeople: s.Listen, forAgents: agents})
 	s.Start()
 	s.Client()
-	a := s.NewAgent("apart", "--server", forAgents)
-	a.Start()
+	a := s.StartAgent("apart", "--server", forAgents)
 	a.AwaitLog("msg=connected server=" + forAgents)
 	s.Counter("worked", "apart").AwaitRuns(1)
 	awaitResultCount(t, s, "worked", 1)
@@ -149,8 +143,7 @@ func TestSeparateListenersThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// One port for both: real clients without ALPN muster.v1 are not asked for a certificate,
-// one with it is.
+// One port for both: real clients without ALPN muster.v1 are not asked for a certificate, one with it is.
 func TestCertificateRequestOnlyForAgents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -173,8 +166,8 @@ func TestCertificateRequestOnlyForAgents(t *testing.T) {
 	s.Stop()
 }
 
-// An agent that reaches its server only through a squid with a password: it joins and
-// works, returns when squid was restarted, and what keeps it out is told with what to set.
+// An agent that reaches its server only through a squid with a password: it joins and works, returns when squid was
+// restarted, and what keeps it out is told with what to set.
 func TestThroughSquid(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -264,8 +257,7 @@ func awaitResultCount(t *testing.T, s *harness.Server, check string, n uint64) {
 	})
 }
 
-// Everything over IPv6: server, commands, join tokens, agents. On a socket for both
-// families either works.
+// Everything over IPv6: server, commands, join tokens, agents. On a socket for both families either works.
 func TestIPv6(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "[::1]:0")
@@ -334,9 +326,8 @@ func TestRefusedServerAddresses(t *testing.T) {
 	expectTexts(t, p.Log(), "agent-servers: server address \"::1:8443\" can be read in two ways", `proxy-from: "10.0.0.0/33": want addresses or networks`)
 }
 
-// A server that is reached by a name which its certificate does not have: the command
-// says which names there are and what mends it, so does the server's log; a restart with
-// that mends it, and nobody joins again.
+// A server that is reached by a name which its certificate does not have: the command says which names there are and
+// what mends it, so does the server's log; a restart with that mends it, and nobody joins again.
 func TestServerNameNotInCertificate(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -345,8 +336,7 @@ func TestServerNameNotInCertificate(t *testing.T) {
 	s.Args = []string{"--advertise", "web1.test"}
 	s.Start()
 	s.Client()
-	a := s.NewAgent("named")
-	a.Start()
+	a := s.StartAgent("named")
 	a.AwaitLog("msg=connected")
 	s.Listen = "127.0.0.5:" + port // all of 127.0.0.0/8 is this machine: an address that the certificate does not have
 	s.Stop()
@@ -359,9 +349,7 @@ func TestServerNameNotInCertificate(t *testing.T) {
 	resolved := []string{"--resolve", "muster.example.org:" + port + ":127.0.0.5", "https://muster.example.org:" + port + "/livez", "--cacert", filepath.Join(s.Data, "pki", "ca.crt")}
 	curl(t, 60, resolved...)
 	awaitLogLine(t, s, "name=muster.example.org advertise=web1.test,muster.example.org")
-	if n := s.Metric("muster_tls_names_unknown_total", `who="people"`); n != 1 {
-		t.Errorf("counted %v times", n)
-	}
+	equal(t, "unknown names", s.Metric("muster_tls_names_unknown_total", `who="people"`), 1)
 
 	s.Stop()
 	s.Args = []string{"--advertise", "web1.test,muster.example.org,127.0.0.5"}
@@ -376,14 +364,12 @@ func TestServerNameNotInCertificate(t *testing.T) {
 	s.Stop()
 }
 
-// A server that lost its pki folder makes a new CA: agents tell both CAs and what to type,
-// and are back as soon as the folder is.
+// A server that lost its pki folder makes a new CA: agents tell both CAs and what to type, and are back as soon as
+// the folder is.
 func TestServerWithNewCA(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
-	a := s.NewAgent("faithful")
-	a.Start()
+	a := s.StartAgent("faithful")
 	a.AwaitLog("msg=connected")
 	pki, kept := filepath.Join(s.Data, "pki"), filepath.Join(t.TempDir(), "pki")
 	move := func(from, to string) {

@@ -4,7 +4,6 @@ package test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -24,12 +23,12 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A node that is renamed stays the node that it is while its results flow: nothing is
-// lost, its event, its history and what is declared of it go on under the new name.
+// A node that is renamed stays the node that it is while its results flow: nothing is lost, its event, its history
+// and what is declared of it go on under the new name.
 func TestRenameNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	a, runs := s.NewAgent("old"), s.Counter("count", "old")
 	runs.Exit(1) // a problem opens
 	s.Apply("apiVersion: muster/v1\nkind: Property\nmetadata: {name: p}\nspec: {scope: 'node:old', value: 7}")
@@ -62,13 +61,13 @@ func TestRenameNode(t *testing.T) {
 	runs.Unblock()
 }
 
-// A node gets another machine while its results flow, and is retired later: the machine
-// before and the one that was retired are sent away at once and told why, also after the
-// server was killed; whoever was told of a problem is told that it is over.
+// A node gets another machine while its results flow, and is retired later: the machine before and the one that was
+// retired are sent away at once and told why, also after the server was killed; whoever was told of a problem is told
+// that it is over.
 func TestReplaceAndRetireNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	told := filepath.Join(t.TempDir(), "told")
 	s.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Handler\nmetadata: {name: tell}\nspec: {command: %q}", "cat >>"+told+"; echo >>"+told))
 	first, runs := s.NewAgent("web01"), s.Counter("count", "web01", "  alert: {handlers: [tell]}")
@@ -129,20 +128,20 @@ func TestReplaceAndRetireNode(t *testing.T) {
 	expectTexts(t, list, "web01", "retired", "replaced", "scrapped", "new disk", "admin")
 }
 
-// An ephemeral machine is forgotten when it was away for long enough, and joins again by
-// itself, as a new node. A clean stop before that alarms nobody.
+// An ephemeral machine is forgotten when it was away for long enough, and joins again by itself, as a new node. A
+// clean stop before that alarms nobody.
 func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	t.Parallel()
 	if harness.Duration(t, 0, 90*time.Second) == 0 {
 		t.Skip("waits for more than a minute: forgetAfter is at least that")
 	}
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	var token struct{ Token string }
 	told := filepath.Join(t.TempDir(), "told")
 	s.Apply(fmt.Sprintf("{kind: Handler, metadata: {name: cmdb}, spec: {command: 'cat >> %s'}}", told))
 	text := s.CLI("node", "token", "--ephemeral", "--forget-after", "1m", "--tell", "cmdb", "-o", "json")
-	noError(t, json.Unmarshal([]byte(text), &token))
+	decodeJSON(t, text, &token)
 	a := s.NewAgent("worker")
 	a.Token = token.Token
 	a.Start()
@@ -171,7 +170,6 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	})
 	s.Stop()
 	s.Start()
-	s.WaitReady(time.Minute)
 	s.Try("get", "history", "worker/keepalive").Expect(0, "forgotten")
 	s.Try("audit", "node", "worker").Expect(0, "away for too long")
 	a.Start()
@@ -184,13 +182,12 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	}
 }
 
-// Nodes in files: the machine that joins under a declared name keeps what its token gave
-// when the file is applied again; no copy of a file takes the machine, none brings a retired
-// one back; and who makes a machine trusted that chose its own name is told.
+// Nodes in files: the machine that joins under a declared name keeps what its token gave when the file is applied
+// again; no copy of a file takes the machine, none brings a retired one back; and who makes a machine trusted that
+// chose its own name is told.
 func TestDeclaredNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	dir := t.TempDir()
 	apply := func(text string) harness.Result {
 		t.Helper()
@@ -231,10 +228,9 @@ func TestDeclaredNodes(t *testing.T) {
 	says(apply(exported), model.Conflict.Exit(), "was retired", "muster node forgive "+m.identity().Node.String())
 }
 
-// Of two thousand nodes a hundred are renamed, a hundred get another machine and two hundred
-// are retired while results flow, and the server is killed the moment the last of these is
-// answered. Nothing of the others is lost, the retired leave no event behind, and the
-// planner's work is that of the nodes concerned.
+// Of two thousand nodes a hundred are renamed, a hundred get another machine and two hundred are retired while
+// results flow, and the server is killed the moment the last of these is answered. Nothing of the others is lost, the
+// retired leave no event behind, and the planner's work is that of the nodes concerned.
 func TestFleetLifecycle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two thousand agents take their time")

@@ -55,18 +55,15 @@ func (n *notificationFile) awaitKinds(check string, want ...string) {
 	})
 }
 
-// A silence from its making by an operator to its end: what it covers runs, is judged and
-// shown, marked with who and why; nobody is told; what is still open at its end is told then.
-// One until the problem resolves goes with it. What would be told, and when, is said before.
+// A silence from its making by an operator to its end: what it covers runs, is judged and shown, marked with who and
+// why; nobody is told; what is still open at its end is told then. One until the problem resolves goes with it. What
+// would be told, and when, is said before.
 func TestSilenceLifecycle(t *testing.T) {
 	t.Parallel()
-	s := harness.NewServer(t)
-	s.Start()
-	s.WaitReady(time.Minute)
-	s.Login()
+	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	s.Apply(book.handlerYAML("pager") + "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager], repeat: 4h}, {to: [pager], after: 30m}]\n")
-	s.NewAgent("web01").Start()
+	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
 
@@ -105,20 +102,17 @@ func TestSilenceLifecycle(t *testing.T) {
 	s.Try("audit", "silence/known").Expect(0, "the problem that it silenced has closed", "known")
 }
 
-// What is over the rate of a route waits, `why` says so, and comes in one message when its time
-// is over, over a kill of the server too.
+// What is over the rate of a route waits, `why` says so, and comes in one message when its time is over, over a kill
+// of the server too.
 func TestRouteRate(t *testing.T) {
 	t.Parallel()
-	s := harness.NewServer(t)
-	s.Start()
-	s.WaitReady(time.Minute)
-	s.Login()
+	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	route := func(per string) string {
 		return "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  rate: {messages: 1, per: " + per + "}\n  steps: [{to: [pager]}]\n"
 	}
 	s.Apply(book.handlerYAML("pager") + route("6h"))
-	s.NewAgent("web01").Start()
+	s.StartAgent("web01")
 	first, second, third := s.Counter("a", "web01"), s.Counter("b", "web01"), s.Counter("c", "web01")
 	first.AwaitRuns(1)
 	first.Exit(2)
@@ -130,7 +124,6 @@ func TestRouteRate(t *testing.T) {
 	}
 	s.Kill()
 	s.Start()
-	s.WaitReady(time.Minute)
 	if got := append(book.kinds("b"), book.kinds("c")...); len(got) > 0 {
 		t.Errorf("told %q over the rate", got)
 	}
@@ -140,12 +133,11 @@ func TestRouteRate(t *testing.T) {
 	book.awaitKinds("b", "summary")
 }
 
-// A silence over many nodes names the first ten, and says how many more there are: where it is refused, in a dry run, and
-// where it is made; one over a few names all of them.
+// A silence over many nodes names the first ten, and says how many more there are: where it is refused, in a dry run,
+// and where it is made; one over a few names all of them.
 func TestSilenceListsCoveredNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	var nodes strings.Builder
 	for i := range 64 {
 		fmt.Fprintf(&nodes, "---\nkind: Node\nmetadata: {name: rack%02d, labels: {row: r%d}}\nspec: {proxy: true}\n", i, i/32)
@@ -169,17 +161,16 @@ func TestSilenceListsCoveredNodes(t *testing.T) {
 	s.Try("silence", "rack07", "--for", "2h", "-m", "alone", "-o", "json").Expect(0, `"first": [`, `"rack07"`)
 }
 
-// The server is killed after the first step of a route was told, and again when the next is due: who was told is not told again,
-// the next step is told once, although it fell due while nobody was there, and all of them hear of the end.
+// The server is killed after the first step of a route was told, and again when the next is due: who was told is not
+// told again, the next step is told once, although it fell due while nobody was there, and all of them hear of the
+// end.
 func TestKillDuringEscalation(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	pager, lead := newNotificationFile(t), newNotificationFile(t)
 	s.Apply(pager.handlerYAML("pager") + lead.handlerYAML("lead") +
 		"kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}, {to: [lead], after: 15s}]\n")
-	a := s.NewAgent("web01")
-	a.Start()
+	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
 	check.Exit(2)
@@ -189,14 +180,12 @@ func TestKillDuringEscalation(t *testing.T) {
 	s.AwaitOutput("describe event web01/disk", "pager of opened: delivered")
 	s.Kill()
 	s.Start()
-	s.WaitReady(time.Minute)
 	if early := lead.kinds("disk"); len(early) > 0 && time.Since(opened) < 14*time.Second {
 		t.Errorf("the lead heard %q after %v", early, time.Since(opened))
 	}
 	s.Kill()
 	sleep(t.Context(), time.Until(opened.Add(16*time.Second)))
 	s.Start()
-	s.WaitReady(time.Minute)
 	lead.awaitKinds("disk", "opened")
 	pager.awaitKinds("disk", "opened")
 	check.Exit(0)
@@ -204,22 +193,21 @@ func TestKillDuringEscalation(t *testing.T) {
 	pager.awaitKinds("disk", "opened", "closed")
 }
 
-// A check that runs each second and fails every second time is one problem that flaps: one message, shown as flapping with its
-// beginning, no result missed, and over when it is steady again.
+// A check that runs each second and fails every second time is one problem that flaps: one message, shown as flapping
+// with its beginning, no result missed, and over when it is steady again.
 func TestFlappingCheck(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute")
 	}
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	book := newNotificationFile(t)
 	at := filepath.Join(t.TempDir(), "steady")
 	s.Apply(book.handlerYAML("pager") + "kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n" +
 		fmt.Sprintf("---\nkind: Check\nmetadata: {name: link}\nspec:\n  targets: {nodes: [web01]}\n  interval: 1s\n  alert: {flapping: {start: 50, end: 25}}\n"+
 			"  command: 'test -e %[1]s && exit 0; if test -e %[1]s.up; then rm %[1]s.up; echo down; exit 2; fi; touch %[1]s.up; echo up'\n", at))
-	s.NewAgent("web01").Start()
-	api := s.Client()
+	s.StartAgent("web01")
+	api := s.API
 	awaitEvent(t, api, "web01", "link", "it flaps", func(e v1.Event) bool { return e.State == "flapping" })
 	before := len(book.kinds("link"))
 	ran := eventOf(t, api, "web01", "link").Results
@@ -239,18 +227,15 @@ func TestFlappingCheck(t *testing.T) {
 	})
 }
 
-// A fleet beside the system that calls people today: what would have been sent can be listed
-// and compared, nobody hears anything, and the noise of it can be counted.
+// A fleet beside the system that calls people today: what would have been sent can be listed and compared, nobody
+// hears anything, and the noise of it can be counted.
 func TestShadowReport(t *testing.T) {
 	t.Parallel()
-	s := harness.NewServer(t)
-	s.Start()
-	s.WaitReady(time.Minute)
-	s.Login()
+	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	s.Apply("kind: Namespace\nmetadata: {name: default}\nspec: {notifications: shadow}\n---\n" + book.handlerYAML("pager") +
 		"kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager], repeat: 4h}]\n")
-	s.NewAgent("web01").Start()
+	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
 	check.Exit(2)
@@ -276,15 +261,12 @@ func TestShadowReport(t *testing.T) {
 	}
 }
 
-// An operator acknowledges what one rack has, in one request; a node that was deleted since is
-// still told of as it was.
+// An operator acknowledges what one rack has, in one request; a node that was deleted since is still told of as it
+// was.
 func TestBulkAcknowledge(t *testing.T) {
 	t.Parallel()
-	s := harness.NewServer(t)
-	s.Start()
-	s.WaitReady(time.Minute)
-	s.Login()
-	s.NewAgent("web01").Start()
+	s := harness.StartServer(t)
+	s.StartAgent("web01")
 	s.Apply("kind: Check\nmetadata: {name: disk}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: 'echo full; exit 2'}\n---\nkind: Check\nmetadata: {name: load}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: 'echo high; exit 1'}")
 	s.AwaitOutput("get problems --open", "disk", "load")
 	s.Try("event", "ack", "--node", "web01", "--status", "critical,warning", "-m", "the switch").Expect(0, "2 events match:\n  CRITICAL web01/disk\n  WARNING  web01/load\n2 events acknowledged")
@@ -296,14 +278,12 @@ func TestBulkAcknowledge(t *testing.T) {
 	s.Try("report", "availability", "web01/disk", "--since", "1h").Expect(0, "web01 (gone)  disk   0.000 %")
 }
 
-// A check whose output has metrics fails by a threshold; its hook looks at the machine; both
-// stand with the event, and the hook's words reach who is told.
+// A check whose output has metrics fails by a threshold; its hook looks at the machine; both stand with the event,
+// and the hook's words reach who is told.
 func TestHooksAndThresholdsInNotification(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
-	a := s.NewAgent("web01")
-	a.Start()
+	s.StartAgent("web01")
 	told := filepath.Join(t.TempDir(), "told")
 	s.Apply(`apiVersion: muster/v1
 kind: Handler

@@ -22,10 +22,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The server is killed at random instants while a fleet sends over mutual TLS: some
-// kills hit the start, before the server is ready, and before some its acknowledgements
-// are lost on the way, so that what it has kept is sent again. What was acknowledged is
-// in the view, once.
+// The server is killed at random instants while a fleet sends over mutual TLS: some kills hit the start, before the
+// server is ready, and before some its acknowledgements are lost on the way, so that what it has kept is sent again.
+// What was acknowledged is in the view, once.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := 20
@@ -93,8 +92,7 @@ type loadResult struct {
 	err error
 }
 
-// startLoad begins a load run of the fleet and returns once results are measured; what
-// became of it comes later.
+// startLoad begins a load run of the fleet and returns once results are measured; what became of it comes later.
 func startLoad(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Duration) <-chan loadResult {
 	t.Helper()
 	return startLoadWith(t, s.Load(fleet, span))
@@ -116,8 +114,8 @@ func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	return end
 }
 
-// awaitMeasurement is closed once a run measures. On a busy machine the first second that is told of
-// need not be the first that is measured.
+// awaitMeasurement is closed once a run measures. On a busy machine the first second that is told of need not be the
+// first that is measured.
 func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	measures := make(chan struct{})
 	begins := sync.OnceFunc(func() { close(measures) })
@@ -138,16 +136,16 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// The server is gone for longer than results count as live. Its agents spool and
-// deliver all, one of them after a kill of its own. What comes late, in the lane
-// backlog, is history: it does not change what is now. Nobody living is reported.
+// The server is gone for longer than results count as live. Its agents spool and deliver all, one of them after a
+// kill of its own. What comes late, in the lane backlog, is history: it does not change what is now. Nobody living is
+// reported.
 func TestServerOutage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute")
 	}
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "4s", "--reconnect-grace", "60s")
-	api := s.Client()
+	api := s.API
 	stays, restarts := s.NewAgent("stays"), s.NewAgent("restarts")
 	count, flips := s.Counter("count", "stays"), s.Counter("flips", "restarts")
 	stays.Start()
@@ -194,11 +192,10 @@ func TestServerOutage(t *testing.T) {
 	}
 }
 
-// The server does not listen for twice the time-out of keepalives, or its disk does
-// not take anything for so long, or nothing at all is the matter with it
-// (MUSTER_TEST_LONG=1: for minutes); meanwhile a third of the nodes die. None of the living
-// is reported, and none of its checks; each of the dead is, once, and the server says
-// first that many sessions were lost at once.
+// The server does not listen for twice the time-out of keepalives, or its disk does not take anything for so long, or
+// nothing at all is the matter with it (MUSTER_TEST_LONG=1: for minutes); meanwhile a third of the nodes die. None of
+// the living is reported, and none of its checks; each of the dead is, once, and the server says first that many
+// sessions were lost at once.
 func TestKeepalivesAfterServerPause(t *testing.T) {
 	t.Parallel()
 	const living, dead, timeout = 20, 10, 4 * time.Second

@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,8 +136,8 @@ func (p *pagedServer) callBack(verb, key string) {
 	}
 }
 
-// A message tells of a group of problems, and has one key there. Who acknowledges it there acknowledges all of them here, by
-// name, and so with taking it back and with closing it; problems of another message stay as they are.
+// A message tells of a group of problems, and has one key there. Who acknowledges it there acknowledges all of them
+// here, by name, and so with taking it back and with closing it; problems of another message stay as they are.
 func TestCallbackForMessageGroup(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {
@@ -186,8 +185,8 @@ func TestCallbackForMessageGroup(t *testing.T) {
 	}
 }
 
-// An acknowledgement that ends calls people there again: by another incident, in whose favour the one that
-// somebody acknowledged ends. What becomes of that there matters no more here.
+// An acknowledgement that ends calls people there again: by another incident, in whose favour the one that somebody
+// acknowledged ends. What becomes of that there matters no more here.
 func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {
@@ -216,16 +215,14 @@ func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 			if e := eventOf(t, api, "web1", "disk"); e.Problem != nil {
 				t.Errorf("%+v", e.Problem)
 			}
-			if over := p.nextKey(p.ended); over != key+".1" {
-				t.Errorf("%s ended", over)
-			}
+			equal(t, "key that ended", p.nextKey(p.ended), key+".1")
 		})
 	}
 }
 
-// A pager, from its file to the incident's end: its key stands in a file; tried by hand; a
-// check fails while the service refuses, the dead letter is seen and sent again; the check
-// is well, and the incident is resolved under the same key.
+// A pager, from its file to the incident's end: its key stands in a file; tried by hand; a check fails while the
+// service refuses, the dead letter is seen and sent again; the check is well, and the incident is resolved under the
+// same key.
 func TestPagerIncident(t *testing.T) {
 	t.Parallel()
 	type event struct {
@@ -259,21 +256,16 @@ func TestPagerIncident(t *testing.T) {
 			panic("unreachable")
 		}
 	}
-	file := filepath.Join(t.TempDir(), "key")
-	writeFile(t, file, "R0123456789ABCDEF0123456789ABCDE\n")
+	file := tempFile(t, "key", "R0123456789ABCDEF0123456789ABCDE\n")
 
-	s := harness.NewServer(t)
-	s.Start()
-	s.WaitReady(time.Minute)
-	s.Login()
+	s := harness.StartServer(t)
 	s.Apply(fmt.Sprintf("kind: Handler\nmetadata: {name: pager}\nspec:\n  pagerduty: {routingKey: {fromFile: %q}, url: %q}\n---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [pager]}\n", file, service.URL))
 	s.Try("handler", "test", "pager").Expect(0, "202 Accepted").Lacks("R0123")
 	next("trigger")
 
 	refuse.Store(true)
 	s.Try("handler", "test", "pager").Expect(2, "400 Bad Request")
-	a := s.NewAgent("web01")
-	a.Start()
+	s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
 	check.Exit(2)

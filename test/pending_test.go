@@ -37,12 +37,11 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 	return p, key
 }
 
-// Without a token a machine waits; people see its key as the machine shows it, also after
-// both were started again, and let it in.
+// Without a token a machine waits; people see its key as the machine shows it, also after both were started again,
+// and let it in.
 func TestApprovePendingMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
 	m := newJoiner(t)
 	first, key := m.requestEntry(s, "--name", "web07", "--labels", "rack=7")
@@ -50,9 +49,7 @@ func TestApprovePendingMachine(t *testing.T) {
 	list := s.CLI("node", "list", "--pending")
 	expectTexts(t, list, "web07  from 127.0.0.1", key, "rack=7", "os=linux", "muster node accept "+key[:16])
 	s.Try("status").Expect(0, "muster node list --pending")
-	if depth := s.Metric("muster_queue_depth", `queue="pending"`); depth != 1 {
-		t.Errorf("the metric says %v", depth)
-	}
+	equal(t, "machines that wait", s.Metric("muster_queue_depth", `queue="pending"`), 1)
 	first.Kill()
 	s.Stop()
 	s.Start() // it forgets who waits
@@ -70,12 +67,10 @@ func TestApprovePendingMachine(t *testing.T) {
 	agent.Stop()
 }
 
-// Two that want one name are told apart by their keys; who is refused is told why, now and
-// when it asks again.
+// Two that want one name are told apart by their keys; who is refused is told why, now and when it asks again.
 func TestRejectPendingMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
 	good, bad := newJoiner(t), newJoiner(t)
 	_, goodKey := good.requestEntry(s, "--name", "web01", "--ca-hash", hash)
@@ -99,12 +94,11 @@ func TestPendingDisabled(t *testing.T) {
 	newJoiner(t).expectRefusal(6, "muster node token", "join", "--server", s.Listen)
 }
 
-// Ten thousand requests with as many keys leave a few dozen entries, and machines with a
-// token join meanwhile.
+// Ten thousand requests with as many keys leave a few dozen entries, and machines with a token join meanwhile.
 func TestPendingFlood(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	line := joinWords(t, s)[1]
 	const senders = 4
 	requests := 10_000

@@ -26,13 +26,13 @@ spec: {proxy: true, properties: {address: 192.0.2.2}}
 ---
 `
 
-// One agent answers for things without one: each has its own event with its own properties,
-// says who ran it, and opens its own problem; what is declared anew arrives, what is deleted
-// goes with its events; the agent that is cut off tells later, once; no machine can become one.
+// One agent answers for things without one: each has its own event with its own properties, says who ran it, and
+// opens its own problem; what is declared anew arrives, what is deleted goes with its events; the agent that is cut
+// off tells later, once; no machine can become one.
 func TestProxyNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-	api := s.Client()
+	api := s.API
 	s.Apply(switches + `kind: Check
 metadata: {name: ping}
 spec:
@@ -41,8 +41,7 @@ spec:
   interval: 1s
   command: 'echo "$MUSTER_NODE at {{ .props.address }}"; test "$MUSTER_NODE" != switch2 || exit 2'
 `)
-	poller := s.NewAgent("poller")
-	poller.Start()
+	s.StartAgent("poller")
 	sees := func(node, output string, status model.Status) {
 		t.Helper()
 		awaitEvent(t, api, node, "ping", node+" has an event", func(e v1.Event) bool {
@@ -77,22 +76,21 @@ spec:
 	}
 
 	// A machine that says it is one is another node; what has a machine is none.
-	s.NewAgent("switch1").Start()
+	s.StartAgent("switch1")
 	s.AwaitOutput("get nodes", "switch1-2")
-	path := filepath.Join(t.TempDir(), "poller.yaml")
-	writeFile(t, path, "kind: Node\nmetadata: {name: poller}\nspec: {proxy: true}\n")
+	path := tempFile(t, "poller.yaml", "kind: Node\nmetadata: {name: poller}\nspec: {proxy: true}\n")
 	s.Try("apply", "-f", path, "--yes").Expect(harness.AnyFailure, "it cannot be a proxy node")
 }
 
-// Each run of a round-robin check goes to one of its agents in turn. One that hangs and one
-// that is gone are taken over by another, and when nobody is left the event says so.
+// Each run of a round-robin check goes to one of its agents in turn. One that hangs and one that is gone are taken
+// over by another, and when nobody is left the event says so.
 func TestRoundRobin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for turns of several intervals")
 	}
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s", "--reconnect-grace", "1s")
-	api := s.Client()
+	api := s.API
 	ran := filepath.Join(t.TempDir(), "ran")
 	s.Apply(switches + fmt.Sprintf(`kind: Check
 metadata: {name: ping}

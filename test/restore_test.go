@@ -3,7 +3,6 @@
 package test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,21 +19,19 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A server goes back to an older copy of its data folder, while agents have gone on.
-// Started as it is, it says what to type; once that is typed, agents take its
-// assignments, what they hold is applied once, what the abandoned life gave (page
-// tokens, ETags, ids) is refused or never given again, and nobody is reported.
+// A server goes back to an older copy of its data folder, while agents have gone on. Started as it is, it says what
+// to type; once that is typed, agents take its assignments, what they hold is applied once, what the abandoned life
+// gave (page tokens, ETags, ids) is refused or never given again, and nobody is reported.
 func TestRestoreFromBackup(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an agent waits long between attempts while its server is away")
 	}
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	check := kind.Check().KindInfo
 	before := s.Counter("before", "web01")
-	agent := s.NewAgent("web01")
-	agent.Start()
+	agent := s.StartAgent("web01")
 	before.AwaitRuns(2)
 	awaitLastResult(t, api, "web01", "before", before)
 	kept := before.Runs() // what the copy knows
@@ -138,7 +135,7 @@ func TestRestoreFromBackup(t *testing.T) {
 	var made struct{ Status struct{ ID uint32 } }
 	body, _, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "after")
 	noError(t, err)
-	unmarshal(t, body, &made)
+	decodeJSON(t, body, &made)
 	assert(t, made.Status.ID >= intent.IDGap,
 		"the new check has id %d, which the abandoned life may have given", made.Status.ID)
 	awaitEvent(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the server has nothing more to say about that", func(e v1.Event) bool { return e.Status == model.OK })
@@ -150,22 +147,16 @@ func TestRestoreFromBackup(t *testing.T) {
 	s.Stop()
 }
 
-func unmarshal(t *testing.T, data []byte, into any) {
-	t.Helper()
-	noError(t, json.Unmarshal(data, into))
-}
-
-// A server goes back to a copy: a machine whose certificate was renewed since is taken as
-// it is, and what it ran meanwhile is applied. One that joined since asks by itself to be
-// let in again; then it is the node that it was, and nothing that it held is lost. One that
-// was retired since is not among them where it was refused.
+// A server goes back to a copy: a machine whose certificate was renewed since is taken as it is, and what it ran
+// meanwhile is applied. One that joined since asks by itself to be let in again; then it is the node that it was, and
+// nothing that it held is lost. One that was retired since is not among them where it was refused.
 func TestMachinesAfterRestore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("certificates run out")
 	}
 	t.Parallel()
 	s := harness.StartServer(t, "--certificate-life", "12s")
-	api := s.Client()
+	api := s.API
 	known, runs := s.NewAgent("known"), s.Counter("count", "known")
 	later := s.Counter("later", "since")
 	known.Start()

@@ -5,7 +5,6 @@ package test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,20 +44,18 @@ func runLines(t *testing.T, text string) (list []v1.RunLine) {
 	t.Helper()
 	for line := range strings.Lines(text) {
 		var l v1.RunLine
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatalf("%v in %s", err, line)
-		}
+		decodeJSON(t, line, &l)
 		list = append(list, l)
 	}
 	return list
 }
 
-// A check runs now, and its result goes the way of all results; a command runs on two
-// machines, and what it writes is seen while it runs.
+// A check runs now, and its result goes the way of all results; a command runs on two machines, and what it writes is
+// seen while it runs.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	startAgents(t, s, "web01", "web02")
 	dir := t.TempDir()
 	s.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: daily}, spec: {targets: {groups: [all]}, interval: 24h, command: "echo it is fine | tee -a ` + dir + `/$(date +%s%N)"}}`)
@@ -138,7 +135,6 @@ func TestRunNow(t *testing.T) {
 func TestCancelledRuns(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client()
 	agents := startAgents(t, s, "web01", "web02")
 	dir := t.TempDir()
 	stays := "echo began; sh -c 'sleep 1000; : " + dir + "' & wait"
@@ -195,15 +191,13 @@ func sleepingProcesses(dir string) (out []string) {
 func TestAgentRefusals(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.Client()
+	api := s.API
 	marks, evil := t.TempDir(), t.TempDir()
-	list := filepath.Join(t.TempDir(), "commands")
-	writeFile(t, list, "# what may run here\nuptime\n/usr/bin/uname\necho one | cat\n")
+	list := tempFile(t, "commands", "# what may run here\nuptime\n/usr/bin/uname\necho one | cat\n")
 	noError(t, os.WriteFile(filepath.Join(evil, "uptime"), []byte("#!/bin/sh\ntouch "+marks+"/path\n"), 0o755))
 	noError(t, os.Symlink("/bin/touch", filepath.Join(evil, "link")))
 	for name, args := range map[string][]string{"none": {"--no-run"}, "audit": {"--audit-only"}, "listed": {"--allow-commands", "@" + list}} {
-		a := s.NewAgent(name, args...)
-		a.Start()
+		s.StartAgent(name, args...)
 	}
 	awaitConnected(t, s, 3)
 	touch := "touch " + marks + "/"
@@ -247,15 +241,13 @@ func TestAgentRefusals(t *testing.T) {
 	}
 }
 
-// Who may not run anything does not; who may run checks runs no commands; and nobody gives
-// a right that he has not.
+// Who may not run anything does not; who may run checks runs no commands; and nobody gives a right that he has not.
 func TestRunPermissions(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client() // leaves the context by which the commands find the server
 	startAgents(t, s, "web01")
 	s.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: daily}, spec: {targets: {groups: [all]}, interval: 24h, command: "echo fine"}}`)
-	api := s.Client()
+	api := s.API
 	awaitEvent(t, api, "web01", "daily", "the first result", func(e v1.Event) bool { return e.Results > 0 })
 	token := func(args ...string) []string {
 		t.Helper()

@@ -81,8 +81,8 @@ func randomText(t *testing.T) string {
 
 func digest(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:8]) }
 
-// A check has the values of its secrets, from everywhere that they may be, and they are nowhere else:
-// not in what the command prints, not in files of server or agent, not in what people are shown.
+// A check has the values of its secrets, from everywhere that they may be, and they are nowhere else: not in what the
+// command prints, not in files of server or agent, not in what people are shown.
 func TestSecretsOnlyInCommands(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"file": randomText(t), "env": randomText(t), "vault": randomText(t), "vault1": randomText(t), "agent file": randomText(t), "agent env": randomText(t), "token": randomText(t)}
@@ -169,9 +169,7 @@ spec:
 	shown := awaitShownEvent(t, s, "web01/leaks", digest(values["agent env"]))
 	find := &secretFinder{t, values}
 	for name, value := range values {
-		if has := strings.Contains(shown, digest(value)); has != (name != "token") {
-			t.Errorf("the command has the value of %s: %v", name, has)
-		}
+		equal(t, "the command has the value of", strings.Contains(shown, digest(value)), (name != "token"))
 	}
 	expectTexts(t, shown, "plain (hidden)", "hook has (hidden)")
 	refuseTexts(t, shown, "MUSTER_SECRET_")
@@ -221,11 +219,9 @@ spec:
 func TestSecretsNeedApprovedMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Login()
 	apply := func(yaml string) harness.Result {
 		t.Helper()
-		file := filepath.Join(t.TempDir(), "r.yaml")
-		writeFile(t, file, yaml)
+		file := tempFile(t, "r.yaml", yaml)
 		return s.Try("apply", "-f", file)
 	}
 	check := func(targets string) string {
@@ -273,8 +269,8 @@ func awaitShownEvent(t *testing.T, s *harness.Server, which, want string) (shown
 	return shown
 }
 
-// A handler names Secrets: each message has the value of its time, one that is not there now is
-// tried again, and the values stand nowhere else.
+// A handler names Secrets: each message has the value of its time, one that is not there now is tried again, and the
+// values stand nowhere else.
 func TestHandlerSecrets(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"first": randomText(t), "second": randomText(t), "env": randomText(t)}
@@ -335,8 +331,7 @@ spec:
 		}
 		return r.Out + r.Errors, strings.Contains(r.Out, "secret default/hook cannot be had: on the server: open "+file) && r.Code == 9
 	})
-	a := s.NewAgent("web01")
-	a.Start()
+	a := s.StartAgent("web01")
 	check := s.Counter("disk", "web01")
 	check.AwaitRuns(1)
 	check.Exit(2)
@@ -386,9 +381,7 @@ func TestRealVault(t *testing.T) {
 	token := vault.Write("token", values["token"])
 	listen := harness.Port(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"), "--log-level", "debug")
-	s.Login()
-	ours := s.NewAgent("web01", "--log-level", "debug")
-	ours.Start()
+	ours := s.StartAgent("web01", "--log-level", "debug")
 	nodes, logs := []string{"web01"}, map[string]func() string{"the agent's log": ours.Log}
 	if program := sensuProgramPath(t); program != "" {
 		s.CLI("auth", "user", "create", "agent", "--role", "agent") // with a password that nobody uses

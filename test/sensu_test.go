@@ -56,9 +56,9 @@ func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func
 	return func(name string) { run(strings.ReplaceAll(blocks[2], "web01.crt", name+".crt")) }
 }
 
-// A real sensu-agent of Sensu Go 6, with a certificate that docs/sensu-certificates.md made: it needs no password,
-// is given the secrets of its checks, and they are nowhere else; one with a password is not, and
-// gives way to the machine that proves its name.
+// A real sensu-agent of Sensu Go 6, with a certificate that docs/sensu-certificates.md made: it needs no password, is
+// given the secrets of its checks, and they are nowhere else; one with a password is not, and gives way to the
+// machine that proves its name.
 func TestSensuAgentWithACertificate(t *testing.T) {
 	program := os.Getenv("MUSTER_SENSU_AGENT")
 	if program == "" {
@@ -82,7 +82,6 @@ func TestSensuAgentWithACertificate(t *testing.T) {
 	listen := harness.Port(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"),
 		"--sensu-client-crl", filepath.Join(dir, "sensu-ca.crl"), "--log-level", "debug")
-	s.Login()
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", write("password", "P@ssw0rd!"))
 	start := func(name string, more ...string) *harness.Process {
 		t.Helper()
@@ -158,9 +157,7 @@ spec:
 		out := s.Try("describe", "node", "web04").Out
 		return out, strings.Contains(out, "certificate")
 	})
-	if now := s.Metric("muster_sensu_ended_total"); now != ended {
-		t.Errorf("%v sessions ended", now-ended)
-	}
+	equal(t, "sessions ended", s.Metric("muster_sensu_ended_total"), ended)
 	// A certificate is revoked while its machine is connected.
 	revoke("web01")
 	proven.AwaitLog("403")
@@ -198,18 +195,16 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 	return say, alive
 }
 
-// What a program gives to a Sensu agent becomes an event of a check that is made of it, with
-// its ttl; it is nobody's to end when the server starts again; a name too many is an event.
+// What a program gives to a Sensu agent becomes an event of a check that is made of it, with its ttl; it is nobody's
+// to end when the server starts again; a name too many is an event.
 func TestSensuPassiveChecks(t *testing.T) {
 	t.Parallel()
 	listen := harness.Port(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
-	password := filepath.Join(t.TempDir(), "password")
-	writeFile(t, password, "P@ssw0rd!")
-	s.Login()
+	password := tempFile(t, "password", "P@ssw0rd!")
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", password)
 	s.Apply("kind: Namespace\nmetadata: {name: default}\nspec: {limits: {passivePerNode: 2}}\n---\nkind: Handler\nmetadata: {name: mail}\nspec: {command: 'true'}\n")
-	api := s.Client()
+	api := s.API
 	say, alive := connectSensuAgent(t, listen, "web1")
 	say("event", `{"metadata":{"name":"Backup","namespace":"default"},"status":2,"output":"no space","handlers":["mail","nobody"],"interval":1}`)
 	say("event", `{"metadata":{"name":"queue","namespace":"default"},"status":0,"output":"fine","ttl":5,"interval":1}`)
@@ -228,8 +223,8 @@ func TestSensuPassiveChecks(t *testing.T) {
 	awaitEvent(t, api, "web1", "backup", "it goes on, and the problem ends", func(e v1.Event) bool { return e.Output == "done" && e.Problem == nil })
 }
 
-// Simulated Sensu agents register at a server, are asked for their checks, and what they sent
-// is what the server holds, in both encodings.
+// Simulated Sensu agents register at a server, are asked for their checks, and what they sent is what the server
+// holds, in both encodings.
 func TestSimulatedSensuAgents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two runs of seven seconds")
@@ -252,8 +247,7 @@ phases:
   - steady: 4s
   - drain: 10s
 `)
-	password := filepath.Join(t.TempDir(), "password")
-	writeFile(t, password, "P@ssw0rd!")
+	password := tempFile(t, "password", "P@ssw0rd!")
 	s.Login()
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", password)
 	for _, more := range [][]string{nil, {"--sensu-json"}, {"--admin", "http://" + s.Admin}} {
@@ -277,10 +271,7 @@ phases:
 // A dump of Sensu's goes in by import and apply, and its checks land on its entities.
 func TestSensuImport(t *testing.T) {
 	t.Parallel()
-	s := harness.NewServer(t)
-	s.Start()
-	s.WaitReady(time.Minute)
-	s.Login()
+	s := harness.StartServer(t)
 	dump, err := filepath.Abs("../internal/sensuimport/testdata/dump.yaml")
 	noError(t, err)
 	made := filepath.Join(t.TempDir(), "muster.yaml")
@@ -305,16 +296,12 @@ func TestSensuImport(t *testing.T) {
 	s.Try("get", "nodes", "-o", "wide").Expect(0, "sw1")
 }
 
-// What an import from Sensu leaves behind runs: each result is shown to the check's pipelines,
-// what passes reaches the handler in Sensu's shape after its mutator, and why names the filter
-// that dropped the rest. An expression that fails is said on the event. The namespace's
-// handlers are not told besides.
+// What an import from Sensu leaves behind runs: each result is shown to the check's pipelines, what passes reaches
+// the handler in Sensu's shape after its mutator, and why names the filter that dropped the rest. An expression that
+// fails is said on the event. The namespace's handlers are not told besides.
 func TestSensuPipelines(t *testing.T) {
 	t.Parallel()
-	s := harness.NewServer(t)
-	s.Start()
-	s.WaitReady(time.Minute)
-	s.Login()
+	s := harness.StartServer(t)
 	book := newNotificationFile(t)
 	dir := t.TempDir()
 	events, short := filepath.Join(dir, "events"), filepath.Join(dir, "short")
@@ -353,7 +340,7 @@ kind: Check
 metadata: {name: flag, labels: {owner: ann}}
 spec: {targets: {nodes: [web01]}, interval: 1s, command: "test ! -e ` + dir + `/bad", pipelines: [alerts]}
 `)
-	s.NewAgent("web01").Start()
+	s.StartAgent("web01")
 	harness.Until(t, time.Minute, "a verdict on what is OK", func() (string, bool) {
 		r := s.Try("why", "web01/flag")
 		out := strings.Join(strings.Fields(r.Out), " ") // lines are wrapped

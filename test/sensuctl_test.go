@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -75,7 +74,6 @@ spec:
 // startFailingCheck is a server with what sensuctl declared, and with an agent that runs it.
 func startFailingCheck(t *testing.T, create func(s *harness.Server)) *harness.Server {
 	s := harness.StartServer(t, "--sensu-listen", harness.Port(t))
-	s.Login()
 	a := s.NewAgent("web01")
 	create(s)
 	a.Start()
@@ -89,8 +87,8 @@ func awaitResolvedBy(t *testing.T, s *harness.Server, user string) {
 	s.AwaitOutput("get history", "resolved by "+user)
 }
 
-// The requests of sensuctl configure, create -f, event list and resolve, silenced create and
-// delete, by hand, against the built binary.
+// The requests of sensuctl configure, create -f, event list and resolve, silenced create and delete, by hand, against
+// the built binary.
 func TestSensuctlRequests(t *testing.T) {
 	t.Parallel()
 	var token string
@@ -121,9 +119,7 @@ func TestSensuctlRequests(t *testing.T) {
 		s = started
 		_, text := ask("GET", "/auth", "")
 		var got map[string]any
-		if err := json.Unmarshal([]byte(text), &got); err != nil {
-			t.Fatalf("%v: %s", err, text)
-		}
+		decodeJSON(t, text, &got)
 		token, _ = got["access_token"].(string)
 		if code, text := ask("PUT", base+"/checks/Disk_Root", `{"metadata":{"name":"Disk_Root","namespace":"default"},"command":"echo disk full; exit 2","interval":1,"timeout":1,"publish":true,"subscriptions":["entity:web01"]}`); code != 201 {
 			t.Fatalf("%d %s", code, text)
@@ -235,9 +231,7 @@ func TestSensuctl(t *testing.T) {
 	does("", "create", "-f", dumped)
 	does("", "dump", "assets,checks,hooks,handlers,pipelines", "--format", "wrapped-json", "--file", dumped)
 	does("", "create", "-f", dumped)
-	if after := changes(); after != before {
-		t.Errorf("what was dumped and is given back made %d changes:\n%s", after-before, s.CLI("audit"))
-	}
+	equal(t, "changes by a dump that is given back", changes(), before)
 	does("", "dump", "core/v2.CheckConfig,core/v2.HookConfig,core/v2.Handler,core/v2.Pipeline,core/v2.Asset", "--format", "yaml", "--file", dumped)
 	s.Try("import", "sensu", "--strict", dumped).Expect(0, "sensu-keep")
 	again := filepath.Join(home, "again.yaml")
@@ -246,9 +240,7 @@ func TestSensuctl(t *testing.T) {
 	once := changes()
 	does("", "create", "-f", again)
 	does("", "create", "-f", again)
-	if n := changes(); n != once {
-		t.Errorf("a file that is sent again made %d changes:\n%s", n-once, s.CLI("audit"))
-	}
+	equal(t, "changes by a file that is sent again", changes(), once)
 	does("default", "check", "list", "--field-selector", `check.name == "Disk_Root"`, "--format", "json")
 	does("Disk_Root", "event", "list", "--field-selector", `event.check.name == Disk_Root && "entity:web01" in event.entity.subscriptions`)
 	does("Disk_Root", "check", "list", "--label-selector", `team in [ops, web]`)

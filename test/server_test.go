@@ -40,8 +40,8 @@ func unpackBundle(t *testing.T, file string) map[string]string {
 	}
 }
 
-// Of a server that works the bundle holds everything; of one that hangs, what can be
-// had, and why the rest is missing. Neither holds a secret.
+// Of a server that works the bundle holds everything; of one that hangs, what can be had, and why the rest is
+// missing. Neither holds a secret.
 func TestDebugBundle(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t, "--log-file", filepath.Join(t.TempDir(), "muster.log"))
@@ -101,12 +101,11 @@ func TestDebugBundle(t *testing.T) {
 	nothing.Expect(0, "connection refused")
 }
 
-// A forgotten password is set anew, whether the server runs or not; sessions made with
-// the old one end, and login opens one with the new.
+// A forgotten password is set anew, whether the server runs or not; sessions made with the old one end, and login
+// opens one with the new.
 func TestPasswordReset(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	s.Client() // logs in
 	run := func(want int, args ...string) harness.Result {
 		t.Helper()
 		r := harness.Run(t, s.Env(), args...)
@@ -193,7 +192,7 @@ func TestServiceManagerNotification(t *testing.T) {
 	}
 	hears("STATUS=ready at " + s.Listen + "; agents connected: 0")
 	s.Login()
-	s.NewAgent("web01").Start()
+	s.StartAgent("web01")
 	hears("; agents connected: 1")
 	second := harness.NewServer(t)
 	second.Data, second.Environ = s.Data, s.Environ

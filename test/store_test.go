@@ -29,8 +29,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The store stalls for two seconds again and again while results flow. Nothing is lost,
-// nothing is acknowledged later than without it, people may look, memory stays flat.
+// The store stalls for two seconds again and again while results flow. Nothing is lost, nothing is acknowledged later
+// than without it, people may look, memory stays flat.
 func TestStallingStore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute of load")
@@ -204,8 +204,8 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	assert(t, total >= least, "only %d changes: the test shows nothing", total)
 }
 
-// History's store is away until its queue has overflowed and the journal is full. People are
-// told why; once the store answers the server goes on by itself, and history misses nothing.
+// History's store is away until its queue has overflowed and the journal is full. People are told why; once the store
+// answers the server goes on by itself, and history misses nothing.
 func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a journal")
@@ -299,9 +299,8 @@ spec:
   alert: {handlers: [hook]}
 `
 
-// A server with intent and history in PostgreSQL, through a day: applied, joined,
-// watched, restarted; PostgreSQL stopped for an upgrade meanwhile, and a second server
-// started on the same database by mistake.
+// A server with intent and history in PostgreSQL, through a day: applied, joined, watched, restarted; PostgreSQL
+// stopped for an upgrade meanwhile, and a second server started on the same database by mistake.
 func TestServerOnPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts PostgreSQL")
@@ -401,8 +400,7 @@ func awaitWebhookKinds(t *testing.T, hook *webhookRecorder, problem string, want
 	})
 }
 
-// expectStoreOutage is what people see while PostgreSQL does not answer: what needs it says so, the
-// rest answers.
+// expectStoreOutage is what people see while PostgreSQL does not answer: what needs it says so, the rest answers.
 func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 	t.Helper()
 	for _, c := range []struct {

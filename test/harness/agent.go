@@ -44,6 +44,14 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 	}
 }
 
+// StartAgent makes one and starts it.
+func (s *Server) StartAgent(name string, args ...string) *Agent {
+	s.t.Helper()
+	a := s.NewAgent(name, args...)
+	a.Start()
+	return a
+}
+
 // Start starts the process and does not wait.
 func (a *Agent) Start() {
 	a.t.Helper()

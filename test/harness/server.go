@@ -41,6 +41,8 @@ type Server struct {
 	Environ []string // of the server and of commands, beside PATH and MUSTER_CONTEXT
 	On      *Machine // of a Network, on which server and commands run; nil: this one
 	Dir     string   // working folder; empty: the test's own
+
+	API *client.Client // of the administrator; set by StartServer
 }
 
 // password of the administrator of every server here.
@@ -56,11 +58,12 @@ func NewServer(t testing.TB, args ...string) *Server {
 	}
 }
 
-// StartServer starts one and waits until it is ready.
+// StartServer starts one, waits until it is ready, and logs in.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := NewServer(t, args...)
 	s.Start()
+	s.API = s.Client()
 	return s
 }
 
