@@ -50,9 +50,7 @@ func config(s *server, dir string) Config {
 func startAgent(t testing.TB, cfg Config) (*Agent, func() error) {
 	t.Helper()
 	a, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
@@ -125,9 +123,7 @@ func TestFromTokenToResult(t *testing.T) {
 	if offset, ok := a.ServerOffset(); !ok || offset > 5*time.Second || offset < -5*time.Second {
 		t.Errorf("offset %v %v", offset, ok)
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, stop())
 	s.wait("a clean end", func() bool { return s.clean == 1 })
 }
 
@@ -179,9 +175,7 @@ func TestGoesOnWithoutServer(t *testing.T) {
 	_, stop := startAgent(t, cfg)
 	s.wait("the first results", func() bool { return len(s.of(1)) >= 2 })
 	s.stop()
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, stop())
 	// Restarted while there is no server: it runs what it was told last.
 	a, _ := startAgent(t, cfg)
 	<-a.ready
@@ -204,9 +198,7 @@ func TestRetiredMachineRunsNothing(t *testing.T) {
 	s.wait("the first result", func() bool { return len(s.of(1)) >= 1 })
 	again := func(gone muster.Retirement) {
 		t.Helper()
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, stop())
 		s.mu.Lock()
 		s.gone = gone
 		s.mu.Unlock()
@@ -242,9 +234,7 @@ func TestKilledAgentGoesOn(t *testing.T) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "AGENT_UNDER_TEST="+dir, "AGENT_TOKEN="+s.token)
 		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, cmd.Start())
 		return cmd
 	}
 	first := life()
@@ -291,18 +281,12 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	cfg := config(s, t.TempDir())
 	_, stop := startAgent(t, cfg)
 	s.wait("a result", func() bool { return len(s.of(1)) == 1 })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, stop())
 	path := filepath.Join(cfg.StateDir, assignmentFile)
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(path, data, 0o600))
 	startAgent(t, cfg)
 	s.wait("a result of the second life", func() bool { return len(s.of(1)) == 2 })
 }
@@ -338,9 +322,7 @@ func TestLargeAssignment(t *testing.T) {
 	if got := refused(); len(got) != 1 || got[0].Chunk != bad.ID {
 		t.Errorf("refused %+v, expected chunk %d alone", got, bad.ID)
 	}
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, stop())
 	s.stop()
 	a, _ = startAgent(t, cfg)
 	<-a.ready
@@ -361,9 +343,7 @@ func (p *toyPart) suspend() { p.chunks = 0 }
 // One table decides what Hello announces, which chunks are refused, and which part runs the others.
 func TestPartsByKind(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	const toyKind, otherKind model.ChunkKind = 77, 78
 	toy := &toyPart{}
 	a.units.parts = map[model.ChunkKind]part{toyKind: toy}
@@ -433,15 +413,11 @@ func TestSmall(t *testing.T) {
 	agent := exec.Command(binary, "--state-dir", t.TempDir(), "--log-level", "error")
 	agent.Env = append(os.Environ(), "MUSTER_TOKEN="+s.token)
 	agent.Stderr = os.Stderr
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, agent.Start())
 	defer func() { _ = agent.Process.Kill(); _ = agent.Wait() }()
 	s.wait("three rounds of results", func() bool { return len(s.results) >= 120 })
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", agent.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
 	kB, _ := strconv.Atoi(strings.Fields(rest)[0])
 	t.Logf("binary %.1f MB, resident %.1f MB", float64(info.Size())/1e6, float64(kB)/1000)
@@ -453,9 +429,7 @@ func TestSmall(t *testing.T) {
 // The agent must not carry the server around with it.
 func TestImportsNothingOfTheServer(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "../../cmd/muster-agent").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for dep := range strings.Lines(string(out)) {
 		for _, never := range []string{
 			"cel.dev/", "modernc.org/", "pgx", "danielgtaylor/huma", "spf13/cobra", "database/sql\n",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -51,9 +52,7 @@ func TestHooksRunByStatus(t *testing.T) {
 	defer s.mu.Unlock()
 	hooks := func(id model.ChunkID) []model.HookResult {
 		x, err := wire.DecodeExtra(s.of(id)[0].Extra)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		return x.Hooks
 	}
 	got := hooks(1)

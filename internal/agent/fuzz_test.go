@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -33,9 +34,7 @@ func FuzzState(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := decodeSession(data)
 		kept, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		if again := decodeSession(kept); again.Incarnation != s.Incarnation || !slices.Equal(again.Servers, s.Servers) {
 			t.Fatalf("kept %+v, read %+v", s, again)
 		}

@@ -25,9 +25,7 @@ func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelC
 		change(&cfg)
 	}
 	a, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	ctx, stop := context.WithCancelCause(context.Background())
 	a.facts.measure(&a.cfg.Machine) // as Run does first
 	a.requests.start(ctx)
@@ -102,9 +100,7 @@ func TestCommandsAreHeardWhileTheyRun(t *testing.T) {
 	if ran, ok := a.requests.Next(1000); !ok || ran.Done || string(ran.Output) != "began\n" {
 		t.Fatalf("while it runs: %+v", ran)
 	}
-	if err := os.WriteFile(gate, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(gate, nil, 0o600))
 	if got := answers(t, a, 1)[1]; string(got.Output) != "ended\n" || got.Status != model.OK {
 		t.Errorf("at the end: %+v", got)
 	}

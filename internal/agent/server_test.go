@@ -64,14 +64,10 @@ func newServer(t testing.TB) *server {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", testenv.Port(t)) // which it comes back to
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	s.addr = l.Addr().String()
 	token, keep, err := s.authority.NewToken([]string{s.addr}, pki.JoinToken{Namespace: "default"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	s.token, s.tokens[keep.ID] = token.String(), keep
 	s.serve(l)
 	t.Cleanup(func() { s.stop() })
@@ -82,16 +78,12 @@ func newServer(t testing.TB) *server {
 func (s *server) serve(l net.Listener) {
 	s.t.Helper()
 	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.deliver, Reserve: -1})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.NoError(s.t, err)
 	front, err := muster.New(muster.Config{
 		Journal: log, Nodes: s, View: s, Assignments: s, SigningKey: s.authority.SigningKey(),
 		Limits: muster.Limits{Keepalive: time.Second},
 	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.NoError(s.t, err)
 	listener := muster.Listen(l, s.authority, front, nil)
 	people := &http.Server{Handler: &pki.Enroller{Authority: s.authority, Tokens: s, Registrar: s, Servers: []string{s.addr}}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,9 +103,7 @@ func (s *server) serve(l net.Listener) {
 func (s *server) restart() {
 	s.t.Helper()
 	l, err := net.Listen("tcp", s.addr)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.NoError(s.t, err)
 	s.serve(l)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestScriptsOfAssets checks that a filter and a mutator use the current JavaScript of their
@@ -41,9 +42,7 @@ func TestScriptsOfAssets(t *testing.T) {
 		"c":     &model.MutatorSpec{Command: &model.Command{Shell: "cat"}, Assets: assets},
 		"p":     &model.PipelineSpec{Workflows: []model.Workflow{{Name: "a", Filters: []string{"f"}, Handler: "h"}, {Name: "b", Filters: []string{"never"}, Handler: "h"}}},
 	} {
-		if err := table.Apply([]route.Declaration{{Name: name(n), Spec: spec}}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, table.Apply([]route.Declaration{{Name: name(n), Spec: spec}}))
 	}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	event := func() (map[string]any, error) { return map[string]any{"n": 1}, nil }

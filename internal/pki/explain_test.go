@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // handshake returns the client's error about a server's certificate.
@@ -32,13 +34,9 @@ func TestWhatIsSaidOfACertificate(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	ours, err := Open(t.TempDir(), []string{"localhost", "127.0.0.1", "web1", "10.0.0.1"}, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	other, err := Open(t.TempDir(), []string{"localhost"}, clock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	foreign := selfSigned(t, now)
 	for _, c := range []struct {
 		name           string
@@ -92,13 +90,9 @@ func TestWhatIsSaidOfACertificate(t *testing.T) {
 func selfSigned(t *testing.T, now time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Inspection"}, DNSNames: []string{"localhost"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

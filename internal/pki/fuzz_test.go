@@ -15,28 +15,21 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // enrolled returns an authority, its answer to a machine, and the machine's key.
 func enrolled(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	a := open(f, f.TempDir(), nil, "127.0.0.1")
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	uid := uuid.New()
 	cert, err := a.IssueNode(csr, uid)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	pem, err := keyPEM(key)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	return a, EnrolAnswer{
 		Node: uid, Name: "web01", Namespace: "default", Certificate: cert, CA: a.CAPEM(),
 		ServerKey: publicKey(a.SigningKey()), Servers: []string{"127.0.0.1:8443"},
@@ -51,9 +44,7 @@ func FuzzIdentity(f *testing.F) {
 		s := stored{answer, key}
 		change(&s)
 		data, err := json.Marshal(s)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testenv.NoError(f, err)
 		f.Add(data, http.StatusOK)
 	}
 	add(func(*stored) {})
@@ -88,9 +79,7 @@ func FuzzIdentity(f *testing.F) {
 			return
 		}
 		again, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		if second, err := decodeAnswer(again); err != nil || !reflect.DeepEqual(second.Servers, got.Servers) || second.Node != got.Node {
 			t.Fatalf("%+v, written again %+v, %v", got, second, err)
 		}
@@ -103,17 +92,11 @@ func FuzzIdentity(f *testing.F) {
 func FuzzEnrol(f *testing.F) {
 	a, _, _ := enrolled(f)
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	f.Add(`{"secret":"AAAA","csr":"AAAA","name":"web01","labels":{"a":"b"}}`, csr)
 	f.Add(`{"secret":7}`, csr[:len(csr)/2])
 	f.Add(`[`, []byte{})
@@ -121,9 +104,7 @@ func FuzzEnrol(f *testing.F) {
 		nodes := &registrar{}
 		e := &Enroller{Authority: a, Tokens: &memTokens{rows: map[string]JoinToken{keep.ID: keep}}, Registrar: nodes}
 		right, err := json.Marshal(EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: body})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for _, body := range []string{body, string(right)} {
 			w := httptest.NewRecorder()
 			before := len(nodes.got)

@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // memTokens stores tokens in a map; uses are counted atomically, as in the real store.
@@ -80,9 +81,7 @@ func (r *registrar) Register(_ context.Context, key string, t JoinToken, q Enrol
 func open(t testing.TB, dir string, now func() time.Time, names ...string) *Authority {
 	t.Helper()
 	a, err := Open(dir, names, now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return a
 }
 
@@ -102,27 +101,19 @@ func TestEnrol(t *testing.T) {
 	a := open(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, nodes, addr := enrolServer(t, a)
 	token, keep, err := a.NewToken([]string{addr}, JoinToken{Namespace: "default", MaxUses: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	_ = tokens.Create(t.Context(), keep)
 
 	parsed, err := ParseToken(token.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "agent")
 	if _, err := LoadIdentity(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("before enrolment: %v", err)
 	}
 	id, err := Enrol(t.Context(), EnrolConfig{Token: parsed, StateDir: dir, Request: EnrolRequest{Name: "web01"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	again, err := LoadIdentity(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if again.Node != id.Node || len(nodes.got) != 1 || nodes.got[0] != id.Node || again.Name != "web01" {
 		t.Fatalf("identity %+v, registered %v", again, nodes.got)
 	}
@@ -147,18 +138,12 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	nodes := &registrar{uses: tokens}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default", MaxUses: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	_ = tokens.Create(t.Context(), keep)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for _, secret := range [][]byte{token.Secret[:], token.Secret[:], []byte("another"), nil} {
 		answer, err := e.Enrol(t.Context(), EnrolRequest{Secret: secret, CSR: csr, Name: "web01"})
 		if err != nil || answer.Node != nodes.got[0] || answer.Name != "web01" || answer.Namespace != "default" {
@@ -184,13 +169,9 @@ func TestNoMachineIsTwoNodes(t *testing.T) {
 	a := open(t, t.TempDir(), nil)
 	tokens := &memTokens{rows: map[string]JoinToken{}}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	is := Member{UID: uuid.New(), Name: "web01-2", Namespace: "default"}
 	nodes := &registrar{uses: tokens, held: map[string]Member{Fingerprint(&key.PublicKey): is}}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
@@ -208,9 +189,7 @@ func TestNoMachineIsTwoNodes(t *testing.T) {
 	} {
 		c.token.MaxUses = 1
 		token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, c.token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		_ = tokens.Create(t.Context(), keep)
 		answer, err := e.Enrol(t.Context(), EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: c.wants})
 		switch {
@@ -230,14 +209,10 @@ func TestEnrolIn1970(t *testing.T) {
 	a := open(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, _, addr := enrolServer(t, a)
 	token, keep, err := a.NewToken([]string{addr}, JoinToken{Expires: time.Now().Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	_ = tokens.Create(t.Context(), keep)
 	_, err = Enrol(t.Context(), EnrolConfig{Token: token, StateDir: t.TempDir(), Now: func() time.Time { return time.Unix(60, 0) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 }
 
 func TestEnrolRefusals(t *testing.T) {
@@ -339,9 +314,7 @@ func TestAuthorityIsKept(t *testing.T) {
 		t.Fatal("not renewed after three quarters of its life")
 	}
 	// Half of a pair is damage: it creates no new CA.
-	if err := os.Remove(filepath.Join(dir, caFile)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Remove(filepath.Join(dir, caFile)))
 	if _, err := Open(dir, nil, now); err == nil || !strings.Contains(err.Error(), "backup") {
 		t.Fatalf("CA certificate lost: %v", err)
 	}

@@ -20,41 +20,28 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // member returns the identity of an enrolled machine, stored in dir.
 func member(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	m, err := nodes.Register(t.Context(), Fingerprint(&key.PublicKey), JoinToken{Namespace: "default"}, EnrolRequest{Name: "web01"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	cert, err := a.issueNode(&key.PublicKey, m.UID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	pem, err := keyPEM(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	data, err := json.Marshal(map[string]any{
 		"node": m.UID, "name": m.Name, "namespace": m.Namespace, "certificate": cert, "ca": a.CAPEM(),
 		"serverKey": publicKey(a.SigningKey()), "key": pem, "ofALaterVersion": 7,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := writeFile(filepath.Join(dir, IdentityFile), data); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
+	testenv.NoError(t, writeFile(filepath.Join(dir, IdentityFile), data))
 	id, err := LoadIdentity(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return id
 }
 
@@ -101,9 +88,7 @@ func TestRenew(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			kept, err := LoadIdentity(dir)
 			if err != nil || !kept.Certificate.Leaf.Equal(next.Certificate.Leaf) {
 				t.Fatalf("another one is kept: %v", err)
@@ -128,12 +113,8 @@ func TestRenewRefusals(t *testing.T) {
 	request := func(change func(*RenewRequest)) RenewRequest {
 		var r RenewRequest
 		body, err := id.request(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(body, &r); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
+		testenv.NoError(t, json.Unmarshal(body, &r))
 		if change != nil {
 			change(&r)
 		}
@@ -268,15 +249,11 @@ func TestServerCertificateOnFullDisk(t *testing.T) {
 	a := open(t, dir, func() time.Time { return clock }, "127.0.0.1")
 	first, _ := a.GetCertificate(nil)
 	clock = clock.Add(serverLife * 3 / 4)
-	if err := os.Rename(dir, dir+"-away"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Rename(dir, dir+"-away"))
 	if got, err := a.GetCertificate(nil); err != nil || got != first {
 		t.Fatalf("%v, %v", got, err)
 	}
-	if err := os.Rename(dir+"-away", dir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Rename(dir+"-away", dir))
 	if got, _ := a.GetCertificate(nil); got != first {
 		t.Error("tried again at once")
 	}
@@ -293,13 +270,9 @@ func FuzzRenew(f *testing.F) {
 	nodes, dir := &registrar{}, f.TempDir()
 	id := member(f, a, nodes, dir)
 	right, err := id.request(nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	good, err := json.Marshal(RenewAnswer{Certificate: certPEM(id.Certificate.Certificate[0])})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	f.Add(right)
 	f.Add(good)
 	f.Add([]byte(`{"pending":{"againMs":5000}}`))
@@ -313,9 +286,7 @@ func FuzzRenew(f *testing.F) {
 		}
 		if w.Code == http.StatusOK {
 			var answer RenewAnswer
-			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
 			if cert, err := parseCert(answer.Certificate); err != nil || FingerprintOf(cert) != FingerprintOf(id.Certificate.Leaf) {
 				t.Fatalf("a certificate for another key: %v", err)
 			}

@@ -13,9 +13,7 @@ import (
 func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	for _, policy := range []Policy{Drop, Rederive} {
 		q := New[int](nil, "q", 1, policy)
-		if err := q.Put(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, q.Put(t.Context(), 1))
 		if err := q.Put(t.Context(), 2); !errors.Is(err, ErrFull) {
 			t.Fatalf("%s: got %v, want ErrFull", policy, err)
 		}
@@ -28,9 +26,7 @@ func TestFullQueueFollowsItsPolicy(t *testing.T) {
 func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[int](nil, "q", 1, Block)
-		if err := q.Put(t.Context(), 1); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, q.Put(t.Context(), 1))
 		done := make(chan error)
 		go func() { done <- q.Put(context.Background(), 2) }()
 		synctest.Wait()
@@ -42,9 +38,7 @@ func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 		if got := <-q.Items(); got != 1 {
 			t.Fatalf("got %d first, want 1", got)
 		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, <-done)
 		ctx, cancel := context.WithCancel(context.Background())
 		go func() { done <- q.Put(ctx, 3) }()
 		synctest.Wait()
@@ -75,9 +69,7 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	s, err := ParseSettings([]string{"reactions=128MiB", "reactions = block", " requests =7"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	r := NewRegistry(s)
 	for name, want := range map[string]setting{
 		"reactions": {128 << 20, Block}, "requests": {7, Drop}, "journal": {32 << 20, Block}, "facts": {0, Merge},
@@ -99,15 +91,11 @@ func TestSettings(t *testing.T) {
 
 func TestSlots(t *testing.T) {
 	s, err := ParseSettings([]string{"requests=1", "enrolments=1", "enrolments=block"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	r := NewRegistry(s)
 	refuses, waits := NewSlots(r, "requests"), NewSlots(r, "enrolments")
 	for _, slots := range []*Slots{refuses, waits} {
-		if err := slots.Enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, slots.Enter(t.Context()))
 	}
 	if err := refuses.Enter(t.Context()); !errors.Is(err, ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)

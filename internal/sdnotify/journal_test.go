@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestInJournal(t *testing.T) {
@@ -14,15 +16,11 @@ func TestInJournal(t *testing.T) {
 		t.Skip("systemd is Linux's")
 	}
 	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer read.Close()
 	defer write.Close()
 	var s syscall.Stat_t
-	if err := syscall.Fstat(int(write.Fd()), &s); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, syscall.Fstat(int(write.Fd()), &s))
 	own := fmt.Sprintf("%d:%d", s.Dev, s.Ino)
 	for _, c := range []struct {
 		stream string

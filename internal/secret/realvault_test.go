@@ -142,9 +142,7 @@ func byAppRole(t *testing.T, b *testenv.Bao, at func(func(*model.Vault)) *model.
 	config := b.Write("agent.hcl", fmt.Sprintf("vault {\n  address = %q\n  ca_cert = %q\n}\nauto_auth {\n  method \"approle\" {\n    config = {\n      role_id_file_path = %q\n      secret_id_file_path = %q\n      remove_secret_id_file_after_reading = false\n    }\n  }\n  sink \"file\" {\n    config = {\n      path = %q\n      mode = 0600\n    }\n  }\n}\n",
 		b.URL, b.CA, b.Write("role-id", fmt.Sprint(role.Data["role_id"])), b.Write("secret-id", fmt.Sprint(secret.Data["secret_id"])), sink))
 	agent := b.Command("agent", "-config="+config)
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, agent.Start())
 	defer func() { _ = agent.Process.Kill(); _ = agent.Wait() }()
 	spec := at(func(v *model.Vault) { v.TokenFile = sink })
 	err, first := errors.New("not asked"), ""

@@ -34,9 +34,7 @@ func TestWhereValuesAre(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	vault := testenv.NewVault(t, "the token")

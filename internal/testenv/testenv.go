@@ -126,3 +126,11 @@ func Golden[T string | []byte](t testing.TB, path string, got T, before ...strin
 
 // Updating says whether golden files are written anew.
 func Updating() bool { return *update }
+
+// NoError ends the test if err is not nil.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"github.com/gobwas/ws"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // pair is both ends of one connection after the handshake.
 func pair(t testing.TB) (server, client *Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer l.Close()
 	o := Options{Timeout: 10 * time.Second, Buffers: new(Buffers)}
 	accepted := make(chan *Conn, 1)
@@ -36,13 +36,9 @@ func pair(t testing.TB) (server, client *Conn) {
 		accepted <- c
 	}()
 	nc, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	client, err = Connect(nc, "host", "/path", "sub.v1", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	server = <-accepted
 	t.Cleanup(func() { server.Close(); client.Close() })
 	return server, client
@@ -73,18 +69,14 @@ func TestSizes(t *testing.T) {
 
 func TestPingIsAnsweredAndCloseIsTold(t *testing.T) {
 	server, client := pair(t)
-	if err := client.Ping(nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, client.Ping(nil))
 	if op, _, err := server.Read(10); op != Ping || err != nil {
 		t.Fatalf("server read %v, %v", op, err)
 	}
 	if op, _, err := client.Read(10); op != Pong || err != nil {
 		t.Fatalf("client read %v, %v", op, err)
 	}
-	if err := server.WriteClose(1008, strings.Repeat("because ", 100)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, server.WriteClose(1008, strings.Repeat("because ", 100)))
 	_, _, err := client.Read(10)
 	var closed *CloseError
 	if !errors.As(err, &closed) || closed.Code != 1008 || !strings.HasPrefix(closed.Reason, "because") {
@@ -257,9 +249,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	buf := message(480)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := client.Write(buf); err != nil {
-			b.Fatal(err)
-		}
+		testenv.NoError(b, client.Write(buf))
 		if _, _, err := client.Read(1 << 20); err != nil {
 			b.Fatal(err)
 		}
@@ -271,19 +261,13 @@ func BenchmarkRoundTrip(b *testing.B) {
 func TestSeveralMessagesAtOnce(t *testing.T) {
 	sizes := []int{0, 3, 125, 126, 900, 900, 5000, aheadBytes - 8, aheadBytes, aheadBytes + 1, 65536, 1 << 20, 7, 7}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer l.Close()
 	o := Options{Timeout: 10 * time.Second, Buffers: new(Buffers)}
 	nc, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	other, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	client, server := newConn(nc, true, o), Upgraded(other, o)
 	t.Cleanup(func() { client.Close(); server.Close() })
 
@@ -306,9 +290,7 @@ func TestSeveralMessagesAtOnce(t *testing.T) {
 	for _, c := range []*Conn{client, server} {
 		for i, n := range sizes {
 			if !c.More() {
-				if err := c.Wait(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.NoError(t, c.Wait())
 			}
 			op, p, err := c.Read(1 << 20)
 			if err != nil || op != Binary || len(p) != n || bytes.Count(p, []byte{'m'}) != n {
@@ -333,9 +315,7 @@ func TestTheReasonArrives(t *testing.T) {
 		if _, _, err := server.Read(1 << 20); !errors.Is(err, ErrTooLarge) {
 			t.Fatal(err)
 		}
-		if err := server.WriteClose(1009, "too long"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, server.WriteClose(1009, "too long"))
 		go server.CloseGracefully(10 * time.Second)
 		_, _, err := client.Read(100)
 		var closed *CloseError

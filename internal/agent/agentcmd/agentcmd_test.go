@@ -13,17 +13,13 @@ import (
 
 func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("mj1.x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(file, []byte("mj1.x\n"), 0o600))
 	env := map[string]string{
 		"MUSTER_SERVER": "a:1, b:2", "MUSTER_NAME": "from-env", "MUSTER_LABELS": "env=prod,tier=1",
 		"MUSTER_TOKEN": "@" + file, "MUSTER_LOG_LEVEL": "debug", "MUSTER_VERSION": "ignored",
 	}
 	o, err := Parse([]string{"--name", "from-flag", "--spool-size", "1MiB"}, func(k string) string { return env[k] }, &bytes.Buffer{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	a := o.Agent
 	if a.Name != "from-flag" || strings.Join(a.Servers, "|") != "a:1|b:2" || a.Labels["tier"] != "1" || a.Token != "mj1.x" ||
 		a.Spool.Bytes != 1<<20 || o.LogLevel != slog.LevelDebug || o.Version || a.StateDir == "" {
@@ -85,18 +81,14 @@ func envOfTest(t *testing.T, out, errOut *bytes.Buffer) Env {
 func settingsOf(t *testing.T, text string, args ...string) (*Options, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent.env")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	env := map[string]string{"MUSTER_CONFIG": file, "MUSTER_NICE": "7"}
 	return Parse(args, func(k string) string { return env[k] }, &bytes.Buffer{})
 }
 
 func TestFileOfSettings(t *testing.T) {
 	o, err := settingsOf(t, "# why\n\n MUSTER_NAME = web01 \nMUSTER_LABELS=\"env=prod,tier=1\"\r\nMUSTER_NICE=1\nMUSTER_AUDIT_ONLY=true\nMUSTER_LOG_LEVEL=debug", "--log-level", "warn")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	a := o.Agent
 	if a.Name != "web01" || a.Labels["tier"] != "1" || a.Commands.Nice != 7 || !a.Commands.AuditOnly || o.LogLevel.String() != "WARN" {
 		t.Errorf("%+v", o)
@@ -140,9 +132,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		got, err := parseSettings([]byte(changeSettings(text, map[string]string{"MUSTER_NAME": value})), set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for _, s := range got {
 			if s.name == "MUSTER_NAME" && s.value != value {
 				t.Fatalf("%q became %q", value, s.value)

@@ -31,9 +31,7 @@ func TestUnitIsWhatSystemdTakes(t *testing.T) {
 	for name, s := range units("/usr/bin/true") {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), unitName)
-			if err := os.WriteFile(file, []byte(s.unit()), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, os.WriteFile(file, []byte(s.unit()), 0o600))
 			if out, err := exec.Command(analyze, "verify", "--man=no", file).CombinedOutput(); err != nil || strings.Contains(string(out), unitName) {
 				t.Errorf("%v\n%s\n%s", err, out, s.unit())
 			}
@@ -65,18 +63,14 @@ func fakeSystemd(t *testing.T, status string) (root string, asked func() string)
 	root = t.TempDir()
 	bin := filepath.Join(root, "fake")
 	for _, dir := range []string{bin, filepath.Join(root, "run/systemd/system")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.MkdirAll(dir, 0o755))
 	}
 	log := filepath.Join(root, "asked")
 	for name, script := range map[string]string{
 		"systemctl":  fmt.Sprintf("echo $* >>%s; [ $1 != show ] || printf 'ActiveState=active\\nStatusText=%s\\n'", log, status),
 		"journalctl": "echo the agent wrote this",
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	return root, func() string { data, _ := os.ReadFile(log); return string(data) }
@@ -85,21 +79,13 @@ func fakeSystemd(t *testing.T, status string) (root string, asked func() string)
 func TestServiceIsInstalled(t *testing.T) {
 	root, asked := fakeSystemd(t, "connected to a:1 as web01")
 	program := filepath.Join(root, "download", "muster-agent")
-	if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(program, []byte("the binary"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Mkdir(filepath.Dir(program), 0o755))
+	testenv.NoError(t, os.WriteFile(program, []byte("the binary"), 0o600))
 	var out bytes.Buffer
 	s := units(program)["machine"]
 	s.root, s.env.Out, s.within = root, &out, time.Minute
-	if err := s.possible(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.install(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.possible(t.Context()))
+	testenv.NoError(t, s.install(t.Context(), true))
 	installed := filepath.Join(root, "usr/local/bin/muster-agent")
 	if data, err := os.ReadFile(installed); string(data) != "the binary" {
 		t.Errorf("%s: %q %v", installed, data, err)

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // depot is a server with archives, and what was asked of it.
@@ -65,9 +67,7 @@ func (d *depot) open() {
 		d.more(&config)
 	}
 	d.cache, err = Open(config)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.NoError(d.t, err)
 	ctx, end := context.WithCancel(d.t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); d.cache.Run(ctx) }()
@@ -109,9 +109,7 @@ func (d *depot) get(sum Sum) (dir string, err error) {
 func (d *depot) checkFolders(sum Sum, name, text string) {
 	d.t.Helper()
 	dir, err := d.get(sum)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	testenv.NoError(d.t, err)
 	if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != text {
 		d.t.Fatalf("%q %v, want %q", got, err, text)
 	}
@@ -420,19 +418,13 @@ func TestWhatALifeLeft(t *testing.T) {
 		d.stop()
 		needed, gone := d.add("x", strings.Repeat("x", 1000)), d.add("x", "gone")
 		for _, dir := range []string{needed + ".new/half", gone + ".old.new"} {
-			if err := os.MkdirAll(filepath.Join(d.dir, dir), 0o755); err != nil {
-				d.t.Fatal(err)
-			}
+			testenv.NoError(d.t, os.MkdirAll(filepath.Join(d.dir, dir), 0o755))
 		}
 		for name, text := range map[string][]byte{needed + ".part": d.has[needed][:600], gone + ".part": d.has[gone][:600], "z.part": nil} {
-			if err := os.WriteFile(filepath.Join(d.dir, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, os.WriteFile(filepath.Join(d.dir, name), text, 0o600))
 		}
 		d.open()
-		if err := os.MkdirAll(filepath.Join(d.dir, needed, "old"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.MkdirAll(filepath.Join(d.dir, needed, "old"), 0o755))
 		d.want(needed)
 		d.checkFolders(needed, "x", strings.Repeat("x", 1000))
 		if d.stop(); !slices.Equal(d.asked, []int64{600}) {

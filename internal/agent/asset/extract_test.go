@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // packed is a tar file, gzipped if asked for.
@@ -36,20 +38,14 @@ func packed(t testing.TB, zipped bool, headers ...tar.Header) []byte {
 		if h.Size = int64(len(text)); h.Mode == 0 {
 			h.Mode = 0o644
 		}
-		if err := w.WriteHeader(&h); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, w.WriteHeader(&h))
 		if _, err := io.WriteString(w, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, w.Close())
 	if zipped {
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, z.Close())
 	}
 	return b.Bytes()
 }
@@ -67,13 +63,9 @@ func extract(t testing.TB, data []byte, limits Limits) (dir string, err error) {
 	t.Helper()
 	outer := t.TempDir()
 	dir = filepath.Join(outer, "in")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Mkdir(dir, 0o755))
 	root, err := os.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer root.Close()
 	n, err := Extract(root, bytes.NewReader(data), int64(len(data)), limits)
 	if list, _ := os.ReadDir(outer); len(list) != 1 {
@@ -95,9 +87,7 @@ func TestExtract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, err := extract(t, data, DefaultLimits())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			for _, p := range []string{"bin/check", "bin/same", "bin/hard"} {
 				info, err := os.Stat(filepath.Join(dir, p))
 				if err != nil || info.Mode() != 0o755 || info.Size() != 10 {
@@ -121,23 +111,17 @@ func zipped(t testing.TB, mode fs.FileMode, name, text string) []byte {
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate}
 	h.SetMode(mode)
 	f, err := w.CreateHeader(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if _, err := io.WriteString(f, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, w.Close())
 	return b.Bytes()
 }
 
 func TestExtractZip(t *testing.T) {
 	dir, err := extract(t, zipped(t, 0o755, "bin/check", "x"), DefaultLimits())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if info, err := os.Stat(filepath.Join(dir, "bin/check")); err != nil || info.Mode() != 0o755 {
 		t.Fatalf("%v %v", info, err)
 	}
@@ -153,9 +137,7 @@ func manyZipped(t testing.TB, count int) []byte {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, w.Close())
 	return b.Bytes()
 }
 
@@ -242,9 +224,7 @@ func FuzzExtract(f *testing.F) {
 			return
 		}
 		root, err := os.OpenRoot(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		defer root.Close()
 		// Not root.FS(): an archive may hold names that are not UTF-8, which fs.FS refuses.
 		err = filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
@@ -263,8 +243,6 @@ func FuzzExtract(f *testing.F) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // looking is a cache that looks every minute at what it gives.
@@ -37,9 +39,7 @@ func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
 			"all is gone":      func() error { return os.RemoveAll(at("")) },
 			"no list any more": func() error { return os.WriteFile(at("")+listSuffix, []byte(listHead+"x\n"), 0o600) },
 		} {
-			if err := damage(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, damage())
 			d.sleep(time.Minute)
 			d.checkFolders(sum, "bin/x y", "text")
 			d.checkFolders(sum, "lib/z", "more")
@@ -47,15 +47,11 @@ func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
 				t.Errorf("%s: fetched %d times, want %d", what, d.times(), times)
 			}
 		}
-		if err := os.WriteFile(at("lib/z.cache"), []byte("compiled"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(at("lib/z.cache"), []byte("compiled"), 0o600))
 		d.sleep(time.Minute)
 		d.checkFolders(sum, "lib/z.cache", "compiled")
 		d.stop()
-		if err := os.Remove(at("lib/z")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.Remove(at("lib/z")))
 		d.open() // looks at what it finds
 		d.want(sum)
 		d.checkFolders(sum, "lib/z", "more")
@@ -63,9 +59,7 @@ func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
 			t.Errorf("fetched %d times, want %d", d.times(), times)
 		}
 		d.stop()
-		if err := os.RemoveAll(at("")); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.RemoveAll(at("")))
 		d.open()
 		d.storedFiles() // nor its list
 	})
@@ -79,9 +73,7 @@ func TestListGolden(t *testing.T) {
 		os.MkdirAll(filepath.Join(dir, "bin"), 0o755), os.WriteFile(filepath.Join(dir, "bin", "a \"b\""), []byte("text"), 0o755), os.Chmod(filepath.Join(dir, "bin", "a \"b\""), 0o755),
 		os.Chtimes(filepath.Join(dir, "bin", "a \"b\""), at, at), os.Symlink("bin", filepath.Join(dir, "link")), writeList(dir),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 	}
 	data, err := os.ReadFile(dir + listSuffix)
 	want := "muster asset list 1\nd \".\"\nd \"bin\"\nf \"bin/a \\\"b\\\"\" 4 755 1700000000000000005\nl \"link\"\n"
@@ -103,9 +95,7 @@ func TestWhatIsUsedStays(t *testing.T) {
 		old, next := d.add("x", strings.Repeat("o", 60)), d.add("x", strings.Repeat("n", 60))
 		d.want(old)
 		dir, done, err := d.cache.Use(t.Context(), old)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		d.want(next)
 		d.checkFolders(next, "x", strings.Repeat("n", 60))
 		if _, err := os.Stat(filepath.Join(dir, "x")); err != nil {

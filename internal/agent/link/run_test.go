@@ -45,9 +45,7 @@ func serve(t *testing.T, steps ...func(*peer)) *scripted { return serveAt(t, "12
 
 func serveAt(t *testing.T, address string, steps ...func(*peer)) *scripted {
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	s := &scripted{t: t, l: l, steps: steps}
 	s.wg.Go(func() {
 		for {
@@ -337,9 +335,7 @@ func TestAnOutputBeyondTheFrameIsCut(t *testing.T) {
 
 func TestNextServerOfTheList(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	dead.Close()
 	s := serve(t, func(p *peer) {
 		p.welcome(wire.Welcome{Last: []wire.StreamLast{{StreamKey: key}}})
@@ -426,9 +422,7 @@ func TestBackoff(t *testing.T) {
 
 func TestProxyWithCredentials(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	asked := make(chan *http.Request, 2)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -458,9 +452,7 @@ func TestProxyWithCredentials(t *testing.T) {
 		}
 	}
 	nc, err := NewDialer(env("me:secret@"))(t.Context(), "tcp", "muster.example:8443")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	nc.Close()
 	if r := <-asked; r.Method != "CONNECT" || r.Host != "muster.example:8443" || r.Header.Get("Proxy-Authorization") != "Basic bWU6c2VjcmV0" {
 		t.Fatalf("asked the proxy %+v", r)

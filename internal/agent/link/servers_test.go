@@ -135,14 +135,10 @@ func FuzzServer(f *testing.F) {
 		}
 	}()
 	conn, err := wsconn.Connect(agent, "host", Path, wire.Subprotocol, wsconn.Options{Timeout: time.Hour, Buffers: new(wsconn.Buffers)})
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	chunk := wire.AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{ID: 3, Unit: 2, Name: "disk"}, Probe: &model.Probe{Name: "disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}).Seal())
 	decoded, err := wire.DecodeChunk(3, chunk)
-	if err != nil {
-		f.Fatal(err)
-	}
+	testenv.NoError(f, err)
 	whole := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 1}, Add: []wire.AssignedChunk{{ID: 3, Body: chunk}}, Hash: wire.AssignmentHash([]*model.Chunk{decoded}, nil, nil)}
 	empty := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 2}, Base: whole.Hash, Remove: []model.ChunkID{3}, Hash: wire.AssignmentHash(nil, nil, nil)}
 	f.Add(wire.AppendAssignment(nil, whole), wire.AppendAssignment(nil, empty))

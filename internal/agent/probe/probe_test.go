@@ -50,12 +50,8 @@ func machine(t *testing.T, files map[string]string) *Env {
 	root := t.TempDir()
 	for path, text := range files {
 		full := filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(full, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.MkdirAll(filepath.Dir(full), 0o755))
+		testenv.NoError(t, os.WriteFile(full, []byte(text), 0o644))
 	}
 	return &Env{Root: root}
 }
@@ -150,9 +146,7 @@ func TestFile(t *testing.T) {
 	env := machine(t, map[string]string{"/b/old": "12345", "/b/new": "1"})
 	env.Now = func() time.Time { return now }
 	for name, age := range map[string]time.Duration{"old": 72 * time.Hour, "new": time.Hour} {
-		if err := os.Chtimes(env.path("/b/"+name), now, now.Add(-age)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.Chtimes(env.path("/b/"+name), now, now.Add(-age)))
 	}
 	expect(t, env, "file", args1("path", "/b/*", "critAge", "26h"), model.OK, "new is 60 minutes old", "age=3600s;;93600")
 	expect(t, env, "file", args1("path", "/b/old", "warnAge", "1d", "critAge", "7d"), model.Warning, "old is 3 days old")
@@ -166,9 +160,7 @@ func TestFile(t *testing.T) {
 
 func TestTCP(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer l.Close()
 	go func() {
 		for {
@@ -208,9 +200,7 @@ func TestHTTPAndCert(t *testing.T) {
 	defer secure.Close()
 	leaf := secure.Certificate()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Raw}), 0o644))
 	expect(t, &Env{}, "http", args1("url", plain.URL, "body", "well on shop", "host", "shop"), model.OK, "HTTP 200 OK in")
 	expect(t, &Env{}, "http", args1("url", plain.URL+"/bad"), model.Critical, "status 500", "want 200-399")
 	expect(t, &Env{}, "http", args1("url", plain.URL+"/bad", "status", "500"), model.OK, "OK")
@@ -243,17 +233,11 @@ func TestDiskTurnsCritical(t *testing.T) {
 	args := args1("path", dir)
 	expect(t, &Env{}, "disk", args, model.OK, "free of 4.0 MiB")
 	fill := filepath.Join(dir, "fill")
-	if err := os.WriteFile(fill, make([]byte, 3800<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(fill, make([]byte, 3800<<10), 0o600))
 	expect(t, &Env{}, "disk", args, model.Warning, "DISK WARNING")
-	if err := os.WriteFile(fill, make([]byte, 4000<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(fill, make([]byte, 4000<<10), 0o600))
 	expect(t, &Env{}, "disk", args, model.Critical, "DISK CRITICAL - "+dir)
-	if err := os.Remove(fill); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Remove(fill))
 	for i := range 96 {
 		_ = os.WriteFile(filepath.Join(dir, string(rune('A'+i%26))+string(rune('a'+i/26))), nil, 0o600)
 	}

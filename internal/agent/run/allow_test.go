@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // What is not in the list does not run, however it is written; what is there does, and
@@ -17,22 +18,16 @@ import (
 func TestAllow(t *testing.T) {
 	dir, evil := t.TempDir(), t.TempDir()
 	script := func(path, text string) {
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o755))
 	}
 	script(filepath.Join(dir, "check_good"), `echo "good $1 $MODE"`)
 	script(filepath.Join(dir, "other"), "echo other")
 	script(filepath.Join(evil, "check_good"), "echo evil")
 	for link, to := range map[string]string{filepath.Join(evil, "linked"): filepath.Join(dir, "check_good"), filepath.Join(evil, "check_link"): "/bin/sh"} {
-		if err := os.Symlink(to, link); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.Symlink(to, link))
 	}
 	allow, err := ParseAllow([]string{"check_*", filepath.Join(dir, "oth*"), "echo one | tail -1", "env:MODE"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	r := runner()
 	r.Allow, r.Environ = allow, []string{"PATH=" + dir + ":/usr/bin:/bin"}
 	good := filepath.Join(dir, "check_good")
@@ -105,9 +100,7 @@ func TestAllow(t *testing.T) {
 	}
 	// Even where somebody lists PATH for checks, a name means what it means to the agent.
 	r.Allow, err = ParseAllow([]string{"check_good", "env:*"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if got := r.Run(context.Background(), Command{Argv: []string{"check_good"}, Env: map[string]string{"PATH": evil}}); !strings.HasPrefix(string(got.Output), "good") {
 		t.Errorf("PATH of the check: %q", got.Output)
 	}

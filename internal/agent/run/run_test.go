@@ -30,9 +30,7 @@ func runner() *Runner {
 func TestExitCodesAndCauses(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
-	if err := os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(plain, []byte("#!/bin/sh\n"), 0o644))
 	for _, c := range []struct {
 		cmd    Command
 		status model.Status
@@ -149,13 +147,9 @@ func TestChildHoldsTheOutput(t *testing.T) {
 func awaitGone(t *testing.T, pidFile string) {
 	t.Helper()
 	data, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	testenv.Until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH || zombie(pid) })
 }
 

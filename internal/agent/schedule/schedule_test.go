@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var node = uuid.MustParse("6b1b36a5-2a4c-4d6c-8f0e-2f7f7b1f9a01")
@@ -249,9 +250,7 @@ func BenchmarkTurn(b *testing.B) {
 	for id := range model.CheckID(1000) {
 		jobs = append(jobs, Job{Key: Key{Check: id}, Interval: time.Hour, Do: func(context.Context) {}})
 	}
-	if err := s.Set(jobs); err != nil {
-		b.Fatal(err)
-	}
+	testenv.NoError(b, s.Set(jobs))
 	b.ReportAllocs()
 	for b.Loop() {
 		s.runDue()
@@ -267,9 +266,7 @@ func TestNothingRunsInAnExceptedTime(t *testing.T) {
 		var held atomic.Bool
 		job := w.job(1, time.Minute, time.Second)
 		job.Paused = func() bool { return held.Load() }
-		if err := w.Set([]Job{job}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, w.Set([]Job{job}))
 		time.Sleep(5 * time.Minute)
 		before := len(w.runs(1))
 		held.Store(true)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -17,14 +18,10 @@ func TestOnTheNode(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(t.TempDir(), "outside")
 	for path, text := range map[string]string{filepath.Join(dir, "pin"): "12 34\n", outside: "not yours", filepath.Join(dir, "short"): "abc"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for name, to := range map[string]string{"link": outside, "inner": "pin"} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	k := New(Options{Dir: dir, Getenv: func(name string) (string, bool) { return "from " + name, name == "MUSTER_SECRET_THERE" }})
 	for _, c := range []struct {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -18,9 +19,7 @@ import (
 func onDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	t.Helper()
 	s, err := Open(dir, Options{FS: disk.OS{}, Clock: clock, MaxBytes: 16 << 20, Linger: -1, Known: known})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return s
 }
 
@@ -31,16 +30,12 @@ func TestFolderDeletedWhileOpen(t *testing.T) {
 	for i := range 10 {
 		s.Append(result(clock, 1, fmt.Sprint("before", i)), false)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.RemoveAll(dir))
 	for i := range 10 {
 		clock.pass(1000)
 		s.Append(result(clock, 1, fmt.Sprint("after", i)), false)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.Close())
 	s = onDisk(t, dir, clock, true) // what was in memory is on the new disk
 	defer s.Close()
 	if s.Stats().Stream != stream {
@@ -193,9 +188,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 			slices.Sort(segments)
 			damage(t, segments[0])
 			if restart {
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				testenv.NoError(t, s.Close())
 				s = onDisk(t, dir, clock, false)
 			}
 			defer s.Close()
@@ -217,9 +210,7 @@ func TestDamageInTheMiddle(t *testing.T) {
 func damage(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	const commit = "MJC\x01"
 	at, longest := len(data)/2, 0
 	for begin, some := len(data)/2, 0; some < 4; some++ {
@@ -230,7 +221,5 @@ func damage(t *testing.T, path string) {
 		}
 	}
 	data[at] ^= 0x10
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(path, data, 0o600))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/journaltest"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -39,9 +40,7 @@ func newHands() *hands { return &hands{boot: 1_000_000, id: "boot-1", wall: 1_70
 func open(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 	t.Helper()
 	s, err := Open("/spool", Options{FS: fs, Clock: clock, MaxBytes: maxBytes, Linger: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return s
 }
 
@@ -62,9 +61,7 @@ func flush(t *testing.T, s *Spool) {
 		}
 		data := s.st.append(nil)
 		s.mu.Unlock()
-		if err := s.log.Append(t.Context(), journal.Entry{Data: data, Waiter: acks}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, s.log.Append(t.Context(), journal.Entry{Data: data, Waiter: acks}))
 		acks.Wait(1)
 		s.mu.Lock()
 		behind = s.behind
@@ -96,9 +93,7 @@ func (v *server) resume(t *testing.T, s *Spool) {
 	for _, h := range s.Streams() {
 		last = append(last, wire.StreamLast{StreamKey: h.StreamKey, Last: v.last[h.StreamKey]})
 	}
-	if err := s.Resume(last); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.Resume(last))
 }
 
 // take is one batch; it says whether there was one.
@@ -106,9 +101,7 @@ func (v *server) receive(t *testing.T, s *Spool, maxSignals int, ack bool) bool 
 	t.Helper()
 	var b wire.Batch
 	more, err := s.Next(&b, 64<<10, maxSignals)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if !more {
 		return false
 	}
@@ -177,9 +170,7 @@ func TestSendsInOrderAndForgetsWhatIsKept(t *testing.T) {
 	v.resume(t, s)
 	for i := range 250 {
 		clock.pass(100)
-		if err := s.Append(result(clock, i%5+1, fmt.Sprint("out", i)), i%50 == 0); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, s.Append(result(clock, i%5+1, fmt.Sprint("out", i)), i%50 == 0))
 	}
 	if n, urgent := s.Unsent(); n != 250 || !urgent {
 		t.Fatalf("waiting %d urgent %v", n, urgent)
@@ -209,9 +200,7 @@ func TestBacklogSurvivesRestart(t *testing.T) {
 	for i := range 10 {
 		s.Append(result(clock, 1, fmt.Sprint("late", i)), false)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.Close())
 	s = open(t, fs, clock, 0)
 	defer s.Close()
 	if s.Stats().Stream != stream {
@@ -247,9 +236,7 @@ func TestWhatIsOverBudgetGivesWayFairly(t *testing.T) {
 	}
 	for round := range 2 {
 		if round == 1 { // the same after a restart
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, s.Close())
 			s = open(t, fs, clock, 1<<20)
 			v = newServer()
 		}
@@ -304,9 +291,7 @@ func TestWallClockJumps(t *testing.T) {
 		clock.wall += int64([]int{48, -96, 48}[i%3]) * 3_600_000
 		s.Append(result(clock, 1, fmt.Sprint("out", i)), false)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.Close())
 	clock.wall += 48 * 3_600_000
 	s = open(t, fs, clock, 0)
 	defer s.Close()
@@ -323,18 +308,14 @@ func TestAgesAcrossAReboot(t *testing.T) {
 	fs, clock := memfs.New(), newHands()
 	s := open(t, fs, clock, 0)
 	s.Append(result(clock, 1, "before"), false)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.Close())
 	clock.boot, clock.id = 5_000, "boot-2"
 	clock.wall += 3_600_000
 	s = open(t, fs, clock, 0)
 	defer s.Close()
 	s.Append(result(clock, 1, "after"), false)
 	clock.pass(1_000)
-	if err := s.Resume(nil); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.Resume(nil))
 	var b wire.Batch
 	if more, err := s.Next(&b, 1<<20, 10); !more || err != nil || len(b.Signals) != 2 {
 		t.Fatalf("%v %v %+v", more, err, b)
@@ -618,9 +599,7 @@ func TestRefusalsAreToldOnceAMinute(t *testing.T) {
 	var log bytes.Buffer
 	clock := newHands()
 	s, err := Open("/spool", Options{FS: memfs.New(), Clock: clock, Linger: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer s.Close()
 	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
 	refuse := func(code string) {
@@ -676,9 +655,7 @@ func FuzzRecord(f *testing.F) {
 			r.gone[0].gone = r.why
 			encoded = appendGoneRecord(nil, r.epoch, r.lane, r.number, r.gone)
 		}
-		if err := again.decode(encoded); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, again.decode(encoded))
 		if again.number != r.number || again.lane != r.lane || again.why != r.why || again.state != r.state ||
 			!bytes.Equal(again.held.signal.Body, r.held.signal.Body) || len(again.gone) != len(r.gone) {
 			t.Fatalf("%+v\n%+v", r, again)

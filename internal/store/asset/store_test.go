@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 const folder = "/data/assets"
@@ -32,9 +33,7 @@ type folderTest struct {
 func newFolderTest(t *testing.T, fs disk.FS) *folderTest {
 	t.Helper()
 	h := &folderTest{t: t, fs: fs}
-	if err := errors.Join(fs.MkdirAll(filepath.Dir(folder)), fs.SyncDir("/")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, errors.Join(fs.MkdirAll(filepath.Dir(folder)), fs.SyncDir("/")))
 	h.open()
 	return h
 }
@@ -59,14 +58,10 @@ func (h *folderTest) put(data []byte) Sum {
 func (h *folderTest) read(sum Sum) []byte {
 	h.t.Helper()
 	f, err := h.Open(sum)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.NoError(h.t, err)
 	defer f.Close()
 	data, err := io.ReadAll(f)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.NoError(h.t, err)
 	return data
 }
 
@@ -103,9 +98,7 @@ func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	f, err := h.Open(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer f.Close()
 	if _, err := f.Seek(-5, io.SeekEnd); err != nil {
 		t.Fatal(err)
@@ -242,9 +235,7 @@ func TestCollectUnnamedArchives(t *testing.T) {
 	h.hour = 2
 	h.put(archive('c'))
 	f, err := h.Open(gone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer f.Close()
 	collect(1, named, again)
 	if _, err := h.Open(gone); model.ClassOf(err) != model.NotFound {
@@ -355,9 +346,7 @@ func TestTooLarge(t *testing.T) {
 func (h *folderTest) damage(sum Sum, data []byte) {
 	h.t.Helper()
 	f, err := h.fs.Create(filepath.Join(folder, hex.EncodeToString(sum[:])))
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	testenv.NoError(h.t, err)
 	defer f.Close()
 	if _, err := f.WriteAt(data, 0); err != nil {
 		h.t.Fatal(err)
@@ -408,9 +397,7 @@ func TestReplaceDamagedArchive(t *testing.T) {
 func TestMissingArchive(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
 	sum := h.put(archive('a'))
-	if err := h.fs.Remove(filepath.Join(folder, hex.EncodeToString(sum[:]))); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, h.fs.Remove(filepath.Join(folder, hex.EncodeToString(sum[:]))))
 	if err := h.Check(sum); err == nil || !strings.Contains(err.Error(), "its file is gone") {
 		t.Errorf("%v", err)
 	}
