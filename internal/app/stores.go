@@ -153,7 +153,13 @@ func (s *Server) openArchives(context.Context) (err error) {
 		Assets: func(ctx context.Context) ([]model.Resource, error) {
 			return s.intent.List(ctx, intent.ListQuery{Kind: "Asset"}, nil)
 		},
-		Changed: func() { s.tools.SetHandlerAssets(s.directory.HandlerAssets()) },
+		Changed: func() {
+			var named []string
+			for _, spec := range s.directory.Handlers() {
+				named = append(named, spec.Assets...)
+			}
+			s.tools.SetHandlerAssets(named)
+		},
 	})
 	if err == nil {
 		s.task(back, "assets", s.archives.Run) // fetches and removes archives

@@ -50,7 +50,7 @@ func (d *Directory) RoundRobins() (list []RoundRobin) {
 			switch n := now.nodes.Value(id); {
 			case n.Node == nil:
 			case n.Proxy:
-				r.Subjects = append(r.Subjects, ProxyNode{ID: id, UID: n.UID, Namespace: now.namespaceID(n.Namespace)})
+				r.Subjects = append(r.Subjects, ProxyNode{ID: id, UID: n.UID, Namespace: now.namespace(n.Namespace).ID})
 			default:
 				r.Members.Add(uint32(id))
 			}
@@ -62,13 +62,6 @@ func (d *Directory) RoundRobins() (list []RoundRobin) {
 	}
 	slices.SortFunc(list, func(a, b RoundRobin) int { return cmp.Compare(a.Chunk.Unit, b.Chunk.Unit) })
 	return list
-}
-
-func (s *snapshot) namespaceID(name string) model.NamespaceID {
-	if n := s.namespaces.Value(name); n != nil {
-		return n.ID
-	}
-	return 0
 }
 
 // FilterContext returns the fields of a node and a check that expressions imported from Sensu read.

@@ -38,22 +38,10 @@ var (
 
 // New makes an empty directory and the draft of its next snapshot.
 func New() (*Directory, *Draft) {
-	d, draft := &Directory{}, &Draft{number: 1}
-	d.Publish(draft, 0)
+	d := &Directory{}
+	draft := &Draft{of: d}
+	draft.Publish(0)
 	return d, draft
-}
-
-// Publish makes the draft the snapshot that readers see, as of an intent revision. The planner calls it.
-func (d *Directory) Publish(draft *Draft, revision int64) { d.now.Store(draft.seal(revision)) }
-
-// Notify calls every subscriber with a published change. The planner calls it, one change at a time.
-func (d *Directory) Notify(c Change) {
-	d.mu.Lock()
-	subscribers := d.subscribers
-	d.mu.Unlock()
-	for _, fn := range subscribers {
-		fn(c)
-	}
 }
 
 // Subscribe implements Assignments.
@@ -68,13 +56,13 @@ func (d *Directory) Revision() int64 { return d.now.Load().revision }
 
 // NamespaceByName returns the id of a namespace.
 func (d *Directory) NamespaceByName(name string) (model.NamespaceID, bool) {
-	n := d.namespace(name)
+	n := d.now.Load().namespace(name)
 	return n.ID, n.ID != 0
 }
 
 // namespace returns an empty record for an unknown name.
-func (d *Directory) namespace(name string) Namespace {
-	if n := d.now.Load().namespaces.Value(name); n != nil {
+func (s *snapshot) namespace(name string) Namespace {
+	if n := s.namespaces.Value(name); n != nil {
 		return *n
 	}
 	return Namespace{}
@@ -85,15 +73,12 @@ func (d *Directory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return d.now.Load().namespaceNames.Get(id)
 }
 
-// NamespaceLimits returns the limits of a namespace; nil: the server's defaults.
-func (d *Directory) NamespaceLimits(name string) *model.Limits { return d.namespace(name).Limits }
-
 // NamespaceHandlers lists the handlers that are notified of problems on the namespace's nodes that name
 // no handler.
-func (d *Directory) NamespaceHandlers(name string) []string { return d.namespace(name).Handlers }
+func (d *Directory) NamespaceHandlers(name string) []string { return d.now.Load().namespace(name).Handlers }
 
 // Shadow reports whether notifications of the namespace's nodes are written down instead of sent.
-func (d *Directory) Shadow(namespace string) bool { return d.namespace(namespace).Shadow }
+func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespace(namespace).Shadow }
 
 // NodeByName returns the id of a node.
 func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
@@ -106,7 +91,8 @@ func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
 // noNode answers for an unknown node.
 var noNode = &Node{}
 
-func (d *Directory) node(id model.NodeID) *Node {
+// Node returns the record of a node; an empty one: the node is unknown.
+func (d *Directory) Node(id model.NodeID) *Node {
 	if n := d.now.Load().nodes.Value(id); n.Node != nil {
 		return n.Node
 	}
@@ -118,7 +104,7 @@ func (d *Directory) NodeName(id model.NodeID) (namespace, name string, ok bool) 
 	if id == model.ServerNode {
 		return model.DefaultNamespaceName, model.ServerNodeName, true
 	}
-	n := d.node(id)
+	n := d.Node(id)
 	return n.Namespace, n.Name.Name, n != noNode
 }
 
@@ -127,14 +113,11 @@ func (d *Directory) NodeByUID(uid uuid.UUID) (model.NodeID, bool) { return d.now
 
 // NodeUID returns the immutable id of a node; of a proxy node ProxyUID; Nil: the node is unknown or
 // never enrolled.
-func (d *Directory) NodeUID(id model.NodeID) uuid.UUID { return d.node(id).UID }
-
-// NodeProxy reports whether a node is a proxy node.
-func (d *Directory) NodeProxy(id model.NodeID) bool { return d.node(id).Proxy }
+func (d *Directory) NodeUID(id model.NodeID) uuid.UUID { return d.Node(id).UID }
 
 // NodeLabels returns the labels of a node: the server's win over the agent's, those over facts.
 func (d *Directory) NodeLabels(id model.NodeID) map[string]string {
-	if n := d.node(id); n != noNode {
+	if n := d.Node(id); n != noNode {
 		return n.Labels.Map()
 	}
 	return nil
@@ -142,16 +125,10 @@ func (d *Directory) NodeLabels(id model.NodeID) map[string]string {
 
 // NodeFacts returns the facts of a node.
 func (d *Directory) NodeFacts(id model.NodeID) map[string]string {
-	if n := d.node(id); n != noNode {
+	if n := d.Node(id); n != noNode {
 		return n.Facts.Map()
 	}
 	return nil
-}
-
-// NodeFact returns one fact of a node; empty: it was not measured.
-func (d *Directory) NodeFact(id model.NodeID, name string) string {
-	value, _ := d.node(id).Facts.Get(name)
-	return value
 }
 
 // Nodes lists the nodes of a namespace (empty: all), ascending.
@@ -271,7 +248,7 @@ func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
 }
 
 // Chunks returns the number of known chunks.
-func (d *Directory) Chunks() int { return d.now.Load().chunks.Len() }
+func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
 
 // CheckChunk resolves the id of a check's chunk; nil: it is unknown or of another kind.
 func (d *Directory) CheckChunk(id model.ChunkID) *model.CheckChunk { return d.Chunk(id).AsCheck() }
@@ -289,7 +266,7 @@ func (d *Directory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 // Streams returns the handlers that are notified of every result.
 func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
 	list := map[route.Name]*model.HandlerSpec{}
-	for name, spec := range resources[*model.HandlerSpec](d.now.Load()) {
+	for name, spec := range d.Handlers() {
 		if spec.Stream != nil && spec.Stream.Results == model.AllResults {
 			list[name] = spec
 		}
@@ -297,12 +274,15 @@ func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
 	return list
 }
 
-// HandlerAssets lists the assets that handlers name, as NAMESPACE/NAME.
-func (d *Directory) HandlerAssets() (list []string) {
-	for _, spec := range resources[*model.HandlerSpec](d.now.Load()) {
-		list = append(list, spec.Assets...)
+// Handlers lists the handlers.
+func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
+	return func(yield func(route.Name, *model.HandlerSpec) bool) {
+		for r, spec := range d.now.Load().resources.All() {
+			if spec, ok := spec.(*model.HandlerSpec); ok && !yield(r.Name, spec) {
+				return
+			}
+		}
 	}
-	return list
 }
 
 // Change lists the differences between a snapshot and the one before it.
@@ -323,16 +303,12 @@ type Reader interface {
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	NamespaceName(id model.NamespaceID) (string, bool)
 	NamespaceHandlers(namespace string) []string
-	NamespaceLimits(name string) *model.Limits
 	Shadow(namespace string) bool
 	NodeByName(namespace, name string) (model.NodeID, bool)
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
-	NodeByUID(uid uuid.UUID) (model.NodeID, bool)
-	NodeUID(id model.NodeID) uuid.UUID
-	NodeProxy(id model.NodeID) bool
+	Node(id model.NodeID) *Node
 	NodeLabels(id model.NodeID) map[string]string
 	NodeFacts(id model.NodeID) map[string]string
-	NodeFact(id model.NodeID, name string) string
 	NodeGroups(id model.NodeID) []string
 	Nodes(namespace string) []model.NodeID
 	NodesMatching(namespace string, s Selector) []model.NodeID
@@ -397,17 +373,6 @@ func (s *snapshot) unit(kind string, name route.Name) PlacedUnit {
 func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
 	spec, ok = s.resources.Value(Resource{kind, route.Name{Namespace: namespace, Name: name}}).(S)
 	return spec, ok
-}
-
-// resources yields the resources with a specification of type S.
-func resources[S model.Spec](s *snapshot) iter.Seq2[route.Name, S] {
-	return func(yield func(route.Name, S) bool) {
-		for r, spec := range s.resources.All() {
-			if spec, ok := spec.(S); ok && !yield(r.Name, spec) {
-				return
-			}
-		}
-	}
 }
 
 func (s *snapshot) labelNodes(p where.Pair) *roaring.Bitmap { return s.byLabel.Value(p).bitmap() }

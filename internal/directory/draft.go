@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// snapshot is one immutable version of the directory.
+// snapshot is one version of the directory. Versions share the shards of maps and the sets in which they
+// agree: a Draft copies what an older draft made before it changes it.
 type snapshot struct {
 	revision   int64
 	nodes      Map[model.NodeID, PlacedNode]
@@ -44,138 +45,112 @@ type nodeSet struct {
 // Draft is the next snapshot. The planner alone writes it, one change at a time; readers see nothing of
 // it before Publish.
 type Draft struct {
-	number     uint64 // of this draft: sets with it are not yet shared with readers
-	nodes      mapDraft[model.NodeID, PlacedNode]
-	nodeNames  mapDraft[route.Name, model.NodeID]
-	uids       mapDraft[uuid.UUID, model.NodeID]
-	byLabel    mapDraft[where.Pair, *nodeSet]
-	byLabelKey mapDraft[unique.Handle[string], *nodeSet]
-	members    mapDraft[string, *nodeSet]
-	machines   int
-
-	namespaces     mapDraft[string, *Namespace]
-	namespaceNames mapDraft[model.NamespaceID, string]
-	units          mapDraft[model.UnitID, PlacedUnit]
-	unitNames      mapDraft[unitName, model.UnitID]
-	groups         mapDraft[route.Name, Group]
-	groupNames     []route.Name
-	resources      mapDraft[Resource, model.Spec]
-	chunks         mapDraft[model.ChunkID, *model.Chunk]
+	snapshot
+	number uint64 // of this draft, from 1: shards and sets with it are not yet shared with readers
+	of     *Directory
 }
 
-// seal makes a snapshot of the draft.
-func (d *Draft) seal(revision int64) *snapshot {
+// Publish makes the draft the snapshot that readers see, as of an intent revision.
+func (d *Draft) Publish(revision int64) {
+	d.revision = revision
 	d.number++
-	return &snapshot{
-		revision: revision, nodes: d.nodes.seal(), nodeNames: d.nodeNames.seal(), uids: d.uids.seal(),
-		byLabel: d.byLabel.seal(), byLabelKey: d.byLabelKey.seal(), members: d.members.seal(), machines: d.machines,
-		namespaces: d.namespaces.seal(), namespaceNames: d.namespaceNames.seal(),
-		units: d.units.seal(), unitNames: d.unitNames.seal(), groups: d.groups.seal(), groupNames: d.groupNames,
-		resources: d.resources.seal(), chunks: d.chunks.seal(),
+	now := d.snapshot
+	d.of.now.Store(&now)
+}
+
+// Notify calls every subscriber with a published change.
+func (d *Draft) Notify(c Change) {
+	d.of.mu.Lock()
+	subscribers := d.of.subscribers
+	d.of.mu.Unlock()
+	for _, fn := range subscribers {
+		fn(c)
 	}
 }
 
 // SetNode enters or replaces a node.
 func (d *Draft) SetNode(n PlacedNode) {
 	old, known := d.nodes.Get(n.ID)
-	d.nodes.set(n.ID, n)
-	if known && old.Node == n.Node {
+	d.nodes.set(n.ID, n, d.number)
+	switch {
+	case !known:
+		old.Node = noNode
+	case old.Node == n.Node:
 		return // only groups, units or the assignment differ
-	}
-	if known {
+	default:
 		d.unindex(old.Node, n.Node)
 	}
-	d.nodeNames.set(n.Name, n.ID)
+	d.nodeNames.set(n.Name, n.ID, d.number)
 	if n.UID != uuid.Nil {
-		d.uids.set(n.UID, n.ID)
+		d.uids.set(n.UID, n.ID, d.number)
 	}
-	enter(d, &d.members, "", n.ID)
-	enter(d, &d.members, n.Namespace, n.ID)
-	if !n.Proxy {
-		d.machines++
-	}
-	for _, l := range n.Labels {
-		if known && hasPair(old.Labels, l) {
-			continue
-		}
-		enter(d, &d.byLabel, l, n.ID)
-		if !known || !hasKey(old.Labels, l.Key) {
-			enter(d, &d.byLabelKey, l.Key, n.ID)
-		}
-	}
+	d.indexSets(n.Node, old.Node, true)
 }
 
 // DeleteNode removes a node.
 func (d *Draft) DeleteNode(id model.NodeID) {
 	if old, known := d.nodes.Get(id); known {
-		d.nodes.delete(id)
-		d.unindex(old.Node, &Node{})
+		d.nodes.delete(id, d.number)
+		d.unindex(old.Node, noNode)
 	}
 }
 
 // unindex removes the index entries of a node that its next record does not share.
 func (d *Draft) unindex(old, next *Node) {
 	if at, ok := d.nodeNames.Get(old.Name); ok && at == old.ID && next.Name != old.Name {
-		d.nodeNames.delete(old.Name)
+		d.nodeNames.delete(old.Name, d.number)
 	}
 	if at, ok := d.uids.Get(old.UID); ok && at == old.ID && next.UID != old.UID {
-		d.uids.delete(old.UID)
+		d.uids.delete(old.UID, d.number)
 	}
-	if next.ID == 0 {
-		leave(d, &d.members, "", old.ID)
+	d.indexSets(old, next, false)
+}
+
+// indexSets adds a node to the sets of its namespace and labels, or removes it, except from those that
+// its other record shares.
+func (d *Draft) indexSets(n, other *Node, add bool) {
+	if other.ID == 0 {
+		changeSet(d, &d.members, "", n.ID, add)
 	}
-	if next.Namespace != old.Namespace {
-		leave(d, &d.members, old.Namespace, old.ID)
+	if other.Namespace != n.Namespace {
+		changeSet(d, &d.members, n.Namespace, n.ID, add)
 	}
-	if !old.Proxy {
+	switch {
+	case n.Proxy:
+	case add:
+		d.machines++
+	default:
 		d.machines--
 	}
-	for _, l := range old.Labels {
-		if hasPair(next.Labels, l) {
+	for _, l := range n.Labels {
+		value, shared := other.Labels.Get(l.Key.Value())
+		if shared && value == l.Value.Value() {
 			continue
 		}
-		leave(d, &d.byLabel, l, old.ID)
-		if !hasKey(next.Labels, l.Key) {
-			leave(d, &d.byLabelKey, l.Key, old.ID)
+		changeSet(d, &d.byLabel, l, n.ID, add)
+		if !shared {
+			changeSet(d, &d.byLabelKey, l.Key, n.ID, add)
 		}
 	}
 }
 
-func hasPair(pairs where.Pairs, p where.Pair) bool {
-	v, ok := pairs.Get(p.Key.Value())
-	return ok && v == p.Value.Value()
-}
-
-func hasKey(pairs where.Pairs, key unique.Handle[string]) bool {
-	_, ok := pairs.Get(key.Value())
-	return ok
-}
-
-// enter adds a node to a set of an index, leave removes it. A set that readers share is copied first.
-func enter[K comparable](d *Draft, index *mapDraft[K, *nodeSet], key K, id model.NodeID) {
-	set, _ := index.Get(key)
+// changeSet adds a node to a set of an index, or removes it.
+func changeSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id model.NodeID, add bool) {
+	set := index.Value(key)
 	switch {
-	case set == nil:
-		index.set(key, &nodeSet{roaring.BitmapOf(uint32(id)), d.number})
+	case set == nil && !add:
 		return
+	case set == nil:
+		set = &nodeSet{roaring.New(), d.number}
+		index.set(key, set, d.number)
 	case set.draft != d.number:
 		set = &nodeSet{set.Clone(), d.number}
-		index.set(key, set)
+		index.set(key, set, d.number)
 	}
-	set.Add(uint32(id))
-}
-
-func leave[K comparable](d *Draft, index *mapDraft[K, *nodeSet], key K, id model.NodeID) {
-	set, _ := index.Get(key)
-	if set == nil {
-		return
-	}
-	if set.draft != d.number {
-		set = &nodeSet{set.Clone(), d.number}
-		index.set(key, set)
-	}
-	if set.Remove(uint32(id)); set.IsEmpty() {
-		index.delete(key)
+	if add {
+		set.Add(uint32(id))
+	} else if set.Remove(uint32(id)); set.IsEmpty() {
+		index.delete(key, d.number)
 	}
 }
 
@@ -184,99 +159,102 @@ func (d *Draft) SetUnit(u PlacedUnit) {
 	if old, known := d.units.Get(u.ID); known && old.Name != u.Name {
 		d.forgetUnitName(old.Unit)
 	}
-	d.units.set(u.ID, u)
-	d.unitNames.set(unitName{u.Kind, u.Name}, u.ID)
+	d.units.set(u.ID, u, d.number)
+	d.unitNames.set(unitName{u.Kind, u.Name}, u.ID, d.number)
 }
 
 // DeleteUnit removes a unit.
 func (d *Draft) DeleteUnit(id model.UnitID) {
 	if old, known := d.units.Get(id); known {
-		d.units.delete(id)
+		d.units.delete(id, d.number)
 		d.forgetUnitName(old.Unit)
 	}
 }
 
 // forgetUnitName removes a name, unless another unit has it by now.
 func (d *Draft) forgetUnitName(u *Unit) {
-	name := unitName{u.Kind, u.Name}
-	if id, _ := d.unitNames.Get(name); id == u.ID {
-		d.unitNames.delete(name)
+	if name := (unitName{u.Kind, u.Name}); d.unitNames.Value(name) == u.ID {
+		d.unitNames.delete(name, d.number)
 	}
 }
 
 // SetGroup enters or replaces a group. Nobody may change its members afterwards.
-func (d *Draft) SetGroup(name route.Name, g Group) { d.groups.set(name, g) }
+func (d *Draft) SetGroup(name route.Name, g Group) { d.groups.set(name, g, d.number) }
 
 // SetGroupNames sets the names of groups by GroupID. The list may only grow.
 func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
 // SetNamespace enters or replaces a namespace.
 func (d *Draft) SetNamespace(n *Namespace) {
-	d.namespaces.set(n.Name, n)
-	d.namespaceNames.set(n.ID, n.Name)
+	d.namespaces.set(n.Name, n, d.number)
+	d.namespaceNames.set(n.ID, n.Name, d.number)
 }
 
 // DeleteNamespace removes a namespace.
 func (d *Draft) DeleteNamespace(n *Namespace) {
-	d.namespaces.delete(n.Name)
-	d.namespaceNames.delete(n.ID)
+	d.namespaces.delete(n.Name, d.number)
+	d.namespaceNames.delete(n.ID, d.number)
 }
 
 // SetResource enters or replaces a resource; a nil spec removes it.
 func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	if spec == nil {
-		d.resources.delete(r)
-		return
+		d.resources.delete(r, d.number)
+	} else {
+		d.resources.set(r, spec, d.number)
 	}
-	d.resources.set(r, spec)
 }
 
 // SetChunk enters a chunk, which never changes.
-func (d *Draft) SetChunk(c *model.Chunk) { d.chunks.set(c.ID, c) }
+func (d *Draft) SetChunk(c *model.Chunk) { d.chunks.set(c.ID, c, d.number) }
 
 // DeleteChunk removes a chunk that no reader can name any more.
-func (d *Draft) DeleteChunk(id model.ChunkID) { d.chunks.delete(id) }
+func (d *Draft) DeleteChunk(id model.ChunkID) { d.chunks.delete(id, d.number) }
 
 // shards is the number of parts of a Map. A map of 20,000 nodes has 80 entries in each.
 const shards = 256
 
 var seed = maphash.MakeSeed()
 
-func shardOf[K comparable](key K) uint8 { return uint8(maphash.Comparable(seed, key)) }
-
-// Map is an immutable map in 256 shards. Versions of a map share the shards in which they agree: an edit
-// of n keys copies at most n shards, whatever the size of the map. The zero Map is empty.
+// Map is a map in 256 shards, immutable for all but the draft that is being written. An edit of n keys
+// copies at most n shards, whatever the size of the map. The zero Map is empty.
 type Map[K comparable, V any] struct {
-	shards *[shards]map[K]V
+	shards *[shards]shard[K, V]
+	draft  uint64 // that made the array; zero: there is none
 	size   int
 }
 
+// shard is a part of the entries, with the draft that made it.
+type shard[K comparable, V any] struct {
+	entries map[K]V
+	draft   uint64
+}
+
+func (m *Map[K, V]) shard(key K) *shard[K, V] { return &m.shards[uint8(maphash.Comparable(seed, key))] }
+
 // Get returns the value of a key.
-func (m Map[K, V]) Get(key K) (v V, ok bool) {
+func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	if m.shards == nil {
 		return v, false
 	}
-	v, ok = m.shards[shardOf(key)][key]
+	v, ok = m.shard(key).entries[key]
 	return v, ok
 }
 
 // Value returns the value of a key; the zero value: the map has none.
-func (m Map[K, V]) Value(key K) V {
+func (m *Map[K, V]) Value(key K) V {
 	v, _ := m.Get(key)
 	return v
 }
 
-// Len returns the number of keys.
-func (m Map[K, V]) Len() int { return m.size }
-
 // All yields keys and values in no order.
-func (m Map[K, V]) All() iter.Seq2[K, V] {
+func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if m.shards == nil {
 			return
 		}
-		for _, shard := range m.shards {
-			for k, v := range shard {
+		for i := range m.shards {
+			for k, v := range m.shards[i].entries {
 				if !yield(k, v) {
 					return
 				}
@@ -285,51 +263,35 @@ func (m Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// mapDraft is the next version of a Map. It owns the shards that it has copied since the last seal.
-// One goroutine uses it.
-type mapDraft[K comparable, V any] struct {
-	Map[K, V]
-	changed bool
-	owned   [shards]bool
-}
-
-// shard returns the shard of a key for writing.
-func (d *mapDraft[K, V]) shard(key K) map[K]V {
-	if !d.changed {
-		next := new([shards]map[K]V)
-		if d.shards != nil {
-			*next = *d.shards
+// writable returns the entries beside a key, which the draft may change.
+func (m *Map[K, V]) writable(key K, draft uint64) map[K]V {
+	if m.draft != draft {
+		next := new([shards]shard[K, V])
+		if m.shards != nil {
+			*next = *m.shards
 		}
-		d.shards, d.changed = next, true
+		m.shards, m.draft = next, draft
 	}
-	i := shardOf(key)
-	if !d.owned[i] {
-		d.owned[i] = true
-		if d.shards[i] = maps.Clone(d.shards[i]); d.shards[i] == nil {
-			d.shards[i] = map[K]V{}
+	s := m.shard(key)
+	if s.draft != draft {
+		s.entries, s.draft = maps.Clone(s.entries), draft
+		if s.entries == nil {
+			s.entries = map[K]V{}
 		}
 	}
-	return d.shards[i]
+	return s.entries
 }
 
-func (d *mapDraft[K, V]) set(key K, v V) {
-	shard := d.shard(key)
-	before := len(shard)
-	shard[key] = v
-	d.size += len(shard) - before
+func (m *Map[K, V]) set(key K, v V, draft uint64) {
+	entries := m.writable(key, draft)
+	before := len(entries)
+	entries[key] = v
+	m.size += len(entries) - before
 }
 
-func (d *mapDraft[K, V]) delete(key K) {
-	if _, ok := d.Get(key); ok {
-		delete(d.shard(key), key)
-		d.size--
+func (m *Map[K, V]) delete(key K, draft uint64) {
+	if _, ok := m.Get(key); ok {
+		delete(m.writable(key, draft), key)
+		m.size--
 	}
-}
-
-// seal returns the map for readers. The draft copies shards again from now on.
-func (d *mapDraft[K, V]) seal() Map[K, V] {
-	if d.changed {
-		d.changed, d.owned = false, [shards]bool{}
-	}
-	return d.Map
 }

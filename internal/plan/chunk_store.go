@@ -167,7 +167,7 @@ func (p *Planner) Collect(ctx context.Context, named map[model.ChunkID]bool, tai
 		}
 	}
 	removed, err = p.chunks.collect(ctx, func(id model.ChunkID) bool { return used[id] || named[id] }, tail, now)
-	p.directory.Publish(p.draft, p.Revision())
+	p.draft.Publish(p.Revision())
 	return removed, err
 }
 

@@ -175,7 +175,7 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.fleet.publish(p.draft, pass, t)
 	change := directory.Change{Revision: p.revision, Declarations: p.fleet.declarations(t), Dependencies: slices.ContainsFunc(t.edits, dependenciesDiffer)}
 	p.mu.Unlock()
-	p.directory.Publish(p.draft, change.Revision)
+	p.draft.Publish(change.Revision)
 
 	for _, text := range pass.oversized {
 		p.o.Logger.Error("assignment is too large: the agent goes on with its last one", "reason", text)
@@ -187,7 +187,7 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 		p.o.Removed(removals)
 	}
 	if len(change.Assignments)+len(change.Declarations) > 0 || change.Dependencies {
-		p.directory.Notify(change)
+		p.draft.Notify(change)
 	}
 	return changed
 }

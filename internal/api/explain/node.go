@@ -84,7 +84,7 @@ func (s *request) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
 	link := v1.Link{Name: "agent", At: view.Time(sum.Heard)}
 	switch {
-	case s.Directory.NodeProxy(node):
+	case s.Directory.Node(node).Proxy:
 		link.Holds, link.Text = true, "a proxy node: it has no agent, other nodes run the checks about it"
 	case s.Connected(node):
 		link.Holds, link.Text = true, "the agent is connected"

@@ -127,7 +127,7 @@ func (s *request) agent(id model.NodeID, sum *event.Summary) (a agentState, ok b
 	a.session, a.connected = s.Agent(id)
 	a.version = a.session.Version
 	if !a.connected {
-		a.version = s.Directory.NodeFact(id, "agentVersion")
+		a.version, _ = s.Directory.Node(id).Facts.Get("agentVersion")
 		if a.version == "" && sum.Heard == 0 {
 			return a, false
 		}
@@ -353,7 +353,7 @@ func (s *request) nodeState(id model.NodeID, sum *event.Summary, withChecks bool
 		Silent: sum.Silent, Stopped: sum.Stopped, Heard: view.Time(sum.Heard), Connected: s.Connected(id),
 	}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)
-	out.Proxy = s.Directory.NodeProxy(id)
+	out.Proxy = s.Directory.Node(id).Proxy
 	if withChecks {
 		for _, check := range s.Directory.NodeUnits(id) {
 			if namespace, name, ok := s.Directory.CheckName(check); ok {

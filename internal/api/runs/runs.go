@@ -150,7 +150,7 @@ func (s *request) mayRun(c *access.Caller, namespace string, command *model.Comm
 func (s *request) selectNodes(ctx context.Context, o *task, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.UnitNodes(o.check) {
-			if at, _, ok := s.Directory.NodeName(id); ok && !s.Directory.NodeProxy(id) && (at == ns || ns == model.SharedNamespaceName) {
+			if at, _, ok := s.Directory.NodeName(id); ok && !s.Directory.Node(id).Proxy && (at == ns || ns == model.SharedNamespaceName) {
 				o.nodes = append(o.nodes, id)
 			}
 		}

@@ -5,8 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -95,13 +93,6 @@ func (d scopedDirectory) NamespaceHandlers(namespace string) []string {
 	return d.all.NamespaceHandlers(namespace)
 }
 
-func (d scopedDirectory) NamespaceLimits(name string) *model.Limits {
-	if !d.has(name) {
-		return nil
-	}
-	return d.all.NamespaceLimits(name)
-}
-
 func (d scopedDirectory) NodeByName(namespace, name string) (model.NodeID, bool) {
 	if !d.has(namespace) {
 		return 0, false
@@ -116,19 +107,12 @@ func (d scopedDirectory) NodeName(id model.NodeID) (namespace, name string, ok b
 	return namespace, name, ok
 }
 
-func (d scopedDirectory) NodeByUID(uid uuid.UUID) (model.NodeID, bool) {
-	id, ok := d.all.NodeByUID(uid)
-	if !ok || !d.node(id) {
-		return 0, false
+func (d scopedDirectory) Node(id model.NodeID) *directory.Node {
+	if !d.node(id) {
+		return &directory.Node{}
 	}
-	return id, true
+	return d.all.Node(id)
 }
-
-func (d scopedDirectory) NodeUID(id model.NodeID) uuid.UUID {
-	return ofNode(d, id, d.all.NodeUID)
-}
-
-func (d scopedDirectory) NodeProxy(id model.NodeID) bool { return ofNode(d, id, d.all.NodeProxy) }
 
 func (d scopedDirectory) NodeLabels(id model.NodeID) map[string]string {
 	return ofNode(d, id, d.all.NodeLabels)
@@ -136,10 +120,6 @@ func (d scopedDirectory) NodeLabels(id model.NodeID) map[string]string {
 
 func (d scopedDirectory) NodeFacts(id model.NodeID) map[string]string {
 	return ofNode(d, id, d.all.NodeFacts)
-}
-
-func (d scopedDirectory) NodeFact(id model.NodeID, name string) string {
-	return ofNode(d, id, func(id model.NodeID) string { return d.all.NodeFact(id, name) })
 }
 
 func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
