@@ -15,5 +15,5 @@
 // docs/journal-format.md describes them), repair.go.
 //
 // Sub-packages: disk is the injected file system, memfs one that crashes, faultfs one that fails, stalls
-// and fills up, and journaltest the conformance suite of every Journal.
+// and fills up, and journaltest has helpers of tests. TestConformance asserts the promises of a Journal.
 package journal

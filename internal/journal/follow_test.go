@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/journal/journaltest"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
@@ -142,25 +141,6 @@ func TestFollowTooSlowly(t *testing.T) {
 	})
 	if !errors.Is(err, journal.ErrTrimmed) {
 		t.Error(err)
-	}
-}
-
-func TestConformance(t *testing.T) {
-	t.Run("memory", func(t *testing.T) {
-		journaltest.Run(t, func(*testing.T) journaltest.Factory { return factory(memfs.New(), "/data/journal") })
-	})
-	t.Run("disk", func(t *testing.T) {
-		journaltest.Run(t, func(t *testing.T) journaltest.Factory { return factory(disk.OS{}, t.TempDir()) })
-	})
-}
-
-func factory(fs disk.FS, dir string) journaltest.Factory {
-	return func(t *testing.T, c journaltest.Config) journal.Journal {
-		t.Helper()
-		return open(t, dir, journal.Options{
-			FS: fs, Tick: -1, Reserve: 1 << 16, Deliver: c.Deliver,
-			QueueBytes: c.QueueBytes, SegmentSize: c.SegmentSize,
-		})
 	}
 }
 

@@ -78,7 +78,7 @@ type Commit interface {
 }
 
 // Journal is an append-only log with group commit. Log implements it in segment files. Every
-// implementation passes the suite in journaltest.
+// implementation passes TestConformance.
 type Journal interface {
 	// Append queues entries to be committed together, in order. It waits while the queue is full, until
 	// ctx ends, and returns ErrClosed after Close. After an error none of the entries is queued.
