@@ -90,6 +90,7 @@ func commitSum(b []byte) uint32 {
 // Reasons why bytes are not a commit.
 var (
 	errShort     = errors.New("the file ends inside it")
+	errMissing   = errors.New("commits are missing at its end")
 	errHeader    = errors.New("its header is damaged")
 	errChecksum  = errors.New("its checksum does not match")
 	errOrder     = errors.New("it does not continue the commit before")

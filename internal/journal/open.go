@@ -3,8 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"path/filepath"
 	"strings"
 
@@ -178,40 +176,34 @@ func (v *verification) run() error {
 	for start > 0 && v.segments[start].first > from.Number+1 {
 		start--
 	}
-	for i, s := range v.segments[:start] {
-		if err := v.skip(s, v.segments[i+1].first); err != nil {
+	for i, s := range v.segments {
+		check := func(s *segment) error { return v.segment(s, i > start) }
+		if i < start {
+			check = v.skip
+		}
+		if err := check(s); err != nil {
 			return err
 		}
 		v.size += s.disk
-	}
-	for i := start; i < len(v.segments); i++ {
-		limit, last := uint64(math.MaxUint64), i == len(v.segments)-1
-		if !last {
-			limit = v.segments[i+1].first
-		}
-		if err := v.segment(v.segments[i], limit, last, i > start); err != nil {
-			return err
-		}
-		v.size += v.segments[i].disk
 	}
 	return nil
 }
 
 // skip takes the numbers of a segment that need not be verified from the next segment's name.
-func (v *verification) skip(s *segment, limit uint64) error {
+func (v *verification) skip(s *segment) error {
 	file, err := v.opts.FS.Open(s.path)
 	if err != nil {
 		return fmt.Errorf("open journal segment: %w", err)
 	}
 	defer file.Close()
-	s.last = limit - 1
+	s.last = s.limit - 1
 	s.disk, err = file.Size()
 	return err
 }
 
 // segment walks one segment and leaves the last one open. v.head is the state before it where follows;
 // else the segment's header has it.
-func (v *verification) segment(s *segment, limit uint64, last, follows bool) error {
+func (v *verification) segment(s *segment, follows bool) error {
 	file, err := v.opts.FS.OpenWrite(s.path)
 	if err != nil {
 		return fmt.Errorf("open journal segment: %w", err)
@@ -223,68 +215,32 @@ func (v *verification) segment(s *segment, limit uint64, last, follows bool) err
 		}
 	}()
 	w, err := newWalker(file, v.folder.isKnown)
-	s.disk = w.size
-	damaged := func(reason error, first, last uint64) error {
-		if last == limit-1 && limit == math.MaxUint64 {
-			last = ToEnd
-		}
-		return (&DamageError{
-			File: s.path, Offset: w.offset, First: first, Last: max(first, last),
-			After: instant(v.head.received), Reason: reason,
-		}).withHint(v.opts)
-	}
+	s.disk, w.limit = w.size, s.limit
 	switch {
-	case errors.Is(err, errVersion):
-		return newerError(s.path)
-	case err == nil && w.before.number+1 != s.first:
-		err = errBad{errOrder}
-	case err == nil && follows && w.before.number > v.head.number:
-		return damaged(errors.New("the segment before is incomplete"), v.head.number+1, w.before.number)
-	case err == nil && follows && w.before != v.head:
-		err = errBad{errOrder}
+	case err != nil:
+		_, err = w.checkEnd(v.opts, s, err)
+		return err
+	case follows && w.before.number+1 == s.first && w.before.number > v.head.number:
+		return w.damage(v.opts, s, v.head.number+1, w.before.number, errors.New("the segment before is incomplete"))
+	case w.before.number+1 != s.first, follows && w.before != v.head:
+		return w.damage(v.opts, s, s.first, s.limit-1, errOrder)
 	}
-	if bad := (errBad{}); errors.As(err, &bad) {
-		return damaged(err, s.first, limit-1)
-	}
-	if err != nil {
-		return fmt.Errorf("open journal segment %q: %w", s.path, err)
-	}
-	w.limit, v.head = limit, w.before
-
-	for {
+	for err == nil {
 		at := w.offset
 		var h header
-		if h, _, err = w.next(); err != nil {
-			break
+		if h, _, err = w.next(); err == nil {
+			s.mark(h.number, at)
+			s.last = h.number
 		}
-		s.mark(h.number, at)
-		s.last, s.end, v.head = h.number, w.offset, w.before
 	}
-	s.end = w.offset
-	switch bad := (errBad{}); {
-	case errors.Is(err, io.EOF) && !last && v.head.number+1 < limit:
-		return damaged(errors.New("commits are missing at its end"), v.head.number+1, limit-1)
-	case errors.Is(err, io.EOF):
-	case errors.Is(err, errVersion):
-		return newerError(s.path)
-	case !errors.As(err, &bad):
-		return fmt.Errorf("verify journal segment %q: %w", s.path, err)
-	case !last:
-		return damaged(err, v.head.number+1, limit-1)
-	default:
-		offset := w.offset
-		later, found, skipErr := w.skip()
-		if skipErr != nil {
-			return fmt.Errorf("verify journal segment %q: %w", s.path, skipErr)
-		}
-		if found {
-			w.offset = offset
-			return damaged(err, v.head.number+1, later.number-1)
-		}
-		v.cutTorn(s, &w.window, offset, bad.reason)
-		return nil
-	}
-	if !last {
+	s.end, v.head = w.offset, w.before
+	why := err
+	torn, err := w.checkEnd(v.opts, s, why)
+	switch {
+	case err != nil || s.limit != ToEnd:
+		return err
+	case torn:
+		v.cutTorn(s, w, why)
 		return nil
 	}
 	// A process that was killed between write and sync left commits that can be read but are not
@@ -298,41 +254,16 @@ func (v *verification) segment(s *segment, limit uint64, last, follows bool) err
 
 // cutTorn reports the bytes after the last whole commit. The next commit starts a new segment, whose
 // number ends this one, so that readers ignore them.
-func (v *verification) cutTorn(s *segment, w *window, offset int64, reason error) {
+func (v *verification) cutTorn(s *segment, w *walker, reason error) {
 	v.torn++
 	entries := "unknown"
-	if b, err := w.peek(offset, commitHeaderSize); err == nil {
+	if b, err := w.peek(w.offset, commitHeaderSize); err == nil {
 		if h, err := parseHeader(b); err == nil {
 			entries = fmt.Sprint(h.entries)
 		}
 	}
 	v.opts.Logger.Warn("journal ended in a torn commit, which was cut",
-		"file", s.path, "offset", offset, "bytes", s.disk-offset, "commit", v.head.number+1,
+		"file", s.path, "offset", w.offset, "bytes", s.disk-w.offset, "commit", v.head.number+1,
 		"entries", entries, "reason", reason,
 		"note", "never acknowledged if the process or machine stopped while writing it")
-}
-
-// newWalker reads a segment's header. The error is errBad where it is damaged.
-func newWalker(file disk.File, known func(uint64) bool) (*walker, error) {
-	w := &walker{known: known, offset: segmentHeaderSize, limit: math.MaxUint64}
-	w.file = file
-	var err error
-	if w.size, err = file.Size(); err != nil {
-		return w, err
-	}
-	b, err := w.peek(0, segmentHeaderSize)
-	var h segmentHeader
-	if err == nil {
-		h, err = parseSegmentHeader(b)
-	}
-	if err == nil && !known(h.incarnation.ID) {
-		err = errOrder
-	}
-	w.before = h.before
-	switch {
-	case errors.Is(err, errShort), errors.Is(err, errHeader), errors.Is(err, errOrder):
-		w.offset = 0
-		return w, errBad{err}
-	}
-	return w, err
 }

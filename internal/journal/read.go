@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"sync"
 
@@ -112,18 +111,10 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass
 			return err
 		}
 	}
-	switch bad := (errBad{}); {
-	case errors.Is(err, io.EOF) && w.before.number >= to:
-		return nil
-	case errors.Is(err, io.EOF):
-		err = errShort
-	case !errors.As(err, &bad):
+	if bad := (errBad{}); !errors.Is(err, io.EOF) && !errors.As(err, &bad) {
 		return fmt.Errorf("read journal segment %q: %w", s.path, err)
 	}
-	return (&DamageError{
-		File: s.path, Offset: w.offset, First: w.before.number + 1, Last: to,
-		After: instant(w.before.received), Reason: err,
-	}).withHint(&l.opts)
+	return w.checkRead(&l.opts, s, to, err)
 }
 
 // deliverCommit decodes a commit of incarnation log and passes it to fn. raw is header and body.
@@ -179,23 +170,18 @@ func (f *follower) pass(ctx context.Context, fn func(Commit) error) (err error) 
 	if err != nil {
 		return err
 	}
-	for i, s := range segments {
-		limit := uint64(math.MaxUint64)
-		if i+1 < len(segments) {
-			limit = segments[i+1].first
-		}
-		if s.first < f.segment {
-			continue
-		}
-		if err := f.read(ctx, s, limit, fn); err != nil {
-			return err
+	for _, s := range segments {
+		if s.first >= f.segment {
+			if err := f.read(ctx, s, fn); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // read reads the rest of one segment, as far as it is whole.
-func (f *follower) read(ctx context.Context, s *segment, limit uint64, fn func(Commit) error) error {
+func (f *follower) read(ctx context.Context, s *segment, fn func(Commit) error) error {
 	file, err := f.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if f.segment == 0 {
@@ -208,16 +194,13 @@ func (f *follower) read(ctx context.Context, s *segment, limit uint64, fn func(C
 	}
 	defer file.Close()
 	w, err := newWalker(file, f.folder.isKnown)
-	if errors.Is(err, errVersion) {
-		return newerError(s.path)
-	}
 	if err == nil && f.segment != 0 && w.before.number > f.before.number {
 		return fmt.Errorf("read journal segment %q: %w: %s", s.path, ErrTrimmed, commits(f.before.number+1, w.before.number))
 	}
 	if err == nil && s.first == f.segment {
 		w.offset, w.before = f.offset, f.before
 	}
-	w.limit = limit
+	w.limit = s.limit
 	for err == nil {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -231,38 +214,6 @@ func (f *follower) read(ctx context.Context, s *segment, limit uint64, fn func(C
 			}
 		}
 	}
-	return f.checkEnd(s, w, limit, err)
-}
-
-// checkEnd returns an error where a segment must not end at the walker's offset. why ended the walk.
-func (f *follower) checkEnd(s *segment, w *walker, limit uint64, why error) error {
-	last := limit == math.MaxUint64
-	damaged := func(first, until uint64) error {
-		return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: until, After: instant(w.before.received), Reason: why}).withHint(&f.opts)
-	}
-	switch bad := (errBad{}); {
-	case errors.Is(why, io.EOF) && (last || w.before.number+1 >= limit):
-		return nil
-	case errors.Is(why, errVersion):
-		return newerError(s.path)
-	case errors.Is(why, io.EOF):
-		why = errShort
-		return damaged(w.before.number+1, limit-1)
-	case !errors.As(why, &bad):
-		return fmt.Errorf("read journal segment %q: %w", s.path, why)
-	case !last:
-		return damaged(w.before.number+1, limit-1)
-	case w.offset == 0:
-		return damaged(s.first, ToEnd)
-	}
-	first, offset := w.before.number+1, w.offset
-	later, found, err := w.skip()
-	switch {
-	case err != nil:
-		return fmt.Errorf("read journal segment %q: %w", s.path, err)
-	case found:
-		w.offset = offset
-		return damaged(first, later.number-1)
-	}
-	return nil // being written, or torn when the process stopped
+	_, err = w.checkEnd(&f.opts, s, err)
+	return err
 }

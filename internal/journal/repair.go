@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
@@ -50,12 +49,8 @@ func Repair(dir string, o Options) ([]Loss, error) {
 	if err := r.readFolder(segments); err != nil {
 		return nil, err
 	}
-	for i, s := range segments {
-		limit := uint64(math.MaxUint64)
-		if i+1 < len(segments) {
-			limit = segments[i+1].first
-		}
-		if err := r.segment(s, limit); err != nil {
+	for _, s := range segments {
+		if err := r.segment(s); err != nil {
 			return r.losses, fmt.Errorf("repair journal segment %q: %w", s.path, err)
 		}
 	}
@@ -117,7 +112,7 @@ func (r *repair) readFolder(segments []*segment) (err error) {
 }
 
 // segment verifies one file against its neighbours and rewrites a damaged one.
-func (r *repair) segment(s *segment, limit uint64) error {
+func (r *repair) segment(s *segment) error {
 	file, err := r.o.FS.Open(s.path)
 	if err != nil {
 		return err
@@ -137,7 +132,7 @@ func (r *repair) segment(s *segment, limit uint64) error {
 		w.offset, w.free = segmentHeaderSize, true
 	}
 	out.start = out.before
-	w.limit, w.before = limit, out.before
+	w.limit, w.before = s.limit, out.before
 	for {
 		h, raw, err := w.next()
 		switch {
@@ -154,7 +149,7 @@ func (r *repair) segment(s *segment, limit uint64) error {
 				out.damaged = true
 				continue
 			}
-			if limit == math.MaxUint64 && !out.damaged {
+			if s.limit == ToEnd && !out.damaged {
 				return nil // a torn last commit: Open cuts it
 			}
 			out.cut = true
@@ -164,10 +159,10 @@ func (r *repair) segment(s *segment, limit uint64) error {
 		break
 	}
 	switch {
-	case limit == math.MaxUint64 && out.damaged && (out.cut || len(out.body) == 0):
-		out.lostTail()
-	case limit != math.MaxUint64 && out.before.number+1 < limit:
-		if err := out.lostToEnd(limit); err != nil {
+	case s.limit == ToEnd && out.damaged && (out.cut || len(out.body) == 0): // more damage than a crash can cause
+		r.losses = append(r.losses, Loss{File: s.path, First: out.before.number + 1, Last: ToEnd})
+	case s.limit != ToEnd && out.before.number+1 < s.limit:
+		if err := out.lostToEnd(s.limit); err != nil {
 			return err
 		}
 	}
@@ -230,12 +225,6 @@ func (w *rewriter) replace(last uint64, chain uint32) {
 	w.before.number, w.before.chain = last, chain
 }
 
-// lostTail records a loss of unknown length after the last commit kept, in a file with more damage than
-// a crash can cause.
-func (w *rewriter) lostTail() {
-	w.losses = append(w.losses, Loss{File: w.path, First: w.before.number + 1, Last: ToEnd})
-}
-
 // lostToEnd records the loss of the segment's last commits; the next segment's header has the chain
 // value that follows them.
 func (w *rewriter) lostToEnd(limit uint64) error {
@@ -252,8 +241,6 @@ func (w *rewriter) lostToEnd(limit uint64) error {
 	}
 	if err == nil {
 		chain = after.before.chain
-	}
-	if err == nil {
 		w.before.received, w.before.listening = after.before.received, after.before.listening
 	}
 	w.replace(limit-1, chain)
@@ -266,8 +253,6 @@ type DamageError struct {
 	Offset int64
 	First  uint64 // first commit that cannot be read; zero: none, the file is FORMAT
 	Last   uint64 // last one; ToEnd: not known how many there were
-	After  time.Time
-	Before time.Time // receive times around the loss; zero: unknown
 	Reason error
 }
 
@@ -275,14 +260,7 @@ func (e *DamageError) Error() string {
 	if e.First == 0 {
 		return fmt.Sprintf("journal is damaged: %s: %v; lost: nothing but this file", e.File, e.Reason)
 	}
-	lost := commits(e.First, e.Last)
-	between := ""
-	if !e.After.IsZero() && !e.Before.IsZero() {
-		between = fmt.Sprintf(", received between %s and %s",
-			e.After.UTC().Format(time.RFC3339), e.Before.UTC().Format(time.RFC3339))
-	}
-	return fmt.Sprintf("journal is damaged: %s at offset %d: %v; lost: %s%s",
-		e.File, e.Offset, e.Reason, lost, between)
+	return fmt.Sprintf("journal is damaged: %s at offset %d: %v; lost: %s", e.File, e.Offset, e.Reason, commits(e.First, e.Last))
 }
 
 // ToEnd is DamageError.Last and Loss.Last where the number of lost commits is unknown.
@@ -305,11 +283,4 @@ func (e *DamageError) Unwrap() error { return e.Reason }
 func (e *DamageError) withHint(o *Options) error {
 	return model.Errorf(model.Internal, "%w", error(e)).WithHint(
 		"restore the folder from a backup, or go on without the lost commits: %s", o.RepairCommand)
-}
-
-func instant(unixNanos int64) time.Time {
-	if unixNanos == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, unixNanos)
 }

@@ -2,11 +2,13 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -55,6 +57,79 @@ type walker struct {
 	before checkpoint // state the next commit must continue
 	limit  uint64     // first number of the next segment: commits from there on were abandoned
 	free   bool       // do not check that the next commit continues before (after a jump)
+}
+
+// newWalker reads a segment's header. The error is errBad where it is damaged.
+func newWalker(file disk.File, known func(uint64) bool) (*walker, error) {
+	w := &walker{known: known, offset: segmentHeaderSize, limit: ToEnd}
+	w.file = file
+	var err error
+	if w.size, err = file.Size(); err != nil {
+		return w, err
+	}
+	b, err := w.peek(0, segmentHeaderSize)
+	var h segmentHeader
+	if err == nil {
+		h, err = parseSegmentHeader(b)
+	}
+	if err == nil && !known(h.incarnation.ID) {
+		err = errOrder
+	}
+	w.before = h.before
+	if errors.Is(err, errShort) || errors.Is(err, errHeader) || errors.Is(err, errOrder) {
+		w.offset = 0
+		return w, errBad{err}
+	}
+	return w, err
+}
+
+// damage reports the loss of commits at the walker's offset. A last one at the limit of the log's last
+// segment is ToEnd.
+func (w *walker) damage(o *Options, s *segment, first, last uint64, reason error) error {
+	if last == ToEnd-1 {
+		last = ToEnd
+	}
+	return (&DamageError{File: s.path, Offset: w.offset, First: first, Last: max(first, last), Reason: reason}).withHint(o)
+}
+
+// checkRead returns an error where the walk ended before commit last; why ended it.
+func (w *walker) checkRead(o *Options, s *segment, last uint64, why error) error {
+	if errors.Is(why, io.EOF) {
+		if w.before.number >= last {
+			return nil
+		}
+		why = errShort
+	}
+	return w.damage(o, s, w.before.number+1, last, why)
+}
+
+// checkEnd returns an error where the segment must not end where the walk ended; why ended it. torn: the
+// log ends there, and later bytes are a commit that is being written, or was when the process stopped.
+func (w *walker) checkEnd(o *Options, s *segment, why error) (torn bool, err error) {
+	bad := errBad{}
+	switch {
+	case errors.Is(why, io.EOF) && (w.limit == ToEnd || w.before.number+1 >= w.limit):
+		return false, nil
+	case errors.Is(why, io.EOF):
+		why = errMissing
+	case errors.Is(why, errVersion):
+		return false, newerError(s.path)
+	case !errors.As(why, &bad):
+		return false, fmt.Errorf("read journal segment %q: %w", s.path, why)
+	case w.offset == 0: // the header
+		return false, w.damage(o, s, s.first, w.limit-1, why)
+	case w.limit == ToEnd:
+		offset := w.offset
+		later, found, err := w.skip()
+		if err != nil {
+			return false, fmt.Errorf("read journal segment %q: %w", s.path, err)
+		}
+		if w.offset = offset; !found {
+			return true, nil
+		}
+		return false, w.damage(o, s, w.before.number+1, later.number-1, why)
+	}
+	return false, w.damage(o, s, w.before.number+1, w.limit-1, why)
 }
 
 // errBad wraps the reason why the bytes at the walker's offset are no valid commit there.
@@ -150,6 +225,7 @@ func (w *walker) skip() (h header, found bool, err error) {
 type segment struct {
 	path  string
 	first uint64 // number of the first commit
+	limit uint64 // of the next segment, when the folder was listed; ToEnd: there was none
 	last  uint64 // of the last durable one; first-1: none
 	end   int64  // offset after it; zero in a segment that was not verified
 	disk  int64  // bytes of the file
@@ -202,9 +278,12 @@ func listSegments(o *Options, dir string) ([]*segment, error) {
 	var list []*segment
 	for _, name := range names {
 		if first, ok := parseSegmentName(name); ok {
-			list = append(list, &segment{path: filepath.Join(dir, name), first: first, last: first - 1})
+			list = append(list, &segment{path: filepath.Join(dir, name), first: first, limit: ToEnd, last: first - 1})
 		}
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].first < list[j].first })
+	slices.SortFunc(list, func(a, b *segment) int { return cmp.Compare(a.first, b.first) })
+	for i := 1; i < len(list); i++ {
+		list[i-1].limit = list[i].first
+	}
 	return list, nil
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -182,15 +181,7 @@ func (l *Log) verifyAgain(s *segment) error {
 	for err == nil {
 		_, _, err = w.next()
 	}
-	if errors.Is(err, io.EOF) && w.before.number == s.last {
-		return nil
-	}
-	if errors.Is(err, io.EOF) {
-		err = errShort
-	}
-	return (&DamageError{
-		File: s.path, Offset: w.offset, First: w.before.number + 1, Last: s.last, Reason: err,
-	}).withHint(&l.opts)
+	return w.checkRead(&l.opts, s, s.last, err)
 }
 
 // checkBudget returns ErrBudget where the log would exceed its budget. An open segment that is wholly
