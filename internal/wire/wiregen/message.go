@@ -84,7 +84,7 @@ func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field,
 }
 
 // find returns the Go field for a name of the definition: the same letters, with or without the unit
-// at the end (timeout_ns is Timeout, where its type carries the unit). Embedded structs count.
+// at the end (timeout_ns is Timeout, where its type carries the unit). Inner structs count.
 func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 	for _, unit := range [...]string{"", "_ns", "_unix_ms", "_ms"} {
 		want, ok := strings.CutSuffix(name, unit)
@@ -97,10 +97,10 @@ func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 			}
 		}
 	}
-	for _, embedded := range to.embeds {
-		if e := g.structs[embedded]; e != nil {
+	for inner, path := range to.inner {
+		if e := g.structs[inner]; e != nil {
 			if goName, goType = g.find(e, name); goName != "" {
-				return goName, goType
+				return path + goName, goType
 			}
 		}
 	}
