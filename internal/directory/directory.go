@@ -75,7 +75,9 @@ func (d *Directory) NamespaceName(id model.NamespaceID) (string, bool) {
 
 // NamespaceHandlers lists the handlers that are notified of problems on the namespace's nodes that name
 // no handler.
-func (d *Directory) NamespaceHandlers(name string) []string { return d.now.Load().namespace(name).Handlers }
+func (d *Directory) NamespaceHandlers(name string) []string {
+	return d.now.Load().namespace(name).Handlers
+}
 
 // Shadow reports whether notifications of the namespace's nodes are written down instead of sent.
 func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespace(namespace).Shadow }
