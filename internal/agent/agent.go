@@ -1,10 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -151,10 +151,11 @@ func (a *Agent) runParts(ctx context.Context, id *pki.Identity, assignment *link
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	watchers.Go(func() { a.facts.watch(checksCtx, &a.cfg) })
-	watchers.Go(func() { a.checks.assets.Run(checksCtx) })
 	a.credentials.set(id, a.cfg.Machine.Now)
 	session := a.linkConfig(id, assignment)
-	a.credentials.setServers(slices.Concat(session.SavedServers, session.Servers))
+	known := slices.Concat(session.SavedServers, session.Servers)
+	a.credentials.servers.Store(&known)
+	watchers.Go(func() { a.checks.assets.Run(checksCtx) })
 	watchers.Go(func() { a.keepCertificate(checksCtx) })
 	linked := make(chan error, 1)
 	go func() {
@@ -189,8 +190,8 @@ type Config struct {
 	FactsEvery  time.Duration // period of measuring the machine; default 1 min
 	StopGrace   time.Duration // time for running commands at a stop; default 5 s
 
-	Machine Machine // default ThisMachine()
-	Dial    func(ctx context.Context, network, addr string) (net.Conn, error)
+	Machine Machine      // default ThisMachine()
+	Dial    pki.Dial     // default link.NewDialer(nil)
 	State   func(string) // receives the agent's state in one line at each change; must not block; may be nil
 	Log     *slog.Logger
 }
@@ -215,15 +216,14 @@ type SpoolLimits struct {
 
 // restrictions lists for Hello the requests that the settings refuse.
 func (c *Config) restrictions() (list []string) {
-	for _, r := range []struct {
-		name string
-		set  bool
-	}{
-		{wire.RestrictRuns, c.Commands.NoRun}, {wire.RestrictCommands, len(c.Commands.Allow) > 0}, {wire.RestrictChanges, c.Commands.AuditOnly},
-	} {
-		if r.set {
-			list = append(list, r.name)
-		}
+	if c.Commands.NoRun {
+		list = append(list, wire.RestrictRuns)
+	}
+	if len(c.Commands.Allow) > 0 {
+		list = append(list, wire.RestrictCommands)
+	}
+	if c.Commands.AuditOnly {
+		list = append(list, wire.RestrictChanges)
 	}
 	return list
 }
@@ -278,15 +278,12 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Machine.Facts == nil {
 		c.Machine.Facts = func() map[string]string { return nil }
 	}
-	if c.AssetDir == "" {
-		c.AssetDir = filepath.Join(c.StateDir, "assets")
+	if c.Dial == nil {
+		c.Dial = link.NewDialer(nil)
 	}
-	if c.FactsEvery <= 0 {
-		c.FactsEvery = factsEvery
-	}
-	if c.Name == "" {
-		c.Name = c.Machine.Host
-	}
+	c.AssetDir = cmp.Or(c.AssetDir, filepath.Join(c.StateDir, "assets"))
+	c.FactsEvery = cmp.Or(c.FactsEvery, factsEvery)
+	c.Name = cmp.Or(c.Name, c.Machine.Host)
 	if c.State == nil {
 		c.State = func(string) {}
 	}

@@ -91,7 +91,7 @@ func (c *checks) retryWithAsset(asset.Sum) {
 // of sessions.
 func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*asset.Source, error) {
 	err := errors.New("no server is known")
-	for _, server := range a.credentials.serverList() {
+	for _, server := range *a.credentials.servers.Load() {
 		var source *asset.Source
 		if source, err = a.fetchFrom(ctx, server, sum, from); err == nil {
 			return source, nil
@@ -101,14 +101,10 @@ func (a *Agent) fetchAsset(ctx context.Context, sum asset.Sum, from int64) (*ass
 }
 
 func (a *Agent) fetchFrom(ctx context.Context, server string, sum asset.Sum, from int64) (*asset.Source, error) {
-	dial := a.cfg.Dial
-	if dial == nil {
-		dial = link.NewDialer(nil)
-	}
-	config := link.TLSFor(wire.AssetProtocol, a.credentials.identity(), a.cfg.Machine.Now)
+	config := link.TLSFor(wire.AssetProtocol, a.credentials.id.Load(), a.cfg.Machine.Now)
 	client := &http.Client{Transport: &http.Transport{
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return link.DialTLS(ctx, dial, config, server)
+			return link.DialTLS(ctx, a.cfg.Dial, config, server)
 		},
 		DisableKeepAlives: true, DisableCompression: true, ResponseHeaderTimeout: 30 * time.Second,
 	}}

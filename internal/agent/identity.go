@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
@@ -72,11 +72,7 @@ func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) 
 // the servers and the CA of its settings or of an earlier request. anyCA: where no CA is named,
 // the first one that a server shows is trusted.
 func (c *Config) enrolment(anyCA bool) (pki.EnrolConfig, error) {
-	dial := c.Dial
-	if dial == nil {
-		dial = link.NewDialer(nil)
-	}
-	enrol := pki.EnrolConfig{StateDir: c.StateDir, Dial: dial, Now: c.Machine.Now, Request: pki.EnrolRequest{
+	enrol := pki.EnrolConfig{StateDir: c.StateDir, Dial: c.Dial, Now: c.Machine.Now, Request: pki.EnrolRequest{
 		Name: c.Name, MachineID: c.Machine.ID, Labels: c.Labels, Facts: c.Machine.Facts(), Groups: c.Groups,
 	}}
 	before, missing := pki.LoadJoinState(c.StateDir)
@@ -155,43 +151,16 @@ const renewalPause = 20 * time.Second
 
 // credentials hold the present identity; the next session uses a renewed certificate.
 type credentials struct {
-	mu      sync.Mutex
-	id      *pki.Identity
-	tls     *tls.Config // with the session tickets of this certificate
-	servers []string    // to ask, as of the last session
+	id      atomic.Pointer[pki.Identity]
+	tls     atomic.Pointer[tls.Config] // with the session tickets of this certificate
+	servers atomic.Pointer[[]string]   // to ask, as of the last session
 
 	refused chan struct{} // capacity 1: a server refused the certificate as expired, or its node as unknown
 }
 
 func (c *credentials) set(id *pki.Identity, now func() time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.id, c.tls = id, link.TLSConfig(id, now)
-}
-
-// TLS returns the configuration of the next session.
-func (c *credentials) TLS() *tls.Config {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tls
-}
-
-func (c *credentials) identity() *pki.Identity {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.id
-}
-
-func (c *credentials) setServers(servers []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.servers = servers
-}
-
-func (c *credentials) serverList() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.servers
+	c.id.Store(id)
+	c.tls.Store(link.TLSConfig(id, now))
 }
 
 // checkRefusal starts a renewal where a server refused the certificate as expired or the node as
@@ -201,10 +170,7 @@ func (c *credentials) checkRefusal(err error) {
 	if !pki.Expired(err) && !(errors.As(err, &refused) && refused.Code == "unknown") {
 		return
 	}
-	select {
-	case c.refused <- struct{}{}:
-	default:
-	}
+	pause.Wake(c.refused)
 }
 
 // keepCertificate renews the certificate until ctx ends: when two thirds of its life are over, and
@@ -225,8 +191,8 @@ func (a *Agent) keepCertificate(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		period := min(renewalCheckEvery, pki.Life(c.identity())/24)
-		if due || !a.serverTime().Before(pki.RenewAt(c.identity())) {
+		period := min(renewalCheckEvery, pki.Life(c.id.Load())/24)
+		if due || !a.serverTime().Before(pki.RenewAt(c.id.Load())) {
 			retry := a.renew(ctx, pending)
 			if pending = retry > 0; pending {
 				timer.Reset(retry)
@@ -237,7 +203,7 @@ func (a *Agent) keepCertificate(ctx context.Context) {
 			}
 		}
 		next := period/2 + rand.N(period)
-		if due := pki.RenewAt(c.identity()).Sub(a.serverTime()); due > 0 {
+		if due := pki.RenewAt(c.id.Load()).Sub(a.serverTime()); due > 0 {
 			next = min(next, due)
 		}
 		timer.Reset(next)
@@ -247,16 +213,14 @@ func (a *Agent) keepCertificate(ctx context.Context) {
 // renew requests a certificate and logs the outcome. A positive retry says that a person must accept
 // the node, and when to ask again. wasPending: the last attempt said so, too.
 func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration) {
-	dial := a.cfg.Dial
-	if dial == nil {
-		dial = link.NewDialer(nil)
-	}
 	next, err := pki.Renew(ctx, pki.RenewConfig{
-		Identity: a.credentials.identity(), StateDir: a.cfg.StateDir, Servers: a.credentials.serverList(), Dial: dial, Now: a.cfg.Machine.Now,
+		Identity: a.credentials.id.Load(), StateDir: a.cfg.StateDir, Servers: *a.credentials.servers.Load(), Dial: a.cfg.Dial, Now: a.cfg.Machine.Now,
 		Says: pki.EnrolRequest{Name: *a.name.Load(), MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels, Facts: a.facts.load(), Groups: a.cfg.Groups},
 	})
 	var pending *pki.PendingError
-	switch class := model.ClassOf(err); {
+	class := model.ClassOf(err)
+	passes := class == model.Unavailable || class == model.Internal || class == model.Limited
+	switch {
 	case ctx.Err() != nil:
 		return 0
 	case err == nil:
@@ -268,23 +232,20 @@ func (a *Agent) renew(ctx context.Context, wasPending bool) (retry time.Duration
 		a.cfg.State("waits to be let in again: " + oneLine(err))
 		retry, _ = RetryJoin(err, pending.Again)
 		return retry
-	case wasPending && (class == model.Unavailable || class == model.Internal || class == model.Limited):
+	case wasPending && passes:
 		retry, _ = RetryJoin(err, 30*time.Second)
 		return retry
-	case class == model.Unavailable || class == model.Internal || class == model.Limited:
-		a.cfg.Log.Warn("certificate could not be renewed; trying again", "until", a.credentials.identity().Certificate.Leaf.NotAfter, "err", err)
+	case passes:
+		a.cfg.Log.Warn("certificate could not be renewed; trying again", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
 		return 0
 	default:
-		a.cfg.Log.Error("the server does not renew this machine's certificate", "until", a.credentials.identity().Certificate.Leaf.NotAfter, "err", err)
+		a.cfg.Log.Error("the server does not renew this machine's certificate", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
 		return 0
 	}
 	a.credentials.set(next, a.cfg.Machine.Now)
 	a.cfg.Log.Info("certificate renewed", "until", next.Certificate.Leaf.NotAfter)
 	if !a.connected.Load() {
-		select {
-		case a.retryNow <- struct{}{}:
-		default:
-		}
+		pause.Wake(a.retryNow)
 	}
 	return 0
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/agent/schedule"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -225,10 +226,7 @@ func (k *requestedRuns) queueLocked(x *requestedRun) {
 	}
 	x.queued = true
 	k.queue = append(k.queue, x)
-	select {
-	case k.ready <- struct{}{}:
-	default:
-	}
+	pause.Wake(k.ready)
 }
 
 // Ready implements link.RunOutputs.

@@ -75,7 +75,7 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial, Chunk: a.units.decode,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
-		Servers: servers, SavedServers: a.session.Servers, TLS: a.credentials.TLS, RetryNow: a.retryNow, Linger: a.cfg.Linger,
+		Servers: servers, SavedServers: a.session.Servers, TLS: a.credentials.tls.Load, RetryNow: a.retryNow, Linger: a.cfg.Linger,
 		Assignment: assignment, Hello: a.hello, Facts: a.currentFacts, FactsChanged: a.facts.changed, Stats: a.stats,
 		RunOutputs: &a.requests, Requests: a.secrets,
 	}
@@ -144,7 +144,8 @@ func (e *events) Connected(server string, w *wire.Welcome) {
 		}
 	}
 	a.cfg.State(Connected + " to " + server + " as " + w.Name)
-	a.credentials.setServers(slices.Concat([]string{server}, now.Servers, a.cfg.Servers, a.credentials.identity().Servers))
+	known := slices.Concat([]string{server}, now.Servers, a.cfg.Servers, a.credentials.id.Load().Servers)
+	a.credentials.servers.Store(&known)
 	a.cfg.Log.Info("connected", "server", server, "name", w.Name)
 }
 
@@ -318,10 +319,7 @@ func (f *factWatch) watch(ctx context.Context, cfg *Config) {
 			cancel()
 		}
 		if f.measure(m) {
-			select {
-			case f.changed <- struct{}{}:
-			default:
-			}
+			pause.Wake(f.changed)
 		}
 		if pause.For(ctx, every-every/4+rand.N(every/2+1)) != nil {
 			return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/source/core"
 )
@@ -99,10 +100,7 @@ func (m *Monitor) Clone(c core.Clone) {
 	m.mu.Lock()
 	m.clones[c.Node.ID] = c
 	m.mu.Unlock()
-	select {
-	case m.cloned <- struct{}{}:
-	default:
-	}
+	pause.Wake(m.cloned)
 }
 
 // watchNodes keeps the events of nodes: `identity`, critical while a second machine connects with a node's

@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // Sum is the SHA-512 of an archive, in hexadecimal digits.
@@ -171,7 +172,7 @@ func (c *Cache) Want(sums map[Sum]bool) {
 	if gone {
 		c.wakeWaitersLocked() // they fetch it all the same
 	}
-	c.nudge()
+	pause.Wake(c.wake)
 }
 
 // RetryNow repeats failed attempts, because a server is connected again.
@@ -183,7 +184,7 @@ func (c *Cache) RetryNow() {
 			e.again, e.wait = c.fetchTime(), 0
 		}
 	}
-	c.nudge()
+	pause.Wake(c.wake)
 }
 
 // fetchTime returns the time at which a newly wanted archive is fetched.
@@ -198,13 +199,6 @@ func (c *Cache) fetchTime() time.Time {
 func (c *Cache) wakeWaitersLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
-}
-
-func (c *Cache) nudge() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Dir returns the folder of an archive. It waits until ctx ends for an archive that is being fetched and
@@ -226,7 +220,7 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 		switch {
 		case e == nil: // the facts have changed: another build is for this machine
 			c.entries[sum] = &entry{wanted: true, again: time.Now()}
-			c.nudge()
+			pause.Wake(c.wake)
 		case e.ready:
 			stale := time.Since(e.used) > usedAgain
 			if stale {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // stalled is the longest pause in a download.
@@ -190,6 +191,6 @@ func (c *Cache) look(sum Sum) {
 	defer c.mu.Unlock()
 	if c.entries[sum] == e && e.ready {
 		e.ready, e.wanted, e.why, e.wait, e.again = false, true, "", 0, time.Now()
-		c.nudge()
+		pause.Wake(c.wake)
 	}
 }

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -113,7 +114,7 @@ type Meter struct {
 	system System
 
 	mu   sync.Mutex
-	full fullName // of the resolver
+	full struct{ host, name string } // the resolver's answer for a host name
 }
 
 // New returns a Meter that has read nothing yet.
@@ -123,10 +124,7 @@ func New(s System) *Meter { return &Meter{system: s} }
 // facts are left out. The caller owns the map.
 func (m *Meter) Measure() map[string]string {
 	t := tree{m.system.Root}
-	host := t.line("proc/sys/kernel/hostname")
-	if host == "" && m.system.Hostname != nil {
-		host = m.system.Hostname()
-	}
+	host := m.host(t)
 	f := map[string]string{
 		Hostname: host, FQDN: m.fqdn(t, host), OS: m.system.OS, Arch: m.system.Arch,
 		CPUs: strconv.Itoa(m.system.CPUs), Kernel: t.line("proc/sys/kernel/osrelease"), Memory: t.memory(),
@@ -238,19 +236,11 @@ func (t tree) memory() string {
 
 // distribution reads os-release(5) in /etc or else in /usr/lib.
 func (t tree) distribution(f map[string]string) {
-	text := t.text("etc/os-release")
-	if text == "" {
-		text = t.text("usr/lib/os-release")
-	}
-	for line := range strings.Lines(text) {
+	names := map[string]string{"ID": Distribution, "VERSION_ID": DistributionVersion, "PRETTY_NAME": DistributionName}
+	for line := range strings.Lines(cmp.Or(t.text("etc/os-release"), t.text("usr/lib/os-release"))) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch key {
-		case "ID":
-			f[Distribution] = unquoted(value)
-		case "VERSION_ID":
-			f[DistributionVersion] = unquoted(value)
-		case "PRETTY_NAME":
-			f[DistributionName] = unquoted(value)
+		if name, ok := names[key]; ok {
+			f[name] = unquoted(value)
 		}
 	}
 }
@@ -263,26 +253,28 @@ func unquoted(v string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "\\`", "`").Replace(v)
 }
 
-// fullName is the resolver's answer for a host name.
-type fullName struct{ host, name string }
-
 // Resolve asks the resolver for the full name of a machine whose host name and hosts
 // file have none, until ctx ends; later Measures report the answer. An answer stays until
 // another one comes: a resolver that is away takes nothing back.
 func (m *Meter) Resolve(ctx context.Context) {
 	t := tree{m.system.Root}
-	host := t.line("proc/sys/kernel/hostname")
-	if host == "" && m.system.Hostname != nil {
-		host = m.system.Hostname()
-	}
+	host := m.host(t)
 	if host == "" || strings.Contains(host, ".") || t.hosts(host) != "" || m.system.Canonical == nil {
 		return
 	}
 	if name, ok := m.system.Canonical(ctx, host); ok && strings.Contains(name, ".") {
 		m.mu.Lock()
-		m.full = fullName{host, name}
+		m.full.host, m.full.name = host, name
 		m.mu.Unlock()
 	}
+}
+
+func (m *Meter) host(t tree) string {
+	host := t.line("proc/sys/kernel/hostname")
+	if host == "" && m.system.Hostname != nil {
+		host = m.system.Hostname()
+	}
+	return host
 }
 
 func (m *Meter) fqdn(t tree, host string) string {

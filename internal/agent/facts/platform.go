@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 )
@@ -25,24 +26,21 @@ func (t tree) container() string {
 	case t.exists("var/run/secrets/kubernetes.io/serviceaccount"), t.exists("run/secrets/kubernetes.io/serviceaccount"):
 		return "kubernetes"
 	}
-	said := t.line("run/systemd/container") // written by systemd inside
-	if said == "" {
-		said = t.line("run/host/container-manager")
-	}
-	if said == "" { // readable for root only
+	said := cmp.Or(t.line("run/systemd/container"), t.line("run/host/container-manager")) // written by systemd inside
+	if said == "" {                                                                       // readable for root only
 		for _, variable := range strings.Split(t.text("proc/1/environ"), "\x00") {
 			if value, ok := strings.CutPrefix(variable, "container="); ok {
 				said = value
 			}
 		}
 	}
-	if said != "" {
-		if said == "lxc-libvirt" {
-			return "lxc"
-		}
-		if said == "oci" {
-			return "container"
-		}
+	switch said {
+	case "":
+	case "lxc-libvirt":
+		return "lxc"
+	case "oci":
+		return "container"
+	default:
 		return said
 	}
 	groups := t.text("proc/1/cgroup")
@@ -146,16 +144,9 @@ func (t tree) cloud(f map[string]string) {
 		f[Cloud], f[CloudInstance], f[CloudRegion], f[CloudZone], f[CloudType] = c.provider, c.instance, c.region, c.zone, c.size
 	}
 	provider, instance, size := t.firmwareCloud()
-	if f[Cloud] == "" {
-		f[Cloud] = provider
-	}
+	f[Cloud] = cmp.Or(f[Cloud], provider)
 	if f[Cloud] == provider { // cloud-init of another provider speaks of another machine
-		if f[CloudInstance] == "" {
-			f[CloudInstance] = instance
-		}
-		if f[CloudType] == "" {
-			f[CloudType] = size
-		}
+		f[CloudInstance], f[CloudType] = cmp.Or(f[CloudInstance], instance), cmp.Or(f[CloudType], size)
 	}
 }
 
@@ -177,29 +168,26 @@ func (t tree) firmwareCloud() (provider, instance, size string) {
 		return "gcp", "", ""
 	case chassis == "7783-7084-3265-9085-8269-3286-77": // Azure, in its own cipher
 		return "azure", "", ""
-	case vendor == "DigitalOcean":
-		return "digitalocean", t.dmi("product_serial"), ""
-	case vendor == "Hetzner":
-		return "hetzner", t.dmi("product_serial"), ""
-	case vendor == "Vultr":
-		return "vultr", t.dmi("product_serial"), ""
-	case vendor == "UpCloud":
-		return "upcloud", t.dmi("product_serial"), ""
 	case vendor == "Scaleway":
 		return "scaleway", "", ""
-	case vendor == "Alibaba Cloud":
-		return "alibaba", t.dmi("product_serial"), ""
 	case vendor == "Exoscale", strings.HasPrefix(product, "Exoscale"):
 		return "exoscale", uuid, ""
-	case vendor == "Akamai", vendor == "Linode":
-		return "akamai", t.dmi("product_serial"), ""
 	case chassis == "OracleCloud.com":
 		return "oracle", "", ""
 	case strings.HasPrefix(product, "OpenStack"), strings.HasPrefix(chassis, "OpenStack"), strings.HasPrefix(vendor, "OpenStack"):
 		return "openstack", uuid, ""
 	}
+	for _, c := range serialClouds {
+		if vendor == c[0] {
+			return c[1], t.dmi("product_serial"), ""
+		}
+	}
 	return "", "", ""
 }
+
+// serialClouds has vendors whose serial number of the machine is its instance, and their providers.
+var serialClouds = [...][2]string{{"DigitalOcean", "digitalocean"}, {"Hetzner", "hetzner"}, {"Vultr", "vultr"}, {"UpCloud", "upcloud"},
+	{"Alibaba Cloud", "alibaba"}, {"Akamai", "akamai"}, {"Linode", "akamai"}}
 
 type instance struct{ provider, instance, region, zone, size string }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -227,10 +228,7 @@ func (r *runner) setPace(m *wire.BackPressure) (slowed bool) {
 	slowed = r.pace.Slow(now)
 	r.pace.Ask(now, m, r.random())
 	r.paceMu.Unlock()
-	select {
-	case r.acked <- struct{}{}:
-	default:
-	}
+	pause.Wake(r.acked)
 	return slowed
 }
 
@@ -323,10 +321,7 @@ func (r *runner) Assigned(_ *Session, held *Assignment) { r.events.Assigned(held
 // Acked implements Handler.
 func (r *runner) Acked(_ *Session, ack *wire.Ack) {
 	r.source.Acked(ack)
-	select {
-	case r.acked <- struct{}{}:
-	default:
-	}
+	pause.Wake(r.acked)
 }
 
 // RunNow implements Handler.

@@ -192,10 +192,7 @@ func (r *runner) watchPreferred(ctx context.Context, server string, preferred ch
 			r.base.Log.Debug("the preferred server does not answer yet", "server", *first, "err", err)
 			continue
 		}
-		select {
-		case preferred <- struct{}{}:
-		default:
-		}
+		pause.Wake(preferred)
 		return
 	}
 }

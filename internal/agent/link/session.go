@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -188,10 +189,7 @@ func (s *Session) Read() error {
 		s.heard.Store(int64(s.cfg.Now().Sub(s.began)))
 		if op == wsconn.Pong {
 			s.outputBytes.Store(0)
-			select {
-			case s.room <- struct{}{}:
-			default:
-			}
+			pause.Wake(s.room)
 		}
 		if op != wsconn.Binary {
 			continue

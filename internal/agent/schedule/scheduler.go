@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/when"
 )
 
@@ -174,7 +175,7 @@ func (s *Scheduler) Set(jobs []Job) error {
 			s.remove(id, e)
 		}
 	}
-	s.nudge()
+	pause.Wake(s.wake)
 	return nil
 }
 
@@ -204,9 +205,9 @@ func (s *Scheduler) planFirst(e *entry, now time.Duration) {
 func (s *Scheduler) push(e *entry) {
 	if e.index >= 0 {
 		heap.Fix(&s.heap, e.index)
-		return
+	} else {
+		heap.Push(&s.heap, e)
 	}
-	heap.Push(&s.heap, e)
 }
 
 func (s *Scheduler) remove(id Key, e *entry) {
@@ -384,13 +385,6 @@ func (s *Scheduler) stop(cancel context.CancelFunc) {
 	case <-grace.C:
 		cancel()
 		<-idle
-	}
-}
-
-func (s *Scheduler) nudge() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -166,7 +167,7 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 	k.requests[a.id] = a
 	k.unsent = append(k.unsent, a)
 	if k.session {
-		k.wakeLocked()
+		pause.Wake(k.ready)
 	}
 	k.mu.Unlock()
 	timer := time.NewTimer(answerTimeout)
@@ -187,11 +188,9 @@ func (k *Keeper) served(ctx context.Context, list []model.ChunkSecret) (map[stri
 			return nil, fmt.Errorf("secret %s is not available: the server's answer leaves it out", name)
 		}
 		g := &a.values[i]
-		err := error(nil)
+		err := model.CheckSecretValue(string(g.Value))
 		if g.Error != "" {
 			err = errors.New(g.Error)
-		} else {
-			err = model.CheckSecretValue(string(g.Value))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("secret %s is not available: %w", name, err)
@@ -238,14 +237,6 @@ func (k *Keeper) endLocked(a *request, values []wire.SecretValue, err error) {
 	close(a.done)
 }
 
-// wakeLocked wakes the link.
-func (k *Keeper) wakeLocked() {
-	select {
-	case k.ready <- struct{}{}:
-	default:
-	}
-}
-
 // Ready has a value after a request was added.
 func (k *Keeper) Ready() <-chan struct{} { return k.ready }
 
@@ -271,7 +262,7 @@ func (k *Keeper) Connected(features uint32) {
 			k.endLocked(a, nil, errOld)
 		}
 	} else if len(k.unsent) > 0 {
-		k.wakeLocked()
+		pause.Wake(k.ready)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -225,15 +226,7 @@ func (s *Spool) add(l wire.Lane, signal *wire.Signal, urgent bool) {
 	s.store()
 	s.makeRoom()
 	s.maintain()
-	s.wakeSender()
-}
-
-// wakeSender wakes the goroutine that sends.
-func (s *Spool) wakeSender() {
-	select {
-	case s.notify <- struct{}{}:
-	default:
-	}
+	pause.Wake(s.notify)
 }
 
 func age(nowMs, atMs uint64) int64 {
