@@ -186,14 +186,10 @@ func (e *events) Assigned(assignment *link.Assignment) {
 	a.cfg.Log.Info("assignment in force", "checks", len(assignment.Chunks), "revision", assignment.Generation.Revision)
 }
 
-// Turn implements link.Events.
-func (e *events) Turn(t *wire.Turn) { (*Agent)(e).checks.runTurn(t) }
-
-// Reply implements link.Events.
+// These methods of link.Events pass requests and replies on.
+func (e *events) Turn(t *wire.Turn)      { (*Agent)(e).checks.runTurn(t) }
 func (e *events) Reply(x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
-
-// RunNow implements link.Events.
-func (e *events) RunNow(r *wire.Run) { (*Agent)(e).requests.request(r) }
+func (e *events) RunNow(r *wire.Run)     { (*Agent)(e).requests.request(r) }
 
 // part runs the units of one kind of chunk. units calls it with its lock held, one call at a time.
 type part interface {

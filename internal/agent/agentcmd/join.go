@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -214,7 +213,7 @@ func confirm(env Env, yes bool) error {
 }
 
 // dialer returns a dialer through the proxy of the settings, or of the lower-case variables.
-func (w *rawValues) dialer(getenv func(string) string) (func(ctx context.Context, network, addr string) (net.Conn, error), error) {
+func (w *rawValues) dialer(getenv func(string) string) (pki.Dial, error) {
 	proxy, except := cmp.Or(w.proxy, getenv("https_proxy")), cmp.Or(w.noProxy, getenv("no_proxy"))
 	if err := link.CheckProxy(proxy); err != nil {
 		return nil, err

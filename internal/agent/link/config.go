@@ -2,16 +2,15 @@ package link
 
 import (
 	"cmp"
-	"context"
 	"crypto/ed25519"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -25,7 +24,7 @@ type Config struct {
 	TLS       *tls.Config       // from TLSConfig; nil: plain, loopback only
 	ServerKey ed25519.PublicKey // verifies assignments; empty (benchmarks only): not verified
 	// Dial connects to a server, through a proxy where one is set; nil: NewDialer(nil).
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	Dial pki.Dial
 	// Chunk decodes one chunk, so that many agents in one process can share them; nil: wire.DecodeChunk.
 	Chunk DecodeChunk
 	// BootMs reads the boot clock in milliseconds, which the ages of results are measured on. Nil:
@@ -66,13 +65,9 @@ func (c *Config) complete() *Config {
 	if c.done {
 		return c
 	}
-	d := *c
-	d.done = true
-	d.defaults()
-	return &d
-}
-
-func (c *Config) defaults() {
+	copied := *c
+	c = &copied
+	c.done = true
 	if c.Dial == nil {
 		c.Dial = NewDialer(nil)
 	}
@@ -96,6 +91,7 @@ func (c *Config) defaults() {
 	c.PingAfter = cmp.Or(c.PingAfter, 20*time.Second)
 	c.DeadAfter = cmp.Or(c.DeadAfter, 60*time.Second)
 	c.Write = cmp.Or(c.Write, 10*time.Second)
+	return c
 }
 
 // Complete returns the configuration with its defaults, for owners of many sessions: Open then makes

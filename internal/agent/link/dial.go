@@ -61,17 +61,25 @@ func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config
 }
 
 // DialTLS connects by dial and makes a TLS handshake.
-func DialTLS(ctx context.Context, dial func(ctx context.Context, network, addr string) (net.Conn, error), config *tls.Config, addr string) (net.Conn, error) {
+func DialTLS(ctx context.Context, dial pki.Dial, config *tls.Config, addr string) (net.Conn, error) {
 	nc, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(nc, withServerName(config, addr))
-	if err := conn.HandshakeContext(ctx); err != nil {
+	conn, err := handshake(ctx, nc, config, addr)
+	if err != nil {
 		nc.Close()
-		return nil, err
 	}
-	return conn, nil
+	return conn, err
+}
+
+// handshake makes a TLS handshake with the server at addr; without a configuration it returns nc.
+func handshake(ctx context.Context, nc net.Conn, config *tls.Config, addr string) (net.Conn, error) {
+	if config == nil {
+		return nc, nil
+	}
+	conn := tls.Client(nc, withServerName(config, addr))
+	return conn, conn.HandshakeContext(ctx)
 }
 
 // withServerName sends the server's name (SNI), for balancers that route by it.
@@ -88,7 +96,7 @@ func withServerName(config *tls.Config, addr string) *tls.Config {
 // NewDialer returns a dialer that follows HTTPS_PROXY and NO_PROXY, as lookup (nil: the environment)
 // returns them: it opens tunnels by CONNECT, with credentials where the URL has some. Enrolment,
 // renewals and sessions dial with it.
-func NewDialer(lookup func(string) string) func(ctx context.Context, network, addr string) (net.Conn, error) {
+func NewDialer(lookup func(string) string) pki.Dial {
 	if lookup == nil {
 		lookup = os.Getenv
 	}

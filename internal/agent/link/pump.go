@@ -103,11 +103,10 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 	var lingering time.Time // when the oldest unsent signal arrived; zero: there is none
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var outputs <-chan struct{}
+	var outputs, requests <-chan struct{}
 	if r.cfg.RunOutputs != nil {
 		outputs = r.cfg.RunOutputs.Ready()
 	}
-	var requests <-chan struct{}
 	if r.cfg.Requests != nil {
 		requests = r.cfg.Requests.Ready()
 	}
@@ -177,15 +176,12 @@ func (r *runner) pump(ctx context.Context, s *Session, ended chan error, preferr
 
 // sendRequests sends all requests that wait.
 func (r *runner) sendRequests(s *Session) error {
-	for {
-		x, ok := r.cfg.Requests.Next()
-		if !ok {
-			return nil
-		}
+	for x, ok := r.cfg.Requests.Next(); ok; x, ok = r.cfg.Requests.Next() {
 		if err := s.Exchange(&x); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 // sendFacts sends the facts, labels and groups where the session knows other ones.
@@ -244,11 +240,10 @@ func (r *runner) drain(s *Session) (sent bool, err error) {
 			shortenResult(&r.batch, most)
 		}
 		err := s.Send(&r.batch)
-		r.waiting = errors.Is(err, ErrWindowFull)
-		switch {
-		case r.waiting:
+		if r.waiting = errors.Is(err, ErrWindowFull); r.waiting {
 			return sent, nil
-		case err != nil:
+		}
+		if err != nil {
 			return sent, err
 		}
 		sent = true
@@ -315,23 +310,17 @@ func (r *runner) OpenedSession(_ *Session, w *wire.Welcome) {
 	r.events.Connected(r.server, w)
 }
 
-// Assigned implements Handler.
-func (r *runner) Assigned(_ *Session, held *Assignment) { r.events.Assigned(held) }
-
 // Acked implements Handler.
 func (r *runner) Acked(_ *Session, ack *wire.Ack) {
 	r.source.Acked(ack)
 	pause.Wake(r.acked)
 }
 
-// RunNow implements Handler.
-func (r *runner) RunNow(_ *Session, asked *wire.Run) { r.events.RunNow(asked) }
-
-// Turn implements Handler.
-func (r *runner) Turn(_ *Session, t *wire.Turn) { r.events.Turn(t) }
-
-// Reply implements Handler.
-func (r *runner) Reply(_ *Session, x *wire.Exchange) { r.events.Reply(x) }
+// These methods of Handler pass messages on to Events.
+func (r *runner) Assigned(_ *Session, held *Assignment) { r.events.Assigned(held) }
+func (r *runner) RunNow(_ *Session, asked *wire.Run)    { r.events.RunNow(asked) }
+func (r *runner) Turn(_ *Session, t *wire.Turn)         { r.events.Turn(t) }
+func (r *runner) Reply(_ *Session, x *wire.Exchange)    { r.events.Reply(x) }
 
 // BackPressure implements Handler.
 func (r *runner) BackPressure(_ *Session, m *wire.BackPressure) {

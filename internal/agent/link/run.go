@@ -125,13 +125,10 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		} else {
 			next++
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-cfg.RetryNow:
-			timer.Stop()
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
 		}
 	}
@@ -188,7 +185,7 @@ func (r *runner) watchPreferred(ctx context.Context, server string, preferred ch
 		if first == nil || *first == server {
 			continue
 		}
-		if err := r.base.handshake(ctx, *first); err != nil {
+		if err := r.base.tryServer(ctx, *first); err != nil {
 			r.base.Log.Debug("the preferred server does not answer yet", "server", *first, "err", err)
 			continue
 		}
@@ -197,8 +194,8 @@ func (r *runner) watchPreferred(ctx context.Context, server string, preferred ch
 	}
 }
 
-// handshake connects to a server, verifies its certificate and disconnects.
-func (c *Config) handshake(ctx context.Context, addr string) error {
+// tryServer connects to a server, verifies its certificate and disconnects.
+func (c *Config) tryServer(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Handshake)
 	defer cancel()
 	nc, err := c.Dial(ctx, "tcp", addr)
@@ -206,10 +203,8 @@ func (c *Config) handshake(ctx context.Context, addr string) error {
 		return fmt.Errorf("connect to server %s: %w", addr, err)
 	}
 	defer nc.Close()
-	if c.TLS == nil {
-		return nil
-	}
-	return tls.Client(nc, withServerName(c.TLS, addr)).HandshakeContext(ctx)
+	_, err = handshake(ctx, nc, c.TLS, addr)
+	return err
 }
 
 // Bounds of BackPressure, whatever the server sends: a server that needs more repeats it, and a faulty

@@ -1,12 +1,13 @@
 package link
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,12 +95,9 @@ func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held
 }
 
 func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wire.Hello) error {
-	if s.cfg.TLS != nil {
-		c := tls.Client(nc, withServerName(s.cfg.TLS, addr))
-		if err := c.HandshakeContext(ctx); err != nil {
-			return err
-		}
-		nc = c
+	nc, err := handshake(ctx, nc, s.cfg.TLS, addr)
+	if err != nil {
+		return err
 	}
 	conn, err := wsconn.Connect(nc, addr, Path, wire.Subprotocol, wsconn.Options{Timeout: s.cfg.Write, Buffers: &s.cfg.Shared.ws})
 	if err != nil {
@@ -152,21 +150,14 @@ func (s *Session) readWelcome() error {
 			if w.Protocol != wire.Protocol {
 				return fmt.Errorf("server speaks version %d of the protocol, this agent version %d", w.Protocol, wire.Protocol)
 			}
-			s.maxFrame = orLimit(w.MaxFrame, wire.MaxFrame)
-			s.maxUnacked = orLimit(w.MaxUnacked, 1<<30)
+			s.maxFrame = int(min(cmp.Or(w.MaxFrame, wire.MaxFrame), wire.MaxFrame))
+			s.maxUnacked = int(min(cmp.Or(w.MaxUnacked, 1<<30), 1<<30))
 			_ = s.conn.NetConn().SetReadDeadline(time.Time{})
 			s.h.OpenedSession(s, &w)
 			return nil
 		}
 		return fmt.Errorf("server answers Hello with message %d", kind)
 	}
-}
-
-func orLimit(asked uint32, limit int) int {
-	if asked == 0 || int(asked) > limit {
-		return limit
-	}
-	return int(asked)
 }
 
 func refused(body []byte) error {
@@ -211,29 +202,13 @@ func (s *Session) frame(frame []byte) error {
 	case wire.KindAssignment:
 		return s.assigned(body)
 	case wire.KindRun:
-		var r wire.Run
-		if err := r.Decode(body); err != nil {
-			return err
-		}
-		s.h.RunNow(s, &r)
+		return deliver(body, func(m *wire.Run) { s.h.RunNow(s, m) })
 	case wire.KindTurn:
-		var t wire.Turn
-		if err := t.Decode(body); err != nil {
-			return err
-		}
-		s.h.Turn(s, &t)
+		return deliver(body, func(m *wire.Turn) { s.h.Turn(s, m) })
 	case wire.KindExchange:
-		var x wire.Exchange
-		if err := x.Decode(body); err != nil {
-			return err
-		}
-		s.h.Reply(s, &x)
+		return deliver(body, func(m *wire.Exchange) { s.h.Reply(s, m) })
 	case wire.KindBackPressure:
-		var m wire.BackPressure
-		if err := m.Decode(body); err != nil {
-			return err
-		}
-		s.h.BackPressure(s, &m)
+		return deliver(body, func(m *wire.BackPressure) { s.h.BackPressure(s, m) })
 	case wire.KindBye:
 		var m wire.Bye
 		if err := m.Decode(body); err != nil {
@@ -248,6 +223,19 @@ func (s *Session) frame(frame []byte) error {
 	return nil // a message of a later version is ignored
 }
 
+// deliver decodes a message for to.
+func deliver[T any, P interface {
+	*T
+	Decode(body []byte) error
+}](body []byte, to func(P)) error {
+	message := P(new(T))
+	if err := message.Decode(body); err != nil {
+		return err
+	}
+	to(message)
+	return nil
+}
+
 func (s *Session) acked(body []byte) error {
 	ack := s.cfg.Shared.acks.Get().(*wire.Ack)
 	defer s.cfg.Shared.acks.Put(ack)
@@ -255,27 +243,17 @@ func (s *Session) acked(body []byte) error {
 		return err
 	}
 	s.mu.Lock()
-	left := s.flights[:0]
-	for _, f := range s.flights {
-		if covered(ack.Last, f) {
+	s.flights = slices.DeleteFunc(s.flights, func(f flight) bool {
+		i := slices.IndexFunc(ack.Last, func(l wire.StreamLast) bool { return l.StreamKey == f.StreamKey })
+		covered := i >= 0 && f.last <= ack.Last[i].Last
+		if covered {
 			s.unacked -= f.size
-		} else {
-			left = append(left, f)
 		}
-	}
-	s.flights = left
+		return covered
+	})
 	s.mu.Unlock()
 	s.h.Acked(s, ack)
 	return nil
-}
-
-func covered(last []wire.StreamLast, f flight) bool {
-	for _, l := range last {
-		if l.StreamKey == f.StreamKey {
-			return f.last <= l.Last
-		}
-	}
-	return false
 }
 
 // assigned applies a message and answers with the assignment in force. After a message that cannot be
