@@ -34,14 +34,7 @@ server work too: muster server --help.`,
 		Example: "  muster up\n  muster up --data /tmp/try --listen :0 --listen-admin 127.0.0.1:0 --demo 300",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(cmd.Flags(), os.Getenv)
-			if err != nil {
-				return err
-			}
-			if cfg.LogFile == "" {
-				cfg.LogFile = filepath.Join(cfg.Data, "muster.log")
-			}
-			book, err := serverlog.Open(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
+			cfg, book, log, err := setUp(cmd, "muster.log")
 			if err != nil {
 				return err
 			}
@@ -54,8 +47,6 @@ server work too: muster server --help.`,
 					return err
 				}
 			}
-			log := book.Logger(cfg.LogFormat)
-			warnUnknownSettings(log)
 			ctx, stop := handleSignals(cmd.Context(), cmd, book, log)
 			defer stop()
 			if term.IsTerminal(int(os.Stdout.Fd())) { // the end of the terminal stops Muster, as Ctrl-C does
@@ -63,8 +54,10 @@ server work too: muster server --help.`,
 				ctx, stopHangup = signal.NotifyContext(ctx, syscall.SIGHUP)
 				defer stopHangup()
 			}
-			limitHeap()
-			up := &Up{Config: cfg, Demo: demo, NoDemo: demo == 0 && cmd.Flags().Changed("demo"), Context: path, Program: os.Args[0], Out: cmd.OutOrStdout(), Log: log, Book: book}
+			up := &Up{
+				Config: cfg, Demo: demo, NoDemo: demo == 0 && cmd.Flags().Changed("demo"), Context: path, Program: os.Args[0],
+				Out: cmd.OutOrStdout(), Log: log, Book: book,
+			}
 			return up.Run(ctx)
 		},
 	}
@@ -87,17 +80,10 @@ func ServerCommand() *cobra.Command {
 		Example: "  muster server --data /var/lib/muster --advertise muster.example.org\n  muster server --config /etc/muster/muster.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(cmd.Flags(), os.Getenv)
+			cfg, book, log, err := setUp(cmd, "")
 			if err != nil {
 				return err
 			}
-			book, err := serverlog.Open(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
-			if err != nil {
-				return err
-			}
-			log := book.Logger(cfg.LogFormat)
-			warnUnknownSettings(log)
-			limitHeap()
 			ctx, stop := handleSignals(cmd.Context(), cmd, book, log)
 			defer stop()
 			manager := sdnotify.Manager{Socket: os.Getenv("NOTIFY_SOCKET")}
@@ -122,14 +108,31 @@ func ServerCommand() *cobra.Command {
 	return c
 }
 
-// warnUnknownSettings logs environment variables that are no setting, with the most similar setting.
-func warnUnknownSettings(log *slog.Logger) {
+// setUp reads the settings, opens the log and limits the heap of a server's process. logFile is the default file of the
+// log in the data folder; empty: standard error.
+func setUp(cmd *cobra.Command, logFile string) (*config.Server, *serverlog.Log, *slog.Logger, error) {
+	cfg, err := config.Load(cmd.Flags(), os.Getenv)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if cfg.LogFile == "" && logFile != "" {
+		cfg.LogFile = filepath.Join(cfg.Data, logFile)
+	}
+	book, err := serverlog.Open(cfg, cmd.ErrOrStderr(), os.Getenv("JOURNAL_STREAM"))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	log := book.Logger(cfg.LogFormat)
 	for name, similar := range config.Misspelt(os.Environ()) {
 		log.Warn("the environment variable is no setting and is ignored", "variable", name, "similar", similar)
 	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(heapGrowth)
+	}
+	return cfg, book, log, nil
 }
 
-// untilStopped ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it
+// handleSignals ends its context at SIGINT or SIGTERM (a second one kills). At SIGHUP it
 // reopens the log and reads its level again.
 func handleSignals(ctx context.Context, cmd *cobra.Command, book *serverlog.Log, log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
@@ -163,10 +166,3 @@ func handleSignals(ctx context.Context, cmd *cobra.Command, book *serverlog.Log,
 // half of Go's default: a server's heap is mostly live (sessions, states), and memory is worth more here than one or two
 // per cent of CPU.
 const heapGrowth = 50
-
-// limitHeap sets heapGrowth for this process, unless GOGC is set.
-func limitHeap() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
-	}
-}

@@ -5,11 +5,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -69,5 +73,81 @@ func TestSeparateAgentListener(t *testing.T) {
 			}
 			conn.Close()
 		}
+	}
+}
+
+// What may stand in --advertise and --agent-servers with a port, or in brackets, stands in
+// the certificate without.
+func TestCertificateNames(t *testing.T) {
+	cfg := &config.Server{
+		Advertise:    []string{"muster.example.org", "10.0.0.7:9443", "[fd00::7]:8443", "[fd00::8]"},
+		AgentServers: []string{"agents.example.org:443", "[fd00::7]:8443"},
+	}
+	want := []string{"localhost", "127.0.0.1", "::1", "agents.example.org", "fd00::7", "muster.example.org", "10.0.0.7", "fd00::8"}
+	if got := certificateNames(t.Context(), cfg); !slices.Equal(got, want) {
+		t.Errorf("names %q, want %q", got, want)
+	}
+}
+
+// A join token names first what leads somewhere from another machine.
+func TestSortForAgents(t *testing.T) {
+	names := []string{"localhost", "127.0.0.1", "::1", "tower", "tower.example.org", "172.17.0.1", "fd00::2", "192.0.2.2", "2001:db8::2", "10.0.0.2"}
+	inside := map[string]bool{"172.17.0.1": true}
+	for _, c := range []struct {
+		bound string
+		want  []string
+	}{
+		{"::", []string{"tower.example.org", "192.0.2.2", "10.0.0.2", "2001:db8::2", "fd00::2", "tower", "172.17.0.1", "127.0.0.1"}},
+		{"0.0.0.0", []string{"tower.example.org", "192.0.2.2", "10.0.0.2", "tower", "172.17.0.1", "127.0.0.1"}},
+		{"10.0.0.2", []string{"10.0.0.2"}},
+		{"127.0.0.1", []string{"127.0.0.1"}},
+	} {
+		if got := sortForAgents(net.ParseIP(c.bound), names, inside); !slices.Equal(got, c.want) {
+			t.Errorf("listening on %s: %q, want %q", c.bound, got, c.want)
+		}
+	}
+}
+
+// A result goes from a session with a certificate to a delivery, and the address outside is
+// called; also behind a balancer on this machine, and with a listener for agents alone.
+func TestWatchdogEndToEnd(t *testing.T) {
+	for name, args := range map[string][]string{
+		"usual":    nil,
+		"balanced": {"--proxy-from", "127.0.0.1"},
+		"apart":    {"--listen-agents", "127.0.0.1:0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			called := make(chan string, 100)
+			outside := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				select {
+				case called <- r.Method + " " + string(body):
+				default:
+				}
+			}))
+			defer outside.Close()
+			s, stop := start(t, settings(t, filepath.Join(t.TempDir(), "data"), append(args, "--watchdog-interval", "1s", "--watchdog-url", outside.URL)...))
+			if body := <-called; !strings.HasPrefix(body, "POST ") || !strings.Contains(body, `"kind":"beat"`) {
+				t.Errorf("called with %s", body)
+			}
+			<-called
+			testenv.Until(t, "the event says how long it took", func() bool {
+				event, ok := s.view.Get(model.ServerNode, model.WatchdogCheck)
+				return ok && event.Status == model.OK && strings.Contains(event.Output, "the last synthetic result took ")
+			})
+			outside.Close()
+			testenv.Until(t, "the event says that nobody answers there", func() bool {
+				event, ok := s.view.Get(model.ServerNode, model.WatchdogCheck)
+				return ok && event.Status == model.Warning && strings.Contains(event.Output, "could not be called")
+			})
+			if n := s.sessions.Sessions(); n > 1 {
+				t.Errorf("%d sessions", n)
+			}
+			if said, ok := s.view.Get(model.ServerNode, model.KeepaliveCheck); ok {
+				t.Errorf("the server judges its own sign of life: %+v", said)
+			}
+			stop()
+		})
 	}
 }

@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"database/sql"
 	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -14,8 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/react"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // settings for a server of a test: everything in a folder, every port chosen by the
@@ -127,6 +135,154 @@ func TestAllQueuesListed(t *testing.T) {
 		want, set := map[string]int64{"requests": 7, "journal": 9 << 20, "event-view-0": 40, "deliveries": 11}[q.Name]
 		if set && q.Capacity != want || q.Name == "reactions" && q.Policy != queue.Block {
 			t.Errorf("%+v", q)
+		}
+	}
+}
+
+// The event of a clone outlives a restart. That the next server continues it: see package selfcheck.
+func TestCloneEventSurvivesRestart(t *testing.T) {
+	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
+	s, stop := start(t, cfg)
+	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
+	member, err := s.intent.Register(t.Context(), "key of web01", pki.JoinToken{Namespace: model.DefaultNamespaceName}, pki.EnrolRequest{Name: "web01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, _ := s.intent.LookupNode(member.UID)
+	testenv.Until(t, "the planner knows the node", func() bool { return s.directory.For(info.ID) != nil })
+	s.monitor.Clone(core.Clone{
+		Node:    core.Node{ID: info.ID, Name: info.Name},
+		Holder:  core.Peer{Address: "10.0.0.1", Machine: "11111111", Since: time.Unix(1_700_000_000, 0).UTC()},
+		Refused: core.Peer{Address: "10.0.0.2", Machine: "22222222"},
+	})
+	critical := func() bool {
+		e, ok := s.view.Get(info.ID, model.IdentityCheck)
+		return ok && e.Status == model.Critical && strings.Contains(e.Output, "10.0.0.2 (machine 22222222)")
+	}
+	testenv.Until(t, "the event tells", critical)
+	stop()
+	s, _ = start(t, cfg)
+	if !critical() {
+		t.Error("the event is gone after a restart")
+	}
+}
+
+// criticalCommit is a commit in which the server says that its first node is not well.
+type criticalCommit struct{}
+
+func (criticalCommit) Position() journal.Position  { return journal.Position{Log: 1, Number: 1} }
+func (criticalCommit) Received() int64             { return int64(365 * 24 * time.Hour) }
+func (criticalCommit) Listening() time.Duration    { return time.Second }
+func (criticalCommit) Sections() []journal.Section { return []journal.Section{1} }
+func (criticalCommit) Retain()                     {}
+func (criticalCommit) Release()                    {}
+func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
+	return fn(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: 1,
+		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
+}
+
+// A snapshot that is made between a commit and what it caused is of no use before that has been
+// handed on and recorded: a restart from it would never tell of the problem.
+func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		emits, goOn := make(chan struct{}), make(chan struct{})
+		s := &pipeline{reactor: react.New(react.Options{})}
+		s.view = event.New(shard.New(shard.Options{}), event.Options{Emit: func(ts []event.Transition) {
+			close(emits)
+			<-goOn
+			s.reactor.Emit(ts)
+		}})
+		go func() { _ = s.view.Apply(criticalCommit{}) }()
+		<-emits
+		_, at := s.view.Snapshot(1, nil)
+		if at.Number != 1 {
+			t.Fatalf("the snapshot is of commit %d", at.Number)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		answer := make(chan error, 1)
+		go func() { answer <- s.waitRecorded(ctx, at) }()
+		before := func(what string) {
+			synctest.Wait()
+			select {
+			case err := <-answer:
+				t.Fatalf("it may be used before the problem %s (%v)", what, err)
+			default:
+			}
+		}
+		before("was handed on")
+		close(goOn)
+		before("is recorded")
+		cancel()
+		if err := <-answer; err == nil {
+			t.Error("it may be used, and nobody has recorded the problem")
+		}
+	})
+}
+
+// What history lost of an open problem, as a server does that is killed between two writes, is found
+// when it starts again.
+func TestLostProblemRestoredAtStart(t *testing.T) {
+	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
+	s, stop := start(t, cfg)
+	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
+	if err := s.recorder.OwnResult(t.Context(), model.IdentityCheck, model.Critical, "two of them"); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	testenv.Until(t, "history has the problem", func() bool {
+		if st, ok := s.view.Get(model.ServerNode, model.IdentityCheck); ok && st.Problem != nil {
+			id = st.Problem.ID
+		}
+		_, err := s.history.Problem(t.Context(), id)
+		return err == nil
+	})
+	stop()
+	db, err := sql.Open("sqlite", filepath.Join(cfg.Data, "history.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := db.Exec(`DELETE FROM history_problems WHERE id = ?`, id); err != nil {
+		t.Fatal(err)
+	} else if n, err := done.RowsAffected(); n != 1 {
+		t.Fatalf("%d problems deleted, %v", n, err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, _ = start(t, cfg)
+	testenv.Until(t, "history has it again", func() bool {
+		p, err := s.history.Problem(t.Context(), id)
+		return err == nil && p.Closed.IsZero() && p.Output == "two of them"
+	})
+}
+
+// Another machine may take a node's place when the node's silence was reported and the grace is over; a start of the
+// server, or of the node, restarts the count.
+func TestRemainingAbsence(t *testing.T) {
+	now := time.Unix(10_000, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	const need = 210 * time.Second
+	long := time.Hour
+	for name, c := range map[string]struct {
+		heard                    time.Duration // ago; zero: never
+		silent, stopped          bool
+		started, written, awaits time.Duration
+	}{
+		"silent for long":                    {long, true, false, long, long, 0},
+		"silent, within the grace":           {150 * time.Second, true, false, long, long, 60 * time.Second},
+		"the server has just started":        {long, true, false, 10 * time.Second, long, 200 * time.Second},
+		"the listening clock says otherwise": {long, false, false, long, long, time.Second},
+		"stopped on purpose, for a reboot":   {10 * time.Second, false, true, long, long, 200 * time.Second},
+		"stopped on purpose, for long":       {long, false, true, long, long, 0},
+		"joined, and has not come yet":       {0, false, false, long, 10 * time.Second, 200 * time.Second},
+		"never came":                         {0, false, false, long, long, 0},
+	} {
+		sum := event.Summary{Silent: c.silent, Stopped: c.stopped}
+		if c.heard != 0 {
+			sum.Heard = ago(c.heard).UnixNano()
+		}
+		if got := remainingAbsence(sum, need, ago(c.started), ago(c.written), now); got != c.awaits {
+			t.Errorf("%s: %v, want %v", name, got, c.awaits)
 		}
 	}
 }

@@ -69,7 +69,14 @@ func (u *Up) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := u.prepare(ctx, s)
+	err = applyStarter(ctx, s.intent)
+	if err == nil {
+		err = u.saveContext(ctx, s)
+	}
+	var a *agent.Agent
+	if err == nil {
+		a, err = u.newAgent(ctx, s)
+	}
 	if err != nil {
 		u.showPassword(password) // no later start shows it
 		return err
@@ -119,17 +126,6 @@ func (u *Up) Run(ctx context.Context) error {
 		return nil
 	})
 	return g.Wait()
-}
-
-// prepare makes the starter set, the context file and the agent.
-func (u *Up) prepare(ctx context.Context, s *Server) (*agent.Agent, error) {
-	if err := applyStarter(ctx, s.intent); err != nil {
-		return nil, err
-	}
-	if err := u.saveContext(ctx, s); err != nil {
-		return nil, err
-	}
-	return u.newAgent(ctx, s)
 }
 
 // agentStopTime is the time that a stop waits for agents: their commands have 5 s to end.
@@ -271,17 +267,11 @@ func (u *Up) showStart(s *Server, password string) {
 		host = "NAME"
 	}
 	fmt.Fprint(u.Out, "\nIn a second terminal:\n\n")
-	next := [][2]string{
-		{u.Program + " status", "the state of everything"}, {u.Program + " get events" + all, "all events, the worst first"},
-		{u.Program + " describe node " + intent.NodeName(host), "this machine"},
-		{u.Program + " node token", "the command that adds another machine"},
-	}
-	wide := 0
-	for _, n := range next {
-		wide = max(wide, len(n[0]))
-	}
-	for _, n := range next {
-		fmt.Fprintf(u.Out, "  %-*s   %s\n", wide, n[0], n[1])
+	this := " describe node " + intent.NodeName(host)
+	wide := len(u.Program) + max(len(this), len(" get events")+len(all))
+	for _, n := range [][2]string{{" status", "the state of everything"}, {" get events" + all, "all events, the worst first"},
+		{this, "this machine"}, {" node token", "the command that adds another machine"}} {
+		fmt.Fprintf(u.Out, "  %-*s   %s\n", wide, u.Program+n[0], n[1])
 	}
 	fmt.Fprint(u.Out, "\nCtrl-C stops Muster; its data is kept.\n")
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,97 +111,64 @@ func networks(words []string) ([]netip.Prefix, error) {
 // check returns the errors of settings that contradict each other.
 func (s *Server) check() []error {
 	var problems []error
-	bad := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
-	if s.Pending != "on" && s.Pending != "off" {
-		bad("pending: %q: want on or off", s.Pending)
-	}
-	if s.WatchdogInterval < model.Duration(time.Second) {
-		bad("watchdog-interval (%s) must be at least 1s", s.WatchdogInterval)
-	}
-	if u, err := url.Parse(s.WatchdogURL); s.WatchdogURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		bad("watchdog-url must be an address such as https://hc.example.org/ping/…")
-	}
-	if s.KeepaliveTimeout <= s.KeepaliveInterval {
-		bad("keepalive-timeout (%s) must be longer than keepalive-interval (%s)", s.KeepaliveTimeout, s.KeepaliveInterval)
-	}
-	if s.CertificateLife < model.Duration(10*time.Second) || s.CertificateLife > model.Duration(10*365*24*time.Hour) {
-		bad("certificate-life (%s) must be between 10s and 3650d", s.CertificateLife)
-	}
-	if s.JournalBudget < 64<<20 {
-		bad("journal-budget (%s) must be at least 64MiB", s.JournalBudget)
-	}
-	if s.JournalReserve >= s.JournalBudget {
-		bad("journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
-	}
-	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "audit-retention": s.AuditRetention} {
-		if d < model.Duration(24*time.Hour) && (d != 0 || name == "history-retention") {
-			bad("%s (%s) must be at least 1d", name, d)
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			problems = append(problems, fmt.Errorf(format, args...))
 		}
 	}
-	if s.MaxFrame < 64<<10 {
-		bad("max-frame (%s) must be at least 64KiB", s.MaxFrame)
+	wrong(s.Pending != "on" && s.Pending != "off", "pending: %q: want on or off", s.Pending)
+	wrong(s.WatchdogInterval < model.Duration(time.Second), "watchdog-interval (%s) must be at least 1s", s.WatchdogInterval)
+	u, err := url.Parse(s.WatchdogURL)
+	wrong(s.WatchdogURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"),
+		"watchdog-url must be an address such as https://hc.example.org/ping/…")
+	wrong(s.KeepaliveTimeout <= s.KeepaliveInterval,
+		"keepalive-timeout (%s) must be longer than keepalive-interval (%s)", s.KeepaliveTimeout, s.KeepaliveInterval)
+	wrong(s.CertificateLife < model.Duration(10*time.Second) || s.CertificateLife > model.Duration(10*365*24*time.Hour),
+		"certificate-life (%s) must be between 10s and 3650d", s.CertificateLife)
+	wrong(s.JournalBudget < 64<<20, "journal-budget (%s) must be at least 64MiB", s.JournalBudget)
+	wrong(s.JournalReserve >= s.JournalBudget, "journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
+	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "audit-retention": s.AuditRetention} {
+		wrong(d < model.Duration(24*time.Hour) && (d != 0 || name == "history-retention"), "%s (%s) must be at least 1d", name, d)
 	}
-	if s.MaxFrame > s.MaxUnacked {
-		bad("max-frame (%s) must not be larger than max-unacked (%s)", s.MaxFrame, s.MaxUnacked)
-	}
-	if s.MaxFrame > wire.MaxFrame {
-		bad("max-frame (%s) must not be larger than the protocol's %s", s.MaxFrame, model.Size(wire.MaxFrame))
-	}
-	if s.MaxOutput > model.MaxOutputBytes {
-		bad("max-output (%s) must not be larger than %s", s.MaxOutput, model.Size(model.MaxOutputBytes))
-	}
+	wrong(s.MaxFrame < 64<<10, "max-frame (%s) must be at least 64KiB", s.MaxFrame)
+	wrong(s.MaxFrame > s.MaxUnacked, "max-frame (%s) must not be larger than max-unacked (%s)", s.MaxFrame, s.MaxUnacked)
+	wrong(s.MaxFrame > wire.MaxFrame, "max-frame (%s) must not be larger than the protocol's %s", s.MaxFrame, model.Size(wire.MaxFrame))
+	wrong(s.MaxOutput > model.MaxOutputBytes, "max-output (%s) must not be larger than %s", s.MaxOutput, model.Size(model.MaxOutputBytes))
 	if s.ListenPlain != "" {
 		host, _, err := net.SplitHostPort(s.ListenPlain)
 		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			bad("listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
+			wrong(true, "listen-plain (%s) must be a loopback address such as 127.0.0.1:8445: agents are believed there without proof", s.ListenPlain)
 		}
 	}
-	if s.SensuTLS != "on" && s.SensuTLS != "off" {
-		bad("sensu-tls %q: want on or off", s.SensuTLS)
-	}
-	if s.SensuTLS == "off" && s.SensuClientCA != "" {
-		bad("sensu-client-ca (%s) with sensu-tls off: without TLS nobody shows a certificate", s.SensuClientCA)
-	}
-	if s.SensuClientCRL != "" && s.SensuClientCA == "" {
-		bad("sensu-client-crl (%s) without sensu-client-ca: whose certificates are they?", s.SensuClientCRL)
-	}
+	wrong(s.SensuTLS != "on" && s.SensuTLS != "off", "sensu-tls %q: want on or off", s.SensuTLS)
+	wrong(s.SensuTLS == "off" && s.SensuClientCA != "",
+		"sensu-client-ca (%s) with sensu-tls off: without TLS nobody shows a certificate", s.SensuClientCA)
+	wrong(s.SensuClientCRL != "" && s.SensuClientCA == "",
+		"sensu-client-crl (%s) without sensu-client-ca: whose certificates are they?", s.SensuClientCRL)
 	for _, name := range s.Advertise {
 		if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil || !strings.ContainsAny(name, ":/") {
 			continue
 		}
-		if err := model.CheckHostPort(name); err != nil {
-			bad("advertise: %q: want names and addresses, with a port where it differs from --listen: muster.example.org,10.0.0.7,[fd00::7]:443", name)
-		}
+		err := model.CheckHostPort(name)
+		wrong(err != nil, "advertise: %q: want names and addresses, with a port where it differs from --listen: muster.example.org,10.0.0.7,[fd00::7]:443", name)
 	}
 	for _, address := range s.AgentServers {
-		if err := model.CheckHostPort(address); err != nil {
-			bad("agent-servers: %w", err)
-		}
+		err := model.CheckHostPort(address)
+		wrong(err != nil, "agent-servers: %w", err)
 	}
-	if len(s.AgentServers) > wire.MaxServers {
-		bad("agent-servers: %d addresses, at most %d", len(s.AgentServers), wire.MaxServers)
-	}
-	if _, err := networks(s.ProxyFrom); err != nil {
-		bad("proxy-from: %w", err)
-	}
-	if _, err := queue.ParseSettings(s.Queues); err != nil {
-		bad("queues: %w", err)
-	}
+	wrong(len(s.AgentServers) > wire.MaxServers, "agent-servers: %d addresses, at most %d", len(s.AgentServers), wire.MaxServers)
+	_, err = networks(s.ProxyFrom)
+	wrong(err != nil, "proxy-from: %w", err)
+	_, err = queue.ParseSettings(s.Queues)
+	wrong(err != nil, "queues: %w", err)
 	for _, db := range []struct{ name, address string }{{"intent-db", s.IntentDB}, {"history-db", s.HistoryDB}} {
-		if db.address != "" && !strings.HasPrefix(db.address, "postgres://") && !strings.HasPrefix(db.address, "postgresql://") {
-			bad("%s: want postgres://USER:PASSWORD@HOST:5432/DATABASE; left out, it is a file in the data folder", db.name)
-		}
+		wrong(db.address != "" && !strings.HasPrefix(db.address, "postgres://") && !strings.HasPrefix(db.address, "postgresql://"),
+			"%s: want postgres://USER:PASSWORD@HOST:5432/DATABASE; left out, it is a file in the data folder", db.name)
 	}
-	if s.ProblemLink != "" && !strings.HasPrefix(s.ProblemLink, "https://") && !strings.HasPrefix(s.ProblemLink, "http://") {
-		bad("problem-link: %q: want an address such as https://wiki.example.org/problems?id={problem}", s.ProblemLink)
-	}
-	switch strings.ToLower(s.LogLevel) {
-	case "debug", "info", "warn", "error":
-	default:
-		bad("log-level %q: want debug, info, warn or error", s.LogLevel)
-	}
-	if s.LogFormat != "text" && s.LogFormat != "json" {
-		bad("log-format %q: want text or json", s.LogFormat)
-	}
+	wrong(s.ProblemLink != "" && !strings.HasPrefix(s.ProblemLink, "https://") && !strings.HasPrefix(s.ProblemLink, "http://"),
+		"problem-link: %q: want an address such as https://wiki.example.org/problems?id={problem}", s.ProblemLink)
+	wrong(!slices.Contains([]string{"debug", "info", "warn", "error"}, strings.ToLower(s.LogLevel)),
+		"log-level %q: want debug, info, warn or error", s.LogLevel)
+	wrong(s.LogFormat != "text" && s.LogFormat != "json", "log-format %q: want text or json", s.LogFormat)
 	return problems
 }

@@ -76,7 +76,11 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 		path = getenv("MUSTER_CONFIG")
 	}
 	if path != "" {
-		problems = append(problems, readFile(path, set)...)
+		if data, err := os.ReadFile(path); err != nil {
+			problems = append(problems, fmt.Errorf("read configuration: %w", err))
+		} else {
+			problems = append(problems, parse(path, data, set)...)
+		}
 	}
 	for _, f := range Fields() {
 		if text := getenv(f.Env()); text != "" {
@@ -116,14 +120,6 @@ func Misspelt(environ []string) map[string]string {
 	return meant
 }
 
-func readFile(path string, set func(f Field, text, where string)) []error {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return []error{fmt.Errorf("read configuration: %w", err)}
-	}
-	return parse(path, data, set)
-}
-
 func parse(path string, data []byte, set func(f Field, text, where string)) []error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -136,9 +132,9 @@ func parse(path string, data []byte, set func(f Field, text, where string)) []er
 	if root.Kind != yaml.MappingNode {
 		return []error{fmt.Errorf("%s:%d: want lines of the form name: value", path, root.Line)}
 	}
-	byName := map[string]Field{}
+	byName, names := map[string]Field{}, []string(nil)
 	for _, f := range Fields() {
-		byName[f.Name] = f
+		byName[f.Name], names = f, append(names, f.Name)
 	}
 	var problems []error
 	for i := 0; i+1 < len(root.Content); i += 2 {
@@ -147,7 +143,11 @@ func parse(path string, data []byte, set func(f Field, text, where string)) []er
 		f, ok := byName[key.Value]
 		switch {
 		case !ok:
-			problems = append(problems, fmt.Errorf("%s: unknown setting %q%s", where, key.Value, nearest(key.Value)))
+			hint := ""
+			if near := model.Nearest(key.Value, names); near != "" {
+				hint = fmt.Sprintf("; did you mean %q?", near)
+			}
+			problems = append(problems, fmt.Errorf("%s: unknown setting %q%s", where, key.Value, hint))
 		case value.Kind == yaml.SequenceNode:
 			items := make([]string, len(value.Content))
 			for j, item := range value.Content {
@@ -161,17 +161,6 @@ func parse(path string, data []byte, set func(f Field, text, where string)) []er
 		}
 	}
 	return problems
-}
-
-func nearest(name string) string {
-	names := make([]string, 0)
-	for _, f := range Fields() {
-		names = append(names, f.Name)
-	}
-	if near := model.Nearest(name, names); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
 }
 
 func setField(v reflect.Value, text string) error {

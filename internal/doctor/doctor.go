@@ -48,6 +48,14 @@ type Finding struct {
 	Mend     string  `json:"mend,omitempty"` // command to type
 }
 
+// unless returns the finding, with a verdict and the command that mends the fault unless it is well.
+func (f Finding) unless(well bool, verdict Verdict, mend string) []Finding {
+	if !well {
+		f.Verdict, f.Mend = verdict, mend
+	}
+	return []Finding{f}
+}
+
 // Patient is the machine, folder and server to examine.
 type Patient struct {
 	Data    string // data folder; may be missing
@@ -105,11 +113,8 @@ func openFiles(p Patient, m machine) []Finding {
 	if soft != hard {
 		measured = fmt.Sprintf("%d, raised to %d by itself", soft, hard) // Go raises the soft limit at start
 	}
-	f := Finding{Fine, "open files", measured, fmt.Sprintf("%d for %d agents", need, p.Agents), ""}
-	if hard < need {
-		f.Verdict, f.Mend = Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2)
-	}
-	return []Finding{f}
+	return Finding{Fine, "open files", measured, fmt.Sprintf("%d for %d agents", need, p.Agents), ""}.
+		unless(hard >= need, Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2))
 }
 
 func kernelQueues(p Patient, m machine) []Finding {
@@ -124,10 +129,7 @@ func kernelQueues(p Patient, m machine) []Finding {
 		}
 		need := int64(min(max(p.Agents/4, 1024), 16384))
 		f := Finding{Fine, q.key, strconv.FormatInt(have, 10), fmt.Sprintf("%d, for all agents to reconnect at once", need), ""}
-		if have < need {
-			f.Verdict, f.Mend = Warn, fmt.Sprintf("sysctl -w %s=%d", q.key, need)
-		}
-		out = append(out, f)
+		out = append(out, f.unless(have >= need, Warn, fmt.Sprintf("sysctl -w %s=%d", q.key, need))...)
 	}
 	return out
 }
@@ -142,10 +144,7 @@ func portRange(_ Patient, m machine) []Finding {
 		return nil
 	}
 	f := Finding{Fine, "local ports", fmt.Sprintf("%d (%d–%d)", high-low+1, low, high), "20000, for load tests and proxies on this machine", ""}
-	if high-low+1 < 20000 {
-		f.Verdict, f.Mend = Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'"
-	}
-	return []Finding{f}
+	return f.unless(high-low+1 >= 20000, Warn, "sysctl -w net.ipv4.ip_local_port_range='15000 65000'")
 }
 
 func memory(p Patient, m machine) []Finding {
@@ -155,10 +154,7 @@ func memory(p Patient, m machine) []Finding {
 	}
 	need := int64(256<<20) + int64(p.Agents)*(30_000+40*600)
 	f := Finding{Fine, "memory", size(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", size(need), p.Agents), ""}
-	if available < need {
-		f.Verdict, f.Mend = Warn, "give the machine more memory, or the server fewer agents"
-	}
-	out := []Finding{f}
+	out := f.unless(available >= need, Warn, "give the machine more memory, or the server fewer agents")
 	if limit := debug.SetMemoryLimit(-1); limit > 0 && limit < 1<<60 {
 		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", size(limit), "", ""})
 	}
@@ -174,10 +170,7 @@ func disk(p Patient, m machine) []Finding {
 	used := folderSize(p.journalFolder())
 	need := p.Budget - used + 1<<30
 	f := Finding{Fine, "free disk", size(free) + " in " + folder, size(max(need, 0)) + ": the rest of the journal's budget and 1 GiB", ""}
-	if free < need {
-		f.Verdict, f.Mend = Warn, fmt.Sprintf("free some disk, or start with --journal-budget %dMiB", max(free/2>>20, 64))
-	}
-	out := []Finding{f}
+	out := f.unless(free >= need, Warn, fmt.Sprintf("free some disk, or start with --journal-budget %dMiB", max(free/2>>20, 64)))
 	k := Finding{Fine, "file system", kind, "local: ext4, xfs, btrfs, zfs", ""}
 	switch kind {
 	case "nfs", "cifs", "fuse":
@@ -307,14 +300,10 @@ func nearestFolder(path string) string {
 		return "."
 	}
 	for {
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if info, err := os.Stat(path); err == nil && info.IsDir() || path == filepath.Dir(path) {
 			return path
 		}
-		parent := filepath.Dir(path)
-		if parent == path {
-			return path
-		}
-		path = parent
+		path = filepath.Dir(path)
 	}
 }
 

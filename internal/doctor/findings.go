@@ -97,10 +97,7 @@ func judgeSyncs(times []time.Duration) []Finding {
 	}
 	f := Finding{Fine, "fdatasync", fmt.Sprintf("p50 %s, %s %s of %d", millis(times[len(times)/2]), name, millis(slow), len(times)),
 		"p99 below 50 ms: every acknowledgement waits for one", ""}
-	if slow > slowSync {
-		f.Verdict, f.Mend = Warn, "put the journal on a faster disk: --journal DIR"
-	}
-	return []Finding{f}
+	return f.unless(slow <= slowSync, Warn, "put the journal on a faster disk: --journal DIR")
 }
 
 // millis returns a short time for people: 0.34 ms, 12 ms.

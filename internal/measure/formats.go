@@ -15,20 +15,9 @@ func (s *scan) graphite(line string) bool {
 	if len(words) != 2 && len(words) != 3 {
 		return false
 	}
-	value, err := strconv.ParseFloat(words[1], 64)
-	if err != nil {
-		return false
-	}
-	at, ok := clock("0", 1)
-	if len(words) == 3 {
-		at, ok = clock(words[2], 1)
-	}
-	if !ok {
-		return false
-	}
 	parts := strings.Split(words[0], ";")
 	tags, ok := pairs(parts[1:])
-	return ok && s.add(parts[0], value, at, tags)
+	return ok && s.parseAndAdd(parts[0], words[1], append(words, "0")[2], 1, tags)
 }
 
 // pairs reads words of the form key=value.
@@ -160,13 +149,8 @@ func (s *scan) opentsdb(line string) bool {
 	if len(words[1]) > 10 && !strings.Contains(words[1], ".") {
 		perSecond = 1000
 	}
-	at, ok := clock(words[1], perSecond)
-	value, err := strconv.ParseFloat(words[2], 64)
-	if !ok || err != nil {
-		return false
-	}
 	tags, ok := pairs(words[3:])
-	return ok && s.add(words[0], value, at, tags)
+	return ok && s.parseAndAdd(words[0], words[2], words[1], perSecond, tags)
 }
 
 // prometheus reads the text form of exporters: name{label="value",…} value [time], where
@@ -188,12 +172,7 @@ func (s *scan) prometheus(line string) bool {
 	if len(words) != 1 && len(words) != 2 {
 		return false
 	}
-	value, err := strconv.ParseFloat(words[0], 64)
-	at, ok := clock("0", 1)
-	if len(words) == 2 {
-		at, ok = clock(words[1], 1000)
-	}
-	return ok && err == nil && s.add(name, value, at, tags)
+	return s.parseAndAdd(name, words[0], append(words, "0")[1], 1000, tags)
 }
 
 // labels reads name="value" pairs up to the closing brace, and what follows it.

@@ -73,6 +73,13 @@ func (s *scan) add(name string, value float64, at time.Time, own map[string]stri
 	return ok
 }
 
+// parseAndAdd adds a value whose number and time are texts; perSecond is the unit of the time.
+func (s *scan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
+	value, err := strconv.ParseFloat(number, 64)
+	at, ok := clock(when, perSecond)
+	return ok && err == nil && s.add(name, value, at, tags)
+}
+
 // Value returns a value with its own tags, which win over the others. ok is false for NaN,
 // infinity and names or tags beyond the limits of the protocol.
 func Value(name string, value float64, at time.Time, own, others map[string]string) (v model.Value, ok bool) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -121,5 +122,14 @@ func TestUpKeepsValidToken(t *testing.T) {
 	got := saveAndLoad(t, u, s)
 	if c.Server = localURL(s.people); got != c || u.replacedFile != "" {
 		t.Errorf("%+v, want %+v; %s", got, c, u.replacedFile)
+	}
+}
+
+// What muster up begins with is what the pages let people begin a server with.
+func TestStarterSetEqualsExample(t *testing.T) {
+	const example = "../../docs/examples/starter.yaml"
+	got, err := os.ReadFile(example)
+	if err != nil || !bytes.Equal(got, starter) {
+		t.Errorf("%s is not internal/app/starter.yaml (%v): copy one over the other", example, err)
 	}
 }
