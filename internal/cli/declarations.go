@@ -96,31 +96,13 @@ type fileReader struct {
 
 // readPath reads one path. Its error ends the reading; flaws of a file do not.
 func (r *fileReader) readPath(path string) error {
-	if path == "-" {
-		data, err := readInput(r.Stdin)
-		if err != nil {
-			return err
-		}
-		return r.readData("standard input", data)
-	}
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return noFile(path)
-	}
-	if err != nil {
-		return err
-	}
-	if info.IsDir() {
+	if info, err := os.Stat(path); path != "-" && err == nil && info.IsDir() {
 		return r.readFolder(path)
 	}
-	data, err := os.ReadFile(path)
+	name, data, err := r.readFile(path)
 	if err != nil {
 		return err
 	}
-	return r.readData(path, data)
-}
-
-func (r *fileReader) readData(name string, data []byte) error {
 	docs, err := r.decode(name, data)
 	flaws, err := splitFlaws(err)
 	r.docs, r.flaws = append(r.docs, docs...), append(r.flaws, flaws...)
@@ -159,16 +141,18 @@ func (r *fileReader) readFolder(root string) error {
 	})
 }
 
-func readInput(stdin io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(stdin, maxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read standard input: %w", err)
+// readFile reads a file, or standard input (-), and returns its name in messages.
+func (s *session) readFile(path string) (name string, data []byte, err error) {
+	if path == "-" {
+		if data, err = io.ReadAll(io.LimitReader(s.Stdin, maxFile+1)); err != nil {
+			err = fmt.Errorf("read standard input: %w", err)
+		}
+		return "standard input", data, err
 	}
-	return data, nil
-}
-
-func noFile(path string) error {
-	return model.Errorf(model.NotFound, "there is no file %s", path).WithHint("list the folder: ls %s", filepath.Dir(path))
+	if data, err = os.ReadFile(path); errors.Is(err, fs.ErrNotExist) {
+		err = model.Errorf(model.NotFound, "there is no file %s", path).WithHint("list the folder: ls %s", filepath.Dir(path))
+	}
+	return path, data, err
 }
 
 // decode reads documents of YAML or JSON, or lists of them as get prints. Its error has every flaw
@@ -280,14 +264,7 @@ func importSensuCommand(s *session) *cobra.Command {
 // readSensuFiles reads the files of the arguments undecoded.
 func readSensuFiles(c *call) (files []sensuimport.File, err error) {
 	for _, path := range c.args {
-		var data []byte
-		name := path
-		if path == "-" {
-			name = "standard input"
-			data, err = readInput(c.Stdin)
-		} else if data, err = os.ReadFile(path); os.IsNotExist(err) {
-			err = noFile(path)
-		}
+		name, data, err := c.readFile(path)
 		if err != nil {
 			return nil, err
 		}

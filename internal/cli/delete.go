@@ -68,8 +68,8 @@ func deleteCommand(s *session) *cobra.Command {
 			if names, err := eventNames(c, f); err != nil {
 				return err
 			} else if len(names) > 0 {
-				return actOnEvents(c, names, func(node, check string) (string, error) {
-					return "deleted", c.api.Events.Delete(c.ctx, c.ns(), node, check, c.reason(&f.changeFlags))
+				return actOnEvents(c, names, "deleted", func(node, check string) error {
+					return c.api.Events.Delete(c.ctx, c.ns(), node, check, c.reason(&f.changeFlags))
 				})
 			}
 			refs, err := f.refs(c)

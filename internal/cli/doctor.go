@@ -133,12 +133,9 @@ func takeSettings(ctx context.Context, admin string, p *doctor.Patient, isSet fu
 }
 
 func isSameFolder(x, y string) bool {
-	a, err := os.Stat(x)
-	if err != nil {
-		return false
-	}
-	b, err := os.Stat(y)
-	return err == nil && os.SameFile(a, b)
+	a, _ := os.Stat(x)
+	b, _ := os.Stat(y)
+	return a != nil && b != nil && os.SameFile(a, b)
 }
 
 // verdictOrder sorts findings, worst first.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -21,13 +23,15 @@ type eventVerb struct {
 	use, alias, short, example string
 	bulk                       string // its name in the API
 	done                       string // its result, for one event and for many
+	// act acts on one event; nil: it acknowledges.
+	act func(e client.Events, ctx context.Context, namespace, node, check, note string) error
 }
 
 var eventVerbs = [...]eventVerb{
-	{"ack", "acknowledge", "Acknowledge problems", " --for 2h -m \"on it\"", "acknowledge", ""},
-	{"unack", "unacknowledge", "Remove acknowledgements", "", "unacknowledge", "not acknowledged any more"},
-	{"resolve", "", "Set events to OK until their next result", " -m \"cleaned up\"", "resolve", "resolved"},
-	{"delete", "", "Delete events; the next result creates them anew", "", "delete", "deleted"},
+	{"ack", "acknowledge", "Acknowledge problems", " --for 2h -m \"on it\"", "acknowledge", "", nil},
+	{"unack", "unacknowledge", "Remove acknowledgements", "", "unacknowledge", "not acknowledged any more", client.Events.Unacknowledge},
+	{"resolve", "", "Set events to OK until their next result", " -m \"cleaned up\"", "resolve", "resolved", client.Events.Resolve},
+	{"delete", "", "Delete events; the next result creates them anew", "", "delete", "deleted", client.Events.Delete},
 }
 
 // eventFlags are the flags of an action on events; the request selects events in place of names.
@@ -67,7 +71,12 @@ func eventVerbCommand(s *session, verb eventVerb) *cobra.Command {
 		check: f.check,
 		run: func(c *call) error {
 			if len(c.args) > 0 {
-				return actOnEvents(c, c.args, func(node, check string) (string, error) { return actOnEvent(c, verb, f, node, check) })
+				return actOnEvents(c, c.args, f.result(verb, 1), func(node, check string) error {
+					if verb.act == nil {
+						return c.api.Events.Acknowledge(c.ctx, c.ns(), node, check, f.Note, f.until(c))
+					}
+					return verb.act(c.api.Events, c.ctx, c.ns(), node, check, f.Note)
+				})
 			}
 			return actOnSelection(c, verb, f)
 		},
@@ -127,29 +136,14 @@ func (f *eventFlags) until(c *call) (until time.Time) {
 	return until
 }
 
-func actOnEvent(c *call, verb eventVerb, f *eventFlags, node, check string) (done string, err error) {
-	switch verb.use {
-	case "ack":
-		err = c.api.Events.Acknowledge(c.ctx, c.ns(), node, check, f.Note, f.until(c))
-	case "unack":
-		err = c.api.Events.Unacknowledge(c.ctx, c.ns(), node, check, f.Note)
-	case "resolve":
-		err = c.api.Events.Resolve(c.ctx, c.ns(), node, check, f.Note)
-	case "delete":
-		err = c.api.Events.Delete(c.ctx, c.ns(), node, check, f.Note)
-	}
-	return f.result(verb, 1), err
-}
-
 // actOnEvents acts on each named event; it stops at the first failure.
-func actOnEvents(c *call, names []string, act func(node, check string) (done string, err error)) error {
+func actOnEvents(c *call, names []string, done string, act func(node, check string) error) error {
 	for _, name := range names {
 		node, check, err := nodeCheck(name)
 		if err != nil {
 			return err
 		}
-		done, err := act(node, check)
-		if err != nil {
+		if err := act(node, check); err != nil {
 			return err
 		}
 		c.Printf("event %s %s\n", name, done)

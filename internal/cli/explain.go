@@ -19,7 +19,7 @@ func explainCommand(s *session) *cobra.Command {
 		use: "explain [KIND[.FIELD]]", short: "Explain the kinds of resources and their fields",
 		long:    "Lists the kinds of resources, or explains the fields of one. Needs no server.",
 		example: "  muster explain check\n  muster explain check.alert",
-		args:    cobra.MaximumNArgs(1), complete: s.completeKinds, offline: true,
+		args:    cobra.MaximumNArgs(1), complete: onlyArgument(cobra.FixedCompletions(s.kindWords(), noFiles)), offline: true,
 		run: func(c *call) error {
 			if len(c.args) == 0 {
 				return listKinds(c)
@@ -164,20 +164,12 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 		fmt.Fprintf(b, "    %s\n\n", c.UseLine())
 	}
 	if c.Example != "" {
-		fmt.Fprintf(b, "For example\n\n```\n%s\n```\n\n", unindent(c.Example))
+		fmt.Fprintf(b, "For example\n\n```\n%s\n```\n\n", strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
 	}
 	writeFlags(b, c.LocalNonPersistentFlags())
 	for _, sub := range c.Commands() {
 		writeCommand(b, sub)
 	}
-}
-
-func unindent(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], "  ")
-	}
-	return strings.Join(lines, "\n")
 }
 
 // writeFlags writes a table of flags. The server's settings have a page of their own.

@@ -53,13 +53,6 @@ func (g *getFlags) unfiltered() bool {
 	return g.node+g.check+g.status+g.group == "" && !g.narrows() && !g.problem
 }
 
-func (g *getFlags) eventFilter(c *call) v1.EventFilter {
-	return v1.EventFilter{
-		Namespace: c.nsUnless(g.all), Node: g.node, Check: g.check, Status: g.status, Group: g.group,
-		Selector: g.Selector, Where: g.Where, Problem: g.problem,
-	}
-}
-
 func getCommand(s *session) *cobra.Command {
 	var g getFlags
 	var word string

@@ -14,7 +14,10 @@ import (
 
 // getEvents lists events, worst first, or watches them.
 func getEvents(c *call, names []string, g *getFlags) error {
-	f := g.eventFilter(c)
+	f := v1.EventFilter{
+		Namespace: c.nsUnless(g.all), Node: g.node, Check: g.check, Status: g.status, Group: g.group,
+		Selector: g.Selector, Where: g.Where, Problem: g.problem,
+	}
 	if len(names) > 1 {
 		return model.Errorf(model.Invalid, "one event at a time").WithHint("muster get events --node NODE, or: muster get event NODE/CHECK")
 	}

@@ -30,51 +30,48 @@ func joinTokenCommand(s *session) *cobra.Command {
 // joinTokenFlags are the flags of a join token.
 type joinTokenFlags struct {
 	joinFlags
-	lifetime, note     string
-	uses               int
-	replace, ephemeral bool
-	forgetAfter        string
-	notifiedHandlers   []string
+	token                 v1.JoinTokenRequest // its flags without further checks
+	life                  model.Lifecycle
+	lifetime, forgetAfter string
 }
 
 func (f *joinTokenFlags) declare(flags *pflag.FlagSet) {
 	f.joinFlags.declare(flags)
 	flags.StringVar(&f.lifetime, "for", "24h", "lifetime of the token (0: without end)")
-	flags.IntVar(&f.uses, "uses", 0, "machines that may join with it (0: any number)")
-	messageFlag(flags, &f.note, "purpose of the token")
-	flags.BoolVar(&f.replace, "replace", false, "a machine takes over the node that has its name and no session")
-	flags.BoolVar(&f.ephemeral, "ephemeral", false, "remove nodes that had no session for --forget-after")
-	flags.StringSliceVar(&f.notifiedHandlers, "tell", nil, "handlers to notify when an ephemeral node is removed")
+	flags.IntVar(&f.token.MaxUses, "uses", 0, "machines that may join with it (0: any number)")
+	messageFlag(flags, &f.token.Note, "purpose of the token")
+	flags.BoolVar(&f.token.Replace, "replace", false, "a machine takes over the node that has its name and no session")
+	flags.BoolVar(&f.life.Ephemeral, "ephemeral", false, "remove nodes that had no session for --forget-after")
+	flags.StringSliceVar(&f.life.Handlers, "tell", nil, "handlers to notify when an ephemeral node is removed")
 	flags.StringVar(&f.forgetAfter, "forget-after", "", "longest absence of an ephemeral node (default 1h)")
 }
 
 // request returns the join token of the flags.
 func (f *joinTokenFlags) request(namespace string) (r v1.JoinTokenRequest, err error) {
-	r = v1.JoinTokenRequest{Namespace: namespace, Groups: f.groups, Note: f.note, MaxUses: f.uses, Replace: f.replace}
+	r = f.token
+	r.Namespace, r.Groups = namespace, f.groups
 	if r.ExpiresIn, err = parseLifetime("--for", f.lifetime); err != nil {
 		return r, err
 	}
-	if f.uses < 0 {
-		return r, model.Errorf(model.Invalid, "--uses %d: expected a number of machines", f.uses).WithHint("0: any number")
+	if r.MaxUses < 0 {
+		return r, model.Errorf(model.Invalid, "--uses %d: expected a number of machines", r.MaxUses).WithHint("0: any number")
 	}
 	if r.Labels, err = f.labelMap(); err != nil {
 		return r, err
 	}
-	if !f.ephemeral && len(f.notifiedHandlers) > 0 {
-		return r, model.Errorf(model.Invalid, "--tell needs --ephemeral").WithHint("muster node token --ephemeral --tell %s", f.notifiedHandlers[0])
+	if !f.life.Ephemeral && len(f.life.Handlers) > 0 {
+		return r, model.Errorf(model.Invalid, "--tell needs --ephemeral").WithHint("muster node token --ephemeral --tell %s", f.life.Handlers[0])
 	}
-	if !f.ephemeral && f.forgetAfter == "" {
-		return r, nil
+	if f.forgetAfter != "" {
+		if f.life.ForgetAfter, err = model.ParseDuration(f.forgetAfter); err != nil {
+			return r, model.Errorf(model.Invalid, "--forget-after: %w", err).WithHint("for example 30m, 1h")
+		}
+		if !f.life.Ephemeral {
+			return r, model.Errorf(model.Invalid, "--forget-after needs --ephemeral").WithHint("muster node token --ephemeral --forget-after %s", f.forgetAfter)
+		}
 	}
-	r.Lifecycle = &model.Lifecycle{Ephemeral: f.ephemeral, Handlers: f.notifiedHandlers}
-	if f.forgetAfter == "" {
-		return r, nil
-	}
-	if r.Lifecycle.ForgetAfter, err = model.ParseDuration(f.forgetAfter); err != nil {
-		return r, model.Errorf(model.Invalid, "--forget-after: %w", err).WithHint("for example 30m, 1h")
-	}
-	if !f.ephemeral {
-		return r, model.Errorf(model.Invalid, "--forget-after needs --ephemeral").WithHint("muster node token --ephemeral --forget-after %s", f.forgetAfter)
+	if f.life.Ephemeral {
+		r.Lifecycle = &f.life
 	}
 	return r, nil
 }

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -40,7 +43,7 @@ func runCommand(s *session) *cobra.Command {
 			"not OK, 21 if a run did not start or its end is unknown.",
 		example: "  muster run disk --on group:web\n  muster run --command uptime --on group:web,web01\n" +
 			"  muster run --command 'systemctl is-active nginx' --on where:'node.labels.env == \"prod\"' --together",
-		args: cobra.MaximumNArgs(1), complete: s.completeCheck, flags: f.declare, check: f.check,
+		args: cobra.MaximumNArgs(1), complete: onlyArgument(s.completeNames(kind.Check().KindInfo)), flags: f.declare, check: f.check,
 		run: func(c *call) error {
 			f.Namespace = c.ns()
 			p := &runPrinter{call: c, together: f.together, nodes: map[string]*runNode{}}
@@ -215,34 +218,33 @@ func (p *runPrinter) printSummary() {
 	if p.together {
 		p.printGroups()
 	}
-	status := func(s model.Status) func(*v1.RunLine) bool {
-		return func(l *v1.RunLine) bool { return l.Type == v1.RunDone && l.Status != nil && *l.Status == s }
+	names := map[string][]string{} // by the end of their runs
+	for _, name := range p.names {
+		end := p.nodes[name].end
+		if end == nil {
+			continue
+		}
+		word := end.Type
+		if word == v1.RunDone && end.Status != nil {
+			word = statusCell(*end.Status).Text
+		}
+		names[word] = append(names[word], name)
 	}
-	ended := func(kind string) func(*v1.RunLine) bool { return func(l *v1.RunLine) bool { return l.Type == kind } }
 	n := p.counts
 	p.Printf("%s:", model.CountNoun(n.Nodes, "node"))
 	for _, count := range []struct {
 		n    int
 		cell screen.Cell
-		list func(*v1.RunLine) bool // selects the nodes to name; nil: none
 	}{
-		{n.OK, statusCell(model.OK), nil},
-		{n.Warning, statusCell(model.Warning), status(model.Warning)},
-		{n.Critical, statusCell(model.Critical), status(model.Critical)},
-		{n.Unknown, statusCell(model.Unknown), status(model.Unknown)},
-		{n.Refused, screen.Cell{Text: "refused", Colour: screen.Purple}, ended(v1.RunRefused)},
-		{n.Lost, screen.Cell{Text: "lost", Colour: screen.Purple}, ended(v1.RunLost)},
+		{n.OK, statusCell(model.OK)}, {n.Warning, statusCell(model.Warning)}, {n.Critical, statusCell(model.Critical)}, {n.Unknown, statusCell(model.Unknown)},
+		{n.Refused, screen.Cell{Text: v1.RunRefused, Colour: screen.Purple}}, {n.Lost, screen.Cell{Text: v1.RunLost, Colour: screen.Purple}},
 	} {
 		if count.n == 0 {
 			continue
 		}
 		p.Printf("  %d %s", count.n, count.cell)
-		if count.list != nil {
-			names := slices.DeleteFunc(slices.Clone(p.names), func(name string) bool {
-				end := p.nodes[name].end
-				return end == nil || !count.list(end)
-			})
-			p.Printf(" (%s)", firstNames(names))
+		if count.cell != statusCell(model.OK) {
+			p.Printf(" (%s)", firstNames(names[count.cell.Text]))
 		}
 	}
 	p.Printf("\n")
@@ -261,17 +263,10 @@ func (p *runPrinter) printGroups() {
 		}
 		nodes[text] = append(nodes[text], name)
 	}
-	texts := make([]string, 0, len(nodes))
-	for text := range nodes {
-		texts = append(texts, text)
+	mostNodes := func(a, b string) int {
+		return cmp.Or(len(nodes[b])-len(nodes[a]), strings.Compare(nodes[a][0], nodes[b][0]))
 	}
-	slices.SortFunc(texts, func(a, b string) int {
-		if d := len(nodes[b]) - len(nodes[a]); d != 0 {
-			return d
-		}
-		return strings.Compare(nodes[a][0], nodes[b][0])
-	})
-	for _, text := range texts {
+	for _, text := range slices.SortedFunc(maps.Keys(nodes), mostNodes) {
 		names := nodes[text]
 		slices.Sort(names)
 		head := model.CountNoun(len(names), "node") + ": " + firstNames(names)

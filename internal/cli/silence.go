@@ -17,14 +17,12 @@ import (
 
 // silenceFlags are the problems that a silence matches, and its time.
 type silenceFlags struct {
-	checks, groups, statuses  []string
-	where, labels, severity   string
-	name, from, until, reason string
-	length                    model.Duration
-	untilResolved, drop       bool
-	forever, everything       bool
-	dryRun, yes               bool
-	maxAffected               int
+	request             v1.SilenceRequest // without namespace and silence
+	silence             model.SilenceSpec // without nodes and times
+	targets             model.Targets
+	labels, from, until string
+	length              model.Duration
+	forever, everything bool
 }
 
 func silenceCommand(s *session) *cobra.Command {
@@ -61,34 +59,35 @@ func silenceCommand(s *session) *cobra.Command {
 }
 
 func (f *silenceFlags) declare(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&f.checks, "check", nil, "these checks; keepalive is the one of a silent agent")
-	flags.StringSliceVar(&f.groups, "group", nil, "nodes of these groups")
-	flags.StringVar(&f.where, "where", "", "nodes for which this is true: CEL over node")
+	flags.StringSliceVar(&f.silence.Checks, "check", nil, "these checks; keepalive is the one of a silent agent")
+	flags.StringSliceVar(&f.targets.Groups, "group", nil, "nodes of these groups")
+	flags.StringVar(&f.targets.Where, "where", "", "nodes for which this is true: CEL over node")
 	flags.StringVarP(&f.labels, "selector", "l", "", "nodes with these labels: env=prod,tier=db")
-	flags.StringSliceVar(&f.statuses, "status", nil, "only these statuses: warning, critical, unknown")
-	flags.StringVar(&f.severity, "severity", "", "only this severity and higher ones")
+	flags.StringSliceVar(&f.silence.Statuses, "status", nil, "only these statuses: warning, critical, unknown")
+	flags.StringVar(&f.silence.Severity, "severity", "", "only this severity and higher ones")
 	flags.BoolVar(&f.everything, "all", false, "every problem of the namespace")
 	flags.Var(&durationFlag{&f.length}, "for", "its length: 30m, 2h, 3d")
 	flags.StringVar(&f.until, "until", "", "its end: 18:00, \"2026-12-24 18:00\" (your time zone), or with an offset")
 	flags.StringVar(&f.from, "from", "", "its begin, written as --until; default now")
-	flags.BoolVar(&f.untilResolved, "until-resolved", false, "it ends with the first problem that it silences")
+	flags.BoolVar(&f.silence.UntilResolved, "until-resolved", false, "it ends with the first problem that it silences")
 	flags.BoolVar(&f.forever, "forever", false, "until somebody ends it: muster silence end")
-	flags.BoolVar(&f.drop, "drop", false, "drop held notifications at its end")
-	flags.StringVarP(&f.reason, "reason", "m", "", "reason, shown wherever the silence has an effect")
-	flags.StringVar(&f.name, "name", "", "its name; default: node, check and time")
-	flags.IntVar(&f.maxAffected, "max-affected", 0, "refuse a silence of more nodes (0: a fifth of all, at least 50)")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the matching nodes and create nothing")
-	flags.BoolVar(&f.yes, "yes", false, "go ahead, however many nodes match")
+	flags.BoolVar(&f.silence.Drop, "drop", false, "drop held notifications at its end")
+	flags.StringVarP(&f.silence.Reason, "reason", "m", "", "reason, shown wherever the silence has an effect")
+	flags.StringVar(&f.request.Name, "name", "", "its name; default: node, check and time")
+	flags.IntVar(&f.request.MaxAffected, "max-affected", 0, "refuse a silence of more nodes (0: a fifth of all, at least 50)")
+	flags.BoolVar(&f.request.DryRun, "dry-run", false, "show the matching nodes and create nothing")
+	flags.BoolVar(&f.request.Yes, "yes", false, "go ahead, however many nodes match")
 }
 
 func makeSilences(c *call, f *silenceFlags, specs []*model.SilenceSpec) error {
 	var made []v1.Silenced
 	for _, spec := range specs {
-		data, err := json.Marshal(spec)
-		if err != nil {
+		var err error
+		f.request.Namespace = c.ns()
+		if f.request.Spec, err = json.Marshal(spec); err != nil {
 			return fmt.Errorf("encode a silence: %w", err)
 		}
-		one, err := c.api.Notifications.Silence(c.ctx, v1.SilenceRequest{Namespace: c.ns(), Name: f.name, Spec: data, MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes})
+		one, err := c.api.Notifications.Silence(c.ctx, f.request)
 		if err != nil {
 			return err
 		}
@@ -183,13 +182,12 @@ func (f *silenceFlags) specs(c *call) ([]*model.SilenceSpec, error) {
 
 // spec returns the silence of the flags, without nodes.
 func (f *silenceFlags) spec(c *call) (*model.SilenceSpec, error) {
-	s := &model.SilenceSpec{UntilResolved: f.untilResolved, Drop: f.drop, Reason: f.reason}
-	s.Checks, s.Statuses, s.Severity = f.checks, f.statuses, f.severity
-	if strings.TrimSpace(f.reason) == "" {
+	s := &f.silence
+	if strings.TrimSpace(s.Reason) == "" {
 		return nil, model.Errorf(model.Invalid, "a reason is required: -m TEXT").WithHint("write it for the colleague on call at 3 a.m.")
 	}
-	if len(f.groups) > 0 || f.where != "" {
-		s.Targets = &model.Targets{Groups: f.groups, Where: f.where}
+	if len(f.targets.Groups) > 0 || f.targets.Where != "" {
+		s.Targets = &f.targets
 	}
 	for part := range strings.SplitSeq(f.labels, ",") {
 		if part = strings.TrimSpace(part); part == "" {
@@ -228,7 +226,7 @@ func (f *silenceFlags) setTimes(c *call, s *model.SilenceSpec) error {
 			return err
 		}
 		s.Until = model.Time{Time: at.UTC()}
-	case !f.untilResolved && !f.forever:
+	case !s.UntilResolved && !f.forever:
 		return model.Errorf(model.Invalid, "an end is required").WithHint("--for 2h, --until 18:00, --until-resolved; until you end it yourself: --forever")
 	}
 	return nil

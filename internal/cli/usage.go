@@ -262,12 +262,14 @@ type completion = func(c *cobra.Command, args []string, typed string) ([]string,
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-// completeKinds offers the kinds of resources as the only argument.
-func (s *session) completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
+// onlyArgument offers words for the first argument alone.
+func onlyArgument(words completion) completion {
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, noFiles
+		}
+		return words(c, args, typed)
 	}
-	return s.kindWords(), noFiles
 }
 
 // completeObjects offers a kind, then at most so many names of that kind.
@@ -307,14 +309,6 @@ func (s *session) completeNames(k model.KindInfo) completion {
 			return texts(refs, func(ref v1.Ref) string { return ref.Name }), err
 		})
 	}
-}
-
-// completeCheck offers a check as the only argument.
-func (s *session) completeCheck(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, noFiles
-	}
-	return s.completeNames(kind.Check().KindInfo)(c, args, typed)
 }
 
 // completeEvents offers nodes, then NODE/CHECK.
