@@ -50,7 +50,6 @@ func (s *session) reason(f *changeFlags) string {
 	return strings.TrimSpace(subject)
 }
 
-// applyFlags are the flags of apply, plan and diff.
 type applyFlags struct {
 	changeFlags
 	files                       []string
@@ -206,9 +205,7 @@ func printApplied(c *call, applied v1.Applied) error {
 	}
 	for i, o := range applied.Outcomes {
 		line := changes[i]
-		if o.Note != "" {
-			line += screen.Pad(changes[i], wide+3) + o.Note
-		}
+		line += textIf(o.Note != "", screen.Pad(changes[i], wide+3)+o.Note)
 		c.Printf("%s\n", line)
 		for _, w := range o.Warnings {
 			c.Printf("  %s %s\n", screen.Warning, w)
@@ -224,9 +221,7 @@ func printApplied(c *call, applied v1.Applied) error {
 // outcomeText returns the change of a resource: created, would be renamed shop01.
 func outcomeText(o v1.Outcome, dryRun bool) string {
 	op := o.Op
-	if o.Was != "" {
-		op += " " + o.Name
-	}
+	op += textIf(o.Was != "", " "+o.Name)
 	if dryRun && o.Op != "unchanged" {
 		return "would be " + op
 	}

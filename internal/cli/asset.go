@@ -73,7 +73,6 @@ func assetAddCommand(s *session) *cobra.Command {
 	})
 }
 
-// fileSum returns the SHA-512 of an archive.
 func fileSum(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -128,7 +127,6 @@ func addBuild(c *call, f *changeFlags, name string, build model.AssetBuild) (v1.
 	})
 }
 
-// decodeAsset decodes an asset of the server.
 func decodeAsset(c *call, data json.RawMessage) (model.Metadata, *model.AssetSpec, error) {
 	r, err := c.Kinds.DecodeResource(data)
 	if err != nil {
@@ -137,7 +135,6 @@ func decodeAsset(c *call, data json.RawMessage) (model.Metadata, *model.AssetSpe
 	return r.Metadata, r.Spec.(*model.AssetSpec), nil
 }
 
-// assetRow is one build of an asset, with the state of its archive.
 type assetRow struct {
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`

@@ -72,14 +72,7 @@ func auditCommand(s *session) *cobra.Command {
 }
 
 func noChanges(kind, namespace, name string) string {
-	text := "no recorded changes"
-	if kind != "" {
-		text += " of " + strings.TrimSuffix(refOf(kind, "", name), "/")
-	}
-	if namespace != "" {
-		text += " in namespace " + namespace
-	}
-	return text
+	return "no recorded changes" + textIf(kind != "", " of "+strings.TrimSuffix(refOf(kind, "", name), "/")) + textIf(namespace != "", " in namespace "+namespace)
 }
 
 // groupByRevision groups the changes of one command.
@@ -119,21 +112,11 @@ func printRevision(c *call, changes []v1.Change, diff bool, most int) {
 
 // author returns user, address and owner of a change: pipeline from 10.0.0.7 for team-a.
 func author(c v1.Change) string {
-	text := c.User
-	if c.Whence != "" && c.Whence != "local" {
-		text += " from " + c.Whence
-	}
-	if c.Owner != "" {
-		text += " for " + c.Owner
-	}
-	return text
+	return c.User + textIf(c.Whence != "" && c.Whence != "local", " from "+c.Whence) + textIf(c.Owner != "", " for "+c.Owner)
 }
 
 func withReason(text string, c v1.Change) string {
-	if c.Message != "" {
-		text += ": " + c.Message
-	}
-	return text
+	return text + textIf(c.Message != "", ": "+c.Message)
 }
 
 // changeText returns a change in one line: admin from 10.0.0.7 updated check/disk: less noise.
@@ -150,11 +133,7 @@ func actionText(c v1.Change) string {
 	if c.Was != "" {
 		return verb + " " + refOf(c.Kind, c.Namespace, c.Was) + " to " + c.Name
 	}
-	text := verb + " " + refOf(c.Kind, c.Namespace, c.Name)
-	if c.More > 0 {
-		text += fmt.Sprintf(" and %d more", c.More)
-	}
-	return text
+	return verb + " " + refOf(c.Kind, c.Namespace, c.Name) + textIf(c.More > 0, fmt.Sprintf(" and %d more", c.More))
 }
 
 // printPatch writes a unified difference in colours, without the names of files.
@@ -196,19 +175,11 @@ func whyCommand(s *session) *cobra.Command {
 
 // printTrace writes the chain: a name and a link, and indented below it the links that it rests on.
 func printTrace(c *call, trace v1.Trace) {
-	name := trace.Node
-	if trace.Check != "" {
-		name += "/" + trace.Check
-	}
-	c.Printf("%s in namespace %s\n\n", name, trace.Namespace)
+	c.Printf("%s in namespace %s\n\n", trace.Node+textIf(trace.Check != "", "/"+trace.Check), trace.Namespace)
 	last := ""
 	for _, link := range trace.Links {
-		name := link.Name
-		if name == last {
-			name = ""
-		}
+		printLink(c, fmt.Sprintf("%-10s", textIf(link.Name != last, link.Name)), link)
 		last = link.Name
-		printLink(c, fmt.Sprintf("%-10s", name), link)
 	}
 }
 

@@ -136,7 +136,6 @@ func userCommand(s *session) *cobra.Command {
 	})
 }
 
-// grantFlags declares the rights of a user.
 func grantFlags(flags *pflag.FlagSet, g *v1.UserGrants) {
 	flags.StringVar(&g.Role, "role", "", "in every namespace: "+roleHelp+"; agent lets Sensu's agents in, alerts brings in alerts (docs/alerts.md), and nobody logs in with either. Default: viewer, or none with --bind")
 	flags.StringToStringVar(&g.Bindings, "bind", nil, bindHelp)

@@ -48,7 +48,6 @@ type call struct {
 	api  *client.Client
 }
 
-// build makes the cobra command.
 func (s *session) build(d command) *cobra.Command {
 	c := &cobra.Command{Use: d.use, Short: d.short, Long: d.long, Example: d.example, Aliases: d.aliases, Args: d.args, ValidArgsFunction: d.complete, RunE: helpOf}
 	c.AddCommand(d.commands...)
@@ -113,6 +112,14 @@ func eachArgument(do func(*call, string) error, done string) func(*call) error {
 		}
 		return nil
 	}
+}
+
+// textIf returns a text, or none unless show.
+func textIf(show bool, text string) string {
+	if show {
+		return text
+	}
+	return ""
 }
 
 // texts returns a text for each item.

@@ -309,12 +309,8 @@ func (p *bundlePart) fetch(ctx context.Context) {
 func bundleReadme(title string, at time.Time, parts []bundlePart) []byte {
 	missing, here := "", ""
 	for _, p := range parts {
-		if p.missing != "" {
-			missing += fmt.Sprintf("  %-18s %s\n", p.Name, strings.ReplaceAll(p.missing, "\n", "\n                     "))
-		}
-		if len(p.content) > 0 {
-			here += fmt.Sprintf("  %-18s %s\n", p.Name, p.What)
-		}
+		missing += textIf(p.missing != "", fmt.Sprintf("  %-18s %s\n", p.Name, strings.ReplaceAll(p.missing, "\n", "\n                     ")))
+		here += textIf(len(p.content) > 0, fmt.Sprintf("  %-18s %s\n", p.Name, p.What))
 	}
 	if missing != "" {
 		missing = "MISSING\n" + missing + "\n"

@@ -261,7 +261,6 @@ func importSensuCommand(s *session) *cobra.Command {
 	})
 }
 
-// readSensuFiles reads the files of the arguments undecoded.
 func readSensuFiles(c *call) (files []sensuimport.File, err error) {
 	for _, path := range c.args {
 		name, data, err := c.readFile(path)

@@ -57,7 +57,6 @@ func (c *call) fieldIf(name, text string) {
 	}
 }
 
-// item writes one field below a heading.
 func (c *call) item(name, format string, args ...any) {
 	c.Field(fieldColumns+2, "  "+name, format, args...)
 }
@@ -97,9 +96,7 @@ func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
 		return err
 	}
 	c.Printf("%s\n\n", resourceTitle(r))
-	if k.Namespaced {
-		c.field("namespace", "%s", r.Metadata.Namespace)
-	}
+	c.fieldIf("namespace", textIf(k.Namespaced, r.Metadata.Namespace))
 	c.fieldIf("labels", labelText(r.Metadata.Labels))
 	if parts := k.FromSensu(r.Spec); parts != "" {
 		c.field("from Sensu", "%s: works as before. Muster's own kind is Route: %s", parts, model.SensuKindsPage)
@@ -113,11 +110,7 @@ func describeDeclared(c *call, k kind.Kind, view kind.View) (err error) {
 
 // resourceTitle returns kind, namespace and name, and the display name if there is one.
 func resourceTitle(r *model.Resource) string {
-	title := refOf(r.Kind, r.Metadata.Namespace, r.Metadata.Name)
-	if r.Metadata.DisplayName != "" {
-		title += " (" + r.Metadata.DisplayName + ")"
-	}
-	return title
+	return refOf(r.Kind, r.Metadata.Namespace, r.Metadata.Name) + textIf(r.Metadata.DisplayName != "", " ("+r.Metadata.DisplayName+")")
 }
 
 // describeRelated lists the worst events or nodes of a resource, as its kind declares.
@@ -137,10 +130,8 @@ func describeRelated(c *call, k kind.Kind, namespace, name string) error {
 			return err
 		}
 		c.Printf("\nnodes, worst first\n")
-		more := ""
-		if left := l.Total - len(l.Items); left > 0 {
-			more = fmt.Sprintf("%d more: muster get nodes --group %s", left, name)
-		}
+		left := l.Total - len(l.Items)
+		more := textIf(left > 0, fmt.Sprintf("%d more: muster get nodes --group %s", left, name))
 		return nodeList(c, l, false, "", more).print(c)
 	default:
 		return nil
@@ -153,10 +144,7 @@ func describeRelated(c *call, k kind.Kind, namespace, name string) error {
 		return err
 	}
 	c.Printf("\nevents, worst first\n")
-	more := ""
-	if l.Next != "" {
-		more = "there are more: muster get events " + flag
-	}
+	more := textIf(l.Next != "", "there are more: muster get events "+flag)
 	return eventList(c, l, &getFlags{}, more).print(c)
 }
 
@@ -219,7 +207,6 @@ func handlerNotes(c *call, namespace string, refs []string) (string, error) {
 	return strings.Join(notes, ", "), nil
 }
 
-// describeEvent shows an event, its output, problem and history.
 func describeEvent(c *call, name string) error {
 	node, check, err := nodeCheck(name)
 	if err != nil {
@@ -262,18 +249,9 @@ func printEventFields(c *call, e *v1.Event) {
 	if e.Status != model.OK {
 		c.field("severity", "%s", e.Severity)
 	}
-	if e.Expired {
-		c.field("expired", "yes: no result came within the TTL")
-	}
+	c.fieldIf("expired", textIf(e.Expired, "yes: no result came within the TTL"))
 	c.field("received", "%s", c.When(e.Received))
-	executed := c.When(e.Executed)
-	if e.Duration > 0 {
-		executed += ", took " + e.Duration.String()
-	}
-	if e.RanBy != "" {
-		executed += ", by " + e.RanBy
-	}
-	c.field("executed", "%s", executed)
+	c.field("executed", "%s", c.When(e.Executed)+textIf(e.Duration > 0, ", took "+e.Duration.String())+textIf(e.RanBy != "", ", by "+e.RanBy))
 	c.field("since", "%s", c.When(e.Changed))
 	c.field("last OK", "%s", c.When(e.LastOK))
 	c.field("occurrences", "%d in a row", e.Occurrences)
@@ -300,10 +278,7 @@ const shownValues = 20
 // printHooks writes the hooks and the values that came with the last result.
 func printHooks(c *call, e *v1.Event) {
 	for _, h := range e.Hooks {
-		status := ""
-		if h.Status != model.OK {
-			status = ", " + h.Status.String()
-		}
+		status := textIf(h.Status != model.OK, ", "+h.Status.String())
 		printOutput(c, screen.Clean(fmt.Sprintf("hook %s (took %s%s)", h.Name, h.Duration, status)), h.Output)
 	}
 	if len(e.Values) == 0 {
@@ -315,11 +290,7 @@ func printHooks(c *call, e *v1.Event) {
 			c.Printf("  and %d more: muster get event %s/%s -o yaml\n", len(e.Values)-i, e.Node, e.Check)
 			break
 		}
-		name := v.Name
-		if len(v.Tags) > 0 {
-			name += "{" + labelText(v.Tags) + "}"
-		}
-		c.Printf("  %s = %v\n", name, v.Value)
+		c.Printf("  %s = %v\n", v.Name+textIf(len(v.Tags) > 0, "{"+labelText(v.Tags)+"}"), v.Value)
 	}
 }
 
@@ -327,10 +298,7 @@ func printHooks(c *call, e *v1.Event) {
 // each with its end.
 func printHolds(c *call, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
-		text := ack.By + ", " + c.When(ack.At)
-		if ack.Note != "" {
-			text += ": " + ack.Note
-		}
+		text := ack.By + ", " + c.When(ack.At) + textIf(ack.Note != "", ": "+ack.Note)
 		switch {
 		case ack.Until.IsZero():
 		case ack.Active(c.Now()):
@@ -341,23 +309,13 @@ func printHolds(c *call, ack *model.Ack, holds []v1.NotificationHold) {
 		c.field("acknowledged", "%s", text)
 	}
 	for i := range holds {
-		text := holds[i].Text()
-		if !holds[i].Until.IsZero() {
-			text += ", until " + c.When(holds[i].Until)
-		}
-		c.field(first(i, "held"), "%s", text)
+		c.field(first(i, "held"), "%s", holds[i].Text()+textIf(!holds[i].Until.IsZero(), ", until "+c.When(holds[i].Until)))
 	}
 }
 
 // first returns the name of a field for its first value, and none for those below it.
-func first(i int, name string) string {
-	if i == 0 {
-		return name
-	}
-	return ""
-}
+func first(i int, name string) string { return textIf(i == 0, name) }
 
-// printDeliveries writes the notifications of a problem.
 func printDeliveries(c *call, problem string) error {
 	l, err := c.api.Problems.Deliveries(c.ctx, problem)
 	if err != nil {
@@ -374,15 +332,12 @@ func printDeliveries(c *call, problem string) error {
 		case "pending":
 			text += fmt.Sprintf(", %s, next %s", model.CountNoun(d.Attempts, "attempt"), c.When(d.NextAt))
 		}
-		if d.LastError != "" {
-			text += "; last error: " + d.LastError
-		}
+		text += textIf(d.LastError != "", "; last error: "+d.LastError)
 		c.field(first(i, "notified"), "%s", text)
 	}
 	return nil
 }
 
-// describeProblem shows a problem, its holds and notifications, and the output that opened it.
 func describeProblem(c *call, id string) error {
 	p, err := c.api.Problems.Get(c.ctx, id)
 	if err != nil {

@@ -37,11 +37,7 @@ func describeNode(c *call, r *model.Resource, spec *model.NodeSpec) error {
 	if !n.Proxy {
 		c.field("last seen", "%s", c.When(n.Heard))
 	}
-	agent := agentState(n, spec)
-	if n.Agent != "" {
-		agent += ", version " + n.Agent
-	}
-	c.field("agent", "%s", agent)
+	c.field("agent", "%s", agentState(n, spec)+textIf(n.Agent != "", ", version "+n.Agent))
 	if err := describeAgent(c, n.Namespace, n.Name); err != nil {
 		return err
 	}
@@ -80,7 +76,6 @@ func agentState(n v1.NodeState, spec *model.NodeSpec) string {
 	return "not connected"
 }
 
-// describeAgent shows the session of a connected agent.
 func describeAgent(c *call, namespace, node string) error {
 	l, err := c.api.Nodes.Agents(c.ctx, v1.AgentFilter{Namespace: namespace, Name: node, Limit: 1})
 	if err != nil || len(l.Items) == 0 || l.Items[0].Session == nil {
@@ -100,14 +95,8 @@ func describeAgent(c *call, namespace, node string) error {
 		c.field("not in force", "%s: %s", u.Name, u.Reason)
 	}
 	if st := s.Stats; st != nil {
-		text := fmt.Sprintf("%d runs, %s processes a minute, %s sent", st.Runs, perMinute(st.ForksPerMinute), model.Size(st.BytesSent).Approximate())
-		if st.BytesPerDay > 0 {
-			text += " (" + sizeText(st.BytesPerDay) + " a day)"
-		}
-		if st.ResidentBytes > 0 {
-			text += ", " + sizeText(st.ResidentBytes) + " of memory"
-		}
-		c.field("load", "%s", text)
+		c.field("load", "%d runs, %s processes a minute, %s sent%s%s", st.Runs, perMinute(st.ForksPerMinute), model.Size(st.BytesSent).Approximate(),
+			textIf(st.BytesPerDay > 0, " ("+sizeText(st.BytesPerDay)+" a day)"), textIf(st.ResidentBytes > 0, ", "+sizeText(st.ResidentBytes)+" of memory"))
 	}
 	c.fieldIf("trouble", strings.Join(l.Items[0].Trouble, "; "))
 	return nil
@@ -196,9 +185,7 @@ func describeLifecycle(c *call, namespace string, spec *model.NodeSpec) error {
 			parts = append(parts, "pipelines "+strings.Join(h.Pipelines, ", "))
 		}
 		text := "notifies " + strings.Join(parts, " and ")
-		if byAgent {
-			text += "; by its Sensu agent, if they exist"
-		}
+		text += textIf(byAgent, "; by its Sensu agent, if they exist")
 		c.field("keepalive", "%s", text)
 	}
 	return nil
@@ -283,9 +270,7 @@ func describeProperties(c *call, properties []v1.PropertyValue) {
 			text := from.From
 			if len(p.From) > 1 {
 				text += ", " + from.Effect
-				if from.Effect != "in force" || string(from.Value) != string(p.Value) {
-					text += ": " + string(from.Value)
-				}
+				text += textIf(from.Effect != "in force" || string(from.Value) != string(p.Value), ": "+string(from.Value))
 			}
 			c.item("", "  %s", text)
 		}

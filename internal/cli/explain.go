@@ -68,9 +68,7 @@ func printFields(c *call, e *kind.Explanation, indent string) {
 	for i := range e.Fields {
 		f := &e.Fields[i]
 		name := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
-		if f.Must {
-			name += " *"
-		}
+		name += textIf(f.Must, " *")
 		c.Printf("%s%s (%s)\n%s    %s\n", indent, screen.Cell{Text: name, Colour: screen.Bold}, f.Type, indent, screen.Painted(f.Text))
 		printFields(c, f, indent+"    ")
 	}
@@ -191,10 +189,7 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 		if f.Shorthand != "" {
 			name = "`-" + f.Shorthand + "`, " + name
 		}
-		def := ""
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "[]" {
-			def = "`" + f.DefValue + "`"
-		}
+		def := textIf(f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" && f.DefValue != "[]", "`"+f.DefValue+"`")
 		rows += fmt.Sprintf("| %s | %s | %s |\n", name, def, strings.ReplaceAll(f.Usage, "|", `\|`))
 	})
 	if rows != "" {

@@ -142,7 +142,6 @@ func checkGetFlags(c *call, list string) (err error) {
 	return err
 }
 
-// getResources lists the resources of a kind, or those with the names.
 func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error) {
 	var items []json.RawMessage
 	var states []v1.State
@@ -200,18 +199,11 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 		}
 	}
 	empty := "no " + k.Plural
-	if g.narrows() {
-		empty += " match"
-	}
-	if !g.all && k.Namespaced {
-		empty += " in namespace " + c.ns()
-	}
-	var notes []string
-	if k.Sensu && len(items) > 0 {
-		notes = append(notes, "kept from Sensu: they work as before. Muster's own kind is Route: "+model.SensuKindsPage)
-	}
-	if next != "" {
-		notes = append(notes, "there are more: --limit 0 shows all, -l selects")
+	empty += textIf(g.narrows(), " match")
+	empty += textIf(!g.all && k.Namespaced, " in namespace "+c.ns())
+	notes := []string{
+		textIf(k.Sensu && len(items) > 0, "kept from Sensu: they work as before. Muster's own kind is Route: "+model.SensuKindsPage),
+		textIf(next != "", "there are more: --limit 0 shows all, -l selects"),
 	}
 	columns := "NAMESPACE|NAME|"
 	for _, column := range k.Columns() {
@@ -255,7 +247,6 @@ func printDocuments(c *call, items []json.RawMessage) error {
 	return nil
 }
 
-// viewOf decodes a resource of the server.
 func viewOf(c *call, data []byte) (kind.View, error) {
 	r, err := c.Kinds.DecodeResource(data)
 	return kind.View{Resource: r, Now: c.Now(), Zone: c.Zone}, err

@@ -63,10 +63,7 @@ func readEvents(c *call, f v1.EventFilter, limit int) (list v1.EventList, err er
 }
 
 func printEvents(c *call, list v1.EventList, g *getFlags) error {
-	others := ""
-	if g.unfiltered() && (c.namespaceImplied && !g.watch || len(list.Items) == 0) {
-		others = otherNamespaces(list.Others)
-	}
+	others := textIf(g.unfiltered() && (c.namespaceImplied && !g.watch || len(list.Items) == 0), otherNamespaces(list.Others))
 	return eventList(c, list, g, eventsLeft(list, g), others).print(c)
 }
 
@@ -128,11 +125,7 @@ func otherNamespaces(others []v1.NamespaceEvents) string {
 
 // namespaceText returns a namespace with its events: demo 1800 events (12 not OK).
 func namespaceText(n v1.NamespaceEvents) string {
-	text := n.Namespace + " " + model.CountNoun(n.Events, "event")
-	if n.Wrong > 0 {
-		text += fmt.Sprintf(" (%d not OK)", n.Wrong)
-	}
-	return text
+	return n.Namespace + " " + model.CountNoun(n.Events, "event") + textIf(n.Wrong > 0, fmt.Sprintf(" (%d not OK)", n.Wrong))
 }
 
 // getEventsAt lists events as they were at a time.
@@ -168,10 +161,7 @@ func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
 	if g.limit > 0 && len(past.Items) > g.limit {
 		past.Items, past.Next = past.Items[:g.limit], "more"
 	}
-	more := ""
-	if past.Next != "" {
-		more = "there are more: --limit 0 shows all"
-	}
+	more := textIf(past.Next != "", "there are more: --limit 0 shows all")
 	return list[v1.PastEvent]{
 		value: past, items: past.Items, empty: "history has no events of that time", notes: []string{more},
 		columns: screen.Head("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(g.all, "NAMESPACE"),
@@ -185,10 +175,7 @@ func getEventsAt(c *call, f v1.EventFilter, g *getFlags) error {
 
 // nodeOrGone returns the name of a node, marked if the node was deleted.
 func nodeOrGone(name string, gone time.Time) string {
-	if gone.IsZero() {
-		return name
-	}
-	return name + " (gone)"
+	return name + textIf(!gone.IsZero(), " (gone)")
 }
 
 // badness orders statuses: critical, unknown, warning, ok.

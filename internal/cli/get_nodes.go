@@ -35,13 +35,9 @@ func getNodes(c *call, g *getFlags) error {
 		return err
 	}
 	empty := g.emptyText("nodes", g.group != "", namespace, tokenHint)
-	more, others := "", ""
-	if left := l.Total - len(l.Items); left > 0 {
-		more = fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l narrows", left, l.Wrong, l.Total)
-	}
-	if l.Others > 0 && l.Total > 0 && c.namespaceImplied {
-		others = fmt.Sprintf("%s in other namespaces: -A shows all", model.CountNoun(l.Others, "node"))
-	}
+	left := l.Total - len(l.Items)
+	more := textIf(left > 0, fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l narrows", left, l.Wrong, l.Total))
+	others := textIf(l.Others > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.Others, "node")+" in other namespaces: -A shows all")
 	return nodeList(c, l, g.all, empty, more, others).print(c)
 }
 
@@ -130,10 +126,10 @@ func getAgents(c *call, names []string, g *getFlags) (err error) {
 	}
 	var notes []string
 	if len(names) == 0 && len(l.Items) > 0 {
-		if more := l.Total - len(l.Items); more > 0 {
-			notes = append(notes, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l narrow", more))
+		more := l.Total - len(l.Items)
+		notes = []string{
+			textIf(more > 0, fmt.Sprintf("%d more: --limit 0 shows all; --disconnected, --spooling, --version and -l narrow", more)), agentSummary(l),
 		}
-		notes = append(notes, agentSummary(l))
 	}
 	empty := g.emptyText("agents", g.version != "" || g.spooling || g.disconnected, c.ns(), tokenHint)
 	return list[v1.Agent]{
@@ -158,12 +154,8 @@ func agentSummary(l v1.AgentList) string {
 		parts = append(parts, fmt.Sprintf("%d of %s", v.Agents, cmp.Or(v.Version, "an unknown version")))
 	}
 	text := model.CountNoun(l.Total, "agent") + ": " + strings.Join(parts, ", ")
-	if l.Disconnected > 0 {
-		text += fmt.Sprintf("; %d not connected", l.Disconnected)
-	}
-	if l.Spooling > 0 {
-		text += fmt.Sprintf("; %d with results waiting", l.Spooling)
-	}
+	text += textIf(l.Disconnected > 0, fmt.Sprintf("; %d not connected", l.Disconnected))
+	text += textIf(l.Spooling > 0, fmt.Sprintf("; %d with results waiting", l.Spooling))
 	return text
 }
 

@@ -41,13 +41,8 @@ func getProblems(c *call, names []string, g *getFlags) error {
 	if g.open {
 		empty = "no open problems"
 	}
-	if g.unfiltered() && !g.all {
-		empty += " in namespace " + c.ns() + ". All namespaces: -A"
-	}
-	more := ""
-	if next != "" {
-		more = "there are more: --limit 0 shows all, --open the open ones"
-	}
+	empty += textIf(g.unfiltered() && !g.all, " in namespace "+c.ns()+". All namespaces: -A")
+	more := textIf(next != "", "there are more: --limit 0 shows all, --open the open ones")
 	l := problemList(c, v1.ProblemList{Items: items, Next: next}, items, g.all)
 	l.empty, l.notes = empty, []string{more}
 	return l.print(c)
@@ -155,10 +150,7 @@ func getHistory(c *call, names []string, g *getFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	more := ""
-	if next != "" {
-		more = "there are older entries: --limit 0 shows all, --until TIME those before a time"
-	}
+	more := textIf(next != "", "there are older entries: --limit 0 shows all, --until TIME those before a time")
 	return list[v1.Entry]{
 		value: v1.EntryList{Items: items, Next: next}, items: items, notes: []string{more},
 		empty:   "no history: it keeps changes of status for the time of the server's --history-retention",

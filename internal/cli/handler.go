@@ -89,15 +89,10 @@ func handlerDeadCommand(s *session) *cobra.Command {
 				return err
 			}
 			empty := "no dead letters of handler " + c.args[0]
-			var notes []string
-			switch {
-			case len(items) == 0 && f.narrows():
-				empty += " match"
-			case len(items) > 0:
-				if next != "" {
-					notes = append(notes, "there are more: --limit 1000")
-				}
-				notes = append(notes, "send them again: muster handler replay "+c.args[0])
+			empty += textIf(f.narrows(), " match")
+			notes := []string{
+				textIf(next != "" && len(items) > 0, "there are more: --limit 1000"),
+				textIf(len(items) > 0, "send them again: muster handler replay "+c.args[0]),
 			}
 			return list[v1.Delivery]{
 				value: v1.DeliveryList{Items: items, Next: next}, items: items, empty: empty, notes: notes,
@@ -192,9 +187,7 @@ func printRouteTest(c *call, t v1.RouteTest) {
 		name := "handlers without a route"
 		if r.Route != "" {
 			name = fmt.Sprintf("route %s, one message for all with the same %s, after %s", r.Route, r.GroupBy, r.GroupWait)
-			if r.Rate != "" {
-				name += "; at most " + r.Rate + " of new problems, the rest in one message after that"
-			}
+			name += textIf(r.Rate != "", "; at most "+r.Rate+" of new problems, the rest in one message after that")
 		}
 		c.Printf("\n%s\n", name)
 		for _, step := range r.Steps {
@@ -205,14 +198,9 @@ func printRouteTest(c *call, t v1.RouteTest) {
 
 func printRouteStep(c *call, step *v1.RouteTestStep, opened time.Time) {
 	text := strings.Join(texts(step.Handlers, func(h v1.RouteHandler) string {
-		if h.Missing {
-			return h.Name + " (there is no such handler)"
-		}
-		return h.Name
+		return h.Name + textIf(h.Missing, " (there is no such handler)")
 	}), ", ")
-	if step.Repeat > 0 {
-		text += ", again every " + step.Repeat.String()
-	}
+	text += textIf(step.Repeat > 0, ", again every "+step.Repeat.String())
 	at := c.Clock(step.At)
 	switch {
 	case step.At.IsZero() && step.Holds[len(step.Holds)-1].Drop:
@@ -226,10 +214,6 @@ func printRouteStep(c *call, step *v1.RouteTestStep, opened time.Time) {
 	c.Printf("  %-8s %s\n", "+"+model.TimeSpan(step.Due.Sub(opened)), text)
 	c.Wrapf(len(indent), "%s%s", indent, at)
 	for _, h := range step.Holds {
-		hold := h.Text()
-		if !h.Until.IsZero() {
-			hold += ", until " + c.Clock(h.Until)
-		}
-		c.Wrapf(len(indent)+2, "%s%s %s", indent, screen.Cell{Text: "!", Colour: screen.Yellow}, hold)
+		c.Wrapf(len(indent)+2, "%s%s %s", indent, screen.Cell{Text: "!", Colour: screen.Yellow}, h.Text()+textIf(!h.Until.IsZero(), ", until "+c.Clock(h.Until)))
 	}
 }

@@ -61,7 +61,6 @@ func (s *session) kindWords() (words []string) {
 	return words
 }
 
-// kindOf finds a kind of resource.
 func (s *session) kindOf(word string) (kind.Kind, error) {
 	if k, ok := s.Kinds.Of(word); ok {
 		return k, nil

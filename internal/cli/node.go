@@ -47,7 +47,6 @@ func nodeListCommand(s *session) *cobra.Command {
 	})
 }
 
-// listTombstones lists retired, replaced and refused machines.
 func listTombstones(c *call, g *getFlags) error {
 	if g.Selector != "" {
 		return model.Errorf(model.Invalid, "retired machines have no labels").WithHint("--where 'row.by == \"ann\"'")
@@ -64,10 +63,8 @@ func listTombstones(c *call, g *getFlags) error {
 	if g.narrows() {
 		empty = "no machines match"
 	}
-	more := ""
-	if left := l.All - len(l.Items); left > 0 {
-		more = model.CountNoun(left, "machine") + " more: --limit 0"
-	}
+	left := l.All - len(l.Items)
+	more := textIf(left > 0, model.CountNoun(left, "machine")+" more: --limit 0")
 	return list[v1.Tombstone]{
 		value: l, items: l.Items, empty: empty, notes: []string{more},
 		columns: screen.Head("NODE|WHY|WHEN|BY|BECAUSE|ID"),
@@ -123,10 +120,7 @@ func nodeReplaceCommand(s *session) *cobra.Command {
 			}
 			return c.api.Nodes.Replace(c.ctx, c.ns(), c.args[0], v1.NodeReplace{ExpiresIn: seconds, Message: message})
 		}, func(c *call, t v1.JoinToken) {
-			until := ""
-			if !t.Expires.IsZero() {
-				until = " until " + c.Clock(t.Expires)
-			}
+			until := textIf(!t.Expires.IsZero(), " until "+c.Clock(t.Expires))
 			c.Printf("On the machine that takes over %s, paste:\n\n  muster-agent join %s\n\nIt works once%s. Revoke it: muster node token delete %s\n", c.args[0], t.Token, until, t.ID)
 		}),
 	})

@@ -27,7 +27,6 @@ func joinTokenCommand(s *session) *cobra.Command {
 	return token
 }
 
-// joinTokenFlags are the flags of a join token.
 type joinTokenFlags struct {
 	joinFlags
 	token                 v1.JoinTokenRequest // its flags without further checks
@@ -46,7 +45,6 @@ func (f *joinTokenFlags) declare(flags *pflag.FlagSet) {
 	flags.StringVar(&f.forgetAfter, "forget-after", "", "longest absence of an ephemeral node (default 1h)")
 }
 
-// request returns the join token of the flags.
 func (f *joinTokenFlags) request(namespace string) (r v1.JoinTokenRequest, err error) {
 	r = f.token
 	r.Namespace, r.Groups = namespace, f.groups
@@ -145,9 +143,7 @@ func joinTokenListCommand(s *session) *cobra.Command {
 				value: l, items: l.Items, empty: empty, columns: screen.Head("ID|NAMESPACE|GROUPS|USED|EXPIRES|MADE|BY|FOR"),
 				row: func(t v1.JoinToken) []any {
 					used := strconv.Itoa(t.Uses)
-					if t.MaxUses != 0 {
-						used += " of " + strconv.Itoa(t.MaxUses)
-					}
+					used += textIf(t.MaxUses != 0, " of "+strconv.Itoa(t.MaxUses))
 					return []any{t.ID, t.Namespace, strings.Join(t.Groups, ","), used, c.Until(t.Expires), c.Ago(t.Created), t.By, t.Note}
 				},
 			}.print(c)

@@ -24,7 +24,6 @@ func reportCommand(s *session) *cobra.Command {
 	})
 }
 
-// reportFlags are the flags that all reports share.
 type reportFlags struct {
 	listFlags
 	period       period
@@ -54,12 +53,7 @@ func limited[T any](f *reportFlags, rows []T) ([]T, int) {
 	return rows[:f.limit], len(rows) - f.limit
 }
 
-func moreRows(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d more: --limit 0 shows all", n)
-}
+func moreRows(n int) string { return textIf(n != 0, fmt.Sprintf("%d more: --limit 0 shows all", n)) }
 
 // minuteFormat is a time without seconds.
 const minuteFormat = "2006-01-02 15:04"
@@ -75,10 +69,8 @@ func printWarnings(c *call, notes []string) {
 	}
 }
 
-// availabilityUnits are the units that a row of the report may sum up.
 var availabilityUnits = []string{"event", "node", "check", "group"}
 
-// availabilityFlags are the flags of muster report availability.
 type availabilityFlags struct {
 	reportFlags
 	check, group, by string
@@ -206,7 +198,6 @@ func printAvailability(c *call, f *availabilityFlags, l v1.AvailabilityList) err
 	}.print(c)
 }
 
-// reportGroups reports how long the nodes of groups were up.
 func reportGroups(c *call, f *availabilityFlags, q v1.AvailabilityQuery) error {
 	if q.Node != "" || f.narrows() || f.all {
 		return model.Errorf(model.Invalid, "--by group takes whole groups of one namespace").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
@@ -305,7 +296,6 @@ func printSection[T any](c *call, f *reportFlags, title string, rows []T, column
 // orEmpty returns a count, and nothing for zero.
 func orEmpty(n int) any { return screen.When(n != 0, n) }
 
-// weekText returns counts of weeks, oldest first.
 func weekText(counts []int) string { return strings.Trim(fmt.Sprint(counts), "[]") }
 
 func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {

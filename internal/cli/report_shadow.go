@@ -17,7 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// shadowFlags are the flags of muster report shadow.
 type shadowFlags struct {
 	reportFlags
 	each bool

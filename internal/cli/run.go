@@ -24,7 +24,6 @@ const (
 	exitNotRun = 21 // a run did not start, or its end is unknown
 )
 
-// runFlags are the flags of muster run.
 type runFlags struct {
 	v1.RunRequest
 	command, timeout string
@@ -122,7 +121,6 @@ type runPrinter struct {
 	counts    v1.RunCounts
 }
 
-// runNode is the state of one node in a run.
 type runNode struct {
 	pending string // output without its line end; with together all output
 	printed bool   // whether any output was printed
@@ -195,21 +193,12 @@ func (p *runPrinter) printLine(node, format string, args ...any) {
 func (p *runPrinter) endText(l *v1.RunLine, printed, duration bool) screen.Painted {
 	switch {
 	case l.Type == v1.RunRefused || l.Type == v1.RunLost:
-		reason := ""
-		if l.Why != "" {
-			reason = ": " + l.Why
-		}
-		return p.Sprintf("%s%s", screen.Cell{Text: strings.ToUpper(l.Type), Colour: screen.Purple}, reason)
+		return p.Sprintf("%s%s", screen.Cell{Text: strings.ToUpper(l.Type), Colour: screen.Purple}, textIf(l.Why != "", ": "+l.Why))
 	case l.Status == nil, *l.Status == model.OK && printed && l.Cut == 0:
 		return ""
 	}
-	text := ""
-	if duration {
-		text += " after " + (time.Duration(l.DurationMs) * time.Millisecond).String()
-	}
-	if l.Cut > 0 {
-		text += fmt.Sprintf(" (%d bytes of output were cut)", l.Cut)
-	}
+	text := textIf(duration, " after "+(time.Duration(l.DurationMs)*time.Millisecond).String())
+	text += textIf(l.Cut > 0, fmt.Sprintf(" (%d bytes of output were cut)", l.Cut))
 	return p.Sprintf("%s%s", statusCell(*l.Status), text)
 }
 

@@ -112,10 +112,7 @@ func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
 	case !s.Until.IsZero():
 		until = "until " + c.When(s.Until)
 	}
-	dry := ""
-	if s.DryRun {
-		dry = "dry run, nothing was created: "
-	}
+	dry := textIf(s.DryRun, "dry run, nothing was created: ")
 	checks := "every check"
 	if len(spec.Checks) > 0 {
 		checks = strings.Join(spec.Checks, ", ")
@@ -132,10 +129,7 @@ func printSilence(c *call, s *v1.Silenced, spec *model.SilenceSpec) {
 		c.Printf("  it matches no node. List nodes: muster get nodes\n")
 	}
 	if !s.DryRun {
-		namespace := ""
-		if !c.namespaceImplied && c.ns() != model.DefaultNamespaceName {
-			namespace = " -n " + c.ns()
-		}
+		namespace := textIf(!c.namespaceImplied && c.ns() != model.DefaultNamespaceName, " -n "+c.ns())
 		c.Printf("  end it: muster silence end %s%s\n", s.Name, namespace)
 	}
 }
@@ -205,7 +199,6 @@ func (f *silenceFlags) spec(c *call) (*model.SilenceSpec, error) {
 	return s, f.setTimes(c, s)
 }
 
-// setTimes sets begin and end of a silence.
 func (f *silenceFlags) setTimes(c *call, s *model.SilenceSpec) error {
 	from := c.Now()
 	if f.from != "" {

@@ -146,9 +146,7 @@ func verdict(c *call, s v1.Status) screen.Cell {
 		parts = append(parts, concerns(s)...)
 	}
 	text := strings.Join(parts, "; ")
-	if s.Silent > 0 && len(parts) == 1 && len(concerns(s)) == 0 {
-		text += ", the rest is well"
-	}
+	text += textIf(s.Silent > 0 && len(parts) == 1 && len(concerns(s)) == 0, ", the rest is well")
 	switch {
 	case level == exitNotWell && len(s.NotReady) > 0:
 		return screen.Cell{Text: "The server is not ready.", Colour: screen.Red}
@@ -176,11 +174,7 @@ func failingChecks(c *call, wrong []v1.Wrong) *screen.Table {
 
 // examplesText names some of n nodes: web01, web02, …
 func examplesText[N int | uint64](examples []string, n N) string {
-	text := strings.Join(examples, ", ")
-	if n > N(len(examples)) {
-		text += ", …"
-	}
-	return text
+	return strings.Join(examples, ", ") + textIf(n > N(len(examples)), ", …")
 }
 
 // nodesText counts nodes and names some: node web01; 37 nodes (web01, web02, …).
@@ -220,15 +214,11 @@ func printEventStatus(c *call, s v1.Status) {
 		c.status("", "%s; only one: -n %s", strings.Join(texts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
-	if s.LastHour.Opened+s.LastHour.Closed > 0 {
-		problems += fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed)
-	}
+	problems += textIf(s.LastHour.Opened+s.LastHour.Closed > 0, fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed))
 	c.status("problems", "%s", problems)
 	for i, u := range s.Unsent {
 		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), model.Age(c.Now(), u.Since))
-		if u.Failing > 0 {
-			text += fmt.Sprintf("; %d failed: %s", u.Failing, screen.FirstLine(u.LastError))
-		}
+		text += textIf(u.Failing > 0, fmt.Sprintf("; %d failed: %s", u.Failing, screen.FirstLine(u.LastError)))
 		c.status(first(i, "messages"), "%s", text)
 	}
 }
@@ -266,13 +256,9 @@ func printServerStatus(c *call, s v1.Status) {
 		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).Approximate(), model.Size(j.BudgetBytes).Approximate(), j.SizeBytes*100/j.BudgetBytes)
 		if j.FreeBytes > 0 {
 			text += fmt.Sprintf("; %s free on its disk", model.Size(j.FreeBytes).Approximate())
-			if j.FreeBytes < j.BudgetBytes-j.SizeBytes {
-				text += ", less than the journal may grow"
-			}
+			text += textIf(j.FreeBytes < j.BudgetBytes-j.SizeBytes, ", less than the journal may grow")
 		}
-		if j.DataFreeBytes > 0 {
-			text += fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate())
-		}
+		text += textIf(j.DataFreeBytes > 0, fmt.Sprintf("; %s free for the data folder", model.Size(j.DataFreeBytes).Approximate()))
 		c.status("journal", "%s", text)
 		if j.BehindCommits > usualLag || j.QueuedBytes > 0 && j.Blocked != "" {
 			c.status("", "%s wait to be written; events are %s behind", model.Size(j.QueuedBytes).Approximate(), model.CountNoun(j.BehindCommits, "commit"))
