@@ -285,11 +285,8 @@ func TestChangeReachesAffectedAgents(t *testing.T) {
 	if testing.Short() {
 		agents = 200
 	}
-	s := harness.NewServer(t)
 	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: time.Minute}
-	s.Prepare(fleet)
-	s.Start()
-	s.Client()
+	s := harness.StartFleet(t, fleet)
 	var ten []string
 	for i := range 10 {
 		ten = append(ten, simulated.NodeName(i*agents/10))

@@ -6,13 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -56,7 +52,7 @@ type bulk struct {
 	t      *testing.T
 	server *harness.Server
 	api    *client.Client
-	hook   *kindRecorder
+	hook   *webhook
 	random *rand.Rand
 	load   <-chan loadResult
 	stop   chan string
@@ -75,19 +71,15 @@ type bulkAction struct {
 }
 
 func newBulk(t *testing.T) *bulk {
-	b := &bulk{t: t, actions: map[string]*bulkAction{}, expectedEnds: map[string]string{}, stop: make(chan string), hook: &kindRecorder{kinds: map[string][]string{}}}
+	b := &bulk{t: t, actions: map[string]*bulkAction{}, expectedEnds: map[string]string{}, stop: make(chan string)}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	b.random = rand.New(rand.NewPCG(seed, 7))
-	hook := httptest.NewServer(b.hook)
-	t.Cleanup(hook.Close)
-	b.server = harness.NewServer(t, "--snapshot-cycle", "2s")
+	b.hook = newWebhook(t, 0)
 	fleet := harness.Fleet{Agents: 100, Checks: 30, Interval: 3 * time.Second}
-	b.server.Prepare(fleet)
-	b.server.Start()
-	b.api = b.server.Client()
-	file := tempFile(t, "tells.yaml", fmt.Sprintf(webhookHandlers, hook.URL))
-	b.server.CLI("apply", "-f", file)
+	b.server = harness.StartFleet(t, fleet, "--snapshot-cycle", "2s")
+	b.api = b.server.API
+	b.server.Apply(fmt.Sprintf(webhookHandlers, b.hook.URL))
 	cfg := b.server.Load(fleet, 10*time.Minute)
 	cfg.Changes, cfg.Stop = 0.3, b.stop
 	cfg.Before = nil // what people do here is not in the agents' ledgers
@@ -302,7 +294,6 @@ func (b *bulk) compare() {
 		}
 	}
 	all := b.problems(false)
-	told := b.hook.snapshot()
 	for _, p := range all {
 		e, open := inView[p.ID]
 		if open != p.Closed.IsZero() {
@@ -312,7 +303,7 @@ func (b *bulk) compare() {
 		if note, ended := b.expectedEnds[p.ID]; ended && open {
 			fail("problem %s of %s/%s was open before %s, which was to end it, and still is", p.ID, p.Node, p.Check, note)
 		}
-		kinds := told[p.ID]
+		kinds := b.hook.kindsOf(p.ID)
 		if silencedNode(p.Node) {
 			if !b.silencedSince.IsZero() && p.Opened.After(b.silencedSince) && len(kinds) > 0 {
 				fail("problem %s of %s/%s is silenced, and was told: %v", p.ID, p.Node, p.Check, kinds)
@@ -341,34 +332,4 @@ func (b *bulk) compare() {
 		fail("problem %s of %s/%s is open in the view, and history does not know it", id, e.Node, e.Check)
 	}
 	b.t.Logf("%d problems, %d events acknowledged or not any more, %d wrong; by note %v", len(all), len(last), wrong, noted)
-}
-
-// kindRecorder is a webhook that takes every message.
-type kindRecorder struct {
-	mu    sync.Mutex
-	kinds map[string][]string // kinds by problem, in the order in which they first came
-}
-
-func (h *kindRecorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	parts := strings.SplitN(r.Header.Get("Idempotency-Key"), "/", 3)
-	if len(parts) < 3 {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !slices.Contains(h.kinds[parts[0]], parts[1]) {
-		h.kinds[parts[0]] = append(h.kinds[parts[0]], parts[1])
-	}
-}
-
-func (h *kindRecorder) snapshot() map[string][]string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	out := map[string][]string{}
-	for id, kinds := range h.kinds {
-		out[id] = slices.Clone(kinds)
-	}
-	return out
 }

@@ -39,9 +39,7 @@ func nothingLost(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 // last snapshots.
 func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.Place]load.Kept) {
 	t.Helper()
-	s = harness.NewServer(t, args...)
-	s.Prepare(fleet)
-	s.Start()
+	s = harness.StartFleet(t, fleet, args...)
 	cfg := s.Load(fleet, span)
 	if change != nil {
 		change(&cfg)

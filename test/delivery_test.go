@@ -72,9 +72,8 @@ func TestKillDuringNotification(t *testing.T) {
 			s.Prepare(fleet, prepare...)
 			s.Start()
 			api := s.Client()
-			hook := newFlakyWebhook(t)
-			file := tempFile(t, "tells.yaml", fmt.Sprintf(webhookHandlers, hook.URL))
-			s.CLI("apply", "-f", file)
+			hook := newWebhook(t, 5)
+			s.Apply(fmt.Sprintf(webhookHandlers, hook.URL))
 
 			cfg := s.Load(fleet, time.Duration(kills)*4*time.Second)
 			cfg.Changes = 0.2
@@ -115,38 +114,39 @@ func TestKillDuringNotification(t *testing.T) {
 	}
 }
 
-// flakyWebhook is a webhook that refuses every fifth message, and remembers all it got.
-type flakyWebhook struct {
+// webhook takes messages, and remembers all it got.
+type webhook struct {
 	*httptest.Server
+	refuse int // every so many messages is refused; 0: none
+
 	mu     sync.Mutex
-	first  map[string][]string // kinds of each problem, in the order in which they first came
+	kinds  map[string][]string // by problem, in the order in which they first came
 	bodies map[string]string   // by key
 	wrong  []string
 	got    int
 }
 
-func newFlakyWebhook(t *testing.T) *flakyWebhook {
-	w := &flakyWebhook{first: map[string][]string{}, bodies: map[string]string{}}
+func newWebhook(t *testing.T, refuse int) *webhook {
+	w := &webhook{refuse: refuse, kinds: map[string][]string{}, bodies: map[string]string{}}
 	w.Server = httptest.NewServer(w)
 	t.Cleanup(w.Close)
 	return w
 }
 
-func (w *flakyWebhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
+func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // it will come again
 	}
-	text := string(body)
-	key := r.Header.Get("Idempotency-Key")
+	text, key := string(body), r.Header.Get("Idempotency-Key")
 	parts := strings.SplitN(key, "/", 3)
 	if len(parts) < 3 {
 		w.wrong = append(w.wrong, "key "+key)
 		return
 	}
-	if w.got++; w.got%5 == 0 {
+	if w.got++; w.refuse > 0 && w.got%w.refuse == 0 {
 		answer.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -154,12 +154,24 @@ func (w *flakyWebhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 		w.wrong = append(w.wrong, fmt.Sprintf("%s came with another body:\n%s\n%s", key, before, text))
 	} else if !again {
 		w.bodies[key] = text
-		w.first[parts[0]] = append(w.first[parts[0]], parts[1])
+		w.kinds[parts[0]] = append(w.kinds[parts[0]], parts[1])
 	}
 }
 
+// kindsOf are the kinds of the messages about a problem, each once, in the order in which they first came.
+func (w *webhook) kindsOf(problem string) (kinds []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, kind := range w.kinds[problem] {
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
 // compare compares what was told with the problems that history has.
-func (w *flakyWebhook) compare(t *testing.T, api *client.Client) {
+func (w *webhook) compare(t *testing.T, api *client.Client) {
 	t.Helper()
 	problems := map[string]v1.Problem{}
 	for after := ""; ; {
@@ -182,7 +194,7 @@ func (w *flakyWebhook) compare(t *testing.T, api *client.Client) {
 		if !p.Closed.IsZero() {
 			want = "[opened closed]"
 		}
-		told, worse := w.first[id], 0
+		told, worse := w.kinds[id], 0
 		told = slices.DeleteFunc(slices.Clone(told), func(kind string) bool { // who was told hears that it is worse, once of each severity
 			if kind == "reminder" {
 				worse++
@@ -190,10 +202,10 @@ func (w *flakyWebhook) compare(t *testing.T, api *client.Client) {
 			return kind == "reminder"
 		})
 		if got := fmt.Sprint(told); got != want || worse > 2 {
-			t.Errorf("problem %s of %s/%s was told %v, want %s", id, p.Node, p.Check, w.first[id], want)
+			t.Errorf("problem %s of %s/%s was told %v, want %s", id, p.Node, p.Check, w.kinds[id], want)
 		}
 	}
-	for id, kinds := range w.first {
+	for id, kinds := range w.kinds {
 		if _, known := problems[id]; !known {
 			t.Errorf("problem %s was told %v, and history does not know it", id, kinds)
 		}
@@ -215,10 +227,8 @@ func TestStreamAcrossKills(t *testing.T) {
 		t.Skip("25 s")
 	}
 	t.Parallel()
-	s := harness.NewServer(t)
 	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
-	s.Prepare(fleet)
-	s.Start()
+	s := harness.StartFleet(t, fleet)
 	peer := newLineReceiver(t, "127.0.0.1:0")
 	address := peer.listener.Addr().String()
 	s.Client() // logs in

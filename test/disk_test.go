@@ -45,10 +45,8 @@ func TestDiskErrors(t *testing.T) {
 				t.Skip("one kind of error stands for the rest")
 			}
 			t.Parallel()
-			s := harness.NewServer(t, "--snapshot-cycle", "2s")
 			fleet := harness.Fleet{Agents: 10, Checks: 5, Interval: 100 * time.Millisecond}
-			s.Prepare(fleet)
-			s.Start()
+			s := harness.StartFleet(t, fleet, "--snapshot-cycle", "2s")
 			end := startLoad(t, s, fleet, 5*time.Second)
 
 			paths, _ := segments(t, s)

@@ -41,10 +41,8 @@ func TestFleetFactChange(t *testing.T) {
 		testenv.Shortened(t, "200 agents, not 2000", "MUSTER_TEST_LONG=1 go test ./test -run TestFleetFactChange")
 	}
 	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: 5 * time.Second}
-	s := harness.NewServer(t)
-	s.Prepare(fleet)
-	s.Start()
-	api := s.Client()
+	s := harness.StartFleet(t, fleet)
+	api := s.API
 	s.Apply(`{apiVersion: muster/v1, kind: Group, metadata: {name: old, namespace: load}, spec: {where: 'node.facts.kernel == "6.1"'}}
 ---
 {apiVersion: muster/v1, kind: Group, metadata: {name: new, namespace: load}, spec: {where: 'node.facts.kernel == "6.12" && int(node.facts.cpus) > 4'}}

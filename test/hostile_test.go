@@ -164,6 +164,19 @@ func (g *neighbour) sendUntil(ctx context.Context, ok func() bool) bool {
 	}
 }
 
+// watch begins a neighbour's session. The function checks, in the end, that its results were acknowledged within this
+// time, and that the server's memory grew by no more than so many MiB.
+func (h *hostile) watch() (unharmed func(within time.Duration, mebibytes int64)) {
+	h.t.Helper()
+	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
+	return func(within time.Duration, mebibytes int64) {
+		h.t.Helper()
+		g.expectFast(within)
+		grown := h.residentBytes() - before
+		assert(h.t, grown <= mebibytes<<20, "the server has %d MiB more than before", grown>>20)
+	}
+}
+
 // setOutputSize makes what it sends so long.
 func (g *neighbour) setOutputSize(n int) {
 	g.mu.Lock()

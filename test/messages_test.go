@@ -359,11 +359,8 @@ func (x *transcript) clockOff() {
 }
 
 func (x *transcript) diskBudget() {
-	x.s = harness.NewServer(x.t, "--journal-budget", "64MiB")
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
-	x.s.Prepare(fleet)
-	x.s.Start()
-	x.s.Client()
+	x.s = harness.StartFleet(x.t, fleet, "--journal-budget", "64MiB")
 	release := holdHistory(x.t, x.s) // what keeps the journal from being cut
 	cfg := x.s.Load(fleet, time.Minute)
 	cfg.Output = 60_000

@@ -237,11 +237,9 @@ func TestFleetLifecycle(t *testing.T) {
 	}
 	t.Parallel()
 	const each, stay = 100, 1700 // of stay, the first hundred are renamed
-	s := harness.NewServer(t)
 	fleet := harness.Fleet{Agents: 2000, Checks: 2, Interval: 4 * time.Second}
-	s.Prepare(fleet)
-	s.Start()
-	api := s.Client()
+	s := harness.StartFleet(t, fleet)
+	api := s.API
 	harness.LogFigure(t, "%d simulated agents with %d checks each, every %s; %d are renamed, %d get another machine, %d are retired", fleet.Agents, fleet.Checks, fleet.Interval, each, each, 2*each)
 
 	play := func(cfg load.Config, first, agents int) (begun <-chan struct{}, end chan loadResult, stop func()) {

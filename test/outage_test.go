@@ -35,10 +35,8 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	s := harness.NewServer(t, "--snapshot-cycle", "2s")
 	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
-	s.Prepare(fleet)
-	s.Start()
+	s := harness.StartFleet(t, fleet, "--snapshot-cycle", "2s")
 	network := harness.NewProxy(t, s.Listen)
 
 	for kills > 0 {

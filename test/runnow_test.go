@@ -289,10 +289,7 @@ func TestRunPermissions(t *testing.T) {
 func TestRunOnManyNodes(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 200, Checks: 1, Interval: 10 * time.Second}
-	s := harness.NewServer(t)
-	s.Prepare(fleet)
-	s.Start()
-	s.Client()
+	s := harness.StartFleet(t, fleet)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	ended := make(chan struct{})

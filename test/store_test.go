@@ -7,14 +7,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -211,11 +208,9 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 		t.Skip("fills a journal")
 	}
 	t.Parallel()
-	s := harness.NewServer(t, "--journal-budget", "64MiB", "--snapshot-cycle", "2s", "--queues", "reactions=1048576")
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
-	s.Prepare(fleet)
-	s.Start()
-	api := s.Client()
+	s := harness.StartFleet(t, fleet, "--journal-budget", "64MiB", "--snapshot-cycle", "2s", "--queues", "reactions=1048576")
+	api := s.API
 	release := holdHistory(t, s)
 	cfg := s.Load(fleet, 8*time.Second)
 	cfg.Output, cfg.Changes = 60_000, 0.5
@@ -250,38 +245,6 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 	s.Stop()
 }
 
-// webhookRecorder is a webhook that remembers what it was told.
-type webhookRecorder struct {
-	*httptest.Server
-	mu   sync.Mutex
-	keys []string
-}
-
-func newWebhookRecorder(t *testing.T) *webhookRecorder {
-	w := &webhookRecorder{}
-	w.Server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.keys = append(w.keys, r.Header.Get("Idempotency-Key"))
-	}))
-	t.Cleanup(w.Close)
-	return w
-}
-
-// kindsOf are the keys of one problem, in the order in which they first came.
-func (w *webhookRecorder) kindsOf(problem string) (kinds []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, key := range w.keys {
-		id, rest, _ := strings.Cut(key, "/")
-		kind, _, _ := strings.Cut(rest, "/")
-		if id == problem && !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
-		}
-	}
-	return kinds
-}
-
 // toggled is a check whose status is what a file says, and a handler that hears of it.
 const toggled = `
 apiVersion: muster/v1
@@ -313,7 +276,7 @@ func TestServerOnPostgreSQL(t *testing.T) {
 	s.Prepare(fleet, "--intent-db", dsn)
 	s.Start()
 	api := s.Client()
-	hook := newWebhookRecorder(t)
+	hook := newWebhook(t, 0)
 
 	dir := t.TempDir()
 	file := filepath.Join(dir, "status")
@@ -392,7 +355,7 @@ func openProblemID(t *testing.T, api *client.Client) (id string) {
 	return id
 }
 
-func awaitWebhookKinds(t *testing.T, hook *webhookRecorder, problem string, want ...string) {
+func awaitWebhookKinds(t *testing.T, hook *webhook, problem string, want ...string) {
 	t.Helper()
 	harness.Until(t, 40*time.Second, fmt.Sprintf("the handler was told %v", want), func() (string, bool) {
 		got := hook.kindsOf(problem)

@@ -67,6 +67,16 @@ func StartServer(t testing.TB, args ...string) *Server {
 	return s
 }
 
+// StartFleet starts a server that knows a fleet's nodes and checks, and logs in.
+func StartFleet(t testing.TB, f Fleet, args ...string) *Server {
+	t.Helper()
+	s := NewServer(t, args...)
+	s.Prepare(f)
+	s.Start()
+	s.API = s.Client()
+	return s
+}
+
 // Env returns the environment of commands that talk to the server.
 func (s *Server) Env() []string {
 	return append([]string{"MUSTER_CONTEXT=" + s.Context}, s.Environ...)
