@@ -3,7 +3,6 @@
 package test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,7 +13,6 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
@@ -293,23 +291,14 @@ func TestChangeReachesAffectedAgents(t *testing.T) {
 	}
 	check := func(interval string) {
 		t.Helper()
-		s.Apply(fmt.Sprintf(`apiVersion: muster/v1
-kind: Check
-metadata: {name: of-ten, namespace: load}
-spec: {targets: {nodes: [%s]}, interval: %s, command: "true"}
-`, strings.Join(ten, ", "), interval))
+		s.Apply(fmt.Sprintf(`{kind: Check, metadata: {name: of-ten, namespace: load}, spec: {targets: {nodes: [%s]}, interval: %s, command: "true"}}`,
+			strings.Join(ten, ", "), interval))
 	}
 	check("1h")
 
-	ctx, cancel := context.WithCancel(t.Context())
 	cfg := s.Load(fleet, time.Hour)
 	cfg.Before = nil
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = load.Run(ctx, cfg) // its report is not what is asked here
-	}()
-	defer func() { cancel(); <-ended }()
+	playLoad(t, cfg)
 	sent := func() float64 { return s.Metric("muster_session_sent_total", `kind="assignment"`) }
 	confirmed := func(want int) {
 		t.Helper()

@@ -36,10 +36,10 @@ func TestKillDuringBulkAction(t *testing.T) {
 	if e := <-b.load; e.err != nil || e.rep.Balance.Missing > 0 {
 		t.Errorf("load run: %v, %+v", e.err, e.rep.Balance)
 	}
-	b.awaitDelivered()
+	awaitDelivered(t, b.api)
 	b.compare()
 	b.resolveRemaining()
-	b.awaitDelivered()
+	awaitDelivered(t, b.api)
 	if open := b.problems(true); len(open) > 0 {
 		t.Errorf("%d problems are open after all events were resolved, the first is %+v", len(open), open[0])
 	}
@@ -208,10 +208,10 @@ func (b *bulk) silence(int) {
 }
 
 // awaitDelivered waits until all is recorded and told.
-func (b *bulk) awaitDelivered() {
-	b.t.Helper()
-	harness.Until(b.t, 2*time.Minute, "all is recorded and told", func() (string, bool) {
-		list, err := b.api.Queues(b.t.Context(), v1.Narrow{Where: `row.name in ["reactions", "deliveries"] && row.depth > 0`})
+func awaitDelivered(t *testing.T, api *client.Client) {
+	t.Helper()
+	harness.Until(t, 2*time.Minute, "all is recorded and told", func() (string, bool) {
+		list, err := api.Queues(t.Context(), v1.Narrow{Where: `row.name in ["reactions", "deliveries"] && row.depth > 0`})
 		return fmt.Sprint(list.Items, err), err == nil && len(list.Items) == 0
 	})
 }

@@ -20,8 +20,6 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/follow"
-	"github.com/muster-fleet/muster/internal/load"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -77,15 +75,7 @@ func TestKillDuringNotification(t *testing.T) {
 
 			cfg := s.Load(fleet, time.Duration(kills)*4*time.Second)
 			cfg.Changes = 0.2
-			end, plays := make(chan loadResult, 1), make(chan struct{})
-			begins := sync.OnceFunc(func() { close(plays) })
-			cfg.Progress = func(report.Sample) { begins() }
-			go func() {
-				defer begins()
-				rep, err := load.Run(t.Context(), cfg)
-				end <- loadResult{rep, err}
-			}()
-			<-plays // it has read what the server held before
+			end := startLoadWith(t, cfg)
 			for range kills {
 				s.WaitReady(40 * time.Second)
 				sleep(t.Context(), time.Duration(random.Int64N(int64(2*time.Second))))
@@ -96,18 +86,7 @@ func TestKillDuringNotification(t *testing.T) {
 			if e := <-end; e.err != nil || !e.rep.OK() {
 				t.Errorf("load run: %v, %+v", e.err, e.rep)
 			}
-			harness.Until(t, 60*time.Second, "all is recorded and told", func() (string, bool) {
-				list, err := api.Queues(t.Context())
-				if err != nil {
-					return err.Error(), false
-				}
-				for _, q := range list.Items {
-					if (q.Name == "reactions" || q.Name == "deliveries") && q.Depth > 0 {
-						return fmt.Sprintf("%+v", q), false
-					}
-				}
-				return "", true
-			})
+			awaitDelivered(t, api)
 			hook.compare(t, api)
 			s.Stop()
 		})

@@ -3,7 +3,6 @@
 package test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -16,7 +15,6 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
@@ -58,10 +56,7 @@ func TestFleetFactChange(t *testing.T) {
 		}
 		return map[string]string{"hostname": fmt.Sprint("host", i), "kernel": kernel, "cpus": "8", "os": "linux"}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	end := make(chan struct{})
-	go func() { _, _ = load.Run(ctx, cfg); close(end) }()
-	defer func() { cancel(); <-end }()
+	playLoad(t, cfg)
 	until := func(group string, want int) {
 		t.Helper()
 		harness.Until(t, 90*time.Second, fmt.Sprintf("group %s has %d members", group, want), func() (string, bool) {

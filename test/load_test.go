@@ -147,9 +147,7 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	if kept, err := os.ReadFile(filepath.Join(out, "size.txt")); err != nil || !strings.Contains(string(kept), sentence) {
 		t.Errorf("%v %q", err, kept)
 	}
-	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
-		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
-	}
+	expectNothingLeft(t, temp)
 	hasty, twice := filepath.Join(dir, "hasty.yaml"), filepath.Join(dir, "twice")
 	writeFile(t, hasty, strings.Replace(text, "beyond-p99: 60s", "p99: 1ms", 1))
 	ran = harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", "-f", hasty, "--factors", "1,2", "--seconds", "1", "--max-lag", "1h", "--out", twice)
@@ -173,18 +171,15 @@ objectives: {beyond-p99: 60s, serving: 1s}
 // stageScenario is a scenario of results alone; target is what its file names.
 func stageScenario(t *testing.T, target, more string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "alone.yaml")
-	text := `scenario: muster.load/v1
+	return tempFile(t, "alone.yaml", `scenario: muster.load/v1
 title: Results alone
 seed: 3
-target: ` + target + `
+target: `+target+`
 agents:
-  - {name: web, count: 10` + more + `, checks: [{name: app, count: 4, interval: 1s, changes: 0.1}]}
+  - {name: web, count: 10`+more+`, checks: [{name: app, count: 4, interval: 1s, changes: 0.1}]}
 phases: [{ramp: 500ms}, {step: 1s, rate: 1, by: 1, to: 2}, {drain: 30s}]
 objectives: {beyond-p99: 60s}
-`
-	writeFile(t, path, text)
-	return path
+`)
 }
 
 // One stage alone is a target like others: named in the file or by --target, it leaves the same report, which says

@@ -66,8 +66,7 @@ func TestLoadCompare(t *testing.T) {
 // briefScenario is a scenario that is over at once.
 func briefScenario(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "brief.yaml")
-	text := `scenario: muster.load/v1
+	return tempFile(t, "brief.yaml", `scenario: muster.load/v1
 title: A brief fleet
 agents:
   - {name: web, count: 20, linger: 100ms, checks: [{name: app, count: 10, interval: 1s, changes: 0.1}]}
@@ -75,9 +74,7 @@ phases:
   - ramp: 1s
   - steady: 2s
   - drain: 30s
-`
-	writeFile(t, path, text)
-	return path
+`)
 }
 
 // Two servers are played in turns, each on a folder of its own; Ctrl-C compares what is done. The same program costs
@@ -113,9 +110,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 		a, b := figures["old"][name], figures["new"][name]
 		assert(t, a > 0 && b >= 0.7*a && b <= 1.4*a, "%s: %g and %g of the same program", name, a, b)
 	}
-	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
-		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
-	}
+	expectNothingLeft(t, temp)
 	again := harness.Run(t, nil, "load", "compare", filepath.Join(out, "old"), filepath.Join(out, "new"))
 	assert(t, again.Code == 0 && regexp.MustCompile(`\d runs? of old`).MatchString(again.Out),
 		"code %d\n%s%s", again.Code, again.Out, again.Errors)

@@ -29,24 +29,19 @@ func TestLoadServerCrash(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			temp, out, file := t.TempDir(), filepath.Join(t.TempDir(), "report"), tinyScenario(t, "")
+			file := tinyScenario(t, "")
 			text := readFile(t, file)
 			text = bytes.Replace(text, []byte("drain: 30s"), []byte("drain: 2s"), 1)
 			text = bytes.Replace(text, []byte("steady: 5s"), []byte("steady: 15s"), 1) // it crashes while results come, also on a machine that is busy
 			writeFile(t, file, text)
-			run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-			harness.Until(t, time.Minute, "a second is kept", func() (string, bool) {
-				lines, _ := os.ReadFile(filepath.Join(out, "samples.csv"))
-				return run.Log(), bytes.Count(lines, []byte("\n")) > 1 && strings.Contains(run.Log(), "acknowledged/s")
-			})
-			signalServerIn(t, temp, c.signal)
+			run := startLoadRun(t, file)
+			run.awaitSecond(t)
+			signalServerIn(t, run.temp, c.signal)
 			run.AwaitExit(21, c.says, "neither acknowledged nor refused")
-			rep := readReport(t, out)
+			rep := readReport(t, run.out)
 			assert(t, !rep.OK() && rep.Balance.Missing != 0 && !rep.Balance.WasCompared() && strings.Contains(strings.Join(rep.Verdict, "; "), "what the server holds could not be read, and is not compared"),
 				"%+v; %q", rep.Balance, rep.Verdict)
-			if log, err := os.ReadFile(filepath.Join(out, "server.log")); err != nil || len(log) == 0 {
-				t.Errorf("the server's log: %d bytes, %v", len(log), err)
-			}
+			assert(t, len(readFile(t, filepath.Join(run.out, "server.log"))) > 0, "the server's log is empty")
 		})
 	}
 }
@@ -55,13 +50,9 @@ func TestLoadServerCrash(t *testing.T) {
 // with the server, and says that there is no report and what there is.
 func TestLoadSecondInterrupt(t *testing.T) {
 	t.Parallel()
-	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", tinyScenario(t, ""), "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-	harness.Until(t, time.Minute, "a second is kept", func() (string, bool) {
-		lines, _ := os.ReadFile(filepath.Join(out, "samples.csv"))
-		return run.Log(), bytes.Count(lines, []byte("\n")) > 1 && strings.Contains(run.Log(), "acknowledged/s")
-	})
-	pauseServerIn(t, temp)
+	run := startLoadRun(t, tinyScenario(t, ""))
+	run.awaitSecond(t)
+	signalServerIn(t, run.temp, syscall.SIGSTOP)
 	run.Signal(syscall.SIGINT)
 	run.AwaitLog("Ctrl-C again ends at once")
 	harness.Until(t, time.Minute, "it has ended", func() (string, bool) { // what comes within a second is the same one
@@ -70,19 +61,9 @@ func TestLoadSecondInterrupt(t *testing.T) {
 		}
 		return run.Log(), run.Ended()
 	})
-	run.AwaitExit(130, "stopped, and there is no report", "what was seen of each second until then is in "+out)
-	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
-		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
-	}
-	if left, _ := filepath.Glob(filepath.Join(out, "r*")); len(left) > 0 {
-		t.Errorf("a report: %v", left)
-	}
-}
-
-// pauseServerIn stops the server whose data is below a folder.
-func pauseServerIn(t *testing.T, dir string) {
-	t.Helper()
-	signalServerIn(t, dir, syscall.SIGSTOP)
+	run.AwaitExit(130, "stopped, and there is no report", "what was seen of each second until then is in "+run.out)
+	expectNothingLeft(t, run.temp)
+	expectNoReport(t, run.out)
 }
 
 // signalServerIn sends a signal to the server whose data is below a folder.
@@ -113,13 +94,9 @@ func TestLoadReportOnFullDisk(t *testing.T) {
 			t.Errorf("unmount: %v", err)
 		}
 	})
-	ran := harness.Run(t, []string{"TMPDIR=" + temp}, "load", "run", tinyScenario(t, ""), "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	ran := harness.Run(t, []string{"TMPDIR=" + temp}, loadWords(tinyScenario(t, ""), out)...)
 	ran.Expect(7, "the seconds of this run cannot be kept: ", "the disk of "+out+" is full: nothing of the report is there")
 	expectTexts(t, ran.Out, "nothing lost, nothing twice")
-	if left, _ := filepath.Glob(filepath.Join(out, "r*")); len(left) > 0 {
-		t.Errorf("a report: %v", left)
-	}
-	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
-		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
-	}
+	expectNoReport(t, out)
+	expectNothingLeft(t, temp)
 }

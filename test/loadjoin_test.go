@@ -3,7 +3,6 @@
 package test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -20,34 +19,23 @@ import (
 // joinScenario is a scenario of some seconds for several loaders.
 func joinScenario(t *testing.T, steady string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "joined.yaml")
-	text := `scenario: muster.load/v1
+	return tempFile(t, "joined.yaml", `scenario: muster.load/v1
 title: Played together
 seed: 5
 agents:
   - name: web
     count: 200
-    checks:
-      - {name: app, count: 2, interval: 2s, changes: 0.1}
+    checks: [{name: app, count: 2, interval: 2s, changes: 0.1}]
     churn: {reconnects: 60/min, renames: 30/min, offline: 30/min, offlineFor: 1s}
-  - name: safe
-    count: 40
-    tls: true
-    checks:
-      - {name: disk, interval: 2s}
+  - {name: safe, count: 40, tls: true, checks: [{name: disk, interval: 2s}]}
 faults:
   - {at: 1s, cut: {share: 0.5}}
   - {at: 2s, for: 1s, wrong: {count: 3}}
 intent:
   - {at: 1s, every: 2s, create: 2, change: 1, delete: 1, kind: check}
   - {at: 2s, change: 1, kind: group, class: web}
-phases:
-  - ramp: 1s
-  - steady: ` + steady + `
-  - drain: 30s
-`
-	writeFile(t, path, text)
-	return path
+phases: [{ramp: 1s}, {steady: `+steady+`}, {drain: 30s}]
+`)
 }
 
 var joinToken = regexp.MustCompile(`mlj1\.\S+`)
@@ -66,10 +54,10 @@ func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 func cacheOf(temp string) string { return filepath.Join(temp, "cache") }
 
 // startJoinedRun begins a run of three, and has the two others join.
-func startJoinedRun(t *testing.T, temp, out, file string) (run *harness.Process, others []*harness.Process) {
+func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.Process) {
 	t.Helper()
-	run = harness.Launch(t, []string{"TMPDIR=" + temp, "XDG_CACHE_HOME=" + cacheOf(temp)}, "load", "run", file, "--loaders", "3", "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-	token := joinTokenOf(t, run)
+	run = startLoadRun(t, file, "--loaders", "3")
+	token := joinTokenOf(t, run.Process)
 	stranger := token[:len(token)-30] + strings.Repeat("A", 30)
 	harness.Run(t, nil, "load", "join", stranger).Expect(harness.AnyFailure)
 	for range 2 {
@@ -81,13 +69,12 @@ func startJoinedRun(t *testing.T, temp, out, file string) (run *harness.Process,
 // Three processes play one run: each a third of the agents, and one report of all.
 func TestLoadJoin(t *testing.T) {
 	t.Parallel()
-	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	run, others := startJoinedRun(t, temp, out, joinScenario(t, "5s"))
+	run, others := startJoinedRun(t, joinScenario(t, "5s"))
 	run.AwaitExit(0)
 	for _, o := range others {
 		o.AwaitExit(0, "all is well", "metrics and profiles of the loader: http://127.0.0.1:")
 	}
-	rep := readReport(t, out)
+	rep := readReport(t, run.out)
 	if b := rep.Balance; !b.OK() || b.Compared != 200*2+40 || b.Refused == 0 || b.Sent != b.Acknowledged+b.Refused {
 		t.Errorf("ledger %+v", b)
 	}
@@ -116,7 +103,7 @@ func TestLoadJoin(t *testing.T) {
 	assert(t, len(rep.Faults) == 2 && rep.Faults[0].Places == 120 && rep.Faults[0].Back > 0 && rep.Faults[1].Places == 3,
 		"faults %+v", rep.Faults)
 	// Certificates of those that have any are kept for the next run.
-	if files, _ := filepath.Glob(filepath.Join(cacheOf(temp), "muster-load", "nodes-*.pem")); len(files) != 1 {
+	if files, _ := filepath.Glob(filepath.Join(cacheOf(run.temp), "muster-load", "nodes-*.pem")); len(files) != 1 {
 		t.Errorf("kept certificates: %v", files)
 	} else if text, err := os.ReadFile(files[0]); err != nil || strings.Count(string(text), "BEGIN CERTIFICATE") != 40 {
 		t.Errorf("%d certificates are kept, %v", strings.Count(string(text), "BEGIN CERTIFICATE"), err)
@@ -129,74 +116,53 @@ func TestLoadJoin(t *testing.T) {
 			t.Errorf("%+v, want %d agents", h, agents)
 		}
 	}
-	assert(t, len(processesOf(t, temp)) <= 0, "its server is left")
+	assert(t, len(processesOf(t, run.temp)) == 0, "its server is left")
 }
 
 // A loader that is killed in the middle ends the run at once, with its name; Ctrl-C ends it for all.
 func TestLoadJoinLoaderKilled(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		end      func(run *harness.Process, others []*harness.Process)
-		code     int
-		run, all string
-	}{
-		"a follower is killed": {func(_ *harness.Process, others []*harness.Process) { others[0].Kill() }, 9, `loader [23] of 3 \(.*\) was lost`, `loader [23] of 3 \(.*\) was lost`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-			run, others := startJoinedRun(t, temp, out, joinScenario(t, "10m"))
-			harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
-				all := run.Log() + others[0].Log() + others[1].Log()
-				return all, strings.Contains(all, "acknowledged/s of ") // before that there is nothing to report
-			})
-			began := time.Now()
-			c.end(run, others)
-			if code := run.Wait(time.Minute); code != c.code || !regexp.MustCompile(c.run).MatchString(run.Log()) {
-				t.Errorf("code %d, want %d and %q\n%s", code, c.code, c.run, run.Log())
-			}
-			if took := time.Since(began); took > 30*time.Second {
-				t.Errorf("it ended after %s", took)
-			}
-			if code := others[1].Wait(time.Minute); code == 0 || !regexp.MustCompile(c.all).MatchString(others[1].Log()) {
-				t.Errorf("the other one: code %d, want %q\n%s", code, c.all, others[1].Log())
-			}
-			harness.Until(t, time.Minute, "its server has ended", func() (string, bool) {
-				left := processesOf(t, temp)
-				return fmt.Sprint(left), len(left) == 0
-			})
-		})
+	run, others := startJoinedRun(t, joinScenario(t, "10m"))
+	awaitJoinedResults(t, run, others)
+	began := time.Now()
+	others[0].Kill()
+	run.AwaitExit(9)
+	assert(t, time.Since(began) < 30*time.Second, "it ended after %s", time.Since(began))
+	others[1].AwaitExit(harness.AnyFailure)
+	lost := regexp.MustCompile(`loader [23] of 3 \(.*\) was lost`)
+	for _, p := range []*harness.Process{run.Process, others[1]} {
+		assert(t, lost.MatchString(p.Log()), "it does not say which loader was lost:\n%s", p.Log())
 	}
+	awaitNoProcess(t, run.temp)
+}
+
+// awaitJoinedResults waits until results flow: before that there is nothing to report.
+func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
+	t.Helper()
+	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
+		all := run.Log() + others[0].Log() + others[1].Log()
+		return all, strings.Contains(all, "acknowledged/s of ")
+	})
 }
 
 // What machines of all loaders bring about is judged together: those that stop and checks that fail are some of each,
 // and one alert each is heard.
 func TestLoadJoinAlerts(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "alerts.yaml")
-	text := `scenario: muster.load/v1
+	file := tempFile(t, "alerts.yaml", `scenario: muster.load/v1
 title: Alerts of all
 seed: 5
-agents:
-  - name: web
-    count: 12
-    keepalive: {interval: 2s, timeout: 10s} # no healthy machine is silent for so long, however busy this one is
-    checks:
-      - {name: app, count: 2, interval: 1s}
+agents: # no healthy machine is silent for ten seconds, however busy this one is
+  - {name: web, count: 12, keepalive: {interval: 2s, timeout: 10s}, checks: [{name: app, count: 2, interval: 1s}]}
 faults:
   - {at: 1s, for: 2s, fail: {class: web, check: app-001, count: 8}}
   - {at: 4s, for: 20s, stop: {class: web, count: 6}}
-phases:
-  - ramp: 1s
-  - steady: 26s
-  - drain: 30s
+phases: [{ramp: 1s}, {steady: 26s}, {drain: 30s}]
 objectives: {detect: 60s, clear: 60s}
-`
-	writeFile(t, file, text)
-	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	run, _ := startJoinedRun(t, temp, out, file)
+`)
+	run, _ := startJoinedRun(t, file)
 	run.AwaitExit(0)
-	rep := readReport(t, out)
+	rep := readReport(t, run.out)
 	// Each place is told of twice: when it began, and when it was over.
 	for i, places := range []int{8, 6} {
 		require(t, len(rep.Faults) == 2, "faults %+v", rep.Faults)
@@ -212,12 +178,8 @@ objectives: {detect: 60s, clear: 60s}
 // Ctrl-C at any loader ends the present phase for all, and there is a report of what was played.
 func TestLoadJoinInterrupted(t *testing.T) {
 	t.Parallel()
-	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-	run, others := startJoinedRun(t, temp, out, joinScenario(t, "10m"))
-	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
-		all := run.Log() + others[0].Log() + others[1].Log()
-		return all, strings.Contains(all, "acknowledged/s of ") // before that there is nothing to report
-	})
+	run, others := startJoinedRun(t, joinScenario(t, "10m"))
+	awaitJoinedResults(t, run, others)
 	// One of them hears of it late, for it does not run: that ends late, and breaks nothing off.
 	still := time.Now()
 	others[1].Signal(syscall.SIGSTOP)
@@ -230,7 +192,7 @@ func TestLoadJoinInterrupted(t *testing.T) {
 	for _, o := range others {
 		o.AwaitExit(0, "the run is over: stopped after ")
 	}
-	rep := readReport(t, out)
+	rep := readReport(t, run.out)
 	if b, s := rep.Balance, rep.Stopped; !b.OK() || b.Compared != 200*2+40 || s == nil || s.Of != 600 || s.After > 300 || !strings.HasPrefix(s.By, "loader ") || !strings.Contains(rep.Title, "stopped after ") {
 		t.Errorf("ledger %+v, stopped %+v, title %q", b, s, rep.Title)
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,9 +19,7 @@ import (
 // come, change and go, and are held by every agent concerned.
 func TestLoadPeople(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file, out := filepath.Join(dir, "people.yaml"), filepath.Join(dir, "out")
-	text := `scenario: muster.load/v1
+	file := tempFile(t, "people.yaml", `scenario: muster.load/v1
 seed: 3
 agents:
   - {name: web, count: 30, checks: [{name: http, count: 2, interval: 2s, changes: 0.1}]}
@@ -31,20 +30,10 @@ intent:
   - {at: 1s, every: 2s, create: 1, change: 1, delete: 1, kind: group}
 operators: {lists: 2, pages: 2/s, watches: 2, applies: 1/s} # so few that a slow machine answers them all
 objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
-`
-	writeFile(t, file, text)
-	ran := harness.Run(t, os.Environ(), "load", "run", file, "--max-lag", "1h", "--out", out)
+`)
+	ran, rep, _ := runLoad(t, file)
 	ran.Expect(0)
-	rep := readReport(t, out)
-	worked := map[string]report.Worked{}
-	for _, w := range rep.Operators {
-		worked[w.What] = w
-	}
-	for _, what := range []string{"list", "watch", "apply"} {
-		if w := worked[what]; w.Requests < 5 || w.Failed > 0 || w.Latency.Max <= 0 {
-			t.Errorf("%s: %+v", what, w)
-		}
-	}
+	expectWorked(t, rep, 5, "list", "watch", "apply")
 	shown := map[string]float64{} // by the seconds
 	for i := range rep.Samples {
 		maps.Copy(shown, rep.Samples[i].Figures())
@@ -58,6 +47,17 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 		if h := rep.Changes[i]; h.Agents < least || h.Never > 0 || h.Holds.Max <= 0 || h.Answered.Max <= 0 {
 			t.Errorf("%s: %+v", h.What, h)
 		}
+	}
+}
+
+// expectWorked checks that operators made so many requests of each kind, and none failed.
+func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...string) {
+	t.Helper()
+	for _, kind := range kinds {
+		i := slices.IndexFunc(rep.Operators, func(w report.Worked) bool { return w.What == kind })
+		require(t, i >= 0, "nobody did %s", kind)
+		w := rep.Operators[i]
+		assert(t, uint64(w.Requests) >= least && w.Failed == 0 && w.Latency.Max > 0, "%s: %+v", kind, w)
 	}
 }
 
@@ -89,9 +89,7 @@ func TestLoadRefusals(t *testing.T) {
 // none of its messages is given up.
 func TestLoadMixed(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	file, out := filepath.Join(dir, "mixed.yaml"), filepath.Join(dir, "out")
-	text := `scenario: muster.load/v1
+	file := tempFile(t, "mixed.yaml", `scenario: muster.load/v1
 seed: 3
 agents:
   - {name: web, count: 20, checks: [{name: http, count: 2, interval: 1s, changes: 0.1, alert: route}, {name: disk, interval: 2s}]}
@@ -107,10 +105,8 @@ intent:
   - {at: 500ms, every: 2s, create: 1, change: 1, delete: 1, kind: check, class: web}
 operators: {lists: 1, pages: 4/s, applies: 2/s, silences: 2/s, runs: 2/s, facts: 2/s}
 objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, run-p99: 60s, holds-p99: 60s, tell-p99: 60s, history-behind: 60s}
-`
-	writeFile(t, file, text)
-	ran := harness.Run(t, os.Environ(), "load", "run", file, "--max-lag", "1h", "--out", out)
-	rep := readReport(t, out)
+`)
+	ran, rep, out := runLoad(t, file)
 	// On a machine that others keep busy one pipeline may starve another; nothing else may be wrong.
 	starved := 0
 	for _, p := range rep.Phases {
@@ -122,22 +118,8 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
 	}
-	log := readFile(t, filepath.Join(out, "server.log"))
-	for line := range strings.Lines(string(log)) {
-		if strings.Contains(line, "message given up") {
-			t.Errorf("the server gave a message up: %s", line)
-			break
-		}
-	}
-	worked := map[string]report.Worked{}
-	for _, w := range rep.Operators {
-		worked[w.What] = w
-	}
-	for _, what := range []string{"list", "apply", "silence", "run", "fact"} { // on a slow machine fewer are answered
-		if w := worked[what]; w.Requests < 3 || w.Failed > 0 || w.Latency.Max <= 0 {
-			t.Errorf("%s: %+v", what, w)
-		}
-	}
+	refuseTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "message given up")
+	expectWorked(t, rep, 3, "list", "apply", "silence", "run", "fact") // on a slow machine fewer are answered
 	faster := map[string]float64{}
 	for _, p := range rep.Phases {
 		for pipeline, times := range p.Faster {
@@ -153,9 +135,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	}
 	assert(t, len(faster) == 3 && faster["operators"] == 4 && faster["intent"] == 4 && faster["alerts"] == 4,
 		"sped up: %v", faster)
-	page, err := os.ReadFile(filepath.Join(out, "report.html"))
-	assert(t, err == nil && strings.Contains(string(page), "Who was told") && strings.Contains(string(page), "operators ×4"),
-		"the page does not show who was told, or what was sped up: %v", err)
+	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Who was told", "operators ×4")
 }
 
 // Simulated agents run checks about proxy nodes, all of them or in turn. One that hangs is taken over in the
@@ -165,13 +145,10 @@ func TestLoadProxies(t *testing.T) {
 		t.Skip("waits for turns of several intervals")
 	}
 	t.Parallel()
-	dir := t.TempDir()
-	file, out := filepath.Join(dir, "turns.yaml"), filepath.Join(dir, "report")
-	text := `scenario: muster.load/v1
+	file := tempFile(t, "turns.yaml", `scenario: muster.load/v1
 title: Things without an agent
 seed: 3
-proxies:
-  - {name: switch, count: 10, labels: {vendor: acme}}
+proxies: [{name: switch, count: 10, labels: {vendor: acme}}]
 agents:
   - name: poller
     count: 8
@@ -179,20 +156,15 @@ agents:
       - {name: ping, count: 4, interval: 4s, timeout: 1s, proxy: {groups: [switch]}, roundRobin: true, changes: 0.05}
       - {name: snmp, interval: 4s, proxy: {groups: [switch]}}
       - {name: disk, interval: 2s}
-phases:
-  - ramp: 1s
-  - {steady: 14s, warmup: 1s}
-  - drain: 30s
+phases: [{ramp: 1s}, {steady: 14s, warmup: 1s}, {drain: 30s}]
 faults:
   - {at: 2s, for: 9s, hang: {count: 2}}
   - {at: 2s, for: 5s, fail: {check: ping-002, count: 3}}
   - {at: 3s, cut: {count: 2}}
 objectives: {takeover-max: 60s}
-`
-	writeFile(t, file, text)
-	ran := harness.Run(t, []string{"TMPDIR=" + dir}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+`)
+	ran, rep, out := runLoad(t, file)
 	ran.Expect(0, "nothing lost, nothing twice", "\n  turns            ")
-	rep := readReport(t, out)
 	x := rep.Turns
 	assert(t, x.Due >= 4*10*3 && x.Due <= 4*10*4 && x.Missed == 0 && x.Ran+x.Passed+x.Unjudged == x.Due && x.Ran >= x.Due*8/10,
 		"turns: %s", x)
@@ -204,6 +176,5 @@ objectives: {takeover-max: 60s}
 	if f := rep.Faults[1]; f.Places != 3 || f.Alerts == 0 || f.Missing+f.Extra > 0 {
 		t.Errorf("alerts: %+v", f)
 	}
-	page, err := os.ReadFile(filepath.Join(out, "report.html"))
-	assert(t, err == nil && strings.Contains(string(page), "Whose turn it was"), "the page has no turns: %v", err)
+	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Whose turn it was")
 }

@@ -169,16 +169,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	api := s.Client()
 	certificates, err := simulated.Certificates(s.Authority())
 	noError(t, err)
-	ctx, end := context.WithCancel(t.Context())
-	played := make(chan error, 1)
-	go func() {
-		_, err := load.Run(ctx, load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.Listen, TLS: certificates, MaxLag: time.Hour})
-		played <- err
-	}()
-	defer func() {
-		end()
-		<-played
-	}()
+	_, end := playLoad(t, load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.Listen, TLS: certificates, MaxLag: time.Hour})
 	harness.Until(t, 30*time.Second, "results of all states", func() (string, bool) {
 		n := len(s.FleetStates())
 		return fmt.Sprintf("%d states", n), n == sc.States()

@@ -24,27 +24,17 @@ import (
 // tinyScenario is a scenario of some seconds with both kinds of connections.
 func tinyScenario(t *testing.T, more string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "tiny.yaml")
-	text := `scenario: muster.load/v1
+	return tempFile(t, "tiny.yaml", `scenario: muster.load/v1
 title: A tiny fleet
 seed: 3
 agents:
-  - name: web
-    count: 3
-    checks:
-      - {name: app, count: 2, interval: 1s, changes: 0.1}
-  - name: safe
-    count: 2
-    tls: true
-    checks:
-      - {name: disk, interval: 1s}
+  - {name: web, count: 3, checks: [{name: app, count: 2, interval: 1s, changes: 0.1}]}
+  - {name: safe, count: 2, tls: true, checks: [{name: disk, interval: 1s}]}
 phases:
   - ramp: 1s
   - steady: 5s
   - drain: 30s
-` + more
-	writeFile(t, path, text)
-	return path
+`+more)
 }
 
 // processesOf lists those whose command names a folder.
@@ -60,15 +50,75 @@ func processesOf(t *testing.T, dir string) (list []string) {
 	return list
 }
 
+// runLoad plays a scenario with a server of its own, to its end, and reads the report; neither files nor processes may be left
+// behind. What the machine is too slow for does not count.
+func runLoad(t *testing.T, file string, more ...string) (ran harness.Result, rep *report.Report, out string) {
+	t.Helper()
+	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
+	ran = harness.Run(t, []string{"TMPDIR=" + temp}, loadWords(file, out, more...)...)
+	rep, err := report.Read(filepath.Join(out, "run.json"))
+	require(t, err == nil, "%v: code %d\n%s%s", err, ran.Code, ran.Out, ran.Errors)
+	expectNothingLeft(t, temp)
+	return ran, rep, out
+}
+
+func loadWords(file, out string, more ...string) []string {
+	return append([]string{"load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB"}, more...)
+}
+
+// loadRun is a load run in its course.
+type loadRun struct {
+	*harness.Process
+	temp, out string
+}
+
+func startLoadRun(t *testing.T, file string, more ...string) *loadRun {
+	t.Helper()
+	r := &loadRun{temp: t.TempDir(), out: filepath.Join(t.TempDir(), "report")}
+	r.Process = harness.Launch(t, []string{"TMPDIR=" + r.temp, "XDG_CACHE_HOME=" + cacheOf(r.temp)}, loadWords(file, r.out, more...)...)
+	return r
+}
+
+// awaitSecond waits until a second is kept.
+func (r *loadRun) awaitSecond(t *testing.T) {
+	t.Helper()
+	harness.Until(t, time.Minute, "a second is kept", func() (string, bool) {
+		lines, _ := os.ReadFile(filepath.Join(r.out, "samples.csv"))
+		return r.Log(), bytes.Count(lines, []byte("\n")) > 1 && strings.Contains(r.Log(), "acknowledged/s")
+	})
+}
+
+// expectNothingLeft fails the test if a run left files or processes in its temporary folder.
+func expectNothingLeft(t *testing.T, temp string) {
+	t.Helper()
+	left, _ := os.ReadDir(temp)
+	running := processesOf(t, temp)
+	assert(t, len(left) == 0 && len(running) == 0, "left behind: %v, %v", left, running)
+}
+
+// expectNoReport fails the test if something in a folder looks like a report.
+func expectNoReport(t *testing.T, out string) {
+	t.Helper()
+	left, _ := filepath.Glob(filepath.Join(out, "r*"))
+	assert(t, len(left) == 0, "a report: %v", left)
+}
+
+// awaitNoProcess waits until the server of a run has ended.
+func awaitNoProcess(t *testing.T, temp string) {
+	t.Helper()
+	harness.Until(t, time.Minute, "its server has ended", func() (string, bool) {
+		left := processesOf(t, temp)
+		return fmt.Sprint(left), len(left) == 0
+	})
+}
+
 // A scenario needs nothing but its name: it has its own server, and leaves a folder that other programs can read, and
 // nothing else.
 func TestLoadScenario(t *testing.T) {
 	t.Parallel()
-	dir, temp := t.TempDir(), t.TempDir()
-	out := filepath.Join(dir, "report")
-	file := tinyScenario(t, "objectives: {beyond-p99: 60s}\n")
-	env := []string{"TMPDIR=" + temp, "MUSTER_DATA=" + filepath.Join(dir, "not-this")} // of a server that runs here
-	ran := harness.Run(t, env, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB", "--listen-loader", "127.0.0.1:0")
+	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
+	env := []string{"TMPDIR=" + temp, "MUSTER_DATA=" + filepath.Join(t.TempDir(), "not-this")} // of a server that runs here
+	ran := harness.Run(t, env, loadWords(tinyScenario(t, "objectives: {beyond-p99: 60s}\n"), out, "--listen-loader", "127.0.0.1:0")...)
 	if ran.Code != 0 || !strings.HasPrefix(ran.Out, "A tiny fleet\n") || !strings.Contains(ran.Out, "nothing lost, nothing twice") || !strings.HasSuffix(ran.Out, "report: "+out+"\n") ||
 		!strings.Contains(ran.Errors, "metrics and profiles of the loader: http://127.0.0.1:") {
 		t.Fatalf("code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
@@ -110,22 +160,16 @@ func TestLoadScenario(t *testing.T) {
 	if rows, err := csv.NewReader(samples).ReadAll(); err != nil || len(rows) != len(rep.Samples)+1 {
 		t.Errorf("%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
 	}
-	bench, err := os.ReadFile(filepath.Join(out, "bench.txt"))
-	assert(t, err == nil && bytes.Contains(bench, []byte("\nBenchmarkLoad/tiny-")) && bytes.Contains(bench, []byte(" wire-B/op")),
-		"%v\n%s", err, bench)
-	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
-		t.Errorf("left behind: %v, %v", left, processesOf(t, temp))
-	}
+	expectTexts(t, string(readFile(t, filepath.Join(out, "bench.txt"))), "\nBenchmarkLoad/tiny-", " wire-B/op")
+	expectNothingLeft(t, temp)
 }
 
 // The code says what went wrong, and the folder is there all the same.
 func TestLoadScenarioMissedObjective(t *testing.T) {
 	t.Parallel()
-	out := filepath.Join(t.TempDir(), "report")
 	file := tinyScenario(t, "objectives: {beyond-p99: 1us}\nfaults:\n  - {at: 2s, server: kill}\n")
-	ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir()}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	ran, rep, out := runLoad(t, file)
 	ran.Expect(20, "asked at most")
-	rep := readReport(t, out)
 	assert(t, rep.Balance.OK() && len(rep.Outages) == 1 && rep.Outages[0].Serving > 0,
 		"ledger %+v, outages %+v", rep.Balance, rep.Outages)
 	for name, args := range map[string][]string{
@@ -142,9 +186,7 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 // meanwhile, that phase has not its rate either.
 func TestLoadScenarioSlowServer(t *testing.T) {
 	t.Parallel()
-	out := filepath.Join(t.TempDir(), "report")
-	file := filepath.Join(t.TempDir(), "late.yaml")
-	writeFile(t, file, `scenario: muster.load/v1
+	file := tempFile(t, "late.yaml", `scenario: muster.load/v1
 title: A server that is late
 agents: [{name: web, count: 20, checks: [{name: http, count: 2, interval: 1s}]}]
 phases:
@@ -155,9 +197,8 @@ phases:
   - drain: 10s
 faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 `)
-	ran := harness.Run(t, []string{"TMPDIR=" + t.TempDir()}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+	ran, rep, _ := runLoad(t, file)
 	ran.Expect(20)
-	rep := readReport(t, out)
 	phases := map[string]report.Played{}
 	for _, p := range rep.Phases {
 		phases[p.Name] = p
@@ -191,18 +232,14 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 		"kill -9": func(p *harness.Process) { p.Kill() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
-			run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
+			run := startLoadRun(t, file)
 			harness.Until(t, time.Minute, "results flow", func() (string, bool) {
-				return run.Log(), len(processesOf(t, temp)) > 0 && strings.Contains(run.Log(), "preparing ")
+				return run.Log(), len(processesOf(t, run.temp)) > 0 && strings.Contains(run.Log(), "preparing ")
 			})
-			end(run)
-			harness.Until(t, time.Minute, "its server has ended", func() (string, bool) {
-				left := processesOf(t, temp)
-				return fmt.Sprint(left), len(left) == 0
-			})
-			left, _ := os.ReadDir(temp)
-			if _, err := os.Stat(out); name != "kill -9" && (len(left) > 0 || !os.IsNotExist(err)) {
+			end(run.Process)
+			awaitNoProcess(t, run.temp)
+			left, _ := os.ReadDir(run.temp)
+			if _, err := os.Stat(run.out); name != "kill -9" && (len(left) > 0 || !os.IsNotExist(err)) {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
@@ -212,17 +249,11 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 // A run that is stopped in its second phase has a report of the first, which is all that is judged.
 func TestLoadScenarioInterrupted(t *testing.T) {
 	t.Parallel()
-	dir, temp := t.TempDir(), t.TempDir()
-	out, file := filepath.Join(dir, "report"), filepath.Join(dir, "two.yaml")
-	text := `scenario: muster.load/v1
+	file := tempFile(t, "two.yaml", `scenario: muster.load/v1
 title: Two phases
 seed: 3
 agents:
-  - name: web
-    count: 3
-    keepalive: {interval: 1s, timeout: 5s}
-    checks:
-      - {name: app, count: 2, interval: 1s}
+  - {name: web, count: 3, keepalive: {interval: 1s, timeout: 5s}, checks: [{name: app, count: 2, interval: 1s}]}
 phases:
   - ramp: 1s
   - {name: first, steady: 2s}
@@ -232,17 +263,16 @@ faults:
   - {at: 1s, for: 9m, fail: {class: web, check: app-000, count: 1}}
   - {at: 8m, for: 10s, stop: {class: web, count: 1}}
 objectives: {beyond-p99: 60s, clear: 1s}
-`
-	writeFile(t, file, text)
-	run := harness.Launch(t, []string{"TMPDIR=" + temp}, "load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB")
-	samples := filepath.Join(out, "samples.csv")
+`)
+	run := startLoadRun(t, file)
+	samples := filepath.Join(run.out, "samples.csv")
 	harness.Until(t, time.Minute, "the second phase is seen in samples.csv", func() (string, bool) {
 		data, _ := os.ReadFile(samples)
 		return run.Log() + string(data), bytes.Contains(data, []byte(",second,"))
 	})
 	run.Signal(syscall.SIGTERM)
 	run.AwaitExit(22, "second was cut short and is not judged", "nothing lost, nothing twice")
-	rep := readReport(t, out)
+	rep := readReport(t, run.out)
 	if b, s := rep.Balance, rep.Stopped; !b.OK() || b.Sent != b.Acknowledged || b.Compared != 6 || s == nil || s.Whole != 1 || s.Phase != "second" || rep.OK() || !rep.OnlyStopped() {
 		t.Errorf("ledger %+v, stopped %+v, verdict %q", b, s, rep.Verdict)
 	}
@@ -254,12 +284,8 @@ objectives: {beyond-p99: 60s, clear: 1s}
 	// Six results a second in the phase that counts, for two seconds; the fault that lasted is undone or judged.
 	assert(t, rep.Results >= 10 && rep.Results <= 14 && len(rep.Faults) == 1 && rep.Faults[0].Alerts == 1 && rep.Faults[0].Missing == 0,
 		"%d results, faults %+v", rep.Results, rep.Faults)
-	page, err := os.ReadFile(filepath.Join(out, "report.html"))
-	assert(t, err == nil && bytes.Contains(page, []byte("<title>Stopped: Two phases, stopped after ")),
-		"%v: the page does not say in its title that it was stopped", err)
-	if left, _ := os.ReadDir(temp); len(left) > 0 || len(processesOf(t, temp)) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	expectTexts(t, string(readFile(t, filepath.Join(run.out, "report.html"))), "<title>Stopped: Two phases, stopped after ")
+	expectNothingLeft(t, run.temp)
 }
 
 // A server that runs is prepared through its API; its machines join once.
@@ -296,8 +322,6 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 func TestLoadScenarioWithoutLogin(t *testing.T) {
 	t.Parallel()
 	here, there := harness.StartServer(t), harness.StartServer(t)
-	here.Login()
-	there.Login()
 	file := tinyScenario(t, "")
 	for _, c := range []struct {
 		to, at *harness.Server
@@ -309,9 +333,7 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 		ran.Expect(model.Invalid.Exit(), want)
 	}
 	for _, s := range []*harness.Server{here, there} {
-		if nodes := s.Try("get", "nodes", "-A").Out; strings.Contains(nodes, "web-0000") {
-			t.Errorf("nodes were made:\n%s", nodes)
-		}
+		s.Try("get", "nodes", "-A").Lacks("web-0000")
 	}
 }
 
@@ -319,8 +341,7 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 // it is held.
 func TestLoadGroups(t *testing.T) {
 	t.Parallel()
-	file, out := filepath.Join(t.TempDir(), "groups.yaml"), filepath.Join(t.TempDir(), "report")
-	text := `scenario: muster.load/v1
+	file := tempFile(t, "groups.yaml", `scenario: muster.load/v1
 agents:
   - {name: web, count: 4, groups: [linux, eu], checks: [{name: http, interval: 1s}]}
   - {name: safe, count: 2, tls: true, groups: [linux]}
@@ -331,11 +352,9 @@ checks:
 phases: [{ramp: 1s}, {steady: 8s}, {drain: 30s}]
 faults:
   - {at: 1s, for: 3s, fail: {check: disk-001}}
-`
-	writeFile(t, file, text)
-	ran := harness.Run(t, nil, "load", "run", file, "--out", out, "--max-lag", "1h")
+`)
+	ran, rep, _ := runLoad(t, file)
 	ran.Expect(0)
-	rep := readReport(t, out)
 	if b, states := rep.Balance, 4*(1+2+2+1)+2*(2+1+1); b.Sent != b.Acknowledged || b.Compared != states || b.Differ > 0 {
 		t.Errorf("ledger %+v, want %d states", b, states)
 	}

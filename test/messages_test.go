@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent"
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -364,13 +363,8 @@ func (x *transcript) diskBudget() {
 	release := holdHistory(x.t, x.s) // what keeps the journal from being cut
 	cfg := x.s.Load(fleet, time.Minute)
 	cfg.Output = 60_000
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = load.Run(ctx, cfg) // what the fleet sends is nobody's here
-	}()
-	x.t.Cleanup(func() { release(); cancel(); <-ended })
+	playLoad(x.t, cfg)
+	x.t.Cleanup(release)
 	x.logLine("readyz", func() string { why, _ := x.s.Ready(); return why }, "It cannot be cut")
 	harness.Until(x.t, 60*time.Second, "the status speaks of it", func() (string, bool) {
 		out := x.s.CLI("status")

@@ -3,7 +3,6 @@
 package test
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -244,19 +243,14 @@ func TestFleetLifecycle(t *testing.T) {
 
 	play := func(cfg load.Config, first, agents int) (begun <-chan struct{}, end chan loadResult, stop func()) {
 		cfg.First, cfg.Agents, cfg.Fleet = first, agents, agents
-		begun, end = awaitMeasurement(&cfg), make(chan loadResult, 1)
-		ctx, stop := context.WithCancel(t.Context())
-		go func() {
-			rep, err := load.Run(ctx, cfg)
-			end <- loadResult{rep, err}
-		}()
+		begun = awaitMeasurement(&cfg)
+		end, stop = playLoad(t, cfg)
 		return begun, end, stop
 	}
 	over := make(chan string, 1)
 	lasting := s.Load(fleet, 10*time.Minute) // until the server was killed, however long that takes
 	lasting.Stop = over
-	staying, stayed, stopStaying := play(lasting, 0, stay)
-	defer stopStaying()
+	staying, stayed, _ := play(lasting, 0, stay)
 	ending := s.LoadTLS(fleet, 40*time.Second) // these have keys
 	ending.Before, ending.Drain = nil, time.Second
 	going, gone, stopGoing := play(ending, stay, 3*each)

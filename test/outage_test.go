@@ -99,17 +99,27 @@ func startLoad(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.D
 func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	t.Helper()
 	measures := awaitMeasurement(&cfg)
-	end := make(chan loadResult, 1)
-	go func() {
-		rep, err := load.Run(t.Context(), cfg)
-		end <- loadResult{rep, err}
-	}()
+	end, _ := playLoad(t, cfg)
 	select {
 	case <-measures:
 	case e := <-end:
 		t.Fatalf("load run ended early: %v", e.err)
 	}
 	return end
+}
+
+// playLoad plays a load run beside the test, until its end, that of the test, or stop.
+func playLoad(t *testing.T, cfg load.Config) (end chan loadResult, stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	end, done := make(chan loadResult, 1), make(chan struct{})
+	go func() {
+		defer close(done)
+		rep, err := load.Run(ctx, cfg)
+		end <- loadResult{rep, err}
+	}()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return end, stop
 }
 
 // awaitMeasurement is closed once a run measures. On a busy machine the first second that is told of need not be the
@@ -230,11 +240,7 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 				"--checks", "2", "--interval", "1s", "--duration", "1h", "--max-lag", "1h", "--status-changes", "-1")
 			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
 			cfg.Changes = -1
-			end := make(chan loadResult, 1)
-			go func() {
-				rep, err := load.Run(t.Context(), cfg)
-				end <- loadResult{rep, err}
-			}()
+			end, _ := playLoad(t, cfg)
 			harness.Until(t, 30*time.Second, "all nodes have results", func() (string, bool) {
 				n := len(s.FleetStates())
 				return fmt.Sprint(n), n == 2*(living+dead)

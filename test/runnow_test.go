@@ -4,7 +4,6 @@ package test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -290,13 +288,7 @@ func TestRunOnManyNodes(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 200, Checks: 1, Interval: 10 * time.Second}
 	s := harness.StartFleet(t, fleet)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = load.Run(ctx, s.Load(fleet, 5*time.Minute))
-	}()
+	playLoad(t, s.Load(fleet, 5*time.Minute))
 	awaitConnected(t, s, fleet.Agents)
 	r := harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--parallel", "20")
 	r.Expect(10, "on 200 nodes")
@@ -306,6 +298,4 @@ func TestRunOnManyNodes(t *testing.T) {
 	r = harness.Run(t, s.Env(), "run", "--command", "uptime", "-n", "load", "--on", "all", "--together", "--yes")
 	assert(t, r.Code == 0 && strings.Count(r.Out, "a simulated agent runs nothing") == 1,
 		"together: code %d\n%s%s", r.Code, r.Out, r.Errors)
-	stop()
-	<-ended
 }

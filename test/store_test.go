@@ -214,15 +214,7 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 	release := holdHistory(t, s)
 	cfg := s.Load(fleet, 8*time.Second)
 	cfg.Output, cfg.Changes = 60_000, 0.5
-	type end struct {
-		rep *report.Report
-		err error
-	}
-	ended := make(chan end, 1)
-	go func() {
-		rep, err := load.Run(t.Context(), cfg)
-		ended <- end{rep, err}
-	}()
+	ended, _ := playLoad(t, cfg)
 	harness.Until(t, 60*time.Second, "readyz says what keeps the journal from being cut", func() (string, bool) {
 		why, _ := s.Ready()
 		return why, strings.Contains(why, "size budget") && strings.Contains(why, "It cannot be cut: history is ") && strings.Contains(why, "changes are made again from there")
