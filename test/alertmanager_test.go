@@ -5,10 +5,7 @@ package test
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -132,7 +129,7 @@ func runPrometheus(t *testing.T, program, config string) {
 	var said bytes.Buffer
 	cmd := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(filepath.Dir(config), "tsdb"), "--web.listen-address="+harness.Port(t), "--rules.alert.resend-delay=1s", "--log.level=warn")
 	cmd.Stderr = &said
-	noError(t, cmd.Start())
+	testenv.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -209,7 +206,7 @@ alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{target
 func postAlerts(t *testing.T, s *harness.Server, path, user, password, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+path, strings.NewReader(body))
-	noError(t, err)
+	testenv.NoError(t, err)
 	return sendRequest(t, s, r, user, password)
 }
 
@@ -224,10 +221,10 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 		r.Header.Set("Authorization", "Bearer "+password)
 	}
 	resp, err := c.Do(r)
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	noError(t, err)
+	testenv.NoError(t, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -251,7 +248,7 @@ func TestGrafanaAlerts(t *testing.T) {
 			all[k] = v
 		}
 		text, err := json.Marshal(map[string]any{"labels": all, "annotations": map[string]string{"summary": "slow since noon"}, "startsAt": now, "endsAt": ends, "generatorURL": "https://grafana.example.org/alerting/grafana/x/view"})
-		noError(t, err)
+		testenv.NoError(t, err)
 		return string(text)
 	}
 	fires, past := now.Add(4*time.Minute), now.Add(-time.Second)
@@ -284,7 +281,7 @@ func TestGrafanaAlerts(t *testing.T) {
 	}
 	event := func(check string) (model.Status, uint64, bool) {
 		e, err := s.Client().Events.Get(t.Context(), "web", "web1.example.org", check)
-		noError(t, err)
+		testenv.NoError(t, err)
 		return e.Status, e.Results, e.Problem != nil
 	}
 	if status, results, problem := event("latency"); status != model.Critical || results != 1 || problem {
@@ -301,103 +298,8 @@ func TestGrafanaAlerts(t *testing.T) {
 	}
 	s.Try("get", "checks", "-n", "web").Expect(0, "passive").Lacks("unheard")
 	look, err := http.NewRequest(http.MethodGet, "https://"+s.Listen+"/api/v1/events", nil)
-	noError(t, err)
+	testenv.NoError(t, err)
 	if code, text := sendRequest(t, s, look, "", agent); code != 403 || !strings.Contains(text, "bring alerts in, and nothing else") {
 		t.Errorf("an agent's token reads events: %d %s", code, text)
-	}
-}
-
-// Who acknowledges or resolves at PagerDuty does so here, by name; what is not signed is refused, what comes again or
-// back changes nothing, and only problems that the handler was told of are meant.
-func TestPagerDutyCallback(t *testing.T) {
-	t.Parallel()
-	type told struct {
-		Action string `json:"event_action"`
-		Key    string `json:"dedup_key"`
-	}
-	events := make(chan told, 100)
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var e told
-		if err := json.NewDecoder(r.Body).Decode(&e); err != nil {
-			t.Error(err)
-		}
-		w.WriteHeader(http.StatusAccepted)
-		events <- e
-	}))
-	t.Cleanup(service.Close)
-	next := func(action string) string {
-		t.Helper()
-		select {
-		case e := <-events:
-			require(t, e.Action == action, "%+v, want %s", e, action)
-			return e.Key
-		case <-time.After(time.Minute):
-			t.Fatalf("no %s within a minute", action)
-			panic("unreachable")
-		}
-	}
-	const secret = "the secret that PagerDuty showed"
-	s := harness.StartServer(t)
-	s.Apply(fmt.Sprintf("kind: Handler\nmetadata: {name: pager}\nspec:\n  pagerduty: {routingKey: R0123, url: %q, callback: %q}\n"+
-		"---\nkind: Handler\nmetadata: {name: other}\nspec:\n  pagerduty: {routingKey: R0124, url: %q, callback: %q}\n---\nkind: Namespace\nmetadata: {name: default}\nspec: {handlers: [pager]}\n",
-		service.URL, secret, service.URL, secret))
-	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts"))
-	fires := fmt.Sprintf(`[{"labels":{"alertname":"Disk","instance":"web1","severity":"critical"},"endsAt":%q}]`, time.Now().Add(time.Hour).Format(time.RFC3339))
-	if code, text := postAlerts(t, s, "/alertmanager/api/v2/alerts", "", token, fires); code != 200 {
-		t.Fatalf("%d %s", code, text)
-	}
-	problem := next("trigger")
-	call := func(handler, key, verb, signedWith string) (int, string) {
-		t.Helper()
-		text := fmt.Sprintf(`{"event":{"event_type":"incident.%s","agent":{"summary":"Ada Lovelace"},"data":{"incident_key":%q,"html_url":"https://acme.pagerduty.com/incidents/P1"}}}`, verb, key)
-		r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+"/callback/default/"+handler, strings.NewReader(text))
-		noError(t, err)
-		h := hmac.New(sha256.New, []byte(signedWith))
-		h.Write([]byte(text))
-		r.Header.Set("X-PagerDuty-Signature", "v1="+hex.EncodeToString(h.Sum(nil)))
-		return sendRequest(t, s, r, "", "")
-	}
-	api := s.Client()
-	for _, c := range []struct {
-		handler, key, verb, secret string
-		code                       int
-		acked                      bool
-	}{
-		{"pager", problem, "acknowledged", "guessed", 401, false},
-		{"nobody", problem, "acknowledged", secret, 401, false},
-		{"other", problem, "acknowledged", secret, 200, false}, // it was not told of it
-		{"pager", "unknown", "acknowledged", secret, 200, false},
-		{"pager", problem, "annotated", secret, 200, false},
-		{"pager", problem, "acknowledged", secret, 200, true},
-		{"pager", problem, "acknowledged", secret, 200, true},
-		{"pager", problem, "unacknowledged", secret, 200, false},
-		{"pager", problem, "acknowledged", secret, 200, true},
-	} {
-		if code, text := call(c.handler, c.key, c.verb, c.secret); code != c.code {
-			t.Errorf("%+v: %d %s", c, code, text)
-		}
-		e := eventOf(t, api, "web1", "disk")
-		if e.Problem == nil || (e.Problem.Ack != nil) != c.acked || c.acked && e.Problem.Ack.By != "Ada Lovelace (PagerDuty)" {
-			t.Fatalf("%+v: %+v", c, e.Problem)
-		}
-	}
-	s.Try("describe", "event", "web1/disk").Expect(0, "Ada Lovelace (PagerDuty)")
-	if code, text := call("pager", problem, "resolved", secret); code != 200 {
-		t.Errorf("%d %s", code, text)
-	}
-	if e := eventOf(t, api, "web1", "disk"); e.Problem != nil || e.Status != model.OK {
-		t.Errorf("%+v", e)
-	}
-	s.Try("get", "handler", "pager", "-o", "yaml").Expect(0, "pagerduty")
-	for {
-		select {
-		case e := <-events:
-			assert(t, e.Key == problem, "%+v", e)
-			if e.Action == "resolve" {
-				return
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("PagerDuty does not hear that it is over")
-		}
 	}
 }

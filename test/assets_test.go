@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -40,13 +41,13 @@ func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 		if link, ok := strings.CutPrefix(name, "> "); ok {
 			h.Name, h.Linkname, h.Size, h.Typeflag, text = link, text, 0, tar.TypeSymlink, ""
 		}
-		noError(t, w.WriteHeader(h))
+		testenv.NoError(t, w.WriteHeader(h))
 		if _, err := io.WriteString(w, text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	noError(t, w.Close())
-	noError(t, packed.Close())
+	testenv.NoError(t, w.Close())
+	testenv.NoError(t, packed.Close())
 	path = filepath.Join(t.TempDir(), "archive.tar.gz")
 	writeFile(t, path, b.Bytes())
 	digest := sha512.Sum512(b.Bytes())
@@ -129,7 +130,7 @@ func TestAssets(t *testing.T) {
 	})
 	t.Run("offline, then back", func(t *testing.T) {
 		a.Stop()
-		noError(t, os.RemoveAll(filepath.Join(a.State, "assets")))
+		testenv.NoError(t, os.RemoveAll(filepath.Join(a.State, "assets")))
 		s.Stop()
 		a.Start()
 		a.AwaitLog("asset not fetched")
@@ -143,13 +144,13 @@ func TestAssets(t *testing.T) {
 func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	t.Helper()
 	id, err := pki.LoadIdentity(dir)
-	noError(t, err)
+	testenv.NoError(t, err)
 	config := link.TLSFor(wire.AssetProtocol, id, nil)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialTLSContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return link.DialTLS(ctx, (&net.Dialer{}).DialContext, config, addr)
 	}}}
 	answer, err := client.Get("https://" + id.Servers[0] + wire.AssetPath + sum)
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer answer.Body.Close()
 	return answer.StatusCode
 }
@@ -228,13 +229,13 @@ func TestHandlerAssets(t *testing.T) {
 	})
 	t.Run("damaged", func(t *testing.T) {
 		s.Stop()
-		noError(t, os.Remove(filepath.Join(where, "bin/tell")))
+		testenv.NoError(t, os.Remove(filepath.Join(where, "bin/tell")))
 		s.Start()
 		if r := s.Try("handler", "test", "told"); r.Code != 0 { // extracted again
 			t.Errorf("%s%s", r.Out, r.Errors)
 		}
 		s.Stop()
-		noError(t, os.RemoveAll(where))
+		testenv.NoError(t, os.RemoveAll(where))
 		writeFile(t, filepath.Join(s.Data, "assets", sum), []byte("flipped"))
 		s.Start()
 		harness.Until(t, time.Minute, "what a test says", func() (string, bool) {

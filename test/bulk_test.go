@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -179,7 +180,7 @@ func (b *bulk) endProblems(i int, verb, where string) {
 	var meant []string
 	for f := (v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}); ; {
 		page, err := b.api.Events.List(b.t.Context(), f)
-		noError(b.t, err)
+		testenv.NoError(b.t, err)
 		for _, e := range page.Items {
 			meant = append(meant, e.Problem.ID)
 		}
@@ -232,7 +233,7 @@ func (b *bulk) problems(open bool) (all []v1.Problem) {
 	b.t.Helper()
 	for after := ""; ; {
 		page, err := b.api.Problems.List(b.t.Context(), "load", "", "", open, 1000, after)
-		noError(b.t, err)
+		testenv.NoError(b.t, err)
 		all = append(all, page.Items...)
 		if after = page.Next; after == "" {
 			return all
@@ -254,7 +255,7 @@ func (b *bulk) compare() {
 	last, noted := map[place]v1.Entry{}, map[string]int{}
 	for q := (v1.HistoryQuery{Namespace: "load", Limit: 1000, Narrow: v1.Narrow{Where: `row.kind in ["acknowledged", "unacknowledged"]`}}); ; {
 		page, err := b.api.Events.Entries(b.t.Context(), q)
-		noError(b.t, err)
+		testenv.NoError(b.t, err)
 		for _, e := range page.Items { // newest first
 			if _, ok := last[place{e.Node, e.Check}]; !ok {
 				last[place{e.Node, e.Check}] = e
@@ -285,7 +286,7 @@ func (b *bulk) compare() {
 	inView := map[string]v1.Event{}
 	for f := (v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000}); ; {
 		page, err := b.api.Events.List(b.t.Context(), f)
-		noError(b.t, err)
+		testenv.NoError(b.t, err)
 		for _, e := range page.Items {
 			inView[e.Problem.ID] = e
 		}

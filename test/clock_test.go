@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/app"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -91,7 +92,7 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 		})
 	}
 	server, err := app.OpenAt(t.Context(), inProcessSettings(t, s), slog.New(slog.NewTextHandler(t.Output(), nil)), ofServer.now)
-	noError(t, err)
+	testenv.NoError(t, err)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Errorf("close the server: %v", err)
@@ -104,7 +105,7 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 		StateDir: joins.State, Token: joins.Token, Servers: []string{s.Listen}, Name: joins.Name, Machine: machine,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
-	noError(t, err)
+	testenv.NoError(t, err)
 	run("agent", a.Run)
 	counter.AwaitRuns(2)
 
@@ -159,8 +160,8 @@ func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	config.Flags(flags)
 	args := append([]string{"--data", s.Data, "--listen", s.Listen, "--listen-admin", s.Admin, "--journal-reserve", "1MiB"}, s.Args...)
-	noError(t, flags.Parse(args))
+	testenv.NoError(t, flags.Parse(args))
 	cfg, err := config.Load(flags, func(string) string { return "" })
-	noError(t, err)
+	testenv.NoError(t, err)
 	return cfg
 }

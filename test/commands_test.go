@@ -278,7 +278,7 @@ func peakMemory(t *testing.T, pid int) int {
 	status := readFile(t, fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(status), "VmHWM:")
 	kB, err := strconv.Atoi(strings.Fields(rest)[0])
-	noError(t, err)
+	testenv.NoError(t, err)
 	return kB
 }
 

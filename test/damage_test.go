@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -255,7 +256,7 @@ func TestUnusableSnapshots(t *testing.T) {
 		{"all missing", func(t *testing.T, s *harness.Server) { os.RemoveAll(filepath.Join(s.Data, "snapshots")) }, "event view is up to date", true},
 		{"all of another server", func(t *testing.T, s *harness.Server) {
 			for _, f := range snapshotFiles(t, s) {
-				noError(t, os.Rename(f, filepath.Join(filepath.Dir(f), other(filepath.Base(f)))))
+				testenv.NoError(t, os.Rename(f, filepath.Join(filepath.Dir(f), other(filepath.Base(f)))))
 			}
 		}, "or of another server", true},
 		{"ahead of the journal", func(t *testing.T, s *harness.Server) {

@@ -5,6 +5,7 @@ package test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
@@ -36,39 +37,19 @@ func TestRefusedDataFolders(t *testing.T) {
 		spoil func(t *testing.T, s *harness.Server)
 	}{
 		{"folder-of-another-user", 6, true, func(t *testing.T, s *harness.Server) {
-			open, err := os.MkdirTemp("", "muster-test-") // others may look into it
-			noError(t, err)
-			t.Cleanup(func() { os.RemoveAll(open) })
-			data := filepath.Join(open, "data")
-			for _, err := range []error{os.Chmod(open, 0o755), os.Rename(s.Data, data), os.Chown(data, 4_000_001, -1)} {
-				noError(t, err)
-			}
-			s.Data = data
-			s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
+			runAsOther(t, s)
+			testenv.NoError(t, os.Chown(s.Data, 4_000_001, -1))
 		}},
 		{"file-of-another-user", 6, true, func(t *testing.T, s *harness.Server) {
-			open, err := os.MkdirTemp("", "muster-test-")
-			noError(t, err)
-			t.Cleanup(func() { os.RemoveAll(open) })
-			data := filepath.Join(open, "data")
-			for _, err := range []error{
-				os.Chmod(open, 0o755), os.Rename(s.Data, data), os.Chown(data, 4_000_002, -1), os.Chown(filepath.Join(data, "LOCK"), 4_000_002, -1),
-			} {
-				noError(t, err)
-			}
-			s.Data = data
-			s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
+			runAsOther(t, s)
+			testenv.NoError(t, errors.Join(os.Chown(s.Data, 4_000_002, -1), os.Chown(filepath.Join(s.Data, "LOCK"), 4_000_002, -1)))
 		}},
 		{"folder-read-only", 9, true, func(t *testing.T, s *harness.Server) {
 			if err := syscall.Mount(s.Data, s.Data, "", syscall.MS_BIND, ""); err != nil {
 				testenv.LeftOut(t, "nothing can be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
 			}
-			t.Cleanup(func() {
-				if err := syscall.Unmount(s.Data, syscall.MNT_DETACH); err != nil {
-					t.Errorf("unmount: %v", err)
-				}
-			})
-			noError(t, syscall.Mount("", s.Data, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+			t.Cleanup(func() { unmount(t, s.Data) })
+			testenv.NoError(t, syscall.Mount("", s.Data, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 		}},
 		{"journal-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editFormat(t, s, "muster journal 1", "muster journal 2") }},
 		{"snapshots-of-a-newer-version", 4, false, func(t *testing.T, s *harness.Server) { editFormat(t, s, "store snapshots 1", "store snapshots 7") }},
@@ -96,6 +77,15 @@ func TestRefusedDataFolders(t *testing.T) {
 	}
 }
 
+// runAsOther lets the server run as user 4000002, on its data folder at a place that this one may look into.
+func runAsOther(t *testing.T, s *harness.Server) {
+	t.Helper()
+	data := filepath.Join(openFolder(t), "data")
+	testenv.NoError(t, os.Rename(s.Data, data))
+	s.Data = data
+	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
+}
+
 // outputBesideLog is what a server said beside its log.
 func outputBesideLog(s *harness.Server) string {
 	var b strings.Builder
@@ -121,7 +111,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(s.Data, file))
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer db.Close()
 	if _, err := db.ExecContext(context.Background(), `UPDATE schema_version SET version = 99 WHERE component = ?`, component); err != nil {
 		t.Fatal(err)
@@ -137,20 +127,20 @@ func TestMissingJournalDisk(t *testing.T) {
 	s.Args = []string{"--journal", apart}
 	s.Start()
 	s.Stop()
-	noError(t, os.Rename(apart, apart+".gone"))
+	testenv.NoError(t, os.Rename(apart, apart+".gone"))
 	s.Launch()
 	s.AwaitExit(9)
 	golden(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(outputBesideLog(s), "commit N"), s.Data, "DATA", apart, "APART")
 	refusal := s.Log()
 
 	// The disk is back: all is as before.
-	noError(t, os.RemoveAll(apart))
-	noError(t, os.Rename(apart+".gone", apart))
+	testenv.NoError(t, os.RemoveAll(apart))
+	testenv.NoError(t, os.Rename(apart+".gone", apart))
 	s.Start()
 	s.Stop()
 
 	// It is lost: a new one.
-	noError(t, os.RemoveAll(apart))
+	testenv.NoError(t, os.RemoveAll(apart))
 	if said := runRepair(t, s, refusal); !strings.Contains(said, "commit 1 and all after it lost") {
 		t.Errorf("repair says:\n%s", said)
 	}
@@ -164,23 +154,19 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	const uid = 4_000_003
-	open, err := os.MkdirTemp("", "muster-test-") // others may look into it
-	noError(t, err)
-	t.Cleanup(func() { os.RemoveAll(open) })
+	open := openFolder(t)
 	s := harness.NewServer(t)
 	s.Data = filepath.Join(open, "data")
 	s.Context = filepath.Join(open, "context.yaml") // beside it the password's file
 	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000003", "--regid=4000003", "--clear-groups"}
-	for _, err := range []error{os.Chmod(open, 0o755), os.Mkdir(s.Data, 0o700), os.Chown(s.Data, uid, uid)} {
-		noError(t, err)
-	}
+	testenv.NoError(t, errors.Join(os.Mkdir(s.Data, 0o700), os.Chown(s.Data, uid, uid)))
 	s.Args = append(s.Args, "--admin-password-file", "") // one is made: the file here is root's
 	s.Start()
 	as := func(args ...string) string {
 		t.Helper()
 		r := harness.Run(t, s.Env(), append(args, "--data", s.Data)...)
 		r.Expect(0)
-		if err := filepath.WalkDir(s.Data, func(path string, e fs.DirEntry, err error) error {
+		testenv.NoError(t, filepath.WalkDir(s.Data, func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
 				return nil // gone meanwhile
 			}
@@ -188,14 +174,10 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 				t.Errorf("after muster %v %s is not the server's", args, path)
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return r.Out
 	}
-	if out := as("auth", "reset-password"); !strings.Contains(out, "muster login") {
-		t.Errorf("got %s", out)
-	}
+	expectTexts(t, as("auth", "reset-password"), "muster login")
 	s.Stop()
 	as("auth", "reset-password")
 	as("doctor", "restored")
@@ -203,11 +185,8 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	s.Start()
 	s.Stop()
 
-	if err := os.Chmod(open, 0o700); err != nil { // as /root is
-		t.Fatal(err)
-	}
-	r := harness.Run(t, s.Env(), "doctor", "restored", "--data", s.Data)
-	r.Expect(6, "a folder above it")
+	testenv.NoError(t, os.Chmod(open, 0o700)) // as /root is
+	s.Try("doctor", "restored", "--data", s.Data).Expect(6, "a folder above it")
 }
 
 // golden compares a text with testdata/<name>, after the replacements that make it the same on every machine.

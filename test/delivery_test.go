@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -155,7 +156,7 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 	problems := map[string]v1.Problem{}
 	for after := ""; ; {
 		page, err := api.Problems.List(t.Context(), "load", "", "", false, 1000, after)
-		noError(t, err)
+		testenv.NoError(t, err)
 		for _, p := range page.Items {
 			problems[p.ID] = p
 		}
@@ -190,7 +191,7 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 		}
 	}
 	events, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000})
-	noError(t, err)
+	testenv.NoError(t, err)
 	for _, e := range events.Items {
 		if p, ok := problems[e.Problem.ID]; !ok || !p.Closed.IsZero() {
 			t.Errorf("%s/%s has the open problem %s, history has %+v", e.Node, e.Check, e.Problem.ID, p)
@@ -278,7 +279,7 @@ func newLineReceiver(t *testing.T, address string) *lineReceiver {
 func (p *lineReceiver) listen(address string) {
 	p.t.Helper()
 	listener, err := net.Listen("tcp", address)
-	noError(p.t, err)
+	testenv.NoError(p.t, err)
 	p.listener = listener
 	go func() {
 		for {

@@ -126,7 +126,7 @@ func TestDiskFullDuringCommit(t *testing.T) {
 	}
 	filler := filepath.Join(s.Data, "filler")
 	f, err := os.Create(filler)
-	noError(t, err)
+	testenv.NoError(t, err)
 	block := make([]byte, 4096)
 	harness.Until(t, 30*time.Second, "readyz says that the journal does not commit", func() (string, bool) {
 		for {
@@ -146,7 +146,7 @@ func TestDiskFullDuringCommit(t *testing.T) {
 	}
 	s.Try("status").Expect(harness.AnyCode, "the journal does not commit")
 	f.Close()
-	noError(t, os.Remove(filler))
+	testenv.NoError(t, os.Remove(filler))
 	s.WaitReady(30 * time.Second)
 	e := <-end
 	assert(t, e.err == nil && e.rep.OK(), "load run: %v, %+v", e.err, e.rep)
@@ -160,7 +160,7 @@ func TestDiskFullDuringCommit(t *testing.T) {
 // mountSmallDisk puts the server's data folder on a disk of its own.
 func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	t.Helper()
-	noError(t, os.MkdirAll(s.Data, 0o700))
+	testenv.NoError(t, os.MkdirAll(s.Data, 0o700))
 	if err := syscall.Mount("tmpfs", s.Data, "tmpfs", 0, "size="+size); err != nil {
 		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
 	}
@@ -247,14 +247,7 @@ func TestDiskProbeOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	mount := t.TempDir()
-	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=4m"); err != nil {
-		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(mount, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
+	mountTmpfs(t, mount, "4m")
 	s := harness.StartServer(t)
 	api := s.API
 	a := s.NewAgent("filling")
@@ -273,7 +266,7 @@ func TestDiskProbeOnFullDisk(t *testing.T) {
 	if first := strings.Split(s.CLI("get", "events"), "\n")[1]; !strings.HasPrefix(first, "CRITICAL") || !strings.Contains(first, "room") || !strings.Contains(first, mount) {
 		t.Errorf("get events begins with %q", first)
 	}
-	noError(t, os.Remove(filler))
+	testenv.NoError(t, os.Remove(filler))
 	becomes(model.OK, false)
 }
 
@@ -307,14 +300,14 @@ func TestFsyncBeforeAcknowledgement(t *testing.T) {
 	key := wire.StreamKey{Stream: 7}
 	hello := &wire.Hello{Session: 1, Streams: []wire.StreamRange{{StreamKey: key, First: 1}}}
 	session, err := link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o)
-	noError(t, err)
+	testenv.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- session.Read() }()
 	chunk := (<-o.assigned).Chunks[0].ID
 	const results = 25
 	for n := uint64(1); n <= results; n++ {
 		b := &wire.Batch{StreamKey: key, First: n, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Status: model.OK, Output: fmt.Append(nil, n)})}}
-		noError(t, session.Send(b))
+		testenv.NoError(t, session.Send(b))
 		select {
 		case last := <-o.acked:
 			require(t, last == n, "%d is acknowledged, want %d", last, n)

@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -32,7 +33,7 @@ func startUp(t *testing.T) (s *harness.Server, home string) {
 	s.Context = filepath.Join(home, ".config", "muster", "context.yaml")
 	s.Environ = []string{"HOME=" + home}
 	for _, d := range []string{home, s.Dir} {
-		noError(t, os.Mkdir(d, 0o700))
+		testenv.NoError(t, os.Mkdir(d, 0o700))
 	}
 	return s, home
 }
@@ -187,9 +188,9 @@ func TestSmokeFirstRun(t *testing.T) {
 	page := readFile(t, filepath.Join(harness.Root(), "docs/first-run.md"))
 	notebook, watched, bin := filepath.Join(s.Dir, "notebook.jsonl"), filepath.Join(s.Dir, "files"), filepath.Join(s.Dir, "bin")
 	for _, dir := range []string{watched, bin} {
-		noError(t, os.Mkdir(dir, 0o700))
+		testenv.NoError(t, os.Mkdir(dir, 0o700))
 	}
-	noError(t, errors.Join(os.Symlink(harness.Binary(), filepath.Join(bin, "muster")), os.WriteFile(filepath.Join(watched, "one"), nil, 0o600)))
+	testenv.NoError(t, errors.Join(os.Symlink(harness.Binary(), filepath.Join(bin, "muster")), os.WriteFile(filepath.Join(watched, "one"), nil, 0o600)))
 	f := &pageReader{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /var/tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")}
 	status := func(want model.Status, problem bool) {
 		t.Helper()
@@ -243,7 +244,7 @@ func TestUpKeepsForeignContext(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
 	const elsewhere = "server: https://muster.example.org:8443\ntoken: theirs\n"
-	noError(t, errors.Join(os.MkdirAll(filepath.Dir(s.Context), 0o700), os.WriteFile(s.Context, []byte(elsewhere), 0o600)))
+	testenv.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(s.Context), 0o700), os.WriteFile(s.Context, []byte(elsewhere), 0o600)))
 	s.Start()
 	aside := s.Context + ".muster.example.org-8443"
 	if kept, err := os.ReadFile(aside); err != nil || string(kept) != elsewhere {
@@ -315,8 +316,8 @@ func startPageServer(t *testing.T) *pageReader {
 	s := harness.NewServer(t)
 	s.Dir = filepath.Join(filepath.Dir(s.Data), "work")
 	bin := filepath.Join(s.Dir, "bin")
-	noError(t, os.MkdirAll(bin, 0o700))
-	noError(t, os.Symlink(harness.Binary(), filepath.Join(bin, "muster")))
+	testenv.NoError(t, os.MkdirAll(bin, 0o700))
+	testenv.NoError(t, os.Symlink(harness.Binary(), filepath.Join(bin, "muster")))
 	s.Start()
 	s.Login()
 	s.Try("plan", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml")).Expect(0, "runs on no node yet: no machine has joined\n").Lacks("warning")

@@ -25,7 +25,7 @@ func memberCount(t *testing.T, api *client.Client, group string) int {
 	t.Helper()
 	k := kind.Group().KindInfo
 	state, err := api.Resources.State(t.Context(), k, "load", group)
-	noError(t, err)
+	testenv.NoError(t, err)
 	return state.Nodes
 }
 

@@ -57,16 +57,16 @@ func TestFaultAlerts(t *testing.T) {
 	}
 	t.Parallel()
 	sc, err := scenario.Parse("troubles.yaml", []byte(troubles))
-	noError(t, err)
+	testenv.NoError(t, err)
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"},
 		Prepare: func(ctx context.Context, service *intent.Service) error {
 			return simulated.PrepareScenario(ctx, service, sc)
 		}})
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer s.Stop()
 	rep, err := load.Run(t.Context(), load.Config{Server: s.Plain, Scenario: sc, Control: s, API: s.API, AdminURL: s.Admin,
 		Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Minute})
-	noError(t, err)
+	testenv.NoError(t, err)
 	for _, f := range rep.Faults {
 		if f.Missing+f.Extra > 0 {
 			logServerState(t, s.API, f.Example)
@@ -145,15 +145,15 @@ func TestFaultScenario(t *testing.T) {
 		Prepare: func(ctx context.Context, service *intent.Service) error {
 			return simulated.PrepareScenario(ctx, service, sc)
 		}})
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer s.Stop()
 	authority, err := s.Authority()
-	noError(t, err)
+	testenv.NoError(t, err)
 	certificates, err := simulated.Certificates(authority)
-	noError(t, err)
+	testenv.NoError(t, err)
 	rep, err := load.Run(t.Context(), load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.TLS, TLS: certificates, AdminURL: s.Admin, ServerPID: s.PID,
 		Control: s, API: s.API, Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Hour})
-	noError(t, err)
+	testenv.NoError(t, err)
 	require(t, rep.OK() && rep.Balance.Compared == 20+30 && rep.Balance.Sent != 0,
 		"%s\n%+v", strings.Join(rep.Verdict, "\n"), rep.Balance)
 	if s := rep.Silent; s == nil || s.Machines != 20+10 || s.Behind > 0 {
@@ -231,7 +231,7 @@ func buildFaultyServer(t *testing.T) string {
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
 		apply: lying, filepath.Join(event, "lie.go"): filepath.Join(harness.Root(), "test", "testdata", "liar", "lie.go.txt"),
 	}})
-	noError(t, err)
+	testenv.NoError(t, err)
 	file, binary := filepath.Join(dir, "overlay.json"), filepath.Join(dir, "muster")
 	writeFile(t, file, overlay)
 	build := exec.CommandContext(t.Context(), compiler, "build", "-overlay", file, "-o", binary, "./cmd/muster")

@@ -4,27 +4,23 @@ package test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
-
-func noError(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // assert fails the test, and goes on, unless ok holds.
 func assert(t testing.TB, ok bool, format string, args ...any) {
@@ -57,9 +53,45 @@ func decodeJSON[T ~string | ~[]byte](t testing.TB, text T, into any) {
 	}
 }
 
+// receive waits for the next value of a channel.
+func receive[T any](t testing.TB, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(time.Minute):
+		t.Fatal("nothing comes within a minute")
+		panic("unreachable")
+	}
+}
+
+// mountTmpfs puts a small disk at a folder; the test is left out where that cannot be.
+func mountTmpfs(t testing.TB, dir, size string) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
+	}
+	t.Cleanup(func() { unmount(t, dir) })
+}
+
+func unmount(t testing.TB, dir string) {
+	t.Helper()
+	err := syscall.Unmount(dir, syscall.MNT_DETACH)
+	assert(t, err == nil, "unmount: %v", err)
+}
+
+// openFolder makes a folder into which other users may look.
+func openFolder(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "muster-test-")
+	testenv.NoError(t, errors.Join(err, os.Chmod(dir, 0o755)))
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 func writeFile[T ~string | ~[]byte](t testing.TB, path string, data T) {
 	t.Helper()
-	noError(t, os.WriteFile(path, []byte(data), 0o600))
+	testenv.NoError(t, os.WriteFile(path, []byte(data), 0o600))
 }
 
 // tempFile writes a file into a folder of its own.
@@ -73,7 +105,7 @@ func tempFile[T ~string | ~[]byte](t testing.TB, name string, data T) (path stri
 func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	noError(t, err)
+	testenv.NoError(t, err)
 	return data
 }
 
@@ -81,7 +113,7 @@ func readFile(t testing.TB, path string) []byte {
 func readReport(t testing.TB, dir string) *report.Report {
 	t.Helper()
 	rep, err := report.Read(filepath.Join(dir, "run.json"))
-	noError(t, err)
+	testenv.NoError(t, err)
 	return rep
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -42,9 +43,9 @@ func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job
 	dir := t.TempDir()
 	p.repo = filepath.Join(dir, "monitoring")
 	example := filepath.Join(harness.Root(), "docs/examples/gitops")
-	noError(t, os.CopyFS(p.repo, os.DirFS(example)))
-	noError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
-	noError(t, os.Symlink(harness.Binary(), filepath.Join(dir, "bin/muster")))
+	testenv.NoError(t, os.CopyFS(p.repo, os.DirFS(example)))
+	testenv.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	testenv.NoError(t, os.Symlink(harness.Binary(), filepath.Join(dir, "bin/muster")))
 	p.s.Client() // logs in
 	p.jobs = read(t, filepath.Join(p.repo, file))
 	token := func(role string) string {
@@ -127,7 +128,7 @@ func (p *gitOps) edit(file, text string) {
 	if text == "" {
 		err = os.Remove(path)
 	}
-	noError(p.t, err)
+	testenv.NoError(p.t, err)
 }
 
 // gitlabJobs reads .gitlab-ci.yml: the lines of a script are one shell.

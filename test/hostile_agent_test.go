@@ -24,6 +24,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -182,7 +183,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 	})
 	t.Run("a certificate of another CA", func(t *testing.T) {
 		other, err := pki.Open(t.TempDir(), []string{"localhost"}, nil)
-		noError(t, err)
+		testenv.NoError(t, err)
 		cfg := good.Clone()
 		cfg.Certificates = []tls.Certificate{issueCertificate(t, other, nodeUID(1))}
 		refused(t, "tls_certificate_of_another_ca", cfg, "unknown certificate authority")
@@ -190,24 +191,24 @@ func TestUnauthorizedConnections(t *testing.T) {
 	t.Run("an expired certificate", func(t *testing.T) {
 		// The server's CA, as it was long ago; a copy, because it writes.
 		past, err := pki.Open(copyDirectory(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) })
-		noError(t, err)
+		testenv.NoError(t, err)
 		cfg := good.Clone()
 		cfg.Certificates = []tls.Certificate{issueCertificate(t, past, nodeUID(1))}
 		refused(t, "tls_certificate_expired", cfg, "expired certificate")
 	})
 	t.Run("the server's own certificate", func(t *testing.T) {
 		own, err := tls.LoadX509KeyPair(filepath.Join(h.Data, "pki", "server.crt"), filepath.Join(h.Data, "pki", "server.key"))
-		noError(t, err)
+		testenv.NoError(t, err)
 		cfg := good.Clone()
 		cfg.Certificates = []tls.Certificate{own}
 		refused(t, "tls_certificate", cfg, "bad certificate")
 	})
 	t.Run("a certificate that it signed itself", func(t *testing.T) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		noError(t, err)
+		testenv.NoError(t, err)
 		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
 		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-		noError(t, err)
+		testenv.NoError(t, err)
 		cfg := good.Clone()
 		// Whether the server asks for one of this issuer or not.
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -238,7 +239,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 		cfg := good.Clone()
 		cfg.NextProtos, cfg.Certificates = []string{"http/1.1"}, nil
 		e, err := h.dial(cfg)
-		noError(t, err)
+		testenv.NoError(t, err)
 		said := exchangeRaw(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: muster.v1\r\nConnection: close\r\n\r\n")
 		assert(t, strings.HasPrefix(said, "HTTP/1.1 401"), "got %.200s", said)
 	})
@@ -246,7 +247,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 		cache := tls.NewLRUClientSessionCache(4)
 		person := &tls.Config{RootCAs: good.RootCAs, ServerName: "localhost", NextProtos: []string{"http/1.1"}, ClientSessionCache: cache}
 		e, err := h.dial(person)
-		noError(t, err)
+		testenv.NoError(t, err)
 		_ = exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") // the ticket comes with it
 		agent := person.Clone()
 		agent.NextProtos = []string{wire.Subprotocol}
@@ -255,7 +256,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 	t.Run("HTTP without TLS", func(t *testing.T) {
 		was := failed("tls_plain_http")
 		nc, err := net.Dial("tcp", h.Listen)
-		noError(t, err)
+		testenv.NoError(t, err)
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
 		if said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(said, "400") || !strings.Contains(said, "https://") {
@@ -266,7 +267,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 	t.Run("something else", func(t *testing.T) {
 		was := failed("tls_no_tls")
 		nc, err := net.Dial("tcp", h.Listen)
-		noError(t, err)
+		testenv.NoError(t, err)
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
 		_ = exchangeRaw(nc, "SSH-2.0-OpenSSH_9.7\r\n")
@@ -281,7 +282,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 		} {
 			was := failed("websocket")
 			e, err := h.dial(h.tls(2 + i)) // each time another node: one has only so many on their way
-			noError(t, err)
+			testenv.NoError(t, err)
 			if said := exchangeRaw(e.Conn, request); !strings.HasPrefix(said, "HTTP/1.1 4") {
 				t.Errorf("%.60q: got %.100q", request, said)
 			}
@@ -296,7 +297,7 @@ func TestUnauthorizedConnections(t *testing.T) {
 			t.Errorf("%+v %v", r, err)
 		}
 		again, err := h.open(h.tls(1))
-		noError(t, err)
+		testenv.NoError(t, err)
 		again.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
 		if r, err := again.readRefusal(); err != nil || r.Code != "deleted" || !strings.Contains(r.Hint, "muster-agent reset-identity") {
 			t.Errorf("%+v %v", r, err)
@@ -310,11 +311,11 @@ func TestUnauthorizedConnections(t *testing.T) {
 func issueCertificate(t *testing.T, a *pki.Authority, uid uuid.UUID) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	noError(t, err)
+	testenv.NoError(t, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	noError(t, err)
+	testenv.NoError(t, err)
 	text, err := a.IssueNode(csr, uid)
-	noError(t, err)
+	testenv.NoError(t, err)
 	block, _ := pem.Decode(text)
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}
 }
@@ -341,6 +342,6 @@ func copyDirectory(t *testing.T, from string) string {
 		}
 		return out.Close()
 	})
-	noError(t, err)
+	testenv.NoError(t, err)
 	return to
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -31,9 +32,9 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	s := harness.StartServer(t)
 	api := s.API
 	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
-	noError(t, err)
+	testenv.NoError(t, err)
 	expired, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1})
-	noError(t, err)
+	testenv.NoError(t, err)
 	one := &http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}}}
 	two := &http.Client{Timeout: 20 * time.Second, CheckRedirect: one.CheckRedirect,
@@ -41,7 +42,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	ask := func(c *http.Client, method, path, token string) (int, string) {
 		t.Helper()
 		request, err := http.NewRequest(method, "https://"+s.Listen, nil)
-		noError(t, err)
+		testenv.NoError(t, err)
 		request.URL.Opaque = "//" + s.Listen + path // as it is written
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
@@ -115,7 +116,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	}
 
 	// A session ends with logout, at once, also for what is under way.
-	noError(t, api.Access.Logout(t.Context()))
+	testenv.NoError(t, api.Access.Logout(t.Context()))
 	if code, _ := ask(two, "GET", "/api/v1/me", adminToken(t, s)); code != 401 {
 		t.Errorf("after logout: %d", code)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/gobwas/ws"
 	"golang.org/x/net/http2"
 
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -28,7 +29,7 @@ import (
 func openDescriptors(t *testing.T, pid int) int {
 	t.Helper()
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	noError(t, err)
+	testenv.NoError(t, err)
 	return len(list)
 }
 
@@ -140,7 +141,7 @@ func TestSlowPeers(t *testing.T) {
 	person := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}
 	for i := range 20 {
 		nc, err := net.Dial("tcp", h.Listen) // in TLS
-		noError(t, err)
+		testenv.NoError(t, err)
 		defer nc.Close()
 		drip(nc, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"+strings.Repeat("\x00", 1000))
 		for _, request := range []string{ // in HTTP: its head, its body
@@ -150,11 +151,11 @@ func TestSlowPeers(t *testing.T) {
 			"POST /agent/v1/enrol HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\n{\r\n", 1000),
 		} {
 			e, err := h.dial(person)
-			noError(t, err)
+			testenv.NoError(t, err)
 			drip(e.Conn, request)
 		}
 		e, err := h.dial(h.tls(1 + i)) // in the request of WebSocket
-		noError(t, err)
+		testenv.NoError(t, err)
 		drip(e.Conn, "GET /agent/v1/session HTTP/1.1\r\nHost: "+strings.Repeat("x", 5000))
 		if e, err = h.open(h.tls(21 + i)); err != nil { // in Hello, of which a megabyte is promised
 			t.Fatal(err)
@@ -185,7 +186,7 @@ func TestFloodingNode(t *testing.T) {
 		limited := 0
 		for range 30 {
 			e, err := h.open(h.tls(1))
-			noError(t, err)
+			testenv.NoError(t, err)
 			e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(1)}))
 			kind, body, err := e.receive()
 			var r wire.Refuse
@@ -202,7 +203,7 @@ func TestFloodingNode(t *testing.T) {
 		crowded := 0
 		for range 8 {
 			e, err := h.dial(h.tls(2))
-			noError(t, err)
+			testenv.NoError(t, err)
 			_ = e.SetReadDeadline(time.Now().Add(time.Second))
 			line, _ := bufio.NewReader(e.Conn).ReadString('\n')
 			if strings.Contains(line, "429") {
@@ -236,7 +237,7 @@ func TestEndlessHeaders(t *testing.T) {
 	unharmed := h.watch()
 	for range 5 {
 		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		noError(t, err)
+		testenv.NoError(t, err)
 		if said := exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500)); !strings.Contains(said, "431") {
 			t.Errorf("got %.200q", said)
 		}
@@ -264,7 +265,7 @@ func TestEndlessHeadersOnSensuPort(t *testing.T) {
 	for _, bomb := range []string{strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 64<<10), "X-A: " + strings.Repeat("y", 64<<20)} {
 		for range 3 {
 			nc, err := net.Dial("tcp", listen)
-			noError(t, err)
+			testenv.NoError(t, err)
 			t.Cleanup(func() { nc.Close() })
 			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
 			if said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb); !strings.Contains(said, "431") {
@@ -338,7 +339,7 @@ func TestUnreadWatches(t *testing.T) {
 	watch := "GET /api/v1/events/watch HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	for range 10 {
 		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		noError(t, err)
+		testenv.NoError(t, err)
 		_, _ = io.WriteString(e.Conn, watch)
 		//lint:ignore SA1019 it speaks HTTP/2 and nothing else
 		client := &http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

@@ -15,6 +15,7 @@ import (
 	"github.com/gobwas/ws"
 	"github.com/klauspost/compress/s2"
 
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 	"github.com/muster-fleet/muster/test/harness"
@@ -122,7 +123,7 @@ func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byt
 	t.Helper()
 	authority := s.Authority()
 	tcp, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, GetCertificate: authority.GetCertificate})
-	noError(t, err)
+	testenv.NoError(t, err)
 	l := &maliciousServer{address: tcp.Addr().String()}
 	var serving sync.WaitGroup
 	t.Cleanup(func() { tcp.Close(); serving.Wait() })

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 	"github.com/muster-fleet/muster/test/harness"
@@ -45,7 +46,7 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 	s.Prepare(harness.Fleet{Agents: nodes, Checks: 2, Interval: time.Minute})
 	s.Start()
 	certificates, err := simulated.Certificates(s.Authority())
-	noError(t, err)
+	testenv.NoError(t, err)
 	return &hostile{Server: s, t: t, certificates: certificates}
 }
 
@@ -56,7 +57,7 @@ func nodeUID(i int) uuid.UUID { return simulated.NodeUID(0, i) }
 func (h *hostile) tls(i int) *tls.Config {
 	h.t.Helper()
 	cfg, err := h.certificates(nodeUID(i))
-	noError(h.t, err)
+	testenv.NoError(h.t, err)
 	return cfg
 }
 
@@ -89,7 +90,7 @@ func (h *hostile) startNeighbour(i int, every time.Duration) *neighbour {
 func (h *hostile) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbour {
 	h.t.Helper()
 	certificate, err := h.certificates(uid)
-	noError(h.t, err)
+	testenv.NoError(h.t, err)
 	ctx, cancel := context.WithCancel(h.t.Context())
 	g := &neighbour{h: h, cancel: cancel, done: make(chan struct{}), wake: make(chan struct{}, 1), text: []byte("all is well")}
 	cfg := &link.Config{Node: uid, TLS: certificate}
@@ -302,7 +303,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 func (h *hostile) hello(i int) *attacker {
 	h.t.Helper()
 	e, err := h.open(h.tls(i))
-	noError(h.t, err)
+	testenv.NoError(h.t, err)
 	e.send(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: nodeUID(i), Features: wire.Features(), Streams: []wire.StreamRange{{StreamKey: goodKey, First: 1}}}))
 	if kind, body, err := e.receive(); err != nil || kind != wire.KindWelcome {
 		h.t.Fatalf("node %d: the server says %d %q, %v", i, kind, body, err)
@@ -315,12 +316,12 @@ func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
 	t.Helper()
 	for {
 		kind, body, err := e.receive()
-		noError(t, err)
+		testenv.NoError(t, err)
 		var a wire.Assignment
 		if kind != wire.KindAssignment {
 			continue
 		}
-		noError(t, a.Decode(body))
+		testenv.NoError(t, a.Decode(body))
 		for i := range a.Add {
 			ids = append(ids, a.Add[i].ID)
 		}

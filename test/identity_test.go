@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -131,7 +132,7 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 	block, _ := pem.Decode(kept.Certificate)
 	require(t, block != nil, "no certificate in %s", data)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	noError(t, err)
+	testenv.NoError(t, err)
 	return cert
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -59,7 +60,7 @@ func (m *joiner) mustJoin(words ...string) *pki.Identity {
 func (m *joiner) identity() *pki.Identity {
 	m.t.Helper()
 	id, err := pki.LoadIdentity(m.state)
-	noError(m.t, err)
+	testenv.NoError(m.t, err)
 	return id
 }
 
@@ -147,7 +148,7 @@ func TestRefusedJoin(t *testing.T) {
 
 	taken := joinWords(t, s)[1]
 	tokens, err := api.Enrolment.Tokens(t.Context())
-	noError(t, err)
+	testenv.NoError(t, err)
 	for _, token := range tokens.Items {
 		s.CLI("node", "token", "delete", token.ID)
 	}
@@ -155,7 +156,7 @@ func TestRefusedJoin(t *testing.T) {
 
 	short := joinWords(t, s, "--for", "1s")[1]
 	token, err := pki.ParseToken(short)
-	noError(t, err)
+	testenv.NoError(t, err)
 	sleep(t.Context(), time.Until(token.Expiry)+1010*time.Millisecond) // the server knows parts of a second
 	newJoiner(t).expectRefusal(5, "expired", "join", short)
 	token.Expiry = time.Time{} // an agent that cannot tell; the server does
@@ -174,11 +175,11 @@ func TestRefusedJoin(t *testing.T) {
 func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	t.Parallel()
 	ours, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
-	noError(t, err)
+	testenv.NoError(t, err)
 	theirs, err := pki.Open(t.TempDir(), []string{"127.0.0.1"}, nil)
-	noError(t, err)
+	testenv.NoError(t, err)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: theirs.GetCertificate})
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer l.Close()
 	var heard atomic.Int64
 	met := make(chan struct{}, 16)
@@ -195,7 +196,7 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 		}
 	}()
 	token, _, err := ours.NewToken([]string{l.Addr().String()}, pki.JoinToken{})
-	noError(t, err)
+	testenv.NoError(t, err)
 	m := newJoiner(t)
 	m.expectRefusal(5, "it shows a certificate of the CA", "join", token.String())
 	m.expectRefusal(5, "it shows a certificate of the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
@@ -234,7 +235,7 @@ func TestJoinAfterLostAnswer(t *testing.T) {
 // said something in the TLS session: its request.
 func startAnswerLossProxy(t *testing.T, server string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	noError(t, err)
+	testenv.NoError(t, err)
 	var lines sync.WaitGroup
 	t.Cleanup(func() { l.Close(); lines.Wait() })
 	lines.Go(func() {

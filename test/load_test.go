@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -33,7 +34,7 @@ func TestLoadRun(t *testing.T) {
 		"--pages", "5", "--goal", "rate=1", "--goal", "page-p99=60000", "--title", "tiny", "--out", out)
 	ran.Expect(0, "nothing lost, nothing twice")
 	rep, err := report.Read(out)
-	noError(t, err)
+	testenv.NoError(t, err)
 	b := rep.Balance
 	assert(t, b.Sent == b.Acknowledged && b.Sent >= 100+30 && b.Compared == 100 && b.OK(), "ledger %+v", b)
 	assert(t, rep.Disk != nil && rep.Disk.Written != 0 && rep.Disk.Journal != 0 && rep.Calls != nil && rep.Calls.Syncs != 0 && rep.Calls.ResultsPerCommit != 0,
@@ -76,7 +77,7 @@ func TestLoadRunAcrossRestart(t *testing.T) {
 	writeFile(t, again, "")
 	run.AwaitExit(0)
 	rep, err := report.Read(out)
-	noError(t, err)
+	testenv.NoError(t, err)
 	require(t, len(rep.Outages) != 0 && rep.Balance.Compared == 50,
 		"outages %+v, ledger %+v", rep.Outages, rep.Balance)
 	if o := rep.Outages[0]; !o.Command || o.Serving <= 0 || o.Acked <= 0 || o.Seconds <= 0 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/compare"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -26,10 +27,10 @@ func TestLoadCompare(t *testing.T) {
 	for name, change := range map[string]func(*report.Report){"old": func(*report.Report) {}, "slow": func(r *report.Report) { r.BeyondLinger.P99 *= 2 }, "lossy": func(r *report.Report) { r.Balance.Missing = 1 }} {
 		for i := range compare.Enough {
 			rep, err := report.Read("../bench/results/sensu-4000x40x5s.json")
-			noError(t, err)
+			testenv.NoError(t, err)
 			rep.Samples, rep.Server.MicrosPerItem = nil, rep.Server.MicrosPerItem*(1+float64(i)/100)
 			change(rep)
-			noError(t, rep.Save(filepath.Join(dir, name, fmt.Sprint(i), "run.json")))
+			testenv.NoError(t, rep.Save(filepath.Join(dir, name, fmt.Sprint(i), "run.json")))
 		}
 	}
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -137,12 +138,12 @@ func TestLoadCheck(t *testing.T) {
 	// So few results a second say little of what each costs: the baseline is moved instead.
 	move := func(factor float64) {
 		rep, err := report.Read(base)
-		noError(t, err)
+		testenv.NoError(t, err)
 		rep.Inside.Allocs *= factor
 		rep.Inside.AllocBytes *= 100
 		rep.Inside.WireBytes, rep.Inside.JournalBytes = 1000, 1000
 		rep.Calls.Syncs, rep.Calls.Reads, rep.Calls.Writes, rep.Server.Cores = 1e6, 1e6, 1e6, 100
-		noError(t, rep.Save(base))
+		testenv.NoError(t, rep.Save(base))
 	}
 	move(100)
 	if ran := check(); ran.Code != 0 || !strings.Contains(ran.Out, "informs") {

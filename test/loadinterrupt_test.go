@@ -73,7 +73,7 @@ func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	for _, f := range files {
 		if words, err := os.ReadFile(f); err == nil && bytes.Contains(words, []byte(dir)) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(f)))
-			noError(t, syscall.Kill(pid, sig))
+			testenv.NoError(t, syscall.Kill(pid, sig))
 			return
 		}
 	}
@@ -86,14 +86,7 @@ func TestLoadReportOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	temp, out := t.TempDir(), t.TempDir()
-	if err := syscall.Mount("tmpfs", out, "tmpfs", 0, "size=4k"); err != nil {
-		testenv.LeftOut(t, "tmpfs cannot be mounted here: "+err.Error(), "sudo scripts/nightly.sh blackbox")
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(out, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
+	mountTmpfs(t, out, "4k")
 	ran := harness.Run(t, []string{"TMPDIR=" + temp}, loadWords(tinyScenario(t, ""), out)...)
 	ran.Expect(7, "the seconds of this run cannot be kept: ", "the disk of "+out+" is full: nothing of the report is there")
 	expectTexts(t, ran.Out, "nothing lost, nothing twice")

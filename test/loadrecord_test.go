@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/stream"
 	"github.com/muster-fleet/muster/internal/load/subject"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -30,7 +31,7 @@ import (
 func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]string) {
 	t.Helper()
 	r, file, err := stream.Open(path)
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer file.Close()
 	states = map[[2]uint32][]string{}
 	err = r.Each(func(list []stream.Signal) error {
@@ -40,7 +41,7 @@ func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32]
 		}
 		return nil
 	})
-	noError(t, err)
+	testenv.NoError(t, err)
 	return r.Head, states
 }
 
@@ -156,10 +157,10 @@ checks:
 phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 `
 	sc, err := scenario.Parse("live.yaml", []byte(text))
-	noError(t, err)
+	testenv.NoError(t, err)
 	sc.Defaults()
 	s := harness.NewServer(t)
-	noError(t, os.MkdirAll(s.Data, 0o700))
+	testenv.NoError(t, os.MkdirAll(s.Data, 0o700))
 	if err := subject.PrepareFolder(t.Context(), filepath.Join(s.Data, "intent.db"), func(ctx context.Context, service *intent.Service) error {
 		return simulated.PrepareScenario(ctx, service, sc)
 	}); err != nil {
@@ -168,14 +169,14 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	s.Start()
 	api := s.Client()
 	certificates, err := simulated.Certificates(s.Authority())
-	noError(t, err)
+	testenv.NoError(t, err)
 	_, end := playLoad(t, load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.Listen, TLS: certificates, MaxLag: time.Hour})
 	harness.Until(t, 30*time.Second, "results of all states", func() (string, bool) {
 		n := len(s.FleetStates())
 		return fmt.Sprintf("%d states", n), n == sc.States()
 	})
 	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
-	noError(t, err)
+	testenv.NoError(t, err)
 	env := append(s.Env(), "MUSTER_TOKEN="+viewer.Secret)
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	harness.Run(t, env, "load", "from-fleet").Expect(harness.AnyFailure, "no nodes in namespace default", "(210)")

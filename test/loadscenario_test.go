@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -41,7 +42,7 @@ phases:
 func processesOf(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	noError(t, err)
+	testenv.NoError(t, err)
 	for _, f := range files {
 		if words, err := os.ReadFile(f); err == nil && bytes.Contains(words, []byte(dir)) {
 			list = append(list, string(bytes.ReplaceAll(words, []byte{0}, []byte(" "))))
@@ -141,12 +142,12 @@ func TestLoadScenario(t *testing.T) {
 		}
 	}
 	hlog, err := os.Open(filepath.Join(out, "latency.hlog"))
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer hlog.Close()
 	counted := int64(0)
 	for seconds := hdrhistogram.NewHistogramLogReader(hlog); ; {
 		h, err := seconds.NextIntervalHistogram()
-		noError(t, err)
+		testenv.NoError(t, err)
 		if h == nil {
 			break
 		}
@@ -155,7 +156,7 @@ func TestLoadScenario(t *testing.T) {
 	assert(t, counted != 0 && uint64(counted) <= rep.Balance.Acknowledged,
 		"%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
 	samples, err := os.Open(filepath.Join(out, "samples.csv"))
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer samples.Close()
 	if rows, err := csv.NewReader(samples).ReadAll(); err != nil || len(rows) != len(rep.Samples)+1 {
 		t.Errorf("%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
@@ -308,7 +309,7 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 		require(t, len(files) == 5, "run %d: identities %v", i, files)
 		for _, f := range files {
 			info, err := os.Stat(f)
-			noError(t, err)
+			testenv.NoError(t, err)
 			if before, ok := joined[f]; ok && !before.Equal(info.ModTime()) {
 				t.Errorf("%s joined again", f)
 			}

@@ -36,7 +36,7 @@ func TestSubject(t *testing.T) {
 		Prepare: func(ctx context.Context, service *intent.Service) error {
 			return simulated.PrepareScenario(ctx, service, sc)
 		}})
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer s.Stop()
 	nodes, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: simulated.Namespace, Group: "web", Limit: 10})
 	require(t, err == nil && len(nodes.Items) == 3, "%d nodes in the class's group, %v", len(nodes.Items), err)
@@ -86,7 +86,7 @@ func TestSubjectSystemCalls(t *testing.T) {
 	t.Parallel()
 	testenv.Program(t, "strace", "strace")
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"}})
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer s.Stop()
 	calls, err := s.SystemCalls(t.Context(), 1)
 	if err != nil && strings.Contains(err.Error(), "not permitted") {

@@ -41,7 +41,7 @@ func TestErrorMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := os.Hostname()
-	noError(t, err)
+	testenv.NoError(t, err)
 	file("field.yaml", check("typing", "comand: date\n  targets: {groups: [all]}"))
 	file("unit.yaml", check("typing", "command: date\n  ttl: 300\n  targets: {groups: [all]}"))
 	s.CLI("apply", "-f", file("names.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {command: 'true'}\n"))
@@ -342,7 +342,7 @@ func (x *transcript) clockOff() {
 	log := &logBuffer{}
 	a, err := agent.New(agent.Config{StateDir: joins.State, Token: joins.Token, Servers: []string{x.s.Listen}, Name: joins.Name, Machine: machine,
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{ReplaceAttr: model.LogAttr}))})
-	noError(x.t, err)
+	testenv.NoError(x.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -218,7 +219,7 @@ func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.t.Helper()
 	before := l.event(node, check)
 	b.process.Stop()
-	noError(l.t, os.Rename(b.state, b.state+"-before"))
+	testenv.NoError(l.t, os.Rename(b.state, b.state+"-before"))
 	b.runCommand(joinWordsIn(l.t, l.server.CLI("node", "replace", node, "-m", "installed anew"))...)
 	b.startAgent()
 	b.awaitLog(30*time.Second, "msg=connected")

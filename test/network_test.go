@@ -66,7 +66,7 @@ func TestThroughHAProxy(t *testing.T) {
 	})
 	t.Run("silence is cut, agents are not", func(t *testing.T) {
 		nc, err := net.Dial("tcp", front)
-		noError(t, err)
+		testenv.NoError(t, err)
 		defer nc.Close()
 		if _, err := io.Copy(io.Discard, nc); err != nil && !strings.Contains(err.Error(), "reset") {
 			t.Fatal(err)
@@ -374,7 +374,7 @@ func TestServerWithNewCA(t *testing.T) {
 	pki, kept := filepath.Join(s.Data, "pki"), filepath.Join(t.TempDir(), "pki")
 	move := func(from, to string) {
 		t.Helper()
-		noError(t, os.Rename(from, to))
+		testenv.NoError(t, os.Rename(from, to))
 	}
 	s.Stop()
 	move(pki, kept)
@@ -384,7 +384,7 @@ func TestServerWithNewCA(t *testing.T) {
 	r := harness.Run(t, s.Env(), "status")
 	r.Expect(9, "and only that of the CA sha256:", "if it lost its DATA/pki: bring that back from the backup")
 	s.Stop()
-	noError(t, os.RemoveAll(pki))
+	testenv.NoError(t, os.RemoveAll(pki))
 	move(kept, pki)
 	was := strings.Count(a.Log(), "msg=connected")
 	s.Start()

@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -313,9 +314,9 @@ func TestFleetLifecycle(t *testing.T) {
 		for i := range each {
 			name := simulated.NodeName(stay + i)
 			made, err := api.Nodes.Replace(t.Context(), "load", name, v1.NodeReplace{ExpiresIn: 600, Message: "new disk"})
-			noError(t, err)
+			testenv.NoError(t, err)
 			token, err := pki.ParseToken(made.Token)
-			noError(t, err)
+			testenv.NoError(t, err)
 			token.Addresses = []string{s.Listen}
 			id, err := pki.Enrol(t.Context(), pki.EnrolConfig{Token: token, StateDir: t.TempDir(), Request: pki.EnrolRequest{Name: "anything"}})
 			require(t, err == nil && id.Name == name, "%s: %+v, %v", name, id, err)

@@ -19,6 +19,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -28,7 +29,7 @@ type pagingService struct {
 	handler  string // %q: its address, %q: the secret
 	opened   func(r *http.Request, body map[string]any) (key string, ok bool)
 	ended    func(r *http.Request, body map[string]any) (key string, ok bool)
-	call     func(verb, key string) (body string, head [2]string)
+	call     func(verb, key, secret string) (body string, head [2]string)
 }
 
 const callbackSecret = "the secret that the service shares"
@@ -44,10 +45,10 @@ func pagingServices() []pagingService {
 				key, _ := body["dedup_key"].(string)
 				return key, body["event_action"] == "resolve"
 			},
-			func(verb, key string) (string, [2]string) {
+			func(verb, key, secret string) (string, [2]string) {
 				text := fmt.Sprintf(`{"event":{"event_type":"incident.%s","agent":{"summary":"Ada Lovelace"},"data":{"incident_key":%q,"html_url":"https://acme.pagerduty.com/incidents/P1"}}}`,
-					map[string]string{"acknowledge": "acknowledged", "unacknowledge": "unacknowledged", "resolve": "resolved"}[verb], key)
-				h := hmac.New(sha256.New, []byte(callbackSecret))
+					map[string]string{"acknowledge": "acknowledged", "unacknowledge": "unacknowledged", "resolve": "resolved", "annotate": "annotated"}[verb], key)
+				h := hmac.New(sha256.New, []byte(secret))
 				h.Write([]byte(text))
 				return text, [2]string{"X-PagerDuty-Signature", "v1=" + hex.EncodeToString(h.Sum(nil))}
 			}},
@@ -60,9 +61,9 @@ func pagingServices() []pagingService {
 				key, ok := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/v2/alerts/"), "/close")
 				return key, ok
 			},
-			func(verb, key string) (string, [2]string) {
+			func(verb, key, secret string) (string, [2]string) {
 				return fmt.Sprintf(`{"action":%q,"alert":{"alias":%q,"username":"ada@example.org"},"integrationName":"muster"}`,
-					map[string]string{"acknowledge": "Acknowledge", "unacknowledge": "UnAcknowledge", "resolve": "Close"}[verb], key), [2]string{"Authorization", "Bearer " + callbackSecret}
+					map[string]string{"acknowledge": "Acknowledge", "unacknowledge": "UnAcknowledge", "resolve": "Close"}[verb], key), [2]string{"Authorization", "Bearer " + secret}
 			}},
 	}
 }
@@ -76,7 +77,13 @@ type pagedServer struct {
 	opened, ended chan string // keys
 }
 
-func startPaged(t *testing.T, service *pagingService) *pagedServer {
+// Which problems a service is told of: each by itself, or in groups by check.
+const (
+	pageEach   = "kind: Namespace\nmetadata: {name: default}\nspec: {handlers: [pager]}\n"
+	pageGroups = "kind: Route\nmetadata: {name: default}\nspec: {groupBy: [check], groupWait: 3s, steps: [{to: [pager], repeat: 1h}]}\n"
+)
+
+func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer {
 	p := &pagedServer{t: t, service: service, opened: make(chan string, 100), ended: make(chan string, 100)}
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body map[string]any
@@ -94,24 +101,14 @@ func startPaged(t *testing.T, service *pagingService) *pagedServer {
 	}))
 	t.Cleanup(peer.Close)
 	p.Server = harness.StartServer(t)
-	p.Login()
-	p.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(service.handler, peer.URL, callbackSecret) +
-		"\n---\nkind: Route\nmetadata: {name: default}\nspec:\n  groupBy: [check]\n  groupWait: 3s\n  steps: [{to: [pager], repeat: 1h}]\n")
+	declared := fmt.Sprintf(service.handler, peer.URL, callbackSecret)
+	p.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + declared + "\n---\nkind: Handler\nmetadata: {name: other}\nspec:\n  " + declared + "\n---\n" + tells)
 	p.token = strings.TrimSpace(p.CLI("auth", "token", "create", "--role", "alerts"))
 	return p
 }
 
 // nextKey is the key of what the service is told next.
-func (p *pagedServer) nextKey(of chan string) string {
-	p.t.Helper()
-	select {
-	case key := <-of:
-		return key
-	case <-time.After(time.Minute):
-		p.t.Fatal("nothing is told within a minute")
-		panic("unreachable")
-	}
-}
+func (p *pagedServer) nextKey(of chan string) string { p.t.Helper(); return receive(p.t, of) }
 
 func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	p.t.Helper()
@@ -127,13 +124,61 @@ func (p *pagedServer) fireAlert(check string, nodes ...string) {
 // callBack is what somebody does there.
 func (p *pagedServer) callBack(verb, key string) {
 	p.t.Helper()
-	text, head := p.service.call(verb, key)
-	r, err := http.NewRequest(http.MethodPost, "https://"+p.Listen+"/callback/default/pager", strings.NewReader(text))
-	noError(p.t, err)
+	p.callHandler("pager", verb, key, callbackSecret, 200)
+}
+
+func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
+	p.t.Helper()
+	text, head := p.service.call(verb, key, secret)
+	r, err := http.NewRequest(http.MethodPost, "https://"+p.Listen+"/callback/default/"+handler, strings.NewReader(text))
+	testenv.NoError(p.t, err)
 	r.Header.Set(head[0], head[1])
-	if code, text := sendRequest(p.t, p.Server, r, "", ""); code != 200 {
-		p.t.Fatalf("%s: %d %s", verb, code, text)
+	got, text := sendRequest(p.t, p.Server, r, "", "")
+	require(p.t, got == code, "%s %s at %s: %d %s, want %d", verb, key, handler, got, text, code)
+}
+
+// expectAcknowledged compares whether events' problems are acknowledged, by who did it there.
+func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...string) {
+	p.t.Helper()
+	for _, node := range nodes {
+		e := eventOf(p.t, p.API, node, check)
+		if e.Problem == nil || (e.Problem.Ack != nil) != want || want && e.Problem.Ack.By != p.service.by {
+			p.t.Errorf("%s/%s: %+v, want acknowledged %v", node, check, e.Problem, want)
+		}
 	}
+}
+
+// Who acknowledges or resolves at PagerDuty does so here, by name; what is not signed is refused, what comes again or
+// back changes nothing, and only problems that the handler was told of are meant.
+func TestPagerDutyCallback(t *testing.T) {
+	t.Parallel()
+	p := startPaged(t, &pagingServices()[0], pageEach)
+	p.fireAlert("Disk", "web1")
+	problem := p.nextKey(p.opened)
+	for _, c := range []struct {
+		handler, key, verb, secret string
+		code                       int
+		acked                      bool
+	}{
+		{"pager", problem, "acknowledge", "guessed", 401, false},
+		{"nobody", problem, "acknowledge", callbackSecret, 401, false},
+		{"other", problem, "acknowledge", callbackSecret, 200, false}, // it was not told of it
+		{"pager", "unknown", "acknowledge", callbackSecret, 200, false},
+		{"pager", problem, "annotate", callbackSecret, 200, false},
+		{"pager", problem, "acknowledge", callbackSecret, 200, true},
+		{"pager", problem, "acknowledge", callbackSecret, 200, true},
+		{"pager", problem, "unacknowledge", callbackSecret, 200, false},
+		{"pager", problem, "acknowledge", callbackSecret, 200, true},
+	} {
+		p.callHandler(c.handler, c.verb, c.key, c.secret, c.code)
+		p.expectAcknowledged("disk", c.acked, "web1")
+	}
+	p.Try("describe", "event", "web1/disk").Expect(0, p.service.by)
+	p.callBack("resolve", problem)
+	e := eventOf(t, p.API, "web1", "disk")
+	assert(t, e.Problem == nil && e.Status == model.OK, "%+v", e)
+	p.Try("get", "handler", "pager", "-o", "yaml").Expect(0, "pagerduty")
+	equal(t, "what PagerDuty hears is over", p.nextKey(p.ended), problem)
 }
 
 // A message tells of a group of problems, and has one key there. Who acknowledges it there acknowledges all of them
@@ -143,44 +188,32 @@ func TestCallbackForMessageGroup(t *testing.T) {
 	for _, service := range pagingServices() {
 		t.Run(service.name, func(t *testing.T) {
 			t.Parallel()
-			p := startPaged(t, &service)
-			api := p.Client()
+			p := startPaged(t, &service, pageGroups)
+			api := p.API
 			all := []string{"web1", "web2", "web3", "web4", "web5"}
 			p.fireAlert("Disk", all...)
 			group := p.nextKey(p.opened)
 			p.fireAlert("Load", "web1")
-			if other := p.nextKey(p.opened); other == group {
-				t.Fatalf("both groups are %s there", group)
-			}
-			acked := func(check string, want bool, nodes ...string) {
-				t.Helper()
-				for _, node := range nodes {
-					e := eventOf(t, api, node, check)
-					if e.Problem == nil || (e.Problem.Ack != nil) != want || want && e.Problem.Ack.By != service.by {
-						t.Errorf("%s/%s: %+v, want acknowledged %v", node, check, e.Problem, want)
-					}
-				}
-			}
+			require(t, p.nextKey(p.opened) != group, "both groups are %s there", group)
 			p.callBack("acknowledge", group)
-			acked("disk", true, all...)
-			acked("load", false, "web1")
+			p.expectAcknowledged("disk", true, all...)
+			p.expectAcknowledged("load", false, "web1")
 			if out := p.CLI("get", "problems"); strings.Count(out, service.by) != len(all) {
 				t.Errorf("get problems names %s so often:\n%s", service.by, out)
 			}
 			p.callBack("unacknowledge", group)
-			acked("disk", false, all...)
+			p.expectAcknowledged("disk", false, all...)
 			p.callBack("acknowledge", group)
 			p.fireAlert("Disk", "web6") // of the group, and nobody there has seen it
 			awaitEvent(t, api, "web6", "disk", "web6 has it too", func(e v1.Event) bool { return e.Problem != nil })
-			acked("disk", true, all...)
-			acked("disk", false, "web6")
+			p.expectAcknowledged("disk", true, all...)
+			p.expectAcknowledged("disk", false, "web6")
 			p.callBack("resolve", group)
 			for _, node := range all {
-				if e := eventOf(t, api, node, "disk"); e.Problem != nil || e.Status != model.OK {
-					t.Errorf("%s: %+v %+v", node, e, e.Problem)
-				}
+				e := eventOf(t, api, node, "disk")
+				assert(t, e.Problem == nil && e.Status == model.OK, "%s: %+v %+v", node, e, e.Problem)
 			}
-			acked("load", false, "web1")
+			p.expectAcknowledged("load", false, "web1")
 		})
 	}
 }
@@ -192,29 +225,19 @@ func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	for _, service := range pagingServices() {
 		t.Run(service.name, func(t *testing.T) {
 			t.Parallel()
-			p := startPaged(t, &service)
-			api := p.Client()
+			p := startPaged(t, &service, pageGroups)
+			api := p.API
 			p.fireAlert("Disk", "web1")
 			key := p.nextKey(p.opened)
 			p.CLI("event", "ack", "web1/disk", "--for", "1s", "-m", "on it")
-			if next := p.nextKey(p.opened); next != key+".1" {
-				t.Errorf("%s was acknowledged for a second, and %s opened", key, next)
-			}
-			if over := p.nextKey(p.ended); over != key {
-				t.Errorf("%s was acknowledged, and %s ended", key, over)
-			}
+			equal(t, "key that opened after a second", p.nextKey(p.opened), key+".1")
+			equal(t, "key that the acknowledgement ended", p.nextKey(p.ended), key)
 			p.callBack("resolve", key)
-			if e := eventOf(t, api, "web1", "disk"); e.Problem == nil {
-				t.Fatalf("the end of %s, which is over, ended the problem", key)
-			}
+			require(t, eventOf(t, api, "web1", "disk").Problem != nil, "the end of %s, which is over, ended the problem", key)
 			p.callBack("acknowledge", key+".1")
-			if e := eventOf(t, api, "web1", "disk"); e.Problem == nil || e.Problem.Ack == nil || e.Problem.Ack.By != service.by {
-				t.Errorf("%+v", e.Problem)
-			}
+			p.expectAcknowledged("disk", true, "web1")
 			p.callBack("resolve", key+".1")
-			if e := eventOf(t, api, "web1", "disk"); e.Problem != nil {
-				t.Errorf("%+v", e.Problem)
-			}
+			assert(t, eventOf(t, api, "web1", "disk").Problem == nil, "the problem is open")
 			equal(t, "key that ended", p.nextKey(p.ended), key+".1")
 		})
 	}
@@ -247,14 +270,9 @@ func TestPagerIncident(t *testing.T) {
 	t.Cleanup(service.Close)
 	next := func(action string) event {
 		t.Helper()
-		select {
-		case e := <-events:
-			require(t, e.Action == action && e.Key == "R0123456789ABCDEF0123456789ABCDE", "%+v, want %s", e, action)
-			return e
-		case <-time.After(time.Minute):
-			t.Fatalf("no %s within a minute", action)
-			panic("unreachable")
-		}
+		e := receive(t, events)
+		require(t, e.Action == action && e.Key == "R0123456789ABCDEF0123456789ABCDE", "%+v, want %s", e, action)
+		return e
 	}
 	file := tempFile(t, "key", "R0123456789ABCDEF0123456789ABCDE\n")
 
@@ -283,19 +301,15 @@ func TestPagerIncident(t *testing.T) {
 // Strangers who say slowly that a service calls back take no place of people, and are sent away.
 func TestSlowCallbackClients(t *testing.T) {
 	t.Parallel()
-	s := harness.NewServer(t)
-	s.Args = []string{"--queues", "requests=10"}
-	s.Start()
-	s.Login()
+	s := harness.StartServer(t, "--queues", "requests=10")
 	s.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(pagingServices()[0].handler, "http://127.0.0.1:1", callbackSecret) + "\n")
 	ended := make(chan struct{}, 100)
 	for range 40 {
 		c, err := tls.Dial("tcp", s.Listen, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-		noError(t, err)
+		testenv.NoError(t, err)
 		defer c.Close()
-		if _, err := io.WriteString(c, "POST /callback/default/pager HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{"); err != nil {
-			t.Fatal(err)
-		}
+		_, err = io.WriteString(c, "POST /callback/default/pager HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+		testenv.NoError(t, err)
 		go func() {
 			_, _ = io.Copy(io.Discard, c)
 			ended <- struct{}{}
@@ -303,17 +317,13 @@ func TestSlowCallbackClients(t *testing.T) {
 	}
 	harness.Until(t, 30*time.Second, "all places for callbacks are taken", func() (string, bool) {
 		r, err := http.NewRequest(http.MethodPost, "https://"+s.Listen+"/callback/default/pager", strings.NewReader("{}"))
-		noError(t, err)
+		testenv.NoError(t, err)
 		code, text := sendRequest(t, s, r, "", "")
 		return fmt.Sprint(code, " ", text), code == http.StatusServiceUnavailable
 	})
 	s.Try("get", "handlers").Expect(0, "pager")
 	for range 40 {
-		select {
-		case <-ended:
-		case <-time.After(time.Minute):
-			t.Fatal("a slow one is waited for still")
-		}
+		receive(t, ended)
 	}
 	s.Stop()
 }

@@ -21,6 +21,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -30,7 +31,7 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
 	p.AwaitLog("Ctrl-C")
 	j, err := pki.LoadJoinState(m.state)
-	noError(m.t, err)
+	testenv.NoError(m.t, err)
 	if key = j.Fingerprint(); !strings.Contains(p.Log(), "\n  "+key+"\n") {
 		m.t.Fatalf("the key %s is not told:\n%s", key, p.Log())
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -50,7 +51,7 @@ func TestRestoreFromBackup(t *testing.T) {
 	awaitLastResult(t, api, "web01", "before", before)
 	acknowledged := before.Runs()
 	_, tag, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
-	noError(t, err)
+	testenv.NoError(t, err)
 	events, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1})
 	require(t, err == nil && events.Next != "", "%+v %v", events, err)
 	checks, err := api.Resources.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, "")
@@ -63,8 +64,8 @@ func TestRestoreFromBackup(t *testing.T) {
 	before.AwaitRuns(4)
 	before.Block()
 	held := before.Runs() - acknowledged // and not acknowledged by anybody
-	noError(t, os.RemoveAll(s.Data))
-	noError(t, os.Rename(backup, s.Data))
+	testenv.NoError(t, os.RemoveAll(s.Data))
+	testenv.NoError(t, os.Rename(backup, s.Data))
 
 	// As it is: nothing that agents hold is lost, and the command is named.
 	s.Start()
@@ -134,7 +135,7 @@ func TestRestoreFromBackup(t *testing.T) {
 	}
 	var made struct{ Status struct{ ID uint32 } }
 	body, _, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "after")
-	noError(t, err)
+	testenv.NoError(t, err)
 	decodeJSON(t, body, &made)
 	assert(t, made.Status.ID >= intent.IDGap,
 		"the new check has id %d, which the abandoned life may have given", made.Status.ID)
@@ -192,8 +193,8 @@ func TestMachinesAfterRestore(t *testing.T) {
 	later.AwaitRuns(2)
 	runs.Block()
 	later.Block()
-	noError(t, os.RemoveAll(s.Data))
-	noError(t, os.Rename(backup, s.Data))
+	testenv.NoError(t, os.RemoveAll(s.Data))
+	testenv.NoError(t, os.Rename(backup, s.Data))
 	s.Try("doctor", "restored", "--data", s.Data).Expect(0, "begins a life of its own", "muster node accept --all-returning")
 	s.Start()
 	harness.Until(t, 90*time.Second, "what the known machine holds is applied", func() (string, bool) {

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -76,8 +77,8 @@ func TestRunNow(t *testing.T) {
 	gate := filepath.Join(dir, "gate")
 	run := harness.Command(t, s.Env(), "run", "--command", "echo ready $$; while ! [ -e "+gate+" ]; do sleep 0.05; done; echo gone", "--on", "group:all", "-o", "json", "--yes")
 	stdout, err := run.StdoutPipe()
-	noError(t, err)
-	noError(t, run.Start())
+	testenv.NoError(t, err)
+	testenv.NoError(t, run.Start())
 	ready, gone := 0, 0
 	for scan := bufio.NewScanner(stdout); scan.Scan(); {
 		l := runLines(t, scan.Text())[0]
@@ -153,9 +154,9 @@ func TestCancelledRuns(t *testing.T) {
 	run := harness.Command(t, s.Env(), "run", "--command", stays, "--on", "web01,web02", "--timeout", "10m")
 	var errs strings.Builder
 	run.Stderr = &errs
-	noError(t, run.Start())
+	testenv.NoError(t, run.Start())
 	begun(2)
-	noError(t, run.Process.Signal(syscall.SIGINT))
+	testenv.NoError(t, run.Process.Signal(syscall.SIGINT))
 	_ = run.Wait()
 	assert(t, run.ProcessState.ExitCode() == 130 && strings.Contains(errs.String(), "on 2 nodes: web01, web02"),
 		"code %d: %s", run.ProcessState.ExitCode(), errs.String())
@@ -192,8 +193,8 @@ func TestAgentRefusals(t *testing.T) {
 	api := s.API
 	marks, evil := t.TempDir(), t.TempDir()
 	list := tempFile(t, "commands", "# what may run here\nuptime\n/usr/bin/uname\necho one | cat\n")
-	noError(t, os.WriteFile(filepath.Join(evil, "uptime"), []byte("#!/bin/sh\ntouch "+marks+"/path\n"), 0o755))
-	noError(t, os.Symlink("/bin/touch", filepath.Join(evil, "link")))
+	testenv.NoError(t, os.WriteFile(filepath.Join(evil, "uptime"), []byte("#!/bin/sh\ntouch "+marks+"/path\n"), 0o755))
+	testenv.NoError(t, os.Symlink("/bin/touch", filepath.Join(evil, "link")))
 	for name, args := range map[string][]string{"none": {"--no-run"}, "audit": {"--audit-only"}, "listed": {"--allow-commands", "@" + list}} {
 		s.StartAgent(name, args...)
 	}

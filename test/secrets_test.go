@@ -105,7 +105,7 @@ func TestSecretsOnlyInCommands(t *testing.T) {
 	s.Environ = nil // of commands
 	s.Login()
 	own := filepath.Join(dir, "own")
-	noError(t, os.MkdirAll(own, 0o700))
+	testenv.NoError(t, os.MkdirAll(own, 0o700))
 	write("own/pin", values["agent file"]+"\n")
 	a := s.NewAgent("web01", "--secrets-dir", own, "--log-level", "debug")
 	a.Environ = []string{"MUSTER_SECRET_PIN=" + values["agent env"]}
@@ -281,12 +281,7 @@ func TestHandlerSecrets(t *testing.T) {
 	t.Cleanup(service.Close)
 	next := func(what, value string) {
 		t.Helper()
-		select {
-		case got := <-asked:
-			require(t, got == value, "%s: the token is another", what)
-		case <-time.After(time.Minute):
-			t.Fatalf("%s: nothing within a minute", what)
-		}
+		require(t, receive(t, asked) == value, "%s: the token is another", what)
 	}
 	dir := t.TempDir()
 	file, told := filepath.Join(dir, "token"), filepath.Join(dir, "told")
@@ -323,7 +318,7 @@ spec:
 	next("the test", values["first"])
 
 	// The next is told with the next value; while there is none, it waits and says why.
-	noError(t, os.Remove(file))
+	testenv.NoError(t, os.Remove(file))
 	harness.Until(t, time.Minute, "what a test says without the file", func() (string, bool) {
 		r := s.Try("handler", "test", "hook")
 		for len(asked) > 0 {

@@ -273,7 +273,7 @@ func TestSensuImport(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	dump, err := filepath.Abs("../internal/sensuimport/testdata/dump.yaml")
-	noError(t, err)
+	testenv.NoError(t, err)
 	made := filepath.Join(t.TempDir(), "muster.yaml")
 	r := s.Try("import", "sensu", dump, "--out", made)
 	if r.Code != 0 || r.Out != "" || !strings.Contains(r.Errors, "! "+dump+":1: CheckConfig default/Check_CPU: handler gone is not in these files\n") ||

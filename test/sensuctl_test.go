@@ -99,7 +99,7 @@ func TestSensuctlRequests(t *testing.T) {
 		pool := x509.NewCertPool()
 		pool.AppendCertsFromPEM(pem)
 		r, err := http.NewRequestWithContext(t.Context(), method, "https://"+s.Listen+path, strings.NewReader(body))
-		noError(t, err)
+		testenv.NoError(t, err)
 		if token == "" {
 			r.SetBasicAuth("admin", "four plain test words")
 		} else {
@@ -108,10 +108,10 @@ func TestSensuctlRequests(t *testing.T) {
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 		defer transport.CloseIdleConnections()
 		answer, err := (&http.Client{Transport: transport}).Do(r)
-		noError(t, err)
+		testenv.NoError(t, err)
 		defer answer.Body.Close()
 		text, err := io.ReadAll(answer.Body)
-		noError(t, err)
+		testenv.NoError(t, err)
 		return answer.StatusCode, string(text)
 	}
 	const base = "/api/core/v2/namespaces/default"

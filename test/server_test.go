@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -23,19 +24,19 @@ import (
 func unpackBundle(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f, err := os.Open(file)
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	noError(t, err)
+	testenv.NoError(t, err)
 	out := map[string]string{}
 	for archive := tar.NewReader(z); ; {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return out
 		}
-		noError(t, err)
+		testenv.NoError(t, err)
 		data, err := io.ReadAll(archive)
-		noError(t, err)
+		testenv.NoError(t, err)
 		out[path.Base(h.Name)] = string(data)
 	}
 }
@@ -170,13 +171,13 @@ func TestServiceManagerNotification(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer manager.Close()
 	hears := func(want string) {
 		t.Helper()
 		message := make([]byte, 4096)
 		for said := ""; !strings.Contains(said, want); {
-			noError(t, manager.SetReadDeadline(time.Now().Add(30*time.Second)))
+			testenv.NoError(t, manager.SetReadDeadline(time.Now().Add(30*time.Second)))
 			n, err := manager.Read(message)
 			require(t, err == nil, "waiting for %q, heard %q: %v", want, said, err)
 			said = string(message[:n])

@@ -16,6 +16,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -33,13 +34,13 @@ func TestReplacedSpool(t *testing.T) {
 		{"deleted while it is stopped", func(t *testing.T, _ *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			quiet()
 			a.Kill()
-			noError(t, os.RemoveAll(filepath.Join(a.State, "spool")))
+			testenv.NoError(t, os.RemoveAll(filepath.Join(a.State, "spool")))
 			runs.Unblock()
 			a.Start()
 		}, "the agent's spool was deleted", false},
 		{"deleted while it runs", func(t *testing.T, _ *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			folder := filepath.Join(a.State, "spool")
-			noError(t, os.RemoveAll(folder))
+			testenv.NoError(t, os.RemoveAll(folder))
 			harness.Until(t, 20*time.Second, "the spool is made anew", func() (string, bool) {
 				list, err := os.ReadDir(folder)
 				return fmt.Sprint(list, err), len(list) > 0
@@ -262,10 +263,10 @@ func damageSpool(t *testing.T, folder string) {
 	segments, _ := filepath.Glob(filepath.Join(folder, "*.log"))
 	require(t, len(segments) != 0, "the spool has no segment")
 	f, err := os.OpenFile(slices.Min(segments), os.O_RDWR, 0)
-	noError(t, err)
+	testenv.NoError(t, err)
 	defer f.Close()
 	info, err := f.Stat()
-	noError(t, err)
+	testenv.NoError(t, err)
 	at, b := info.Size()/2, make([]byte, 1)
 	if _, err := f.ReadAt(b, at); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -170,7 +171,7 @@ func residentMemory(t *testing.T, pid int) int64 {
 	text := readFile(t, fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := strings.Cut(string(text), "VmRSS:")
 	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	noError(t, err)
+	testenv.NoError(t, err)
 	return kb << 10
 }
 
@@ -178,14 +179,14 @@ func residentMemory(t *testing.T, pid int) int64 {
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
 	list, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1000})
-	noError(t, err)
+	testenv.NoError(t, err)
 	total := 0
 	for _, e := range list.Items {
 		if strings.HasPrefix(e.Check, "muster-") {
 			continue // may change between the two looks
 		}
 		entries, err := api.Events.History(t.Context(), e.Namespace, e.Node, e.Check, 1000)
-		noError(t, err)
+		testenv.NoError(t, err)
 		changes := 0
 		for _, entry := range entries.Items {
 			if entry.Kind == "status" {
@@ -275,14 +276,14 @@ func TestServerOnPostgreSQL(t *testing.T) {
 	say := func(status string) {
 		t.Helper()
 		writeFile(t, file+".new", status)
-		noError(t, os.Rename(file+".new", file))
+		testenv.NoError(t, os.Rename(file+".new", file))
 	}
 	say("0")
 	declared := filepath.Join(dir, "check.yaml")
 	writeFile(t, declared, fmt.Sprintf(toggled, hook.URL, file))
 	s.CLI("apply", "-f", declared)
 	token, err := api.Enrolment.CreateToken(t.Context(), v1.JoinTokenRequest{Namespace: "default"})
-	noError(t, err)
+	testenv.NoError(t, err)
 	harness.Launch(t, nil, "agent", "--token", token.Token, "--server", s.Listen, "--state-dir", filepath.Join(dir, "agent"), "--name", "web01")
 
 	status := func(want model.Status) {

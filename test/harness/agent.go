@@ -70,9 +70,7 @@ func (a *Agent) CopyState() (copied string) {
 // RestoreState puts a copy of the state folder in its place; the agent must not run.
 func (a *Agent) RestoreState(copied string) {
 	a.t.Helper()
-	if err := os.RemoveAll(a.State); err != nil {
-		a.t.Fatal(err)
-	}
+	testenv.NoError(a.t, os.RemoveAll(a.State))
 	copyFolder(a.t, copied, a.State)
 }
 
@@ -134,9 +132,7 @@ func (c *Counter) Print(text string) { c.t.Helper(); c.file("more", text) }
 
 func (c *Counter) file(name, text string) {
 	c.t.Helper()
-	if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600); err != nil {
-		c.t.Fatal(err)
-	}
+	testenv.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
 }
 
 // AwaitRuns waits until it ran n times more.
@@ -152,9 +148,7 @@ func (c *Counter) AwaitRuns(n uint64) {
 func (s *Server) Apply(yaml string) {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "apply.yaml")
-	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.NoError(s.t, os.WriteFile(file, []byte(yaml), 0o600))
 	s.CLI("apply", "-f", file, "--yes")
 }
 
@@ -187,9 +181,7 @@ func machineFiles(t testing.TB, machine, boot string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{"machine-id": machine, "boot_id": boot} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o644))
 	}
 	return dir
 }

@@ -206,9 +206,7 @@ func NewProxy(t testing.TB, to string) *Proxy {
 func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	p := &Proxy{Address: l.Addr().String()}
 	var passing sync.WaitGroup
 	ended := make(chan struct{})
@@ -305,9 +303,7 @@ func HAProxy(t testing.TB, silent time.Duration, line string, passes map[string]
 		n++
 	}
 	file := filepath.Join(d.Dir, "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	d.words = []string{program, "-db", "-f", file}
 	d.Start()
 	return d
@@ -331,18 +327,14 @@ func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	program := testenv.Program(t, "squid", "squid", "/usr/sbin")
 	login := testenv.Program(t, "basic_ncsa_auth", "squid", "/usr/lib/squid")
 	dir, err := os.MkdirTemp("", "muster-squid-") // t.TempDir is root's alone
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) }) // at last
 	s := &Squid{&Daemon{t: t, Dir: dir, Address: Port(t)}}
 	for name, text := range map[string]string{
 		"users": squidEntry, "hosts": "127.0.0.1 " + strings.Join(hosts, " ") + "\n",
 		"squid.conf": strings.NewReplacer("DIR", dir, "ADDRESS", s.Address, "LOGIN", login, "PORTS", strings.Join(ports, " ")).Replace(squidConf),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	if os.Geteuid() == 0 { // it gives up root by itself
 		giveToUser(t, dir, "proxy")
@@ -401,9 +393,7 @@ func (s *Squid) Tunnels() []string {
 func giveToUser(t testing.TB, dir, name string) {
 	t.Helper()
 	who, err := user.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	uid, _ := strconv.Atoi(who.Uid)
 	gid, _ := strconv.Atoi(who.Gid)
 	if out, err := exec.Command("chown", "-R", fmt.Sprintf("%d:%d", uid, gid), dir).CombinedOutput(); err != nil {

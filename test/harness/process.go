@@ -347,8 +347,6 @@ func (x *Tracer) Detach() []string {
 func (x *Tracer) Lines() []string {
 	x.t.Helper()
 	data, err := os.ReadFile(x.file)
-	if err != nil {
-		x.t.Fatal(err)
-	}
+	testenv.NoError(x.t, err)
 	return strings.Split(string(data), "\n")
 }

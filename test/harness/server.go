@@ -85,18 +85,14 @@ func (s *Server) Env() []string {
 // Launch starts the process and does not wait.
 func (s *Server) Launch() {
 	s.t.Helper()
-	if err := os.MkdirAll(s.Data, 0o700); err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.NoError(s.t, os.MkdirAll(s.Data, 0o700))
 	args := []string{s.Command, "--data", s.Data, "--listen", s.Listen, "--listen-admin", s.Admin}
 	if s.Plain != "" {
 		args = append(args, "--listen-plain", s.Plain)
 	}
 	if s.Command == "server" {
 		file := filepath.Join(filepath.Dir(s.Context), "password")
-		if err := os.WriteFile(file, []byte(password), 0o600); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.NoError(s.t, os.WriteFile(file, []byte(password), 0o600))
 		args = append(args, "--admin-password-file", file, "--journal-reserve", "1MiB")
 	}
 	words := append([]string{}, s.Wrap...)
@@ -232,22 +228,16 @@ func (s *Server) Client() *client.Client {
 	var c client.Context
 	if s.Command == "server" {
 		ca, err := os.ReadFile(filepath.Join(s.Data, "pki", "ca.crt"))
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.NoError(s.t, err)
 		c = client.Context{Server: "https://" + s.Listen, CA: string(ca)}
 		first, err := client.New(c)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.NoError(s.t, err)
 		session, err := first.Access.Login(s.t.Context(), "admin", password)
 		if err != nil {
 			s.t.Fatalf("log in: %v", err)
 		}
 		c.Token, c.User = session.Token, session.User
-		if err := client.SaveContext(s.Context, c); err != nil {
-			s.t.Fatal(err)
-		}
+		testenv.NoError(s.t, client.SaveContext(s.Context, c))
 	} else {
 		var err error
 		if c, err = client.LoadContext(s.Context); err != nil {
@@ -255,9 +245,7 @@ func (s *Server) Client() *client.Client {
 		}
 	}
 	api, err := client.New(c)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.NoError(s.t, err)
 	return api
 }
 
@@ -265,9 +253,7 @@ func (s *Server) Client() *client.Client {
 func (s *Server) Authority() *pki.Authority {
 	s.t.Helper()
 	a, err := pki.Open(filepath.Join(s.Data, "pki"), []string{"localhost"}, time.Now)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.NoError(s.t, err)
 	return a
 }
 
@@ -313,9 +299,7 @@ func (s *Server) LoadTLS(f Fleet, duration time.Duration) load.Config {
 	s.t.Helper()
 	cfg := s.Load(f, duration)
 	certificates, err := simulated.Certificates(s.Authority())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	testenv.NoError(s.t, err)
 	cfg.Server, cfg.TLS = s.Listen, certificates
 	return cfg
 }
