@@ -50,9 +50,6 @@ func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	return token
 }
 
-// cacheOf is the user's cache folder of a run.
-func cacheOf(temp string) string { return filepath.Join(temp, "cache") }
-
 // startJoinedRun begins a run of three, and has the two others join.
 func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.Process) {
 	t.Helper()
@@ -103,7 +100,7 @@ func TestLoadJoin(t *testing.T) {
 	assert(t, len(rep.Faults) == 2 && rep.Faults[0].Places == 120 && rep.Faults[0].Back > 0 && rep.Faults[1].Places == 3,
 		"faults %+v", rep.Faults)
 	// Certificates of those that have any are kept for the next run.
-	if files, _ := filepath.Glob(filepath.Join(cacheOf(run.temp), "muster-load", "nodes-*.pem")); len(files) != 1 {
+	if files, _ := filepath.Glob(filepath.Join(run.cache, "muster-load", "nodes-*.pem")); len(files) != 1 {
 		t.Errorf("kept certificates: %v", files)
 	} else if text, err := os.ReadFile(files[0]); err != nil || strings.Count(string(text), "BEGIN CERTIFICATE") != 40 {
 		t.Errorf("%d certificates are kept, %v", strings.Count(string(text), "BEGIN CERTIFICATE"), err)

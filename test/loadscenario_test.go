@@ -70,13 +70,13 @@ func loadWords(file, out string, more ...string) []string {
 // loadRun is a load run in its course.
 type loadRun struct {
 	*harness.Process
-	temp, out string
+	temp, cache, out string
 }
 
 func startLoadRun(t *testing.T, file string, more ...string) *loadRun {
 	t.Helper()
-	r := &loadRun{temp: t.TempDir(), out: filepath.Join(t.TempDir(), "report")}
-	r.Process = harness.Launch(t, []string{"TMPDIR=" + r.temp, "XDG_CACHE_HOME=" + cacheOf(r.temp)}, loadWords(file, r.out, more...)...)
+	r := &loadRun{temp: t.TempDir(), cache: t.TempDir(), out: filepath.Join(t.TempDir(), "report")}
+	r.Process = harness.Launch(t, []string{"TMPDIR=" + r.temp, "XDG_CACHE_HOME=" + r.cache}, loadWords(file, r.out, more...)...)
 	return r
 }
 
