@@ -23,9 +23,7 @@ import (
 func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	t.Helper()
 	e, err := api.Events.Get(t.Context(), model.DefaultNamespaceName, node, check)
-	if err != nil && model.ClassOf(err) != model.NotFound {
-		t.Fatalf("event %s/%s: %v", node, check, err)
-	}
+	require(t, err == nil || model.ClassOf(err) == model.NotFound, "event %s/%s: %v", node, check, err)
 	return e
 }
 
@@ -142,19 +140,16 @@ func TestAgentStatistics(t *testing.T) {
 		return text, true
 	})
 	st := a.Session.Stats
-	if a.Version == "" || !strings.HasPrefix(a.Session.Address, "127.0.0.1:") && !strings.HasPrefix(a.Session.Address, "[::1]:") {
-		t.Errorf("version %q from %q (this build is %s)", a.Version, a.Session.Address, version.Get().Version)
-	}
-	if days := time.Until(a.Session.CertificateExpires).Hours() / 24; days < 1 {
-		t.Errorf("its certificate expires in %.1f days", days)
-	}
+	assert(t, a.Version != "" && (strings.HasPrefix(a.Session.Address, "127.0.0.1:") || strings.HasPrefix(a.Session.Address, "[::1]:")),
+		"version %q from %q (this build is %s)", a.Version, a.Session.Address, version.Get().Version)
+	days := time.Until(a.Session.CertificateExpires).Hours() / 24
+	assert(t, days >= 1, "its certificate expires in %.1f days", days)
 	assert(t, st.ResidentBytes >= 1<<20 && st.BytesSent != 0 && a.Session.ClockOffsetMs <= 1000 && a.Session.ClockOffsetMs >= -1000,
 		"%+v", a.Session)
 	s.Try("get", "agents").Expect(0, "\n1 agent: 1 of "+a.Version+"\n")
 	s.Try("describe", "node", a.Name).Expect(0, "\nload  ")
-	if told := s.Metric("muster_agents_told"); told != 1 {
-		t.Error(fmt.Sprint("agents that told on /metrics: ", told))
-	}
+	told := s.Metric("muster_agents_told")
+	assert(t, told == 1, "%v", fmt.Sprint("agents that told on /metrics: ", told))
 	s.Stop()
 }
 
@@ -313,9 +308,8 @@ func TestChangeReachesAffectedAgents(t *testing.T) {
 		check(fmt.Sprint(2+i, "h"))
 		confirmed(agents + 10*(i+1))
 		fastest = min(fastest, time.Since(began))
-		if n := sent() - before; n != 10 {
-			t.Errorf("change %d: %g assignments were sent, want 10", i+1, n)
-		}
+		n := sent() - before
+		assert(t, n == 10, "change %d: %g assignments were sent, want 10", i+1, n)
 	}
 	t.Logf("in force within %s", fastest)
 	assert(t, fastest <= time.Second, "a change was in force after %s, want at most a second", fastest)

@@ -99,9 +99,8 @@ alerting:
 	root.Store(7)
 	first := sees("db1", "diskfull", model.Warning, "/ is nearly full", "runbook: https://runbooks.example.org/disk", "source: http")
 	data.Store(2)
-	if second := sees("db1", "diskfull", model.Critical, "3 alerts fire", "CRITICAL: /data is full"); second != first {
-		t.Errorf("another problem: %s, was %s", second, first)
-	}
+	second := sees("db1", "diskfull", model.Critical, "3 alerts fire", "CRITICAL: /data is full")
+	assert(t, second == first, "another problem: %s, was %s", second, first)
 	s.Try("why", "db1/diskfull").Expect(0, "passive")
 	s.Try("get", "nodes").Expect(0, "alerts").Lacks("db1.example.org")
 	data.Store(50)
@@ -118,9 +117,8 @@ alerting:
 		n := s.Metric("muster_alerts_firing")
 		return fmt.Sprint(n), n == 2
 	})
-	if after := sees("db1", "diskfull", model.Warning, "/ is nearly full"); after != again {
-		t.Errorf("another problem after a restart: %s, was %s", after, again)
-	}
+	after := sees("db1", "diskfull", model.Warning, "/ is nearly full")
+	assert(t, after == again, "another problem after a restart: %s, was %s", after, again)
 }
 
 // runPrometheus runs a real Prometheus until the test ends.
@@ -197,9 +195,8 @@ alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{target
 	is(model.Critical, "at least 9m behind")
 	free.Store(50)
 	is(model.OK, "resolved: DiskFull")
-	if n := s.Metric("muster_alerts_behind_total"); n < 1 {
-		t.Errorf("%v alerts were found out", n)
-	}
+	n := s.Metric("muster_alerts_behind_total")
+	assert(t, n >= 1, "%v alerts were found out", n)
 }
 
 // postAlerts sends alerts as Grafana's contact point does.

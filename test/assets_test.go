@@ -123,9 +123,8 @@ func TestAssets(t *testing.T) {
 		other := s.StartAgent("web02")
 		other.AwaitLog("connected")
 		for dir, want := range map[string]int{a.State: http.StatusOK, other.State: http.StatusForbidden} {
-			if got := fetchAsset(t, s, dir, goodSum); got != want {
-				t.Errorf("%s: %d, want %d", dir, got, want)
-			}
+			got := fetchAsset(t, s, dir, goodSum)
+			assert(t, got == want, "%s: %d, want %d", dir, got, want)
 		}
 	})
 	t.Run("offline, then back", func(t *testing.T) {
@@ -201,9 +200,7 @@ func TestHandlerAssets(t *testing.T) {
 		t.Helper()
 		r := s.Try("doctor", "--data", s.Data, "--admin", s.Admin, "--agents", "10")
 		out := strings.Join(strings.Fields(r.Out), " ")
-		for _, want := range words {
-			expectTexts(t, out, want)
-		}
+		expectTexts(t, out, words...)
 	}
 	t.Run("no build for the server", func(t *testing.T) {
 		s.CLI("asset", "add", "elsewhere", good, "--os", "plan9")
@@ -304,8 +301,6 @@ spec: {targets: {nodes: [web01]}, interval: 1s, command: "false", pipelines: [al
 	}
 	out := readFile(t, filepath.Join(dir, "words"))
 	for _, line := range strings.Fields(strings.ReplaceAll(string(out), "web01 ", "")) {
-		if line != "3" && line != "6" && line != "9" && line != "12" {
-			t.Errorf("the filter passed occurrence %s", line)
-		}
+		assert(t, line == "3" || line == "6" || line == "9" || line == "12", "the filter passed occurrence %s", line)
 	}
 }

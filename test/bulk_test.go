@@ -34,9 +34,8 @@ func TestKillDuringBulkAction(t *testing.T) {
 		round(i)
 	}
 	close(b.stop)
-	if e := <-b.load; e.err != nil || e.rep.Balance.Missing > 0 {
-		t.Errorf("load run: %v, %+v", e.err, e.rep.Balance)
-	}
+	e := <-b.load
+	assert(t, e.err == nil && e.rep.Balance.Missing == 0, "load run: %v, %+v", e.err, e.rep.Balance)
 	awaitDelivered(t, b.api)
 	b.compare()
 	b.resolveRemaining()
@@ -220,7 +219,7 @@ func awaitDelivered(t *testing.T, api *client.Client) {
 // resolveRemaining resolves all that is left; nothing flows in any more.
 func (b *bulk) resolveRemaining() {
 	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
-	assert(b.t, err == nil && done.Done == done.Matched && len(done.Left) <= 0, "the rest: %+v, %v", done, err)
+	assert(b.t, err == nil && done.Done == done.Matched && len(done.Left) == 0, "the rest: %+v, %v", done, err)
 }
 
 // revisionOf is the revision of what began with a note, as the record has it in a line.

@@ -47,12 +47,10 @@ func TestWallClockOfThisTest(t *testing.T) {
 	before := c.now()
 	c.ahead.Store(-3600)
 	after := c.now()
-	if wall := after.Round(0).Sub(before.Round(0)); wall > -59*time.Minute {
-		t.Errorf("the wall clock moved by %s", wall)
-	}
-	if passed := after.Sub(before); passed < 0 || passed > time.Minute {
-		t.Errorf("the monotonic clock moved by %s", passed)
-	}
+	wall := after.Round(0).Sub(before.Round(0))
+	assert(t, wall <= -59*time.Minute, "the wall clock moved by %s", wall)
+	passed := after.Sub(before)
+	assert(t, passed >= 0 && passed <= time.Minute, "the monotonic clock moved by %s", passed)
 }
 
 // The clocks of agent and server jump an hour forth and back, one after the other: no session ends, nobody living is
@@ -142,9 +140,8 @@ spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
 
 	equal(t, "sessions began after the first", s.Metric("muster_session_handshakes_total", `outcome="welcome"`), welcomes)
 	for _, check := range []string{model.KeepaliveCheckName, "count", "minutely"} {
-		if got := statusChanges(t, api, "jumpy", check); len(got) != 0 {
-			t.Errorf("%s was judged anew: %+v", check, got)
-		}
+		got := statusChanges(t, api, "jumpy", check)
+		assert(t, len(got) == 0, "%s was judged anew: %+v", check, got)
 	}
 	for _, p := range problemsOf(t, api, "jumpy") {
 		assert(t, p.Check == "clock", "a problem without a cause: %+v", p)

@@ -230,16 +230,10 @@ func TestMisbehavingCommands(t *testing.T) {
 	small := peakMemory(t, a.PID())
 
 	for _, b := range bad {
-		var e v1.Event
-		harness.Until(t, 90*time.Second, b.name+" has a result", func() (string, bool) {
-			e = eventOf(t, api, "busy", b.name)
-			return fmt.Sprintf("%+v", e), e.Results > 0
-		})
+		e := awaitEvent(t, api, "busy", b.name, b.name+" has a result", func(e v1.Event) bool { return e.Results > 0 })
 		assert(t, e.Status == b.status && len(e.Output) <= 64<<10,
 			"%s is %s with %d bytes", b.name, e.Status, len(e.Output))
-		for _, want := range b.says {
-			expectTexts(t, e.Output, want)
-		}
+		expectTexts(t, e.Output, b.says...)
 	}
 	harness.Until(t, 20*time.Second, "nothing of them runs any more", func() (string, bool) {
 		left := commandsIn(dir)
@@ -250,9 +244,8 @@ func TestMisbehavingCommands(t *testing.T) {
 	assert(t, now <= small+16<<10, "the agent grew from %d to %d kB", small, now)
 	list := readTimes(t, beats)
 	for i := 1; i < len(list); i++ {
-		if gap := list[i].Sub(list[i-1]); gap > 5*time.Second {
-			t.Errorf("beats %d and %d of %d are %s apart, want a second", i, i+1, len(list), gap)
-		}
+		gap := list[i].Sub(list[i-1])
+		assert(t, gap <= 5*time.Second, "beats %d and %d of %d are %s apart, want a second", i, i+1, len(list), gap)
 	}
 	// A first result was nothing before, whatever it is.
 	harness.Until(t, 20*time.Second, "history has the first result", func() (string, bool) {
@@ -260,9 +253,8 @@ func TestMisbehavingCommands(t *testing.T) {
 		refuseTexts(t, text, "was OK")
 		return text, strings.Contains(text, "WARNING, the first result")
 	})
-	if first := statusChanges(t, api, "busy", "flood"); len(first) != 1 || first[0].Previous != nil {
-		t.Errorf("history of a first result: %+v", first)
-	}
+	first := statusChanges(t, api, "busy", "flood")
+	assert(t, len(first) == 1 && first[0].Previous == nil, "history of a first result: %+v", first)
 	a.Stop()
 }
 
@@ -352,11 +344,7 @@ func TestRunAs(t *testing.T) {
 `)
 	result := func(check string) v1.Event {
 		t.Helper()
-		var e v1.Event
-		harness.Until(t, 60*time.Second, check+" has a result", func() (string, bool) {
-			e = eventOf(t, api, "rooted", check)
-			return a.Log()[max(0, len(a.Log())-500):], e.Results > 0
-		})
+		e := awaitEvent(t, api, "rooted", check, check+" has a result", func(e v1.Event) bool { return e.Results > 0 })
 		return e
 	}
 	if e := result("id"); !strings.HasPrefix(e.Output, nobody.Uid+" "+nobody.Gid+" groups: ") || strings.Contains(e.Output, " 0") {

@@ -75,9 +75,8 @@ func compareStates(t *testing.T, before, after map[harness.Place]load.Kept) {
 	t.Helper()
 	assert(t, len(before) == len(after), "%d states, before %d", len(after), len(before))
 	for place, was := range before {
-		if now := after[place]; now != was {
-			t.Errorf("state %+v was %+v, is %+v", place, was, now)
-		}
+		now := after[place]
+		assert(t, now == was, "state %+v was %+v, is %+v", place, was, now)
 	}
 }
 
@@ -181,9 +180,8 @@ func TestRandomJournalDamage(t *testing.T) {
 		assert(t, err == nil && rep.OK(), "afterwards: %v %+v", err, rep)
 		s.Stop()
 		for _, word := range []string{"panic", "BUG"} {
-			if log := told + s.Log(); strings.Contains(log, word) {
-				t.Errorf("the log says %s:\n%s", word, log)
-			}
+			log := told + s.Log()
+			assert(t, !strings.Contains(log, word), "the log says %s:\n%s", word, log)
 		}
 		if t.Failed() {
 			return
@@ -303,15 +301,13 @@ func TestSnapshotsLostAfterJournalCut(t *testing.T) {
 	}
 	refusal := startRefused(t, s)
 	expectTexts(t, refusal, "100 of 256 partitions ")
-	if said := runRepair(t, s, refusal); !strings.Contains(said, "the event states of 100 of 256 partitions before commit ") {
-		t.Errorf("repair says:\n%s", said)
-	}
+	said := runRepair(t, s, refusal)
+	assert(t, strings.Contains(said, "the event states of 100 of 256 partitions before commit "), "repair says:\n%s", said)
 	s.Start()
 	countOlderStates(t, before, s.FleetStates())
 	rep, err := load.Run(t.Context(), s.Load(fleet, 2*time.Second))
 	assert(t, err == nil && rep.OK(), "afterwards: %v %+v", err, rep)
-	if after := s.FleetStates(); len(after) != len(before) {
-		t.Errorf("%d states came back of %d", len(after), len(before))
-	}
+	after := s.FleetStates()
+	assert(t, len(after) == len(before), "%d states came back of %d", len(after), len(before))
 	s.Stop()
 }

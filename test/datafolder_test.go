@@ -141,9 +141,8 @@ func TestMissingJournalDisk(t *testing.T) {
 
 	// It is lost: a new one.
 	testenv.NoError(t, os.RemoveAll(apart))
-	if said := runRepair(t, s, refusal); !strings.Contains(said, "commit 1 and all after it lost") {
-		t.Errorf("repair says:\n%s", said)
-	}
+	said := runRepair(t, s, refusal)
+	assert(t, strings.Contains(said, "commit 1 and all after it lost"), "repair says:\n%s", said)
 	s.Start()
 	expectTexts(t, s.Log(), "or of another server")
 	s.Stop()
@@ -234,8 +233,7 @@ func TestRefusedStarts(t *testing.T) {
 			golden(t, c.name+".txt", outputBesideLog(s), replace...)
 		})
 	}
-	if why, ok := held.Ready(); !ok {
-		t.Errorf("the server that was there first is not ready: %s", why)
-	}
+	why, ok := held.Ready()
+	assert(t, ok, "the server that was there first is not ready: %s", why)
 	held.Stop()
 }

@@ -84,9 +84,8 @@ func TestKillDuringNotification(t *testing.T) {
 				s.Launch()
 			}
 			s.WaitReady(40 * time.Second)
-			if e := <-end; e.err != nil || !e.rep.OK() {
-				t.Errorf("load run: %v, %+v", e.err, e.rep)
-			}
+			e := <-end
+			assert(t, e.err == nil && e.rep.OK(), "load run: %v, %+v", e.err, e.rep)
 			awaitDelivered(t, api)
 			hook.compare(t, api)
 			s.Stop()
@@ -186,9 +185,8 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 		}
 	}
 	for id, kinds := range w.kinds {
-		if _, known := problems[id]; !known {
-			t.Errorf("problem %s was told %v, and history does not know it", id, kinds)
-		}
+		_, known := problems[id]
+		assert(t, known, "problem %s was told %v, and history does not know it", id, kinds)
 	}
 	events, err := api.Events.List(t.Context(), v1.EventFilter{Namespace: "load", Problem: true, Limit: 1000})
 	testenv.NoError(t, err)
@@ -248,13 +246,12 @@ func TestStreamAcrossKills(t *testing.T) {
 		return fmt.Sprintf("%d of %d", n, held), n == held
 	})
 	s.Try("get", "handlers", "-n", namespace).Expect(0, "every result to "+address)
-	if lines := s.Metric("muster_stream_lines_total", "handler", "lake"); lines == 0 {
-		t.Error("the metrics know of no line")
-	}
+	lines := s.Metric("muster_stream_lines_total", "handler", "lake")
+	assert(t, lines != 0, "the metrics know of no line")
 	peer.mu.Lock()
 	defer peer.mu.Unlock()
 	t.Logf("%d results came, %d lines twice, %d behind a newer one after a connection broke", held, peer.twice, peer.older)
-	assert(t, peer.older <= 0, "%d new lines came behind a newer one of their event", peer.older)
+	assert(t, peer.older == 0, "%d new lines came behind a newer one of their event", peer.older)
 }
 
 // lineReceiver is a receiver of lines that can be killed.

@@ -138,9 +138,8 @@ func TestDiskFullDuringCommit(t *testing.T) {
 		return why, !ready
 	})
 	why, _ := s.Ready()
-	if !strings.Contains(why, "the journal does not commit: ") || !strings.Contains(why, "no space left on device") && !strings.Contains(why, "disk is full: ") {
-		t.Errorf("readyz says %q", why)
-	}
+	assert(t, strings.Contains(why, "the journal does not commit: ") && (strings.Contains(why, "no space left on device") || strings.Contains(why, "disk is full: ")),
+		"readyz says %q", why)
 	if _, err := os.Stat(reserve); err == nil {
 		t.Error("the reserve was not let go: snapshots have no room")
 	}
@@ -320,9 +319,8 @@ func TestFsyncBeforeAcknowledgement(t *testing.T) {
 	s.Stop()
 
 	data := readFile(t, trace)
-	if acks := checkSyncOrder(t, string(data), s.Plain); acks != results {
-		t.Errorf("%d acknowledgements in the trace, want %d", acks, results)
-	}
+	acks := checkSyncOrder(t, string(data), s.Plain)
+	assert(t, acks == results, "%d acknowledgements in the trace, want %d", acks, results)
 }
 
 // call is a line of the trace: process, "resumed" or name, file of the descriptor, rest.

@@ -72,12 +72,10 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 	})
 	took := time.Since(began)
 	t.Logf("results of all checks after %s", took)
-	if limit := 15 * time.Second; took > limit {
-		t.Errorf("results after %s, want within %s", took, limit)
-	}
-	if out := s.CLI("status"); !statusLine.MatchString(out) {
-		t.Errorf("status says %q, want %s", out, statusLine)
-	}
+	limit := 15 * time.Second
+	assert(t, took <= limit, "results after %s, want within %s", took, limit)
+	out := s.CLI("status")
+	assert(t, statusLine.MatchString(out), "status says %q, want %s", out, statusLine)
 
 	// Nothing outside the data folder and the context file.
 	var outside []string
@@ -92,15 +90,14 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 			return err
 		})
 	}
-	assert(t, len(outside) <= 0, "files outside the data folder: %v", outside)
+	assert(t, len(outside) == 0, "files outside the data folder: %v", outside)
 
 	// A kill leaves nothing that stops the next start, which finds what was there.
 	before := eventsByCheck(t, s)["disk"]
 	s.Kill()
 	s.Start()
-	if after := eventsByCheck(t, s)["disk"]; after.Results < before.Results || after.NodeID != before.NodeID {
-		t.Errorf("disk was %+v, is %+v", before, after)
-	}
+	after := eventsByCheck(t, s)["disk"]
+	assert(t, after.Results >= before.Results && after.NodeID == before.NodeID, "disk was %+v, is %+v", before, after)
 	s.Stop()
 }
 
@@ -274,9 +271,7 @@ func TestDemoStopsItsNodes(t *testing.T) {
 	s.Start()
 	fleet := func() v1.NodeStateList {
 		list, err := s.Client().Nodes.States(t.Context(), v1.NodeFilter{Namespace: "demo", Limit: 100})
-		if err != nil && model.ClassOf(err) != model.NotFound {
-			t.Fatal(err)
-		}
+		require(t, err == nil || model.ClassOf(err) == model.NotFound, "%v", err)
 		return list
 	}
 	harness.Until(t, 60*time.Second, "all of the fleet is connected", func() (string, bool) {
@@ -382,9 +377,8 @@ func TestNamespacesPage(t *testing.T) {
 	} {
 		expectTexts(t, f.said[line], want)
 	}
-	if out := f.s.CLI("node", "token", "list", "-n", "shop"); !regexp.MustCompile(`shop +- +0 of 50`).MatchString(out) {
-		t.Errorf("tokens:\n%s", out)
-	}
+	out := f.s.CLI("node", "token", "list", "-n", "shop")
+	assert(t, regexp.MustCompile(`shop +- +0 of 50`).MatchString(out), "tokens:\n%s", out)
 }
 
 // docs/story.md, every command: an incident from the check to the report.

@@ -170,18 +170,13 @@ func TestPropertiesAreNotExecuted(t *testing.T) {
 	s.Apply(yaml.String())
 	for name, value := range values {
 		for _, where := range []string{"bare", "double", "single", "within", "variable", "env", "list"} {
-			var e v1.Event
-			harness.Until(t, 90*time.Second, name+"-"+where+" has a result", func() (string, bool) {
-				e = eventOf(t, api, "victim", name+"-"+where)
-				return e.Output, e.Results > 0
-			})
+			e := awaitEvent(t, api, "victim", name+"-"+where, name+"-"+where+" has a result", func(e v1.Event) bool { return e.Results > 0 })
 			want := value
 			if where == "within" {
 				want = "a" + value + "b"
 			}
-			if strings.TrimSpace(e.Output) != strings.TrimSpace(want) && !(name == "option" && where != "within") {
-				t.Errorf("%s in %s: %q, want %q", name, where, e.Output, want)
-			}
+			assert(t, strings.TrimSpace(e.Output) == strings.TrimSpace(want) || (name == "option" && where != "within"),
+				"%s in %s: %q, want %q", name, where, e.Output, want)
 		}
 	}
 	if _, err := os.Stat(trap); err == nil {

@@ -208,7 +208,7 @@ func TestFaultyServersFailTheRun(t *testing.T) {
 				return
 			}
 			b := rep.Balance
-			assert(t, ran.Code == 21 && !b.OK() && b.Missing <= 0 && b.Compared == 8 && b.Differ == 1 && b.Imbalances == 1,
+			assert(t, ran.Code == 21 && !b.OK() && b.Missing == 0 && b.Compared == 8 && b.Differ == 1 && b.Imbalances == 1,
 				"code %d, want 21; ledger %+v\n%s%s", ran.Code, b, ran.Out, ran.Errors)
 			expectTexts(t, ran.Errors, "1 of 8 event states differ from the ledger: "+want, " check ", " number ")
 		})

@@ -115,9 +115,7 @@ func (p *gitOps) want(name, team string, code int, texts ...string) {
 	p.t.Helper()
 	said, got := p.run(name, team)
 	require(p.t, got == code, "%s of %s: code %d, want %d\n%s", name, team, got, code, said)
-	for _, text := range texts {
-		expectTexts(p.t, said, text)
-	}
+	expectTexts(p.t, said, texts...)
 }
 
 // edit writes a file of the repository; no text removes it.
@@ -191,9 +189,8 @@ func TestGitOpsPipelines(t *testing.T) {
 		t.Run(forge.name, func(t *testing.T) {
 			t.Parallel()
 			p := newGitOps(t, forge.read, forge.file)
-			if got := slices.Sorted(maps.Keys(p.jobs)); !slices.Equal(got, []string{"apply", "plan"}) {
-				t.Fatalf("jobs %v", got)
-			}
+			got := slices.Sorted(maps.Keys(p.jobs))
+			require(t, slices.Equal(got, []string{"apply", "plan"}), "jobs %v", got)
 			p.follow()
 			p.s.Stop()
 		})

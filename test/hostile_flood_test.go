@@ -105,9 +105,8 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 		return fmt.Sprint(n), n > saved
 	})
 	unharmed(10*time.Second, 200)
-	if log := h.Log(); strings.Contains(log, "too many open files") {
-		t.Errorf("descriptors ran out:\n%s", tailOf(log))
-	}
+	log := h.Log()
+	assert(t, !strings.Contains(log, "too many open files"), "descriptors ran out:\n%s", tailOf(log))
 	h.Stop()
 }
 
@@ -168,9 +167,8 @@ func TestSlowPeers(t *testing.T) {
 	for range 10 {
 		began := time.Now()
 		h.Client()
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("a login took %s", took)
-		}
+		took := time.Since(began)
+		assert(t, took <= 10*time.Second, "a login took %s", took)
 		h.hello(59).Close()
 	}
 	// Most of the first megabyte of each batch is promised only.
@@ -223,9 +221,8 @@ func TestFloodingNode(t *testing.T) {
 			}
 		}
 		// A burst of ten seconds at a thousand a second, and then a thousand a second.
-		if n := h.Metric("muster_session_controls_received_total"); n > 20_000 {
-			t.Errorf("%v pings were answered", n)
-		}
+		n := h.Metric("muster_session_controls_received_total")
+		assert(t, n <= 20_000, "%v pings were answered", n)
 		assert(t, h.Metric("muster_limits_met_total", "node_rate") != 0, "not counted")
 	})
 	unharmed(5*time.Second, 64)
@@ -238,9 +235,8 @@ func TestEndlessHeaders(t *testing.T) {
 	for range 5 {
 		e, err := h.dial(&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
 		testenv.NoError(t, err)
-		if said := exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500)); !strings.Contains(said, "431") {
-			t.Errorf("got %.200q", said)
-		}
+		said := exchangeRaw(e.Conn, "GET /livez HTTP/1.1\r\nHost: x\r\n"+strings.Repeat("X-A: "+strings.Repeat("y", 1000)+"\r\n", 500))
+		assert(t, strings.Contains(said, "431"), "got %.200q", said)
 		//lint:ignore SA1019 it speaks HTTP/2 and nothing else, and sends headers of any size
 		client := &http.Client{Timeout: 20 * time.Second, Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		request, _ := http.NewRequest("GET", "https://"+h.Listen+"/livez", nil)
@@ -268,9 +264,8 @@ func TestEndlessHeadersOnSensuPort(t *testing.T) {
 			testenv.NoError(t, err)
 			t.Cleanup(func() { nc.Close() })
 			_ = nc.SetDeadline(time.Now().Add(30 * time.Second))
-			if said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb); !strings.Contains(said, "431") {
-				t.Errorf("got %.200q", said)
-			}
+			said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n"+bomb)
+			assert(t, strings.Contains(said, "431"), "got %.200q", said)
 		}
 	}
 	unharmed(5*time.Second, 64)

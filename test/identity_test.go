@@ -54,9 +54,8 @@ func TestClonedIdentity(t *testing.T) {
 	if log := s.Log(); !strings.Contains(log, "two machines have one identity") || !strings.Contains(log, "node=image") {
 		t.Errorf("the server's log does not tell:\n%s", log)
 	}
-	if got := statusChanges(t, api, "image", "where"); len(got) != 0 {
-		t.Errorf("the clone's results count: %+v", got)
-	}
+	got := statusChanges(t, api, "image", "where")
+	assert(t, len(got) == 0, "the clone's results count: %+v", got)
 	if e := eventOf(t, api, "image", "where"); e.Status != model.OK || !strings.Contains(e.Output, one) {
 		t.Errorf("the check says %+v", e)
 	}
@@ -192,7 +191,6 @@ func TestCertificateRenewal(t *testing.T) {
 		n := s.Metric("muster_certificate_renewals_total", `outcome="barred"`) + s.Metric("muster_certificate_renewals_total", `outcome="unknown"`)
 		return fmt.Sprint(n), n > 0
 	})
-	if e := eventOf(t, api, "web01", model.KeepaliveCheckName); e.Results != 0 {
-		t.Errorf("the node is still there: %+v", e)
-	}
+	e := eventOf(t, api, "web01", model.KeepaliveCheckName)
+	assert(t, e.Results == 0, "the node is still there: %+v", e)
 }

@@ -51,9 +51,8 @@ func (m *joiner) launchAgent(words ...string) *harness.Process {
 // mustJoin expects that it becomes a node.
 func (m *joiner) mustJoin(words ...string) *pki.Identity {
 	m.t.Helper()
-	if r := m.runAgent(append([]string{"join"}, words...)...); r.Code != 0 {
-		m.t.Fatalf("join: code %d\n%s%s", r.Code, r.Out, r.Errors)
-	}
+	r := m.runAgent(append([]string{"join"}, words...)...)
+	require(m.t, r.Code == 0, "join: code %d\n%s%s", r.Code, r.Out, r.Errors)
 	return m.identity()
 }
 
@@ -124,17 +123,15 @@ func TestSmokeJoin(t *testing.T) {
 	m.expectRefusal(4, "is in use by another agent", "reset-identity", "--yes")
 	agent.Stop()
 	m.expectRefusal(10, "--yes", "reset-identity")
-	if now := m.identity(); now.Node != id.Node {
-		t.Error("a reset that was not confirmed changed the identity")
-	}
+	now := m.identity()
+	assert(t, now.Node == id.Node, "a reset that was not confirmed changed the identity")
 	reset := m.runAgent("reset-identity", "--yes")
 	reset.Expect(0, id.Node.String(), "spool")
 	left, _ := os.ReadDir(m.state)
 	assert(t, len(left) == 1 && left[0].Name() == "lock", "left: %v", left)
 	m.expectRefusal(5, "muster-agent join TOKEN")
-	if other := m.mustJoin(joinWords(t, s)[1]); other.Node == id.Node || other.Name != "web01-2" {
-		t.Errorf("after the reset it is %s %s", other.Node, other.Name)
-	}
+	other := m.mustJoin(joinWords(t, s)[1])
+	assert(t, other.Node != id.Node && other.Name == "web01-2", "after the reset it is %s %s", other.Node, other.Name)
 }
 
 // What a token does not open (any more) makes no node, and says what to type.
@@ -166,9 +163,8 @@ func TestRefusedJoin(t *testing.T) {
 	newJoiner(t).expectRefusal(9, "does the server run", "join", once, "--server", harness.Port(t))
 	newJoiner(t).expectRefusal(2, "did you mean --service?", "join", once, "--servic")
 	newJoiner(t).expectRefusal(2, "muster-agent join", once)
-	if names := nodeNames(t, s); len(names) != 1 {
-		t.Errorf("nodes %v, want the first alone", names)
-	}
+	names := nodeNames(t, s)
+	assert(t, len(names) == 1, "nodes %v, want the first alone", names)
 }
 
 // A server with another CA gets nothing: not a byte after the handshake.
@@ -226,9 +222,8 @@ func TestJoinAfterLostAnswer(t *testing.T) {
 		t.Fatal("the answer was not lost")
 	}
 	id := m.mustJoin(token, "--name", "once")
-	if names := nodeNames(t, s); id.Name != "once" || len(names) != 1 {
-		t.Errorf("it is %s, and there are %v", id.Name, names)
-	}
+	names := nodeNames(t, s)
+	assert(t, id.Name == "once" && len(names) == 1, "it is %s, and there are %v", id.Name, names)
 }
 
 // startAnswerLossProxy is an address that leads to the server, but loses what the server says once the client has
@@ -320,8 +315,7 @@ func TestRetiredNodeRejoins(t *testing.T) {
 		}
 	}
 	agent.AwaitLog("msg=connected")
-	if is := m.identity(); is.Node == was.Node || is.Name != "web01" {
-		t.Errorf("it is %s %s, and was %s", is.Node, is.Name, was.Node)
-	}
+	is := m.identity()
+	assert(t, is.Node != was.Node && is.Name == "web01", "it is %s %s, and was %s", is.Node, is.Name, was.Node)
 	agent.Stop()
 }

@@ -142,7 +142,7 @@ objectives: {beyond-p99: 60s, serving: 1s}
 		"%s", ran.Out)
 	for _, size := range []string{"1x", "2x"} {
 		rep := readReport(t, filepath.Join(out, size))
-		assert(t, rep.Network != nil && rep.Network.In > 0 && rep.Network.Out > 0 && rep.Disk.PerSecond > 0 && rep.Disk.Syncs >= rep.Calls.Syncs && rep.Calls.Syncs > 0 && len(rep.Faults) <= 0,
+		assert(t, rep.Network != nil && rep.Network.In > 0 && rep.Network.Out > 0 && rep.Disk.PerSecond > 0 && rep.Disk.Syncs >= rep.Calls.Syncs && rep.Calls.Syncs > 0 && len(rep.Faults) == 0,
 			"%s: network %+v, disk %+v, calls %+v", size, rep.Network, rep.Disk, rep.Calls)
 	}
 	if kept, err := os.ReadFile(filepath.Join(out, "size.txt")); err != nil || !strings.Contains(string(kept), sentence) {
@@ -206,9 +206,8 @@ func TestLoadStage(t *testing.T) {
 			if page, err := os.ReadFile(filepath.Join(out, "report.html")); err != nil || !strings.Contains(string(page), "stage: "+stage+" alone") {
 				t.Errorf("the page does not say that this is a stage: %v", err)
 			}
-			if left, _ := os.ReadDir(temp); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
+			left, _ := os.ReadDir(temp)
+			assert(t, len(left) == 0, "left behind: %v", left)
 		})
 	}
 }
@@ -231,7 +230,6 @@ func TestLoadStageRefusals(t *testing.T) {
 		ran := harness.Run(t, []string{"TMPDIR=" + temp}, append([]string{"load", "run", "--out", filepath.Join(temp, "report")}, c.args...)...)
 		ran.Expect(c.code, c.want)
 	}
-	if left, _ := os.ReadDir(temp); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	left, _ := os.ReadDir(temp)
+	assert(t, len(left) == 0, "left behind: %v", left)
 }

@@ -72,9 +72,8 @@ func TestLoadJoin(t *testing.T) {
 		o.AwaitExit(0, "all is well", "metrics and profiles of the loader: http://127.0.0.1:")
 	}
 	rep := readReport(t, run.out)
-	if b := rep.Balance; !b.OK() || b.Compared != 200*2+40 || b.Refused == 0 || b.Sent != b.Acknowledged+b.Refused {
-		t.Errorf("ledger %+v", b)
-	}
+	b := rep.Balance
+	assert(t, b.OK() && b.Compared == 200*2+40 && b.Refused != 0 && b.Sent == b.Acknowledged+b.Refused, "ledger %+v", b)
 	require(t, len(rep.Loaders) == 3, "loaders %+v", rep.Loaders)
 	assert(t, slices.ContainsFunc(rep.Samples, func(s report.Sample) bool { return s.Beyond > 0 && s.Latency != nil }),
 		"no second has beyond-p99")
@@ -167,9 +166,8 @@ objectives: {detect: 60s, clear: 60s}
 			t.Errorf("fault %d: %+v", i, f)
 		}
 	}
-	if s := rep.Silent; s == nil || s.Machines != 12 || s.Extra > 0 || s.Unjudged != "" {
-		t.Errorf("silence %+v", s)
-	}
+	s := rep.Silent
+	assert(t, s != nil && s.Machines == 12 && s.Extra == 0 && s.Unjudged == "", "silence %+v", s)
 }
 
 // Ctrl-C at any loader ends the present phase for all, and there is a report of what was played.

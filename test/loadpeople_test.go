@@ -44,9 +44,8 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	require(t, len(rep.Changes) == 2 && len(rep.Goals) == 4 && len(rep.Label) == 1 && strings.HasPrefix(rep.Label[0], "the generator was allowed to be 1h0m0s late"),
 		"changes %+v, goals %+v, labels %v", rep.Changes, rep.Goals, rep.Label)
 	for i, least := range []int{2 * 30, 40} { // on a slow machine fewer changes fit
-		if h := rep.Changes[i]; h.Agents < least || h.Never > 0 || h.Holds.Max <= 0 || h.Answered.Max <= 0 {
-			t.Errorf("%s: %+v", h.What, h)
-		}
+		h := rep.Changes[i]
+		assert(t, h.Agents >= least && h.Never == 0 && h.Holds.Max > 0 && h.Answered.Max > 0, "%s: %+v", h.What, h)
 	}
 }
 
@@ -129,9 +128,8 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 		for _, b := range p.Beside {
 			beside[b.Figure] = true
 		}
-		if p.Kind == "steady" && (!beside["beyond-p99"] || !beside["held"]) {
-			t.Errorf("%s: the results are not beside the others: %+v", p.Name, p.Beside)
-		}
+		assert(t, p.Kind != "steady" || beside["beyond-p99"] && beside["held"],
+			"%s: the results are not beside the others: %+v", p.Name, p.Beside)
 	}
 	assert(t, len(faster) == 3 && faster["operators"] == 4 && faster["intent"] == 4 && faster["alerts"] == 4,
 		"sped up: %v", faster)
@@ -170,11 +168,9 @@ objectives: {takeover-max: 60s}
 		"turns: %s", x)
 	assert(t, x.Taken != 0 && rep.Figures()["takeover-max"] == x.Took.Max,
 		"nobody took over: %s, %v", x, rep.Figures())
-	if b := rep.Balance; b.Compared != 4*10+10+8 || b.Sent != b.Acknowledged {
-		t.Errorf("ledger: %s", b)
-	}
-	if f := rep.Faults[1]; f.Places != 3 || f.Alerts == 0 || f.Missing+f.Extra > 0 {
-		t.Errorf("alerts: %+v", f)
-	}
+	b := rep.Balance
+	assert(t, b.Compared == 4*10+10+8 && b.Sent == b.Acknowledged, "ledger: %s", b)
+	f := rep.Faults[1]
+	assert(t, f.Places == 3 && f.Alerts != 0 && f.Missing+f.Extra == 0, "alerts: %+v", f)
 	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Whose turn it was")
 }

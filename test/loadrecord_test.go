@@ -85,9 +85,8 @@ func TestLoadRecord(t *testing.T) {
 	h, states := readStream(t, after)
 	assert(t, h.Signals <= rep.Balance.Sent && h.Signals >= rep.Results && len(states) == 24 && h.States == 24,
 		"%d results recorded in %d states; %d sent, %d measured", h.Signals, len(states), rep.Balance.Sent, rep.Results)
-	if alive, _ := readStream(t, live); alive.Signals != h.Signals || alive.States != h.States {
-		t.Errorf("listened to %+v, read afterwards %+v", alive, h)
-	}
+	alive, _ := readStream(t, live)
+	assert(t, alive.Signals == h.Signals && alive.States == h.States, "listened to %+v, read afterwards %+v", alive, h)
 	data := readFile(t, after)
 	for _, name := range []string{"shop", "http", "DISK", "free space"} {
 		assert(t, !bytes.Contains(data, []byte(name)), "%q of the fleet stands in the file", name)
@@ -137,9 +136,8 @@ func TestLoadRecord(t *testing.T) {
 	} {
 		harness.Run(t, nil, append([]string{"load"}, args...)...).Expect(harness.AnyFailure, name)
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*.new")); len(left) > 0 {
-		t.Errorf("left behind: %s", left)
-	}
+	left, _ := filepath.Glob(filepath.Join(dir, "*.new"))
+	assert(t, len(left) == 0, "left behind: %s", left)
 }
 
 // An installation of some hundred nodes becomes a scenario, read by somebody who may only look; that is a file which
@@ -185,9 +183,8 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	mine := readFile(t, file)
 	refuseTexts(t, string(mine), "storefront", "checkout", "nightly", "ledger", "replication", "penguins", "filling", "clock", s.Listen, "127.0.0.1", "rack", "00007")
 	got, err := scenario.Parse(file, mine)
-	if err != nil || len(got.Agents) != 2 || got.Agents[0].Count != 60 && got.Agents[1].Count != 60 || got.Rate() != sc.Rate() || got.States() != sc.States() {
-		t.Fatalf("%v\n%s", err, mine)
-	}
+	require(t, err == nil && len(got.Agents) == 2 && (got.Agents[0].Count == 60 || got.Agents[1].Count == 60) && got.Rate() == sc.Rate() && got.States() == sc.States(),
+		"%v\n%s", err, mine)
 	for _, c := range got.Agents {
 		if len(c.Groups) != 2 || !strings.HasPrefix(c.Groups[1], "group-") { // the group of its class there, and the one that both are in
 			t.Errorf("groups %v", c.Groups)
@@ -213,7 +210,6 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	out := filepath.Join(t.TempDir(), "out")
 	harness.Run(t, nil, "load", "size", "-f", file, "--factors", "0.1", "--seconds", "1", "--max-lag", "1h", "--out", out).Expect(0, "0.1× (21 agents, ")
 	rep := readReport(t, filepath.Join(out, "0.1x"))
-	if b := rep.Balance; !b.OK() || b.Sent < 21 || b.Sent != b.Acknowledged {
-		t.Errorf("ledger %+v", b)
-	}
+	b := rep.Balance
+	assert(t, b.OK() && b.Sent >= 21 && b.Sent == b.Acknowledged, "ledger %+v", b)
 }

@@ -212,9 +212,8 @@ faults: [{at: 2s, for: 5s, server: stop}, {at: 12s, for: 6s, server: stop}]
 	}
 	assert(t, stops.InTime != nil && *stops.InTime <= 0.75 && stops.Acknowledged >= 0.9*stops.Offered && ends.Acknowledged <= 0.7*ends.Offered && after.Acknowledged >= 1.1*after.Offered,
 		"%+v\n%+v\n%+v", stops, ends, after)
-	if missed := slices.IndexFunc(rep.Goals, func(g report.Goal) bool { return g.Met }); !rep.Balance.OK() || len(rep.Goals) != 2 || missed >= 0 {
-		t.Errorf("ledger %+v, %v", rep.Balance, rep.Goals)
-	}
+	missed := slices.IndexFunc(rep.Goals, func(g report.Goal) bool { return g.Met })
+	assert(t, rep.Balance.OK() && len(rep.Goals) == 2 && missed < 0, "ledger %+v, %v", rep.Balance, rep.Goals)
 }
 
 // However the loader ends, its server ends too.
@@ -279,9 +278,8 @@ objectives: {beyond-p99: 60s, clear: 1s}
 	}
 	assert(t, len(rep.Goals) == 1 && rep.Goals[0].Name == "beyond-p99" && rep.Goals[0].Met && strings.Contains(strings.Join(rep.Label, "; "), "stopped before: clear"),
 		"goals %+v, labels %q", rep.Goals, rep.Label)
-	if p := rep.Phases; len(p) != 4 || p[1].Short || !p[2].Short || p[3].Kind != "drain" {
-		t.Errorf("phases %+v", p)
-	}
+	p := rep.Phases
+	assert(t, len(p) == 4 && !p[1].Short && p[2].Short && p[3].Kind == "drain", "phases %+v", p)
 	// Six results a second in the phase that counts, for two seconds; the fault that lasted is undone or judged.
 	assert(t, rep.Results >= 10 && rep.Results <= 14 && len(rep.Faults) == 1 && rep.Faults[0].Alerts == 1 && rep.Faults[0].Missing == 0,
 		"%d results, faults %+v", rep.Results, rep.Faults)
@@ -310,9 +308,8 @@ func TestLoadScenarioOnRunningServer(t *testing.T) {
 		for _, f := range files {
 			info, err := os.Stat(f)
 			testenv.NoError(t, err)
-			if before, ok := joined[f]; ok && !before.Equal(info.ModTime()) {
-				t.Errorf("%s joined again", f)
-			}
+			before, ok := joined[f]
+			assert(t, !ok || before.Equal(info.ModTime()), "%s joined again", f)
 			joined[f] = info.ModTime()
 		}
 	}
@@ -356,9 +353,8 @@ faults:
 `)
 	ran, rep, _ := runLoad(t, file)
 	ran.Expect(0)
-	if b, states := rep.Balance, 4*(1+2+2+1)+2*(2+1+1); b.Sent != b.Acknowledged || b.Compared != states || b.Differ > 0 {
-		t.Errorf("ledger %+v, want %d states", b, states)
-	}
-	assert(t, len(rep.Faults) == 1 && rep.Faults[0].Places == 6 && rep.Faults[0].Alerts == 12 && rep.Faults[0].Missing+rep.Faults[0].Extra <= 0,
+	b, states := rep.Balance, 4*(1+2+2+1)+2*(2+1+1)
+	assert(t, b.Sent == b.Acknowledged && b.Compared == states && b.Differ == 0, "ledger %+v, want %d states", b, states)
+	assert(t, len(rep.Faults) == 1 && rep.Faults[0].Places == 6 && rep.Faults[0].Alerts == 12 && rep.Faults[0].Missing+rep.Faults[0].Extra == 0,
 		"%+v", rep.Faults)
 }

@@ -173,9 +173,8 @@ func (l *lan) crashMachine(b *lanMachine, identity string) {
 	b.awaitLog(30*time.Second, "msg=connected")
 	l.t.Logf("a machine that crashed was in again after %s", time.Since(began).Round(time.Millisecond))
 	l.awaitResults(b.Name, "where-"+b.Name, 2)
-	if e := l.event(b.Name, identity); e.Results != 0 {
-		l.t.Errorf("a machine that crashed is called a clone: %+v", e)
-	}
+	e := l.event(b.Name, identity)
+	assert(l.t, e.Results == 0, "a machine that crashed is called a clone: %+v", e)
 }
 
 // cloneMachine: the state folder of a node's machine on a second machine. That one is sent away, the event names
@@ -203,9 +202,8 @@ func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 
 	gamma.process.Stop()
 	gamma.runCommand("reset-identity", "--yes")
-	if left, _ := filepath.Glob(filepath.Join(gamma.state, "identity*")); len(left) != 0 {
-		l.t.Errorf("left are %v", left)
-	}
+	left, _ := filepath.Glob(filepath.Join(gamma.state, "identity*"))
+	assert(l.t, len(left) == 0, "left are %v", left)
 	l.joinMachine(gamma)
 	l.awaitEvent("gamma", model.KeepaliveCheckName, "is a node of its own", func(e v1.Event) bool { return e.Status == model.OK && e.Node == "gamma" })
 	if e := l.event("gamma", identity); e.Results != 0 {
@@ -239,9 +237,8 @@ func (l *lan) retireNode(b *lanMachine, node string) {
 	l.t.Helper()
 	l.server.CLI("node", "retire", node, "-m", "sold", "--yes")
 	b.awaitLog(30*time.Second, "retired", "sold", "muster node token")
-	if e := l.event(node, model.KeepaliveCheckName); e.Results != 0 {
-		l.t.Errorf("a retired node has events: %+v", e)
-	}
+	e := l.event(node, model.KeepaliveCheckName)
+	assert(l.t, e.Results == 0, "a retired node has events: %+v", e)
 	b.process.Kill()
 	b.startAgent() // and after its next start, too
 	b.awaitLog(30*time.Second, "retired", "sold")

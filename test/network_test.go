@@ -108,9 +108,8 @@ func curl(t *testing.T, code int, args ...string) string {
 	program := testenv.Program(t, "curl", "curl")
 	cmd := exec.Command(program, append([]string{"--silent", "--show-error", "--max-time", "20", "--noproxy", "*"}, args...)...)
 	out, err := cmd.CombinedOutput()
-	if got := cmd.ProcessState.ExitCode(); got != code && (code >= 0 || got == 0) {
-		t.Errorf("curl %q: exit code %d (%v)\n%s", args, got, err, out)
-	}
+	got := cmd.ProcessState.ExitCode()
+	assert(t, got == code || code < 0 && got != 0, "curl %q: exit code %d (%v)\n%s", args, got, err, out)
 	return string(out)
 }
 

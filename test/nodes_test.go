@@ -50,9 +50,8 @@ func TestRenameNode(t *testing.T) {
 	})
 	s.Try("why", "new/count").Expect(0, "new")
 	s.Try("audit", "node", "old").Expect(0, "renamed node/old to new", "moved to the shop")
-	if out := s.CLI("get", "problems", "--node", "new"); !regexp.MustCompile(`OPEN CRITICAL +new +count`).MatchString(out) {
-		t.Errorf("get problems:\n%s", out)
-	}
+	out := s.CLI("get", "problems", "--node", "new")
+	assert(t, regexp.MustCompile(`OPEN CRITICAL +new +count`).MatchString(out), "get problems:\n%s", out)
 	s.Try("describe", "event", "new/count").Expect(0, "WARNING, the first result")
 	s.Try("why", "old").Expect(3, `no node "old" any more: admin renamed it new at `)
 	if _, err := api.Events.Get(t.Context(), "default", "old", "count"); err == nil {
@@ -159,9 +158,8 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	s.Apply("{kind: Node, metadata: {name: worker}, spec: {}}") // its file takes away nothing of what the token gave
 	a.Stop()
 	s.AwaitOutput("describe node worker", "stopped on purpose")
-	if got := problemsOf(t, api, "worker"); len(got) != 0 {
-		t.Errorf("somebody is alarmed: %+v", got)
-	}
+	got := problemsOf(t, api, "worker")
+	assert(t, len(got) == 0, "somebody is alarmed: %+v", got)
 	there(false)
 	// Who was named hears so, once.
 	harness.Until(t, 30*time.Second, "its handler is told", func() (string, bool) {
@@ -370,9 +368,8 @@ func TestFleetLifecycle(t *testing.T) {
 	b := e.rep.Balance
 	harness.LogFigure(t, "the others, over a kill -9 of the server: %d results sent = %d acknowledged + %d refused + %d missing; %d event states compared, %d differ",
 		b.Sent, b.Acknowledged, b.Refused, b.Missing, b.Compared, b.Differ)
-	if kept := ofReplaced(); kept < had || had == 0 {
-		t.Errorf("%d events of nodes with another machine are left of %d", kept, had)
-	}
+	kept := ofReplaced()
+	assert(t, kept >= had && had != 0, "%d events of nodes with another machine are left of %d", kept, had)
 	if list, err := api.Nodes.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
 		t.Errorf("%d tombstones, %v; want %d of nodes, and %d of machines that were replaced", list.All, err, 2*each, each)
 	}

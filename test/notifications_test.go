@@ -35,9 +35,7 @@ func (n *notificationFile) handlerYAML(name string) string {
 func (n *notificationFile) kinds(check string) (kinds []string) {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path)
-	if err != nil && !os.IsNotExist(err) {
-		n.t.Fatal(err)
-	}
+	require(n.t, err == nil || os.IsNotExist(err), "%v", err)
 	for line := range strings.Lines(string(data)) {
 		var m struct{ Kind, Check string }
 		if err := json.Unmarshal([]byte(line), &m); err == nil && m.Check == check { // else it is still written
@@ -86,9 +84,8 @@ func TestSilenceLifecycle(t *testing.T) {
 		s.Try(strings.Fields(words)...).Expect(0, "a new disk", "admin")
 	}
 	s.Try("silence", "list").Expect(0, "disk on web01", "1 problem", "admin")
-	if got := book.kinds("disk"); len(got) > 0 {
-		t.Errorf("told %q while it is silenced", got)
-	}
+	got := book.kinds("disk")
+	assert(t, len(got) == 0, "told %q while it is silenced", got)
 	s.Try("silence", "end", "work", "-m", "it is in").Expect(0, "it held 1 problem")
 	book.awaitKinds("disk", "opened")
 
@@ -124,9 +121,8 @@ func TestRouteRate(t *testing.T) {
 	}
 	s.Kill()
 	s.Start()
-	if got := append(book.kinds("b"), book.kinds("c")...); len(got) > 0 {
-		t.Errorf("told %q over the rate", got)
-	}
+	got := append(book.kinds("b"), book.kinds("c")...)
+	assert(t, len(got) == 0, "told %q over the rate", got)
 	first.Exit(0)
 	book.awaitKinds("a", "opened", "closed")
 	s.Apply("kind: Route\nmetadata: {name: default}\nspec:\n  groupWait: 0s\n  groupBy: [node, check]\n  steps: [{to: [pager]}]\n") // nothing bounds it any more
@@ -215,9 +211,8 @@ func TestFlappingCheck(t *testing.T) {
 	if e := eventOf(t, api, "web01", "link"); e.State != "flapping" || e.Problem == nil {
 		t.Errorf("%+v", e)
 	}
-	if more := book.kinds("link")[before:]; len(more) > 1 {
-		t.Errorf("while it flapped were told %q", more)
-	}
+	more := book.kinds("link")[before:]
+	assert(t, len(more) <= 1, "while it flapped were told %q", more)
 	s.Try("describe", "event", "web01/link").Expect(0, "flap")
 	writeFile(t, at, "")
 	awaitEvent(t, api, "web01", "link", "it is steady again", func(e v1.Event) bool { return e.State != "flapping" && e.Problem == nil })
@@ -256,9 +251,8 @@ func TestShadowReport(t *testing.T) {
 	shadow("report shadow --since 1h -o csv", ",default/pager,default/default,opened,default,web01,disk,CRITICAL,", ",default/pager,default/default,closed,default,web01,disk,OK,")
 	shadow("report shadow", "pager    default  disk   1       -      -         1", "1 message would")
 	shadow("report noise --since 100d", "1 page ", "1 in shadow mode", "disk   1      ", "1/1", "! history is kept for 90d")
-	if got := book.kinds("disk"); len(got) > 0 {
-		t.Errorf("told %q in the shadow", got)
-	}
+	got := book.kinds("disk")
+	assert(t, len(got) == 0, "told %q in the shadow", got)
 }
 
 // An operator acknowledges what one rack has, in one request; a node that was deleted since is still told of as it

@@ -79,9 +79,8 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	s.Start()
 	after := s.FleetStates()
 	for place, was := range before {
-		if now := after[place]; now != was {
-			t.Errorf("state %+v was %+v before the last kill, is %+v", place, was, now)
-		}
+		now := after[place]
+		assert(t, now == was, "state %+v was %+v before the last kill, is %+v", place, was, now)
 	}
 }
 
@@ -184,9 +183,8 @@ func TestServerOutage(t *testing.T) {
 		text = s.CLI("describe", "event", "restarts/flips")
 		return text, strings.Contains(text, "late result of") && strings.Contains(text, "CRITICAL")
 	})
-	if late := s.Metric("muster_event_signals_total", `outcome="late"`); late < 3 {
-		t.Errorf("%g results were late", late)
-	}
+	late := s.Metric("muster_event_signals_total", `outcome="late"`)
+	assert(t, late >= 3, "%g results were late", late)
 	for _, e := range [][2]string{{"stays", "count"}, {"restarts", "flips"}, {"stays", model.KeepaliveCheckName}, {"restarts", model.KeepaliveCheckName}} {
 		if got := statusChanges(t, api, e[0], e[1]); len(got) != 0 {
 			t.Errorf("%s/%s was judged anew: %+v", e[0], e[1], got)
@@ -273,12 +271,10 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 				if _, err := fmt.Sscanf(node, "load-%d", &number); err != nil {
 					continue
 				}
-				if number < living && (e.Status != model.OK || e.StateChanges > 0) {
-					t.Errorf("the living %s was reported: %+v", node, e)
-				}
-				if number >= living && (e.Status == model.OK || e.StateChanges > 1) {
-					t.Errorf("the dead %s: want one change, got %+v", node, e)
-				}
+				assert(t, number >= living || e.Status == model.OK && e.StateChanges == 0,
+					"the living %s was reported: %+v", node, e)
+				assert(t, number < living || e.Status != model.OK && e.StateChanges <= 1,
+					"the dead %s: want one change, got %+v", node, e)
 			}
 			var first time.Time // report of a dead
 			for i := range living + dead {
@@ -306,9 +302,8 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 					said = append(said, e)
 				}
 			}
-			if c.sessions && (len(said) != 1 || !said[0].At.Before(first)) {
-				t.Errorf("the server says %+v of itself, first of all; the first of the dead is reported at %s", said, first)
-			}
+			assert(t, !c.sessions || len(said) == 1 && said[0].At.Before(first),
+				"the server says %+v of itself, first of all; the first of the dead is reported at %s", said, first)
 		})
 	}
 }

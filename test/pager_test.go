@@ -116,9 +116,8 @@ func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	for _, node := range nodes {
 		alerts = append(alerts, fmt.Sprintf(`{"labels":{"alertname":%q,"instance":%q,"severity":"critical"},"endsAt":%q}`, check, node, time.Now().Add(time.Hour).Format(time.RFC3339)))
 	}
-	if code, text := postAlerts(p.t, p.Server, "/alertmanager/api/v2/alerts", "", p.token, "["+strings.Join(alerts, ",")+"]"); code != 200 {
-		p.t.Fatalf("%d %s", code, text)
-	}
+	code, text := postAlerts(p.t, p.Server, "/alertmanager/api/v2/alerts", "", p.token, "["+strings.Join(alerts, ",")+"]")
+	require(p.t, code == 200, "%d %s", code, text)
 }
 
 // callBack is what somebody does there.
@@ -142,9 +141,8 @@ func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...strin
 	p.t.Helper()
 	for _, node := range nodes {
 		e := eventOf(p.t, p.API, node, check)
-		if e.Problem == nil || (e.Problem.Ack != nil) != want || want && e.Problem.Ack.By != p.service.by {
-			p.t.Errorf("%s/%s: %+v, want acknowledged %v", node, check, e.Problem, want)
-		}
+		assert(p.t, e.Problem != nil && (e.Problem.Ack != nil) == want && (!want || e.Problem.Ack.By == p.service.by),
+			"%s/%s: %+v, want acknowledged %v", node, check, e.Problem, want)
 	}
 }
 
@@ -198,9 +196,8 @@ func TestCallbackForMessageGroup(t *testing.T) {
 			p.callBack("acknowledge", group)
 			p.expectAcknowledged("disk", true, all...)
 			p.expectAcknowledged("load", false, "web1")
-			if out := p.CLI("get", "problems"); strings.Count(out, service.by) != len(all) {
-				t.Errorf("get problems names %s so often:\n%s", service.by, out)
-			}
+			out := p.CLI("get", "problems")
+			assert(t, strings.Count(out, service.by) == len(all), "get problems names %s so often:\n%s", service.by, out)
 			p.callBack("unacknowledge", group)
 			p.expectAcknowledged("disk", false, all...)
 			p.callBack("acknowledge", group)
@@ -292,9 +289,8 @@ func TestPagerIncident(t *testing.T) {
 	s.Try("handler", "replay", "pager", "-m", "mended").Expect(0, "1 message queued")
 	opened := next("trigger")
 	check.Exit(0)
-	if closed := next("resolve"); closed.Dedup != opened.Dedup {
-		t.Errorf("%+v, %+v", opened, closed)
-	}
+	closed := next("resolve")
+	assert(t, closed.Dedup == opened.Dedup, "%+v, %+v", opened, closed)
 	s.Try("audit", "run").Expect(0, "a replay of dead letters of handler default/pager: mended")
 }
 

@@ -81,9 +81,8 @@ func TestRejectPendingMachine(t *testing.T) {
 	s.CLI("node", "accept", "web01")
 	stranger.AwaitExit(6, "not one of ours")
 	bad.expectRefusal(6, "not one of ours", "join", "--server", s.Listen)
-	if id := good.mustJoin("--server", s.Listen); id.Name != "web01" {
-		t.Errorf("the other one is %s", id.Name)
-	}
+	id := good.mustJoin("--server", s.Listen)
+	assert(t, id.Name == "web01", "the other one is %s", id.Name)
 	s.Try("node", "accept", "nobody").Expect(3, "--pending")
 	// Who was refused joins with a token: somebody with a say has changed his mind.
 	bad.mustJoin(joinWords(t, s)[1])

@@ -95,9 +95,8 @@ func TestRestoreFromBackup(t *testing.T) {
 	awaitAllResults(t, api, "web01", "after", after)
 	if runs := since.Runs(); runs != 0 {
 		since.Block()
-		if now := since.Runs(); now > runs+1 {
-			t.Errorf("the check that is gone still runs: %d times, then %d", runs, now)
-		}
+		now := since.Runs()
+		assert(t, now <= runs+1, "the check that is gone still runs: %d times, then %d", runs, now)
 	}
 	before.Block()
 	harness.Until(t, 30*time.Second, "every run since is applied", func() (string, bool) {
@@ -140,9 +139,8 @@ func TestRestoreFromBackup(t *testing.T) {
 	assert(t, made.Status.ID >= intent.IDGap,
 		"the new check has id %d, which the abandoned life may have given", made.Status.ID)
 	awaitEvent(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the server has nothing more to say about that", func(e v1.Event) bool { return e.Status == model.OK })
-	if got := statusChanges(t, api, "web01", model.KeepaliveCheckName); len(got) != 0 {
-		t.Errorf("the living was reported: %+v", got)
-	}
+	got := statusChanges(t, api, "web01", model.KeepaliveCheckName)
+	assert(t, len(got) == 0, "the living was reported: %+v", got)
 	refuseTexts(t, s.Log()+agent.Log(), "panic", "BUG")
 	agent.Stop()
 	s.Stop()
@@ -222,9 +220,8 @@ func TestMachinesAfterRestore(t *testing.T) {
 		require(t, e.Results <= want, "%d results, want %d", e.Results, want)
 		return fmt.Sprintf("%d results, want %d\n%s", e.Results, want, sinceAgent.Log()), e.Results == want
 	})
-	if is := since.identity().Node; is != was {
-		t.Errorf("it is node %s, and was %s", is, was)
-	}
+	is := since.identity().Node
+	assert(t, is == was, "it is node %s, and was %s", is, was)
 	scrappedAgent.AwaitLog("sold last week")
 	s.Try("get", "nodes").Expect(0).Lacks("scrapped")
 	later.Unblock()

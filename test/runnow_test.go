@@ -122,9 +122,8 @@ func TestRunNow(t *testing.T) {
 			}
 		}
 	}
-	if left := commandsIn(dir + "/x"); len(left) > 0 {
-		t.Errorf("it goes on after its time-out: %v", left)
-	}
+	left := commandsIn(dir + "/x")
+	assert(t, len(left) == 0, "it goes on after its time-out: %v", left)
 	audit := s.CLI("audit", "run")
 	expectTexts(t, audit, "admin from 127.0.0.1 ran the command \"id\" on 1 node: all, but not web01", "ran check daily on 1 node: web02", `ran the command "exit 2" on 1 node: web01`)
 	refuseTexts(t, audit, "group:wbe")
@@ -234,9 +233,8 @@ func TestAgentRefusals(t *testing.T) {
 		"exec " + touch + "11", "env " + touch + "12", "echo one | cat; " + touch + "13", "uptime >" + marks + "/14", "uptime | tee " + marks + "/15",
 	} {
 		expect(21, "REFUSED", "--command", command, "--on", "listed")
-		if files, _ := filepath.Glob(marks + "/*"); len(files) > 0 {
-			t.Fatalf("%d: %q ran: %v", i, command, files)
-		}
+		files, _ := filepath.Glob(marks + "/*")
+		require(t, len(files) == 0, "%d: %q ran: %v", i, command, files)
 	}
 }
 
@@ -279,9 +277,8 @@ func TestRunPermissions(t *testing.T) {
 	} {
 		harness.Run(t, c.env, c.args...).Expect(c.code, c.says)
 	}
-	if audit := s.CLI("audit", "run"); strings.Count(audit, "the command") != 1 {
-		t.Errorf("one command ran:\n%s", audit)
-	}
+	audit := s.CLI("audit", "run")
+	assert(t, strings.Count(audit, "the command") == 1, "one command ran:\n%s", audit)
 }
 
 // Two hundred nodes in one run: every one is heard.

@@ -59,9 +59,8 @@ func (f *secretFinder) searchFolder(dir, canary string) (canaries int) {
 		if err != nil {
 			return nil // gone meanwhile
 		}
-		if names := f.search(path, data); len(names) > 0 {
-			f.t.Errorf("%s holds %v", path, names)
-		}
+		names := f.search(path, data)
+		assert(f.t, len(names) == 0, "%s holds %v", path, names)
 		if bytes.Contains(data, []byte(canary)) {
 			canaries++
 		}
@@ -208,9 +207,8 @@ spec:
 	awaitShownEvent(t, s, "web01/leaks", canary)
 	a.Stop()
 	s.Stop()
-	if n := find.searchFolder(s.Data, canary); n < 2 {
-		t.Errorf("the canary stands in %d files of the server: the journal and history should have it", n)
-	}
+	n := find.searchFolder(s.Data, canary)
+	assert(t, n >= 2, "the canary stands in %d files of the server: the journal and history should have it", n)
 	find.searchFolder(a.State, canary)
 	assert(t, vault.Requests() != 0, "Vault was not asked")
 }
@@ -251,9 +249,8 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 		{`{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {value: hunter22}}`, "a Secret does not hold the value itself"},
 	} {
 		r := apply(c.yaml)
-		if c.want == "" && r.Code != 0 || c.want != "" && (r.Code == 0 || !strings.Contains(r.Out+r.Errors, c.want)) {
-			t.Errorf("%s\ncode %d, want %q in\n%s%s", c.yaml, r.Code, c.want, r.Out, r.Errors)
-		}
+		assert(t, (c.want != "" || r.Code == 0) && (c.want == "" || r.Code != 0 && strings.Contains(r.Out+r.Errors, c.want)),
+			"%s\ncode %d, want %q in\n%s%s", c.yaml, r.Code, c.want, r.Out, r.Errors)
 	}
 	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "check/c refers to secret/s")
 }
@@ -349,9 +346,8 @@ spec:
 		"a test": tested, "why": waits + s.CLI("why", "web01/disk"), "log": s.Log(), "audit": s.CLI("audit", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
 		"handlers": s.CLI("get", "handlers", "-o", "yaml") + s.CLI("get", "handlers") + s.CLI("describe", "handler", "hook"), "secrets": s.CLI("get", "secrets", "-o", "yaml"),
 	} {
-		if names := find.search(where, []byte(text)); len(names) > 0 {
-			t.Errorf("%s holds %v", where, names)
-		}
+		names := find.search(where, []byte(text))
+		assert(t, len(names) == 0, "%s holds %v", where, names)
 	}
 	s.Try("delete", "secret", "hook").Expect(4, "handler/hook refers to secret/hook in spec.webhook.token.secret")
 	a.Stop()
@@ -437,15 +433,13 @@ spec:
 		said[what] = log()
 	}
 	for where, text := range said {
-		if names := find.search(where, []byte(text)); len(names) > 0 {
-			t.Errorf("%s holds %v", where, names)
-		}
+		names := find.search(where, []byte(text))
+		assert(t, len(names) == 0, "%s holds %v", where, names)
 	}
 	ours.Stop()
 	s.Stop()
-	if n := find.searchFolder(s.Data, canary); n < 2 {
-		t.Errorf("the canary stands in %d files of the server: the journal and history should have it", n)
-	}
+	n := find.searchFolder(s.Data, canary)
+	assert(t, n >= 2, "the canary stands in %d files of the server: the journal and history should have it", n)
 	find.searchFolder(ours.State, canary)
 }
 

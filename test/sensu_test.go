@@ -131,15 +131,13 @@ spec:
 	s.Try("get", "nodes").Expect(0).Lacks("web03", "web09")
 	shown += s.CLI("describe", "node", "web01")
 	expectTexts(t, shown, "certificate")
-	if given := s.Metric("muster_sensu_secrets_total", `outcome="given"`); given < 2 {
-		t.Errorf("%v given", given)
-	}
+	given := s.Metric("muster_sensu_secrets_total", `outcome="given"`)
+	assert(t, given >= 2, "%v given", given)
 	find := &secretFinder{t, values}
 	for where, text := range map[string]string{"what is shown": shown, "log": s.Log(), "the agent's log": proven.Log(), "events": s.CLI("get", "events", "-o", "json"),
 		"history": s.CLI("get", "history", "-o", "json"), "run": s.Try("run", "db", "--on", "web01").Out} {
-		if names := find.search(where, []byte(text)); len(names) > 0 {
-			t.Errorf("%s holds %v", where, names)
-		}
+		names := find.search(where, []byte(text))
+		assert(t, len(names) == 0, "%s holds %v", where, names)
 	}
 	// Another authority comes in beside the first one: its machines come, and the others stay.
 	other := t.TempDir()
@@ -262,9 +260,8 @@ phases:
 			t.Errorf("%v: %+v, files %v", more, rep.Inside, rep.Files)
 		}
 	}
-	if kept := s.Metric("muster_sensu_messages_total", `outcome="kept"`); kept < 100 {
-		t.Errorf("%v results kept", kept)
-	}
+	kept := s.Metric("muster_sensu_messages_total", `outcome="kept"`)
+	assert(t, kept >= 100, "%v results kept", kept)
 	s.Try("get", "events").Expect(0, "web-00003")
 }
 
@@ -365,9 +362,8 @@ spec: {targets: {nodes: [web01]}, interval: 1s, command: "test ! -e ` + dir + `/
 		}
 	}
 	data, err := os.ReadFile(short)
-	if lines := strings.Split(string(data), "\n"); err != nil || len(lines) < 4 || lines[0] != "web01 ann 1" {
-		t.Errorf("%v: %q", err, data)
-	}
+	lines := strings.Split(string(data), "\n")
+	assert(t, err == nil && len(lines) >= 4 && lines[0] == "web01 ann 1", "%v: %q", err, data)
 	s.Try("describe", "event", "web01/flag").Expect(0, "filter broken, expression 1", "Cannot read property")
 	out := strings.Join(strings.Fields(s.CLI("why", "web01/flag")), " ")
 	expectTexts(t, out, "alerts/words: passed on to handler short", "could not be evaluated, and decided nothing: filter broken")
@@ -377,9 +373,8 @@ spec: {targets: {nodes: [web01]}, interval: 1s, command: "test ! -e ` + dir + `/
 		out := strings.Join(strings.Fields(r.Out), " ") // lines are wrapped
 		return r.Out + r.Errors, strings.Contains(out, "filter not_silenced dropped it")
 	})
-	if told := book.kinds("flag"); len(told) != 0 {
-		t.Errorf("the namespace's handlers were told, too: %v", told)
-	}
+	told := book.kinds("flag")
+	assert(t, len(told) == 0, "the namespace's handlers were told, too: %v", told)
 	for _, c := range []struct{ args, want string }{
 		{"get pipelines", "every-second: is_incident > not_silenced > second > events"},
 		{"get filters", "kept from Sensu"},

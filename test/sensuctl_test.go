@@ -142,9 +142,8 @@ func TestSensuctlRequests(t *testing.T) {
 	if code, text := ask("PUT", "/api/core/v2/clusterroles/mine", "{}"); code != 501 || !strings.Contains(text, "muster auth user create") {
 		t.Errorf("%d %s", code, text)
 	}
-	if n := s.Metric("muster_sensuctl_requests_total", `class="write"`); n < 4 {
-		t.Errorf("%v writes counted", n)
-	}
+	n := s.Metric("muster_sensuctl_requests_total", `class="write"`)
+	assert(t, n >= 4, "%v writes counted", n)
 }
 
 // A real sensuctl of Sensu Go 6: every command that docs/sensuctl.md names, in its formats.
@@ -167,9 +166,8 @@ func TestSensuctl(t *testing.T) {
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		err := cmd.Run()
-		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-			t.Fatal(err)
-		}
+		exit := (*exec.ExitError)(nil)
+		require(t, err == nil || errors.As(err, &exit), "%v", err)
 		return out.String(), cmd.ProcessState.ExitCode()
 	}
 	does := func(want string, args ...string) {

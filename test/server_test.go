@@ -148,9 +148,8 @@ func TestPasswordReset(t *testing.T) {
 	if r := run(3, "auth", "reset-password", "--data", s.Data, "--user", "amdin"); !strings.Contains(r.Errors, "did you mean admin?") || r.Out != "" {
 		t.Errorf("a user who is not there, asked of the server that runs: %s%s", r.Out, r.Errors)
 	}
-	if files, _ := filepath.Glob(filepath.Join(s.Data, "reset-password*")); len(files) > 0 {
-		t.Errorf("%v are left", files)
-	}
+	files, _ := filepath.Glob(filepath.Join(s.Data, "reset-password*"))
+	assert(t, len(files) == 0, "%v are left", files)
 	run(0, "logout")
 	run(5, "auth", "whoami")
 	s.Stop()
@@ -188,9 +187,8 @@ func TestServiceManagerNotification(t *testing.T) {
 	s.Launch()
 	hears("STATUS=opens " + s.Data)
 	hears("READY=1")
-	if _, ok := s.Ready(); !ok {
-		t.Error("it said that it is ready, and is not")
-	}
+	_, ok := s.Ready()
+	assert(t, ok, "it said that it is ready, and is not")
 	hears("STATUS=ready at " + s.Listen + "; agents connected: 0")
 	s.Login()
 	s.StartAgent("web01")

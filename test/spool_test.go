@@ -118,9 +118,8 @@ func TestReplacedSpool(t *testing.T) {
 			}
 
 			s.AwaitOutput("describe event disk/"+model.KeepaliveCheckName, c.told)
-			if e := eventOf(t, api, "disk", "count"); e.Lost != 0 {
-				t.Errorf("%d results were lost", e.Lost)
-			}
+			e := eventOf(t, api, "disk", "count")
+			assert(t, e.Lost == 0, "%d results were lost", e.Lost)
 			expectNoBadFrames(t, s)
 			welcomes := s.Metric("muster_session_handshakes_total")
 			runs.AwaitRuns(3)
@@ -133,14 +132,9 @@ func TestReplacedSpool(t *testing.T) {
 func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
-	var e v1.Event
-	harness.Until(t, time.Minute, "the newest run is applied", func() (string, bool) {
-		e = eventOf(t, api, node, check)
-		return fmt.Sprintf("%d runs, %d results, %q", c.Runs(), e.Results, e.Output), e.Output == fmt.Sprint("run ", c.Runs())
-	})
-	if lost := c.Runs() - e.Results; lost < 1 || lost > 6 {
-		t.Errorf("of %d runs %d are applied", c.Runs(), e.Results)
-	}
+	e := awaitEvent(t, api, node, check, "the newest run is applied", func(e v1.Event) bool { return e.Output == fmt.Sprint("run ", c.Runs()) })
+	lost := c.Runs() - e.Results
+	assert(t, lost >= 1 && lost <= 6, "of %d runs %d are applied", c.Runs(), e.Results)
 	c.Unblock()
 }
 
@@ -307,11 +301,7 @@ func TestSpoolOverflow(t *testing.T) {
 	small.Block()
 	sleep(t.Context(), time.Second) // until what runs has ended
 	s.Start()
-	var e v1.Event
-	harness.Until(t, 60*time.Second, "every run of the one that prints is applied or gave way", func() (string, bool) {
-		e = eventOf(t, api, "full", "big")
-		return fmt.Sprintf("%d runs, %d results, %d lost", big.Runs(), e.Results, e.Lost), e.Results+e.Lost == big.Runs()
-	})
+	e := awaitEvent(t, api, "full", "big", "every run of the one that prints is applied or gave way", func(e v1.Event) bool { return e.Results+e.Lost == big.Runs() })
 	if e.Lost < 4 || e.Lost > 6 || !strings.HasSuffix(e.Output, fmt.Sprint("run ", big.Runs())) {
 		t.Errorf("%d runs, %d lost, the last output ends in %q", big.Runs(), e.Lost, e.Output[max(0, len(e.Output)-20):])
 	}

@@ -80,9 +80,8 @@ func TestStallingStore(t *testing.T) {
 				return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && st.Reactions.BehindSeconds == 0
 			})
 			compareChangesWithHistory(t, api, 500)
-			if after := residentMemory(t, s.PID()); after > before+64<<20 {
-				t.Errorf("%d MiB resident, %d MiB before the stalls", after>>20, before>>20)
-			}
+			after := residentMemory(t, s.PID())
+			assert(t, after <= before+64<<20, "%d MiB resident, %d MiB before the stalls", after>>20, before>>20)
 			s.Stop()
 		})
 	}
@@ -221,9 +220,8 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 		return why, strings.Contains(why, "size budget") && strings.Contains(why, "It cannot be cut: history is ") && strings.Contains(why, "changes are made again from there")
 	})
 	st, err := api.Status(t.Context(), "")
-	if r := st.Reactions; err != nil || !r.Rederiving || r.BehindBytes < 16<<20 || r.BehindCommits == 0 {
-		t.Errorf("status: %+v, %v", r, err)
-	}
+	r := st.Reactions
+	assert(t, err == nil && r.Rederiving && r.BehindBytes >= 16<<20 && r.BehindCommits != 0, "status: %+v, %v", r, err)
 	release()
 	e := <-ended
 	assert(t, e.err == nil && nothingLost(e.rep), "load run: %v, %+v", e.err, e.rep)
@@ -301,9 +299,8 @@ func TestServerOnPostgreSQL(t *testing.T) {
 
 	s.Stop()
 	s.Start()
-	if again := openProblemID(t, api); again != problem {
-		t.Errorf("after the restart the open problem is %s, was %s", again, problem)
-	}
+	again := openProblemID(t, api)
+	assert(t, again == problem, "after the restart the open problem is %s, was %s", again, problem)
 
 	// A load runs while PostgreSQL is away: every result is acknowledged in time.
 	end := startLoad(t, s, fleet, 12*time.Second)
@@ -329,9 +326,8 @@ func TestServerOnPostgreSQL(t *testing.T) {
 	second := harness.NewServer(t, "--intent-db", dsn, "--history-db", dsn)
 	second.Launch()
 	second.AwaitExit(model.Conflict.Exit(), "another server uses this database: muster intent: process")
-	if why, ok := s.Ready(); !ok {
-		t.Errorf("the first server is not ready: %s", why)
-	}
+	why, ok := s.Ready()
+	assert(t, ok, "the first server is not ready: %s", why)
 	s.Stop()
 }
 
@@ -372,7 +368,6 @@ func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 	}
 	s.Try("get", "events", "--node", "web01").Expect(0, "toggle")
 	s.Try("status").Expect(0, "warning: the intent store does not answer", "warning: the history store does not answer")
-	if why, ok := s.Ready(); !ok {
-		t.Errorf("agents are served, but readyz says %s", why)
-	}
+	why, ok := s.Ready()
+	assert(t, ok, "agents are served, but readyz says %s", why)
 }
