@@ -287,9 +287,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.State == nil {
 		c.State = func(string) {}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -257,9 +258,6 @@ func discardOutput(x *check, result *run.Result) {
 	if !x.chunk.DiscardOutput || result.Code < 0 && result.Note == "" {
 		return
 	}
-	text := result.Note
-	if text == "" {
-		text = model.OutputDiscarded
-	}
+	text := cmp.Or(result.Note, model.OutputDiscarded)
 	result.Output, result.Cut = []byte(text), 0
 }

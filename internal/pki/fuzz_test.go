@@ -1,9 +1,6 @@
 package pki
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/json"
 	"net/http"
@@ -21,10 +18,7 @@ import (
 // enrolled returns an authority, its answer to a machine, and the machine's key.
 func enrolled(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	a := open(f, f.TempDir(), nil, "127.0.0.1")
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.NoError(f, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	testenv.NoError(f, err)
+	key, csr := machineKey(f)
 	uid := uuid.New()
 	cert, err := a.IssueNode(csr, uid)
 	testenv.NoError(f, err)
@@ -93,10 +87,7 @@ func FuzzEnrol(f *testing.F) {
 	a, _, _ := enrolled(f)
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})
 	testenv.NoError(f, err)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.NoError(f, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	testenv.NoError(f, err)
+	_, csr := machineKey(f)
 	f.Add(`{"secret":"AAAA","csr":"AAAA","name":"web01","labels":{"a":"b"}}`, csr)
 	f.Add(`{"secret":7}`, csr[:len(csr)/2])
 	f.Add(`[`, []byte{})

@@ -30,7 +30,6 @@ type memTokens struct {
 	rows map[string]JoinToken
 }
 
-func (m *memTokens) Create(_ context.Context, t JoinToken) error { m.rows[t.ID] = t; return nil }
 func (m *memTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -85,24 +84,46 @@ func open(t testing.TB, dir string, now func() time.Time, names ...string) *Auth
 	return a
 }
 
-// enrolServer serves enrolment over TLS with the authority's own certificate.
-func enrolServer(t *testing.T, a *Authority) (*memTokens, *registrar, string) {
-	tokens := &memTokens{rows: map[string]JoinToken{}}
-	nodes := &registrar{uses: tokens}
-	s := httptest.NewUnstartedServer(&Enroller{Authority: a, Tokens: tokens, Registrar: nodes})
+// machineKey returns the key of a machine, and its certificate request.
+func machineKey(t testing.TB) (*ecdsa.PrivateKey, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	testenv.NoError(t, err)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	testenv.NoError(t, err)
+	return key, csr
+}
+
+// newToken makes a token that the server knows.
+func newToken(t testing.TB, a *Authority, tokens *memTokens, address string, of JoinToken) (Token, JoinToken) {
+	t.Helper()
+	token, keep, err := a.NewToken([]string{address}, of)
+	testenv.NoError(t, err)
+	tokens.rows[keep.ID] = keep
+	return token, keep
+}
+
+// serveTLS serves h with the authority's own certificate.
+func serveTLS(t *testing.T, a *Authority, h http.Handler) (address string) {
+	s := httptest.NewUnstartedServer(h)
 	s.TLS = &tls.Config{GetCertificate: a.GetCertificate}
 	s.StartTLS()
 	s.TLS.Certificates = nil // httptest's own
 	t.Cleanup(s.Close)
-	return tokens, nodes, s.Listener.Addr().String()
+	return s.Listener.Addr().String()
+}
+
+// enrolServer serves enrolment over TLS with the authority's own certificate.
+func enrolServer(t *testing.T, a *Authority) (*memTokens, *registrar, string) {
+	tokens := &memTokens{rows: map[string]JoinToken{}}
+	nodes := &registrar{uses: tokens}
+	return tokens, nodes, serveTLS(t, a, &Enroller{Authority: a, Tokens: tokens, Registrar: nodes})
 }
 
 func TestEnrol(t *testing.T) {
 	a := open(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, nodes, addr := enrolServer(t, a)
-	token, keep, err := a.NewToken([]string{addr}, JoinToken{Namespace: "default", MaxUses: 1})
-	testenv.NoError(t, err)
-	_ = tokens.Create(t.Context(), keep)
+	token, _ := newToken(t, a, tokens, addr, JoinToken{Namespace: "default", MaxUses: 1})
 
 	parsed, err := ParseToken(token.String())
 	testenv.NoError(t, err)
@@ -137,13 +158,8 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	tokens := &memTokens{rows: map[string]JoinToken{}}
 	nodes := &registrar{uses: tokens}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
-	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default", MaxUses: 1})
-	testenv.NoError(t, err)
-	_ = tokens.Create(t.Context(), keep)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.NoError(t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	testenv.NoError(t, err)
+	token, keep := newToken(t, a, tokens, "127.0.0.1:8443", JoinToken{Namespace: "default", MaxUses: 1})
+	key, csr := machineKey(t)
 	for _, secret := range [][]byte{token.Secret[:], token.Secret[:], []byte("another"), nil} {
 		answer, err := e.Enrol(t.Context(), EnrolRequest{Secret: secret, CSR: csr, Name: "web01"})
 		if err != nil || answer.Node != nodes.got[0] || answer.Name != "web01" || answer.Namespace != "default" {
@@ -168,10 +184,7 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 func TestNoMachineIsTwoNodes(t *testing.T) {
 	a := open(t, t.TempDir(), nil)
 	tokens := &memTokens{rows: map[string]JoinToken{}}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.NoError(t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	testenv.NoError(t, err)
+	key, csr := machineKey(t)
 	is := Member{UID: uuid.New(), Name: "web01-2", Namespace: "default"}
 	nodes := &registrar{uses: tokens, held: map[string]Member{Fingerprint(&key.PublicKey): is}}
 	e := &Enroller{Authority: a, Tokens: tokens, Registrar: nodes}
@@ -188,9 +201,7 @@ func TestNoMachineIsTwoNodes(t *testing.T) {
 		{"for anything", "db", JoinToken{}, ""},
 	} {
 		c.token.MaxUses = 1
-		token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, c.token)
-		testenv.NoError(t, err)
-		_ = tokens.Create(t.Context(), keep)
+		token, keep := newToken(t, a, tokens, "127.0.0.1:8443", c.token)
 		answer, err := e.Enrol(t.Context(), EnrolRequest{Secret: token.Secret[:], CSR: csr, Name: c.wants})
 		switch {
 		case c.refused != "" && (model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "is node web01-2 already") || !strings.Contains(err.Error(), c.refused) || !strings.Contains(err.Error(), "reset-identity")):
@@ -204,15 +215,16 @@ func TestNoMachineIsTwoNodes(t *testing.T) {
 	}
 }
 
-// TestEnrolIn1970 checks that a machine without a battery clock can join.
-func TestEnrolIn1970(t *testing.T) {
+// TestEnrolWithWrongClock checks that the server's clock decides about expiry, and that a machine without a
+// battery clock can join.
+func TestEnrolWithWrongClock(t *testing.T) {
 	a := open(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, _, addr := enrolServer(t, a)
-	token, keep, err := a.NewToken([]string{addr}, JoinToken{Expires: time.Now().Add(time.Hour)})
-	testenv.NoError(t, err)
-	_ = tokens.Create(t.Context(), keep)
-	_, err = Enrol(t.Context(), EnrolConfig{Token: token, StateDir: t.TempDir(), Now: func() time.Time { return time.Unix(60, 0) }})
-	testenv.NoError(t, err)
+	token, _ := newToken(t, a, tokens, addr, JoinToken{Expires: time.Now().Add(time.Hour)})
+	for _, now := range []time.Time{time.Unix(60, 0), time.Now().Add(48 * time.Hour)} {
+		_, err := Enrol(t.Context(), EnrolConfig{Token: token, StateDir: t.TempDir(), Now: func() time.Time { return now }})
+		testenv.NoError(t, err)
+	}
 }
 
 func TestEnrolRefusals(t *testing.T) {
@@ -220,8 +232,7 @@ func TestEnrolRefusals(t *testing.T) {
 	a := open(t, t.TempDir(), func() time.Time { return clock }, "127.0.0.1")
 	tokens, nodes, addr := enrolServer(t, a)
 	other := open(t, t.TempDir(), nil, "127.0.0.1")
-	good, keep, _ := a.NewToken([]string{addr}, JoinToken{Expires: clock.Add(time.Hour)})
-	_ = tokens.Create(t.Context(), keep)
+	good, _ := newToken(t, a, tokens, addr, JoinToken{Expires: clock.Add(time.Hour)})
 
 	wrongSecret := good
 	wrongSecret.Secret[0]++
@@ -255,18 +266,6 @@ func TestEnrolRefusals(t *testing.T) {
 	}
 	if len(nodes.got) != 0 {
 		t.Fatalf("registered %v", nodes.got)
-	}
-}
-
-// TestEnrolWithClockAhead checks that the server's clock decides about expiry.
-func TestEnrolWithClockAhead(t *testing.T) {
-	a := open(t, t.TempDir(), nil, "127.0.0.1")
-	tokens, _, addr := enrolServer(t, a)
-	token, keep, _ := a.NewToken([]string{addr}, JoinToken{Expires: time.Now().Add(time.Hour)})
-	_ = tokens.Create(t.Context(), keep)
-	ahead := func() time.Time { return time.Now().Add(48 * time.Hour) }
-	if _, err := Enrol(t.Context(), EnrolConfig{Token: token, StateDir: t.TempDir(), Now: ahead}); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -1,11 +1,6 @@
 package pki
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -26,8 +21,7 @@ import (
 // member returns the identity of an enrolled machine, stored in dir.
 func member(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testenv.NoError(t, err)
+	key, _ := machineKey(t)
 	m, err := nodes.Register(t.Context(), Fingerprint(&key.PublicKey), JoinToken{Namespace: "default"}, EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)
 	cert, err := a.issueNode(&key.PublicKey, m.UID)
@@ -48,12 +42,7 @@ func member(t testing.TB, a *Authority, nodes *registrar, dir string) *Identity 
 // renewServer serves renewals over TLS with the authority's own certificate.
 func renewServer(t *testing.T, r *Enroller) (address string, outcomes map[string]int) {
 	outcomes = map[string]int{}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q)]++ }))
-	s.TLS = &tls.Config{GetCertificate: r.Authority.GetCertificate}
-	s.StartTLS()
-	s.TLS.Certificates = nil // httptest's own
-	t.Cleanup(s.Close)
-	return s.Listener.Addr().String(), outcomes
+	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q)]++ })), outcomes
 }
 
 // TestRenew checks renewals with the same key, before expiry and up to a year after; other fields
@@ -124,8 +113,7 @@ func TestRenewRefusals(t *testing.T) {
 	block, _ := pem.Decode(foreign)
 	otherNode, _ := a.IssueNode(request(nil).CSR, uuid.New())
 	stray, _ := pem.Decode(otherNode)
-	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	csr, _ := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	_, csr := machineKey(t)
 	gone := model.Errorf(model.Forbidden, "node web01 was retired").WithHint("muster node token")
 	for _, c := range []struct {
 		name    string

@@ -171,9 +171,7 @@ type Env struct {
 
 // Main runs the agent's command line until ctx ends and returns the exit code.
 func Main(ctx context.Context, args []string, env Env) int {
-	if env.Program == "" {
-		env.Program = "muster-agent"
-	}
+	env.Program = cmp.Or(env.Program, "muster-agent")
 	err := dispatch(ctx, args, env)
 	var ended exit
 	if errors.As(err, &ended) {

@@ -2,6 +2,7 @@ package agentcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -224,9 +225,7 @@ const settingsHead = "# Settings of muster-agent; what they mean: muster-agent -
 // changeSettings sets names to values in the text of a file, and removes names with an empty value. Other
 // lines stay.
 func changeSettings(text string, change map[string]string) string {
-	if text == "" {
-		text = settingsHead
-	}
+	text = cmp.Or(text, settingsHead)
 	done := map[string]bool{}
 	var b strings.Builder
 	for line := range strings.Lines(text) {

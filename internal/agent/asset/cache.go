@@ -1,6 +1,7 @@
 package asset
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -89,21 +90,15 @@ type entry struct {
 
 // Open reads the folder and removes incomplete archives.
 func Open(cfg Config) (*Cache, error) {
-	if cfg.Bytes <= 0 {
-		cfg.Bytes = defaultBytes
-	}
+	cfg.Bytes = cmp.Or(cfg.Bytes, defaultBytes)
 	if cfg.Limits == (Limits{}) {
 		cfg.Limits = DefaultLimits()
 	}
-	if cfg.Whose == "" {
-		cfg.Whose = "this node's checks"
-	}
+	cfg.Whose = cmp.Or(cfg.Whose, "this node's checks")
 	if cfg.Arrived == nil {
 		cfg.Arrived = func(Sum) {}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	c := &Cache{cfg: cfg, wake: make(chan struct{}, 1), entries: map[Sum]*entry{}, changed: make(chan struct{})}
 	list, err := os.ReadDir(cfg.Dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -81,12 +81,8 @@ func (c *Config) complete() *Config {
 		began := time.Now()
 		c.BootMs = func() uint64 { return uint64(time.Since(began).Milliseconds()) }
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Shared == nil {
-		c.Shared = NewShared()
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	c.Shared = cmp.Or(c.Shared, NewShared())
 	c.Handshake = cmp.Or(c.Handshake, 60*time.Second)
 	c.PingAfter = cmp.Or(c.PingAfter, 20*time.Second)
 	c.DeadAfter = cmp.Or(c.DeadAfter, 60*time.Second)

@@ -107,9 +107,7 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 	s.began = s.cfg.Now()
 	message := *hello
 	message.Protocol, message.Node = wire.Protocol, s.cfg.Node
-	if message.Session == 0 {
-		message.Session = rand.Uint64()
-	}
+	message.Session = cmp.Or(message.Session, rand.Uint64())
 	if message.Features == nil {
 		message.Features = wire.Features()
 	}

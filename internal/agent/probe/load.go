@@ -85,9 +85,7 @@ func (e *Env) cpus() int {
 			}
 		}
 	}
-	if n == 0 {
-		n = runtime.NumCPU()
-	}
+	n = cmp.Or(n, runtime.NumCPU())
 	return n
 }
 

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -110,15 +111,10 @@ func (r *Runner) run(ctx context.Context, c Command, out *output) verdict {
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 	}
-	grace := r.Grace
-	if grace <= 0 {
-		grace = 2 * time.Second
-	}
+	grace := cmp.Or(r.Grace, 2*time.Second)
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Args, cmd.Env, cmd.Dir = argv, env, r.Dir
-	if cmd.Dir == "" {
-		cmd.Dir = rootDir
-	}
+	cmd.Dir = cmp.Or(cmd.Dir, rootDir)
 	cmd.Stdout, cmd.Stderr = out, out // one pipe for both
 	if c.Stdin != "" {
 		cmd.Stdin = strings.NewReader(c.Stdin)
@@ -184,13 +180,8 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 			env = append(env, kv)
 		}
 	}
-	plugins := r.PluginPath
-	if plugins == "" {
-		plugins = DefaultPluginPath
-	}
-	if path == "" {
-		path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-	}
+	plugins := cmp.Or(r.PluginPath, DefaultPluginPath)
+	path = cmp.Or(path, "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
 	path = joinPath(path, plugins)
 	own = path
 	if c.RunAs != "" {

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"runtime"
@@ -98,9 +99,7 @@ func New(cfg Config) *Scheduler {
 	if cfg.MaxConcurrent <= 0 {
 		cfg.MaxConcurrent = max(2, runtime.GOMAXPROCS(0))
 	}
-	if cfg.FirstWithin <= 0 {
-		cfg.FirstWithin = 10 * time.Second
-	}
+	cfg.FirstWithin = cmp.Or(cfg.FirstWithin, 10*time.Second)
 	if cfg.Boot == nil {
 		began := time.Now()
 		cfg.Boot = func() time.Duration { return time.Since(began) }
@@ -108,9 +107,7 @@ func New(cfg Config) *Scheduler {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Grace <= 0 {
-		cfg.Grace = 5 * time.Second
-	}
+	cfg.Grace = cmp.Or(cfg.Grace, 5*time.Second)
 	s := &Scheduler{cfg: cfg, wake: make(chan struct{}, 1), entries: map[Key]*entry{}}
 	s.offset = s.wallOffset()
 	return s

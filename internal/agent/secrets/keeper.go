@@ -8,6 +8,7 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +70,7 @@ type request struct {
 
 // New makes a Keeper for an agent that starts now.
 func New(o Options) *Keeper {
-	if o.Dir == "" {
-		o.Dir = DefaultDir
-	}
+	o.Dir = cmp.Or(o.Dir, DefaultDir)
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
 	}

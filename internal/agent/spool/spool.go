@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -54,24 +55,12 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.MaxBytes <= 0 {
-		o.MaxBytes = 64 << 20
-	}
-	if o.MaxAge <= 0 {
-		o.MaxAge = 24 * time.Hour
-	}
-	if o.Linger == 0 {
-		o.Linger = 500 * time.Millisecond
-	}
-	if o.FS == nil {
-		o.FS = disk.OS{}
-	}
-	if o.Rand == nil {
-		o.Rand = rand.Reader
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, 64<<20)
+	o.MaxAge = cmp.Or(o.MaxAge, 24*time.Hour)
+	o.Linger = cmp.Or(o.Linger, 500*time.Millisecond)
+	o.FS = cmp.Or[disk.FS](o.FS, disk.OS{})
+	o.Rand = cmp.Or(o.Rand, rand.Reader)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 
