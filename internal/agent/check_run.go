@@ -23,7 +23,11 @@ func (c *checks) run(ctx context.Context, x *check) {
 	if x.proxy == 0 {
 		stream = c.agent.requests.listeners(x.chunk.Unit)
 	}
-	keep := c.outputLimit(x)
+	keep := x.chunk.MaxOutput // bytes of its output
+	if keep <= 0 {
+		keep = model.DefaultOutputBytes
+	}
+	keep = min(keep, c.resultLimit())
 	if len(x.chunk.Secrets) > 0 && x.problem == "" {
 		x = c.withSecrets(ctx, x)
 	}
@@ -53,15 +57,6 @@ func (c *checks) resultLimit() int {
 		return most
 	}
 	return model.MaxOutputBytes
-}
-
-// outputLimit returns the bytes to keep of a check's output.
-func (c *checks) outputLimit(x *check) int {
-	keep := x.chunk.MaxOutput
-	if keep <= 0 {
-		keep = model.DefaultOutputBytes
-	}
-	return min(keep, c.resultLimit())
 }
 
 // withSecrets returns a copy of the check for one run, with the values of its secrets in the

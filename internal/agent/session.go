@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -176,7 +177,7 @@ func (e *events) Disconnected(server string, err error) {
 // Assigned implements link.Events.
 func (e *events) Assigned(assignment *link.Assignment) {
 	a := (*Agent)(e)
-	if err := saveAssignment(a.cfg.StateDir, assignment); err != nil {
+	if err := disk.WriteFile(disk.OS{}, a.cfg.StateDir, assignmentFile, encodeAssignment(assignment)); err != nil {
 		a.cfg.Log.Error("save the assignment for the next start", "err", err)
 	}
 	if err := a.units.apply(assignment); err != nil {

@@ -98,10 +98,6 @@ func encodeAssignment(a *link.Assignment) (data []byte) {
 	return data
 }
 
-func saveAssignment(dir string, a *link.Assignment) error {
-	return disk.WriteFile(disk.OS{}, dir, assignmentFile, encodeAssignment(a))
-}
-
 // loadSession reads the memory of the last session; a file that cannot be read is as good as none,
 // because the next session renews it.
 func loadSession(dir string) session {

@@ -320,7 +320,8 @@ func (a *Archive) trouble(sum asset.Sum, fetched, read bool) string {
 			return unread
 		}
 		if err := a.store.Check(sum); err != nil {
-			return firstLine(err)
+			text, _, _ := strings.Cut(err.Error(), "\n") // without its hint
+			return text
 		}
 		return ""
 	}
@@ -335,19 +336,7 @@ func (a *Archive) trouble(sum asset.Sum, fetched, read bool) string {
 	return "nobody has uploaded it"
 }
 
-// firstLine returns an error without its hint.
-func firstLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return text
-}
-
 // machinesOf names the machines of a build; empty: all.
 func machinesOf(b *model.AssetBuild) string {
-	var words []string
-	for _, word := range []string{b.OS, b.Arch, b.Distribution, b.DistributionVersion} {
-		if word != "" {
-			words = append(words, word)
-		}
-	}
-	return strings.Join(words, " ")
+	return strings.Join(strings.Fields(strings.Join([]string{b.OS, b.Arch, b.Distribution, b.DistributionVersion}, " ")), " ")
 }

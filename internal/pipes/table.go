@@ -84,7 +84,11 @@ func (t *Table) set(next *state, d route.Declaration) error {
 		if err != nil {
 			return err
 		}
-		f, err := newScripted(t.find, qualified(name, spec.Assets), func(libraries []filter.Library) (*filter.Filter, error) {
+		var assets []string
+		for _, ref := range spec.Assets {
+			assets = append(assets, model.QualifyRef(name.Namespace, ref))
+		}
+		f, err := newScripted(t.find, assets, func(libraries []filter.Library) (*filter.Filter, error) {
 			return filter.New(filter.Action(spec.Action), spec.Expressions, when, libraries...)
 		})
 		if err != nil {
@@ -210,12 +214,4 @@ func (t *Table) find(assets []string, known string) ([]filter.Library, string, e
 		return nil, "", model.Errorf(model.Unavailable, "this server keeps no Assets")
 	}
 	return t.Libraries(assets, known)
-}
-
-// qualified returns Assets as NAMESPACE/NAME.
-func qualified(of route.Name, refs []string) (list []string) {
-	for _, ref := range refs {
-		list = append(list, model.QualifyRef(of.Namespace, ref))
-	}
-	return list
 }

@@ -95,7 +95,7 @@ func (w *rawValues) convert(o *Options, getenv func(string) string) (errs []erro
 	}
 	a := &o.Agent
 	a.Servers, a.Groups = list(w.servers), list(w.groups)
-	a.StateDir = cmp.Or(a.StateDir, defaultStateDir(getenv))
+	a.StateDir = cmp.Or(a.StateDir, userPlace(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent"))
 	var err error
 	a.CA, err = w.ca()
 	check("", err)
@@ -282,11 +282,6 @@ func oneProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 	status, text := probe.Run(ctx, &probe.Env{}, words[0], args)
 	fmt.Fprintf(out, "%s\n", text)
 	return int(status)
-}
-
-// defaultStateDir is the system's folder for root, else one of the user's.
-func defaultStateDir(getenv func(string) string) string {
-	return userPlace(getenv, "/var/lib/muster-agent", "XDG_STATE_HOME", ".local/state", "muster-agent")
 }
 
 // defaultConfig is the system's file for root, else one of the user's.

@@ -135,7 +135,7 @@ func (j *joiner) printPending(p *pki.PendingError) {
 func (j *joiner) settings() map[string]string {
 	keep := map[string]string{}
 	for name, value := range j.o.Given {
-		if env := settingName(name); env != "" {
+		if env := envOf(&flag.Flag{Name: name}); env != "" {
 			keep[env] = value
 		}
 	}
@@ -148,8 +148,6 @@ func (j *joiner) settings() map[string]string {
 	}
 	return keep
 }
-
-func settingName(name string) string { return envOf(&flag.Flag{Name: name}) }
 
 func (j *joiner) printNode(id *pki.Identity) {
 	fmt.Fprintf(j.env.Out, "Node %s in namespace %s\n", id.Name, id.Namespace)

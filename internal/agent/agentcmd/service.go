@@ -322,7 +322,11 @@ NoNewPrivileges=yes
 // unit is the file as it is to be.
 func (s *service) unit() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, unitHead, execLine(s.words()))
+	words := s.words()
+	for i := range words {
+		words[i] = execWord(words[i])
+	}
+	fmt.Fprintf(&b, unitHead, strings.Join(words, " "))
 	target := "multi-user.target"
 	if s.user {
 		b.WriteString(unitUser)
@@ -336,14 +340,6 @@ func (s *service) unit() string {
 	}
 	fmt.Fprintf(&b, "\n[Install]\nWantedBy=%s\n", target)
 	return b.String()
-}
-
-func execLine(words []string) string {
-	words = slices.Clone(words)
-	for i := range words {
-		words[i] = execWord(words[i])
-	}
-	return strings.Join(words, " ")
 }
 
 // execWord is a word as systemd reads it back.

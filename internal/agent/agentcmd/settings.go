@@ -189,20 +189,16 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]setting, error) {
 		}
 		f := known[name]
 		if f == nil {
-			errs = append(errs, fmt.Errorf("line %d: there is no setting %s%s", number, name, nearest(name, slices.Sorted(maps.Keys(known)))))
+			hint := ""
+			if near := model.Nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
+				hint = "; did you mean " + near + "?"
+			}
+			errs = append(errs, fmt.Errorf("line %d: there is no setting %s%s", number, name, hint))
 			continue
 		}
 		out = append(out, setting{name, unquote(strings.TrimSpace(value)), f})
 	}
 	return out, errors.Join(errs...)
-}
-
-// nearest suggests the nearest known name.
-func nearest(name string, names []string) string {
-	if near := model.Nearest(name, names); near != "" {
-		return "; did you mean " + near + "?"
-	}
-	return ""
 }
 
 func unquote(s string) string {

@@ -3,7 +3,6 @@ package asset
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -477,10 +476,4 @@ func (c *Cache) room() (int64, error) {
 // noRoom returns the error of a disk that has only the reserve left.
 func (c *Cache) noRoom(free int64) error {
 	return fmt.Errorf("it cannot be extracted into %s: the disk has only %s left, of which %s are for others", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
-}
-
-// bytesOf decodes a sum.
-func bytesOf(sum Sum) []byte {
-	b, _ := hex.DecodeString(sum)
-	return b
 }

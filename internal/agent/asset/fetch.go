@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha512"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -76,8 +78,8 @@ func check(f *os.File, sum Sum) (size int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if got := hash.Sum(nil); !bytes.Equal(got, bytesOf(sum)) {
-		return 0, fmt.Errorf("what came is not the archive: its SHA-512 is %x…, not %s…; it is thrown away and fetched again", got[:6], sum[:12])
+	if got := hex.EncodeToString(hash.Sum(nil)); !strings.EqualFold(got, sum) {
+		return 0, fmt.Errorf("what came is not the archive: its SHA-512 is %s…, not %s…; it is thrown away and fetched again", got[:12], sum[:12])
 	}
 	return size, nil
 }

@@ -188,7 +188,12 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 		env = append(env, homeOf(c.RunAs)...)
 	}
 	env = model.AssetEnvironment(append(env, "PATH="+path), c.Env, c.Assets)
-	return env, pathOf(env), own
+	for _, kv := range env { // the last one counts
+		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
+			path = p
+		}
+	}
+	return env, path, own
 }
 
 // forOthers returns whether commands of another user inherit the variable.
@@ -210,13 +215,3 @@ func joinPath(path, more string) string {
 
 // Asset is an extracted archive that a command needs.
 type Asset = model.AssetDir
-
-// pathOf is the list in which programs are looked for.
-func pathOf(env []string) (path string) {
-	for _, kv := range env {
-		if p, ok := strings.CutPrefix(kv, "PATH="); ok {
-			path = p
-		}
-	}
-	return path
-}

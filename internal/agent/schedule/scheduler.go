@@ -163,7 +163,8 @@ func (s *Scheduler) Set(jobs []Job) error {
 		e.phase = s.phase(j.Key, j.Interval)
 		s.plan(e, now)
 		if !known && j.Cron == "" {
-			s.planFirst(e, now)
+			// Soon, unless its time comes soon anyway.
+			e.due = min(e.due, now+s.phase(j.Key, min(j.Interval, s.cfg.FirstWithin)))
 		}
 		s.push(e)
 	}
@@ -189,14 +190,6 @@ func (s *Scheduler) plan(e *entry, now time.Duration) {
 	}
 	e.dueWall = next
 	e.due = now + next.Sub(wall)
-}
-
-// planFirst brings the first run of a new check forward, unless its time comes soon anyway.
-func (s *Scheduler) planFirst(e *entry, now time.Duration) {
-	within := min(e.job.Interval, s.cfg.FirstWithin)
-	if first := now + s.phase(e.job.Key, within); first < e.due {
-		e.due = first
-	}
 }
 
 func (s *Scheduler) push(e *entry) {

@@ -31,9 +31,6 @@ const (
 	reasons // number of reasons
 )
 
-// isNews returns whether the number is news of the agent, not a lost signal.
-func (r reason) isNews() bool { return r >= newSpool }
-
 // keepaliveChunk is the chunk of news and of losses of unknown checks: they belong to the node's own
 // event.
 var keepaliveChunk = model.BuiltinChunk(model.KeepaliveCheck)
@@ -283,7 +280,7 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 		}
 		gap.Last = last
 	}
-	if why.isNews() {
+	if why >= newSpool { // news of the agent, not a lost signal
 		gap.Counts = []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: keepaliveChunk}}
 	}
 	return gap

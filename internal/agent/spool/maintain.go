@@ -167,7 +167,7 @@ func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 // makeRoom evicts signals that are too old, exceed the budget, or exceed the memory while the disk
 // refuses them.
 func (s *Spool) makeRoom() {
-	cut, hard := s.maxAgeCut(), memoryBytes/lanes
+	cut, hard := seconds(s.nowMs()-s.opts.MaxAge.Milliseconds()), memoryBytes/lanes
 	if s.roomy {
 		hard = math.MaxInt
 	}

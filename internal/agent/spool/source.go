@@ -121,7 +121,10 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 			it.logged, it.commit = false, 0
 			var data []byte
 			if it.gone == kept {
-				data = s.renumbered(wire.Lane(l), n, epoch+1, fresh[l].next())
+				var r record
+				if old := s.load(wire.Lane(l), n); old != nil && r.decode(old) == nil {
+					data = appendSignalRecord(nil, epoch+1, wire.Lane(l), fresh[l].next(), &r.held)
+				}
 			}
 			if it.gone == kept && data == nil {
 				s.bytes -= int64(it.size) + itemOverhead
@@ -141,15 +144,6 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	s.saveState()
 	s.makeRoom()
 	return nil
-}
-
-// renumbered is a record with another epoch and number.
-func (s *Spool) renumbered(l wire.Lane, number, epoch, newNumber uint64) []byte {
-	var r record
-	if data := s.load(l, number); data == nil || r.decode(data) != nil {
-		return nil
-	}
-	return appendSignalRecord(nil, epoch, l, newNumber, &r.held)
 }
 
 // Notify has a value after a signal was added.

@@ -322,23 +322,14 @@ func (s *Spool) Stats() Stats {
 	defer s.mu.Unlock()
 	st := s.stats
 	st.Most = s.opts.budget()
-	st.Held, st.Bytes, st.Stream = s.heldLocked(), s.bytes, s.st.stream
+	st.Bytes, st.Stream = s.bytes, s.st.stream
+	for l := range s.lanes {
+		st.Held += s.lanes[l].next() - s.lanes[l].front
+	}
 	st.Blocked = s.log.Stats().Blocked
 	return st
-}
-
-func (s *Spool) heldLocked() (n uint64) {
-	for l := range s.lanes {
-		n += s.lanes[l].next() - s.lanes[l].front
-	}
-	return n
 }
 
 // nowMs returns the wall clock of Open, advanced by the boot clock, so that ages in the index do not jump
 // with the wall clock.
 func (s *Spool) nowMs() int64 { return s.base + int64(s.opts.Clock.BootMs()) }
-
-// maxAgeCut returns the time in seconds before which a signal is too old.
-func (s *Spool) maxAgeCut() uint32 {
-	return seconds(s.nowMs() - int64(s.opts.MaxAge/time.Millisecond))
-}
