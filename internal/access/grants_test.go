@@ -5,6 +5,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 type bindings = map[string]string
@@ -92,14 +93,10 @@ func TestGrant(t *testing.T) {
 	create("ann", access.Grants{Role: access.Operator, Run: true})
 	create("agents", access.Grants{Role: access.Agent})
 	session, _, err := w.Login(ctx, "ann", "correct horse", "here")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	token := func(g access.Grants) string {
 		secret, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ann", Grants: g})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return secret
 	}
 	wide, narrow := token(access.Grants{Role: access.Viewer}), token(access.Grants{Bindings: bindings{"web": access.Viewer}})

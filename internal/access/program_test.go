@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // The password of agents is checked once for all that come with it, and opens nothing else.
@@ -57,9 +58,7 @@ func TestAgentsLogIn(t *testing.T) {
 	if err == nil {
 		err = s.ResetPassword(ctx, by, "sensu", hash, false)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if _, err := s.LoginProgram(ctx, access.Agent, "sensu", "P@ssw0rd!", nil); err == nil || s.Current(&u) {
 		t.Error("the password before is good still")
 	}

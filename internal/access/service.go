@@ -115,9 +115,7 @@ type index struct {
 	tokens map[[32]byte]AccessToken
 }
 
-func newIndex() index {
-	return index{users: map[string]userRow{}, tokens: map[[32]byte]AccessToken{}}
-}
+func newIndex() index { return index{users: map[string]userRow{}, tokens: map[[32]byte]AccessToken{}} }
 
 func (x *index) put(row intent.Row) error {
 	var u userRow

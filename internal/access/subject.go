@@ -17,9 +17,7 @@ type Subject struct {
 }
 
 // May reports whether the subject may do this in a namespace.
-func (s *Subject) May(verb Verb, namespace string) bool {
-	return s.levelIn(namespace) >= int(verb)
-}
+func (s *Subject) May(verb Verb, namespace string) bool { return s.levelIn(namespace) >= int(verb) }
 
 // MayEverywhere reports whether the subject may do this in every namespace, those that do not
 // exist yet included.

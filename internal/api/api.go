@@ -79,9 +79,7 @@ func NewSplit(o Options) (people, agents http.Handler) {
 	return h.people(), h.observed(mux, mux)
 }
 
-func (h *handler) people() http.Handler {
-	return h.observed(h.Mux, h.authenticated(h.bounded(h.Mux)))
-}
+func (h *handler) people() http.Handler { return h.observed(h.Mux, h.authenticated(h.bounded(h.Mux))) }
 
 // newHandler registers every subject. The OpenAPI document comes after the operations it describes.
 func newHandler(o Options) *handler {

@@ -29,6 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // Who sends his request for a certificate slowly holds no place, and no more requests
@@ -36,14 +37,10 @@ import (
 func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	r := apitest.New(t)
 	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	queues := queue.NewRegistry(bounds)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queues, Server: server.Options{NotReady: func() []string { return nil }}, Enrol: &pki.Enroller{
 		Authority: authority, Tokens: intent.JoinTokens{Store: r.Intent.Store()}, Registrar: r.Intent, Admit: nodes.Enrolments(queues),
 	}})
@@ -55,9 +52,7 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	refused := make(chan string, slow)
 	for range slow {
 		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		t.Cleanup(func() { conn.Close() })
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{", pki.EnrolPath)
 		go func() {
@@ -82,9 +77,7 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 	}
 	for ip, want := range map[string]int{"127.0.0.1": http.StatusServiceUnavailable, "127.0.0.2": http.StatusUnprocessableEntity} {
 		answer, err := from(ip).Post(listener.URL+pki.EnrolPath, "application/json", strings.NewReader(`{"secret": "AAAA", "csr": "AAAA"}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("from %s: %d, want %d", ip, answer.StatusCode, want)
@@ -97,9 +90,7 @@ func TestSlowEnrolmentsHoldNothing(t *testing.T) {
 func TestOnlyGuessesTireANetwork(t *testing.T) {
 	r := apitest.New(t)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	tokens := intent.JoinTokens{Store: r.Intent.Store()}
 	_, agents := api.NewSplit(api.Options{Stores: view.Stores{Intent: r.Intent}, Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }},
 		Enrol: &pki.Enroller{Authority: authority, Tokens: tokens, Registrar: r.Intent}})
@@ -107,32 +98,20 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	t.Cleanup(listener.Close)
 	address := listener.Listener.Addr().String()
 	token, keep, err := authority.NewToken([]string{address}, pki.JoinToken{MaxUses: 1, Uses: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	keep.Uses = 1
-	if err := tokens.Create(t.Context(), intent.Actor{User: "ada"}, keep); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, tokens.Create(t.Context(), intent.Actor{User: "ada"}, keep))
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	tries := func(path string, request func(n int) any) (codes map[int]int) {
 		codes = map[int]int{}
 		for n := range 40 {
 			body, err := json.Marshal(request(n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			answer, err := http.Post(listener.URL+path, "application/json", bytes.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			answer.Body.Close()
 			codes[answer.StatusCode]++
 		}
@@ -142,9 +121,7 @@ func TestOnlyGuessesTireANetwork(t *testing.T) {
 	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
 		t.Errorf("a token that was used up: %v", codes)
 	}
-	if err := tokens.Delete(t.Context(), intent.Actor{User: "ada"}, keep.ID); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, tokens.Delete(t.Context(), intent.Actor{User: "ada"}, keep.ID))
 	if codes := tries(pki.EnrolPath, shows); codes[http.StatusUnauthorized] != 40 {
 		t.Errorf("a token that was deleted: %v", codes)
 	}
@@ -188,9 +165,7 @@ func TestAgents(t *testing.T) {
 		f.Limit = max(f.Limit, 3)
 		for {
 			page, err := c.Nodes.Agents(t.Context(), f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			for _, a := range page.Items {
 				names = append(names, a.Name)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // Every list takes a condition, and every list whose rows have labels, or are of nodes, takes a selector of them.
@@ -27,9 +28,7 @@ func TestEveryListIsNarrowed(t *testing.T) {
 			Parameters []struct{ Name string }
 		}
 	}
-	if err := json.Unmarshal([]byte(page), &doc); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal([]byte(page), &doc))
 	unlabelled := []string{"listKinds", "listQueues", "listUsers", "listTokens", "listTombstones", "listChanges", "listDeadLetters", "listDeliveries"}
 	lists := 0
 	for path, ways := range doc.Paths {
@@ -74,16 +73,12 @@ func narrowRig(t *testing.T) *apitest.Rig {
 		b.Entries = append(b.Entries, history.Entry{At: p.Opened, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: id, SourceName: "disk", Source: model.CheckSource(check), Status: model.Critical, Output: p.Output})
 		b.Deliveries = append(b.Deliveries, history.Delivery{Key: name, Problem: p.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"), Created: p.Opened})
 	}
-	if err := r.History.Record(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.History.Record(t.Context(), b))
 	list, err := r.History.Deliveries(t.Context(), "Pdb01")
 	if err != nil || len(list) != 1 {
 		t.Fatal(list, err)
 	}
-	if err := r.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.History.RecordAttempts(t.Context(), history.Outcome{ID: list[0].ID, Attempt: history.Attempt{At: r.Now(), State: history.Dead, Error: "pager answered 401"}}))
 	if _, err := r.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "ann", Grants: access.Grants{Role: access.Viewer}}, "four plain test words"); err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +121,7 @@ func TestListsAreNarrowed(t *testing.T) {
 	var paged []string
 	for after := ""; ; {
 		page, err := c.Problems.List(t.Context(), "default", "", "", false, 1, after, v1.Narrow{Where: `row.node != "web02"`})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, p := range page.Items {
 			paged = append(paged, p.Node)
 		}
@@ -205,9 +198,7 @@ func TestConditionsReadWhatTheCallerSees(t *testing.T) {
 	r := apitest.New(t)
 	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")
 	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "admin"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: access.Viewer}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, test := range []struct {
 		where         string
 		admin, viewer int
@@ -240,9 +231,7 @@ func TestASearchOverManyPages(t *testing.T) {
 		}
 		b.Opened = append(b.Opened, p)
 	}
-	if err := r.History.Record(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, r.History.Record(t.Context(), b))
 	slices.Sort(want)
 	c := dial(t, r, r.Token)
 	for _, limit := range []int{1, 2, 3, 13, 26, 27, 1000} {

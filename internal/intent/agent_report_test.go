@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // A fact that comes and goes costs the store a write for every half minute, whatever
@@ -16,25 +17,19 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 	w := newWorld(t)
 	joined := func(name string) intent.NodeInfo {
 		member, err := w.Register(t.Context(), "key of "+name, pki.JoinToken{}, pki.EnrolRequest{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		info, _ := w.LookupNode(member.UID)
 		return info
 	}
 	flapping, calm := joined("flapping"), joined("calm")
 	written := func(name string) int64 {
 		r, err := w.Get(t.Context(), intent.Key{Kind: "Node", Namespace: "default", Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return r.Status.Revision
 	}
 	facts := func(name string) map[string]string {
 		r, err := w.Get(t.Context(), intent.Key{Kind: "Node", Namespace: "default", Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return r.Spec.(*model.NodeSpec).Facts
 	}
 	writes, last := 0, written("flapping")
@@ -44,9 +39,7 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 		if second == 200 {
 			w.RecordReport(calm, intent.AgentReport{Facts: map[string]string{"kernel": "6.12"}})
 		}
-		if err := w.WriteReportsNow(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, w.WriteReportsNow(t.Context()))
 		if second == 200 && facts("calm")["kernel"] != "6.12" {
 			t.Error("a node waits for another one's pace")
 		}
@@ -58,9 +51,7 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 		t.Errorf("300 changes in 300 s: %d writes", writes)
 	}
 	w.now = w.now.Add(30 * time.Second)
-	if err := w.WriteReportsNow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, w.WriteReportsNow(t.Context()))
 	if got := facts("flapping")["addresses"]; got != "299" {
 		t.Errorf("in the end: %s", got)
 	}
@@ -74,14 +65,10 @@ func TestFlappingFactsAreWrittenRarely(t *testing.T) {
 func TestWhatAgentsSayIsKept(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{Groups: []string{"web"}}, pki.EnrolRequest{Name: "web01", Groups: []string{"web", "canary", "web"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	node := func() *model.NodeSpec {
 		r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return r.Spec.(*model.NodeSpec)
 	}
 	if n := node(); fmt.Sprint(n.AssignedGroups(), n.JoinableGroups(), n.AgentGroups) != "[web] [web] [canary web]" {
@@ -99,9 +86,7 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 		if limit, reason := w.RecordReport(info, said); limit != c.limit || (limit != "") != (reason != "") {
 			t.Errorf("%q: %s: %s", c.groups, limit, reason)
 		}
-		if err := w.WriteReportsNow(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, w.WriteReportsNow(ctx))
 		if n := node(); fmt.Sprint(n.AgentGroups) != c.want || n.Facts["of"] != c.groups || fmt.Sprint(n.AssignedGroups()) != "[web]" {
 			t.Errorf("%q: %v, facts %v, groups %v", c.groups, n.AgentGroups, n.Facts, n.AssignedGroups())
 		}
@@ -121,20 +106,14 @@ func TestWhatAgentsSayIsKept(t *testing.T) {
 func TestWhoAnAgentWantsToHearIsKept(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	says := func(h *model.KeepaliveReceivers) (kept *model.KeepaliveReceivers, revision int64) {
 		t.Helper()
 		info, _ := w.LookupNode(member.UID)
 		w.RecordReport(info, intent.AgentReport{Hears: h})
-		if err := w.WriteReportsNow(ctx); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, w.WriteReportsNow(ctx))
 		r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return r.Spec.(*model.NodeSpec).AgentReceivers, r.Status.Revision
 	}
 	first, at := says(&model.KeepaliveReceivers{Handlers: []string{"slack"}, Pipelines: []string{"alerts"}})

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func nodeKey(name string) intent.Key {
@@ -49,13 +50,9 @@ func TestFactsAreNoConflict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			member, err := w.Register(t.Context(), "k", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			before, err := w.Get(t.Context(), nodeKey("web01"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			w.between = func() {
 				w.between = nil
 				info, _ := w.LookupNode(member.UID)
@@ -115,15 +112,11 @@ func TestAFleetChangesWhileItsFactsAreWritten(t *testing.T) {
 	for i := range 5 * each {
 		nodes = append(nodes, intent.BulkNode{UID: uuid.New(), Name: fmt.Sprintf("n%03d", i)})
 	}
-	if err := w.CreateNodes(ctx, ada, "default", nodes); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, w.CreateNodes(ctx, ada, "default", nodes))
 	for _, n := range nodes {
 		w.RecordFirstKey(n.UID, "key of "+n.Name)
 	}
-	if err := w.WriteReportsNow(ctx); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, w.WriteReportsNow(ctx))
 	changing := make(chan struct{})
 	var facts, changes sync.WaitGroup
 	facts.Go(func() {
@@ -197,9 +190,7 @@ func TestInstancesOfAnImageAreNamedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	for i := range 20 {
 		before, err := w.Store().Revision(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		w.commits.Store(0)
 		if _, err := w.join(t, fmt.Sprint("k", i), "worker", pki.JoinToken{ID: "t"}); err != nil {
 			t.Fatal(err)

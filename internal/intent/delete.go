@@ -2,6 +2,7 @@ package intent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 
@@ -177,9 +178,7 @@ func (a *application) addTombstone(row Row, t Tombstone) {
 		if info.ID != model.NodeID(row.ID) {
 			return // the machine belongs to the other node with this uid
 		}
-		if spec.Key == "" {
-			spec.Key = info.Key // recorded in memory, not yet in the row
-		}
+		spec.Key = cmp.Or(spec.Key, info.Key) // recorded in memory, not yet in the row
 	}
 	if spec.Key == "" && t.Why == ReasonDeleted {
 		return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func allGroupKey(namespace string) intent.Key {
@@ -18,9 +19,7 @@ func (w *world) allGroup(t *testing.T, namespace string) *model.Resource {
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return r
 }
 
@@ -91,9 +90,7 @@ func TestFilesDoNotFightWithTheGroupAll(t *testing.T) {
 	quiet := func(what string, resources ...model.Resource) {
 		t.Helper()
 		done, err := w.Apply(ctx, ada, resources, ofA)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, o := range done.Outcomes {
 			if o.Op != intent.OpUnchanged || len(o.Warnings) > 0 {
 				t.Errorf("%s: %+v", what, o)

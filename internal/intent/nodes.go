@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -242,9 +243,7 @@ func (x *nodeIndex) put(key Key, info *NodeInfo) (was NodeInfo, known bool, twin
 		x.forget(info.UID)
 		delete(x.keys, twin)
 	}
-	if info.Key == "" {
-		info.Key = x.firstKeys[info.UID] // recorded in memory, not yet in the row
-	}
+	info.Key = cmp.Or(info.Key, x.firstKeys[info.UID]) // recorded in memory, not yet in the row
 	if other, ok := x.byUID[x.byKey[info.Key]]; ok && other.UID != info.UID {
 		if other.ID < info.ID {
 			sharer, info.Key = key, ""

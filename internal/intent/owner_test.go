@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func owned(r model.Resource, owner string) model.Resource {
@@ -34,9 +35,7 @@ func in(namespace string, r model.Resource) model.Resource {
 func (w *world) owner(t *testing.T, kind, name string) string {
 	t.Helper()
 	r, err := w.Get(t.Context(), intent.Key{Kind: kind, Namespace: model.DefaultNamespaceName, Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return r.Metadata.Owner
 }
 
@@ -100,9 +99,7 @@ func TestAnEditMayLetGo(t *testing.T) {
 	}
 	key := intent.Key{Kind: "Check", Namespace: model.DefaultNamespaceName, Name: "x"}
 	r, err := w.Get(ctx, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Expect: map[intent.Key]int64{key: r.Status.Revision}})
 	if err != nil || w.owner(t, "Check", "x") != "" || !strings.Contains(done.Outcomes[0].Warnings[0], "belonged to team-a") {
 		t.Fatalf("%+v, %v", done, err)
@@ -192,9 +189,7 @@ func TestPrune(t *testing.T) {
 			var left []string
 			for _, kind := range kind.All().Kinds() {
 				rows, err := w.Store().List(ctx, intent.ListQuery{Kind: kind.Name})
-				if err != nil {
-					t.Fatal(err)
-				}
+				testenv.Must(t, err)
 				for _, row := range rows {
 					left = append(left, row.Key.String())
 				}
@@ -216,9 +211,7 @@ func TestPrune(t *testing.T) {
 func TestPruneLeavesMachinesThatJoined(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	member, err := w.Register(ctx, "k1", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	node := func(name string) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Labels: map[string]string{"env": "prod"}}, Spec: &model.NodeSpec{}}
 	}
@@ -227,9 +220,7 @@ func TestPruneLeavesMachinesThatJoined(t *testing.T) {
 		t.Fatal(err)
 	}
 	done, err := w.Apply(ctx, ada, []model.Resource{check("x")}, ofA)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for _, o := range done.Outcomes {
 		switch o.Key.Name {
 		case "web01":

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // An apply reads all references of its resources together: the number of queries depends on the
@@ -225,9 +226,7 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 	// The name of a listed node is nobody's to take, also while no node has it.
 	join := func(name string) string {
 		member, err := w.Register(t.Context(), uuid.NewString(), pki.JoinToken{}, pki.EnrolRequest{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return member.Name
 	}
 	if _, err := w.Delete(t.Context(), ada, []intent.Key{{Kind: "Node", Namespace: "default", Name: "db01"}}, intent.ApplyOptions{}); err != nil {
@@ -240,9 +239,7 @@ func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 	if got := join("db01"); got != "db01-3" {
 		t.Errorf("joined as %s", got)
 	}
-	if err := apply(group("inner", model.GroupSpec{Trusted: true})); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, apply(group("inner", model.GroupSpec{Trusted: true})))
 	if got := join("db01"); got != "db01" {
 		t.Errorf("joined as %s, and no group lists it any more", got)
 	}

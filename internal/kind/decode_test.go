@@ -28,9 +28,7 @@ func TestDecodeGolden(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".in")
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			got := decodeAndCheck(name, data)
 			golden := strings.TrimSuffix(file, ".in") + ".golden"
 			testenv.Golden(t, golden, got)
@@ -77,9 +75,7 @@ func encodeYAML(resources ...*model.Resource) ([]byte, error) {
 func TestJSONAndYAMLAgree(t *testing.T) {
 	asJSON := `{"kind":"Check","metadata":{"name":"x"},"spec":{"command":["a","b\ud83d\ude00"],"interval":"1m","labls":{}}}`
 	var v any
-	if err := json.Unmarshal([]byte(asJSON), &v); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal([]byte(asJSON), &v))
 	asYAML := "kind: Check\nmetadata: {name: x}\nspec:\n  command: [a, \"b\U0001F600\"]\n  interval: 1m\n  labls: {}\n"
 	strip := func(err error) (out []string) {
 		var flaws model.Flaws
@@ -101,9 +97,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawResource(t)
 		out, err := encodeYAML(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		list, err := All().Decode("x", out)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("%v in\n%s", err, out)
@@ -114,9 +108,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("got  %s\nwant %s\n%s", got, want, out)
 		}
 		stored, err := All().DecodeResource(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if again, _ := json.Marshal(stored); string(again) != string(want) {
 			t.Fatalf("stored %s\nwant %s", again, want)
 		}
@@ -198,9 +190,7 @@ func FuzzDecodeResources(f *testing.F) {
 		}
 		for i := range list {
 			out, err := encodeYAML(&list[i].Resource)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			again, err := All().Decode("f", out)
 			if err != nil || len(again) != 1 {
 				t.Fatalf("%v in %q", err, out)

@@ -30,9 +30,7 @@ func TestEveryFieldIsExplained(t *testing.T) {
 	}
 	for _, k := range All().Kinds() {
 		e, err := All().Explain(k.Name, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		walk(*e)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // What is wrong with a handler of each kind, and where.
@@ -101,9 +102,7 @@ func TestSecretsOfHandlers(t *testing.T) {
 
 func TestSecretsOfHandlersAreRevealed(t *testing.T) {
 	var spec model.HandlerSpec
-	if err := json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec))
 	var named []string
 	for _, one := range spec.NamedSecrets() {
 		named = append(named, one.Field+"="+one.Ref)

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -269,9 +270,7 @@ func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 // Defaults fills in version and namespace where the envelope has none. The planner applies the
 // defaults of a spec, so that the stored resource equals the declared one.
 func (r *Registry) Defaults(res *model.Resource) {
-	if res.APIVersion == "" {
-		res.APIVersion = model.APIVersion
-	}
+	res.APIVersion = cmp.Or(res.APIVersion, model.APIVersion)
 	if k := r.find(res.Kind); k != nil && k.Namespaced && res.Metadata.Namespace == "" {
 		res.Metadata.Namespace = model.DefaultNamespaceName
 	}

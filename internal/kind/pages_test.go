@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var aKind = regexp.MustCompile(`\bkind: [A-Z]`)
@@ -18,9 +19,7 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 // What pages tell people to write, and the examples, is right.
 func TestPagesDeclareWhatIsRight(t *testing.T) {
 	docs, err := filepath.Abs("../../docs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	found := 0
 	check := func(name, text string) {
 		t.Helper()
@@ -53,9 +52,7 @@ func TestPagesDeclareWhatIsRight(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if found < 12 {
 		t.Errorf("only %d were found", found)
 	}

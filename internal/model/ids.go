@@ -41,9 +41,7 @@ type Partition uint8
 const Partitions = 256
 
 // PartitionOf returns xxhash64 of the node's sixteen id bytes, modulo Partitions.
-func PartitionOf(node uuid.UUID) Partition {
-	return Partition(xxhash.Sum64(node[:]) % Partitions)
-}
+func PartitionOf(node uuid.UUID) Partition { return Partition(xxhash.Sum64(node[:]) % Partitions) }
 
 // Namespaces that exist from the first start on, with fixed numbers.
 const (

@@ -20,9 +20,7 @@ const (
 
 // MaxConnections returns the number of agents and people that a server accepts if its process may open files
 // files, at least one. Journal, stores, snapshots and handlers' commands need the rest.
-func MaxConnections(files int) int {
-	return max(files-min(max(files/8, 64), 1024), 1)
-}
+func MaxConnections(files int) int { return max(files-min(max(files/8, 64), 1024), 1) }
 
 // SourceLabel is the label of passive checks that were created for incoming results; its value names their origin.
 // MaxPassives bounds the passive checks of a namespace.

@@ -22,9 +22,7 @@ func TestParseOutputGolden(t *testing.T) {
 	}
 	for _, file := range files {
 		in, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		out := ParseOutput(in)
 		var b strings.Builder
 		fmt.Fprintf(&b, "summary %q\ndetails %q\nbad %d\n", out.Summary, out.Details, out.Malformed)
@@ -137,9 +135,7 @@ func FuzzQuantities(f *testing.F) {
 			t.Errorf("order %q is %d, read again %d", text, o, same)
 		}
 		quoted, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		for _, data := range [][]byte{[]byte(text), quoted} {
 			for _, v := range []json.Unmarshaler{new(Duration), new(Size), new(Time), new(Secret), new(Command)} {
 				_ = v.UnmarshalJSON(data)

@@ -73,9 +73,7 @@ type RouteRate struct {
 }
 
 // Period returns the time in which messages are counted.
-func (r *RouteRate) Period() time.Duration {
-	return time.Duration(cmp.Or(r.Per, Duration(time.Hour)))
-}
+func (r *RouteRate) Period() time.Duration { return time.Duration(cmp.Or(r.Per, Duration(time.Hour))) }
 
 // String returns a rate for people.
 func (r *RouteRate) String() string {

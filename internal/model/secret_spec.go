@@ -119,9 +119,7 @@ func CheckSecretValue(value string) error {
 }
 
 // SecretOfFile returns the content of a secret file without the line break at its end.
-func SecretOfFile(data []byte) string {
-	return strings.TrimRight(string(data), "\r\n")
-}
+func SecretOfFile(data []byte) string { return strings.TrimRight(string(data), "\r\n") }
 
 // MarshalJSON writes the text, or where it is read from.
 func (s Secret) MarshalJSON() ([]byte, error) {

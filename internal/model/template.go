@@ -38,9 +38,7 @@ type MissingError struct {
 	Reason   string
 }
 
-func (e *MissingError) Error() string {
-	return fmt.Sprintf("property %q %s", e.Property, e.Reason)
-}
+func (e *MissingError) Error() string { return fmt.Sprintf("property %q %s", e.Property, e.Reason) }
 
 // PropertyValues returns the value of a node's property as JSON, or the conflict of two groups that replaces it.
 // ok is false for an unset property.

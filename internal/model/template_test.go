@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func valuesOf(m map[string]string) PropertyValues {
@@ -67,9 +69,7 @@ func TestTemplateMissing(t *testing.T) {
 		`{{ .props.gone.x.y }} {{.props.n}}`: `property "gone.x.y" is not set and has no default`,
 	} {
 		p, err := ParseTemplate(in, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		_, err = p.Expand(values)
 		var missing *MissingError
 		if !errors.As(err, &missing) || err.Error() != want {
@@ -122,9 +122,7 @@ func TestCommandTemplate(t *testing.T) {
 		Env:     map[string]string{"HOME": "/h/{{ .props.a }}"}, RunAs: `{{ .props.user | default "nobody" }}`,
 		Stdin: "{{ .props.c }}\n",
 	}.Parse()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	if got := strings.Join(tmpl.Names(), " "); got != "a b c user" {
 		t.Errorf("names: %s", got)
 	}
@@ -159,13 +157,9 @@ func TestShellTakesValuesForText(t *testing.T) {
 		}
 		value := rapid.StringOf(rapid.SampledFrom([]rune("a $`'\"\\(){};&|<>#!~*\n\t=-é"))).Draw(r, "value")
 		p, err := ParseTemplate(templates[rapid.IntRange(0, len(templates)-1).Draw(r, "template")], true)
-		if err != nil {
-			r.Fatal(err)
-		}
+		testenv.Must(r, err)
 		line, err := p.Expand(func(string) ([]byte, string, bool) { return jsonString(value), "", true })
-		if err != nil {
-			r.Fatal(err)
-		}
+		testenv.Must(r, err)
 		got, err := exec.Command("/bin/sh", "-c", line).Output()
 		if err != nil || string(got) != value {
 			r.Fatalf("line %q: got %q (%v), want %q", line, got, err, value)

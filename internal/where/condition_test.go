@@ -3,6 +3,8 @@ package where
 import (
 	"strings"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func webNode() *Node {
@@ -85,9 +87,7 @@ func TestWhereReadsGroups(t *testing.T) {
 
 func BenchmarkWhere(b *testing.B) {
 	w, err := Compile(`node.labels.env == "prod" && node.facts.os == "linux"`)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testenv.Must(b, err)
 	c := webNode()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestNeeds(t *testing.T) {
@@ -41,18 +43,14 @@ func TestNeeds(t *testing.T) {
 		`"web" in node.groups && node.labels.env in ["prod", "qa"]`: {web},
 	} {
 		c, err := Compile(expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got := c.Needs(); !slices.Equal(got, want) || c.compiled.whole {
 			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.whole, want)
 		}
 	}
 	for expr, want := range whole {
 		c, err := Compile(expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got := c.Needs(); !slices.Equal(got, want) || !c.compiled.whole {
 			t.Errorf("%s needs %v (and nothing else: %v), want %v", expr, got, c.compiled.whole, want)
 		}
@@ -75,9 +73,7 @@ func TestNeedsAgreeWithTheProgram(t *testing.T) {
 		})
 		expr := strings.Join(rapid.SliceOfN(term, 1, 3).Draw(t, "terms"), rapid.SampledFrom([]string{" && ", " && ", " || "}).Draw(t, "join"))
 		c, err := Compile(expr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		pairs := rapid.MapOf(keys, words)
 		n := NewNode()
 		n.Set("default", words.Draw(t, "name"), MakePairs(pairs.Draw(t, "labels")), MakePairs(pairs.Draw(t, "facts")))
@@ -95,11 +91,12 @@ func TestNeedsAgreeWithTheProgram(t *testing.T) {
 }
 
 // evaluate runs the program even where Match uses needs.
-func evaluate(t interface{ Fatal(...any) }, expr string, n *Node) bool {
+func evaluate(t interface {
+	Helper()
+	Fatal(...any)
+}, expr string, n *Node) bool {
 	c, err := overNode.Compile(expr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	return c.Evaluate(n)
 }
 
@@ -108,9 +105,7 @@ func evaluate(t interface{ Fatal(...any) }, expr string, n *Node) bool {
 func TestSameTextIsOneCondition(t *testing.T) {
 	const expr = `node.labels.env == "prod" && node.name == "web1"`
 	first, err := Compile(expr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	for range 3 {
 		if again, err := Compile(expr); err != nil || again != first {
 			t.Errorf("compiled once more (%v)", err)

@@ -18,9 +18,7 @@ func TestProfilesAreForTheServersOwnUser(t *testing.T) {
 	s := httptest.NewServer(Local(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer s.Close()
 	answer, err := http.Get(s.URL + "/debug/log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		t.Errorf("we ourselves are answered %s", answer.Status)
@@ -37,9 +35,7 @@ func TestProfilesAreForTheServersOwnUser(t *testing.T) {
 		c := exec.Command(curl, "-s", "-o", "/dev/null", "-w", "%{http_code}", s.URL+path)
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 		out, err := c.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		if got := strings.TrimSpace(string(out)); got != want {
 			t.Errorf("%s is answered %s to nobody, want %s", path, got, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // oneNode is a directory of one node.
@@ -31,9 +32,7 @@ func BenchmarkWhere(b *testing.B) {
 	} {
 		b.Run(expr, func(b *testing.B) {
 			w, err := conditions.Compile(expr)
-			if err != nil {
-				b.Fatal(err)
-			}
+			testenv.Must(b, err)
 			x := newConditionState(w, oneNodeView())
 			s := event.State{Node: 7, Check: 9, Status: model.Critical, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 			b.ReportAllocs()

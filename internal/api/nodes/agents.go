@@ -201,9 +201,7 @@ func (p agentPlace) compare(o agentPlace) int {
 	return cmp.Or(compareVersions(p.version, o.version), cmp.Compare(o.trouble, p.trouble), cmp.Compare(p.name, o.name))
 }
 
-func (p agentPlace) String() string {
-	return fmt.Sprintf("%d %s %s", p.trouble, p.name, p.version)
-}
+func (p agentPlace) String() string { return fmt.Sprintf("%d %s %s", p.trouble, p.name, p.version) }
 
 func parseAgentPlace(text string) (p agentPlace, err error) {
 	trouble, rest, ok := strings.Cut(text, " ")

@@ -157,9 +157,7 @@ func joinTokenOf(t pki.JoinToken) v1.JoinToken {
 
 func (s *request) createJoinToken(ctx context.Context, in *struct{ Body v1.JoinTokenRequest }) (*op.Body[v1.JoinToken], error) {
 	r := in.Body
-	if r.Namespace == "" {
-		r.Namespace = model.DefaultNamespaceName
-	}
+	r.Namespace = cmp.Or(r.Namespace, model.DefaultNamespaceName)
 	if err := s.RequireNamespace(ctx, r.Namespace); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
@@ -17,9 +18,7 @@ import (
 func room(t *testing.T, settings ...string) (p *Pending, list func() queue.Info, pass func(time.Duration)) {
 	t.Helper()
 	set, err := queue.ParseSettings(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, err)
 	now := time.Unix(1e9, 0)
 	queues := queue.NewRegistry(set)
 	p = NewPending(queues, func() time.Time { return now })
@@ -76,9 +75,7 @@ func TestPendingSlowsDown(t *testing.T) {
 		return err
 	}
 	for n := range tries.Burst {
-		if err := ask(n); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, ask(n))
 	}
 	if err := ask(100); model.ClassOf(err) != model.Limited {
 		t.Errorf("one more: %v", err)
@@ -96,9 +93,7 @@ func TestPendingIsFoundByNameOrKey(t *testing.T) {
 	p, _, pass := room(t)
 	ask := func(key, name, whence string) time.Duration {
 		again, err := p.Ask(key, pki.EnrolRequest{Name: name, Whence: whence})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return again
 	}
 	one, two, three := strings.Repeat("a", 64), strings.Repeat("ab", 32), strings.Repeat("c", 64)

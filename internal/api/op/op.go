@@ -8,6 +8,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -99,9 +100,7 @@ const (
 func Handle[R, I, O any](s Subject[R], o huma.Operation, need access.Need, fn func(R, context.Context, *I) (*O, error)) {
 	s.declare(o.OperationID, need)
 	o.Middlewares = append(huma.Middlewares{s.authorize(need)}, o.Middlewares...)
-	if o.MaxBodyBytes == 0 {
-		o.MaxBodyBytes = maxBody
-	}
+	o.MaxBodyBytes = cmp.Or(o.MaxBodyBytes, maxBody)
 	o.BodyReadTimeout = BodyTimeout
 	timeout := changeTimeout
 	if o.Method == http.MethodGet {

@@ -1,6 +1,7 @@
 package op
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,17 +23,13 @@ type StatusRecorder struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (r *StatusRecorder) WriteHeader(status int) {
-	if r.Status == 0 {
-		r.Status = status
-	}
+	r.Status = cmp.Or(r.Status, status)
 	r.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (r *StatusRecorder) Write(p []byte) (int, error) {
-	if r.Status == 0 {
-		r.Status = http.StatusOK
-	}
+	r.Status = cmp.Or(r.Status, http.StatusOK)
 	return r.ResponseWriter.Write(p)
 }
 

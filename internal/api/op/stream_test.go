@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // pipes is a listener of connections within the process.
@@ -46,9 +48,7 @@ func TestQuietStreamStaysOpen(t *testing.T) {
 		}}
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://server.example.org/", nil)
 		answer, err := client.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		lines, n := bufio.NewScanner(answer.Body), 0
 		for lines.Scan() {
 			n++

@@ -323,9 +323,7 @@ func (x *execution) askNode(node model.NodeID) error {
 			return x.end(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
 		}
 		run.Chunk = chunk.ID
-		if timeout == 0 {
-			timeout = chunk.Timeout + answerGrace + turnGrace
-		}
+		timeout = cmp.Or(timeout, chunk.Timeout+answerGrace+turnGrace)
 	}
 	if err := x.runs.Ask(node, run); err != nil {
 		var said *model.Error

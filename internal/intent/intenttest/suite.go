@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 var who = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "because", Owner: "team"}
@@ -31,9 +32,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 	commit := func(t *testing.T, s intent.Store, writes ...intent.Write) intent.CommitResult {
 		t.Helper()
 		c, err := s.Commit(ctx, who, writes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return c
 	}
 
@@ -166,9 +165,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		var after intent.Key
 		for {
 			page, err := s.List(ctx, intent.ListQuery{Kind: "Group", After: after, Limit: 5})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, err)
 			if len(page) == 0 {
 				break
 			}
@@ -310,9 +307,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 		s := open()
 		begin := func(incarnation uint64) {
 			t.Helper()
-			if err := s.BeginLife(ctx, incarnation); err != nil {
-				t.Fatal(err)
-			}
+			testenv.Must(t, s.BeginLife(ctx, incarnation))
 		}
 		begin(1 << 63) // the first life: nothing to skip
 		commit(t, s, put("Check", "default", "a", `{}`, 0))
@@ -321,9 +316,7 @@ func Run(t *testing.T, fresh func(t *testing.T) (open func() intent.Store)) {
 			t.Fatalf("the same life: id %d", c.Rows[0].ID)
 		}
 		begin(5)
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, s.Close())
 		s = open()
 		defer s.Close()
 		begin(5)

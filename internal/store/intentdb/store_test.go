@@ -13,14 +13,13 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func opener(t *testing.T, dsn string) func() intent.Store {
 	return func() intent.Store {
 		s, err := intentdb.Open(t.Context(), dsn, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		return s
 	}
 }
@@ -41,13 +40,9 @@ func TestAPlannerOverRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
 		s, err := intentdb.Open(t.Context(), path, time.Now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		p := plan.New(plan.Options{Store: s, Epoch: 1})
-		if err := p.Load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, p.Load(t.Context()))
 		return s, p
 	}
 	s, p := open()
@@ -60,15 +55,11 @@ func TestAPlannerOverRestarts(t *testing.T) {
 		body, err := json.Marshal(model.Resource{
 			APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: "default"}, Spec: spec,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		_, err = s.Commit(t.Context(), intent.Actor{User: "test"}, []intent.Write{{
 			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: body, Expect: -1,
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.Must(t, err)
 		wake <- struct{}{}
 	}
 	next := func() model.NodeID {
@@ -98,9 +89,7 @@ func TestAPlannerOverRestarts(t *testing.T) {
 	if !first.Generation.Less(second.Generation) {
 		t.Errorf("generations %v and %v", first.Generation, second.Generation)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.Must(t, s.Close())
 
 	s, p = open()
 	defer s.Close()
