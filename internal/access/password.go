@@ -156,9 +156,8 @@ const (
 // is told whether the password was wrong.
 type Admit func(ctx context.Context) (done func(wrong bool), err error)
 
-// passwordCache holds the outcome of passwords of programs: a fleet has few, and shows them all at
-// once. Keys are keyed hashes of name, password and the stored hash, so that a new password counts
-// at once.
+// passwordCache holds the outcome of passwords of programs: a fleet has few, and shows them all at once. Keys are
+// keyed hashes of name, password and the stored hash, so that a new password counts at once.
 type passwordCache struct {
 	comparing chan struct{} // at most two at a time; passwords of people have a bound of their own
 	key       [32]byte

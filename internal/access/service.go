@@ -28,8 +28,7 @@ type Options struct {
 	Logger *slog.Logger     // nil: none
 }
 
-// Service keeps users and tokens, and answers from memory whose a token is. It is safe for
-// concurrent use.
+// Service keeps users and tokens, and answers from memory whose a token is. It is safe for concurrent use.
 type Service struct {
 	opts     Options
 	index    index
@@ -161,8 +160,7 @@ func (x *index) user(name string) (userRow, bool) {
 	return u, ok
 }
 
-// token finds a token by its sum. A session has the grants that its user has now; without its
-// user it is none.
+// token finds a token by its sum. A session has the grants that its user has now; without its user it is none.
 func (x *index) token(sum [32]byte) (AccessToken, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

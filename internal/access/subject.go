@@ -19,8 +19,7 @@ type Subject struct {
 // May reports whether the subject may do this in a namespace.
 func (s *Subject) May(verb Verb, namespace string) bool { return s.levelIn(namespace) >= int(verb) }
 
-// MayEverywhere reports whether the subject may do this in every namespace, those that do not
-// exist yet included.
+// MayEverywhere reports whether the subject may do this in every namespace, those that do not exist yet included.
 func (s *Subject) MayEverywhere(verb Verb) bool { return level(s.Role) >= int(verb) }
 
 // MayRun reports whether the subject may run commands on nodes of a namespace.
@@ -98,8 +97,7 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns the caller of a request; the zero Caller, which may do nothing, where the
-// request carries none.
+// CallerOf returns the caller of a request; the zero Caller, which may do nothing, where the request carries none.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c
@@ -157,8 +155,7 @@ const (
 	Namespaced
 )
 
-// Need is the declaration of one operation of the API when it is registered. The zero value is no
-// declaration.
+// Need is the declaration of one operation of the API when it is registered. The zero value is no declaration.
 type Need struct {
 	Verb  Verb
 	Kind  string // a kind of resources, or a singular noun: event, problem, queue

@@ -89,9 +89,8 @@ func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, passw
 	return password, s.commit(ctx, by, []intent.Write{{Key: userKey(u.Name), Body: body}})
 }
 
-// Grant replaces the grants of a user and returns the user as it is then. The user's sessions have
-// them at once; tokens of that name that permit more end in the same transaction. The last
-// administrator stays one.
+// Grant replaces the grants of a user and returns the user as it is then. The user's sessions have them at once;
+// tokens of that name that permit more end in the same transaction. The last administrator stays one.
 func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Grants) (User, error) {
 	if err := g.Validate(); err != nil {
 		return User{}, err

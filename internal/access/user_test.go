@@ -128,8 +128,7 @@ func TestOwnPassword(t *testing.T) {
 	}
 }
 
-// Who logs in again and again does not fill the store: what expired goes, and beyond
-// fifty sessions the oldest end.
+// Who logs in again and again does not fill the store: what expired goes, and beyond fifty sessions the oldest end.
 func TestSessionsAreBounded(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	if _, _, err := w.CreateToken(ctx, ada, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Minute)}); err != nil {

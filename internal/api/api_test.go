@@ -532,8 +532,7 @@ func TestAWrongMethodHearsTheRightOnes(t *testing.T) {
 	}
 }
 
-// documented finds the statuses that the OpenAPI page lists for a request; nil: the page
-// does not know its path.
+// documented finds the statuses that the OpenAPI page lists for a request; nil: the page does not know its path.
 func documented(t testing.TB, r *apitest.Rig) func(*http.Request) []string {
 	t.Helper()
 	request := httptest.NewRequest("GET", "/api/v1/openapi.json", nil)

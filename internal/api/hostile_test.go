@@ -164,8 +164,7 @@ func TestHostileYAML(t *testing.T) {
 	}
 }
 
-// Who may only look sees no secret, in no page; what an administrator reads can be
-// applied again.
+// Who may only look sees no secret, in no page; what an administrator reads can be applied again.
 func TestSecretsAreForThoseWhoMayWrite(t *testing.T) {
 	r := apitest.New(t)
 	ctx := t.Context()

@@ -52,8 +52,7 @@ func (e Events) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, e
 	return get[v1.EntryList](ctx, e.c, "/history", query)
 }
 
-// Trace returns the chain from the declaration of a check on a node to its notifications; check may
-// be empty.
+// Trace returns the chain from the declaration of a check on a node to its notifications; check may be empty.
 func (e Events) Trace(ctx context.Context, namespace, node, check string) (v1.Trace, error) {
 	path := "/why/" + namespace + "/" + node
 	if check != "" {
@@ -136,8 +135,7 @@ func (n Notifications) EndSilence(ctx context.Context, namespace, name, note str
 	return post[v1.Silenced](ctx, n.c, "/silences/"+namespace+"/"+name+"/end", v1.Action{Note: note})
 }
 
-// TestRoute returns the notifications that a problem would cause; status and severity may be empty,
-// the time zero.
+// TestRoute returns the notifications that a problem would cause; status and severity may be empty, the time zero.
 func (n Notifications) TestRoute(ctx context.Context, namespace, node, check string, at time.Time, status, severity string) (v1.RouteTest, error) {
 	query := queryOf("status", status, "severity", severity, "at", timeParam(at.UTC()))
 	return get[v1.RouteTest](ctx, n.c, "/routetest/"+namespace+"/"+node+"/"+check, query)

@@ -43,8 +43,7 @@ func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name 
 	return get[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
 }
 
-// List returns a page of resources; namespace empty: of all namespaces. With state it also holds
-// their states.
+// List returns a page of resources; namespace empty: of all namespaces. With state it also holds their states.
 func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
 	query := queryOf("state", boolParam(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", intParam(limit))
 	return get[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), query)

@@ -50,8 +50,7 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// Written returns the places of all decoded fields; flaws recorded from the given number on
-// belong to this document.
+// Written returns the places of all decoded fields; flaws recorded from the given number on belong to this document.
 func (d *Decoder) Written(from int) Written {
 	w := Written{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {

@@ -22,11 +22,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Decode decodes one document, YAML or JSON, into the value that v points to. It is strict: an
-// unknown field, a wrong type, a duration without unit are flaws with file, line and a hint.
-// check then validates the value and names fields as decoding does: agents[0].checks[1].ttl; its
-// argument tells a field that is written (count: 0) from one that is left out. All flaws come in
-// one Invalid error, in the order of the file; they are its cause.
+// Decode decodes one document, YAML or JSON, into the value that v points to. It is strict: an unknown field, a wrong
+// type, a duration without unit are flaws with file, line and a hint. check then validates the value and names fields
+// as decoding does: agents[0].checks[1].ttl; its argument tells a field that is written (count: 0) from one that is
+// left out. All flaws come in one Invalid error, in the order of the file; they are its cause.
 func Decode(file string, data []byte, v any, check func(written func(field string) bool) model.Flaws) error {
 	r := NewReader(file)
 	docs := slices.DeleteFunc(r.Documents(data), func(t *Tree) bool { return t.kind == null })
@@ -59,9 +58,8 @@ type Written struct {
 	flawed []string         // fields that could not be decoded
 }
 
-// Place fills in file, line and column of the flaws of validation: the place of the field or,
-// where it is absent, of the nearest field around it. It drops flaws that only follow from a
-// field that could not be decoded.
+// Place fills in file, line and column of the flaws of validation: the place of the field or, where it is absent, of
+// the nearest field around it. It drops flaws that only follow from a field that could not be decoded.
 func (w *Written) Place(flaws model.Flaws) model.Flaws {
 	flaws = slices.DeleteFunc(flaws, w.followsFrom)
 	for _, f := range flaws {
@@ -190,8 +188,7 @@ func (d *Decoder) rightName(t reflect.Type, word, at string) string {
 	return "fields here: " + strings.Join(names, ", ")
 }
 
-// findField returns the path of a field of this name in a spec, the nearest to its root; empty:
-// none.
+// findField returns the path of a field of this name in a spec, the nearest to its root; empty: none.
 func findField(t reflect.Type, word, path string, depth int) string {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()

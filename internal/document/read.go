@@ -77,8 +77,7 @@ func (r *Reader) notJSON(data []byte, offset int64, err error) []*Tree {
 	return nil
 }
 
-// unlikeYAML matches parts of JSON strings that YAML reads in another way: surrogate
-// pairs, and raw line separators.
+// unlikeYAML matches parts of JSON strings that YAML reads in another way: surrogate pairs, and raw line separators.
 var unlikeYAML = regexp.MustCompile(`\\(?:u[dD][89a-bA-B][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.)|[\x{85}\x{2028}\x{2029}]`)
 
 // yamlOfJSON writes a JSON text so that YAML reads the same of it.

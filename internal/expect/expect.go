@@ -1,19 +1,16 @@
 // Package expect is the deadline engine: a missed keepalive and an overdue TTL are both
 // an id whose deadline passed on the journal's listening time.
 //
-// In: ids with deadlines, and the present time. Out: the ids whose deadline passed. It
-// owns no goroutine, no lock and no clock: the caller passes the time and guards the
-// engine with a mutex of its own. Ids are small dense numbers (slots of the view).
-// Start at Engine.
+// In: ids with deadlines, and the present time. Out: the ids whose deadline passed. It owns no goroutine, no lock and
+// no clock: the caller passes the time and guards the engine with a mutex of its own. Ids are small dense numbers
+// (slots of the view). Start at Engine.
 package expect
 
-// Engine holds at most one deadline per id. Times are nanoseconds of listening
-// time; zero means none.
+// Engine holds at most one deadline per id. Times are nanoseconds of listening time; zero means none.
 //
-// Deadlines are refreshed far more often than they pass, so a refresh to a later
-// time is one store: the id's heap entry keeps its old time, and Expired pushes it
-// again when that time comes. Invariant: an id with a deadline has a heap entry at
-// that time or earlier. The zero value is ready.
+// Deadlines are refreshed far more often than they pass, so a refresh to a later time is one store: the id's heap
+// entry keeps its old time, and Expired pushes it again when that time comes. Invariant: an id with a deadline has a
+// heap entry at that time or earlier. The zero value is ready.
 type Engine struct {
 	due   []int64 // by id: the deadline
 	armed []int64 // by id: time of its one valid entry; zero: none
@@ -53,8 +50,7 @@ func (e *Engine) Due(id uint32) int64 {
 	return e.due[id]
 }
 
-// Next returns a lower bound of all deadlines, zero for none. The earliest deadline
-// may be later.
+// Next returns a lower bound of all deadlines, zero for none. The earliest deadline may be later.
 func (e *Engine) Next() int64 {
 	if len(e.heap) == 0 {
 		return 0
@@ -62,9 +58,8 @@ func (e *Engine) Next() int64 {
 	return e.heap[0].at
 }
 
-// Expired appends to dst every id whose deadline is at or before now, and clears
-// those deadlines. The order depends on earlier calls: a caller that needs the same
-// order after a restore sorts.
+// Expired appends to dst every id whose deadline is at or before now, and clears those deadlines. The order depends
+// on earlier calls: a caller that needs the same order after a restore sorts.
 func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	for len(e.heap) > 0 && e.heap[0].at <= now {
 		top := e.pop()

@@ -201,8 +201,7 @@ func TestInstancesOfAnImageAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-// counted is a store that counts its transactions.
-// countingStore counts queries and transactions.
+// counted is a store that counts its transactions. countingStore counts queries and transactions.
 type countingStore struct {
 	intent.Store
 	w *world

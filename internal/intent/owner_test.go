@@ -257,8 +257,7 @@ func TestPruneIsGuarded(t *testing.T) {
 	}
 }
 
-// Two pipelines apply the same folder at the same time: the second hears it, and nothing
-// of it is kept.
+// Two pipelines apply the same folder at the same time: the second hears it, and nothing of it is kept.
 func TestTwoAppliesMeet(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	slow := check("x")

@@ -175,8 +175,7 @@ func TestWhatThingsHangOn(t *testing.T) {
 	}
 }
 
-// A trusted group is made of what machines cannot say; what else is refused with what to
-// write instead.
+// A trusted group is made of what machines cannot say; what else is refused with what to write instead.
 func TestTrustedGroupsAreMadeOfTrust(t *testing.T) {
 	w := newWorld(t)
 	group := func(name string, spec model.GroupSpec) model.Resource {

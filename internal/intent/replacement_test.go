@@ -403,8 +403,7 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 	}
 }
 
-// A node that is renamed is the same node, and everything that names it follows in the
-// same commit.
+// A node that is renamed is the same node, and everything that names it follows in the same commit.
 func TestRename(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	uid := uuid.New()

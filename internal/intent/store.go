@@ -8,9 +8,8 @@ import (
 // Store keeps rows and their changes. All of one Commit is one transaction.
 // Implementations: internal/store/intentdb (SQLite and PostgreSQL). Safe for concurrent use.
 type Store interface {
-	// Commit writes all rows or none, gives ids to new ones, records the changes and
-	// returns the new revision. Every Put and Delete states the revision it expects
-	// of the row (Expect); a difference is a model.Conflict.
+	// Commit writes all rows or none, gives ids to new ones, records the changes and returns the new revision. Every
+	// Put and Delete states the revision it expects of the row (Expect); a difference is a model.Conflict.
 	Commit(ctx context.Context, by Actor, writes []Write) (CommitResult, error)
 	// Get returns a model.NotFound error where there is no such row.
 	Get(ctx context.Context, key Key) (Row, error)

@@ -60,8 +60,7 @@ type Definition[S model.Spec] struct {
 	FromSensu func(spec S) string
 	Columns   []Column[S]
 	Details   func(view View, spec S) []Detail
-	// Effect says where a resource lands; the warning says why it lands nowhere. changed: the
-	// apply has changed it.
+	// Effect says where a resource lands; the warning says why it lands nowhere. changed: the apply has changed it.
 	Effect func(r *model.Resource, spec S, l Placement, changed bool) (note, warning string)
 }
 
@@ -298,8 +297,7 @@ func hide(m map[string]string) map[string]string {
 	return out
 }
 
-// Bounds of a spec. The protocol (internal/wire/chunk.go) and the assignment of one node bound
-// specs of agents, too.
+// Bounds of a spec. The protocol (internal/wire/chunk.go) and the assignment of one node bound specs of agents, too.
 const (
 	maxNote          = 1024     // of a reason
 	maxAnnotation    = 64 << 10 // bytes

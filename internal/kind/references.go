@@ -237,8 +237,7 @@ func (l Placement) nodes() string {
 	return nodes
 }
 
-// Effect says where a resource lands, and warns where it lands nowhere. changed: an apply has
-// just changed it.
+// Effect says where a resource lands, and warns where it lands nowhere. changed: an apply has just changed it.
 func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
 	k := r.find(res.Kind)
 	switch {

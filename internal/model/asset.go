@@ -121,8 +121,7 @@ func AssetEnvironment(inherited []string, own map[string]string, assets []AssetD
 	return env
 }
 
-// AssetVariable returns the variable that holds an asset's folder, as in Sensu: CHECK_PLUGINS_PATH for
-// check-plugins.
+// AssetVariable returns the variable that holds an asset's folder, as in Sensu: CHECK_PLUGINS_PATH for check-plugins.
 func AssetVariable(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	return strings.Map(func(r rune) rune {

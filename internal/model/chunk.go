@@ -11,10 +11,9 @@ type ChunkKind uint32
 // ChunkCheck is the kind of chunks that tell an agent to run a check.
 const ChunkCheck ChunkKind = 1
 
-// Chunk is one compiled definition of a unit: a declared thing that lands on nodes.
-// The header is the same for all kinds; the body is typed by Kind. Chunks are
-// content-addressed, shared by every node that has them, immutable once sealed, and
-// kept while the journal, a snapshot or a spool can name them.
+// Chunk is one compiled definition of a unit: a declared thing that lands on nodes. The header is the same for all
+// kinds; the body is typed by Kind. Chunks are content-addressed, shared by every node that has them, immutable once
+// sealed, and kept while the journal, a snapshot or a spool can name them.
 type Chunk struct {
 	ID        ChunkID
 	Hash      [16]byte // first half of SHA-256 of the encoded chunk (wire.AppendChunk)

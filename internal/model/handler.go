@@ -183,9 +183,8 @@ func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpe
 	return out, slices.DeleteFunc(hidden, func(s string) bool { return s == "" }), nil
 }
 
-// A handler names Secrets wherever a key, a password or a secret address stands, and in the
-// environment of its command. The server reads them when it sends: they stand in no row, no
-// message and no log.
+// A handler names Secrets wherever a key, a password or a secret address stands, and in the environment of its
+// command. The server reads them when it sends: they stand in no row, no message and no log.
 
 // eachSecret visits all secret texts of a handler. The server reads them when it sends: they stand in no row,
 // message or log.
@@ -239,8 +238,7 @@ func (s *HandlerSpec) QualifyReferences(namespace string) {
 	s.Secrets = wholeSecrets(namespace, s.Secrets)
 }
 
-// Secrets in the environment of a command that the server runs, a handler's or a mutator's: one way
-// for both.
+// Secrets in the environment of a command that the server runs, a handler's or a mutator's: one way for both.
 
 // namedIn returns the Secrets that a command names.
 func namedIn(secrets []CommandSecret) (list []NamedSecret) {

@@ -257,8 +257,7 @@ func (d Perfdatum) Append(dst []byte) []byte {
 
 func appendNumber(dst []byte, v float64) []byte { return strconv.AppendFloat(dst, v, 'f', -1, 64) }
 
-// Range is a threshold by the Nagios convention: a value outside Start … End alerts,
-// or, with Inside, one within.
+// Range is a threshold by the Nagios convention: a value outside Start … End alerts, or, with Inside, one within.
 type Range struct {
 	Start, End float64 // may be infinite
 	Inside     bool

@@ -116,8 +116,7 @@ type NodeSpec struct {
 	MayJoin []string `json:"mayJoin,omitempty"`
 	// Values for {{ .props.NAME }} on this node; they win over all others.
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
-	// The switch or router between it and everything else: while that is down, problems of this node notify
-	// nobody.
+	// The switch or router between it and everything else: while that is down, problems of this node notify nobody.
 	Upstream *Upstream `json:"behind,omitempty"`
 	// How often the agent must be heard, and the receivers of its keepalive.
 	Keepalive *Keepalive `json:"keepalive,omitempty"`
@@ -209,8 +208,7 @@ type GroupSpec struct {
 	// Allows agents to join the group by themselves.
 	SelfJoin bool `json:"selfJoin,omitempty"`
 	// Guarantees that no machine brings itself in: the group consists of lists, of groups that operators and join
-	// tokens assign, of a condition over their labels, and of other trusted groups. Secrets and policies require
-	// it.
+	// tokens assign, of a condition over their labels, and of other trusted groups. Secrets and policies require it.
 	Trusted bool `json:"trusted,omitempty"`
 	// Values for {{ .props.NAME }} on its nodes. If two groups disagree, the nodes in both, and only those, have
 	// an error.
@@ -247,9 +245,8 @@ type CheckSpec struct {
 	Command *Command `json:"command,omitempty"`
 	// A probe that is built into the agent and needs no package on the node.
 	Probe *Probe `json:"probe,omitempty"`
-	// No agent runs it. Its results come from outside, such as alerts of a Prometheus or events that a program
-	// hands to its Sensu agent. It may set only alert, severity, ttl, maxOutput, dependsOn, pipelines and
-	// disabled.
+	// No agent runs it. Its results come from outside, such as alerts of a Prometheus or events that a program hands
+	// to its Sensu agent. It may set only alert, severity, ttl, maxOutput, dependsOn, pipelines and disabled.
 	Passive bool `json:"passive,omitempty"`
 	// How often it runs. Each node has a fixed offset of its own within the interval.
 	Interval Duration `json:"interval,omitempty"`
@@ -271,8 +268,7 @@ type CheckSpec struct {
 	Secrets []CommandSecret `json:"secrets,omitempty"`
 	// Text for the command's standard input; default empty.
 	Stdin string `json:"stdin,omitempty"`
-	// Assets of the command and the hooks, of the same namespace or shared/NAME. Their programs come first in
-	// PATH.
+	// Assets of the command and the hooks, of the same namespace or shared/NAME. Their programs come first in PATH.
 	Assets []string `json:"assets,omitempty"`
 	// The user the command runs as; default the agent's.
 	RunAs string `json:"runAs,omitempty"`
@@ -335,11 +331,9 @@ type Probe struct {
 type Hook struct {
 	// The title of its output; with hook, default that name.
 	Name string `json:"name,omitempty"`
-	// Results that start it: ok, warning, critical, unknown, non-ok, or an exit code of the command, such as
-	// "127".
+	// Results that start it: ok, warning, critical, unknown, non-ok, or an exit code of the command, such as "127".
 	When []string `json:"when"`
-	// As a check's command: a text is run by the shell, a list without one, with the check's
-	// env and runAs.
+	// As a check's command: a text is run by the shell, a list without one, with the check's env and runAs.
 	Command *Command `json:"command,omitempty"`
 	// Kept from Sensu: the Hook whose command and timeout it is, of the same namespace or
 	// shared/NAME, instead of command.

@@ -201,8 +201,7 @@ type Workflow struct {
 	// Filters that an event has to pass, in this order, of the same namespace or shared/NAME; is_incident,
 	// not_silenced and has_metrics are built in.
 	Filters []string `json:"filters,omitempty"`
-	// A Mutator, of the same namespace or shared/NAME; json (the default) and only_check_output
-	// are built in.
+	// A Mutator, of the same namespace or shared/NAME; json (the default) and only_check_output are built in.
 	Mutator string `json:"mutator,omitempty"`
 	// The Handler that gets the event, of the same namespace or shared/NAME.
 	Handler string `json:"handler"`

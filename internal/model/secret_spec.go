@@ -52,8 +52,7 @@ type Vault struct {
 type CommandSecret struct {
 	// The variable for the command, and for the hooks of a check.
 	Env string `json:"env"`
-	// The Secret, of the same namespace or shared/NAME. A handler or mutator needs one whose value the server
-	// knows.
+	// The Secret, of the same namespace or shared/NAME. A handler or mutator needs one whose value the server knows.
 	Secret string `json:"secret"`
 }
 

@@ -44,9 +44,8 @@ func (e *MissingError) Error() string { return fmt.Sprintf("property %q %s", e.P
 // ok is false for an unset property.
 type PropertyValues func(name string) (value []byte, conflict string, ok bool)
 
-// ParseTemplate reads a template. With shell, every value will be quoted for the
-// POSIX shell, and a variable in a place where that cannot be done safely is an
-// error. Errors are *TemplateError.
+// ParseTemplate reads a template. With shell, every value will be quoted for the POSIX shell, and a variable in a
+// place where that cannot be done safely is an error. Errors are *TemplateError.
 func ParseTemplate(text string, shell bool) (*Template, error) {
 	t := &Template{}
 	scan := shellScan{on: shell}
@@ -195,8 +194,7 @@ func isPathByte(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// parseAction reads one {{ … }} that begins at start and returns where it ends. A
-// part without path is literal text.
+// parseAction reads one {{ … }} that begins at start and returns where it ends. A part without path is literal text.
 func parseAction(text string, start int) (end int, part templatePart, err error) {
 	fail := func(at int, format string, args ...any) (int, templatePart, error) {
 		return 0, templatePart{}, &TemplateError{at + 1, fmt.Sprintf(format, args...)}

@@ -97,8 +97,7 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
-// FuzzCompile checks that a condition compiles or is refused with a reason, and that a compiled one
-// evaluates.
+// FuzzCompile checks that a condition compiles or is refused with a reason, and that a compiled one evaluates.
 func FuzzCompile(f *testing.F) {
 	for _, expr := range []string{
 		``, `true`, `node.labels.env == "prod"`, `"web" in node.groups && node.facts.os != ""`, `node.labels.exists(k, k == "a")`,

@@ -30,8 +30,7 @@ const (
 // them. Empty: no certain property can be looked up.
 func (c *Condition) Needs() []Need { return c.compiled.needs }
 
-// needsOf extracts the needs from the operands of &&. whole reports that they are the entire
-// condition.
+// needsOf extracts the needs from the operands of &&. whole reports that they are the entire condition.
 func needsOf(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
 		left, wholeLeft := needsOf(a, e.AsCall().Args()[0])
@@ -44,8 +43,7 @@ func needsOf(a *ast.AST, e ast.Expr) (needs []Need, whole bool) {
 	return nil, false
 }
 
-// needOf extracts the need of a single expression; ok reports that the need is the entire
-// expression.
+// needOf extracts the need of a single expression; ok reports that the need is the entire expression.
 func needOf(a *ast.AST, e ast.Expr) (n Need, ok bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		return Need{Of: HasLabel, Key: e.AsSelect().FieldName()}, variable(a, e.AsSelect().Operand()) == "node.labels"

@@ -100,8 +100,7 @@ func evaluate(t interface {
 	return c.Evaluate(n)
 }
 
-// TestSameTextIsOneCondition checks that equal texts share a condition, also after others were
-// freed.
+// TestSameTextIsOneCondition checks that equal texts share a condition, also after others were freed.
 func TestSameTextIsOneCondition(t *testing.T) {
 	const expr = `node.labels.env == "prod" && node.name == "web1"`
 	first, err := Compile(expr)

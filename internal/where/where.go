@@ -1,9 +1,8 @@
 // Package where compiles and evaluates conditions: CEL over the variables of a node (targets and
 // groups) and over further variables that a caller declares (events, in the API).
 //
-// Compile bounds a condition in length, depth and cost, so evaluating it over a whole fleet needs
-// no counting. Evaluation uses one reused Node instead of a map per node: half a microsecond,
-// without allocations of its own.
+// Compile bounds a condition in length, depth and cost, so evaluating it over a whole fleet needs no counting.
+// Evaluation uses one reused Node instead of a map per node: half a microsecond, without allocations of its own.
 //
 // The package has no goroutines and no locks. Start reading at Condition (over a node), then
 // Language (compilation of any condition) and node.go.
@@ -218,8 +217,7 @@ func Compile(expr string) (*Condition, error) {
 	return c, nil
 }
 
-// ReadsGroups reports whether the condition reads node.groups, which a group's own `where` must
-// not.
+// ReadsGroups reports whether the condition reads node.groups, which a group's own `where` must not.
 func (c *Condition) ReadsGroups() bool { return c.readsGroups }
 
 // Trusted returns an error if the condition reads values that a machine reports about itself; a

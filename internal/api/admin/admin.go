@@ -1,6 +1,5 @@
-// Package admin is the operator's listener: metrics, health, profiles, queues, and the rest of
-// muster debug bundle. It needs no token: Local admits programs of the server's own user and of
-// root on this machine.
+// Package admin is the operator's listener: metrics, health, profiles, queues, and the rest of muster debug bundle.
+// It needs no token: Local admits programs of the server's own user and of root on this machine.
 //
 // Start reading at Handler.
 package admin
@@ -48,10 +47,9 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// Local admits programs of the server's own user and of root on this machine to profiles, log,
-// settings and states, without a token, on whatever address the admin listener is bound. Metrics
-// and health need neither. A page in a browser is refused: its request has the name of another
-// host, or a header with another origin.
+// Local admits programs of the server's own user and of root on this machine to profiles, log, settings and states,
+// without a token, on whatever address the admin listener is bound. Metrics and health need neither. A page in a
+// browser is refused: its request has the name of another host, or a header with another origin.
 func Local(next http.Handler) http.Handler { return local(next, ownPeer) }
 
 func local(next http.Handler, own func(peer, us netip.AddrPort) bool) http.Handler {

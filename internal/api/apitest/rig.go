@@ -1,6 +1,5 @@
-// Package apitest runs the API over real stores, planner and view in one test
-// process. Only the journal is played: a result becomes a commit at once, at the
-// rig's own time.
+// Package apitest runs the API over real stores, planner and view in one test process. Only the journal is played: a
+// result becomes a commit at once, at the rig's own time.
 //
 // Goroutines: the view's. One lock, over the rig's clock and journal.
 package apitest
@@ -74,8 +73,7 @@ type Rig struct {
 	Before   func()           // runs between the order of an action and its record; nil: nothing
 }
 
-// New makes a rig that lives as long as the test. Its clock stands at noon of
-// 2026-11-20 UTC until Advance.
+// New makes a rig that lives as long as the test. Its clock stands at noon of 2026-11-20 UTC until Advance.
 func New(t testing.TB) *Rig { return NewWith(t, kind.All()) }
 
 // NewWith is New for a server that knows other kinds of resources.
@@ -170,8 +168,7 @@ func (r *Rig) agent(id model.NodeID) (v1.AgentSession, bool) {
 	return a, ok
 }
 
-// connected reports whether a node has a session. Until the first call of Session every second node
-// has one.
+// connected reports whether a node has a session. Until the first call of Session every second node has one.
 func (r *Rig) connected(id model.NodeID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

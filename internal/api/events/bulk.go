@@ -21,8 +21,7 @@ import (
 const (
 	maxBulkEvents   = 100_000 // of one request
 	bulkEventsShown = 10      // in an answer
-	// bulkWorkers write at the same time: actions that wait while the journal commits share the
-	// next commit.
+	// bulkWorkers write at the same time: actions that wait while the journal commits share the next commit.
 	bulkWorkers = 128
 	// bulkTimeout ends the work before the client's timeout of one minute.
 	bulkTimeout = 45 * time.Second

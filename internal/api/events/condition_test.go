@@ -56,8 +56,7 @@ func TestWhereIsBounded(t *testing.T) {
 	}
 }
 
-// What the language declares, the subject answers. (Compiling is fuzzed in
-// internal/where.)
+// What the language declares, the subject answers. (Compiling is fuzzed in internal/where.)
 func TestConditionsReadEveryVariable(t *testing.T) {
 	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Counters: event.Counters{Results: 5}, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 	for _, expr := range []string{

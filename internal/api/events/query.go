@@ -56,8 +56,7 @@ type Filter struct {
 // namespacesShown is the number of further namespaces that an answer counts.
 const namespacesShown = 5
 
-// CountNamespaces counts the events of every namespace except one, the most events that are not OK
-// first.
+// CountNamespaces counts the events of every namespace except one, the most events that are not OK first.
 func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	for id, c := range v.Events.CountsByNamespace() {
 		if name, ok := v.Directory.NamespaceName(id); ok && name != except && c.States > 0 {
@@ -223,9 +222,8 @@ func variables() []cel.EnvOption {
 	return list
 }
 
-// conditionState is the event that a condition reads: the activation of one request, reused from
-// event to event, so that a search through a million events allocates no map for each. It is not
-// safe for concurrent use.
+// conditionState is the event that a condition reads: the activation of one request, reused from event to event, so
+// that a search through a million events allocates no map for each. It is not safe for concurrent use.
 type conditionState struct {
 	where     *where.Compiled
 	directory view.Directory
@@ -253,8 +251,7 @@ func newConditionState(w *where.Compiled, v *view.View) *conditionState {
 	return x
 }
 
-// match reports whether the condition is true. An error of evaluation (an index out of range, say)
-// makes it false.
+// match reports whether the condition is true. An error of evaluation (an index out of range, say) makes it false.
 func (x *conditionState) match(s *event.State) (bool, error) {
 	if x.state = s; x.readsNode {
 		x.node.Read(s.Node)
@@ -266,8 +263,7 @@ func (x *conditionState) match(s *event.State) (bool, error) {
 // Parent implements interpreter.Activation.
 func (x *conditionState) Parent() interpreter.Activation { return nil }
 
-// ResolveName implements interpreter.Activation. It returns CEL's own values, which need no
-// conversion by reflection.
+// ResolveName implements interpreter.Activation. It returns CEL's own values, which need no conversion by reflection.
 func (x *conditionState) ResolveName(name string) (any, bool) {
 	s := x.state
 	switch name {

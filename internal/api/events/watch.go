@@ -89,8 +89,7 @@ func (s *request) stream(ctx context.Context, w http.ResponseWriter, allowed fun
 
 const revoked = "the token is not valid any more"
 
-// watchesPerToken bounds the watches of one token, so that it cannot take all of the server's (the
-// queue watches).
+// watchesPerToken bounds the watches of one token, so that it cannot take all of the server's (the queue watches).
 const watchesPerToken = 32
 
 // watchLimit counts the watches of each token.

@@ -1,6 +1,5 @@
-// Package explain answers muster why: for a node, the reasons for its groups and checks; for a
-// check on a node, the chain from its declaration to the last delivery, with the reason where the
-// chain ends early.
+// Package explain answers muster why: for a node, the reasons for its groups and checks; for a check on a node, the
+// chain from its declaration to the last delivery, with the reason where the chain ends early.
 //
 // Start reading at chain.follow.
 package explain
@@ -164,8 +163,7 @@ func (c *chain) routeHolds(problem string, known []v1.NotificationHold) (list []
 	return list, nil
 }
 
-// agentLinks adds links about the agent and its assignment, and keeps the state that later links
-// need.
+// agentLinks adds links about the agent and its assignment, and keeps the state that later links need.
 func (c *chain) agentLinks(st *event.State) {
 	agent := c.agentLink(c.node)
 	c.noAgent, c.stopped = !agent.Holds, !agent.Holds && c.Events.Summaries([]model.NodeID{c.node})[0].Stopped
@@ -239,8 +237,7 @@ func (c *chain) targetLink() (*model.CheckSpec, error) {
 	return spec, nil
 }
 
-// reasonWithoutResult is the first link that does not hold, or an explanation that there is no
-// result yet.
+// reasonWithoutResult is the first link that does not hold, or an explanation that there is no result yet.
 func (c *chain) reasonWithoutResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {

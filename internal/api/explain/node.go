@@ -177,8 +177,7 @@ func (s *request) assignmentLink(node model.NodeID) v1.Link {
 	return link
 }
 
-// resultDelay is the delay of a result above which it is late: agents batch results, and a busy
-// machine is slow.
+// resultDelay is the delay of a result above which it is late: agents batch results, and a busy machine is slow.
 const resultDelay = 10 * time.Second
 
 // schedule adds the schedule with the last and the next run.

@@ -1,6 +1,5 @@
-// Package inbound answers other systems: alerts of a Prometheus, as to an Alertmanager, and
-// callbacks of notification services. They authenticate in their own ways, so none of these is an
-// operation of the API.
+// Package inbound answers other systems: alerts of a Prometheus, as to an Alertmanager, and callbacks of notification
+// services. They authenticate in their own ways, so none of these is an operation of the API.
 //
 // Start reading at Register.
 package inbound

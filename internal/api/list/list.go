@@ -179,8 +179,7 @@ func (p *Period) Complete(now time.Time, length time.Duration) error {
 	return p.Validate()
 }
 
-// Where matches rows by a condition. (Types that inputs embed are exported, because huma reads
-// exported fields only.)
+// Where matches rows by a condition. (Types that inputs embed are exported, because huma reads exported fields only.)
 type Where struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items: row.name == \"ann\""`
 }
@@ -206,8 +205,7 @@ var overRows = where.Language{
 	Example: `row.name.startsWith("ci-")`, Options: rowVariables,
 }
 
-// overNodeRows is the language of conditions over rows that belong to a node. It also reads the
-// node as it is now.
+// overNodeRows is the language of conditions over rows that belong to a node. It also reads the node as it is now.
 var overNodeRows = where.Language{
 	Of: "row", MaxCost: 1_000_000, Reads: rowVariable + "; node.name, .namespace, .labels, .facts, .groups",
 	Example: `row.check == "disk" && node.labels.env == "prod"`, Options: rowVariables,

@@ -37,8 +37,7 @@ type listAgentsInput struct {
 	After        string `query:"after" maxLength:"2048" doc:"The next of the page before."`
 }
 
-// listAgents evaluates every agent that matches, some microseconds each, because the list is sorted
-// by their state.
+// listAgents evaluates every agent that matches, some microseconds each, because the list is sorted by their state.
 func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body[v1.AgentList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
@@ -107,8 +106,7 @@ func (s *request) listAgents(ctx context.Context, in *listAgentsInput) (*op.Body
 	return op.Answer(out), nil
 }
 
-// spoolingAfter is the age of the oldest result in the spool above which an agent counts as
-// spooling.
+// spoolingAfter is the age of the oldest result in the spool above which an agent counts as spooling.
 const spoolingAfter = time.Minute
 
 // agentState is the state of one agent while the list is made.

@@ -1,6 +1,5 @@
-// Package nodes answers about nodes and their agents: states, origins of labels and groups,
-// sessions, join tokens, machines that wait to be accepted, enrolment, and the life of a node
-// (rename, replace, retire).
+// Package nodes answers about nodes and their agents: states, origins of labels and groups, sessions, join tokens,
+// machines that wait to be accepted, enrolment, and the life of a node (rename, replace, retire).
 //
 // Goroutines: none. Locks, each taken alone: Pending.mu, attempts.mu, concurrentRequests.mu.
 //
@@ -16,8 +15,7 @@ import (
 
 // Options are the surroundings of nodes.
 type Options struct {
-	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with the
-	// server's addresses).
+	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with the server's addresses).
 	JoinTokens   intent.JoinTokens
 	NewJoinToken func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
 	Waiting      *Pending            // machines that wait to be accepted; nil: none may

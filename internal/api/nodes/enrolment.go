@@ -25,9 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/tries"
 )
 
-// Enrolments returns the Admit of pki.Enroller, which bounds the number of
-// machines that join at the same time. A request takes a place only when it has arrived whole, so
-// that a slow sender holds none.
+// Enrolments returns the Admit of pki.Enroller, which bounds the number of machines that join at the
+// same time. A request takes a place only when it has arrived whole, so that a slow sender holds none.
 func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err error) {
 	slots := queue.NewSlots(r, "enrolments")
 	return func(ctx context.Context) (func(), error) {
@@ -39,10 +38,9 @@ func Enrolments(r *queue.Registry) func(context.Context) (leave func(), err erro
 	}
 }
 
-// HandleEnrolment answers agents that enrol or renew their certificate on mux. Neither has a
-// caller yet, so attempts with wrong join tokens or certificates are throttled by network, as
-// passwords are. A token that was used up or has expired counts as no attempt; a deleted one counts
-// once, however often the machines of a network show it.
+// HandleEnrolment answers agents that enrol or renew their certificate on mux. Neither has a caller yet, so attempts
+// with wrong join tokens or certificates are throttled by network, as passwords are. A token that was used up or has
+// expired counts as no attempt; a deleted one counts once, however often the machines of a network show it.
 func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 	renewals := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_certificate_renewals_total", Help: "Requests of nodes for a new certificate, by outcome.",
@@ -257,10 +255,7 @@ func (s *request) retireNodes(ctx context.Context, in *struct{ Body v1.NodeRetir
 	}
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
 	applied, err := s.Intent.Retire(ctx, access.Author(ctx, in.Body.Message), keys, o)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), nil
+	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 
 func (s *request) tombstones(_ context.Context, in *struct {
@@ -274,10 +269,7 @@ func (s *request) tombstones(_ context.Context, in *struct {
 		})
 	}
 	items, err := list.Matching(s.View, in.Where, items)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}), nil
+	return op.Answer(v1.TombstoneList{Items: items[:min(in.Limit, len(items))], All: len(items)}), err
 }
 
 func (s *request) deleteTombstone(ctx context.Context, in *struct {

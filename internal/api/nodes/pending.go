@@ -53,8 +53,7 @@ const (
 	pendingPerNetwork = 64
 	// pendingFor is the time after which a machine that stopped asking is forgotten.
 	pendingFor = 5 * time.Minute
-	// Intervals in which a machine asks again: short in its first minutes, because a person may be
-	// waiting beside it.
+	// Intervals in which a machine asks again: short in its first minutes, because a person may be waiting beside it.
 	askInterval      = 30 * time.Second
 	firstAskInterval = 5 * time.Second
 	firstAskTime     = 2 * time.Minute
@@ -266,10 +265,7 @@ func (s *request) acceptPending(ctx context.Context, in *struct{ Body v1.Pending
 	}
 	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // false: identified by the key alone
 	member, err := s.accept(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(member), nil
+	return op.Answer(member), err
 }
 
 // accept makes a candidate a node of the token's namespace, with the token's labels and groups.
@@ -347,8 +343,7 @@ type secretAttempt struct {
 const (
 	// attemptMemory is the time for which a secret is remembered after its last attempt.
 	attemptMemory = 24 * time.Hour
-	// maxAttempts bounds the table. When it is full of secrets within attemptMemory, every attempt
-	// counts.
+	// maxAttempts bounds the table. When it is full of secrets within attemptMemory, every attempt counts.
 	maxAttempts = 10_000
 )
 

@@ -1,6 +1,5 @@
-// Package op is the base of every operation of the API: registration with the access that it
-// needs, the one form of errors, bounds of bodies, time and concurrency, streams, the record of
-// actions by hand, and the OpenAPI document.
+// Package op is the base of every operation of the API: registration with the access that it needs, the one form of
+// errors, bounds of bodies, time and concurrency, streams, the record of actions by hand, and the OpenAPI document.
 //
 // An operation without a declared need panics when it is registered, so no test of the API passes.
 //
@@ -117,8 +116,7 @@ func Handle[R, I, O any](s Subject[R], o huma.Operation, need access.Need, fn fu
 	})
 }
 
-// HandleRaw registers an operation that reads its body itself. The OpenAPI document describes it
-// like the others.
+// HandleRaw registers an operation that reads its body itself. The OpenAPI document describes it like the others.
 func HandleRaw[R any](s Subject[R], o huma.Operation, need access.Need, fn func(R, http.ResponseWriter, *http.Request) error) {
 	s.declare(o.OperationID, need)
 	s.Huma.OpenAPI().AddOperation(&o)

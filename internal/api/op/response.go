@@ -81,8 +81,7 @@ func Problem(class model.Class, detail, hint string) *v1.Error {
 	}
 }
 
-// ErrorOf returns an error as the caller sees it. A fault of the server is logged, and its cause
-// stays in the log.
+// ErrorOf returns an error as the caller sees it. A fault of the server is logged, and its cause stays in the log.
 func (r *Routes) ErrorOf(operation string, err error) error {
 	var ready huma.StatusError
 	if errors.As(err, &ready) {
@@ -166,8 +165,7 @@ const StreamBeat = 15 * time.Second
 // streamWrite is how long a reader may block one write before it is cut off.
 const streamWrite = 10 * time.Second
 
-// EventStream writes Server-Sent Events; it cuts off a reader that blocks one write for longer
-// than streamWrite.
+// EventStream writes Server-Sent Events; it cuts off a reader that blocks one write for longer than streamWrite.
 type EventStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController

@@ -56,10 +56,7 @@ func (s *request) listUsers(ctx context.Context, in *list.Where) (*op.Body[v1.Us
 		}
 	}
 	items, err := list.Matching(s.View, *in, items)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(v1.UserList{Items: items}), nil
+	return op.Answer(v1.UserList{Items: items}), err
 }
 
 func userOf(u access.User) v1.User {
@@ -100,20 +97,14 @@ func (s *request) grantUser(ctx context.Context, in *struct {
 		return nil, err
 	}
 	u, err := s.Access.Grant(ctx, access.Author(ctx, "role "+g.String()), in.Name, g)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(userOf(u)), nil
+	return op.Answer(userOf(u)), err
 }
 
 func (s *request) deleteUser(ctx context.Context, in *struct {
 	Name string `path:"name" maxLength:"253"`
 }) (*op.Body[v1.User], error) {
 	u, err := s.Access.DeleteUser(ctx, access.Author(ctx, "user deleted"), in.Name)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(userOf(u)), nil
+	return op.Answer(userOf(u)), err
 }
 
 // changePassword is throttled like a login, because its answer reveals whether a password is right.
@@ -196,10 +187,7 @@ func (s *request) listTokens(ctx context.Context, in *list.Where) (*op.Body[v1.T
 		}
 	}
 	items, err := list.Matching(s.View, *in, items)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(v1.TokenList{Items: items}), nil
+	return op.Answer(v1.TokenList{Items: items}), err
 }
 
 func tokenOf(t access.AccessToken) v1.Token {
@@ -235,8 +223,7 @@ func (s *request) createToken(ctx context.Context, in *struct{ Body v1.TokenRequ
 	return op.Answer(out), nil
 }
 
-// revokeToken ends any token. A caller who is bound to namespaces ends only tokens with the
-// caller's own name.
+// revokeToken ends any token. A caller who is bound to namespaces ends only tokens with the caller's own name.
 func (s *request) revokeToken(ctx context.Context, in *op.IDPath) (*op.Empty, error) {
 	c := access.CallerOf(ctx)
 	own := func(t access.AccessToken) bool { return t.ID == in.ID && t.User == c.User }

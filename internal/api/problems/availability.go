@@ -239,8 +239,7 @@ func sumDurations(out *v1.Availability, spans []span) {
 	out.Changes = len(spans) - 1
 }
 
-// maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of
-// history.
+// maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
 // edge is a time at which something becomes known or unknown, or goes down or up; counts are differences.

@@ -105,8 +105,7 @@ func (s *request) deletedNodes(ctx context.Context, in *events.Selection, since 
 	return nodes, next, nil
 }
 
-// eachDeletedEvent calls fn with every event of a page of deleted nodes, and returns the token of
-// the next page.
+// eachDeletedEvent calls fn with every event of a page of deleted nodes, and returns the token of the next page.
 func (s *request) eachDeletedEvent(ctx context.Context, in *events.Selection, at time.Time, behind changePlace, fn func(*deletedEvent)) (next string, err error) {
 	nodes, next, err := s.deletedNodes(ctx, in, at, behind)
 	if err != nil {

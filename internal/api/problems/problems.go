@@ -1,9 +1,8 @@
 // Package problems answers about problems and the history of events: changes of status, events at
 // a past time, availability of checks, nodes and groups.
 //
-// The event view knows the present, the history store the changes. A past status is computed from
-// both: the present one, and the changes after the time in question. Events of deleted nodes come
-// last (deleted_nodes.go).
+// The event view knows the present, the history store the changes. A past status is computed from both: the present
+// one, and the changes after the time in question. Events of deleted nodes come last (deleted_nodes.go).
 //
 // Start reading at Register.
 package problems

@@ -94,8 +94,7 @@ func (s *request) reportShadow(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// shadowNotes explains gaps of the report: missing history, and namespaces that send their
-// messages.
+// shadowNotes explains gaps of the report: missing history, and namespaces that send their messages.
 func (s *request) shadowNotes(ctx context.Context, namespace string, since time.Time) ([]string, error) {
 	notes, err := s.historyGaps(ctx, since)
 	if err != nil {

@@ -83,10 +83,7 @@ func (s *request) apply(ctx context.Context, in *struct{ RawBody []byte }) (*op.
 		Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
 		Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: redacts(ctx, resources),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(Applied(s.View, applied, r.DryRun, resources)), nil
+	return op.Answer(Applied(s.View, applied, r.DryRun, resources)), err
 }
 
 // expectedRevisions returns the revisions that resources of an apply must have.
@@ -201,10 +198,7 @@ func (s *request) removeMany(ctx context.Context, in *struct{ Body v1.DeleteRequ
 	}
 	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
 	applied, err := s.Intent.Delete(ctx, access.Author(ctx, in.Body.Message), keys, o)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(Applied(s.View, applied, in.Body.DryRun, nil)), nil
+	return op.Answer(Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 
 // Applied converts the outcome of a change, and describes where each resource lands.

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// FuzzApplyBody: the body of an apply is read, or refused by the fault of its sender; its resources
-// are JSON values.
+// FuzzApplyBody: the body of an apply is read, or refused by the fault of its sender; its resources are JSON values.
 func FuzzApplyBody(f *testing.F) {
 	v := view.New(view.Stores{}, view.Live{})
 	s := &request{Request: op.Request{View: v, Routes: op.NewRoutes(op.Options{View: v, Queues: &queue.Registry{}})}}

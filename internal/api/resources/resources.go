@@ -1,6 +1,5 @@
-// Package resources answers about declared resources of every kind: list, get, put, delete, apply
-// of many, their state, recorded changes, and archives of Assets. The operations of a kind follow
-// from the kind registry.
+// Package resources answers about declared resources of every kind: list, get, put, delete, apply of many, their
+// state, recorded changes, and archives of Assets. The operations of a kind follow from the kind registry.
 //
 // Turns bound the number of applies at a time, because the body of one may have 32 MiB.
 //
@@ -331,10 +330,9 @@ var overResources = where.Language{
 	},
 }
 
-// matcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts
-// and groups. Any other reads the resource as the caller may see it, or it would reveal hidden
-// secrets bit by bit. A missing field makes it false; has(spec.ttl) asks for one. The function
-// serves one request and is not safe for concurrent use.
+// matcher compiles a condition over resources of a kind. A condition over nodes reads labels, facts and groups. Any
+// other reads the resource as the caller may see it, or it would reveal hidden secrets bit by bit. A missing field
+// makes it false; has(spec.ttl) asks for one. The function serves one request and is not safe for concurrent use.
 func (s *request) matcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
 		c, err := where.Compile(expr)
@@ -456,8 +454,7 @@ const uploadTimeout = 15 * time.Minute
 
 func registerArchives(at subject) {
 	op.Handle(at, op.Get("getArchive", "/api/v1/archives/{sha512}", "resources", "How an archive of an Asset is on the server"), access.On(access.Read, "Asset"), (*request).getArchive)
-	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes it all
-	// the same.
+	// The body is streamed to the disk, which huma cannot do. The OpenAPI document describes it all the same.
 	put := op.Put("putArchive", "/api/v1/archives/{sha512}", "resources", "Upload an archive of an Asset; an Asset has to name it within an hour")
 	put.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: "string", Format: "binary"}}}}
 	put.Parameters = []*huma.Param{{Name: "sha512", In: "path", Required: true, Schema: &huma.Schema{Type: "string"}}}

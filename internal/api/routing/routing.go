@@ -57,10 +57,7 @@ func (s *request) silence(ctx context.Context, in *struct{ Body v1.SilenceReques
 		return nil, err
 	}
 	name, err := s.createSilence(ctx, b, spec)
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), nil
+	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), err
 }
 
 // firstOf lists the first of a number of nodes.
@@ -99,8 +96,7 @@ func (s *request) createSilence(ctx context.Context, b *v1.SilenceRequest, spec 
 	}
 }
 
-// silenceName is the beginning of a generated name: the one node, group or check that the silence
-// covers.
+// silenceName is the beginning of a generated name: the one node, group or check that the silence covers.
 func silenceName(spec *model.SilenceSpec) string {
 	var parts []string
 	if t := spec.Targets; t != nil && len(t.Nodes)+len(t.Groups) == 1 {
@@ -273,10 +269,7 @@ func (s *request) replayHandler(ctx context.Context, in *struct {
 		return nil, err
 	}
 	done, err := s.Handlers.Replay(ctx, ref, history.Revival{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
-	if err != nil {
-		return nil, err
-	}
-	return op.Answer(v1.HandlerReplayed{Sent: done.Sent, Over: done.Over, More: done.More}), nil
+	return op.Answer(v1.HandlerReplayed{Sent: done.Sent, Over: done.Over, More: done.More}), err
 }
 
 func (s *request) listDeliveries(ctx context.Context, in *struct {

@@ -126,8 +126,7 @@ func (s *request) prepare(ctx context.Context, r *v1.RunRequest) (*task, error) 
 	return o, nil
 }
 
-// mayRun refuses a command that is empty or too long, and callers without the right to run
-// commands.
+// mayRun refuses a command that is empty or too long, and callers without the right to run commands.
 func (s *request) mayRun(c *access.Caller, namespace string, command *model.Command) error {
 	length := len(command.Shell)
 	for _, arg := range command.Argv {

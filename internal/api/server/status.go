@@ -90,8 +90,7 @@ func (s *request) status(ctx context.Context, in *struct {
 	s.stoppedNodes(in.Namespace, &out)
 	s.faults(in.Namespace, &out)
 	s.spooling(in.Namespace, &out)
-	// State of the stores is left out while they do not answer, so that the rest of the status
-	// arrives.
+	// State of the stores is left out while they do not answer, so that the rest of the status arrives.
 	ctx, cancel := context.WithTimeout(ctx, storesTimeout)
 	defer cancel()
 	if err := s.lastHour(ctx, in.Namespace, &out); err != nil && len(out.Warnings) == 0 {
@@ -162,8 +161,7 @@ const maxRecentChanges = 200
 
 // Options are the surroundings of this subject.
 type Options struct {
-	// Describe fills in the state of the server itself: Server, Started, Connected, Journal,
-	// Reactions and Warnings.
+	// Describe fills in the state of the server itself: Server, Started, Connected, Journal, Reactions and Warnings.
 	Describe func() v1.Status
 	// NotReady returns the reasons why the server is not ready; none: it is.
 	NotReady func() []string
@@ -229,8 +227,7 @@ func (s *request) worstCheck(w *event.Wrong, namespace string) v1.Wrong {
 	return out
 }
 
-// nodeNames returns the names of nodes, with their namespace unless it is the requested one or
-// default.
+// nodeNames returns the names of nodes, with their namespace unless it is the requested one or default.
 func (s *request) nodeNames(ids []model.NodeID, asked string) []string {
 	names := make([]string, 0, len(ids))
 	for _, id := range ids {

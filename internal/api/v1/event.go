@@ -10,8 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Names are status and severity as words, beside their numbers: programs compare numbers, people
-// read words.
+// Names are status and severity as words, beside their numbers: programs compare numbers, people read words.
 type Names struct {
 	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"What status 0, 1, 2 and 3 mean."`
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"What severity 0 to 5 means."`
@@ -159,8 +158,7 @@ type Availability struct {
 	Gone time.Time `json:"gone,omitzero" doc:"When its node was deleted: it counts until then."`
 }
 
-// Covered returns the seconds in which there was a status. Available returns the part of them that
-// was OK or WARNING.
+// Covered returns the seconds in which there was a status. Available returns the part of them that was OK or WARNING.
 func (a Availability) Covered() float64   { return a.OK + a.Warning + a.Critical + a.Unknown }
 func (a Availability) Available() float64 { return a.OK + a.Warning }
 
@@ -312,8 +310,7 @@ type Trace struct {
 	Links     []Link `json:"links"`
 }
 
-// Link is one step of the chain. The first link that does not hold is the reason why later ones did
-// not happen.
+// Link is one step of the chain. The first link that does not hold is the reason why later ones did not happen.
 type Link struct {
 	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,told,group,checks,error" doc:"Empty in what is under another."`
 	Holds bool      `json:"holds" doc:"It is so, and the chain goes on."`

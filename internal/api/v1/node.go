@@ -73,8 +73,7 @@ type AgentFilter struct {
 	After        string
 }
 
-// AgentList is a page of agents: the oldest version first, and within a version the worst trouble
-// first.
+// AgentList is a page of agents: the oldest version first, and within a version the worst trouble first.
 type AgentList struct {
 	Items        []Agent         `json:"items"`
 	Next         string          `json:"next,omitempty" doc:"Pass it as after to get the next page."`

@@ -135,8 +135,7 @@ type Archive struct {
 	Trouble  string `json:"trouble,omitempty" doc:"Why it could not be fetched."`
 }
 
-// RunRequest asks for a run now on every node of the targets: of a check that is assigned to it, or
-// of a command.
+// RunRequest asks for a run now on every node of the targets: of a check that is assigned to it, or of a command.
 type RunRequest struct {
 	Namespace   string         `json:"namespace,omitempty" maxLength:"253" doc:"Default: default."`
 	Check       string         `json:"check,omitempty" maxLength:"253" doc:"This or command."`

@@ -23,8 +23,7 @@ func TestPageTokensBelongToOneIncarnation(t *testing.T) {
 	}
 }
 
-// FuzzPageTokens: a page token from outside is refused with a class, or is one of ours and encoded
-// again the same.
+// FuzzPageTokens: a page token from outside is refused with a class, or is one of ours and encoded again the same.
 func FuzzPageTokens(f *testing.F) {
 	v, other := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
 	for _, text := range []string{v.NextPage("default/disk"), v.NextPage(""), other.NextPage("x"), "", "!", `"-"`} {

@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/access"
@@ -42,7 +43,8 @@ func (x *scope) key(key intent.Key) bool {
 // refuse is the error about everything in another namespace, whether it exists or not.
 func (x *scope) refuse(namespace string) error { return x.subject.AllowIn(x.need, namespace) }
 
-// scopedDirectory is the directory within a scope: nodes of other namespaces do not exist.
+// scopedDirectory is the directory within a scope: nodes of other namespaces do not exist. It asks for the node 0 or
+// the namespace nowhere, which never exist, in place of invisible ones.
 type scopedDirectory struct {
 	all Directory
 	*scope
@@ -50,14 +52,36 @@ type scopedDirectory struct {
 
 var _ Directory = scopedDirectory{}
 
-func (d scopedDirectory) node(id model.NodeID) bool {
-	namespace, _, ok := d.all.NodeName(id)
-	return ok && d.has(namespace)
+// nowhere is no valid name of a namespace.
+const nowhere = "/"
+
+// visible returns the name of a visible namespace, else nowhere.
+func (x *scope) visible(namespace string) string {
+	if !x.has(namespace) {
+		return nowhere
+	}
+	return namespace
+}
+
+// visibleDefinitions returns the name of a namespace whose definitions are visible, else nowhere.
+func (x *scope) visibleDefinitions(namespace string) string {
+	if !x.defines(namespace) {
+		return nowhere
+	}
+	return namespace
+}
+
+// node returns the id of a visible node, else 0.
+func (d scopedDirectory) node(id model.NodeID) model.NodeID {
+	if namespace, _, ok := d.all.NodeName(id); !ok || !d.has(namespace) {
+		return 0
+	}
+	return id
 }
 
 // nodes returns the visible nodes.
 func (d scopedDirectory) nodes(ids []model.NodeID) []model.NodeID {
-	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return !d.node(id) })
+	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.node(id) == 0 })
 }
 
 // forEach calls fn for a namespace, or for all of the scope, and sorts the nodes that it returns.
@@ -72,10 +96,7 @@ func (d scopedDirectory) forEach(namespace string, fn func(string) []model.NodeI
 }
 
 func (d scopedDirectory) NamespaceByName(name string) (model.NamespaceID, bool) {
-	if !d.has(name) {
-		return 0, false
-	}
-	return d.all.NamespaceByName(name)
+	return d.all.NamespaceByName(d.visible(name))
 }
 
 func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
@@ -86,52 +107,37 @@ func (d scopedDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return name, ok
 }
 
-func (d scopedDirectory) NamespaceHandlers(namespace string) []string {
-	if !d.has(namespace) {
-		return nil
-	}
-	return d.all.NamespaceHandlers(namespace)
+func (d scopedDirectory) NamespaceHandlers(name string) []string {
+	return d.all.NamespaceHandlers(d.visible(name))
 }
 
 func (d scopedDirectory) NodeByName(namespace, name string) (model.NodeID, bool) {
-	if !d.has(namespace) {
-		return 0, false
-	}
-	return d.all.NodeByName(namespace, name)
+	return d.all.NodeByName(d.visible(namespace), name)
 }
 
 func (d scopedDirectory) NodeName(id model.NodeID) (namespace, name string, ok bool) {
-	if namespace, name, ok = d.all.NodeName(id); !d.has(namespace) {
-		return "", "", false
-	}
-	return namespace, name, ok
+	return d.all.NodeName(d.node(id))
 }
 
-func (d scopedDirectory) Node(id model.NodeID) *directory.Node {
-	if !d.node(id) {
-		return &directory.Node{}
-	}
-	return d.all.Node(id)
-}
-
+func (d scopedDirectory) Node(id model.NodeID) *directory.Node { return d.all.Node(d.node(id)) }
 func (d scopedDirectory) NodeLabels(id model.NodeID) map[string]string {
-	return ofNode(d, id, d.all.NodeLabels)
+	return d.all.NodeLabels(d.node(id))
 }
-
 func (d scopedDirectory) NodeFacts(id model.NodeID) map[string]string {
-	return ofNode(d, id, d.all.NodeFacts)
+	return d.all.NodeFacts(d.node(id))
 }
-
-func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
-	return ofNode(d, id, d.all.NodeGroups)
+func (d scopedDirectory) NodeGroups(id model.NodeID) []string { return d.all.NodeGroups(d.node(id)) }
+func (d scopedDirectory) NodeUnits(id model.NodeID) []model.CheckID {
+	return d.all.NodeUnits(d.node(id))
 }
-
-// ofNode returns fn of a visible node; the zero value of any other.
-func ofNode[T any](d scopedDirectory, id model.NodeID, fn func(model.NodeID) T) (out T) {
-	if !d.node(id) {
-		return out
-	}
-	return fn(id)
+func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
+	return d.all.NodeFaults(d.node(id))
+}
+func (d scopedDirectory) Assignment(id model.NodeID) (uint64, bool) {
+	return d.all.Assignment(d.node(id))
+}
+func (d scopedDirectory) HasUnit(id model.NodeID, check model.CheckID) bool {
+	return d.all.HasUnit(d.node(id), check)
 }
 
 func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
@@ -143,10 +149,7 @@ func (d scopedDirectory) NodesMatching(namespace string, s directory.Selector) [
 }
 
 func (d scopedDirectory) GroupMembers(namespace, name string) []model.NodeID {
-	if !d.defines(namespace) {
-		return nil
-	}
-	return d.nodes(d.all.GroupMembers(namespace, name))
+	return d.nodes(d.all.GroupMembers(d.visibleDefinitions(namespace), name))
 }
 
 func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.NodeID, error) {
@@ -157,6 +160,7 @@ func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.Nod
 	return d.nodes(ids), err
 }
 
+// CheckByName also hides built-in checks, which every namespace has.
 func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	if !d.defines(namespace) {
 		return 0, false
@@ -165,11 +169,7 @@ func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, boo
 }
 
 func (d scopedDirectory) CheckName(id model.CheckID) (namespace, name string, ok bool) {
-	namespace, name, ok = d.all.CheckName(id)
-	if model.BuiltinCheckName(id) == "" && !d.defines(namespace) {
-		return "", "", false
-	}
-	return namespace, name, ok
+	return d.SourceName(model.CheckSource(id))
 }
 
 // SourceName finds the source of a problem, which is visible where the problem is.
@@ -180,27 +180,20 @@ func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok 
 	return namespace, name, ok
 }
 
-func (d scopedDirectory) NodeUnits(node model.NodeID) []model.CheckID {
-	return ofNode(d, node, d.all.NodeUnits)
+func (d scopedDirectory) ExplainCheck(id model.NodeID, check model.CheckID) (why plan.Explanation, ok bool) {
+	return d.all.ExplainCheck(d.node(id), check)
 }
 
-func (d scopedDirectory) ExplainCheck(node model.NodeID, check model.CheckID) (why plan.Explanation, ok bool) {
-	if !d.node(node) {
-		return why, false
-	}
-	return d.all.ExplainCheck(node, check)
+func (d scopedDirectory) ExplainGroups(id model.NodeID) []plan.Explanation {
+	return d.all.ExplainGroups(d.node(id))
 }
 
-func (d scopedDirectory) ExplainGroups(node model.NodeID) []plan.Explanation {
-	return ofNode(d, node, d.all.ExplainGroups)
+func (d scopedDirectory) JoinRequests(id model.NodeID) []plan.JoinRequest {
+	return d.all.JoinRequests(d.node(id))
 }
 
-func (d scopedDirectory) JoinRequests(node model.NodeID) []plan.JoinRequest {
-	return ofNode(d, node, d.all.JoinRequests)
-}
-
-func (d scopedDirectory) PropertyOrigins(node model.NodeID) []plan.PropertyOrigins {
-	return ofNode(d, node, d.all.PropertyOrigins)
+func (d scopedDirectory) PropertyOrigins(id model.NodeID) []plan.PropertyOrigins {
+	return d.all.PropertyOrigins(d.node(id))
 }
 
 func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int) {
@@ -214,58 +207,34 @@ func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int)
 	return list, nodes
 }
 
-func (d scopedDirectory) NodeFaults(node model.NodeID) []plan.Fault {
-	return ofNode(d, node, d.all.NodeFaults)
-}
-
-func (d scopedDirectory) Assignment(node model.NodeID) (revision uint64, ok bool) {
-	if !d.node(node) {
-		return 0, false
+func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckChunk {
+	if d.node(id) == 0 {
+		return nil
 	}
-	return d.all.Assignment(node)
-}
-
-func (d scopedDirectory) Keepalive(node model.NodeID) *model.CheckChunk {
-	return ofNode(d, node, d.all.Keepalive)
+	return d.all.Keepalive(id)
 }
 
 func (d scopedDirectory) UnitNodes(check model.CheckID) []model.NodeID {
 	return d.nodes(d.all.UnitNodes(check))
 }
 
-func (d scopedDirectory) HasUnit(node model.NodeID, check model.CheckID) bool {
-	return ofNode(d, node, func(node model.NodeID) bool { return d.all.HasUnit(node, check) })
-}
-
 func (d scopedDirectory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
-	if !d.defines(namespace) {
-		return nil, false
-	}
-	return d.all.Handler(namespace, name)
+	return d.all.Handler(d.visibleDefinitions(namespace), name)
 }
 
 func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool) {
-	if !d.has(namespace) {
-		return nil, false
-	}
-	return d.all.Secret(namespace, name)
+	return d.all.Secret(d.visible(namespace), name)
 }
 
-func (d scopedDirectory) Dependencies(node model.NodeID, check model.CheckID) []route.Dependency {
-	return ofNode(d, node, func(node model.NodeID) []route.Dependency { return d.all.Dependencies(node, check) })
+func (d scopedDirectory) Dependencies(id model.NodeID, check model.CheckID) []route.Dependency {
+	return d.all.Dependencies(d.node(id), check)
 }
 
-func (d scopedDirectory) Shadow(namespace string) bool {
-	return d.has(namespace) && d.all.Shadow(namespace)
-}
+func (d scopedDirectory) Shadow(namespace string) bool { return d.all.Shadow(d.visible(namespace)) }
 
 func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
-	out := map[route.Name]*model.HandlerSpec{}
-	for name, spec := range d.all.Streams() {
-		if d.defines(name.Namespace) {
-			out[name] = spec
-		}
-	}
+	out := d.all.Streams()
+	maps.DeleteFunc(out, func(name route.Name, _ *model.HandlerSpec) bool { return !d.defines(name.Namespace) })
 	return out
 }
 
@@ -337,16 +306,11 @@ func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
 
 func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
 	out := e.all.CountsByNamespace()
-	for id := range out {
-		if !e.has(id) {
-			delete(out, id)
-		}
-	}
+	maps.DeleteFunc(out, func(id model.NamespaceID, _ event.Counts) bool { return !e.has(id) })
 	return out
 }
 
-// CountsOf counts state by state, because a built-in or shared check also has events in other
-// namespaces.
+// CountsOf counts state by state, because a built-in or shared check also has events in other namespaces.
 func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	if namespace, _, ok := e.directory.all.CheckName(check); ok && e.directory.has(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)
@@ -380,7 +344,7 @@ func (e scopedEvents) Wrong(namespace model.NamespaceID) (list []event.Wrong) {
 func (e scopedEvents) Summaries(nodes []model.NodeID) []event.Summary {
 	out := e.all.Summaries(nodes)
 	for i, id := range nodes {
-		if !e.directory.node(id) {
+		if e.directory.node(id) == 0 {
 			out[i] = event.Summary{}
 		}
 	}

@@ -24,15 +24,13 @@ type scopedIntent struct {
 
 var _ Intent = scopedIntent{}
 
-// options limits a change to the scope: the resources that it prunes, and the nodes that it may
-// affect.
+// options limits a change to the scope: the resources that it prunes, and the nodes that it may affect.
 func (i scopedIntent) options(o intent.ApplyOptions) intent.ApplyOptions {
 	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
 	return o
 }
 
-// visible removes outcomes outside the scope: a rename also changes references to the node in
-// shared.
+// visible removes outcomes outside the scope: a rename also changes references to the node in shared.
 func (i scopedIntent) visible(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.has(o.Key.Namespace) })
 	return a, err

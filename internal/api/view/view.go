@@ -1,9 +1,8 @@
 // Package view is the server's state as the caller of one request may see it: directory, events,
 // history, declared resources, routing, and the live state of sessions.
 //
-// A caller bound to namespaces gets stores in which no other namespace exists (scope.go).
-// The wrappers name every method of the wrapped interface: a new method does not compile before its
-// answer for a bound caller is written.
+// A caller bound to namespaces gets stores in which no other namespace exists (scope.go). The wrappers name every
+// method of the wrapped interface: a new method does not compile before its answer for a bound caller is written.
 //
 // The package also turns names into ids, and gives errors about missing names the hint that helps
 // (names.go), and makes page tokens.
@@ -178,8 +177,7 @@ func (v *View) For(ctx context.Context, need access.Need) *View {
 	return &bound
 }
 
-// Bound reports whether the caller is bound to namespaces, so that answers leave out state of the
-// server as a whole.
+// Bound reports whether the caller is bound to namespaces, so that answers leave out state of the server as a whole.
 func (v *View) Bound() bool { return v.scope != nil }
 
 // Sees reports whether the caller may know of a namespace.
@@ -209,10 +207,9 @@ type Explainer interface {
 	NodeFaults(node model.NodeID) []plan.Fault
 }
 
-// NextPage returns the token of the page that begins behind place. Page tokens and ETags are places
-// in one incarnation of the data: after a restore from a backup, revisions, ids and times are given
-// again to other things, so tokens of another incarnation are refused. (Tokens of events contain
-// their incarnation already.)
+// NextPage returns the token of the page that begins behind place. Page tokens and ETags are places in one
+// incarnation of the data: after a restore from a backup, revisions, ids and times are given again to other things,
+// so tokens of another incarnation are refused. (Tokens of events contain their incarnation already.)
 func (v *View) NextPage(place string) string {
 	b := binary.BigEndian.AppendUint64(nil, v.Incarnation)
 	return base64.RawURLEncoding.EncodeToString(append(b, place...))

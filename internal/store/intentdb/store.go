@@ -46,8 +46,7 @@ var schema = []string{`
 	INSERT INTO intent_life (one, incarnation, skipped) VALUES (1, '', 0);
 `}
 
-// Open opens the intent store at dsn (see sqldb.Open) and makes its
-// schema. now is for the times of changes.
+// Open opens the intent store at dsn (see sqldb.Open) and makes its schema. now is for the times of changes.
 func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "intent")
 	if err != nil {
