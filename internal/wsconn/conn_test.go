@@ -260,17 +260,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 // says that there is more; what it sends together comes one by one.
 func TestSeveralMessagesAtOnce(t *testing.T) {
 	sizes := []int{0, 3, 125, 126, 900, 900, 5000, aheadBytes - 8, aheadBytes, aheadBytes + 1, 65536, 1 << 20, 7, 7}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testenv.NoError(t, err)
-	defer l.Close()
-	o := Options{Timeout: 10 * time.Second, Buffers: new(Buffers)}
-	nc, err := net.Dial("tcp", l.Addr().String())
-	testenv.NoError(t, err)
-	other, err := l.Accept()
-	testenv.NoError(t, err)
-	client, server := newConn(nc, true, o), Upgraded(other, o)
-	t.Cleanup(func() { client.Close(); server.Close() })
-
+	accepted, client := pair(t)
+	server := Upgraded(accepted.nc, Options{Timeout: 10 * time.Second, Buffers: new(Buffers)})
 	var frames []byte
 	for _, n := range sizes {
 		m := bytes.Repeat([]byte{'m'}, n)
@@ -285,7 +276,7 @@ func TestSeveralMessagesAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		_ = nc.(*net.TCPConn).CloseWrite()
+		_ = client.nc.(*net.TCPConn).CloseWrite()
 	}()
 	for _, c := range []*Conn{client, server} {
 		for i, n := range sizes {

@@ -139,9 +139,12 @@ func (d *depot) storedFiles(want ...string) {
 }
 
 // inBubble runs it on a clock of its own: a wait of an hour takes no time.
-func inBubble(t *testing.T, fn func(d *depot)) {
+func inBubble(t *testing.T, fn func(d *depot), change ...func(d *depot)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDepot(t)
+		for _, c := range change {
+			c(d)
+		}
 		d.open()
 		defer func() { d.stop() }()
 		fn(d)
@@ -339,9 +342,6 @@ func TestAFullDisk(t *testing.T) {
 // counted over a restart. What checks need does not go; then what comes last is the one that is not here, until another is let go.
 func TestRoomIsMade(t *testing.T) {
 	inBubble(t, func(d *depot) {
-		d.stop()
-		d.limit = 250
-		d.open()
 		a, b, c, e := d.add("x", strings.Repeat("a", 100)), d.add("x", strings.Repeat("b", 100)), d.add("x", strings.Repeat("c", 100)), d.add("x", strings.Repeat("e", 100))
 		for _, sum := range []Sum{a, b} {
 			d.want(sum)
@@ -364,15 +364,10 @@ func TestRoomIsMade(t *testing.T) {
 		d.sleep(time.Minute)
 		d.checkFolders(e, "x", strings.Repeat("e", 100))
 		d.storedFiles(sorted(c, e)...)
-	})
+	}, func(d *depot) { d.limit = 250 })
 }
 
-func sorted(a, b Sum) []string {
-	if a > b {
-		return []string{b, a}
-	}
-	return []string{a, b}
-}
+func sorted(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
 // An archive that no check needs any more while it comes is of use if one needs it again, and leaves nothing if it never comes.
 func TestNotNeededMeanwhile(t *testing.T) {

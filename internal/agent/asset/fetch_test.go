@@ -6,23 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// looking is a cache that looks every minute at what it gives.
-func newListTest(d *depot) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } }
-
 // What is not any more as it was extracted is extracted again before it is used; what a program writes beside
 // is its own.
 func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDepot(t)
-		newListTest(d)
-		d.open()
-		defer func() { d.stop() }()
+	inBubble(t, func(d *depot) {
 		sum := d.keep(packed(t, true, file("bin/x y", "text"), file("lib/z", "more")))
 		d.want(sum)
 		d.checkFolders(sum, "bin/x y", "text")
@@ -62,7 +54,7 @@ func TestWhatIsDamagedIsExtractedAgain(t *testing.T) {
 		testenv.NoError(t, os.RemoveAll(at("")))
 		d.open()
 		d.storedFiles() // nor its list
-	})
+	}, func(d *depot) { d.more = func(c *Config) { c.Look, c.Alone = time.Minute, true } })
 }
 
 // A list is read by the versions to come.
@@ -87,14 +79,10 @@ func TestListGolden(t *testing.T) {
 
 // What a command runs with stays until it has ended, also where nobody wants it any more and there is no room.
 func TestWhatIsUsedStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDepot(t)
-		d.limit = 100
-		d.open()
-		defer func() { d.stop() }()
+	inBubble(t, func(d *depot) {
 		old, next := d.add("x", strings.Repeat("o", 60)), d.add("x", strings.Repeat("n", 60))
 		d.want(old)
-		dir, done, err := d.cache.Use(t.Context(), old)
+		dir, done, err := d.cache.Use(d.t.Context(), old)
 		testenv.NoError(t, err)
 		d.want(next)
 		d.checkFolders(next, "x", strings.Repeat("n", 60))
@@ -103,16 +91,12 @@ func TestWhatIsUsedStays(t *testing.T) {
 		}
 		done()
 		d.storedFiles(next)
-	})
+	}, func(d *depot) { d.limit = 100 })
 }
 
 // The rest of the disk is left to others.
 func TestRoomIsLeftOnTheDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDepot(t)
-		d.more = func(c *Config) { c.Reserve = 1 << 60 }
-		d.open()
-		defer func() { d.stop() }()
+	inBubble(t, func(d *depot) {
 		sum := d.add("x", "text")
 		d.want(sum)
 		d.sleep(time.Minute)
@@ -120,5 +104,5 @@ func TestRoomIsLeftOnTheDisk(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(d.dir, sum)); !os.IsNotExist(err) {
 			t.Error(err)
 		}
-	})
+	}, func(d *depot) { d.more = func(c *Config) { c.Reserve = 1 << 60 } })
 }

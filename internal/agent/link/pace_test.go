@@ -139,33 +139,24 @@ func paced(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 
 // An agent that is told for how long is as before some time after that, by and by.
 func TestAnAgentReturnsToItsPace(t *testing.T) {
-	const linger = 5 * time.Second
-	for _, c := range []struct {
-		name string
-		slow wire.BackPressure
-		over time.Duration
-	}{
-		{"twelve seconds", wire.BackPressure{LingerMs: uint32(linger.Milliseconds()), LastsMs: 12_000}, 12 * time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			back := c.over + wire.BackPressureEasing*linger
-			before, during, easing, after := 0, 0, 0, 0
-			for _, at := range slices.Compact(paced(t, &c.slow)) { // what is added in the instant in which a frame leaves makes one of its own
-				switch {
-				case at < 0:
-					before++
-				case at < c.over-time.Millisecond:
-					during++
-				case at < back:
-					easing++
-				case at < back+10*time.Second:
-					after++
-				}
-			}
-			// An urgent one leaves every 200 ms; while slow the one that hears of it, one by chance, and one every five seconds.
-			if before < 45 || after < 45 || during > int(c.over/linger)+2 || easing < 8 || easing > 40 {
-				t.Errorf("%d frames in ten seconds before, %d in the %s of Slow, %d until it is over, %d in ten seconds after", before, during, c.over, easing, after)
-			}
-		})
+	const linger, over = 5 * time.Second, 12 * time.Second
+	const back = over + wire.BackPressureEasing*linger
+	before, during, easing, after := 0, 0, 0, 0
+	slow := wire.BackPressure{LingerMs: uint32(linger.Milliseconds()), LastsMs: uint32(over.Milliseconds())}
+	for _, at := range slices.Compact(paced(t, &slow)) { // what is added in the instant in which a frame leaves makes one of its own
+		switch {
+		case at < 0:
+			before++
+		case at < over-time.Millisecond:
+			during++
+		case at < back:
+			easing++
+		case at < back+10*time.Second:
+			after++
+		}
+	}
+	// An urgent one leaves every 200 ms; while slow the one that hears of it, one by chance, and one every five seconds.
+	if before < 45 || after < 45 || during > int(over/linger)+2 || easing < 8 || easing > 40 {
+		t.Errorf("%d frames in ten seconds before, %d in the %s of Slow, %d until it is over, %d in ten seconds after", before, during, over, easing, after)
 	}
 }

@@ -27,14 +27,9 @@ func TestFolderDeletedWhileOpen(t *testing.T) {
 	dir, clock, v := filepath.Join(t.TempDir(), "spool"), newHands(), newServer()
 	s := onDisk(t, dir, clock, false)
 	stream := s.Stats().Stream
-	for i := range 10 {
-		s.Append(result(clock, 1, fmt.Sprint("before", i)), false)
-	}
+	appendResults(s, clock, 10, 0, "before")
 	testenv.NoError(t, os.RemoveAll(dir))
-	for i := range 10 {
-		clock.pass(1000)
-		s.Append(result(clock, 1, fmt.Sprint("after", i)), false)
-	}
+	appendResults(s, clock, 10, 1000, "after")
 	testenv.NoError(t, s.Close())
 	s = onDisk(t, dir, clock, true) // what was in memory is on the new disk
 	defer s.Close()
@@ -77,9 +72,7 @@ func TestMemoryBroughtBack(t *testing.T) {
 	v.drain(t, s)
 	v.last[wire.StreamKey{Stream: stream, Lane: wire.Live}] = 20 // the other life went on to here
 	s.Offline()
-	for i := range 30 {
-		s.Append(result(clock, 1, fmt.Sprint("this life", i)), false)
-	}
+	appendResults(s, clock, 30, 0, "this life")
 	v.resume(t, s)
 	v.drain(t, s)
 	v.expect(t, 31)
@@ -109,16 +102,12 @@ func TestBroughtBackAndStartedAgain(t *testing.T) {
 			fs, clock, v := memfs.New(), newHands(), newServer()
 			s := open(t, fs, clock, 0)
 			v.resume(t, s)
-			for i := range 5 {
-				s.Append(result(clock, 1, fmt.Sprint("shared", i)), false)
-			}
+			appendResults(s, clock, 5, 0, "shared")
 			s.Close()
 			copied := fs.Crash(0, 1)
 			s = open(t, fs, clock, 0)
 			v.resume(t, s)
-			for i := range 20 {
-				s.Append(result(clock, 1, fmt.Sprint("first life", i)), false)
-			}
+			appendResults(s, clock, 20, 0, "first life")
 			v.drain(t, s)
 			s.Close()
 			for start, n := range c.made {

@@ -50,6 +50,14 @@ func result(clock Clock, chunk int, output string) *wire.Signal {
 	return &signal
 }
 
+// appendResults appends n results of check 1, ms apart: text0, text1 and so on.
+func appendResults(s *Spool, clock *hands, n int, ms uint64, text string) {
+	for i := range n {
+		clock.pass(ms)
+		_ = s.Append(result(clock, 1, fmt.Sprint(text, i)), false)
+	}
+}
+
 // flush returns once all that was appended is on disk.
 func flush(t *testing.T, s *Spool) {
 	t.Helper()
@@ -190,16 +198,12 @@ func TestBacklogSurvivesRestart(t *testing.T) {
 	s := open(t, fs, clock, 0)
 	stream := s.Stats().Stream
 	v.resume(t, s)
-	for i := range 10 {
-		s.Append(result(clock, 1, fmt.Sprint("live", i)), false)
-	}
+	appendResults(s, clock, 10, 0, "live")
 	v.receive(t, s, 4, true)
 	v.receive(t, s, 4, false) // kept by the server, its word lost
 	s.Offline()
 	clock.pass(11_000)
-	for i := range 10 {
-		s.Append(result(clock, 1, fmt.Sprint("late", i)), false)
-	}
+	appendResults(s, clock, 10, 0, "late")
 	testenv.NoError(t, s.Close())
 	s = open(t, fs, clock, 0)
 	defer s.Close()
@@ -332,22 +336,16 @@ func TestRolledBackDisk(t *testing.T) {
 	s := open(t, fs, clock, 0)
 	stream := s.Stats().Stream
 	v.resume(t, s)
-	for i := range 5 {
-		s.Append(result(clock, 1, fmt.Sprint("shared", i)), false)
-	}
+	appendResults(s, clock, 5, 0, "shared")
 	s.Close()
 	image := fs.Crash(0, 1)
 	s = open(t, fs, clock, 0)
 	v.resume(t, s)
-	for i := range 20 {
-		s.Append(result(clock, 1, fmt.Sprint("first life", i)), false)
-	}
+	appendResults(s, clock, 20, 0, "first life")
 	v.drain(t, s)
 	s.Close()
 	s = open(t, image, clock, 0)
-	for i := range 30 { // more than the first life: the numbers alone would not tell
-		s.Append(result(clock, 1, fmt.Sprint("second life", i)), false)
-	}
+	appendResults(s, clock, 30, 0, "second life") // more than the first life: the numbers alone would not tell
 	v.resume(t, s)
 	if s.Stats().Stream == stream {
 		t.Fatal("numbers would be used again")
@@ -385,9 +383,7 @@ func TestServerLostWhatItAcknowledged(t *testing.T) {
 	s := open(t, fs, clock, 0)
 	defer s.Close()
 	v.resume(t, s)
-	for i := range 10 {
-		s.Append(result(clock, 1, fmt.Sprint("out", i)), false)
-	}
+	appendResults(s, clock, 10, 0, "out")
 	v.drain(t, s)
 	restored := newServer()
 	for key := range v.last {
@@ -407,9 +403,7 @@ func TestPoison(t *testing.T) {
 	s := open(t, fs, clock, 0)
 	defer s.Close()
 	v.resume(t, s)
-	for i := range 10 {
-		s.Append(result(clock, 1, fmt.Sprint("out", i)), false)
-	}
+	appendResults(s, clock, 10, 0, "out")
 	v.receive(t, s, 5, true)
 	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
 	s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 7, Code: "unknown_chunk"}}})
