@@ -89,6 +89,11 @@ func Lint(name string, values map[string]string) []error {
 
 // Run runs a probe. Whatever is wrong becomes UNKNOWN with the reason.
 func Run(ctx context.Context, env *Env, name string, values map[string]string) (model.Status, []byte) {
+	if env.Memory == nil {
+		forgetful := *env
+		forgetful.Memory = &Memory{}
+		env = &forgetful
+	}
 	r := &report{}
 	p, err := Find(name)
 	if err != nil {

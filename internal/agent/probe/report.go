@@ -190,16 +190,18 @@ type Memory struct {
 	counted map[string]uint64
 }
 
+// lock locks the memory; the result unlocks it.
+func (m *Memory) lock() (unlock func()) {
+	m.mu.Lock()
+	if m.trends == nil {
+		m.trends, m.hanging, m.counted = map[string]*trend{}, map[string]bool{}, map[string]uint64{}
+	}
+	return m.mu.Unlock
+}
+
 // more returns the growth of a counter since the last call.
 func (m *Memory) more(counter string, now uint64) uint64 {
-	if m == nil {
-		return now
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.counted == nil {
-		m.counted = map[string]uint64{}
-	}
+	defer m.lock()()
 	before := m.counted[counter]
 	m.counted[counter] = now
 	return now - before
@@ -214,14 +216,7 @@ type trend struct {
 // daysUntilNone adds a sample of the free amount and extrapolates the days until none is left, from the
 // slope over at most a day. ok is false in the first hour, and where the amount does not shrink.
 func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days float64, ok bool) {
-	if m == nil {
-		return 0, false
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.trends == nil {
-		m.trends = map[string]*trend{}
-	}
+	defer m.lock()()
 	t := m.trends[key]
 	if t == nil {
 		t = &trend{zero: now}
@@ -257,16 +252,9 @@ func (m *Memory) daysUntilNone(key string, now time.Time, left float64) (days fl
 
 // startCall marks a call that may hang; false: an earlier one still hangs.
 func (m *Memory) startCall(what string) bool {
-	if m == nil {
-		return true
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.lock()()
 	if m.hanging[what] {
 		return false
-	}
-	if m.hanging == nil {
-		m.hanging = map[string]bool{}
 	}
 	m.hanging[what] = true
 	return true
@@ -274,10 +262,6 @@ func (m *Memory) startCall(what string) bool {
 
 // endCall ends a call of startCall.
 func (m *Memory) endCall(what string) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	defer m.lock()()
 	delete(m.hanging, what)
 }
