@@ -61,9 +61,7 @@ func TestMentionedCommandsExist(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 	}
 	if c.count < 100 {
 		t.Errorf("only %d commands found", c.count)

@@ -24,20 +24,15 @@ import (
 func TestSeparateAgentListener(t *testing.T) {
 	together, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
 	apart, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--listen-agents", "127.0.0.1:0"))
-	testenv.Until(t, "ready", func() bool { return together.NotReady() == nil && apart.NotReady() == nil })
 	anybody := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // which server this is, is not asked here
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: anybody, DisableKeepAlives: true}}
 	ask := func(l net.Listener, path string) (int, string) {
 		t.Helper()
 		answer, err := client.Get("https://" + l.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		defer answer.Body.Close()
 		body, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		return answer.StatusCode, string(body)
 	}
 	for _, c := range []struct {

@@ -33,23 +33,17 @@ func settings(t *testing.T, dir string, args ...string) *config.Server {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	config.Flags(flags)
 	args = append([]string{"--data", dir, "--listen", "127.0.0.1:0", "--listen-admin", "127.0.0.1:0", "--journal-reserve", "1MiB"}, args...)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, flags.Parse(args))
 	cfg, err := config.Load(flags, func(string) string { return "" })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return cfg
 }
 
-// start runs a server until stop is called.
+// start runs a server until stop is called, and waits until it is ready.
 func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	t.Helper()
 	s, err := Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -68,16 +62,14 @@ func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 		}
 	}
 	t.Cleanup(stop)
+	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
 	return s, stop
 }
 
 func TestOwnEventsSurviveRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
-	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
-	if err := s.recorder.OwnResult(t.Context(), model.JournalCheck, model.Warning, "a word"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.recorder.OwnResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
 	before, ok := s.view.Get(model.ServerNode, model.JournalCheck)
 	if !ok || before.Status != model.Warning || before.Output != "a word" {
 		t.Fatalf("%+v", before)
@@ -96,7 +88,6 @@ func TestOwnEventsSurviveRestart(t *testing.T) {
 func TestCollectOldDefinitions(t *testing.T) {
 	began := time.Now()
 	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
-	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
 	held, err := journal.OldestReceived(t.Context(), s.journal)
 	if err != nil || held.Before(began.Add(-time.Second)) || held.After(time.Now()) {
 		t.Errorf("the journal holds commits since %s, %v", held, err)
@@ -143,11 +134,8 @@ func TestAllQueuesListed(t *testing.T) {
 func TestCloneEventSurvivesRestart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
-	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
 	member, err := s.intent.Register(t.Context(), "key of web01", pki.JoinToken{Namespace: model.DefaultNamespaceName}, pki.EnrolRequest{Name: "web01"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	info, _ := s.intent.LookupNode(member.UID)
 	testenv.Until(t, "the planner knows the node", func() bool { return s.directory.For(info.ID) != nil })
 	s.monitor.Clone(core.Clone{
@@ -224,10 +212,7 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := start(t, cfg)
-	testenv.Until(t, "ready", func() bool { return s.NotReady() == nil })
-	if err := s.recorder.OwnResult(t.Context(), model.IdentityCheck, model.Critical, "two of them"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, s.recorder.OwnResult(t.Context(), model.IdentityCheck, model.Critical, "two of them"))
 	var id string
 	testenv.Until(t, "history has the problem", func() bool {
 		if st, ok := s.view.Get(model.ServerNode, model.IdentityCheck); ok && st.Problem != nil {
@@ -238,17 +223,13 @@ func TestLostProblemRestoredAtStart(t *testing.T) {
 	})
 	stop()
 	db, err := sql.Open("sqlite", filepath.Join(cfg.Data, "history.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if done, err := db.Exec(`DELETE FROM history_problems WHERE id = ?`, id); err != nil {
 		t.Fatal(err)
 	} else if n, err := done.RowsAffected(); n != 1 {
 		t.Fatalf("%d problems deleted, %v", n, err)
 	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, db.Close())
 	s, _ = start(t, cfg)
 	testenv.Until(t, "history has it again", func() bool {
 		p, err := s.history.Problem(t.Context(), id)

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // newUp is a server whose context file can be written, without an agent.
@@ -30,13 +31,9 @@ func newUp(t *testing.T, context string) (*Up, *Server) {
 func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	t.Helper()
 	u.replacedServer, u.replacedFile = "", ""
-	if err := u.saveContext(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, u.saveContext(t.Context(), s))
 	c, err := client.LoadContext(u.Context)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if _, err := s.access.Authenticate(c.Token); err != nil {
 		t.Errorf("the context's token: %v", err)
 	}
@@ -49,15 +46,11 @@ func TestContextOfAnotherServerMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newUp(t, path)
 	other, err := pki.Open(filepath.Join(t.TempDir(), "other"), []string{"localhost"}, time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	theirs := client.Context{Server: localURL(s.people), CA: string(other.CAPEM()), Token: "theirs", User: "ada", Namespace: "prod", Data: "/srv/other"}
 	where := path + "." + strings.ReplaceAll(strings.TrimPrefix(localURL(s.people), "https://"), ":", "-")
 	earlier := "token: of an earlier one\n"
-	if err := errors.Join(client.SaveContext(path, theirs), os.WriteFile(where, []byte(earlier), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, errors.Join(client.SaveContext(path, theirs), os.WriteFile(where, []byte(earlier), 0o600)))
 	c := saveAndLoad(t, u, s)
 	if c.User != "admin" || c.Namespace != "" {
 		t.Errorf("taken from another server: %+v", c)
@@ -81,9 +74,7 @@ func TestMovedContextIsUsedAgain(t *testing.T) {
 	b, other := newUp(t, path)
 	first := saveAndLoad(t, a, of)
 	first.Namespace = "web"
-	if err := client.SaveContext(path, first); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, client.SaveContext(path, first))
 	second := saveAndLoad(t, b, other)
 	if second.Namespace != "" {
 		t.Errorf("the other one's namespace: %+v", second)
@@ -111,14 +102,10 @@ func TestUpKeepsValidToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	token, _, err := s.access.CreateToken(t.Context(), by, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	c := saveAndLoad(t, u, s)
 	c.Token, c.User, c.Namespace, c.Server = token, "ada", "web", "https://localhost:1"
-	if err := client.SaveContext(path, c); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, client.SaveContext(path, c))
 	got := saveAndLoad(t, u, s)
 	if c.Server = localURL(s.people); got != c || u.replacedFile != "" {
 		t.Errorf("%+v, want %+v; %s", got, c, u.replacedFile)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestApplyOwnedFolder applies a folder in git as a pipeline does: nested folders, one owner; --prune
@@ -18,9 +19,7 @@ func TestApplyOwnedFolder(t *testing.T) {
 	rig.Nodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Check\nmetadata: {name: theirs, owner: team-b}\nspec: {targets: {nodes: [web01]}, interval: 60s, command: x}\n")
 	for _, dir := range []string{"repo/checks/deep", "repo/.git", "nothing"} {
-		if err := os.MkdirAll(filepath.Join(x.dir, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.MkdirAll(filepath.Join(x.dir, dir), 0o700))
 	}
 	check := func(name string) string {
 		return "kind: Check\nmetadata: {name: " + name + "}\nspec: {targets: {groups: [web]}, interval: 60s, command: x}\n"
@@ -45,9 +44,7 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", 0, "no difference")
 	x.expect("", "get check load -o yaml", 0, "owner: team-a")
 
-	if err := os.Remove(filepath.Join(x.dir, "repo/checks/deep/load.yml")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Remove(filepath.Join(x.dir, "repo/checks/deep/load.yml")))
 	x.expect("", "apply -f DIR/repo --owner team-a", 0, "unchanged")
 	x.expect("", "get check load", 0, "load")
 	x.expect("", "diff -f DIR/repo --owner team-a --prune --exit-code", waits, "check/load would be deleted   not declared any more; runs on 2 nodes", "  -  owner: team-a")
@@ -76,16 +73,10 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.file("repo/broken.yaml", "kind: Chek\n")
 	x.expect("", "apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/broken.yaml:1")
 	x.expect("", "get check theirs", 0, "theirs")
-	if err := os.Remove(filepath.Join(x.dir, "repo/broken.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(x.dir, "nothing"), filepath.Join(x.dir, "repo/linked")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Remove(filepath.Join(x.dir, "repo/broken.yaml")))
+	testenv.NoError(t, os.Symlink(filepath.Join(x.dir, "nothing"), filepath.Join(x.dir, "repo/linked")))
 	x.expect("", "apply -f DIR/repo --owner team-a --prune", invalid, "DIR/repo/linked is a symbolic link to a folder")
-	if err := os.Symlink(filepath.Join(x.dir, "repo/checks"), filepath.Join(x.dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Symlink(filepath.Join(x.dir, "repo/checks"), filepath.Join(x.dir, "link")))
 	x.expect("", "lint DIR/link", 0, "1 resource, no errors")
 	x.expect("", "apply -f DIR/nothing --owner team-a --prune --allow-empty", 0, "check/disk deleted", "group/web deleted", "check/theirs deleted")
 	x.expect("", "get checks", 0, "no checks")

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func run(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
@@ -34,9 +35,7 @@ func TestLintReportsEveryFlaw(t *testing.T) {
 		"a.yaml": "kind: Check\nmetadata: {name: a}\nspec: {interval: 60, probe: {name: disk}}\n",
 		"b.yaml": "kind: Check\nmetadata: {name: b}\nspec:\n  interval: 60s\n  probe: {name: dsk}\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	code, _, stderr := run(t, "", "lint", dir)
 	if code != 2 || !strings.Contains(stderr, "a.yaml:3:18: spec.interval: ") || !strings.Contains(stderr, "b.yaml:5:3: spec.probe: ") {

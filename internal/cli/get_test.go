@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestGetAgents lists agents in every state, the oldest version first.
@@ -96,9 +97,7 @@ func (p *historyWriter) change(node model.NodeID, name, check string, after time
 		Entries: []history.Entry{{At: at, Executed: at, Kind: history.StatusChanged, Namespace: "default", Node: name, NodeID: node, SourceName: check, Source: model.CheckSource(2000),
 			Status: status, Previous: previous, First: previous == status, Output: output, Partition: 1, Place: place}},
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	testenv.NoError(p.t, err)
 }
 
 // TestGetHistory lists the history of an event, a node, a deleted node, and of all.
@@ -202,9 +201,7 @@ func TestBulkRights(t *testing.T) {
 	rig, x := failingFleet(t)
 	for role, want := range map[string]map[string]int{"operator": {"ack": 0, "resolve": 0, "delete": 6}, "viewer": {"ack": 6, "delete": 6}} {
 		token, _, err := rig.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "admin", Grants: access.Grants{Role: role}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		x.env["MUSTER_TOKEN"] = token
 		for verb, code := range want {
 			if _, got := x.run("", "event "+verb+" --group first"); got != code {
@@ -272,7 +269,5 @@ func TestGroupAvailability(t *testing.T) {
 // catchUp makes the planner read all changes.
 func catchUp(t *testing.T, rig *apitest.Rig) {
 	t.Helper()
-	if err := rig.Planner.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
 }

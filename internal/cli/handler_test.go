@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestHandlerCommands(t *testing.T) {
@@ -48,9 +49,7 @@ func TestHandlerCommands(t *testing.T) {
 			Payload: []byte(`{"summary":"CRITICAL: disk on web01: full"}`), Created: rig.Now(), State: history.Dead, LastError: "slack answered 404", Ended: rig.Now().Add(-time.Minute),
 		})
 	}
-	if err := rig.History.Record(t.Context(), history.Batch{Deliveries: list}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, rig.History.Record(t.Context(), history.Batch{Deliveries: list}))
 	x.expect("", "handler dead chat", 0, "CRITICAL: disk on web01: full", "slack answered 404", "1m ago", "muster handler replay chat")
 	x.expect("", "handler replay chat", 0, "0 messages queued again", "3 dead letters skipped", "--ended")
 	x.expect("", "handler replay chat x", 2, "muster handler dead chat")

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // reportWriter writes problems and their notifications into a rig's history.
@@ -23,9 +24,7 @@ type reportWriter struct {
 
 func (o *reportWriter) record(b history.Batch) {
 	o.t.Helper()
-	if err := o.rig.History.Record(context.Background(), b); err != nil {
-		o.t.Fatal(err)
-	}
+	testenv.NoError(o.t, o.rig.History.Record(context.Background(), b))
 }
 
 // problem records a problem of that age and duration; zero: it is open.
@@ -53,15 +52,11 @@ func (o *reportWriter) deliver(problem, route, handler, tells string, state hist
 	o.t.Helper()
 	o.n++
 	p, err := o.rig.History.Problem(context.Background(), problem)
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	testenv.NoError(o.t, err)
 	at := o.rig.Now().Add(-ago)
 	payload, err := json.Marshal(map[string]any{"version": 1, "kind": tells, "problem": problem, "namespace": p.Namespace, "node": p.Node, "check": p.SourceName, "source": map[string]any{"kind": "check", "name": p.SourceName},
 		"status": "CRITICAL", "severity": "high", "opened": p.Opened, "summary": "CRITICAL: " + p.SourceName + " on " + p.Node + ": " + p.Output})
-	if err != nil {
-		o.t.Fatal(err)
-	}
+	testenv.NoError(o.t, err)
 	o.record(history.Batch{Deliveries: []history.Delivery{{Key: fmt.Sprint(o.n), Problem: problem, Handler: history.HandlerRef{Namespace: "beside", Name: handler}, Kind: tells,
 		Route: route, Tells: tells, Count: 1, Payload: payload, Created: at, State: state, Ended: at}}})
 }

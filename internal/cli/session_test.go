@@ -116,9 +116,7 @@ func (x *terminal) golden(name string) {
 
 func (x *terminal) file(name, text string) {
 	x.t.Helper()
-	if err := os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600); err != nil {
-		x.t.Fatal(err)
-	}
+	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600))
 }
 
 // TestSession is a transcript of a day with Muster.
@@ -162,9 +160,7 @@ func TestSession(t *testing.T) {
 func TestErrors(t *testing.T) {
 	rig := apitest.New(t)
 	x := newTerminal(t, rig)
-	if err := client.SaveContext(filepath.Join(x.dir, "context.yaml"), client.Context{Server: rig.URL, Token: rig.Token}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, client.SaveContext(filepath.Join(x.dir, "context.yaml"), client.Context{Server: rig.URL, Token: rig.Token}))
 	rig.Nodes("default", nil, "web01", "web02")
 	rig.Apply("kind: Namespace\nmetadata: {name: other}\nspec: {}\n---\nkind: Check\nmetadata: {name: other, namespace: other}\nspec: {interval: 60s, command: x}\n---\n" +
 		"kind: Check\nmetadata: {name: load}\nspec: {interval: 60s, command: x}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n---\n" + disk)
@@ -324,9 +320,7 @@ spec:
 	if out, code := x.run("", "apply -f DIR/disk.yaml"); code != 0 || out != "check/disk created   runs on 214 nodes; first results within 60 s\n" {
 		t.Errorf("code %d\n%s", code, x.text.String())
 	}
-	if err := rig.Planner.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
 	x.expect("", "get checks", 0, "disk  214 ")
 	x.expect("", "get nodes --group web", 0, "164 more;")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func numbered(format string, n int) (list []string) {
@@ -60,16 +61,12 @@ func TestStatusOfManyFaults(t *testing.T) {
 	}
 	d := history.Delivery{Key: "p1/opened", Problem: "p1", Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened", Payload: []byte("{}"),
 		Created: rig.Now().Add(-4 * time.Minute), State: history.Pending, NextAt: rig.Now()}
-	if err := rig.History.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{d}, Places: map[model.Partition]history.Place{1: {At: journal.Position{Log: 1, Number: 1}}}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, rig.History.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{d}, Places: map[model.Partition]history.Place{1: {At: journal.Position{Log: 1, Number: 1}}}}))
 	due, _, err := rig.History.Due(t.Context(), rig.Now(), 10, nil)
 	if err != nil || len(due) != 1 {
 		t.Fatalf("%d due, %v", len(due), err)
 	}
-	if err := rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(time.Minute), Error: "POST https://pager.example/hook: answered 503 Service Unavailable"}}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(time.Minute), Error: "POST https://pager.example/hook: answered 503 Service Unavailable"}}))
 	rig.Pending = 2
 	rig.Change = func(s *v1.Status) {
 		s.Connected = 43

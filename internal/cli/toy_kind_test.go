@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 //go:embed toy_kind_test.go
@@ -54,9 +55,7 @@ func TestToyKind(t *testing.T) {
 	x.kinds = kinds
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
 	file := filepath.Join(x.dir, "toy.yaml")
-	if err := os.WriteFile(file, []byte(toy().Example), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(file, []byte(toy().Example), 0o600))
 	for _, c := range []struct {
 		line string
 		want []string
@@ -86,28 +85,20 @@ func TestToyKind(t *testing.T) {
 		}
 	}
 	request, err := http.NewRequest(http.MethodGet, rig.URL+"/api/v1/openapi.json", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+rig.Token)
 	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	var page struct {
 		Paths      map[string]json.RawMessage `json:"paths"`
 		Components struct {
 			Schemas map[string]json.RawMessage `json:"schemas"`
 		} `json:"components"`
 	}
-	if err := json.Unmarshal(body, &page); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, json.Unmarshal(body, &page))
 	if page.Paths["/api/v1/toys/{namespace}/{name}"] == nil || !bytes.Contains(page.Components.Schemas["ToySpec"], []byte("colour")) {
 		t.Errorf("the OpenAPI document does not have the toy: %s", page.Paths["/api/v1/toys/{namespace}/{name}"])
 	}

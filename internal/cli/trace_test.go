@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // TestWhy traces one check on every kind of node.
@@ -117,13 +118,9 @@ spec:
 	rig.Apply("kind: Group\nmetadata: {name: a}\nspec: {nodes: [web04], properties: {load_warn: 1}}\n---\nkind: Group\nmetadata: {name: b}\nspec: {nodes: [web04], properties: {load_warn: 2}}\n")
 	x.run("", "why web04") // an error of the node
 	x.play("why web04/load", "delete node web05 --yes")
-	if err := rig.Planner.CatchUp(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, rig.Planner.CatchUp(t.Context()))
 	err := rig.Intent.BlockKey(t.Context(), intent.Actor{User: "ada"}, "ab12", intent.Tombstone{Name: "web05", Namespace: "default", Why: intent.ReasonRetired, Reason: "scrapped"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	x.run("", "why web05") // what became of it
 	x.wide = 80
 	out, _ := x.run("", "why web04/load")
@@ -155,15 +152,11 @@ func failDelivery(t *testing.T, rig *apitest.Rig, node, check string) {
 	d := history.Delivery{Key: "d", Problem: st.Problem.ID, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",
 		Payload: []byte("{}"), Created: rig.Now(), State: history.Pending, NextAt: rig.Now()}
 	err := rig.History.Record(t.Context(), history.Batch{Deliveries: []history.Delivery{d}, Places: map[model.Partition]history.Place{1: {At: journal.Position{Log: 1, Number: 1}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	due, _, err := rig.History.Due(t.Context(), rig.Now(), 10, nil)
 	if err != nil || len(due) != 1 {
 		t.Fatalf("%d due, %v", len(due), err)
 	}
 	err = rig.History.RecordAttempts(t.Context(), history.Outcome{ID: due[0].ID, Attempt: history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(40 * time.Second), Error: "answered 503"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 }

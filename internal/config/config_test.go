@@ -29,27 +29,21 @@ func load(t *testing.T, env map[string]string, args ...string) (*Server, error) 
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	Flags(flags)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, flags.Parse(args))
 	return Load(flags, func(key string) string { return env[key] })
 }
 
 func file(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "muster.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func TestPrecedence(t *testing.T) {
 	path := file(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
 	s, err := load(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	if s.LogLevel != "debug" || s.Listen != ":2" || s.NodeStates != 9 || len(s.Advertise) != 2 ||
 		time.Duration(s.KeepaliveTimeout) != 3*time.Minute || s.JournalBudget != 4<<30 {
 		t.Fatalf("%+v", s)
@@ -95,9 +89,7 @@ func TestAgentServers(t *testing.T) {
 func TestSettingsHidePasswords(t *testing.T) {
 	for _, given := range []string{"postgres://muster:secret@db/muster", "postgresql://db/muster?password=secret", "postgres://secret%zz@db/muster"} {
 		s, err := load(t, nil, "--intent-db", given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		if got := s.Settings()["intent-db"]; strings.Contains(got, "secret") || !strings.HasPrefix(got, "postgres://…") {
 			t.Errorf("%s is shown as %q", given, got)
 		}
@@ -106,9 +98,7 @@ func TestSettingsHidePasswords(t *testing.T) {
 
 func TestDefaultsEqualModelLimits(t *testing.T) {
 	s, err := load(t, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for name, is := range map[string][2]any{
 		"max-frame":          {int(s.MaxFrame), wire.MaxFrame},
 		"max-unacked":        {int(s.MaxUnacked), model.DefaultUnackedBytes},

@@ -25,9 +25,7 @@ func TestFormatsGolden(t *testing.T) {
 		}
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testenv.NoError(t, err)
 			output, _, _ := strings.Cut(string(text), "\n----\n")
 			values, bad := Parse(format, []byte(output), false, map[string]string{"team": "web"})
 			got := lines(values) + fmt.Sprintf("passed over: %d\n", bad)

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func TestQueuesAreShown(t *testing.T) {
@@ -35,15 +36,11 @@ func TestAJournalIsShown(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewJournal(reg, "test")
 	log, err := journal.Open("/j", journal.Options{FS: memfs.New(), Reserve: -1, Tick: -1, ObserveCommit: m.Committed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer log.Close()
 	m.Open(log)
 	done := make(committed, 1)
-	if err := log.Append(t.Context(), journal.Entry{Data: []byte("one"), Waiter: done, Signals: 3}, journal.Entry{Data: []byte("two"), Signals: 1}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, log.Append(t.Context(), journal.Entry{Data: []byte("one"), Waiter: done, Signals: 3}, journal.Entry{Data: []byte("two"), Signals: 1}))
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
@@ -51,9 +48,7 @@ func TestAJournalIsShown(t *testing.T) {
 	}
 	values := map[string]float64{}
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	for _, f := range families {
 		switch one := f.GetMetric()[0]; {
 		case one.Histogram != nil:

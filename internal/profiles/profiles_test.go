@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // A profile of locks has the waits of the seconds that it was asked for.
@@ -53,18 +54,14 @@ func TestSampleLocksDuringRequest(t *testing.T) {
 func ask(t *testing.T, url string) string {
 	t.Helper()
 	answer, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer answer.Body.Close()
 	unpacked, err := gzip.NewReader(answer.Body)
 	if err != nil {
 		t.Fatal(url, answer.Status, err)
 	}
 	text, err := io.ReadAll(unpacked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	return string(text)
 }
 

@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // The tail keeps whole lines, the newest, and not more than it should.
 func TestTailKeepsTheLastLines(t *testing.T) {
 	var out bytes.Buffer
 	b, err := Open(&config.Server{LogLevel: "info"}, &out, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	line := strings.Repeat("x", 90)
 	const lines = 3 * tailBytes / 100
 	for i := range lines {
@@ -37,25 +36,17 @@ func TestTailKeepsTheLastLines(t *testing.T) {
 func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "muster.log")
 	b, err := Open(&config.Server{LogLevel: "warn", LogFile: path}, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	log := b.Logger("json")
 	log.Info("not at this level")
 	log.Warn("before")
-	if err := os.Rename(path, path+".1"); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, os.Rename(path, path+".1"))
 	log.Warn("between")
-	if err := b.Reopen(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, b.Reopen())
 	log.Warn("after")
 	for name, want := range map[string]string{path + ".1": "before between", path: "after"} {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		for _, word := range []string{"before", "between", "after", "level"} {
 			if strings.Contains(string(data), word+`"`) != strings.Contains(want, word) && word != "level" {
 				t.Errorf("%s: %s", name, data)
@@ -73,9 +64,7 @@ func TestSystemdJournalLines(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		var out bytes.Buffer
 		b, err := Open(&config.Server{LogLevel: "info"}, &out, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		b.plain = plain
 		b.Logger("text").Info("begins", "time", "not this one")
 		if got := strings.HasPrefix(out.String(), "level=INFO msg=begins time="); got != plain {

@@ -46,9 +46,7 @@ func newBoxTest(t *testing.T) *boxTest {
 			io.Closer
 		}{bytes.NewReader(data), io.NopCloser(nil)}, nil
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	ctx, end := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = w.Run(ctx) })
@@ -62,16 +60,12 @@ func pack(t *testing.T, files ...string) (data []byte, sum string) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for i := 0; i < len(files); i += 2 {
-		if err := w.WriteHeader(&tar.Header{Name: files[i], Mode: 0o755, Size: int64(len(files[i+1])), Typeflag: tar.TypeReg}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, w.WriteHeader(&tar.Header{Name: files[i], Mode: 0o755, Size: int64(len(files[i+1])), Typeflag: tar.TypeReg}))
 		if _, err := io.WriteString(w, files[i+1]); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, w.Close())
 	digest := sha512.Sum512(b.Bytes())
 	return b.Bytes(), hex.EncodeToString(digest[:])
 }
@@ -148,16 +142,12 @@ func TestSharedAsset(t *testing.T) {
 		t.Errorf("extracted %d times", n)
 	}
 	before, done, err := w.Use(t.Context(), []string{"default/x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	next, nextSum := pack(t, "bin/x", "new")
 	w.upload(next)
 	w.asset("x", model.AssetBuild{SHA512: nextSum})
 	after, end, err := w.Use(t.Context(), []string{"default/x"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer end()
 	w.wantFile(before, "bin/x", "old")
 	w.wantFile(after, "bin/x", "new")
@@ -204,9 +194,7 @@ func TestScripts(t *testing.T) {
 	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: "f"}, Spec: &model.FilterSpec{Assets: []string{"x", "shared/none"}}}})
 	for _, ref := range []string{"default/x", "default/big"} {
 		_, done, err := w.Use(t.Context(), []string{ref})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, err)
 		done()
 	}
 	list, key, err := w.Scripts([]string{"default/x"}, "")

@@ -21,9 +21,7 @@ import (
 
 // Options configures a Watchdog.
 type Options struct {
-	Every time.Duration // between two results; default 1 min
-	// Within is how long a result may take to arrive; default Every.
-	Within time.Duration
+	Every time.Duration // between two results, and the longest time for the delivery of one; default 1 min
 	// Send sends a result of check model.WatchdogCheck to the server as an agent does, and returns after the
 	// acknowledgement.
 	Send func(ctx context.Context, status model.Status, output string) error
@@ -50,9 +48,6 @@ type Watchdog struct {
 func New(o Options) *Watchdog {
 	if o.Every <= 0 {
 		o.Every = time.Minute
-	}
-	if o.Within <= 0 {
-		o.Within = o.Every
 	}
 	w := &Watchdog{
 		opts: o,
@@ -104,7 +99,7 @@ func (w *Watchdog) round(ctx context.Context, status model.Status, said string) 
 	}
 	w.rounds.WithLabelValues(f.outcome).Inc()
 	w.opts.Logger.Error("a synthetic result did not go the whole way", "outcome", f.outcome, "why", f.text)
-	within, cancel := context.WithTimeout(ctx, w.opts.Within)
+	within, cancel := context.WithTimeout(ctx, w.opts.Every)
 	defer cancel()
 	if err := w.opts.Own(within, f.status, f.text); err != nil && ctx.Err() == nil {
 		w.opts.Logger.Error("nor could the event about it be recorded", "err", err)
@@ -118,7 +113,7 @@ func (w *Watchdog) deliver(ctx context.Context, status model.Status, output stri
 	w.mu.Lock()
 	w.awaited, w.delivered = output, delivered
 	w.mu.Unlock()
-	within, cancel := context.WithTimeout(ctx, w.opts.Within)
+	within, cancel := context.WithTimeout(ctx, w.opts.Every)
 	defer cancel()
 	if err := w.opts.Send(within, status, output); err != nil {
 		return &failure{"unsent", fmt.Sprintf("a synthetic result could not be sent: %v. Agents may fail, too: look at the listeners, the certificate, the journal", err), model.Critical}
@@ -126,14 +121,14 @@ func (w *Watchdog) deliver(ctx context.Context, status model.Status, output stri
 	select {
 	case <-delivered:
 	case <-within.Done():
-		return &failure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged and not delivered within %s: notifications are late or missing; look at muster-history, and at muster get queues", w.opts.Within), model.Critical}
+		return &failure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged and not delivered within %s: notifications are late or missing; look at muster-history, and at muster get queues", w.opts.Every), model.Critical}
 	}
 	if w.opts.Call == nil {
 		return nil
 	}
 	if err := w.opts.Call(within); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s", w.opts.Within)
+			err = fmt.Errorf("no answer within %s", w.opts.Every)
 		}
 		return &failure{"uncalled", fmt.Sprintf("a synthetic result arrived, and the address outside (watchdog-url) could not be called: %v", err), model.Warning}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // synthetic is status and text of a synthetic result.
@@ -56,9 +57,7 @@ func TestEachRoundTellsOfTheOneBefore(t *testing.T) {
 					},
 					Call: func(context.Context) error { called++; return c.call },
 				})
-				if err := w.Run(ctx); err != nil {
-					t.Fatal(err)
-				}
+				testenv.NoError(t, w.Run(ctx))
 				if len(sent) != 2 || sent[0].status != model.OK || sent[1].status != c.next.status || !strings.Contains(sent[1].text, c.next.text) {
 					t.Errorf("sent %v", sent)
 				}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // An end rounds to the nearest unit: a year that began a second ago ends in 365 days, not in 364.
@@ -31,9 +33,7 @@ func TestScreenWritesSafely(t *testing.T) {
 	evil := "\x1b[2J\r\nred\u202e"
 	s.Printf("%s|", evil)
 	s.Field(4, "name", "%s", evil)
-	if err := Rows([]string{evil}, Head("OUTPUT"), func(x string) []any { return []any{Cell{x, Red}} }).Write(s); err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, Rows([]string{evil}, Head("OUTPUT"), func(x string) []any { return []any{Cell{x, Red}} }).Write(s))
 	if text := out.String(); strings.Contains(text, "\x1b[2J") || strings.ContainsRune(text, '\u202e') || !strings.Contains(text, string(Red)+"␛[2J") {
 		t.Errorf("%q", text)
 	}
@@ -51,9 +51,7 @@ func TestTableFits(t *testing.T) {
 	table := Rows(rows, Head("NODE|NOTE|HIDDEN|OUTPUT").HideUnless(false, "HIDDEN"), func(r row) []any { return []any{r.node, r.note, "x", r.output} })
 	for _, width := range []int{0, 80, 60} {
 		var out bytes.Buffer
-		if err := table.Write(&Screen{Out: &out, Width: width}); err != nil {
-			t.Fatal(err)
-		}
+		testenv.NoError(t, table.Write(&Screen{Out: &out, Width: width}))
 		lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
 		if got := Width(lines[1]); width > 0 && got > width || width == 0 && got != table.Width() {
 			t.Errorf("width %d: %d columns: %s", width, got, lines[1])
