@@ -72,7 +72,8 @@ func auditCommand(s *session) *cobra.Command {
 }
 
 func noChanges(kind, namespace, name string) string {
-	return "no recorded changes" + textIf(kind != "", " of "+strings.TrimSuffix(refOf(kind, "", name), "/")) + textIf(namespace != "", " in namespace "+namespace)
+	return "no recorded changes" + textIf(kind != "", " of "+strings.TrimSuffix(refOf(kind, "", name), "/")) +
+		textIf(namespace != "", " in namespace "+namespace)
 }
 
 // groupByRevision groups the changes of one command.

@@ -211,8 +211,9 @@ func getResources(c *call, k kind.Kind, names []string, g *getFlags) (err error)
 	}
 	return list[kind.View]{
 		value: items, items: views, empty: empty, notes: notes,
-		columns: screen.Head(columns+"CHANGED|REVISION|LABELS").HideUnless(g.all && k.Namespaced, "NAMESPACE").HideUnless(c.Format == screen.Wide, "REVISION", "LABELS"),
-		row:     func(v kind.View) []any { return resourceRow(c, k, v) },
+		columns: screen.Head(columns+"CHANGED|REVISION|LABELS").HideUnless(g.all && k.Namespaced, "NAMESPACE").
+			HideUnless(c.Format == screen.Wide, "REVISION", "LABELS"),
+		row: func(v kind.View) []any { return resourceRow(c, k, v) },
 	}.print(c)
 }
 

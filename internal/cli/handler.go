@@ -214,6 +214,7 @@ func printRouteStep(c *call, step *v1.RouteTestStep, opened time.Time) {
 	c.Printf("  %-8s %s\n", "+"+model.TimeSpan(step.Due.Sub(opened)), text)
 	c.Wrapf(len(indent), "%s%s", indent, at)
 	for _, h := range step.Holds {
-		c.Wrapf(len(indent)+2, "%s%s %s", indent, screen.Cell{Text: "!", Colour: screen.Yellow}, h.Text()+textIf(!h.Until.IsZero(), ", until "+c.Clock(h.Until)))
+		c.Wrapf(len(indent)+2, "%s%s %s", indent, screen.Cell{Text: "!", Colour: screen.Yellow},
+			h.Text()+textIf(!h.Until.IsZero(), ", until "+c.Clock(h.Until)))
 	}
 }

@@ -189,7 +189,8 @@ func printPending(c *call, machines []v1.Pending, narrowed bool) {
 		} else if unknown == "" {
 			unknown = p.Key[:16]
 		}
-		for _, line := range [...][2]string{{"  facts", shortPairs(p.Facts)}, {"  labels", shortPairs(p.Labels)}, {"  groups", strings.Join(p.Groups, ", ")}} {
+		for _, line := range [...][2]string{{"  facts", shortPairs(p.Facts)}, {"  labels", shortPairs(p.Labels)},
+			{"  groups", strings.Join(p.Groups, ", ")}} {
 			if line[1] != "" {
 				c.status(line[0], "%s", line[1])
 			}

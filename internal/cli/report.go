@@ -310,29 +310,32 @@ func noisyChecks(c *call, f *reportFlags, n *v1.Noise) error {
 }
 
 func noisyRoutes(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Routes that paged people", n.Routes, screen.Head("ROUTE|HANDLER|PAGES|BY WEEK|REPEATS"), func(x v1.NoisyRoute) []any {
-		return []any{localName(c, x.Route), localName(c, x.Handler), orEmpty(x.Pages), weekText(x.PerWeek), orEmpty(x.Reminders)}
-	})
+	return printSection(c, f, "Routes that paged people", n.Routes,
+		screen.Head("ROUTE|HANDLER|PAGES|BY WEEK|REPEATS"), func(x v1.NoisyRoute) []any {
+			return []any{localName(c, x.Route), localName(c, x.Handler), orEmpty(x.Pages), weekText(x.PerWeek), orEmpty(x.Reminders)}
+		})
 }
 
 // localName returns a name without the namespace of the report.
 func localName(c *call, name string) string { return strings.TrimPrefix(name, c.ns()+"/") }
 
 func quietChecks(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Checks without problems", slices.Concat(n.Nowhere, n.Quiet), screen.Head("NAMESPACE|CHECK|NODES|MADE|WHAT"), func(x v1.QuietCheck) []any {
-		text := "opened no problem"
-		switch {
-		case slices.ContainsFunc(n.Nowhere, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check }):
-			text = "runs nowhere: muster describe check " + x.Check
-		case x.Made.After(n.Since):
-			text = "opened no problem since it was made"
-		}
-		return []any{x.Namespace, x.Check, orEmpty(x.Nodes), c.Ago(x.Made), text}
-	})
+	return printSection(c, f, "Checks without problems", slices.Concat(n.Nowhere, n.Quiet),
+		screen.Head("NAMESPACE|CHECK|NODES|MADE|WHAT"), func(x v1.QuietCheck) []any {
+			text := "opened no problem"
+			switch {
+			case slices.ContainsFunc(n.Nowhere, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check }):
+				text = "runs nowhere: muster describe check " + x.Check
+			case x.Made.After(n.Since):
+				text = "opened no problem since it was made"
+			}
+			return []any{x.Namespace, x.Check, orEmpty(x.Nodes), c.Ago(x.Made), text}
+		})
 }
 
 func staleSilences(c *call, f *reportFlags, n *v1.Noise) error {
-	return printSection(c, f, "Silences to review (muster silence end NAME)", n.Silences, screen.Head("NAMESPACE|NAME|BY|WHY|REASON"), func(x v1.StaleSilence) []any {
-		return []any{x.Namespace, x.Name, x.Creator, strings.Join(x.Why, ", "), x.Reason}
-	})
+	return printSection(c, f, "Silences to review (muster silence end NAME)", n.Silences,
+		screen.Head("NAMESPACE|NAME|BY|WHY|REASON"), func(x v1.StaleSilence) []any {
+			return []any{x.Namespace, x.Name, x.Creator, strings.Join(x.Why, ", "), x.Reason}
+		})
 }

@@ -209,10 +209,12 @@ func printShadow(c *call, f *shadowFlags, l *v1.ShadowList, rows []shadowRow) er
 func printShadowMessages(c *call, f *shadowFlags, items []v1.ShadowMessage) error {
 	shown, more := limited(&f.reportFlags, items)
 	return list[v1.ShadowMessage]{
-		items: shown, notes: []string{moreRows(more)}, columns: screen.Head("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(f.all, "NAMESPACE"),
+		items: shown, notes: []string{moreRows(more)},
+		columns: screen.Head("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(f.all, "NAMESPACE"),
 		row: func(m v1.ShadowMessage) []any {
 			status, _ := model.ParseStatus(m.Status)
-			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), localName(c, m.Handler), m.Tells, m.Node, m.Check, statusCell(status), m.Summary}
+			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), localName(c, m.Handler), m.Tells, m.Node, m.Check,
+				statusCell(status), m.Summary}
 		},
 	}.print(c)
 }

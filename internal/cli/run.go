@@ -225,7 +225,8 @@ func (p *runPrinter) printSummary() {
 		n    int
 		cell screen.Cell
 	}{
-		{n.OK, statusCell(model.OK)}, {n.Warning, statusCell(model.Warning)}, {n.Critical, statusCell(model.Critical)}, {n.Unknown, statusCell(model.Unknown)},
+		{n.OK, statusCell(model.OK)}, {n.Warning, statusCell(model.Warning)}, {n.Critical, statusCell(model.Critical)},
+		{n.Unknown, statusCell(model.Unknown)},
 		{n.Refused, screen.Cell{Text: v1.RunRefused, Colour: screen.Purple}}, {n.Lost, screen.Cell{Text: v1.RunLost, Colour: screen.Purple}},
 	} {
 		if count.n == 0 {

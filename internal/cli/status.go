@@ -214,7 +214,8 @@ func printEventStatus(c *call, s v1.Status) {
 		c.status("", "%s; only one: -n %s", strings.Join(texts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
-	problems += textIf(s.LastHour.Opened+s.LastHour.Closed > 0, fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed))
+	problems += textIf(s.LastHour.Opened+s.LastHour.Closed > 0,
+		fmt.Sprintf("; in the last hour %d opened, %d closed", s.LastHour.Opened, s.LastHour.Closed))
 	c.status("problems", "%s", problems)
 	for i, u := range s.Unsent {
 		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, qualified(u.Namespace, u.Handler), model.Age(c.Now(), u.Since))
