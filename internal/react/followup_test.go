@@ -1,179 +1,91 @@
 package react
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
-
-// services has the play tell what services are told, by the incidents that they keep: who, what, of
-// which, and what that takes the place of.
-func (p *play) services() func(want ...string) {
-	var said []string
-	p.store.record = func(b history.Batch) error {
-		for _, d := range b.Deliveries {
-			n, err := handler.Decode(d.Payload)
-			if err != nil {
-				return err
-			}
-			id := n.Problem
-			if n.Incident != "" {
-				id = n.Incident
-			}
-			text := fmt.Sprintf("%s %s %s", d.Handler.Name, n.Kind, id)
-			if n.Unacked {
-				text += ", unacknowledged"
-			}
-			if n.Instead != "" {
-				text += ", instead of " + n.Instead
-			}
-			said = append(said, text)
-		}
-		return nil
-	}
-	return func(want ...string) {
-		p.t.Helper()
-		p.sent, said = said, nil
-		p.expect(want...)
-	}
-}
 
 // Nobody looks after a problem any more: who was told that somebody does is told of it again, and
 // services call anew.
 func TestAnAcknowledgementThatEndsCallsAgain(t *testing.T) {
 	for name, ends := range map[string]func(p *play){
 		"it runs out": func(p *play) {
-			p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
-			p.restart()
-			p.after(time.Hour + time.Minute)
+			p.script(`ack p1 ann 1h; restart; after 1h1m`)
 		},
 		"it is taken back": func(p *play) {
-			p.acks("p1", &model.Ack{By: "ann"})
-			p.after(time.Hour)
-			p.acks("p1", nil)
-			p.restart()
-			p.after(time.Minute)
+			p.script(`ack p1 ann; after 1h; unack p1; restart; after 1m`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-			heard := p.services()
-			p.opens("p1", 10)
-			p.after(time.Minute)
+			p.services()
+			p.script(`open p1 10; after 1m`)
 			ends(p)
-			heard("pager opened p1", "pager acknowledged p1", "pager reminder p1.1, unacknowledged, instead of p1")
-			p.after(24 * time.Hour)
-			p.acks("p1", &model.Ack{By: "bob"})
-			heard("pager acknowledged p1.1")
-			p.acks("p1", nil)
-			p.after(time.Minute)
-			p.acks("p1", &model.Ack{By: "bob", Until: p.now.Add(time.Minute)})
-			p.closes("p1")
-			p.after(time.Hour)
-			heard("pager reminder p1.2, unacknowledged, instead of p1.1", "pager acknowledged p1.2", "pager closed p1.2")
-			p.expectEscalations(0)
+			p.script(`expect pager opened p1 | pager acknowledged p1 | pager reminder p1.1, unacknowledged, instead of p1
+				after 24h; ack p1 bob; expect pager acknowledged p1.1; unack p1; after 1m; ack p1 bob 1m; close p1
+				after 1h
+				expect pager reminder p1.2, unacknowledged, instead of p1.1 | pager acknowledged p1.2 | pager closed p1.2
+				left 0`)
 		})
 	}
 	t.Run("without a route", func(t *testing.T) {
 		p := newPlay(t, nil)
 		p.names.chunk.Handlers = []string{"mail"}
-		heard := p.services()
-		p.opens("p1", 10)
-		p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
-		p.after(time.Hour)
-		heard("mail opened p1", "mail acknowledged p1", "mail reminder p1.1, unacknowledged, instead of p1")
-		p.closes("p1")
-		heard("mail closed p1.1")
+		p.services()
+		p.script(`open p1 10; ack p1 ann 1h; after 1h
+			expect mail opened p1 | mail acknowledged p1 | mail reminder p1.1, unacknowledged, instead of p1
+			close p1; expect mail closed p1.1`)
 	})
 	t.Run("it is silenced by then", func(t *testing.T) {
 		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-		heard := p.services()
-		p.opens("p1", 10)
-		p.after(time.Minute)
-		p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
+		p.services()
+		p.script(`open p1 10; after 1m; ack p1 ann 1h`)
 		p.set("quiet", &model.SilenceSpec{Until: model.Time{Time: p.now.Add(2 * time.Hour)}, Reason: "new disks"})
-		p.after(90 * time.Minute)
-		heard("pager opened p1", "pager acknowledged p1")
-		p.after(time.Hour)
-		heard("pager reminder p1.1, unacknowledged, instead of p1")
+		p.script(`after 90m; expect pager opened p1 | pager acknowledged p1
+			after 1h; expect pager reminder p1.1, unacknowledged, instead of p1`)
 	})
 	t.Run("it is prolonged", func(t *testing.T) {
 		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-		heard := p.services()
-		p.opens("p1", 10)
-		p.after(time.Minute)
-		p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
-		p.acks("p1", &model.Ack{By: "ann"})
-		p.after(24 * time.Hour)
-		heard("pager opened p1", "pager acknowledged p1", "pager acknowledged p1")
+		p.services()
+		p.script(`open p1 10; after 1m; ack p1 ann 1h; ack p1 ann; after 24h
+			expect pager opened p1 | pager acknowledged p1 | pager acknowledged p1`)
 	})
 	t.Run("others were never looked after", func(t *testing.T) {
 		p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-		heard := p.services()
-		p.opens("p1", 10)
-		p.opens("p2", 11)
-		p.after(time.Minute)
-		p.acks("p1", &model.Ack{By: "ann"})
-		p.acks("p1", nil)
-		p.after(time.Hour)
-		heard("pager summary p1", "pager summary p1") // it calls all the time
+		p.services()
+		p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; unack p1; after 1h
+			expect pager summary p1 | pager summary p1  # it calls all the time`)
 	})
 }
 
 // Of a group, what nobody looks after any more calls by itself, and the rest stays as it is.
 func TestAnAcknowledgementOfSomeOfAGroupEnds(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
-	heard := p.services()
-	p.opens("p1", 10)
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Hour)})
-	p.acks("p2", &model.Ack{By: "ann"})
-	heard("pager summary p1", "pager summary p1", "pager acknowledged p1")
-	p.restart()
-	p.after(90 * time.Minute)
-	heard("pager reminder p1.1, unacknowledged") // p2 is looked after as what it was told as
-	p.opens("p3", 12)
-	p.after(time.Minute)
-	heard("pager opened p1.1") // that calls already
-	p.after(40 * time.Minute)
-	heard()
-	p.closes("p1")
-	p.closes("p2")
-	p.after(time.Minute)
-	heard("pager summary p1.1", "pager closed p1")
-	p.acks("p3", &model.Ack{By: "ann"})
-	p.acks("p3", nil)
-	p.after(time.Minute)
-	heard("pager acknowledged p1.1", "pager reminder p1.2, unacknowledged, instead of p1.1")
+	p.services()
+	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann 1h; ack p2 ann
+		expect pager summary p1 | pager summary p1 | pager acknowledged p1
+		restart; after 90m; expect pager reminder p1.1, unacknowledged  # p2 is looked after as what it was told as
+		open p3 12; after 1m; expect pager opened p1.1  # that calls already
+		after 40m; expect; close p1; close p2; after 1m; expect pager summary p1.1 | pager closed p1
+		ack p3 ann; unack p3; after 1m
+		expect pager acknowledged p1.1 | pager reminder p1.2, unacknowledged, instead of p1.1`)
 	p.now = p.now.Add(2*time.Hour - 2*time.Minute)
-	p.opens("p4", 13)
-	p.after(time.Minute)
-	heard("pager opened p1.2")
-	p.closes("p3")
-	p.closes("p4")
-	p.after(time.Minute)
-	heard("pager closed p1.2")
-	p.expectEscalations(0)
+	p.script(`open p4 13; after 1m; expect pager opened p1.2; close p3; close p4; after 1m; expect pager closed p1.2
+		left 0`)
 
 	// Both end at once, and a third comes: one message, which takes the place of the incident.
 	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	heard = p.services()
-	p.opens("p1", 10)
-	p.opens("p2", 11)
-	p.after(time.Minute)
+	p.services()
+	p.script(`open p1 10; open p2 11; after 1m`)
 	until := p.now.Add(time.Hour)
 	p.acks("p1", &model.Ack{By: "ann", Until: until})
 	p.acks("p2", &model.Ack{By: "ann", Until: until})
-	p.after(time.Hour)
-	p.opens("p3", 12)
-	p.after(time.Minute)
-	heard("pager summary p1", "pager summary p1", "pager acknowledged p1", "pager summary p1.1, instead of p1")
+	p.script(`after 1h; open p3 12; after 1m
+		expect pager summary p1 | pager summary p1 | pager acknowledged p1 | pager summary p1.1, instead of p1`)
 }
 
 // The id of a problem that was silenced is that of its group: where that is acknowledged, the problem
@@ -181,48 +93,25 @@ func TestAnAcknowledgementOfSomeOfAGroupEnds(t *testing.T) {
 func TestAnIdThatIsAcknowledgedIsNotTakenAgain(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: noon.Add(time.Hour)}, Reason: "new disks"}})
-	heard := p.services()
-	p.opens("p1", 10) // is silenced
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.acks("p2", &model.Ack{By: "ann"})
-	heard("pager opened p1", "pager acknowledged p1")
-	p.after(time.Hour)
-	heard("pager opened p1.1")
-	p.closes("p1")
-	p.closes("p2")
-	p.after(time.Minute)
-	heard("pager closed p1", "pager closed p1.1")
+	p.services()
+	p.script(`open p1 10  # is silenced
+		open p2 11; after 1m; ack p2 ann; expect pager opened p1 | pager acknowledged p1
+		after 1h; expect pager opened p1.1; close p1; close p2; after 1m; expect pager closed p1 | pager closed p1.1`)
 }
 
 // Each handler has incidents of its own: whoever is told by a later step is called for what opens after
 // he acknowledged all that he knew, though it belongs to what calls others already.
 func TestALaterStepHasIncidentsOfItsOwn(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
-	heard := p.services()
-	p.opens("p1", 10)
-	p.after(40 * time.Minute)
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	heard("pager opened p1", "lead opened p1", "pager opened p1")
-	p.acks("p1", &model.Ack{By: "ann"})
-	heard("pager summary p1", "lead acknowledged p1") // the pager calls for p2 still
-	p.restart()
-	p.after(30 * time.Minute)
-	heard("lead opened p2")
-	p.acks("p2", &model.Ack{By: "ann"})
-	heard("pager acknowledged p1", "lead acknowledged p2")
-	p.opens("p3", 12) // is new to both
-	p.after(31 * time.Minute)
-	heard("pager opened p3", "lead opened p3")
-	p.closes("p1")
-	p.after(time.Minute)
-	heard("pager summary p1", "lead closed p1")
-	p.closes("p2")
-	p.closes("p3")
-	p.after(time.Minute)
-	heard("pager closed p1", "lead closed p2", "pager closed p3", "lead closed p3")
-	p.expectEscalations(0)
+	p.services()
+	p.script(`open p1 10; after 40m; open p2 11; after 1m; expect pager opened p1 | lead opened p1 | pager opened p1
+		ack p1 ann; expect pager summary p1 | lead acknowledged p1  # the pager calls for p2 still
+		restart; after 30m; expect lead opened p2; ack p2 ann; expect pager acknowledged p1 | lead acknowledged p2
+		open p3 12  # is new to both
+		after 31m; expect pager opened p3 | lead opened p3; close p1; after 1m
+		expect pager summary p1 | lead closed p1; close p2; close p3; after 1m
+		expect pager closed p1 | lead closed p2 | pager closed p3 | lead closed p3
+		left 0`)
 }
 
 // Who takes an acknowledgement back in a service is called by that: there is no other incident.
@@ -238,15 +127,12 @@ func TestAnAcknowledgementThatIsTakenBackInAService(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager", "genie"}}}}})
 			p.names.handlers = map[string]*model.HandlerSpec{"pager": {PagerDuty: &model.PagerDuty{}}, "genie": {Opsgenie: &model.Opsgenie{}}}
-			heard := p.services()
-			p.opens("p1", 10)
-			p.after(time.Minute)
-			p.acks("p1", &model.Ack{By: "ann"})
-			heard("pager opened p1", "genie opened p1", "pager acknowledged p1", "genie acknowledged p1")
+			p.services()
+			p.script(`open p1 10; after 1m; ack p1 ann
+				expect pager opened p1 | genie opened p1 | pager acknowledged p1 | genie acknowledged p1`)
 			p.open["p1"].Output = row.by
-			p.acks("p1", nil)
-			p.after(time.Minute)
-			heard(row.want...)
+			p.script(`unack p1; after 1m`)
+			p.expect(row.want...)
 		})
 	}
 }
@@ -254,24 +140,10 @@ func TestAnAcknowledgementThatIsTakenBackInAService(t *testing.T) {
 // Who says once more that he looks after an incident says nothing of another one.
 func TestAnAcknowledgementIsOfItsIncident(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	heard := p.services()
-	p.opens("p1", 10)
-	p.after(time.Minute)
-	p.acks("p1", &model.Ack{By: "ann"})
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	heard("pager opened p1", "pager acknowledged p1", "pager opened p2")
-	p.acks("p1", &model.Ack{By: "bob"})
-	p.opens("p3", 12)
-	p.after(time.Minute)
-	heard("pager acknowledged p1", "pager opened p2") // that calls still
-}
-
-// warns opens a problem that is a warning so far.
-func (p *play) warns(id string, node model.NodeID) {
-	p.t.Helper()
-	p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
-	p.turn(event.ProblemOpened, id, nil)
+	p.services()
+	p.script(`open p1 10; after 1m; ack p1 ann; open p2 11; after 1m
+		expect pager opened p1 | pager acknowledged p1 | pager opened p2
+		ack p1 bob; open p3 12; after 1m; expect pager acknowledged p1 | pager opened p2  # that calls still`)
 }
 
 // Who is told that a problem is worse hears it once, and the steps that are still to come come when
@@ -303,12 +175,10 @@ func TestWorseIsToldOnceAndBringsNoStepForward(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: row.steps}})
-			p.warns("p1", 10)
+			p.opens("p1", 10, model.Warning, model.SeverityWarning)
 			p.after(row.before)
 			p.sent = nil
-			p.restart()
-			p.status("p1", model.Critical, model.High)
-			p.after(time.Minute)
+			p.script(`restart; status p1 critical high; after 1m`)
 			p.expect(row.worse...)
 			p.after(59 * time.Minute)
 			p.expect(row.later...)
@@ -337,17 +207,13 @@ func TestWhatWasToldBeforeIsSaidToAll(t *testing.T) {
 		sent = nil
 		return out
 	}
-	p.warns("p1", 10)
-	p.after(40 * time.Minute)
+	p.script(`warn p1 10; after 40m`)
 	sent = nil
-	p.status("p1", model.Critical, model.High)
-	p.after(time.Minute)
+	p.script(`status p1 critical high; after 1m`)
 	if got := notes(); len(got) != 2 || got["pager"].Was != "warning" || got["lead"].Was != "warning" {
 		t.Errorf("pager %+v, lead %+v", got["pager"], got["lead"])
 	}
-	p.status("p1", model.Critical, model.Disaster)
-	p.warns("p2", 11)
-	p.after(time.Minute)
+	p.script(`status p1 critical disaster; warn p2 11; after 1m`)
 	got := notes()
 	n := got["pager"]
 	if len(got) != 2 || n.Kind != handler.Summary || n.Was != "" || len(n.Problems) != 2 || n.Problems[0].Was != "high" || n.Problems[1].Was != "" ||
@@ -383,16 +249,15 @@ func TestWhatRaisesTheIncidentOfAGroup(t *testing.T) {
 		}
 		sent = nil
 	}
-	p.warns("p1", 10)
+	p.opens("p1", 10, model.Warning, model.SeverityWarning)
 	told("the first", false)
-	p.warns("p2", 11)
+	p.opens("p2", 11, model.Warning, model.SeverityWarning)
 	told("another", false)
-	p.opens("p3", 12)
+	p.opens("p3", 12, model.Critical, model.High)
 	told("one that is worse", true)
 	p.status("p1", model.Critical, model.Average)
 	told("worse, and not the worst", false)
-	p.restart()
-	p.status("p1", model.Critical, model.Disaster)
+	p.script(`restart; status p1 critical disaster`)
 	told("the worst", true)
 	p.closes("p3")
 	told("an end", false)

@@ -23,74 +23,40 @@ func paced(steps ...model.RouteStep) *model.RouteSpec {
 // What is one message too many comes in one message when the hour is over, and ends as one.
 func TestTheExcessOfARateIsToldTogether(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
-	p.opens("p1", 10)
-	p.after(time.Minute)
-	p.opens("p2", 11)
-	p.expect("pager opened p1", "pager opened p2")
+	p.script(`open p1 10; after 1m; open p2 11; expect pager opened p1 | pager opened p2`)
 	for i, id := range []string{"p3", "p4", "p5"} {
 		p.after(time.Minute)
-		p.opens(id, model.NodeID(12+i))
+		p.opens(id, model.NodeID(12+i), model.Critical, model.High)
 	}
-	p.closes("p4") // it is counted all the same
-	p.closes("p1") // the end of what was told is told at once
-	p.expect("pager closed p1")
-	p.acks("p5", &model.Ack{By: "ann"})
-	p.acks("p5", nil) // nothing of it lets it pass
-	p.restart()
-	p.opens("p6", 20) // the rate is still used up
-	p.opens("p6b", 23)
-	p.opens("p6c", 24)
-	p.after(55 * time.Minute)
-	p.expect()
-	p.after(time.Minute)
-	p.expect("pager summary p3+p5+p6+p6b+p6c+p4")
-	p.opens("p7", 21) // the summary was the first message of the next hour
-	p.expect("pager opened p7")
-	p.opens("p8", 22)
-	p.expect()
-	p.closes("p3")
-	p.closes("p5")
-	p.expect("pager summary p3", "pager summary p3+p5")
-	p.closes("p6b")
-	p.closes("p6c")
-	p.expect("pager summary p3+p6b", "pager summary p3+p6c")
-	p.closes("p6")
-	p.closes("p8")
-	p.expect("pager closed p3+p6")
-	p.after(time.Hour)
-	p.expect("pager closed p8") // it came and went in that hour
-	p.closes("p2")
-	p.closes("p7")
-	p.expect("pager closed p2", "pager closed p7")
-	p.expectEscalations(0)
+	p.script(`close p4  # it is counted all the same
+		close p1  # the end of what was told is told at once
+		expect pager closed p1; ack p5 ann; unack p5  # nothing of it lets it pass
+		restart; open p6 20  # the rate is still used up
+		open p6b 23; open p6c 24; after 55m; expect; after 1m; expect pager summary p3+p5+p6+p6b+p6c+p4
+		open p7 21  # the summary was the first message of the next hour
+		expect pager opened p7; open p8 22; expect; close p3; close p5
+		expect pager summary p3 | pager summary p3+p5; close p6b; close p6c
+		expect pager summary p3+p6b | pager summary p3+p6c; close p6; close p8; expect pager closed p3+p6
+		after 1h; expect pager closed p8  # it came and went in that hour
+		close p2; close p7; expect pager closed p2 | pager closed p7
+		left 0`)
 }
 
 // A step that follows, a repeat and what a silence holds are no business of the rate; nor does
 // one outlive its route.
 func TestTheRateLetsAProblemPassOnce(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced(model.RouteStep{To: []string{"lead"}, After: minutes(10)})})
-	for i, id := range []string{"p1", "p2", "p3"} {
-		p.opens(id, model.NodeID(10+i))
-	}
-	p.expect("pager opened p1", "pager opened p2")
-	p.after(11 * time.Minute)
-	p.expect("lead opened p1", "lead opened p2")
-	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}})
-	p.after(0)
-	p.expect("pager opened p3")
+	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
+		after 11m; expect lead opened p1 | lead opened p2`)
+	p.set("default", pages("pager", nil))
+	p.script(`after 0s; expect pager opened p3`)
 
 	p = newPlay(t, map[string]model.Spec{"default": paced()})
-	for i, id := range []string{"p1", "p2", "p3", "p4"} {
-		p.opens(id, model.NodeID(10+i))
-	}
-	p.closes("p4")
-	p.expect("pager opened p1", "pager opened p2")
+	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; close p4; expect pager opened p1 | pager opened p2`)
 	hour := model.Time{Time: noon.Add(2 * time.Hour)}
 	p.set("work", &model.SilenceSpec{Selector: model.Selector{Checks: []string{"disk"}}, Until: hour, Reason: "new disks"})
-	p.after(time.Hour)
-	p.expect("pager closed p4") // of p3 the silence says nothing
-	p.after(time.Hour)
-	p.expect("pager opened p3")
+	p.script(`after 1h; expect pager closed p4  # of p3 the silence says nothing
+		after 1h; expect pager opened p3`)
 }
 
 // What opens at the turn of the hour, and is told before what was held until then is looked at, does
@@ -98,47 +64,33 @@ func TestTheRateLetsAProblemPassOnce(t *testing.T) {
 func TestWhatTheRateHeldIsNotPutOffByTheNextHour(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newPlay(t, map[string]model.Spec{"default": paced()})
-		for i, id := range []string{"p1", "p2", "p3", "p4"} {
-			p.opens(id, model.NodeID(10+i))
-		}
-		p.expect("pager opened p1", "pager opened p2")
+		p.script(`open p1 10; open p2 11; open p3 12; open p4 13; expect pager opened p1 | pager opened p2`)
 		p.now = p.now.Add(time.Hour + time.Millisecond) // history was busy: nothing fired at the hour
 		if restarts {
 			p.restart()
 		}
-		p.opens("p5", 20)
-		p.after(0)
-		p.expect("pager opened p5", "pager summary p3+p4")
-		p.opens("p6", 21) // the summary was the second message of this hour
-		p.expect()
-		p.after(time.Hour)
-		p.expect("pager opened p6")
+		p.script(`open p5 20; after 0s; expect pager opened p5 | pager summary p3+p4
+			open p6 21  # the summary was the second message of this hour
+			expect; after 1h; expect pager opened p6`)
 	}
 }
 
 // A clock that is set back keeps nothing back for longer.
 func TestTheRateWhenTheClockIsSetBack(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
-	for i, id := range []string{"p1", "p2", "p3"} {
-		p.opens(id, model.NodeID(10+i))
-	}
-	p.expect("pager opened p1", "pager opened p2")
-	p.after(30 * time.Minute)
+	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
+		after 30m`)
 	p.now = p.now.Add(-24 * time.Hour)
 	p.record(func(o *deliveryBatch) error { p.r.shiftTimes(o, 24*time.Hour); return nil })
-	p.after(31 * time.Minute)
-	p.expect("pager opened p3")
+	p.script(`after 31m; expect pager opened p3`)
 }
 
 // The message says why it comes late; those of a shadow are counted by themselves.
 func TestTheExcessSaysWhy(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
-	for i, id := range []string{"p1", "p2", "p3", "p4"} {
-		p.opens(id, model.NodeID(10+i))
-	}
+	p.script(`open p1 10; open p2 11; open p3 12; open p4 13`)
 	p.shadow = true
-	p.opens("p5", 20)
-	p.expect("pager opened p1", "pager opened p2", "shadow: pager opened p5")
+	p.script(`open p5 20; expect pager opened p1 | pager opened p2 | shadow: pager opened p5`)
 	o := newDeliveryBatch(p.r, p.now.Add(time.Hour))
 	if err := p.r.notifyDue(o); err != nil || len(o.deliveries) != 1 {
 		t.Fatal(err, o.deliveries)
@@ -159,22 +111,9 @@ func TestTheExcessSaysWhy(t *testing.T) {
 // What is used of a rate stays so over a restart, also where the problems that used it have ended.
 func TestAPartOfTheRateOutlivesARestart(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": paced()})
-	p.opens("p1", 10)
-	p.closes("p1")
-	p.expect("pager opened p1", "pager closed p1")
-	p.restart()
-	p.after(10 * time.Minute)
-	p.opens("p2", 11)
-	p.expect("pager opened p2")
-	p.restart()
-	p.opens("p3", 12)
-	p.expect()
-	p.after(51 * time.Minute)
-	p.expect("pager opened p3")
-	p.restart()
-	p.opens("p4", 13)
-	p.opens("p5", 14)
-	p.expect("pager opened p4") // p3 was the first of this hour
+	p.script(`open p1 10; close p1; expect pager opened p1 | pager closed p1
+		restart; after 10m; open p2 11; expect pager opened p2; restart; open p3 12; expect
+		after 51m; expect pager opened p3; restart; open p4 13; open p5 14; expect pager opened p4  # p3 was the first of this hour`)
 }
 
 // behind puts all nodes but one behind that one, which is noticed within a minute.
@@ -227,15 +166,12 @@ func TestAFallenSwitchSendsOneMessage(t *testing.T) {
 		})
 	}
 	several(event.ProblemOpened, 1, 50)
-	p.after(20 * time.Second)
-	p.expect() // groupWait is over; whether the switch is down is not known yet
+	p.script(`after 20s; expect  # groupWait is over; whether the switch is down is not known yet`)
 	several(event.ProblemOpened, 0, 0)
 	several(event.ProblemOpened, 51, nodes)
-	p.after(3 * time.Hour)
-	p.expect("pager opened p1+p0") // of p0, under the id of its group, which is that of the first
+	p.script(`after 3h; expect pager opened p1+p0  # of p0, under the id of its group, which is that of the first`)
 	// It is back, and so is all but three of them: one interval later.
-	p.closes("p0")
-	p.after(30 * time.Second)
+	p.script(`close p0; after 30s`)
 	several(event.ProblemClosed, 4, nodes)
 	withheld := 0
 	var rest []string
@@ -250,28 +186,17 @@ func TestAFallenSwitchSendsOneMessage(t *testing.T) {
 		t.Errorf("%d were withheld with the reason", withheld)
 	}
 	p.sent = rest
-	p.expect("pager closed p1+p0")
-	p.after(29 * time.Second)
-	p.expect()
-	p.after(time.Minute)
-	p.expect("pager summary p1+p2+p3")
+	p.script(`expect pager closed p1+p0; after 29s; expect; after 1m; expect pager summary p1+p2+p3`)
 }
 
 // A node whose switch is well is told, once that is known; what a restart finds held stays so.
 func TestWhatStandsBehindIsToldByItself(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.dependOn(10)
-	p.opens("sw", 10)
-	p.opens("p1", 11)
-	p.after(time.Hour)
-	p.expect("pager opened sw")
-	p.restart()
-	p.after(time.Hour)
-	p.expect()
+	p.script(`open sw 10; open p1 11; after 1h; expect pager opened sw; restart; after 1h; expect`)
 	p.hangs = func(model.NodeID, model.Source) []route.Dependency { return nil } // somebody says that it is not behind the switch
 	p.r.reevaluateAll(p.now)
-	p.after(time.Minute)
-	p.expect("pager opened sw+p1")
+	p.script(`after 1m; expect pager opened sw+p1`)
 
 	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.dependOn(10)
@@ -283,47 +208,28 @@ func TestWhatStandsBehindIsToldByItself(t *testing.T) {
 		}
 		return present(node, source)
 	}
-	p.opens("p1", 11)
-	p.after(50 * time.Second)
-	p.expect()
-	p.after(20 * time.Second)
-	p.expect("pager opened p1") // a minute was enough to notice
+	p.script(`open p1 11; after 50s; expect; after 20s; expect pager opened p1  # a minute was enough to notice`)
 	seen = p.now.Add(time.Second)
-	p.opens("p2", 12)
-	p.after(11 * time.Second)
-	p.expect("pager opened p1+p2") // it was seen to be well after p2 opened
+	p.script(`open p2 12; after 11s; expect pager opened p1+p2  # it was seen to be well after p2 opened`)
 }
 
 // A warning of the master keeps nothing back.
 func TestAWarningOfTheMasterMasksNothing(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.dependOn(10)
-	p.opens("sw", 10)
+	p.opens("sw", 10, model.Critical, model.High)
 	p.open["sw"].Status = model.Warning
-	p.after(2 * time.Minute)
-	p.expect("pager opened sw")
-	p.opens("p1", 11)
-	p.after(2 * time.Minute)
-	p.expect("pager opened sw+p1")
+	p.script(`after 2m; expect pager opened sw; open p1 11; after 2m; expect pager opened sw+p1`)
 }
 
 // Nor does one that was critical and is no more: what hangs on it is told two intervals later.
 func TestAMasterThatWasCriticalMasksNothing(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
 	p.dependOn(10)
-	p.opens("sw", 10)
-	p.opens("p1", 11)
-	p.after(10 * time.Minute)
-	p.expect("pager opened sw")
+	p.script(`open sw 10; open p1 11; after 10m; expect pager opened sw`)
 	p.shows = map[string]model.Status{"sw": model.Warning}
 	p.turn(event.StatusChanged, "sw", func(t *event.Transition) {
 		t.Problem, t.Status, t.Received = nil, model.Warning, p.now.UnixNano()
 	})
-	p.after(50 * time.Second)
-	p.expect()
-	p.after(30 * time.Second)
-	p.expect("pager opened sw+p1")
-	p.opens("p2", 12)
-	p.after(2 * time.Minute)
-	p.expect("pager opened sw+p2")
+	p.script(`after 50s; expect; after 30s; expect pager opened sw+p1; open p2 12; after 2m; expect pager opened sw+p2`)
 }

@@ -228,7 +228,7 @@ func TestHistoryIsAttended(t *testing.T) {
 // What was withheld, is silenced or waits for its group is known: it is not told as lost.
 func TestWhatIsHeldWasNotLost(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(), "quiet": &model.SilenceSpec{Reason: "known"}})
-	p.opens("p1", 10)
+	p.opens("p1", 10, model.Critical, model.High)
 	if err := p.store.Record(t.Context(), history.Batch{Opened: []history.Problem{{Problem: *p.open["p1"], Namespace: "default", Node: "web01", SourceName: "disk"}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -252,14 +252,12 @@ func TestALateOneOfAGroup(t *testing.T) {
 		sent = append(sent, b.Deliveries...)
 		return nil
 	}
-	p.opens("p1", 10)
+	p.opens("p1", 10, model.Critical, model.High)
 	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now.Add(-time.Hour)}
 	change := p.changeOf(event.ProblemOpened, "p2", nil)
 	change.late = true
 	p.record(func(o *deliveryBatch) error { return p.r.apply(o, change) })
-	p.restart()
-	p.after(time.Minute)
-	p.expect("pager summary p1+p2")
+	p.script(`restart; after 1m; expect pager summary p1+p2`)
 	if n, err := handler.Decode(sent[0].Payload); err != nil || !strings.HasSuffix(n.Output, "\ntold late: 1 of them opened from 2026-03-01T11:00:00Z on, and that was lost until the server started") {
 		t.Errorf("%+v, %v", n, err)
 	}

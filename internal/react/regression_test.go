@@ -13,83 +13,29 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-func pages(to string, match *model.Selector) *model.RouteSpec {
-	return &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{to}}}}
-}
-
-func routeNamed(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
-
-// status tells the router that a problem shows another status now.
-func (p *play) status(id string, status model.Status, severity model.Severity) {
-	p.t.Helper()
-	p.open[id].Status, p.open[id].Severity = status, severity
-	p.turn(event.StatusChanged, id, func(t *event.Transition) {
-		t.Problem, t.Received = nil, p.now.UnixNano()
-	})
-}
-
-func (p *play) remove(kind, name string) {
-	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeNamed(name)}})
-	p.r.reevaluateAll(p.now)
-}
-
 func TestWhatGetsWorseIsRoutedAnew(t *testing.T) {
 	warnings := &model.SilenceSpec{Selector: model.Selector{Statuses: []string{"warning"}}, Reason: "known"}
 	p := newPlay(t, map[string]model.Spec{
 		"chat": pages("chat", &model.Selector{}), "night": pages("pager", &model.Selector{Severity: "high"}), "known": warnings})
 	p.open["p1"] = &model.Problem{ID: "p1", NodeID: 10, Source: model.CheckSource(1001), Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
 	p.turn(event.ProblemOpened, "p1", nil)
-	p.after(time.Minute)
-	p.expect()
-	p.status("p1", model.Critical, model.High)
-	p.after(time.Minute)
-	p.expect("chat opened p1", "pager opened p1")
-	p.status("p1", model.Critical, model.High)
-	p.after(time.Minute)
-	p.expect()
-	p.closes("p1")
-	p.after(time.Minute)
-	p.expect("chat closed p1", "pager closed p1")
-	p.expectEscalations(0)
+	p.script(`after 1m; expect; status p1 critical high; after 1m; expect chat opened p1 | pager opened p1
+		status p1 critical high; after 1m; expect; close p1; after 1m; expect chat closed p1 | pager closed p1
+		left 0`)
 }
 
 // Who was told of a warning hears when it is critical: once, with the rest of its group, and not
 // while somebody looks after it.
 func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
-	warn := func(id string, node model.NodeID) {
-		p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Warning, Severity: model.SeverityWarning, Opened: p.now}
-		p.turn(event.ProblemOpened, id, nil)
-	}
-	warn("p1", 10)
-	warn("p2", 11)
-	p.after(time.Minute)
-	p.expect("pager summary p1+p2")
-	p.restart()
-	p.status("p1", model.Critical, model.High)
-	p.after(9 * time.Second)
-	p.status("p2", model.Critical, model.High)
-	p.expect()
-	p.after(time.Second)
-	p.expect("pager summary p1+p2")
-	p.status("p1", model.Warning, model.High) // the severity of a problem is its worst
-	p.status("p1", model.Critical, model.High)
-	p.after(10 * time.Minute)
-	p.expect()
-	p.restart()
-	p.after(20 * time.Minute)
-	p.expect("lead summary p1+p2")
-	p.status("p1", model.Critical, model.Disaster)
-	p.after(time.Minute)
-	p.expect("lead reminder p1", "pager reminder p1")
-	p.acks("p2", &model.Ack{By: "ann"})
-	p.expect("lead summary p1+p2", "pager summary p1+p2")
-	p.status("p2", model.Critical, model.Disaster)
-	p.after(time.Hour)
-	p.expect()
-	p.acks("p2", nil)
-	p.after(0)
-	p.expect("lead reminder p1+p2", "pager reminder p1+p2")
+	p.script(`warn p1 10; warn p2 11`)
+	p.script(`after 1m; expect pager summary p1+p2; restart; status p1 critical high; after 9s; status p2 critical high
+		expect; after 1s; expect pager summary p1+p2; status p1 warning high  # the severity of a problem is its worst
+		status p1 critical high; after 10m; expect; restart; after 20m; expect lead summary p1+p2
+		status p1 critical disaster; after 1m; expect lead reminder p1 | pager reminder p1
+		ack p2 ann; expect lead summary p1+p2 | pager summary p1+p2
+		status p2 critical disaster; after 1h; expect; unack p2; after 0s
+		expect lead reminder p1+p2 | pager reminder p1+p2`)
 
 	o := newDeliveryBatch(p.r, p.now)
 	e := p.r.of["p1"][0]
@@ -102,12 +48,8 @@ func TestWhatIsWorseThanItWasToldIsToldOnce(t *testing.T) {
 
 	p = newPlay(t, nil) // the same without a route
 	p.names.chunk.Handlers = []string{"mail"}
-	warn("p3", 10)
-	p.expect("mail opened p3")
-	p.after(time.Minute)
-	p.status("p3", model.Critical, model.High)
-	p.after(0)
-	p.expect("mail reminder p3")
+	p.script(`warn p3 10`)
+	p.script(`expect mail opened p3; after 1m; status p3 critical high; after 0s; expect mail reminder p3`)
 }
 
 func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
@@ -116,144 +58,85 @@ func TestADeletedRouteLeavesNobodyBehind(t *testing.T) {
 	}
 	t.Run("another route has it already", func(t *testing.T) {
 		p := newPlay(t, both())
-		p.opens("p1", 10)
-		p.after(time.Minute)
-		p.expect("chat opened p1", "pager opened p1")
-		p.remove("Route", "a")
-		p.after(time.Minute)
-		p.expect()
-		p.restart()
-		p.closes("p1")
-		p.after(time.Minute)
-		p.expect("chat closed p1", "pager closed p1")
-		p.expectEscalations(0)
+		p.script(`open p1 10; after 1m; expect chat opened p1 | pager opened p1
+			remove Route a; after 1m; expect; restart; close p1; after 1m; expect chat closed p1 | pager closed p1
+			left 0`)
 	})
 	t.Run("no route is left", func(t *testing.T) {
 		p := newPlay(t, map[string]model.Spec{"a": onCall()})
 		_ = p.table.Apply([]route.Declaration{{Kind: "Route", Name: routeNamed("a")}})
 		p.set("default", onCall())
-		p.opens("p1", 10)
-		p.after(time.Minute)
-		p.expect("pager opened p1")
-		p.remove("Route", "default")
-		p.after(time.Hour)
-		p.expect() // not the lead: the step is gone
-		p.closes("p1")
-		p.after(time.Minute)
-		p.expect("pager closed p1")
-		p.expectEscalations(0)
+		p.script(`open p1 10; after 1m; expect pager opened p1; remove Route default; after 1h; expect  # not the lead: the step is gone
+			close p1; after 1m; expect pager closed p1; left 0`)
 	})
 	t.Run("another takes it on", func(t *testing.T) {
 		p := newPlay(t, map[string]model.Spec{"a": pages("pager", &model.Selector{}), "default": onCall()})
-		p.opens("p1", 10)
-		p.after(time.Minute)
-		p.expect("pager opened p1")
-		p.remove("Route", "a")
-		p.after(40 * time.Minute)
-		p.expect("lead opened p1") // the pager knows
-		p.closes("p1")
-		p.after(time.Minute)
-		p.expect("lead closed p1", "pager closed p1")
-		p.expectEscalations(0)
+		p.script(`open p1 10; after 1m; expect pager opened p1; remove Route a; after 40m; expect lead opened p1  # the pager knows
+			close p1; after 1m; expect lead closed p1 | pager closed p1
+			left 0`)
 	})
 }
 
 // A step that was added to a route while nothing more was due on it is told.
 func TestAStepMore(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.opens("p1", 10)
-	p.after(time.Hour)
-	p.expect("pager opened p1")
+	p.script(`open p1 10; after 1h; expect pager opened p1`)
 	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(90)}}})
-	p.after(time.Hour)
-	p.expect("lead opened p1")
+	p.script(`after 1h; expect lead opened p1`)
 }
 
 // A recovery is told as grouped as the failure was.
 func TestEndsAreGathered(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	for i, id := range []string{"p1", "p2", "p3", "p4"} {
-		p.opens(id, model.NodeID(10+i))
-	}
-	p.after(time.Minute)
-	p.expect("pager summary p1+p2+p3+p4")
+	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; after 1m; expect pager summary p1+p2+p3+p4`)
 	for _, id := range []string{"p1", "p2", "p3"} {
 		p.closes(id)
 		p.after(2 * time.Second)
 	}
-	p.restart()
-	p.closes("p4")
-	p.after(time.Minute)
-	p.expect("pager closed p1+p2+p3+p4")
-	p.expectEscalations(0)
+	p.script(`restart; close p4; after 1m; expect pager closed p1+p2+p3+p4
+		left 0`)
 }
 
 // What a silence dropped stays untold, whatever changes later.
 func TestDroppedStaysDropped(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(),
 		"drop": &model.SilenceSpec{Drop: true, Until: model.Time{Time: noon.Add(time.Minute)}, Reason: "a test"}})
-	p.opens("p1", 10)
-	p.after(time.Hour)
-	p.remove("Silence", "drop")
-	p.restart()
-	p.acks("p1", &model.Ack{By: "ann"})
-	p.acks("p1", nil)
-	p.after(time.Hour)
-	p.expect()
-	p.closes("p1")
-	p.expect("pager withheld p1 (silenced by default/drop until it closed: a test)")
+	p.script(`open p1 10; after 1h; remove Silence drop; restart; ack p1 ann; unack p1; after 1h; expect
+		close p1; expect pager withheld p1 (silenced by default/drop until it closed: a test)`)
 }
 
 // A silence without an end that was deleted while nobody ran holds nothing.
 func TestSilenceDeletedWhileDown(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
-	p.opens("p1", 10)
-	p.after(time.Minute)
+	p.script(`open p1 10; after 1m`)
 	_ = p.table.Apply([]route.Declaration{{Kind: "Silence", Name: routeNamed("forever")}})
-	p.restart()
-	p.after(0)
-	p.expect("pager opened p1")
+	p.script(`restart; after 0s; expect pager opened p1`)
 }
 
 func TestAnAcknowledgementThatGetsAnEnd(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
-	p.opens("p1", 10)
-	p.after(time.Minute)
-	p.acks("p1", &model.Ack{By: "ann"})
-	p.after(2 * time.Hour)
-	p.expect("pager opened p1", "pager acknowledged p1")
-	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(time.Minute)})
-	p.after(time.Hour)
-	p.expect("pager acknowledged p1", "lead opened p1", "pager reminder p1")
+	p.script(`open p1 10; after 1m; ack p1 ann; after 2h; expect pager opened p1 | pager acknowledged p1
+		ack p1 ann 1m; after 1h; expect pager acknowledged p1 | lead opened p1 | pager reminder p1`)
 }
 
 // The machine's clock jumps back by hours: nobody waits for so long.
 func TestTheClockIsSetBack(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
-	p.opens("p1", 10)
-	p.after(time.Minute)
-	p.expect("pager opened p1")
+	p.script(`open p1 10; after 1m; expect pager opened p1`)
 	p.now = p.now.Add(-3 * time.Hour)
 	p.record(func(o *deliveryBatch) error { p.r.shiftTimes(o, 3*time.Hour); return nil })
-	p.restart()
-	p.after(30 * time.Minute)
-	p.expect("lead opened p1")
+	p.script(`restart; after 30m; expect lead opened p1`)
 	// The journal's time does not go back: what opens now seems to come from the future.
 	p.open["p2"] = &model.Problem{ID: "p2", NodeID: 11, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Opened: p.now.Add(3 * time.Hour)}
 	p.turn(event.ProblemOpened, "p2", nil)
-	p.after(20 * time.Minute)
-	p.expect("pager opened p1+p2")
+	p.script(`after 20m; expect pager opened p1+p2`)
 }
 
 // A message that cannot be made holds no other back.
 func TestOneThatCannotBeTold(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
-	p.opens("p1", 10)
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.expect("pager opened p1", "pager opened p2")
-	p.closes("p1")
-	p.closes("p2")
+	p.script(`open p1 10; open p2 11; after 1m; expect pager opened p1 | pager opened p2
+		close p1; close p2`)
 	p.r.of["p1"][0].Closing = []byte("no JSON")
 	o := newDeliveryBatch(p.r, p.now.Add(time.Minute))
 	if err := p.r.notifyDue(o); err == nil || len(o.deliveries) != 1 || o.deliveries[0].Problem != "p2" || p.r.nextDue().IsZero() {

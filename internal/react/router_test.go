@@ -1,9 +1,11 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +31,8 @@ type play struct {
 	shows  map[string]model.Status // now, of a problem that was worse
 	hangs  func(model.NodeID, model.Source) []route.Dependency
 	sent   []string
+
+	incidents bool // describe messages by their incidents
 }
 
 func newPlay(t *testing.T, resources map[string]model.Spec) *play {
@@ -114,6 +118,10 @@ func (p *play) record(do func(*deliveryBatch) error) {
 		p.t.Fatal(err)
 	}
 	for _, d := range b.Deliveries {
+		if p.incidents {
+			p.sent = append(p.sent, p.incident(&d))
+			continue
+		}
 		text := d.Handler.Name + " " + d.Kind + " " + d.Problem
 		if len(d.Also) > 0 {
 			text += "+" + strings.Join(d.Also, "+")
@@ -128,10 +136,96 @@ func (p *play) record(do func(*deliveryBatch) error) {
 	}
 }
 
-func (p *play) opens(id string, node model.NodeID) {
+// script plays steps, divided by semicolons or lines: open ID NODE, warn ID NODE, close ID, ack ID BY [FOR], unack ID,
+// status ID STATUS SEVERITY, remove KIND NAME, after DURATION, restart, left ESCALATIONS, and expect MESSAGE | MESSAGE.
+// The rest of a line behind # is a comment.
+func (p *play) script(text string) {
 	p.t.Helper()
-	p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High, Opened: p.now, Output: "bad"}
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		for step := range strings.SplitSeq(line, ";") {
+			verb, rest, _ := strings.Cut(strings.TrimSpace(step), " ")
+			if verb != "expect" {
+				p.step(verb, strings.Fields(rest))
+			} else if rest == "" {
+				p.expect()
+			} else {
+				p.expect(strings.Split(rest, " | ")...)
+			}
+		}
+	}
+}
+
+func (p *play) step(verb string, args []string) {
+	p.t.Helper()
+	duration := func(text string) time.Duration {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return d
+	}
+	number := func(text string) int {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		return n
+	}
+	switch verb {
+	case "": // the end of a line
+	case "open":
+		p.opens(args[0], model.NodeID(number(args[1])), model.Critical, model.High)
+	case "warn":
+		p.opens(args[0], model.NodeID(number(args[1])), model.Warning, model.SeverityWarning)
+	case "close":
+		p.closes(args[0])
+	case "ack":
+		ack := &model.Ack{By: args[1]}
+		if len(args) > 2 {
+			ack.Until = p.now.Add(duration(args[2]))
+		}
+		p.acks(args[0], ack)
+	case "unack":
+		p.acks(args[0], nil)
+	case "status":
+		status, _ := model.ParseStatus(args[1])
+		severity, _ := model.ParseSeverity(args[2])
+		p.status(args[0], status, severity)
+	case "remove":
+		p.remove(args[0], args[1])
+	case "after":
+		p.after(duration(args[0]))
+	case "restart":
+		p.restart()
+	case "left":
+		p.expectEscalations(number(args[0]))
+	default:
+		p.t.Fatalf("unknown step %q", verb)
+	}
+}
+
+func (p *play) opens(id string, node model.NodeID, status model.Status, severity model.Severity) {
+	p.t.Helper()
+	p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Chunk: 3, Status: status, Severity: severity, Opened: p.now}
+	if status == model.Critical {
+		p.open[id].Output = "bad"
+	}
 	p.turn(event.ProblemOpened, id, nil)
+}
+
+// status tells the router that a problem shows another status now.
+func (p *play) status(id string, status model.Status, severity model.Severity) {
+	p.t.Helper()
+	p.open[id].Status, p.open[id].Severity = status, severity
+	p.turn(event.StatusChanged, id, func(t *event.Transition) {
+		t.Problem, t.Received = nil, p.now.UnixNano()
+	})
+}
+
+func (p *play) remove(kind, name string) {
+	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeNamed(name)}})
+	p.r.reevaluateAll(p.now)
 }
 
 func (p *play) closes(id string) {
@@ -166,7 +260,26 @@ func (p *play) after(d time.Duration) {
 	p.now = end
 }
 
-// heard is what was sent since it was asked last.
+// services has the messages described as services see them: by the incidents that they keep.
+func (p *play) services() { p.incidents = true }
+
+// incident describes a message: who, what, of which incident, and what that takes the place of.
+func (p *play) incident(d *history.Delivery) string {
+	n, err := handler.Decode(d.Payload)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	text := fmt.Sprintf("%s %s %s", d.Handler.Name, n.Kind, cmp.Or(n.Incident, n.Problem))
+	if n.Unacked {
+		text += ", unacknowledged"
+	}
+	if n.Instead != "" {
+		text += ", instead of " + n.Instead
+	}
+	return text
+}
+
+// expect compares with the messages since the last call.
 func (p *play) expect(want ...string) {
 	p.t.Helper()
 	slices.Sort(p.sent)
@@ -188,67 +301,41 @@ func (p *play) expectEscalations(want int) {
 
 func minutes(n int) model.Duration { return model.Duration(n) * model.Duration(time.Minute) }
 
+func pages(to string, match *model.Selector) *model.RouteSpec {
+	return &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{to}}}}
+}
+
+func routeNamed(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
+
 func onCall() *model.RouteSpec {
 	return &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(60)}, {To: []string{"lead"}, After: minutes(30)}}}
 }
 
 func TestStepsAndRepeats(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
-	p.opens("p1", 10)
-	p.expect()
-	p.after(10 * time.Second)
-	p.expect("pager opened p1")
-	p.after(30 * time.Minute)
-	p.expect("lead opened p1")
-	p.restart()
-	p.after(31 * time.Minute)
-	p.expect("pager reminder p1")
-	p.closes("p1")
-	p.after(10 * time.Second)
-	p.expect("pager closed p1", "lead closed p1")
-	p.expectEscalations(0)
-	p.after(24 * time.Hour)
-	p.expect()
+	p.script(`open p1 10; expect; after 10s; expect pager opened p1; after 30m; expect lead opened p1
+		restart; after 31m; expect pager reminder p1; close p1; after 10s; expect pager closed p1 | lead closed p1
+		left 0; after 24h; expect`)
 }
 
 func TestGroups(t *testing.T) {
-	p := newPlay(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}}}})
-	p.opens("p1", 10)
-	p.after(9 * time.Second)
-	p.opens("p2", 11)
-	p.after(2 * time.Second)
-	p.expect("pager summary p1+p2")
-	p.opens("p3", 12)
-	p.after(10 * time.Second)
-	p.expect("pager opened p1+p3") // under the id of the group
-	p.closes("p1")
-	p.after(10 * time.Second)
-	p.expect("pager summary p1") // the others are open
-	p.closes("p2")
-	p.closes("p3")
-	p.restart()
-	p.after(10 * time.Second)
-	p.expect("pager closed p1+p2+p3")
-	p.expectEscalations(0)
+	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
+	p.script(`open p1 10; after 9s; open p2 11; after 2s; expect pager summary p1+p2
+		open p3 12; after 10s; expect pager opened p1+p3  # under the id of the group
+		close p1; after 10s; expect pager summary p1  # the others are open
+		close p2; close p3; restart; after 10s; expect pager closed p1+p2+p3
+		left 0`)
 }
 
 func TestHandlersWithoutARouteHearAtOnce(t *testing.T) {
 	p := newPlay(t, nil)
 	p.names.chunk.Handlers = []string{"mail"}
-	p.opens("p1", 10)
-	p.expect("mail opened p1")
-	p.opens("p2", 11)
-	p.expect("mail opened p2")
-	p.closes("p1")
-	p.expect("mail closed p1")
-	p.expectEscalations(1)
+	p.script(`open p1 10; expect mail opened p1; open p2 11; expect mail opened p2
+		close p1; expect mail closed p1; left 1`)
 	p.names.chunk.Handlers, p.names.defaults = nil, []string{"shared/chat"}
-	p.opens("p3", 12)
-	p.expect("chat opened p3")
+	p.script(`open p3 12; expect chat opened p3`)
 	p.names.defaults = nil
-	p.opens("p4", 13)
-	p.closes("p4")
-	p.expect()
+	p.script(`open p4 13; close p4; expect`)
 }
 
 // Of many nodes that fall silent at once nobody is told one by one, until it is clear that
@@ -264,53 +351,33 @@ func TestManyThatFallSilentWait(t *testing.T) {
 	}
 	silent("p1", 10)
 	silent("p2", 11)
-	p.opens("p3", 12) // a check's is none of them
-	p.expect("mail opened p3")
-	p.closes("p1")
-	p.expect("mail withheld p1 (one of many that fell silent at once until it closed: 400 of 1000 nodes fell silent within 2m)")
-	p.after(2 * time.Minute)
+	p.script(`open p3 12  # a check's is none of them
+		expect mail opened p3; close p1
+		expect mail withheld p1 (one of many that fell silent at once until it closed: 400 of 1000 nodes fell silent within 2m)
+		after 2m`)
 	p.many = nil // who restarts the server, for the event says to look at it, is not told of each
-	p.restart()
-	p.after(2*time.Minute - time.Second)
-	p.expect()
-	p.after(time.Second)
-	p.expect("mail opened p2")
-	p.closes("p2")
-	p.expect("mail closed p2")
+	p.script(`restart; after 1m59s; expect; after 1s; expect mail opened p2
+		close p2; expect mail closed p2`)
 }
 
 func TestSilences(t *testing.T) {
 	hour := model.Time{Time: noon.Add(time.Hour)}
 	disk := model.Selector{Checks: []string{"disk"}}
 	p := newPlay(t, map[string]model.Spec{"default": onCall(), "work": &model.SilenceSpec{Selector: disk, Until: hour, Reason: "new disks"}})
-	p.opens("p1", 10)
-	p.opens("p2", 11)
-	p.after(20 * time.Minute)
-	p.closes("p2")
-	p.expect("pager withheld p2 (silenced by default/work until it closed: new disks)")
-	p.restart()
-	p.after(41 * time.Minute)
-	p.expect("pager opened p1", "lead opened p1") // it is an hour old: both steps are due
-	p.closes("p1")
-	p.after(time.Minute)
-	p.expect("pager closed p1", "lead closed p1")
+	p.script(`open p1 10; open p2 11; after 20m; close p2
+		expect pager withheld p2 (silenced by default/work until it closed: new disks)
+		restart; after 41m; expect pager opened p1 | lead opened p1  # it is an hour old: both steps are due
+		close p1; after 1m; expect pager closed p1 | lead closed p1`)
 
 	p.set("forever", &model.SilenceSpec{Selector: disk, Reason: "until somebody says so"})
-	p.opens("p3", 12)
-	p.after(2 * time.Minute)
-	p.expect()
+	p.script(`open p3 12; after 2m; expect`)
 	_ = p.table.Apply([]route.Declaration{{Kind: "Silence", Name: route.Name{Namespace: "default", Name: "forever"}}})
 	p.r.reevaluateAll(p.now)
-	p.after(0)
-	p.expect("pager opened p3")
+	p.script(`after 0s; expect pager opened p3`)
 
 	p.set("drop", &model.SilenceSpec{Selector: disk, Until: model.Time{Time: p.now.Add(time.Minute)}, Drop: true, Reason: "a test"})
-	p.opens("p4", 13)
-	p.after(2 * time.Hour)
-	p.expect("lead opened p3", "pager reminder p3", "pager reminder p3") // p4 is never told
-	p.closes("p3")
-	p.after(10 * time.Second)
-	p.expect("pager closed p3", "lead closed p3")
+	p.script(`open p4 13; after 2h; expect lead opened p3 | pager reminder p3 | pager reminder p3  # p4 is never told
+		close p3; after 10s; expect pager closed p3 | lead closed p3`)
 }
 
 // What a route mutes, and what is in maintenance, is held: it is told at the end of that time if it is open still, and
@@ -325,60 +392,32 @@ func TestWhatIsMutedIsToldAtItsEnd(t *testing.T) {
 	} {
 		t.Run(why, func(t *testing.T) {
 			p := newPlay(t, specs)
-			p.opens("p1", 10)
-			p.after(20 * time.Minute)
-			p.opens("p2", 11)
-			p.after(20 * time.Minute)
-			p.closes("p2")
+			p.script(`open p1 10; after 20m; open p2 11; after 20m; close p2`)
 			p.expect("pager withheld p2 (" + why + " until it closed)")
-			p.restart()
-			p.after(19 * time.Minute)
-			p.expect()
-			p.after(2 * time.Minute)
-			p.expect("pager opened p1")
-			p.opens("p3", 12)
-			p.after(time.Minute)
-			p.expect("pager opened p1+p3") // under the id of the group
+			p.script(`restart; after 19m; expect; after 2m; expect pager opened p1
+				open p3 12; after 1m; expect pager opened p1+p3  # under the id of the group`)
 		})
 	}
 }
 
 func TestAcknowledgements(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
-	p.opens("p1", 10)
-	p.after(time.Minute)
-	p.expect("pager opened p1")
-	p.acks("p1", &model.Ack{By: "ann", Until: p.now.Add(2 * time.Hour)})
-	p.expect("pager acknowledged p1")
-	p.after(119 * time.Minute)
-	p.expect() // neither the lead nor a repetition
-	p.after(2 * time.Minute)
-	p.expect("lead opened p1", "pager reminder p1")
-	p.acks("p1", &model.Ack{By: "bob"})
-	p.expect("lead acknowledged p1", "pager acknowledged p1")
-	p.after(24 * time.Hour)
-	p.expect()
-	p.acks("p1", nil)
-	p.expect("pager reminder p1")
-	p.acks("p1", &model.Ack{By: "bob"})
-	p.closes("p1")
-	p.after(time.Minute)
-	p.expect("lead acknowledged p1", "pager acknowledged p1", "lead closed p1", "pager closed p1")
+	p.script(`open p1 10; after 1m; expect pager opened p1; ack p1 ann 2h; expect pager acknowledged p1
+		after 119m; expect  # neither the lead nor a repetition
+		after 2m; expect lead opened p1 | pager reminder p1; ack p1 bob
+		expect lead acknowledged p1 | pager acknowledged p1; after 24h; expect
+		unack p1; expect pager reminder p1; ack p1 bob; close p1; after 1m
+		expect lead acknowledged p1 | pager acknowledged p1 | lead closed p1 | pager closed p1`)
 }
 
 func TestARouteThatChanges(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": onCall()})
-	p.opens("p1", 10)
-	p.after(time.Minute)
-	p.expect("pager opened p1")
+	p.script(`open p1 10; after 1m; expect pager opened p1`)
 	p.set("default", &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"boss"}, After: minutes(5)}, {To: []string{"chief"}, After: minutes(10)}}})
-	p.after(30 * time.Minute)
-	p.expect("boss opened p1", "chief opened p1") // when the step before was due; and the new one at once
+	p.script(`after 30m; expect boss opened p1 | chief opened p1  # when the step before was due; and the new one at once`)
 	_ = p.table.Apply([]route.Declaration{{Kind: "Route", Name: route.Name{Namespace: "default", Name: "default"}}})
-	p.closes("p1")
-	p.after(time.Minute)
-	p.expect("pager closed p1", "boss closed p1", "chief closed p1")
-	p.expectEscalations(0)
+	p.script(`close p1; after 1m; expect pager closed p1 | boss closed p1 | chief closed p1
+		left 0`)
 }
 
 // A storm costs what it is: one message, one row each.
@@ -411,98 +450,48 @@ func TestAStorm(t *testing.T) {
 // Who looks after one problem of a group does not quieten the others.
 func TestOneOfAGroupIsAcknowledged(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.opens("p1", 10)
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.expect("pager summary p1+p2")
-	p.acks("p1", &model.Ack{By: "ann"})
-	p.expect("pager summary p1")
-	p.acks("p2", &model.Ack{By: "ann"})
-	p.expect("pager acknowledged p1+p2") // now of all of it
+	p.script(`open p1 10; open p2 11; after 1m; expect pager summary p1+p2
+		ack p1 ann; expect pager summary p1; ack p2 ann; expect pager acknowledged p1+p2  # now of all of it`)
 }
 
 // What opens in a group that somebody looks after as a whole calls somebody: it is an incident of
 // its own, for whoever keeps one for a group has acknowledged that.
 func TestWhatOpensInAnAcknowledgedGroupIsToldByItself(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.opens("p1", 10)
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.acks("p1", &model.Ack{By: "ann"})
-	p.opens("p3", 12)
-	p.after(time.Minute)
-	p.expect("pager summary p1+p2", "pager summary p1", "pager opened p1+p3") // it calls for p2 still
-	p.acks("p2", &model.Ack{By: "ann"})
-	p.acks("p3", &model.Ack{By: "ann"})
-	p.expect("pager summary p1+p2", "pager acknowledged p1+p3")
-	p.opens("p4", 13)
-	p.closes("p3") // about to be told
-	p.after(time.Minute)
-	p.expect("pager opened p4", "pager summary p1+p3")
-	p.restart()
-	p.opens("p5", 14)
-	p.after(time.Minute)
-	p.expect("pager opened p4+p5")
-	p.acks("p4", &model.Ack{By: "bob"})
-	p.expect("pager summary p4")
-	p.acks("p1", nil) // it calls again, under its own id
-	p.expect()
-	p.closes("p4")
-	p.closes("p1")
-	p.closes("p2")
-	p.after(time.Minute)
-	p.expect("pager summary p4", "pager closed p1+p2")
-	p.closes("p5")
-	p.after(time.Minute)
-	p.expect("pager closed p4+p5")
-	p.expectEscalations(0)
+	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
+		expect pager summary p1+p2 | pager summary p1 | pager opened p1+p3  # it calls for p2 still
+		ack p2 ann; ack p3 ann; expect pager summary p1+p2 | pager acknowledged p1+p3
+		open p4 13; close p3  # about to be told
+		after 1m; expect pager opened p4 | pager summary p1+p3; restart; open p5 14; after 1m
+		expect pager opened p4+p5; ack p4 bob; expect pager summary p4
+		unack p1  # it calls again, under its own id
+		expect; close p4; close p1; close p2; after 1m; expect pager summary p4 | pager closed p1+p2
+		close p5; after 1m; expect pager closed p4+p5; left 0`)
 
 	// Somebody looks after it while another waits for the rest of its group; and what a silence
 	// held is told when that ends.
 	p = newPlay(t, map[string]model.Spec{"default": pages("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web02"}}}, Until: model.Time{Time: noon.Add(time.Hour)}, Reason: "new disks"}})
-	p.opens("p1", 10)
-	p.after(time.Minute)
-	p.opens("p2", 11) // is silenced
-	p.opens("p3", 12)
-	p.acks("p1", &model.Ack{By: "ann"})
-	p.after(time.Minute)
-	p.expect("pager opened p1", "pager acknowledged p1", "pager opened p3")
-	p.acks("p3", &model.Ack{By: "ann"})
-	p.after(time.Hour)
-	p.expect("pager acknowledged p3", "pager opened p2")
+	p.script(`open p1 10; after 1m; open p2 11  # is silenced
+		open p3 12; ack p1 ann; after 1m; expect pager opened p1 | pager acknowledged p1 | pager opened p3
+		ack p3 ann; after 1h; expect pager acknowledged p3 | pager opened p2`)
 }
 
 // What ends in the moment in which another of its group opens ends as what it was told as, though
 // somebody looks after it and the other calls for itself.
 func TestAnAcknowledgedIncidentEndsAsTheNextOpens(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.opens("p1", 10)
-	p.after(time.Minute)
-	p.acks("p1", &model.Ack{By: "ann"})
-	p.expect("pager opened p1", "pager acknowledged p1")
-	p.closes("p1")
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.expect("pager closed p1", "pager opened p2")
-	p.closes("p2")
-	p.after(time.Minute)
-	p.expect("pager closed p2")
-	p.expectEscalations(0)
+	p.script(`open p1 10; after 1m; ack p1 ann; expect pager opened p1 | pager acknowledged p1
+		close p1; open p2 11; after 1m; expect pager closed p1 | pager opened p2
+		close p2; after 1m; expect pager closed p2; left 0`)
 }
 
 // An Alertmanager groups by itself: each problem is an alert of its own.
 func TestAnAlertmanagerIsToldOfEach(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("am", nil)})
 	p.names.handlers = map[string]*model.HandlerSpec{"am": {Alertmanager: &model.Alertmanager{}}}
-	p.opens("p1", 10)
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.expect("am opened p1", "am opened p2")
-	p.closes("p1")
-	p.closes("p2")
-	p.after(time.Minute)
-	p.expect("am closed p1", "am closed p2")
+	p.script(`open p1 10; open p2 11; after 1m; expect am opened p1 | am opened p2
+		close p1; close p2; after 1m; expect am closed p1 | am closed p2`)
 }
 
 // People read ten of many and how many more there are; programs get the list.
@@ -527,33 +516,23 @@ func TestWhatEndsWhileItIsTold(t *testing.T) {
 		}
 		return present(node, source)
 	}
-	p.opens("p1", 10)
+	p.opens("p1", 10, model.Critical, model.High)
 	looks = 1
-	p.after(10 * time.Second)
-	p.expect("pager opened p1")
+	p.script(`after 10s; expect pager opened p1`)
 	p.r.Present = present
-	p.closes("p1")
-	p.after(10 * time.Second)
-	p.expect("pager closed p1")
-	p.expectEscalations(0)
+	p.script(`close p1; after 10s; expect pager closed p1; left 0`)
 }
 
 // In the shadow all is worked out and recorded, and nothing waits to be sent. A problem is
 // sent, or not, as it was when it opened, to its end and over a restart.
 func TestAShadowIsRecordedAndNotSent(t *testing.T) {
 	p := newPlay(t, map[string]model.Spec{"default": pages("pager", nil)})
-	p.opens("p1", 10)
+	p.opens("p1", 10, model.Critical, model.High)
 	p.shadow = true
-	p.opens("p2", 11)
-	p.after(time.Minute)
-	p.expect("pager opened p1", "shadow: pager opened p2") // no message in common
-	p.restart()
-	p.acks("p2", &model.Ack{By: "ann"})
-	p.closes("p1")
+	p.script(`open p2 11; after 1m; expect pager opened p1 | shadow: pager opened p2  # no message in common
+		restart; ack p2 ann; close p1`)
 	p.shadow = false
-	p.closes("p2")
-	p.after(time.Minute)
-	p.expect("shadow: pager acknowledged p2", "pager closed p1", "shadow: pager closed p2")
+	p.script(`close p2; after 1m; expect shadow: pager acknowledged p2 | pager closed p1 | shadow: pager closed p2`)
 	due, _, err := p.store.Due(context.Background(), p.now, 100, nil)
 	if err != nil || len(due) != 1 || due[0].Problem != "p1" || due[0].State != history.Pending {
 		t.Errorf("to be sent: %+v, %v", due, err)
