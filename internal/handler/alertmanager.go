@@ -103,12 +103,10 @@ func (o *Out) alerts(ctx context.Context, m *Message, a *model.Alertmanager, lis
 		})
 		receipt.Sent = one.Sent
 		receipt.Answer = strings.TrimSpace(receipt.Answer + "\n" + strings.TrimSpace(address+" "+one.Answer))
-		var wait *BusyError
-		if errors.As(err, &wait) {
-			busy = max(busy, wait.After)
-		}
-		if errors.As(err, new(*FinalError)) {
+		if wait := FailureOf(err); wait.Final {
 			hopeless++
+		} else {
+			busy = max(busy, wait.After)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", address, err))
@@ -118,9 +116,9 @@ func (o *Out) alerts(ctx context.Context, m *Message, a *model.Alertmanager, lis
 	case len(failed) < len(a.URLs):
 		return receipt, nil
 	case hopeless == len(a.URLs):
-		return receipt, &FinalError{errors.Join(failed...)}
+		return receipt, FinalError(errors.Join(failed...))
 	}
-	return receipt, &BusyError{errors.Join(failed...), busy}
+	return receipt, &Failure{Err: errors.Join(failed...), After: busy}
 }
 
 // labelName is a name that Alertmanager takes in every version: letters, digits and _.

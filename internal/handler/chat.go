@@ -176,7 +176,7 @@ func unmarked(s string) string {
 // teamsRefused finds a refusal of Teams in the body of a successful answer of the workflow.
 func teamsRefused(answer string) error {
 	if strings.Contains(answer, "HTTP error") {
-		return &BusyError{Err: errors.New("teams answered: " + answer)}
+		return errors.New("teams answered: " + answer)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 	argv := argvOf(spec.Command)
 	receipt := Receipt{Sent: fmt.Sprintf("%q, on its standard input:\n%s\n", argv, m.Payload)}
 	if len(argv) == 0 {
-		return receipt, &FinalError{errors.New("handler's command is an empty list")}
+		return receipt, FinalError(errors.New("handler's command is an empty list"))
 	}
 	assets, done, err := o.assets(ctx, spec.Assets)
 	if err != nil {
@@ -131,7 +131,7 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 		return nil, err
 	}
 	if made.cut {
-		return nil, &FinalError{fmt.Errorf("it wrote more than %d bytes", filter.MaxMutated)}
+		return nil, FinalError(fmt.Errorf("it wrote more than %d bytes", filter.MaxMutated))
 	}
 	return made.buf, nil
 }
@@ -163,14 +163,7 @@ func (h *headBuffer) String() string {
 	return string(h.buf)
 }
 
-// MissingAsset is why a command did not begin, or JavaScript was not run: something that it names is
-// not here, and may come.
-type MissingAsset struct{ Err error }
-
-func (e *MissingAsset) Error() string { return e.Err.Error() }
-func (e *MissingAsset) Unwrap() error { return e.Err }
-
-// assets returns the Assets that a command names. One that is missing may arrive later, so the error is a MissingAsset and
+// assets returns the Assets that a command names. One that is missing may arrive later, so the error is a Failure for an Asset and
 // not final. The caller calls done when the command has ended.
 func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
 	switch {
@@ -181,7 +174,7 @@ func (o *Out) assets(ctx context.Context, names []string) (list []model.AssetDir
 	}
 	list, done, err = o.opts.Assets(ctx, names)
 	if err != nil {
-		return nil, nil, &MissingAsset{err}
+		return nil, nil, &Failure{Err: err, Asset: true}
 	}
 	return list, done, nil
 }

@@ -45,7 +45,7 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (
 		one := *e
 		one.To, one.CC = []string{to}, nil
 		r, err := o.oneMail(ctx, &one, m, w)
-		if some.answers = append(some.answers, to+": "+cmp.Or(r.Answer, fmt.Sprint(err))); err == nil || isFinal(err) {
+		if some.answers = append(some.answers, to+": "+cmp.Or(r.Answer, fmt.Sprint(err))); err == nil || IsFinal(err) {
 			some.ended[to] = err
 		} else {
 			later = append(later, fmt.Errorf("%s: %w", to, err))
@@ -55,16 +55,14 @@ func (o *Out) email(ctx context.Context, e *model.Email, m *Message, w *words) (
 	refused := some.refused(all)
 	if len(later) > 0 {
 		o.mailed.keep(m.Key, some)
-		return receipt, &BusyError{Err: fmt.Errorf("not everybody has the mail: %v", errors.Join(append(later, refused...)...))} // %v: a final refusal of one recipient must not be final for all
+		return receipt, fmt.Errorf("not everybody has the mail: %v", errors.Join(append(later, refused...)...)) // %v: a final refusal of one recipient must not be final for all
 	}
 	if o.mailed.keep(m.Key, nil); len(refused) == len(some.ended) {
-		return receipt, &FinalError{errors.Join(refused...)}
+		return receipt, FinalError(errors.Join(refused...))
 	}
 	receipt.Refused = errors.Join(refused...)
 	return receipt, nil
 }
-
-func isFinal(err error) bool { return errors.As(err, new(*FinalError)) }
 
 func asRecipients(err error) bool {
 	var refused *gomail.SendError
@@ -74,11 +72,11 @@ func asRecipients(err error) bool {
 func (o *Out) oneMail(ctx context.Context, e *model.Email, m *Message, w *words) (Receipt, error) {
 	msg, err := o.mail(e, m, w)
 	if err != nil {
-		return Receipt{}, &FinalError{fmt.Errorf("email: %w", err)}
+		return Receipt{}, FinalError(fmt.Errorf("email: %w", err))
 	}
 	var text bytes.Buffer
 	if _, err := msg.WriteTo(&text); err != nil {
-		return Receipt{}, &FinalError{fmt.Errorf("email: %w", err)}
+		return Receipt{}, FinalError(fmt.Errorf("email: %w", err))
 	}
 	receipt := Receipt{Sent: fmt.Sprintf("smtp %s\n%s", e.Server, text.Bytes())}
 	var conns conns
@@ -94,7 +92,7 @@ func (o *Out) oneMail(ctx context.Context, e *model.Email, m *Message, w *words)
 		receipt.Answer = strings.TrimSpace(msg.ServerResponse())
 		return receipt, nil
 	case permanent(err):
-		return receipt, &FinalError{fmt.Errorf("email by %s: %w", e.Server, err)}
+		return receipt, FinalError(fmt.Errorf("email by %s: %w", e.Server, err))
 	}
 	return receipt, fmt.Errorf("email by %s: %w", e.Server, err)
 }

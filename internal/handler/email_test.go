@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -222,8 +221,8 @@ func TestMailOverExim(t *testing.T) {
 		"gone":       {func(s *model.Email) { s.Server = "127.0.0.1:1" }, false, "refused"},
 	} {
 		receipt, err := out.Send(t.Context(), spec(c.change), notes[Opened].message(t))
-		if err == nil || asFinal(err) != c.final || !strings.Contains(strings.ToLower(err.Error()), c.wrong) || strings.Contains(err.Error()+receipt.Sent, "wr0ng") {
-			t.Errorf("%s: %v (final %v)", what, err, asFinal(err))
+		if err == nil || IsFinal(err) != c.final || !strings.Contains(strings.ToLower(err.Error()), c.wrong) || strings.Contains(err.Error()+receipt.Sent, "wr0ng") {
+			t.Errorf("%s: %v (final %v)", what, err, IsFinal(err))
 		}
 	}
 	for _, c := range []struct {
@@ -266,14 +265,14 @@ func TestMailToPartOfRecipients(t *testing.T) {
 	note := notifications()[Opened].message(t)
 	for range 2 {
 		receipt, err := out.Send(t.Context(), spec("ann@example.org", "refused@example.org", "later@example.org"), note)
-		if err == nil || asFinal(err) || !errors.As(err, new(*BusyError)) || !strings.Contains(err.Error(), "later@example.org") || !strings.Contains(err.Error(), "nobody of that name") {
+		if err == nil || IsFinal(err) || !strings.Contains(err.Error(), "later@example.org") || !strings.Contains(err.Error(), "nobody of that name") {
 			t.Errorf("one is put off, one refused: %v\n%s", err, receipt.Answer)
 		}
 	}
 	if n := len(e.letters(t, 1)); n != 1 {
 		t.Errorf("ann has it %d times", n)
 	}
-	if _, err := out.Send(t.Context(), spec("refused@example.org", "later@example.org"), message("another", "{}")); err == nil || asFinal(err) {
+	if _, err := out.Send(t.Context(), spec("refused@example.org", "later@example.org"), message("another", "{}")); err == nil || IsFinal(err) {
 		t.Errorf("nobody has it, and one is put off: %v", err)
 	}
 	receipt, err := out.Send(t.Context(), spec("bob@example.org", "refused@example.org"), message("a third", "{}"))

@@ -237,16 +237,14 @@ func TestAnswers(t *testing.T) {
 			}
 			_, err := out.Send(t.Context(), services(p.URL)[kind], note.message(t))
 			receive(t, "request", p.got)
-			got, busy := taken, (*BusyError)(nil)
+			got := taken
 			switch {
-			case asFinal(err):
+			case IsFinal(err):
 				got = final
-			case asBusy(err, &busy):
-				if got = retried; busy.After != 7*time.Second {
-					t.Errorf("%s: %d: Retry-After was not kept: %v", kind, status, busy.After)
-				}
 			case err != nil:
-				t.Errorf("%s: %d: %v", kind, status, err)
+				if got = retried; FailureOf(err).After != 7*time.Second {
+					t.Errorf("%s: %d: Retry-After was not kept: %v", kind, status, err)
+				}
 			}
 			want := judge(name, status)
 			if kind == "opsgenie" && status == 404 {
@@ -307,7 +305,7 @@ func TestSecrets(t *testing.T) {
 		return out.Send(t.Context(), &model.HandlerSpec{Slack: &model.Slack{URL: url}}, note.message(t))
 	}
 	file := model.Secret{FromFile: "/etc/muster/slack"}
-	if _, err := try(file); err == nil || asFinal(err) || !strings.Contains(err.Error(), "spec.slack.url: open /etc/muster/slack: no such file") {
+	if _, err := try(file); err == nil || IsFinal(err) || !strings.Contains(err.Error(), "spec.slack.url: open /etc/muster/slack: no such file") {
 		t.Errorf("%v", err)
 	}
 	files["/etc/muster/slack"] = " \n"
@@ -336,7 +334,7 @@ func TestSecrets(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, "no such webhook: %s/services/from-file", p.URL)
 	}
-	if receipt, err := try(file); err == nil || strings.Contains(err.Error()+receipt.Answer, "from-file") || !strings.Contains(err.Error(), model.RedactedText) || !asFinal(err) {
+	if receipt, err := try(file); err == nil || strings.Contains(err.Error()+receipt.Answer, "from-file") || !strings.Contains(err.Error(), model.RedactedText) || !IsFinal(err) {
 		t.Errorf("%v %q", err, receipt.Answer)
 	}
 }

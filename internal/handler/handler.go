@@ -18,21 +18,31 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// FinalError is a failure that another attempt cannot mend.
-type FinalError struct{ Err error }
-
-func (e *FinalError) Error() string { return e.Err.Error() }
-func (e *FinalError) Unwrap() error { return e.Err }
-
-// BusyError is a failure after which the other side wants to be left alone for a while;
-// zero: it does not say how long.
-type BusyError struct {
+// Failure is the error of an attempt, where more is known of the next one. Any other error: the message is sent again.
+type Failure struct {
 	Err   error
-	After time.Duration
+	Final bool // another attempt cannot mend it
+	// Asset means that a command or JavaScript did not begin, because something that it names is not here, and may come.
+	Asset bool
+	After time.Duration // the other side wants to be left alone for so long; zero: it does not say
 }
 
-func (e *BusyError) Error() string { return e.Err.Error() }
-func (e *BusyError) Unwrap() error { return e.Err }
+func (e *Failure) Error() string { return e.Err.Error() }
+func (e *Failure) Unwrap() error { return e.Err }
+
+// FinalError returns err as one after which no attempt follows.
+func FinalError(err error) error { return &Failure{Err: err, Final: true} }
+
+// IsFinal reports whether another attempt would end alike.
+func IsFinal(err error) bool { return FailureOf(err).Final }
+
+// FailureOf returns the failure in an error; the zero value where there is none.
+func FailureOf(err error) Failure {
+	if failed := (*Failure)(nil); errors.As(err, &failed) {
+		return *failed
+	}
+	return Failure{}
+}
 
 // Message is one notification on its way to one handler.
 type Message struct {
@@ -139,7 +149,7 @@ func (o *Out) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) (Re
 func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	w := o.words(m.Note, spec.ShowLabels)
 	if m.Note.Kind == Deregistered && spec.ProblemService() != "" {
-		return Receipt{}, &FinalError{errors.New("that a node was forgotten is no incident, which this service would keep open for ever: name another handler in lifecycle.handlers")}
+		return Receipt{}, FinalError(errors.New("that a node was forgotten is no incident, which this service would keep open for ever: name another handler in lifecycle.handlers"))
 	}
 	switch {
 	case spec.Command != nil:
@@ -169,7 +179,7 @@ func (o *Out) send(ctx context.Context, spec *model.HandlerSpec, m *Message, tim
 	case spec.Stream != nil:
 		return o.stream(ctx, spec.Stream, m)
 	}
-	return Receipt{}, &FinalError{errors.New("the handler says no way to tell that this server knows")}
+	return Receipt{}, FinalError(errors.New("the handler says no way to tell that this server knows"))
 }
 
 // maxSecret bounds a file with a secret.
@@ -227,16 +237,9 @@ func redactError(err error, h *hide.Hider) error {
 	if text == err.Error() {
 		return err
 	}
-	var final *FinalError
-	var busy *BusyError
-	var missing *MissingAsset
-	switch {
-	case errors.As(err, &final):
-		return &FinalError{errors.New(text)}
-	case errors.As(err, &busy):
-		return &BusyError{errors.New(text), busy.After}
-	case errors.As(err, &missing):
-		return &MissingAsset{errors.New(text)}
+	if failed := FailureOf(err); failed.Err != nil {
+		failed.Err = errors.New(text)
+		return &failed
 	}
 	return errors.New(text)
 }

@@ -68,7 +68,7 @@ func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, err
 	}
 	req, err := http.NewRequestWithContext(ctx, r.verb(), r.url, bytes.NewReader(r.body))
 	if err != nil {
-		return receipt, &FinalError{fmt.Errorf("%s: %w", r.kind, withoutURL(err))}
+		return receipt, FinalError(fmt.Errorf("%s: %w", r.kind, withoutURL(err)))
 	}
 	req.Header.Set("Content-Type", r.contentType())
 	req.Header.Set("User-Agent", "muster")
@@ -99,9 +99,9 @@ func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, err
 		}
 		return receipt, nil
 	case retried:
-		return receipt, &BusyError{failed, retryAfter(resp.Header.Get("Retry-After"), o.opts.Now())}
+		return receipt, &Failure{Err: failed, After: retryAfter(resp.Header.Get("Retry-After"), o.opts.Now())}
 	}
-	return receipt, &FinalError{failed}
+	return receipt, FinalError(failed)
 }
 
 func (r *request) verb() string { return cmp.Or(r.method, http.MethodPost) }
@@ -315,7 +315,7 @@ func (o *Out) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Rec
 	if hook.Template != "" {
 		made, err := body.Render(hook.Template, m.Payload)
 		if err != nil {
-			return Receipt{}, &FinalError{fmt.Errorf("webhook: %w", err)}
+			return Receipt{}, FinalError(fmt.Errorf("webhook: %w", err))
 		}
 		r.body = made
 	}

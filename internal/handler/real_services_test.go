@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -245,7 +244,7 @@ func TestRealNtfy(t *testing.T) {
 		}
 	}
 	for what, spec := range map[string]*model.HandlerSpec{"a wrong token": spec("pages", "tk_aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "another topic": spec("others", s.token), "a topic that cannot be": spec("no topic", s.token)} {
-		if _, err := out.Send(t.Context(), spec, notes[Opened].message(t)); !asFinal(err) {
+		if _, err := out.Send(t.Context(), spec, notes[Opened].message(t)); !IsFinal(err) {
 			t.Errorf("%s: %v", what, err)
 		} else {
 			t.Logf("%s: %v", what, err)
@@ -253,7 +252,7 @@ func TestRealNtfy(t *testing.T) {
 	}
 	for range 100 { // the burst that one visitor may send
 		_, err := out.Send(t.Context(), spec("pages", s.token), notes[Opened].message(t))
-		if busy := (*BusyError)(nil); errors.As(err, &busy) {
+		if err != nil && !IsFinal(err) {
 			if !strings.Contains(err.Error(), "429") {
 				t.Errorf("%v", err)
 			}

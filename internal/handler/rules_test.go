@@ -19,9 +19,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-func asFinal(err error) bool                  { return errors.As(err, new(*FinalError)) }
-func asBusy(err error, into **BusyError) bool { return errors.As(err, into) }
-
 // rulesOf are the documented rules of each service, written from its own pages, not from
 // what Muster sends: method, path, headers, required fields, and sizes.
 func rulesOf() map[string]func(*capturedRequest) error {
@@ -307,12 +304,11 @@ func TestOpsgenieRaisesThePriority(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	status["PUT"] = http.StatusServiceUnavailable
-	var busy *BusyError
-	if err := send(); !asBusy(err, &busy) || asked() != "POST PUT " {
+	if err := send(); err == nil || IsFinal(err) || asked() != "POST PUT " {
 		t.Errorf("%v", err)
 	}
 	status["POST"] = http.StatusUnprocessableEntity
-	if err := send(); !asFinal(err) || asked() != "POST " {
+	if err := send(); !IsFinal(err) || asked() != "POST " {
 		t.Errorf("%v", err)
 	}
 	for _, spec := range []model.Opsgenie{{URL: "https://api.atlassian.com/jsm/ops/integration/"}, {URL: "https://genie.example.org"}, {Region: "eu"}} {

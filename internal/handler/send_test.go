@@ -113,7 +113,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("a failing command: %.800v", err)
 	}
 
-	if err := send(t.Context(), &model.HandlerSpec{}, one); !errors.As(err, new(*FinalError)) {
+	if err := send(t.Context(), &model.HandlerSpec{}, one); !IsFinal(err) {
 		t.Errorf("no command: %v", err)
 	}
 }
@@ -188,7 +188,7 @@ func TestSecretsReadPerMessage(t *testing.T) {
 	defer out.Close()
 	spec := &model.HandlerSpec{Command: &model.Command{Shell: `echo "with $KEY"; test "$KEY" = "$WANT"`}, Env: map[string]string{"WANT": "s3cret-1"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}
 	spec.QualifyReferences("team")
-	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || errors.As(failed, new(*FinalError)) {
+	if _, failed := out.Send(t.Context(), spec, message("k", "{}")); failed == nil || failed.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || IsFinal(failed) {
 		t.Errorf("%v", failed)
 	}
 	value, err = "s3cret-1", nil
@@ -210,7 +210,7 @@ func TestMutatorSecrets(t *testing.T) {
 	}})
 	defer out.Close()
 	spec := (&model.MutatorSpec{Command: &model.Command{Shell: `cat; echo "with $KEY" | tee /dev/stderr; test -z "$FAIL"`}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "key"}}}).QualifyReferences("team")
-	if _, _, err := out.Mutate(t.Context(), spec, []byte("{}")); err == nil || err.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || errors.As(err, new(*FinalError)) {
+	if _, _, err := out.Mutate(t.Context(), spec, []byte("{}")); err == nil || err.Error() != "spec.secrets[0]: secret team/key cannot be had: Vault is sealed" || IsFinal(err) {
 		t.Errorf("%v", err)
 	}
 	failed = nil
@@ -297,10 +297,10 @@ func TestCommandAssets(t *testing.T) {
 			t.Errorf("%v: %q %v", command, got, err)
 		}
 		missing = errors.New("asset team/check-plugins is not here: no room")
-		if _, err := out.Send(t.Context(), spec, message("k", `{"version":1}`)); !errors.Is(err, missing) || errors.As(err, new(*FinalError)) {
+		if _, err := out.Send(t.Context(), spec, message("k", `{"version":1}`)); !errors.Is(err, missing) || IsFinal(err) {
 			t.Errorf("%v", err)
 		}
-		if _, _, err := out.Mutate(t.Context(), mutator, []byte("event")); !errors.Is(err, missing) || errors.As(err, new(*FinalError)) {
+		if _, _, err := out.Mutate(t.Context(), mutator, []byte("event")); !errors.Is(err, missing) || IsFinal(err) {
 			t.Errorf("%v", err)
 		}
 	}

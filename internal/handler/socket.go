@@ -38,7 +38,7 @@ func (o *Out) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, error
 	text, err := datagram(m)
 	receipt := Receipt{Sent: fmt.Sprintf("udp %s\n%s\n", u.Address, text)}
 	if err != nil {
-		return receipt, &FinalError{err}
+		return receipt, FinalError(err)
 	}
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "udp", u.Address)

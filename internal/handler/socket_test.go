@@ -214,7 +214,7 @@ func TestUnreadStream(t *testing.T) {
 			break
 		}
 	}
-	if err == nil || asFinal(err) {
+	if err == nil || IsFinal(err) {
 		t.Fatalf("%v", err)
 	}
 	p := newLineReceiver(t, nil)

@@ -1,18 +1,17 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipes"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -26,61 +25,36 @@ type Retry struct {
 }
 
 func (r Retry) withDefaults() Retry {
-	if r.First <= 0 {
-		r.First = time.Second
-	}
-	if r.Most <= 0 {
-		r.Most = 10 * time.Minute
-	}
-	if r.GiveUp <= 0 {
-		r.GiveUp = 24 * time.Hour
-	}
-	if r.PerHandler <= 0 {
-		r.PerHandler = 4
-	}
-	return r
+	return Retry{cmp.Or(max(r.First, 0), time.Second), cmp.Or(max(r.Most, 0), 10*time.Minute),
+		cmp.Or(max(r.GiveUp, 0), 24*time.Hour), cmp.Or(max(r.PerHandler, 0), 4)}
 }
 
 // deliverer sends the messages of the outbox, at least once. The rows decide; everything in memory only
 // avoids work.
 type deliverer struct {
-	opts      DeliveryOptions
-	pipelines *pipes.Table // nil: there are none
-	store     history.Store
-	names     Names
-	now       func() time.Time
-	log       *slog.Logger
-	metrics   *metrics
-	retention time.Duration // of history
-
-	retryFirst, shutdownWait time.Duration // see Options
-
-	wake       chan struct{} // capacity 1
-	wg         sync.WaitGroup
-	depth      *outboxDepth
-	slots      deliverySlots
-	gates      gates
-	assetWaits assetWaits
-	outcomes   outcomes
-	out        *handler.Out
+	opts     *Options
+	metrics  *metrics
+	wake     chan struct{} // capacity 1
+	wg       sync.WaitGroup
+	outbox   *outbox
+	gates    gates
+	outcomes outcomes
+	out      *handler.Out
 }
 
-func newDeliverer(o Options, m *metrics) *deliverer {
+func newDeliverer(o *Options, m *metrics) *deliverer {
 	d := &deliverer{
-		opts: o.Delivery, pipelines: o.Pipelines.Table, store: o.Store, names: o.Names, now: o.Now, log: o.Logger, metrics: m,
-		retention: o.Retention, retryFirst: o.retryFirst, shutdownWait: o.shutdownWait,
-		wake: make(chan struct{}, 1), depth: newOutboxDepth(o.Queues), outcomes: outcomes{store: o.Store},
-		out: handler.New(handler.Options{Guard: o.Delivery.Guard, ProblemLink: o.Delivery.ProblemLink, Secret: o.Delivery.Secret, Assets: o.Delivery.Assets, Now: o.Now, Logger: o.Logger}),
+		opts: o, metrics: m, wake: make(chan struct{}, 1), outcomes: outcomes{store: o.Store},
+		out: handler.New(handler.Options{Guard: o.Delivery.Guard, ProblemLink: o.Delivery.ProblemLink, Secret: o.Delivery.Secret,
+			Assets: o.Delivery.Assets, Now: o.Now, Logger: o.Logger}),
 	}
-	d.slots = deliverySlots{limit: d.handlerLimit, underway: map[int64]bool{}, busy: map[history.HandlerRef]int{}}
+	d.outbox = newOutbox(o.Queues, d.slots)
 	return d
 }
 
-func (d *deliverer) load(ctx context.Context) error { return d.depth.load(ctx, d.store) }
-
 // enqueued takes note of deliveries that were written to the outbox.
 func (d *deliverer) enqueued(list []history.Delivery) {
-	d.depth.count(list)
+	d.outbox.add(list)
 	d.signal()
 }
 
@@ -95,12 +69,12 @@ func (d *deliverer) signal() {
 // once.
 const perSocket = 32
 
-// handlerLimit returns the number of messages that a handler gets at the same time.
-func (d *deliverer) handlerLimit(ref history.HandlerRef) int {
-	if spec, ok := d.names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
-		return max(perSocket, d.opts.Retry.PerHandler)
+// slots returns the number of messages that a handler gets at the same time.
+func (d *deliverer) slots(ref history.HandlerRef) int {
+	if spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
+		return max(perSocket, d.opts.Delivery.Retry.PerHandler)
 	}
-	return d.opts.Retry.PerHandler
+	return d.opts.Delivery.Retry.PerHandler
 }
 
 func (d *deliverer) run(ctx context.Context) error {
@@ -129,25 +103,25 @@ func (d *deliverer) run(ctx context.Context) error {
 func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration {
 	d.retryAssetWaits(ctx)
 	for {
-		now := d.now()
-		full, n := d.slots.beginQuery(d.depth.handlers())
-		due, next, err := d.store.Due(ctx, now, n, full)
+		now := d.opts.Now()
+		full, n := d.outbox.beginQuery()
+		due, next, err := d.opts.Store.Due(ctx, now, n, full)
 		if err != nil {
 			if ctx.Err() == nil {
-				d.log.Warn("outbox cannot be read; trying again", "err", err)
+				d.opts.Logger.Warn("outbox cannot be read; trying again", "err", err)
 			}
 			return 2 * time.Second
 		}
 		started := 0
 		for i := range due {
 			one := &due[i]
-			if !d.slots.reserve(one) {
+			arrivals, ok := d.outbox.begin(one)
+			if !ok {
 				continue
 			}
 			started++
 			d.wg.Go(func() {
-				d.deliver(under, one)
-				d.slots.free(one)
+				d.outbox.end(one, d.deliver(under, one), arrivals)
 				d.signal()
 			})
 		}
@@ -162,32 +136,29 @@ func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration 
 }
 
 // deliver tries one message, and records the outcome.
-func (d *deliverer) deliver(under shutdown, one *history.Delivery) {
-	began, since := d.now(), d.assetWaits.started(one.ID)
+func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
+	began := d.opts.Now()
 	refused, err := d.attempt(under.sending, one)
 	if err != nil && under.sending.Err() != nil {
-		return // cut off by a stop: tried again at the next start, with the same key
+		return unsettled // cut off by a stop: tried again at the next start, with the same key
 	}
-	now := d.now()
+	now := d.opts.Now()
 	d.metrics.deliverSeconds.Observe(now.Sub(began).Seconds())
 	a, outcome := d.outcomeOf(one, refused, err, now)
 	d.metrics.attempts.WithLabelValues(outcome).Inc()
 	for attempt := 0; ; attempt++ {
 		failed := d.outcomes.record(under.recording, one.ID, a)
-		if failed == nil {
-			if a.State != history.Pending {
-				d.depth.settled(one.Handler)
-			} else if errors.As(err, new(*handler.MissingAsset)) {
-				d.assetWaits.add(one.ID, since)
-			}
-			return
+		switch {
+		case failed == nil && a.State != history.Pending:
+			return settled
+		case failed == nil && handler.FailureOf(err).Asset:
+			return missingAsset
+		case failed == nil || under.recording.Err() != nil:
+			return unsettled
 		}
-		if under.recording.Err() != nil {
-			return
-		}
-		d.log.Warn("outcome of a delivery could not be recorded; trying again", "err", failed)
-		if sleep(under.recording, backoff(attempt, d.retryFirst, 10*time.Second)) != nil {
-			return
+		d.opts.Logger.Warn("outcome of a delivery could not be recorded; trying again", "err", failed)
+		if sleep(under.recording, backoff(attempt, d.opts.retryFirst, 10*time.Second)) != nil {
+			return unsettled
 		}
 	}
 }
@@ -203,14 +174,12 @@ func (d *deliverer) outcomeOf(one *history.Delivery, refused, err error, now tim
 		return a, "delivered"
 	}
 	a.Error = err.Error()
-	wait := backoff(one.Attempts, d.opts.Retry.First, d.opts.Retry.Most)
-	if busy := (*handler.BusyError)(nil); errors.As(err, &busy) {
-		wait = max(wait, min(busy.After, d.opts.Retry.Most))
-	}
+	wait := backoff(one.Attempts, d.opts.Delivery.Retry.First, d.opts.Delivery.Retry.Most)
+	wait = max(wait, min(handler.FailureOf(err).After, d.opts.Delivery.Retry.Most))
 	a.State, a.NextAt = history.Pending, now.Add(wait)
-	if isFinal(err) || a.NextAt.Sub(one.Since()) > d.opts.Retry.GiveUp {
+	if handler.IsFinal(err) || a.NextAt.Sub(one.Since()) > d.opts.Delivery.Retry.GiveUp {
 		a.State, a.NextAt = history.Dead, time.Time{}
-		d.log.Error("message given up", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
+		d.opts.Logger.Error("message given up", "handler", one.Handler.Name, "problem", one.Problem, "attempts", one.Attempts+1, "err", err)
 		return a, "dead"
 	}
 	return a, "retried"
@@ -220,15 +189,15 @@ func (d *deliverer) outcomeOf(one *history.Delivery, refused, err error, now tim
 func (d *deliverer) attempt(ctx context.Context, one *history.Delivery) (refused, err error) {
 	note, err := handler.Decode(one.Payload)
 	if err != nil {
-		return nil, &handler.FinalError{Err: err}
+		return nil, handler.FinalError(err)
 	}
 	if one.Handler == watchdog {
-		if d.opts.Beat != nil {
-			d.opts.Beat(note.Output)
+		if d.opts.Delivery.Beat != nil {
+			d.opts.Delivery.Beat(note.Output)
 		}
 		return nil, nil
 	}
-	spec, ok := d.names.Handler(one.Handler.Namespace, one.Handler.Name)
+	spec, ok := d.opts.Names.Handler(one.Handler.Namespace, one.Handler.Name)
 	if !ok {
 		return nil, fmt.Errorf("handler %s/%s does not exist (any more): apply it, and this message is sent", one.Handler.Namespace, one.Handler.Name)
 	}
@@ -257,23 +226,21 @@ func (d *deliverer) property(ctx context.Context, one *history.Delivery, name st
 		return nil, "", false // its properties went with the node
 	}
 	if node, ok := nodeOf(one.Problem); ok {
-		return d.names.NodeProperties(node)(name)
+		return d.opts.Names.NodeProperties(node)(name)
 	}
-	problem, err := d.store.Problem(ctx, one.Problem)
+	problem, err := d.opts.Store.Problem(ctx, one.Problem)
 	if err != nil {
 		return nil, err.Error(), true
 	}
-	return d.names.NodeProperties(problem.NodeID)(name)
+	return d.opts.Names.NodeProperties(problem.NodeID)(name)
 }
-
-func isFinal(err error) bool { return errors.As(err, new(*handler.FinalError)) }
 
 // expand replaces variables in a handler by the properties of the problem's node. An unset property may be
 // set later, so that error is not final.
 func expand(spec *model.HandlerSpec, values model.PropertyValues) (*model.HandlerSpec, error) {
 	out, err := spec.Expand(values)
 	if errors.As(err, new(*model.TemplateError)) {
-		return nil, &handler.FinalError{Err: fmt.Errorf("handler: %w", err)}
+		return nil, handler.FinalError(fmt.Errorf("handler: %w", err))
 	} else if err != nil {
 		return nil, fmt.Errorf("handler: %w", err)
 	}
@@ -282,7 +249,7 @@ func expand(spec *model.HandlerSpec, values model.PropertyValues) (*model.Handle
 
 // openingOf returns the notification with which the same handler learnt of the problem; nil: it did not.
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
-	list, err := d.store.Deliveries(ctx, one.Problem)
+	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {
 		return nil, err
 	}
@@ -305,20 +272,20 @@ func (d *deliverer) clean(ctx context.Context) error {
 	for {
 		removed := 0
 		for {
-			n, err := d.store.Clean(ctx, d.now().Add(-d.retention), cleanStep)
+			n, err := d.opts.Store.Clean(ctx, d.opts.Now().Add(-d.opts.Retention), cleanStep)
 			if err != nil && ctx.Err() == nil {
-				d.log.Warn("old history could not be removed; trying again in a minute", "err", err)
+				d.opts.Logger.Warn("old history could not be removed; trying again in a minute", "err", err)
 			}
 			if removed += n; n == 0 || err != nil {
 				break
 			}
 		}
-		now := d.now()
-		if err := d.store.ClampDue(ctx, now, now.Add(2*d.opts.Retry.Most)); err != nil && ctx.Err() == nil {
-			d.log.Warn("due times of the outbox could not be checked; trying again in a minute", "err", err)
+		now := d.opts.Now()
+		if err := d.opts.Store.ClampDue(ctx, now, now.Add(2*d.opts.Delivery.Retry.Most)); err != nil && ctx.Err() == nil {
+			d.opts.Logger.Warn("due times of the outbox could not be checked; trying again in a minute", "err", err)
 		}
 		if removed > 0 {
-			d.log.Info("old history removed", "rows", removed)
+			d.opts.Logger.Info("old history removed", "rows", removed)
 		}
 		if err := sleep(ctx, cleanEvery); err != nil {
 			return err
@@ -348,7 +315,7 @@ func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 			return
 		}
 		for _, end := range []func(){cut, give} {
-			timer := time.NewTimer(d.shutdownWait)
+			timer := time.NewTimer(d.opts.shutdownWait)
 			select {
 			case <-timer.C:
 			case <-ended.Done():
@@ -371,12 +338,12 @@ func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification,
 		return note.Event, nil, nil
 	case note.Mutator == model.MutatorOnlyOutput:
 		return []byte(note.Output), nil, nil
-	case d.pipelines == nil:
+	case d.opts.Pipelines.Table == nil:
 		return nil, nil, fmt.Errorf("mutator %s: pipelines are not kept here", note.Mutator)
 	}
-	body, command, err := d.pipelines.Mutate(ctx, note.Mutator, func() (event map[string]any, err error) {
+	body, command, err := d.opts.Pipelines.Table.Mutate(ctx, note.Mutator, func() (event map[string]any, err error) {
 		return event, json.Unmarshal(note.Event, &event)
-	}, d.now())
+	}, d.opts.Now())
 	if err == nil && command != nil {
 		body, hidden, err = d.out.Mutate(ctx, command, note.Event)
 	}
@@ -384,9 +351,9 @@ func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification,
 		failed := fmt.Errorf("mutator %s: %w", note.Mutator, err)
 		if class := model.ClassOf(err); command == nil && ctx.Err() == nil && !errors.Is(err, filter.ErrSlow) {
 			if class != model.NotFound && class != model.Unavailable {
-				return nil, nil, &handler.FinalError{Err: failed} // JavaScript comes to the same again, but for its time
+				return nil, nil, handler.FinalError(failed) // JavaScript comes to the same again, but for its time
 			}
-			return nil, nil, &handler.MissingAsset{Err: failed}
+			return nil, nil, &handler.Failure{Err: failed, Asset: true}
 		}
 		return nil, nil, failed
 	}

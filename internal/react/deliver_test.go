@@ -185,8 +185,8 @@ func TestTooManyMessagesForOneHandler(t *testing.T) {
 	}
 	r.stop()
 	again := New(Options{Store: s, Names: someNames(nil), Queues: queue.NewRegistry(settings)})
-	if err := again.Load(t.Context(), nil); err != nil || again.deliver.depth.of(history.HandlerRef{Namespace: "default", Name: "hangs"}) != 3 {
-		t.Errorf("after a restart: %v, %v", again.deliver.depth.pending, err)
+	if err := again.Load(t.Context(), nil); err != nil || again.deliver.outbox.depth(history.HandlerRef{Namespace: "default", Name: "hangs"}) != 3 {
+		t.Errorf("after a restart: %v, %v", again.deliver.outbox.pending, err)
 	}
 }
 

@@ -14,18 +14,18 @@ import (
 
 // deliveryBatch collects the escalations, deliveries and rates of one transaction.
 type deliveryBatch struct {
-	router     *router
+	*router
 	now        time.Time
 	written    map[history.EscalationKey]*escalation
 	finished   map[history.EscalationKey]bool
 	deliveries []history.Delivery
-	rates      map[rateKey]*rateWindow      // changed in it
+	rates      map[groupKey]*rateWindow     // changed in it
 	opened     map[string]*event.Transition // of problems that opened in it
 }
 
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
-		rates: map[rateKey]*rateWindow{}, opened: map[string]*event.Transition{}}
+		rates: map[groupKey]*rateWindow{}, opened: map[string]*event.Transition{}}
 }
 
 func (o *deliveryBatch) write(e *escalation) {
@@ -34,7 +34,7 @@ func (o *deliveryBatch) write(e *escalation) {
 }
 
 func (o *deliveryBatch) finish(e *escalation) {
-	o.router.remove(e)
+	o.remove(e)
 	delete(o.written, e.EscalationKey)
 	o.finished[e.EscalationKey] = true
 }
@@ -46,7 +46,7 @@ func (o *deliveryBatch) addTo(b *history.Batch) {
 		b.Escalations = append(b.Escalations, o.written[key].Escalation)
 	}
 	b.Finished = append(b.Finished, slices.SortedFunc(maps.Keys(o.finished), history.EscalationKey.Compare)...)
-	for _, key := range slices.SortedFunc(maps.Keys(o.rates), rateKey.compare) {
+	for _, key := range slices.SortedFunc(maps.Keys(o.rates), groupKey.compare) {
 		p := o.rates[key]
 		b.Rates = append(b.Rates, history.Rate{Route: key.route, Shadow: key.shadow, Ends: p.ends, Sent: p.sent})
 	}

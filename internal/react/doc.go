@@ -28,8 +28,8 @@
 //
 // Reactor.Run is one goroutine, and owns the router and the recorded positions. It starts the deliverer (and one
 // goroutine for each message under way), the cleaner, the Alertmanagers' refresh, and the event pipeline with its
-// evaluators. Locks, each taken alone: backlog.mu, outboxDepth.mu, deliverySlots.mu, assetWaits.mu,
-// outcomes.mu and eventPipeline.mu; one gate per Alertmanager, held during a post.
+// evaluators. Locks, each taken alone: backlog.mu, outbox.mu, outcomes.mu and eventPipeline.mu; one gate per
+// Alertmanager, held during a post.
 //
 // Start reading at Reactor.Run in reactor.go, then history_rows.go, router.go and deliver.go.
 package react

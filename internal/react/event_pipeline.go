@@ -127,7 +127,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	for p := range s.moved {
 		b.PipelinePlaces[p] = s.reached[p]
 	}
-	s.r.deliver.depth.bound(b.Deliveries)
+	s.r.deliver.outbox.bound(b.Deliveries)
 	if err := s.retry(ctx, "history store does not take deliveries of pipelines", len(b.Deliveries), func() error { return s.opts.Store.Record(ctx, b) }); err != nil {
 		return err
 	}

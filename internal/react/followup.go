@@ -19,17 +19,16 @@ import (
 // closeProblem ends a problem on its routes: notified handlers hear it with the rest of their group; for
 // others a withheld delivery keeps the reason.
 func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
-	r := o.router
 	var now []*escalation
-	r.dependencyClosed(p.ID, o.now)
-	for _, e := range slices.Clone(r.of[p.ID]) {
+	o.dependencyClosed(p.ID, o.now)
+	for _, e := range slices.Clone(o.of[p.ID]) {
 		over := e.overRate()
 		if len(e.Notified) == 0 && !over {
 			o.withhold(e)
 			o.finish(e)
 			continue
 		}
-		note := closingNote(t, p, r.names.NodeLabels(t.Node))
+		note := closingNote(t, p, o.names.NodeLabels(t.Node))
 		body, err := json.Marshal(note)
 		if err != nil {
 			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
@@ -42,20 +41,20 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			continue
 		}
 		e.Held, e.Due = nil, o.now
-		if to := r.routeOf(e); to != nil {
-			g := r.group(groupKey{e.Route, e.Group}, e.Lead)
+		if to := o.routeOf(e); to != nil {
+			g := o.group(e.groupKey(), e.Lead)
 			if !g.ends.After(o.now) {
 				g.ends = o.now.Add(to.GroupWait)
 			}
 			e.Due = g.ends
 		}
-		r.schedule(e)
+		o.schedule(e)
 		o.write(e)
 		if !e.Due.After(o.now) {
 			now = append(now, e)
 		}
 	}
-	return r.decide(o, now)
+	return o.decide(o, now)
 }
 
 // withhold records why handlers were never notified of a closed problem.
@@ -83,8 +82,7 @@ func (o *deliveryBatch) withhold(e *escalation) {
 
 // recordWithheld writes a withheld delivery for the handlers of the first step.
 func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
-	r := o.router
-	to := r.routeOf(e)
+	to := o.routeOf(e)
 	if to == nil || len(to.Steps) == 0 {
 		return
 	}
@@ -100,7 +98,6 @@ func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 // notifyClosed sends the ends of a group's problems. While others of an incident are open, the message must
 // not end it.
 func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
-	r := o.router
 	ends := map[history.NotifiedHandler][]*escalation{} // by handler and incident
 	for _, e := range list {
 		for _, k := range e.Notified {
@@ -118,7 +115,7 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 			}
 			notes = append(notes, note)
 		}
-		if r.ungrouped(ref) {
+		if o.ungrouped(ref) {
 			for i, e := range of {
 				notes[i].Problem = e.Problem
 				if err := o.enqueue(of[i:i+1], ref, notes[i], handler.Closed); err != nil {
@@ -128,7 +125,7 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 			continue
 		}
 		kind := handler.Closed
-		if r.groups[key].anyNotified(ref, k.Incident, func(e *escalation) bool { return e.Closing == nil }) {
+		if o.groups[key].anyNotified(ref, k.Incident, func(e *escalation) bool { return e.Closing == nil }) {
 			kind = handler.Summary
 		}
 		note := summarize(notes, k.Incident, kind)
@@ -147,9 +144,8 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 
 // notifyAcknowledged sends an acknowledgement, or its end, to notified handlers.
 func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Problem) error {
-	r := o.router
 	var again []*escalation
-	for _, e := range slices.Clone(r.of[p.ID]) {
+	for _, e := range slices.Clone(o.of[p.ID]) {
 		if e.Closing != nil {
 			continue
 		}
@@ -157,14 +153,14 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			again = append(again, e) // another hold may follow, or none
 		}
 		if p.Ack == nil {
-			r.recordUnackedBy(e, t.Output)
+			o.recordUnackedBy(e, t.Output)
 			o.notifyUnacked(e)
 			continue
 		}
 		for _, k := range e.Notified {
-			note := closingNote(t, p, r.names.NodeLabels(t.Node))
+			note := closingNote(t, p, o.names.NodeLabels(t.Node))
 			note.Kind, note.By, note.Note = handler.Acknowledged, p.Ack.By, p.Ack.Note
-			if setIncident(note, k.Incident); r.ungrouped(k.HandlerRef) {
+			if setIncident(note, k.Incident); o.ungrouped(k.HandlerRef) {
 				setIncident(note, e.Problem)
 			} else if o.otherUnacked(e, k) { // the incident has open problems that nobody acknowledged
 				note.Kind, note.Count = handler.Summary, 1
@@ -176,18 +172,17 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			}
 		}
 		e.AckEnds = p.Ack.Until
-		r.schedule(e)
+		o.schedule(e)
 		o.write(e) // the acknowledgement holds it when it is due
 	}
-	return r.decide(o, again)
+	return o.decide(o, again)
 }
 
 // notifyUnacked reminds handlers that were told of an acknowledgement: it ended or was taken back.
 func (o *deliveryBatch) notifyUnacked(e *escalation) {
-	r := o.router
 	e.AckEnds = time.Time{}
 	o.write(e)
-	if to := r.routeOf(e); to != nil && e.Closing == nil && slices.ContainsFunc(e.Notified, func(k history.NotifiedHandler) bool { return k.Acked }) {
+	if to := o.routeOf(e); to != nil && e.Closing == nil && slices.ContainsFunc(e.Notified, func(k history.NotifiedHandler) bool { return k.Acked }) {
 		o.remind(e, to)
 	}
 }
@@ -210,8 +205,7 @@ func (r *router) recordUnackedBy(e *escalation, who string) {
 
 // notifyWorse sends a reminder when a problem's severity exceeds the one told, once for each higher severity.
 func (o *deliveryBatch) notifyWorse(e *escalation, severity model.Severity) {
-	r := o.router
-	if to := r.routeOf(e); to != nil && e.Closing == nil && len(e.Notified) > 0 && severity > e.Severity {
+	if to := o.routeOf(e); to != nil && e.Closing == nil && len(e.Notified) > 0 && severity > e.Severity {
 		o.remind(e, to)
 	}
 }
@@ -219,8 +213,7 @@ func (o *deliveryBatch) notifyWorse(e *escalation, severity model.Severity) {
 // remind schedules one reminder to every notified handler, with the group's next message. No later step comes
 // sooner.
 func (o *deliveryBatch) remind(e *escalation, to *route.Route) {
-	r := o.router
-	g := r.group(groupKey{e.Route, e.Group}, e.Lead)
+	g := o.group(e.groupKey(), e.Lead)
 	if !g.flush.After(o.now) {
 		g.flush = o.now.Add(to.GroupWait)
 	}
@@ -244,7 +237,7 @@ func (o *deliveryBatch) remind(e *escalation, to *route.Route) {
 		e.Next[best] = g.flush
 		reached = append(reached, to.Steps[best].To...)
 	}
-	r.schedule(e)
+	o.schedule(e)
 	o.write(e)
 }
 

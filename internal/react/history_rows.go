@@ -222,8 +222,7 @@ func (r *Reactor) openingMissing(ctx context.Context, b *recordedBatch, t *event
 
 // recordUnopened writes a withheld delivery for each handler of a problem without recorded opening.
 func (o *deliveryBatch) recordUnopened(t *problemChange, why string) {
-	r := o.router
-	_, routes := r.choose(t.Transition, &t.problem)
+	_, routes := o.choose(t.Transition, &t.problem)
 	for _, to := range routes {
 		o.recordWithheld(escalationOf(t.problem.ID, to), why)
 	}

@@ -25,8 +25,7 @@ type message struct {
 
 // messagesFor groups problems into one message for each incident of a handler.
 func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) (out []*message) {
-	r := o.router
-	if r.ungrouped(ref) {
+	if o.ungrouped(ref) {
 		for _, e := range list {
 			if e.Closing == nil {
 				out = append(out, &message{id: e.Problem, list: []*escalation{e}})
@@ -34,7 +33,7 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 		}
 		return out
 	}
-	g := r.groups[groupKey{list[0].Route, list[0].Group}]
+	g := o.groups[list[0].groupKey()]
 	taken := func(id string) bool {
 		return g.usesIncident(ref, id) || slices.ContainsFunc(out, func(m *message) bool { return m.id == id })
 	}
@@ -107,7 +106,6 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 // incidentAcked reports whether all open problems of an incident are acknowledged, or the handler was told
 // so. A service cannot take that back, also when the acknowledgement ended here.
 func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
-	r := o.router
 	for e := range g.members {
 		k := e.notifiedHandler(ref)
 		if k == nil || k.Incident != id {
@@ -115,7 +113,7 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 		}
 		if e.Closing != nil {
 			acked = acked || k.Acked
-		} else if is, ok := r.presence(o, e); ok && !k.Acked && !is.Problem.Ack.Active(o.now) {
+		} else if is, ok := o.presence(o, e); ok && !k.Acked && !is.Problem.Ack.Active(o.now) {
 			return false // the service goes on calling
 		} else {
 			acked = acked || ok || k.Acked
@@ -126,21 +124,19 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 
 // otherUnacked reports whether the handler's incident has another open problem that nobody acknowledged.
 func (o *deliveryBatch) otherUnacked(e *escalation, k history.NotifiedHandler) bool {
-	r := o.router
-	g := r.groups[groupKey{e.Route, e.Group}]
+	g := o.groups[e.groupKey()]
 	return g.anyNotified(k.HandlerRef, k.Incident, func(other *escalation) bool {
 		if other == e || other.Closing != nil {
 			return false
 		}
-		is, ok := r.presence(o, other)
+		is, ok := o.presence(o, other)
 		return ok && !is.Problem.Ack.Active(o.now)
 	})
 }
 
 // markAcked records that a handler's incident is acknowledged.
 func (o *deliveryBatch) markAcked(e *escalation, k history.NotifiedHandler) {
-	r := o.router
-	for other := range r.groups[groupKey{e.Route, e.Group}].members {
+	for other := range o.groups[e.groupKey()].members {
 		if its := other.notifiedHandler(k.HandlerRef); its != nil && its.Incident == k.Incident && !its.Acked {
 			its.Acked = true
 			o.write(other)

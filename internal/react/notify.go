@@ -17,13 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// messageGroup keys the problems of one message: one step of one route and group.
-type messageGroup struct {
-	route, group string
-	shadow       bool
-	step         int
-}
-
 // notifyDue evaluates every escalation that is due.
 func (r *router) notifyDue(o *deliveryBatch) error {
 	var due []*escalation
@@ -36,15 +29,14 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 // decide evaluates escalations and notifies handlers, one message for each group and step. An error concerns
 // one message; it is tried again in a minute.
 func (r *router) decide(o *deliveryBatch, due []*escalation) error {
-	open, over := map[messageGroup][]*escalation{}, map[messageGroup][]*escalation{}
-	var ended []*escalation
+	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
 		held := e.overRate()
 		if held && r.rateHolds(e, o.now) {
 			continue
 		}
 		if e.Closing != nil && !held {
-			ended = append(ended, e)
+			closing[e.groupKey()] = append(closing[e.groupKey()], e)
 			continue
 		}
 		to := r.routeOf(e)
@@ -56,11 +48,10 @@ func (r *router) decide(o *deliveryBatch, due []*escalation) error {
 			o.reroute(e)
 		case e.Closing != nil:
 			e.route = to
-			key := messageGroup{route: e.Route, shadow: e.Shadow}
-			over[key] = append(over[key], e)
+			over[e.rateKey()] = append(over[e.rateKey()], e)
 		default:
 			step, ready := o.readyStep(e, to)
-			if key := (messageGroup{route: e.Route, shadow: e.Shadow, step: step}); ready && held {
+			if key := (groupKey{route: e.Route, shadow: e.Shadow, step: step}); ready && held {
 				over[key] = append(over[key], e)
 			} else if key.group = e.Group; ready {
 				open[key] = append(open[key], e)
@@ -68,62 +59,48 @@ func (r *router) decide(o *deliveryBatch, due []*escalation) error {
 		}
 	}
 	var errs []error // of one message: the others leave
-	for _, key := range slices.SortedFunc(maps.Keys(over), messageGroup.compare) {
-		if err := o.notifyExcess(over[key], key.step); err != nil {
-			errs = append(errs, err)
-			for _, e := range over[key] {
-				r.scheduleAt(e, o.now.Add(time.Minute))
-			}
+	retry := func(list []*escalation, err error) {
+		if err == nil {
+			return
+		}
+		errs = append(errs, err)
+		for _, e := range list {
+			r.scheduleAt(e, o.now.Add(time.Minute))
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(open), messageGroup.compare) {
-		some := o.applyRate(open[key])
-		if len(some) == 0 {
-			continue
-		}
-		if err := o.notify(some, key.step, ""); err != nil {
-			errs = append(errs, err)
-			for _, e := range some {
-				r.scheduleAt(e, o.now.Add(time.Minute))
-			}
-		}
+	for _, key := range slices.SortedFunc(maps.Keys(over), groupKey.compare) {
+		retry(over[key], o.notifyExcess(over[key], key.step))
 	}
-	closing := map[groupKey][]*escalation{}
-	for _, e := range ended {
-		key := groupKey{e.Route, e.Group}
-		closing[key] = append(closing[key], e)
+	for _, key := range slices.SortedFunc(maps.Keys(open), groupKey.compare) {
+		if some := o.applyRate(open[key]); len(some) > 0 {
+			retry(some, o.notify(some, key.step, ""))
+		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(closing), groupKey.compare) {
-		if err := o.notifyClosed(key, closing[key]); err != nil {
-			errs = append(errs, err)
-			for _, e := range closing[key] {
-				r.scheduleAt(e, o.now.Add(time.Minute))
-			}
-		}
+		retry(closing[key], o.notifyClosed(key, closing[key]))
 	}
 	return errors.Join(errs...)
 }
 
 // readyStep returns the step that is due and not held. A hold is recorded with its reason until it ends.
 func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, ready bool) {
-	r := o.router
-	is, ok := r.presence(o, e)
+	is, ok := o.presence(o, e)
 	if !ok {
-		r.scheduleAt(e, o.now.Add(time.Minute))
+		o.scheduleAt(e, o.now.Add(time.Minute))
 		return 0, false
 	}
 	e.route, e.Next = to, e.Next.Refit(to, e.Opened)
 	if !e.AckEnds.IsZero() && !e.AckEnds.After(o.now) {
 		o.notifyUnacked(e)
 	}
-	hold := decidingHold(r.holdsOf(e, to, is.Problem, o.now))
+	hold := decidingHold(o.holdsOf(e, to, is.Problem, o.now))
 	if hold == nil {
 		e.Held = nil
 		step, at, due := e.Next.Due()
 		if ready = due && !at.After(o.now); ready {
 			e.present = is
 		} else {
-			r.schedule(e)
+			o.schedule(e)
 			o.write(e)
 		}
 		return step, ready
@@ -132,7 +109,7 @@ func (o *deliveryBatch) readyStep(e *escalation, to *route.Route) (step int, rea
 	if e.Held, e.Due = hold, hold.Until; hold.Drop {
 		e.Due = time.Time{}
 	}
-	if r.schedule(e); !same {
+	if o.schedule(e); !same {
 		o.write(e)
 	}
 	return 0, false
@@ -184,22 +161,21 @@ func orderBool(more bool) int {
 // again and hear of the end: from the new route, or from the rest of the old one where the new one has
 // another incident or there is none.
 func (o *deliveryBatch) reroute(e *escalation) {
-	r := o.router
-	is, ok := r.presence(o, e)
+	is, ok := o.presence(o, e)
 	if !ok {
-		r.scheduleAt(e, time.Time{}) // its end is on its way
+		o.scheduleAt(e, time.Time{}) // its end is on its way
 		return
 	}
 	inherited := len(e.Notified) == 0
 	t := &event.Transition{Node: e.NodeID, Source: e.Source, Chunk: is.Problem.Chunk, Namespace: is.Namespace}
-	for _, next := range r.open(t, &history.Problem{Problem: *is.Problem}, o.now) {
+	for _, next := range o.open(t, &history.Problem{Problem: *is.Problem}, o.now) {
 		next.Notified, next.Severity, next.AckEnds = slices.Clone(e.Notified), e.Severity, e.AckEnds
 		if next.Lead != e.Lead {
 			for i := range next.Notified {
 				next.Notified[i].Incident, next.Notified[i].Acked = next.Lead, false
 			}
 		}
-		if to := r.routeOf(next); to != nil {
+		if to := o.routeOf(next); to != nil {
 			for i, step := range to.Steps {
 				if !slices.ContainsFunc(step.To, func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }) {
 					next.Next.Sent(to, i, o.now)
@@ -207,7 +183,7 @@ func (o *deliveryBatch) reroute(e *escalation) {
 			}
 		}
 		inherited = inherited || next.Lead == e.Lead
-		r.schedule(next)
+		o.schedule(next)
 		o.write(next)
 	}
 	if inherited {
@@ -216,14 +192,13 @@ func (o *deliveryBatch) reroute(e *escalation) {
 	}
 	clear(e.Next)
 	e.Held = nil
-	r.schedule(e)
+	o.schedule(e)
 	o.write(e)
 }
 
 // notify sends one message of all these problems to each handler of a step; why explains a message that is
 // not of one group.
 func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
-	r := o.router
 	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)
 		for _, m := range o.messagesFor(list, ref) {
@@ -240,7 +215,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 		e.Next.Sent(e.route, step, o.now)
 		e.recordSeverity(e.present.Problem.Severity, o.now)
 		e.present = Presence{}
-		r.schedule(e)
+		o.schedule(e)
 		o.write(e)
 	}
 	return nil
@@ -248,18 +223,17 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 
 // notifyHandler sends one message to one handler.
 func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why string) error {
-	r := o.router
 	kind := handler.Reminder
 	if slices.ContainsFunc(m.list, func(e *escalation) bool { return e.notifiedHandler(ref) == nil }) {
 		kind = handler.Opened
 	}
-	before, known := r.groups[groupKey{m.list[0].Route, m.list[0].Group}].worst(ref, m.id)
-	note, err := r.notificationOf(m, ref, kind)
+	before, known := o.groups[m.list[0].groupKey()].worst(ref, m.id)
+	note, err := o.notificationOf(m, ref, kind)
 	if err != nil {
 		return err
 	}
 	note.Output += latenessNote(m.list, ref)
-	if !r.ungrouped(ref) {
+	if !o.ungrouped(ref) {
 		if note.Raised = known && severityRank(note.Severity) > before; why != "" {
 			note.Output += "\n" + why
 		}
@@ -351,12 +325,4 @@ func summarize(notes []*handler.Notification, id, kind string) *handler.Notifica
 func severityRank(severity string) model.Severity {
 	s, _ := model.ParseSeverity(severity)
 	return s
-}
-
-func (a messageGroup) compare(b messageGroup) int {
-	return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.group, b.group), orderBool(a.shadow)-orderBool(b.shadow), cmp.Compare(a.step, b.step))
-}
-
-func (a groupKey) compare(b groupKey) int {
-	return cmp.Or(cmp.Compare(a.route, b.route), cmp.Compare(a.group, b.group))
 }

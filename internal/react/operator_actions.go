@@ -50,7 +50,7 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 	began := time.Now()
 	t := Trial{}
 	t.Receipt, t.Err = r.deliver.out.Send(ctx, spec, &handler.Message{Key: note.Problem, Payload: payload, Note: note})
-	t.Took, t.Final = time.Since(began), isFinal(t.Err)
+	t.Took, t.Final = time.Since(began), handler.IsFinal(t.Err)
 	return t, nil
 }
 
@@ -64,7 +64,7 @@ type Replayed struct {
 // Replay puts dead letters of a handler back into the outbox, oldest first. Dead letters of closed problems
 // would page people for nothing: they stay unless q.Ended, and then their closings go with them.
 func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (Replayed, error) {
-	if room := r.deliver.depth.limit - r.deliver.depth.of(ref); q.Limit > room/2 {
+	if room := r.deliver.outbox.limit - r.deliver.outbox.depth(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
 			return Replayed{}, model.Errorf(model.Limited, "handler %s has as many messages waiting as may wait", ref.Name).WithHint("muster status says why it does not take them; replay when it does")
 		}
@@ -73,7 +73,7 @@ func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.
 	if err != nil {
 		return Replayed{}, err
 	}
-	r.deliver.depth.revived(ref, done.Revived)
+	r.deliver.outbox.revived(ref, done.Revived)
 	r.deliver.signal()
 	return Replayed{done.Revived, done.Over, done.More}, nil
 }
@@ -85,13 +85,13 @@ const refreshPageSize = 500
 // repeated.
 func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 	for sleep(ctx, handler.AlertEvery) == nil {
-		refs, err := d.store.HandlersWithOpen(ctx)
+		refs, err := d.opts.Store.HandlersWithOpen(ctx)
 		if err != nil && ctx.Err() == nil {
-			d.log.Warn("open problems cannot be read to tell Alertmanagers again; trying again in a minute", "err", err)
+			d.opts.Logger.Warn("open problems cannot be read to tell Alertmanagers again; trying again in a minute", "err", err)
 		}
 		for _, ref := range refs {
 			if err := d.refreshHandler(ctx, ref); err != nil && ctx.Err() == nil {
-				d.log.Warn("an Alertmanager could not be told again of what is open; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
+				d.opts.Logger.Warn("an Alertmanager could not be told again of what is open; trying again in a minute", "handler", ref.Name, "namespace", ref.Namespace, "err", err)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
 
 // refreshHandler posts all open problems to one Alertmanager, page by page.
 func (d *deliverer) refreshHandler(ctx context.Context, ref history.HandlerRef) error {
-	spec, ok := d.names.Handler(ref.Namespace, ref.Name)
+	spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name)
 	if !ok || spec.Alertmanager == nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 	gate := d.gates.of(ref)
 	gate.Lock()
 	defer gate.Unlock()
-	list, err := d.store.OpenDeliveries(ctx, ref, after, refreshPageSize)
+	list, err := d.opts.Store.OpenDeliveries(ctx, ref, after, refreshPageSize)
 	if err != nil || len(list) == 0 {
 		return 0, false, err
 	}

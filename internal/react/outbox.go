@@ -3,152 +3,115 @@ package react
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// outboxDepth counts the undelivered messages of each handler, and bounds them: it is the queue "deliveries",
-// whose items are rows of the outbox.
-type outboxDepth struct {
-	limit int // per handler
+// outbox is the deliverer's memory of the rows of the outbox. It bounds the undelivered messages of each handler (the
+// queue "deliveries"); it holds the messages under way, so that none is started twice and no handler gets more than its
+// slots at the same time; and those that wait for an asset. The rows decide: after a crash a message is tried again with
+// the same key.
+type outbox struct {
+	limit int                          // undelivered messages of one handler
+	slots func(history.HandlerRef) int // messages that a handler gets at the same time
 
 	mu       sync.Mutex
-	pending  map[history.HandlerRef]int
+	pending  map[history.HandlerRef]int // undelivered messages
 	passed   uint64
 	overflow uint64
+
+	underway map[int64]bool
+	busy     map[history.HandlerRef]int // slots in use
+	// finished stay under way until the next query of the outbox begins: a query that ran while the outcome
+	// was recorded still shows them as waiting.
+	finished []int64
+
+	arrivals uint64         // how many assets came
+	waiting  map[int64]bool // messages whose asset is absent
+	due      []int64        // messages whose asset arrived, to be made due in the store
 }
 
-func newOutboxDepth(queues *queue.Registry) *outboxDepth {
+// maxAssetWaits bounds the memory of messages that wait for assets; more than are tried within an hour.
+const maxAssetWaits = 1 << 17
+
+func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outbox {
 	most, policy := queues.Bounds("deliveries")
-	d := &outboxDepth{limit: int(most), pending: map[history.HandlerRef]int{}}
+	o := &outbox{limit: int(most), slots: slots, pending: map[history.HandlerRef]int{}, underway: map[int64]bool{},
+		busy: map[history.HandlerRef]int{}, waiting: map[int64]bool{}}
 	queues.Register("deliveries", func() queue.Info {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		info := queue.Info{Name: "deliveries", Capacity: most, Unit: "items", Policy: policy, Passed: d.passed, Overflow: d.overflow}
-		for _, n := range d.pending {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		info := queue.Info{Name: "deliveries", Capacity: most, Unit: "items", Policy: policy, Passed: o.passed, Overflow: o.overflow}
+		for _, n := range o.pending {
 			info.Depth = max(info.Depth, int64(n))
 		}
 		return info
 	})
-	return d
+	return o
 }
 
 // load counts the messages that wait since before the start.
-func (d *outboxDepth) load(ctx context.Context, store history.Store) error {
+func (o *outbox) load(ctx context.Context, store history.Store) error {
 	pending, err := store.Pending(ctx)
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.pending = pending
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pending = pending
 	return nil
 }
 
-// of returns the number of undelivered messages of a handler.
-func (d *outboxDepth) of(ref history.HandlerRef) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.pending[ref]
-}
-
-// handlers lists the handlers with undelivered messages.
-func (d *outboxDepth) handlers() (list []history.HandlerRef) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for ref := range d.pending {
-		list = append(list, ref)
-	}
-	return list
+// depth returns the number of undelivered messages of a handler.
+func (o *outbox) depth(ref history.HandlerRef) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pending[ref]
 }
 
 // bound makes dead letters of the deliveries beyond the limit of their handler.
-func (d *outboxDepth) bound(list []history.Delivery) {
+func (o *outbox) bound(list []history.Delivery) {
 	more := map[history.HandlerRef]int{}
 	for i := range list {
 		one := &list[i]
 		if one.State != "" {
 			continue
 		}
-		if n := d.of(one.Handler) + more[one.Handler]; n >= d.limit {
+		if n := o.depth(one.Handler) + more[one.Handler]; n >= o.limit {
 			one.State, one.Ended = history.Dead, one.Created
-			one.LastError = fmt.Sprintf("handler %s has %d undelivered messages, the limit is %d: this one was not sent", one.Handler.Name, n, d.limit)
+			one.LastError = fmt.Sprintf("handler %s has %d undelivered messages, the limit is %d: this one was not sent", one.Handler.Name, n, o.limit)
 			continue
 		}
 		more[one.Handler]++
 	}
 }
 
-// count adds deliveries that were written to the outbox.
-func (d *outboxDepth) count(list []history.Delivery) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// add counts deliveries that were written to the outbox.
+func (o *outbox) add(list []history.Delivery) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for i := range list {
 		switch list[i].State {
 		case "", history.Pending:
-			d.passed++
-			d.pending[list[i].Handler]++
+			o.passed++
+			o.pending[list[i].Handler]++
 		case history.Dead:
-			d.overflow++
+			o.overflow++
 		}
 	}
 }
 
 // revived counts dead letters that are pending again.
-func (d *outboxDepth) revived(ref history.HandlerRef, n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (o *outbox) revived(ref history.HandlerRef, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if n > 0 {
-		d.pending[ref] += n
-		d.passed += uint64(n)
-	}
-}
-
-// settled counts a delivery that is delivered or dead.
-func (d *outboxDepth) settled(ref history.HandlerRef) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.pending[ref]--; d.pending[ref] <= 0 {
-		delete(d.pending, ref)
-	}
-}
-
-// deliverySlots hold the messages under way, so that none is started twice and no handler gets more than
-// its limit at the same time. They are in memory only: after a crash a message is tried again with the same
-// key.
-type deliverySlots struct {
-	limit func(history.HandlerRef) int // messages that a handler gets at the same time
-
-	mu       sync.Mutex
-	underway map[int64]bool
-	busy     map[history.HandlerRef]int
-	// finished stay under way until the next query of the outbox begins: a query that ran while the outcome
-	// was recorded still shows them as waiting.
-	finished []int64
-}
-
-// reserve gives a message a slot; false: it has one already, or its handler has no more.
-func (s *deliverySlots) reserve(one *history.Delivery) bool {
-	most := s.limit(one.Handler)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.underway[one.ID] || s.busy[one.Handler] >= most {
-		return false
-	}
-	s.underway[one.ID] = true
-	s.busy[one.Handler]++
-	return true
-}
-
-// free gives a slot back.
-func (s *deliverySlots) free(one *history.Delivery) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.finished = append(s.finished, one.ID)
-	if s.busy[one.Handler]--; s.busy[one.Handler] == 0 {
-		delete(s.busy, one.Handler)
+		o.pending[ref] += n
+		o.passed += uint64(n)
 	}
 }
 
@@ -162,24 +125,99 @@ const (
 // beginQuery begins a query of the outbox. It returns the handlers without a free slot, and how many rows the
 // others can use; messages under way are among those rows. Each message that ends causes a query, so its cost
 // must not grow with the messages that wait.
-func (s *deliverySlots) beginQuery(handlers []history.HandlerRef) (full []history.HandlerRef, n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range s.finished {
-		delete(s.underway, id)
+func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range o.finished {
+		delete(o.underway, id)
 	}
-	s.finished = s.finished[:0]
-	for ref, n := range s.busy {
-		if n >= s.limit(ref) {
+	o.finished = o.finished[:0]
+	for ref, n := range o.busy {
+		if n >= o.slots(ref) {
 			full = append(full, ref)
 		}
 	}
-	for _, ref := range handlers {
-		if most := s.limit(ref); s.busy[ref] < most {
+	for ref := range o.pending {
+		if most := o.slots(ref); o.busy[ref] < most {
 			n += most
 		}
 	}
 	return full, min(max(n, minDue), maxDue)
+}
+
+// begin gives a message a slot; false: it has one already, or its handler has no more. arrivals is for end.
+func (o *outbox) begin(one *history.Delivery) (arrivals uint64, ok bool) {
+	most := o.slots(one.Handler)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.underway[one.ID] || o.busy[one.Handler] >= most {
+		return 0, false
+	}
+	delete(o.waiting, one.ID)
+	o.underway[one.ID] = true
+	o.busy[one.Handler]++
+	return o.arrivals, true
+}
+
+// attemptEnd is the end of an attempt, as the store has it.
+type attemptEnd int
+
+const (
+	unsettled    attemptEnd = iota // the message comes again
+	settled                        // it is delivered or dead
+	missingAsset                   // it comes again, and once an asset arrived
+)
+
+// end takes the slot back. If an asset arrived since begin, a message that lacked one is due at once.
+func (o *outbox) end(one *history.Delivery, as attemptEnd, arrivals uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.finished = append(o.finished, one.ID)
+	subtractOne(o.busy, one.Handler)
+	switch {
+	case as == settled:
+		subtractOne(o.pending, one.Handler)
+	case as == missingAsset && arrivals != o.arrivals:
+		o.due = append(o.due, one.ID)
+	case as == missingAsset && len(o.waiting) < maxAssetWaits:
+		o.waiting[one.ID] = true
+	}
+}
+
+func subtractOne(counts map[history.HandlerRef]int, ref history.HandlerRef) {
+	if counts[ref]--; counts[ref] <= 0 {
+		delete(counts, ref)
+	}
+}
+
+// AssetArrived makes deliveries due that wait for an asset. It does not block.
+func (r *Reactor) AssetArrived() {
+	o := r.deliver.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.arrivals++
+	o.due = slices.AppendSeq(o.due, maps.Keys(o.waiting))
+	if clear(o.waiting); len(o.due) > 0 {
+		r.deliver.signal()
+	}
+}
+
+// retryAssetWaits makes deliveries due in the store whose asset arrived.
+func (d *deliverer) retryAssetWaits(ctx context.Context) {
+	o := d.outbox
+	o.mu.Lock()
+	due := o.due
+	o.due = nil
+	o.mu.Unlock()
+	if len(due) == 0 {
+		return
+	}
+	if err := d.opts.Store.MakeDue(ctx, due, d.opts.Now()); err != nil && ctx.Err() == nil {
+		o.mu.Lock()
+		o.due = append(o.due, due...)
+		o.mu.Unlock()
+		d.opts.Logger.Warn("messages that waited for an asset could not be made due; trying again", "err", err)
+	}
 }
 
 // outcomes records attempts. Those that end during a write share the next transaction, whose fsync costs the
@@ -187,123 +225,28 @@ func (s *deliverySlots) beginQuery(handlers []history.HandlerRef) (full []histor
 type outcomes struct {
 	store   history.Store
 	mu      sync.Mutex
-	waiting []outcome
+	waiting []history.Outcome
+	written []chan error // of waiting; capacity 1
 	writing bool
-}
-
-type outcome struct {
-	history.Outcome
-	written chan error // capacity 1
 }
 
 // record returns when the attempt is in the store. A caller that finds no write in progress writes for all
 // that wait.
 func (o *outcomes) record(ctx context.Context, id int64, a history.Attempt) error {
-	one := outcome{history.Outcome{ID: id, Attempt: a}, make(chan error, 1)}
+	written := make(chan error, 1)
 	o.mu.Lock()
-	o.waiting = append(o.waiting, one)
-	if o.writing {
+	o.waiting, o.written = append(o.waiting, history.Outcome{ID: id, Attempt: a}), append(o.written, written)
+	for !o.writing && len(o.waiting) > 0 {
+		list, callers := o.waiting, o.written
+		o.waiting, o.written, o.writing = nil, nil, true
 		o.mu.Unlock()
-		return <-one.written
-	}
-	o.writing = true
-	for len(o.waiting) > 0 {
-		some := o.waiting
-		o.waiting = nil
-		o.mu.Unlock()
-		list := make([]history.Outcome, len(some))
-		for i := range some {
-			list[i] = some[i].Outcome
-		}
 		err := o.store.RecordAttempts(ctx, list...)
-		for i := range some {
-			some[i].written <- err
+		for _, caller := range callers {
+			caller <- err
 		}
 		o.mu.Lock()
+		o.writing = false
 	}
-	o.writing = false
 	o.mu.Unlock()
-	return <-one.written
-}
-
-// assetWaits holds the deliveries that failed because an asset of their command or mutator was absent. They
-// are tried again when an asset arrives. In memory only: after a restart they wait for their retry time.
-type assetWaits struct {
-	mu       sync.Mutex
-	arrivals uint64         // how many assets came
-	waiting  map[int64]bool // by id
-	due      []int64        // to be tried now
-}
-
-// maxAssetWaits bounds the memory of waiting deliveries; more than are tried within an hour.
-const maxAssetWaits = 1 << 17
-
-// started returns the number of arrivals before an attempt; add compares with it.
-func (l *assetWaits) started(id int64) (since uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.waiting, id)
-	return l.arrivals
-}
-
-// add records that an attempt failed for an absent asset, once the outcome is in the store. If an asset
-// arrived since the attempt started, the delivery is due at once.
-func (l *assetWaits) add(id int64, since uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case since != l.arrivals:
-		l.due = append(l.due, id)
-	case len(l.waiting) < maxAssetWaits:
-		if l.waiting == nil {
-			l.waiting = map[int64]bool{}
-		}
-		l.waiting[id] = true
-	}
-}
-
-// release makes all waiting deliveries due. False: none waits.
-func (l *assetWaits) release() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.arrivals++
-	for id := range l.waiting {
-		l.due = append(l.due, id)
-	}
-	clear(l.waiting)
-	return len(l.due) > 0
-}
-
-// drain empties the list of due deliveries, and returns it.
-func (l *assetWaits) drain() (due []int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	due, l.due = l.due, nil
-	return due
-}
-
-// requeue puts deliveries back that could not be made due.
-func (l *assetWaits) requeue(due []int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.due = append(l.due, due...)
-}
-
-// AssetArrived makes deliveries due that wait for an asset. It does not block.
-func (r *Reactor) AssetArrived() {
-	if r.deliver.assetWaits.release() {
-		r.deliver.signal()
-	}
-}
-
-// retryAssetWaits makes deliveries due in the store whose asset arrived.
-func (d *deliverer) retryAssetWaits(ctx context.Context) {
-	due := d.assetWaits.drain()
-	if len(due) == 0 {
-		return
-	}
-	if err := d.store.MakeDue(ctx, due, d.now()); err != nil && ctx.Err() == nil {
-		d.assetWaits.requeue(due)
-		d.log.Warn("messages that waited for an asset could not be made due; trying again", "err", err)
-	}
+	return <-written
 }

@@ -35,7 +35,8 @@ type Reactor struct {
 func New(o Options) *Reactor {
 	o = o.withDefaults()
 	m := newMetrics(o.Registerer)
-	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, deliver: newDeliverer(o, m), router: newRouter(o)}
+	r := &Reactor{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o)}
+	r.deliver = newDeliverer(&r.opts, m)
 	r.lane = lane{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
 		recorder: r, name: "history", passes: &passes{turn: make(chan struct{}, 1)}}
 	if o.Pipelines.Table != nil {
@@ -56,7 +57,7 @@ func (r *Reactor) Load(ctx context.Context, shared func(journal.Position) journa
 	if r.aliveUntil, err = r.opts.Store.AliveUntil(ctx); err != nil {
 		return err
 	}
-	if err := r.deliver.load(ctx); err != nil {
+	if err := r.deliver.outbox.load(ctx, r.opts.Store); err != nil {
 		return err
 	}
 	if err := r.router.load(ctx); err != nil {
@@ -295,7 +296,7 @@ func (r *Reactor) write(ctx context.Context, all recordedBatch, transitions int)
 
 // record writes a batch until the store takes it.
 func (r *Reactor) record(ctx context.Context, b history.Batch, transitions int) error {
-	r.deliver.depth.bound(b.Deliveries)
+	r.deliver.outbox.bound(b.Deliveries)
 	began := r.opts.Now()
 	if err := r.retry(ctx, "history store does not take a batch", transitions, func() error { return r.opts.Store.Record(ctx, b) }); err != nil {
 		return err

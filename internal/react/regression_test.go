@@ -158,7 +158,7 @@ func TestWithheldFillsNoQueue(t *testing.T) {
 	r := New(Options{Store: sqlite(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
 	r.deliver.enqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
-	if n := r.deliver.depth.of(ref); n != 1 {
+	if n := r.deliver.outbox.depth(ref); n != 1 {
 		t.Errorf("%d wait, want 1", n)
 	}
 }

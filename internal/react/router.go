@@ -34,7 +34,7 @@ type router struct {
 	of            map[string][]*escalation        // by problem
 	dependents    map[string]map[*escalation]bool // by the problem that holds them
 	groups        map[groupKey]*group
-	rates         map[rateKey]*rateWindow
+	rates         map[groupKey]*rateWindow
 	due           dueHeap
 	changed       <-chan struct{}         // closed when the routing changed since the last evaluation
 	openInHistory map[string]sourceOnNode // problems that are open in history, until they are compared with the view's
@@ -65,10 +65,23 @@ type group struct {
 	members map[*escalation]bool
 }
 
-type groupKey struct{ route, group string }
+// groupKey identifies what problems have in common: a group, the messages of a route's rate, or one step of either. Fields
+// that do not matter are zero. Problems of a shadow namespace share no message and no rate with others.
+type groupKey struct {
+	route, group string
+	shadow       bool
+	step         int
+}
+
+func (k groupKey) compare(o groupKey) int {
+	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), orderBool(k.shadow)-orderBool(o.shadow), cmp.Compare(k.step, o.step))
+}
+
+func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group: e.Group} }
+func (e *escalation) rateKey() groupKey  { return groupKey{route: e.Route, shadow: e.Shadow} }
 
 func newRouter(o Options) *router {
-	return &router{RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, rates: map[rateKey]*rateWindow{}, openInHistory: map[string]sourceOnNode{}}
+	return &router{RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{}, of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{}, rates: map[groupKey]*rateWindow{}, openInHistory: map[string]sourceOnNode{}}
 }
 
 // load reads the escalations, rates and open problems of the store.
@@ -102,7 +115,7 @@ func (r *router) load(ctx context.Context) error {
 func (r *router) add(e *escalation) {
 	r.all[e.EscalationKey] = e
 	r.of[e.Problem] = append(r.of[e.Problem], e)
-	g := r.group(groupKey{e.Route, e.Group}, e.Lead)
+	g := r.group(e.groupKey(), e.Lead)
 	g.members[e] = true
 	if e.Closing != nil && len(e.Notified) > 0 && e.Due.After(g.ends) {
 		g.ends = e.Due
@@ -133,7 +146,7 @@ func (r *router) remove(e *escalation) {
 
 // leaveGroup removes an escalation from its group.
 func (r *router) leaveGroup(e *escalation) {
-	key := groupKey{e.Route, e.Group}
+	key := e.groupKey()
 	if g := r.groups[key]; g != nil {
 		if delete(g.members, e); len(g.members) == 0 {
 			delete(r.groups, key)
@@ -353,7 +366,7 @@ func (r *router) inShadow(problem, namespace string) bool {
 // groupFlush returns when the next message of an escalation's group leaves: with those that wait, else after
 // the route's groupWait.
 func (r *router) groupFlush(e *escalation, to *route.Route, now time.Time) time.Time {
-	g := r.group(groupKey{e.Route, e.Group}, e.Problem)
+	g := r.group(e.groupKey(), e.Problem)
 	e.Lead = g.lead
 	if !g.flush.After(now) {
 		g.flush = now.Add(to.GroupWait)
