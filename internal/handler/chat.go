@@ -270,17 +270,10 @@ func ntfy(t *model.Ntfy, m *Message, w *words) *request {
 
 // ntfyPriority is 1 (no sound) to 5 (rings long).
 func ntfyPriority(n *Notification, w *words) int {
-	switch s := n.severity(); {
-	case w.tone == good || w.tone == plain:
-		return 3
-	case s >= model.Disaster:
-		return 5
-	case s == model.High:
-		return 4
-	case s >= model.SeverityWarning:
+	if w.tone == good || w.tone == plain {
 		return 3
 	}
-	return 2
+	return ranked(n, [5]int{2, 3, 3, 4, 5})
 }
 
 // authorization is the header for a bearer token, or for name and password; none for neither.

@@ -57,7 +57,8 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 	default:
 		e.Client, e.ClientURL = "Muster", w.link
 		e.Payload = &pagerdutyPayload{
-			Summary: body.Cut(w.title, pagerdutySummary), Source: n.Node, Severity: pagerdutySeverity(n), Timestamp: n.Opened.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
+			Summary: body.Cut(w.title, pagerdutySummary), Source: n.Node,
+			Severity: ranked(n, [5]string{"info", "warning", "error", "critical", "critical"}), Timestamp: n.Opened.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 			Component: n.Subject(), Group: n.Space, Class: n.Severity,
 			Details: details(w.facts, pagerdutyDetail, pagerdutyDetails),
 		}
@@ -82,19 +83,14 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 	return r
 }
 
-// pagerdutySeverity is one of theirs.
-func pagerdutySeverity(n *Notification) string {
-	switch s := n.severity(); {
-	case n.Kind == Test:
-		return "info"
-	case s >= model.High:
-		return "critical"
-	case s == model.Average:
-		return "error"
-	case s == model.SeverityWarning:
-		return "warning"
+// ranked returns a service's rank of a severity. ranks are those of information (and of a test), warning, average, high
+// and disaster.
+func ranked[T any](n *Notification, ranks [5]T) T {
+	s, _ := model.ParseSeverity(n.Severity)
+	if n.Kind == Test {
+		return ranks[0]
 	}
-	return "info"
+	return ranks[min(max(s, model.Information), model.Disaster)-model.Information]
 }
 
 // Limits of Opsgenie's Alert API.
@@ -154,7 +150,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 		r.url = address + "/v2/alerts"
 		a := opsgenieAlert{
 			Message: body.Cut(w.title, opsgenieMessage), Alias: alias, Description: body.Cut(w.text(), opsgenieDescription), Source: "muster",
-			Entity: key(n.Node, 512), Priority: opsgeniePriority(n), Details: details(w.facts, opsgenieDetail, opsgenieDetails),
+			Entity: key(n.Node, 512), Priority: ranked(n, [5]string{"P5", "P4", "P3", "P2", "P1"}), Details: details(w.facts, opsgenieDetail, opsgenieDetails),
 		}
 		for _, who := range g.Responders {
 			kind, name, _ := strings.Cut(who, ":")
@@ -178,20 +174,4 @@ func opsgenie(g *model.Opsgenie, m *Message, w *words) *request {
 	default:
 		return act(alias, action, strings.TrimSpace(w.title+"\n"+n.Note))
 	}
-}
-
-func opsgeniePriority(n *Notification) string {
-	switch s := n.severity(); {
-	case n.Kind == Test:
-		return "P5"
-	case s >= model.Disaster:
-		return "P1"
-	case s == model.High:
-		return "P2"
-	case s == model.Average:
-		return "P3"
-	case s == model.SeverityWarning:
-		return "P4"
-	}
-	return "P5"
 }

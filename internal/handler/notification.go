@@ -365,12 +365,6 @@ func link(address string, n *Notification) string {
 		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
 }
 
-// severity finds ours by its word.
-func (n *Notification) severity() model.Severity {
-	s, _ := model.ParseSeverity(n.Severity)
-	return s
-}
-
 // details returns facts by name. each bounds a value and all the sum of bytes. Facts that do not fit are left out from the
 // end, which holds the labels, and counted.
 func details(facts [][2]string, each, all int) map[string]string {
