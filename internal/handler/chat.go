@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -18,47 +19,26 @@ const (
 	slackText    = 4000 // recommended for the text of a message
 )
 
-type slackMessage struct {
-	Text        string            `json:"text"` // of the notification on a phone
-	Attachments []slackAttachment `json:"attachments"`
-}
-
-type slackAttachment struct {
-	Color  string       `json:"color"`
-	Blocks []slackBlock `json:"blocks"`
-}
-
-type slackBlock struct {
-	Type string       `json:"type"`
-	Text *slackObject `json:"text,omitempty"`
-}
-
-type slackObject struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
-}
-
 // slack is https://api.slack.com/messaging/webhooks with blocks in a coloured attachment.
 func slack(s *model.Slack, m *Message, w *words) *request {
-	section := func(text string) slackBlock {
-		return slackBlock{"section", &slackObject{"mrkdwn", text}}
+	block := func(kind, format, text string) object {
+		return object{{"type", kind}, {"text", object{{"type", format}, {"text", text}}}}
 	}
-	blocks := []slackBlock{{"header", &slackObject{"plain_text", body.Cut(w.title, slackHeader)}}}
+	section := func(text string) object { return block("section", "mrkdwn", text) }
+	blocks := []object{block("header", "plain_text", body.Cut(w.title, slackHeader))}
 	var facts strings.Builder
 	for _, f := range w.facts {
 		facts.WriteString("*" + f[0] + "*  " + slackEscape(f[1]) + "\n")
 	}
 	blocks = append(blocks, section(body.Cut(facts.String(), slackSection)))
-	if w.output != "" {
-		blocks = append(blocks, section(fenced(slackEscape(w.output), slackSection)))
-	}
-	if len(w.commands) > 0 {
-		blocks = append(blocks, section(fenced(slackEscape(strings.Join(w.commands, "\n")), slackSection)))
+	for _, text := range w.blocks() {
+		blocks = append(blocks, section(fenced(slackEscape(text), slackSection)))
 	}
 	if w.link != "" {
 		blocks = append(blocks, section("<"+slackEscape(w.link)+"|the problem in Muster>"))
 	}
-	message := slackMessage{body.Cut(slackEscape(w.title), slackText), []slackAttachment{{w.tone.color(), blocks}}}
+	message := object{{"text", body.Cut(slackEscape(w.title), slackText)}, // of the notification on a phone
+		{"attachments", []object{{{"color", w.tone.color()}, {"blocks", blocks}}}}}
 	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encode(message)}
 }
 
@@ -76,56 +56,6 @@ func fenced(s string, n int) string {
 // teamsMessage bounds the request: Teams takes about 28 KB.
 const teamsMessage = 25_000
 
-type teamsEnvelope struct {
-	Type        string            `json:"type"`
-	Attachments []teamsAttachment `json:"attachments"`
-}
-
-type teamsAttachment struct {
-	ContentType string    `json:"contentType"`
-	Content     teamsCard `json:"content"`
-}
-
-type teamsCard struct {
-	Schema  string            `json:"$schema"`
-	Type    string            `json:"type"`
-	Version string            `json:"version"`
-	Body    []any             `json:"body"`
-	Actions []teamsAction     `json:"actions,omitempty"`
-	MSTeams map[string]string `json:"msteams"`
-}
-
-// teamsText shows its runs as they are: Markdown is not read in it.
-type teamsText struct {
-	Type    string     `json:"type"` // RichTextBlock
-	Inlines []teamsRun `json:"inlines"`
-}
-
-type teamsRun struct {
-	Type     string `json:"type"` // TextRun
-	Text     string `json:"text"`
-	Size     string `json:"size,omitempty"`
-	Weight   string `json:"weight,omitempty"`
-	Color    string `json:"color,omitempty"`
-	FontType string `json:"fontType,omitempty"`
-}
-
-type teamsFacts struct {
-	Type  string      `json:"type"` // FactSet
-	Facts []teamsFact `json:"facts"`
-}
-
-type teamsFact struct {
-	Title string `json:"title"`
-	Value string `json:"value"`
-}
-
-type teamsAction struct {
-	Type  string `json:"type"` // Action.OpenUrl
-	Title string `json:"title"`
-	URL   string `json:"url"`
-}
-
 // teams is an Adaptive Card for a workflow that begins with "When a Teams webhook request is
 // received".
 func teams(t *model.MSTeams, m *Message, w *words) *request {
@@ -142,30 +72,29 @@ func teams(t *model.MSTeams, m *Message, w *words) *request {
 	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
-func teamsCardOf(w *words, told [][2]string, output string) teamsEnvelope {
+// teamsCardOf returns a card with a text of runs, which are shown as they are: Markdown is not read in them.
+func teamsCardOf(w *words, told [][2]string, output string) object {
 	color := map[tone]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.tone]
-	run := func(r teamsRun) teamsText {
-		r.Type = "TextRun"
-		return teamsText{"RichTextBlock", []teamsRun{r}}
+	text := func(text string, style ...field) object {
+		return object{{"type", "RichTextBlock"}, {"inlines", []object{append(object{{"type", "TextRun"}, {"text", text}}, style...)}}}
 	}
-	facts := teamsFacts{Type: "FactSet"}
+	var facts []object
 	for _, f := range told {
-		facts.Facts = append(facts.Facts, teamsFact{f[0], unmarked(body.Cut(f[1], 300))})
+		facts = append(facts, object{{"title", f[0]}, {"value", unmarked(body.Cut(f[1], 300))}})
 	}
-	card := teamsCard{
-		Schema: "http://adaptivecards.io/schemas/adaptive-card.json", Type: "AdaptiveCard", Version: "1.4",
-		MSTeams: map[string]string{"width": "Full"},
-		Body:    []any{run(teamsRun{Text: w.title, Size: "large", Weight: "bolder", Color: color}), facts},
+	parts := []object{text(w.title, field{"size", "large"}, field{"weight", "bolder"}, field{"color", color}),
+		{{"type", "FactSet"}, {"facts", facts}}}
+	for _, block := range (&words{output: output, commands: w.commands}).blocks() {
+		parts = append(parts, text(block, field{"fontType", "monospace"}))
 	}
-	for _, text := range []string{output, strings.Join(w.commands, "\n")} {
-		if text != "" {
-			card.Body = append(card.Body, run(teamsRun{Text: text, FontType: "monospace"}))
-		}
-	}
+	var actions []object
 	if w.link != "" {
-		card.Actions = []teamsAction{{"Action.OpenUrl", "The problem in Muster", w.link}}
+		actions = []object{{{"type", "Action.OpenUrl"}, {"title", "The problem in Muster"}, {"url", w.link}}}
 	}
-	return teamsEnvelope{"message", []teamsAttachment{{"application/vnd.microsoft.card.adaptive", card}}}
+	card := object{{"$schema", "http://adaptivecards.io/schemas/adaptive-card.json"}, {"type", "AdaptiveCard"}, {"version", "1.4"},
+		{"body", parts}, {"actions?", actions}, {"msteams", map[string]string{"width": "Full"}}}
+	return object{{"type", "message"},
+		{"attachments", []object{{{"contentType", "application/vnd.microsoft.card.adaptive"}, {"content", card}}}}}
 }
 
 // unmarked keeps the Markdown of a card from reading a value.
@@ -184,42 +113,19 @@ func teamsRefused(answer string) error {
 // mattermostText bounds an attachment's text; a post has at most 16,383 characters.
 const mattermostText = 7600
 
-type mattermostMessage struct {
-	Text        string                 `json:"text,omitempty"`
-	Channel     string                 `json:"channel,omitempty"`
-	Username    string                 `json:"username,omitempty"`
-	Attachments []mattermostAttachment `json:"attachments"`
-}
-
-type mattermostAttachment struct {
-	Fallback  string            `json:"fallback"`
-	Color     string            `json:"color"`
-	Title     string            `json:"title"`
-	TitleLink string            `json:"title_link,omitempty"`
-	Text      string            `json:"text,omitempty"`
-	Fields    []mattermostField `json:"fields"`
-}
-
-type mattermostField struct {
-	Short bool   `json:"short"`
-	Title string `json:"title"`
-	Value string `json:"value"`
-}
-
 // mattermost is https://developers.mattermost.com/integrate/webhooks/incoming/ with one attachment.
 func mattermost(s *model.Mattermost, m *Message, w *words) *request {
-	a := mattermostAttachment{Fallback: w.title, Color: w.tone.color(), Title: w.title, TitleLink: w.link, Fields: []mattermostField{}}
 	var parts []string
-	for _, text := range []string{w.output, strings.Join(w.commands, "\n")} {
-		if text != "" {
-			parts = append(parts, fenced(text, mattermostText/2))
-		}
+	for _, text := range w.blocks() {
+		parts = append(parts, fenced(text, mattermostText/2))
 	}
-	a.Text = strings.Join(parts, "\n")
+	fields := []object{}
 	for _, f := range w.facts {
-		a.Fields = append(a.Fields, mattermostField{true, f[0], literal(f[1])})
+		fields = append(fields, object{{"short", true}, {"title", f[0]}, {"value", literal(f[1])}})
 	}
-	message := mattermostMessage{Channel: s.Channel, Username: s.Username, Attachments: []mattermostAttachment{a}}
+	message := object{{"channel?", s.Channel}, {"username?", s.Username}, {"attachments", []object{{
+		{"fallback", w.title}, {"color", w.tone.color()}, {"title", w.title}, {"title_link?", w.link},
+		{"text?", strings.Join(parts, "\n")}, {"fields", fields}}}}}
 	return &request{kind: "mattermost", hidden: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encode(message)}
 }
 
@@ -238,34 +144,20 @@ const (
 	ntfyRequest = 8000 // as JSON, which takes twice the bytes of a message
 )
 
-type ntfyMsg struct {
-	Topic    string   `json:"topic"`
-	Title    string   `json:"title"`
-	Message  string   `json:"message"`
-	Priority int      `json:"priority"`
-	Tags     []string `json:"tags"`
-	Click    string   `json:"click,omitempty"`
-}
-
 // ntfy is https://docs.ntfy.sh/publish/#publish-as-json.
 func ntfy(t *model.Ntfy, m *Message, w *words) *request {
-	address := t.URL
-	if address == "" {
-		address = "https://ntfy.sh"
-	}
 	tag := map[tone]string{good: "white_check_mark", mild: "warning", bad: "rotating_light", unclear: "question", plain: "speech_balloon"}[w.tone]
-	message := ntfyMsg{
-		Topic: t.Topic.Text, Title: body.Cut(w.title, ntfyTitle), Message: body.Cut(w.text(), ntfyMessage), Priority: ntfyPriority(m.Note, w),
-		Tags: append([]string{tag}, t.Tags...), Click: w.link,
+	message := func(text string) []byte {
+		return encode(object{{"topic", t.Topic.Text}, {"title", body.Cut(w.title, ntfyTitle)}, {"message", text},
+			{"priority", ntfyPriority(m.Note, w)}, {"tags", append([]string{tag}, t.Tags...)}, {"click?", w.link}})
 	}
-	text := encode(message)
-	for len(text) > ntfyRequest && len(message.Message) > len(body.Mark) { // quotes and ends of lines are two bytes there
-		message.Message = body.Cut(message.Message, len(message.Message)*3/4)
-		text = encode(message)
+	text := body.Cut(w.text(), ntfyMessage)
+	for len(message(text)) > ntfyRequest && len(text) > len(body.Mark) { // quotes and ends of lines are two bytes there
+		text = body.Cut(text, len(text)*3/4)
 	}
-	r := &request{kind: "ntfy", url: strings.TrimRight(address, "/") + "/", key: m.Key, ca: t.CA, body: text}
-	r.header = authorization(t.Username, t.Password.Text, t.Token.Text)
-	return r
+	address := strings.TrimRight(cmp.Or(t.URL, "https://ntfy.sh"), "/") + "/"
+	return &request{kind: "ntfy", url: address, key: m.Key, ca: t.CA, body: message(text),
+		header: authorization(t.Username, t.Password.Text, t.Token.Text)}
 }
 
 // ntfyPriority is 1 (no sound) to 5 (rings long).

@@ -29,7 +29,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 		return receipt, err
 	}
 	defer done()
-	out := &tailBuffer{most: 512, hider: m.hider.NewText()}
+	out := &capture{most: 512, tail: true, hider: m.hider.NewText()}
 	// One line, so that `cat >> file` and line readers work.
 	stdin := io.MultiReader(bytes.NewReader(m.Payload), strings.NewReader("\n"))
 	state, err := o.execute(ctx, withAssetPath(argv, assets), environment(os.Environ(), spec.Env, assets, m.Key), stdin, out, out, timeout)
@@ -40,7 +40,7 @@ func (o *Out) command(ctx context.Context, spec *model.HandlerSpec, m *Message, 
 }
 
 // execute runs a command until it ends, or ctx. state is nil if the command did not start.
-func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *tailBuffer, timeout time.Duration) (state *os.ProcessState, err error) {
+func (o *Out) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *capture, timeout time.Duration) (state *os.ProcessState, err error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
 	killAll(cmd)
@@ -72,32 +72,6 @@ func environment(base []string, own map[string]string, assets []model.AssetDir, 
 	return append(model.AssetEnvironment(env, own, assets), "MUSTER_IDEMPOTENCY_KEY="+key)
 }
 
-// tailBuffer keeps the last bytes of an output, however long it is.
-type tailBuffer struct {
-	buf   []byte
-	most  int
-	hider *hide.Hider // goes over it before anything is cut; nil: there are no secrets
-}
-
-func (t *tailBuffer) Write(p []byte) (int, error) {
-	t.add(p, false)
-	return len(p), nil
-}
-
-func (t *tailBuffer) add(p []byte, last bool) {
-	if t.hider != nil {
-		p = t.hider.Next(p, last)
-	}
-	t.buf = append(t.buf, p[max(0, len(p)-t.most):]...)
-	t.buf = t.buf[max(0, len(t.buf)-t.most):]
-}
-
-// String returns the kept end of the output. No write may follow.
-func (t *tailBuffer) String() string {
-	t.add(nil, true)
-	return strings.TrimSpace(string(t.buf))
-}
-
 // DefaultMutatorTimeout ends a mutator's command that says nothing else.
 const DefaultMutatorTimeout = 10 * time.Second
 
@@ -126,7 +100,7 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 		return nil, err
 	}
 	defer done()
-	said, made := &tailBuffer{most: 512, hider: h.NewText()}, &headBuffer{most: filter.MaxMutated}
+	said, made := &capture{most: 512, tail: true, hider: h.NewText()}, &capture{most: filter.MaxMutated}
 	if _, err := o.execute(ctx, withAssetPath(argvOf(spec.Command), assets), environment(os.Environ(), spec.Env, assets, ""), bytes.NewReader(event), made, said, timeout); err != nil {
 		return nil, err
 	}
@@ -136,31 +110,38 @@ func (o *Out) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte,
 	return made.buf, nil
 }
 
-// headBuffer keeps the first bytes of an output, and knows whether there were more.
-type headBuffer struct {
+// capture keeps the beginning of an output or, with tail, its end, however long the output is. What is hidden is hidden
+// before anything is cut.
+type capture struct {
 	buf   []byte
-	most  int
-	cut   bool
-	hider *hide.Hider // goes over it before anything is cut; nil: nothing is hidden
+	most  int // bytes
+	tail  bool
+	cut   bool        // there was more
+	hider *hide.Hider // nil: there are no secrets
 }
 
-func (h *headBuffer) Write(p []byte) (int, error) {
-	h.add(p, false)
+func (c *capture) Write(p []byte) (int, error) {
+	c.add(p, false)
 	return len(p), nil
 }
 
-func (h *headBuffer) add(p []byte, last bool) {
-	if h.hider != nil {
-		p = h.hider.Next(p, last)
+func (c *capture) add(p []byte, last bool) {
+	if c.hider != nil {
+		p = c.hider.Next(p, last)
 	}
-	n := min(len(p), h.most-len(h.buf))
-	h.buf, h.cut = append(h.buf, p[:n]...), h.cut || n < len(p)
+	if c.tail {
+		c.buf = append(c.buf, p[max(0, len(p)-c.most):]...)
+		c.buf = c.buf[max(0, len(c.buf)-c.most):]
+		return
+	}
+	n := min(len(p), c.most-len(c.buf))
+	c.buf, c.cut = append(c.buf, p[:n]...), c.cut || n < len(p)
 }
 
-// String returns the kept beginning of the output. No write may follow.
-func (h *headBuffer) String() string {
-	h.add(nil, true)
-	return string(h.buf)
+// String returns the kept text. No write may follow.
+func (c *capture) String() string {
+	c.add(nil, true)
+	return strings.TrimSpace(string(c.buf))
 }
 
 // assets returns the Assets that a command names. One that is missing may arrive later, so the error is a Failure for an Asset and

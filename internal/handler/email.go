@@ -218,10 +218,8 @@ func (w *words) html() string {
 		fmt.Fprintf(&b, "<tr><td style=\"padding-right:1em\">%s</td><td>%s</td></tr>\n", esc(f[0]), esc(f[1]))
 	}
 	b.WriteString("</table>\n")
-	for _, text := range []string{w.output, strings.Join(w.commands, "\n")} {
-		if text != "" {
-			fmt.Fprintf(&b, "<pre>%s</pre>\n", esc(text))
-		}
+	for _, text := range w.blocks() {
+		fmt.Fprintf(&b, "<pre>%s</pre>\n", esc(text))
 	}
 	if w.link != "" {
 		fmt.Fprintf(&b, "<p><a href=\"%s\">the problem in Muster</a></p>\n", esc(w.link))

@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,7 +84,7 @@ func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, err
 		return receipt, fmt.Errorf("%s at %s: %w", r.kind, req.URL.Host, withoutURL(err))
 	}
 	defer resp.Body.Close()
-	said := &headBuffer{most: 512, hider: m.hider.NewText()}
+	said := &capture{most: 512, hider: m.hider.NewText()}
 	_, _ = io.Copy(said, io.LimitReader(resp.Body, mostAnswer))
 	answer := strings.TrimSpace(body.Clean(said.String()))
 	receipt.Answer = strings.TrimSpace(resp.Status + "\n" + answer)
@@ -106,12 +107,7 @@ func (o *Out) sendOne(ctx context.Context, m *Message, r *request) (Receipt, err
 
 func (r *request) verb() string { return cmp.Or(r.method, http.MethodPost) }
 
-func (r *request) contentType() string {
-	if r.typ == "" {
-		return "application/json"
-	}
-	return r.typ
-}
+func (r *request) contentType() string { return cmp.Or(r.typ, "application/json") }
 
 // String is the request for people; secrets in it are hidden later.
 func (r *request) String() string {
@@ -151,6 +147,31 @@ func encode(v any) []byte {
 		panic("BUG: a body that is no JSON: " + err.Error())
 	}
 	return bytes.TrimSpace(b.Bytes())
+}
+
+// object is a JSON object whose fields keep their order. A field whose name ends with ? is left out where its text or list is
+// empty.
+type object []field
+
+type field struct {
+	name  string
+	value any
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o object) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for _, f := range o {
+		name, optional := strings.CutSuffix(f.name, "?")
+		if optional && reflect.ValueOf(f.value).Len() == 0 {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, encode(name)...), ':'), encode(f.value)...)
+	}
+	return append(b, '}'), nil
 }
 
 // retryAfter reads the header: seconds, or a time (RFC 9110, 10.2.3). Zero: it says nothing.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -291,6 +292,12 @@ func (n *Notification) tone() tone {
 		return bad
 	}
 	return unclear
+}
+
+// blocks returns the texts of fixed width: output and commands.
+func (w *words) blocks() []string {
+	all := []string{w.output, strings.Join(w.commands, "\n")}
+	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
 }
 
 // text is the whole message but its title, as plain text.

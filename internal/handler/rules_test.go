@@ -56,8 +56,8 @@ func where(c *capturedRequest, method, path, typ string) error {
 	return nil
 }
 
-// object reads a body and says what is missing, or longer than may be (in characters).
-func object(c *capturedRequest, required []string, limits map[string]int) (map[string]any, error) {
+// readObject reads a body and says what is missing, or longer than may be (in characters).
+func readObject(c *capturedRequest, required []string, limits map[string]int) (map[string]any, error) {
 	var v map[string]any
 	if err := json.Unmarshal(c.body, &v); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func oneOf(v any, words ...string) error {
 
 // https://developer.pagerduty.com/docs/send-alert-event
 func pagerdutyRules(c *capturedRequest) error {
-	v, err := object(c, []string{"routing_key", "event_action", "dedup_key"}, map[string]int{"routing_key": 32, "dedup_key": 255, "payload.summary": 1024})
+	v, err := readObject(c, []string{"routing_key", "event_action", "dedup_key"}, map[string]int{"routing_key": 32, "dedup_key": 255, "payload.summary": 1024})
 	if err != nil {
 		return err
 	}
@@ -128,17 +128,17 @@ func opsgenieRules(c *capturedRequest) error {
 		return errors.New("who are you?")
 	}
 	if c.method == "PUT" { // https://docs.opsgenie.com/docs/alert-api-continued: nothing else is in the body
-		v, err := object(c, []string{"priority"}, nil)
+		v, err := readObject(c, []string{"priority"}, nil)
 		if err == nil && len(v) != 1 {
 			err = fmt.Errorf("%v", v)
 		}
 		return errors.Join(err, oneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), where(c, "PUT", `^/v2/alerts/[^/]+/priority\?identifierType=alias$`, "application/json"))
 	}
 	if strings.Contains(c.uri, "identifierType") {
-		_, err := object(c, nil, map[string]int{"user": 100, "source": 100, "note": 25000})
+		_, err := readObject(c, nil, map[string]int{"user": 100, "source": 100, "note": 25000})
 		return errors.Join(err, where(c, "POST", `^/v2/alerts/[^/]+/(close|acknowledge)\?identifierType=alias$`, "application/json"))
 	}
-	v, err := object(c, []string{"message", "alias"}, map[string]int{"message": 130, "alias": 512, "description": 15000, "entity": 512, "source": 100})
+	v, err := readObject(c, []string{"message", "alias"}, map[string]int{"message": 130, "alias": 512, "description": 15000, "entity": 512, "source": 100})
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func alertmanagerRules(c *capturedRequest) error {
 
 // https://api.slack.com/messaging/webhooks, https://api.slack.com/reference/block-kit/blocks
 func slackRules(c *capturedRequest) error {
-	v, err := object(c, []string{"text"}, map[string]int{"text": 40000})
+	v, err := readObject(c, []string{"text"}, map[string]int{"text": 40000})
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func slackRules(c *capturedRequest) error {
 
 // https://developers.mattermost.com/integrate/webhooks/incoming/
 func mattermostRules(c *capturedRequest) error {
-	v, err := object(c, []string{"attachments"}, nil)
+	v, err := readObject(c, []string{"attachments"}, nil)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func mattermostRules(c *capturedRequest) error {
 
 // https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer
 func teamsRules(c *capturedRequest) error {
-	v, err := object(c, []string{"type", "attachments"}, nil)
+	v, err := readObject(c, []string{"type", "attachments"}, nil)
 	if err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func teamsRules(c *capturedRequest) error {
 
 // https://docs.ntfy.sh/publish/#publish-as-json
 func ntfyRules(c *capturedRequest) error {
-	v, err := object(c, []string{"topic"}, nil)
+	v, err := readObject(c, []string{"topic"}, nil)
 	if err != nil {
 		return err
 	}
