@@ -56,7 +56,7 @@ func pagerduty(p *model.PagerDuty, m *Message, w *words) *request {
 	return r
 }
 
-// ranked returns a service's rank of a severity. ranks are those of information (and of a test), warning, average, high
+// ranked returns the rank of a severity in a service. ranks are for information (and tests), warning, average, high
 // and disaster.
 func ranked[T any](n *Notification, ranks [5]T) T {
 	s, _ := model.ParseSeverity(n.Severity)

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -115,13 +116,13 @@ func (d *deliverer) startDue(ctx context.Context, under shutdown) time.Duration 
 		started := 0
 		for i := range due {
 			one := &due[i]
-			arrivals, ok := d.outbox.begin(one)
+			arrivals, ok := d.outbox.reserve(one)
 			if !ok {
 				continue
 			}
 			started++
 			d.wg.Go(func() {
-				d.outbox.end(one, d.deliver(under, one), arrivals)
+				d.outbox.release(one, d.deliver(under, one), arrivals)
 				d.signal()
 			})
 		}
@@ -157,7 +158,7 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 			return unsettled
 		}
 		d.opts.Logger.Warn("outcome of a delivery could not be recorded; trying again", "err", failed)
-		if sleep(under.recording, backoff(attempt, d.opts.retryFirst, 10*time.Second)) != nil {
+		if pause.For(under.recording, backoff(attempt, d.opts.retryFirst, 10*time.Second)) != nil {
 			return unsettled
 		}
 	}
@@ -287,7 +288,7 @@ func (d *deliverer) clean(ctx context.Context) error {
 		if removed > 0 {
 			d.opts.Logger.Info("old history removed", "rows", removed)
 		}
-		if err := sleep(ctx, cleanEvery); err != nil {
+		if err := pause.For(ctx, cleanEvery); err != nil {
 			return err
 		}
 	}
@@ -305,26 +306,13 @@ type shutdown struct {
 func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	recording, give := context.WithCancel(context.WithoutCancel(ctx))
-	ended, done := context.WithCancel(recording)
-	go func() {
-		defer give()
-		defer cut()
-		select {
-		case <-ctx.Done():
-		case <-ended.Done():
-			return
-		}
-		for _, end := range []func(){cut, give} {
-			timer := time.NewTimer(d.opts.shutdownWait)
-			select {
-			case <-timer.C:
-			case <-ended.Done():
-			}
-			timer.Stop()
-			end()
-		}
-	}()
-	return shutdown{sending, recording, done}
+	stop := context.AfterFunc(ctx, func() {
+		_ = pause.For(recording, d.opts.shutdownWait)
+		cut()
+		_ = pause.For(recording, d.opts.shutdownWait)
+		give()
+	})
+	return shutdown{sending, recording, func() { stop(); cut(); give() }}
 }
 
 // mutatedBody returns the body for a program: the recorded notification or, for an event of a pipeline, the

@@ -503,7 +503,7 @@ func TestReplay(t *testing.T) {
 	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
 	code.Store(200)
 	done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10})
-	if err != nil || done.Sent != 1 {
+	if err != nil || done.Revived != 1 {
 		t.Fatalf("%+v %v", done, err)
 	}
 	if p := receive(t, "request again", got); p.key != "p1/opened/default/pager" {
@@ -512,7 +512,7 @@ func TestReplay(t *testing.T) {
 	if a := receive(t, "attempt", s.tried); a.State != history.Delivered {
 		t.Errorf("%+v", a)
 	}
-	if done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10}); err != nil || done.Sent != 0 {
+	if done, err := r.Replay(t.Context(), pager, history.Revival{Limit: 10}); err != nil || done.Revived != 0 {
 		t.Errorf("%+v %v", done, err)
 	}
 }

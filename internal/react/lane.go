@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
@@ -106,7 +107,7 @@ func (l *lane) retry(ctx context.Context, trouble string, transitions int, step 
 		l.metrics.recordFailed.Inc()
 		wait := backoff(attempt, l.opts.retryFirst, 10*time.Second)
 		l.opts.Logger.Warn(trouble+"; trying again", "transitions", transitions, "wait", wait, "err", err)
-		if err := sleep(ctx, wait); err != nil {
+		if err := pause.For(ctx, wait); err != nil {
 			return err
 		}
 	}
@@ -130,13 +131,13 @@ func (l *lane) rederive(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errYield):
 			attempt = -1
-			if err := sleep(ctx, 10*l.opts.retryFirst); err != nil {
+			if err := pause.For(ctx, 10*l.opts.retryFirst); err != nil {
 				return err
 			}
 			continue
 		}
 		l.opts.Logger.Error("deriving transitions again from the journal failed; trying again", "lane", l.name, "err", err)
-		if err := sleep(ctx, backoff(attempt, 10*l.opts.retryFirst, time.Minute)); err != nil {
+		if err := pause.For(ctx, backoff(attempt, 10*l.opts.retryFirst, time.Minute)); err != nil {
 			return err
 		}
 	}
@@ -255,15 +256,4 @@ func backoff(attempt int, first, most time.Duration) time.Duration {
 		d = most
 	}
 	return d/2 + rand.N(d/2+1)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -54,28 +55,21 @@ func (r *Reactor) Try(ctx context.Context, ref history.HandlerRef, spec *model.H
 	return t, nil
 }
 
-// Replayed is the outcome of a replay of dead letters.
-type Replayed struct {
-	Sent int // deliveries that are under way again
-	Over int // dead letters of closed problems, which stay
-	More int // dead letters beyond the limit
-}
-
 // Replay puts dead letters of a handler back into the outbox, oldest first. Dead letters of closed problems
 // would page people for nothing: they stay unless q.Ended, and then their closings go with them.
-func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (Replayed, error) {
+func (r *Reactor) Replay(ctx context.Context, ref history.HandlerRef, q history.Revival) (history.Revived, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.depth(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
-			return Replayed{}, model.Errorf(model.Limited, "handler %s has as many messages waiting as may wait", ref.Name).WithHint("muster status says why it does not take them; replay when it does")
+			return history.Revived{}, model.Errorf(model.Limited, "handler %s has as many messages waiting as may wait", ref.Name).WithHint("muster status says why it does not take them; replay when it does")
 		}
 	}
 	done, err := r.opts.Store.Revive(ctx, ref, r.opts.Now(), q)
 	if err != nil {
-		return Replayed{}, err
+		return history.Revived{}, err
 	}
 	r.deliver.outbox.revived(ref, done.Revived)
 	r.deliver.signal()
-	return Replayed{done.Revived, done.Over, done.More}, nil
+	return done, nil
 }
 
 // refreshPageSize open problems in one request.
@@ -84,7 +78,7 @@ const refreshPageSize = 500
 // refreshAlertmanagers posts open problems to Alertmanagers again and again: they forget alerts that are not
 // repeated.
 func (d *deliverer) refreshAlertmanagers(ctx context.Context) {
-	for sleep(ctx, handler.AlertEvery) == nil {
+	for pause.For(ctx, handler.AlertEvery) == nil {
 		refs, err := d.opts.Store.HandlersWithOpen(ctx)
 		if err != nil && ctx.Err() == nil {
 			d.opts.Logger.Warn("open problems cannot be read to tell Alertmanagers again; trying again in a minute", "err", err)

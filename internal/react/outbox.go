@@ -145,8 +145,8 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// begin gives a message a slot; false: it has one already, or its handler has no more. arrivals is for end.
-func (o *outbox) begin(one *history.Delivery) (arrivals uint64, ok bool) {
+// reserve gives a message a slot; false: it has one already, or its handler has no more. arrivals is for release.
+func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -168,8 +168,8 @@ const (
 	missingAsset                   // it comes again, and once an asset arrived
 )
 
-// end takes the slot back. If an asset arrived since begin, a message that lacked one is due at once.
-func (o *outbox) end(one *history.Delivery, as attemptEnd, arrivals uint64) {
+// release takes the slot back. If an asset arrived since reserve, a message that lacked one is due at once.
+func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.finished = append(o.finished, one.ID)

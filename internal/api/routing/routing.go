@@ -146,7 +146,7 @@ func (s *request) endSilence(ctx context.Context, in *struct {
 // Handlers tests handlers and replays their dead letters (*react.Reactor).
 type Handlers interface {
 	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (react.Trial, error)
-	Replay(ctx context.Context, handler history.HandlerRef, q history.Revival) (react.Replayed, error)
+	Replay(ctx context.Context, handler history.HandlerRef, q history.Revival) (history.Revived, error)
 }
 
 // Options are the surroundings of routing.
@@ -269,7 +269,7 @@ func (s *request) replayHandler(ctx context.Context, in *struct {
 		return nil, err
 	}
 	done, err := s.Handlers.Replay(ctx, ref, history.Revival{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
-	return op.Answer(v1.HandlerReplayed{Sent: done.Sent, Over: done.Over, More: done.More}), err
+	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, Over: done.Over, More: done.More}), err
 }
 
 func (s *request) listDeliveries(ctx context.Context, in *struct {
