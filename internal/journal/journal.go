@@ -268,23 +268,8 @@ const (
 const MaxAppend = 8 << 20
 
 func (o Options) withDefaults(dir string) Options {
-	or := func(value *int64, preset int64) {
-		switch {
-		case *value == 0:
-			*value = preset
-		case *value < 0:
-			*value = 0
-		}
-	}
-	if o.FS == nil {
-		o.FS = disk.OS{}
-	}
-	if o.Clock == nil {
-		o.Clock = SystemClock()
-	}
-	if o.Rand == nil {
-		o.Rand = rand.Reader
-	}
+	or := func(value *int64, preset int64) { *value = max(0, cmp.Or(*value, preset)) }
+	o.FS, o.Clock, o.Rand = cmp.Or[disk.FS](o.FS, disk.OS{}), cmp.Or(o.Clock, SystemClock()), cmp.Or(o.Rand, rand.Reader)
 	or(&o.Budget, DefaultBudget)
 	or(&o.Reserve, DefaultReserve)
 	or(&o.QueueBytes, DefaultQueueBytes)
@@ -294,18 +279,9 @@ func (o Options) withDefaults(dir string) Options {
 	if o.MaxCommit <= 0 {
 		o.MaxCommit = DefaultMaxCommit
 	}
-	if o.Partitions == 0 {
-		o.Partitions = 256
-	}
+	o.Partitions = cmp.Or(o.Partitions, 256)
 	o.SegmentSize = min(o.SegmentSize, o.Budget/8)
-	if o.RepairCommand == "" {
-		o.RepairCommand = "muster doctor repair --data " + filepath.Dir(dir)
-	}
-	if o.Name == "" {
-		o.Name = "journal"
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.RepairCommand = cmp.Or(o.RepairCommand, "muster doctor repair --data "+filepath.Dir(dir))
+	o.Name, o.Logger = cmp.Or(o.Name, "journal"), cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }

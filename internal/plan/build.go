@@ -290,7 +290,7 @@ func tooLarge(nodes []string) error {
 // Oversized lists the nodes whose assignment would be too large, at most so many, each with the reason.
 func (i *Inspector) Oversized(most int) (list []string) {
 	none := false
-	if i.read(func(f *fleet) { none = f.oversized == 0 }); none {
+	if i.read(func(f inspection) { none = f.oversized == 0 }); none {
 		return nil
 	}
 	i.p.compiling.Lock() // contents are composed again

@@ -42,21 +42,21 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 			Passive: spec.Passive, Disabled: spec.Disabled, Proxied: spec.Proxy != nil,
 		},
 		body:  b,
-		needs: needs{assets: spec.Assets, pipelines: spec.Pipelines, handlers: chunk.Handlers},
+		needs: needs{"Asset": spec.Assets, "Pipeline": spec.Pipelines, "Handler": chunk.Handlers},
 	}
 	for _, name := range spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, splitName(ns, name))
 	}
 	for _, s := range spec.Secrets {
-		u.needs.secrets = append(u.needs.secrets, s.Secret)
+		u.needs["Secret"] = append(u.needs["Secret"], s.Secret)
 	}
 	for i := range spec.Hooks {
 		if name := spec.Hooks[i].Hook; name != "" {
-			u.needs.hooks = append(u.needs.hooks, name)
+			u.needs["Hook"] = append(u.needs["Hook"], name)
 		}
 	}
 	if chunk.Route != "" {
-		u.needs.routes = []string{chunk.Route}
+		u.needs["Route"] = []string{chunk.Route}
 	}
 	if spec.Targets != nil && !spec.Disabled {
 		if u.targets, err = c.targets(ns, spec.Targets); err != nil {
@@ -249,8 +249,9 @@ func (u *unit) targetLists() (list []*targets) {
 	return list
 }
 
-// needs are the names of resources that a unit or another resource needs, as its namespace writes them.
-type needs struct{ assets, secrets, hooks, pipelines, handlers, routes []string }
+// needs are the names of resources that a unit or another resource needs, by kind, as its namespace writes
+// them.
+type needs map[string][]string
 
 // reads returns the properties that a body of the unit reads, ascending within each body.
 func (u *unit) reads() []string {

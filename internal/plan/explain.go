@@ -23,7 +23,7 @@ type Explanation struct {
 
 // ExplainCheck says why a check lands on a node or not; not ok: one of them does not exist.
 func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Explanation, ok bool) {
-	i.read(func(f *fleet) {
+	i.read(func(f inspection) {
 		n, u := f.nodes[node], f.units[check]
 		if ok = n != nil && u != nil; ok {
 			e = f.explain(n, u.def)
@@ -32,7 +32,7 @@ func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Expl
 	return e, ok
 }
 
-func (f *fleet) explain(n *node, u *unit) Explanation {
+func (f inspection) explain(n *node, u *unit) Explanation {
 	name := strings.ToLower(u.Kind) + " " + nameFor(u.Name, n)
 	switch {
 	case !reaches(u.Namespace, n.def.Namespace):
@@ -49,20 +49,20 @@ func (f *fleet) explain(n *node, u *unit) Explanation {
 	case n.def.Proxy:
 		on = u.proxies
 	}
-	w := explainer{f: f, n: n, open: map[directory.GroupID]bool{}}
+	w := explainer{f: f.fleet, n: n, open: map[directory.GroupID]bool{}}
 	return w.targets(name, on, u.Namespace)
 }
 
 // ExplainGroups says of each group of a node why the node is in it.
 func (i *Inspector) ExplainGroups(node model.NodeID) (list []Explanation) {
-	i.read(func(f *fleet) {
+	i.read(func(f inspection) {
 		n := f.nodes[node]
 		if n == nil {
 			return
 		}
 		list = []Explanation{}
 		for _, g := range n.groups.ids {
-			w := explainer{f: f, n: n, open: map[directory.GroupID]bool{}}
+			w := explainer{f: f.fleet, n: n, open: map[directory.GroupID]bool{}}
 			list = append(list, w.group(g))
 		}
 	})
@@ -266,7 +266,7 @@ const (
 
 // PropertyOrigins lists all properties of a node, by name: also those that no check reads.
 func (i *Inspector) PropertyOrigins(id model.NodeID) (list []PropertyOrigins) {
-	i.read(func(f *fleet) {
+	i.read(func(f inspection) {
 		n := f.nodes[id]
 		if n == nil {
 			return
@@ -281,7 +281,7 @@ func (i *Inspector) PropertyOrigins(id model.NodeID) (list []PropertyOrigins) {
 }
 
 // propertyNames are those that something may say a value of on a node, in order.
-func (f *fleet) propertyNames(n *node) []string {
+func (f inspection) propertyNames(n *node) []string {
 	names := map[string]bool{}
 	for _, v := range n.def.properties {
 		names[v.name] = true
@@ -299,7 +299,7 @@ func (f *fleet) propertyNames(n *node) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-func (f *fleet) origins(n *node, name string) (o PropertyOrigins, ok bool) {
+func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	levels := append(f.common(n, name), f.properties.nodeValues(n, name))
 	value := merged(name, levels)
 	if value == nil {

@@ -373,7 +373,7 @@ type JoinRequest struct {
 
 // JoinRequests lists the join requests of a node, by name.
 func (i *Inspector) JoinRequests(id model.NodeID) (list []JoinRequest) {
-	i.read(func(f *fleet) {
+	i.read(func(f inspection) {
 		if n := f.nodes[id]; n != nil {
 			for _, r := range n.def.requests {
 				accepted, reason := f.groups[r.group].decide(r)

@@ -21,20 +21,23 @@ import (
 // path belong into the directory.
 type Inspector struct{ p *Planner }
 
+// inspection answers questions about a fleet. It changes nothing; nobody else may meanwhile.
+type inspection struct{ *fleet }
+
 // Inspector returns the inspector of this planner.
 func (p *Planner) Inspector() *Inspector { return &Inspector{p} }
 
-func (i *Inspector) read(fn func(*fleet)) {
+func (i *Inspector) read(fn func(inspection)) {
 	i.p.mu.RLock()
 	defer i.p.mu.RUnlock()
-	fn(i.p.fleet)
+	fn(inspection{i.p.fleet})
 }
 
 // NodeProperties returns a look-up of the properties of a node. It covers all properties, an assignment
 // only those that its chunks read.
 func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) (value []byte, conflict string, ok bool) {
-		i.read(func(f *fleet) {
+		i.read(func(f inspection) {
 			n := f.nodes[id]
 			if n == nil {
 				return
@@ -49,7 +52,7 @@ func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 
 // Placement counts the users of a declared resource; zero: it is not declared.
 func (i *Inspector) Placement(key intent.Key) (l intent.Placement) {
-	i.read(func(f *fleet) { l = f.placementOf(f.definitions[key]) })
+	i.read(func(f inspection) { l = f.placementOf(f.definitions[key]) })
 	return l
 }
 
@@ -62,14 +65,14 @@ func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.Node
 	if err != nil {
 		return nil, err
 	}
-	i.read(func(f *fleet) {
+	i.read(func(f inspection) {
 		ids = nodeIDs(f.selectedBy(compiled, namespace, func(c *condition) *roaring.Bitmap { return f.evaluateOnce(c, namespace) }))
 	})
 	return ids, nil
 }
 
 // evaluateOnce returns the nodes in reach that a condition selects. It changes nothing in the fleet.
-func (f *fleet) evaluateOnce(c *condition, namespace string) *roaring.Bitmap {
+func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap {
 	found, over := roaring.New(), f.all
 	if namespace != shared {
 		over = f.inNamespace[namespace]
@@ -132,7 +135,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 		f.Examples = slices.Insert(f.Examples, at, id)
 		f.Examples = f.Examples[:min(len(f.Examples), faultExamples)]
 	}
-	i.read(func(f *fleet) {
+	i.read(func(f inspection) {
 		for id, n := range f.nodes {
 			if namespace != "" && n.def.Namespace != namespace {
 				continue
@@ -157,7 +160,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 
 // NodeFaults lists the faults of one node.
 func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
-	i.read(func(f *fleet) {
+	i.read(func(f inspection) {
 		if n := f.nodes[node]; n != nil {
 			for _, x := range f.faultsOf(n) {
 				list = append(list, Fault{Check: x.unit, Text: x.text, Nodes: 1, Examples: []model.NodeID{node}})
@@ -168,7 +171,7 @@ func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 }
 
 // faultsOf lists the faults of a node.
-func (f *fleet) faultsOf(n *node) []fault {
+func (f inspection) faultsOf(n *node) []fault {
 	if n.excess > 0 {
 		return []fault{{text: tooLargeText}}
 	}
@@ -187,7 +190,7 @@ func (f *fleet) faultsOf(n *node) []fault {
 }
 
 // faultsIn tries every body that reads properties, as the agents will.
-func (f *fleet) faultsIn(c *content) (list []fault) {
+func (f inspection) faultsIn(c *content) (list []fault) {
 	if len(c.names) == 0 {
 		return nil
 	}
@@ -207,7 +210,7 @@ func (f *fleet) faultsIn(c *content) (list []fault) {
 
 // proxyFaults lists the faults of the checks that are about a proxy node: machines run them, with the
 // properties of the proxy node.
-func (f *fleet) proxyFaults(n *node) (list []fault) {
+func (f inspection) proxyFaults(n *node) (list []fault) {
 	r := f.resolver()
 	for _, id := range n.units.ids {
 		if u := f.units[id].def; u.try != nil {
@@ -236,7 +239,7 @@ func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault
 }
 
 // placementOf counts the nodes and units that a definition reaches, or the users that name it.
-func (f *fleet) placementOf(def any) (l intent.Placement) {
+func (f inspection) placementOf(def any) (l intent.Placement) {
 	switch d := def.(type) {
 	case *directory.Namespace:
 		if of := f.inNamespace[d.Name]; of != nil {
@@ -259,9 +262,9 @@ func (f *fleet) placementOf(def any) (l intent.Placement) {
 }
 
 // countUsers counts the units, resources, namespaces and nodes that name a resource.
-func (f *fleet) countUsers(l *intent.Placement, of directory.Resource) {
+func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	for _, u := range f.units {
-		if !namesAny(of.Name, u.def.Namespace, u.def.needs.of(of.Kind)) {
+		if !namesAny(of.Name, u.def.Namespace, u.def.needs[of.Kind]) {
 			continue
 		}
 		if l.Checks++; of.Kind != "Route" {
@@ -269,7 +272,7 @@ func (f *fleet) countUsers(l *intent.Placement, of directory.Resource) {
 		}
 	}
 	for by, spec := range f.resources {
-		if !namesAny(of.Name, by.Namespace, resourceNeeds(spec).of(of.Kind)) {
+		if !namesAny(of.Name, by.Namespace, resourceNeeds(spec)[of.Kind]) {
 			continue
 		}
 		switch by.Kind {
@@ -309,47 +312,29 @@ func (f *fleet) countUsers(l *intent.Placement, of directory.Resource) {
 	}
 }
 
-// of returns the names of resources of a kind.
-func (n needs) of(kind string) []string {
-	switch kind {
-	case "Asset":
-		return n.assets
-	case "Secret":
-		return n.secrets
-	case "Hook":
-		return n.hooks
-	case "Pipeline":
-		return n.pipelines
-	case "Handler":
-		return n.handlers
-	case "Route":
-		return n.routes
-	}
-	return nil
-}
-
 // resourceNeeds returns the names in a resource that lands on no node.
-func resourceNeeds(spec model.Spec) (n needs) {
+func resourceNeeds(spec model.Spec) needs {
+	n := needs{}
 	switch spec := spec.(type) {
 	case *model.HandlerSpec:
-		n.assets = spec.Assets
+		n["Asset"] = spec.Assets
 		for _, s := range spec.NamedSecrets() {
-			n.secrets = append(n.secrets, s.Ref)
+			n["Secret"] = append(n["Secret"], s.Ref)
 		}
 	case *model.MutatorSpec:
-		n.assets = spec.Assets
+		n["Asset"] = spec.Assets
 		for _, s := range spec.Secrets {
-			n.secrets = append(n.secrets, s.Secret)
+			n["Secret"] = append(n["Secret"], s.Secret)
 		}
 	case *model.FilterSpec:
-		n.assets = spec.Assets
+		n["Asset"] = spec.Assets
 	case *model.RouteSpec:
 		for _, s := range spec.Steps {
-			n.handlers = append(n.handlers, s.To...)
+			n["Handler"] = append(n["Handler"], s.To...)
 		}
 	case *model.PipelineSpec:
 		for _, w := range spec.Workflows {
-			n.handlers = append(n.handlers, w.Handler)
+			n["Handler"] = append(n["Handler"], w.Handler)
 		}
 	}
 	return n
@@ -360,7 +345,7 @@ func namesAny(of route.Name, namespace string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
 }
 
-func (f *fleet) countNodes(fn func(*nodeDef) bool) (nodes int) {
+func (f inspection) countNodes(fn func(*nodeDef) bool) (nodes int) {
 	for _, n := range f.nodes {
 		if fn(n.def) {
 			nodes++

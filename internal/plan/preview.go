@@ -22,7 +22,7 @@ const previewIDs = 1 << 31
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []intent.Placement, affected int, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
-	t, definitions := newTranslation(), p.fleet.definitions
+	t, definitions, look := newTranslation(), p.fleet.definitions, inspection{p.fleet}
 	for i, w := range writes {
 		var def any
 		if w.Body != nil {
@@ -47,18 +47,18 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	landings = make([]intent.Placement, len(writes))
 	p.mu.RLock()
 	for i, w := range writes {
-		landings[i] = p.fleet.placementOf(definitions[w.Key])
+		landings[i] = look.placementOf(definitions[w.Key])
 	}
-	trusted := p.fleet.trustedMembers()
+	trusted := look.trustedMembers()
 	p.mu.RUnlock()
 	p.try(t.edits, func(pass *pass) {
-		if err = p.fleet.cycle(t); err != nil {
+		if err = look.cycle(t); err != nil {
 			return
 		}
-		warnings := p.fleet.tokenWarnings(writes, trusted)
+		warnings := look.tokenWarnings(writes, trusted)
 		for i, w := range writes {
 			if w.Body != nil {
-				landings[i] = p.fleet.placementOf(t.defs[w.Key])
+				landings[i] = look.placementOf(t.defs[w.Key])
 			}
 			landings[i].Warnings = warnings[w.Key]
 		}
@@ -78,7 +78,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 }
 
 // cycle says which of the edited groups contains itself.
-func (f *fleet) cycle(t *translation) error {
+func (f inspection) cycle(t *translation) error {
 	done := map[directory.GroupID]bool{} // false: on the path that is being walked
 	var path []string
 	var walk func(directory.GroupID) error
@@ -118,7 +118,7 @@ func (f *fleet) cycle(t *translation) error {
 // such a node into a trusted group, by its name or its labels, he is told.
 
 // trustedMembers are the members of trusted groups now. The bitmaps are the caller's.
-func (f *fleet) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
+func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	members := map[directory.GroupID]*roaring.Bitmap{}
 	for g, group := range f.groups {
 		if group.def != nil && group.def.trusted {
@@ -130,7 +130,7 @@ func (f *fleet) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 
 // trusting says, for each write, which nodes come into trusted groups by it whose machines
 // joined by a token. before are the trustedMembers of before.
-func (f *fleet) tokenWarnings(writes []intent.Write, before map[directory.GroupID]*roaring.Bitmap) map[intent.Key][]string {
+func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.GroupID]*roaring.Bitmap) map[intent.Key][]string {
 	written := make(map[intent.Key]bool, len(writes))
 	for _, w := range writes {
 		written[w.Key] = w.Body != nil

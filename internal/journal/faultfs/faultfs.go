@@ -141,43 +141,46 @@ func (f *FS) spend(op Op) error {
 }
 
 // Create implements disk.FS.
-func (f *FS) Create(name string) (disk.File, error) {
-	if err := f.start(Op{Kind: Create, Name: filepath.Base(name)}); err != nil {
-		return nil, err
-	}
-	return f.wrap(name)(f.inner.Create(name))
-}
+func (f *FS) Create(name string) (disk.File, error) { return f.open(Create, name, f.inner.Create) }
 
 // Open implements disk.FS.
-func (f *FS) Open(name string) (disk.File, error) {
-	if err := f.start(Op{Kind: Open, Name: filepath.Base(name)}); err != nil {
-		return nil, err
-	}
-	return f.wrap(name)(f.inner.Open(name))
-}
+func (f *FS) Open(name string) (disk.File, error) { return f.open(Open, name, f.inner.Open) }
 
 // OpenWrite implements disk.FS.
 func (f *FS) OpenWrite(name string) (disk.File, error) {
-	if err := f.start(Op{Kind: OpenWrite, Name: filepath.Base(name)}); err != nil {
+	return f.open(OpenWrite, name, f.inner.OpenWrite)
+}
+
+func (f *FS) open(kind Kind, name string, open func(string) (disk.File, error)) (disk.File, error) {
+	if err := f.start(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return nil, err
 	}
-	return f.wrap(name)(f.inner.OpenWrite(name))
+	inner, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &file{File: inner, fs: f, name: filepath.Base(name)}, nil
 }
 
 // Remove implements disk.FS.
-func (f *FS) Remove(name string) error {
-	if err := f.start(Op{Kind: Remove, Name: filepath.Base(name)}); err != nil {
-		return err
-	}
-	return f.inner.Remove(name)
-}
+func (f *FS) Remove(name string) error { return f.change(Remove, name, f.inner.Remove) }
 
 // Rename implements disk.FS.
 func (f *FS) Rename(oldName, newName string) error {
-	if err := f.start(Op{Kind: Rename, Name: filepath.Base(newName)}); err != nil {
+	return f.change(Rename, newName, func(string) error { return f.inner.Rename(oldName, newName) })
+}
+
+// MkdirAll implements disk.FS.
+func (f *FS) MkdirAll(dir string) error { return f.change(Mkdir, dir, f.inner.MkdirAll) }
+
+// SyncDir implements disk.FS.
+func (f *FS) SyncDir(dir string) error { return f.change(SyncDir, dir, f.inner.SyncDir) }
+
+func (f *FS) change(kind Kind, name string, change func(string) error) error {
+	if err := f.start(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return err
 	}
-	return f.inner.Rename(oldName, newName)
+	return change(name)
 }
 
 // List implements disk.FS.
@@ -186,22 +189,6 @@ func (f *FS) List(dir string) ([]string, error) {
 		return nil, err
 	}
 	return f.inner.List(dir)
-}
-
-// MkdirAll implements disk.FS.
-func (f *FS) MkdirAll(dir string) error {
-	if err := f.start(Op{Kind: Mkdir, Name: filepath.Base(dir)}); err != nil {
-		return err
-	}
-	return f.inner.MkdirAll(dir)
-}
-
-// SyncDir implements disk.FS.
-func (f *FS) SyncDir(dir string) error {
-	if err := f.start(Op{Kind: SyncDir, Name: filepath.Base(dir)}); err != nil {
-		return err
-	}
-	return f.inner.SyncDir(dir)
 }
 
 // Free implements disk.FS.
@@ -217,15 +204,6 @@ func (f *FS) Free(dir string) (int64, error) {
 
 // Lock implements disk.FS.
 func (f *FS) Lock(name string) (io.Closer, error) { return f.inner.Lock(name) }
-
-func (f *FS) wrap(name string) func(disk.File, error) (disk.File, error) {
-	return func(inner disk.File, err error) (disk.File, error) {
-		if err != nil {
-			return nil, err
-		}
-		return &file{File: inner, fs: f, name: filepath.Base(name)}, nil
-	}
-}
 
 type file struct {
 	disk.File

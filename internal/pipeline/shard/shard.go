@@ -1,10 +1,12 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,22 +44,14 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	set := func(d *time.Duration, preset time.Duration) {
-		if *d == 0 {
-			*d = preset
-		}
-	}
-	set(&o.Grace, model.DefaultReconnectGrace)
-	set(&o.BacklogWait, 10*time.Minute)
-	set(&o.KeepaliveTimeout, model.DefaultKeepaliveTimeout)
+	o.Grace, o.BacklogWait = cmp.Or(o.Grace, model.DefaultReconnectGrace), cmp.Or(o.BacklogWait, 10*time.Minute)
+	o.KeepaliveTimeout = cmp.Or(o.KeepaliveTimeout, model.DefaultKeepaliveTimeout)
 	o.Workers = min(max(o.Workers, 1), model.Partitions)
 	if o.QueueCommits <= 0 {
 		commits, _ := o.Queues.Bounds("event-view")
 		o.QueueCommits = int(commits)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }
 
@@ -242,12 +236,7 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	case <-s.life.Done():
 	}
 	s.waitMu.Lock()
-	for i := range s.waiting {
-		if s.waiting[i].done == w.done {
-			s.waiting = append(s.waiting[:i], s.waiting[i+1:]...)
-			break
-		}
-	}
+	s.waiting = slices.DeleteFunc(s.waiting, func(o waiter) bool { return o.done == w.done })
 	s.waits.Store(int32(len(s.waiting)))
 	s.waitMu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -264,17 +253,13 @@ func (s *Shard) wake() {
 	s.waitMu.Lock()
 	defer s.waitMu.Unlock()
 	applied := s.Applied().Number
-	kept := s.waiting[:0]
-	for _, w := range s.waiting {
+	s.waiting = slices.DeleteFunc(s.waiting, func(w waiter) bool {
 		if w.number <= applied {
 			close(w.done)
-		} else {
-			kept = append(kept, w)
 		}
-	}
-	clear(s.waiting[len(kept):])
-	s.waiting = kept
-	s.waits.Store(int32(len(kept)))
+		return w.number <= applied
+	})
+	s.waits.Store(int32(len(s.waiting)))
 }
 
 // places maps nodes to partitions, for callers that know only the node's number.
