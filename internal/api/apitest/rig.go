@@ -29,6 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -335,38 +336,16 @@ func (r *Rig) commit(node model.NodeID, record *wire.Record) {
 	r.T.Helper()
 	r.mu.Lock()
 	r.number++
-	c := &commit{
-		position: journal.Position{Log: 1, Number: r.number}, received: r.now,
-		section: journal.Section(uint32(node) % model.Partitions), data: wire.AppendRecord(nil, record),
+	c := &journaltest.Commit{
+		At: journal.Position{Log: 1, Number: r.number}, Time: r.now.UnixNano(),
+		Listened: r.now.Sub(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)),
 	}
+	c.AddEntry(journal.Section(uint32(node)%model.Partitions), wire.AppendRecord(nil, record))
 	r.View.Deliver(c) // in the order of their numbers, as a journal does
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	testenv.Must(r.T, r.View.WaitApplied(ctx, c.position))
-}
-
-// commit is a journal.Commit of one entry.
-type commit struct {
-	position journal.Position
-	received time.Time
-	section  journal.Section
-	data     []byte
-}
-
-func (c *commit) Position() journal.Position { return c.position }
-func (c *commit) Received() int64            { return c.received.UnixNano() }
-func (c *commit) Listening() time.Duration {
-	return c.received.Sub(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC))
-}
-func (c *commit) Sections() []journal.Section { return []journal.Section{c.section} }
-func (c *commit) Retain()                     {}
-func (c *commit) Release()                    {}
-func (c *commit) Entries(s journal.Section, fn func([]byte) error) error {
-	if s != c.section {
-		return nil
-	}
-	return fn(c.data)
+	testenv.Must(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
 // lookups is the directory with the planner's explanations.

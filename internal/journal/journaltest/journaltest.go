@@ -1,4 +1,4 @@
-// Package journaltest has helpers for tests that use a journal. Acks has a lock of its own.
+// Package journaltest has helpers for tests that use a journal. Acks has a lock; a Commit has one user.
 package journaltest
 
 import (
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
 )
@@ -83,4 +84,44 @@ func Texts(t *testing.T, c journal.Commit) (list []string) {
 		}
 	}
 	return list
+}
+
+// Commit is a journal.Commit in memory.
+type Commit struct {
+	At        journal.Position
+	Time      int64         // Received
+	Listened  time.Duration // Listening
+	sections  []journal.Section
+	bySection map[journal.Section][][]byte
+}
+
+var _ journal.Commit = (*Commit)(nil)
+
+// Position implements journal.Commit, with the next five.
+func (c *Commit) Position() journal.Position  { return c.At }
+func (c *Commit) Received() int64             { return c.Time }
+func (c *Commit) Listening() time.Duration    { return c.Listened }
+func (c *Commit) Sections() []journal.Section { return c.sections }
+func (c *Commit) Retain()                     {}
+func (c *Commit) Release()                    {}
+
+// Entries implements journal.Commit.
+func (c *Commit) Entries(s journal.Section, fn func([]byte) error) error {
+	for _, data := range c.bySection[s] {
+		if err := fn(data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddEntry appends an entry.
+func (c *Commit) AddEntry(s journal.Section, data []byte) {
+	if c.bySection == nil {
+		c.bySection = map[journal.Section][][]byte{}
+	}
+	if at, found := slices.BinarySearch(c.sections, s); !found {
+		c.sections = slices.Insert(c.sections, at, s)
+	}
+	c.bySection[s] = append(c.bySection[s], data)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -96,7 +97,7 @@ func (f *fleet) add(c *commit, node, from, count int) {
 	if err != nil {
 		panic(err)
 	}
-	c.addBytes(section(model.NodeID(node)), append(wire.AppendBatchRecord(nil, model.NodeID(node)), body...))
+	c.AddEntry(section(model.NodeID(node)), append(wire.AppendBatchRecord(nil, model.NodeID(node)), body...))
 }
 
 // fill makes every state of the fleet.
@@ -175,7 +176,7 @@ func BenchmarkTick(b *testing.B) {
 	c := f.next()
 	b.ReportAllocs()
 	for b.Loop() {
-		c.pos.Number++
+		c.At.Number++
 		v.applyAll(b, c)
 	}
 }
@@ -273,7 +274,7 @@ func BenchmarkList(b *testing.B) {
 			for _, c := range list {
 				number++
 				again := *c
-				again.pos.Number = number
+				again.At.Number = number
 				_ = v.Apply(&again)
 			}
 		}
@@ -325,11 +326,9 @@ func BenchmarkSnapshot(b *testing.B) {
 	for n := 1; n <= 156; n++ { // all into one partition
 		f.add(c, n, 0, fleetChecks)
 	}
-	all := &commit{pos: c.pos, received: c.received, listening: c.listening}
-	for _, s := range c.sections {
-		for _, e := range c.entries[s] {
-			all.addBytes(9, e)
-		}
+	all := &commit{journaltest.Commit{At: c.At, Time: c.Time, Listened: c.Listened}}
+	for _, s := range c.Sections() {
+		_ = c.Entries(s, func(data []byte) error { all.AddEntry(9, data); return nil })
 	}
 	v.applyAll(b, all)
 	body, _ := v.Snapshot(9, nil)

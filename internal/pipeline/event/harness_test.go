@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -17,40 +18,9 @@ import (
 )
 
 // commit is a journal.Commit in memory.
-type commit struct {
-	pos       journal.Position
-	received  int64
-	listening time.Duration
-	sections  []journal.Section
-	entries   map[journal.Section][][]byte
-}
+type commit struct{ journaltest.Commit }
 
-func (c *commit) Position() journal.Position  { return c.pos }
-func (c *commit) Received() int64             { return c.received }
-func (c *commit) Listening() time.Duration    { return c.listening }
-func (c *commit) Sections() []journal.Section { return c.sections }
-func (c *commit) Retain()                     {}
-func (c *commit) Release()                    {}
-func (c *commit) Entries(s journal.Section, fn func([]byte) error) error {
-	for _, data := range c.entries[s] {
-		if err := fn(data); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *commit) add(s journal.Section, r *wire.Record) { c.addBytes(s, wire.AppendRecord(nil, r)) }
-
-func (c *commit) addBytes(s journal.Section, data []byte) {
-	if c.entries == nil {
-		c.entries = map[journal.Section][][]byte{}
-	}
-	if at, found := slices.BinarySearch(c.sections, s); !found {
-		c.sections = slices.Insert(c.sections, at, s)
-	}
-	c.entries[s] = append(c.entries[s], data)
-}
+func (c *commit) add(s journal.Section, r *wire.Record) { c.AddEntry(s, wire.AppendRecord(nil, r)) }
 
 func (c *commit) batch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	t.Helper()
@@ -70,10 +40,9 @@ const (
 )
 
 func newCommit(number uint64, listening, down time.Duration) *commit {
-	return &commit{
-		pos: journal.Position{Log: testLog, Number: number}, listening: listening,
-		received: epoch + int64(listening+down),
-	}
+	return &commit{journaltest.Commit{
+		At: journal.Position{Log: testLog, Number: number}, Listened: listening, Time: epoch + int64(listening+down),
+	}}
 }
 
 // options are those of a view and of its shard.
@@ -135,7 +104,7 @@ func (r *running) apply(commits ...*commit) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := r.WaitApplied(ctx, commits[len(commits)-1].pos); err != nil {
+	if err := r.WaitApplied(ctx, commits[len(commits)-1].At); err != nil {
 		r.t.Fatal(err)
 	}
 }

@@ -107,11 +107,11 @@ func TestLastNumbersOfEveryStream(t *testing.T) {
 			Signals: []wire.Signal{{Kind: wire.SignalKeepalive}, {Kind: wire.SignalKeepalive}}})
 	}
 	r.Deliver(c)
-	last, err := r.LastNumbers(t.Context(), 1, c.pos)
+	last, err := r.LastNumbers(t.Context(), 1, c.At)
 	if err != nil || len(last) != shard.MaxStreams || last[0].Stream != 2 || last[0].Last != 2 {
 		t.Fatalf("%v %v", last, err)
 	}
-	if last, err := r.LastNumbers(t.Context(), 77, c.pos); err != nil || last != nil {
+	if last, err := r.LastNumbers(t.Context(), 77, c.At); err != nil || last != nil {
 		t.Fatalf("of an unknown node: %v %v", last, err)
 	}
 }
@@ -196,7 +196,7 @@ func TestTokensOfAnotherLifeAreRefused(t *testing.T) {
 		t.Fatalf("%+v %v", page, err)
 	}
 	other := one(t, 3, 1, 10, 0, "")
-	other.pos.Log++
+	other.At.Log++
 	r.apply(other)
 	if _, err := r.List(t.Context(), Query{After: page.Next}); model.ClassOf(err) != model.Conflict {
 		t.Fatalf("got %v", err)

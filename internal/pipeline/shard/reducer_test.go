@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -26,7 +27,7 @@ func countCommits(t testing.TB) []*commit {
 	var list []*commit
 	numbers := map[model.NodeID]uint64{}
 	at := func(seconds int, entries ...func(c *commit)) {
-		c := &commit{pos: journal.Position{Log: 1, Number: uint64(len(list) + 1)}, listening: time.Duration(seconds) * time.Second}
+		c := newCommit(uint64(len(list)+1), time.Duration(seconds)*time.Second)
 		for _, add := range entries {
 			add(c)
 		}
@@ -162,12 +163,12 @@ func FuzzRestoreSections(f *testing.F) {
 // longer; a fleet that is deleted at once costs no look at each for each.
 func TestTombstonesEnd(t *testing.T) {
 	const many = 50_000
-	first := &commit{pos: journal.Position{Log: 1, Number: 1}}
+	first := newCommit(1, 0)
 	for i := range many {
 		first.add(1, &wire.Record{Kind: wire.RecordForget, Node: model.NodeID(1 + i*model.Partitions), Forget: &wire.ForgetMark{Deleted: true}})
 	}
 	forget := func(number uint64, at time.Duration) *commit {
-		c := &commit{pos: journal.Position{Log: 1, Number: number}, listening: at}
+		c := newCommit(number, at)
 		c.add(1, &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: model.CheckID(1000 + number)}})
 		return c
 	}
@@ -193,37 +194,15 @@ func TestTombstonesEnd(t *testing.T) {
 }
 
 // commit is a journal.Commit in memory.
-type commit struct {
-	pos       journal.Position
-	listening time.Duration
-	sections  []journal.Section
-	entries   map[journal.Section][][]byte
+type commit struct{ journaltest.Commit }
+
+func newCommit(number uint64, listening time.Duration) *commit {
+	return &commit{journaltest.Commit{
+		At: journal.Position{Log: 1, Number: number}, Listened: listening, Time: int64(1_800_000_000*time.Second + listening),
+	}}
 }
 
-func (c *commit) Position() journal.Position  { return c.pos }
-func (c *commit) Received() int64             { return int64(1_800_000_000*time.Second + c.listening) }
-func (c *commit) Listening() time.Duration    { return c.listening }
-func (c *commit) Sections() []journal.Section { return c.sections }
-func (c *commit) Retain()                     {}
-func (c *commit) Release()                    {}
-func (c *commit) Entries(s journal.Section, fn func([]byte) error) error {
-	for _, data := range c.entries[s] {
-		if err := fn(data); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *commit) add(s journal.Section, r *wire.Record) {
-	if c.entries == nil {
-		c.entries = map[journal.Section][][]byte{}
-	}
-	if at, found := slices.BinarySearch(c.sections, s); !found {
-		c.sections = slices.Insert(c.sections, at, s)
-	}
-	c.entries[s] = append(c.entries[s], wire.AppendRecord(nil, r))
-}
+func (c *commit) add(s journal.Section, r *wire.Record) { c.AddEntry(s, wire.AppendRecord(nil, r)) }
 
 // batch adds value blocks of a node, numbered from first on.
 func (c *commit) batch(t testing.TB, node model.NodeID, first uint64, blocks int) {
