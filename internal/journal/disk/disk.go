@@ -94,27 +94,34 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 // WriteFile replaces a file atomically: a crash leaves the old or the new one whole. It writes a
 // temporary file, syncs it, renames it and syncs the folder.
 func WriteFile(fs FS, dir, name string, data []byte) error {
-	path := join(dir, name)
+	path := filepath.Join(dir, name)
 	temporary := path + ".new"
-	f, err := fs.Create(temporary)
+	if err := WriteNew(fs, temporary, data); err != nil {
+		return err
+	}
+	if err := fs.Rename(temporary, path); err != nil {
+		_ = fs.Remove(temporary)
+		return err
+	}
+	return fs.SyncDir(dir)
+}
+
+// WriteNew writes and syncs a file, whose name is not durable yet. It removes the file after an error.
+func WriteNew(fs FS, path string, data []byte) error {
+	f, err := fs.Create(path)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(data, 0)
-	if err == nil {
+	if _, err = f.WriteAt(data, 0); err == nil {
 		err = f.SyncData()
 	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
-	if err == nil {
-		err = fs.Rename(temporary, path)
-	}
 	if err != nil {
-		_ = fs.Remove(temporary)
-		return err
+		_ = fs.Remove(path)
 	}
-	return fs.SyncDir(dir)
+	return err
 }
 
 // IsFull returns whether err reports a full disk or an exceeded quota.
@@ -128,8 +135,6 @@ func IsFull(err error) bool {
 type OS struct{}
 
 var _ FS = OS{}
-
-func join(dir, name string) string { return filepath.Join(dir, name) }
 
 // Create implements FS.
 func (OS) Create(name string) (File, error) {

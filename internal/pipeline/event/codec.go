@@ -3,7 +3,6 @@ package event
 import (
 	"cmp"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -33,22 +32,13 @@ func (p *partition) encode(b []byte) []byte {
 		before = id
 		b = p.encodeStates(b, n)
 	}
-	absent := make([]stateKey, 0, len(p.absent))
-	for key := range p.absent {
-		absent = append(absent, key)
-	}
-	slices.SortFunc(absent, func(x, y stateKey) int {
-		return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.check, y.check))
+	return p.absent.Encode(b, compareState, func(b []byte, key stateKey) []byte {
+		return binary.AppendUvarint(binary.AppendUvarint(b, uint64(key.node)), uint64(key.check))
 	})
-	b = binary.AppendUvarint(b, uint64(len(absent)))
-	for _, key := range absent {
-		t := p.absent[key]
-		b = binary.AppendUvarint(b, uint64(key.node))
-		b = binary.AppendUvarint(b, uint64(key.check))
-		b = binary.AppendVarint(b, t.At)
-		b = shard.AppendBool(b, t.Deleted)
-	}
-	return b
+}
+
+func compareState(x, y stateKey) int {
+	return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.check, y.check))
 }
 
 func (p *partition) encodeStates(b []byte, n uint32) []byte {
@@ -131,11 +121,9 @@ func (p *partition) decode(d *shard.Decoder) {
 		id = next
 		p.decodeStates(d, n)
 	}
-	for range d.Count() {
-		key := stateKey{model.NodeID(d.Uint32()), model.CheckID(d.Uint32())}
-		p.addAbsence(key, shard.Tombstone{At: d.Int(), Deleted: d.Byte() != 0})
-	}
-	slices.SortStableFunc(p.absences, func(x, y absentSince) int { return cmp.Compare(x.at, y.at) })
+	p.absent.Decode(d, func(d *shard.Decoder) stateKey {
+		return stateKey{model.NodeID(d.Uint32()), model.CheckID(d.Uint32())}
+	})
 }
 
 func (p *partition) decodeStates(d *shard.Decoder, n uint32) {

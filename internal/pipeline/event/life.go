@@ -170,12 +170,12 @@ func (w *worker) pause(c *model.CheckChunk, s *slot) int64 {
 // Forget implements shard.Applier: it removes event states that are no longer expected.
 func (w *worker) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	p := w.p
-	p.expireAbsences(w.Received - int64(shard.TombstoneAge))
+	p.absent.Expire(w.Received - int64(shard.TombstoneAge))
 	if m.Check == 0 {
 		w.forgetNode(p, id, n, m)
 		return
 	}
-	p.addAbsence(stateKey{id, m.Check}, shard.Tombstone{At: w.Received, Deleted: m.Deleted})
+	p.absent.Set(stateKey{id, m.Check}, shard.Tombstone{At: w.Received, Deleted: m.Deleted})
 	nodes := p.Order() // of one node, or of all in order
 	if id != 0 {
 		nodes = []uint32{n}
@@ -218,41 +218,14 @@ type stateKey struct {
 	check model.CheckID
 }
 
-// absentSince stands in the order in which absences end.
-type absentSince struct {
-	key stateKey
-	at  int64
-}
-
-// addAbsence remembers that a check was forgotten, so that results still under way do not
-// bring it back. Absences come in the order of time.
-func (p *partition) addAbsence(key stateKey, t shard.Tombstone) {
-	p.absent[key] = t
-	p.absences = append(p.absences, absentSince{key, t.At})
-}
-
-// expireAbsences ends those from before a time, and looks at no other.
-func (p *partition) expireAbsences(before int64) {
-	for len(p.absences) > 0 && p.absences[0].at < before {
-		first := p.absences[0]
-		p.absences = p.absences[1:]
-		if p.absent[first.key].At == first.at { // else it was renewed since
-			delete(p.absent, first.key)
-		}
-	}
-}
-
 // suppresses says whether a run that ended at this time may not make a new state: its node or
 // check was forgotten.
 func (p *partition) suppresses(node model.NodeID, check model.CheckID, executed int64) bool {
 	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {
 		return true
 	}
-	if len(p.absent) == 0 {
-		return false
-	}
 	for _, key := range [...]stateKey{{node, check}, {0, check}} {
-		if t, ok := p.absent[key]; ok && t.Suppresses(executed) {
+		if t, ok := p.absent.Get(key); ok && t.Suppresses(executed) {
 			return true
 		}
 	}

@@ -299,7 +299,7 @@ func (l *listing) holders(p *partition) []uint32 {
 
 // admits checks the conditions on a node, which no index of states has.
 func (l *listing) admits(p *partition, n *shard.Node) bool {
-	if !l.query.admitsNamespace(n.Namespace) {
+	if !admits(l.query.Namespaces, n.Namespace) {
 		return false
 	}
 	if l.query.Nodes == nil {

@@ -20,13 +20,12 @@ type partition struct {
 	nodes     []node // by the shard's index of the node
 	slots     slab
 	outputs   outputs
-	joined    []byte                       // scratch of storeOutput
-	deadlines *expect.Engine               // by slot
-	problems  map[uint32]*model.Problem    // open ones, by slot; replaced, never changed
-	runners   map[uint32]model.NodeID      // node that ran the check, by slot; only where it is another one
-	reserved  map[uint32][]model.CheckID   // by node: admitted and not yet in its states; not in snapshots, see Admit
-	absent    map[stateKey]shard.Tombstone // of checks, on one node or (node zero) on all
-	absences  []absentSince                // of absent, by time; an old entry of a renewed one is skipped
+	joined    []byte                     // scratch of storeOutput
+	deadlines *expect.Engine             // by slot
+	problems  map[uint32]*model.Problem  // open ones, by slot; replaced, never changed
+	runners   map[uint32]model.NodeID    // node that ran the check, by slot; only where it is another one
+	reserved  map[uint32][]model.CheckID // by node: admitted and not yet in its states; not in snapshots, see Admit
+	absent    shard.Tombstones[stateKey] // of forgotten checks, on one node or (node zero) on all
 
 	byStatus   [4]bitset
 	bySeverity [6]bitset
@@ -42,7 +41,6 @@ func (p *partition) reset(v *View, of *shard.Partition, deadlines *expect.Engine
 		problems: map[uint32]*model.Problem{},
 		runners:  map[uint32]model.NodeID{},
 		reserved: map[uint32][]model.CheckID{},
-		absent:   map[stateKey]shard.Tombstone{},
 		byCheck:  map[model.CheckID][]uint32{},
 		counts:   map[model.NamespaceID]*Counts{},
 	}

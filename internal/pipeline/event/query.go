@@ -211,34 +211,20 @@ func sorted[T cmp.Ordered](list []T) []T {
 	return list
 }
 
-func (q *query) admitsNode(id model.NodeID) bool {
-	if q.Nodes == nil {
+// admits reports whether a sorted list of wanted ids has one; an empty list has all.
+func admits[T cmp.Ordered](wanted []T, id T) bool {
+	if len(wanted) == 0 {
 		return true
 	}
-	_, ok := slices.BinarySearch(q.Nodes, id)
-	return ok
-}
-
-func (q *query) admitsNamespace(ns model.NamespaceID) bool {
-	if len(q.Namespaces) == 0 {
-		return true
-	}
-	_, ok := slices.BinarySearch(q.Namespaces, ns)
-	return ok
-}
-
-func (q *query) admitsCheck(check model.CheckID) bool {
-	if len(q.Checks) == 0 {
-		return true
-	}
-	_, ok := slices.BinarySearch(q.Checks, check)
+	_, ok := slices.BinarySearch(wanted, id)
 	return ok
 }
 
 // admitsIDs checks the ids of a state, which stay the same while an event waits for its reader.
 func (q *query) admitsIDs(p *partition, s *slot) bool {
 	n := p.Node(s.node)
-	return q.admitsNode(n.ID) && q.admitsNamespace(n.Namespace) && q.admitsCheck(s.check)
+	none := q.Nodes != nil && len(q.Nodes) == 0
+	return !none && admits(q.Nodes, n.ID) && admits(q.Namespaces, n.Namespace) && admits(q.Checks, s.check)
 }
 
 // admitsState checks the status of a state, which a list finds by its indexes.

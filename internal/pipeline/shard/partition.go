@@ -28,12 +28,11 @@ type Partition struct {
 	keepalives expect.Engine    // by node index
 	deadlines  []*expect.Engine // by reducer
 
-	tombstones map[model.NodeID]Tombstone
-	buried     []burial // of tombstones, and renewed ones, by time
+	tombstones Tombstones[model.NodeID]
 }
 
 func newPartition(s *Shard, id model.Partition) *Partition {
-	return &Partition{shard: s, ID: id, namespaces: map[model.NamespaceID][]uint32{}, tombstones: map[model.NodeID]Tombstone{}}
+	return &Partition{shard: s, ID: id, namespaces: map[model.NamespaceID][]uint32{}}
 }
 
 // Lock takes the partition's mutex.

@@ -1,6 +1,10 @@
 package shard
 
 import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -186,12 +190,6 @@ type Tombstone struct {
 	Deleted bool  // the resource is deleted: its id is never used again
 }
 
-// burial stands in the order in which tombstones end.
-type burial struct {
-	node model.NodeID
-	at   int64
-}
-
 const (
 	// Settle is how long after a forget agents may still run an older assignment; a run
 	// after that means that the check is wanted again.
@@ -207,39 +205,84 @@ func (t Tombstone) Suppresses(executed int64) bool {
 
 // Deleted reports whether the node is deleted for ever.
 func (p *Partition) Deleted(node model.NodeID) bool {
-	return len(p.tombstones) > 0 && p.tombstones[node].Deleted
+	t, _ := p.tombstones.Get(node)
+	return t.Deleted
 }
 
 // Tombstone returns the tombstone of a node.
 func (p *Partition) Tombstone(node model.NodeID) (t Tombstone, ok bool) {
-	if len(p.tombstones) == 0 {
-		return t, false
+	return p.tombstones.Get(node)
+}
+
+// Tombstones are the marks of forgotten things by key. The zero value has none.
+type Tombstones[K comparable] struct {
+	marks map[K]Tombstone
+	byAge []aged[K] // oldest first; an old entry of a renewed mark is skipped
+}
+
+// aged stands in the order in which tombstones end.
+type aged[K comparable] struct {
+	key K
+	at  int64
+}
+
+// Set sets a tombstone. Tombstones come in the order of time.
+func (t *Tombstones[K]) Set(key K, mark Tombstone) {
+	if t.marks == nil {
+		t.marks = map[K]Tombstone{}
 	}
-	t, ok = p.tombstones[node]
-	return t, ok
+	t.marks[key] = mark
+	t.byAge = append(t.byAge, aged[K]{key, mark.At})
 }
 
-// setTombstone sets a tombstone. Tombstones come in the order of time.
-func (p *Partition) setTombstone(node model.NodeID, t Tombstone) {
-	p.tombstones[node] = t
-	p.buried = append(p.buried, burial{node, t.At})
+// Get returns the tombstone of a key.
+func (t *Tombstones[K]) Get(key K) (mark Tombstone, ok bool) {
+	if len(t.marks) > 0 {
+		mark, ok = t.marks[key]
+	}
+	return mark, ok
 }
 
-// expireTombstones ends those from before a time, and looks at no other.
-func (p *Partition) expireTombstones(before int64) {
-	for len(p.buried) > 0 && p.buried[0].at < before {
-		first := p.buried[0]
-		p.buried = p.buried[1:]
-		if p.tombstones[first.node].At == first.at { // else it was renewed since
-			delete(p.tombstones, first.node)
+// Len returns the number of tombstones.
+func (t *Tombstones[K]) Len() int { return len(t.marks) }
+
+// Expire ends the tombstones from before a time, and looks at no other.
+func (t *Tombstones[K]) Expire(before int64) {
+	for len(t.byAge) > 0 && t.byAge[0].at < before {
+		first := t.byAge[0]
+		t.byAge = t.byAge[1:]
+		if t.marks[first.key].At == first.at { // else it was renewed since
+			delete(t.marks, first.key)
 		}
 	}
+}
+
+// Encode appends the tombstones in the order of their keys.
+func (t *Tombstones[K]) Encode(b []byte, compare func(x, y K) int, appendKey func([]byte, K) []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(t.marks)))
+	if len(t.marks) == 0 {
+		return b
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(t.marks), compare) {
+		b = binary.AppendVarint(appendKey(b, key), t.marks[key].At)
+		b = AppendBool(b, t.marks[key].Deleted)
+	}
+	return b
+}
+
+// Decode reads the tombstones that Encode wrote.
+func (t *Tombstones[K]) Decode(d *Decoder, readKey func(*Decoder) K) {
+	for range d.Count() {
+		key := readKey(d)
+		t.Set(key, Tombstone{At: d.Int(), Deleted: d.Byte() != 0})
+	}
+	slices.SortStableFunc(t.byAge, func(x, y aged[K]) int { return cmp.Compare(x.at, y.at) })
 }
 
 // forget applies a mark: reducers drop the states that it names, then a mark of a whole
 // node ends its session and keepalive, and removes it where it is deleted.
 func (w *Worker) forget(p *Partition, id model.NodeID, m *wire.ForgetMark) {
-	p.expireTombstones(w.Received - int64(TombstoneAge))
+	p.tombstones.Expire(w.Received - int64(TombstoneAge))
 	if id == 0 && m.Check == 0 {
 		w.shard.opts.Logger.Error("BUG: a forget that names neither node nor check", "commit", w.Position.Number)
 		return
@@ -254,7 +297,7 @@ func (w *Worker) forget(p *Partition, id model.NodeID, m *wire.ForgetMark) {
 	if m.Check != 0 {
 		return
 	}
-	p.setTombstone(id, Tombstone{w.Received, m.Deleted})
+	p.tombstones.Set(id, Tombstone{w.Received, m.Deleted})
 	if n == NoNode {
 		return
 	}

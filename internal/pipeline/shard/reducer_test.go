@@ -146,7 +146,7 @@ func FuzzRestoreSections(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, _ := countShard()
 		if err := s.Restore(1, journal.Position{Log: 1, Number: 1}, data); err != nil {
-			if s.Nodes() != 0 || len(s.Partition(1).tombstones) != 0 {
+			if s.Nodes() != 0 || s.Partition(1).tombstones.Len() != 0 {
 				t.Fatalf("%d nodes after %v", s.Nodes(), err)
 			}
 			return
@@ -174,8 +174,8 @@ func TestTombstonesEnd(t *testing.T) {
 	}
 	s := New(Options{})
 	apply(t, s, []*commit{first, forget(2, model.MaxSpoolAge)})
-	if p := s.Partition(1); len(p.tombstones) != many || len(p.buried) != many || !p.Deleted(1+model.Partitions) {
-		t.Fatalf("%d tombstones, %d in order; want %d", len(p.tombstones), len(p.buried), many)
+	if p := s.Partition(1); len(p.tombstones.marks) != many || len(p.tombstones.byAge) != many || !p.Deleted(1+model.Partitions) {
+		t.Fatalf("%d tombstones, %d in order; want %d", len(p.tombstones.marks), len(p.tombstones.byAge), many)
 	}
 	body, at := s.Snapshot(1, nil)
 	again := New(Options{})
@@ -184,8 +184,8 @@ func TestTombstonesEnd(t *testing.T) {
 	}
 	for _, s := range []*Shard{s, again} {
 		apply(t, s, []*commit{forget(3, TombstoneAge+time.Hour)})
-		if p := s.Partition(1); len(p.tombstones) != 0 || len(p.buried) != 0 {
-			t.Errorf("%d tombstones, %d in order; want none", len(p.tombstones), len(p.buried))
+		if p := s.Partition(1); len(p.tombstones.marks) != 0 || len(p.tombstones.byAge) != 0 {
+			t.Errorf("%d tombstones, %d in order; want none", len(p.tombstones.marks), len(p.tombstones.byAge))
 		}
 	}
 	if s.Hash(1) != again.Hash(1) {

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/journal"
@@ -83,7 +81,7 @@ func (s *Shard) Restore(id model.Partition, at journal.Position, body []byte) er
 	p := s.partitions[id]
 	p.Lock()
 	defer p.Unlock()
-	if len(p.nodes) > 0 || len(p.tombstones) > 0 {
+	if len(p.nodes) > 0 || p.tombstones.Len() > 0 {
 		return fmt.Errorf("restore partition %d: it is not empty", id)
 	}
 	if err := p.decodeSections(NewDecoder(body)); err != nil {
@@ -162,8 +160,7 @@ func (p *Partition) reset() {
 	for len(p.order) > 0 {
 		p.RemoveNode(p.order[len(p.order)-1])
 	}
-	p.nodes, p.free, p.buried = nil, nil, nil
-	clear(p.tombstones)
+	p.nodes, p.free, p.tombstones = nil, nil, Tombstones[model.NodeID]{}
 	for i, r := range p.shard.reducers {
 		*p.deadlines[i] = expect.Engine{}
 		r.Reset(p, p.deadlines[i])
@@ -302,14 +299,9 @@ func (p *Partition) encode(b []byte) []byte {
 		before = node.ID
 		b = p.encodeNode(b, n, node)
 	}
-	b = binary.AppendUvarint(b, uint64(len(p.tombstones)))
-	for _, id := range slices.Sorted(maps.Keys(p.tombstones)) {
-		t := p.tombstones[id]
-		b = binary.AppendUvarint(b, uint64(id))
-		b = binary.AppendVarint(b, t.At)
-		b = AppendBool(b, t.Deleted)
-	}
-	return b
+	return p.tombstones.Encode(b, cmp.Compare[model.NodeID], func(b []byte, id model.NodeID) []byte {
+		return binary.AppendUvarint(b, uint64(id))
+	})
 }
 
 func (p *Partition) encodeNode(b []byte, n uint32, node *Node) []byte {
@@ -352,11 +344,7 @@ func (p *Partition) decode(d *Decoder) {
 		id = next
 		p.decodeNode(d, id)
 	}
-	for range d.Count() {
-		id := model.NodeID(d.Uint32())
-		p.setTombstone(id, Tombstone{At: d.Int(), Deleted: d.Byte() != 0})
-	}
-	slices.SortStableFunc(p.buried, func(x, y burial) int { return cmp.Compare(x.at, y.at) })
+	p.tombstones.Decode(d, func(d *Decoder) model.NodeID { return model.NodeID(d.Uint32()) })
 }
 
 func (p *Partition) decodeNode(d *Decoder, id model.NodeID) {

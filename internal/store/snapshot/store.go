@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -226,16 +225,7 @@ type Pending struct {
 // Write writes data, made by Append, to a file without its final name, and syncs it.
 func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pending, error) {
 	path := filepath.Join(s.opts.Dir, fileName(p, at)) + beside
-	f, err := s.opts.FS.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("create snapshot %q: %w", path, err)
-	}
-	_, err = f.WriteAt(data, 0)
-	if err == nil {
-		err = f.SyncData()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		_ = s.opts.FS.Remove(path)
+	if err := disk.WriteNew(s.opts.FS, path, data); err != nil {
 		return nil, fmt.Errorf("write snapshot %q: %w", path, err)
 	}
 	return &Pending{s, p, at, path}, nil
