@@ -261,36 +261,21 @@ func TestFilterAndMutatorAssets(t *testing.T) {
 	program, _ := writeArchive(t, map[string]string{"bin/shorten": "#!/bin/sh\ncat > /dev/null\necho shortened\n"})
 	s.CLI("asset", "add", "scripts", scripts)
 	s.CLI("asset", "add", "programs", program)
-	s.Apply(`kind: Handler
-metadata: {name: words}
-spec: {command: "cat >> ` + dir + `/words"}
+	s.Apply(`{kind: Handler, metadata: {name: words}, spec: {command: cat >> ` + dir + `/words}}
 ---
-kind: Handler
-metadata: {name: short}
-spec: {command: "cat >> ` + dir + `/short"}
+{kind: Handler, metadata: {name: short}, spec: {command: cat >> ` + dir + `/short}}
 ---
-kind: Filter
-metadata: {name: often}
-spec: {action: allow, expressions: ["often(event, 3)"], assets: [scripts]}
+{kind: Filter, metadata: {name: often}, spec: {action: allow, expressions: ['often(event, 3)'], assets: [scripts]}}
 ---
-kind: Mutator
-metadata: {name: words}
-spec: {javascript: "return words.of(event)", assets: [scripts]}
+{kind: Mutator, metadata: {name: words}, spec: {javascript: return words.of(event), assets: [scripts]}}
 ---
-kind: Mutator
-metadata: {name: shorten}
-spec: {command: shorten, assets: [programs]}
+{kind: Mutator, metadata: {name: shorten}, spec: {command: shorten, assets: [programs]}}
 ---
-kind: Pipeline
-metadata: {name: alerts}
-spec:
-  workflows:
-  - {name: words, filters: [is_incident, often], mutator: words, handler: words}
-  - {name: short, filters: [is_incident], mutator: shorten, handler: short}
+{kind: Pipeline, metadata: {name: alerts},
+  spec: {workflows: [{name: words, filters: [is_incident, often], mutator: words, handler: words}, {name: short, filters: [is_incident], mutator: shorten, handler: short}]}}
 ---
-kind: Check
-metadata: {name: flag}
-spec: {targets: {nodes: [web01]}, interval: 1s, command: "false", pipelines: [alerts]}
+{kind: Check, metadata: {name: flag},
+  spec: {targets: {nodes: [web01]}, interval: 1s, command: 'false', pipelines: [alerts]}}
 `)
 	s.StartAgent("web01")
 	for file, want := range map[string]string{"words": "web01 6\n", "short": "shortened\n"} {

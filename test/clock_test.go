@@ -65,15 +65,9 @@ func TestClockJumps(t *testing.T) {
 	api := s.API
 	joins := s.NewAgent("jumpy")
 	counter := s.Counter("count", "jumpy", "  ttl: 4s")
-	s.Apply(`apiVersion: muster/v1
-kind: Check
-metadata: {name: clock}
-spec: {targets: {nodes: [jumpy]}, interval: 1s, probe: {name: clock}}
+	s.Apply(`{kind: Check, metadata: {name: clock}, spec: {targets: {nodes: [jumpy]}, interval: 1s, probe: {name: clock}}}
 ---
-apiVersion: muster/v1
-kind: Check
-metadata: {name: minutely}
-spec: {targets: {nodes: [jumpy]}, cron: "* * * * *", command: echo tick}
+{kind: Check, metadata: {name: minutely}, spec: {targets: {nodes: [jumpy]}, cron: '* * * * *', command: echo tick}}
 `)
 	s.Stop() // the folder now has an administrator, checks and a token
 

@@ -26,15 +26,9 @@ import (
 )
 
 const webhookHandlers = `
-apiVersion: muster/v1
-kind: Namespace
-metadata: {name: load}
-spec: {handlers: [hook]}
+{kind: Namespace, metadata: {name: load}, spec: {handlers: [hook]}}
 ---
-apiVersion: muster/v1
-kind: Handler
-metadata: {name: hook, namespace: load}
-spec: {webhook: {url: %q}}
+{kind: Handler, metadata: {name: hook, namespace: load}, spec: {webhook: {url: %q}}}
 `
 
 // The server is killed at random instants while problems open and close and are told. History, problem, message and

@@ -279,10 +279,7 @@ func TestHooksAndThresholdsInNotification(t *testing.T) {
 	s := harness.StartServer(t)
 	s.StartAgent("web01")
 	told := filepath.Join(t.TempDir(), "told")
-	s.Apply(`apiVersion: muster/v1
-kind: Handler
-metadata: {name: notebook}
-spec: {command: "cat >> ` + told + `; echo >> ` + told + `"}
+	s.Apply(`{kind: Handler, metadata: {name: notebook}, spec: {command: cat >> ` + told + `; echo >> ` + told + `}}
 ---
 apiVersion: muster/v1
 kind: Check

@@ -16,13 +16,11 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-const switches = `kind: Node
-metadata: {name: switch1, labels: {kind: switch}}
-spec: {proxy: true, properties: {address: 192.0.2.1}}
+const switches = `{kind: Node, metadata: {name: switch1, labels: {kind: switch}},
+  spec: {proxy: true, properties: {address: 192.0.2.1}}}
 ---
-kind: Node
-metadata: {name: switch2, labels: {kind: switch}}
-spec: {proxy: true, properties: {address: 192.0.2.2}}
+{kind: Node, metadata: {name: switch2, labels: {kind: switch}},
+  spec: {proxy: true, properties: {address: 192.0.2.2}}}
 ---
 `
 
@@ -33,13 +31,8 @@ func TestProxyNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
 	api := s.API
-	s.Apply(switches + `kind: Check
-metadata: {name: ping}
-spec:
-  targets: {nodes: [poller]}
-  proxy: {where: 'node.labels.kind == "switch"'}
-  interval: 1s
-  command: 'echo "$MUSTER_NODE at {{ .props.address }}"; test "$MUSTER_NODE" != switch2 || exit 2'
+	s.Apply(switches + `{kind: Check, metadata: {name: ping},
+  spec: {targets: {nodes: [poller]}, proxy: {where: node.labels.kind == "switch"}, interval: 1s, command: 'echo "$MUSTER_NODE at {{ .props.address }}"; test "$MUSTER_NODE" != switch2 || exit 2'}}
 `)
 	s.StartAgent("poller")
 	sees := func(node, output string, status model.Status) {
@@ -92,15 +85,8 @@ func TestRoundRobin(t *testing.T) {
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s", "--reconnect-grace", "1s")
 	api := s.API
 	ran := filepath.Join(t.TempDir(), "ran")
-	s.Apply(switches + fmt.Sprintf(`kind: Check
-metadata: {name: ping}
-spec:
-  targets: {nodes: [poller1, poller2]}
-  proxy: {where: 'node.labels.kind == "switch"'}
-  roundRobin: true
-  interval: 2s
-  timeout: 1s
-  command: 'echo "$MUSTER_NODE" >>%s; echo "{{ .props.address }} answers"'
+	s.Apply(switches + fmt.Sprintf(`{kind: Check, metadata: {name: ping},
+  spec: {targets: {nodes: [poller1, poller2]}, proxy: {where: node.labels.kind == "switch"}, roundRobin: true, interval: 2s, timeout: 1s, command: 'echo "$MUSTER_NODE" >>%s; echo "{{ .props.address }} answers"'}}
 `, ran))
 	one, two := s.NewAgent("poller1"), s.NewAgent("poller2")
 	one.Start()

@@ -111,27 +111,17 @@ func TestSecretsOnlyInCommands(t *testing.T) {
 	a.Start()
 	s.AwaitOutput("get nodes", "web01")
 	canary := "canary-" + randomText(t)
-	resources := fmt.Sprintf(`apiVersion: muster/v1
-kind: Group
-metadata: {name: db}
-spec: {trusted: true, nodes: [web01]}
+	resources := fmt.Sprintf(`{kind: Group, metadata: {name: db}, spec: {trusted: true, nodes: [web01]}}
 ---
 {apiVersion: muster/v1, kind: Secret, metadata: {name: file}, spec: {file: %q}}
 ---
 {apiVersion: muster/v1, kind: Secret, metadata: {name: env}, spec: {env: DB_PASSWORD}}
 ---
-apiVersion: muster/v1
-kind: Secret
-metadata: {name: vault}
-spec:
-  vault: {address: %q, path: app/db, key: password, tokenFile: %q, ca: %q}
-  lease: 1s
+{kind: Secret, metadata: {name: vault},
+  spec: {vault: {address: %q, path: app/db, key: password, tokenFile: %q, ca: %q}, lease: 1s}}
 ---
-apiVersion: muster/v1
-kind: Secret
-metadata: {name: vault1}
-spec:
-  vault: {address: %q, mount: kv, engine: v1, path: old, key: password, tokenFile: %q, ca: %q}
+{kind: Secret, metadata: {name: vault1},
+  spec: {vault: {address: %q, mount: kv, engine: v1, path: old, key: password, tokenFile: %q, ca: %q}}}
 ---
 {apiVersion: muster/v1, kind: Secret, metadata: {name: agent-file}, spec: {agentFile: pin}}
 ---
@@ -298,15 +288,10 @@ func TestHandlerSecrets(t *testing.T) {
 ---
 {kind: Secret, metadata: {name: key, namespace: shared}, spec: {env: PAGER_KEY}}
 ---
-kind: Handler
-metadata: {name: hook}
-spec: {webhook: {url: %q, token: {secret: hook}}}
+{kind: Handler, metadata: {name: hook}, spec: {webhook: {url: %q, token: {secret: hook}}}}
 ---
-kind: Handler
-metadata: {name: program}
-spec:
-  command: 'echo "the key is $KEY"; printf %%s "$KEY" | sha256sum >> %s'
-  secrets: [{env: KEY, secret: shared/key}]
+{kind: Handler, metadata: {name: program},
+  spec: {command: echo "the key is $KEY"; printf %%s "$KEY" | sha256sum >> %s, secrets: [{env: KEY, secret: shared/key}]}}
 ---
 {kind: Namespace, metadata: {name: default}, spec: {handlers: [hook, program]}}
 `, file, service.URL, told))
@@ -390,13 +375,8 @@ func TestRealVault(t *testing.T) {
 ---
 {kind: Secret, metadata: {name: db}, spec: {lease: 1s, vault: {address: %q, path: app/db, key: password, tokenFile: %q, ca: %q}}}
 ---
-kind: Check
-metadata: {name: db}
-spec:
-  targets: {groups: [db]}
-  interval: 1s
-  command: 'echo %s; printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64; exit 1'
-  secrets: [{env: DB, secret: db}]
+{kind: Check, metadata: {name: db},
+  spec: {targets: {groups: [db]}, interval: 1s, command: echo %s; printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64; exit 1, secrets: [{env: DB, secret: db}]}}
 `, strings.Join(nodes, ", "), vault.URL, token, vault.CA, canary))
 	shown := ""
 	all := func(want string) {

@@ -98,13 +98,8 @@ func TestSensuAgentWithACertificate(t *testing.T) {
 	s.AwaitOutput("get nodes", "web01", "web02")
 	s.Apply(fmt.Sprintf(`{kind: Secret, metadata: {name: db}, spec: {file: %q}}
 ---
-kind: Check
-metadata: {name: db}
-spec:
-  targets: {nodes: [web01, web02]}
-  interval: 1s
-  command: 'printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64'
-  secrets: [{env: DB, secret: db}]
+{kind: Check, metadata: {name: db},
+  spec: {targets: {nodes: [web01, web02]}, interval: 1s, command: printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64, secrets: [{env: DB, secret: db}]}}
 `, file))
 	event := func(what, node string, texts ...string) string {
 		t.Helper()
@@ -302,40 +297,24 @@ func TestSensuPipelines(t *testing.T) {
 	book := newNotificationFile(t)
 	dir := t.TempDir()
 	events, short := filepath.Join(dir, "events"), filepath.Join(dir, "short")
-	s.Apply(book.handlerYAML("pager") + `kind: Namespace
-metadata: {name: default}
-spec: {handlers: [pager]}
+	s.Apply(book.handlerYAML("pager") + `{kind: Namespace, metadata: {name: default}, spec: {handlers: [pager]}}
 ---
-kind: Handler
-metadata: {name: events}
-spec: {command: "cat >> ` + events + `"}
+{kind: Handler, metadata: {name: events}, spec: {command: cat >> ` + events + `}}
 ---
-kind: Handler
-metadata: {name: short}
-spec: {command: "cat >> ` + short + `"}
+{kind: Handler, metadata: {name: short}, spec: {command: cat >> ` + short + `}}
 ---
-kind: Filter
-metadata: {name: second}
-spec: {action: allow, expressions: ["event.check.occurrences % 2 == 0"]}
+{kind: Filter, metadata: {name: second}, spec: {action: allow, expressions: [event.check.occurrences % 2 == 0]}}
 ---
-kind: Filter
-metadata: {name: broken}
-spec: {action: deny, expressions: ["event.check.labels.team.name == 'x'"]}
+{kind: Filter, metadata: {name: broken}, spec: {action: deny, expressions: [event.check.labels.team.name == 'x']}}
 ---
-kind: Mutator
-metadata: {name: words}
-spec: {javascript: "return event.entity.name + ' ' + event.check.labels.owner + ' ' + event.check.status"}
+{kind: Mutator, metadata: {name: words},
+  spec: {javascript: return event.entity.name + ' ' + event.check.labels.owner + ' ' + event.check.status}}
 ---
-kind: Pipeline
-metadata: {name: alerts}
-spec:
-  workflows:
-  - {name: every-second, filters: [is_incident, not_silenced, second], handler: events}
-  - {name: words, filters: [is_incident, broken], mutator: words, handler: short}
+{kind: Pipeline, metadata: {name: alerts},
+  spec: {workflows: [{name: every-second, filters: [is_incident, not_silenced, second], handler: events}, {name: words, filters: [is_incident, broken], mutator: words, handler: short}]}}
 ---
-kind: Check
-metadata: {name: flag, labels: {owner: ann}}
-spec: {targets: {nodes: [web01]}, interval: 1s, command: "test ! -e ` + dir + `/bad", pipelines: [alerts]}
+{kind: Check, metadata: {name: flag, labels: {owner: ann}},
+  spec: {targets: {nodes: [web01]}, interval: 1s, command: test ! -e ` + dir + `/bad, pipelines: [alerts]}}
 `)
 	s.StartAgent("web01")
 	harness.Until(t, time.Minute, "a verdict on what is OK", func() (string, bool) {

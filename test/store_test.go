@@ -238,19 +238,10 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 
 // toggled is a check whose status is what a file says, and a handler that hears of it.
 const toggled = `
-apiVersion: muster/v1
-kind: Handler
-metadata: {name: hook}
-spec: {webhook: {url: %q}}
+{kind: Handler, metadata: {name: hook}, spec: {webhook: {url: %q}}}
 ---
-apiVersion: muster/v1
-kind: Check
-metadata: {name: toggle}
-spec:
-  targets: {groups: [all]}
-  interval: 1s
-  command: exit $(cat %s)
-  alert: {handlers: [hook]}
+{kind: Check, metadata: {name: toggle},
+  spec: {targets: {groups: [all]}, interval: 1s, command: exit $(cat %s), alert: {handlers: [hook]}}}
 `
 
 // A server with intent and history in PostgreSQL, through a day: applied, joined, watched, restarted; PostgreSQL
