@@ -85,10 +85,7 @@ func TestAgentKilledWithUnacknowledgedResults(t *testing.T) {
 	awaitAllResults(t, api, "late", "count-late", counters[1])
 	awaitEvent(t, api, "late", model.KeepaliveCheckName, "its problem is closed", func(e v1.Event) bool { return e.Status == model.OK && e.Problem == nil })
 
-	harness.Until(t, 20*time.Second, "history has both changes", func() (string, bool) {
-		got := statusChanges(t, api, "late", model.KeepaliveCheckName)
-		return fmt.Sprintf("%+v", got), len(got) == 2
-	})
+	awaitEqual(t, "history has both changes", 2, func() int { return len(statusChanges(t, api, "late", model.KeepaliveCheckName)) })
 	if got := problemsOf(t, api, "late"); len(got) != 1 || got[0].Check != model.KeepaliveCheckName {
 		t.Errorf("the one that stayed away: problems %+v, want one of its keepalive", got)
 	}

@@ -113,10 +113,7 @@ alerting:
 	s.Stop()
 	s.Start()
 	api = s.Client()
-	harness.Until(t, 60*time.Second, "the alerts are said again", func() (string, bool) {
-		n := s.Metric("muster_alerts_firing")
-		return fmt.Sprint(n), n == 2
-	})
+	awaitEqual(t, "the alerts are said again", 2, func() float64 { return s.Metric("muster_alerts_firing") })
 	after := sees("db1", "diskfull", model.Warning, "/ is nearly full")
 	assert(t, after == again, "another problem after a restart: %s, was %s", after, again)
 }

@@ -52,7 +52,7 @@ func TestKillEndsCommands(t *testing.T) {
 	}
 	ends := func(t *testing.T, mark string) {
 		t.Helper()
-		harness.Until(t, 10*time.Second, mark+" ends", func() (string, bool) { names := markedProcessNames(mark); return fmt.Sprint(names), len(names) == 0 })
+		awaitEqual(t, mark+" ends", 0, func() int { return len(markedProcessNames(mark)) })
 	}
 	killed := func(t *testing.T, p *harness.Process) {
 		t.Helper()
@@ -235,10 +235,7 @@ func TestMisbehavingCommands(t *testing.T) {
 			"%s is %s with %d bytes", b.name, e.Status, len(e.Output))
 		expectTexts(t, e.Output, b.says...)
 	}
-	harness.Until(t, 20*time.Second, "nothing of them runs any more", func() (string, bool) {
-		left := commandsIn(dir)
-		return strings.Join(left, "\n"), len(left) == 0
-	})
+	awaitEqual(t, "nothing of them runs any more", 0, func() int { return len(commandsIn(dir)) })
 	now := peakMemory(t, a.PID())
 	t.Logf("the agent's memory peaked at %d kB, %d kB before", now, small)
 	assert(t, now <= small+16<<10, "the agent grew from %d to %d kB", small, now)

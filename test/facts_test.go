@@ -59,10 +59,7 @@ func TestFleetFactChange(t *testing.T) {
 	playLoad(t, cfg)
 	until := func(group string, want int) {
 		t.Helper()
-		harness.Until(t, 90*time.Second, fmt.Sprintf("group %s has %d members", group, want), func() (string, bool) {
-			n := memberCount(t, api, group)
-			return fmt.Sprint(n), n == want
-		})
+		awaitEqual(t, fmt.Sprintf("group %s has %d members", group, want), want, func() int { return memberCount(t, api, group) })
 	}
 	until("old", agents)
 	work := func(name string) float64 { return s.Metric("muster_plan_" + name) }

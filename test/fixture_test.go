@@ -46,6 +46,15 @@ func equal[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
+// awaitEqual waits until got returns what is wanted.
+func awaitEqual[T comparable](t testing.TB, what string, want T, got func() T) {
+	t.Helper()
+	harness.Until(t, 2*time.Minute, fmt.Sprintf("%s: %v", what, want), func() (string, bool) {
+		v := got()
+		return fmt.Sprint(v), v == want
+	})
+}
+
 func decodeJSON[T ~string | ~[]byte](t testing.TB, text T, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {

@@ -345,9 +345,9 @@ func TestUnreadWatches(t *testing.T) {
 		require(t, err == nil && answer.StatusCode == 200, "watch: %v", err)
 		defer answer.Body.Close() // never read
 	}
-	harness.Until(t, 10*time.Second, "twenty watches", func() (string, bool) { n := h.Metric("muster_api_watches"); return fmt.Sprint(n), n == 20 })
+	awaitEqual(t, "twenty watches", 20, func() float64 { return h.Metric("muster_api_watches") })
 	loud := h.startNeighbour(1, 5*time.Millisecond)
 	loud.setOutputSize(100 << 10)
-	harness.Until(t, 60*time.Second, "they are ended", func() (string, bool) { n := h.Metric("muster_api_watches"); return fmt.Sprint(n), n == 0 })
+	awaitEqual(t, "they are ended", 0, func() float64 { return h.Metric("muster_api_watches") })
 	unharmed(5*time.Second, 200)
 }

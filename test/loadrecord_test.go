@@ -169,10 +169,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	certificates, err := simulated.Certificates(s.Authority())
 	testenv.NoError(t, err)
 	_, end := playLoad(t, load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.Listen, TLS: certificates, MaxLag: time.Hour})
-	harness.Until(t, 30*time.Second, "results of all states", func() (string, bool) {
-		n := len(s.FleetStates())
-		return fmt.Sprintf("%d states", n), n == sc.States()
-	})
+	awaitEqual(t, "results of all states", sc.States(), func() int { return len(s.FleetStates()) })
 	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
 	testenv.NoError(t, err)
 	env := append(s.Env(), "MUSTER_TOKEN="+viewer.Secret)

@@ -108,10 +108,7 @@ func expectNoReport(t *testing.T, out string) {
 // awaitNoProcess waits until the server of a run has ended.
 func awaitNoProcess(t *testing.T, temp string) {
 	t.Helper()
-	harness.Until(t, time.Minute, "its server has ended", func() (string, bool) {
-		left := processesOf(t, temp)
-		return fmt.Sprint(left), len(left) == 0
-	})
+	awaitEqual(t, "its server has ended", 0, func() int { return len(processesOf(t, temp)) })
 }
 
 // A scenario needs nothing but its name: it has its own server, and leaves a folder that other programs can read, and

@@ -338,10 +338,7 @@ func TestFleetLifecycle(t *testing.T) {
 	work("retired", func() {
 		before := s.Metric("muster_plan_known", `kind="nodes"`)
 		retire(each)
-		harness.Until(t, 30*time.Second, "the planner knows it", func() (string, bool) {
-			is := s.Metric("muster_plan_known", `kind="nodes"`)
-			return fmt.Sprintf("%g nodes of %g", is, before), is == before-each
-		})
+		awaitEqual(t, "the planner knows it", before-each, func() float64 { return s.Metric("muster_plan_known", `kind="nodes"`) })
 	})
 	retire(2 * each)
 	s.Kill() // perhaps before their events were forgotten

@@ -239,10 +239,7 @@ func TestKeepalivesAfterServerPause(t *testing.T) {
 			cfg := s.Load(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
 			cfg.Changes = -1
 			end, _ := playLoad(t, cfg)
-			harness.Until(t, 30*time.Second, "all nodes have results", func() (string, bool) {
-				n := len(s.FleetStates())
-				return fmt.Sprint(n), n == 2*(living+dead)
-			})
+			awaitEqual(t, "all nodes have results", 2*(living+dead), func() int { return len(s.FleetStates()) })
 
 			back := c.away(s)
 			doomed.Signal(syscall.SIGKILL)

@@ -138,17 +138,11 @@ func TestCancelledRuns(t *testing.T) {
 	stays := "echo began; sh -c 'sleep 1000; : " + dir + "' & wait"
 	begun := func(n int) {
 		t.Helper()
-		harness.Until(t, 30*time.Second, fmt.Sprintf("it runs on %d", n), func() (string, bool) {
-			list := sleepingProcesses(dir)
-			return strings.Join(list, "\n"), len(list) == n
-		})
+		awaitEqual(t, fmt.Sprintf("it runs on %d", n), n, func() int { return len(sleepingProcesses(dir)) })
 	}
 	gone := func() {
 		t.Helper()
-		harness.Until(t, 30*time.Second, "all of it ended", func() (string, bool) {
-			list := sleepingProcesses(dir)
-			return strings.Join(list, "\n"), len(list) == 0
-		})
+		awaitEqual(t, "all of it ended", 0, func() int { return len(sleepingProcesses(dir)) })
 	}
 	run := harness.Command(t, s.Env(), "run", "--command", stays, "--on", "web01,web02", "--timeout", "10m")
 	var errs strings.Builder
