@@ -41,11 +41,7 @@ func TestPrometheusAlerts(t *testing.T) {
 	s.Apply("kind: Node\nmetadata: {name: db1}\nspec: {proxy: true}\n")
 	token := strings.TrimSpace(s.CLI("auth", "token", "create", "--role", "alerts", "-m", "alerts"))
 	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		writeFile(t, path, text)
-		return path
-	}
+	write := func(name, text string) string { return writeInto(t, dir, name, text) }
 	ca := write("ca.crt", string(s.Authority().CAPEM()))
 	rules := write("rules.yml", `groups:
 - name: disks

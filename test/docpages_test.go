@@ -182,12 +182,11 @@ func TestSmokeFirstRun(t *testing.T) {
 	s, _ := startUp(t)
 	s.Context = filepath.Join(filepath.Dir(s.Dir), "elsewhere", "context.yaml") // as MUSTER_CONTEXT says
 	s.Start()
-	page := readFile(t, filepath.Join(harness.Root(), "docs/first-run.md"))
-	notebook, watched, bin := filepath.Join(s.Dir, "notebook.jsonl"), filepath.Join(s.Dir, "files"), filepath.Join(s.Dir, "bin")
-	for _, dir := range []string{watched, bin} {
-		testenv.NoError(t, os.Mkdir(dir, 0o700))
-	}
-	testenv.NoError(t, errors.Join(os.Symlink(harness.Binary(), filepath.Join(bin, "muster")), os.WriteFile(filepath.Join(watched, "one"), nil, 0o600)))
+	page := readPage(t, "first-run.md")
+	notebook, watched := filepath.Join(s.Dir, "notebook.jsonl"), filepath.Join(s.Dir, "files")
+	linkBinary(t, s.Dir)
+	testenv.NoError(t, os.Mkdir(watched, 0o700))
+	writeFile(t, filepath.Join(watched, "one"), "")
 	f := &pageReader{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("/tmp/muster-notebook.jsonl", notebook, "ls /var/tmp ", "ls "+watched+" ", "interval: 30s", "interval: 1s")}
 	status := func(want model.Status, problem bool) {
 		t.Helper()
@@ -205,7 +204,7 @@ func TestSmokeFirstRun(t *testing.T) {
 		})
 		return lines
 	}
-	rest := f.followUntil(string(page), "## 4.")
+	rest := f.followUntil(page, "## 4.")
 	status(model.OK, false)
 	rest = f.followUntil(rest, "After two failures")
 	status(model.Warning, true)
@@ -224,7 +223,7 @@ func TestSmokeFirstRun(t *testing.T) {
 	assert(t, err == nil && len(problems.Items) == 1 && !problems.Items[0].Closed.IsZero(),
 		"problems: %+v, %v", problems, err)
 	s.Stop()
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "rm ") {
 			f.runLine(strings.TrimSpace(line))
 		}
@@ -310,9 +309,7 @@ func startPageServer(t *testing.T) *pageReader {
 	t.Helper()
 	s := harness.NewServer(t)
 	s.Dir = filepath.Join(filepath.Dir(s.Data), "work")
-	bin := filepath.Join(s.Dir, "bin")
-	testenv.NoError(t, os.MkdirAll(bin, 0o700))
-	testenv.NoError(t, os.Symlink(harness.Binary(), filepath.Join(bin, "muster")))
+	linkBinary(t, s.Dir)
 	s.Start()
 	s.Login()
 	s.Try("plan", "-f", filepath.Join(harness.Root(), "docs/examples/starter.yaml")).Expect(0, "runs on no node yet: no machine has joined\n").Lacks("warning")
@@ -322,8 +319,15 @@ func startPageServer(t *testing.T) *pageReader {
 
 func readPage(t *testing.T, name string) string {
 	t.Helper()
-	text := readFile(t, filepath.Join(harness.Root(), "docs", name))
-	return string(text)
+	return string(readFile(t, filepath.Join(harness.Root(), "docs", name)))
+}
+
+// linkBinary makes bin/muster in a folder.
+func linkBinary(t *testing.T, dir string) {
+	t.Helper()
+	bin := filepath.Join(dir, "bin")
+	testenv.NoError(t, os.MkdirAll(bin, 0o700))
+	testenv.NoError(t, os.Symlink(harness.Binary(), filepath.Join(bin, "muster")))
 }
 
 // docs/first-week.md, every command: those in the text, too.

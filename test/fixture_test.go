@@ -103,6 +103,14 @@ func writeFile[T ~string | ~[]byte](t testing.TB, path string, data T) {
 	testenv.NoError(t, os.WriteFile(path, []byte(data), 0o600))
 }
 
+// writeInto writes a file of a folder.
+func writeInto(t testing.TB, dir, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(dir, name)
+	writeFile(t, path, text)
+	return path
+}
+
 // tempFile writes a file into a folder of its own.
 func tempFile[T ~string | ~[]byte](t testing.TB, name string, data T) (path string) {
 	t.Helper()

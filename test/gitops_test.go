@@ -44,8 +44,7 @@ func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job
 	p.repo = filepath.Join(dir, "monitoring")
 	example := filepath.Join(harness.Root(), "docs/examples/gitops")
 	testenv.NoError(t, os.CopyFS(p.repo, os.DirFS(example)))
-	testenv.NoError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
-	testenv.NoError(t, os.Symlink(harness.Binary(), filepath.Join(dir, "bin/muster")))
+	linkBinary(t, dir)
 	p.s.Client() // logs in
 	p.jobs = read(t, filepath.Join(p.repo, file))
 	token := func(role string) string {

@@ -175,56 +175,44 @@ func TestUnauthorizedConnections(t *testing.T) {
 	}
 	good := h.tls(1)
 
-	t.Run("no certificate", func(t *testing.T) {
-		cfg := good.Clone()
-		cfg.Certificates = nil
-		refused(t, "tls_no_certificate", cfg, "certificate required")
-	})
-	t.Run("a certificate of another CA", func(t *testing.T) {
-		other, err := pki.Open(t.TempDir(), []string{"localhost"}, nil)
-		testenv.NoError(t, err)
-		cfg := good.Clone()
-		cfg.Certificates = []tls.Certificate{issueCertificate(t, other, nodeUID(1))}
-		refused(t, "tls_certificate_of_another_ca", cfg, "unknown certificate authority")
-	})
-	t.Run("an expired certificate", func(t *testing.T) {
-		// The server's CA, as it was long ago; a copy, because it writes.
-		past, err := pki.Open(copyDirectory(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) })
-		testenv.NoError(t, err)
-		cfg := good.Clone()
-		cfg.Certificates = []tls.Certificate{issueCertificate(t, past, nodeUID(1))}
-		refused(t, "tls_certificate_expired", cfg, "expired certificate")
-	})
-	t.Run("the server's own certificate", func(t *testing.T) {
-		own, err := tls.LoadX509KeyPair(filepath.Join(h.Data, "pki", "server.crt"), filepath.Join(h.Data, "pki", "server.key"))
-		testenv.NoError(t, err)
-		cfg := good.Clone()
-		cfg.Certificates = []tls.Certificate{own}
-		refused(t, "tls_certificate", cfg, "bad certificate")
-	})
-	t.Run("a certificate that it signed itself", func(t *testing.T) {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		testenv.NoError(t, err)
-		template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-		der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-		testenv.NoError(t, err)
-		cfg := good.Clone()
-		// Whether the server asks for one of this issuer or not.
-		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
-		}
-		refused(t, "tls_certificate_of_another_ca", cfg, "unknown certificate authority")
-	})
-	t.Run("TLS 1.2", func(t *testing.T) {
-		cfg := good.Clone()
-		cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
-		refused(t, "tls", cfg, "protocol version")
-	})
-	t.Run("a protocol of its own", func(t *testing.T) {
-		cfg := good.Clone()
-		cfg.NextProtos = []string{"muster.v9"}
-		refused(t, "tls_alpn", cfg, "no application protocol")
-	})
+	other, err := pki.Open(t.TempDir(), []string{"localhost"}, nil)
+	testenv.NoError(t, err)
+	// The server's CA, as it was long ago; a copy, because it writes.
+	past, err := pki.Open(copyDirectory(t, filepath.Join(h.Data, "pki")), []string{"localhost"}, func() time.Time { return time.Now().AddDate(-25, 0, 0) })
+	testenv.NoError(t, err)
+	own, err := tls.LoadX509KeyPair(filepath.Join(h.Data, "pki", "server.crt"), filepath.Join(h.Data, "pki", "server.key"))
+	testenv.NoError(t, err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	testenv.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	testenv.NoError(t, err)
+	shows := func(certificates ...tls.Certificate) func(*tls.Config) {
+		return func(cfg *tls.Config) { cfg.Certificates = certificates }
+	}
+	for _, c := range []struct {
+		name, why, says string
+		change          func(cfg *tls.Config)
+	}{
+		{"no certificate", "tls_no_certificate", "certificate required", shows()},
+		{"a certificate of another CA", "tls_certificate_of_another_ca", "unknown certificate authority", shows(issueCertificate(t, other, nodeUID(1)))},
+		{"an expired certificate", "tls_certificate_expired", "expired certificate", shows(issueCertificate(t, past, nodeUID(1)))},
+		{"the server's own certificate", "tls_certificate", "bad certificate", shows(own)},
+		{"a certificate that it signed itself", "tls_certificate_of_another_ca", "unknown certificate authority", func(cfg *tls.Config) {
+			// Whether the server asks for one of this issuer or not.
+			cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+			}
+		}},
+		{"TLS 1.2", "tls", "protocol version", func(cfg *tls.Config) { cfg.MinVersion, cfg.MaxVersion = tls.VersionTLS12, tls.VersionTLS12 }},
+		{"a protocol of its own", "tls_alpn", "no application protocol", func(cfg *tls.Config) { cfg.NextProtos = []string{"muster.v9"} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := good.Clone()
+			c.change(cfg)
+			refused(t, c.why, cfg, c.says)
+		})
+	}
 	t.Run("both protocols", func(t *testing.T) { // is an agent, and is asked for its certificate
 		cfg := good.Clone()
 		cfg.NextProtos = []string{"h2", "http/1.1", wire.Subprotocol}
@@ -252,26 +240,20 @@ func TestUnauthorizedConnections(t *testing.T) {
 		agent.NextProtos = []string{wire.Subprotocol}
 		refused(t, "tls_no_certificate", agent, "certificate required")
 	})
-	t.Run("HTTP without TLS", func(t *testing.T) {
-		was := failed("tls_plain_http")
-		nc, err := net.Dial("tcp", h.Listen)
-		testenv.NoError(t, err)
-		defer nc.Close()
-		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
-		if said := exchangeRaw(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(said, "400") || !strings.Contains(said, "https://") {
-			t.Errorf("got %q", said)
-		}
-		assert(t, failed("tls_plain_http") == was+1, "not counted")
-	})
-	t.Run("something else", func(t *testing.T) {
-		was := failed("tls_no_tls")
-		nc, err := net.Dial("tcp", h.Listen)
-		testenv.NoError(t, err)
-		defer nc.Close()
-		_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
-		_ = exchangeRaw(nc, "SSH-2.0-OpenSSH_9.7\r\n")
-		assert(t, failed("tls_no_tls") == was+1, "not counted")
-	})
+	for why, c := range map[string]struct{ request, says string }{
+		"tls_plain_http": {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "https://"}, "tls_no_tls": {"SSH-2.0-OpenSSH_9.7\r\n", ""},
+	} {
+		t.Run(why, func(t *testing.T) {
+			was := failed(why)
+			nc, err := net.Dial("tcp", h.Listen)
+			testenv.NoError(t, err)
+			defer nc.Close()
+			_ = nc.SetDeadline(time.Now().Add(20 * time.Second))
+			said := exchangeRaw(nc, c.request)
+			assert(t, strings.Contains(said, c.says) && (c.says == "" || strings.Contains(said, "400")), "got %q", said)
+			equal(t, "counted", failed(why), was+1)
+		})
+	}
 	t.Run("no request of WebSocket", func(t *testing.T) {
 		for i, request := range []string{
 			"GET /agent/v1/session HTTP/1.1\r\nHost: x\r\n\r\n", "POST /agent/v1/session HTTP/1.1\r\nHost: x\r\n\r\n", "GET /other HTTP/1.1\r\nHost: x\r\n\r\n",

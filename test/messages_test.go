@@ -28,12 +28,7 @@ func TestErrorMessages(t *testing.T) {
 	s, _ := startUp(t)
 	s.Args = []string{"--demo", "60"}
 	s.Start()
-	file := func(name, text string) string {
-		t.Helper()
-		path := filepath.Join(s.Dir, name)
-		writeFile(t, path, text)
-		return path
-	}
+	file := func(name, text string) string { return writeInto(t, s.Dir, name, text) }
 	check := func(name, rest string) string {
 		return "apiVersion: muster/v1\nkind: Check\nmetadata: {name: " + name + "}\nspec:\n  interval: 1s\n  " + rest + "\n"
 	}

@@ -5,7 +5,6 @@ package test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -184,9 +183,7 @@ func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	of.process.Stop()
 	gamma := l.machine("gamma")
 	for from, to := range map[string]string{of.state: gamma.state, of.config: gamma.config} {
-		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
-			l.t.Fatalf("%v\n%s", err, out)
-		}
+		harness.CopyFolder(l.t, from, to)
 	}
 	of.startAgent()
 	of.awaitLog(30*time.Second, "msg=connected")

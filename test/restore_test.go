@@ -5,7 +5,6 @@ package test
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -39,9 +38,7 @@ func TestRestoreFromBackup(t *testing.T) {
 
 	backup := filepath.Join(t.TempDir(), "backup")
 	s.Pause() // what a snapshot of the disk would hold
-	if out, err := exec.Command("cp", "-a", s.Data, backup).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	harness.CopyFolder(t, s.Data, backup)
 	s.Resume()
 
 	before.Unblock()
@@ -164,9 +161,7 @@ func TestMachinesAfterRestore(t *testing.T) {
 	copied := runs.Runs()
 	backup := filepath.Join(t.TempDir(), "backup")
 	s.Stop()
-	if out, err := exec.Command("cp", "-a", s.Data, backup).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	harness.CopyFolder(t, s.Data, backup)
 	s.Start()
 
 	since, scrapped := newJoiner(t), newJoiner(t)

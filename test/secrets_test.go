@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -46,6 +47,15 @@ func (f *secretFinder) search(where string, data []byte) (names []string) {
 		}
 	}
 	return names
+}
+
+// expectNone fails the test if one of the texts holds a value.
+func (f *secretFinder) expectNone(texts map[string]string) {
+	f.t.Helper()
+	for where, text := range texts {
+		names := f.search(where, []byte(text))
+		assert(f.t, len(names) == 0, "%s holds %v", where, names)
+	}
 }
 
 // searchFolder looks into every file, and returns how many bytes hold the canary.
@@ -86,12 +96,7 @@ func TestSecretsOnlyInCommands(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"file": randomText(t), "env": randomText(t), "vault": randomText(t), "vault1": randomText(t), "agent file": randomText(t), "agent env": randomText(t), "token": randomText(t)}
 	dir := t.TempDir()
-	write := func(name, text string) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		writeFile(t, path, text)
-		return path
-	}
+	write := func(name, text string) string { return writeInto(t, dir, name, text) }
 	vault := testenv.NewVault(t, values["token"])
 	vault.Put("secret/app/db", map[string]any{"password": values["vault"]})
 	vault.Put("kv/old", map[string]any{"password": values["vault1"]})
@@ -174,21 +179,12 @@ spec:
 		assert(t, err == nil, "%v", err)
 		said[path] = text
 	}
-	for where, text := range said {
-		if names := find.search(where, []byte(text)); len(names) > 0 {
-			t.Errorf("%s holds %v", where, names)
-		}
-	}
+	find.expectNone(said)
 	bundle := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	s.Try("debug", "bundle", "--admin", s.Admin, "--data", s.Data, "--out", bundle, "--seconds", "1").Expect(0)
-	for name, text := range unpackBundle(t, bundle) {
-		if strings.HasSuffix(name, ".pprof") {
-			continue // stacks and types, no values
-		}
-		if names := find.search(name, []byte(text)); len(names) > 0 {
-			t.Errorf("the bundle's %s holds %v", name, names)
-		}
-	}
+	files := unpackBundle(t, bundle)
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, ".pprof") }) // stacks and types, no values
+	find.expectNone(files)
 
 	// Where one cannot be had, the result is UNKNOWN and says why; a lease of a second is soon over.
 	vault.Seal(true)
@@ -327,13 +323,10 @@ func TestHandlerSecrets(t *testing.T) {
 	next("the closing", values["second"])
 
 	find := &secretFinder{t, values}
-	for where, text := range map[string]string{
+	find.expectNone(map[string]string{
 		"a test": tested, "why": waits + s.CLI("why", "web01/disk"), "log": s.Log(), "audit": s.CLI("audit", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
 		"handlers": s.CLI("get", "handlers", "-o", "yaml") + s.CLI("get", "handlers") + s.CLI("describe", "handler", "hook"), "secrets": s.CLI("get", "secrets", "-o", "yaml"),
-	} {
-		names := find.search(where, []byte(text))
-		assert(t, len(names) == 0, "%s holds %v", where, names)
-	}
+	})
 	s.Try("delete", "secret", "hook").Expect(4, "handler/hook refers to secret/hook in spec.webhook.token.secret")
 	a.Stop()
 	s.Stop()
@@ -359,11 +352,11 @@ func TestRealVault(t *testing.T) {
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-client-ca", filepath.Join(dir, "sensu-ca.crt"), "--log-level", "debug")
 	ours := s.StartAgent("web01", "--log-level", "debug")
 	nodes, logs := []string{"web01"}, map[string]func() string{"the agent's log": ours.Log}
-	if program := sensuProgramPath(t); program != "" {
+	if program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent"); program == "" {
+		testenv.Shortened(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent MUSTER_BAO=/path/to/bao go test ./test -run TestRealVault")
+	} else {
 		s.CLI("auth", "user", "create", "agent", "--role", "agent") // with a password that nobody uses
-		theirs := harness.LaunchCommand(t, nil, program, "start", "--backend-url", "wss://"+listen, "--name", "web02", "--subscriptions", "web",
-			"--trusted-ca-file", filepath.Join(s.Data, "pki", "ca.crt"), "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable",
-			"--log-level", "debug", "--cert-file", filepath.Join(dir, "web02.crt"), "--key-file", filepath.Join(dir, "web02.key"))
+		theirs := startSensuAgent(t, s, program, listen, "web02", "--cert-file", filepath.Join(dir, "web02.crt"), "--key-file", filepath.Join(dir, "web02.key"))
 		nodes, logs["the Sensu agent's log"] = append(nodes, "web02"), theirs.Log
 	}
 	harness.Until(t, time.Minute, "the agents are nodes", func() (string, bool) {
@@ -412,10 +405,7 @@ func TestRealVault(t *testing.T) {
 	for what, log := range logs {
 		said[what] = log()
 	}
-	for where, text := range said {
-		names := find.search(where, []byte(text))
-		assert(t, len(names) == 0, "%s holds %v", where, names)
-	}
+	find.expectNone(said)
 	ours.Stop()
 	s.Stop()
 	n := find.searchFolder(s.Data, canary)
@@ -423,15 +413,19 @@ func TestRealVault(t *testing.T) {
 	find.searchFolder(ours.State, canary)
 }
 
-// sensuProgramPath is the program, where there is one.
-func sensuProgramPath(t *testing.T) string {
-	t.Helper()
-	program := os.Getenv("MUSTER_SENSU_AGENT")
-	if program == "" {
-		program, _ = exec.LookPath("sensu-agent")
+// sensuProgram is a program of Sensu Go 6: what a variable of the environment names, or what is in PATH.
+func sensuProgram(variable, name string) string {
+	if program := os.Getenv(variable); program != "" {
+		return program
 	}
-	if program == "" {
-		testenv.Shortened(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent MUSTER_BAO=/path/to/bao go test ./test -run TestRealVault")
-	}
+	program, _ := exec.LookPath(name)
 	return program
+}
+
+// startSensuAgent starts a real sensu-agent.
+func startSensuAgent(t *testing.T, s *harness.Server, program, listen, name string, more ...string) *harness.Process {
+	t.Helper()
+	return harness.LaunchCommand(t, nil, append([]string{program, "start", "--backend-url", "wss://" + listen, "--name", name, "--subscriptions", "web",
+		"--trusted-ca-file", filepath.Join(s.Data, "pki", "ca.crt"), "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable",
+		"--log-level", "debug"}, more...)...)
 }

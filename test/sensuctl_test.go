@@ -148,12 +148,9 @@ func TestSensuctlRequests(t *testing.T) {
 
 // A real sensuctl of Sensu Go 6: every command that docs/sensuctl.md names, in its formats.
 func TestSensuctl(t *testing.T) {
-	program := os.Getenv("MUSTER_SENSUCTL")
+	program := sensuProgram("MUSTER_SENSUCTL", "sensuctl")
 	if program == "" {
-		var err error
-		if program, err = exec.LookPath("sensuctl"); err != nil {
-			testenv.LeftOut(t, "there is no sensuctl of Sensu Go 6", "MUSTER_SENSUCTL=/path/to/sensuctl go test ./test -run 'TestSensuctl$'")
-		}
+		testenv.LeftOut(t, "there is no sensuctl of Sensu Go 6", "MUSTER_SENSUCTL=/path/to/sensuctl go test ./test -run 'TestSensuctl$'")
 	}
 	t.Parallel()
 	home := t.TempDir()

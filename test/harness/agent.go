@@ -63,7 +63,7 @@ func (a *Agent) Start() {
 func (a *Agent) CopyState() (copied string) {
 	a.t.Helper()
 	copied = filepath.Join(a.t.TempDir(), "copy")
-	copyFolder(a.t, a.State, copied)
+	CopyFolder(a.t, a.State, copied)
 	return copied
 }
 
@@ -71,7 +71,7 @@ func (a *Agent) CopyState() (copied string) {
 func (a *Agent) RestoreState(copied string) {
 	a.t.Helper()
 	testenv.NoError(a.t, os.RemoveAll(a.State))
-	copyFolder(a.t, copied, a.State)
+	CopyFolder(a.t, copied, a.State)
 }
 
 // Clone is another machine made from the image of this one: an agent on a copy of the
@@ -81,7 +81,8 @@ func (a *Agent) Clone() *Agent {
 	return &Agent{t: a.t, Name: a.Name, State: a.CopyState(), Token: a.Token, Args: a.Args}
 }
 
-func copyFolder(t testing.TB, from, to string) {
+// CopyFolder copies a folder with all that is in it.
+func CopyFolder(t testing.TB, from, to string) {
 	t.Helper()
 	if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
 		t.Fatalf("copy %s: %v\n%s", from, err, out)

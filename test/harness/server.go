@@ -9,7 +9,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -262,9 +261,7 @@ func (s *Server) Authority() *pki.Authority {
 func (s *Server) Clone() *Server {
 	s.t.Helper()
 	c := NewServer(s.t, s.Args...)
-	if out, err := exec.Command("cp", "-a", s.Data, c.Data).CombinedOutput(); err != nil {
-		s.t.Fatalf("copy %s: %v\n%s", s.Data, err, out)
-	}
+	CopyFolder(s.t, s.Data, c.Data)
 	return c
 }
 
