@@ -53,7 +53,6 @@ func TestAgentKilledWithUnacknowledgedResults(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String())
-	api := s.API
 	var agents [2]*harness.Agent
 	var counters [2]*harness.Counter
 	for i, name := range []string{"soon", "late"} {
@@ -78,21 +77,21 @@ func TestAgentKilledWithUnacknowledgedResults(t *testing.T) {
 		c.Unblock()
 	}
 	soon.Start()
-	awaitAllResults(t, api, "soon", "count-soon", counters[0])
+	awaitAllResults(t, s.API, "soon", "count-soon", counters[0])
 
-	awaitEvent(t, api, "late", model.KeepaliveCheckName, "the one that stays away is reported", func(e v1.Event) bool { return e.Status == model.Critical && e.Problem != nil })
+	awaitEvent(t, s.API, "late", model.KeepaliveCheckName, "the one that stays away is reported", func(e v1.Event) bool { return e.Status == model.Critical && e.Problem != nil })
 	late.Start()
-	awaitAllResults(t, api, "late", "count-late", counters[1])
-	awaitEvent(t, api, "late", model.KeepaliveCheckName, "its problem is closed", func(e v1.Event) bool { return e.Status == model.OK && e.Problem == nil })
+	awaitAllResults(t, s.API, "late", "count-late", counters[1])
+	awaitEvent(t, s.API, "late", model.KeepaliveCheckName, "its problem is closed", func(e v1.Event) bool { return e.Status == model.OK && e.Problem == nil })
 
-	awaitEqual(t, "history has both changes", 2, func() int { return len(statusChanges(t, api, "late", model.KeepaliveCheckName)) })
-	if got := problemsOf(t, api, "late"); len(got) != 1 || got[0].Check != model.KeepaliveCheckName {
+	awaitEqual(t, "history has both changes", 2, func() int { return len(statusChanges(t, s.API, "late", model.KeepaliveCheckName)) })
+	if got := problemsOf(t, s.API, "late"); len(got) != 1 || got[0].Check != model.KeepaliveCheckName {
 		t.Errorf("the one that stayed away: problems %+v, want one of its keepalive", got)
 	}
-	if got := statusChanges(t, api, "soon", model.KeepaliveCheckName); len(got) != 0 {
+	if got := statusChanges(t, s.API, "soon", model.KeepaliveCheckName); len(got) != 0 {
 		t.Errorf("the one that came back in time was reported: %+v", got)
 	}
-	if got := problemsOf(t, api, "soon"); len(got) != 0 {
+	if got := problemsOf(t, s.API, "soon"); len(got) != 0 {
 		t.Errorf("the one that came back in time has problems: %+v", got)
 	}
 }

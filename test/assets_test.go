@@ -75,7 +75,6 @@ func awaitOutputOf(t *testing.T, c *client.Client, check string, status model.St
 func TestAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	good, goodSum := writeArchive(t, map[string]string{
 		"bin/check_word": "#!/bin/sh\necho \"$(cat \"$CHECK_PLUGINS_PATH/share/word\")\"\n", "share/word": "hello", "> bin/check_link": "check_word",
 	})
@@ -85,8 +84,8 @@ func TestAssets(t *testing.T) {
 	s.Try("asset", "add", "check-plugins", good, "--os", "linux", "--arch", runtime.GOARCH, "-m", "words").Expect(0, "asset/check-plugins created")
 	a := s.StartAgent("web01")
 	s.Apply(use + assetCheck("link", "check_link", "check-plugins"))
-	awaitOutputOf(t, api, "word", model.OK, "hello")
-	awaitOutputOf(t, api, "link", model.OK, "hello")
+	awaitOutputOf(t, s.API, "word", model.OK, "hello")
+	awaitOutputOf(t, s.API, "link", model.OK, "hello")
 
 	t.Run("refused", func(t *testing.T) {
 		escape, _ := writeArchive(t, map[string]string{"bin/x": "x", "../escaped": "x"})
@@ -97,11 +96,11 @@ func TestAssets(t *testing.T) {
 		} {
 			s.CLI("asset", "add", name, x.file)
 			s.Apply(assetCheck(name, "x", name))
-			awaitOutputOf(t, api, name, model.Unknown, x.says)
+			awaitOutputOf(t, s.API, name, model.Unknown, x.says)
 		}
 		s.CLI("asset", "add", "elsewhere", good, "--os", "plan9")
 		s.Apply(assetCheck("elsewhere", "check_word", "elsewhere"))
-		awaitOutputOf(t, api, "elsewhere", model.Unknown, "has no archive for this machine (linux "+runtime.GOARCH)
+		awaitOutputOf(t, s.API, "elsewhere", model.Unknown, "has no archive for this machine (linux "+runtime.GOARCH)
 	})
 	t.Run("from an address", func(t *testing.T) {
 		fetched, sum := writeArchive(t, map[string]string{"bin/check_far": "#!/bin/sh\necho from afar\n"})
@@ -109,14 +108,14 @@ func TestAssets(t *testing.T) {
 		defer far.Close()
 		s.CLI("asset", "add", "far", "--url", far.URL+"/archive.tar.gz", "--sha512", sum)
 		s.Apply(assetCheck("far", "check_far", "far"))
-		awaitOutputOf(t, api, "far", model.OK, "from afar")
+		awaitOutputOf(t, s.API, "far", model.OK, "from afar")
 		s.CLI("asset", "add", "wrong", "--url", far.URL+"/archive.tar.gz", "--sha512", strings.Repeat("0f", 64))
 		s.Apply(assetCheck("wrong", "check_far", "wrong"))
-		awaitOutputOf(t, api, "wrong", model.Unknown, "the archive is not the one that was announced")
+		awaitOutputOf(t, s.API, "wrong", model.Unknown, "the archive is not the one that was announced")
 		s.Try("asset", "list").Expect(0, "missing: ", goodSum[:12])
 	})
 	t.Run("wrong sum uploaded", func(t *testing.T) {
-		err := api.Resources.PutArchive(t.Context(), strings.Repeat("ab", 64), strings.NewReader("something else"))
+		err := s.API.Resources.PutArchive(t.Context(), strings.Repeat("ab", 64), strings.NewReader("something else"))
 		require(t, model.ClassOf(err) == model.Invalid, "%v", err)
 	})
 	t.Run("others do not get it", func(t *testing.T) {
@@ -135,7 +134,7 @@ func TestAssets(t *testing.T) {
 		a.AwaitLog("asset not fetched")
 		s.Start()
 		a.AwaitLog(`msg="asset ready" sha512=` + goodSum[:12])
-		awaitOutputOf(t, api, "word", model.OK, "hello")
+		awaitOutputOf(t, s.API, "word", model.OK, "hello")
 	})
 }
 

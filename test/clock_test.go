@@ -62,7 +62,6 @@ func TestClockJumps(t *testing.T) {
 	}
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "3s")
-	api := s.API
 	joins := s.NewAgent("jumpy")
 	counter := s.Counter("count", "jumpy", "  ttl: 4s")
 	s.Apply(`{kind: Check, metadata: {name: clock}, spec: {targets: {nodes: [jumpy]}, interval: 1s, probe: {name: clock}}}
@@ -103,14 +102,14 @@ func TestClockJumps(t *testing.T) {
 
 	clockSays := func(status model.Status, word string) {
 		t.Helper()
-		awaitEvent(t, api, "jumpy", "clock", fmt.Sprintf("the clock is %s, %q", status, word), func(e v1.Event) bool { return e.Results > 0 && e.Status == status && strings.Contains(e.Output, word) })
+		awaitEvent(t, s.API, "jumpy", "clock", fmt.Sprintf("the clock is %s, %q", status, word), func(e v1.Event) bool { return e.Results > 0 && e.Status == status && strings.Contains(e.Output, word) })
 	}
 	ticked := func(more func()) {
 		t.Helper()
-		before := eventOf(t, api, "jumpy", "minutely").Results
+		before := eventOf(t, s.API, "jumpy", "minutely").Results
 		more()
 		harness.Until(t, 20*time.Second, "the minutely check ran", func() (string, bool) {
-			n := eventOf(t, api, "jumpy", "minutely").Results
+			n := eventOf(t, s.API, "jumpy", "minutely").Results
 			return fmt.Sprint(n), n > before
 		})
 	}
@@ -130,17 +129,17 @@ func TestClockJumps(t *testing.T) {
 		ofServer.setAhead(jump)
 		counter.AwaitRuns(4)
 	}
-	awaitAllResults(t, api, "jumpy", "count", counter)
+	awaitAllResults(t, s.API, "jumpy", "count", counter)
 
 	equal(t, "sessions began after the first", s.Metric("muster_session_handshakes_total", `outcome="welcome"`), welcomes)
 	for _, check := range []string{model.KeepaliveCheckName, "count", "minutely"} {
-		got := statusChanges(t, api, "jumpy", check)
+		got := statusChanges(t, s.API, "jumpy", check)
 		assert(t, len(got) == 0, "%s was judged anew: %+v", check, got)
 	}
-	for _, p := range problemsOf(t, api, "jumpy") {
+	for _, p := range problemsOf(t, s.API, "jumpy") {
 		assert(t, p.Check == "clock", "a problem without a cause: %+v", p)
 	}
-	if e := eventOf(t, api, model.ServerNodeName, "muster-sessions"); e.Status != model.OK {
+	if e := eventOf(t, s.API, model.ServerNodeName, "muster-sessions"); e.Status != model.OK {
 		t.Errorf("the server speaks of lost sessions: %+v", e)
 	}
 }

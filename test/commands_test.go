@@ -205,7 +205,6 @@ func descendants(pid int) map[int]process {
 func TestMisbehavingCommands(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	a := s.NewAgent("busy", "--max-concurrent", "6")
 	dir := t.TempDir()
 	beats := filepath.Join(dir, "beats")
@@ -230,7 +229,7 @@ func TestMisbehavingCommands(t *testing.T) {
 	small := peakMemory(t, a.PID())
 
 	for _, b := range bad {
-		e := awaitEvent(t, api, "busy", b.name, b.name+" has a result", func(e v1.Event) bool { return e.Results > 0 })
+		e := awaitEvent(t, s.API, "busy", b.name, b.name+" has a result", func(e v1.Event) bool { return e.Results > 0 })
 		assert(t, e.Status == b.status && len(e.Output) <= 64<<10,
 			"%s is %s with %d bytes", b.name, e.Status, len(e.Output))
 		expectTexts(t, e.Output, b.says...)
@@ -250,7 +249,7 @@ func TestMisbehavingCommands(t *testing.T) {
 		refuseTexts(t, text, "was OK")
 		return text, strings.Contains(text, "WARNING, the first result")
 	})
-	first := statusChanges(t, api, "busy", "flood")
+	first := statusChanges(t, s.API, "busy", "flood")
 	assert(t, len(first) == 1 && first[0].Previous == nil, "history of a first result: %+v", first)
 	a.Stop()
 }
@@ -305,7 +304,6 @@ func TestRunAs(t *testing.T) {
 	}
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	a := s.NewAgent("rooted")
 	a.Process = harness.Launch(t, []string{
 		"MUSTER_TOKEN=" + a.Token, "LANG=C.UTF-8", "TZ=UTC", "HTTPS_PROXY=http://ann:s3cret@127.0.0.1:9", "NO_PROXY=127.0.0.1", "AWS_SECRET_ACCESS_KEY=s3cret",
@@ -341,7 +339,7 @@ func TestRunAs(t *testing.T) {
 `)
 	result := func(check string) v1.Event {
 		t.Helper()
-		e := awaitEvent(t, api, "rooted", check, check+" has a result", func(e v1.Event) bool { return e.Results > 0 })
+		e := awaitEvent(t, s.API, "rooted", check, check+" has a result", func(e v1.Event) bool { return e.Results > 0 })
 		return e
 	}
 	if e := result("id"); !strings.HasPrefix(e.Output, nobody.Uid+" "+nobody.Gid+" groups: ") || strings.Contains(e.Output, " 0") {

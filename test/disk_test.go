@@ -248,14 +248,13 @@ func TestDiskProbeOnFullDisk(t *testing.T) {
 	mount := t.TempDir()
 	mountTmpfs(t, mount, "4m")
 	s := harness.StartServer(t)
-	api := s.API
 	a := s.NewAgent("filling")
 	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: room}\nspec:\n  targets: {nodes: [filling]}\n  interval: 1s\n" +
 		"  probe: {name: disk, args: {path: " + mount + ", warn: 20%, crit: 10%}}\n")
 	a.Start()
 	becomes := func(status model.Status, problem bool) {
 		t.Helper()
-		awaitEvent(t, api, "filling", "room", "the event is "+status.String(), func(e v1.Event) bool { return e.Results > 0 && e.Status == status && (e.Problem != nil) == problem })
+		awaitEvent(t, s.API, "filling", "room", "the event is "+status.String(), func(e v1.Event) bool { return e.Results > 0 && e.Status == status && (e.Problem != nil) == problem })
 	}
 	becomes(model.OK, false)
 	filler := filepath.Join(mount, "filler")

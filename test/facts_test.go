@@ -40,7 +40,6 @@ func TestFleetFactChange(t *testing.T) {
 	}
 	fleet := harness.Fleet{Agents: agents, Checks: 1, Interval: 5 * time.Second}
 	s := harness.StartFleet(t, fleet)
-	api := s.API
 	s.Apply(`{apiVersion: muster/v1, kind: Group, metadata: {name: old, namespace: load}, spec: {where: 'node.facts.kernel == "6.1"'}}
 ---
 {apiVersion: muster/v1, kind: Group, metadata: {name: new, namespace: load}, spec: {where: 'node.facts.kernel == "6.12" && int(node.facts.cpus) > 4'}}
@@ -59,7 +58,7 @@ func TestFleetFactChange(t *testing.T) {
 	playLoad(t, cfg)
 	until := func(group string, want int) {
 		t.Helper()
-		awaitEqual(t, fmt.Sprintf("group %s has %d members", group, want), want, func() int { return memberCount(t, api, group) })
+		awaitEqual(t, fmt.Sprintf("group %s has %d members", group, want), want, func() int { return memberCount(t, s.API, group) })
 	}
 	until("old", agents)
 	work := func(name string) float64 { return s.Metric("muster_plan_" + name) }
@@ -124,7 +123,6 @@ func TestGroupsRequestedByAgent(t *testing.T) {
 func TestPropertiesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	s.StartAgent("victim")
 	trap := filepath.Join(t.TempDir(), "trapped")
 	values := map[string]string{
@@ -167,7 +165,7 @@ func TestPropertiesAreNotExecuted(t *testing.T) {
 	s.Apply(yaml.String())
 	for name, value := range values {
 		for _, where := range []string{"bare", "double", "single", "within", "variable", "env", "list"} {
-			e := awaitEvent(t, api, "victim", name+"-"+where, name+"-"+where+" has a result", func(e v1.Event) bool { return e.Results > 0 })
+			e := awaitEvent(t, s.API, "victim", name+"-"+where, name+"-"+where+" has a result", func(e v1.Event) bool { return e.Results > 0 })
 			want := value
 			if where == "within" {
 				want = "a" + value + "b"

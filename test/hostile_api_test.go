@@ -30,10 +30,9 @@ var open = map[string]bool{"/livez": true, "/readyz": true, "/api/v1/login": tru
 func TestEveryOperationNeedsToken(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
-	viewer, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
+	viewer, err := s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer})
 	testenv.NoError(t, err)
-	expired, err := api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1})
+	expired, err := s.API.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Admin, ExpiresIn: 1})
 	testenv.NoError(t, err)
 	one := &http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}}}
@@ -116,7 +115,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 	}
 
 	// A session ends with logout, at once, also for what is under way.
-	testenv.NoError(t, api.Access.Logout(t.Context()))
+	testenv.NoError(t, s.API.Access.Logout(t.Context()))
 	if code, _ := ask(two, "GET", "/api/v1/me", adminToken(t, s)); code != 401 {
 		t.Errorf("after logout: %d", code)
 	}

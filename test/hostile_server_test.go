@@ -32,8 +32,7 @@ func TestMaliciousServer(t *testing.T) {
 	a := s.NewAgent("busy")
 	s.Apply(busyCheck("beat", "1s", "5s", "date"))
 	a.Start()
-	api := s.API
-	results := func() uint64 { return eventOf(t, api, "busy", "beat").Results }
+	results := func() uint64 { return eventOf(t, s.API, "busy", "beat").Results }
 	harness.Until(t, 40*time.Second, "results come in", func() (string, bool) { return a.Log(), results() > 2 })
 	a.Stop()
 

@@ -23,7 +23,6 @@ func TestClonedIdentity(t *testing.T) {
 	t.Parallel()
 	const one, other = "3f2a91c0aaaaaaaaaaaaaaaaaaaaaaaa", "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-	api := s.API
 	first := s.NewAgent("image")
 	first.OnMachine(one, "boot-1")
 	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: where}\nspec:\n  targets: {nodes: [image]}\n  interval: 1s\n" +
@@ -31,8 +30,8 @@ func TestClonedIdentity(t *testing.T) {
 	first.Start()
 	results := func(more uint64) {
 		t.Helper()
-		want := eventOf(t, api, "image", "where").Results + more
-		awaitEvent(t, api, "image", "where", "results are applied", func(e v1.Event) bool { return e.Results >= want })
+		want := eventOf(t, s.API, "image", "where").Results + more
+		awaitEvent(t, s.API, "image", "where", "results are applied", func(e v1.Event) bool { return e.Results >= want })
 	}
 	results(1)
 	first.Stop()
@@ -54,13 +53,13 @@ func TestClonedIdentity(t *testing.T) {
 	if log := s.Log(); !strings.Contains(log, "two machines have one identity") || !strings.Contains(log, "node=image") {
 		t.Errorf("the server's log does not tell:\n%s", log)
 	}
-	got := statusChanges(t, api, "image", "where")
+	got := statusChanges(t, s.API, "image", "where")
 	assert(t, len(got) == 0, "the clone's results count: %+v", got)
-	if e := eventOf(t, api, "image", "where"); e.Status != model.OK || !strings.Contains(e.Output, one) {
+	if e := eventOf(t, s.API, "image", "where"); e.Status != model.OK || !strings.Contains(e.Output, one) {
 		t.Errorf("the check says %+v", e)
 	}
 	refuseTexts(t, first.Log(), "duplicate")
-	if n := len(problemsOf(t, api, "image")); n != 1 { // that of the event
+	if n := len(problemsOf(t, s.API, "image")); n != 1 { // that of the event
 		t.Errorf("%d problems", n)
 	}
 }
@@ -71,11 +70,10 @@ func TestClonedIdentity(t *testing.T) {
 func TestIndistinguishableAgents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-	api := s.API
 	first, runs := s.NewAgent("image"), s.Counter("count", "image")
 	first.Start()
 	runs.AwaitRuns(2)
-	awaitLastResult(t, api, "image", "count", runs)
+	awaitLastResult(t, s.API, "image", "count", runs)
 	first.Kill()
 	second := first.Clone()
 	runs.Unblock()
@@ -106,17 +104,17 @@ func TestIndistinguishableAgents(t *testing.T) {
 	}
 	again(first)
 	said(first, "(clone)", "another machine has the identity of node image")
-	awaitEvent(t, api, "image", model.BuiltinCheckName(model.IdentityCheck), "the node's event tells", func(e v1.Event) bool { return e.Status == model.Critical })
+	awaitEvent(t, s.API, "image", model.BuiltinCheckName(model.IdentityCheck), "the node's event tells", func(e v1.Event) bool { return e.Status == model.Critical })
 	runs.Block()
 	sleep(t.Context(), 2*time.Second) // until the second has sent what it ran
 	second.Kill()
 	again(first)
 	harness.Until(t, 30*time.Second, "every run of either is applied", func() (string, bool) {
-		e := eventOf(t, api, "image", "count")
+		e := eventOf(t, s.API, "image", "count")
 		require(t, e.Results <= runs.Runs(), "%d runs, %d results applied", runs.Runs(), e.Results)
 		return fmt.Sprintf("%d runs, %+v", runs.Runs(), e), e.Results == runs.Runs()
 	})
-	if e := eventOf(t, api, "image", "count"); e.Lost != 0 {
+	if e := eventOf(t, s.API, "image", "count"); e.Lost != 0 {
 		t.Errorf("%d results were lost", e.Lost)
 	}
 	expectNoBadFrames(t, s)
@@ -145,7 +143,6 @@ func TestCertificateRenewal(t *testing.T) {
 	t.Parallel()
 	const life = 12 * time.Second
 	s := harness.StartServer(t, "--certificate-life", life.String())
-	api := s.API
 	agent, runs := s.NewAgent("web01"), s.Counter("count", "web01")
 	agent.Start()
 	runs.AwaitRuns(1)
@@ -180,7 +177,7 @@ func TestCertificateRenewal(t *testing.T) {
 	agent.Start() // so that it need not wait long for its next attempt
 	s.Start()
 	renewed(expired)
-	awaitAllResults(t, api, "web01", "count", runs)
+	awaitAllResults(t, s.API, "web01", "count", runs)
 	if n := s.Metric("muster_certificate_renewals_total", `outcome="renewed_expired"`); n < 1 {
 		t.Errorf("%g renewals of what has expired are counted", n)
 	}
@@ -191,6 +188,6 @@ func TestCertificateRenewal(t *testing.T) {
 		n := s.Metric("muster_certificate_renewals_total", `outcome="barred"`) + s.Metric("muster_certificate_renewals_total", `outcome="unknown"`)
 		return fmt.Sprint(n), n > 0
 	})
-	e := eventOf(t, api, "web01", model.KeepaliveCheckName)
+	e := eventOf(t, s.API, "web01", model.KeepaliveCheckName)
 	assert(t, e.Results == 0, "the node is still there: %+v", e)
 }

@@ -147,13 +147,12 @@ func TestSmokeJoin(t *testing.T) {
 func TestRefusedJoin(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	once := joinWords(t, s, "--uses", "1")[1]
 	newJoiner(t).mustJoin(once)
 	newJoiner(t).expectRefusal(5, "was used 1 times, its limit", "join", once)
 
 	taken := joinWords(t, s)[1]
-	tokens, err := api.Enrolment.Tokens(t.Context())
+	tokens, err := s.API.Enrolment.Tokens(t.Context())
 	testenv.NoError(t, err)
 	for _, token := range tokens.Items {
 		s.CLI("node", "token", "delete", token.ID)
@@ -402,7 +401,6 @@ func TestPendingDisabled(t *testing.T) {
 func TestPendingFlood(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	line := joinWords(t, s)[1]
 	const senders = 4
 	requests := 10_000
@@ -438,7 +436,7 @@ func TestPendingFlood(t *testing.T) {
 	assert(t, let+refused == int64(requests) && let <= 64,
 		"%d may wait, %d were refused, of %d", let, refused, requests)
 	var list v1.PendingList
-	list, err := api.Enrolment.Pending(t.Context())
+	list, err := s.API.Enrolment.Pending(t.Context())
 	assert(t, err == nil && int64(len(list.Items)) == let, "%d wait, %v", len(list.Items), err)
 	if n := s.Metric("muster_queue_overflow_total", `queue="pending"`); n != float64(refused) {
 		t.Errorf("the metric counts %v refused, want %d", n, refused)

@@ -33,10 +33,9 @@ func TestLoadRun(t *testing.T) {
 	dir := t.TempDir()
 	out, pid := filepath.Join(dir, "run.json"), filepath.Join(dir, "pid")
 	writeFile(t, pid, fmt.Appendln(nil, s.PID()))
-	ran := harness.Run(t, s.Env(), "load", "run", "--server", s.Plain, "--admin", "http://"+s.Admin, "--server-pid", pid,
+	harness.Run(t, s.Env(), "load", "run", "--server", s.Plain, "--admin", "http://"+s.Admin, "--server-pid", pid,
 		"--agents", "10", "--fleet", "20", "--checks", "5", "--interval", "1s", "--duration", "3s", "--warmup", "1s", "--max-lag", "1h",
-		"--pages", "5", "--goal", "rate=1", "--goal", "page-p99=60000", "--title", "tiny", "--out", out)
-	ran.Expect(0, "nothing lost, nothing twice")
+		"--pages", "5", "--goal", "rate=1", "--goal", "page-p99=60000", "--title", "tiny", "--out", out).Expect(0, "nothing lost, nothing twice")
 	rep, err := report.Read(out)
 	testenv.NoError(t, err)
 	b := rep.Balance
@@ -231,8 +230,7 @@ func TestLoadStageRefusals(t *testing.T) {
 		{[]string{stageScenario(t, "stage:api", "")}, 2, "session, journal, view, spine, reactions, planner"},
 		{[]string{stageScenario(t, "stage:journal", ""), "--server", "127.0.0.1:1"}, 2, "--server is for a server"},
 	} {
-		ran := harness.Run(t, []string{"TMPDIR=" + temp}, append([]string{"load", "run", "--out", filepath.Join(temp, "report")}, c.args...)...)
-		ran.Expect(c.code, c.want)
+		harness.Run(t, []string{"TMPDIR=" + temp}, append([]string{"load", "run", "--out", filepath.Join(temp, "report")}, c.args...)...).Expect(c.code, c.want)
 	}
 	left, _ := os.ReadDir(temp)
 	assert(t, len(left) == 0, "left behind: %v", left)

@@ -78,8 +78,7 @@ func TestLoadRefusals(t *testing.T) {
 		{"load run sensu-4000x40x5", model.NotFound.Exit(), "did you mean sensu-4000x40x5s?"},
 		{"load show muster-overload-soak", model.Invalid.Exit(), "muster-overload has no soak form"},
 	} {
-		ran := harness.Run(t, append(os.Environ(), "TMPDIR="+dir), strings.Fields(c.args)...)
-		ran.Expect(c.code, c.says)
+		harness.Run(t, append(os.Environ(), "TMPDIR="+dir), strings.Fields(c.args)...).Expect(c.code, c.says)
 	}
 }
 

@@ -317,8 +317,7 @@ func TestRefusedServerAddresses(t *testing.T) {
 		"muster":              `server address "muster" has no port: write muster:8443`,
 		"https://muster:8443": "agents speak no HTTP, write muster:8443",
 	} {
-		r := harness.Run(t, nil, "agent", "--state-dir", t.TempDir(), "--server", server)
-		r.Expect(2, says, "write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")
+		harness.Run(t, nil, "agent", "--state-dir", t.TempDir(), "--server", server).Expect(2, says, "write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")
 	}
 	p := harness.Launch(t, nil, "server", "--data", t.TempDir(), "--agent-servers", "::1:8443", "--proxy-from", "10.0.0.0/33,0.0.0.0/0")
 	p.AwaitExit(2)
@@ -342,8 +341,7 @@ func TestServerNameNotInCertificate(t *testing.T) {
 	s.Start()
 
 	where := []string{"--server", "https://" + s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt")}
-	r := harness.Run(t, s.Env(), append(where, "status")...)
-	r.Expect(9, "muster: the server's certificate does not name 127.0.0.5, by which it was reached; it names 127.0.0.1, ::1, localhost, web1.test\n",
+	harness.Run(t, s.Env(), append(where, "status")...).Expect(9, "muster: the server's certificate does not name 127.0.0.5, by which it was reached; it names 127.0.0.1, ::1, localhost, web1.test\n",
 		"restart the server with --advertise web1.test,127.0.0.5 (its CA stays: nobody joins or logs in again)\n")
 	resolved := []string{"--resolve", "muster.example.org:" + port + ":127.0.0.5", "https://muster.example.org:" + port + "/livez", "--cacert", filepath.Join(s.Data, "pki", "ca.crt")}
 	curl(t, 60, resolved...)
@@ -380,8 +378,7 @@ func TestServerWithNewCA(t *testing.T) {
 	s.Start()
 	a.AwaitLog("the server at "+s.Listen+" is not the one that this machine joined: it shows a certificate of the CA sha256:", "this machine's server has the CA sha256:",
 		"if the server lost its DATA/pki, bring that back from the backup and restart it", "muster-agent reset-identity")
-	r := harness.Run(t, s.Env(), "status")
-	r.Expect(9, "and only that of the CA sha256:", "if it lost its DATA/pki: bring that back from the backup")
+	harness.Run(t, s.Env(), "status").Expect(9, "and only that of the CA sha256:", "if it lost its DATA/pki: bring that back from the backup")
 	s.Stop()
 	testenv.NoError(t, os.RemoveAll(pki))
 	move(kept, pki)

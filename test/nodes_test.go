@@ -28,14 +28,13 @@ import (
 func TestRenameNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	a, runs := s.NewAgent("old"), s.Counter("count", "old")
 	runs.Exit(1) // a problem opens
 	s.Apply("apiVersion: muster/v1\nkind: Property\nmetadata: {name: p}\nspec: {scope: 'node:old', value: 7}")
 	a.Start()
 	runs.AwaitRuns(2)
 	harness.Until(t, 20*time.Second, "its results are there", func() (string, bool) {
-		e, err := api.Events.Get(t.Context(), "default", "old", "count")
+		e, err := s.API.Events.Get(t.Context(), "default", "old", "count")
 		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results >= 2
 	})
 	said := s.CLI("node", "rename", "old", "new", "-m", "moved to the shop")
@@ -45,7 +44,7 @@ func TestRenameNode(t *testing.T) {
 	runs.AwaitRuns(2)
 	runs.Block()
 	harness.Until(t, 20*time.Second, "every run is applied, under the new name", func() (string, bool) {
-		e, err := api.Events.Get(t.Context(), "default", "new", "count")
+		e, err := s.API.Events.Get(t.Context(), "default", "new", "count")
 		return fmt.Sprintf("%d runs, %+v, %v", runs.Runs(), e, err), err == nil && e.Results == runs.Runs() && e.Lost == 0
 	})
 	s.Try("why", "new/count").Expect(0, "new")
@@ -54,7 +53,7 @@ func TestRenameNode(t *testing.T) {
 	assert(t, regexp.MustCompile(`OPEN CRITICAL +new +count`).MatchString(out), "get problems:\n%s", out)
 	s.Try("describe", "event", "new/count").Expect(0, "WARNING, the first result")
 	s.Try("why", "old").Expect(3, `no node "old" any more: admin renamed it new at `)
-	if _, err := api.Events.Get(t.Context(), "default", "old", "count"); err == nil {
+	if _, err := s.API.Events.Get(t.Context(), "default", "old", "count"); err == nil {
 		t.Error("there is an event under the old name")
 	}
 	runs.Unblock()
@@ -66,7 +65,6 @@ func TestRenameNode(t *testing.T) {
 func TestReplaceAndRetireNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	told := filepath.Join(t.TempDir(), "told")
 	s.Apply(fmt.Sprintf("apiVersion: muster/v1\nkind: Handler\nmetadata: {name: tell}\nspec: {command: %q}", "cat >>"+told+"; echo >>"+told))
 	first, runs := s.NewAgent("web01"), s.Counter("count", "web01", "  alert: {handlers: [tell]}")
@@ -74,7 +72,7 @@ func TestReplaceAndRetireNode(t *testing.T) {
 	first.Start()
 	applied := func() (results uint64) {
 		harness.Until(t, 30*time.Second, "results are applied", func() (string, bool) {
-			e, err := api.Events.Get(t.Context(), "default", "web01", "count")
+			e, err := s.API.Events.Get(t.Context(), "default", "web01", "count")
 			results = e.Results
 			return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > 0 && e.Lost == 0
 		})
@@ -99,13 +97,13 @@ func TestReplaceAndRetireNode(t *testing.T) {
 	first.Kill()
 	runs.AwaitRuns(2)
 	harness.Until(t, 30*time.Second, "the new machine's results go on with the node's event", func() (string, bool) {
-		e, err := api.Events.Get(t.Context(), "default", "web01", "count")
+		e, err := s.API.Events.Get(t.Context(), "default", "web01", "count")
 		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > was+1 && e.Lost == 0
 	})
 	first.Start()
 	first.AwaitLog("(replaced)", "new disk")
 	first.Kill()
-	problem := problemsOf(t, api, "web01")
+	problem := problemsOf(t, s.API, "web01")
 	require(t, len(problem) == 1, "problems: %+v", problem)
 
 	s.Try("node", "retire", "web01", "-m", "scrapped", "--yes").Expect(0, "node/web01 retired")
@@ -135,7 +133,6 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 		t.Skip("waits for more than a minute: forgetAfter is at least that")
 	}
 	s := harness.StartServer(t)
-	api := s.API
 	var token struct{ Token string }
 	told := filepath.Join(t.TempDir(), "told")
 	s.Apply(fmt.Sprintf("{kind: Handler, metadata: {name: cmdb}, spec: {command: 'cat >> %s'}}", told))
@@ -147,7 +144,7 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	there := func(want bool) {
 		t.Helper()
 		harness.Until(t, 120*time.Second, fmt.Sprintf("the node is there: %v", want), func() (string, bool) {
-			list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Limit: 10})
+			list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Limit: 10})
 			ok := slices.ContainsFunc(list.Items, func(n v1.NodeState) bool { return n.Name == "worker" && n.Connected })
 			gone := !slices.ContainsFunc(list.Items, func(n v1.NodeState) bool { return n.Name == "worker" })
 			return fmt.Sprintf("%+v, %v", list, err), err == nil && (want && ok || !want && gone)
@@ -158,7 +155,7 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	s.Apply("{kind: Node, metadata: {name: worker}, spec: {}}") // its file takes away nothing of what the token gave
 	a.Stop()
 	s.AwaitOutput("describe node worker", "stopped on purpose")
-	got := problemsOf(t, api, "worker")
+	got := problemsOf(t, s.API, "worker")
 	assert(t, len(got) == 0, "somebody is alarmed: %+v", got)
 	there(false)
 	// Who was named hears so, once.
@@ -237,7 +234,6 @@ func TestFleetLifecycle(t *testing.T) {
 	const each, stay = 100, 1700 // of stay, the first hundred are renamed
 	fleet := harness.Fleet{Agents: 2000, Checks: 2, Interval: 4 * time.Second}
 	s := harness.StartFleet(t, fleet)
-	api := s.API
 	harness.LogFigure(t, "%d simulated agents with %d checks each, every %s; %d are renamed, %d get another machine, %d are retired", fleet.Agents, fleet.Checks, fleet.Interval, each, each, 2*each)
 
 	play := func(cfg load.Config, first, agents int) (begun <-chan struct{}, end chan loadResult, stop func()) {
@@ -265,7 +261,7 @@ func TestFleetLifecycle(t *testing.T) {
 	numbers := map[string]uint64{}
 	for i := range 3 * each {
 		name := simulated.NodeName(stay + i)
-		list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: name, Limit: 1})
+		list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: name, Limit: 1})
 		require(t, err == nil && len(list.Items) == 1, "%s: %+v, %v", name, list, err)
 		numbers[name] = uint64(list.Items[0].ID)
 	}
@@ -292,7 +288,7 @@ func TestFleetLifecycle(t *testing.T) {
 	work("renamed", func() {
 		for i := range each {
 			name := simulated.NodeName(i)
-			if _, err := api.Nodes.Rename(t.Context(), "load", name, v1.NodeRename{To: "new-" + name, Message: "moved"}); err != nil {
+			if _, err := s.API.Nodes.Rename(t.Context(), "load", name, v1.NodeRename{To: "new-" + name, Message: "moved"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -311,7 +307,7 @@ func TestFleetLifecycle(t *testing.T) {
 	work("replaced", func() {
 		for i := range each {
 			name := simulated.NodeName(stay + i)
-			made, err := api.Nodes.Replace(t.Context(), "load", name, v1.NodeReplace{ExpiresIn: 600, Message: "new disk"})
+			made, err := s.API.Nodes.Replace(t.Context(), "load", name, v1.NodeReplace{ExpiresIn: 600, Message: "new disk"})
 			testenv.NoError(t, err)
 			token, err := pki.ParseToken(made.Token)
 			testenv.NoError(t, err)
@@ -331,7 +327,7 @@ func TestFleetLifecycle(t *testing.T) {
 		for i := first; i < first+each; i++ {
 			r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: "load", Name: simulated.NodeName(stay + i)})
 		}
-		if _, err := api.Nodes.Retire(t.Context(), r); err != nil {
+		if _, err := s.API.Nodes.Retire(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -367,10 +363,10 @@ func TestFleetLifecycle(t *testing.T) {
 		b.Sent, b.Acknowledged, b.Refused, b.Missing, b.Compared, b.Differ)
 	kept := ofReplaced()
 	assert(t, kept >= had && had != 0, "%d events of nodes with another machine are left of %d", kept, had)
-	if list, err := api.Nodes.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
+	if list, err := s.API.Nodes.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
 		t.Errorf("%d tombstones, %v; want %d of nodes, and %d of machines that were replaced", list.All, err, 2*each, each)
 	}
-	if list, err := api.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1}); err != nil || len(list.Items) != 1 || list.Items[0].Heard.IsZero() {
+	if list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1}); err != nil || len(list.Items) != 1 || list.Items[0].Heard.IsZero() {
 		t.Errorf("under its new name: %+v, %v", list, err)
 	}
 }

@@ -203,19 +203,18 @@ func TestFlappingCheck(t *testing.T) {
 		fmt.Sprintf("---\nkind: Check\nmetadata: {name: link}\nspec:\n  targets: {nodes: [web01]}\n  interval: 1s\n  alert: {flapping: {start: 50, end: 25}}\n"+
 			"  command: 'test -e %[1]s && exit 0; if test -e %[1]s.up; then rm %[1]s.up; echo down; exit 2; fi; touch %[1]s.up; echo up'\n", at))
 	s.StartAgent("web01")
-	api := s.API
-	awaitEvent(t, api, "web01", "link", "it flaps", func(e v1.Event) bool { return e.State == "flapping" })
+	awaitEvent(t, s.API, "web01", "link", "it flaps", func(e v1.Event) bool { return e.State == "flapping" })
 	before := len(book.kinds("link"))
-	ran := eventOf(t, api, "web01", "link").Results
-	awaitEvent(t, api, "web01", "link", "ten more results", func(e v1.Event) bool { return e.Results >= ran+10 })
-	if e := eventOf(t, api, "web01", "link"); e.State != "flapping" || e.Problem == nil {
+	ran := eventOf(t, s.API, "web01", "link").Results
+	awaitEvent(t, s.API, "web01", "link", "ten more results", func(e v1.Event) bool { return e.Results >= ran+10 })
+	if e := eventOf(t, s.API, "web01", "link"); e.State != "flapping" || e.Problem == nil {
 		t.Errorf("%+v", e)
 	}
 	more := book.kinds("link")[before:]
 	assert(t, len(more) <= 1, "while it flapped were told %q", more)
 	s.Try("describe", "event", "web01/link").Expect(0, "flap")
 	writeFile(t, at, "")
-	awaitEvent(t, api, "web01", "link", "it is steady again", func(e v1.Event) bool { return e.State != "flapping" && e.Problem == nil })
+	awaitEvent(t, s.API, "web01", "link", "it is steady again", func(e v1.Event) bool { return e.State != "flapping" && e.Problem == nil })
 	harness.Until(t, time.Minute, "its end is told", func() (string, bool) {
 		told := book.kinds("link")
 		return fmt.Sprint(told), len(told) > 0 && told[len(told)-1] == "closed"

@@ -152,15 +152,14 @@ func TestServerOutage(t *testing.T) {
 	}
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "4s", "--reconnect-grace", "60s")
-	api := s.API
 	stays, restarts := s.NewAgent("stays"), s.NewAgent("restarts")
 	count, flips := s.Counter("count", "stays"), s.Counter("flips", "restarts")
 	stays.Start()
 	restarts.Start()
 	count.AwaitRuns(1)
 	flips.AwaitRuns(1)
-	awaitAllResults(t, api, "stays", "count", count)
-	awaitAllResults(t, api, "restarts", "flips", flips)
+	awaitAllResults(t, s.API, "stays", "count", count)
+	awaitAllResults(t, s.API, "restarts", "flips", flips)
 
 	s.Kill()
 	sleep(t.Context(), harness.Duration(t, 10*time.Second, time.Minute)) // 10 s after a session results are still live
@@ -175,8 +174,8 @@ func TestServerOutage(t *testing.T) {
 	restarts.Start()
 	flips.AwaitRuns(2) // live again, and newer: they go first
 	s.Start()
-	awaitAllResults(t, api, "stays", "count", count)
-	awaitAllResults(t, api, "restarts", "flips", flips)
+	awaitAllResults(t, s.API, "stays", "count", count)
+	awaitAllResults(t, s.API, "restarts", "flips", flips)
 
 	text := ""
 	harness.Until(t, 20*time.Second, "history has the late results", func() (string, bool) {
@@ -186,14 +185,14 @@ func TestServerOutage(t *testing.T) {
 	late := s.Metric("muster_event_signals_total", `outcome="late"`)
 	assert(t, late >= 3, "%g results were late", late)
 	for _, e := range [][2]string{{"stays", "count"}, {"restarts", "flips"}, {"stays", model.KeepaliveCheckName}, {"restarts", model.KeepaliveCheckName}} {
-		if got := statusChanges(t, api, e[0], e[1]); len(got) != 0 {
+		if got := statusChanges(t, s.API, e[0], e[1]); len(got) != 0 {
 			t.Errorf("%s/%s was judged anew: %+v", e[0], e[1], got)
 		}
-		if now := eventOf(t, api, e[0], e[1]); now.Status != model.OK || now.Lost != 0 {
+		if now := eventOf(t, s.API, e[0], e[1]); now.Status != model.OK || now.Lost != 0 {
 			t.Errorf("%s/%s is %+v", e[0], e[1], now)
 		}
 	}
-	if got := append(problemsOf(t, api, "stays"), problemsOf(t, api, "restarts")...); len(got) != 0 {
+	if got := append(problemsOf(t, s.API, "stays"), problemsOf(t, s.API, "restarts")...); len(got) != 0 {
 		t.Errorf("problems: %s", fmt.Sprint(got))
 	}
 }

@@ -187,7 +187,6 @@ func TestCallbackForMessageGroup(t *testing.T) {
 		t.Run(service.name, func(t *testing.T) {
 			t.Parallel()
 			p := startPaged(t, &service, pageGroups)
-			api := p.API
 			all := []string{"web1", "web2", "web3", "web4", "web5"}
 			p.fireAlert("Disk", all...)
 			group := p.nextKey(p.opened)
@@ -202,12 +201,12 @@ func TestCallbackForMessageGroup(t *testing.T) {
 			p.expectAcknowledged("disk", false, all...)
 			p.callBack("acknowledge", group)
 			p.fireAlert("Disk", "web6") // of the group, and nobody there has seen it
-			awaitEvent(t, api, "web6", "disk", "web6 has it too", func(e v1.Event) bool { return e.Problem != nil })
+			awaitEvent(t, p.API, "web6", "disk", "web6 has it too", func(e v1.Event) bool { return e.Problem != nil })
 			p.expectAcknowledged("disk", true, all...)
 			p.expectAcknowledged("disk", false, "web6")
 			p.callBack("resolve", group)
 			for _, node := range all {
-				e := eventOf(t, api, node, "disk")
+				e := eventOf(t, p.API, node, "disk")
 				assert(t, e.Problem == nil && e.Status == model.OK, "%s: %+v %+v", node, e, e.Problem)
 			}
 			p.expectAcknowledged("load", false, "web1")
@@ -223,18 +222,17 @@ func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 		t.Run(service.name, func(t *testing.T) {
 			t.Parallel()
 			p := startPaged(t, &service, pageGroups)
-			api := p.API
 			p.fireAlert("Disk", "web1")
 			key := p.nextKey(p.opened)
 			p.CLI("event", "ack", "web1/disk", "--for", "1s", "-m", "on it")
 			equal(t, "key that opened after a second", p.nextKey(p.opened), key+".1")
 			equal(t, "key that the acknowledgement ended", p.nextKey(p.ended), key)
 			p.callBack("resolve", key)
-			require(t, eventOf(t, api, "web1", "disk").Problem != nil, "the end of %s, which is over, ended the problem", key)
+			require(t, eventOf(t, p.API, "web1", "disk").Problem != nil, "the end of %s, which is over, ended the problem", key)
 			p.callBack("acknowledge", key+".1")
 			p.expectAcknowledged("disk", true, "web1")
 			p.callBack("resolve", key+".1")
-			assert(t, eventOf(t, api, "web1", "disk").Problem == nil, "the problem is open")
+			assert(t, eventOf(t, p.API, "web1", "disk").Problem == nil, "the problem is open")
 			equal(t, "key that ended", p.nextKey(p.ended), key+".1")
 		})
 	}

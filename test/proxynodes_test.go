@@ -83,7 +83,6 @@ func TestRoundRobin(t *testing.T) {
 	}
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s", "--reconnect-grace", "1s")
-	api := s.API
 	ran := filepath.Join(t.TempDir(), "ran")
 	s.Apply(switches + fmt.Sprintf(`{kind: Check, metadata: {name: ping},
   spec: {targets: {nodes: [poller1, poller2]}, proxy: {where: node.labels.kind == "switch"}, roundRobin: true, interval: 2s, timeout: 1s, command: 'echo "$MUSTER_NODE" >>%s; echo "{{ .props.address }} answers"'}}
@@ -102,7 +101,7 @@ func TestRoundRobin(t *testing.T) {
 		seen := map[string]bool{}
 		harness.Until(t, 40*time.Second, why, func() (string, bool) {
 			for _, node := range []string{"switch1", "switch2"} {
-				if e := eventOf(t, api, node, "ping"); e.Status == model.OK && strings.HasSuffix(e.Output, " answers") {
+				if e := eventOf(t, s.API, node, "ping"); e.Status == model.OK && strings.HasSuffix(e.Output, " answers") {
 					seen[node+" by "+e.RanBy] = true
 				}
 			}
@@ -123,9 +122,9 @@ func TestRoundRobin(t *testing.T) {
 
 	// One hangs: its session is there, and its turns go to the other.
 	one.Signal(syscall.SIGSTOP)
-	was := [2]uint64{eventOf(t, api, "switch1", "ping").Results, eventOf(t, api, "switch2", "ping").Results}
+	was := [2]uint64{eventOf(t, s.API, "switch1", "ping").Results, eventOf(t, s.API, "switch2", "ping").Results}
 	harness.Until(t, 40*time.Second, "the other takes over from one that hangs", func() (string, bool) {
-		a, b := eventOf(t, api, "switch1", "ping"), eventOf(t, api, "switch2", "ping")
+		a, b := eventOf(t, s.API, "switch1", "ping"), eventOf(t, s.API, "switch2", "ping")
 		return fmt.Sprintf("%+v\n%+v", a, b), a.RanBy == "poller2" && b.RanBy == "poller2" && a.Results >= was[0]+3 && b.Results >= was[1]+3
 	})
 	one.Signal(syscall.SIGCONT)
@@ -133,13 +132,13 @@ func TestRoundRobin(t *testing.T) {
 
 	// One is gone.
 	two.Kill()
-	was = [2]uint64{eventOf(t, api, "switch1", "ping").Results, eventOf(t, api, "switch2", "ping").Results}
+	was = [2]uint64{eventOf(t, s.API, "switch1", "ping").Results, eventOf(t, s.API, "switch2", "ping").Results}
 	harness.Until(t, 40*time.Second, "the other takes over from one that is gone", func() (string, bool) {
-		a, b := eventOf(t, api, "switch1", "ping"), eventOf(t, api, "switch2", "ping")
+		a, b := eventOf(t, s.API, "switch1", "ping"), eventOf(t, s.API, "switch2", "ping")
 		return fmt.Sprintf("%+v\n%+v", a, b), a.RanBy == "poller1" && b.RanBy == "poller1" && a.Results >= was[0]+3 && b.Results >= was[1]+3
 	})
 	one.Kill()
-	awaitEvent(t, api, "switch1", "ping", "nobody is there", func(e v1.Event) bool {
+	awaitEvent(t, s.API, "switch1", "ping", "nobody is there", func(e v1.Event) bool {
 		return e.Status == model.Unknown && e.Output == "no member of ping's targets is connected" && e.RanBy == ""
 	})
 	s.Try("status").Expect(0, "check ping: no member of ping's targets is connected")

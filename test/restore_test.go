@@ -28,12 +28,11 @@ func TestRestoreFromBackup(t *testing.T) {
 	}
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	check := kind.Check().KindInfo
 	before := s.Counter("before", "web01")
 	agent := s.StartAgent("web01")
 	before.AwaitRuns(2)
-	awaitLastResult(t, api, "web01", "before", before)
+	awaitLastResult(t, s.API, "web01", "before", before)
 	kept := before.Runs() // what the copy knows
 
 	backup := filepath.Join(t.TempDir(), "backup")
@@ -44,16 +43,16 @@ func TestRestoreFromBackup(t *testing.T) {
 	before.Unblock()
 	since := s.Counter("since", "web01") // a check that the copy does not know
 	before.AwaitRuns(3)
-	awaitAllResults(t, api, "web01", "since", since)
-	awaitLastResult(t, api, "web01", "before", before)
+	awaitAllResults(t, s.API, "web01", "since", since)
+	awaitLastResult(t, s.API, "web01", "before", before)
 	acknowledged := before.Runs()
-	_, tag, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
+	_, tag, err := s.API.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
 	testenv.NoError(t, err)
-	events, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1})
+	events, err := s.API.Events.List(t.Context(), v1.EventFilter{Limit: 1})
 	require(t, err == nil && events.Next != "", "%+v %v", events, err)
-	checks, err := api.Resources.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, "")
+	checks, err := s.API.Resources.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, "")
 	require(t, err == nil && checks.Next != "", "%+v %v", checks, err)
-	changed, err := api.Resources.Changes(t.Context(), "", "", "", 1, "")
+	changed, err := s.API.Resources.Changes(t.Context(), "", "", "", 1, "")
 	require(t, err == nil && changed.Next != "", "%+v %v", changed, err)
 
 	s.Kill()
@@ -66,13 +65,13 @@ func TestRestoreFromBackup(t *testing.T) {
 
 	// As it is: nothing that agents hold is lost, and the command is named.
 	s.Start()
-	awaitEvent(t, api, "web01", "before", "what the agent holds is applied", func(e v1.Event) bool { return e.Results >= kept+held })
-	if e := eventOf(t, api, "web01", "before"); e.Results != kept+held || e.Output != fmt.Sprint("run ", before.Runs()) {
+	awaitEvent(t, s.API, "web01", "before", "what the agent holds is applied", func(e v1.Event) bool { return e.Results >= kept+held })
+	if e := eventOf(t, s.API, "web01", "before"); e.Results != kept+held || e.Output != fmt.Sprint("run ", before.Runs()) {
 		t.Errorf("%d runs were kept, %d held; %d results are applied, the last: %q", kept, held, e.Results, e.Output)
 	}
 	told := ""
 	harness.Until(t, 30*time.Second, "the server says that its data is an older copy", func() (string, bool) {
-		e := eventOf(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck))
+		e := eventOf(t, s.API, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck))
 		told = e.Output
 		return fmt.Sprintf("%+v", e), e.Status == model.Critical
 	})
@@ -89,7 +88,7 @@ func TestRestoreFromBackup(t *testing.T) {
 	agent.AwaitLog(`msg="assignment in force" checks=1 `)
 	after := s.Counter("after", "web01")
 	after.AwaitRuns(1)
-	awaitAllResults(t, api, "web01", "after", after)
+	awaitAllResults(t, s.API, "web01", "after", after)
 	if runs := since.Runs(); runs != 0 {
 		since.Block()
 		now := since.Runs()
@@ -97,29 +96,29 @@ func TestRestoreFromBackup(t *testing.T) {
 	}
 	before.Block()
 	harness.Until(t, 30*time.Second, "every run since is applied", func() (string, bool) {
-		e := eventOf(t, api, "web01", "before")
+		e := eventOf(t, s.API, "web01", "before")
 		want := kept + before.Runs() - acknowledged
 		return fmt.Sprintf("%d results, want %d; %q", e.Results, want, e.Output), e.Results == want && e.Output == fmt.Sprint("run ", before.Runs())
 	})
 	for what, err := range map[string]error{
 		"ETag": func() error {
-			body, _, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
+			body, _, err := s.API.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
 			if err != nil {
 				return nil //nolint:nilerr // reported as missing
 			}
-			_, err = api.Resources.Put(t.Context(), check, model.DefaultNamespaceName, "before", body, tag, "", 0, false, true)
+			_, err = s.API.Resources.Put(t.Context(), check, model.DefaultNamespaceName, "before", body, tag, "", 0, false, true)
 			return err
 		}(),
 		"token of events": func() error {
-			_, err := api.Events.List(t.Context(), v1.EventFilter{Limit: 1, After: events.Next})
+			_, err := s.API.Events.List(t.Context(), v1.EventFilter{Limit: 1, After: events.Next})
 			return err
 		}(),
 		"token of checks": func() error {
-			_, err := api.Resources.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, checks.Next)
+			_, err := s.API.Resources.List(t.Context(), check, "", v1.ResourceFilter{}, false, 1, checks.Next)
 			return err
 		}(),
 		"token of changes": func() error {
-			_, err := api.Resources.Changes(t.Context(), "", "", "", 1, changed.Next)
+			_, err := s.API.Resources.Changes(t.Context(), "", "", "", 1, changed.Next)
 			return err
 		}(),
 	} {
@@ -130,13 +129,13 @@ func TestRestoreFromBackup(t *testing.T) {
 		assert(t, err != nil && strings.Contains(err.Error(), want), "%s of the abandoned life: %v", what, err)
 	}
 	var made struct{ Status struct{ ID uint32 } }
-	body, _, err := api.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "after")
+	body, _, err := s.API.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "after")
 	testenv.NoError(t, err)
 	decodeJSON(t, body, &made)
 	assert(t, made.Status.ID >= intent.IDGap,
 		"the new check has id %d, which the abandoned life may have given", made.Status.ID)
-	awaitEvent(t, api, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the server has nothing more to say about that", func(e v1.Event) bool { return e.Status == model.OK })
-	got := statusChanges(t, api, "web01", model.KeepaliveCheckName)
+	awaitEvent(t, s.API, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "the server has nothing more to say about that", func(e v1.Event) bool { return e.Status == model.OK })
+	got := statusChanges(t, s.API, "web01", model.KeepaliveCheckName)
 	assert(t, len(got) == 0, "the living was reported: %+v", got)
 	refuseTexts(t, s.Log()+agent.Log(), "panic", "BUG")
 	agent.Stop()
@@ -152,12 +151,11 @@ func TestMachinesAfterRestore(t *testing.T) {
 	}
 	t.Parallel()
 	s := harness.StartServer(t, "--certificate-life", "12s")
-	api := s.API
 	known, runs := s.NewAgent("known"), s.Counter("count", "known")
 	later := s.Counter("later", "since")
 	known.Start()
 	runs.AwaitRuns(2)
-	awaitLastResult(t, api, "known", "count", runs)
+	awaitLastResult(t, s.API, "known", "count", runs)
 	copied := runs.Runs()
 	backup := filepath.Join(t.TempDir(), "backup")
 	s.Stop()
@@ -171,12 +169,12 @@ func TestMachinesAfterRestore(t *testing.T) {
 	scrappedAgent.Stop()
 	s.CLI("node", "retire", "scrapped", "-m", "sold")
 	later.AwaitRuns(2)
-	awaitLastResult(t, api, "since", "later", later)
+	awaitLastResult(t, s.API, "since", "later", later)
 	kept := later.Runs()
 	known.AwaitLog("certificate renewed")
 	runs.Unblock()
 	runs.AwaitRuns(2)
-	awaitLastResult(t, api, "known", "count", runs)
+	awaitLastResult(t, s.API, "known", "count", runs)
 	acknowledged := runs.Runs()
 
 	s.Stop()
@@ -191,7 +189,7 @@ func TestMachinesAfterRestore(t *testing.T) {
 	s.Try("doctor", "restored", "--data", s.Data).Expect(0, "begins a life of its own", "muster node accept --all-returning")
 	s.Start()
 	harness.Until(t, 90*time.Second, "what the known machine holds is applied", func() (string, bool) {
-		e := eventOf(t, api, "known", "count")
+		e := eventOf(t, s.API, "known", "count")
 		want := copied + runs.Runs() - acknowledged
 		require(t, e.Results <= want, "%d results, want %d", e.Results, want)
 		return fmt.Sprintf("%d results, want %d", e.Results, want), e.Results == want
@@ -210,7 +208,7 @@ func TestMachinesAfterRestore(t *testing.T) {
 		t.Errorf("accept says\n%s", out)
 	}
 	harness.Until(t, 90*time.Second, "what the machine that joined since holds is applied", func() (string, bool) {
-		e := eventOf(t, api, "since", "later")
+		e := eventOf(t, s.API, "since", "later")
 		want := later.Runs() - kept
 		require(t, e.Results <= want, "%d results, want %d", e.Results, want)
 		return fmt.Sprintf("%d results, want %d\n%s", e.Results, want, sinceAgent.Log()), e.Results == want

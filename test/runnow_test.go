@@ -54,21 +54,20 @@ func runLines(t *testing.T, text string) (list []v1.RunLine) {
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	startAgents(t, s, "web01", "web02")
 	dir := t.TempDir()
 	s.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: daily}, spec: {targets: {groups: [all]}, interval: 24h, command: "echo it is fine | tee -a ` + dir + `/$(date +%s%N)"}}`)
 	var before v1.Event
 	for _, node := range []string{"web01", "web02"} {
 		harness.Until(t, 60*time.Second, "the first result of "+node, func() (string, bool) {
-			before = eventOf(t, api, node, "daily")
+			before = eventOf(t, s.API, node, "daily")
 			return fmt.Sprint(before.Results), before.Results > 0
 		})
 	}
 	out := s.CLI("run", "daily", "--on", "web02")
 	expectTexts(t, out, "web02  it is fine\n", "1 node:  1 OK")
 	refuseTexts(t, out, "web01")
-	awaitEvent(t, api, "web02", "daily", "one result more", func(e v1.Event) bool { return e.Results == before.Results+1 })
+	awaitEvent(t, s.API, "web02", "daily", "one result more", func(e v1.Event) bool { return e.Results == before.Results+1 })
 	if out := s.CLI("run", "daily"); !strings.Contains(out, "2 nodes:  2 OK") { // wherever it is assigned
 		t.Errorf("run a check everywhere:\n%s", out)
 	}
@@ -183,7 +182,6 @@ func sleepingProcesses(dir string) (out []string) {
 func TestAgentRefusals(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
-	api := s.API
 	marks, evil := t.TempDir(), t.TempDir()
 	list := tempFile(t, "commands", "# what may run here\nuptime\n/usr/bin/uname\necho one | cat\n")
 	testenv.NoError(t, os.WriteFile(filepath.Join(evil, "uptime"), []byte("#!/bin/sh\ntouch "+marks+"/path\n"), 0o755))
@@ -203,12 +201,12 @@ func TestAgentRefusals(t *testing.T) {
 {apiVersion: muster/v1, kind: Check, metadata: {name: env}, spec: {targets: {nodes: [listed]}, interval: 24h, command: [uptime], env: {LD_PRELOAD: /tmp/x.so}}}
 `)
 	for _, name := range []string{"bad", "path", "env"} {
-		awaitEvent(t, api, "listed", name, "check "+name+" is refused", func(e v1.Event) bool {
+		awaitEvent(t, s.API, "listed", name, "check "+name+" is refused", func(e v1.Event) bool {
 			return e.Status == model.Unknown && strings.HasPrefix(e.Output, "refused on listed: the agent there runs only what its setting --allow-commands lists")
 		})
 	}
 	for _, node := range []string{"none", "audit", "listed"} {
-		awaitEvent(t, api, node, "good", "check good runs on "+node, func(e v1.Event) bool { return e.Status == model.OK && e.Results > 0 })
+		awaitEvent(t, s.API, node, "good", "check good runs on "+node, func(e v1.Event) bool { return e.Status == model.OK && e.Results > 0 })
 	}
 	expect := func(code int, says string, args ...string) {
 		t.Helper()
@@ -238,8 +236,7 @@ func TestRunPermissions(t *testing.T) {
 	s := harness.StartServer(t)
 	startAgents(t, s, "web01")
 	s.Apply(`{apiVersion: muster/v1, kind: Check, metadata: {name: daily}, spec: {targets: {groups: [all]}, interval: 24h, command: "echo fine"}}`)
-	api := s.API
-	awaitEvent(t, api, "web01", "daily", "the first result", func(e v1.Event) bool { return e.Results > 0 })
+	awaitEvent(t, s.API, "web01", "daily", "the first result", func(e v1.Event) bool { return e.Results > 0 })
 	token := func(args ...string) []string {
 		t.Helper()
 		return []string{"MUSTER_CONTEXT=" + s.Context, "MUSTER_TOKEN=" + strings.TrimSpace(s.CLI(append([]string{"auth", "token", "create"}, args...)...))}

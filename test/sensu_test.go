@@ -183,23 +183,22 @@ func TestSensuPassiveChecks(t *testing.T) {
 	password := tempFile(t, "password", "P@ssw0rd!")
 	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", password)
 	s.Apply("kind: Namespace\nmetadata: {name: default}\nspec: {limits: {passivePerNode: 2}}\n---\nkind: Handler\nmetadata: {name: mail}\nspec: {command: 'true'}\n")
-	api := s.API
 	say, alive := connectSensuAgent(t, listen, "web1")
 	say("event", `{"metadata":{"name":"Backup","namespace":"default"},"status":2,"output":"no space","handlers":["mail","nobody"],"interval":1}`)
 	say("event", `{"metadata":{"name":"queue","namespace":"default"},"status":0,"output":"fine","ttl":5,"interval":1}`)
-	awaitEvent(t, api, "web1", "backup", "the event, and its problem", func(e v1.Event) bool { return e.Output == "no space" && e.Status == model.Critical && e.Problem != nil })
+	awaitEvent(t, s.API, "web1", "backup", "the event, and its problem", func(e v1.Event) bool { return e.Output == "no space" && e.Status == model.Critical && e.Problem != nil })
 	s.Try("get", "check", "backup", "-o", "yaml").Expect(0, "passive: true", "- mail", `handler "nobody"`)
 	say("event", `{"metadata":{"name":"third","namespace":"default"},"status":0,"output":"one too many","interval":1}`)
 	harness.Until(t, 40*time.Second, "the limit is an event, and silence too", func() (string, bool) {
 		alive() // only of a node that is there a result is missed
-		limits, queue := eventOf(t, api, "web1", "limits"), eventOf(t, api, "web1", "queue")
+		limits, queue := eventOf(t, s.API, "web1", "limits"), eventOf(t, s.API, "web1", "queue")
 		return limits.Output + "\n" + queue.Output, strings.Contains(limits.Output, "passivePerNode; refused: third") && queue.Status != model.OK
 	})
 	s.Kill()
 	s.Start()
 	say, _ = connectSensuAgent(t, listen, "web1")
 	say("event", `{"metadata":{"name":"backup","namespace":"default"},"status":0,"output":"done","interval":1}`)
-	awaitEvent(t, api, "web1", "backup", "it goes on, and the problem ends", func(e v1.Event) bool { return e.Output == "done" && e.Problem == nil })
+	awaitEvent(t, s.API, "web1", "backup", "it goes on, and the problem ends", func(e v1.Event) bool { return e.Output == "done" && e.Problem == nil })
 }
 
 // Simulated Sensu agents register at a server, are asked for their checks, and what they sent is what the server

@@ -105,20 +105,19 @@ func TestReplacedSpool(t *testing.T) {
 			}
 			t.Parallel()
 			s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-			api := s.API
 			a, runs := s.NewAgent("disk"), s.Counter("count", "disk")
 			a.Start()
 			runs.AwaitRuns(2)
-			c.do(t, s, a, runs, func() { awaitLastResult(t, api, "disk", "count", runs) })
+			c.do(t, s, a, runs, func() { awaitLastResult(t, s.API, "disk", "count", runs) })
 			runs.AwaitRuns(2)
 			if c.lost {
-				awaitNewestResult(t, api, "disk", "count", runs)
+				awaitNewestResult(t, s.API, "disk", "count", runs)
 			} else {
-				awaitAllResults(t, api, "disk", "count", runs)
+				awaitAllResults(t, s.API, "disk", "count", runs)
 			}
 
 			s.AwaitOutput("describe event disk/"+model.KeepaliveCheckName, c.told)
-			e := eventOf(t, api, "disk", "count")
+			e := eventOf(t, s.API, "disk", "count")
 			assert(t, e.Lost == 0, "%d results were lost", e.Lost)
 			expectNoBadFrames(t, s)
 			welcomes := s.Metric("muster_session_handshakes_total")
@@ -154,26 +153,25 @@ func TestPoisonSignalInSpool(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-			api := s.API
 			a := s.NewAgent("poison")
 			small, big := s.Counter("small", "poison"), s.Counter("big", "poison", "  maxOutput: 1MiB")
 			s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: agent}\nspec: {targets: {nodes: [poison]}, interval: 1s, probe: {name: agent}}\n")
 			a.Start()
 			small.AwaitRuns(1)
 			big.AwaitRuns(1)
-			awaitAllResults(t, api, "poison", "big", big)
+			awaitAllResults(t, s.API, "poison", "big", big)
 
 			s.Kill()
 			big.Print(strings.Repeat("x", c.output) + "\n")
 			big.AwaitRuns(2)
 			s.Args = append(s.Args, c.limit...)
 			s.Start()
-			awaitAllResults(t, api, "poison", "small", small)
-			awaitEvent(t, api, "poison", "big", "a later result is kept", func(e v1.Event) bool { return strings.HasPrefix(e.Output, "xxx") })
+			awaitAllResults(t, s.API, "poison", "small", small)
+			awaitEvent(t, s.API, "poison", "big", "a later result is kept", func(e v1.Event) bool { return strings.HasPrefix(e.Output, "xxx") })
 			big.Block()
 			var refused float64
 			harness.Until(t, 30*time.Second, "every run is kept or refused", func() (string, bool) {
-				e := eventOf(t, api, "poison", "big")
+				e := eventOf(t, s.API, "poison", "big")
 				refused = s.Metric("muster_session_signals_total", `outcome="output"`)
 				return fmt.Sprintf("%d runs; %d kept, %g refused", big.Runs(), e.Results, refused), float64(e.Results)+refused == float64(big.Runs())
 			})
@@ -182,7 +180,7 @@ func TestPoisonSignalInSpool(t *testing.T) {
 				agent, server := strings.Contains(a.Log(), "server refused results"), strings.Contains(s.Log(), "refused a signal")
 				return fmt.Sprintf("agent %v, server %v", agent, server), agent == c.refused && server == c.refused
 			})
-			if e := eventOf(t, api, "poison", "small"); e.Lost != 0 {
+			if e := eventOf(t, s.API, "poison", "small"); e.Lost != 0 {
 				t.Errorf("%d small results were lost", e.Lost)
 			}
 			if !c.refused {
@@ -209,11 +207,10 @@ func TestDamagedSpool(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-			api := s.API
 			a, runs := s.NewAgent("bits"), s.Counter("count", "bits", "  maxOutput: 1MiB")
 			a.Start()
 			runs.AwaitRuns(1)
-			awaitAllResults(t, api, "bits", "count", runs)
+			awaitAllResults(t, s.API, "bits", "count", runs)
 			s.Kill()
 			runs.Print(incompressibleText(c.size))
 			runs.AwaitRuns(c.runs)
@@ -232,12 +229,12 @@ func TestDamagedSpool(t *testing.T) {
 			runs.AwaitRuns(2)
 			runs.Block()
 			// An agent that has tried for ten seconds may wait for up to a minute.
-			awaitEvent(t, api, "bits", "count", "what is behind the damage came through", func(e v1.Event) bool { return e.Output == fmt.Sprint("run ", runs.Runs()) })
+			awaitEvent(t, s.API, "bits", "count", "what is behind the damage came through", func(e v1.Event) bool { return e.Output == fmt.Sprint("run ", runs.Runs()) })
 			var e v1.Event
 			var lost uint64
 			harness.Until(t, 30*time.Second, "every run is applied or lost", func() (string, bool) {
-				e = eventOf(t, api, "bits", "count")
-				lost = e.Lost + eventOf(t, api, "bits", model.KeepaliveCheckName).Lost // its check may be lost with it
+				e = eventOf(t, s.API, "bits", "count")
+				lost = e.Lost + eventOf(t, s.API, "bits", model.KeepaliveCheckName).Lost // its check may be lost with it
 				return fmt.Sprintf("%d runs, %d results, %d lost", runs.Runs(), e.Results, lost), e.Results+lost >= runs.Runs()
 			})
 			assert(t, lost != 0 && lost <= 3 && e.Results+lost == runs.Runs(),
@@ -284,15 +281,14 @@ func incompressibleText(n int) string {
 func TestSpoolOverflow(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
-	api := s.API
 	a := s.NewAgent("full", "--spool-size", "1MiB")
 	small, big := s.Counter("small", "full"), s.Counter("big", "full", "  maxOutput: 1MiB")
 	s.Apply("apiVersion: muster/v1\nkind: Check\nmetadata: {name: agent}\nspec: {targets: {nodes: [full]}, interval: 1s, probe: {name: agent}}\n")
 	a.Start()
 	small.AwaitRuns(1)
 	big.AwaitRuns(1)
-	awaitAllResults(t, api, "full", "big", big)
-	awaitAllResults(t, api, "full", "small", small)
+	awaitAllResults(t, s.API, "full", "big", big)
+	awaitAllResults(t, s.API, "full", "small", small)
 
 	s.Kill()
 	big.Print(incompressibleText(100<<10) + "\n")
@@ -301,16 +297,16 @@ func TestSpoolOverflow(t *testing.T) {
 	small.Block()
 	sleep(t.Context(), time.Second) // until what runs has ended
 	s.Start()
-	e := awaitEvent(t, api, "full", "big", "every run of the one that prints is applied or gave way", func(e v1.Event) bool { return e.Results+e.Lost == big.Runs() })
+	e := awaitEvent(t, s.API, "full", "big", "every run of the one that prints is applied or gave way", func(e v1.Event) bool { return e.Results+e.Lost == big.Runs() })
 	if e.Lost < 4 || e.Lost > 6 || !strings.HasSuffix(e.Output, fmt.Sprint("run ", big.Runs())) {
 		t.Errorf("%d runs, %d lost, the last output ends in %q", big.Runs(), e.Lost, e.Output[max(0, len(e.Output)-20):])
 	}
-	awaitEvent(t, api, "full", "small", "every run of the other is applied", func(e v1.Event) bool { return e.Results == small.Runs() })
+	awaitEvent(t, s.API, "full", "small", "every run of the other is applied", func(e v1.Event) bool { return e.Results == small.Runs() })
 	var counted uint64
 	var entries []v1.Entry
 	harness.Until(t, 20*time.Second, "history tells of each that gave way", func() (string, bool) {
 		counted, entries = 0, nil
-		for _, entry := range eventChanges(t, api, model.DefaultNamespaceName, "full", "big") {
+		for _, entry := range eventChanges(t, s.API, model.DefaultNamespaceName, "full", "big") {
 			if entry.Kind == "lost" {
 				entries, counted = append(entries, entry), counted+entry.Count
 			}

@@ -210,7 +210,6 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
 	s := harness.StartFleet(t, fleet, "--journal-budget", "64MiB", "--snapshot-cycle", "2s", "--queues", "reactions=1048576")
-	api := s.API
 	release := holdHistory(t, s)
 	cfg := s.Load(fleet, 8*time.Second)
 	cfg.Output, cfg.Changes = 60_000, 0.5
@@ -219,7 +218,7 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 		why, _ := s.Ready()
 		return why, strings.Contains(why, "size budget") && strings.Contains(why, "It cannot be cut: history is ") && strings.Contains(why, "changes are made again from there")
 	})
-	st, err := api.Status(t.Context(), "")
+	st, err := s.API.Status(t.Context(), "")
 	r := st.Reactions
 	assert(t, err == nil && r.Rederiving && r.BehindBytes >= 16<<20 && r.BehindCommits != 0, "status: %+v, %v", r, err)
 	release()
@@ -227,12 +226,12 @@ func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
 	assert(t, e.err == nil && nothingLost(e.rep), "load run: %v, %+v", e.err, e.rep)
 	s.WaitReady(30 * time.Second)
 	harness.Until(t, 60*time.Second, "history has all", func() (string, bool) {
-		st, err := api.Status(t.Context(), "")
+		st, err := s.API.Status(t.Context(), "")
 		return fmt.Sprint(st.Reactions, err), err == nil && st.Reactions.Waiting == 0 && !st.Reactions.Rederiving && st.Reactions.BehindSeconds == 0
 	})
 	assert(t, s.Metric("muster_react_rederived_total") != 0,
 		"nothing was made again from the journal: nothing is shown")
-	compareChangesWithHistory(t, api, 200)
+	compareChangesWithHistory(t, s.API, 200)
 	s.Stop()
 }
 
@@ -354,8 +353,7 @@ func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 		{[]string{"get", "checks"}, "the intent store does not answer"},
 		{[]string{"get", "problems"}, "the history store does not answer"},
 	} {
-		r := harness.Run(t, s.Env(), c.args...)
-		r.Expect(model.Unavailable.Exit(), c.want, "PostgreSQL")
+		harness.Run(t, s.Env(), c.args...).Expect(model.Unavailable.Exit(), c.want, "PostgreSQL")
 	}
 	s.Try("get", "events", "--node", "web01").Expect(0, "toggle")
 	s.Try("status").Expect(0, "warning: the intent store does not answer", "warning: the history store does not answer")
