@@ -49,7 +49,7 @@ func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *ha
 
 // The agent is killed while the server has not acknowledged what it holds. Back within the time-out nobody notices;
 // one that stays away is reported once. Nothing is lost or applied twice either way.
-func TestAgentKilledWithUnacknowledgedResults(t *testing.T) {
+func TestAgentKillLosesNoResult(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String())
@@ -118,7 +118,7 @@ func problemsOf(t *testing.T, api *client.Client, node string) []v1.Problem {
 }
 
 // An agent tells of itself some seconds after it joined: get agents shows it, and /metrics the fleet's sums.
-func TestAgentStatistics(t *testing.T) {
+func TestAgentReportsItsStatistics(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
 	s.Start()
@@ -173,7 +173,7 @@ func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 
 // An agent with two servers takes the next when one fails and begins with the first again; a list that the server
 // tells comes before its own, survives its restart, and locks it out of nothing when it is wrong.
-func TestServerList(t *testing.T) {
+func TestAgentTakesNextServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an agent looks for its server eight times")
 	}
@@ -231,7 +231,7 @@ func applyText(t *testing.T, s *harness.Server, text string) {
 
 // A node reports twelve checks and has room for five beside its keepalive: exactly these are there, nothing that was
 // acknowledged is missing. A namespace's own limit holds for the open session at once.
-func TestStateLimit(t *testing.T) {
+func TestStateLimitRefusesChecks(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--node-states", "6")
 	var checks strings.Builder

@@ -26,7 +26,7 @@ import (
 // A real Prometheus that has Muster for its Alertmanager: two alerts of one name about one node are one event with
 // the worse status, each ends by itself, a node that is declared is found and others are made, and after a restart of
 // the server what still fires stays one problem.
-func TestPrometheusAlerts(t *testing.T) {
+func TestPrometheusAlertsBecomeEvents(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
 	var root, data atomic.Int64
@@ -132,7 +132,7 @@ func runPrometheus(t *testing.T, program, config string) {
 
 // A real Prometheus whose clock seems to be ten minutes behind, because somebody between it and Muster sets its times
 // back: what fires fires, says whose clock is wrong, and ends at once.
-func TestPrometheusWithSlowClock(t *testing.T) {
+func TestSlowPrometheusClockIsReported(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
 	var free atomic.Int64
@@ -220,7 +220,7 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 
 // Alerts as Grafana's contact point sends them: with user and password, in a namespace of their own; what is wrong
 // with one is said, and the others are taken; who may not is refused; a check says who hears of them.
-func TestGrafanaAlerts(t *testing.T) {
+func TestGrafanaAlertsBecomeEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Apply("kind: Namespace\nmetadata: {name: web}\n---\nkind: Check\nmetadata: {name: latency, namespace: web, displayName: Latency}\nspec: {passive: true, alert: {failAfter: 2}}\n" +

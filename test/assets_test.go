@@ -72,7 +72,7 @@ func awaitOutputOf(t *testing.T, c *client.Client, check string, status model.St
 // A check's command comes from an archive that was uploaded: the agent fetches it with its certificate, believes it
 // by its sum, and runs what is in it. What is wrong with an archive stands on the event. Archives are the server's
 // own: they are there after a restart, and an agent that lost them fetches them again when the server is back.
-func TestAssets(t *testing.T) {
+func TestChecksRunUploadedAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	good, goodSum := writeArchive(t, map[string]string{
@@ -156,7 +156,7 @@ func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 // A handler's program comes from an asset of the server's own store: a problem opens, and the script in the archive
 // runs with the notification on its standard input. What is wrong with an archive stands where people look for a
 // message that did not leave, and is mended by the command that is said there.
-func TestHandlerAssets(t *testing.T) {
+func TestHandlersRunUploadedAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	dir := t.TempDir()
@@ -249,7 +249,7 @@ func TestHandlerAssets(t *testing.T) {
 }
 
 // What is kept from Sensu has assets, too: a mutator's program, and the JavaScript that filters and mutators use.
-func TestFilterAndMutatorAssets(t *testing.T) {
+func TestFiltersAndMutatorsUseAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	dir := t.TempDir()

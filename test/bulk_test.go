@@ -22,7 +22,7 @@ import (
 
 // What is done to thousands of events at once, while their results flow in and the server is killed in the middle of
 // it, is done to each of them or is said to be left: nothing is lost and nothing is half done.
-func TestKillDuringBulkAction(t *testing.T) {
+func TestKillLeavesBulkActionWhole(t *testing.T) {
 	t.Parallel()
 	b := newBulk(t)
 	rounds := []func(int){b.acknowledge, b.resolve, b.silence, b.acknowledge, b.delete, b.unacknowledge, b.acknowledge, b.resolve}

@@ -42,7 +42,7 @@ func (c *wallClock) setAhead(by time.Duration) {
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
 }
 
-func TestWallClockOfThisTest(t *testing.T) {
+func TestWallClockJumps(t *testing.T) {
 	var c wallClock
 	before := c.now()
 	c.ahead.Store(-3600)
@@ -56,7 +56,7 @@ func TestWallClockOfThisTest(t *testing.T) {
 // The clocks of agent and server jump an hour forth and back, one after the other: no session ends, nobody living is
 // reported, schedules go on, and who is off is told so. Server and agent are the real ones, in this process, because
 // only here their clocks can be set.
-func TestClockJumps(t *testing.T) {
+func TestClockJumpsEndNoSession(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute")
 	}

@@ -202,7 +202,7 @@ func descendants(pid int) map[int]process {
 
 // Commands that misbehave end, with all that they started, and say so in their event; the agent stays small, and its
 // other checks keep their rhythm.
-func TestMisbehavingCommands(t *testing.T) {
+func TestMisbehavingCommandsEnd(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	a := s.NewAgent("busy", "--max-concurrent", "6")
@@ -296,7 +296,7 @@ func readTimes(t *testing.T, path string) (out []time.Time) {
 
 // A check that runs as another user has his rights, none of the agent's, and learns nothing from the agent's
 // environment.
-func TestRunAs(t *testing.T) {
+func TestRunAsTakesUserRights(t *testing.T) {
 	testenv.Root(t)
 	nobody, err := user.Lookup("nobody")
 	if err != nil {

@@ -96,7 +96,7 @@ func countOlderStates(t *testing.T, before, after map[harness.Place]load.Kept) (
 
 // A journal damaged in its middle stops the start with file, offset, what is lost and what to type, and typing it
 // goes on without that; a torn end is cut and counted, and the server starts with what was whole.
-func TestDamagedJournal(t *testing.T) {
+func TestDamagedJournalStopsStart(t *testing.T) {
 	t.Parallel()
 	s, before := killedAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second, nil)
 	paths, contents := segments(t, s)
@@ -126,7 +126,7 @@ func TestDamagedJournal(t *testing.T) {
 
 // Bits flip and files are cut anywhere in the journal, several at once. Either all is there, or the server says that
 // something is lost; no state is one that never was, and it goes on.
-func TestRandomJournalDamage(t *testing.T) {
+func TestRandomJournalDamageIsReported(t *testing.T) {
 	t.Parallel()
 	rounds := 6
 	if testing.Short() {
@@ -210,7 +210,7 @@ func newestSnapshots(files []string) (list []string) {
 
 // Snapshots that are damaged, cut, missing, of another server or ahead of the journal: an older one or the journal
 // takes their place, and the log says so.
-func TestUnusableSnapshots(t *testing.T) {
+func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
 	whole, before := killedAfterLoad(t, fleet, 4*time.Second, nil, "--snapshot-cycle", "1s")
@@ -287,7 +287,7 @@ func TestUnusableSnapshots(t *testing.T) {
 
 // Without its snapshots a partition is made again from the journal, unless that was cut: then the start is refused,
 // and repair goes on without what is lost.
-func TestSnapshotsLostAfterJournalCut(t *testing.T) {
+func TestLostSnapshotsStopStart(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
 	s, before := killedAfterLoad(t, fleet, 6*time.Second, func(c *load.Config) { c.Output = 20_000 }, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")

@@ -34,7 +34,7 @@ const webhookHandlers = `
 // The server is killed at random instants while problems open and close and are told. History, problem, message and
 // place are one transaction: each opening and each closing is told at least once, always with the same key, in order;
 // nothing else is.
-func TestKillDuringNotification(t *testing.T) {
+func TestKillLosesNoNotification(t *testing.T) {
 	t.Parallel()
 	kills := 5
 	if testing.Short() {
@@ -194,7 +194,7 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 
 // A handler is told of every result of a fleet, while the server is killed, and its peer hangs and is killed: each
 // result that the server holds came, at least once, and in order.
-func TestStreamAcrossKills(t *testing.T) {
+func TestStreamSurvivesKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("25 s")
 	}

@@ -27,7 +27,7 @@ import (
 // The disk reports errors while a fleet sends. A descriptor whose sync or write failed is never synced again (the
 // kernel may call clean what it has dropped); nothing is acknowledged that is not kept; and the server goes on by
 // itself.
-func TestDiskErrors(t *testing.T) {
+func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name      string
@@ -110,7 +110,7 @@ func syncAfterFailure(lines []string) (again string, failed int) {
 
 // The disk fills while a fleet sends. readyz says why nothing is committed; when there is room again commits go on by
 // themselves, and nothing was lost.
-func TestDiskFullDuringCommit(t *testing.T) {
+func TestServerRecoversFromFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -175,7 +175,7 @@ func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 
 // A first start on a disk that is too small does not claim to watch anything: it says what it waits for, and greets
 // when there is room.
-func TestFirstStartOnSmallDisk(t *testing.T) {
+func TestFirstStartWaitsForRoom(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	s, _ := startUp(t)
@@ -192,7 +192,7 @@ func TestFirstStartOnSmallDisk(t *testing.T) {
 
 // The journal alone fills its disk, or its budget, faster than snapshots let its tail go. Agents are slowed down
 // meanwhile; nothing is lost, and it goes on by itself.
-func TestJournalFillsDisk(t *testing.T) {
+func TestFullJournalSlowsAgents(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, disk string
@@ -242,7 +242,7 @@ func TestJournalFillsDisk(t *testing.T) {
 }
 
 // A small file system fills: the probe disk turns critical, a problem opens, and both end when there is room again.
-func TestDiskProbeOnFullDisk(t *testing.T) {
+func TestDiskProbeReportsFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
 	mount := t.TempDir()
@@ -281,7 +281,7 @@ func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack)            { o.acked
 
 // The system calls of the server, as the kernel saw them: between two acknowledgements to one agent, the journal was
 // written and then synced.
-func TestFsyncBeforeAcknowledgement(t *testing.T) {
+func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	t.Parallel()
 	strace := testenv.Program(t, "strace", "strace")
 	if out, err := exec.Command(strace, "-D", "-qq", "-e", "trace=none", "true").CombinedOutput(); err != nil || len(out) > 0 {
@@ -364,7 +364,7 @@ func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	return acks
 }
 
-func TestJudgeFindsEarlyAcknowledgement(t *testing.T) {
+func TestSyncOrderFindsEarlyAcknowledgement(t *testing.T) {
 	const plain = "127.0.0.1:1"
 	write := `1 pwrite64(20</d/journal/1.log>, "x"..., 98, 1) = 98` + "\n"
 	sync := "1 fdatasync(20</d/journal/1.log>) = 0\n"

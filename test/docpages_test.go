@@ -331,7 +331,7 @@ func linkBinary(t *testing.T, dir string) {
 }
 
 // docs/first-week.md, every command: those in the text, too.
-func TestFirstWeek(t *testing.T) {
+func TestFirstWeekPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
 	f.s.AwaitOutput("status", "muster apply -f docs/examples/starter.yaml")
@@ -370,7 +370,7 @@ func TestFirstWeek(t *testing.T) {
 }
 
 // docs/namespaces.md, every command: a room is made, has a token of its own, and nothing of the others' is in it.
-func TestNamespacesPage(t *testing.T) {
+func TestNamespacesPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
 	f.followUntil(readPage(t, "namespaces.md"), "")
@@ -386,7 +386,7 @@ func TestNamespacesPage(t *testing.T) {
 }
 
 // docs/story.md, every command: an incident from the check to the report.
-func TestStoryPage(t *testing.T) {
+func TestStoryPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)
 	text := readPage(t, "story.md")

@@ -89,7 +89,7 @@ func TestFleetFactChange(t *testing.T) {
 
 // An agent measures its machine, puts itself into groups where it may, and its page says what came of that. A trusted
 // group is not to be had so.
-func TestGroupsRequestedByAgent(t *testing.T) {
+func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Apply(`{apiVersion: muster/v1, kind: Group, metadata: {name: canary}, spec: {selfJoin: true}}

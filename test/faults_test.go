@@ -58,7 +58,7 @@ faults:
   - {at: 13s, server: kill}
 `
 
-func TestFaultAlerts(t *testing.T) {
+func TestFaultsAlertOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: half a minute of faults")
 	}
@@ -128,7 +128,7 @@ const clock = "15:04:05.000"
 // A scenario of two classes against a real server: machines die without a word and boot, lose the network, are
 // renamed and cut, send what must be refused; the server stands still, is killed and is started again. Nothing is
 // lost.
-func TestFaultScenario(t *testing.T) {
+func TestFaultsLoseNoResult(t *testing.T) {
 	t.Parallel()
 	sec := func(s float64) model.Duration { return model.Duration(s * float64(time.Second)) }
 	sc := &scenario.Scenario{Name: "rough", Seed: 3,
@@ -252,7 +252,7 @@ func buildFaultyServer(t *testing.T) string {
 
 // The server under test is prepared, killed, stopped and started again as a scenario asks; it can be read, and
 // nothing of it is left.
-func TestSubject(t *testing.T) {
+func TestSubjectIsLeftClean(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
 	base := t.TempDir()
@@ -306,7 +306,7 @@ func TestSubject(t *testing.T) {
 }
 
 // System calls are counted by kind, and the server goes on.
-func TestSubjectSystemCalls(t *testing.T) {
+func TestSubjectCountsSystemCalls(t *testing.T) {
 	t.Parallel()
 	testenv.Program(t, "strace", "strace")
 	s, err := subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"}})

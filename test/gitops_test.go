@@ -179,7 +179,7 @@ func decodeFile(t *testing.T, file string, into any) {
 }
 
 // The pipelines of docs/gitops.md, command by command as their files say, against a server.
-func TestGitOpsPipelines(t *testing.T) {
+func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	t.Parallel()
 	for _, forge := range []struct {
 		name, file string

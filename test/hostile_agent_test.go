@@ -31,7 +31,7 @@ import (
 
 // Agents that break the protocol, each in its own way, on the listener that everybody uses: each is sent away with a
 // reason that it can read, and counted; a neighbour goes on, and the server's memory stays where it was.
-func TestProtocolViolations(t *testing.T) {
+func TestProtocolViolationsEndTheSession(t *testing.T) {
 	h := newHostile(t, 40, nil)
 	unharmed := h.watch()
 	binary := ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary}
@@ -159,7 +159,7 @@ func TestProtocolViolations(t *testing.T) {
 }
 
 // Who may not connect at all: each kind has a name in the metrics, and a client that speaks TLS is told by TLS.
-func TestUnauthorizedConnections(t *testing.T) {
+func TestUnauthorizedConnectionsAreCounted(t *testing.T) {
 	h := newHostile(t, 10, nil)
 	unharmed := h.watch()
 	failed := func(why string) float64 { return h.Metric("muster_session_handshakes_total", `"`+why+`"`) }

@@ -124,7 +124,7 @@ func TestEveryOperationNeedsToken(t *testing.T) {
 
 // A namespace at its limits is refused with a reason, counted, and seen in the status; another one does not feel it.
 // What an operator changes is in force for sessions that are open.
-func TestNamespaceLimits(t *testing.T) {
+func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	h := newHostile(t, 6, nil)
 	api := h.Client()
 	calm := uuid.New()

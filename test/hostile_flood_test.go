@@ -113,7 +113,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 func tailOf(text string) string { return text[max(0, len(text)-2000):] }
 
 // Peers that are slow on purpose, at every layer, hold nobody up.
-func TestSlowPeers(t *testing.T) {
+func TestSlowPeersHoldNobodyUp(t *testing.T) {
 	h := newHostile(t, 60, nil)
 	unharmed := h.watch()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -176,7 +176,7 @@ func TestSlowPeers(t *testing.T) {
 }
 
 // One machine that floods costs what its limits allow, and its neighbours nothing.
-func TestFloodingNode(t *testing.T) {
+func TestFloodingNodeIsLimited(t *testing.T) {
 	h := newHostile(t, 5, nil)
 	unharmed := h.watch()
 
@@ -229,7 +229,7 @@ func TestFloodingNode(t *testing.T) {
 }
 
 // Headers without end, in both kinds of HTTP.
-func TestEndlessHeaders(t *testing.T) {
+func TestEndlessHeadersAreRefused(t *testing.T) {
 	h := newHostile(t, 1, nil)
 	unharmed := h.watch()
 	for range 5 {
@@ -254,7 +254,7 @@ func TestEndlessHeaders(t *testing.T) {
 }
 
 // Headers without end where Sensu's agents come: nobody has said yet who they are.
-func TestEndlessHeadersOnSensuPort(t *testing.T) {
+func TestEndlessHeadersAreRefusedOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
 	unharmed := h.watch()
@@ -273,7 +273,7 @@ func TestEndlessHeadersOnSensuPort(t *testing.T) {
 
 // Who tries passwords where Sensu's agents come holds up neither those who come from elsewhere nor those who come
 // from the same address with a password that is known.
-func TestPasswordGuessingOnSensuPort(t *testing.T) {
+func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")
 	h.Client()
@@ -323,7 +323,7 @@ func TestPasswordGuessingOnSensuPort(t *testing.T) {
 }
 
 // Watches whose readers do not read end, in both kinds of HTTP, and cost little until then.
-func TestUnreadWatches(t *testing.T) {
+func TestUnreadWatchesEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a write is waited for ten seconds")
 	}

@@ -23,7 +23,7 @@ import (
 
 // A server that lies, with the right certificate: whatever it says, a real agent neither ends nor grows, and goes on
 // with its own server afterwards.
-func TestMaliciousServer(t *testing.T) {
+func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an agent waits before it connects again, and there are many lies")
 	}

@@ -19,7 +19,7 @@ import (
 
 // A machine was cloned with its agent, and both are switched on: who comes second is sent away and told what to type,
 // one event names both, and what the check says is the first machine's word alone.
-func TestClonedIdentity(t *testing.T) {
+func TestCloneIsSentAway(t *testing.T) {
 	t.Parallel()
 	const one, other = "3f2a91c0aaaaaaaaaaaaaaaaaaaaaaaa", "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
@@ -67,7 +67,7 @@ func TestClonedIdentity(t *testing.T) {
 // Two agents on one machine, as in two containers of one kernel, look the same. The second takes over, as the same
 // machine would that lost its network; the first is sent away when it comes again while the other lives. What either
 // ran is applied once, and nobody is taken for dead.
-func TestIndistinguishableAgents(t *testing.T) {
+func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
 	first, runs := s.NewAgent("image"), s.Counter("count", "image")
@@ -136,7 +136,7 @@ func certificateOf(t *testing.T, a *harness.Agent) *x509.Certificate {
 // With lives as short as this one can see it: an agent renews its certificate while its session goes on; one that
 // could not, and has expired, renews by itself when it meets the server again; and once its node is deleted it hears
 // what to type instead.
-func TestCertificateRenewal(t *testing.T) {
+func TestAgentRenewsItsCertificate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("certificates run out")
 	}

@@ -144,7 +144,7 @@ func TestSmokeJoin(t *testing.T) {
 }
 
 // What a token does not open (any more) makes no node, and says what to type.
-func TestRefusedJoin(t *testing.T) {
+func TestInvalidTokenMakesNoNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	once := joinWords(t, s, "--uses", "1")[1]
@@ -216,7 +216,7 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 
 // Who is killed after it asked and before it has the answer is the same node when it asks again, also with a token
 // that is used up.
-func TestJoinAfterLostAnswer(t *testing.T) {
+func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	m := newJoiner(t)
@@ -343,7 +343,7 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 
 // Without a token a machine waits; people see its key as the machine shows it, also after both were started again,
 // and let it in.
-func TestApprovePendingMachine(t *testing.T) {
+func TestApprovalLetsMachineIn(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
@@ -372,7 +372,7 @@ func TestApprovePendingMachine(t *testing.T) {
 }
 
 // Two that want one name are told apart by their keys; who is refused is told why, now and when it asks again.
-func TestRejectPendingMachine(t *testing.T) {
+func TestRejectedMachineIsToldWhy(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	hash := strings.Fields(s.CLI("node", "ca"))[0]
@@ -391,14 +391,14 @@ func TestRejectPendingMachine(t *testing.T) {
 	bad.mustJoin(joinWords(t, s)[1])
 }
 
-func TestPendingDisabled(t *testing.T) {
+func TestDisabledPendingRefusesMachines(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--pending", "off")
 	newJoiner(t).expectRefusal(6, "muster node token", "join", "--server", s.Listen)
 }
 
 // Ten thousand requests with as many keys leave a few dozen entries, and machines with a token join meanwhile.
-func TestPendingFlood(t *testing.T) {
+func TestPendingFloodIsBounded(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	line := joinWords(t, s)[1]

@@ -141,7 +141,7 @@ func TestLoadRecord(t *testing.T) {
 
 // An installation of some hundred nodes becomes a scenario, read by somebody who may only look; that is a file which
 // is played, and which names nothing of the installation.
-func TestScenarioFromFleet(t *testing.T) {
+func TestScenarioFromFleetNamesNothing(t *testing.T) {
 	t.Parallel()
 	const text = `scenario: muster.load/v1
 seed: 5

@@ -23,7 +23,7 @@ import (
 
 // The messages that people meet: each says what happened, where, and what to type. What a check says of itself stands
 // among them: it is read at 3 a.m., too.
-func TestErrorMessages(t *testing.T) {
+func TestErrorMessagesSayWhatToType(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
 	s.Args = []string{"--demo", "60"}
@@ -99,7 +99,7 @@ func TestErrorMessages(t *testing.T) {
 // The ten errors that most people meet in their first week, wherever they are met: on the command line, in a log, in
 // an event, in readyz. Each text says what happened, where, and what to type. docs/troubleshooting.md shows the same
 // texts.
-func TestTenFrequentErrors(t *testing.T) {
+func TestFrequentErrorsSayWhatToType(t *testing.T) {
 	t.Parallel()
 	for _, m := range tenMessages {
 		t.Run(m.name, func(t *testing.T) {
@@ -416,7 +416,7 @@ func (l *logBuffer) String() string {
 }
 
 // docs/troubleshooting.md shows each of the ten as it is said (-update puts them in).
-func TestTroubleshootingPage(t *testing.T) {
+func TestTroubleshootingPageShowsMessages(t *testing.T) {
 	path := filepath.Join(harness.Root(), "docs/troubleshooting.md")
 	page := readFile(t, path)
 	text, at := string(page), 0

@@ -27,7 +27,7 @@ const balancer = "127.0.0.2"
 // Behind HAProxy with idle time-outs: agents stay connected beyond them, the server sees whom HAProxy speaks for, its
 // health checks fill no log, and when the server went away and returned everybody is back. Nobody else's PROXY header
 // is believed.
-func TestThroughHAProxy(t *testing.T) {
+func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	// In full: the time-outs of the manual, and keepalives so rare that only pings remain.
 	silent := harness.Duration(t, 3*time.Second, 60*time.Second)
@@ -120,7 +120,7 @@ func awaitLogLine(t *testing.T, s *harness.Server, text string) {
 
 // People and agents have listeners of their own behind one HAProxy: agents join and work at theirs, and are told when
 // they come to the other.
-func TestSeparateListenersThroughHAProxy(t *testing.T) {
+func TestSeparateListenersWorkThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	agents := harness.Port(t)
 	s := harness.NewServer(t, "--listen-agents", agents, "--proxy-from", balancer)
@@ -143,7 +143,7 @@ func TestSeparateListenersThroughHAProxy(t *testing.T) {
 }
 
 // One port for both: real clients without ALPN muster.v1 are not asked for a certificate, one with it is.
-func TestCertificateRequestOnlyForAgents(t *testing.T) {
+func TestOnlyAgentsAreAskedForCertificates(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	if text := curl(t, 0, "--insecure", "--verbose", "https://"+s.Listen+"/livez"); strings.Contains(text, "Request CERT") || !strings.Contains(text, "TLS handshake, Finished") {
@@ -167,7 +167,7 @@ func TestCertificateRequestOnlyForAgents(t *testing.T) {
 
 // An agent that reaches its server only through a squid with a password: it joins and works, returns when squid was
 // restarted, and what keeps it out is told with what to set.
-func TestThroughSquid(t *testing.T) {
+func TestAgentsWorkThroughSquid(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
 	_, port, _ := net.SplitHostPort(s.Listen)
@@ -257,7 +257,7 @@ func awaitResultCount(t *testing.T, s *harness.Server, check string, n uint64) {
 }
 
 // Everything over IPv6: server, commands, join tokens, agents. On a socket for both families either works.
-func TestIPv6(t *testing.T) {
+func TestAgentsConnectOverIPv6(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
@@ -310,7 +310,7 @@ func hostOf(address string) string {
 }
 
 // An address that can be read in two ways is refused, with the way to write it.
-func TestRefusedServerAddresses(t *testing.T) {
+func TestAmbiguousServerAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	for server, says := range map[string]string{
 		"::1:8443":            `server address "::1:8443" can be read in two ways: with a port, write [::1]:8443; without one, write [::1:8443]:8443`,
@@ -326,7 +326,7 @@ func TestRefusedServerAddresses(t *testing.T) {
 
 // A server that is reached by a name which its certificate does not have: the command says which names there are and
 // what mends it, so does the server's log; a restart with that mends it, and nobody joins again.
-func TestServerNameNotInCertificate(t *testing.T) {
+func TestUnknownServerNameIsReported(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
 	port := s.Listen[strings.LastIndexByte(s.Listen, ':')+1:]
@@ -363,7 +363,7 @@ func TestServerNameNotInCertificate(t *testing.T) {
 
 // A server that lost its pki folder makes a new CA: agents tell both CAs and what to type, and are back as soon as
 // the folder is.
-func TestServerWithNewCA(t *testing.T) {
+func TestNewCAIsReported(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	a := s.StartAgent("faithful")

@@ -25,7 +25,7 @@ import (
 
 // A node that is renamed stays the node that it is while its results flow: nothing is lost, its event, its history
 // and what is declared of it go on under the new name.
-func TestRenameNode(t *testing.T) {
+func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	a, runs := s.NewAgent("old"), s.Counter("count", "old")
@@ -62,7 +62,7 @@ func TestRenameNode(t *testing.T) {
 // A node gets another machine while its results flow, and is retired later: the machine before and the one that was
 // retired are sent away at once and told why, also after the server was killed; whoever was told of a problem is told
 // that it is over.
-func TestReplaceAndRetireNode(t *testing.T) {
+func TestReplacedAndRetiredMachinesStayAway(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	told := filepath.Join(t.TempDir(), "told")
@@ -180,7 +180,7 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 // Nodes in files: the machine that joins under a declared name keeps what its token gave when the file is applied
 // again; no copy of a file takes the machine, none brings a retired one back; and who makes a machine trusted that
 // chose its own name is told.
-func TestDeclaredNodes(t *testing.T) {
+func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	dir := t.TempDir()

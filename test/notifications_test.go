@@ -56,7 +56,7 @@ func (n *notificationFile) awaitKinds(check string, want ...string) {
 // A silence from its making by an operator to its end: what it covers runs, is judged and shown, marked with who and
 // why; nobody is told; what is still open at its end is told then. One until the problem resolves goes with it. What
 // would be told, and when, is said before.
-func TestSilenceLifecycle(t *testing.T) {
+func TestSilenceHoldsNotifications(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
@@ -101,7 +101,7 @@ func TestSilenceLifecycle(t *testing.T) {
 
 // What is over the rate of a route waits, `why` says so, and comes in one message when its time is over, over a kill
 // of the server too.
-func TestRouteRate(t *testing.T) {
+func TestRouteRateHoldsMessages(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
@@ -160,7 +160,7 @@ func TestSilenceListsCoveredNodes(t *testing.T) {
 // The server is killed after the first step of a route was told, and again when the next is due: who was told is not
 // told again, the next step is told once, although it fell due while nobody was there, and all of them hear of the
 // end.
-func TestKillDuringEscalation(t *testing.T) {
+func TestKillRepeatsNoEscalationStep(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	pager, lead := newNotificationFile(t), newNotificationFile(t)
@@ -191,7 +191,7 @@ func TestKillDuringEscalation(t *testing.T) {
 
 // A check that runs each second and fails every second time is one problem that flaps: one message, shown as flapping
 // with its beginning, no result missed, and over when it is steady again.
-func TestFlappingCheck(t *testing.T) {
+func TestFlappingCheckIsOneProblem(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute")
 	}
@@ -223,7 +223,7 @@ func TestFlappingCheck(t *testing.T) {
 
 // A fleet beside the system that calls people today: what would have been sent can be listed and compared, nobody
 // hears anything, and the noise of it can be counted.
-func TestShadowReport(t *testing.T) {
+func TestShadowModeNotifiesNobody(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)
@@ -256,7 +256,7 @@ func TestShadowReport(t *testing.T) {
 
 // An operator acknowledges what one rack has, in one request; a node that was deleted since is still told of as it
 // was.
-func TestBulkAcknowledge(t *testing.T) {
+func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.StartAgent("web01")
@@ -273,7 +273,7 @@ func TestBulkAcknowledge(t *testing.T) {
 
 // A check whose output has metrics fails by a threshold; its hook looks at the machine; both stand with the event,
 // and the hook's words reach who is told.
-func TestHooksAndThresholdsInNotification(t *testing.T) {
+func TestNotificationHoldsHooksAndThresholds(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.StartAgent("web01")

@@ -146,7 +146,7 @@ func sleep(ctx context.Context, d time.Duration) {
 // The server is gone for longer than results count as live. Its agents spool and deliver all, one of them after a
 // kill of its own. What comes late, in the lane backlog, is history: it does not change what is now. Nobody living is
 // reported.
-func TestServerOutage(t *testing.T) {
+func TestOutageLosesNoResult(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute")
 	}
@@ -201,7 +201,7 @@ func TestServerOutage(t *testing.T) {
 // nothing at all is the matter with it (MUSTER_TEST_LONG=1: for minutes); meanwhile a third of the nodes die. None of
 // the living is reported, and none of its checks; each of the dead is, once, and the server says first that many
 // sessions were lost at once.
-func TestKeepalivesAfterServerPause(t *testing.T) {
+func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 	t.Parallel()
 	const living, dead, timeout = 20, 10, 4 * time.Second
 	for _, c := range []struct {

@@ -148,7 +148,7 @@ func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...strin
 
 // Who acknowledges or resolves at PagerDuty does so here, by name; what is not signed is refused, what comes again or
 // back changes nothing, and only problems that the handler was told of are meant.
-func TestPagerDutyCallback(t *testing.T) {
+func TestPagerDutyCallbackAcknowledges(t *testing.T) {
 	t.Parallel()
 	p := startPaged(t, &pagingServices()[0], pageEach)
 	p.fireAlert("Disk", "web1")
@@ -181,7 +181,7 @@ func TestPagerDutyCallback(t *testing.T) {
 
 // A message tells of a group of problems, and has one key there. Who acknowledges it there acknowledges all of them
 // here, by name, and so with taking it back and with closing it; problems of another message stay as they are.
-func TestCallbackForMessageGroup(t *testing.T) {
+func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {
 		t.Run(service.name, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 // A pager, from its file to the incident's end: its key stands in a file; tried by hand; a check fails while the
 // service refuses, the dead letter is seen and sent again; the check is well, and the incident is resolved under the
 // same key.
-func TestPagerIncident(t *testing.T) {
+func TestPagerResolvesItsIncident(t *testing.T) {
 	t.Parallel()
 	type event struct {
 		Action string `json:"event_action"`
@@ -293,7 +293,7 @@ func TestPagerIncident(t *testing.T) {
 }
 
 // Strangers who say slowly that a service calls back take no place of people, and are sent away.
-func TestSlowCallbackClients(t *testing.T) {
+func TestSlowCallbackClientsTakeNoPlaces(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--queues", "requests=10")
 	s.Apply("kind: Handler\nmetadata: {name: pager}\nspec:\n  " + fmt.Sprintf(pagingServices()[0].handler, "http://127.0.0.1:1", callbackSecret) + "\n")

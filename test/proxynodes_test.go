@@ -27,7 +27,7 @@ const switches = `{kind: Node, metadata: {name: switch1, labels: {kind: switch}}
 // One agent answers for things without one: each has its own event with its own properties, says who ran it, and
 // opens its own problem; what is declared anew arrives, what is deleted goes with its events; the agent that is cut
 // off tells later, once; no machine can become one.
-func TestProxyNodes(t *testing.T) {
+func TestProxyNodesHaveEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
 	api := s.API
@@ -77,7 +77,7 @@ func TestProxyNodes(t *testing.T) {
 
 // Each run of a round-robin check goes to one of its agents in turn. One that hangs and one that is gone are taken
 // over by another, and when nobody is left the event says so.
-func TestRoundRobin(t *testing.T) {
+func TestRoundRobinTakesOverHangingAgents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for turns of several intervals")
 	}

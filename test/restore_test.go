@@ -22,7 +22,7 @@ import (
 // A server goes back to an older copy of its data folder, while agents have gone on. Started as it is, it says what
 // to type; once that is typed, agents take its assignments, what they hold is applied once, what the abandoned life
 // gave (page tokens, ETags, ids) is refused or never given again, and nobody is reported.
-func TestRestoreFromBackup(t *testing.T) {
+func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("an agent waits long between attempts while its server is away")
 	}
@@ -145,7 +145,7 @@ func TestRestoreFromBackup(t *testing.T) {
 // A server goes back to a copy: a machine whose certificate was renewed since is taken as it is, and what it ran
 // meanwhile is applied. One that joined since asks by itself to be let in again; then it is the node that it was, and
 // nothing that it held is lost. One that was retired since is not among them where it was refused.
-func TestMachinesAfterRestore(t *testing.T) {
+func TestMachinesReturnAfterRestore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("certificates run out")
 	}

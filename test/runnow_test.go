@@ -51,7 +51,7 @@ func runLines(t *testing.T, text string) (list []v1.RunLine) {
 
 // A check runs now, and its result goes the way of all results; a command runs on two machines, and what it writes is
 // seen while it runs.
-func TestRunNow(t *testing.T) {
+func TestRunNowStreamsOutput(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	startAgents(t, s, "web01", "web02")
@@ -129,7 +129,7 @@ func TestRunNow(t *testing.T) {
 }
 
 // What is taken back, or loses its agent, ends on the machine with all it started, and says so.
-func TestCancelledRuns(t *testing.T) {
+func TestCancelledRunEndsOnItsMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	agents := startAgents(t, s, "web01", "web02")
@@ -179,7 +179,7 @@ func sleepingProcesses(dir string) (out []string) {
 }
 
 // What an agent was told to refuse, no server can ask of it: by commands or by checks.
-func TestAgentRefusals(t *testing.T) {
+func TestAgentRefusesForbiddenCommands(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	marks, evil := t.TempDir(), t.TempDir()
@@ -231,7 +231,7 @@ func TestAgentRefusals(t *testing.T) {
 }
 
 // Who may not run anything does not; who may run checks runs no commands; and nobody gives a right that he has not.
-func TestRunPermissions(t *testing.T) {
+func TestRunNeedsPermission(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	startAgents(t, s, "web01")
@@ -273,7 +273,7 @@ func TestRunPermissions(t *testing.T) {
 }
 
 // Two hundred nodes in one run: every one is heard.
-func TestRunOnManyNodes(t *testing.T) {
+func TestRunReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 200, Checks: 1, Interval: 10 * time.Second}
 	s := harness.StartFleet(t, fleet)

@@ -254,7 +254,7 @@ func awaitShownEvent(t *testing.T, s *harness.Server, which, want string) (shown
 
 // A handler names Secrets: each message has the value of its time, one that is not there now is tried again, and the
 // values stand nowhere else.
-func TestHandlerSecrets(t *testing.T) {
+func TestHandlersGetSecrets(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"first": randomText(t), "second": randomText(t), "env": randomText(t)}
 	asked := make(chan string, 100)
@@ -336,7 +336,7 @@ func TestHandlerSecrets(t *testing.T) {
 
 // The whole way from a real OpenBao (or Vault) to the commands of muster-agent and of a real sensu-agent: the value
 // reaches them and nothing else; it changes, its Vault is sealed, restarted and unsealed, its token expires.
-func TestRealVault(t *testing.T) {
+func TestVaultSecretsReachCommands(t *testing.T) {
 	t.Parallel()
 	vault := testenv.NewBao(t)
 	dir := t.TempDir()
@@ -353,7 +353,7 @@ func TestRealVault(t *testing.T) {
 	ours := s.StartAgent("web01", "--log-level", "debug")
 	nodes, logs := []string{"web01"}, map[string]func() string{"the agent's log": ours.Log}
 	if program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent"); program == "" {
-		testenv.Shortened(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent MUSTER_BAO=/path/to/bao go test ./test -run TestRealVault")
+		testenv.Shortened(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent MUSTER_BAO=/path/to/bao go test ./test -run TestVaultSecretsReachCommands")
 	} else {
 		s.CLI("auth", "user", "create", "agent", "--role", "agent") // with a password that nobody uses
 		theirs := startSensuAgent(t, s, program, listen, "web02", "--cert-file", filepath.Join(dir, "web02.crt"), "--key-file", filepath.Join(dir, "web02.key"))

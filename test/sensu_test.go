@@ -59,10 +59,10 @@ func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func
 // A real sensu-agent of Sensu Go 6, with a certificate that docs/sensu-certificates.md made: it needs no password, is
 // given the secrets of its checks, and they are nowhere else; one with a password is not, and gives way to the
 // machine that proves its name.
-func TestSensuAgentWithACertificate(t *testing.T) {
+func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {
-		testenv.LeftOut(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent go test ./test -run TestSensuAgentWithACertificate")
+		testenv.LeftOut(t, "there is no sensu-agent of Sensu Go 6", "MUSTER_SENSU_AGENT=/path/to/sensu-agent go test ./test -run TestSensuAgentLogsInByCertificate")
 	}
 	t.Parallel()
 	dir := t.TempDir()
@@ -176,7 +176,7 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 
 // What a program gives to a Sensu agent becomes an event of a check that is made of it, with its ttl; it is nobody's
 // to end when the server starts again; a name too many is an event.
-func TestSensuPassiveChecks(t *testing.T) {
+func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	t.Parallel()
 	listen := harness.Port(t)
 	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
@@ -203,7 +203,7 @@ func TestSensuPassiveChecks(t *testing.T) {
 
 // Simulated Sensu agents register at a server, are asked for their checks, and what they sent is what the server
 // holds, in both encodings.
-func TestSimulatedSensuAgents(t *testing.T) {
+func TestSimulatedSensuAgentsReachServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("two runs of seven seconds")
 	}
@@ -246,7 +246,7 @@ phases:
 }
 
 // A dump of Sensu's goes in by import and apply, and its checks land on its entities.
-func TestSensuImport(t *testing.T) {
+func TestSensuImportReachesNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	dump, err := filepath.Abs("../internal/sensuimport/testdata/dump.yaml")
@@ -276,7 +276,7 @@ func TestSensuImport(t *testing.T) {
 // What an import from Sensu leaves behind runs: each result is shown to the check's pipelines, what passes reaches
 // the handler in Sensu's shape after its mutator, and why names the filter that dropped the rest. An expression that
 // fails is said on the event. The namespace's handlers are not told besides.
-func TestSensuPipelines(t *testing.T) {
+func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	book := newNotificationFile(t)

@@ -89,7 +89,7 @@ func awaitResolvedBy(t *testing.T, s *harness.Server, user string) {
 
 // The requests of sensuctl configure, create -f, event list and resolve, silenced create and delete, by hand, against
 // the built binary.
-func TestSensuctlRequests(t *testing.T) {
+func TestSensuctlRequestsAreAnswered(t *testing.T) {
 	t.Parallel()
 	var token string
 	var s *harness.Server
@@ -147,10 +147,10 @@ func TestSensuctlRequests(t *testing.T) {
 }
 
 // A real sensuctl of Sensu Go 6: every command that docs/sensuctl.md names, in its formats.
-func TestSensuctl(t *testing.T) {
+func TestSensuctlWorks(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSUCTL", "sensuctl")
 	if program == "" {
-		testenv.LeftOut(t, "there is no sensuctl of Sensu Go 6", "MUSTER_SENSUCTL=/path/to/sensuctl go test ./test -run 'TestSensuctl$'")
+		testenv.LeftOut(t, "there is no sensuctl of Sensu Go 6", "MUSTER_SENSUCTL=/path/to/sensuctl go test ./test -run 'TestSensuctlWorks$'")
 	}
 	t.Parallel()
 	home := t.TempDir()

@@ -53,7 +53,7 @@ func unpackBundle(t *testing.T, file string) map[string]string {
 
 // Of a server that works the bundle holds everything; of one that hangs, what can be had, and why the rest is
 // missing. Neither holds a secret.
-func TestDebugBundle(t *testing.T) {
+func TestDebugBundleHoldsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t, "--log-file", filepath.Join(t.TempDir(), "muster.log"))
 	s.Args[1] = filepath.Join(s.Data, "muster.log")
@@ -114,7 +114,7 @@ func TestDebugBundle(t *testing.T) {
 
 // A forgotten password is set anew, whether the server runs or not; sessions made with the old one end, and login
 // opens one with the new.
-func TestPasswordReset(t *testing.T) {
+func TestPasswordResetEndsSessions(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	run := func(want int, args ...string) harness.Result {
@@ -176,7 +176,7 @@ func TestPasswordReset(t *testing.T) {
 }
 
 // The service manager hears when the server is ready, how it is, and why it did not start.
-func TestServiceManagerNotification(t *testing.T) {
+func TestServiceManagerHearsReadiness(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -212,7 +212,7 @@ func TestServiceManagerNotification(t *testing.T) {
 }
 
 // Data folders that a server cannot or must not use: the message names the thing, why, and what to type.
-func TestRefusedDataFolders(t *testing.T) {
+func TestUnusableDataFolderStopsStart(t *testing.T) {
 	t.Parallel()
 	whole := harness.NewServer(t)
 	whole.Start()
@@ -307,7 +307,7 @@ func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 
 // The journal lies apart, and its disk is not there: no new journal is begun in the empty place, until somebody types
 // that.
-func TestMissingJournalDisk(t *testing.T) {
+func TestMissingJournalDiskStopsStart(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
 	apart := filepath.Join(filepath.Dir(s.Data), "apart")
@@ -384,7 +384,7 @@ func golden(t *testing.T, name, got string, replace ...string) {
 }
 
 // What stops a start: the message names the thing and what to type, the exit code its class.
-func TestRefusedStarts(t *testing.T) {
+func TestRefusedStartSaysWhatToType(t *testing.T) {
 	t.Parallel()
 	held := harness.StartServer(t)
 	for _, c := range []struct {

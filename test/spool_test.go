@@ -23,7 +23,7 @@ import (
 // The agent's disk is another one than it was: deleted while it runs or while it is stopped, brought back from a
 // copy. Results flow again, each run is applied once, no session is begun in vain, and the node's own event says what
 // happened.
-func TestReplacedSpool(t *testing.T) {
+func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -139,7 +139,7 @@ func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *
 
 // Results that this server will not have stand in the middle of the spool: they are refused once, or cut, counted and
 // reported, and what stands behind them goes through.
-func TestPoisonSignalInSpool(t *testing.T) {
+func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -193,7 +193,7 @@ func TestPoisonSignalInSpool(t *testing.T) {
 
 // A byte of the spool changes on the disk, while the agent is away or under it: what was in it is reported as lost,
 // what stands behind it goes through.
-func TestDamagedSpool(t *testing.T) {
+func TestDamagedSpoolReportsLostResults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -278,7 +278,7 @@ func incompressibleText(n int) string {
 
 // The server is away for longer than the spool has room. Of the check that prints much the oldest results give way,
 // of the other none; each event says how many, and what is newest has come through.
-func TestSpoolOverflow(t *testing.T) {
+func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
 	a := s.NewAgent("full", "--spool-size", "1MiB")

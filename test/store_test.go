@@ -29,7 +29,7 @@ import (
 
 // The store stalls for two seconds again and again while results flow. Nothing is lost, nothing is acknowledged later
 // than without it, people may look, memory stays flat.
-func TestStallingStore(t *testing.T) {
+func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 	if testing.Short() {
 		t.Skip("half a minute of load")
 	}
@@ -203,7 +203,7 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 
 // History's store is away until its queue has overflowed and the journal is full. People are told why; once the store
 // answers the server goes on by itself, and history misses nothing.
-func TestHistoryUnavailableUntilJournalFull(t *testing.T) {
+func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("fills a journal")
 	}
@@ -245,7 +245,7 @@ const toggled = `
 
 // A server with intent and history in PostgreSQL, through a day: applied, joined, watched, restarted; PostgreSQL
 // stopped for an upgrade meanwhile, and a second server started on the same database by mistake.
-func TestServerOnPostgreSQL(t *testing.T) {
+func TestServerRunsOnPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts PostgreSQL")
 	}
