@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
@@ -180,10 +181,7 @@ alerting: {alertmanagers: [{path_prefix: /alertmanager, static_configs: [{target
 	api := s.Client()
 	is := func(status model.Status, words string) {
 		t.Helper()
-		harness.Until(t, 60*time.Second, fmt.Sprintf("db1/diskfull is %s", status), func() (string, bool) {
-			e, err := api.Events.Get(context.Background(), "default", "db1", "diskfull")
-			return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Status == status && strings.Contains(e.Output, words)
-		})
+		awaitEvent(t, api, "db1", "diskfull", fmt.Sprintf("db1/diskfull is %s", status), func(e v1.Event) bool { return e.Status == status && strings.Contains(e.Output, words) })
 	}
 	is(model.Critical, "at least 9m behind")
 	free.Store(50)

@@ -184,10 +184,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 	check.Exit(2)
 	lines := func(of string, n int) {
 		t.Helper()
-		harness.Until(t, time.Minute, of, func() (string, bool) {
-			out, _ := os.ReadFile(filepath.Join(dir, of))
-			return string(out), strings.Count(string(out), "\n") >= n
-		})
+		awaitFile(t, filepath.Join(dir, of), n, "\n")
 	}
 	lines("told", 2)
 	if out, _ := os.ReadFile(told); !strings.Contains(string(out), `"kind":"opened"`) || !strings.Contains(string(out), `"node":"web01"`) {
@@ -214,11 +211,7 @@ func TestHandlersRunUploadedAssets(t *testing.T) {
 		lines("told", 3)
 		check.Exit(2)
 		lines("told", 4) // the other is not held back
-		harness.Until(t, time.Minute, "the message waits", func() (string, bool) {
-			r := s.Try("why", "web01/disk")
-			out := strings.Join(strings.Fields(r.Out), " ")
-			return r.Out + r.Errors, strings.Contains(out, "asset default/late is not here: the server does not have the archive") && strings.Contains(out, "nobody has uploaded it")
-		})
+		s.AwaitOutput("why web01/disk", "asset default/late is not here: the server does not have the archive", "nobody has uploaded it")
 		doctor("asset default/late", "nobody has uploaded it", "muster asset add late FILE -n default")
 		s.CLI("asset", "add", "late", late)
 		lines("late", 1)
@@ -278,10 +271,7 @@ func TestFiltersAndMutatorsUseAssets(t *testing.T) {
 `)
 	s.StartAgent("web01")
 	for file, want := range map[string]string{"words": "web01 6\n", "short": "shortened\n"} {
-		harness.Until(t, time.Minute, file, func() (string, bool) {
-			out, _ := os.ReadFile(filepath.Join(dir, file))
-			return string(out), strings.Contains(string(out), want)
-		})
+		awaitFile(t, filepath.Join(dir, file), 1, want)
 	}
 	out := readFile(t, filepath.Join(dir, "words"))
 	for _, line := range strings.Fields(strings.ReplaceAll(string(out), "web01 ", "")) {

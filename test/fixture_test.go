@@ -55,6 +55,15 @@ func awaitEqual[T comparable](t testing.TB, what string, want T, got func() T) {
 	})
 }
 
+// awaitFile waits until a file holds a text so many times.
+func awaitFile(t testing.TB, path string, times int, text string) {
+	t.Helper()
+	harness.Until(t, time.Minute, fmt.Sprintf("%s holds %q %d times", path, text, times), func() (string, bool) {
+		data, _ := os.ReadFile(path)
+		return string(data), strings.Count(string(data), text) >= times
+	})
+}
+
 func decodeJSON[T ~string | ~[]byte](t testing.TB, text T, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {

@@ -33,20 +33,14 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	s.Apply("apiVersion: muster/v1\nkind: Property\nmetadata: {name: p}\nspec: {scope: 'node:old', value: 7}")
 	a.Start()
 	runs.AwaitRuns(2)
-	harness.Until(t, 20*time.Second, "its results are there", func() (string, bool) {
-		e, err := s.API.Events.Get(t.Context(), "default", "old", "count")
-		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results >= 2
-	})
+	awaitEvent(t, s.API, "old", "count", "its results are there", func(e v1.Event) bool { return e.Results >= 2 })
 	said := s.CLI("node", "rename", "old", "new", "-m", "moved to the shop")
 	expectTexts(t, said, "node/old renamed new", "check/count updated", "property/p updated", "your files")
 	a.AwaitLog("name=new")
 	runs.Exit(2) // and gets worse
 	runs.AwaitRuns(2)
 	runs.Block()
-	harness.Until(t, 20*time.Second, "every run is applied, under the new name", func() (string, bool) {
-		e, err := s.API.Events.Get(t.Context(), "default", "new", "count")
-		return fmt.Sprintf("%d runs, %+v, %v", runs.Runs(), e, err), err == nil && e.Results == runs.Runs() && e.Lost == 0
-	})
+	awaitEvent(t, s.API, "new", "count", "every run is applied, under the new name", func(e v1.Event) bool { return e.Results == runs.Runs() && e.Lost == 0 })
 	s.Try("why", "new/count").Expect(0, "new")
 	s.Try("audit", "node", "old").Expect(0, "renamed node/old to new", "moved to the shop")
 	out := s.CLI("get", "problems", "--node", "new")
@@ -96,10 +90,7 @@ func TestReplacedAndRetiredMachinesStayAway(t *testing.T) {
 	hears(first, "(replaced)", "web01", "by admin", "new disk", "muster node replace web01")
 	first.Kill()
 	runs.AwaitRuns(2)
-	harness.Until(t, 30*time.Second, "the new machine's results go on with the node's event", func() (string, bool) {
-		e, err := s.API.Events.Get(t.Context(), "default", "web01", "count")
-		return fmt.Sprintf("%+v, %v", e, err), err == nil && e.Results > was+1 && e.Lost == 0
-	})
+	awaitEvent(t, s.API, "web01", "count", "the new machine's results go on with the node's event", func(e v1.Event) bool { return e.Results > was+1 && e.Lost == 0 })
 	first.Start()
 	first.AwaitLog("(replaced)", "new disk")
 	first.Kill()
@@ -111,10 +102,7 @@ func TestReplacedAndRetiredMachinesStayAway(t *testing.T) {
 		s.Try(words...).Expect(0, "retired node/web01").Lacks("deleted node/web01")
 	}
 	hears(second, "(retired)", "node web01 was retired by admin", "scrapped", "muster node token")
-	harness.Until(t, 30*time.Second, "who was told is told of the end", func() (string, bool) {
-		text, _ := os.ReadFile(told)
-		return string(text), strings.Count(string(text), problem[0].ID) >= 2
-	})
+	awaitFile(t, told, 2, problem[0].ID)
 	s.Kill()
 	s.Start()
 	s.Try("get", "events").Expect(0).Lacks("web01")
@@ -159,10 +147,8 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	assert(t, len(got) == 0, "somebody is alarmed: %+v", got)
 	there(false)
 	// Who was named hears so, once.
-	harness.Until(t, 30*time.Second, "its handler is told", func() (string, bool) {
-		text, _ := os.ReadFile(told)
-		return string(text), strings.Contains(string(text), `"kind":"deregistered"`) && strings.Contains(string(text), "DEREGISTERED: node worker was forgotten: no session for 1m")
-	})
+	awaitFile(t, told, 1, `"kind":"deregistered"`)
+	awaitFile(t, told, 1, "DEREGISTERED: node worker was forgotten: no session for 1m")
 	s.Stop()
 	s.Start()
 	s.Try("get", "history", "worker/keepalive").Expect(0, "forgotten")

@@ -298,10 +298,7 @@ spec:
     - {name: fine, when: [ok], command: echo never}
   alert: {handlers: [notebook]}
 `)
-	harness.Until(t, time.Minute, "somebody is told", func() (string, bool) {
-		text, _ := os.ReadFile(told)
-		return string(text), strings.Contains(string(text), `"hooks":[{"name":"locks","status":0,"output":"the lock is held by 4711"`)
-	})
+	awaitFile(t, told, 1, `"hooks":[{"name":"locks","status":0,"output":"the lock is held by 4711"`)
 	s.Try("describe", "event", "web01/jobs").Expect(0, "CRITICAL: jobs.waiting{queue=mail,team=print} is 42, more than 10", "hook locks (took ", "  the lock is held by 4711", "jobs.waiting{queue=print,team=print} = 1")
 	yaml := s.CLI("get", "event", "web01/jobs", "-o", "yaml")
 	expectTexts(t, yaml, "name: jobs.waiting", "queue: mail", "name: locks")

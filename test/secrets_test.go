@@ -313,10 +313,7 @@ func TestHandlersGetSecrets(t *testing.T) {
 		waits = s.CLI("why", "web01/disk")
 		return waits, strings.Contains(waits, "secret default/hook cannot be had: on the server: open "+file)
 	})
-	harness.Until(t, time.Minute, "the program was told", func() (string, bool) {
-		out, _ := os.ReadFile(told)
-		return string(out), strings.Count(string(out), digest(values["env"])) == 2
-	})
+	awaitFile(t, told, 2, digest(values["env"]))
 	write(values["second"])
 	next("the opening", values["second"])
 	check.Exit(0)

@@ -90,27 +90,13 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 {kind: Check, metadata: {name: db},
   spec: {targets: {nodes: [web01, web02]}, interval: 1s, command: printf %%s "$DB" | sha256sum | cut -c 1-16; echo "the password is $DB"; printf %%s "x$DB" | base64, secrets: [{env: DB, secret: db}]}}
 `, file))
-	event := func(what, node string, texts ...string) string {
-		t.Helper()
-		out := ""
-		harness.Until(t, time.Minute, what, func() (string, bool) {
-			out = s.Try("describe", "event", node+"/db").Out
-			for _, text := range texts {
-				if !strings.Contains(out, text) {
-					return out, false
-				}
-			}
-			return out, true
-		})
-		return out
-	}
-	shown := event("the secret reaches the command", "web01", digest(values["db"]), "the password is (hidden)")
-	shown += event("the other one is told why not", "web02", "given no secrets: its password is one that machines share")
+	shown := s.AwaitOutput("describe event web01/db", digest(values["db"]), "the password is (hidden)")
+	shown += s.AwaitOutput("describe event web02/db", "given no secrets: its password is one that machines share")
 	s.AwaitLog("that of the machine web03")
 	start("web09", with("web09")...) // revoked
 	s.AwaitMetric(1, "muster_sensu_logins_total", `outcome="forbidden"`)
 	start("web02", with("web02")...)
-	shown += event("the proven one has the name", "web02", digest(values["db"]))
+	shown += s.AwaitOutput("describe event web02/db", digest(values["db"]))
 	byPassword.AwaitLog("409")
 	s.Try("get", "nodes").Expect(0).Lacks("web03", "web09")
 	shown += s.CLI("describe", "node", "web01")
@@ -132,10 +118,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	write("sensu-ca.crt", both)
 	s.AwaitLog("the authorities of Sensu's agents were read again")
 	start("web04", "--cert-file", filepath.Join(other, "web04.crt"), "--key-file", filepath.Join(other, "web04.key"))
-	harness.Until(t, time.Minute, "a machine of the other authority", func() (string, bool) {
-		out := s.Try("describe", "node", "web04").Out
-		return out, strings.Contains(out, "certificate")
-	})
+	s.AwaitOutput("describe node web04", "certificate")
 	equal(t, "sessions ended", s.Metric("muster_sensu_ended_total"), ended)
 	// A certificate is revoked while its machine is connected.
 	revoke("web01")
@@ -302,11 +285,7 @@ func TestSensuPipelinesFilterAndMutate(t *testing.T) {
   spec: {targets: {nodes: [web01]}, interval: 1s, command: test ! -e ` + dir + `/bad, pipelines: [alerts]}}
 `)
 	s.StartAgent("web01")
-	harness.Until(t, time.Minute, "a verdict on what is OK", func() (string, bool) {
-		r := s.Try("why", "web01/flag")
-		out := strings.Join(strings.Fields(r.Out), " ") // lines are wrapped
-		return r.Out + r.Errors, strings.Contains(out, "alerts/every-second: filter is_incident dropped it: it is OK, and was before")
-	})
+	s.AwaitOutput("why web01/flag", "alerts/every-second: filter is_incident dropped it: it is OK, and was before")
 	writeFile(t, filepath.Join(dir, "bad"), "")
 	type shape struct {
 		Entity struct{ Name string }
@@ -315,10 +294,7 @@ func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 			Labels              map[string]string
 		}
 	}
-	harness.Until(t, time.Minute, "three events", func() (string, bool) {
-		data, _ := os.ReadFile(events)
-		return string(data), strings.Count(string(data), "\n") >= 3
-	})
+	awaitFile(t, events, 3, "\n")
 	for i, line := range strings.Split(string(readFile(t, events)), "\n")[:3] {
 		var e shape
 		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Entity.Name != "web01" || e.Check.Status != 1 || e.Check.Occurrences != 2*(i+1) || e.Check.Labels["owner"] != "ann" {
@@ -332,11 +308,7 @@ func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	out := strings.Join(strings.Fields(s.CLI("why", "web01/flag")), " ")
 	expectTexts(t, out, "alerts/words: passed on to handler short", "could not be evaluated, and decided nothing: filter broken")
 	s.CLI("silence", "web01/flag", "--for", "1h", "-m", "known")
-	harness.Until(t, time.Minute, "a verdict on what is silenced", func() (string, bool) {
-		r := s.Try("why", "web01/flag")
-		out := strings.Join(strings.Fields(r.Out), " ") // lines are wrapped
-		return r.Out + r.Errors, strings.Contains(out, "filter not_silenced dropped it")
-	})
+	s.AwaitOutput("why web01/flag", "filter not_silenced dropped it")
 	told := book.kinds("flag")
 	assert(t, len(told) == 0, "the namespace's handlers were told, too: %v", told)
 	for _, c := range []struct{ args, want string }{
