@@ -122,7 +122,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 			return err
 		}(),
 	} {
-		want := "of another life of this server's data"
+		want := "of this server's data" // another incarnation's
 		if what == "ETag" {
 			want = "was changed since: its ETag is" // it names the life: the same revision is another
 		}
