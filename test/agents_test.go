@@ -194,7 +194,7 @@ func TestAgentTakesNextServer(t *testing.T) {
 	s.Args = []string{"--agent-servers", told.Address}
 	s.Start()
 	awaitSession(t, a, 4, first.Address)
-	a.AwaitLog("servers=["+told.Address+"]")
+	a.AwaitLog("servers=[" + told.Address + "]")
 	a.Stop()
 	if kept, err := os.ReadFile(filepath.Join(a.State, "session.json")); err != nil || !strings.Contains(string(kept), told.Address) {
 		t.Errorf("the list is not kept (%v): %s", err, kept)

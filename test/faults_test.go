@@ -230,7 +230,7 @@ func buildFaultyServer(t *testing.T) string {
 	dir, event := t.TempDir(), filepath.Join(harness.Root(), "internal", "pipeline", "event")
 	apply := filepath.Join(event, "apply.go")
 	text := readFile(t, apply)
-	const at = "\ts.count(from.Stream.Stream, from.Number)\n\t// Within one numbering"
+	const at = "\ts.count(from.Stream.Stream, from.Number)\n"
 	require(t, strings.Count(string(text), at) == 1,
 		"%s has no place for the lie any more, which is before\n%s", apply, at)
 	lying := filepath.Join(dir, "apply.go")
