@@ -87,36 +87,33 @@ func NewOutbox[S Sender](life *Life, lane Lane, name string, sessions int, r *qu
 func (o *Outbox[S]) Add(x S, duties Duties) {
 	b := x.Base()
 	b.Mu.Lock()
-	put := o.AddLocked(x, duties)
-	b.Mu.Unlock()
-	if put {
-		o.Put(x)
-	}
+	defer b.Mu.Unlock()
+	o.AddLocked(x, duties)
 }
 
-// AddLocked is Add for callers with the session's Mu. true: the caller unlocks Mu and calls Put.
-func (o *Outbox[S]) AddLocked(x S, duties Duties) (put bool) {
+// AddLocked is Add for callers with the session's Mu.
+func (o *Outbox[S]) AddLocked(x S, duties Duties) {
 	out := &x.Base().Outgoing
 	out.duties[o.lane] |= duties
-	put = !out.queued[o.lane]
-	out.queued[o.lane] = true
-	return put
+	if !out.queued[o.lane] {
+		out.queued[o.lane] = true
+		o.put(x)
+	}
 }
 
 // Release lets writers take a session after HoldBack.
 func (o *Outbox[S]) Release(x S) {
 	b := x.Base()
 	b.Mu.Lock()
-	put := b.Outgoing.duties[o.lane] != 0
-	b.Outgoing.queued[o.lane] = put
-	b.Mu.Unlock()
-	if put {
-		o.Put(x)
+	defer b.Mu.Unlock()
+	b.Outgoing.queued[o.lane] = false
+	if b.Outgoing.duties[o.lane] != 0 {
+		o.AddLocked(x, 0)
 	}
 }
 
-// Put queues a session for which AddLocked returned true.
-func (o *Outbox[S]) Put(x S) {
+// put queues a session, whose Mu the caller holds.
+func (o *Outbox[S]) put(x S) {
 	o.mu.Lock()
 	if o.n == len(o.ring) {
 		grown := make([]S, 2*o.n)

@@ -21,7 +21,7 @@ func newTestOutbox() *Outbox[*sender] {
 func TestNudgeWakesAWriterWithoutProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestOutbox()
-		o.Put(new(sender))
+		o.put(new(sender))
 		o.next()             // by the writer that is stuck
 		o.n, o.passed = 1, 2 // one more was put, and its signal woke nobody
 		o.ring[o.head] = new(sender)
@@ -54,7 +54,7 @@ func TestOutboxPassesEverySessionOn(t *testing.T) {
 		}()
 	}
 	for range all {
-		o.Put(new(sender))
+		o.put(new(sender))
 	}
 	seen := map[*sender]bool{}
 	for range all {

@@ -176,18 +176,15 @@ func (x *session) confirm(m *wire.AssignmentStatus) {
 		return
 	}
 	a.mismatches++
-	again, put := a.mismatches <= maxMismatches, false
+	again := a.mismatches <= maxMismatches
 	if again {
 		a.sent = nil
-		put = x.srv.pushes.AddLocked(x, dueAssign)
+		x.srv.pushes.AddLocked(x, dueAssign)
 	}
 	x.Mu.Unlock()
-	if !again {
+	if again {
+		x.srv.metrics.resent.Inc()
+	} else {
 		x.srv.cfg.Log.Warn("an agent holds another assignment than it was sent", "node", x.Node.Name)
-		return
-	}
-	x.srv.metrics.resent.Inc()
-	if put {
-		x.srv.pushes.Put(x)
 	}
 }

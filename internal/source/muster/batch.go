@@ -40,7 +40,8 @@ func (x *session) batch(body []byte) outcome {
 		return x.violation(hole, fmt.Sprintf("numbers %d to %d are missing and no gap explains them", last+1, r.First-1))
 	}
 	signals, size := r.Signals, len(body)
-	refused, proxied, cost := x.judge(r)
+	j := judge{session: x}
+	refused, proxied, cost := j.signals(r)
 	if len(refused)+len(proxied) > 0 {
 		body = replaceSignals(body, refused, proxied)
 		proxied = slices.DeleteFunc(proxied, func(p core.ProxyResult) bool { return p.Number <= last }) // kept already
@@ -79,11 +80,8 @@ func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Lock()
 	x.streams[slot].due = true
-	put := x.srv.acks.AddLocked(x, dueAck)
+	x.srv.acks.AddLocked(x, dueAck)
 	x.Mu.Unlock()
-	if put {
-		x.srv.acks.Put(x)
-	}
 }
 
 // replaceSignals encodes the batch again with a keepalive in place of each refused signal, and a signal with the node's id alone
@@ -159,26 +157,21 @@ func (x *session) keep(slot int, r *wire.BatchReader, size int, body []byte, sig
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	slot, size, last := untoken(t)
 	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	x.Commit(size, err)
-	if err == nil {
-		st := &x.streams[slot]
-		st.acked, st.due = max(st.acked, last), true
-	}
-	o, due := x.srv.acks, dueAck
 	if err != nil {
-		o, due = x.srv.pushes, dueClose
+		x.srv.pushes.AddLocked(x, dueClose)
+		return
 	}
-	put := o.AddLocked(x, due)
-	x.Mu.Unlock()
-	if put {
-		o.Put(x)
-	}
+	st := &x.streams[slot]
+	st.acked, st.due = max(st.acked, last), true
+	x.srv.acks.AddLocked(x, dueAck)
 }
 
-// judging is the reader's state between signals.
-type judging struct {
-	logged       [verdicts]bool // kinds of refusals that are in the log
-	reportLogged bool
+// judge decides on the signals of one batch.
+type judge struct {
+	*session
+	sent *directory.Assignment // the agent's; nil: unknown
 
 	// Results of the last call of verdict.
 	proxy      directory.ProxyNode // the proxy node of the result
@@ -186,28 +179,27 @@ type judging struct {
 	rows       uint32              // values in the block; zero: the signal is none
 }
 
-// judge decides on each signal of a batch. A refusal is final: the agent is told, and a keepalive takes the number in the
+// signals decides on each signal of a batch. A refusal is final: the agent is told, and a keepalive takes the number in the
 // journal. A result about a proxy node is kept with that node. A gap is charged, too: it becomes a row of history for each
 // chunk that it names.
-func (x *session) judge(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
+func (j *judge) signals(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {
 		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
 		return nil, nil, cost
 	}
-	x.Mu.Lock()
-	sent := x.assignment.sent
-	x.Mu.Unlock()
-	j := &x.judging
+	j.Mu.Lock()
+	j.sent = j.assignment.sent
+	j.Mu.Unlock()
 	var sig wire.Signal
 	number := r.First
 	for left := r.Signals; left > 0; left-- {
 		v, code, reason := refusedMalformed, "", "cannot be decoded"
 		if r.Next(&sig) {
-			if v, code, reason = x.verdict(&sig, sent); v == admitted && sig.Node != 0 {
+			if v, code, reason = j.verdict(&sig); v == admitted && sig.Node != 0 {
 				proxied = append(proxied, core.ProxyResult{ProxyNode: j.proxy, Signal: r.Raw(), Number: number})
 			}
-			if v == admitted && j.roundRobin != 0 && x.srv.cfg.OnRan != nil {
-				x.srv.cfg.OnRan(j.roundRobin, sig.Node, time.Duration(r.NowMs-min(sig.AtMs, r.NowMs))*time.Millisecond)
+			if v == admitted && j.roundRobin != 0 && j.srv.cfg.OnRan != nil {
+				j.srv.cfg.OnRan(j.roundRobin, sig.Node, time.Duration(r.NowMs-min(sig.AtMs, r.NowMs))*time.Millisecond)
 			}
 		} else if err := r.Err(); err != nil {
 			reason = err.Error()
@@ -216,19 +208,19 @@ func (x *session) judge(r *wire.BatchReader) (refused []wire.RefusedSignal, prox
 		switch {
 		case v == admitted && sig.Kind == wire.SignalValueBlock:
 			cost[core.LoadValues] += int(j.rows)
-			x.values.Store(true)
+			j.values.Store(true)
 		case v == admitted && sig.Kind != wire.SignalResult && sig.Kind != wire.SignalKeepalive:
 			cost[core.LoadReports]++
 		default:
 			cost[core.LoadResults]++
 		}
 		if v != admitted {
-			x.srv.metrics.signals[v].Inc()
+			j.srv.metrics.signals[v].Inc()
 			code = cmp.Or(code, verdictNames[v])
 			refused = append(refused, wire.RefusedSignal{StreamKey: r.StreamKey, Number: number, Code: code, Reason: reason})
-			x.logRefusal(v, code, reason)
+			j.logRefusal(v, code, reason)
 			if limit := limitOf(v, code); limit != "" {
-				x.Budget.Hit(limit, reason)
+				j.Budget.Hit(limit, reason)
 			}
 		}
 		number++
@@ -248,39 +240,38 @@ func limitOf(v verdict, code string) string {
 }
 
 // logRefusal logs one refusal of each kind per session. The metrics count all.
-func (x *session) logRefusal(v verdict, code, reason string) {
-	if x.judging.logged[v] {
+func (j *judge) logRefusal(v verdict, code, reason string) {
+	if j.logged[v] {
 		return
 	}
-	x.judging.logged[v] = true
-	x.srv.cfg.Log.Warn("refused a signal for good; one line per session and code, see muster_session_signals_total", "node", x.Node.Name, "code", code, "reason", reason)
+	j.logged[v] = true
+	j.srv.cfg.Log.Warn("refused a signal for good; one line per session and code, see muster_session_signals_total", "node", j.Node.Name, "code", code, "reason", reason)
 }
 
 // logAgentReport logs, once per session, a report of the agent on itself: a gap in which nothing was lost.
 func (x *session) logAgentReport(g *wire.Gap) {
 	report := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
-	if !x.judging.reportLogged && slices.Equal(g.Counts, report) {
-		x.judging.reportLogged = true
+	if !x.reportLogged && slices.Equal(g.Counts, report) {
+		x.reportLogged = true
 		x.srv.cfg.Log.Warn("an agent reports on itself", "node", x.Node.Name, "report", g.Reason)
 	}
 }
 
-// verdict judges one signal. sent is the agent's assignment; nil: unknown. The view is asked for each result, because a
-// state may have been deleted since the last one.
-func (x *session) verdict(sig *wire.Signal, sent *directory.Assignment) (v verdict, code, reason string) {
-	x.judging.roundRobin, x.judging.rows = 0, 0
+// verdict judges one signal. The view is asked for each result, because a state may have been deleted since the last one.
+func (j *judge) verdict(sig *wire.Signal) (v verdict, code, reason string) {
+	j.roundRobin, j.rows = 0, 0
 	switch sig.Kind {
 	case wire.SignalKeepalive:
 		return admitted, "", ""
 	case wire.SignalResult:
 	default:
-		return x.verdictByEnvelope(sig, sent)
+		return j.verdictByEnvelope(sig)
 	}
 	var r wire.Result
 	if err := r.Decode(sig.Body); err != nil {
 		return refusedMalformed, "", err.Error()
 	}
-	if limit := x.Budget.Limits().OutputBytes; len(r.Output)+len(r.Extra) > limit {
+	if limit := j.Budget.Limits().OutputBytes; len(r.Output)+len(r.Extra) > limit {
 		return refusedOutput, "", fmt.Sprintf("output of %d bytes, at most %d", len(r.Output)+len(r.Extra), limit)
 	}
 	if len(r.Extra) > 0 {
@@ -288,41 +279,41 @@ func (x *session) verdict(sig *wire.Signal, sent *directory.Assignment) (v verdi
 			return refusedMalformed, "", err.Error()
 		}
 	}
-	check := x.chunk(sig.Chunk, sent).AsCheck()
+	check := j.chunk(sig.Chunk).AsCheck()
 	if check == nil {
 		return refusedChunk, "", noChunk(sig.Chunk)
 	}
 	if check.RoundRobin {
-		x.judging.roundRobin = check.Unit
+		j.roundRobin = check.Unit
 	}
-	target := x.Node.ID
+	target := j.Node.ID
 	if sig.Node != 0 || check.Proxy {
-		if reason := x.authorizeProxy(sig, check, sent); reason != "" {
+		if reason := j.authorizeProxy(sig, check); reason != "" {
 			return refusedProxy, "", reason
 		}
 		target = sig.Node
 	}
-	if code, reason := x.srv.cfg.View.Admit(target, check); code != "" {
+	if code, reason := j.srv.cfg.View.Admit(target, check); code != "" {
 		return refusedStates, code, reason
 	}
 	return admitted, "", ""
 }
 
 // verdictByEnvelope judges a signal that is neither keepalive nor result by its envelope, and a value block by its header.
-func (x *session) verdictByEnvelope(sig *wire.Signal, sent *directory.Assignment) (v verdict, code, reason string) {
+func (j *judge) verdictByEnvelope(sig *wire.Signal) (v verdict, code, reason string) {
 	switch {
-	case !slices.Contains(x.srv.cfg.Kinds, sig.Kind):
+	case !slices.Contains(j.srv.cfg.Kinds, sig.Kind):
 		return refusedKind, "", "this server does not accept a " + sig.Kind.String()
 	case sig.Node != 0:
 		return refusedProxy, "", fmt.Sprintf("a %s names node %d: only results may name proxy nodes", sig.Kind, sig.Node)
-	case x.chunk(sig.Chunk, sent) == nil:
+	case j.chunk(sig.Chunk) == nil:
 		return refusedChunk, "", noChunk(sig.Chunk)
 	case sig.Kind == wire.SignalValueBlock:
 		var b wire.ValueBlock
 		if err := b.Decode(sig.Body); err != nil {
 			return refusedMalformed, "", err.Error()
 		}
-		x.judging.rows = b.Rows
+		j.rows = b.Rows
 	}
 	return admitted, "", ""
 }
@@ -330,19 +321,17 @@ func (x *session) verdictByEnvelope(sig *wire.Signal, sent *directory.Assignment
 func noChunk(id model.ChunkID) string { return fmt.Sprintf("the node has no chunk %d", id) }
 
 // authorizeProxy returns the reason why a result may not name its proxy node, or must name one; empty: it may, and
-// judging.proxy is that node. A node reports only on proxy nodes that its assignment names, also by an older chunk.
-func (x *session) authorizeProxy(sig *wire.Signal, c *model.CheckChunk, sent *directory.Assignment) string {
+// judge.proxy is that node. A node reports only on proxy nodes that its assignment names, also by an older chunk.
+func (j *judge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
 	switch {
 	case !c.Proxy:
 		return fmt.Sprintf("the result names node %d, and chunk %d checks the node that runs it", sig.Node, c.ID)
 	case sig.Node == 0:
 		return fmt.Sprintf("chunk %d checks proxy nodes, and the result names none", c.ID)
 	}
-	if sent == nil {
-		sent = x.srv.cfg.Assignments.For(x.Node.ID)
-	}
+	sent := cmp.Or(j.sent, j.srv.cfg.Assignments.For(j.Node.ID))
 	var ok bool
-	if x.judging.proxy, ok = sent.ProxyNode(c.Unit, sig.Node); !ok {
+	if j.proxy, ok = sent.ProxyNode(c.Unit, sig.Node); !ok {
 		return fmt.Sprintf("this node's assignment names no proxy node %d for check %s", sig.Node, c.Name)
 	}
 	return ""
@@ -350,17 +339,17 @@ func (x *session) authorizeProxy(sig *wire.Signal, c *model.CheckChunk, sent *di
 
 // chunk returns a chunk for which the node may send signals; nil: it may not. An older chunk that the assignment no longer
 // has must be of the node's namespace, whose handlers get the messages, and no check of the server itself.
-func (x *session) chunk(id model.ChunkID, sent *directory.Assignment) *model.Chunk {
-	if sent != nil {
-		if i, ok := chunkIndex(sent.Chunks, id); ok {
-			return sent.Chunks[i]
+func (j *judge) chunk(id model.ChunkID) *model.Chunk {
+	if j.sent != nil {
+		if i, ok := chunkIndex(j.sent.Chunks, id); ok {
+			return j.sent.Chunks[i]
 		}
 	}
-	c := x.srv.cfg.Assignments.Chunk(id)
+	c := j.srv.cfg.Assignments.Chunk(id)
 	switch {
 	case c == nil,
-		x.Node.ID == model.ServerNode && c.Unit != model.WatchdogCheck,
-		x.Node.ID != model.ServerNode && (c.Unit < model.FirstCheck || c.Namespace != x.Node.Namespace && c.Namespace != model.SharedNamespace):
+		j.Node.ID == model.ServerNode && c.Unit != model.WatchdogCheck,
+		j.Node.ID != model.ServerNode && (c.Unit < model.FirstCheck || c.Namespace != j.Node.Namespace && c.Namespace != model.SharedNamespace):
 		return nil
 	}
 	return c

@@ -130,14 +130,10 @@ type slowdown struct {
 // slow sends a Slow that became due at now, unless one was sent within slowInterval.
 func (x *session) slow(now int64, linger time.Duration, reason string) {
 	x.Mu.Lock()
-	put := false
+	defer x.Mu.Unlock()
 	if x.slowdown.at == 0 || now-x.slowdown.at >= int64(slowInterval) {
 		x.slowdown = slowdown{reason, linger, now}
-		put = x.srv.pushes.AddLocked(x, dueSlow)
-	}
-	x.Mu.Unlock()
-	if put {
-		x.srv.pushes.Put(x)
+		x.srv.pushes.AddLocked(x, dueSlow)
 	}
 }
 

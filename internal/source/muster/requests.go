@@ -50,43 +50,35 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 
 func (x *session) submitRun(p *core.PendingRun, run wire.Run) error {
 	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	q := &x.requests
-	full := len(q.runs) >= core.MaxRuns || len(q.pending) >= core.MaxRuns
-	ended := x.EndedLocked()
-	if !ended && !full {
-		if q.pending == nil {
-			q.pending = map[uint64]*core.PendingRun{}
-		}
-		q.pending[p.ID] = p
-		q.runs = append(q.runs, run)
-	}
-	x.Mu.Unlock()
 	switch {
-	case ended:
+	case x.EndedLocked():
 		return core.ErrNoSession()
-	case full:
+	case len(q.runs) >= core.MaxRuns || len(q.pending) >= core.MaxRuns:
 		return core.ErrTooManyRuns()
+	case q.pending == nil:
+		q.pending = map[uint64]*core.PendingRun{}
 	}
-	x.srv.pushes.Add(x, dueRequests)
+	q.pending[p.ID] = p
+	q.runs = append(q.runs, run)
+	x.srv.pushes.AddLocked(x, dueRequests)
 	return nil
 }
 
 // cancelRun ends a pending run.
 func (x *session) cancelRun(id uint64) {
 	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	q := &x.requests
 	_, running := q.pending[id]
 	delete(q.pending, id)
 	if i := slices.IndexFunc(q.runs, func(r wire.Run) bool { return r.ID == id }); i >= 0 {
 		q.runs, running = slices.Delete(q.runs, i, i+1), false // not sent yet
 	}
-	if running {
+	if running && !x.EndedLocked() {
 		q.runs = append(q.runs, wire.Run{ID: id, Cancel: true})
-	}
-	ended := x.EndedLocked()
-	x.Mu.Unlock()
-	if running && !ended {
-		x.srv.pushes.Add(x, dueRequests)
+		x.srv.pushes.AddLocked(x, dueRequests)
 	}
 }
 
@@ -117,6 +109,7 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 		return false
 	}
 	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	sent := x.assignment.sent
 	ok := !x.EndedLocked() && !x.closing.clean && sent != nil && len(x.requests.turns) < wire.MaxTurnRuns
 	if ok {
@@ -126,14 +119,9 @@ func (s *Server) Give(node model.NodeID, g wire.TurnRun) bool {
 			_, ok = sent.ProxyNode(sent.Chunks[i].Unit, g.Node)
 		}
 	}
-	put := false
 	if ok {
 		x.requests.turns = append(x.requests.turns, g)
-		put = s.pushes.AddLocked(x, dueRequests)
-	}
-	x.Mu.Unlock()
-	if put {
-		s.pushes.Put(x)
+		s.pushes.AddLocked(x, dueRequests)
 	}
 	return ok
 }
@@ -201,14 +189,11 @@ func (x *session) answerSecrets(id uint64, names []string) {
 		x.srv.metrics.secrets.WithLabelValues("given").Inc()
 	}
 	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	x.requests.exchanges--
-	ended := x.EndedLocked()
-	if !ended {
+	if !x.EndedLocked() {
 		x.requests.answers = append(x.requests.answers, wire.Exchange{ID: id, SecretsReply: &wire.SecretsReply{Values: given}})
-	}
-	x.Mu.Unlock()
-	if !ended {
-		x.srv.pushes.Add(x, dueRequests)
+		x.srv.pushes.AddLocked(x, dueRequests)
 	}
 }
 

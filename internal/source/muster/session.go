@@ -1,6 +1,7 @@
 package muster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -27,7 +28,9 @@ type session struct {
 	maxOutput atomic.Int64                // bytes, as Welcome said; zero: not welcomed yet
 	values    atomic.Bool                 // the agent has sent a value block
 
-	judging judging // the reader's
+	// The reader's.
+	logged       [verdicts]bool // kinds of refusals that are in the log
+	reportLogged bool
 
 	// Guarded by Mu.
 	streams    []stream
@@ -254,12 +257,10 @@ func (x *session) violation(out outcome, sentence string) outcome {
 // refuse ends the session: a writer sends r, then the reader ends.
 func (x *session) refuse(r *wire.Refuse) {
 	x.Mu.Lock()
+	defer x.Mu.Unlock()
 	x.EndLocked()
-	if x.closing.refusal == nil {
-		x.closing.refusal = r
-	}
-	x.Mu.Unlock()
-	x.srv.pushes.Add(x, dueRefuse)
+	x.closing.refusal = cmp.Or(x.closing.refusal, r)
+	x.srv.pushes.AddLocked(x, dueRefuse)
 }
 
 // unreadable is the refusal of a frame that violates WebSocket or is too long.

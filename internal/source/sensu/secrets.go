@@ -79,19 +79,15 @@ func (j *job) deliverSecrets() {
 	values, err := j.secretValues()
 	x.Mu.Lock()
 	j.resolving = false
-	ended, put := x.EndedLocked(), false
+	ended := x.EndedLocked()
 	if err == nil && !ended {
 		x.resolved = append(x.resolved, resolvedJob{j, values})
-		put = x.srv.outbox.AddLocked(x, dueRequests)
+		x.srv.outbox.AddLocked(x, dueRequests)
 	}
 	x.Mu.Unlock()
-	switch {
-	case ended:
-	case err != nil:
+	if err != nil && !ended {
 		x.srv.metrics.secrets.WithLabelValues("failed").Inc()
 		j.fail(err.Error())
-	case put:
-		x.srv.outbox.Put(x)
 	}
 }
 

@@ -266,20 +266,17 @@ const (
 // requestRuns marks jobs whose time has come.
 func (x *session) requestRuns(list []*job) {
 	x.Mu.Lock()
-	put := false
-	if !x.EndedLocked() {
-		for _, j := range list {
-			if !j.due {
-				j.due = true
-				x.jobs.due = append(x.jobs.due, j)
-			}
+	defer x.Mu.Unlock()
+	if x.EndedLocked() {
+		return
+	}
+	for _, j := range list {
+		if !j.due {
+			j.due = true
+			x.jobs.due = append(x.jobs.due, j)
 		}
-		put = x.srv.outbox.AddLocked(x, dueRequests)
 	}
-	x.Mu.Unlock()
-	if put {
-		x.srv.outbox.Put(x)
-	}
+	x.srv.outbox.AddLocked(x, dueRequests)
 }
 
 // maxKeptFrames bounds the buffer for requests that a writer keeps, in bytes.
