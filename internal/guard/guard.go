@@ -142,8 +142,7 @@ func (g *Guard) write(text string) error {
 	return err
 }
 
-// stopShell kills the shell before its pipe closes, because its groups may be outdated. The
-// caller holds mu.
+// stopShell kills the shell before its pipe closes, because its groups may be outdated. The caller holds mu.
 func (g *Guard) stopShell() {
 	if g.shell == nil {
 		return

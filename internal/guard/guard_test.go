@@ -21,9 +21,8 @@ import (
 // victim names the shell for the process that the test kills.
 const victim = "MUSTER_GUARD_VICTIM"
 
-// TestMain is the victim where it is asked for: it does what its input says, a word and
-// a name each line, and answers with a number: "start", "end" (then "no" guards it any
-// more), "shell".
+// TestMain is the victim where it is asked for: it does what its input says, a word and a name each line, and answers
+// with a number: "start", "end" (then "no" guards it any more), "shell".
 func TestMain(m *testing.M) {
 	program, ok := os.LookupEnv(victim)
 	if !ok {

@@ -79,8 +79,7 @@ func (h *Hider) NewText() *Hider {
 	return &Hider{words: h.words}
 }
 
-// Redact returns a whole text without the secrets. Goroutines may call it concurrently. On nil it returns
-// the text.
+// Redact returns a whole text without the secrets. Goroutines may call it concurrently. On nil it returns the text.
 func (h *Hider) Redact(text []byte) []byte {
 	if h == nil {
 		return text

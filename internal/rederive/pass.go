@@ -1,10 +1,9 @@
 // Package rederive makes the event view's transitions again, for reactions that fell so
 // far behind that their queue dropped some.
 //
-// A Pass is a second event view. It begins at the newest snapshots of all partitions, none of
-// them ahead of history, and reads the journal once, for all partitions
-// together: commit by commit, as fast as its transitions are recorded. It ends when it has
-// caught up with the first view. Its memory is a second view and the transitions of one commit,
+// A Pass is a second event view. It begins at the newest snapshots of all partitions, none of them ahead of history,
+// and reads the journal once, for all partitions together: commit by commit, as fast as its transitions are recorded.
+// It ends when it has caught up with the first view. Its memory is a second view and the transitions of one commit,
 // however much it reads.
 //
 // During a pass, snapshots are made of its view: the first view is ahead of history. So the
@@ -56,9 +55,8 @@ func (s *Source) BeginPass() (*Pass, error) {
 // At is up to where the pass has come.
 func (p *Pass) At() journal.Position { return *p.at.Load() }
 
-// Read goes on from where the last Read ended to the journal's head of now, which it
-// returns. fn hears of every commit, also of one that changed nothing; ts is used again once
-// fn returns. After an error the pass has to be closed.
+// Read goes on from where the last Read ended to the journal's head of now, which it returns. fn hears of every commit,
+// also of one that changed nothing; ts is used again once fn returns. After an error the pass has to be closed.
 func (p *Pass) Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error) {
 	head := p.source.Journal.Head()
 	err := p.source.Journal.Read(ctx, p.At(), func(c journal.Commit) error {
@@ -92,8 +90,7 @@ type Snapshots interface {
 	Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error)
 }
 
-// Source is where passes begin, and where snapshots are made meanwhile. Its methods may be
-// called by any goroutine.
+// Source is where passes begin, and where snapshots are made meanwhile. Its methods may be called by any goroutine.
 type Source struct {
 	Journal   Journal
 	Snapshots Snapshots

@@ -13,9 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Whatever the journal holds, wherever passes begin and end, are snapshotted, cut behind and
-// killed: history has of each partition what a view of this partition alone makes of
-// the whole journal, in the same order, once.
+// Whatever the journal holds, wherever passes begin and end, are snapshotted, cut behind and killed: history has of
+// each partition what a view of this partition alone makes of the whole journal, in the same order, once.
 func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 	seeds := 10
 	if testing.Short() {

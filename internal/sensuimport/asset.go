@@ -24,9 +24,8 @@ type build struct {
 	machines []model.AssetBuild // its conditions, one after the other; none: it is for no machine
 }
 
-// importAsset keeps archives with the machines that they are for. Sensu takes, of all builds that fit,
-// the first of those with the most filters; the first that fits is taken here, so that is how
-// they are put in order.
+// importAsset keeps archives with the machines that they are for. Sensu takes, of all builds that fit, the first of
+// those with the most filters; the first that fits is taken here, so that is how they are put in order.
 func importAsset(o *object) {
 	var builds []build
 	if list := o.spec.objects("builds"); len(list) > 0 {
@@ -159,9 +158,8 @@ func addBuilds(o *object, spec *model.AssetSpec, b *build) {
 // maxMachines bounds how many kinds of machines filters may stand for.
 const maxMachines = 256
 
-// machinesOf translates filters of an asset, all of which must hold, into kinds of machines, one
-// of which must. wider are versions that are also those that begin so. The error says which
-// part has no counterpart.
+// machinesOf translates filters of an asset, all of which must hold, into kinds of machines, one of which must. wider
+// are versions that are also those that begin so. The error says which part has no counterpart.
 func machinesOf(filters []string) (list []model.AssetBuild, wider []string, err error) {
 	list = []model.AssetBuild{{}}
 	var f assetFilter

@@ -67,8 +67,7 @@ func importStream(o *object) {
 	o.declare(spec)
 }
 
-// readsEvents says whether a handler gets Sensu's events by a pipeline: it is a program or a socket
-// that reads them.
+// readsEvents says whether a handler gets Sensu's events by a pipeline: it is a program or a socket that reads them.
 func readsEvents(h *model.HandlerSpec) bool {
 	return h.Command != nil || h.TCP != nil || h.UDP != nil || h.Stream != nil
 }
@@ -326,8 +325,7 @@ func knownPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	return true
 }
 
-// flags returns the flags of a command line by name: -w X, --webhook-url X, --webhook-url=X, quoted or
-// not.
+// flags returns the flags of a command line by name: -w X, --webhook-url X, --webhook-url=X, quoted or not.
 func flags(words []string) map[string]string {
 	out := map[string]string{}
 	for i := 0; i < len(words); i++ {

@@ -115,8 +115,7 @@ func TestReadEvent(t *testing.T) {
 	}
 }
 
-// Every field of a CheckConfig has a place of its own in a Check, and none falls onto what
-// the agent itself fills in.
+// Every field of a CheckConfig has a place of its own in a Check, and none falls onto what the agent itself fills in.
 func TestMovedFields(t *testing.T) {
 	taken := map[int]bool{22: true, 23: true, 25: true, 26: true, 28: true, 45: true}
 	for n := 1; n < 60; n++ {

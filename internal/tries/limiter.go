@@ -1,11 +1,10 @@
 // Package tries throttles attempts at secrets: passwords, join tokens, signatures. Each network that
 // one person holds has a burst of attempts, then one every few seconds.
 //
-// In: addresses of peers. Out: whether an attempt may go on. Three ways to use a Limiter: Allow counts
-// every attempt; Exhausted before and Allow after count only failed ones; Acquire also bounds the
-// attempts that are checked at the same time, for secrets whose check is expensive (argon2): concurrent
-// attempts then get no further than sequential ones. No goroutines; a Limiter has one lock. Start
-// reading at limiter.go.
+// In: addresses of peers. Out: whether an attempt may go on. Three ways to use a Limiter: Allow counts every attempt;
+// Exhausted before and Allow after count only failed ones; Acquire also bounds the attempts that are checked at the
+// same time, for secrets whose check is expensive (argon2): concurrent attempts then get no further than sequential
+// ones. No goroutines; a Limiter has one lock. Start reading at limiter.go.
 package tries
 
 import (
@@ -106,11 +105,10 @@ func Network(address string) netip.Prefix {
 // ErrExhausted means that a network has no attempts left for now.
 var ErrExhausted = errors.New("too many wrong secrets from this network")
 
-// Acquire waits until one more attempt of the address's network may be checked. A network has at most
-// its remaining attempts in check: of ten thousand at once, ten are checked. The caller calls release
-// once, with the outcome; a right secret costs no attempt. Acquire fails with ErrExhausted if the network
-// has no attempts left, and first is true for the first such failure since its burst was full; or with
-// the error of ctx.
+// Acquire waits until one more attempt of the address's network may be checked. A network has at most its remaining
+// attempts in check: of ten thousand at once, ten are checked. The caller calls release once, with the outcome; a right
+// secret costs no attempt. Acquire fails with ErrExhausted if the network has no attempts left, and first is true for
+// the first such failure since its burst was full; or with the error of ctx.
 func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wrong bool), first bool, err error) {
 	for {
 		n, wait, first := l.enter(address)

@@ -36,8 +36,7 @@ func (f *fleet) runTimes(k key, zone string) (list []string) {
 	return list
 }
 
-// TestEachDueTimeHasARun checks one run per due time and proxy node within a second, by all members
-// in turn.
+// TestEachDueTimeHasARun checks one run per due time and proxy node within a second, by all members in turn.
 func TestEachDueTimeHasARun(t *testing.T) {
 	f := playAt(t, at("2026-11-21T08:07:30Z"), cronRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
 	f.run(2 * time.Hour)
@@ -200,8 +199,7 @@ func TestDueTimesOverARestart(t *testing.T) {
 	}
 }
 
-// TestClockSetByHand checks that a skipped due time runs once and a completed one does not run
-// again.
+// TestClockSetByHand checks that a skipped due time runs once and a completed one does not run again.
 func TestClockSetByHand(t *testing.T) {
 	f := playAt(t, at("2026-11-21T01:00:00Z"), cronRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
 	f.run(10 * time.Minute)

@@ -1,14 +1,12 @@
 // Package turns assigns the runs of round-robin checks to members: in each interval one run of each
 // check, or of each of its proxy nodes, goes to the next connected member.
 //
-// Input: the checks (directory.RoundRobin), results (RecordResult), ended sessions (SessionEnded).
-// Output: turns that are handed to a session (Options.Give), and intervals without a connected
-// member (Options.Missed). Nothing is stored: intervals follow the clock, so a restart continues
-// them. Due times by cron (turn.go) follow wall-clock time; after a restart the age of the event
-// (Options.Last) shows which of them ran.
+// Input: the checks (directory.RoundRobin), results (RecordResult), ended sessions (SessionEnded). Output: turns that
+// are handed to a session (Options.Give), and intervals without a connected member (Options.Missed). Nothing is stored:
+// intervals follow the clock, so a restart continues them. Due times by cron (turn.go) follow wall-clock time; after a
+// restart the age of the event (Options.Last) shows which of them ran.
 //
-// One goroutine (Run) and one lock, held while Give is called. Start reading at engine.go, then
-// turn.go.
+// One goroutine (Run) and one lock, held while Give is called. Start reading at engine.go, then turn.go.
 package turns
 
 import (
@@ -27,8 +25,7 @@ import (
 type Options struct {
 	Revision    func() int64                  // of the result of RoundRobins
 	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
-	// Give hands a turn to a node's session; false if it has none or does not hold the check yet.
-	// It must not block.
+	// Give hands a turn to a node's session; false if it has none or does not hold the check yet. It must not block.
 	Give func(node model.NodeID, g wire.TurnRun) bool
 	// Missed records runs about proxy nodes without a connected member.
 	Missed func(ctx context.Context, list []Missed) error
@@ -103,8 +100,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// step handles all turns that are due and returns missed runs and the time until the next one is
-// due.
+// step handles all turns that are due and returns missed runs and the time until the next one is due.
 func (e *Engine) step(now time.Duration) (missed []Missed, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -151,8 +147,7 @@ func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.
 // rounding is the precision of times from agents.
 const rounding = 2 * time.Millisecond
 
-// SessionEnded withdraws the open turns of a node whose session ended; other members get them at
-// once.
+// SessionEnded withdraws the open turns of a node whose session ended; other members get them at once.
 func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false

@@ -36,8 +36,7 @@ type turn struct {
 	reported bool          // the open run was reported as missed
 }
 
-// startInterval starts the interval that contains now. An interval that ends without an assignee was
-// missed.
+// startInterval starts the interval that contains now. An interval that ends without an assignee was missed.
 func (e *Engine) startInterval(t *turn, now time.Duration) (m Missed, missed bool) {
 	r := t.robin
 	began := t.next - r.chunk.Interval
@@ -100,9 +99,8 @@ func (e *Engine) give(t *turn, now time.Duration) {
 // graceEnd returns the time from which missing members count.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
 
-// choose returns the next connected member for a turn: first the check's next, so that all members
-// are used evenly; then the turn's own next, so that it tries every member before it returns to a
-// hanging one.
+// choose returns the next connected member for a turn: first the check's next, so that all members are used evenly;
+// then the turn's own next, so that it tries every member before it returns to a hanging one.
 func (e *Engine) choose(t *turn, now time.Duration) model.NodeID {
 	r := t.robin
 	if now < r.unavailableUntil {
@@ -182,8 +180,7 @@ func (h *heap) remove(t *turn) { stdheap.Remove(h, t.at) }
 // engine looks for a member until the next due time.
 
 const (
-	// overdueAfter is the time without a connected member after which a due time is reported as
-	// missed.
+	// overdueAfter is the time without a connected member after which a due time is reported as missed.
 	overdueAfter = time.Minute
 	// catchUp is the age up to which a starting server makes up for a due time.
 	catchUp = time.Hour
@@ -216,8 +213,7 @@ func (e *Engine) locationOf(c *model.CheckChunk) *time.Location {
 // wall converts a time of the engine's clock to wall-clock time.
 func (e *Engine) wall(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// plan finds the next due time, after now and after the last one: setting the clock back a little
-// repeats none.
+// plan finds the next due time, after now and after the last one: setting the clock back a little repeats none.
 func (e *Engine) plan(t *turn, now time.Duration) {
 	from := e.wall(now)
 	if t.ran.After(from) && t.ran.Sub(from) <= catchUp {
@@ -267,8 +263,7 @@ func (e *Engine) overdue(t *turn, now time.Duration) (m Missed, ok bool) {
 	return Missed{t.about, t.robin.chunk, t.robin.noMember()}, t.about != 0
 }
 
-// resume restores due times after a start: one without a later result is run again once its timeout
-// is over.
+// resume restores due times after a start: one without a later result is run again once its timeout is over.
 func (e *Engine) resume(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return

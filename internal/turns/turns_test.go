@@ -177,8 +177,7 @@ func TestMembersAreUsedEvenly(t *testing.T) {
 	}
 }
 
-// TestChecksBeginAtDifferentMembers checks that many checks of the same members do not start with
-// one member.
+// TestChecksBeginAtDifferentMembers checks that many checks of the same members do not start with one member.
 func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	var robins []directory.RoundRobin
 	for check := range model.CheckID(40) {

@@ -148,8 +148,7 @@ func TestStrayAgentGetsTheWhole(t *testing.T) {
 	}
 }
 
-// TestDifferenceLeadsToWanted: applying what difference says arrives at the wanted
-// assignment, in one message.
+// TestDifferenceLeadsToWanted: applying what difference says arrives at the wanted assignment, in one message.
 func TestDifferenceLeadsToWanted(t *testing.T) {
 	_, key, _ := ed25519.GenerateKey(nil)
 	uid := uuid.New()

@@ -35,14 +35,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// BenchmarkFootprint measures what an agent with 40 checks costs in resident memory
-// on the server (this process) and on the client's side (another one), and how long
-// all take to connect at once, both ends on this machine:
+// BenchmarkFootprint measures what an agent with 40 checks costs in resident memory on the server (this process) and on
+// the client's side (another one), and how long all take to connect at once, both ends on this machine:
 //
 //	MUSTER_AGENTS=9000 go test -run - -bench Footprint -benchtime 1x ./internal/source/muster
 //
-// After connecting every agent sends one frame of 40 results, so that buffers have
-// their working size.
+// After connecting every agent sends one frame of 40 results, so that buffers have their working size.
 func BenchmarkFootprint(b *testing.B) {
 	if spec := os.Getenv("MUSTER_FOOTPRINT"); spec != "" {
 		footprintClients(spec)
@@ -281,9 +279,8 @@ func BenchmarkBatch(b *testing.B) {
 	}
 }
 
-// TestGoldenSession holds the server to the bytes of a whole short session: what the
-// agent sends, what the server answers. An agent that was released must go on
-// working; a change here is a change of the protocol.
+// TestGoldenSession holds the server to the bytes of a whole short session: what the agent sends, what the server
+// answers. An agent that was released must go on working; a change here is a change of the protocol.
 func TestGoldenSession(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	w := newWorld(t, func(c *Config) {

@@ -348,9 +348,8 @@ func TestEveryMessagePays(t *testing.T) {
 	}
 }
 
-// FuzzFrame feeds a session arbitrary messages: whatever comes, it neither panics
-// nor keeps anything that the view could not read (memJournal decodes every entry),
-// and every message has an outcome.
+// FuzzFrame feeds a session arbitrary messages: whatever comes, it neither panics nor keeps anything that the view
+// could not read (memJournal decodes every entry), and every message has an outcome.
 func FuzzFrame(f *testing.F) {
 	f.Add(wire.AppendBatch(nil, results(1, 3, 1)), wire.AppendBatch(nil, results(4, 1, 9)))
 	f.Add(wire.AppendBatch(nil, &wire.Batch{StreamKey: live, First: 1, Gap: &wire.Gap{Last: 9, Reason: "full"}}), wire.AppendBatch(nil, results(10, 1, 1)))
@@ -469,8 +468,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	}
 }
 
-// Whoever writes another agent finds every code that a Refuse or a refused signal may
-// carry on the protocol's page.
+// Whoever writes another agent finds every code that a Refuse or a refused signal may carry on the protocol's page.
 func TestTheProtocolPageNamesEveryCode(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/protocol/README.md")
 	if err != nil {

@@ -148,8 +148,7 @@ const (
 	tooDear = 20 * time.Millisecond
 )
 
-// strained is a server in virtual time with a real journal that takes cost for each frame,
-// and its fleet.
+// strained is a server in virtual time with a real journal that takes cost for each frame, and its fleet.
 type strained struct {
 	*world
 	t        *testing.T

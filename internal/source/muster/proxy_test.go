@@ -228,8 +228,7 @@ func output(s wire.Signal) string {
 	return string(r.Output)
 }
 
-// proxied are the results about proxy nodes in the journal, and what stands in the senders'
-// batches.
+// proxied are the results about proxy nodes in the journal, and what stands in the senders' batches.
 func (w *world) journaled(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
 	t.Helper()
 	w.journal.mu.Lock()

@@ -287,8 +287,7 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 	a.waitAck(7)
 }
 
-// More refusals than one Ack may name: the agent hears of each before the acknowledgement
-// passes its number.
+// More refusals than one Ack may name: the agent hears of each before the acknowledgement passes its number.
 func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent(w.node(1, 1))
@@ -487,8 +486,7 @@ func TestServePlainRefusesOtherAddresses(t *testing.T) {
 	}
 }
 
-// TestHousekeeping: a blocked journal makes agents slow, a silent one is pinged, a
-// dead one is cut.
+// TestHousekeeping: a blocked journal makes agents slow, a silent one is pinged, a dead one is cut.
 func TestHousekeeping(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the housekeeper comes once a second")
@@ -524,9 +522,8 @@ func TestHousekeeping(t *testing.T) {
 	a.waitAck(1)
 }
 
-// An agent that was acknowledged more than the server knows, or holds an assignment
-// newer than any, shows that the server's data was set back; one of another life does
-// not, nor one that gave up what it had.
+// An agent that was acknowledged more than the server knows, or holds an assignment newer than any, shows that the
+// server's data was set back; one of another life does not, nor one that gave up what it had.
 func TestAgentsThatKnowMore(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -694,9 +691,8 @@ func TestACloneIsSentAway(t *testing.T) {
 	}
 }
 
-// Two agents on one machine (or in two containers of it) look the same: the first
-// newcomer takes over, as a machine does whose network was cut. Who comes after that is
-// sent away while the other lives.
+// Two agents on one machine (or in two containers of it) look the same: the first newcomer takes over, as a machine
+// does whose network was cut. Who comes after that is sent away while the other lives.
 func TestTwoThatLookTheSame(t *testing.T) {
 	w := newCloneWorld(t, time.Hour)
 	uid := w.node(1, 1)
@@ -721,9 +717,8 @@ func TestTwoThatLookTheSame(t *testing.T) {
 	third.waitAck(2)
 }
 
-// A machine that crashed and started again comes with another boot id while its old
-// connection stands: it gets in when that has not answered in time, and nobody is called a
-// clone. So does one whose network is cut again and again.
+// A machine that crashed and started again comes with another boot id while its old connection stands: it gets in when
+// that has not answered in time, and nobody is called a clone. So does one whose network is cut again and again.
 func TestACrashedMachineGetsIn(t *testing.T) {
 	for name, boot := range map[string]string{"rebooted": "boot2", "cut again": "boot1"} {
 		t.Run(name, func(t *testing.T) {
@@ -889,8 +884,7 @@ muster_agents_told 2
 	}
 }
 
-// Forks per minute are those since the report before; after a restart of the agent, since
-// it began.
+// Forks per minute are those since the report before; after a restart of the agent, since it began.
 func TestForksPerMinute(t *testing.T) {
 	w := newWorld(t, nil)
 	w.agent(w.node(1, 1))

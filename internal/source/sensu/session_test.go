@@ -179,8 +179,7 @@ func TestWhatItCannotDoIsSaid(t *testing.T) {
 	}
 }
 
-// A change of the assignment reaches the agent; what was asked for before is judged by the
-// definition before.
+// A change of the assignment reaches the agent; what was asked for before is judged by the definition before.
 func TestAssignmentChanges(t *testing.T) {
 	w := newWorld(t, nil)
 	w.chunks = []*model.CheckChunk{check(1, "disk", "old", nil)}
@@ -266,8 +265,7 @@ func TestSentAwayLater(t *testing.T) {
 	}
 }
 
-// While the journal takes nothing, agents that wait for a pong learn that the server lives,
-// and nothing is lost.
+// While the journal takes nothing, agents that wait for a pong learn that the server lives, and nothing is lost.
 func TestWaitsForTheJournal(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.PingAfter = 300 * time.Millisecond })
 	a, _ := w.dial("web", "default", "secret", false)

@@ -81,8 +81,7 @@ func TestOutputMetricsOfSensuAgents(t *testing.T) {
 	}
 }
 
-// What an agent measures without a check are values of an event of its own, all of them; what
-// is none is counted.
+// What an agent measures without a check are values of an event of its own, all of them; what is none is counted.
 func TestMetricsWithoutACheck(t *testing.T) {
 	w := newWorld(t, nil)
 	a := w.agent("web", false)
