@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/dop251/goja/ast"
-	"github.com/dop251/goja/parser"
 	"github.com/dop251/goja/token"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -164,21 +163,11 @@ func machinesOf(filters []string) (list []model.AssetBuild, wider []string, err 
 	list = []model.AssetBuild{{}}
 	var f assetFilter
 	for _, source := range filters {
-		if len(source) > maxExpression {
-			return nil, nil, fmt.Errorf("an expression of %d bytes is too long", len(source))
-		}
-		program, err := parser.ParseFile(nil, "", source, 0)
+		expression, err := parseExpression(source)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%q: %v", source, err)
+			return nil, nil, err
 		}
-		var statement *ast.ExpressionStatement
-		if len(program.Body) == 1 {
-			statement, _ = program.Body[0].(*ast.ExpressionStatement)
-		}
-		if statement == nil {
-			return nil, nil, fmt.Errorf("%q is not one expression", source)
-		}
-		more, err := f.truth(statement.Expression)
+		more, err := f.truth(expression)
 		if err == nil {
 			list, err = cross(list, more)
 		}
@@ -251,30 +240,29 @@ func (f *assetFilter) is(of, literal ast.Expression, operator token.Token) ([]mo
 	if whole || want == "" || len(want) > 256 || strings.ContainsFunc(want, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, fmt.Errorf("a build's %s is one word", path[2])
 	}
-	var list []model.AssetBuild
 	switch path[2] {
 	case "os":
 		return []model.AssetBuild{{OS: want}}, nil
 	case "arch":
 		return []model.AssetBuild{{Arch: want}}, nil
-	case "platform":
-		for _, d := range platform(want) {
-			list = append(list, model.AssetBuild{Distribution: d})
-		}
-		return list, nil
-	case "platform_family":
-		for _, p := range families[want] {
-			for _, d := range platform(p) {
-				list = append(list, model.AssetBuild{Distribution: d})
-			}
-		}
-		if list == nil {
+	case "platform_version":
+		f.wider = append(f.wider, want)
+		return []model.AssetBuild{{DistributionVersion: want}}, nil
+	}
+	platforms := []string{want}
+	if path[2] == "platform_family" {
+		if platforms = families[want]; platforms == nil {
 			return nil, fmt.Errorf("which distributions are of the family %s is not known", want)
 		}
-		return list, nil
 	}
-	f.wider = append(f.wider, want)
-	return []model.AssetBuild{{DistributionVersion: want}}, nil
+	var list []model.AssetBuild
+	for _, platform := range platforms { // as Sensu's agents name it, and as /etc/os-release does
+		list = append(list, model.AssetBuild{Distribution: platform})
+		if ours := elsewhere[platform]; ours != "" {
+			list = append(list, model.AssetBuild{Distribution: ours})
+		}
+	}
+	return list, nil
 }
 
 // majorOf says whether an expression is the first number of the version, in one of the ways in
@@ -369,11 +357,3 @@ var families = map[string][]string{
 // elsewhere are names that Sensu's agents have for a distribution and /etc/os-release, where
 // our agents read it, has not.
 var elsewhere = map[string]string{"redhat": "rhel", "oracle": "ol", "amazon": "amzn"}
-
-// platform are the facts distribution of a platform: of Sensu's agents, and of ours.
-func platform(of string) []string {
-	if ours := elsewhere[of]; ours != "" {
-		return []string{of, ours}
-	}
-	return []string{of}
-}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,21 +21,11 @@ const maxExpression = 16 << 10
 func condition(expressions []string) (string, error) {
 	var parts []string
 	for _, source := range expressions {
-		if len(source) > maxExpression {
-			return "", fmt.Errorf("an expression of %d bytes is too long", len(source))
-		}
-		program, err := parser.ParseFile(nil, "", source, 0)
+		expression, err := parseExpression(source)
 		if err != nil {
-			return "", fmt.Errorf("%q: %v", source, err)
+			return "", err
 		}
-		if len(program.Body) != 1 {
-			return "", fmt.Errorf("%q is not one expression", source)
-		}
-		statement, ok := program.Body[0].(*ast.ExpressionStatement)
-		if !ok {
-			return "", fmt.Errorf("%q is no expression", source)
-		}
-		text, err := truth(statement.Expression)
+		text, err := truth(expression)
 		if err != nil {
 			return "", fmt.Errorf("%q: %w", source, err)
 		}
@@ -54,6 +45,25 @@ func condition(expressions []string) (string, error) {
 		}
 	}
 	return strings.Join(parts, " && "), nil
+}
+
+// parseExpression parses one expression of JavaScript.
+func parseExpression(source string) (ast.Expression, error) {
+	if len(source) > maxExpression {
+		return nil, fmt.Errorf("an expression of %d bytes is too long", len(source))
+	}
+	program, err := parser.ParseFile(nil, "", source, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %v", source, err)
+	}
+	if len(program.Body) != 1 {
+		return nil, fmt.Errorf("%q is not one expression", source)
+	}
+	statement, ok := program.Body[0].(*ast.ExpressionStatement)
+	if !ok {
+		return nil, fmt.Errorf("%q is no expression", source)
+	}
+	return statement.Expression, nil
 }
 
 // truth is an expression that is true or false.
@@ -138,10 +148,7 @@ func equality(e *ast.BinaryExpression) (string, error) {
 	if of == "class" { // conditions of proxy are asked of proxy nodes, and of nothing else
 		return strconv.FormatBool((literal.Value.String() == "proxy") == same), nil
 	}
-	if same {
-		return of + " == " + strconv.Quote(literal.Value.String()), nil
-	}
-	return of + " != " + strconv.Quote(literal.Value.String()), nil
+	return of + map[bool]string{true: " == ", false: " != "}[same] + strconv.Quote(literal.Value.String()), nil
 }
 
 // callOf translates a call of one of the allowed functions on a text or on the subscriptions.
@@ -155,11 +162,7 @@ func callOf(e *ast.CallExpression, allowed ...string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	known := false
-	for _, name := range allowed {
-		known = known || name == function
-	}
-	if !known {
+	if !slices.Contains(allowed, function) {
 		return "", fmt.Errorf("there is no %s", function)
 	}
 	if function == "match" {
@@ -377,8 +380,4 @@ func (t placeholder) of(o *object, labels, annotations map[string]string) (value
 		return cmp.Or(o.namespace, "default"), true
 	}
 	return value, ok
-}
-
-func (t placeholder) String() string {
-	return strings.TrimSuffix(fmt.Sprintf("%s.%s", t.field, t.key), ".")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,11 +56,9 @@ func readJSON(file string, data []byte) (list []object, err error) {
 		} else if err != nil {
 			return nil, model.Errorf(model.Invalid, "%s: in the document that begins in line %d: %v", file, lineOf(data, begin), err)
 		}
-		some, err := objects(file, lineOf(data, begin), value)
-		if err != nil {
+		if list, err = appendObjects(list, file, lineOf(data, begin), value); err != nil {
 			return nil, err
 		}
-		list = append(list, some...)
 	}
 }
 
@@ -92,30 +91,26 @@ func readYAML(file string, data []byte) (list []object, err error) {
 			if err := item.Decode(&value); err != nil {
 				return nil, model.Errorf(model.Invalid, "%s:%d: %v", file, item.Line, err)
 			}
-			some, err := objects(file, item.Line, value)
-			if err != nil {
+			if list, err = appendObjects(list, file, item.Line, value); err != nil {
 				return nil, err
 			}
-			list = append(list, some...)
 		}
 	}
 }
 
-// objects are those in one document.
-func objects(file string, line int, value any) (list []object, err error) {
+// appendObjects appends the objects of one document.
+func appendObjects(list []object, file string, line int, value any) (_ []object, err error) {
 	switch v := value.(type) {
 	case []any:
 		for _, one := range v {
-			some, err := objects(file, line, one)
-			if err != nil {
+			if list, err = appendObjects(list, file, line, one); err != nil {
 				return nil, err
 			}
-			list = append(list, some...)
 		}
 		return list, nil
 	case map[string]any:
 		one, err := wrapped(file, line, v)
-		return []object{one}, err
+		return append(list, one), err
 	}
 	return nil, model.Errorf(model.Invalid, "%s:%d: this is no resource of Sensu", file, line).WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml")
 }
@@ -165,67 +160,48 @@ func (f *fields) value(name string) any {
 	return f.values[name]
 }
 
-func (f *fields) text(name string) string {
-	switch v := f.value(name).(type) {
-	case string:
-		return v
-	case nil:
-	default:
-		delete(f.read, name) // it has another type, and is reported
-	}
-	return ""
-}
-
-func (f *fields) boolean(name string) bool {
-	v, ok := f.value(name).(bool)
+// valueOf returns a value of type T; zero: there is none. A value of another type counts as unread, and is reported.
+func valueOf[T any](f *fields, name string) T {
+	v, ok := f.value(name).(T)
 	if !ok && f.values[name] != nil {
 		delete(f.read, name)
 	}
 	return v
 }
 
-func (f *fields) number(name string) float64 {
-	v, ok := numberOf(f.value(name))
-	if !ok && f.values[name] != nil {
-		delete(f.read, name)
-	}
-	return v
-}
+func (f *fields) text(name string) string  { return valueOf[string](f, name) }
+func (f *fields) boolean(name string) bool { return valueOf[bool](f, name) }
 
-// whole is a number without a fraction that an int holds.
+// integer is a number without a fraction that an int holds.
 func (f *fields) integer(name string) int {
-	v := f.number(name)
-	if v != math.Trunc(v) || math.Abs(v) > 1<<40 {
+	v, ok := numberOf(f.value(name))
+	if !ok && f.values[name] != nil || v != math.Trunc(v) || math.Abs(v) > 1<<40 {
 		delete(f.read, name)
 		return 0
 	}
 	return int(v)
 }
 
-func numberOf(v any) (float64, bool) {
+func numberOf(v any) (n float64, ok bool) {
 	switch v := v.(type) {
 	case int:
-		return float64(v), true
+		n, ok = float64(v), true
 	case int64:
-		return float64(v), true
+		n, ok = float64(v), true
 	case uint64:
-		return float64(v), true
+		n, ok = float64(v), true
 	case float64:
-		return v, !math.IsNaN(v) && !math.IsInf(v, 0)
+		n, ok = v, true
 	case string:
-		n, err := strconv.ParseFloat(v, 64)
-		return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
+		parsed, err := strconv.ParseFloat(v, 64)
+		n, ok = parsed, err == nil
 	}
-	return 0, false
+	return n, ok && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
 
 // texts is a list of texts.
 func (f *fields) texts(name string) (list []string) {
-	items, ok := f.value(name).([]any)
-	if !ok && f.values[name] != nil {
-		delete(f.read, name)
-	}
-	for _, item := range items {
+	for _, item := range valueOf[[]any](f, name) {
 		if s, ok := item.(string); ok {
 			list = append(list, s)
 		} else {
@@ -237,17 +213,9 @@ func (f *fields) texts(name string) (list []string) {
 
 // labels are texts by name.
 func (f *fields) labels(name string) map[string]string {
-	of, ok := f.value(name).(map[string]any)
-	if !ok && f.values[name] != nil {
-		delete(f.read, name)
-	}
 	out := map[string]string{}
-	for k, v := range of {
-		switch v := v.(type) {
-		case string:
-			out[k] = v
-		case nil:
-		default:
+	for k, v := range valueOf[map[string]any](f, name) {
+		if v != nil {
 			out[k] = fmt.Sprint(v)
 		}
 	}
@@ -256,30 +224,26 @@ func (f *fields) labels(name string) map[string]string {
 
 // object returns the object of a name; empty: there is none.
 func (f *fields) object(name string) *fields {
-	v, ok := f.value(name).(map[string]any)
-	if !ok && f.values[name] != nil {
-		delete(f.read, name)
-	}
-	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
-	f.inner = append(f.inner, inner)
-	return inner
+	return f.add(name, valueOf[map[string]any](f, name))
 }
 
 // objects returns the objects of a list.
 func (f *fields) objects(name string) (list []*fields) {
-	items, ok := f.value(name).([]any)
-	if !ok && f.values[name] != nil {
-		delete(f.read, name)
-	}
-	for i, item := range items {
+	for i, item := range valueOf[[]any](f, name) {
 		if v, ok := item.(map[string]any); ok {
-			inner := newFields(fmt.Sprintf("%s[%d]", strings.TrimPrefix(f.path+"."+name, "."), i), v)
-			f.inner, list = append(f.inner, inner), append(list, inner)
+			list = append(list, f.add(fmt.Sprintf("%s[%d]", name, i), v))
 		} else {
 			delete(f.read, name)
 		}
 	}
 	return list
+}
+
+// add returns the fields of an inner object, whose unread ones are those of the outer, too.
+func (f *fields) add(name string, v map[string]any) *fields {
+	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
+	f.inner = append(f.inner, inner)
+	return inner
 }
 
 // unread returns the names and values of fields that nobody read, without empty ones.
@@ -301,14 +265,6 @@ func isEmpty(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true
-	case bool:
-		return !v
-	case string:
-		return v == ""
-	case int:
-		return v == 0
-	case float64:
-		return v == 0
 	case []any:
 		return len(v) == 0
 	case map[string]any:
@@ -319,7 +275,7 @@ func isEmpty(v any) bool {
 		}
 		return true
 	}
-	return false
+	return reflect.ValueOf(v).IsZero()
 }
 
 func short(v any) string {
