@@ -2,8 +2,8 @@ package sensuctl
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,66 +55,47 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 // parseSelector reads terms with && between them.
 func parseSelector(text string) (list selectors, err error) {
 	words, err := selectorWords(text)
-	if err != nil || len(words) == 0 {
-		return nil, err
+	for and := (operand{text: "&&"}); err == nil && len(words) > 0; {
+		end := slices.Index(words, and)
+		if end < 0 {
+			end = len(words)
+		}
+		t, ok := parseTerm(words[:end])
+		if !ok || end == len(words)-1 {
+			return nil, model.Errorf(model.Invalid, "selector %s: expected NAME == VALUE, !=, in [A, B], notin, or matches, with && between them", model.Shorten(text))
+		}
+		list, words = append(list, t), words[min(end+1, len(words)):]
 	}
-	bad := func() error {
-		return model.Errorf(model.Invalid, "selector %s: expected NAME == VALUE, !=, in [A, B], notin, or matches, with && between them", model.Shorten(text))
-	}
-	for {
-		if len(words) < 3 {
-			return nil, bad()
-		}
-		t := term{left: words[0], op: words[1].text}
-		if words[1].quoted || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, t.op) {
-			return nil, bad()
-		}
-		words = words[2:]
-		if words[0] == (operand{text: "["}) {
-			end := slices.Index(words, operand{text: "]"})
-			if end < 0 {
-				return nil, bad()
-			}
-			for _, w := range words[1:end] {
-				if w != (operand{text: ","}) {
-					t.right = append(t.right, w)
-				}
-			}
-			t.list, words = true, words[end+1:]
-		} else {
-			t.right, words = words[:1], words[1:]
-		}
-		list = append(list, t)
-		if len(words) == 0 {
-			return list, nil
-		}
-		if words[0] != (operand{text: "&&"}) {
-			return nil, bad()
-		}
-		words = words[1:]
-	}
+	return list, err
 }
+
+func parseTerm(words []operand) (t term, ok bool) {
+	if len(words) < 3 || words[1].quoted || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, words[1].text) {
+		return t, false
+	}
+	t = term{left: words[0], op: words[1].text, right: words[2:]}
+	if t.right[0] != (operand{text: "["}) {
+		return t, len(t.right) == 1
+	}
+	end := len(t.right) - 1
+	ok, t.list = slices.Index(t.right, operand{text: "]"}) == end, true
+	t.right = slices.DeleteFunc(t.right[1:max(end, 1)], func(w operand) bool { return w == operand{text: ","} })
+	return t, ok
+}
+
+// selectorWord matches a text in quotation marks, one that is not closed, a sign, or anything up to a blank or sign.
+var selectorWord = regexp.MustCompile(`"[^"]*"|'[^']*'|["'\[\],]|==|!=|&&|[^ \t][^ \t\[\],=!&"']*`)
 
 // selectorWords splits a selector at blanks and signs, but not inside quotation marks.
 func selectorWords(text string) (words []operand, err error) {
-	for text = strings.TrimLeft(text, " \t"); text != ""; text = strings.TrimLeft(text, " \t") {
-		switch {
-		case text[0] == '"' || text[0] == '\'':
-			end := strings.IndexByte(text[1:], text[0])
-			if end < 0 {
-				return nil, model.Errorf(model.Invalid, "selector: a quotation mark is not closed")
-			}
-			words, text = append(words, operand{text[1 : 1+end], true}), text[end+2:]
-		case strings.ContainsRune("[],", rune(text[0])):
-			words, text = append(words, operand{text: text[:1]}), text[1:]
-		case len(text) > 1 && slices.Contains([]string{"==", "!=", "&&"}, text[:2]):
-			words, text = append(words, operand{text: text[:2]}), text[2:]
+	for _, w := range selectorWord.FindAllString(text, -1) {
+		switch quoted := w[0] == '"' || w[0] == '\''; {
+		case quoted && len(w) == 1:
+			return nil, model.Errorf(model.Invalid, "selector: a quotation mark is not closed")
+		case quoted:
+			words = append(words, operand{w[1 : len(w)-1], true})
 		default:
-			end := strings.IndexAny(text[1:], " \t[],=!&\"'")
-			if end < 0 {
-				end = len(text) - 1
-			}
-			words, text = append(words, operand{text: text[:end+1]}), text[end+1:]
+			words = append(words, operand{text: w})
 		}
 	}
 	return words, nil
@@ -151,20 +132,18 @@ func (t *term) match(kind string, o object) bool {
 // values returns the values at the path of an operand, or its text. An unknown path is a text on the right and empty on
 // the left.
 func (t *term) values(w operand, kind string, o object, right bool) []string {
-	if w.quoted {
+	path, isPath := strings.CutPrefix(w.text, types[kind].word+".")
+	switch {
+	case t.label && !right && !w.quoted:
+		return labelOf(o, w.text)
+	case w.quoted || t.label || !isPath:
 		return []string{w.text}
 	}
-	if t.label {
-		if right {
-			return []string{w.text}
-		}
-		return labelOf(o, w.text)
-	}
-	if got := valuesAt(kind, o, w.text); got != nil {
+	got := valuesAt(kind, o, path)
+	switch {
+	case got != nil:
 		return got
-	}
-	first, _, dotted := strings.Cut(w.text, ".")
-	if right || !dotted || first != types[kind].word {
+	case right:
 		return []string{w.text}
 	}
 	return []string{""}
@@ -183,17 +162,13 @@ func labelOf(o object, name string) []string {
 	return []string{""}
 }
 
-// valuesAt returns the values at a path in Sensu's form: check.name, event.entity.name. nil: there is no such field.
+// valuesAt returns the values at a path in Sensu's form: name, entity.name. nil: there is no such field.
 func valuesAt(kind string, o object, path string) []string {
-	first, rest, ok := strings.Cut(path, ".")
-	if !ok || first == "" || !strings.HasPrefix(kind, first[:min(3, len(first))]) { // entity: entities
-		return nil
-	}
-	if label, ok := strings.CutPrefix(rest, "labels."); ok && kind == "events" {
+	if label, ok := strings.CutPrefix(path, "labels."); ok && kind == "events" {
 		return labelOf(o, label) // its own, its entity's and its check's
 	}
 	var value any = o
-	for _, part := range strings.Split(rest, ".") {
+	for _, part := range strings.Split(path, ".") {
 		of, ok := value.(object)
 		if !ok {
 			if labels, ok := value.(map[string]string); ok {
@@ -201,22 +176,15 @@ func valuesAt(kind string, o object, path string) []string {
 			}
 			return nil
 		}
-		next, ok := of[part]
-		if meta, isMeta := of["metadata"].(object); !ok && isMeta {
-			next, ok = meta[part]
-		}
-		if spec, isWrapped := of["spec"].(object); !ok && isWrapped {
-			next, ok = spec[part]
-		}
-		if !ok {
-			if part == "is_silenced" {
-				check, _ := of["check"].(object)
-				next = check[part]
-			} else {
-				return nil
+		found := false
+		for _, in := range []any{of, of["metadata"], of["spec"], of["check"]} { // an event's is_silenced is its check's
+			if in, _ := in.(object); !found {
+				value, found = in[part]
 			}
 		}
-		value = next
+		if !found {
+			return nil
+		}
 	}
 	switch v := value.(type) {
 	case string:
@@ -228,7 +196,7 @@ func valuesAt(kind string, o object, path string) []string {
 	if err != nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s", data)}
+	return []string{string(data)}
 }
 
 // checkField refuses a field that a type does not have: its term would match nothing, or everything.
@@ -241,23 +209,22 @@ func (t *term) checkField(kind string) error {
 		return nil
 	}
 	word, rest, _ := strings.Cut(field.text, ".")
-	parts := strings.Split(rest, ".")
+	parts, has := strings.Split(rest, "."), types[kind].fields
+	unknown := model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Shorten(field.text))
 	if word != types[kind].word || rest == "" {
-		return model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Shorten(field.text)).WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", types[kind].word)
+		return unknown.WithHint("type %[1]s.name, %[1]s.labels.NAME, …: fields begin with %[1]s", types[kind].word)
 	}
-	has := types[kind].fields
-	if kind == "events" && len(parts) > 1 && (parts[0] == "check" || parts[0] == "entity") {
-		has, word = types[map[string]string{"check": "checks", "entity": "entities"}[parts[0]]].fields, word+"."+parts[0]
-		if parts = parts[1:]; word == "event.check" {
+	if inner := map[string]string{"check": "checks", "entity": "entities"}[parts[0]]; kind == "events" && inner != "" && len(parts) > 1 {
+		has, word, parts = types[inner].fields, word+"."+parts[0], parts[1:]
+		if inner == "checks" {
 			has += " " + resultFields
 		}
 	}
 	if parts[0] == "metadata" && len(parts) > 1 {
 		parts = parts[1:]
 	}
-	all := append(strings.Fields(everyField), strings.Fields(has)...)
-	if !slices.Contains(all, parts[0]) {
-		return model.Errorf(model.Invalid, "selector: %s is no field of this list", model.Shorten(field.text)).WithHint("type %s. and one of: %s", word, strings.Join(all, ", "))
+	if all := strings.Fields(everyField + " " + has); !slices.Contains(all, parts[0]) {
+		return unknown.WithHint("type %s. and one of: %s", word, strings.Join(all, ", "))
 	}
 	return nil
 }

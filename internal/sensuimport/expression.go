@@ -56,14 +56,12 @@ func parseExpression(source string) (ast.Expression, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q: %v", source, err)
 	}
-	if len(program.Body) != 1 {
-		return nil, fmt.Errorf("%q is not one expression", source)
+	if len(program.Body) == 1 {
+		if statement, ok := program.Body[0].(*ast.ExpressionStatement); ok {
+			return statement.Expression, nil
+		}
 	}
-	statement, ok := program.Body[0].(*ast.ExpressionStatement)
-	if !ok {
-		return nil, fmt.Errorf("%q is no expression", source)
-	}
-	return statement.Expression, nil
+	return nil, fmt.Errorf("%q is not one expression", source)
 }
 
 // truth is an expression that is true or false.

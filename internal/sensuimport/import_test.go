@@ -189,7 +189,7 @@ func TestConditions(t *testing.T) {
 		`require("x")`:                "there is no such function",
 		`entity.labels.a == `:         "Unexpected end of input",
 		`entity.deregister == "true"`: "a node has no entity.deregister",
-		`while (true) {}`:             "is no expression",
+		`while (true) {}`:             "is not one expression",
 		`entity.name.repeat("9")`:     "there is no repeat",
 		`event.check.name == "x"`:     "a node has no event.check.name",
 	} {
