@@ -55,7 +55,7 @@ func New(cfg Config) (*Server, error) {
 	l := &cfg.Limits
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewLife()}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressure(); return max(0, share) })
-	cfg.Registerer.MustRegister(newFleetMetrics(s))
+	cfg.Registerer.MustRegister(fleetMetrics{s})
 	s.batches.New = func() any { return new(wire.BatchReader) }
 	s.records.New = func() any { return new(core.Record) }
 	s.acks = core.NewOutbox[*session](s.life, core.Acks, "session-acks", l.Sessions, cfg.Queues, s.metrics.Stuck.Inc)
