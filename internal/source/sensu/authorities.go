@@ -18,16 +18,13 @@ import (
 // Authorities are the CAs of agents' certificates, in a file that Refresh reads again. A file that cannot be read leaves
 // the former ones in force.
 type Authorities struct {
-	file    reloadedFile
-	log     *slog.Logger
-	current atomic.Pointer[authorities]
-
+	log        *slog.Logger
+	file       reloadedFile[authorities]
 	revocation *revocation // nil: there are no lists
 }
 
 // authorities are the content of the file at one time.
 type authorities struct {
-	text  []byte
 	certs []*x509.Certificate
 	pool  *x509.CertPool
 	sums  map[[32]byte]struct{} // of certs
@@ -35,22 +32,13 @@ type authorities struct {
 
 // OpenAuthorities reads the file, which must contain at least one CA.
 func OpenAuthorities(path string, log *slog.Logger) (*Authorities, error) {
-	a := &Authorities{file: reloadedFile{path: path}, log: log}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, model.Errorf(model.Invalid, "read the authorities of Sensu's agents: %w", err).WithHint("--sensu-client-ca FILE")
-	}
-	read, err := parseAuthorities(text)
-	if err != nil {
-		return nil, model.Errorf(model.Invalid, "%s: %w", path, err).WithHint("--sensu-client-ca FILE, of -----BEGIN CERTIFICATE-----")
-	}
-	a.current.Store(read)
-	return a, nil
+	a := &Authorities{log: log, file: reloadedFile[authorities]{path: path, what: "authorities", parse: parseAuthorities}}
+	return a, a.file.open("--sensu-client-ca FILE", "of -----BEGIN CERTIFICATE-----")
 }
 
 // parseAuthorities accepts a file whole or not at all: one that is being written is read again.
 func parseAuthorities(text []byte) (*authorities, error) {
-	out := &authorities{text: text, pool: x509.NewCertPool(), sums: map[[32]byte]struct{}{}}
+	out := &authorities{pool: x509.NewCertPool(), sums: map[[32]byte]struct{}{}}
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
 			continue
@@ -72,24 +60,20 @@ func parseAuthorities(text []byte) (*authorities, error) {
 // Refresh reads the file again and puts its content in force if two successive reads agree: then it is not being written.
 // A connected agent stays while its CA is in the file and its certificate is not revoked.
 func (a *Authorities) Refresh(at time.Time) {
-	before := a.current.Load()
-	err := a.file.reload(before.text, func(text []byte) error {
-		read, err := parseAuthorities(text)
-		if err != nil {
-			return err
-		}
-		a.current.Store(read)
+	before := a.file.current.Load()
+	if read := a.file.reload(a.log); read != nil {
 		if added, removed := read.countMissing(before), before.countMissing(read); added+removed > 0 {
 			a.log.Info("reloaded the authorities of Sensu agents", "file", a.file.path, "authorities", len(read.sums), "new", added, "gone", removed)
 		}
-		return nil
-	})
-	if err != nil {
-		a.log.Error("cannot reload the authorities of Sensu agents; the former ones stay in force", "file", a.file.path, "err", err)
 	}
-	if a.revocation != nil {
-		a.revocation.refresh(a, at)
+	if a.revocation == nil {
+		return
 	}
+	if read := a.revocation.reload(a.log); read != nil {
+		a.revocation.warned = time.Time{}
+		a.logLists(read)
+	}
+	a.revocation.warnExpired(at, a.log)
 }
 
 // countMissing returns the number of authorities that other does not have.
@@ -109,7 +93,7 @@ func (a *Authorities) Admit(config *tls.Config) {
 	base := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := base.Clone()
-		c.ClientCAs = a.current.Load().pool
+		c.ClientCAs = a.file.current.Load().pool
 		return c, nil
 	}
 }
@@ -119,7 +103,7 @@ func (a *Authorities) containAny(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
 	}
-	now := a.current.Load()
+	now := a.file.current.Load()
 	for _, sum := range roots {
 		if _, ok := now.sums[sum]; ok {
 			return true
@@ -136,48 +120,66 @@ func rootsOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	return roots
 }
 
-// reloadedFile is a file that is read again and again.
-type reloadedFile struct {
-	path     string
-	lastErr  string // reported last; empty: none
+// reloadedFile is a file that is read again and again, and its content that was accepted last.
+type reloadedFile[T any] struct {
+	path    string
+	what    string // of Sensu's agents, for people
+	parse   func(text []byte) (*T, error)
+	current atomic.Pointer[T]
+
+	inForce  []byte // text of current
 	lastRead []byte
+	lastErr  string // reported last; empty: none
 }
 
-// reload calls accept with the content of the file if it differs from the one in force and two successive reads agree:
-// then it is not being written. It returns each error once.
-func (f *reloadedFile) reload(inForce []byte, accept func(text []byte) error) error {
+// open reads the file at the start. flag and form say how to name it, and what it holds.
+func (f *reloadedFile[T]) open(flag, form string) error {
+	text, err := os.ReadFile(f.path)
+	if err != nil {
+		return model.Errorf(model.Invalid, "read the %s of Sensu's agents: %w", f.what, err).WithHint("%s", flag)
+	}
+	read, err := f.parse(text)
+	if err != nil {
+		return model.Errorf(model.Invalid, "%s: %w", f.path, err).WithHint("%s, %s", flag, form)
+	}
+	f.inForce = text
+	f.current.Store(read)
+	return nil
+}
+
+// reload puts the content of the file in force, and returns it, if it differs and two successive reads agree: then it is
+// not being written. A file that cannot be read leaves the former content in force; each error is logged once.
+func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 	text, err := os.ReadFile(f.path)
 	stable := bytes.Equal(text, f.lastRead)
 	if !stable {
 		f.lastErr = "" // an operator has edited it and expects an answer
 	}
 	f.lastRead = text
+	if err == nil && !bytes.Equal(text, f.inForce) {
+		if !stable {
+			return nil
+		}
+		read, err = f.parse(text)
+	}
 	switch {
-	case err != nil:
-	case bytes.Equal(text, inForce):
-	case !stable:
-		return nil
-	default:
-		err = accept(text)
+	case err == nil:
+		if f.lastErr = ""; read != nil {
+			f.inForce = text
+			f.current.Store(read)
+		}
+	case f.lastErr != err.Error():
+		f.lastErr = err.Error()
+		log.Error("cannot reload the "+f.what+" of Sensu agents; the former ones stay in force", "file", f.path, "err", err)
 	}
-	if err == nil {
-		f.lastErr = ""
-		return nil
-	}
-	if f.lastErr == err.Error() {
-		return nil
-	}
-	f.lastErr = err.Error()
-	return err
+	return read
 }
 
-// revocation holds the revocation lists of the authorities, in a file that is read again with theirs. A file that cannot
-// be read leaves the former lists in force. An expired list stays in force and is logged: a list that nobody renewed must
-// not lock out a fleet.
+// revocation holds the revocation lists of the authorities, in a file that is read again with theirs. An expired list
+// stays in force and is logged: a list that nobody renewed must not lock out a fleet.
 type revocation struct {
-	file    reloadedFile
-	current atomic.Pointer[lists]
-	warned  time.Time // time of the last log line on an expired list
+	reloadedFile[lists]
+	warned time.Time // time of the last log line on an expired list
 }
 
 // expiredInterval is the time between two log lines on an expired list.
@@ -185,50 +187,29 @@ const expiredInterval = time.Hour
 
 // OpenRevoked reads a file of revocation lists, each by one of the authorities.
 func (a *Authorities) OpenRevoked(path string, now time.Time) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return model.Errorf(model.Invalid, "read the revocation lists of Sensu's agents: %w", err).WithHint("--sensu-client-crl FILE")
+	r := &revocation{reloadedFile: reloadedFile[lists]{path: path, what: "revocation lists", parse: func(text []byte) (*lists, error) {
+		return parseLists(text, a.file.current.Load().certs)
+	}}}
+	if err := r.open("--sensu-client-crl FILE", "as openssl ca -gencrl writes it"); err != nil {
+		return err
 	}
-	read, err := parseLists(text, a.current.Load().certs)
-	if err != nil {
-		return model.Errorf(model.Invalid, "%s: %w", path, err).WithHint("--sensu-client-crl FILE, as openssl ca -gencrl writes it")
-	}
-	a.revocation = &revocation{file: reloadedFile{path: path}}
-	a.revocation.current.Store(read)
-	a.logLists(read)
-	a.revocation.warnExpired(now, a.log)
+	a.revocation = r
+	a.logLists(r.current.Load())
+	r.warnExpired(now, a.log)
 	return nil
-}
-
-// refresh reads the file again and logs an expired list.
-func (r *revocation) refresh(a *Authorities, at time.Time) {
-	err := r.file.reload(r.current.Load().text, func(text []byte) error {
-		read, err := parseLists(text, a.current.Load().certs)
-		if err != nil {
-			return err
-		}
-		r.current.Store(read)
-		r.warned = time.Time{}
-		a.logLists(read)
-		return nil
-	})
-	if err != nil {
-		a.log.Error("cannot reload the revocation lists of Sensu agents; the former ones stay in force", "file", r.file.path, "err", err)
-	}
-	r.warnExpired(at, a.log)
 }
 
 // logLists logs the content of a file, and the number of authorities without a list in it.
 func (a *Authorities) logLists(read *lists) {
 	without := 0
-	for _, cert := range a.current.Load().certs {
+	for _, cert := range a.file.current.Load().certs {
 		if !read.issuers[keyOf(cert)] {
 			without++
 		}
 	}
-	a.log.Info("read revocation lists of Sensu agents", "file", a.revocation.file.path, "revoked", len(read.entries), "authorities", len(read.issuers), "without", without)
+	a.log.Info("read revocation lists of Sensu agents", "file", a.revocation.path, "revoked", len(read.entries), "authorities", len(read.issuers), "without", without)
 	for _, who := range read.ignored {
-		a.log.Warn("ignored a revocation list of an authority that is not in --sensu-client-ca", "file", a.revocation.file.path, "authority", who)
+		a.log.Warn("ignored a revocation list of an authority that is not in --sensu-client-ca", "file", a.revocation.path, "authority", who)
 	}
 }
 
@@ -240,7 +221,7 @@ func (r *revocation) warnExpired(at time.Time, log *slog.Logger) {
 	}
 	r.warned = at
 	log.Error("a revocation list of Sensu agents has expired: its certificates stay revoked, later revocations are unknown; issue a new list",
-		"file", r.file.path, "authority", read.issuer, "since", read.expires)
+		"file", r.path, "authority", read.issuer, "since", read.expires)
 }
 
 // serial identifies a certificate of an authority.
@@ -286,7 +267,6 @@ func (a *Authorities) listsExpire() float64 {
 
 // lists are the revocation lists of a file at one time.
 type lists struct {
-	text    []byte
 	entries map[serial]time.Time // time of the revocation
 	issuers map[[32]byte]bool    // authorities that have a list
 	expires time.Time            // of the first list; zero: none expires
@@ -297,7 +277,7 @@ type lists struct {
 // parseLists accepts a file whole or not at all: lists in PEM, or one in DER, each signed by one of the authorities. Lists
 // of other issuers, such as former authorities, are ignored if there is one of an authority.
 func parseLists(text []byte, authorities []*x509.Certificate) (*lists, error) {
-	out := &lists{text: text, entries: map[serial]time.Time{}, issuers: map[[32]byte]bool{}}
+	out := &lists{entries: map[serial]time.Time{}, issuers: map[[32]byte]bool{}}
 	n := 0
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "X509 CRL" {
