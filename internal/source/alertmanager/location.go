@@ -22,22 +22,14 @@ type location struct {
 const source = model.SourceAlerts
 
 // locateAll finds the check and the node of each alert that is not refused yet, and creates the missing ones in one change.
-func (s *Server) locateAll(ctx context.Context, by intent.Actor, namespace string, alerts []Alert, of []outcome) (found []location, refused []refusal, err error) {
-	found = make([]location, len(alerts))
+func (s *Server) locateAll(ctx context.Context, by intent.Actor, namespace string, alerts []Alert) error {
 	look := func() (missing []model.Resource) {
-		refused = refused[:0]
 		named := map[string]bool{}
 		for i := range alerts {
-			if of[i] != outcomes {
+			if !alerts[i].pending() {
 				continue
 			}
-			at := &found[i]
-			*at = location{namespace: namespace}
-			resources, out, why := s.locate(at, &alerts[i])
-			if why != "" {
-				refused = append(refused, refusal{i, out, why})
-			}
-			for _, r := range resources {
+			for _, r := range s.locate(&alerts[i], namespace) {
 				if key := r.Kind + " " + r.Metadata.Name; !named[key] {
 					named[key] = true
 					missing = append(missing, r)
@@ -48,55 +40,54 @@ func (s *Server) locateAll(ctx context.Context, by intent.Actor, namespace strin
 	}
 	if len(look()) > 0 {
 		if err := s.create(ctx, by, namespace, look); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	refused = slices.Clone(refused)
 	for i := range alerts {
-		if of[i] == outcomes && (found[i].check.Chunk == nil || found[i].node == 0) && !slices.ContainsFunc(refused, func(r refusal) bool { return r.index == i }) {
-			if alerts[i].lifetime <= 0 {
-				of[i] = resolved // nothing fires there
-				continue
-			}
-			refused = append(refused, refusal{i, noLocation, fmt.Sprintf("namespace %s is at its limit of %d passive checks, or of %d nodes for alerts", namespace, s.cfg.Limits.Checks, s.cfg.Limits.Nodes)})
+		switch a := &alerts[i]; {
+		case !a.pending() || a.at.check.Chunk != nil && a.at.node != 0:
+		case a.lifetime <= 0:
+			a.out = resolved // nothing fires there
+		default:
+			a.refuse(noLocation, "namespace %s is at its limit of %d passive checks, or of %d nodes for alerts", namespace, s.cfg.Limits.Checks, s.cfg.Limits.Nodes)
 		}
 	}
-	return found, refused, nil
+	return nil
 }
 
-// locate finds the check and node of one alert. A reason refuses the alert; missing lists the resources to create.
-func (s *Server) locate(at *location, a *Alert) (missing []model.Resource, out outcome, why string) {
-	fires := a.lifetime > 0
-	name := model.CleanName(a.Labels["alertname"])
-	if name == "" {
-		return nil, malformed, "its alertname has no character that a name of a check may have"
-	}
-	if model.BuiltinCheck(name) != 0 {
-		return nil, nameTaken, fmt.Sprintf("check %s is built in: rename the alert", name)
-	}
-	check, ok := s.cfg.Plan.PassiveCheck(at.namespace, name)
+// locate finds the check and node of one alert, or refuses it. missing lists the resources to create.
+func (s *Server) locate(a *Alert, namespace string) (missing []model.Resource) {
+	fires, name := a.lifetime > 0, model.CleanName(a.Labels["alertname"])
+	check, ok := s.cfg.Plan.PassiveCheck(namespace, name)
+	a.at = location{namespace: namespace, check: check}
 	switch {
+	case name == "":
+		a.refuse(malformed, "its alertname has no character that a name of a check may have")
+	case model.BuiltinCheck(name) != 0:
+		a.refuse(nameTaken, "check %s is built in: rename the alert", name)
 	case ok && check.Chunk == nil:
-		return nil, nameTaken, fmt.Sprintf("check %s is run by agents: rename the alert or the check", name)
+		a.refuse(nameTaken, "check %s is run by agents: rename the alert or the check", name)
 	case ok && check.Source == model.SourceSensu:
-		return nil, nameTaken, fmt.Sprintf("check %s belongs to events of Sensu agents: rename the alert or the check", name)
+		a.refuse(nameTaken, "check %s belongs to events of Sensu agents: rename the alert or the check", name)
 	case ok && check.Disabled:
-		return nil, disabled, fmt.Sprintf("check %s is disabled", name)
+		a.refuse(disabled, "check %s is disabled", name)
 	case !ok && fires:
-		missing = append(missing, resource("Check", at.namespace, name, a.Labels["alertname"], &model.CheckSpec{Passive: true}))
+		missing = append(missing, resource("Check", namespace, name, a.Labels["alertname"], &model.CheckSpec{Passive: true}))
 	}
-	at.check = check
+	if !a.pending() {
+		return nil
+	}
 	names := nodeNames(a.Labels)
 	for _, candidate := range names {
-		if id, ok := s.cfg.Plan.NodeByName(at.namespace, candidate); ok {
-			at.node, at.name = id, candidate
-			return missing, 0, ""
+		if a.at.node, ok = s.cfg.Plan.NodeByName(namespace, candidate); ok {
+			a.at.name = candidate
+			return missing
 		}
 	}
 	if last := names[len(names)-1]; fires {
-		missing = append(missing, resource("Node", at.namespace, last, "", &model.NodeSpec{Proxy: true}))
+		missing = append(missing, resource("Node", namespace, last, "", &model.NodeSpec{Proxy: true}))
 	}
-	return missing, 0, ""
+	return missing
 }
 
 func resource(kind, namespace, name, display string, spec model.Spec) model.Resource {

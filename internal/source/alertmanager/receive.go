@@ -28,80 +28,64 @@ func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string,
 	case <-ctx.Done():
 		return model.Errorf(model.Unavailable, "the server is starting").WithHint("send it again")
 	}
-	alerts, refused, err := decode(body, &s.cfg.Limits)
+	alerts, err := decode(body, &s.cfg.Limits)
 	if err != nil {
 		return err
 	}
-	of := make([]outcome, len(alerts))
-	for i := range of {
-		of[i] = outcomes
-	}
-	refuse := func(list ...refusal) {
-		for _, r := range list {
-			of[r.index] = r.out
-		}
-	}
-	refuse(refused...)
-	s.setLifetimes(by, alerts, of)
-	found, more, err := s.locateAll(ctx, by, namespace, alerts, of)
-	if err != nil {
+	s.setLifetimes(by, alerts)
+	if err := s.locateAll(ctx, by, namespace, alerts); err != nil {
 		return err
 	}
-	refuse(more...)
-	refused = append(refused, more...)
-	more, changed, err := s.update(ctx, by, alerts, of, found)
-	refuse(more...)
-	refused = append(refused, more...)
-	for i := range of {
-		if err != nil && (of[i] == fires || of[i] == resolved) {
-			of[i] = unkept
+	changed, err := s.update(ctx, by, alerts)
+	for i := range alerts {
+		a := &alerts[i]
+		if err != nil && (a.out == fires || a.out == resolved) {
+			a.out = unkept
 		}
-		s.metrics.alerts[of[i]].Inc()
+		s.metrics.alerts[a.out].Inc()
 	}
 	if err != nil {
 		s.markUnknown(changed)
 		return model.Errorf(model.Unavailable, "cannot write the alerts to the journal: %w", err).WithHint("send them again; muster status says what is wrong")
 	}
-	return refusalError(len(alerts), alerts, refused)
+	return refusalError(alerts)
 }
 
 // refusalError returns the error for refused alerts; nil: there are none.
-func refusalError(all int, alerts []Alert, refused []refusal) error {
-	if len(refused) == 0 {
-		return nil
-	}
-	class := model.Invalid
-	for _, r := range refused {
-		if r.out == states || r.out == tooMany {
+func refusalError(alerts []Alert) error {
+	const shown = 5
+	class, n, text := model.Invalid, 0, ""
+	for i := range alerts {
+		a := &alerts[i]
+		if a.why == "" {
+			continue
+		}
+		if a.out == states || a.out == tooMany {
 			class = model.Limited
 		}
+		if n++; n <= shown {
+			text += fmt.Sprintf("; alert %d (%s): %s", i+1, truncate(oneLine(a.Labels["alertname"]), 200), a.why)
+		}
 	}
-	const shown = 5
-	text := ""
-	for _, r := range refused[:min(len(refused), shown)] {
-		text += fmt.Sprintf("; alert %d (%s): %s", r.index+1, truncate(oneLine(alerts[r.index].Labels["alertname"]), 200), r.why)
+	switch {
+	case n == 0:
+		return nil
+	case n > shown:
+		text += fmt.Sprintf("; and %d more", n-shown)
 	}
-	if n := len(refused) - shown; n > 0 {
-		text += fmt.Sprintf("; and %d more", n)
-	}
-	return model.Errorf(class, "%d of %d alerts are refused, the others are taken%s", len(refused), all, text).WithHint("docs/alerts.md lists the limits")
+	return model.Errorf(class, "%d of %d alerts are refused, the others are taken%s", n, len(alerts), text).WithHint("docs/alerts.md lists the limits")
 }
 
 // update updates the events by the alerts and writes the changed ones, which it returns for markUnknown.
-func (s *Server) update(ctx context.Context, by intent.Actor, alerts []Alert, of []outcome, found []location) (refused []refusal, changed []*alertEvent, err error) {
+func (s *Server) update(ctx context.Context, by intent.Actor, alerts []Alert) (changed []*alertEvent, err error) {
 	s.mu.Lock()
 	now := s.nowLocked()
 	touched := map[*alertEvent]bool{}
 	for i := range alerts {
-		if of[i] != outcomes {
-			continue
-		}
-		p, out, why := s.updateOneLocked(by, &alerts[i], &found[i], now)
-		if of[i] = out; why != "" {
-			refused = append(refused, refusal{i, out, why})
-		}
-		if p != nil {
-			touched[p] = true
+		if alerts[i].pending() {
+			if p := s.updateOneLocked(by, &alerts[i], now); p != nil {
+				touched[p] = true
+			}
 		}
 	}
 	for p := range touched {
@@ -114,17 +98,17 @@ func (s *Server) update(ctx context.Context, by intent.Actor, alerts []Alert, of
 	if err == nil {
 		err = wait(ctx)
 	}
-	return refused, changed, err
+	return changed, err
 }
 
 // updateOneLocked updates the event of one alert; nil: there is none.
-func (s *Server) updateOneLocked(by intent.Actor, a *Alert, at *location, now time.Duration) (p *alertEvent, out outcome, why string) {
-	key := eventKey{at.node, at.check.Chunk.Unit}
-	p = s.events[key]
-	id := a.identity()
+func (s *Server) updateOneLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
+	chunk := a.at.check.Chunk
+	key := eventKey{a.at.node, chunk.Unit}
+	p, id := s.events[key], a.identity()
 	if a.lifetime <= 0 {
-		if p == nil {
-			return nil, resolved, "" // it did not fire
+		if a.out = resolved; p == nil {
+			return nil // it did not fire
 		}
 		if p.alerts[id] != nil {
 			delete(p.alerts, id)
@@ -134,36 +118,36 @@ func (s *Server) updateOneLocked(by intent.Actor, a *Alert, at *location, now ti
 		if p.restored != nil {
 			p.restored.until = min(p.restored.until, now+repeatWindow)
 		}
-		return p, resolved, ""
-	} else if p == nil || p.alerts[id] == nil {
+		return p
+	}
+	if p == nil || p.alerts[id] == nil {
 		if s.firing >= s.cfg.Limits.Firing {
-			return nil, tooMany, fmt.Sprintf("%d alerts fire, at most %d", s.firing, s.cfg.Limits.Firing)
+			return a.refuse(tooMany, "%d alerts fire, at most %d", s.firing, s.cfg.Limits.Firing)
 		}
 		if p != nil && len(p.alerts) >= s.cfg.Limits.FiringTogether {
-			return nil, tooMany, fmt.Sprintf("%d alerts of this name fire on %s, at most %d", len(p.alerts), at.name, s.cfg.Limits.FiringTogether)
+			return a.refuse(tooMany, "%d alerts of this name fire on %s, at most %d", len(p.alerts), a.at.name, s.cfg.Limits.FiringTogether)
 		}
-		if code, reason := s.cfg.View.Admit(at.node, at.check.Chunk); p == nil && code != "" {
+		if code, reason := s.cfg.View.Admit(a.at.node, chunk); p == nil && code != "" {
 			if s.cfg.Hit != nil {
-				s.cfg.Hit(at.node, at.name, at.check.Chunk.Namespace, core.StatesLimit(code), reason)
+				s.cfg.Hit(a.at.node, a.at.name, chunk.Namespace, core.StatesLimit(code), reason)
 			}
-			return nil, states, reason
+			return a.refuse(states, "%s", reason)
 		}
 		if p == nil {
-			p = &alertEvent{node: at.node, namespace: at.namespace, check: at.check.Chunk.Name}
+			p = &alertEvent{node: a.at.node, namespace: a.at.namespace, check: chunk.Name}
 			s.events[key] = p
 		}
 		if p.alerts == nil {
 			p.alerts = map[[32]byte]*firing{}
 		}
 		s.firing++
-		p.alerts[id] = &firing{until: now + a.lifetime}
-	} else {
-		p.alerts[id].until = now + a.lifetime
+		p.alerts[id] = new(firing)
 	}
 	f := p.alerts[id]
-	f.status, f.line, f.text = statusOf(a.Labels), a.line(), a.text()
+	f.until, f.status, f.line, f.text = now+a.lifetime, statusOf(a.Labels), a.line(), a.text()
 	f.delay = a.clockDelay(f.delay, by, now)
-	return p, fires, ""
+	a.out = fires
+	return p
 }
 
 // Path is the prefix of the URL paths: PATH/api/v2/alerts for namespace default, and PATH/NAMESPACE/api/v2/alerts.
@@ -267,41 +251,46 @@ type Alert struct {
 	EndsAt       time.Time         `json:"endsAt"`
 	GeneratorURL string            `json:"generatorURL"`
 
-	// Set by Server.setLifetimes.
+	out      outcome       // outcomes: not decided yet
+	why      string        // it is refused; empty: it is not
 	lifetime time.Duration // without being repeated; not positive: it has ended
 	behind   time.Duration // least delay of the sender's clock; zero: unknown
+	at       location
 }
 
-// refusal is a refused alert of a request.
-type refusal struct {
-	index int
-	out   outcome
-	why   string
+func (a *Alert) pending() bool { return a.out == outcomes }
+
+// refuse refuses the alert, which has no event then.
+func (a *Alert) refuse(out outcome, format string, args ...any) *alertEvent {
+	a.out, a.why = out, fmt.Sprintf(format, args...)
+	return nil
 }
 
-// decode reads the alerts of a request. An error refuses the request, a refusal one alert.
-func decode(body []byte, l *Limits) (alerts []Alert, refused []refusal, err error) {
+// decode reads the alerts of a request. It refuses each that is invalid; an error refuses the request.
+func decode(body []byte, l *Limits) ([]Alert, error) {
 	body = bytes.TrimSpace(body)
 	if len(body) > 0 && body[0] == '{' {
-		return nil, nil, model.Errorf(model.Invalid, "want a list of alerts, not an object").
+		return nil, model.Errorf(model.Invalid, "want a list of alerts, not an object").
 			WithHint("this is the form of a webhook; the address is for alertmanagers of Prometheus (alerting.alertmanagers) and Grafana's contact point Alertmanager: docs/alerts.md")
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, nil, model.Errorf(model.Invalid, "the alerts cannot be read: %w", err).WithHint("want JSON as Alertmanager's api/v2/alerts has it: docs/alerts.md")
+		return nil, model.Errorf(model.Invalid, "the alerts cannot be read: %w", err).WithHint("want JSON as Alertmanager's api/v2/alerts has it: docs/alerts.md")
 	}
 	if len(list) > l.Alerts {
-		return nil, nil, model.Errorf(model.TooLarge, "%d alerts in one request, at most %d", len(list), l.Alerts).WithHint("send them in several")
+		return nil, model.Errorf(model.TooLarge, "%d alerts in one request, at most %d", len(list), l.Alerts).WithHint("send them in several")
 	}
-	alerts = make([]Alert, len(list))
+	alerts := make([]Alert, len(list))
 	for i, text := range list {
-		if err := json.Unmarshal(text, &alerts[i]); err != nil {
-			refused = append(refused, refusal{i, malformed, err.Error()})
-		} else if why := alerts[i].invalid(l); why != "" {
-			refused = append(refused, refusal{i, malformed, why})
+		a := &alerts[i]
+		a.out = outcomes
+		if err := json.Unmarshal(text, a); err != nil {
+			a.refuse(malformed, "%v", err)
+		} else if why := a.invalid(l); why != "" {
+			a.refuse(malformed, "%s", why)
 		}
 	}
-	return alerts, refused, nil
+	return alerts, nil
 }
 
 // invalid returns the reason why an alert is invalid; empty: it is valid.

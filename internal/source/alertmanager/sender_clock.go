@@ -41,17 +41,17 @@ type pastEnd struct {
 
 // setLifetimes sets the time for which each alert of a request fires without being repeated, and detects a wrong clock of
 // the sender.
-func (s *Server) setLifetimes(by intent.Actor, alerts []Alert, of []outcome) {
+func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, wall := s.nowLocked(), s.cfg.Now()
 	sender := by.User + " (" + by.Whence + ")"
 	var behind, ahead time.Duration
 	for i := range alerts {
-		if of[i] != outcomes {
+		a := &alerts[i]
+		if !a.pending() {
 			continue // refused
 		}
-		a := &alerts[i]
 		key := senderAlert{sender, a.identity()}
 		ahead = max(ahead, a.StartsAt.Sub(wall))
 		if a.lifetime = a.usualLifetime(wall); a.lifetime > 0 {
