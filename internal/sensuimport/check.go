@@ -175,7 +175,7 @@ func importProxy(o *object, c *model.CheckSpec) {
 // entityNamed returns the entity of a name in the object's namespace; nil: the files have none.
 func (o *object) entityNamed(name string) *object {
 	by := o.importer.by
-	return cmp.Or(by[key{"Entity", o.namespace, name}], by[key{"EntityConfig", o.namespace, name}])
+	return cmp.Or(by[resourceKey{"Entity", o.namespace, name}], by[resourceKey{"EntityConfig", o.namespace, name}])
 }
 
 // importHooks of a check are lists by type: [{critical: [name]}], or {type, hooks} by the API.
@@ -328,7 +328,7 @@ func assetsOf(o *object, what string) (list []string) {
 func addAsset(o *object, list *[]string, of, what string) bool {
 	ref := name(of)
 	switch {
-	case o.find("Asset", ref) == nil && o.importer.by[key{"Asset", o.namespace, of}] != nil:
+	case o.find("Asset", ref) == nil && o.importer.by[resourceKey{"Asset", o.namespace, of}] != nil:
 		o.noteLoss("asset %s was not carried: the %s runs without it", of, what)
 		return false
 	case o.find("Asset", ref) == nil:

@@ -75,7 +75,7 @@ func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	if !said {
 		handlers = []string{model.KeepaliveCheckName}
 	}
-	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && o.importer.by[key{"Handler", o.namespace, handlers[0]}] == nil && o.existing("Handler", handlers[0]) == nil {
+	if len(handlers) == 1 && handlers[0] == model.KeepaliveCheckName && o.importer.by[resourceKey{"Handler", o.namespace, handlers[0]}] == nil && o.existing("Handler", handlers[0]) == nil {
 		return
 	}
 	if n.Proxy {

@@ -178,9 +178,9 @@ func isCustomFilter(filter string) bool {
 
 // handlersOf returns the handlers of a set and of the sets in it; of another handler, that handler.
 func handlersOf(o *object, handler string, depth int) []*object {
-	h := o.importer.by[key{"Handler", o.namespace, handler}]
+	h := o.importer.by[resourceKey{"Handler", o.namespace, handler}]
 	if h == nil {
-		h = o.importer.by[key{"TCPStreamHandler", o.namespace, handler}]
+		h = o.importer.by[resourceKey{"TCPStreamHandler", o.namespace, handler}]
 	}
 	if h == nil {
 		h = existingHandler(o, handler)

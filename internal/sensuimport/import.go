@@ -63,7 +63,7 @@ func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) 
 // ImportInto is Import into a server that has resources already: files may name these, and the result holds none of them.
 func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
-		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, by: map[key]*object{}, made: map[resourceKey]*model.Resource{},
+		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, by: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
 		names: map[resourceKey]string{}, props: map[string]map[string]placeholder{}, providers: map[string]provider{},
 		hookAssets: map[resourceKey][]string{}, hookNamed: map[resourceKey]bool{},
 	}
@@ -77,7 +77,7 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 	for i := range im.objects {
 		o := &im.objects[i]
 		o.importer = im
-		im.by[key{o.kind, o.namespace, o.name}] = o
+		im.by[resourceKey{o.kind, o.namespace, o.name}] = o
 	}
 	for _, kind := range order() {
 		for i := range im.objects {
@@ -142,8 +142,7 @@ var others = map[string]string{
 // silent are the types that are not imported and need no note.
 var silent = []string{"TessenConfig", "Tessen", "LicenseFile", "EntityState"}
 
-type key struct{ kind, namespace, name string }
-
+// resourceKey names a resource of Sensu's, or one of Muster's.
 type resourceKey struct{ kind, namespace, name string }
 
 // importer holds the objects that were read and the resources that were made. The functions of kinds get it with their
@@ -152,12 +151,12 @@ type importer struct {
 	kinds   *kind.Registry
 	now     time.Time
 	objects []object
-	by      map[key]*object
+	by      map[resourceKey]*object // of Sensu's
 	made    map[resourceKey]*model.Resource
 	order   []resourceKey
 	names   map[resourceKey]string            // Sensu's names by Muster's
 	props   map[string]map[string]placeholder // properties that commands read, by namespace
-	notes   []Note
+	notes   []lineNote
 	server  Lookup // nil: the files stand alone
 	failure error  // the first of server
 
@@ -173,7 +172,7 @@ func (o *object) noteLoss(format string, args ...any) { o.note(true, format, arg
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
 func (o *object) note(lost bool, format string, args ...any) {
-	o.importer.notes = append(o.importer.notes, Note{o.where(), o.title(), fmt.Sprintf(format, args...), lost, ""})
+	o.importer.notes = append(o.importer.notes, lineNote{Note{o.where(), o.title(), fmt.Sprintf(format, args...), lost, ""}, o.file, o.line})
 }
 
 // add adds a resource to the object's namespace. An earlier one of that name, or one of the server, stays unchanged.
@@ -257,31 +256,24 @@ func (im *importer) result() *Result {
 			}
 			r := im.made[m]
 			if err := im.kinds.Validate(r); err != nil {
-				im.notes = append(im.notes, Note{Where: "-", What: r.Kind + " " + strings.TrimPrefix(m.namespace+"/"+m.name, "/"), Text: "left out, for Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " "), Lost: true})
+				im.notes = append(im.notes, lineNote{file: "\xff", Note: Note{Where: "-", What: r.Kind + " " + strings.TrimPrefix(m.namespace+"/"+m.name, "/"), Text: "left out, for Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " "), Lost: true}})
 				continue
 			}
 			out.Resources = append(out.Resources, r)
 		}
 	}
-	out.Notes = im.notes
-	slices.SortStableFunc(out.Notes, func(a, b Note) int { return compareWhere(a.Where, b.Where) })
+	slices.SortStableFunc(im.notes, func(a, b lineNote) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
+	for _, n := range im.notes {
+		out.Notes = append(out.Notes, n.Note)
+	}
 	return out
 }
 
-// compareWhere orders places by file, then line.
-func compareWhere(a, b string) int {
-	fileA, lineA := splitWhere(a)
-	fileB, lineB := splitWhere(b)
-	return cmp.Or(cmp.Compare(fileA, fileB), cmp.Compare(lineA, lineB))
-}
-
-func splitWhere(where string) (file string, line int) {
-	i := strings.LastIndexByte(where, ':')
-	if i < 0 {
-		return "\xff" + where, 0 // notes without a place come last
-	}
-	_, _ = fmt.Sscanf(where[i+1:], "%d", &line)
-	return where[:i], line
+// lineNote is a note with its place. One without a place has the file "\xff", by which it comes last.
+type lineNote struct {
+	Note
+	file string
+	line int
 }
 
 // targetNamespace returns the namespace of an object's resources.
@@ -385,7 +377,7 @@ func anyList(texts []string) (list []any) {
 // hearsExisting sends a check's events to a handler of the server: by the pipeline that was made for the handler, or
 // by the check's alert where the handler sends messages by itself. false: the server has no such handler.
 func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []string) bool {
-	if o.importer.by[key{"Handler", o.namespace, handler}] != nil || o.importer.by[key{"TCPStreamHandler", o.namespace, handler}] != nil {
+	if o.importer.by[resourceKey{"Handler", o.namespace, handler}] != nil || o.importer.by[resourceKey{"TCPStreamHandler", o.namespace, handler}] != nil {
 		return false
 	}
 	pipeline := PipelineOf(handler)
