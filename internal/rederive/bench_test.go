@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // BenchmarkCatchUp makes all changes of a journal again: in one pass, and as it was done
@@ -26,10 +27,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		do     func() (changes int)
 	}{
 		{"one pass", 1, func() (changes int) {
-			pass, err := l.BeginPass()
-			if err != nil {
-				b.Fatal(err)
-			}
+			pass := testenv.Must(l.BeginPass())(b)
 			defer pass.Close()
 			if _, err := pass.Read(b.Context(), func(_ journal.Position, _ int64, ts []event.Transition) error {
 				changes += len(ts)
@@ -42,9 +40,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		{"one for each partition", model.Partitions, func() (changes int) {
 			for p := range model.Partitions {
 				view := event.New(shard.New(options()), event.Options{Emit: func(ts []event.Transition) { changes += len(ts) }})
-				if err := l.log.Read(b.Context(), journal.Position{}, func(c journal.Commit) error { return view.Apply(part{c, journal.Section(p)}) }); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, l.log.Read(b.Context(), journal.Position{}, func(c journal.Commit) error { return view.Apply(part{c, journal.Section(p)}) }))
 			}
 			return changes
 		}},

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -48,14 +49,8 @@ type life struct {
 
 func openLife(t testing.TB, fs disk.FS, o journal.Options) *life {
 	t.Helper()
-	log, err := journal.Open("/journal", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := snapshot.Open(snapshot.Options{FS: fs, Dir: "/snapshots", Head: log.Head(), Resolve: log.Resolve})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testenv.Must(journal.Open("/journal", o))(t)
+	store := testenv.Must(snapshot.Open(snapshot.Options{FS: fs, Dir: "/snapshots", Head: log.Head(), Resolve: log.Resolve}))(t)
 	return &life{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(options()), event.Options{}), Options: options, Parallel: 2}}
 }
 
@@ -81,9 +76,7 @@ func (l *life) save(t testing.TB, recorded uint64) {
 func (l *life) cut(t testing.TB) {
 	t.Helper()
 	if floor := l.floor(); floor.Number > 0 {
-		if err := l.log.Cut(floor); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, l.log.Cut(floor))
 	}
 }
 
@@ -152,9 +145,7 @@ func oneByOne(t testing.TB, all []*copied) (out [model.Partitions][]event.Transi
 			}
 		}})
 		for _, c := range all {
-			if err := view.Apply(c.onlyPartition(p)); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, view.Apply(c.onlyPartition(p)))
 		}
 	}
 	return out

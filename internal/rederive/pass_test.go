@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // Whatever the journal holds, wherever passes begin and end, are snapshotted, cut behind and killed: history has of
@@ -75,9 +76,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 				if rng.IntN(3) == 0 {
 					crashes++
 					crashed := fs.Crash(rng.IntN(101), seed)
-					if err := l.log.Close(); err != nil {
-						t.Fatal(err)
-					}
+					testenv.OK(t, l.log.Close())
 					fs = crashed
 					l = open()
 					all = all[:l.log.Head().Number] // what closing sealed it with is not of the next life
@@ -87,9 +86,7 @@ func TestOnePassIsEqualToOneForEachPartition(t *testing.T) {
 				tails++
 			}
 			all = all[:l.log.Head().Number]
-			if err := l.log.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, l.log.Close())
 			for p, want := range oneByOne(t, all) {
 				if len(want) != len(recorded[p]) {
 					t.Fatalf("partition %d: %d transitions, want %d", p, len(recorded[p]), len(want))

@@ -68,23 +68,15 @@ spec:
 func (w *world) change(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
-	if err := json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &o); err != nil {
-		w.t.Fatal(err)
-	}
+	testenv.OK(w.t, json.Unmarshal([]byte(w.expect(200, "GET", path, "")), &o))
 	change(o)
-	data, err := json.Marshal(o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	data := testenv.Must(json.Marshal(o))(w.t)
 	return w.expect(status, "PUT", path, string(data))
 }
 
 func (w *world) resource(kind, name string) *model.Resource {
 	w.t.Helper()
-	m, err := w.Intent.Get(w.t.Context(), keyOf(kind, name))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	m := testenv.Must(w.Intent.Get(w.t.Context(), keyOf(kind, name)))(w.t)
 	return m
 }
 

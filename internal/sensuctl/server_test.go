@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func (w *world) requestWithPassword(path, user, password string) *http.Response {
@@ -167,10 +168,7 @@ func TestCheckGetsLaterReferences(t *testing.T) {
 	w.expect(201, "PUT", core+"/hooks/df", `{"metadata":{"name":"df"},"command":"df","timeout":10}`)
 	w.expect(201, "PUT", core+"/pipelines/flow", `{"metadata":{"name":"flow"},"workflows":[{"name":"a","handler":{"name":"Keep"}}]}`)
 	w.expect(201, "POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Tools","namespace":"default"},"spec":{"url":"https://example.com/tools.tar.gz","sha512":"`+strings.Repeat("a", 128)+`","filters":null}}`)
-	m, err := w.Intent.Get(t.Context(), keyOf("Check", "disk"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testenv.Must(w.Intent.Get(t.Context(), keyOf("Check", "disk")))(t)
 	c := m.Spec.(*model.CheckSpec)
 	if !slices.Equal(c.Pipelines, []string{"sensu-keep", "flow"}) || c.Alert == nil || !slices.Equal(c.Alert.Handlers, []string{"chat"}) {
 		t.Errorf("%v %+v", c.Pipelines, c.Alert)
@@ -238,9 +236,7 @@ func TestPages(t *testing.T) {
 	for pages := 1; ; pages++ {
 		answer := w.request("GET", core+"/checks?"+query.Encode(), "")
 		var list []object
-		if err := json.NewDecoder(answer.Body).Decode(&list); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.NewDecoder(answer.Body).Decode(&list))
 		for _, o := range list {
 			seen += o["metadata"].(object)["name"].(string)
 		}
@@ -268,9 +264,7 @@ func TestReadRoles(t *testing.T) {
 	groups := map[string]string{}
 	for _, kind := range []string{"clusterroles", "clusterrolebindings"} {
 		list = nil
-		if err := json.Unmarshal([]byte(w.expect(200, "GET", "/api/core/v2/"+kind+"?types=X&limit=100", "")), &list); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, json.Unmarshal([]byte(w.expect(200, "GET", "/api/core/v2/"+kind+"?types=X&limit=100", "")), &list))
 		if len(list) != 4 {
 			t.Errorf("%s: %+v", kind, list)
 		}

@@ -67,10 +67,7 @@ func (w *world) do(r *http.Request) *http.Response {
 func (w *world) expect(status int, method, path, body string) string {
 	w.t.Helper()
 	answer := w.request(method, path, body)
-	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	data := testenv.Must(io.ReadAll(answer.Body))(w.t)
 	if answer.StatusCode != status {
 		w.t.Errorf("%s %s: %d, want %d: %s", method, path, answer.StatusCode, status, data)
 	}
@@ -81,10 +78,7 @@ func (w *world) expect(status int, method, path, body string) string {
 func (w *world) exchange(method, path, body string) {
 	w.t.Helper()
 	answer := w.request(method, path, body)
-	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	data := testenv.Must(io.ReadAll(answer.Body))(w.t)
 	fmt.Fprintf(&w.transcript, "> %s %s\n", method, path)
 	if body != "" {
 		fmt.Fprintf(&w.transcript, "> %s\n", body)

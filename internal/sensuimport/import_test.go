@@ -28,24 +28,12 @@ func TestDumpGolden(t *testing.T) {
 }
 
 func golden(t *testing.T, name string) {
-	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(os.ReadFile(filepath.Join("testdata", name+".yaml")))(t)
+	result := testenv.Must(sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon))(t)
 	var out bytes.Buffer
 	for _, r := range result.Resources {
-		body, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := document.YAML(body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := testenv.Must(json.Marshal(r))(t)
+		text := testenv.Must(document.YAML(body))(t)
 		fmt.Fprintf(&out, "---\n%s", text)
 	}
 	if _, err := kind.All().Read("made.yaml", out.Bytes()); err != nil {
@@ -129,10 +117,7 @@ func TestChecks(t *testing.T) {
 		result, said := importText(t, check(spec))
 		var found bool
 		for _, r := range result.Resources {
-			data, err := json.Marshal(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			data := testenv.Must(json.Marshal(r))(t)
 			found = found || r.Kind == "Check" && strings.Contains(string(data), want)
 		}
 		if !found && !strings.Contains(said, strings.ReplaceAll(want, `\"`, `"`)) {
@@ -415,10 +400,7 @@ spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, se
 `
 
 func TestSecretsAndProviders(t *testing.T) {
-	result, err := sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := testenv.Must(sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
 	made := map[string]model.Spec{}
 	for _, r := range result.Resources {
 		made[r.Kind+"/"+r.Metadata.Name] = r.Spec

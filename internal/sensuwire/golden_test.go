@@ -57,10 +57,7 @@ func TestGolden(t *testing.T) {
 func TestReadEvent(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := fixed()
-		r, err := c.ParseRequest(c.AppendAsk(nil, asked))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, asked)))(t)
 		result.Check = r.Check
 		var s Received
 		if err := c.ReadEvent(c.AppendEvent(nil, result), &s); err != nil {
@@ -133,10 +130,7 @@ func TestMovedFields(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	asked, alive, result := fixed()
 	for _, c := range codecs() {
-		r, err := c.ParseRequest(c.AppendAsk(nil, asked))
-		if err != nil {
-			f.Fatal(err)
-		}
+		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
 		result.Check = r.Check
 		f.Add(c.AppendAsk(NewMessage(TypeCheckRequest)[14:], asked))
 		secret := *asked
@@ -148,10 +142,7 @@ func FuzzMessage(f *testing.F) {
 	}
 	for _, c := range codecs() {
 		asked, result := eventWithExtras()
-		r, err := c.ParseRequest(c.AppendAsk(nil, asked))
-		if err != nil {
-			f.Fatal(err)
-		}
+		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, asked)))(f)
 		result.Check = r.Check
 		f.Add(c.AppendEvent([]byte(TypeEvent+"\n"), result))
 	}
@@ -222,19 +213,14 @@ func BenchmarkReadEvent(b *testing.B) {
 	asked, _, result := fixed()
 	for name, c := range codecs() {
 		b.Run(name, func(b *testing.B) {
-			r, err := c.ParseRequest(c.AppendAsk(nil, asked))
-			if err != nil {
-				b.Fatal(err)
-			}
+			r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, asked)))(b)
 			result.Check = r.Check
 			body := c.AppendEvent(nil, result)
 			var s Received
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				if err := c.ReadEvent(body, &s); err != nil {
-					b.Fatal(err)
-				}
+				testenv.OK(b, c.ReadEvent(body, &s))
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 func cronRobin(check model.CheckID, cron, zone string, timeout time.Duration, members, proxies int) directory.RoundRobin {
@@ -26,10 +27,7 @@ func at(text string) time.Time {
 
 // runTimes returns the wall-clock times of a turn's runs, to the minute.
 func (f *fleet) runTimes(k key, zone string) (list []string) {
-	location, err := time.LoadLocation(zone)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	location := testenv.Must(time.LoadLocation(zone))(f.t)
 	for _, run := range f.runs[k] {
 		list = append(list, f.start.Add(run+f.ahead).In(location).Format("02 15:04 -0700"))
 	}

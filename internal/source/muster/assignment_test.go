@@ -107,32 +107,17 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	a := w.agent(uid)
 	a.wait("assignment", func() bool { return len(a.held) == 1 })
 	held := a.held[0]
-	reopen := func() *agent {
-		b := &agent{t: t, acks: map[wire.StreamKey]uint64{}}
-		b.changed = newCond(b)
-		cfg := &link.Config{Node: uid, ServerKey: w.key.Public().(ed25519.PublicKey)}
-		s, err := link.Open(t.Context(), cfg, w.addr, &wire.Hello{Streams: []wire.StreamRange{{StreamKey: live, First: 1}}}, held, b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.Session = s
-		t.Cleanup(s.Close)
-		go func() { err := s.Read(); b.set(func() { b.ended, b.over = err, true }) }()
-		return b
-	}
-	b := reopen()
+	b := w.reopen(uid, held, nil)
 	b.send(results(1, 1, 1)) // and its answer, by which an assignment would have come
 	b.waitAck(1)
-	if err := w.ask(1001, 1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.ask(1001, 1))
 	b.wait("run", func() bool { return len(b.runs) == 1 })
 	if sent := w.count("sent_total", "assignment"); sent != 1 {
 		t.Fatalf("%v assignments sent, want the first one only", sent)
 	}
 	b.Close()
 	w.plan.assign(1001, uid, 2, 3) // while it was away
-	c := reopen()
+	c := w.reopen(uid, held, nil)
 	c.wait("whole", func() bool { return len(c.held) == 1 && chunkIDs(c.held[0].Chunks) == "[2 3]" })
 }
 
@@ -274,10 +259,7 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	all := func(_ *link.Config, hello *wire.Hello) {
 		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
 	}
-	a, err := w.open(uid, all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testenv.Must(w.open(uid, all))(t)
 	refused := func(a *agent) {
 		t.Helper()
 		testenv.Until(t, "the server knows what is refused", func() bool {
@@ -378,14 +360,7 @@ func TestKindsThatNobodyReadsAreRefused(t *testing.T) {
 	}
 	a.send(b)
 	a.waitAck(5)
-	got := ""
-	for _, r := range a.refused {
-		got += fmt.Sprintf("%d %s\n", r.Number, r.Code)
-	}
-	const want = "2 kind\n3 kind\n4 kind\n5 kind\n"
-	if got != want {
-		t.Fatalf("refused\n%swant\n%s", got, want)
-	}
+	a.expectRefused("2 kind", "3 kind", "4 kind", "5 kind")
 	a.send(results(6, 1, 1))
 	a.waitAck(6)
 }
@@ -412,13 +387,7 @@ func TestValuesAreChargedApart(t *testing.T) {
 	bad.Signals[1].Chunk, bad.Signals[2].Node = 99, 50
 	a.send(bad)
 	a.waitAck(303)
-	got := ""
-	for _, r := range a.refused {
-		got += fmt.Sprintf("%d %s\n", r.Number, r.Code)
-	}
-	if got != "301 malformed\n302 unknown_chunk\n303 proxy\n" {
-		t.Fatalf("refused\n%s", got)
-	}
+	a.expectRefused("301 malformed", "302 unknown_chunk", "303 proxy")
 	start := time.Now()
 	a.send(values(304, 60, 40)) // the burst
 	a.send(values(306, 30))     // 0.3 s of debt
@@ -478,22 +447,13 @@ func (h *house) fetchAs(id *pki.Identity, path, from string) (status int, body s
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return link.DialTLS(ctx, (&net.Dialer{}).DialContext, config, h.tls)
 	}}}
-	request, err := http.NewRequestWithContext(h.t.Context(), http.MethodGet, "https://"+h.tls+path, nil)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	request := testenv.Must(http.NewRequestWithContext(h.t.Context(), http.MethodGet, "https://"+h.tls+path, nil))(h.t)
 	if from != "" {
 		request.Header.Set("Range", "bytes="+from+"-")
 	}
-	answer, err := client.Do(request)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	answer := testenv.Must(client.Do(request))(h.t)
 	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	data := testenv.Must(io.ReadAll(answer.Body))(h.t)
 	return answer.StatusCode, string(data)
 }
 

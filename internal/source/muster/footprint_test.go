@@ -73,10 +73,7 @@ func resident(pid int) int {
 
 func footprint(b *testing.B, n int, secure bool) {
 	dir := b.TempDir()
-	authority, err := pki.Open(dir, []string{"127.0.0.1"}, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	authority := testenv.Must(pki.Open(dir, []string{"127.0.0.1"}, nil))(b)
 	w := newWorld(b, func(c *Config) { c.SigningKey = authority.SigningKey() })
 	var chunks []model.ChunkID
 	for i := range 40 {
@@ -87,10 +84,7 @@ func footprint(b *testing.B, n int, secure bool) {
 	}
 	addr := w.addr
 	if secure {
-		tcp, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
+		tcp := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(b)
 		addr = tcp.Addr().String()
 		ctx, cancel := context.WithCancel(b.Context())
 		var running sync.WaitGroup
@@ -106,9 +100,7 @@ func footprint(b *testing.B, n int, secure bool) {
 	cmd.Stderr = os.Stderr
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	testenv.OK(b, cmd.Start())
 	said := bufio.NewScanner(out)
 	clientBefore, took := 0, time.Duration(0)
 	for said.Scan() {
@@ -290,21 +282,13 @@ func TestGoldenSession(t *testing.T) {
 		c.Servers, c.Version = []string{"muster.example:8443"}, "1.2.3"
 	})
 	uid := w.node(1, 1)
-	nc, err := net.Dial("tcp", w.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := testenv.Must(net.Dial("tcp", w.addr))(t)
 	defer nc.Close()
-	conn, err := wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testenv.Must(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(t)
 	var text strings.Builder
 	say := func(name string, frame []byte) {
 		fmt.Fprintf(&text, "agent: %s\n%s", name, hex.Dump(frame))
-		if err := conn.Write(append(make([]byte, wsconn.Headroom), frame...)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, conn.Write(append(make([]byte, wsconn.Headroom), frame...)))
 	}
 	hear := func(name string, want wire.Kind) {
 		_, frame, err := conn.Read(wire.MaxFrame)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -49,13 +48,7 @@ func TestDefinitionsThatANodeMayNotName(t *testing.T) {
 	}
 	a.send(b)
 	a.waitAck(5)
-	got := ""
-	for _, r := range a.refused {
-		got += fmt.Sprint(r.Number, " ", r.Code, "\n")
-	}
-	if want := "4 unknown_chunk\n5 unknown_chunk\n"; got != want {
-		t.Fatalf("refused\n%swant\n%s", got, want)
-	}
+	a.expectRefused("4 unknown_chunk", "5 unknown_chunk")
 }
 
 // A gap becomes a row of history per definition that it names.
@@ -74,20 +67,14 @@ type foe struct {
 
 func (w *world) foe(nc net.Conn) *foe {
 	w.t.Helper()
-	conn, err := wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	conn := testenv.Must(wsconn.Connect(nc, w.addr, Path, wire.Subprotocol, wsconn.Options{Timeout: time.Minute, Buffers: new(wsconn.Buffers)}))(w.t)
 	w.t.Cleanup(func() { conn.Close() })
 	return &foe{conn, w.t}
 }
 
 func (w *world) dial() net.Conn {
 	w.t.Helper()
-	nc, err := net.Dial("tcp", w.addr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	nc := testenv.Must(net.Dial("tcp", w.addr))(w.t)
 	return nc
 }
 
@@ -104,9 +91,7 @@ func (w *world) hello(uid uuid.UUID) *foe {
 
 func (f *foe) write(frame []byte) {
 	f.t.Helper()
-	if err := f.Write(append(make([]byte, wsconn.Headroom), frame...)); err != nil {
-		f.t.Fatal(err)
-	}
+	testenv.OK(f.t, f.Write(append(make([]byte, wsconn.Headroom), frame...)))
 }
 
 // bytes writes to the connection below WebSocket.
@@ -138,9 +123,7 @@ func (f *foe) refusal() (r wire.Refuse, code uint16) {
 	for kind != wire.KindRefuse {
 		kind, body = f.hear()
 	}
-	if err := r.Decode(body); err != nil {
-		f.t.Fatal(err)
-	}
+	testenv.OK(f.t, r.Decode(body))
 	_, _, err := f.Read(wire.MaxFrame)
 	var closed *wsconn.CloseError
 	if !errors.As(err, &closed) {
@@ -230,10 +213,7 @@ func TestPeersThatDoNotRead(t *testing.T) {
 	var foes []*foe
 	// More of them than there are writers of either kind.
 	for i := range 12 {
-		nc, err := (&net.Dialer{Control: smallWindow}).Dial("tcp", w.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc := testenv.Must((&net.Dialer{Control: smallWindow}).Dial("tcp", w.addr))(t)
 		f := w.foe(nc)
 		f.write(wire.AppendHello(nil, &wire.Hello{Protocol: wire.Protocol, Node: w.node(100+i, 5, 6, 7, 8), Features: wire.Features()}))
 		foes = append(foes, f)
@@ -429,9 +409,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 			raw(a, wire.AppendStats(nil, &wire.Stats{Runs: 2}))
 		},
 		runAnswer: func(w *world, a *agent, _ uuid.UUID) {
-			if err := w.ask(1001, 1); err != nil {
-				w.t.Fatal(err)
-			}
+			testenv.OK(w.t, w.ask(1001, 1))
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
 			raw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
 		},
@@ -470,26 +448,17 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 
 // Whoever writes another agent finds every code that a Refuse or a refused signal may carry on the protocol's page.
 func TestTheProtocolPageNamesEveryCode(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/protocol/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testenv.Must(os.ReadFile("../../../docs/protocol/README.md"))(t)
 	codes := map[string]bool{}
 	refusal := regexp.MustCompile(`(?:refusal\(|Code: |r\.Code, r\.Type = )"(\w+)"`)
 	violation := regexp.MustCompile(`violation\((\w+),`)
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testenv.Must(filepath.Glob("*.go"))(t)
 	byName := map[string]outcome{"hole": hole, "malformed": malformed, "oversized": oversized, "streams": streams, "unkept": unkept}
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := testenv.Must(os.ReadFile(file))(t)
 		for _, m := range refusal.FindAllStringSubmatch(string(source), -1) {
 			codes[m[1]] = true
 		}

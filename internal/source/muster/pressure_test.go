@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -375,9 +376,7 @@ func TestAcknowledgedIsInTheLog(t *testing.T) {
 	}
 	sending.Wait()
 	w.stop()
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, log.Close())
 
 	again, err := journal.Open(dir, journal.Options{Reserve: -1, Tick: -1})
 	if err != nil {

@@ -28,10 +28,7 @@ import (
 func header(t testing.TB, version byte, source string) string {
 	t.Helper()
 	h := proxyproto.HeaderProxyFromAddrs(version, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(source)), net.TCPAddrFromAddrPort(netip.MustParseAddrPort(source)))
-	data, err := h.Format()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testenv.Must(h.Format())(t)
 	return string(data)
 }
 
@@ -153,10 +150,7 @@ func TestProxyHealthChecks(t *testing.T) {
 	text := &logs{}
 	h := newHouseWith(t, func(c *Config) { listed("127.0.0.0/8")(c); c.Limits.Handshake = 2 * time.Second }, slog.New(slog.NewTextHandler(text, nil)))
 	for i, say := range []string{"", "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"} {
-		nc, err := net.Dial("tcp", h.tls)
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc := testenv.Must(net.Dial("tcp", h.tls))(t)
 		_, _ = io.WriteString(nc, say)
 		_ = nc.(*net.TCPConn).CloseWrite()
 		testenv.Until(t, "it is counted", func() bool { return h.count("handshakes_total", "proxy_check") == float64(i+1) })
@@ -235,17 +229,13 @@ func (w *world) journaled(t *testing.T) (proxied []wire.Record, own []wire.Signa
 	defer w.journal.mu.Unlock()
 	for _, data := range w.journal.entries {
 		var r wire.Record
-		if err := r.Decode(data); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, r.Decode(data))
 		switch r.Kind {
 		case wire.RecordProxyResult:
 			proxied = append(proxied, r)
 		case wire.RecordBatch:
 			var b wire.Batch
-			if err := b.Decode(r.Batch); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, b.Decode(r.Batch))
 			own = append(own, b.Signals...)
 		}
 	}

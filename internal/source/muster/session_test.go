@@ -38,9 +38,7 @@ func TestSessionTakesAndAcknowledges(t *testing.T) {
 	a.send(results(1, 3, 1))
 	a.send(results(4, 1, 2))
 	a.waitAck(4)
-	if err := w.ask(1001, 2); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.ask(1001, 2))
 	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0].Chunk == 2 })
 
 	a.Bye("done")
@@ -69,9 +67,7 @@ func TestAcknowledgedOnlyAfterCommit(t *testing.T) {
 	a.send(results(1, 5, 1))
 	testenv.Until(w.t, "the batch is with the journal", func() bool { return w.journal.queued() > 0 })
 	// It is with the journal; a round trip over the same connection shows no Ack.
-	if err := w.ask(1001, 1); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.ask(1001, 1))
 	a.wait("run", func() bool { return len(a.runs) == 1 })
 	a.mu.Lock()
 	early := a.acks[live]
@@ -259,23 +255,14 @@ func TestSignalsRefusedByNumber(t *testing.T) {
 	b.Signals[4].Chunk = 4
 	a.send(b)
 	a.waitAck(6)
-	got := ""
-	for _, r := range a.refused {
-		got += fmt.Sprintf("%d %s\n", r.Number, r.Code)
-	}
-	want := "2 unknown_chunk\n3 output\n5 node_limit\n"
-	if got != want {
-		t.Fatalf("refused\n%swant\n%s", got, want)
-	}
+	a.expectRefused("2 unknown_chunk", "3 output", "5 node_limit")
 	// What is kept has the refused numbers as keepalives: no holes.
 	w.journal.mu.Lock()
 	var r wire.Record
 	_ = r.Decode(w.journal.entries[1])
 	w.journal.mu.Unlock()
 	var kept wire.Batch
-	if err := kept.Decode(r.Batch); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, kept.Decode(r.Batch))
 	kinds := ""
 	for _, s := range kept.Signals {
 		kinds += fmt.Sprintf("%d ", s.Kind)
@@ -318,9 +305,7 @@ func TestPoisonSignalIsRefusedAlone(t *testing.T) {
 	body[sizes[1]+2] = 0xff // the tag of its kind
 	body[sizes[1]+3] = 0xff
 	frame := append([]byte{6<<3 | 2, byte(len(body))}, body...)
-	if err := a.SendFrame(live, 3, append(make([]byte, wsconn.Headroom), frame...)); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, a.SendFrame(live, 3, append(make([]byte, wsconn.Headroom), frame...)))
 	a.waitAck(3)
 	if len(a.refused) != 1 || a.refused[0].Number != 2 || a.refused[0].Code != "malformed" {
 		t.Fatalf("refused %+v", a.refused)
@@ -579,9 +564,7 @@ func TestNothingComesBeforeWelcome(t *testing.T) {
 		w.plan.tell(directory.Change{Assignments: []model.NodeID{node.ID}})
 		testenv.Until(t, "a writer is at it", func() bool { return w.server.pushes.Len() == 0 })
 		w.journal.pauseCommits(false)
-		if err := <-opened; err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, <-opened)
 	}
 }
 
@@ -645,15 +628,6 @@ func newCloneWorld(t *testing.T, probe time.Duration) *cloneWorld {
 
 func (w *cloneWorld) clones() []core.Clone { w.mu.Lock(); defer w.mu.Unlock(); return w.came }
 
-func (w *cloneWorld) must(uid uuid.UUID, change func(*link.Config, *wire.Hello)) *agent {
-	w.t.Helper()
-	a, err := w.open(uid, change)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return a
-}
-
 // Which newcomers are told apart from a machine that reconnects, while the older
 // connection lives. A probe that nobody answered would take longer than the test may.
 func TestACloneIsSentAway(t *testing.T) {
@@ -666,7 +640,7 @@ func TestACloneIsSentAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newCloneWorld(t, time.Hour)
 			uid := w.node(1, 1)
-			first := w.must(uid, from(machineA, "boot1", nil))
+			first := w.reopen(uid, nil, from(machineA, "boot1", nil))
 			_, err := w.open(uid, from(c.machine, c.boot, nil))
 			r := refusalOf(t, err)
 			if r.Code != "clone" || r.RetryMs < 30_000 || !strings.Contains(r.Hint, "muster-agent reset-identity") {
@@ -696,8 +670,8 @@ func TestACloneIsSentAway(t *testing.T) {
 func TestTwoThatLookTheSame(t *testing.T) {
 	w := newCloneWorld(t, time.Hour)
 	uid := w.node(1, 1)
-	first := w.must(uid, from(machineA, "boot1", nil))
-	second := w.must(uid, from(machineA, "boot1", nil))
+	first := w.reopen(uid, nil, from(machineA, "boot1", nil))
+	second := w.reopen(uid, nil, from(machineA, "boot1", nil))
 	if r := first.refusal(); r.Code != "duplicate" {
 		t.Fatalf("the first was sent away with %+v", r)
 	}
@@ -712,7 +686,7 @@ func TestTwoThatLookTheSame(t *testing.T) {
 	second.waitAck(1)
 
 	w.server.clock.Start(w.server.clock.Now() + int64(takeoverWindow) + 1) // by then that was an outage long ago
-	third := w.must(uid, from(machineA, "boot1", nil))
+	third := w.reopen(uid, nil, from(machineA, "boot1", nil))
 	third.send(results(2, 1, 1))
 	third.waitAck(2)
 }
@@ -725,15 +699,15 @@ func TestACrashedMachineGetsIn(t *testing.T) {
 			w := newCloneWorld(t, 50*time.Millisecond)
 			uid := w.node(1, 1)
 			if boot == "boot1" {
-				_ = w.must(uid, from(machineA, boot, nil)) // displaced, so that the next is asked
+				_ = w.reopen(uid, nil, from(machineA, boot, nil)) // displaced, so that the next is asked
 			}
 			cut := make(chan struct{})
-			before := w.must(uid, from(machineA, "boot1", cut))
+			before := w.reopen(uid, nil, from(machineA, "boot1", cut))
 			before.send(results(1, 1, 1))
 			before.waitAck(1)
 			close(cut)
 			raw(before, wire.AppendBatch(nil, results(2, 1, 1))) // what it said last is no sign of life
-			after := w.must(uid, from(machineA, boot, nil))
+			after := w.reopen(uid, nil, from(machineA, boot, nil))
 			if after.welcome.Last[0].Last != 2 {
 				t.Errorf("the new connection is told %+v", after.welcome.Last)
 			}
@@ -749,7 +723,7 @@ func TestOneNewcomerWaits(t *testing.T) {
 	w := newCloneWorld(t, time.Hour)
 	uid := w.node(1, 1)
 	cut := make(chan struct{})
-	first := w.must(uid, from(machineA, "boot1", cut))
+	first := w.reopen(uid, nil, from(machineA, "boot1", cut))
 	close(cut)
 	opened := make(chan *agent, 1)
 	go func() {
@@ -783,7 +757,7 @@ func TestAFleetThatWasCutIsNotAsked(t *testing.T) {
 	for n := range 50 {
 		uid := w.node(n, 1)
 		cut := make(chan struct{})
-		_ = w.must(uid, from(machineA, "boot1", cut))
+		_ = w.reopen(uid, nil, from(machineA, "boot1", cut))
 		close(cut)
 		wg.Go(func() {
 			if _, err := w.open(uid, from(machineA, "boot1", nil)); err != nil {
@@ -835,17 +809,13 @@ func TestAgentsTellOfThemselves(t *testing.T) {
 		t.Error("a node that has no session has an agent")
 	}
 	told := wire.Stats{UptimeMs: 120_000, Spooled: 30, Runs: 100, Forks: 60, Skipped: 2, ResidentBytes: 12 << 20, BytesSent: 5000}
-	if err := first.Stats(&told); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, first.Stats(&told))
 	testenv.Until(t, "it has told", func() bool { a, _ := w.server.Agent(1001); return a.Report != nil })
 	if a, _ = w.server.Agent(1001); a.Report.Stats != told || a.Report.ForksPerMin != 30 {
 		t.Errorf("it told %+v, known is %+v", told, a)
 	}
 	second := w.agent(w.node(2, 1))
-	if err := second.Stats(&wire.Stats{Spooled: 12_000, Skipped: 3}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, second.Stats(&wire.Stats{Spooled: 12_000, Skipped: 3}))
 	testenv.Until(t, "the other has told", func() bool { a, _ := w.server.Agent(1002); return a.Report != nil })
 	w.agent(w.node(3, 1)) // says nothing
 	want := `
@@ -871,10 +841,7 @@ muster_agents_told 2
 	if err != nil {
 		t.Error(err)
 	}
-	families, err := w.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testenv.Must(w.metrics.Gather())(t)
 	for _, f := range families {
 		for _, m := range f.Metric {
 			if f.GetName() == "muster_agents_counts" && m.Label[0].GetValue() == "skipped" && m.Gauge.GetValue() != 5 {

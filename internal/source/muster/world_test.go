@@ -45,15 +45,9 @@ func newWorld(t testing.TB, change func(*Config)) *world {
 	if change != nil {
 		change(&cfg)
 	}
-	server, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testenv.Must(New(cfg))(t)
 	w.server = server
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -97,10 +91,7 @@ func (w *world) open(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*ag
 
 func (w *world) reopen(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *agent {
 	w.t.Helper()
-	a, err := w.openWith(uid, held, change)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	a := testenv.Must(w.openWith(uid, held, change))(w.t)
 	return a
 }
 
@@ -126,14 +117,7 @@ func (w *world) openWith(uid uuid.UUID, held *link.Assignment, change func(*link
 	return a, nil
 }
 
-func (w *world) agent(uid uuid.UUID) *agent {
-	w.t.Helper()
-	a, err := w.open(uid, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return a
-}
+func (w *world) agent(uid uuid.UUID) *agent { w.t.Helper(); return w.reopen(uid, nil, nil) }
 
 func (a *agent) set(fn func()) {
 	a.mu.Lock()
@@ -194,6 +178,18 @@ func (a *agent) Acked(_ *link.Session, ack *wire.Ack) {
 	})
 }
 
+// expectRefused compares the refusals so far, each with its number and code.
+func (a *agent) expectRefused(want ...string) {
+	a.t.Helper()
+	var got []string
+	for _, r := range a.refused {
+		got = append(got, fmt.Sprint(r.Number, " ", r.Code))
+	}
+	if !slices.Equal(got, want) {
+		a.t.Fatalf("refused %q, want %q", got, want)
+	}
+}
+
 func (a *agent) waitAck(last uint64) {
 	a.t.Helper()
 	a.wait(fmt.Sprintf("ack of %d", last), func() bool { return a.acks[live] >= last })
@@ -226,9 +222,7 @@ func results(first uint64, n int, chunk model.ChunkID) *wire.Batch {
 
 func (a *agent) send(b *wire.Batch) {
 	a.t.Helper()
-	if err := a.Send(b); err != nil {
-		a.t.Fatal(err)
-	}
+	testenv.OK(a.t, a.Send(b))
 }
 
 // count reads a counter by its labels' values.
@@ -509,5 +503,3 @@ func (j *memJournal) Close() error {
 	<-j.done
 	return nil
 }
-
-func newCond(a *agent) *sync.Cond { return sync.NewCond(&a.mu) }

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // A new authority comes in beside the old one while sessions live; when the old one is taken out of
@@ -26,16 +28,11 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	write := func(texts ...string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(strings.Join(texts, "")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(file, []byte(strings.Join(texts, "")), 0o600))
 	}
 	write(string(before.pem()))
 	var log lockedBuffer
-	authorities, err := OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	authorities := testenv.Must(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	w := newWorldBehind(t, before.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
 	refused := func(by *authority) bool {
 		t.Helper()
@@ -79,9 +76,7 @@ func TestAnotherAuthorityTakesOver(t *testing.T) {
 			t.Errorf("%q: told %d times: %s", damaged, n, log.text())
 		}
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.Remove(file))
 	w.server.recheck(time.Now())
 	comes(before, "web4")
 
@@ -127,9 +122,7 @@ func TestAuthoritiesThatAreNone(t *testing.T) {
 	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "--sensu-client-ca FILE") {
 		t.Errorf("not there: %v", err)
 	}
-	if err := os.WriteFile(file, []byte("no PEM"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, os.WriteFile(file, []byte("no PEM"), 0o600))
 	if _, err := OpenAuthorities(file, log); err == nil || !strings.Contains(err.Error(), "no certificate in PEM") {
 		t.Errorf("no PEM: %v", err)
 	}
@@ -155,10 +148,7 @@ func (a *authority) recall(number int64, until time.Time, certs ...tls.Certifica
 	for _, c := range certs {
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.Leaf.SerialNumber, RevocationTime: until.Add(-time.Hour)})
 	}
-	der, err := x509.CreateRevocationList(rand.Reader, list, a.cert, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	der := testenv.Must(x509.CreateRevocationList(rand.Reader, list, a.cert, a.key))(a.t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
 }
 
@@ -171,24 +161,17 @@ func TestRevokedCertificates(t *testing.T) {
 	file, crl := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "ca.crl")
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write(file, string(ca.pem()))
 	var log lockedBuffer
-	authorities, err := OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	authorities := testenv.Must(OpenAuthorities(file, slog.New(slog.NewTextHandler(&log, nil))))(t)
 	if err := authorities.OpenRevoked(crl, time.Now()); err == nil || !strings.Contains(err.Error(), "--sensu-client-crl FILE") {
 		t.Errorf("not there: %v", err)
 	}
 	tomorrow := time.Now().Add(24 * time.Hour)
 	write(crl, ca.recall(1, tomorrow))
-	if err := authorities.OpenRevoked(crl, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, authorities.OpenRevoked(crl, time.Now()))
 	w := newWorldBehind(t, ca.serverTLS(authorities), func(c *Config) { c.Authorities = authorities })
 	comes := func(cert *tls.Certificate, name, password string) (*agent, int) {
 		t.Helper()
@@ -274,10 +257,7 @@ func TestRevokedCertificates(t *testing.T) {
 func TestNamesakesRevokeTheirOwn(t *testing.T) {
 	one, two := newAuthority(t), newAuthority(t)
 	cert := one.of("web1", "default")
-	read, err := parseLists([]byte(two.recall(1, time.Now().Add(time.Hour), cert)), []*x509.Certificate{one.cert, two.cert})
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := testenv.Must(parseLists([]byte(two.recall(1, time.Now().Add(time.Hour), cert)), []*x509.Certificate{one.cert, two.cert}))(t)
 	chain := [][]*x509.Certificate{{cert.Leaf, one.cert}}
 	if _, ok := read.entries[serialsOf(chain)[0]]; ok {
 		t.Error("revoked by a namesake")
@@ -287,20 +267,14 @@ func TestNamesakesRevokeTheirOwn(t *testing.T) {
 // readFixture reads a file written by openssl.
 func readFixture(t testing.TB, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "revoked", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testenv.Must(os.ReadFile(filepath.Join("testdata", "revoked", name)))(t)
 	return text
 }
 
 func certificateOf(t testing.TB, name string) *x509.Certificate {
 	t.Helper()
 	block, _ := pem.Decode(readFixture(t, name))
-	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cert := testenv.Must(x509.ParseCertificate(block.Bytes))(t)
 	return cert
 }
 
@@ -344,10 +318,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 
 // A list of an authority that is none any more is passed over, beside those of others.
 func TestListOfAnAuthorityThatWasTakenOut(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testenv.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	old := &x509.Certificate{Subject: pkix.Name{CommonName: "Old agents"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}
 	der, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour)}, old, key)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -233,10 +234,7 @@ func newAuthority(t testing.TB) *authority {
 // make signs a certificate; an authority that has none signs its own.
 func (a *authority) make(c *x509.Certificate) tls.Certificate {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	key := testenv.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
 	c.SerialNumber = big.NewInt(time.Now().UnixNano())
 	if c.NotAfter.IsZero() {
 		c.NotAfter = time.Now().Add(time.Hour)
@@ -246,14 +244,8 @@ func (a *authority) make(c *x509.Certificate) tls.Certificate {
 	if by == nil {
 		by, with = c, key
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, with)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	der := testenv.Must(x509.CreateCertificate(rand.Reader, c, by, &key.PublicKey, with))(a.t)
+	leaf := testenv.Must(x509.ParseCertificate(der))(a.t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
@@ -276,13 +268,8 @@ func (a *authority) pem() []byte {
 func (a *authority) door() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
-	if err := os.WriteFile(file, a.pem(), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	authorities, err := OpenAuthorities(file, slog.New(slog.DiscardHandler))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	testenv.OK(a.t, os.WriteFile(file, a.pem(), 0o600))
+	authorities := testenv.Must(OpenAuthorities(file, slog.New(slog.DiscardHandler)))(a.t)
 	return a.serverTLS(authorities)
 }
 
@@ -298,10 +285,7 @@ func (a *authority) serverTLS(authorities *Authorities) *tls.Config {
 // reach opens a connection; a certificate is shown whoever is asked for.
 func (w *world) reach(ca *authority, show *tls.Certificate, change func(*tls.Config)) *tls.Conn {
 	w.t.Helper()
-	nc, err := net.Dial("tcp", w.addr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	nc := testenv.Must(net.Dial("tcp", w.addr))(w.t)
 	w.t.Cleanup(func() { nc.Close() })
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.cert)

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -31,10 +32,7 @@ func TestAHandshakeWithoutEnd(t *testing.T) {
 		"an address without an end":  "GET /" + strings.Repeat("y", 200_000),
 		"for an archive":             "GET " + assetPath + "1/00 HTTP/1.1\r\nX-A: " + strings.Repeat("y", 200_000),
 	} {
-		nc, err := net.Dial("tcp", w.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		nc := testenv.Must(net.Dial("tcp", w.addr))(t)
 		_ = nc.SetDeadline(time.Now().Add(10 * time.Second))
 		_, _ = io.WriteString(nc, text)
 		said, _ := io.ReadAll(nc)
@@ -90,9 +88,7 @@ func TestDeregister(t *testing.T) {
 			if want := map[bool]time.Duration{true: 90 * time.Second}[deregister]; info.ForgetAfter != want {
 				t.Errorf("deregister %v: forgotten after %v", deregister, info.ForgetAfter)
 			}
-			if err := a.conn.Close(); err != nil {
-				t.Fatal(err)
-			}
+			testenv.OK(t, a.conn.Close())
 			<-a.ended
 			var begun, ended *wire.SessionMark
 			w.wait("its end", func() bool {

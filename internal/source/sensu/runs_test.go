@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -57,9 +58,7 @@ func TestRunsByHand(t *testing.T) {
 	if err := w.server.Ask(runs, 4711, wire.Run{Chunk: 1}); model.ClassOf(err) != model.NotFound {
 		t.Errorf("a node without a session: %v", err)
 	}
-	if err := ask(wire.Run{Chunk: 1}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, ask(wire.Run{Chunk: 1}))
 	now := a.next()
 	if now.Name != "disk" || now.Issued <= before.Issued {
 		t.Errorf("asked for %+v after %+v", now, before)
@@ -80,13 +79,9 @@ func TestRunsByHand(t *testing.T) {
 	})
 
 	// Who is not answered hears why; who went away is forgotten.
-	if err := ask(wire.Run{Chunk: 1}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, ask(wire.Run{Chunk: 1}))
 	gone := core.NewRunOutput(nil).NewRuns()
-	if err := w.server.Ask(gone, node, wire.Run{Chunk: 1}); err != nil {
-		t.Fatal(err)
-	}
+	testenv.OK(t, w.server.Ask(gone, node, wire.Run{Chunk: 1}))
 	gone.Close()
 	x := w.server.registry.Get(node)
 	x.Mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -114,10 +115,7 @@ func TestOutcomes(t *testing.T) {
 	first := a.next()
 	event := func(name string, change func(*sensuwire.Event)) {
 		c := sensuwire.Protobuf
-		r, err := c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testenv.Must(c.ParseRequest(c.AppendAsk(nil, &sensuwire.Ask{Name: name, Namespace: "default", Interval: 1})))(t)
 		e := &sensuwire.Event{Entity: &a.x, Check: r.Check}
 		if change != nil {
 			change(e)
@@ -133,9 +131,7 @@ func TestOutcomes(t *testing.T) {
 	event("many", nil)
 	event("disk", func(e *sensuwire.Event) { e.MetricsOnly = true })
 	for _, raw := range []string{"no line feed", "event\n\xff\xff\xff", "event\n", "news\nx"} {
-		if err := a.conn.Write(append(make([]byte, wsconn.Headroom), raw...)); err != nil {
-			t.Fatal(err)
-		}
+		testenv.OK(t, a.conn.Write(append(make([]byte, wsconn.Headroom), raw...)))
 	}
 	a.alive()
 	w.wait("all of them", func() bool { return w.count(alive) == 2 })
@@ -338,10 +334,7 @@ func TestWhatWaitedForTheServerIsKept(t *testing.T) {
 		w.passives["load"] = directory.PassiveCheck{}
 		a, _ := w.dial("web", "default", "secret", i%2 == 0)
 		go a.read()
-		r, err := a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testenv.Must(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "load", Namespace: "default", Interval: 60})))(t)
 		a.alive()
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.x, Check: r.Check, Issued: 1, Executed: 1, Status: 2, Output: "bad"})
 		a.alive()

@@ -116,10 +116,7 @@ func newWorldBehind(t testing.TB, config *tls.Config, change func(*Config)) *wor
 	if w.server, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testenv.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	w.addr = l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -404,10 +401,7 @@ type agent struct {
 
 func (w *world) dial(name, namespace, password string, json bool) (*agent, int) {
 	w.t.Helper()
-	nc, err := net.Dial("tcp", w.addr)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	nc := testenv.Must(net.Dial("tcp", w.addr))(w.t)
 	return w.shake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
 }
 
