@@ -114,9 +114,9 @@ func routeTo(o *object, c *model.CheckSpec, handler string, filters []string) {
 	}
 }
 
-// importHandlerPipeline makes the pipeline of a handler that reads Sensu's events and that nothing in these files names, of a
-// handler with filters beyond those of routes, or of a set: agents also name handlers for their keepalives and for events
-// of their local API.
+// importHandlerPipeline makes the pipeline of a handler that reads Sensu's events and that nothing in these files names,
+// of a handler that filters more than routes do, or of a set: agents also name handlers for their keepalives and for the
+// events of their local API.
 func importHandlerPipeline(o *object) {
 	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.made[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
 		return

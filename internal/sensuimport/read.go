@@ -239,7 +239,7 @@ func (f *fields) objects(name string) (list []*fields) {
 	return list
 }
 
-// add returns the fields of an inner object, whose unread ones are those of the outer, too.
+// add returns the fields of an inner object. unread of the outer object returns their unread ones, too.
 func (f *fields) add(name string, v map[string]any) *fields {
 	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
 	f.inner = append(f.inner, inner)
